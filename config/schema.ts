@@ -1,0 +1,151 @@
+import { isIP } from "node:net";
+import { z } from "zod";
+
+/** A TCP port, 1-65535. */
+const port = z.int().min(1).max(65535);
+/** A duration in seconds. */
+const seconds = z.number().min(0);
+/** An RFC 1123 label, what Kubernetes takes for most object names that end up in a DNS name. */
+const label = z.string().regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, "must be a lower-case RFC 1123 label");
+const ip = z.string().refine((text) => isIP(text) !== 0, "must be an IPv4 or IPv6 address");
+const glob = z
+  .string()
+  .regex(
+    /^(\*|(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)$/,
+    "must be a domain (`example.com`), a domain and all below it (`*.example.com` matches any depth) or `*`",
+  );
+
+const portSchema = z.strictObject({
+  port: port.describe("Port that pods use: the port of the front Service."),
+  upstreamPort: port.optional().describe("Port of the upstream; default: the same."),
+  protocol: z.enum(["v1", "v2", "none"]).default("v1").describe("PROXY protocol version the upstream expects."),
+  listenPort: port.optional().describe("Port the proxy binds; default: derived from target and port, see targets.ts."),
+});
+
+const upstreamSchema = z.union([
+  z.strictObject({ service: z.strictObject({ namespace: label, name: label, clusterDomain: z.string().optional() }) }),
+  z.strictObject({ host: z.string().min(1) }),
+]);
+
+const targetSchema = z.strictObject({
+  // 52: `switchback-` and the name must fit the 63 bytes of a Service name.
+  name: label.max(52),
+  upstream: upstreamSchema.describe("The ingress controller: a Service, or a host name or address."),
+  classes: z.array(z.string().min(1)).default([]).describe("Ingress classes; none: all, if it is the only target."),
+  ports: z
+    .array(portSchema)
+    .min(1)
+    .default([
+      { port: 80, protocol: "v1" },
+      { port: 443, protocol: "v1" },
+    ]),
+  clusterIPs: z
+    .array(ip)
+    .max(2)
+    .default([])
+    .describe("Addresses to map names to, instead of those that are found (protocol none, or no cluster)."),
+});
+
+const policySchema = z.strictObject({
+  allowDomains: z.array(glob).default([]).describe("Only these domains may be mapped; none given: all."),
+  denyDomains: z.array(glob).default([]).describe("Never mapped; beats allowDomains."),
+  namespaces: z.array(label).default([]).describe("Only objects of these namespaces may claim; none given: all."),
+  denyNamespaces: z.array(label).default([]),
+  maxNamesPerNamespace: z.int().min(1).default(1000),
+});
+
+const sourcesSchema = z.strictObject({
+  ingress: z.strictObject({ enabled: z.boolean().default(true) }).prefault({}),
+  directory: z.string().optional().describe("Read objects from the YAML files of this directory instead of a cluster."),
+});
+
+const mapSchema = z.strictObject({
+  vanishSeconds: seconds.default(60).describe("A name whose last claim went away stays mapped this long."),
+  guardNames: z.int().min(1).default(10).describe("The removal guard watches maps of at least this many names."),
+  guardHoldSeconds: seconds.default(300).describe("How long a loss of more than half of the names is held back."),
+  publicationsPerSecond: z.number().positive().default(2),
+  bytesPerSecond: z.number().positive().default(200_000),
+});
+
+const injectSchema = z.strictObject({
+  maxNames: z.int().min(1).max(5000).default(500).describe("Names a pod gets at most, first in name order."),
+  warnNames: z.int().min(1).default(200),
+});
+
+const webhookSchema = z.strictObject({
+  address: z.string().default("::"),
+  port: z.int().min(0).max(65535).default(8443),
+  healthPort: z.int().min(0).max(65535).default(8081),
+  maxBodyBytes: z
+    .int()
+    .min(1024)
+    .default(8 * 1024 * 1024)
+    .describe("Larger reviews are refused with 413."),
+});
+
+const controllerSchema = z.strictObject({
+  address: z.string().default("::"),
+  port: z.int().min(0).max(65535).default(8080).describe("Health, metrics and /status."),
+  leaseSeconds: z.number().min(2).default(15),
+  renewDeadlineSeconds: z.number().min(1).default(10),
+  retrySeconds: z.number().min(0.1).default(2),
+});
+
+const proxySchema = z.strictObject({
+  engine: z.enum(["portable"]).default("portable"),
+  address: z.string().default("::").describe("Address the relay's listeners bind."),
+  healthPort: z.int().min(0).max(65535).default(8082),
+  maxConnections: z.int().min(1).default(10_000),
+  maxConnectionsPerSource: z.int().min(1).default(2_000),
+  connectTimeoutSeconds: seconds.default(5),
+  idleTimeoutSeconds: seconds.default(3600),
+  drainSeconds: seconds.default(30).describe("Connections may finish this long after SIGTERM, then are reset."),
+  keepaliveSeconds: seconds.default(60),
+  resolveSeconds: seconds.default(30).describe("The upstream's name is looked up again at least this often."),
+});
+
+const certsSchema = z.strictObject({
+  mode: z.enum(["self-signed", "cert-manager", "files"]).default("self-signed"),
+  certFile: z.string().optional(),
+  keyFile: z.string().optional(),
+  caDays: z.number().positive().default(3650),
+  leafDays: z.number().positive().default(90),
+  overlapSeconds: seconds.default(600).describe("Least time between the steps of a rotation."),
+});
+
+/** The one schema of the configuration file. Every setting is read from here, once. */
+export const configSchema = z.strictObject({
+  namespace: label.default("switchback-system").describe("Our own namespace."),
+  clusterDomain: z.string().optional().describe("Found from /etc/resolv.conf when it is not given."),
+  targets: z.array(targetSchema).default([
+    {
+      name: "ingress-nginx",
+      upstream: { service: { namespace: "ingress-nginx", name: "ingress-nginx-controller" } },
+      classes: [],
+      ports: [
+        { port: 80, protocol: "v1" },
+        { port: 443, protocol: "v1" },
+      ],
+      clusterIPs: [],
+    },
+  ]),
+  policy: policySchema.prefault({}),
+  sources: sourcesSchema.prefault({}),
+  map: mapSchema.prefault({}),
+  inject: injectSchema.prefault({}),
+  webhook: webhookSchema.prefault({}),
+  controller: controllerSchema.prefault({}),
+  proxy: proxySchema.prefault({}),
+  certs: certsSchema.prefault({}),
+  log: z.strictObject({ level: z.enum(["trace", "debug", "info", "warn", "error"]).default("info") }).prefault({}),
+});
+
+export type Config = z.infer<typeof configSchema>;
+export type TargetConfig = Config["targets"][number];
+export type PolicyConfig = Config["policy"];
+export type ProxyConfig = Config["proxy"];
+export type WebhookConfig = Config["webhook"];
+export type ControllerConfig = Config["controller"];
+export type CertsConfig = Config["certs"];
+export type MapConfig = Config["map"];
+export type InjectConfig = Config["inject"];
