@@ -23,7 +23,7 @@ const portSchema = z.strictObject({
 });
 
 const upstreamSchema = z.union([
-  z.strictObject({ service: z.strictObject({ namespace: label, name: label, clusterDomain: z.string().optional() }) }),
+  z.strictObject({ service: z.strictObject({ namespace: label, name: label }) }),
   z.strictObject({ host: z.string().min(1) }),
 ]);
 

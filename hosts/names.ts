@@ -1,0 +1,85 @@
+import type { Reason } from "./types.ts";
+
+/** Longest name in presentation form without the trailing dot (RFC 1035, 2.3.4: 255 octets on the wire). */
+const MAX_NAME_BYTES = 253;
+/** RFC 1123, 2.1: letters, digits and inner hyphens, at most 63 bytes. */
+const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+const NUMERIC = /^(?:[0-9]+|0x[0-9a-f]*)$/;
+
+/** A hostname that is safe in a hosts file, or a wildcard `*.rest`, or why it is neither. */
+export type ParsedName =
+  | { readonly kind: "name"; readonly name: string }
+  | { readonly kind: "wildcard"; readonly name: string }
+  | { readonly kind: "invalid"; readonly reason: Reason };
+
+/**
+ * Judges a hostname as a tenant wrote it. Case is folded (RFC 4343); nothing else is repaired: a trailing dot, a space or a
+ * non-ASCII letter is refused, so that what is mapped is exactly what the object says.
+ * A last label of digits would be read as an IPv4 address by many resolvers (WHATWG URL, "ends in a number"), so it is refused too.
+ */
+export function parseHostname(text: string): ParsedName {
+  if (typeof text !== "string" || text === "") return invalid("name-empty", "a hostname must not be empty");
+  if (text.length > MAX_NAME_BYTES) {
+    return invalid("name-too-long", `a hostname has at most ${MAX_NAME_BYTES} bytes, this one has ${text.length}`);
+  }
+  const lower = text.toLowerCase();
+  const wildcard = lower.startsWith("*.");
+  const name = wildcard ? lower.slice(2) : lower;
+  const labels = name.split(".");
+  const bad = labels.find((label) => !LABEL.test(label));
+  if (bad !== undefined) return invalidLabel(text, bad);
+  if (labels.length < 2)
+    return invalid("name-single-label", `${show(text)} has one label; a public name has at least two`);
+  const last = labels[labels.length - 1] ?? "";
+  if (NUMERIC.test(last)) return invalid("name-is-ip", `${show(text)} is, or would be read as, an IP address`);
+  return wildcard ? { kind: "wildcard", name: lower } : { kind: "name", name };
+}
+
+function invalidLabel(text: string, label: string): ParsedName {
+  if (text.includes(":"))
+    return invalid("name-is-ip", `${show(text)} is an IPv6 address or has a port; a hostname is expected`);
+  const what = label === "" ? "an empty label (a leading, doubled or trailing dot)" : `the label ${show(label)}`;
+  return invalid(
+    "name-not-rfc1123",
+    `${show(text)} has ${what}; accepted are letters, digits and inner hyphens, at most 63 a label, IDNA names as xn--`,
+  );
+}
+
+function invalid(code: string, text: string): ParsedName {
+  return { kind: "invalid", reason: { code, text } };
+}
+
+/** Hostile text made fit for a log, an Event or a terminal: JSON escapes, at most 80 characters. */
+export function show(text: string): string {
+  const escaped = JSON.stringify(text.length > 80 ? `${text.slice(0, 77)}...` : text);
+  return escaped.replace(/[\u007f-\uffff]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+/** A pattern of names: `*` (all), `*.example.com` (every name below it, at any depth) or one name. */
+export type Glob = { readonly text: string; readonly matches: (name: string) => boolean };
+
+/** Reads a pattern, or says which forms are accepted. */
+export function parseGlob(text: string): Glob | Reason {
+  const lower = text.trim().toLowerCase();
+  if (lower === "*") return { text: lower, matches: () => true };
+  const parsed = parseHostname(lower);
+  if (parsed.kind === "wildcard") {
+    const suffix = parsed.name.slice(1);
+    return { text: lower, matches: (name) => name.endsWith(suffix) && name.length > suffix.length };
+  }
+  if (parsed.kind === "name") return { text: lower, matches: (name) => name === parsed.name };
+  return {
+    code: "pattern-invalid",
+    text: `${show(text)} is not a pattern; accepted are a name (api.example.com), *.example.com and *`,
+  };
+}
+
+/** Whether `parseGlob` gave a pattern. */
+export function isGlob(value: Glob | Reason): value is Glob {
+  return "matches" in value;
+}
+
+/** Code-unit order: the same on every machine, whatever its locale. */
+export function compareNames(left: string, right: string): number {
+  return left < right ? -1 : left > right ? 1 : 0;
+}

@@ -1,0 +1,84 @@
+import type { TargetConfig } from "../config/schema.ts";
+
+/** One port of one target: what the proxy binds, and where it relays to. */
+export interface Listener {
+  readonly target: string;
+  /** Port of the front Service, the one that pods call. */
+  readonly port: number;
+  /** Port that the proxy binds; the front Service's targetPort. */
+  readonly listenPort: number;
+  /** Host name or IP literal of the ingress controller. */
+  readonly upstream: string;
+  readonly upstreamPort: number;
+  readonly protocol: "v1" | "v2" | "none";
+}
+
+/** Derived listen ports lie in [FIRST, FIRST + SPAN): above the privileged ports, below Linux' ephemeral range (32768). */
+const FIRST_PORT = 15_000;
+const PORT_SPAN = 10_000;
+
+/** Whether a target goes through the proxy; if no port wants a header, names map straight to the ingress controller. */
+export function isRelayed(target: TargetConfig): boolean {
+  return target.ports.some((port) => port.protocol !== "none");
+}
+
+/** The name under which the upstream is looked up: a Service's cluster DNS name, or the host as it was given. */
+export function upstreamHost(target: TargetConfig, clusterDomain: string | undefined): string {
+  if ("host" in target.upstream) return target.upstream.host;
+  const { name, namespace } = target.upstream.service;
+  // Without the domain the pod's own search list completes the name; with it, one look-up is enough.
+  return clusterDomain === undefined ? `${name}.${namespace}.svc` : `${name}.${namespace}.svc.${clusterDomain}.`;
+}
+
+/**
+ * The listeners of all relayed targets, in the order of the config.
+ * A port that the config does not give is derived from the target's name and port, not from its place in the list, so that
+ * controller and proxy agree without talking and a reordered or extended list moves no port that is in use.
+ */
+export function listenersOf(targets: readonly TargetConfig[], clusterDomain?: string): Listener[] {
+  const relayed = targets.filter(isRelayed);
+  const ports = assignListenPorts(relayed);
+  return relayed.flatMap((target) =>
+    target.ports.map((entry) => ({
+      target: target.name,
+      port: entry.port,
+      listenPort: ports.get(portKey(target.name, entry.port)) ?? entry.port,
+      upstream: upstreamHost(target, clusterDomain),
+      upstreamPort: entry.upstreamPort ?? entry.port,
+      protocol: entry.protocol,
+    })),
+  );
+}
+
+function assignListenPorts(targets: readonly TargetConfig[]): Map<string, number> {
+  const assigned = new Map<string, number>();
+  const open: string[] = [];
+  for (const target of targets) {
+    for (const { port, listenPort } of target.ports) {
+      if (listenPort === undefined) open.push(portKey(target.name, port));
+      else assigned.set(portKey(target.name, port), listenPort);
+    }
+  }
+  const taken = new Set(assigned.values());
+  // In key order, so that which of two colliding keys moves on does not depend on the config's order.
+  for (const key of open.sort()) {
+    let port = FIRST_PORT + (fnv1a(key) % PORT_SPAN);
+    while (taken.has(port)) port = FIRST_PORT + ((port - FIRST_PORT + 1) % PORT_SPAN);
+    taken.add(port);
+    assigned.set(key, port);
+  }
+  return assigned;
+}
+
+function portKey(target: string, port: number): string {
+  return `${target}:${port}`;
+}
+
+/** FNV-1a, 32 bits: spreads the few keys of a config; nothing depends on it being hard to collide. */
+function fnv1a(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let index = 0; index < text.length; index += 1) {
+    hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193) >>> 0;
+  }
+  return hash;
+}
