@@ -58,15 +58,21 @@ export function show(text: string): string {
 /** A pattern of names: `*` (all), `*.example.com` (every name below it, at any depth) or one name. */
 export type Glob = { readonly text: string; readonly matches: (name: string) => boolean };
 
-/** Reads a pattern, or says which forms are accepted. */
+/** Reads a pattern, or says which forms are accepted. A single label may stand behind `*.`: `*.local`. */
 export function parseGlob(text: string): Glob | Reason {
   const lower = text.trim().toLowerCase();
   if (lower === "*") return { text: lower, matches: () => true };
-  const parsed = parseHostname(lower);
-  if (parsed.kind === "wildcard") {
-    const suffix = parsed.name.slice(1);
-    return { text: lower, matches: (name) => name.endsWith(suffix) && name.length > suffix.length };
+  if (
+    lower.startsWith("*.") &&
+    lower
+      .slice(2)
+      .split(".")
+      .every((label) => LABEL.test(label))
+  ) {
+    const suffix = lower.slice(1);
+    return { text: lower, matches: (name) => name.endsWith(suffix) };
   }
+  const parsed = parseHostname(lower);
   if (parsed.kind === "name") return { text: lower, matches: (name) => name === parsed.name };
   return {
     code: "pattern-invalid",

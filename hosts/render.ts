@@ -1,0 +1,52 @@
+import { isGlob, parseGlob } from "./names.ts";
+
+/** One published name: the addresses it leads to (one, or two when dual-stack). */
+export interface HostLine {
+  readonly name: string;
+  readonly addresses: readonly string[];
+}
+
+/** A wildcard cannot stand in a hosts file; it is kept in a comment, which a DNS publisher reads and resolvers skip. */
+const WILDCARD_PREFIX = "#wildcard ";
+
+/**
+ * hosts(5) text of some names: a line an address and name, so that people can grep it and DNS servers can load it.
+ * The caller gives the lines in name order.
+ */
+export function renderHosts(lines: Iterable<HostLine>): string {
+  let text = "";
+  for (const { name, addresses } of lines) {
+    const prefix = name.startsWith("*.") ? WILDCARD_PREFIX : "";
+    for (const address of addresses) text += `${prefix}${address} ${name}\n`;
+  }
+  return text;
+}
+
+/** Bytes that a name takes in `renderHosts`. */
+export function renderedBytes(line: HostLine): number {
+  const prefix = line.name.startsWith("*.") ? WILDCARD_PREFIX.length : 0;
+  return line.addresses.reduce((sum, address) => sum + prefix + address.length + line.name.length + 2, 0);
+}
+
+/**
+ * Reads hosts(5) text: ours, or a file of an operator's (several names a line, comments). Entries of one name are joined in the
+ * order of their lines. A line whose name is not one we would write is left out: what is read here ends in a pod's hosts file.
+ */
+export function parseHosts(text: string): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  for (const raw of text.split("\n")) {
+    const wildcard = raw.startsWith(WILDCARD_PREFIX);
+    const line = wildcard ? raw.slice(WILDCARD_PREFIX.length) : (raw.split("#", 1)[0] ?? "");
+    const [address, ...names] = line.trim().split(/\s+/);
+    if (address === undefined || address === "") continue;
+    for (const name of names) addEntry(found, name, address);
+  }
+  return found;
+}
+
+function addEntry(found: Map<string, string[]>, name: string, address: string): void {
+  if (name === "*" || !isGlob(parseGlob(name))) return;
+  const addresses = found.get(name);
+  if (addresses === undefined) found.set(name, [address]);
+  else if (!addresses.includes(address)) addresses.push(address);
+}
