@@ -1,0 +1,65 @@
+import { IGNORE_KEY } from "../hosts/keys.ts";
+import type { Claim, ObjectRef, Reason } from "../hosts/types.ts";
+
+/** What Switchback keeps of an Ingress (networking.k8s.io/v1). */
+export interface IngressView {
+  readonly ref: ObjectRef;
+  readonly created: string;
+  readonly className: string | undefined;
+  /** Every host of `spec.rules` and `spec.tls`, each once. */
+  readonly hosts: readonly string[];
+  readonly ignored: boolean;
+}
+
+/** The raw JSON of an Ingress, as far as it is read; any part of it may be missing or of another shape in a file. */
+export interface RawIngress {
+  readonly metadata?: {
+    readonly name?: string;
+    readonly namespace?: string;
+    readonly creationTimestamp?: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+  readonly spec?: {
+    readonly ingressClassName?: string;
+    readonly rules?: ReadonlyArray<{ readonly host?: string } | null> | null;
+    readonly tls?: ReadonlyArray<{ readonly hosts?: readonly string[] | null } | null> | null;
+  };
+}
+
+/** The annotation that came before `spec.ingressClassName`; the field wins where both are set (Kubernetes 1.18 release notes). */
+const OLD_CLASS_ANNOTATION = "kubernetes.io/ingress.class";
+
+/** Keeps what matters of an Ingress; `file` is set when it was read from one. */
+export function viewIngress(raw: RawIngress, file?: string): IngressView {
+  const { metadata, spec } = raw;
+  const ref = { kind: "Ingress", namespace: metadata?.namespace ?? "default", name: metadata?.name ?? "" };
+  return {
+    ref: file === undefined ? ref : { ...ref, file },
+    created: metadata?.creationTimestamp ?? "",
+    className: spec?.ingressClassName ?? metadata?.annotations?.[OLD_CLASS_ANNOTATION],
+    hosts: hostsOf(spec),
+    ignored: metadata?.annotations?.[IGNORE_KEY] === "true",
+  };
+}
+
+/** An empty host (a rule for all names) claims nothing. */
+function hostsOf(spec: RawIngress["spec"]): string[] {
+  const ofRules = (spec?.rules ?? []).map((rule) => rule?.host);
+  const ofTls = (spec?.tls ?? []).flatMap((tls) => tls?.hosts ?? []);
+  return [...new Set([...ofRules, ...ofTls].filter((host) => host !== undefined && host !== ""))];
+}
+
+/**
+ * The claims of an Ingress. `targetOf` decides by class; `defaultClass` is the cluster's default IngressClass, used when the
+ * Ingress names none.
+ */
+export function claimsOfIngress(
+  view: IngressView,
+  targetOf: (className: string | undefined) => string | Reason,
+  defaultClass: string | undefined,
+): Claim[] {
+  const target = view.ignored
+    ? { code: "ignored", text: `the Ingress carries ${IGNORE_KEY}: "true"` }
+    : targetOf(view.className ?? defaultClass);
+  return view.hosts.map((hostname) => ({ hostname, target, from: view.ref, created: view.created }));
+}

@@ -1,0 +1,24 @@
+import type { Source } from "./types.ts";
+
+/** Several sources as one: synced when all are. Object keys carry the source's place, so that two kinds never share one. */
+export function mergeSources(sources: readonly Source[]): Source {
+  return {
+    start(sink, onSynced) {
+      let waiting = sources.length;
+      if (waiting === 0) onSynced();
+      for (const [place, source] of sources.entries()) {
+        source.start(
+          (object, claims) => sink(`${place}/${object}`, claims),
+          () => {
+            waiting -= 1;
+            if (waiting === 0) onSynced();
+          },
+        );
+      }
+    },
+    state: () => sources.flatMap((source) => source.state()),
+    stop: async () => {
+      await Promise.all(sources.map((source) => source.stop()));
+    },
+  };
+}
