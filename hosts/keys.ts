@@ -2,27 +2,27 @@
 export const PREFIX = "switchback.dev/";
 
 /** Pod or namespace label that opts in (`enabled`) or, on a pod, out (`disabled`). */
-export const INJECT_LABEL = "switchback.dev/inject";
+export const INJECT_KEY = "switchback.dev/inject";
 /** Pod annotation: the names and patterns a pod wants. */
-export const HOSTS_ANNOTATION = "switchback.dev/hosts";
+export const HOSTS_KEY = "switchback.dev/hosts";
 /** Namespace, workload or pod annotation: how running pods follow changes. */
-export const ON_CHANGE_ANNOTATION = "switchback.dev/on-change";
+export const ON_CHANGE_KEY = "switchback.dev/on-change";
 /** Ingress, Route or Gateway annotation: its names are never mapped. */
-export const IGNORE_ANNOTATION = "switchback.dev/ignore";
+export const IGNORE_KEY = "switchback.dev/ignore";
 /** Written on the pod for people: what was mapped. */
-export const INJECTED_ANNOTATION = "switchback.dev/injected";
+export const INJECTED_KEY = "switchback.dev/injected";
 /** Written on the pod: `Chosen.revision`, from which drift is told by metadata alone. */
-export const REVISION_ANNOTATION = "switchback.dev/revision";
+export const REVISION_KEY = "switchback.dev/revision";
 /** Written on the pod: which of its hostAliases are ours. */
-export const OWNED_ANNOTATION = "switchback.dev/owned";
+export const OWNED_KEY = "switchback.dev/owned";
 /** Label of the ConfigMaps that hold the map. */
-export const MAP_LABEL = "switchback.dev/map";
+export const MAP_KEY = "switchback.dev/map";
 /** Label of the front Services: the target's name. */
-export const TARGET_LABEL = "switchback.dev/target";
+export const TARGET_KEY = "switchback.dev/target";
 /** Written on the index: a held removal, JSON. */
-export const HOLD_ANNOTATION = "switchback.dev/hold";
+export const HOLD_KEY = "switchback.dev/hold";
 /** Written on the index by `switchback confirm`: the id of the hold that may happen. */
-export const CONFIRM_ANNOTATION = "switchback.dev/confirm";
+export const CONFIRM_KEY = "switchback.dev/confirm";
 
 interface UserKey {
   readonly on: "label" | "annotation";
@@ -32,11 +32,11 @@ interface UserKey {
 
 /** What people may write on their objects. */
 export const USER_KEYS: Readonly<Record<string, UserKey>> = {
-  [INJECT_LABEL]: { on: "label", values: ["enabled", "disabled"] },
-  [HOSTS_ANNOTATION]: { on: "annotation" },
-  [ON_CHANGE_ANNOTATION]: { on: "annotation", values: ["restart", "live", "none"] },
-  [IGNORE_ANNOTATION]: { on: "annotation", values: ["true", "false"] },
+  [INJECT_KEY]: { on: "label", values: ["enabled", "disabled"] },
+  [HOSTS_KEY]: { on: "annotation" },
+  [ON_CHANGE_KEY]: { on: "annotation", values: ["restart", "live", "none"] },
+  [IGNORE_KEY]: { on: "annotation", values: ["true", "false"] },
 };
 
 /** What Switchback itself writes on pods; found in a file it is an old output of `switchback inject`, and replaced. */
-export const WRITTEN_KEYS: readonly string[] = [INJECTED_ANNOTATION, REVISION_ANNOTATION, OWNED_ANNOTATION];
+export const WRITTEN_KEYS: readonly string[] = [INJECTED_KEY, REVISION_KEY, OWNED_KEY];

@@ -46,7 +46,7 @@ export function viewIngress(raw: RawIngress, file?: string): IngressView {
 function hostsOf(spec: RawIngress["spec"]): string[] {
   const ofRules = (spec?.rules ?? []).map((rule) => rule?.host);
   const ofTls = (spec?.tls ?? []).flatMap((tls) => tls?.hosts ?? []);
-  return [...new Set([...ofRules, ...ofTls].filter((host) => host !== undefined && host !== ""))];
+  return [...new Set([...ofRules, ...ofTls])].filter((host): host is string => host !== undefined && host !== "");
 }
 
 /**

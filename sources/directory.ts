@@ -1,0 +1,162 @@
+import { type FSWatcher, watch } from "node:fs";
+import { readdir, readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { TargetConfig } from "../config/schema.ts";
+import { describeError } from "../errors/errors.ts";
+import { targetOfClass } from "../targets/classes.ts";
+import { checkFileObject } from "./check.ts";
+import { claimsOfIngress, type RawIngress, viewIngress } from "./ingress-claims.ts";
+import type { ClaimSink, Source, SourceProblem } from "./types.ts";
+import { type FileObject, parseYamlFile } from "./yaml-file.ts";
+
+/** A burst of writes (an editor, a checkout) is read once, this long after its last event. */
+const SETTLE_MS = 50;
+/** File events are lost on some file systems (network shares, some container mounts), so the directory is also looked at slowly. */
+const SWEEP_MS = 2_000;
+
+interface ReadFile {
+  /** Size and time of the version that was read; another one is read again. */
+  readonly stamp: string;
+  readonly objects: readonly FileObject[];
+  readonly problems: readonly SourceProblem[];
+}
+
+/** A source on YAML files, which also gives the other objects of those files (the demo's namespaces and pods). */
+export interface DirectorySource extends Source {
+  objects(): readonly FileObject[];
+}
+
+/** Ingresses in the `.yaml` and `.yml` files of a directory, followed as files come, change and go. */
+export function directorySource(deps: {
+  readonly directory: string;
+  readonly targets: readonly TargetConfig[];
+}): DirectorySource {
+  const { directory, targets } = deps;
+  let files: ReadonlyMap<string, ReadFile> = new Map();
+  let failure: SourceProblem | undefined;
+  let synced = false;
+  let stopped = false;
+  let reading: Promise<void> = Promise.resolve();
+  let stopWatching = () => {};
+
+  async function refresh(sink: ClaimSink, onSynced: () => void): Promise<void> {
+    const before = files;
+    try {
+      files = await scan(directory, before);
+      failure = undefined;
+    } catch (error) {
+      // The last good objects stay: a directory that cannot be read says nothing about what it holds.
+      failure = { place: directory, code: "directory-unreadable", text: describeError(error) };
+      return;
+    }
+    if (stopped || (synced && stamps(files) === stamps(before))) return;
+    emit(collect(before), collect(files), targets, sink);
+    if (synced) return;
+    synced = true;
+    onSynced();
+  }
+
+  return {
+    start(sink, onSynced) {
+      const queue = () => {
+        reading = reading.then(() => (stopped ? undefined : refresh(sink, onSynced)));
+      };
+      queue();
+      stopWatching = watchDirectory(directory, queue);
+    },
+    state() {
+      const ofFiles = [...files.values()].flatMap(({ problems }) => problems);
+      return [
+        { name: `files in ${directory}`, synced, problems: failure === undefined ? ofFiles : [failure, ...ofFiles] },
+      ];
+    },
+    objects: () => collect(files),
+    stop: async () => {
+      stopped = true;
+      stopWatching();
+      await reading;
+    },
+  };
+}
+
+/** Calls `onHint` when something may have changed; returns how to stop. */
+function watchDirectory(directory: string, onHint: () => void): () => void {
+  const sweep = setInterval(onHint, SWEEP_MS);
+  let settle: NodeJS.Timeout | undefined;
+  let watcher: FSWatcher | undefined;
+  try {
+    watcher = watch(directory, () => {
+      clearTimeout(settle);
+      settle = setTimeout(onHint, SETTLE_MS);
+    });
+    // A directory that is removed ends the watch; the sweep goes on, and the reading says what is wrong.
+    watcher.on("error", () => watcher?.close());
+  } catch {
+    // There is no such directory yet: the first reading says so, the sweep sees it come.
+  }
+  return () => {
+    clearInterval(sweep);
+    clearTimeout(settle);
+    watcher?.close();
+  };
+}
+
+async function scan(directory: string, before: ReadonlyMap<string, ReadFile>): Promise<Map<string, ReadFile>> {
+  const files = new Map<string, ReadFile>();
+  for (const name of (await readdir(directory)).sort()) {
+    if (/\.ya?ml$/.test(name)) files.set(name, await readOne(join(directory, name), name, before.get(name)));
+  }
+  return files;
+}
+
+function emit(
+  before: readonly FileObject[],
+  after: readonly FileObject[],
+  targets: readonly TargetConfig[],
+  sink: ClaimSink,
+): void {
+  const gone = new Set(before.filter(isIngress).map(objectKey));
+  const defaultClass = defaultClassIn(after);
+  for (const object of after.filter(isIngress)) {
+    gone.delete(objectKey(object));
+    const view = viewIngress(object.raw as RawIngress, object.file);
+    sink(
+      objectKey(object),
+      claimsOfIngress(view, (name) => targetOfClass(name, targets), defaultClass),
+    );
+  }
+  for (const key of gone) sink(key, []);
+}
+
+/** Reads a file unless this version was read before. A version that does not parse leaves the objects of the last good one. */
+async function readOne(path: string, name: string, before: ReadFile | undefined): Promise<ReadFile> {
+  const { size, mtimeMs } = await stat(path);
+  const stamp = `${size} ${mtimeMs}`;
+  if (before?.stamp === stamp) return before;
+  const { objects, problems } = parseYamlFile(name, await readFile(path, "utf8"));
+  const broken = problems.length > 0 && before !== undefined && before.objects.length > 0;
+  const kept = broken ? before.objects : objects;
+  return { stamp, objects: kept, problems: [...problems, ...kept.flatMap(checkFileObject)] };
+}
+
+function collect(files: ReadonlyMap<string, ReadFile>): FileObject[] {
+  return [...files.values()].flatMap(({ objects }) => objects);
+}
+
+function stamps(files: ReadonlyMap<string, ReadFile>): string {
+  return [...files].map(([name, { stamp }]) => `${name} ${stamp}`).join("\n");
+}
+
+function isIngress({ raw }: FileObject): boolean {
+  return raw.kind === "Ingress";
+}
+
+function objectKey({ raw }: FileObject): string {
+  return `${raw.metadata.namespace ?? "default"}/${raw.metadata.name}`;
+}
+
+function defaultClassIn(objects: readonly FileObject[]): string | undefined {
+  const isDefault = ({ raw }: FileObject) =>
+    raw.kind === "IngressClass" && raw.metadata.annotations?.["ingressclass.kubernetes.io/is-default-class"] === "true";
+  return objects.find(isDefault)?.raw.metadata.name;
+}
