@@ -1,0 +1,28 @@
+# The image of all components: `switchback controller`, `webhook`, `proxy`. What goes in is listed in manifests/image-files.json;
+# a test holds the COPY lines against it, and .dockerignore keeps everything else out of the build context.
+FROM node:26-slim AS dependencies
+WORKDIR /app
+COPY package.json package-lock.json ./
+# Without devDependencies nothing has an install script worth running.
+RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund && npm cache clean --force
+
+FROM node:26-slim
+WORKDIR /app
+ENV NODE_ENV=production
+COPY --from=dependencies /app/node_modules ./node_modules
+COPY LICENSE package.json ./
+COPY certs ./certs
+COPY cli ./cli
+COPY config ./config
+COPY controller ./controller
+COPY errors ./errors
+COPY hosts ./hosts
+COPY kube ./kube
+COPY observe ./observe
+COPY proxy ./proxy
+COPY sources ./sources
+COPY targets ./targets
+COPY webhook ./webhook
+# A number, so that `runAsNonRoot` can be checked without a look into the image's /etc/passwd.
+USER 65532:65532
+ENTRYPOINT ["node", "cli/main.ts"]
