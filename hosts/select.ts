@@ -1,0 +1,135 @@
+import { shortHash } from "./hash.ts";
+import { HOSTS_KEY } from "./keys.ts";
+import { compareNames, isGlob, parseGlob, show } from "./names.ts";
+import type { PublishedMap } from "./types.ts";
+
+/** Characters of the annotation that are read; the API server lets a pod's annotations hold 256 KiB. */
+const MAX_TEXT = 16 * 1024;
+const MAX_ITEMS = 500;
+/** At most this many warnings name an item; one more counts the rest. */
+const MAX_NAMED = 3;
+/** Kubernetes asks for admission warnings of at most 120 characters. */
+const MAX_WARNING = 120;
+
+/** What a pod asks for by `switchback.dev/hosts`. */
+export interface Selection {
+  /** Valid items, lower-cased, sorted, each once; `["*"]` when the pod asks for everything (or has no annotation). */
+  readonly items: readonly string[];
+  /** About items that were ignored; short enough for an admission warning. */
+  readonly warnings: readonly string[];
+}
+
+/** The names that one selection takes from one map. */
+export interface Chosen {
+  /** At most `cap` names, in name order. */
+  readonly names: readonly string[];
+  /** How many names the selection matches, the cap aside. */
+  readonly total: number;
+  readonly cap: number;
+  /** Hash of the selection, the cap, and the names and addresses chosen. */
+  readonly revision: string;
+  readonly warnings: readonly string[];
+  readonly addressesOf: (name: string) => readonly string[];
+}
+
+/**
+ * Reads the annotation: names and patterns, separated by commas or white space. An item that is none of these is ignored with a
+ * warning; when none is valid the selection is empty, never "all".
+ */
+export function parseSelection(annotation: string | undefined): Selection {
+  if (annotation === undefined) return { items: ["*"], warnings: [] };
+  const found = annotation
+    .slice(0, MAX_TEXT)
+    .split(/[\s,]+/)
+    .filter((item) => item !== "");
+  const items = new Set<string>();
+  const bad: string[] = [];
+  for (const item of found.slice(0, MAX_ITEMS)) {
+    const glob = parseGlob(item);
+    if (isGlob(glob)) items.add(glob.text);
+    else bad.push(item);
+  }
+  const warnings = named(bad, (item) => `${HOSTS_KEY} takes names, *.example.com or *; ignored: ${show(item)}`);
+  if (annotation.length > MAX_TEXT || found.length > MAX_ITEMS) {
+    warnings.push(`${HOSTS_KEY}: read up to ${MAX_ITEMS} items and ${MAX_TEXT} characters, ignored the rest`);
+  }
+  if (items.size === 0) warnings.push(`${HOSTS_KEY} holds no valid name or pattern: nothing is injected`);
+  return { items: items.has("*") ? ["*"] : [...items].sort(compareNames), warnings };
+}
+
+/**
+ * Chooses names from one map by annotation text. Plain names cost a look-up each and patterns the names they match, thanks to an
+ * index that is made when the first pattern comes; still, callers keep the answer as long as they keep the map.
+ */
+export function createSelector(map: PublishedMap, cap: number): (annotation: string | undefined) => Chosen {
+  let suffixes: ReadonlyMap<string, readonly string[]> | undefined;
+  const matches = (item: string): readonly string[] => {
+    if (item === "*") return map.names;
+    if (!item.startsWith("*")) return map.addressesOf(item) === undefined ? [] : [item];
+    suffixes ??= indexSuffixes(map.names);
+    return suffixes.get(item.slice(1)) ?? [];
+  };
+  const addressesOf = (name: string): readonly string[] => map.addressesOf(name) ?? [];
+  return (annotation) => {
+    const { items, warnings } = parseSelection(annotation);
+    const all = union(items.map(matches));
+    const names = all.slice(0, cap);
+    return {
+      names,
+      total: all.length,
+      cap,
+      revision: revisionOf(items, cap, names, addressesOf),
+      warnings: [
+        ...warnings,
+        ...unmatchedWarnings(annotation === undefined ? [] : items.filter((item) => matches(item).length === 0)),
+        ...(all.length > cap ? [capWarning(all.length, cap)] : []),
+      ],
+      addressesOf,
+    };
+  };
+}
+
+function capWarning(total: number, cap: number): string {
+  return `switchback: only the first ${cap} of ${total} names are injected; choose with ${HOSTS_KEY}`;
+}
+
+function unmatchedWarnings(items: readonly string[]): string[] {
+  return named(items, (item) => `${HOSTS_KEY}: no mapped name matches ${item}`);
+}
+
+/** One warning for each of the first few items, and a count of the others. */
+function named(items: readonly string[], warning: (item: string) => string): string[] {
+  const texts = items.slice(0, MAX_NAMED).map((item) => warning(item).slice(0, MAX_WARNING));
+  const rest = items.length - texts.length;
+  return rest > 0 ? [...texts, `${HOSTS_KEY}: ${rest} more items like that`] : texts;
+}
+
+/** `.example.com` -> the names below it, in name order, for every suffix that a pattern can name. */
+function indexSuffixes(names: readonly string[]): Map<string, string[]> {
+  const index = new Map<string, string[]>();
+  for (const name of names) {
+    for (let dot = name.indexOf("."); dot !== -1; dot = name.indexOf(".", dot + 1)) {
+      const suffix = name.slice(dot);
+      const below = index.get(suffix);
+      if (below === undefined) index.set(suffix, [name]);
+      else below.push(name);
+    }
+  }
+  return index;
+}
+
+function union(lists: ReadonlyArray<readonly string[]>): readonly string[] {
+  const [only] = lists;
+  if (lists.length === 1 && only !== undefined) return only;
+  return [...new Set(lists.flat())].sort(compareNames);
+}
+
+function revisionOf(
+  items: readonly string[],
+  cap: number,
+  names: readonly string[],
+  addressesOf: Chosen["addressesOf"],
+): string {
+  const lines = names.map((name) => `${name} ${addressesOf(name).join(" ")}`);
+  return shortHash([items.join(","), String(cap), ...lines].join("\n"));
+}
