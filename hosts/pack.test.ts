@@ -11,7 +11,7 @@ const V6 = "2001:db8::9";
 const name = fc
   .tuple(fc.integer({ min: 0, max: 1_000_000 }), fc.integer({ min: 4, max: 253 }))
   .map(([seed, length]) => `${seed}.`.padEnd(length, "x").slice(-253));
-const addresses = fc.constantFrom([V4], [V6], [V4, V6], ["198.51.100.10"], []);
+const addresses = fc.constantFrom<string[][]>([V4], [V6], [V4, V6], ["198.51.100.10"], []);
 const entries = fc.uniqueArray(fc.tuple(name, addresses), { selector: ([key]) => key, maxLength: 300 });
 
 /** What the kubelet writes (pkg/kubelet/kubelet_pods.go, hostsEntriesFromHostAliases). */
