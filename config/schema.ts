@@ -93,6 +93,10 @@ const controllerSchema = z.strictObject({
 
 const proxySchema = z.strictObject({
   engine: z.enum(["portable"]).default("portable"),
+  selector: z
+    .record(z.string(), z.string())
+    .default({ "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "proxy" })
+    .describe("Labels of the proxy pods; the front Services select them."),
   address: z.string().default("::").describe("Address the relay's listeners bind."),
   healthPort: z.int().min(0).max(65535).default(8082),
   maxConnections: z.int().min(1).default(10_000),

@@ -1,0 +1,25 @@
+import type { TargetAddress } from "../hosts/types.ts";
+
+/** Where targets are. Implemented by `fronts.ts` on a cluster, and by fixed addresses. */
+export interface Addresses {
+  /** Begins; `onChange` is called when an address became known or changed. */
+  start(onChange: () => void): void;
+  /** False until it is known of every target whether it has an address. */
+  readonly synced: boolean;
+  /** One entry a target, in the order of the config. */
+  targets(): readonly TargetAddress[];
+  /** For the leader: the addresses that pods may hold from earlier, and leave to write until `signal` aborts. */
+  lead(remembered: readonly TargetAddress[], signal: AbortSignal): void;
+  stop(): Promise<void>;
+}
+
+/** Addresses that the config gives, or that the demo knows. */
+export function fixedAddresses(targets: readonly TargetAddress[]): Addresses {
+  return {
+    start: (onChange) => onChange(),
+    synced: true,
+    targets: () => targets,
+    lead: () => {},
+    stop: async () => {},
+  };
+}

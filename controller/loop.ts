@@ -1,0 +1,243 @@
+import { describeError } from "../errors/errors.ts";
+import { Ledger, type RemovalRules } from "../hosts/ledger.ts";
+import type { Plan, PlannedName } from "../hosts/plan.ts";
+import { Shards } from "../hosts/shards.ts";
+import type { Logger } from "../observe/log.ts";
+import type { Source } from "../sources/types.ts";
+import type { Addresses } from "./addresses.ts";
+import type { Pacer } from "./pacer.ts";
+import { type Publication, Publisher } from "./publisher.ts";
+import type { MapStore } from "./store.ts";
+
+/** What the loop works on. `now` is in milliseconds since 1970. */
+export interface LoopDeps {
+  readonly source: Source;
+  readonly plan: Plan;
+  readonly addresses: Addresses;
+  readonly store: MapStore;
+  readonly removal: RemovalRules;
+  readonly pacer: Pacer;
+  readonly now: () => number;
+  readonly log: Logger;
+  /** Told of each publication, with the milliseconds since the first change that it carries. */
+  readonly onPublished?: (publication: Publication, lagMs: number) => void;
+  readonly onFailed?: (error: unknown) => void;
+  /** Told once of each hold. */
+  readonly onHeld?: (names: number, of: number, until: number) => void;
+}
+
+/** First wait after a failed publication; doubles up to `MAX_RETRY_MS`. */
+const RETRY_MS = 500;
+const MAX_RETRY_MS = 15_000;
+/** `setTimeout` overflows above 2^31-1 ms. */
+const MAX_SLEEP_MS = 3_600_000;
+
+/**
+ * The one loop: observe, plan, publish.
+ *
+ *   source ──> plan ──> ledger ──> shards ──> publisher ──> store
+ *                         ^ addresses             (leader only)
+ *
+ * Every replica observes and plans, so that a new leader starts warm; only the leader has a ledger and publishes. Whatever is
+ * not known yet (a source that has not synced, a store that has not answered) stops the turn: the last good map stays.
+ */
+export class Loop {
+  readonly #deps: LoopDeps;
+  readonly #publisher: Publisher;
+  #sourceSynced = false;
+  #leading: Leading | undefined;
+  #running = false;
+  #again = false;
+  #timer: NodeJS.Timeout | undefined;
+  #changedAt: number | undefined;
+  #retryMs = RETRY_MS;
+
+  constructor(deps: LoopDeps) {
+    this.#deps = deps;
+    this.#publisher = new Publisher(deps.store);
+  }
+
+  /** Begins to observe. Nothing is published before `lead`. */
+  start(): void {
+    const { source, plan, addresses, store } = this.#deps;
+    source.start(
+      (object, claims) => {
+        plan.set(object, claims);
+        this.wake();
+      },
+      () => {
+        this.#sourceSynced = true;
+        this.wake();
+      },
+    );
+    addresses.start(() => this.wake());
+    store.start(() => this.wake());
+  }
+
+  /** Publishes until `signal` aborts. */
+  lead(signal: AbortSignal): void {
+    this.#leading = { signal, state: undefined };
+    signal.addEventListener("abort", () => {
+      this.#leading = undefined;
+    });
+    this.wake();
+  }
+
+  /** True once every source, the store and the addresses have given their first full view. */
+  get synced(): boolean {
+    return this.#sourceSynced && this.#deps.store.synced && this.#deps.addresses.synced;
+  }
+
+  /** The leader's ledger; undefined on a follower, and until the first turn. */
+  get ledger(): Ledger | undefined {
+    return this.#leading?.state?.ledger;
+  }
+
+  /** Something changed: a turn follows, at once if the pace allows it. */
+  wake(): void {
+    this.#changedAt ??= this.#deps.now();
+    this.#schedule(0);
+  }
+
+  async stop(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#leading = undefined;
+    const { source, addresses, store } = this.#deps;
+    await Promise.all([source.stop(), addresses.stop(), store.stop()]);
+  }
+
+  #schedule(delayMs: number): void {
+    if (this.#running) {
+      this.#again = true;
+      return;
+    }
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#turn(), Math.min(delayMs, MAX_SLEEP_MS));
+  }
+
+  async #turn(): Promise<void> {
+    const leading = this.#leading;
+    if (leading === undefined || !this.synced) return;
+    const wait = this.#deps.pacer.delay(this.#deps.now());
+    if (wait > 0) return this.#schedule(wait);
+    this.#running = true;
+    this.#again = false;
+    let next: number | undefined;
+    try {
+      await this.#publishChanges(leading);
+      this.#retryMs = RETRY_MS;
+    } catch (error) {
+      next = this.#failed(error, leading);
+    } finally {
+      this.#running = false;
+    }
+    if (next !== undefined) this.#schedule(next);
+    else if (this.#again) this.#schedule(0);
+    else this.#sleepUntilDeadline(leading);
+  }
+
+  async #publishChanges(leading: Leading): Promise<void> {
+    const { addresses, pacer, now, onPublished } = this.#deps;
+    const since = this.#changedAt;
+    this.#changedAt = undefined;
+    leading.state ??= this.#takeOver(leading.signal);
+    const { ledger, shards } = leading.state;
+    this.#plan(leading.state);
+    this.#honourConfirmation(ledger);
+    for (const name of ledger.settle(now())) shards.set(name, ledger.addressesOf(name) ?? []);
+    this.#announceHold(leading.state);
+    const edition = { shards: shards.render(), targets: addresses.targets(), hold: ledger.hold };
+    if (!this.#publisher.isStale(edition)) return;
+    const publication = await this.#publisher.publish(edition, leading.signal);
+    // The first edition of a leader may be the whole map; counting it would make the changes that follow wait for seconds.
+    pacer.spend(now(), leading.state.published ? publication.bytes : 0);
+    leading.state.published = true;
+    onPublished?.(publication, since === undefined ? 0 : now() - since);
+  }
+
+  /** A new leader starts from what is published, not from nothing: names it does not know of must leave as slowly as any other. */
+  #takeOver(signal: AbortSignal): LeaderState {
+    const { addresses, plan, now, removal } = this.#deps;
+    const ledger = new Ledger(removal);
+    const shards = new Shards();
+    const lines = this.#publisher.loadLines();
+    ledger.load(lines);
+    for (const [name, line] of lines) shards.set(name, line);
+    addresses.lead(this.#publisher.loadIndex()?.targets ?? [], signal);
+    plan.take();
+    for (const name of lines.keys()) if (!plan.planned.has(name)) ledger.release(name, now());
+    return { ledger, shards, addresses: new Map(), published: false, held: undefined };
+  }
+
+  #plan(state: LeaderState): void {
+    const { plan, addresses, now } = this.#deps;
+    const want = ({ name, target }: PlannedName) => state.ledger.want(name, state.addresses.get(target) ?? []);
+    const changes = plan.take();
+    if (this.#learnAddresses(state, addresses)) {
+      for (const planned of plan.planned.values()) want(planned);
+    }
+    for (const [name, planned] of changes) {
+      if (planned === undefined) state.ledger.release(name, now());
+      else want(planned);
+    }
+  }
+
+  /** Whether any target is somewhere else than at the last turn; every name of it has to be looked at again. */
+  #learnAddresses(state: LeaderState, addresses: Addresses): boolean {
+    let changed = false;
+    for (const { name, clusterIPs } of addresses.targets()) {
+      const before = state.addresses.get(name);
+      if (before !== undefined && before.join() === clusterIPs.join()) continue;
+      state.addresses.set(name, clusterIPs);
+      changed = true;
+    }
+    return changed;
+  }
+
+  #honourConfirmation(ledger: Ledger): void {
+    const id = this.#deps.store.index()?.confirmed;
+    if (id === undefined || ledger.hold === undefined) return;
+    const refusal = ledger.confirm(id);
+    if (refusal === undefined) this.#deps.log.info({ hold: id }, "a held removal was confirmed");
+  }
+
+  #announceHold(state: LeaderState): void {
+    const { hold } = state.ledger;
+    if (hold?.id === state.held) return;
+    state.held = hold?.id;
+    if (hold === undefined) return;
+    this.#deps.log.warn({ code: "removal-held", ...hold }, "more than half of the names would go at once; held back");
+    this.#deps.onHeld?.(hold.names, hold.of, hold.until);
+  }
+
+  /** The time of the next try; undefined when we lead no more. */
+  #failed(error: unknown, leading: Leading): number | undefined {
+    this.#changedAt ??= this.#deps.now();
+    if (leading.signal.aborted) return undefined;
+    this.#deps.onFailed?.(error);
+    this.#deps.log.error({ code: "publish-failed", retryMs: this.#retryMs }, describeError(error));
+    const wait = this.#retryMs;
+    this.#retryMs = Math.min(this.#retryMs * 2, MAX_RETRY_MS);
+    return wait;
+  }
+
+  #sleepUntilDeadline(leading: Leading): void {
+    const deadline = leading.state?.ledger.nextDeadline();
+    if (deadline !== undefined) this.#schedule(Math.max(0, deadline - this.#deps.now()));
+  }
+}
+
+interface Leading {
+  readonly signal: AbortSignal;
+  state: LeaderState | undefined;
+}
+
+interface LeaderState {
+  readonly ledger: Ledger;
+  readonly shards: Shards;
+  /** Addresses of targets as of the last turn. */
+  readonly addresses: Map<string, readonly string[]>;
+  published: boolean;
+  /** Id of the hold that was announced. */
+  held: string | undefined;
+}
