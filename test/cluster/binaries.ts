@@ -1,0 +1,99 @@
+import { createHash } from "node:crypto";
+import { access, constants, readdir, rename, rm } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { goBuild, hasGo } from "./build.ts";
+import { withLock } from "./lock.ts";
+import { type BinaryName, type BinarySource, sourceOf } from "./modules.ts";
+import { type Progress, progressLines } from "./progress.ts";
+
+/** What the integration tests run on. */
+export const INTEGRATION_BINARIES = [
+  "etcd",
+  "kube-apiserver",
+  "kube-controller-manager",
+  "kubectl",
+  "helm",
+] as const satisfies readonly BinaryName[];
+
+/** Neither a ready binary nor Go to build it with: tests that need it cannot run here. The message is one line and says what to do. */
+export class Unavailable extends Error {
+  override readonly name = "Unavailable";
+  readonly code = "unavailable";
+}
+
+/**
+ * The absolute path of a binary: from `$KUBEBUILDER_ASSETS` where it is there, else from the cache, else built by Go into
+ * the cache with progress on standard error.
+ * @throws Unavailable where there is neither; any other error is a build that failed.
+ */
+export async function binary(name: BinaryName, progress: Progress = progressLines()): Promise<string> {
+  const given = await fromAssets(name);
+  if (given !== undefined) return given;
+  const source = sourceOf(name);
+  const folder = join(cacheFolder(), cacheKey(source));
+  const path = join(folder, name);
+  if (await isExecutable(path)) return path;
+  if (!(await hasGo())) throw new Unavailable(unavailableReason(name));
+  await withLock(
+    join(folder, `${name}.lock`),
+    async () => {
+      if (!(await isExecutable(path))) await buildInto(source, folder, progress);
+    },
+    () => progress.status(`${name} ${source.version}: waiting for another process that builds it`),
+  );
+  return path;
+}
+
+/** All of `names`, one after the other: a Go build uses every core by itself. */
+export async function binaries(names: readonly BinaryName[], progress: Progress = progressLines()): Promise<void> {
+  for (const name of names) await binary(name, progress);
+}
+
+/** A half-written binary never has the final name: it is built beside it and renamed. */
+async function buildInto(source: BinarySource, folder: string, progress: Progress): Promise<void> {
+  const partial = `${source.name}.partial-`;
+  for (const file of await readdir(folder)) {
+    if (file.startsWith(partial)) await rm(join(folder, file), { force: true });
+  }
+  const output = join(folder, `${partial}${process.pid}`);
+  try {
+    await goBuild(source, output, progress);
+    await rename(output, join(folder, source.name));
+  } finally {
+    await rm(output, { force: true });
+  }
+}
+
+async function fromAssets(name: BinaryName): Promise<string | undefined> {
+  const assets = process.env.KUBEBUILDER_ASSETS;
+  if (assets === undefined || assets === "") return undefined;
+  const path = join(assets, name);
+  return (await isExecutable(path)) ? path : undefined;
+}
+
+function unavailableReason(name: BinaryName): string {
+  const assets = process.env.KUBEBUILDER_ASSETS;
+  const given = assets ? `is not in KUBEBUILDER_ASSETS (${assets})` : "is not built yet, KUBEBUILDER_ASSETS is not set";
+  return `${name} ${given}, and there is no "go" on the PATH to build it with (https://go.dev/dl)`;
+}
+
+/** Outside the checkout, so that a fresh clone finds what an earlier one has built. */
+function cacheFolder(): string {
+  return join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "switchback", "bin");
+}
+
+/** Changes with anything that changes the binary: a version, a replaced dependency, a linker flag, the machine's kind. */
+function cacheKey(source: BinarySource): string {
+  const hash = createHash("sha256").update(source.pins).update(source.ldflags).digest("hex").slice(0, 8);
+  return `${source.module}-${source.version}-${process.platform}-${process.arch}-${hash}`;
+}
+
+async function isExecutable(path: string): Promise<boolean> {
+  try {
+    await access(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

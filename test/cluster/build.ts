@@ -1,0 +1,69 @@
+import { spawn } from "node:child_process";
+import type { BinarySource } from "./modules.ts";
+import { elapsed, type Progress } from "./progress.ts";
+
+const TICK_MS = 1_000;
+
+/** How much of Go's own output a failure shows. */
+const TAIL_LINES = 20;
+
+/** Whether `go` can be started. */
+export async function hasGo(): Promise<boolean> {
+  return await new Promise((resolve) => {
+    const child = spawn("go", ["version"], { stdio: "ignore" });
+    child.once("error", () => resolve(false));
+    child.once("exit", (code) => resolve(code === 0));
+  });
+}
+
+/** Builds one static binary from the pinned module. Modules come by the user's own Go settings (GOPROXY, GOSUMDB). */
+export async function goBuild(source: BinarySource, output: string, progress: Progress): Promise<void> {
+  const started = performance.now();
+  const title = `${source.name} ${source.version}`;
+  progress.say(`${title}: building with Go, once; later runs find it in the cache`);
+  const child = spawn(
+    "go",
+    ["build", "-v", "-mod=readonly", "-trimpath", "-ldflags", source.ldflags, "-o", output, source.package],
+    {
+      cwd: source.folder,
+      env: { ...process.env, CGO_ENABLED: "0", GOWORK: "off", GOOS: "", GOARCH: "" },
+      stdio: ["ignore", "ignore", "pipe"],
+    },
+  );
+  const log = new BuildLog();
+  child.stderr.setEncoding("utf8").on("data", (text: string) => log.add(text));
+  const ticker = setInterval(() => progress.status(`${title}: ${log.summary()}`), TICK_MS);
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", resolve);
+  }).finally(() => clearInterval(ticker));
+  if (code !== 0) throw new Error(`${title}: go build ended with ${code}\n${log.tail()}`);
+  progress.say(`${title}: built in ${elapsed(performance.now() - started)}`);
+}
+
+/** What `go build -v` prints: a line for each module fetched and each package compiled. */
+class BuildLog {
+  #fetched = 0;
+  #compiled = 0;
+  #rest = "";
+  readonly #last: string[] = [];
+
+  add(text: string): void {
+    const lines = (this.#rest + text).split("\n");
+    this.#rest = lines.pop() ?? "";
+    for (const line of lines) {
+      if (line.startsWith("go: downloading ")) this.#fetched++;
+      else this.#compiled++;
+      this.#last.push(line);
+      if (this.#last.length > TAIL_LINES) this.#last.shift();
+    }
+  }
+
+  summary(): string {
+    return `${this.#fetched} modules fetched, ${this.#compiled} packages compiled so far`;
+  }
+
+  tail(): string {
+    return [...this.#last, this.#rest].join("\n").trim();
+  }
+}

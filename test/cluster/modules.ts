@@ -1,0 +1,89 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** How one folder of `modules/` (a go.mod and go.sum of its own) becomes binaries. */
+interface ModuleSpec {
+  /** The Go module whose version in go.mod is the version of these binaries. */
+  source: string;
+  /** Names for the linker's `-X`, to be set to the version: programs built outside their own release do not know theirs. */
+  versionSymbols?: (version: string) => Record<string, string>;
+  /** Binary name to Go package. */
+  binaries: Record<string, string>;
+}
+
+const KUBERNETES_VERSION_PACKAGE = "k8s.io/component-base/version";
+
+const MODULES = {
+  kubernetes: {
+    source: "k8s.io/kubernetes",
+    versionSymbols: (version) => ({
+      [`${KUBERNETES_VERSION_PACKAGE}.gitVersion`]: version,
+      [`${KUBERNETES_VERSION_PACKAGE}.gitMajor`]: version.slice(1).split(".")[0] ?? "",
+      [`${KUBERNETES_VERSION_PACKAGE}.gitMinor`]: version.split(".")[1] ?? "",
+    }),
+    binaries: {
+      "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+      "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+      kubectl: "k8s.io/kubernetes/cmd/kubectl",
+    },
+  },
+  etcd: {
+    source: "go.etcd.io/etcd/server/v3",
+    binaries: { etcd: "go.etcd.io/etcd/server/v3" },
+  },
+  helm: {
+    source: "helm.sh/helm/v4",
+    versionSymbols: (version) => ({ "helm.sh/helm/v4/internal/version.version": version }),
+    binaries: { helm: "helm.sh/helm/v4/cmd/helm" },
+  },
+} as const satisfies Record<string, ModuleSpec>;
+
+type Modules = typeof MODULES;
+type BinaryOf<M> = M extends { binaries: infer B } ? keyof B & string : never;
+
+export type ModuleName = keyof Modules;
+export type BinaryName = { [M in ModuleName]: BinaryOf<Modules[M]> }[ModuleName];
+
+/** Everything that `go build` and the cache need to know of one binary. */
+export interface BinarySource {
+  name: BinaryName;
+  module: ModuleName;
+  /** The folder with go.mod and go.sum. */
+  folder: string;
+  /** The Go package to build. */
+  package: string;
+  /** As in go.mod, with its `v`. */
+  version: string;
+  /** The text of go.mod and go.sum: what they pin is what the binary is made of. */
+  pins: string;
+  ldflags: string;
+}
+
+/** Where `name` is built from. The versions are in `modules/<module>/go.mod` and nowhere else. */
+export function sourceOf(name: BinaryName): BinarySource {
+  for (const [module, spec] of Object.entries<ModuleSpec>(MODULES)) {
+    const goPackage = spec.binaries[name];
+    if (goPackage === undefined) continue;
+    const folder = join(import.meta.dirname, "modules", module);
+    const goMod = readFileSync(join(folder, "go.mod"), "utf8");
+    const version = requiredVersion(goMod, spec.source);
+    const symbols = Object.entries(spec.versionSymbols?.(version) ?? {});
+    return {
+      name,
+      module: module as ModuleName,
+      folder,
+      package: goPackage,
+      version,
+      pins: goMod + readFileSync(join(folder, "go.sum"), "utf8"),
+      ldflags: ["-s", "-w", ...symbols.map(([symbol, value]) => `-X ${symbol}=${value}`)].join(" "),
+    };
+  }
+  throw new Error(`no module builds ${name}`);
+}
+
+function requiredVersion(goMod: string, module: string): string {
+  const line = goMod.split("\n").find((text) => text.replace(/^\s*(require )?/, "").startsWith(`${module} v`));
+  const version = line?.split(`${module} `)[1]?.split(" ")[0];
+  if (version === undefined) throw new Error(`go.mod does not require ${module}`);
+  return version;
+}
