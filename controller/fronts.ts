@@ -155,36 +155,30 @@ export class Fronts implements Addresses {
   async #apply(target: TargetConfig, addresses: readonly string[]): Promise<void> {
     const { client, namespace } = this.#deps;
     const path = `/api/v1/namespaces/${namespace}/services/${frontName(target.name)}`;
-    const object = frontService(target, namespace, this.#deps.selector, addresses);
+    const object = this.#frontService(target, addresses);
     const written = await client.apply<RawService>(path, object, { fieldManager: FIELD_MANAGER, force: true });
     this.#known.set(target.name, clusterIPs(written));
   }
-}
 
-function frontService(
-  target: TargetConfig,
-  namespace: string,
-  selector: Readonly<Record<string, string>>,
-  addresses: readonly string[],
-): object {
-  const labels = {
-    "app.kubernetes.io/name": "switchback",
-    "app.kubernetes.io/component": "front",
-    [TARGET_KEY]: target.name,
-  };
-  const ports = listenersOf([target]).map(({ port, listenPort }) => ({
-    name: `tcp-${port}`,
-    protocol: "TCP",
-    port,
-    targetPort: listenPort,
-  }));
-  const fixed = addresses.length === 0 ? {} : { clusterIP: addresses[0], clusterIPs: addresses };
-  return {
-    apiVersion: "v1",
-    kind: "Service",
-    metadata: { name: frontName(target.name), namespace, labels },
-    spec: { type: "ClusterIP", ipFamilyPolicy: "PreferDualStack", selector, ports, ...fixed },
-  };
+  #frontService({ name }: TargetConfig, addresses: readonly string[]): object {
+    const { namespace, selector, targets } = this.#deps;
+    const labels = {
+      "app.kubernetes.io/name": "switchback",
+      "app.kubernetes.io/component": "front",
+      [TARGET_KEY]: name,
+    };
+    // The listeners of all targets are derived together: a port that two of them would take goes to one.
+    const ports = listenersOf(targets)
+      .filter(({ target }) => target === name)
+      .map(({ port, listenPort }) => ({ name: `tcp-${port}`, protocol: "TCP", port, targetPort: listenPort }));
+    const fixed = addresses.length === 0 ? {} : { clusterIP: addresses[0], clusterIPs: addresses };
+    return {
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { name: frontName(name), namespace, labels },
+      spec: { type: "ClusterIP", ipFamilyPolicy: "PreferDualStack", selector, ports, ...fixed },
+    };
+  }
 }
 
 /** The literals among a Service's ClusterIPs: a headless one says `None`. */

@@ -1,0 +1,86 @@
+import { createServer, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Registry } from "prom-client";
+import { SwitchbackError } from "../errors/errors.ts";
+
+/** What a probe is told. The text is for the person who reads the probe's failure. */
+export interface Health {
+  readonly ok: boolean;
+  readonly text: string;
+}
+
+/** A page of its own: `/status`, ... */
+export interface Page {
+  readonly contentType: string;
+  readonly body: string;
+}
+
+export interface HealthServerOptions {
+  readonly address: string;
+  /** 0 for a free one. */
+  readonly port: number;
+  readonly live: () => Health;
+  readonly ready: () => Health;
+  readonly registry: Registry;
+  readonly pages?: Readonly<Record<string, () => Page>>;
+}
+
+export interface HealthServer {
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+/**
+ * The plain HTTP server that every component has: `/healthz` (restart me?), `/readyz` (send me traffic?), `/metrics` (Prometheus),
+ * and pages of the component's own. 200 or 503 with a text. Throws `listen-failed`.
+ */
+export async function startHealthServer(options: HealthServerOptions): Promise<HealthServer> {
+  const pages: Readonly<Record<string, () => Page>> = options.pages ?? {};
+  const answer = async (path: string, response: ServerResponse): Promise<void> => {
+    if (path === "/healthz") return probe(response, options.live());
+    if (path === "/readyz") return probe(response, options.ready());
+    if (path === "/metrics") return send(response, 200, options.registry.contentType, await options.registry.metrics());
+    const page = Object.hasOwn(pages, path) ? pages[path] : undefined;
+    if (page === undefined) return send(response, 404, "text/plain", "not found\n");
+    const { contentType, body } = page();
+    send(response, 200, contentType, body);
+  };
+  const server = createServer((request, response) => {
+    const path = (request.url ?? "/").split("?", 1)[0] ?? "/";
+    answer(path, response).catch((error: unknown) => {
+      if (!response.headersSent) send(response, 500, "text/plain", "internal error\n");
+      response.destroy(error instanceof Error ? error : undefined);
+    });
+  });
+  await listen(server, options.port, options.address);
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+/** Binds a server; the promise rejects with `listen-failed` and says which address and port it was. */
+export function listen(server: Server, port: number, address: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const failed = (cause: Error) =>
+      reject(new SwitchbackError("listen-failed", `cannot listen on ${address} port ${port}`, { cause }));
+    server.once("error", failed);
+    server.listen(port, address, () => {
+      server.off("error", failed);
+      resolve();
+    });
+  });
+}
+
+function probe(response: ServerResponse, health: Health): void {
+  send(response, health.ok ? 200 : 503, "text/plain", `${health.text}\n`);
+}
+
+function send(response: ServerResponse, status: number, contentType: string, body: string): void {
+  response.writeHead(status, { "content-type": contentType, "content-length": Buffer.byteLength(body) });
+  response.end(body);
+}
