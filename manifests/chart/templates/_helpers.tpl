@@ -1,0 +1,97 @@
+{{/* Labels of every object. Argument: root, component (may be ""). Ours win over commonLabels. */}}
+{{- define "switchback.labels" -}}
+{{- $labels := dict
+  "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version)
+  "app.kubernetes.io/name" "switchback"
+  "app.kubernetes.io/instance" .root.Release.Name
+  "app.kubernetes.io/version" .root.Chart.AppVersion
+  "app.kubernetes.io/managed-by" .root.Release.Service
+  "app.kubernetes.io/part-of" "switchback" -}}
+{{- with .component }}{{ $_ := set $labels "app.kubernetes.io/component" . }}{{ end -}}
+{{- merge $labels (.root.Values.commonLabels | default dict) | toYaml -}}
+{{- end }}
+
+{{/*
+What selects the pods of a component. The controller's front Services select the proxy pods by the same two labels, and a
+Deployment's selector cannot change: nothing that differs between releases may stand here.
+*/}}
+{{- define "switchback.selector" -}}
+app.kubernetes.io/name: switchback
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{/* Name, namespace and labels of a namespaced object. Argument: root, component, name. */}}
+{{- define "switchback.metadata" -}}
+name: {{ .name }}
+namespace: {{ .root.Release.Namespace }}
+labels:
+  {{- include "switchback.labels" . | nindent 2 }}
+{{- end }}
+
+{{- define "switchback.image" -}}
+{{- $image := .Values.image -}}
+{{- if $image.digest -}}
+{{ $image.repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{/* The configuration file: `config` of the values, the release's namespace, and the paths of mounted certificates. */}}
+{{- define "switchback.config" -}}
+{{- include "switchback.check" . -}}
+{{- $config := deepCopy .Values.config -}}
+{{- $_ := set $config "namespace" .Release.Namespace -}}
+{{- if eq $config.certs.mode "files" -}}
+{{- $paths := dict "certFile" "/etc/switchback/tls/tls.crt" "keyFile" "/etc/switchback/tls/tls.key" -}}
+{{- $_ := set $config "certs" (merge $config.certs $paths) -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end }}
+
+{{/* What the schema cannot say: the rules that join several values. */}}
+{{- define "switchback.check" -}}
+{{- if and (eq .Values.config.certs.mode "files") (not .Values.certFiles.secretName) -}}
+{{- fail "certFiles.secretName: required with config.certs.mode files" -}}
+{{- end -}}
+{{- $names := list -}}
+{{- range $index, $target := .Values.config.targets -}}
+{{- $path := printf "config.targets[%d].name" $index -}}
+{{- if has $target.name (list "controller" "webhook" "proxy" "agent") -}}
+{{- fail (printf "%s: %q is taken: switchback-%s is a Service of the chart" $path $target.name $target.name) -}}
+{{- end -}}
+{{- if has $target.name $names -}}
+{{- fail (printf "%s: %q is the name of an earlier target" $path $target.name) -}}
+{{- end -}}
+{{- $names = append $names $target.name -}}
+{{- end -}}
+{{- end }}
+
+{{/* Whether a target goes through the proxy (targets/listeners.ts, isRelayed). "true" or "". */}}
+{{- define "switchback.relayed" -}}
+{{- $relayed := not .ports -}}
+{{- range .ports -}}
+{{- if ne (.protocol | default "v1") "none" }}{{ $relayed = true }}{{ end -}}
+{{- end -}}
+{{- if $relayed }}true{{ end -}}
+{{- end }}
+
+{{/* Names of the front Services that the controller keeps: a JSON array. */}}
+{{- define "switchback.fronts" -}}
+{{- $names := list -}}
+{{- range .Values.config.targets -}}
+{{- if include "switchback.relayed" . }}{{ $names = append $names (printf "switchback-%s" .name) }}{{ end -}}
+{{- end -}}
+{{- toJson $names -}}
+{{- end }}
+
+{{/* Names of the Services whose own ClusterIPs are mapped, because no relay is involved: a JSON array. */}}
+{{- define "switchback.upstreams" -}}
+{{- $names := list -}}
+{{- range .Values.config.targets -}}
+{{- if and .upstream.service (not .clusterIPs) (not (include "switchback.relayed" .)) -}}
+{{- $names = append $names .upstream.service.name -}}
+{{- end -}}
+{{- end -}}
+{{- $names | uniq | toJson -}}
+{{- end }}

@@ -1,0 +1,113 @@
+import { z } from "zod";
+import { configSchema } from "../config/schema.ts";
+
+/** Passed to Kubernetes as it is: the API server checks it. */
+const passedThrough = z.record(z.string(), z.unknown());
+const strings = z.record(z.string(), z.string());
+const quantities = z.record(z.string(), z.union([z.string(), z.number()]));
+const objectName = z.string().regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/);
+
+/** What may be set for all three Deployments, and again for one of them. */
+const placement = {
+  priorityClassName: z.string().optional().describe("PriorityClass of the pods."),
+  nodeSelector: strings.optional().describe("Nodes that may run the pods."),
+  tolerations: z.array(passedThrough).optional().describe("Taints that the pods tolerate."),
+  affinity: passedThrough.optional().describe("Affinity of the pods."),
+  annotations: strings.optional().describe("Annotations of the pods."),
+  labels: strings.optional().describe("Labels of the pods."),
+};
+
+const podsSchema = z.strictObject({
+  ...placement,
+  runAsUser: z
+    .union([z.int().min(1), z.null()])
+    .optional()
+    .describe("User and group id of all processes; null leaves both to the platform (OpenShift)."),
+  preStopSleepSeconds: z
+    .int()
+    .min(0)
+    .optional()
+    .describe("Webhook and proxy pods serve this long after they were told to stop, until no Service leads to them."),
+});
+
+const componentSchema = z.strictObject({
+  ...placement,
+  replicas: z.int().min(1).optional().describe("Number of pods; from two up a PodDisruptionBudget keeps one."),
+  nodeFlags: z.array(z.string().regex(/^--/)).optional().describe("Flags of the Node.js runtime."),
+  resources: z
+    .strictObject({ requests: quantities.optional(), limits: quantities.optional() })
+    .optional()
+    .describe("Requests and limits of the container."),
+});
+
+const imageSchema = z.strictObject({
+  repository: z.string().min(1).optional().describe("Registry and name of the image."),
+  tag: z.string().optional().describe("Default: the chart's appVersion."),
+  digest: z
+    .union([z.literal(""), z.string().regex(/^sha256:[0-9a-f]{64}$/)])
+    .optional()
+    .describe("`sha256:...`; beats the tag."),
+  pullPolicy: z.enum(["Always", "IfNotPresent", "Never"]).optional().describe("When the image is pulled."),
+});
+
+const admissionSchema = z.strictObject({
+  excludedNamespaces: z
+    .array(objectName)
+    .optional()
+    .describe("Namespaces whose pods are never sent to the webhook; the release's own is always among them."),
+  annotations: strings.optional().describe("Annotations of the MutatingWebhookConfiguration."),
+});
+
+const issuerRefSchema = z.strictObject({
+  name: objectName,
+  kind: z.enum(["Issuer", "ClusterIssuer"]).optional(),
+  group: z.string().optional(),
+});
+
+const certManagerSchema = z.strictObject({
+  issuerRef: issuerRefSchema.optional().describe("The issuer to use; none: a CA of the release's own."),
+});
+
+const certFilesSchema = z.strictObject({
+  secretName: z.string().optional().describe("Secret with tls.crt and tls.key, mounted in the webhook."),
+  caBundle: z.string().optional().describe("PEM certificates by which the API server trusts the webhook."),
+});
+
+const networkPolicySchema = z.strictObject({
+  enabled: z.boolean().optional().describe("Render NetworkPolicies. No test of this project enforces them."),
+  apiServer: z
+    .strictObject({
+      cidrs: z.array(z.string()).optional().describe("Addresses of the API server; none: any."),
+      ports: z.array(z.int().min(1).max(65535)).optional().describe("Its ports, behind the Service too."),
+    })
+    .optional(),
+});
+
+const serviceMonitorSchema = z.strictObject({
+  enabled: z.boolean().optional().describe("Render ServiceMonitors (Prometheus Operator)."),
+  labels: strings.optional().describe("Labels that the Prometheus selects by."),
+  interval: z.string().optional().describe("Scrape interval, as `30s`."),
+});
+
+/**
+ * The one schema of the chart's values; values.schema.json is generated from it. Strict, so that a misspelt key stops `helm install`.
+ * Defaults live in values.yaml; `config` is the configuration file's own schema, less the namespace, which is the release's.
+ */
+export const valuesSchema = z.strictObject({
+  image: imageSchema.optional(),
+  imagePullSecrets: z.array(z.strictObject({ name: objectName })).optional(),
+  commonLabels: strings.optional().describe("Labels of every object."),
+  pods: podsSchema.optional().describe("Settings of all pods; `controller`, `webhook` and `proxy` may set them anew."),
+  controller: componentSchema.optional(),
+  webhook: componentSchema.optional(),
+  proxy: componentSchema.optional(),
+  admission: admissionSchema.optional(),
+  certManager: certManagerSchema.optional().describe("For `config.certs.mode: cert-manager`."),
+  certFiles: certFilesSchema.optional().describe("For `config.certs.mode: files`."),
+  networkPolicy: networkPolicySchema.optional(),
+  serviceMonitor: serviceMonitorSchema.optional(),
+  config: configSchema.omit({ namespace: true }).optional(),
+  // What Helm hands to a chart that is a dependency of another.
+  global: passedThrough.optional(),
+  enabled: z.boolean().optional(),
+});
