@@ -22,10 +22,13 @@ const portSchema = z.strictObject({
   listenPort: port.optional().describe("Port the proxy binds; default: derived from target and port, see targets.ts."),
 });
 
-const upstreamSchema = z.union([
-  z.strictObject({ service: z.strictObject({ namespace: label, name: label }) }),
-  z.strictObject({ host: z.string().min(1) }),
-]);
+const upstreamSchema = z.union(
+  [
+    z.strictObject({ service: z.strictObject({ namespace: label, name: label }) }),
+    z.strictObject({ host: z.string().min(1) }),
+  ],
+  { error: "expected `service: {namespace, name}` or `host: name-or-address`" },
+);
 
 const targetSchema = z.strictObject({
   // 52: `switchback-` and the name must fit the 63 bytes of a Service name.
@@ -117,8 +120,38 @@ const certsSchema = z.strictObject({
   overlapSeconds: seconds.default(600).describe("Least time between the steps of a rotation."),
 });
 
+type Refine = z.core.$RefinementCtx;
+
+/** What one target cannot tell of itself: names and classes are each one target's, and every target can have an address. */
+function checkTargets(targets: ReadonlyArray<z.infer<typeof targetSchema>>, context: Refine): void {
+  const fault = (path: readonly (string | number)[], message: string) =>
+    context.addIssue({ code: "custom", path: ["targets", ...path], message });
+  const classes = new Map<string, string>();
+  for (const [index, target] of targets.entries()) {
+    if (targets.findIndex(({ name }) => name === target.name) < index)
+      fault([index, "name"], "two targets have this name");
+    if (targets.length > 1 && target.classes.length === 0) {
+      fault([index, "classes"], "with several targets each lists its ingress classes");
+    }
+    for (const className of target.classes) {
+      const other = classes.get(className);
+      if (other !== undefined) fault([index, "classes"], `the class ${className} is the target ${other}'s already`);
+      classes.set(className, target.name);
+    }
+    const direct = target.ports.every(({ protocol }) => protocol === "none");
+    if (direct && !("service" in target.upstream) && target.clusterIPs.length === 0) {
+      fault(
+        [index, "clusterIPs"],
+        "with protocol none on all ports, give the upstream as a Service or the addresses to map to",
+      );
+    }
+    const ports = target.ports.map(({ port: number }) => number);
+    if (new Set(ports).size < ports.length) fault([index, "ports"], "a port is listed twice");
+  }
+}
+
 /** The one schema of the configuration file. Every setting is read from here, once. */
-export const configSchema = z.strictObject({
+const sectionsSchema = z.strictObject({
   namespace: label.default("switchback-system").describe("Our own namespace."),
   clusterDomain: z.string().optional().describe("Found from /etc/resolv.conf when it is not given."),
   targets: z.array(targetSchema).default([
@@ -142,6 +175,20 @@ export const configSchema = z.strictObject({
   proxy: proxySchema.prefault({}),
   certs: certsSchema.prefault({}),
   log: z.strictObject({ level: z.enum(["trace", "debug", "info", "warn", "error"]).default("info") }).prefault({}),
+});
+
+/** The sections, and what they must agree on. */
+export const configSchema = sectionsSchema.superRefine((config, context) => {
+  checkTargets(config.targets, context);
+  const { leaseSeconds, renewDeadlineSeconds, retrySeconds } = config.controller;
+  if (!(retrySeconds < renewDeadlineSeconds && renewDeadlineSeconds < leaseSeconds)) {
+    const message = "expected retrySeconds < renewDeadlineSeconds < leaseSeconds";
+    context.addIssue({ code: "custom", path: ["controller"], message });
+  }
+  const { mode, certFile, keyFile } = config.certs;
+  if (mode === "files" && (certFile === undefined || keyFile === undefined)) {
+    context.addIssue({ code: "custom", path: ["certs"], message: "mode files needs certFile and keyFile" });
+  }
 });
 
 export type Config = z.infer<typeof configSchema>;

@@ -1,0 +1,50 @@
+import { z } from "zod";
+import { configSchema } from "./schema.ts";
+
+/** One setting of the configuration file, as documentation and overrides see it. */
+export interface Setting {
+  /** `proxy.maxConnections`; lists and maps are one setting. */
+  readonly path: string;
+  /** `SWITCHBACK_PROXY_MAX_CONNECTIONS`. */
+  readonly env: string;
+  readonly type: string;
+  readonly default: unknown;
+  readonly description: string;
+}
+
+interface JsonSchema {
+  readonly type?: string;
+  readonly enum?: readonly unknown[];
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly default?: unknown;
+  readonly description?: string;
+}
+
+/** Every setting, in the order of the schema. */
+export function listSettings(): Setting[] {
+  // `output`, so that the defaults of nested sections are told; `any` for what JSON Schema cannot say (checks by function).
+  const schema = z.toJSONSchema(configSchema, { io: "output", unrepresentable: "any" }) as JsonSchema;
+  return [...walk(schema, [])];
+}
+
+function* walk(schema: JsonSchema, path: readonly string[]): Generator<Setting> {
+  for (const [key, child] of Object.entries(schema.properties ?? {})) {
+    const place = [...path, key];
+    if (child.properties !== undefined) yield* walk(child, place);
+    else yield describe(child, place);
+  }
+}
+
+function describe(schema: JsonSchema, path: readonly string[]): Setting {
+  return {
+    path: path.join("."),
+    env: envName(path),
+    type: schema.enum === undefined ? (schema.type ?? "any") : schema.enum.join(" | "),
+    default: schema.default,
+    description: schema.description ?? "",
+  };
+}
+
+function envName(path: readonly string[]): string {
+  return ["SWITCHBACK", ...path.map((key) => key.replace(/([a-z0-9])([A-Z])/g, "$1_$2"))].join("_").toUpperCase();
+}
