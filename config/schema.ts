@@ -15,6 +15,9 @@ const glob = z
     "must be a domain (`example.com`), a domain and all below it (`*.example.com` matches any depth) or `*`",
   );
 
+/** Targets that would take the name of a Service of our own. */
+const OWN_SERVICES: readonly string[] = ["controller", "webhook", "proxy", "agent"];
+
 const portSchema = z.strictObject({
   port: port.describe("Port that pods use: the port of the front Service."),
   upstreamPort: port.optional().describe("Port of the upstream; default: the same."),
@@ -32,7 +35,10 @@ const upstreamSchema = z.union(
 
 const targetSchema = z.strictObject({
   // 52: `switchback-` and the name must fit the 63 bytes of a Service name.
-  name: label.max(52),
+  name: label
+    .max(52)
+    .refine((name) => !OWN_SERVICES.includes(name), `must not be ${OWN_SERVICES.join(", ")}: those Services are ours`)
+    .describe("Names the front Service, `switchback-<name>`, and stands in metrics and reasons."),
   upstream: upstreamSchema.describe("The ingress controller: a Service, or a host name or address."),
   classes: z.array(z.string().min(1)).default([]).describe("Ingress classes; none: all, if it is the only target."),
   ports: z
@@ -41,7 +47,8 @@ const targetSchema = z.strictObject({
     .default([
       { port: 80, protocol: "v1" },
       { port: 443, protocol: "v1" },
-    ]),
+    ])
+    .describe("Ports that work for a mapped name; every other one of the target does not."),
   clusterIPs: z
     .array(ip)
     .max(2)
@@ -53,8 +60,12 @@ const policySchema = z.strictObject({
   allowDomains: z.array(glob).default([]).describe("Only these domains may be mapped; none given: all."),
   denyDomains: z.array(glob).default([]).describe("Never mapped; beats allowDomains."),
   namespaces: z.array(label).default([]).describe("Only objects of these namespaces may claim; none given: all."),
-  denyNamespaces: z.array(label).default([]),
-  maxNamesPerNamespace: z.int().min(1).default(1000),
+  denyNamespaces: z.array(label).default([]).describe("Objects of these namespaces never claim; beats namespaces."),
+  maxNamesPerNamespace: z
+    .int()
+    .min(1)
+    .default(1000)
+    .describe("Names that one namespace may claim, oldest objects first."),
 });
 
 const sourcesSchema = z.strictObject({
@@ -122,22 +133,15 @@ const certsSchema = z.strictObject({
 
 type Refine = z.core.$RefinementCtx;
 
+type Targets = ReadonlyArray<z.infer<typeof targetSchema>>;
+type Fault = (path: readonly (string | number)[], message: string) => void;
+
 /** What one target cannot tell of itself: names and classes are each one target's, and every target can have an address. */
-function checkTargets(targets: ReadonlyArray<z.infer<typeof targetSchema>>, context: Refine): void {
-  const fault = (path: readonly (string | number)[], message: string) =>
-    context.addIssue({ code: "custom", path: ["targets", ...path], message });
-  const classes = new Map<string, string>();
+function checkTargets(targets: Targets, context: Refine): void {
+  const fault: Fault = (path, message) => context.addIssue({ code: "custom", path: ["targets", ...path], message });
   for (const [index, target] of targets.entries()) {
     if (targets.findIndex(({ name }) => name === target.name) < index)
       fault([index, "name"], "two targets have this name");
-    if (targets.length > 1 && target.classes.length === 0) {
-      fault([index, "classes"], "with several targets each lists its ingress classes");
-    }
-    for (const className of target.classes) {
-      const other = classes.get(className);
-      if (other !== undefined) fault([index, "classes"], `the class ${className} is the target ${other}'s already`);
-      classes.set(className, target.name);
-    }
     const direct = target.ports.every(({ protocol }) => protocol === "none");
     if (direct && !("service" in target.upstream) && target.clusterIPs.length === 0) {
       fault(
@@ -147,6 +151,21 @@ function checkTargets(targets: ReadonlyArray<z.infer<typeof targetSchema>>, cont
     }
     const ports = target.ports.map(({ port: number }) => number);
     if (new Set(ports).size < ports.length) fault([index, "ports"], "a port is listed twice");
+  }
+  checkClasses(targets, fault);
+}
+
+function checkClasses(targets: Targets, fault: Fault): void {
+  const taken = new Map<string, string>();
+  for (const [index, target] of targets.entries()) {
+    if (targets.length > 1 && target.classes.length === 0) {
+      fault([index, "classes"], "with several targets each lists its ingress classes");
+    }
+    for (const className of target.classes) {
+      const other = taken.get(className);
+      if (other !== undefined) fault([index, "classes"], `the class ${className} is the target ${other}'s already`);
+      taken.set(className, target.name);
+    }
   }
 }
 
