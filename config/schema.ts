@@ -38,6 +38,7 @@ const targetSchema = z.strictObject({
   name: label
     .max(52)
     .refine((name) => !OWN_SERVICES.includes(name), `must not be ${OWN_SERVICES.join(", ")}: those Services are ours`)
+    .meta({ not: { enum: OWN_SERVICES } })
     .describe("Names the front Service, `switchback-<name>`, and stands in metrics and reasons."),
   upstream: upstreamSchema.describe("The ingress controller: a Service, or a host name or address."),
   classes: z.array(z.string().min(1)).default([]).describe("Ingress classes; none: all, if it is the only target."),
@@ -69,7 +70,7 @@ const policySchema = z.strictObject({
 });
 
 const sourcesSchema = z.strictObject({
-  ingress: z.strictObject({ enabled: z.boolean().default(true) }).prefault({}),
+  ingress: z.strictObject({ enabled: z.boolean().default(true).describe("Read the hosts of Ingresses.") }).prefault({}),
   directory: z.string().optional().describe("Read objects from the YAML files of this directory instead of a cluster."),
 });
 
@@ -77,19 +78,19 @@ const mapSchema = z.strictObject({
   vanishSeconds: seconds.default(60).describe("A name whose last claim went away stays mapped this long."),
   guardNames: z.int().min(1).default(10).describe("The removal guard watches maps of at least this many names."),
   guardHoldSeconds: seconds.default(300).describe("How long a loss of more than half of the names is held back."),
-  publicationsPerSecond: z.number().positive().default(2),
-  bytesPerSecond: z.number().positive().default(200_000),
+  publicationsPerSecond: z.number().positive().default(2).describe("Most publications under churn, on average."),
+  bytesPerSecond: z.number().positive().default(200_000).describe("Most bytes published under churn, on average."),
 });
 
 const injectSchema = z.strictObject({
   maxNames: z.int().min(1).max(5000).default(500).describe("Names a pod gets at most, first in name order."),
-  warnNames: z.int().min(1).default(200),
+  warnNames: z.int().min(1).default(200).describe("Status warns of pods with more names."),
 });
 
 const webhookSchema = z.strictObject({
-  address: z.string().default("::"),
-  port: z.int().min(0).max(65535).default(8443),
-  healthPort: z.int().min(0).max(65535).default(8081),
+  address: z.string().default("::").describe("Address that both ports bind."),
+  port: z.int().min(0).max(65535).default(8443).describe("HTTPS, for the API server."),
+  healthPort: z.int().min(0).max(65535).default(8081).describe("Health and metrics."),
   maxBodyBytes: z
     .int()
     .min(1024)
@@ -98,36 +99,39 @@ const webhookSchema = z.strictObject({
 });
 
 const controllerSchema = z.strictObject({
-  address: z.string().default("::"),
+  address: z.string().default("::").describe("Address that the port binds."),
   port: z.int().min(0).max(65535).default(8080).describe("Health, metrics and /status."),
-  leaseSeconds: z.number().min(2).default(15),
-  renewDeadlineSeconds: z.number().min(1).default(10),
-  retrySeconds: z.number().min(0.1).default(2),
+  leaseSeconds: z.number().min(2).default(15).describe("Without a renewal for this long another replica may lead."),
+  renewDeadlineSeconds: z.number().min(1).default(10).describe("A leader that could not renew for this long stops."),
+  retrySeconds: z.number().min(0.1).default(2).describe("Time between two looks at the Lease."),
 });
 
 const proxySchema = z.strictObject({
-  engine: z.enum(["portable"]).default("portable"),
+  engine: z.enum(["portable"]).default("portable").describe("What moves the bytes: `portable` is node:net."),
   selector: z
     .record(z.string(), z.string())
     .default({ "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "proxy" })
     .describe("Labels of the proxy pods; the front Services select them."),
   address: z.string().default("::").describe("Address the relay's listeners bind."),
-  healthPort: z.int().min(0).max(65535).default(8082),
-  maxConnections: z.int().min(1).default(10_000),
-  maxConnectionsPerSource: z.int().min(1).default(2_000),
-  connectTimeoutSeconds: seconds.default(5),
-  idleTimeoutSeconds: seconds.default(3600),
+  healthPort: z.int().min(0).max(65535).default(8082).describe("Health and metrics."),
+  maxConnections: z.int().min(1).default(10_000).describe("Connections at a time; more are refused."),
+  maxConnectionsPerSource: z.int().min(1).default(2_000).describe("The same, of one source address."),
+  connectTimeoutSeconds: seconds.default(5).describe("Time to reach the upstream."),
+  idleTimeoutSeconds: seconds.default(3600).describe("A connection without a byte for this long is closed."),
   drainSeconds: seconds.default(30).describe("Connections may finish this long after SIGTERM, then are reset."),
-  keepaliveSeconds: seconds.default(60),
+  keepaliveSeconds: seconds.default(60).describe("Idle time before TCP keepalive probes."),
   resolveSeconds: seconds.default(30).describe("The upstream's name is looked up again at least this often."),
 });
 
 const certsSchema = z.strictObject({
-  mode: z.enum(["self-signed", "cert-manager", "files"]).default("self-signed"),
-  certFile: z.string().optional(),
-  keyFile: z.string().optional(),
-  caDays: z.number().positive().default(3650),
-  leafDays: z.number().positive().default(90),
+  mode: z
+    .enum(["self-signed", "cert-manager", "files"])
+    .default("self-signed")
+    .describe("Who issues the webhook's certificate: the controller, the cluster's cert-manager, or you."),
+  certFile: z.string().optional().describe("With `files`: path of the serving certificate, PEM, leaf first."),
+  keyFile: z.string().optional().describe("With `files`: path of its private key, PEM."),
+  caDays: z.number().positive().default(3650).describe("Validity of the CA."),
+  leafDays: z.number().positive().default(90).describe("Validity of the serving certificate."),
   overlapSeconds: seconds.default(600).describe("Least time between the steps of a rotation."),
 });
 
@@ -173,18 +177,21 @@ function checkClasses(targets: Targets, fault: Fault): void {
 const sectionsSchema = z.strictObject({
   namespace: label.default("switchback-system").describe("Our own namespace."),
   clusterDomain: z.string().optional().describe("Found from /etc/resolv.conf when it is not given."),
-  targets: z.array(targetSchema).default([
-    {
-      name: "ingress-nginx",
-      upstream: { service: { namespace: "ingress-nginx", name: "ingress-nginx-controller" } },
-      classes: [],
-      ports: [
-        { port: 80, protocol: "v1" },
-        { port: 443, protocol: "v1" },
-      ],
-      clusterIPs: [],
-    },
-  ]),
+  targets: z
+    .array(targetSchema)
+    .default([
+      {
+        name: "ingress-nginx",
+        upstream: { service: { namespace: "ingress-nginx", name: "ingress-nginx-controller" } },
+        classes: [],
+        ports: [
+          { port: 80, protocol: "v1" },
+          { port: 443, protocol: "v1" },
+        ],
+        clusterIPs: [],
+      },
+    ])
+    .describe("The ingress controllers that names lead to; see below."),
   policy: policySchema.prefault({}),
   sources: sourcesSchema.prefault({}),
   map: mapSchema.prefault({}),
@@ -193,7 +200,14 @@ const sectionsSchema = z.strictObject({
   controller: controllerSchema.prefault({}),
   proxy: proxySchema.prefault({}),
   certs: certsSchema.prefault({}),
-  log: z.strictObject({ level: z.enum(["trace", "debug", "info", "warn", "error"]).default("info") }).prefault({}),
+  log: z
+    .strictObject({
+      level: z
+        .enum(["trace", "debug", "info", "warn", "error"])
+        .default("info")
+        .describe("Least level that is logged."),
+    })
+    .prefault({}),
 });
 
 /** The sections, and what they must agree on. */
