@@ -1,0 +1,15 @@
+import type { IncomingMessage } from "node:http";
+import { SwitchbackError } from "../errors/errors.ts";
+
+/** The whole body as text. */
+export async function readBody(response: IncomingMessage, what: string, maxBytes: number): Promise<string> {
+  const parts: Buffer[] = [];
+  let size = 0;
+  for await (const part of response as AsyncIterable<Buffer>) {
+    size += part.length;
+    if (size > maxBytes)
+      throw new SwitchbackError("data-corrupt", `${what}: the answer is longer than ${maxBytes} bytes`);
+    parts.push(part);
+  }
+  return Buffer.concat(parts).toString("utf8");
+}

@@ -1,0 +1,210 @@
+import { SwitchbackError } from "../errors/errors.ts";
+import { readBody } from "./body.ts";
+import { type CallContext, withDeadline } from "./deadline.ts";
+import { listAll } from "./list.ts";
+import { type Query, withQuery } from "./paths.ts";
+import { retryAfterOf, statusError } from "./status.ts";
+import { openStream, type StreamEnd, type StreamOptions } from "./stream.ts";
+import { pause } from "./time.ts";
+import type { Exchange, Transport } from "./transport.ts";
+import type { JsonPatchOperation } from "./types.ts";
+
+export interface CallOptions {
+  /** The call fails with `kube-unreachable` after this long, retries and waiting included. Default 10 s. */
+  timeoutMs?: number;
+  /** Ends the call early; it then rejects with the signal's reason. */
+  signal?: AbortSignal;
+}
+
+export interface WriteOptions extends CallOptions {
+  /** The server checks and answers as if it had written, and writes nothing. */
+  dryRun?: boolean;
+  fieldManager?: string;
+}
+
+export interface ApplyOptions extends WriteOptions {
+  fieldManager: string;
+  /** Takes fields over from other managers; without it a conflict is a 409. */
+  force?: boolean;
+}
+
+export interface DeleteOptions extends CallOptions {
+  dryRun?: boolean;
+  propagationPolicy?: "Foreground" | "Background" | "Orphan";
+  /** Only the object with this uid or version is deleted; another one is a 409. */
+  preconditions?: { uid?: string; resourceVersion?: string };
+}
+
+export interface RawOptions extends CallOptions {
+  method?: string;
+  query?: Query;
+  headers?: Readonly<Record<string, string>>;
+  body?: string;
+  /** A longer answer is an error; default 16 MiB. What a Service answers through its proxy is not to be trusted in length. */
+  maxBytes?: number;
+  /** Gives answers of any status instead of throwing from 400 up: what stands behind a Service proxy has statuses of its own. */
+  anyStatus?: boolean;
+}
+
+export interface RawAnswer {
+  status: number;
+  contentType: string;
+  text: string;
+}
+
+/**
+ * The API server, as JSON. `path` is always the full one, `/api/v1/namespaces/x/configmaps/y` (`paths.ts` builds them).
+ *
+ * Every call has a deadline. Failures are SwitchbackErrors: `kube-status` (a KubeStatusError with `status` and `reason`), `kube-expired` (410),
+ * `kube-unreachable` (no answer, or none in time), `data-corrupt` (an answer that is not JSON).
+ * An answer of 429, and of 503 where the call may be repeated, that carries Retry-After is obeyed and tried again, at most twice and
+ * within the deadline; else it is thrown with `retryAfterMs`. Nothing else is retried here: callers know what a failure means, and have loops.
+ */
+export interface KubeClient {
+  get<T>(path: string, query?: Query, options?: CallOptions): Promise<T>;
+  /** All objects, read in pages; a 410 between pages starts over. The deadline is that of each page. */
+  list<T>(path: string, query?: Query, options?: CallOptions): Promise<{ items: T[]; resourceVersion: string }>;
+  /** Server-side apply: creates or updates. An identical apply changes nothing and causes no watch event. */
+  apply<T>(path: string, object: object, options: ApplyOptions): Promise<T>;
+  mergePatch<T>(path: string, body: object, options?: WriteOptions): Promise<T>;
+  jsonPatch<T>(path: string, operations: readonly JsonPatchOperation[], options?: WriteOptions): Promise<T>;
+  /** POST to the collection's path. */
+  create<T>(path: string, object: object, options?: WriteOptions): Promise<T>;
+  /** PUT: a compare-and-swap if the object carries `metadata.resourceVersion` (409 when it is not the current one). */
+  replace<T>(path: string, object: object, options?: WriteOptions): Promise<T>;
+  delete(path: string, options?: DeleteOptions): Promise<void>;
+  /** Text, such as `/metrics` or what a Service answers through its proxy. Never retried. */
+  raw(path: string, options?: RawOptions): Promise<RawAnswer>;
+  /** A long answer, line by line: watches. See `stream.ts`. */
+  stream(path: string, query: Query, options: StreamOptions): Promise<StreamEnd>;
+  /** Ends the connections; calls that run fail. */
+  close(): void;
+}
+
+const DEFAULT_TIMEOUT_MS = 10_000;
+const DEFAULT_MAX_BYTES = 16 * 1024 * 1024;
+/** Attempts of one call, the first included, when the server says when to come again. */
+const MAX_ATTEMPTS = 3;
+
+type Send = (
+  call: Pick<Exchange, "method" | "body" | "headers">,
+  path: string,
+  options?: CallOptions,
+) => Promise<RawAnswer>;
+
+export function createClient(transport: Transport, defaults: { timeoutMs?: number } = {}): KubeClient {
+  const timeoutMs = defaults.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+  const send: Send = (call, path, options = {}) => {
+    const what = describe(call.method, path);
+    return withDeadline(what, { timeoutMs, ...options }, transport, (context) =>
+      withRetries(context, idempotent(call), () => exchange(transport, { ...call, path }, context)),
+    );
+  };
+  const get = async <T>(path: string, query?: Query, options?: CallOptions) =>
+    parse<T>(await send({ method: "GET" }, withQuery(path, query), options), describe("GET", path));
+  return {
+    get,
+    list: (path, query, options) => listAll({ get }, path, query, options),
+    ...writes(send),
+    raw: (path, options = {}) => raw(transport, path, { timeoutMs, ...options }),
+    stream: (path, query, options) => openStream(transport, describe("GET", path), withQuery(path, query), options),
+    close: () => transport.close(),
+  };
+}
+
+function writes(send: Send): Pick<KubeClient, "apply" | "mergePatch" | "jsonPatch" | "create" | "replace" | "delete"> {
+  async function write<T>(
+    method: string,
+    path: string,
+    body: unknown,
+    type: string,
+    options: Partial<ApplyOptions> = {},
+  ) {
+    const { dryRun, fieldManager, force } = options;
+    const query = { fieldManager, force: force || undefined, dryRun: dryRun ? "All" : undefined };
+    const call = { method, body: JSON.stringify(body), headers: { "content-type": type } };
+    return parse<T>(await send(call, withQuery(path, query), options), describe(method, path));
+  }
+  return {
+    // JSON is YAML; this is the content type that names the operation.
+    apply: (path, object, options) => write("PATCH", path, object, APPLY, options),
+    mergePatch: (path, body, options) => write("PATCH", path, body, "application/merge-patch+json", options),
+    jsonPatch: (path, operations, options) => write("PATCH", path, operations, JSON_PATCH, options),
+    create: (path, object, options) => write("POST", path, object, "application/json", options),
+    replace: (path, object, options) => write("PUT", path, object, "application/json", options),
+    async delete(path, options = {}) {
+      const { preconditions, propagationPolicy, dryRun } = options;
+      await write("DELETE", path, { preconditions, propagationPolicy }, "application/json", {
+        ...options,
+        ...(dryRun ? { dryRun } : {}),
+      });
+    },
+  };
+}
+
+const APPLY = "application/apply-patch+yaml";
+const JSON_PATCH = "application/json-patch+json";
+
+/** Whether the same request twice ends like once. A JSON Patch may append to a list, and a POST may generate a name. */
+function idempotent(call: Pick<Exchange, "method" | "headers">): boolean {
+  return call.method !== "POST" && call.headers?.["content-type"] !== JSON_PATCH;
+}
+
+function raw(transport: Transport, path: string, options: RawOptions & { timeoutMs: number }): Promise<RawAnswer> {
+  const { method = "GET", query, headers = {}, body, anyStatus = false } = options;
+  const call = { method, headers: { accept: "*/*", ...headers }, ...(body === undefined ? {} : { body }) };
+  const limits = { anyStatus, maxBytes: options.maxBytes ?? DEFAULT_MAX_BYTES };
+  return withDeadline(describe(method, path), options, transport, (context) =>
+    exchange(transport, { ...call, path: withQuery(path, query) }, context, limits),
+  );
+}
+
+async function exchange(
+  transport: Transport,
+  call: Pick<Exchange, "method" | "path" | "body" | "headers">,
+  context: CallContext,
+  limits: { anyStatus: boolean; maxBytes: number } = { anyStatus: false, maxBytes: Number.POSITIVE_INFINITY },
+): Promise<RawAnswer> {
+  const response = await transport.send({
+    ...call,
+    channel: "call",
+    idempotent: idempotent(call),
+    signal: context.signal,
+  });
+  const status = response.statusCode ?? 0;
+  const text = await readBody(response, context.what, limits.maxBytes);
+  if (status >= 400 && !limits.anyStatus)
+    throw statusError(context.what, status, text, response.headers["retry-after"]);
+  return { status, contentType: response.headers["content-type"] ?? "", text };
+}
+
+async function withRetries(context: CallContext, repeatable: boolean, attempt: () => Promise<RawAnswer>) {
+  for (let attempts = 1; ; attempts++) {
+    try {
+      return await attempt();
+    } catch (error) {
+      const waitMs = retryDelay(error, repeatable);
+      if (waitMs === undefined || attempts === MAX_ATTEMPTS || waitMs >= context.remainingMs()) throw error;
+      await pause(waitMs, context.signal);
+    }
+  }
+}
+
+/** A 429 was turned away before anything happened; behind a 503 something may have. */
+function retryDelay(error: unknown, repeatable: boolean): number | undefined {
+  if (!(error instanceof SwitchbackError)) return undefined;
+  if (error.status !== 429 && !(error.status === 503 && repeatable)) return undefined;
+  return retryAfterOf(error);
+}
+
+function parse<T>(answer: RawAnswer, what: string): T {
+  try {
+    return JSON.parse(answer.text) as T;
+  } catch {
+    throw new SwitchbackError("data-corrupt", `${what}: the answer is not JSON (${answer.contentType || "no type"})`);
+  }
+}
+
+function describe(method: string, path: string): string {
+  return `${method} ${path.split("?", 1)[0]}`;
+}

@@ -1,0 +1,47 @@
+import { SwitchbackError } from "../errors/errors.ts";
+import type { Transport } from "./transport.ts";
+
+/** What a running call knows of itself. */
+export interface CallContext {
+  /** `GET /api/v1/...`, for messages. */
+  readonly what: string;
+  /** Fires at the deadline and when the caller gives up. */
+  readonly signal: AbortSignal;
+  remainingMs(): number;
+}
+
+/**
+ * Runs `work` under a deadline and turns whatever is not one of our errors into `kube-unreachable`.
+ * After a deadline the idle connections are dropped too: whatever swallowed this call would swallow the next.
+ */
+export async function withDeadline<T>(
+  what: string,
+  limits: { timeoutMs: number; signal?: AbortSignal },
+  transport: Pick<Transport, "dropIdle">,
+  work: (context: CallContext) => Promise<T>,
+): Promise<T> {
+  const { timeoutMs, signal: outer } = limits;
+  outer?.throwIfAborted();
+  const inner = new AbortController();
+  const end = performance.now() + timeoutMs;
+  const timer = setTimeout(() => {
+    inner.abort(new SwitchbackError("kube-unreachable", `${what}: no answer within ${timeoutMs / 1000} s`));
+    transport.dropIdle();
+  }, timeoutMs);
+  const abort = () => inner.abort(outer?.reason);
+  outer?.addEventListener("abort", abort, { once: true });
+  try {
+    return await work({ what, signal: inner.signal, remainingMs: () => end - performance.now() });
+  } catch (error) {
+    throw inner.signal.aborted ? inner.signal.reason : unreachable(what, error);
+  } finally {
+    clearTimeout(timer);
+    outer?.removeEventListener("abort", abort);
+  }
+}
+
+/** `error` itself if it is ours, else `kube-unreachable` with it as the cause. */
+export function unreachable(what: string, error: unknown): SwitchbackError {
+  if (error instanceof SwitchbackError) return error;
+  return new SwitchbackError("kube-unreachable", `${what}: the API server cannot be reached`, { cause: error });
+}

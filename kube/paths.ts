@@ -1,0 +1,61 @@
+import { SwitchbackError } from "../errors/errors.ts";
+
+/** Which objects a path names: a kind's plural in a group and version, perhaps of one namespace, perhaps one by name. */
+export interface ResourcePath {
+  /** Empty or left out: the core group. */
+  group?: string;
+  version: string;
+  /** The plural: `ingresses`. */
+  resource: string;
+  namespace?: string;
+  name?: string;
+  /** `status`, `proxy`, `eviction`, ... */
+  subresource?: string;
+}
+
+/** `/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web`. Every part is encoded, so that none can reach another path. */
+export function resourcePath(of: ResourcePath): string {
+  const parts = of.group ? ["apis", of.group, of.version] : ["api", of.version];
+  if (of.namespace !== undefined) parts.push("namespaces", of.namespace);
+  parts.push(of.resource);
+  if (of.name !== undefined) parts.push(of.name);
+  if (of.subresource !== undefined) parts.push(of.subresource);
+  return `/${parts.map(segment).join("/")}`;
+}
+
+/** A path of the core group's v1. */
+export function corePath(resource: string, namespace?: string, name?: string): string {
+  return resourcePath({
+    version: "v1",
+    resource,
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(name === undefined ? {} : { name }),
+  });
+}
+
+/** A Service as seen through the API server. `port` may be a name or a number, `rest` begins with `/`. */
+export function serviceProxyPath(namespace: string, service: { name: string; port: string | number }, rest: string) {
+  const name = `${service.name}:${service.port}`;
+  return `${resourcePath({ version: "v1", namespace, resource: "services", name, subresource: "proxy" })}${rest}`;
+}
+
+/** Query parameters; `undefined` and `""` are left out. */
+export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+
+/** `path?a=b`, or `path` when nothing is asked. */
+export function withQuery(path: string, query: Query = {}): string {
+  const params = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) {
+    if (value !== undefined && value !== "") params.append(key, String(value));
+  }
+  const text = params.toString();
+  return text === "" ? path : `${path}?${text}`;
+}
+
+function segment(text: string): string {
+  if (text === "" || text === "." || text === "..") {
+    throw new SwitchbackError("input-invalid", `${JSON.stringify(text)} cannot be a part of an API path`);
+  }
+  // A colon may stand in a path segment, and a Service's port is written with one.
+  return encodeURIComponent(text).replaceAll("%3A", ":");
+}

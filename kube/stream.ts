@@ -1,0 +1,101 @@
+import type { IncomingMessage } from "node:http";
+import { SwitchbackError } from "../errors/errors.ts";
+import { readBody } from "./body.ts";
+import { unreachable } from "./deadline.ts";
+import { createLineSplitter } from "./lines.ts";
+import { statusError } from "./status.ts";
+import type { Transport } from "./transport.ts";
+
+/** `closed`: the server ended it cleanly. `idle`: nothing came for `idleMs`, the connection may be dead. */
+export type StreamEnd = "closed" | "idle";
+
+export interface StreamOptions {
+  signal: AbortSignal;
+  /** Longest silence, milliseconds. */
+  idleMs: number;
+  /** Longest wait for the head of the answer, milliseconds. */
+  openMs?: number;
+  /** Ends the stream as `closed` after this long even if the server does not. */
+  maxMs?: number;
+  onOpen?: () => void;
+  /** Called for every complete line. What it throws ends the stream and is what the call rejects with. */
+  onLine: (line: string) => void;
+}
+
+const DEFAULT_OPEN_MS = 30_000;
+
+/**
+ * Reads an answer line by line until it ends. Rejects with `kube-unreachable` when the connection breaks, also in the middle of a
+ * line, with the server's status if it is not a success, and with the signal's reason when that fires.
+ */
+export async function openStream(
+  transport: Transport,
+  what: string,
+  path: string,
+  options: StreamOptions,
+): Promise<StreamEnd> {
+  const { signal: outer } = options;
+  outer.throwIfAborted();
+  const inner = new AbortController();
+  const abort = () => inner.abort(outer.reason);
+  outer.addEventListener("abort", abort, { once: true });
+  const opening = setTimeout(() => {
+    inner.abort(new SwitchbackError("kube-unreachable", `${what}: no answer`));
+    transport.dropIdle();
+  }, options.openMs ?? DEFAULT_OPEN_MS);
+  try {
+    const response = await transport.send({
+      method: "GET",
+      path,
+      channel: "watch",
+      idempotent: true,
+      signal: inner.signal,
+    });
+    const status = response.statusCode ?? 0;
+    if (status >= 400) {
+      const body = await readBody(response, what, 1024 * 1024);
+      throw statusError(what, status, body, response.headers["retry-after"]);
+    }
+    clearTimeout(opening);
+    options.onOpen?.();
+    return await readLines(response, options);
+  } catch (error) {
+    throw inner.signal.aborted ? inner.signal.reason : unreachable(what, error);
+  } finally {
+    clearTimeout(opening);
+    outer.removeEventListener("abort", abort);
+    // Whatever ended it: the connection is not left half read.
+    inner.abort();
+  }
+}
+
+function readLines(response: IncomingMessage, options: StreamOptions): Promise<StreamEnd> {
+  const lines = createLineSplitter(options.onLine);
+  return new Promise<StreamEnd>((resolve, reject) => {
+    const idle = setTimeout(() => settle(() => resolve("idle")), options.idleMs);
+    const longest =
+      options.maxMs === undefined ? undefined : setTimeout(() => settle(() => resolve("closed")), options.maxMs);
+    const settle = (how: () => void) => {
+      clearTimeout(idle);
+      clearTimeout(longest);
+      response.removeListener("data", onData);
+      how();
+    };
+    const onData = (chunk: string) => {
+      idle.refresh();
+      try {
+        lines.push(chunk);
+      } catch (error) {
+        settle(() => reject(error));
+      }
+    };
+    response.setEncoding("utf8");
+    response.on("data", onData);
+    response.on("error", (error) => settle(() => reject(error)));
+    response.on("end", () => {
+      if (lines.rest() === 0) settle(() => resolve("closed"));
+      else settle(() => reject(new Error("the answer ended in the middle of a line")));
+    });
+    response.on("close", () => settle(() => reject(new Error("the connection was closed"))));
+  });
+}

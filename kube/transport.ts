@@ -1,0 +1,149 @@
+import http, { type IncomingMessage } from "node:http";
+import https from "node:https";
+import { type Access, type Credentials, sameTls } from "./credentials.ts";
+
+/** One HTTP request to the API server. */
+export interface Exchange {
+  method: string;
+  /** With its query. */
+  path: string;
+  headers?: Readonly<Record<string, string>>;
+  body?: string;
+  /** Watches have connections of their own, so that they never keep a call waiting. */
+  channel: "call" | "watch";
+  /** Whether sending it twice is harmless. */
+  idempotent: boolean;
+  /** Ends the exchange at any point, also while the body is read. */
+  signal: AbortSignal;
+}
+
+export interface Transport {
+  /** The response, its body unread, whatever its status. Rejects if there is none, and when `signal` fires. */
+  send(exchange: Exchange): Promise<IncomingMessage>;
+  /** Forgets idle connections: after a silence none of them can be trusted. */
+  dropIdle(): void;
+  close(): void;
+}
+
+interface Agents {
+  tls: Access["tls"];
+  call: http.Agent;
+  watch: http.Agent;
+}
+
+/** kube-apiserver closes idle connections after 90 s (Go's default in its server); ours go before that, so that no call meets a dying one. */
+const IDLE_SOCKET_MS = 60_000;
+/** The same delay as client-go's. */
+const TCP_KEEPALIVE_MS = 30_000;
+/** Calls that run at once; more wait for a connection within their deadline. */
+const MAX_CALL_SOCKETS = 16;
+
+/**
+ * HTTP/1.1 over kept-alive connections. HTTP/2 is not used on purpose: all calls would share one connection, and one black-holed
+ * connection would fail them all until the kernel gives it up.
+ */
+export function createTransport(credentials: Credentials, userAgent: string): Transport {
+  let agents: Agents | undefined;
+
+  function agentFor(access: Access, channel: Exchange["channel"]): http.Agent {
+    if (access.agent) return access.agent;
+    if (agents === undefined || !sameTls(agents.tls, access.tls)) {
+      if (agents) retire(agents);
+      agents = createAgents(access);
+    }
+    return agents[channel];
+  }
+
+  async function once(access: Access, exchange: Exchange): Promise<IncomingMessage> {
+    try {
+      return await request(access, agentFor(access, exchange.channel), exchange, userAgent);
+    } catch (error) {
+      if (!(error instanceof StaleSocket)) throw error;
+      dropIdle();
+      if (!exchange.idempotent) throw error.cause;
+      return request(access, agentFor(access, exchange.channel), exchange, userAgent);
+    }
+  }
+
+  function dropIdle(): void {
+    if (agents) for (const agent of [agents.call, agents.watch]) destroyIdle(agent);
+  }
+
+  return {
+    async send(exchange) {
+      const access = await unlessAborted(credentials.current(), exchange.signal);
+      const response = await once(access, exchange);
+      if (response.statusCode !== 401) return response;
+      const renewed = await unlessAborted(credentials.renew(access), exchange.signal);
+      if (renewed === access) return response;
+      response.resume();
+      return once(renewed, exchange);
+    },
+    dropIdle,
+    close() {
+      agents?.call.destroy();
+      agents?.watch.destroy();
+    },
+  };
+}
+
+/** A kept-alive connection that the server had closed before it took our request. */
+class StaleSocket extends Error {}
+
+function request(access: Access, agent: http.Agent, exchange: Exchange, userAgent: string): Promise<IncomingMessage> {
+  const { server } = access;
+  const body = exchange.body === undefined ? undefined : Buffer.from(exchange.body);
+  return new Promise((resolve, reject) => {
+    const sent = (server.protocol === "https:" ? https : http).request({
+      agent,
+      host: server.hostname.replace(/^\[(.*)\]$/, "$1"),
+      port: server.port || (server.protocol === "https:" ? 443 : 80),
+      method: exchange.method,
+      path: server.pathname.replace(/\/$/, "") + exchange.path,
+      headers: {
+        accept: "application/json",
+        "user-agent": userAgent,
+        ...(body === undefined ? {} : { "content-length": body.length }),
+        ...exchange.headers,
+        ...access.headers,
+      },
+      signal: exchange.signal,
+    });
+    sent.on("response", resolve);
+    sent.on("error", (error: NodeJS.ErrnoException) => {
+      const stale = sent.reusedSocket && (error.code === "ECONNRESET" || error.code === "EPIPE");
+      reject(stale ? new StaleSocket("stale", { cause: error }) : error);
+    });
+    sent.end(body);
+  });
+}
+
+function createAgents(access: Access): Agents {
+  const options = { keepAlive: true, keepAliveMsecs: TCP_KEEPALIVE_MS, timeout: IDLE_SOCKET_MS };
+  const create = (maxSockets: number): http.Agent =>
+    access.server.protocol === "https:"
+      ? new https.Agent({ ...options, maxSockets, ...access.tls })
+      : new http.Agent({ ...options, maxSockets });
+  return { tls: access.tls, call: create(MAX_CALL_SOCKETS), watch: create(Number.POSITIVE_INFINITY) };
+}
+
+/** Lets exchanges that run come to their end, and keeps no connection of theirs. */
+function retire(agents: Agents): void {
+  for (const agent of [agents.call, agents.watch]) {
+    agent.maxFreeSockets = 0;
+    destroyIdle(agent);
+  }
+}
+
+function destroyIdle(agent: http.Agent): void {
+  for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
+}
+
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    if (signal.aborted) return abort();
+    signal.addEventListener("abort", abort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
+  });
+}

@@ -1,0 +1,137 @@
+import { describeError, hasCode, statusOf } from "../errors/errors.ts";
+import type { Reason } from "../hosts/types.ts";
+import type { Logger } from "../observe/log.ts";
+
+/** What a watch knows of itself. All numbers only grow, so that they can be metrics. */
+export interface WatchState {
+  /**
+   * A complete list has been taken in: `objects()` is a whole picture. It stays true through outages, since the last picture is
+   * kept; how old that may be is told by `following` and `silentMs`.
+   */
+  readonly synced: boolean;
+  /** A watch is open and healthy, or was until a moment ago: changes arrive at once. */
+  readonly following: boolean;
+  /** When the API server was last heard on this watch, in milliseconds of the injected clock (default: since the epoch). 0: never. */
+  readonly lastContact: number;
+  /** Milliseconds since the API server was last heard, or since the start. */
+  readonly silentMs: number;
+  readonly resourceVersion?: string;
+  readonly lists: number;
+  readonly watches: number;
+  readonly errors: number;
+  /** The last failure ever, for people. */
+  readonly lastError?: string;
+  /** What is wrong now: `not-found` (no such resource: its CRD is not installed), `forbidden`, `unreachable`, ... */
+  readonly problem?: Reason;
+}
+
+/** Keeps the state, and logs one line when trouble begins, changes or ends. */
+export interface StateKeeper {
+  readonly state: WatchState;
+  contact(): void;
+  listed(resourceVersion: string): void;
+  version(resourceVersion: string): void;
+  opened(): void;
+  healthy(): void;
+  failed(error: unknown): void;
+  /** Trouble in a handler: counted, and at most one log line in ten seconds. */
+  handlerFailed(what: string, error: unknown): void;
+}
+
+const HANDLER_LOG_EVERY_MS = 10_000;
+
+export function createStateKeeper(path: string, log: Logger, now: () => number): StateKeeper {
+  const startedAt = now();
+  const counts = { lists: 0, watches: 0, errors: 0 };
+  let synced = false;
+  let following = false;
+  let lastContact = 0;
+  let resourceVersion: string | undefined;
+  let lastError: string | undefined;
+  let problem: Reason | undefined;
+  let failingSince = 0;
+  let handlerLoggedAt = Number.NEGATIVE_INFINITY;
+
+  const read = (): WatchState => ({
+    synced,
+    following,
+    lastContact,
+    silentMs: now() - (lastContact || startedAt),
+    ...counts,
+    ...(resourceVersion === undefined ? {} : { resourceVersion }),
+    ...(lastError === undefined ? {} : { lastError }),
+    ...(problem === undefined ? {} : { problem }),
+  });
+
+  return {
+    get state() {
+      return read();
+    },
+    contact() {
+      lastContact = now();
+    },
+    listed(version) {
+      counts.lists++;
+      resourceVersion = version;
+      synced = true;
+    },
+    version(version) {
+      resourceVersion = version;
+    },
+    opened() {
+      counts.watches++;
+      lastContact = now();
+    },
+    healthy() {
+      following = true;
+      if (problem) log.info({ path, seconds: Math.round((now() - failingSince) / 1000) }, "watch recovered");
+      problem = undefined;
+    },
+    failed(error) {
+      counts.errors++;
+      following = false;
+      const next = problemOf(error);
+      if (problem === undefined) failingSince = now();
+      if (problem?.code !== next.code) {
+        // A lost window is everyday business: the list that follows heals it.
+        const level = next.code === "expired" ? "info" : "warn";
+        log[level]({ path, code: next.code, error: next.text }, "watch interrupted, will be retried");
+      }
+      problem = next;
+      lastError = next.text;
+    },
+    handlerFailed(what, error) {
+      counts.errors++;
+      lastError = `${what}: ${describeError(error)}`;
+      if (now() - handlerLoggedAt < HANDLER_LOG_EVERY_MS) return;
+      handlerLoggedAt = now();
+      log.error({ path, error: lastError, errors: counts.errors }, "a watch handler failed");
+    },
+  };
+}
+
+/** Whether the resource cannot be had at all for now, so that asking often is pointless. */
+export function isUnavailable(error: unknown): boolean {
+  const status = statusOf(error);
+  return status === 404 || status === 403;
+}
+
+function problemOf(error: unknown): Reason {
+  return { code: problemCode(error), text: describeError(error) };
+}
+
+const STATUS_CODES: Readonly<Record<number, string>> = {
+  401: "unauthorized",
+  403: "forbidden",
+  404: "not-found",
+  410: "expired",
+  429: "throttled",
+};
+
+function problemCode(error: unknown): string {
+  const status = statusOf(error);
+  if (status !== undefined) return STATUS_CODES[status] ?? (status >= 500 ? "server-error" : "refused");
+  if (hasCode(error, "kube-unreachable")) return "unreachable";
+  if (hasCode(error, "data-corrupt")) return "corrupt";
+  return "internal";
+}

@@ -1,0 +1,274 @@
+import { hasCode, SwitchbackError } from "../errors/errors.ts";
+import type { Logger } from "../observe/log.ts";
+import { type Backoff, createBackoff } from "./backoff.ts";
+import { type Change, createCache, type ObjectCache } from "./cache.ts";
+import type { KubeClient } from "./client.ts";
+import { listPages, PAGE_SIZE } from "./list.ts";
+import { retryAfterOf, watchStatusError } from "./status.ts";
+import { between, pause, steadyNow, yieldToLoop } from "./time.ts";
+import type { ApiObject, WatchEvent } from "./types.ts";
+import { createStateKeeper, isUnavailable, type StateKeeper, type WatchState } from "./watch-state.ts";
+
+/** Milliseconds, unless said otherwise. Ranges are drawn from anew each time, so that replicas spread out. */
+export interface WatchTimings {
+  /** Longest silence of a watch before it is opened again: a dead connection gives no other sign. */
+  idleMs: number;
+  /** How long the server is asked to keep a watch open, seconds. */
+  watchSeconds: readonly [number, number];
+  /** How often everything is listed again, watch or no watch: a cluster restored from a backup is noticed by nothing else. */
+  relistMs: readonly [number, number];
+  /** How soon such a list is tried again if it fails; the watch goes on in the meantime. */
+  relistRetryMs: number;
+  backoffMs: number;
+  backoffCapMs: number;
+  /** Longest pause after 403 and 404. The first are short: an API server that has just begun refuses everybody for a moment. */
+  unavailableCapMs: number;
+  /** A watch open this long resets the backoff. */
+  healthyMs: number;
+  /** A watch that ends sooner than this without an event counts as failed. */
+  shortMs: number;
+  /** Deadline of one page of a list. */
+  pageMs: number;
+}
+
+export const WATCH_TIMINGS: WatchTimings = {
+  idleMs: 90_000,
+  watchSeconds: [300, 600],
+  relistMs: [30 * 60_000, 60 * 60_000],
+  relistRetryMs: 60_000,
+  backoffMs: 250,
+  backoffCapMs: 5_000,
+  unavailableCapMs: 30_000,
+  healthyMs: 60_000,
+  shortMs: 1_000,
+  pageMs: 30_000,
+};
+
+/** P is what is kept of an object, T what the objects are taken to be. */
+export interface WatchOptions<P, T = ApiObject> {
+  client: Pick<KubeClient, "get" | "stream">;
+  /** Path of the collection, of one namespace or of all. One object is watched with `fieldSelector: "metadata.name=x"`. */
+  path: string;
+  labelSelector?: string;
+  fieldSelector?: string;
+  pageSize?: number;
+  /** Picks what is needed; only this is kept. Must copy what it takes: a value that holds the object keeps all of it. */
+  project(object: T): P;
+  /** Called for each change, also while the first list comes in. Should only note the key: watching waits for it. What it throws is logged. */
+  onChange: (change: Change<P>) => void;
+  /** Called once, after the first complete list. */
+  onSynced?: () => void;
+  log: Logger;
+  now?: () => number;
+  random?: () => number;
+  timings?: Partial<WatchTimings>;
+}
+
+export interface Watcher<P> {
+  readonly state: WatchState;
+  /** The last known picture, live. */
+  objects(): ReadonlyMap<string, P>;
+  /** No handler is called once it is called; resolves when nothing of the watch runs any more. */
+  stop(): Promise<void>;
+}
+
+/** What the loop carries from round to round. */
+interface Session<P> {
+  readonly options: WatchOptions<P>;
+  readonly timings: WatchTimings;
+  readonly now: () => number;
+  readonly random: () => number;
+  readonly cache: ObjectCache<P>;
+  readonly keeper: StateKeeper;
+  readonly backoff: Backoff;
+  readonly slowBackoff: Backoff;
+  readonly stopped: AbortSignal;
+  /** Where the next watch begins; none: list first. */
+  resourceVersion: string | undefined;
+  relistAt: number;
+}
+
+/**
+ * Lists and then watches, for ever: every failure, of whatever kind, comes back to one place and leads to the next round.
+ * What was known stays known until a complete list or an event says otherwise.
+ */
+export function watchObjects<P, T = ApiObject>(options: WatchOptions<P, T>): Watcher<P> {
+  return start(options as WatchOptions<P, unknown> as WatchOptions<P>);
+}
+
+function start<P>(options: WatchOptions<P>): Watcher<P> {
+  const stop = new AbortController();
+  const now = options.now ?? steadyNow;
+  const random = options.random ?? Math.random;
+  const timings = { ...WATCH_TIMINGS, ...options.timings };
+  const keeper = createStateKeeper(options.path, options.log, now);
+  const session: Session<P> = {
+    options,
+    timings,
+    now,
+    random,
+    keeper,
+    cache: createCache(options.project, (key, error) => keeper.handlerFailed(`projection of ${key}`, error)),
+    backoff: createBackoff(timings.backoffMs, timings.backoffCapMs, random),
+    slowBackoff: createBackoff(timings.backoffMs * 4, timings.unavailableCapMs, random),
+    stopped: stop.signal,
+    resourceVersion: undefined,
+    relistAt: 0,
+  };
+  const loop = run(session);
+  return {
+    get state() {
+      return keeper.state;
+    },
+    objects: () => session.cache.values,
+    async stop() {
+      stop.abort();
+      await loop;
+    },
+  };
+}
+
+async function run<P>(session: Session<P>): Promise<void> {
+  const { stopped, keeper, now } = session;
+  // The caller's own set-up comes first: no handler runs before `watchObjects` has returned.
+  await yieldToLoop();
+  while (!stopped.aborted) {
+    try {
+      if (session.resourceVersion === undefined || now() >= session.relistAt) await relist(session);
+      if (!stopped.aborted) await follow(session, session.resourceVersion ?? "");
+    } catch (error) {
+      if (stopped.aborted) return;
+      keeper.failed(error);
+      await pause(afterFailure(session, error), stopped);
+    }
+  }
+}
+
+/** The pause before the next round, milliseconds. */
+function afterFailure<P>(session: Session<P>, error: unknown): number {
+  if (hasCode(error, "kube-expired")) session.resourceVersion = undefined;
+  const backoff = isUnavailable(error) ? session.slowBackoff : session.backoff;
+  return backoff.next(retryAfterOf(error));
+}
+
+async function relist<P>(session: Session<P>): Promise<void> {
+  const { options, timings, keeper, cache, now, random, stopped } = session;
+  const first = !keeper.state.synced;
+  session.relistAt = now() + timings.relistRetryMs;
+  const coming = cache.beginRelist();
+  const version = await listPages<ApiObject>({
+    client: options.client,
+    path: options.path,
+    query: { limit: options.pageSize ?? PAGE_SIZE, ...selectors(options) },
+    options: { timeoutMs: timings.pageMs, signal: stopped },
+    onPage: (items) => {
+      keeper.contact();
+      coming.add(items);
+    },
+    restart: coming.restart,
+  });
+  let changes = 0;
+  for (const change of coming.finish()) {
+    emit(session, change);
+    if (++changes % PAGE_SIZE === 0) await yieldToLoop();
+    if (stopped.aborted) return;
+  }
+  session.resourceVersion = version;
+  session.relistAt = now() + between(...timings.relistMs, random);
+  session.slowBackoff.reset();
+  keeper.listed(version);
+  if (first) guarded(session, "onSynced", () => options.onSynced?.());
+}
+
+/** One watch, to its end. Returns when the next may follow at once, throws when something was wrong. */
+async function follow<P>(session: Session<P>, resourceVersion: string): Promise<void> {
+  const { options, timings, keeper, now, random, stopped } = session;
+  const seconds = watchSeconds(session, between(...timings.watchSeconds, random));
+  let openedAt: number | undefined;
+  let events = 0;
+  let healthy: NodeJS.Timeout | undefined;
+  try {
+    const query = { watch: true, allowWatchBookmarks: true, resourceVersion, timeoutSeconds: seconds };
+    const end = await options.client.stream(
+      options.path,
+      { ...query, ...selectors(options) },
+      {
+        signal: stopped,
+        idleMs: timings.idleMs,
+        maxMs: (seconds + 30) * 1000,
+        onOpen: () => {
+          openedAt = now();
+          keeper.opened();
+          healthy = setTimeout(() => keeper.healthy(), timings.shortMs);
+        },
+        onLine: (line) => {
+          if (stopped.aborted) return;
+          keeper.contact();
+          if (takeIn(session, line)) events++;
+        },
+      },
+    );
+    if (end === "closed" && events === 0 && now() - (openedAt ?? now()) < timings.shortMs) {
+      throw new SwitchbackError("kube-unreachable", `watch of ${options.path}: closed as soon as it was opened`);
+    }
+  } catch (error) {
+    // What was sent made no sense: only a list tells where we stand.
+    if (hasCode(error, "data-corrupt")) session.relistAt = 0;
+    throw error;
+  } finally {
+    clearTimeout(healthy);
+    if (openedAt !== undefined && now() - openedAt >= timings.healthyMs) session.backoff.reset();
+  }
+}
+
+/** A watch ends in time for the next full list. */
+function watchSeconds<P>({ relistAt, now }: Session<P>, drawn: number): number {
+  return Math.max(1, Math.min(drawn, Math.ceil((relistAt - now()) / 1000)));
+}
+
+/** Takes in one line. Gives whether it was a change of an object (and not a bookmark). */
+function takeIn<P>(session: Session<P>, line: string): boolean {
+  const { cache, options } = session;
+  const event = parseEvent(line);
+  if (event.type === "ERROR") throw watchStatusError(`watch of ${options.path}`, event.object);
+  const version = event.object.metadata?.resourceVersion;
+  if (!version) throw new SwitchbackError("data-corrupt", `watch event ${event.type} without a resourceVersion`);
+  if (event.type !== "BOOKMARK") {
+    const change = event.type === "DELETED" ? cache.remove(event.object) : cache.put(event.object);
+    if (change) emit(session, change);
+  }
+  session.resourceVersion = version;
+  session.keeper.version(version);
+  return event.type !== "BOOKMARK";
+}
+
+const EVENT_TYPES = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"];
+
+function parseEvent(line: string): WatchEvent {
+  try {
+    const event = JSON.parse(line) as Partial<WatchEvent> | null;
+    if (event?.type && EVENT_TYPES.includes(event.type) && event.object) return event as WatchEvent;
+  } catch {
+    // said below
+  }
+  throw new SwitchbackError("data-corrupt", `a watch line of ${line.length} characters is not a watch event`);
+}
+
+function emit<P>(session: Session<P>, change: Change<P>): void {
+  guarded(session, `onChange of ${change.key}`, () => session.options.onChange(change));
+}
+
+/** Runs a handler. One that throws, or rejects although it should return nothing, is logged and changes nothing here. */
+function guarded<P>(session: Session<P>, what: string, handler: () => unknown): void {
+  const failed = (error: unknown) => session.keeper.handlerFailed(what, error);
+  try {
+    const result = handler();
+    if (result instanceof Promise) result.catch(failed);
+  } catch (error) {
+    failed(error);
+  }
+}
+
+function selectors({ labelSelector, fieldSelector }: Pick<WatchOptions<unknown>, "labelSelector" | "fieldSelector">) {
+  return { labelSelector, fieldSelector };
+}
