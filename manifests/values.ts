@@ -89,9 +89,12 @@ const serviceMonitorSchema = z.strictObject({
   interval: z.string().optional().describe("Scrape interval, as `30s`."),
 });
 
+/** The configuration file's sections; `namespace` is the release's. */
+const { namespace: _release, ...sections } = configSchema.shape;
+
 /**
  * The one schema of the chart's values; values.schema.json is generated from it. Strict, so that a misspelt key stops `helm install`.
- * Defaults live in values.yaml; `config` is the configuration file's own schema, less the namespace, which is the release's.
+ * Defaults live in values.yaml.
  */
 export const valuesSchema = z.strictObject({
   image: imageSchema.optional(),
@@ -106,7 +109,7 @@ export const valuesSchema = z.strictObject({
   certFiles: certFilesSchema.optional().describe("For `config.certs.mode: files`."),
   networkPolicy: networkPolicySchema.optional(),
   serviceMonitor: serviceMonitorSchema.optional(),
-  config: configSchema.omit({ namespace: true }).optional(),
+  config: z.strictObject(sections).optional().describe("The configuration file."),
   // What Helm hands to a chart that is a dependency of another.
   global: passedThrough.optional(),
   enabled: z.boolean().optional(),

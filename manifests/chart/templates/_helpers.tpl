@@ -39,32 +39,14 @@ labels:
 
 {{/* The configuration file: `config` of the values, the release's namespace, and the paths of mounted certificates. */}}
 {{- define "switchback.config" -}}
-{{- include "switchback.check" . -}}
 {{- $config := deepCopy .Values.config -}}
 {{- $_ := set $config "namespace" .Release.Namespace -}}
 {{- if eq $config.certs.mode "files" -}}
+{{- $_ := required "certFiles.secretName: required with config.certs.mode files" .Values.certFiles.secretName -}}
 {{- $paths := dict "certFile" "/etc/switchback/tls/tls.crt" "keyFile" "/etc/switchback/tls/tls.key" -}}
 {{- $_ := set $config "certs" (merge $config.certs $paths) -}}
 {{- end -}}
 {{- toYaml $config -}}
-{{- end }}
-
-{{/* What the schema cannot say: the rules that join several values. */}}
-{{- define "switchback.check" -}}
-{{- if and (eq .Values.config.certs.mode "files") (not .Values.certFiles.secretName) -}}
-{{- fail "certFiles.secretName: required with config.certs.mode files" -}}
-{{- end -}}
-{{- $names := list -}}
-{{- range $index, $target := .Values.config.targets -}}
-{{- $path := printf "config.targets[%d].name" $index -}}
-{{- if has $target.name (list "controller" "webhook" "proxy" "agent") -}}
-{{- fail (printf "%s: %q is taken: switchback-%s is a Service of the chart" $path $target.name $target.name) -}}
-{{- end -}}
-{{- if has $target.name $names -}}
-{{- fail (printf "%s: %q is the name of an earlier target" $path $target.name) -}}
-{{- end -}}
-{{- $names = append $names $target.name -}}
-{{- end -}}
 {{- end }}
 
 {{/* Whether a target goes through the proxy (targets/listeners.ts, isRelayed). "true" or "". */}}
@@ -80,7 +62,7 @@ labels:
 {{- define "switchback.fronts" -}}
 {{- $names := list -}}
 {{- range .Values.config.targets -}}
-{{- if include "switchback.relayed" . }}{{ $names = append $names (printf "switchback-%s" .name) }}{{ end -}}
+{{- if and (not .clusterIPs) (include "switchback.relayed" .) }}{{ $names = append $names (printf "switchback-%s" .name) }}{{ end -}}
 {{- end -}}
 {{- toJson $names -}}
 {{- end }}

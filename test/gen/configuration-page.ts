@@ -1,0 +1,84 @@
+import { z } from "zod";
+import { configSchema } from "../../config/schema.ts";
+import { listSettings } from "../../config/settings.ts";
+import type { Generator } from "./generator.ts";
+
+interface JsonSchema {
+  readonly type?: string;
+  readonly enum?: readonly unknown[];
+  readonly default?: unknown;
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly items?: JsonSchema;
+  readonly anyOf?: readonly JsonSchema[];
+}
+
+const HEAD = `# Configuration
+
+Made from config/schema.ts by \`npm run gen\`: change the schema, not this page.
+
+One YAML file (\`--config FILE\`; in the chart: \`config\` in the values) holds the settings of all three programs. A variable of
+the environment overrides the file, \`--set path=value\` overrides both. A setting that is not known, or does not fit, stops the
+start with exit code 2 and names its path. Durations are in seconds, as the names say.
+`;
+
+const TARGETS = `
+## Targets
+
+\`targets\` is a list of ingress controllers; a list in a variable or a flag is written as YAML (\`[{name: ...}]\`).
+`;
+
+/** docs/configuration.md: every setting with its variable, default and meaning. */
+export const configurationPage: Generator = {
+  name: "configuration-page",
+  file: "docs/configuration.md",
+  render: async () => {
+    const settings = listSettings().map(({ path, env, type, default: value, description }) => [
+      code(path),
+      code(env),
+      type,
+      value === undefined || path === "targets" ? "" : code(JSON.stringify(value)),
+      description,
+    ]);
+    const fields = [
+      ...listFields(z.toJSONSchema(configSchema.shape.targets, { io: "input" }) as JsonSchema, "targets"),
+    ];
+    return [
+      `${HEAD}\n${table(["setting", "variable", "type", "default", "meaning"], settings)}`,
+      `${TARGETS}\n${table(["setting", "type", "default", "meaning"], fields)}`,
+    ].join("");
+  },
+};
+
+/** The rows of what a list holds, and of the lists in it. */
+function* listFields(list: JsonSchema, path: string): Iterable<string[]> {
+  for (const [key, field] of Object.entries(list.items?.properties ?? {})) {
+    const place = `${path}[].${key}`;
+    const nested = field.items?.properties !== undefined;
+    const value = field.default === undefined || nested ? "" : code(JSON.stringify(field.default));
+    yield [code(place), typeOf(field), value, field.description ?? ""];
+    if (nested) yield* listFields(field, place);
+  }
+}
+
+function typeOf({ type, enum: values, anyOf }: JsonSchema): string {
+  if (values !== undefined) return values.join(" | ");
+  return anyOf?.map((choice) => code(shapeOf(choice))).join(" or ") ?? type ?? "any";
+}
+
+/** `{ service: { namespace, name } }`. */
+function shapeOf({ properties }: JsonSchema): string {
+  const keys = Object.entries(properties ?? {}).map(([key, child]) =>
+    child.properties === undefined ? key : `${key}: ${shapeOf(child)}`,
+  );
+  return `{ ${keys.join(", ")} }`;
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |\n`;
+  return line(head) + line(head.map(() => "---")) + rows.map(line).join("");
+}
+
+function code(text: string): string {
+  return `\`${text}\``;
+}

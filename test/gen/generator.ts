@@ -1,0 +1,8 @@
+/** A file of the repository that is made from another one, and never edited. */
+export interface Generator {
+  /** For `npm run gen -- NAME`. */
+  readonly name: string;
+  /** Path from the top of the repository, with forward slashes. */
+  readonly file: string;
+  render(): Promise<string>;
+}
