@@ -1,0 +1,33 @@
+/** An address that failed is tried after the others for this long. */
+export const AVOID_MS = 10_000;
+
+/** The order in which a listener's connections try its upstream's addresses: by turns, those that failed lately last. */
+export class CandidateOrder {
+  #turn = 0;
+  readonly #failedAt = new Map<string, number>();
+
+  /** `addresses` in the order to try them at `now` (milliseconds). */
+  next(addresses: readonly string[], now: number): readonly string[] {
+    this.#forget(addresses);
+    if (addresses.length < 2) return addresses;
+    const start = this.#turn++ % addresses.length;
+    const rotated = [...addresses.slice(start), ...addresses.slice(0, start)];
+    const avoided = rotated.filter((address) => now - (this.#failedAt.get(address) ?? -AVOID_MS) < AVOID_MS);
+    return [...rotated.filter((address) => !avoided.includes(address)), ...avoided];
+  }
+
+  failed(address: string, now: number): void {
+    this.#failedAt.set(address, now);
+  }
+
+  connected(address: string): void {
+    this.#failedAt.delete(address);
+  }
+
+  /** Keeps the memory of failures as small as the list of addresses. */
+  #forget(addresses: readonly string[]): void {
+    for (const address of this.#failedAt.keys()) {
+      if (!addresses.includes(address)) this.#failedAt.delete(address);
+    }
+  }
+}

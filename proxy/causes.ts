@@ -1,0 +1,56 @@
+/** Why an upstream could not be reached. Metric labels, never reused. */
+export const DIAL_CAUSES = [
+  /** The name server says that the upstream's name does not exist. */
+  "dns-nxdomain",
+  /** No name server gave an answer. */
+  "dns-timeout",
+  /** The address answered with a reset: nothing listens there. */
+  "connection-refused",
+  /** The connect timeout passed. */
+  "timeout",
+  /** No route, a firewall's answer, or no address family in common. */
+  "unreachable",
+  /** The address leads back to this proxy: relaying would never end. */
+  "self",
+] as const;
+export type DialCause = (typeof DIAL_CAUSES)[number];
+
+/** Why a client was turned away with a reset. Metric labels, never reused. */
+export const REFUSAL_CAUSES = [
+  /** As many connections as `maxConnections` are open. */
+  "limit-total",
+  /** As many connections as `maxConnectionsPerSource` are open from this client's address. */
+  "limit-source",
+  /** The process or the machine has no file descriptor or socket memory left. */
+  "local-limit",
+  /** No address of the upstream could be reached; DialCause says why. */
+  "upstream",
+] as const;
+export type RefusalCause = (typeof REFUSAL_CAUSES)[number];
+
+/** Why a relayed connection ended before both sides had finished. Metric labels, never reused. */
+export const CUT_CAUSES = [
+  /** The client reset it, or was lost (keepalive, retransmission). */
+  "client-reset",
+  /** The upstream reset it, or was lost. */
+  "upstream-reset",
+  /** No byte either way for the idle timeout. */
+  "idle-timeout",
+  /** It outlived the grace of a drain, or of its listener's removal. */
+  "drain",
+] as const;
+export type CutCause = (typeof CUT_CAUSES)[number];
+
+const LOCAL_LIMITS = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
+
+/** What connect's errno says about the upstream, or that the fault is ours. */
+export function connectCause(errno: string | undefined): DialCause | "local-limit" {
+  if (errno === "ECONNREFUSED" || errno === "ECONNRESET") return "connection-refused";
+  if (errno === "ETIMEDOUT") return "timeout";
+  return errno !== undefined && LOCAL_LIMITS.has(errno) ? "local-limit" : "unreachable";
+}
+
+/** What getaddrinfo's error says. Only "no such name" is an answer; all else is the lack of one. */
+export function lookupCause(code: string | undefined): DialCause {
+  return code === "ENOTFOUND" || code === "ENODATA" ? "dns-nxdomain" : "dns-timeout";
+}

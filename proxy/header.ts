@@ -1,0 +1,127 @@
+import { SwitchbackError } from "../errors/errors.ts";
+import { type AddressBytes, addressBytes, addressText, mappedBytes } from "./address.ts";
+import { crc32c } from "./crc32c.ts";
+
+/*
+ * The PROXY protocol header. The rule is https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt; sections are cited from it.
+ *
+ * Version 1 (2.1), one line of at most 107 bytes:
+ *
+ *     PROXY TCP4 192.0.2.7 198.51.100.9 41234 443\r\n
+ *           |    |         |            |     +--- destination port
+ *           |    |         |            +--------- source port
+ *           |    |         +---------------------- destination: the address that the client called
+ *           |    +-------------------------------- source: the client
+ *           +------------------------------------- TCP4 | TCP6 | UNKNOWN
+ *
+ * Version 2 (2.2), numbers in network order:
+ *
+ *      0                           12      13      14          16                    28 or 52
+ *     +---------------------------+-------+-------+-----------+---------------------+--------------------+
+ *     | 0d 0a 0d 0a 00 0d 0a      | ver 2 | fam   | bytes that| source address      | TLVs: type (1),    |
+ *     | 51 55 49 54 0a            | cmd   | proto | follow    | destination address | length (2), value; |
+ *     | (signature)               | 4 + 4 | 4 + 4 |           | source port, dest.  | CRC-32C, unique id |
+ *     +---------------------------+-------+-------+-----------+---------------------+--------------------+
+ *     cmd: 0 LOCAL, 1 PROXY.  fam: 1 IPv4, 2 IPv6.  proto: 1 stream.
+ */
+export const V1_MAX_BYTES = 107;
+export const V2_SIGNATURE: Uint8Array = Buffer.from("0d0a0d0a000d0a515549540a", "hex");
+export const V2_FIXED_BYTES = 16;
+export const V2_VERSION = 2;
+export const V2_COMMAND = { local: 0, proxy: 1 } as const;
+export const V2_FAMILY = { unspec: 0, ipv4: 1, ipv6: 2, unix: 3 } as const;
+export const V2_TRANSPORT = { unspec: 0, stream: 1, datagram: 2 } as const;
+/** Bytes of the address block of a family: two addresses, and two ports where the family has ports. */
+export const V2_ADDRESS_BYTES: readonly number[] = [0, 12, 36, 216];
+export const TLV_TYPE = { crc32c: 0x03, uniqueId: 0x05 } as const;
+export const TLV_HEAD_BYTES = 3;
+/** 2.2.5: an opaque byte sequence of up to 128 bytes. */
+export const UNIQUE_ID_MAX_BYTES = 128;
+
+export interface Endpoint {
+  /** IPv4 or IPv6 literal. */
+  readonly address: string;
+  readonly port: number;
+}
+
+/** The two ends of the client's connection: who called, and whom. */
+export interface Endpoints {
+  readonly source: Endpoint;
+  readonly destination: Endpoint;
+}
+
+export interface V2Options {
+  /** Adds the checksum over the whole header (2.2.3). */
+  readonly crc32c?: boolean;
+  /** Adds this connection's id (2.2.5), at most 128 bytes. */
+  readonly uniqueId?: Uint8Array;
+}
+
+/**
+ * The header for one connection. An IPv4-mapped IPv6 address counts as IPv4. If only one end is IPv4, both are written as IPv6,
+ * the IPv4 one mapped: 2.1 wants both addresses of one family, `UNKNOWN` only "when it is not possible to correctly fill the
+ * PROXY line", and HAProxy itself does the same.
+ * Throws `input-invalid` if an address is no IP literal, a port is out of range or the unique id is too long.
+ */
+export function encodeHeader(version: "v1" | "v2", endpoints: Endpoints, options: V2Options = {}): Buffer {
+  return version === "v1" ? encodeV1(endpoints) : encodeV2(endpoints, options);
+}
+
+function encodeV1({ source, destination }: Endpoints): Buffer {
+  const [from, to] = oneFamily(source, destination);
+  const family = from.length === 4 ? "TCP4" : "TCP6";
+  const ports = `${checkedPort(source)} ${checkedPort(destination)}`;
+  return Buffer.from(`PROXY ${family} ${addressText(from)} ${addressText(to)} ${ports}\r\n`, "latin1");
+}
+
+function encodeV2({ source, destination }: Endpoints, options: V2Options): Buffer {
+  const [from, to] = oneFamily(source, destination);
+  const family = from.length === 4 ? V2_FAMILY.ipv4 : V2_FAMILY.ipv6;
+  const ports = Buffer.alloc(4);
+  ports.writeUInt16BE(checkedPort(source), 0);
+  ports.writeUInt16BE(checkedPort(destination), 2);
+  const body = Buffer.concat([from, to, ports, ...tlvs(options)]);
+  const fixed = Buffer.alloc(V2_FIXED_BYTES);
+  fixed.set(V2_SIGNATURE);
+  fixed[12] = (V2_VERSION << 4) | V2_COMMAND.proxy;
+  fixed[13] = (family << 4) | V2_TRANSPORT.stream;
+  fixed.writeUInt16BE(body.length, 14);
+  const header = Buffer.concat([fixed, body]);
+  // 2.2.3: computed over the whole header with the field at zero. The field is last, see tlvs().
+  if (options.crc32c === true) header.writeUInt32BE(crc32c(header), header.length - 4);
+  return header;
+}
+
+/** The optional TLVs; the checksum's, still zero, comes last. */
+function tlvs({ uniqueId, crc32c: withChecksum }: V2Options): Buffer[] {
+  const parts: Buffer[] = [];
+  if (uniqueId !== undefined) {
+    if (uniqueId.length > UNIQUE_ID_MAX_BYTES) {
+      throw new SwitchbackError("input-invalid", `a unique id has at most 128 bytes, this one has ${uniqueId.length}`);
+    }
+    parts.push(tlv(TLV_TYPE.uniqueId, uniqueId));
+  }
+  if (withChecksum === true) parts.push(tlv(TLV_TYPE.crc32c, new Uint8Array(4)));
+  return parts;
+}
+
+function tlv(type: number, value: Uint8Array): Buffer {
+  return Buffer.concat([Uint8Array.of(type, value.length >> 8, value.length & 0xff), value]);
+}
+
+function oneFamily(source: Endpoint, destination: Endpoint): readonly [AddressBytes, AddressBytes] {
+  const from = checkedAddress(source);
+  const to = checkedAddress(destination);
+  return from.length === to.length ? [from, to] : [mappedBytes(from), mappedBytes(to)];
+}
+
+function checkedAddress({ address }: Endpoint): AddressBytes {
+  const bytes = addressBytes(address);
+  if (bytes === undefined) throw new SwitchbackError("input-invalid", `not an IP address: ${JSON.stringify(address)}`);
+  return bytes;
+}
+
+function checkedPort({ port }: Endpoint): number {
+  if (Number.isInteger(port) && port >= 0 && port <= 65_535) return port;
+  throw new SwitchbackError("input-invalid", `not a TCP port: ${port}`);
+}

@@ -1,0 +1,251 @@
+import type { Socket } from "node:net";
+import { describeError } from "../../errors/errors.ts";
+import { normalAddress } from "../address.ts";
+import { Admission } from "../admission.ts";
+import { systemClock } from "../clock.ts";
+import type {
+  DrainResult,
+  Engine,
+  EngineOptions,
+  ListenerSpec,
+  ListenerStatus,
+  MakeEngine,
+  OwnAddresses,
+  RelayPlan,
+} from "../engine.ts";
+import { encodeHeader } from "../header.ts";
+import { RefusalLog } from "../refusal-log.ts";
+import { isSelf } from "../self.ts";
+import { newTargetStats, type TargetStats } from "../stats.ts";
+import { Connection } from "./connection.ts";
+import { dialUpstream, type UpstreamOutcome } from "./dial-upstream.ts";
+import { startIdleSweep } from "./idle-sweep.ts";
+import { PortListener } from "./port-listener.ts";
+
+/** The engine on node:net: runs wherever Node does. */
+export const makePortableEngine: MakeEngine = (options) => new PortableEngine(options);
+
+const NO_HEADER = Buffer.alloc(0);
+
+class PortableEngine implements Engine {
+  readonly #options: EngineOptions;
+  readonly #admission: Admission;
+  readonly #refusals: RefusalLog;
+  readonly #listeners = new Map<string, PortListener>();
+  /** Each with the name of its listener. */
+  readonly #connections = new Map<Connection, string>();
+  readonly #stats = new Map<string, TargetStats>();
+  readonly #stopSweep: () => void;
+  #own: OwnAddresses = { interfaces: [], fronts: [] };
+  #closed = false;
+  /** Updates run one after the other. */
+  #lastUpdate: Promise<unknown> = Promise.resolve();
+  #onEmpty: (() => void) | undefined;
+
+  constructor(options: EngineOptions) {
+    this.#options = options;
+    this.#admission = new Admission(options.limits);
+    this.#refusals = new RefusalLog(options.log, systemClock);
+    this.#stopSweep = startIdleSweep(options.limits.idleTimeoutMs, this.#connections);
+  }
+
+  async start(plan: RelayPlan): Promise<void> {
+    const errors = await this.#enqueue(plan);
+    if (errors.length === 0) return;
+    await this.close();
+    throw errors[0];
+  }
+
+  async update(plan: RelayPlan): Promise<void> {
+    for (const error of await this.#enqueue(plan))
+      this.#options.log.error({ err: describeError(error) }, "listener not bound");
+  }
+
+  listeners(): readonly ListenerStatus[] {
+    return [...this.#listeners.values()].map((listener) => listener.status());
+  }
+
+  stats(): ReadonlyMap<string, Readonly<TargetStats>> {
+    return this.#stats;
+  }
+
+  async drain(graceMs: number): Promise<DrainResult> {
+    await this.#lastUpdate;
+    // One turn of the event loop: clients that the kernel has already accepted get in rather than a reset.
+    await new Promise(setImmediate);
+    this.#closeListeners();
+    const open = this.#connections.size;
+    let reset = 0;
+    const timer = setTimeout(() => {
+      reset = this.#connections.size;
+      for (const connection of this.#connections.keys()) connection.cut("drain");
+    }, graceMs);
+    await this.#empty();
+    clearTimeout(timer);
+    await this.close();
+    return { finished: open - reset, reset };
+  }
+
+  async close(): Promise<void> {
+    this.#closeListeners();
+    this.#stopSweep();
+    for (const connection of this.#connections.keys()) connection.cut("drain");
+    await this.#empty();
+  }
+
+  #enqueue(plan: RelayPlan): Promise<unknown[]> {
+    const done = this.#lastUpdate.then(() => this.#apply(plan));
+    this.#lastUpdate = done;
+    return done;
+  }
+
+  /** Goes over to `plan`; what could not be bound comes back. */
+  async #apply(plan: RelayPlan): Promise<unknown[]> {
+    if (this.#closed) return [];
+    this.#own = plan.own;
+    this.#dropOthers(plan.listeners);
+    const results = await Promise.allSettled(plan.listeners.map((spec) => this.#adopt(spec)));
+    return results.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
+  }
+
+  /** Stops what the plan no longer has, and first: a port may pass from one listener to another. */
+  #dropOthers(specs: readonly ListenerSpec[]): void {
+    for (const [name, listener] of this.#listeners) {
+      const spec = specs.find((candidate) => candidate.name === name);
+      if (spec !== undefined && isBoundAs(listener, spec)) continue;
+      listener.close();
+      this.#listeners.delete(name);
+      if (spec === undefined) this.#endAfterGrace(name);
+    }
+    for (const [target, stats] of this.#stats) {
+      if (stats.active === 0 && !specs.some((spec) => spec.target === target)) this.#stats.delete(target);
+    }
+  }
+
+  #endAfterGrace(name: string): void {
+    systemClock.after(this.#options.limits.dropGraceMs, () => {
+      if (this.#listeners.has(name)) return;
+      for (const [connection, owner] of this.#connections) if (owner === name) connection.cut("drain");
+    });
+  }
+
+  async #adopt(spec: ListenerSpec): Promise<void> {
+    this.#statsOf(spec.target);
+    const running = this.#listeners.get(spec.name);
+    if (running !== undefined) {
+      running.spec = spec;
+      return;
+    }
+    const listener = new PortListener(spec, this.#options.limits.keepaliveMs, (client, from) =>
+      this.#accept(client, from),
+    );
+    this.#listeners.set(spec.name, listener);
+    await listener.bind((error) => this.#refusals.refused("local-limit", { listener: spec.name, err: error.message }));
+    if (this.#closed) listener.close();
+  }
+
+  #accept(client: Socket, listener: PortListener): void {
+    const { spec } = listener;
+    const stats = this.#statsOf(spec.target);
+    const { remoteAddress } = client;
+    // Reset by the client before we came to accept it.
+    if (remoteAddress === undefined) return void client.destroy();
+    const source = normalAddress(remoteAddress);
+    const refusal = this.#admission.admit(source);
+    if (refusal !== undefined) {
+      stats.refused[refusal] += 1;
+      this.#refusals.refused(refusal, { target: spec.target, source });
+      client.on("error", () => {}).resetAndDestroy();
+      return;
+    }
+    stats.accepted += 1;
+    stats.active += 1;
+    const connection = new Connection(client, {
+      header: headerFor(client, spec),
+      firstBytesMs: this.#options.limits.firstBytesMs,
+      stats,
+      onClosed: () => {
+        stats.active -= 1;
+        this.#admission.release(source);
+        this.#connections.delete(connection);
+        if (this.#connections.size === 0) this.#onEmpty?.();
+      },
+    });
+    this.#connections.set(connection, spec.name);
+    this.#dial(connection, listener, stats);
+  }
+
+  #dial(connection: Connection, listener: PortListener, stats: TargetStats): void {
+    const { connectTimeoutMs, keepaliveMs } = this.#options.limits;
+    const abandon = dialUpstream(
+      {
+        upstream: listener.spec.upstream,
+        order: listener.order,
+        isSelf: (address, port) => isSelf(address, port, this.#own, this.#bound()),
+        connectTimeoutMs,
+        keepaliveMs,
+        stats,
+      },
+      (outcome) => {
+        this.#report(listener, outcome);
+        if (outcome.socket !== undefined) return connection.connected(outcome.socket);
+        const cause = outcome.localLimit === undefined ? "upstream" : "local-limit";
+        stats.refused[cause] += 1;
+        connection.refuse();
+      },
+    );
+    connection.dialling(abandon);
+  }
+
+  #report(listener: PortListener, { socket, failures, localLimit }: UpstreamOutcome): void {
+    const { name, target } = listener.spec;
+    if (localLimit !== undefined) return this.#refusals.refused("local-limit", { target, err: localLimit });
+    const connected = socket !== undefined;
+    if (failures.length > 0 || !listener.lastConnected) this.#options.onDial({ listener: name, connected, failures });
+    listener.lastConnected = connected;
+  }
+
+  #bound(): ListenerStatus[] {
+    return this.listeners().filter((listener) => listener.bound);
+  }
+
+  #statsOf(target: string): TargetStats {
+    const known = this.#stats.get(target);
+    if (known !== undefined) return known;
+    const stats = newTargetStats();
+    this.#stats.set(target, stats);
+    return stats;
+  }
+
+  #closeListeners(): void {
+    this.#closed = true;
+    for (const listener of this.#listeners.values()) listener.close();
+  }
+
+  #empty(): Promise<void> {
+    if (this.#connections.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const before = this.#onEmpty;
+      this.#onEmpty = () => {
+        before?.();
+        resolve();
+      };
+    });
+  }
+}
+
+/** Whether the listener runs where the spec wants it; one that could not be bound is tried again. */
+function isBoundAs(listener: PortListener, spec: ListenerSpec): boolean {
+  const { address, port } = listener.spec;
+  return listener.status().bound && address === spec.address && port === spec.port;
+}
+
+/** The client's own address, and the address and port that it called. */
+function headerFor(client: Socket, spec: ListenerSpec): Buffer {
+  const { remoteAddress, remotePort, localAddress } = client;
+  if (spec.protocol === "none" || remoteAddress === undefined || localAddress === undefined) return NO_HEADER;
+  return encodeHeader(spec.protocol, {
+    source: { address: remoteAddress, port: remotePort ?? 0 },
+    destination: { address: localAddress, port: spec.declaredPort },
+  });
+}

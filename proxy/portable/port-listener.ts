@@ -1,0 +1,78 @@
+import { createServer, type Server, type Socket } from "node:net";
+import { SwitchbackError } from "../../errors/errors.ts";
+import { CandidateOrder } from "../candidates.ts";
+import { LISTEN_BACKLOG, type ListenerSpec, type ListenerStatus } from "../engine.ts";
+
+/** Without IPv6 in the kernel `::` cannot be bound; the IPv4 wildcard then means the same. */
+const NO_IPV6 = new Set(["EAFNOSUPPORT", "EADDRNOTAVAIL"]);
+
+/** A listening socket, and the spec that its next connections follow. */
+export class PortListener {
+  spec: ListenerSpec;
+  readonly order = new CandidateOrder();
+  /** The last dial reported for this listener connected. */
+  lastConnected = false;
+  readonly #server: Server;
+  #error: string | undefined = "not bound yet";
+
+  constructor(spec: ListenerSpec, keepaliveMs: number, onClient: (client: Socket, listener: PortListener) => void) {
+    this.spec = spec;
+    this.#server = createServer({
+      allowHalfOpen: true,
+      noDelay: true,
+      keepAlive: keepaliveMs > 0,
+      keepAliveInitialDelay: keepaliveMs,
+    });
+    this.#server.on("connection", (client: Socket) => onClient(client, this));
+  }
+
+  /** Binds, throws `listen-failed` if that cannot be done; then the status says why. */
+  async bind(onError: (error: Error) => void): Promise<void> {
+    const { address, port } = this.spec;
+    try {
+      await this.#listen(address).catch((error: NodeJS.ErrnoException) => {
+        if (address !== "::" || !NO_IPV6.has(error.code ?? "")) throw error;
+        return this.#listen("0.0.0.0");
+      });
+    } catch (cause) {
+      this.#error = cause instanceof Error ? cause.message : String(cause);
+      throw new SwitchbackError("listen-failed", `${this.spec.name} cannot be bound to ${address} port ${port}`, {
+        cause,
+      });
+    }
+    this.#error = undefined;
+    this.#server.on("error", onError);
+  }
+
+  status(): ListenerStatus {
+    const { name, target, address, port } = this.spec;
+    const bound = this.#server.address();
+    if (bound === null || typeof bound === "string") {
+      return { name, target, address, port, bound: false, error: this.#error ?? "closed" };
+    }
+    return { name, target, address: bound.address, port: bound.port, bound: true };
+  }
+
+  /** Stops accepting; connections stay. */
+  close(): void {
+    this.#error = "closed";
+    this.#server.close();
+  }
+
+  #listen(address: string): Promise<void> {
+    const server = this.#server;
+    return new Promise((resolve, reject) => {
+      const onError = (error: Error): void => {
+        server.off("listening", onListening);
+        reject(error);
+      };
+      const onListening = (): void => {
+        server.off("error", onError);
+        resolve();
+      };
+      server.once("error", onError);
+      server.once("listening", onListening);
+      server.listen({ host: address, port: this.spec.port, backlog: LISTEN_BACKLOG });
+    });
+  }
+}
