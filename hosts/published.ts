@@ -36,28 +36,51 @@ function isIndex(value: unknown): value is MapIndex {
   );
 }
 
+/** A shard as it was read: the hash of its text, and what it maps. */
+export interface ParsedShard {
+  readonly revision: string;
+  readonly entries: ReadonlyMap<string, readonly string[]>;
+}
+
+/** Reads the text of one shard. Whoever follows the map keeps the answer: a change touches few shards. */
+export function parseShard(text: string): ParsedShard {
+  return { revision: shortHash(text), entries: parseHosts(text) };
+}
+
 /**
- * The map that an index and its shards make. `textOf` gives a shard's text by ConfigMap name. A Reason means that they do not
- * fit together (a publication is under way, or something was deleted): whoever has a good map keeps it.
+ * The map that an index and its shards make. A Reason means that they do not fit together (a publication is under way, or
+ * something was deleted): whoever has a good map keeps it.
  * With `partial`, what is there is taken: every shard holds only decided mappings, so a mixture is still true.
  */
+export function assembleMap(
+  index: MapIndex,
+  shardOf: (name: string) => ParsedShard | undefined,
+  options: { readonly partial?: boolean } = {},
+): PublishedMap | Reason {
+  const entries = new Map<string, readonly string[]>();
+  for (const { name, revision } of index.shards) {
+    const shard = shardOf(name);
+    if (!options.partial && shard?.revision !== revision) return shardReason(name, shard);
+    for (const [host, addresses] of shard?.entries ?? []) entries.set(host, addresses);
+  }
+  return publishedMapOf(options.partial ? `${index.revision}-partial` : index.revision, entries);
+}
+
+/** `assembleMap` from texts, by ConfigMap name. */
 export function parsePublished(
   index: MapIndex,
   textOf: (shard: string) => string | undefined,
   options: { readonly partial?: boolean } = {},
 ): PublishedMap | Reason {
-  const texts: string[] = [];
-  for (const shard of index.shards) {
-    const text = textOf(shard.name);
-    if (text !== undefined && (options.partial || shortHash(text) === shard.revision)) texts.push(text);
-    else if (!options.partial) return shardReason(shard.name, text);
-  }
-  const revision = options.partial ? `${index.revision}-partial` : index.revision;
-  return publishedMapOf(revision, parseHosts(texts.join("")));
+  const shardOf = (name: string): ParsedShard | undefined => {
+    const text = textOf(name);
+    return text === undefined ? undefined : parseShard(text);
+  };
+  return assembleMap(index, shardOf, options);
 }
 
-function shardReason(name: string, text: string | undefined): Reason {
-  return text === undefined
+function shardReason(name: string, shard: ParsedShard | undefined): Reason {
+  return shard === undefined
     ? { code: "shard-missing", text: `the shard ${name} is not there` }
     : { code: "shard-other-revision", text: `the shard ${name} has another revision than the index names` };
 }

@@ -30,7 +30,7 @@ export function renderedBytes(line: HostLine): number {
 
 /**
  * Reads hosts(5) text: ours, or a file of an operator's (several names a line, comments). Entries of one name are joined in the
- * order of their lines. A line whose name is not one we would write is left out: what is read here ends in a pod's hosts file.
+ * order of their lines. An address or a name that we would not write is left out: what is read here ends in a pod's hosts file.
  */
 export function parseHosts(text: string): Map<string, string[]> {
   const found = new Map<string, string[]>();
@@ -38,13 +38,22 @@ export function parseHosts(text: string): Map<string, string[]> {
     const wildcard = raw.startsWith(WILDCARD_PREFIX);
     const line = wildcard ? raw.slice(WILDCARD_PREFIX.length) : (raw.split("#", 1)[0] ?? "");
     const [address, ...names] = line.trim().split(/\s+/);
-    if (address === undefined || address === "") continue;
+    if (address === undefined || !isAddress(address)) continue;
     for (const name of names) addEntry(found, name, address);
   }
   return found;
 }
 
-function addEntry(found: Map<string, string[]>, name: string, address: string): void {
+const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/;
+
+/** An IP literal that the API server takes in hostAliases; it refuses the whole pod for any other. */
+function isAddress(text: string): boolean {
+  return IPV4.test(text) || (/^[0-9a-fA-F:.]+$/.test(text) && URL.canParse(`http://[${text}]/`));
+}
+
+/** Upper case is folded: the API server refuses a pod for it. */
+function addEntry(found: Map<string, string[]>, written: string, address: string): void {
+  const name = written.toLowerCase();
   if (name === "*" || !isGlob(parseGlob(name))) return;
   const addresses = found.get(name);
   if (addresses === undefined) found.set(name, [address]);

@@ -1,7 +1,7 @@
 import { shortHash } from "./hash.ts";
 import { HOSTS_KEY } from "./keys.ts";
 import { compareNames, isGlob, parseGlob, show } from "./names.ts";
-import type { PublishedMap } from "./types.ts";
+import type { PublishedMap, Reason } from "./types.ts";
 
 /** Characters of the annotation that are read; the API server lets a pod's annotations hold 256 KiB. */
 const MAX_TEXT = 16 * 1024;
@@ -9,14 +9,14 @@ const MAX_ITEMS = 500;
 /** At most this many warnings name an item; one more counts the rest. */
 const MAX_NAMED = 3;
 /** Kubernetes asks for admission warnings of at most 120 characters. */
-const MAX_WARNING = 120;
+export const MAX_WARNING = 120;
 
 /** What a pod asks for by `switchback.dev/hosts`. */
 export interface Selection {
   /** Valid items, lower-cased, sorted, each once; `["*"]` when the pod asks for everything (or has no annotation). */
   readonly items: readonly string[];
-  /** About items that were ignored; short enough for an admission warning. */
-  readonly warnings: readonly string[];
+  /** About items that were ignored; the texts are short enough for admission warnings. */
+  readonly warnings: readonly Reason[];
 }
 
 /** The names that one selection takes from one map. */
@@ -28,7 +28,7 @@ export interface Chosen {
   readonly cap: number;
   /** Hash of the selection, the cap, and the names and addresses chosen. */
   readonly revision: string;
-  readonly warnings: readonly string[];
+  readonly warnings: readonly Reason[];
   readonly addressesOf: (name: string) => readonly string[];
 }
 
@@ -49,11 +49,11 @@ export function parseSelection(annotation: string | undefined): Selection {
     if (isGlob(glob)) items.add(glob.text);
     else bad.push(item);
   }
-  const warnings = named(bad, (item) => `${HOSTS_KEY} takes names, *.example.com or *; ignored: ${show(item)}`);
+  const warnings = named("item-invalid", bad.map(show), "takes names, *.example.com or *; ignored:");
   if (annotation.length > MAX_TEXT || found.length > MAX_ITEMS) {
-    warnings.push(`${HOSTS_KEY}: read up to ${MAX_ITEMS} items and ${MAX_TEXT} characters, ignored the rest`);
+    warnings.push(warning("items-cut", `read up to ${MAX_ITEMS} items and ${MAX_TEXT} characters, ignored the rest`));
   }
-  if (items.size === 0) warnings.push(`${HOSTS_KEY} holds no valid name or pattern: nothing is injected`);
+  if (items.size === 0) warnings.push(warning("items-none", "holds no valid name or pattern: nothing is injected"));
   return { items: items.has("*") ? ["*"] : [...items].sort(compareNames), warnings };
 }
 
@@ -69,6 +69,7 @@ export function createSelector(map: PublishedMap, cap: number): (annotation: str
     suffixes ??= indexSuffixes(map.names);
     return suffixes.get(item.slice(1)) ?? [];
   };
+  const unmatched = (item: string): boolean => matches(item).length === 0;
   const addressesOf = (name: string): readonly string[] => map.addressesOf(name) ?? [];
   return (annotation) => {
     const { items, warnings } = parseSelection(annotation);
@@ -81,7 +82,7 @@ export function createSelector(map: PublishedMap, cap: number): (annotation: str
       revision: revisionOf(items, cap, names, addressesOf),
       warnings: [
         ...warnings,
-        ...unmatchedWarnings(annotation === undefined ? [] : items.filter((item) => matches(item).length === 0)),
+        ...named("item-unmatched", annotation === undefined ? [] : items.filter(unmatched), "no mapped name matches"),
         ...(all.length > cap ? [capWarning(all.length, cap)] : []),
       ],
       addressesOf,
@@ -89,19 +90,19 @@ export function createSelector(map: PublishedMap, cap: number): (annotation: str
   };
 }
 
-function capWarning(total: number, cap: number): string {
-  return `switchback: only the first ${cap} of ${total} names are injected; choose with ${HOSTS_KEY}`;
-}
-
-function unmatchedWarnings(items: readonly string[]): string[] {
-  return named(items, (item) => `${HOSTS_KEY}: no mapped name matches ${item}`);
+function capWarning(total: number, cap: number): Reason {
+  return warning("over-cap", `only the first ${cap} of ${total} mapped names are injected; choose fewer`);
 }
 
 /** One warning for each of the first few items, and a count of the others. */
-function named(items: readonly string[], warning: (item: string) => string): string[] {
-  const texts = items.slice(0, MAX_NAMED).map((item) => warning(item).slice(0, MAX_WARNING));
-  const rest = items.length - texts.length;
-  return rest > 0 ? [...texts, `${HOSTS_KEY}: ${rest} more items like that`] : texts;
+function named(code: string, items: readonly string[], text: string): Reason[] {
+  const warnings = items.slice(0, MAX_NAMED).map((item) => warning(code, `${text} ${item}`));
+  const rest = items.length - warnings.length;
+  return rest > 0 ? [...warnings, warning(code, `${rest} more items like that`)] : warnings;
+}
+
+function warning(code: string, text: string): Reason {
+  return { code, text: `${HOSTS_KEY}: ${text}`.slice(0, MAX_WARNING) };
 }
 
 /** `.example.com` -> the names below it, in name order, for every suffix that a pattern can name. */
