@@ -22,23 +22,30 @@ export class Unavailable extends Error {
   readonly code = "unavailable";
 }
 
+export interface BinaryOptions {
+  /** Where PATH, KUBEBUILDER_ASSETS, XDG_CACHE_HOME and Go's own settings are read. Default: this process's. */
+  env?: NodeJS.ProcessEnv;
+  progress?: Progress;
+}
+
 /**
  * The absolute path of a binary: from `$KUBEBUILDER_ASSETS` where it is there, else from the cache, else built by Go into
  * the cache with progress on standard error.
  * @throws Unavailable where there is neither; any other error is a build that failed.
  */
-export async function binary(name: BinaryName, progress: Progress = progressLines()): Promise<string> {
-  const given = await fromAssets(name);
+export async function binary(name: BinaryName, options: BinaryOptions = {}): Promise<string> {
+  const { env = process.env, progress = progressLines() } = options;
+  const given = await fromAssets(name, env);
   if (given !== undefined) return given;
   const source = sourceOf(name);
-  const folder = join(cacheFolder(), cacheKey(source));
+  const folder = join(cacheFolder(env), cacheKey(source));
   const path = join(folder, name);
   if (await isExecutable(path)) return path;
-  if (!(await hasGo())) throw new Unavailable(unavailableReason(name));
+  if (!(await hasGo(env))) throw new Unavailable(unavailableReason(name, env));
   await withLock(
     join(folder, `${name}.lock`),
     async () => {
-      if (!(await isExecutable(path))) await buildInto(source, folder, progress);
+      if (!(await isExecutable(path))) await buildInto(source, folder, { env, progress });
     },
     () => progress.status(`${name} ${source.version}: waiting for another process that builds it`),
   );
@@ -46,41 +53,42 @@ export async function binary(name: BinaryName, progress: Progress = progressLine
 }
 
 /** All of `names`, one after the other: a Go build uses every core by itself. */
-export async function binaries(names: readonly BinaryName[], progress: Progress = progressLines()): Promise<void> {
-  for (const name of names) await binary(name, progress);
+export async function binaries(names: readonly BinaryName[]): Promise<void> {
+  const progress = progressLines();
+  for (const name of names) await binary(name, { progress });
 }
 
 /** A half-written binary never has the final name: it is built beside it and renamed. */
-async function buildInto(source: BinarySource, folder: string, progress: Progress): Promise<void> {
+async function buildInto(source: BinarySource, folder: string, options: Required<BinaryOptions>): Promise<void> {
   const partial = `${source.name}.partial-`;
   for (const file of await readdir(folder)) {
     if (file.startsWith(partial)) await rm(join(folder, file), { force: true });
   }
   const output = join(folder, `${partial}${process.pid}`);
   try {
-    await goBuild(source, output, progress);
+    await goBuild(source, output, options);
     await rename(output, join(folder, source.name));
   } finally {
     await rm(output, { force: true });
   }
 }
 
-async function fromAssets(name: BinaryName): Promise<string | undefined> {
-  const assets = process.env.KUBEBUILDER_ASSETS;
+async function fromAssets(name: BinaryName, env: NodeJS.ProcessEnv): Promise<string | undefined> {
+  const assets = env.KUBEBUILDER_ASSETS;
   if (assets === undefined || assets === "") return undefined;
   const path = join(assets, name);
   return (await isExecutable(path)) ? path : undefined;
 }
 
-function unavailableReason(name: BinaryName): string {
-  const assets = process.env.KUBEBUILDER_ASSETS;
+function unavailableReason(name: BinaryName, env: NodeJS.ProcessEnv): string {
+  const assets = env.KUBEBUILDER_ASSETS;
   const given = assets ? `is not in KUBEBUILDER_ASSETS (${assets})` : "is not built yet, KUBEBUILDER_ASSETS is not set";
   return `${name} ${given}, and there is no "go" on the PATH to build it with (https://go.dev/dl)`;
 }
 
 /** Outside the checkout, so that a fresh clone finds what an earlier one has built. */
-function cacheFolder(): string {
-  return join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "switchback", "bin");
+function cacheFolder(env: NodeJS.ProcessEnv): string {
+  return join(env.XDG_CACHE_HOME || join(homedir(), ".cache"), "switchback", "bin");
 }
 
 /** Changes with anything that changes the binary: a version, a replaced dependency, a linker flag, the machine's kind. */

@@ -8,16 +8,22 @@ const TICK_MS = 1_000;
 const TAIL_LINES = 20;
 
 /** Whether `go` can be started. */
-export async function hasGo(): Promise<boolean> {
+export async function hasGo(env: NodeJS.ProcessEnv): Promise<boolean> {
   return await new Promise((resolve) => {
-    const child = spawn("go", ["version"], { stdio: "ignore" });
+    const child = spawn("go", ["version"], { env, stdio: "ignore" });
     child.once("error", () => resolve(false));
     child.once("exit", (code) => resolve(code === 0));
   });
 }
 
+export interface BuildOptions {
+  env: NodeJS.ProcessEnv;
+  progress: Progress;
+}
+
 /** Builds one static binary from the pinned module. Modules come by the user's own Go settings (GOPROXY, GOSUMDB). */
-export async function goBuild(source: BinarySource, output: string, progress: Progress): Promise<void> {
+export async function goBuild(source: BinarySource, output: string, options: BuildOptions): Promise<void> {
+  const { env, progress } = options;
   const started = performance.now();
   const title = `${source.name} ${source.version}`;
   progress.say(`${title}: building with Go, once; later runs find it in the cache`);
@@ -26,7 +32,7 @@ export async function goBuild(source: BinarySource, output: string, progress: Pr
     ["build", "-v", "-mod=readonly", "-trimpath", "-ldflags", source.ldflags, "-o", output, source.package],
     {
       cwd: source.folder,
-      env: { ...process.env, CGO_ENABLED: "0", GOWORK: "off", GOOS: "", GOARCH: "" },
+      env: { ...env, CGO_ENABLED: "0", GOWORK: "off", GOOS: "", GOARCH: "" },
       stdio: ["ignore", "ignore", "pipe"],
     },
   );

@@ -1,0 +1,48 @@
+import { once } from "node:events";
+import { Agent, request } from "node:https";
+import { text } from "node:stream/consumers";
+
+/** An answer of the API server. `body` is parsed where it is JSON, else text. */
+export interface ApiAnswer {
+  status: number;
+  body: unknown;
+}
+
+export interface ApiRequest {
+  method?: string;
+  /** With its query, such as `/api/v1/namespaces?limit=1`. */
+  path: string;
+  /** Sent as JSON, unless `contentType` says otherwise and it is text already. */
+  body?: unknown;
+  contentType?: string;
+  /** Bearer token. */
+  token: string;
+}
+
+/** The least client that the harness itself needs, so that it does not test the product with the product. */
+export class Api {
+  readonly #url: string;
+  readonly #agent: Agent;
+
+  constructor(url: string, ca: string) {
+    this.#url = url;
+    this.#agent = new Agent({ ca, keepAlive: true, maxSockets: 20 });
+  }
+
+  async call({ method = "GET", path, body, contentType = "application/json", token }: ApiRequest): Promise<ApiAnswer> {
+    const sent = request(new URL(path, this.#url), {
+      method,
+      agent: this.#agent,
+      headers: { authorization: `Bearer ${token}`, "content-type": contentType },
+    });
+    sent.end(body === undefined || typeof body === "string" ? body : JSON.stringify(body));
+    const [response] = await once(sent, "response");
+    const answer = await text(response);
+    const isJson = String(response.headers["content-type"]).startsWith("application/json");
+    return { status: response.statusCode, body: isJson ? JSON.parse(answer) : answer };
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+}

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { binary, Unavailable } from "./binaries.ts";
+import { sourceOf } from "./modules.ts";
+import { progressLines } from "./progress.ts";
+
+let folder: string;
+let lines: string[];
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "switchback-binaries-"));
+  lines = [];
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+const progress = progressLines((line) => lines.push(line));
+
+async function executable(path: string, text: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, text);
+  await chmod(path, 0o755);
+}
+
+/** A stand-in for Go that runs `script` with `$output` for what `-o` names, and counts its builds. */
+async function env(script?: string): Promise<NodeJS.ProcessEnv> {
+  const path = join(folder, "path");
+  if (script !== undefined) {
+    const text = `#!/bin/sh
+PATH=/bin:/usr/bin
+[ "$1" = version ] && exit 0
+echo "$@" >> "${folder}/builds"
+while [ "$1" != -o ]; do shift; done
+output="$2"
+${script}
+`;
+    await executable(join(path, "go"), text);
+  }
+  // This folder alone, so that a real Go is not found.
+  return { PATH: path, XDG_CACHE_HOME: folder };
+}
+
+const WRITES_OUTPUT = 'echo "#!/bin/sh" > "$output"; chmod +x "$output"';
+
+async function builds(): Promise<string[]> {
+  return (await readFile(join(folder, "builds"), "utf8")).trim().split("\n");
+}
+
+describe("a binary", () => {
+  it("is built once into a folder of its version, then found there", async () => {
+    const options = { env: await env(WRITES_OUTPUT), progress };
+    const path = await binary("etcd", options);
+    assert.equal(await binary("etcd", options), path);
+    assert.ok(path.startsWith(join(folder, "switchback", "bin", `etcd-${sourceOf("etcd").version}-`)), path);
+    assert.equal((await builds()).length, 1);
+    assert.match(lines.join(""), /etcd v\S+: built in/);
+  });
+
+  it("is built once by two that ask at the same time", async () => {
+    const options = { env: await env(`sleep 0.2; ${WRITES_OUTPUT}`), progress };
+    const [one, two] = await Promise.all([binary("etcd", options), binary("etcd", options)]);
+    assert.equal(one, two);
+    assert.equal((await builds()).length, 1);
+  });
+
+  it("does not exist after a build that failed, and the error shows what Go said", async () => {
+    const options = { env: await env('echo half > "$output"; echo "no such module" >&2; exit 1'), progress };
+    await assert.rejects(binary("etcd", options), /etcd v\S+: go build ended with 1\nno such module/);
+    const [key = ""] = await readdir(join(folder, "switchback", "bin"));
+    assert.deepEqual(await readdir(join(folder, "switchback", "bin", key)), []);
+  });
+
+  it("is built again where an earlier process was killed at it", async () => {
+    const options = { env: await env(WRITES_OUTPUT), progress };
+    const path = await binary("etcd", options);
+    await rm(path);
+    await writeFile(join(dirname(path), "etcd.partial-1"), "half");
+    await writeFile(join(dirname(path), "etcd.lock"), "1\n");
+    const longAgo = new Date(Date.now() - 60_000);
+    await utimes(join(dirname(path), "etcd.lock"), longAgo, longAgo);
+    assert.equal(await binary("etcd", options), path);
+    assert.deepEqual(await readdir(dirname(path)), [basename(path)]);
+  });
+
+  it("comes from KUBEBUILDER_ASSETS where it is there", async () => {
+    const assets = join(folder, "assets");
+    await executable(join(assets, "etcd"), "");
+    const options = { env: { ...(await env()), KUBEBUILDER_ASSETS: assets }, progress };
+    assert.equal(await binary("etcd", options), join(assets, "etcd"));
+    await assert.rejects(binary("helm", options), /helm is not in KUBEBUILDER_ASSETS .*, and there is no "go"/);
+  });
+
+  it("is unavailable without Go, with one line that says what to do", async () => {
+    await assert.rejects(binary("kubectl", { env: await env(), progress }), (error: Error) => {
+      assert.ok(error instanceof Unavailable);
+      assert.equal(error.code, "unavailable");
+      assert.match(error.message, /^kubectl is not built yet, KUBEBUILDER_ASSETS is not set.* "go" on the PATH.*$/);
+      return true;
+    });
+  });
+});
+
+describe("a source", () => {
+  it("has the version of its go.mod, for the linker too", () => {
+    const { version, ldflags, package: goPackage } = sourceOf("kube-apiserver");
+    assert.match(version, /^v1\.36\.\d+$/);
+    assert.equal(goPackage, "k8s.io/kubernetes/cmd/kube-apiserver");
+    assert.ok(ldflags.includes(`-X k8s.io/component-base/version.gitVersion=${version}`), ldflags);
+    assert.match(ldflags, /version\.gitMajor=1 .*version\.gitMinor=36$/);
+  });
+});

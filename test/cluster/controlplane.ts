@@ -1,0 +1,218 @@
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { Api, type ApiAnswer, type ApiRequest } from "./api.ts";
+import { binary } from "./binaries.ts";
+import { Egress, type LocalPorts } from "./egress.ts";
+import { type Identity, kubeconfigText } from "./kubeconfig.ts";
+import { apiServerArgs, controllerManagerArgs, createLayout, etcdArgs, type Layout } from "./layout.ts";
+import type { TestCa } from "./pki.ts";
+import { type Component, Processes } from "./processes.ts";
+import { runTool, type ToolOptions, type ToolResult } from "./tools.ts";
+
+const READY_DEADLINE_MS = 90_000;
+const POLL_MS = 100;
+const START_TRIES = 3;
+
+export interface ControlPlaneOptions {
+  /** Also run kube-controller-manager: default ServiceAccounts, owners, endpoints, namespace deletion. Default: true. */
+  controllerManager?: boolean;
+  /** Added to the API server's own flags; the last of a flag wins. */
+  apiServerArgs?: string[];
+}
+
+/**
+ * Starts etcd, kube-apiserver and kube-controller-manager on 127.0.0.1, without root, and waits until they are ready.
+ * @throws Unavailable where a binary is missing and cannot be built. A start that fails keeps its logs and says where.
+ */
+export async function startControlPlane(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
+  for (let tries = 1; ; tries++) {
+    const controlPlane = new ControlPlane(await createLayout(), options);
+    try {
+      await controlPlane.start();
+      return controlPlane;
+    } catch (error) {
+      // A port that was free a moment ago can be another program's by now.
+      const again = String(error).includes("address already in use") && tries < START_TRIES;
+      await controlPlane.stop({ keepLogs: !again });
+      if (!again) throw error;
+    }
+  }
+}
+
+/** A real control plane that belongs to one test file. */
+export class ControlPlane {
+  /** Such as `https://127.0.0.1:41234`. */
+  readonly url: string;
+  /** Signs the API server's certificate, and client certificates that it accepts. */
+  readonly ca: TestCa;
+  readonly caFile: string;
+  /** A bearer token of group `system:masters`. */
+  readonly adminToken: string;
+  /** Path of a kubeconfig with `adminToken`. */
+  readonly adminKubeconfig: string;
+  /** All files of this control plane; `logs/` in it has one a component. Removed by `stop`. */
+  readonly folder: string;
+
+  readonly #layout: Layout;
+  readonly #options: ControlPlaneOptions;
+  readonly #processes: Processes;
+  readonly #egress: Egress;
+  readonly #api: Api;
+  readonly #components = new Map<string, Component>();
+  #kubeconfigs = 0;
+
+  constructor(layout: Layout, options: ControlPlaneOptions) {
+    this.url = layout.url;
+    this.ca = layout.ca;
+    this.caFile = layout.file("ca.crt");
+    this.adminToken = layout.adminToken;
+    this.adminKubeconfig = layout.file("admin.kubeconfig");
+    this.folder = layout.folder;
+    this.#layout = layout;
+    this.#options = options;
+    this.#processes = new Processes(layout.folder, layout.logs);
+    this.#api = new Api(layout.url, layout.ca.cert);
+    this.#egress = new Egress((ip) => this.#serviceByIp(ip));
+  }
+
+  /** Called by `startControlPlane`. */
+  async start(): Promise<void> {
+    await this.#egress.listen(this.#layout.egressSocket);
+    await this.#run("etcd", etcdArgs(this.#layout));
+    await this.startApiServer();
+    if (this.#options.controllerManager === false) return;
+    await this.#run("kube-controller-manager", controllerManagerArgs(this.#layout));
+    // The first thing of its own that a pod needs.
+    await this.#until("kube-controller-manager", "/api/v1/namespaces/default/serviceaccounts/default");
+  }
+
+  /** One API call as the admin, or as the bearer of `token`. Any status is an answer. */
+  async call(request: Omit<ApiRequest, "token"> & { token?: string }): Promise<ApiAnswer> {
+    return await this.#api.call({ token: this.adminToken, ...request });
+  }
+
+  /** A bearer token of a ServiceAccount, given as `<namespace>/<name>`, by the TokenRequest API. Valid for an hour. */
+  async tokenFor(serviceAccount: string): Promise<string> {
+    const [namespace, name] = serviceAccount.split("/");
+    const { status, body } = await this.call({
+      method: "POST",
+      path: `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`,
+      body: { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: { expirationSeconds: 3600 } },
+    });
+    if (status !== 201) throw new Error(`no token for ${serviceAccount}: ${status} ${JSON.stringify(body)}`);
+    return (body as { status: { token: string } }).status.token;
+  }
+
+  /** The path of a new kubeconfig for a token, or for a client certificate (`ca.client(user, groups)`). */
+  async kubeconfigFor(identity: Identity): Promise<string> {
+    this.#kubeconfigs++;
+    const path = join(this.folder, `${this.#kubeconfigs}.kubeconfig`);
+    await writeFile(path, kubeconfigText(this.url, this.ca.cert, identity), { mode: 0o600 });
+    return path;
+  }
+
+  async kubectl(...args: string[]): Promise<ToolResult> {
+    return await this.tool("kubectl", args);
+  }
+
+  async helm(...args: string[]): Promise<ToolResult> {
+    return await this.tool("helm", args);
+  }
+
+  /** kubectl or helm with standard input or another identity. */
+  async tool(name: "kubectl" | "helm", args: string[], options: ToolOptions = {}): Promise<ToolResult> {
+    const home = this.#layout.file("home");
+    const env = {
+      HOME: home,
+      KUBECACHEDIR: join(home, "kube"),
+      KUBECONFIG: options.kubeconfig ?? this.adminKubeconfig,
+    };
+    return await runTool(await binary(name), args, env, options.input);
+  }
+
+  /** The API server's own metrics, in the Prometheus text format. */
+  async metrics(): Promise<string> {
+    const { status, body } = await this.call({ path: "/metrics" });
+    if (status !== 200) throw new Error(`/metrics answered ${status}`);
+    return String(body);
+  }
+
+  /**
+   * Sends the API server's connections to a Service (`<namespace>/<name>`, by its port) to ports of 127.0.0.1, taken in
+   * turn: webhooks by `clientConfig.service`, and `services/<name>/proxy`. None: connections are refused.
+   */
+  routeService(service: string, port: number, localPorts: LocalPorts): void {
+    this.#egress.routeService(`${service}:${port}`, localPorts);
+  }
+
+  /** The same for an address that the API server dials itself, such as that of a pod in an EndpointSlice. */
+  routeAddress(ip: string, port: number, localPorts: LocalPorts): void {
+    this.#egress.routeAddress(`${ip.includes(":") ? `[${ip}]` : ip}:${port}`, localPorts);
+  }
+
+  async stopApiServer(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
+    await this.#components.get("kube-apiserver")?.stop(signal);
+  }
+
+  async startApiServer(): Promise<void> {
+    const args = [...apiServerArgs(this.#layout), ...(this.#options.apiServerArgs ?? [])];
+    await this.#run("kube-apiserver", args);
+    await this.#until("kube-apiserver", "/readyz");
+  }
+
+  /** On the same port, with the same data. */
+  async restartApiServer(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
+    await this.stopApiServer(signal);
+    await this.startApiServer();
+  }
+
+  /** Ends everything and removes `folder`; with `keepLogs`, says on standard error where the logs are. */
+  async stop({ keepLogs = false }: { keepLogs?: boolean } = {}): Promise<void> {
+    this.#api.close();
+    // Nothing here is worth an orderly end: the data goes with the folder.
+    await Promise.all([...this.#components.values()].reverse().map((component) => component.stop("SIGKILL")));
+    await this.#egress.close();
+    if (keepLogs) {
+      await rm(this.#layout.file("etcd-data"), { recursive: true, force: true });
+      process.stderr.write(`the logs of the test control plane are in ${this.#layout.logs}\n`);
+    }
+    await this.#processes.close(keepLogs);
+  }
+
+  async #run(name: "etcd" | "kube-apiserver" | "kube-controller-manager", args: string[]): Promise<void> {
+    this.#components.set(name, this.#processes.start(name, await binary(name), args));
+  }
+
+  /** Waits until `path` answers 200, and fails early when the component has ended. */
+  async #until(name: string, path: string): Promise<void> {
+    const component = this.#components.get(name);
+    const deadline = Date.now() + READY_DEADLINE_MS;
+    let last = "no answer";
+    while (Date.now() < deadline) {
+      for (const [other, { exited, logTail }] of this.#components) {
+        if (exited !== undefined) throw new Error(`${other} ended (${exited}):\n${await logTail()}`);
+      }
+      try {
+        const { status, body } = await this.call({ path });
+        if (status === 200) return;
+        last = `${status} ${typeof body === "string" ? body : JSON.stringify(body)}`;
+      } catch (error) {
+        last = String(error);
+      }
+      await delay(POLL_MS);
+    }
+    throw new Error(
+      `${name} was not ready after ${READY_DEADLINE_MS / 1000} s: ${last}\n${await component?.logTail()}`,
+    );
+  }
+
+  async #serviceByIp(ip: string): Promise<string | undefined> {
+    const { body } = await this.call({
+      path: `/api/v1/services?fieldSelector=spec.clusterIP%3D${encodeURIComponent(ip)}`,
+    });
+    const { items } = body as { items?: { metadata: { namespace: string; name: string } }[] };
+    const metadata = items?.[0]?.metadata;
+    return metadata === undefined ? undefined : `${metadata.namespace}/${metadata.name}`;
+  }
+}

@@ -1,0 +1,95 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { connect, type Socket } from "node:net";
+
+/** Where connections to one address of the cluster end up: a port on 127.0.0.1, or several taken in turn. Empty: refused. */
+export type LocalPorts = readonly number[];
+
+/** Finds the Service that has a ClusterIP, as `<namespace>/<name>`. */
+export type ServiceByIp = (ip: string) => Promise<string | undefined>;
+
+/**
+ * The way from the API server into the cluster, as Konnectivity is in production: an HTTP CONNECT proxy on a Unix socket,
+ * which the API server is told to use for webhooks and for the `proxy` subresources (EgressSelectorConfiguration).
+ * Where kube-proxy would rewrite a ClusterIP to a pod's address, this dials a port on 127.0.0.1.
+ * The bytes pass untouched, so the API server's own TLS checks (name `<service>.<namespace>.svc`, caBundle) are in force.
+ */
+export class Egress {
+  readonly #services = new Map<string, LocalPorts>();
+  readonly #addresses = new Map<string, LocalPorts>();
+  readonly #serviceByIp: ServiceByIp;
+  readonly #sockets = new Set<Socket>();
+  readonly #server = createServer((_request, response) => response.writeHead(405).end());
+  #turn = 0;
+
+  constructor(serviceByIp: ServiceByIp) {
+    this.#serviceByIp = serviceByIp;
+    this.#server.on("connect", (request, socket: Socket, head: Buffer) => {
+      void this.#tunnel(request.url ?? "", socket, head);
+    });
+  }
+
+  async listen(path: string): Promise<void> {
+    this.#server.listen(path);
+    await once(this.#server, "listening");
+    this.#server.unref();
+  }
+
+  async close(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy();
+    if (!this.#server.listening) return;
+    this.#server.close();
+    await once(this.#server, "close");
+  }
+
+  /** `service` is `<namespace>/<name>:<port>`. New connections only; open ones stay where they are. */
+  routeService(service: string, ports: LocalPorts): void {
+    this.#services.set(service, ports);
+  }
+
+  /** `address` is `<ip>:<port>`, such as that of a pod that the test has written a status for. */
+  routeAddress(address: string, ports: LocalPorts): void {
+    this.#addresses.set(address, ports);
+  }
+
+  async #tunnel(address: string, socket: Socket, head: Buffer): Promise<void> {
+    this.#track(socket);
+    const port = await this.#localPort(address).catch(() => undefined);
+    if (port === undefined) {
+      socket.end("HTTP/1.1 502 no route\r\n\r\n");
+      return;
+    }
+    const upstream = connect(port, "127.0.0.1");
+    this.#track(upstream);
+    const fail = () => socket.end("HTTP/1.1 502 connection refused\r\n\r\n");
+    upstream.once("error", fail);
+    upstream.once("connect", () => {
+      upstream.off("error", fail);
+      socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
+      upstream.write(head);
+      socket.pipe(upstream).pipe(socket);
+      socket.once("close", () => upstream.destroy());
+      upstream.once("close", () => socket.destroy());
+    });
+  }
+
+  async #localPort(address: string): Promise<number | undefined> {
+    const ports = this.#addresses.get(address) ?? (await this.#servicePorts(address));
+    if (ports === undefined || ports.length === 0) return undefined;
+    this.#turn = (this.#turn + 1) % ports.length;
+    return ports[this.#turn];
+  }
+
+  async #servicePorts(address: string): Promise<LocalPorts | undefined> {
+    const colon = address.lastIndexOf(":");
+    const service = await this.#serviceByIp(address.slice(0, colon));
+    return service === undefined ? undefined : this.#services.get(service + address.slice(colon));
+  }
+
+  #track(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.unref();
+    socket.on("error", () => socket.destroy());
+    socket.once("close", () => this.#sockets.delete(socket));
+  }
+}

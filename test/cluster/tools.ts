@@ -1,0 +1,41 @@
+import { spawn } from "node:child_process";
+import { text } from "node:stream/consumers";
+
+const TIMEOUT_MS = 120_000;
+
+/** What a command line tool answered. A failure is a `code` that is not 0, never an exception. */
+export interface ToolResult {
+  stdout: string;
+  stderr: string;
+  code: number;
+}
+
+export interface ToolOptions {
+  /** Standard input, as for `apply -f -`. */
+  input?: string;
+  /** Another identity than the admin: a path. */
+  kubeconfig?: string;
+}
+
+/** Runs `command` with these variables and PATH only: nothing of the user's own configuration is seen or written. */
+export async function runTool(
+  command: string,
+  args: string[],
+  env: Record<string, string>,
+  input = "",
+): Promise<ToolResult> {
+  const child = spawn(command, args, {
+    env: { PATH: process.env.PATH, ...env },
+    stdio: ["pipe", "pipe", "pipe"],
+    timeout: TIMEOUT_MS,
+  });
+  const ended = new Promise<number>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code) => resolve(code ?? 1));
+  });
+  // A tool that does not read its input closes it.
+  child.stdin.on("error", () => {});
+  child.stdin.end(input);
+  const [code, stdout, stderr] = await Promise.all([ended, text(child.stdout), text(child.stderr)]);
+  return { stdout, stderr, code };
+}
