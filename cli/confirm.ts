@@ -1,0 +1,78 @@
+import { createInterface } from "node:readline/promises";
+import { INDEX_NAME } from "../controller/store.ts";
+import { SwitchbackError, statusOf } from "../errors/errors.ts";
+import { CONFIRM_KEY, HOLD_KEY } from "../hosts/keys.ts";
+import type { Hold } from "../hosts/ledger.ts";
+import { connect, connectOptionsFrom } from "../kube/connect.ts";
+import { corePath } from "../kube/paths.ts";
+import type { CliContext } from "./main.ts";
+
+export interface ConfirmFlags {
+  readonly namespace: string;
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly yes?: boolean;
+}
+
+interface IndexObject {
+  readonly metadata: { readonly annotations?: Readonly<Record<string, string>> };
+}
+
+/**
+ * Lets a held removal happen: writes the id of the hold on the index, with the caller's own rights. The leading controller acts
+ * on it; an id of an earlier hold confirms nothing.
+ */
+export async function confirm(flags: ConfirmFlags, { env, stdout }: CliContext): Promise<void> {
+  const client = await connect(connectOptionsFrom(env, flags));
+  try {
+    const path = corePath("configmaps", flags.namespace, INDEX_NAME);
+    const hold = parseHold(
+      (await readIndex(() => client.get<IndexObject>(path), flags.namespace)).metadata.annotations?.[HOLD_KEY],
+    );
+    if (hold === undefined) {
+      stdout.write("nothing is held back\n");
+      return;
+    }
+    stdout.write(`${hold.names} of ${hold.of} names are held back until ${new Date(hold.until).toISOString()}\n`);
+    if (!flags.yes && !(await ask("let them go now? [y/N] "))) {
+      stdout.write("nothing was changed\n");
+      return;
+    }
+    await client.mergePatch(
+      path,
+      { metadata: { annotations: { [CONFIRM_KEY]: hold.id } } },
+      { fieldManager: "switchback-confirm" },
+    );
+    stdout.write("confirmed\n");
+  } finally {
+    client.close();
+  }
+}
+
+async function readIndex(read: () => Promise<IndexObject>, namespace: string): Promise<IndexObject> {
+  try {
+    return await read();
+  } catch (error) {
+    if (statusOf(error) !== 404) throw error;
+    const message = `there is no ConfigMap ${INDEX_NAME} in the namespace ${namespace}; is Switchback installed there? (--namespace)`;
+    throw new SwitchbackError("input-invalid", message);
+  }
+}
+
+function parseHold(text: string | undefined): Hold | undefined {
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text) as Hold;
+  } catch (cause) {
+    throw new SwitchbackError("data-corrupt", `the annotation ${HOLD_KEY} is not JSON`, { cause });
+  }
+}
+
+async function ask(question: string): Promise<boolean> {
+  const prompt = createInterface({ input: process.stdin, output: process.stdout });
+  try {
+    return /^y(es)?$/i.test((await prompt.question(question)).trim());
+  } finally {
+    prompt.close();
+  }
+}

@@ -1,0 +1,99 @@
+import { readFileSync } from "node:fs";
+import { configSchema } from "../config/schema.ts";
+import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../controller/store.ts";
+import { describeError, SwitchbackError } from "../errors/errors.ts";
+import { shortHash } from "../hosts/hash.ts";
+import { MAP_KEY } from "../hosts/keys.ts";
+import { parseIndex, parsePublished, publishedMapOf } from "../hosts/published.ts";
+import { parseHosts } from "../hosts/render.ts";
+import { createSelector } from "../hosts/select.ts";
+import type { PublishedMap, Reason } from "../hosts/types.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { connect, connectOptionsFrom } from "../kube/connect.ts";
+import { corePath } from "../kube/paths.ts";
+import { pause } from "../kube/time.ts";
+import { injectYaml } from "./inject-yaml.ts";
+import type { CliContext } from "./main.ts";
+
+export interface InjectFlags {
+  readonly filename: string;
+  readonly hosts?: string;
+  readonly maxNames?: number;
+  readonly longLine?: boolean;
+  readonly namespace: string;
+  readonly kubeconfig?: string;
+  readonly context?: string;
+}
+
+/** A publication under way is over in milliseconds. */
+const READ_TRIES = 5;
+const READ_PAUSE_MS = 300;
+
+/** Prints a file's objects with hostAliases in every pod template; what was done or refused goes to standard error. */
+export async function inject(flags: InjectFlags, { env, stdout, stderr }: CliContext): Promise<void> {
+  const text = readText(flags.filename === "-" ? 0 : flags.filename, flags.filename);
+  const map = flags.hosts === undefined ? await liveMap(flags, env) : hostsFile(flags.hosts);
+  const cap = flags.maxNames ?? configSchema.parse({}).inject.maxNames;
+  if (!Number.isInteger(cap) || cap < 1)
+    throw new SwitchbackError("input-invalid", "--max-names: expected a whole number from 1");
+  const { output, outcomes } = injectYaml(text, {
+    choose: createSelector(map, cap),
+    longLine: flags.longLine ?? false,
+  });
+  for (const { title, injected, reason } of outcomes) {
+    stderr.write(`${title}: ${injected ? "injected" : `not injected (${reason.code})`}: ${reason.text}\n`);
+  }
+  if (outcomes.some(({ failed }) => failed)) {
+    throw new SwitchbackError("input-invalid", "nothing was printed: not everything could be injected");
+  }
+  stdout.write(output);
+}
+
+function readText(file: string | number, name: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw new SwitchbackError("input-invalid", `${name} cannot be read: ${describeError(error)}`);
+  }
+}
+
+function hostsFile(file: string): PublishedMap {
+  const text = readText(file, file);
+  return publishedMapOf(shortHash(text), parseHosts(text));
+}
+
+async function liveMap(flags: InjectFlags, env: CliContext["env"]): Promise<PublishedMap> {
+  const client = await connect(connectOptionsFrom(env, flags));
+  try {
+    let last: PublishedMap | Reason = { code: "no-map", text: "" };
+    for (let tries = 0; tries < READ_TRIES; tries += 1) {
+      last = await readPublished(client, flags.namespace);
+      if ("names" in last) return last;
+      await pause(READ_PAUSE_MS);
+    }
+    throw new SwitchbackError(
+      "data-corrupt",
+      `the map in the namespace ${flags.namespace} cannot be used: ${last.text}`,
+    );
+  } finally {
+    client.close();
+  }
+}
+
+interface ConfigMap {
+  readonly metadata: { readonly name: string };
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+async function readPublished(client: KubeClient, namespace: string): Promise<PublishedMap | Reason> {
+  const { items } = await client.list<ConfigMap>(corePath("configmaps", namespace), {
+    labelSelector: `${MAP_KEY}=hosts`,
+  });
+  const texts = new Map(items.map(({ metadata, data }) => [metadata.name, data ?? {}]));
+  const text = texts.get(INDEX_NAME)?.[INDEX_KEY];
+  if (text === undefined)
+    return { code: "no-map", text: `there is no ConfigMap ${INDEX_NAME} with ${INDEX_KEY} in it` };
+  const index = parseIndex(text);
+  if ("code" in index) return index;
+  return parsePublished(index, (name) => texts.get(name)?.[SHARD_KEY]);
+}

@@ -1,0 +1,83 @@
+#!/usr/bin/env node
+import { Command } from "commander";
+import { describeError, hasCode } from "../errors/errors.ts";
+
+/** What every command gets; `cli/` alone reads the environment, and this is the one place. */
+export interface CliContext {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly stdout: NodeJS.WritableStream;
+  readonly stderr: NodeJS.WritableStream;
+}
+
+/** Exit codes: 1 for a failure, 2 for input that has to be mended first. */
+const EXIT_FAILURE = 1;
+const EXIT_BAD_INPUT = 2;
+
+/** Each command is loaded when it is called: a webhook must not pay for what only the demo needs. */
+function program(context: CliContext): Command {
+  const root = new Command("switchback")
+    .description("Maps a cluster's own public names to a PROXY-protocol-speaking relay inside opted-in pods.")
+    .showHelpAfterError()
+    .exitOverride();
+  for (const [name, description] of [
+    ["controller", "keep the map, the front Services and the certificates current"],
+    ["webhook", "inject hostAliases into new pods that opted in"],
+    ["proxy", "add the PROXY header and relay to the ingress controller"],
+  ] as const) {
+    root
+      .command(name)
+      .description(description)
+      .option("--config <file>", "configuration file (YAML)")
+      .option("--set <path=value...>", "override one setting, such as log.level=debug")
+      .action(async (flags) => (await import("./serve.ts")).serve(name, flags, context));
+  }
+  addTools(root, context);
+  return root;
+}
+
+function addTools(root: Command, context: CliContext): void {
+  root
+    .command("demo")
+    .description("show the whole idea on this machine: no cluster, no root")
+    .argument("[directory]", "Kubernetes YAML to work on", "examples/demo")
+    .option("--keep", "leave it running until Ctrl-C")
+    .action(async (directory, flags) => (await import("./demo.ts")).demo({ directory, ...flags }, context));
+  root
+    .command("inject")
+    .description("print workloads with their hostAliases, for GitOps without the webhook")
+    .requiredOption("-f, --filename <file>", "YAML of pods and workloads; - for standard input")
+    .option("--hosts <file>", "take the names from a hosts file instead of the live map")
+    .option("--max-names <n>", "names a pod gets at most", Number)
+    .option("--long-line", "allow lines that musl (Alpine) reads only 512 bytes of")
+    .option("--namespace <name>", "namespace of Switchback", "switchback-system")
+    .option("--kubeconfig <file>", "kubeconfig to use")
+    .option("--context <name>", "context of the kubeconfig")
+    .action(async (flags) => (await import("./inject.ts")).inject(flags, context));
+  root
+    .command("confirm")
+    .description("let a held removal of more than half of the names happen")
+    .option("--namespace <name>", "namespace of Switchback", "switchback-system")
+    .option("--kubeconfig <file>", "kubeconfig to use")
+    .option("--context <name>", "context of the kubeconfig")
+    .option("--yes", "do not ask")
+    .action(async (flags) => (await import("./confirm.ts")).confirm(flags, context));
+}
+
+async function main(): Promise<void> {
+  const context: CliContext = { env: process.env, stdout: process.stdout, stderr: process.stderr };
+  try {
+    await program(context).parseAsync(process.argv);
+  } catch (error) {
+    process.exitCode = exitCodeOf(error, context);
+  }
+}
+
+function exitCodeOf(error: unknown, context: CliContext): number {
+  const shown = (error as { code?: string }).code?.startsWith("commander.") === true;
+  // commander has printed its own message; help asked for is no failure.
+  if (shown) return (error as { exitCode?: number }).exitCode === 0 ? 0 : EXIT_BAD_INPUT;
+  context.stderr.write(`switchback: ${describeError(error)}\n`);
+  return hasCode(error, "config-invalid") || hasCode(error, "input-invalid") ? EXIT_BAD_INPUT : EXIT_FAILURE;
+}
+
+await main();

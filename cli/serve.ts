@@ -1,0 +1,84 @@
+import { readFileSync } from "node:fs";
+import { hostname } from "node:os";
+import { loadConfig } from "../config/load.ts";
+import type { Config } from "../config/schema.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { connect, connectOptionsFrom } from "../kube/connect.ts";
+import { createLogger, type Logger } from "../observe/log.ts";
+import { clusterDomainFrom } from "../targets/cluster-domain.ts";
+import type { CliContext } from "./main.ts";
+
+export type Component = "controller" | "webhook" | "proxy";
+
+export interface ServeFlags {
+  readonly config?: string;
+  readonly set?: readonly string[];
+}
+
+/** A component that runs until it is told to stop. */
+export interface Running {
+  /** Drains; resolves when everything is finished. */
+  stop(): Promise<void>;
+}
+
+/** Facts of the pod that only the command line looks up. */
+export interface Surroundings {
+  readonly identity: string;
+  readonly podIP: string | undefined;
+  readonly clusterDomain: string | undefined;
+  readonly log: Logger;
+  readonly connect: () => Promise<KubeClient>;
+}
+
+/** Starts a component and stops it on SIGTERM or SIGINT; a second signal ends the process at once. */
+export async function serve(component: Component, flags: ServeFlags, { env }: CliContext): Promise<void> {
+  const { config, warnings } = loadConfig({ file: flags.config, env, set: flags.set ?? [] });
+  const log = createLogger(config.log.level, component);
+  for (const warning of warnings) log.warn({ code: "config-ignored" }, warning);
+  const surroundings: Surroundings = {
+    identity: env.POD_NAME ?? hostname(),
+    podIP: env.POD_IP,
+    clusterDomain: config.clusterDomain ?? clusterDomainFrom(readIfThere("/etc/resolv.conf")),
+    log,
+    connect: () => connect({ ...connectOptionsFrom(env), userAgent: `switchback-${component}` }),
+  };
+  const running = await STARTERS[component](config, surroundings);
+  await untilSignal(log);
+  await running.stop();
+  log.info({}, "stopped");
+}
+
+type Starter = (config: Config, surroundings: Surroundings) => Promise<Running>;
+
+/** Each loads only what it needs: express stays out of the proxy, node-forge out of the webhook. */
+const STARTERS: Readonly<Record<Component, Starter>> = {
+  controller: async (config, { connect: connectNow, ...rest }) => {
+    const { runController } = await import("../controller/run.ts");
+    return runController(config, { ...rest, client: await connectNow(), now: Date.now });
+  },
+  webhook: async (config, surroundings) => (await import("./webhook.ts")).startWebhook(config, surroundings),
+  proxy: async (config, surroundings) => (await import("./proxy.ts")).startProxy(config, surroundings),
+};
+
+function untilSignal(log: Logger): Promise<void> {
+  return new Promise((resolve) => {
+    const onSignal = (signal: NodeJS.Signals) => {
+      log.info({ signal }, "stopping");
+      for (const name of ["SIGTERM", "SIGINT"] as const) {
+        process.off(name, onSignal);
+        process.once(name, () => process.exit(1));
+      }
+      resolve();
+    };
+    process.on("SIGTERM", onSignal);
+    process.on("SIGINT", onSignal);
+  });
+}
+
+function readIfThere(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,242 @@
+import { KubeBundleWriter } from "../certs/kube-bundle.ts";
+import { KubeSecretStore } from "../certs/kube-store.ts";
+import type { CertManager } from "../certs/manager.ts";
+import { runCertManager } from "../certs/manager.ts";
+import type { Config } from "../config/schema.ts";
+import { Plan } from "../hosts/plan.ts";
+import { createJudge } from "../hosts/policy.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { createEventRecorder, type EventRecorder } from "../kube/events.ts";
+import { type Election, runElection } from "../kube/lease.ts";
+import { type HealthServer, startHealthServer } from "../observe/health.ts";
+import type { Logger } from "../observe/log.ts";
+import { directorySource } from "../sources/directory.ts";
+import { ingressSource } from "../sources/ingress.ts";
+import { mergeSources } from "../sources/merge.ts";
+import type { Source } from "../sources/types.ts";
+import type { Addresses } from "./addresses.ts";
+import { Fronts } from "./fronts.ts";
+import { KubeStore } from "./kube-store.ts";
+import { Loop } from "./loop.ts";
+import { createControllerMetrics } from "./metrics.ts";
+import { Pacer } from "./pacer.ts";
+import { statusDocument } from "./status.ts";
+import { INDEX_NAME, type MapStore } from "./store.ts";
+
+/** What a controller needs from outside. */
+export interface ControllerDeps {
+  readonly client: KubeClient;
+  /** The pod's name: holder of the Lease, and what status shows. */
+  readonly identity: string;
+  /** The cluster's DNS domain; undefined when it could not be found. */
+  readonly clusterDomain: string | undefined;
+  readonly log: Logger;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+export interface RunningController {
+  readonly healthPort: number;
+  /** Gives the Lease back and ends every watch. */
+  stop(): Promise<void>;
+}
+
+const LEASE_NAME = "switchback-controller";
+const WEBHOOK_SERVICE = "switchback-webhook";
+/** The name in the serving certificate if the domain is not known; the API server calls `<service>.<namespace>.svc` anyhow. */
+const USUAL_DOMAIN = "cluster.local";
+
+/** The controller of a cluster: the loop on every replica, and on the leader publishing, front Services and certificates. */
+export async function runController(config: Config, deps: ControllerDeps): Promise<RunningController> {
+  const { client, identity, log, now } = deps;
+  const { namespace } = config;
+  const events = createEventRecorder({
+    client,
+    component: "switchback-controller",
+    instance: identity,
+    namespace,
+    now,
+    log,
+  });
+  const source = sourceOf(config, client, log);
+  const store = new KubeStore({ client, namespace, log });
+  const notify = (code: string, note: string, service: string) =>
+    events.record({
+      type: "Warning",
+      reason: eventReason(code),
+      action: "Publish",
+      note,
+      regarding: serviceRef(namespace, service),
+    });
+  const addresses = new Fronts({
+    client,
+    namespace,
+    targets: config.targets,
+    selector: config.proxy.selector,
+    log,
+    notify,
+  });
+  const observed = observe(config, { ...deps, source, store, addresses, events });
+  let certs: CertManager | undefined;
+  const health = await serveHealth(config, observed, () => certs?.status());
+  observed.loop.start();
+  const election = runElection({
+    client,
+    namespace,
+    name: LEASE_NAME,
+    identity,
+    ...leaseTimes(config),
+    log,
+    onStartedLeading: (signal) => {
+      log.info({ identity }, "leading");
+      observed.loop.lead(signal);
+      certs = manageCertificates(config, deps, signal);
+      return certs.done;
+    },
+    onStoppedLeading: (reason) => log.warn({ identity, ...reason }, "no longer leading"),
+  });
+  return { healthPort: health.port, stop: () => stopAll(election, observed.loop, health, certs) };
+}
+
+interface Observed {
+  readonly loop: Loop;
+  readonly metrics: ReturnType<typeof createControllerMetrics>;
+  readonly status: () => ReturnType<typeof statusDocument>;
+}
+
+function observe(
+  config: Config,
+  deps: ControllerDeps & { source: Source; store: MapStore; addresses: Addresses; events: EventRecorder },
+): Observed {
+  const { source, store, addresses, log, now } = deps;
+  const plan = new Plan(
+    createJudge(config.policy, config.clusterDomain ?? deps.clusterDomain),
+    config.policy.maxNamesPerNamespace,
+  );
+  let revision: string | undefined;
+  const status = () =>
+    statusDocument({
+      identity: deps.identity,
+      source,
+      plan,
+      addresses,
+      targets: config.targets,
+      synced: () => loop.synced,
+      ledger: () => loop.ledger,
+      revision: () => revision,
+    });
+  const metrics = createControllerMetrics(status);
+  const loop = new Loop({
+    source,
+    plan,
+    addresses,
+    store,
+    removal: removalRules(config),
+    pacer: new Pacer(config.map),
+    now,
+    log,
+    onPublished: (publication, lagMs) => {
+      revision = publication.revision;
+      metrics.publications.inc();
+      metrics.publishedBytes.inc(publication.bytes);
+      metrics.lag.observe(lagMs / 1000);
+      log.info({ ...publication, lagMs }, "map published");
+    },
+    onFailed: () => metrics.failures.inc(),
+    onHeld: (names, of, until) =>
+      deps.events.record({
+        type: "Warning",
+        reason: "RemovalHeld",
+        action: "Publish",
+        note: `${names} of ${of} names would go at once; held back until ${new Date(until).toISOString()} or \`switchback confirm\``,
+        regarding: { apiVersion: "v1", kind: "ConfigMap", namespace: config.namespace, name: INDEX_NAME },
+      }),
+  });
+  return { loop, metrics, status };
+}
+
+/** The removal rules of a config, in milliseconds. */
+export function removalRules({ map }: Config) {
+  return { vanishMs: map.vanishSeconds * 1000, guardNames: map.guardNames, holdMs: map.guardHoldSeconds * 1000 };
+}
+
+function leaseTimes({ controller }: Config) {
+  const { leaseSeconds, renewDeadlineSeconds, retrySeconds } = controller;
+  return { leaseSeconds, renewDeadlineSeconds, retrySeconds };
+}
+
+function sourceOf(config: Config, client: KubeClient, log: Logger): Source {
+  const { ingress, directory } = config.sources;
+  const sources: Source[] = [];
+  if (ingress.enabled) sources.push(ingressSource({ client, targets: config.targets, log }));
+  if (directory !== undefined) sources.push(directorySource({ directory, targets: config.targets }));
+  return mergeSources(sources);
+}
+
+function manageCertificates(config: Config, deps: ControllerDeps, signal: AbortSignal): CertManager {
+  const { client, log, now } = deps;
+  const { namespace } = config;
+  return runCertManager({
+    config: config.certs,
+    namespace,
+    serviceName: WEBHOOK_SERVICE,
+    clusterDomain: config.clusterDomain ?? deps.clusterDomain ?? USUAL_DOMAIN,
+    store: new KubeSecretStore({ client, namespace, log }),
+    bundleWriter: new KubeBundleWriter({ client, log }),
+    now,
+    log,
+    signal,
+  });
+}
+
+function serveHealth(
+  config: Config,
+  observed: Observed,
+  certificates: () => object | undefined,
+): Promise<HealthServer> {
+  const { loop, metrics, status } = observed;
+  return startHealthServer({
+    address: config.controller.address,
+    port: config.controller.port,
+    // The watches recover by themselves; only a dead event loop needs a restart, and that shows as no answer at all.
+    live: () => ({ ok: true, text: "ok" }),
+    ready: () =>
+      loop.synced
+        ? { ok: true, text: "ok" }
+        : {
+            ok: false,
+            text: `not synced: ${
+              status()
+                .sources.filter(({ synced }) => !synced)
+                .map(({ name }) => name)
+                .join(", ") || "own objects"
+            }`,
+          },
+    registry: metrics.registry,
+    pages: {
+      "/status": () => ({
+        contentType: "application/json",
+        body: `${JSON.stringify({ ...status(), certificates: certificates() })}\n`,
+      }),
+    },
+  });
+}
+
+async function stopAll(
+  election: Election,
+  loop: Loop,
+  health: HealthServer,
+  certs: CertManager | undefined,
+): Promise<void> {
+  await election.stop();
+  await Promise.all([loop.stop(), health.close(), certs?.done]);
+}
+
+function serviceRef(namespace: string, name: string) {
+  return { apiVersion: "v1", kind: "Service", namespace, name };
+}
+
+/** `front-address-lost` as Events write it: `FrontAddressLost`. */
+function eventReason(code: string): string {
+  return code.replace(/(^|-)([a-z])/g, (_match, _dash, letter: string) => letter.toUpperCase());
+}
