@@ -66,6 +66,12 @@ test("injecting twice, also with an older map in between, equals injecting once 
   );
 });
 
+/** No address of the map's: an alias equal to all of ours cannot be told from it. */
+const otherAliases = fc.array(
+  userAlias.map((alias) => ({ ...alias, ip: "203.0.113.8" })),
+  { maxLength: 6 },
+);
+
 test("another webhook in between, which adds aliases before or behind ours, changes neither theirs nor ours", () => {
   fc.assert(
     fc.property(
