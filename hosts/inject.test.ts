@@ -78,8 +78,8 @@ test("another webhook in between, which adds aliases before or behind ours, chan
       userAliases,
       mapEntries,
       mapEntries,
-      userAliases,
-      userAliases,
+      otherAliases,
+      otherAliases,
       (mine, older, newest, before, behind) => {
         const pod = { hostAliases: mine, annotations: {} };
         const first = applied(pod, planInjection(pod, choose(older)));
