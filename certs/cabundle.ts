@@ -1,0 +1,70 @@
+import { SwitchbackError } from "../errors/errors.ts";
+import { readableAuthorities } from "./pem.ts";
+
+/** The webhook configuration whose `caBundle` fields are kept. */
+export const WEBHOOK_CONFIGURATION = "switchback-webhook";
+
+/** One look at the webhook configuration. */
+export interface BundleView {
+  /** The version to give back when writing. */
+  readonly version: string;
+  /** Every webhook entry and its caBundle as PEM text, "" where it has none. */
+  readonly entries: readonly { readonly name: string; readonly bundle: string }[];
+}
+
+/** Where the bundle is published. */
+export interface BundleWriter {
+  /** Undefined: there is no webhook configuration. Throws when that is not known. */
+  read(): Promise<BundleView | undefined>;
+  /**
+   * Writes `bundle` into every entry of `view`, and nothing else. Never makes a configuration or an entry: throws
+   * `kube-status` when either has changed or gone since `view` was read.
+   */
+  write(bundle: string, view: BundleView): Promise<void>;
+  /** Calls `changed` whenever the configuration may have changed, until `signal` aborts. */
+  watch(changed: () => void, signal: AbortSignal): void;
+}
+
+/** Whether every entry holds exactly `bundle`. */
+export function holdsBundle(view: BundleView, bundle: string): boolean {
+  return view.entries.every((entry) => entry.bundle === bundle);
+}
+
+/** The CAs that API servers may trust for us at the moment. */
+export function authoritiesIn(view: BundleView) {
+  return view.entries.flatMap((entry) => readableAuthorities(entry.bundle));
+}
+
+/** A webhook configuration in memory: for the demo, and for tests. */
+export interface MemoryBundle extends BundleWriter {
+  /** Sets the configuration as someone else would; undefined deletes it. */
+  set(entries: BundleView["entries"] | undefined): void;
+}
+
+export function createMemoryBundle(entries: BundleView["entries"] | undefined): MemoryBundle {
+  let view: BundleView | undefined;
+  let version = 0;
+  const watchers = new Set<() => void>();
+  const set = (next: BundleView["entries"] | undefined) => {
+    version += 1;
+    view = next && { version: String(version), entries: next };
+    for (const changed of watchers) changed();
+  };
+  set(entries);
+  return {
+    set,
+    async read() {
+      return view;
+    },
+    async write(bundle, { version: expected }) {
+      if (view?.version !== expected) {
+        throw new SwitchbackError("kube-status", "the webhook configuration has changed", { status: 409 });
+      }
+      set(view.entries.map(({ name }) => ({ name, bundle })));
+    },
+    watch(changed, signal) {
+      watchers.add(changed);
+      signal.addEventListener("abort", () => watchers.delete(changed), { once: true });
+    },
+  };
+}

@@ -1,0 +1,180 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { CertsConfig } from "../config/schema.ts";
+import { describeError } from "../errors/errors.ts";
+import type { Reason } from "../hosts/types.ts";
+import type { Logger } from "../observe/log.ts";
+import type { BundleWriter } from "./cabundle.ts";
+import { type MakeKey, servingNames } from "./issue.ts";
+import type { BundleState } from "./rotation.ts";
+import type { SecretStore } from "./store.ts";
+import { runTurn, type TurnContext, type TurnResult } from "./turn.ts";
+
+export interface CertManagerOptions {
+  readonly config: CertsConfig;
+  readonly namespace: string;
+  readonly serviceName: string;
+  readonly clusterDomain: string;
+  readonly store: SecretStore;
+  readonly bundleWriter: BundleWriter;
+  /** Unix milliseconds. */
+  readonly now: () => number;
+  readonly log: Logger;
+  /** Aborted when this process no longer leads, or ends. */
+  readonly signal: AbortSignal;
+  readonly makeKey?: MakeKey;
+}
+
+/** For `/status` and the metrics. Times are Unix milliseconds; undefined: not known. */
+export interface CertStatus {
+  readonly mode: CertsConfig["mode"];
+  /** Where the rotation stands. */
+  readonly state: Reason;
+  readonly bundle: BundleState;
+  readonly caNotAfter: number | undefined;
+  readonly leafNotAfter: number | undefined;
+  /** When a step is next due. */
+  readonly nextStepAt: number | undefined;
+  /** How often someone else's change to the caBundle was undone. */
+  readonly bundleRestored: number;
+  /** The failure that has not been followed by a success yet. */
+  readonly lastError: { readonly text: string; readonly at: number } | undefined;
+}
+
+export interface CertManager {
+  status(): CertStatus;
+  /** Settles once the signal has aborted; never rejects. */
+  readonly done: Promise<void>;
+}
+
+/** A missed event costs this long at most. Three small reads. */
+const RECHECK_MS = 60_000;
+/** After a failure: doubled up to the recheck. */
+const FIRST_RETRY_MS = 1_000;
+/** Events of one change come together; and whoever fights over the caBundle does not get a write for each of theirs. */
+const GAP_MS = 100;
+/** After the bundle was restored this often within a minute, it is done at most once in `CONTESTED_GAP_MS`. */
+const CONTESTED_RESTORES = 10;
+const CONTESTED_GAP_MS = 10_000;
+
+const ELSEWHERE: Readonly<Record<"cert-manager" | "files", Reason>> = {
+  "cert-manager": { code: "managed-elsewhere", text: "cert-manager keeps the certificate and the caBundle" },
+  files: { code: "managed-elsewhere", text: "the certificate comes from files, the caBundle from the install" },
+};
+
+/** A bell that is rung by watches and that the loop sleeps on. */
+function createBell() {
+  let rung = false;
+  let waking: (() => void) | undefined;
+  return {
+    ring: () => {
+      rung = true;
+      waking?.();
+    },
+    /** Resolves after `ms`, at a ring (also one since the last sleep), or when the signal aborts. */
+    async sleep(ms: number, signal: AbortSignal): Promise<void> {
+      const woken = new AbortController();
+      waking = () => woken.abort();
+      if (rung) woken.abort();
+      await delay(ms, undefined, { signal: AbortSignal.any([signal, woken.signal]) }).catch(() => undefined);
+      rung = false;
+      waking = undefined;
+    },
+  };
+}
+
+/** Keeps the status, and counts how often the bundle had to be restored. */
+function createReport(mode: CertsConfig["mode"], log: Logger, now: () => number) {
+  let status: CertStatus = {
+    mode,
+    state: mode === "self-signed" ? { code: "starting", text: "nothing has been read yet" } : ELSEWHERE[mode],
+    bundle: "unknown",
+    caNotAfter: undefined,
+    leafNotAfter: undefined,
+    nextStepAt: undefined,
+    bundleRestored: 0,
+    lastError: undefined,
+  };
+  let restores: number[] = [];
+  const failed = (error: unknown) => {
+    const text = describeError(error);
+    if (status.lastError?.text !== text) log.error({ error: text }, "certificates: cannot be kept, will retry");
+    status = { ...status, lastError: { text, at: now() } };
+  };
+  return {
+    status: () => status,
+    failed,
+    contested: () => restores.length >= CONTESTED_RESTORES,
+    succeeded(result: TurnResult) {
+      // Published with no step of ours before it: someone else had changed what we had confirmed.
+      const restored = status.bundle === "current" && result.steps[0] === "publish";
+      restores = [...restores, ...(restored ? [now()] : [])].filter((time) => now() - time < 60_000);
+      if (restored) log.warn({ code: "bundle-restored", lastMinute: restores.length }, "the caBundle was put back");
+      if (status.state.code !== result.reason.code) log.info({ ...result.reason }, "certificates: state");
+      status = {
+        ...status,
+        state: result.reason,
+        bundle: result.bundle,
+        caNotAfter: result.caNotAfter,
+        leafNotAfter: result.leafNotAfter,
+        nextStepAt: result.at,
+        bundleRestored: status.bundleRestored + (restored ? 1 : 0),
+        lastError: result.bundleError === undefined ? undefined : status.lastError,
+      };
+      if (result.bundleError !== undefined) failed(result.bundleError);
+    },
+  };
+}
+
+function contextOf(options: CertManagerOptions): TurnContext {
+  const { config, store, bundleWriter, now, log, makeKey } = options;
+  return {
+    store,
+    bundleWriter,
+    names: servingNames(options.serviceName, options.namespace, options.clusterDomain),
+    caDays: config.caDays,
+    leafDays: config.leafDays,
+    overlapMs: config.overlapSeconds * 1000,
+    now,
+    log,
+    ...(makeKey && { makeKey }),
+  };
+}
+
+/**
+ * Keeps CA, serving certificate and caBundle for as long as this process leads. Everything it knows is in the Secrets, so
+ * it can be stopped and started anywhere, in the middle of a rotation too. In the modes `cert-manager` and `files` it
+ * touches nothing and only says so.
+ */
+export function runCertManager(options: CertManagerOptions): CertManager {
+  const report = createReport(options.config.mode, options.log, options.now);
+  if (options.config.mode !== "self-signed") return { status: report.status, done: Promise.resolve() };
+  return { status: report.status, done: keep(options, report) };
+}
+
+async function keep(options: CertManagerOptions, report: ReturnType<typeof createReport>): Promise<void> {
+  const { store, bundleWriter, now, signal } = options;
+  const context = contextOf(options);
+  const bell = createBell();
+  store.watch(bell.ring, signal);
+  bundleWriter.watch(bell.ring, signal);
+  let retryMs = FIRST_RETRY_MS;
+  while (!signal.aborted) {
+    let sleepMs = RECHECK_MS;
+    try {
+      const result = await runTurn(context, signal);
+      report.succeeded(result);
+      sleepMs = Math.max(GAP_MS, Math.min(RECHECK_MS, result.at - now()));
+    } catch (error) {
+      if (signal.aborted) break;
+      report.failed(error);
+    }
+    if (report.status().lastError === undefined) {
+      retryMs = FIRST_RETRY_MS;
+    } else {
+      sleepMs = Math.min(sleepMs, retryMs);
+      retryMs = Math.min(RECHECK_MS, retryMs * 2);
+    }
+    await delay(report.contested() ? CONTESTED_GAP_MS : GAP_MS, undefined, { signal }).catch(() => undefined);
+    await bell.sleep(sleepMs, signal);
+  }
+}

@@ -1,0 +1,82 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { createSecureContext } from "node:tls";
+import { SwitchbackError } from "../errors/errors.ts";
+
+/** A certificate (a chain, leaf first, is fine) and its private key, as PEM text. */
+export interface PemPair {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** One certificate, parsed. `id` is its SHA-256 fingerprint; times are Unix milliseconds. */
+export interface Certificate {
+  readonly id: string;
+  readonly pem: string;
+  readonly notBefore: number;
+  readonly notAfter: number;
+  readonly x509: X509Certificate;
+}
+
+const BLOCK = /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----/g;
+
+/** Parses one PEM block. Throws `cert-invalid`. */
+function parseCertificate(pem: string): Certificate {
+  try {
+    const x509 = new X509Certificate(pem);
+    return {
+      id: x509.fingerprint256,
+      pem: `${pem.trim()}\n`,
+      notBefore: x509.validFromDate.getTime(),
+      notAfter: x509.validToDate.getTime(),
+      x509,
+    };
+  } catch (cause) {
+    throw new SwitchbackError("cert-invalid", "the certificate does not parse", { cause });
+  }
+}
+
+/** Every certificate of a PEM text, in order. Throws `cert-invalid` if one does not parse, or if there is none. */
+export function parseCertificates(text: string): Certificate[] {
+  const blocks = text.match(BLOCK) ?? [];
+  if (blocks.length === 0) throw new SwitchbackError("cert-invalid", "there is no certificate in it");
+  return blocks.map(parseCertificate);
+}
+
+/** The CA certificates of a PEM text that others may have written: what does not parse is left out, nothing is thrown. */
+export function readableAuthorities(text: string): Certificate[] {
+  const found: Certificate[] = [];
+  for (const block of text.match(BLOCK) ?? []) {
+    try {
+      const certificate = parseCertificate(block);
+      if (certificate.x509.ca) found.push(certificate);
+    } catch {
+      // Left out on purpose: the rest of the text still counts.
+    }
+  }
+  return found;
+}
+
+/**
+ * The first certificate of a pair that a TLS server can serve: it parses, the key is its own, OpenSSL takes both.
+ * Throws `cert-invalid`. Validity in time is the caller's to judge.
+ */
+export function loadPair(pair: PemPair): Certificate {
+  const [first] = parseCertificates(pair.cert);
+  if (first === undefined) throw new SwitchbackError("cert-invalid", "there is no certificate in it");
+  try {
+    if (!first.x509.checkPrivateKey(createPrivateKey(pair.key))) {
+      throw new SwitchbackError("cert-invalid", "the key is not the certificate's");
+    }
+    createSecureContext({ cert: pair.cert, key: pair.key });
+  } catch (cause) {
+    if (cause instanceof SwitchbackError) throw cause;
+    // OpenSSL's messages name the fault, never the key's content.
+    throw new SwitchbackError("cert-invalid", "the key or the chain does not load", { cause });
+  }
+  return first;
+}
+
+/** Whether `authority` signed `certificate`: issuer name, key identifiers and signature. Time is not looked at. */
+export function isSignedBy(certificate: Certificate, authority: Certificate): boolean {
+  return certificate.x509.checkIssued(authority.x509) && certificate.x509.verify(authority.x509.publicKey);
+}

@@ -1,0 +1,264 @@
+/**
+ * Which step a rotation takes next. Pure: facts and a time in, a step and its reason out.
+ *
+ * Two things propagate slowly and apart: the caBundle to every API server, and the leaf to every webhook replica. Each is
+ * taken to arrive within the overlap (`certs.overlapSeconds`). So at most one of them changes in an overlap:
+ *
+ *     create-next   next CA made                          bundle: signer
+ *     publish                                             bundle: next + signer
+ *     stamp-next    the API server confirmed it  ── overlap: old leaf, old and new bundles ──
+ *     promote       next becomes the signer, the old one `previous`
+ *     issue-leaf    leaf of the new signer                bundle: signer + previous
+ *     stamp-previous                             ── overlap: old and new leaf, one bundle ──
+ *     drop-previous                                       bundle: signer
+ *
+ * Every step is one write, and the state is read anew before each: a crash or a change of leader between two of them is
+ * only a pause. The same steps heal what was deleted or broken.
+ */
+import type { Reason } from "../hosts/types.ts";
+
+/** How far certificates reach back, for clocks that are behind ours. */
+export const BACKDATE_MS = 5 * 60_000;
+/**
+ * The wait for a new CA to reach the API servers when the leaf is lost, too. Running replicas may still serve one they
+ * hold, but a replica that starts has none, so this is short; a watch event is known to take far less.
+ */
+export const LOST_LEAF_WAIT_MS = 30_000;
+/** With nothing due, look again after this long at most. */
+const IDLE_MS = 24 * 3_600_000;
+
+/** Times are Unix milliseconds; `id` tells certificates apart. */
+export interface CertFacts {
+  readonly id: string;
+  readonly notBefore: number;
+  readonly notAfter: number;
+}
+
+export interface LeafFacts extends CertFacts {
+  /** The `id` of the trusted CA that signed it; undefined: none of them did. */
+  readonly signedBy: string | undefined;
+  /** Whether it is valid for every name of the webhook's Service. */
+  readonly coversNames: boolean;
+}
+
+/**
+ * The live caBundle against the one wanted: `behind`: it must be written; `absent`: there is no webhook configuration, so
+ * nobody calls us; `unknown`: it could not be read or written.
+ */
+export type BundleState = "current" | "behind" | "absent" | "unknown";
+
+export interface RotationState {
+  /** The CA that signs leaves. Undefined: lost, or its key is. */
+  readonly signer: CertFacts | undefined;
+  /** The CA that will sign, once every API server trusts it. */
+  readonly next: CertFacts | undefined;
+  /** Since when the API server has held `next` in the bundle. */
+  readonly nextSince: number | undefined;
+  /** CAs that no longer sign but may have signed a leaf that is still served. */
+  readonly previous: readonly CertFacts[];
+  /** Since when the leaf on offer has been one of `signer`. */
+  readonly previousSince: number | undefined;
+  readonly leaf: LeafFacts | undefined;
+  /** Why there is no usable leaf, when there is none. */
+  readonly leafFault: Reason | undefined;
+  /** Set when what is stored is broken in part, so that what is left must be written back. */
+  readonly fault: Reason | undefined;
+  readonly bundle: BundleState;
+}
+
+export interface RotationSettings {
+  readonly overlapMs: number;
+}
+
+export type StepName =
+  | "create-signer"
+  | "create-next"
+  | "repair"
+  | "publish"
+  | "stamp-next"
+  | "promote"
+  | "issue-leaf"
+  | "stamp-previous"
+  | "drop-previous"
+  | "wait";
+
+export interface Plan {
+  readonly step: StepName;
+  readonly reason: Reason;
+  /** With `wait`: when there may be something to do, Unix milliseconds. */
+  readonly at: number;
+}
+
+type Rule = (state: RotationState, now: number, settings: RotationSettings) => Plan | undefined;
+
+/** When a certificate is replaced: at two thirds of its life, counted from its making. */
+export function renewAt(cert: CertFacts): number {
+  return cert.notAfter - Math.max(0, cert.notAfter - cert.notBefore - BACKDATE_MS) / 3;
+}
+
+function alive(cert: CertFacts | undefined, now: number): boolean {
+  return cert !== undefined && now < cert.notAfter;
+}
+
+/** A stamp from the future was written by a clock that was wrong: it counts as none, and the wait starts over. */
+function stamped(stamp: number | undefined, now: number): number | undefined {
+  return stamp !== undefined && stamp <= now ? stamp : undefined;
+}
+
+/** Whether an API server that trusts our CAs accepts the leaf on offer. */
+function leafServes({ leaf }: RotationState, now: number): boolean {
+  return leaf !== undefined && leaf.signedBy !== undefined && alive(leaf, now);
+}
+
+/** How long `next` must have been in the bundle before it signs: as long as there is a leaf to keep valid. */
+function promotionWait(state: RotationState, now: number, { overlapMs }: RotationSettings): number {
+  if (alive(state.signer, now) || leafServes(state, now)) return overlapMs;
+  return state.previous.some((cert) => alive(cert, now)) ? Math.min(overlapMs, LOST_LEAF_WAIT_MS) : 0;
+}
+
+function act(step: StepName, code: string, text: string): Plan {
+  return { step, reason: { code, text }, at: 0 };
+}
+
+/** No CA that can sign. Whatever old CA is known stays in the bundle, as its leaf may be served. */
+const createFirst: Rule = (state, now) => {
+  if (state.signer !== undefined || state.next !== undefined) return undefined;
+  const why = state.fault ?? { code: "first-start", text: "there are no certificates yet" };
+  if (state.bundle === "unknown") {
+    const text = `${why.text}; the webhook configuration cannot be read, so it is not known which CA is in use`;
+    return { step: "wait", reason: { code: "bundle-unreadable", text }, at: now };
+  }
+  const inUse = state.previous.some((cert) => alive(cert, now));
+  return inUse
+    ? act("create-next", why.code, `${why.text}: a new CA, and the old certificate stays trusted meanwhile`)
+    : act("create-signer", why.code, `${why.text}: a new CA`);
+};
+
+const repair: Rule = ({ fault, bundle }) =>
+  fault === undefined || bundle === "unknown"
+    ? undefined
+    : act("repair", fault.code, `${fault.text}: what is left is written back`);
+
+const publish: Rule = ({ bundle }) =>
+  bundle === "behind"
+    ? act("publish", "bundle-behind", "the webhook configuration does not hold the CAs it should")
+    : undefined;
+
+const stampNext: Rule = (state, now) =>
+  state.next !== undefined && state.bundle === "current" && stamped(state.nextSince, now) === undefined
+    ? act("stamp-next", "next-published", "the API server holds the next CA in the bundle")
+    : undefined;
+
+const promote: Rule = (state, now, settings) => {
+  if (state.next === undefined) return undefined;
+  const wait = promotionWait(state, now, settings);
+  if (wait === 0) return act("promote", "nothing-to-protect", "no certificate that works is in use: no wait is needed");
+  if (state.bundle === "absent" && !alive(state.signer, now) && !leafServes(state, now)) {
+    return act("promote", "no-caller", "there is no webhook configuration: nobody can call with an old bundle");
+  }
+  const since = stamped(state.nextSince, now);
+  return state.bundle === "current" && since !== undefined && now - since >= wait
+    ? act("promote", "overlap-over", "the next CA has been in the bundle for the overlap")
+    : undefined;
+};
+
+/** Why the signer should make a new leaf, or undefined. Any leaf of the signer is trusted, so none of this waits. */
+function leafDue(state: RotationState, signer: CertFacts, now: number): Reason | undefined {
+  const { leaf } = state;
+  if (leaf === undefined) {
+    return state.leafFault ?? { code: "leaf-missing", text: "there is no serving certificate" };
+  }
+  const checks: readonly (readonly [boolean, string, string])[] = [
+    [leaf.signedBy !== signer.id, "leaf-of-other-ca", "the serving certificate is not of the CA that signs"],
+    [!leaf.coversNames, "leaf-names", "the serving certificate does not cover the names of the Service"],
+    [now >= leaf.notAfter, "leaf-expired", "the serving certificate has expired"],
+    [now < leaf.notBefore, "leaf-not-yet-valid", "the serving certificate is not valid yet"],
+    [now >= renewAt(leaf), "leaf-due", "two thirds of the serving certificate's life are over"],
+  ];
+  const hit = checks.find(([bad]) => bad);
+  return hit === undefined ? undefined : { code: hit[1], text: hit[2] };
+}
+
+const issueLeaf: Rule = (state, now) => {
+  if (state.signer === undefined || !alive(state.signer, now)) return undefined;
+  const reason = leafDue(state, state.signer, now);
+  return reason && { step: "issue-leaf", reason, at: 0 };
+};
+
+const stampPrevious: Rule = (state, now) =>
+  state.previous.length > 0 &&
+  state.signer !== undefined &&
+  state.leaf?.signedBy === state.signer.id &&
+  stamped(state.previousSince, now) === undefined
+    ? act("stamp-previous", "leaf-offered", "the leaf on offer is the new CA's")
+    : undefined;
+
+const dropPrevious: Rule = (state, now, { overlapMs }) => {
+  const since = stamped(state.previousSince, now);
+  const over = since !== undefined && now - since >= overlapMs && state.leaf?.signedBy === state.signer?.id;
+  return state.previous.length > 0 && state.signer !== undefined && over
+    ? act("drop-previous", "overlap-over", "the new leaf has been on offer for the overlap")
+    : undefined;
+};
+
+const createNext: Rule = (state, now) => {
+  const { signer } = state;
+  if (signer === undefined || state.next !== undefined) return undefined;
+  if (now >= signer.notAfter) return act("create-next", "ca-expired", "the CA has expired: a new one");
+  if (state.previous.length > 0) return undefined;
+  if (now < signer.notBefore) return act("create-next", "ca-not-yet-valid", "the CA is not valid yet: a new one");
+  return now >= renewAt(signer)
+    ? act("create-next", "ca-due", "two thirds of the CA's life are over: the next one")
+    : undefined;
+};
+
+/** First hit wins. `publish` comes before all that relies on the bundle. */
+const RULES: readonly Rule[] = [
+  createFirst,
+  repair,
+  publish,
+  stampNext,
+  promote,
+  issueLeaf,
+  stampPrevious,
+  dropPrevious,
+  createNext,
+];
+
+function waitReason(state: RotationState): Reason {
+  if (state.bundle === "unknown") {
+    return { code: "bundle-unreadable", text: "the webhook configuration can be neither read nor kept" };
+  }
+  if (state.bundle === "absent") {
+    return { code: "bundle-absent", text: "there is no webhook configuration: the API server does not call us" };
+  }
+  if (state.next !== undefined) {
+    return { code: "before-switch", text: "the next CA is trusted; its first leaf waits for the overlap" };
+  }
+  return state.previous.length > 0
+    ? { code: "after-switch", text: "the old CA stays trusted for the overlap" }
+    : { code: "steady", text: "nothing is due" };
+}
+
+function waitUntil(state: RotationState, now: number, settings: RotationSettings): number {
+  const { next, signer, leaf } = state;
+  const times = [now + IDLE_MS];
+  const nextSince = stamped(state.nextSince, now);
+  if (next !== undefined && nextSince !== undefined) times.push(nextSince + promotionWait(state, now, settings));
+  const previousSince = stamped(state.previousSince, now);
+  if (state.previous.length > 0 && previousSince !== undefined) times.push(previousSince + settings.overlapMs);
+  if (signer !== undefined && next === undefined) times.push(renewAt(signer));
+  if (signer !== undefined) times.push(signer.notAfter);
+  if (leaf !== undefined) times.push(renewAt(leaf), leaf.notAfter);
+  // What is overdue waits for something else (an absent configuration), not for a time.
+  return Math.min(...times.filter((time) => time > now));
+}
+
+/** The one next step for this state, or `wait` and until when. */
+export function planRotation(state: RotationState, now: number, settings: RotationSettings): Plan {
+  for (const rule of RULES) {
+    const plan = rule(state, now, settings);
+    if (plan !== undefined) return plan;
+  }
+  return { step: "wait", reason: waitReason(state), at: waitUntil(state, now, settings) };
+}

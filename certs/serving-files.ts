@@ -1,0 +1,79 @@
+import { type FSWatcher, watch } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { describeError } from "../errors/errors.ts";
+import type { ServingSource } from "./serving.ts";
+
+/** What no event tells of (network file systems, a directory that was made anew) is seen this late. */
+const POLL_MS = 60_000;
+/** The two files of a change come one after the other; reading between them would give a pair that does not match. */
+const SETTLE_MS = 100;
+
+/**
+ * Two files. Their directories are watched, not they: the kubelet mounts a Secret as links through `..data` and swaps that
+ * link, after which a watch on a file would go on looking at the old one.
+ */
+export function fileSource(files: {
+  readonly certFile: string;
+  readonly keyFile: string;
+  readonly pollMs?: number;
+}): ServingSource {
+  const directories = [...new Set([dirname(files.certFile), dirname(files.keyFile)])];
+  return {
+    start(found) {
+      let stopped = false;
+      let reading = Promise.resolve();
+      let settling: NodeJS.Timeout | undefined;
+      const look = async () => {
+        try {
+          const [cert, key] = await Promise.all([readFile(files.certFile, "utf8"), readFile(files.keyFile, "utf8")]);
+          if (!stopped) found({ cert, key });
+        } catch (error) {
+          if (!stopped) found({ code: "files-unreadable", text: describeError(error) });
+        }
+      };
+      const lookNow = () => {
+        reading = reading.then(look);
+      };
+      const changed = () => {
+        clearTimeout(settling);
+        settling = setTimeout(lookNow, SETTLE_MS);
+      };
+      const watchers = directories.map((directory) => followDirectory(directory, changed));
+      const poll = setInterval(() => {
+        for (const watcher of watchers) watcher.ensure();
+        lookNow();
+      }, files.pollMs ?? POLL_MS);
+      lookNow();
+      return {
+        async stop() {
+          stopped = true;
+          clearInterval(poll);
+          clearTimeout(settling);
+          for (const watcher of watchers) watcher.close();
+          await reading;
+        },
+      };
+    },
+  };
+}
+
+/** A watch on a directory that may not exist yet, or any more: `ensure` opens it again where it has ended. */
+function followDirectory(directory: string, changed: () => void) {
+  let watcher: FSWatcher | undefined;
+  const close = () => {
+    watcher?.close();
+    watcher = undefined;
+  };
+  const ensure = () => {
+    if (watcher !== undefined) return;
+    try {
+      watcher = watch(directory, changed);
+      watcher.on("error", close);
+    } catch {
+      // The poll reads the files and says what is wrong with them.
+    }
+  };
+  ensure();
+  return { ensure, close };
+}

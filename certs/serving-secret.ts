@@ -1,0 +1,54 @@
+import type { KubeClient } from "../kube/client.ts";
+import { corePath } from "../kube/paths.ts";
+import { watchObjects } from "../kube/watch.ts";
+import type { Logger } from "../observe/log.ts";
+import { type RawSecret, textOf } from "./kube-store.ts";
+import type { PemPair } from "./pem.ts";
+import type { ServingSource } from "./serving.ts";
+import { type SecretStore, TLS_SECRET } from "./store.ts";
+
+function pairOf(data: Readonly<Record<string, string>>): PemPair {
+  return { cert: data["tls.crt"] ?? "", key: data["tls.key"] ?? "" };
+}
+
+const MISSING = { code: "secret-missing", text: `there is no Secret ${TLS_SECRET}` };
+
+/** The TLS Secret of our own namespace, watched by its name alone: all that the webhook may read of Secrets. */
+export function secretSource(deps: {
+  readonly client: Pick<KubeClient, "get" | "stream">;
+  readonly namespace: string;
+  readonly log: Logger;
+}): ServingSource {
+  return {
+    start(found) {
+      return watchObjects<PemPair>({
+        client: deps.client,
+        path: corePath("secrets", deps.namespace),
+        fieldSelector: `metadata.name=${TLS_SECRET}`,
+        project: (raw) => pairOf(textOf(raw as RawSecret)),
+        onChange: ({ after }) => found(after ?? MISSING),
+        log: deps.log,
+      });
+    },
+  };
+}
+
+/** The TLS Secret of a store in this process: for the demo, where webhook and controller are one. */
+export function storeSource(store: SecretStore): ServingSource {
+  return {
+    start(found) {
+      const stop = new AbortController();
+      const look = async () => {
+        const secret = await store.read(TLS_SECRET);
+        if (!stop.signal.aborted) found(secret === undefined ? MISSING : pairOf(secret.data));
+      };
+      store.watch(() => void look(), stop.signal);
+      void look();
+      return {
+        async stop() {
+          stop.abort();
+        },
+      };
+    },
+  };
+}

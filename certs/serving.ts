@@ -1,0 +1,101 @@
+import { describeError } from "../errors/errors.ts";
+import type { Reason } from "../hosts/types.ts";
+import type { Logger } from "../observe/log.ts";
+import { loadPair, type PemPair } from "./pem.ts";
+
+/** Where a webhook replica's certificate comes from: see `serving-secret.ts` and `serving-files.ts`. */
+export interface ServingSource {
+  /** Calls `found` with what there is, at first and whenever that may have changed: a pair, or why there is none. */
+  start(found: (offer: PemPair | Reason) => void): { stop(): Promise<void> };
+}
+
+/** For `/readyz`, `/status` and the metrics. */
+export interface ServingStatus {
+  /** SHA-256 fingerprint of the certificate that is served; undefined: none yet, the webhook cannot serve. */
+  readonly fingerprint: string | undefined;
+  /** Its end, Unix milliseconds. */
+  readonly notAfter: number | undefined;
+  /** What is wrong with the source's latest offer, or with what is served. */
+  readonly problem: Reason | undefined;
+}
+
+export interface ServingWatch {
+  status(): ServingStatus;
+  stop(): Promise<void>;
+}
+
+interface Held {
+  readonly pair: PemPair;
+  readonly id: string;
+  readonly notAfter: number;
+}
+
+/**
+ * Follows a source and hands each usable pair to `onPair` (`server.setSecureContext`, or the first `listen`). A pair that
+ * does not load, whose key is another's or that `onPair` throws at is refused: the old one goes on, and the status and one
+ * warning say why. A source that has nothing takes nothing away.
+ *
+ * Time is judged with care, as this machine's clock may be the wrong one: an expired pair is refused only while the one
+ * held has not expired; one that is not valid yet is taken. Whether it serves is the API server's to say.
+ */
+export function watchServingCertificate(
+  source: ServingSource,
+  onPair: (pair: PemPair) => void,
+  { now, log }: { readonly now: () => number; readonly log: Logger },
+): ServingWatch {
+  let held: Held | undefined;
+  let problem: Reason | undefined;
+  const report = (reason: Reason | undefined) => {
+    if (reason !== undefined && reason.text !== problem?.text) {
+      log.warn({ ...reason, served: held?.id }, "serving certificate: not as it should be");
+    }
+    problem = reason;
+  };
+  const found = (offer: PemPair | Reason) => {
+    if ("code" in offer) return report(offer);
+    if (held !== undefined && held.pair.cert === offer.cert && held.pair.key === offer.key) return report(undefined);
+    const judged = judge(offer, held, now());
+    if (judged.refused !== undefined) return report(judged.refused);
+    try {
+      onPair(offer);
+    } catch (error) {
+      return report({ code: "pair-not-taken", text: `the server did not take the new pair: ${describeError(error)}` });
+    }
+    held = judged.held;
+    report(judged.warning);
+    log.info({ fingerprint: held.id, notAfter: new Date(held.notAfter).toISOString() }, "serving certificate: loaded");
+  };
+  const running = source.start(found);
+  return {
+    status: () => ({
+      fingerprint: held?.id,
+      notAfter: held?.notAfter,
+      problem: problem ?? (held === undefined ? NOTHING_YET : expiry(held.notAfter, now())),
+    }),
+    stop: () => running.stop(),
+  };
+}
+
+const NOTHING_YET: Reason = { code: "pair-missing", text: "no serving certificate has been found yet" };
+
+function expiry(notAfter: number, now: number): Reason | undefined {
+  return now < notAfter
+    ? undefined
+    : { code: "pair-expired", text: `the serving certificate expired at ${new Date(notAfter).toISOString()}` };
+}
+
+type Judgement =
+  | { readonly refused: Reason }
+  | { readonly refused?: undefined; readonly held: Held; readonly warning: Reason | undefined };
+
+function judge(pair: PemPair, held: Held | undefined, now: number): Judgement {
+  try {
+    const { id, notBefore, notAfter } = loadPair(pair);
+    const expired = expiry(notAfter, now);
+    if (expired && held && now < held.notAfter) return { refused: expired };
+    const early = { code: "pair-not-yet-valid", text: `it is valid from ${new Date(notBefore).toISOString()} on` };
+    return { held: { pair, id, notAfter }, warning: expired ?? (now < notBefore ? early : undefined) };
+  } catch (error) {
+    return { refused: { code: "pair-invalid", text: `the pair does not load: ${describeError(error)}` } };
+  }
+}

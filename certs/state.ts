@@ -1,0 +1,145 @@
+import { describeError } from "../errors/errors.ts";
+import type { Reason } from "../hosts/types.ts";
+import { type Certificate, isSignedBy, loadPair, parseCertificates, readableAuthorities } from "./pem.ts";
+import type { LeafFacts } from "./rotation.ts";
+import type { SecretContent } from "./store.ts";
+
+/** A CA that can sign. `key` is PEM text and must reach neither a log nor an error. */
+export interface Authority extends Certificate {
+  readonly key: string;
+}
+
+/** The content of the CA Secret, parsed. Times are Unix milliseconds. */
+export interface CaState {
+  readonly signer: Authority | undefined;
+  readonly next: Authority | undefined;
+  readonly nextSince: number | undefined;
+  readonly previous: readonly Certificate[];
+  readonly previousSince: number | undefined;
+  /** What of it is missing or broken, if anything is. */
+  readonly fault: Reason | undefined;
+}
+
+/** Enough for any rotation; bounds the bundle when the CA Secret is lost again and again. */
+const MAX_PREVIOUS = 6;
+
+type Data = Readonly<Record<string, string>>;
+
+/** An authority of the Secret: whole, absent, or broken (then with its certificate, where that can be read). */
+function decodeAuthority(data: Data, name: "ca" | "next") {
+  const cert = data[`${name}.crt`];
+  const key = data[`${name}.key`];
+  if (cert === undefined && key === undefined) return {};
+  try {
+    const found = loadPair({ cert: cert ?? "", key: key ?? "" });
+    if (!found.x509.ca) throw new Error("the certificate is not a CA's");
+    return { authority: { ...found, key: key ?? "" } };
+  } catch (error) {
+    const fault = { code: `${name}-broken`, text: `${name}.crt and ${name}.key do not load: ${describeError(error)}` };
+    return { fault, rest: readableAuthorities(cert ?? "") };
+  }
+}
+
+function decodePrevious(data: Data): { certificates: Certificate[]; fault?: Reason } {
+  const text = data["previous.crt"];
+  if (text === undefined) return { certificates: [] };
+  try {
+    return { certificates: parseCertificates(text) };
+  } catch (error) {
+    const fault = { code: "previous-broken", text: `previous.crt does not load: ${describeError(error)}` };
+    return { certificates: readableAuthorities(text), fault };
+  }
+}
+
+/** Anything but a time counts as none: the wait starts over. */
+function decodeTime(text: string | undefined): number | undefined {
+  const time = Date.parse(text ?? "");
+  return Number.isNaN(time) ? undefined : time;
+}
+
+/** Newest first, each once, none of `taken`. */
+function distinct(certificates: readonly Certificate[], taken: readonly (Certificate | undefined)[]): Certificate[] {
+  const seen = new Set(taken.map((cert) => cert?.id));
+  const fresh = certificates.filter(({ id }) => !seen.has(id) && seen.add(id));
+  return fresh.toSorted((a, b) => b.notBefore - a.notBefore || (a.id < b.id ? -1 : 1)).slice(0, MAX_PREVIOUS);
+}
+
+/**
+ * Reads the CA Secret. When it is absent or broken, what was trusted lately must be learnt elsewhere: `witnesses` are the
+ * CAs in the TLS Secret and in the live caBundle, and they are kept as `previous`, so that leaves still served verify.
+ * As long as the Secret is whole, witnesses count for nothing.
+ */
+export function decodeCa(secret: SecretContent | undefined, witnesses: readonly Certificate[]): CaState {
+  if (secret === undefined) {
+    const fault =
+      witnesses.length === 0 ? undefined : { code: "ca-secret-lost", text: "the CA's Secret is gone, its key with it" };
+    return {
+      signer: undefined,
+      next: undefined,
+      nextSince: undefined,
+      previous: distinct(witnesses, []),
+      previousSince: undefined,
+      fault,
+    };
+  }
+  const { data } = secret;
+  const signer = decodeAuthority(data, "ca");
+  const next = decodeAuthority(data, "next");
+  const previous = decodePrevious(data);
+  const empty = signer.authority === undefined && next.authority === undefined && witnesses.length > 0;
+  const fault =
+    signer.fault ??
+    next.fault ??
+    previous.fault ??
+    (empty ? { code: "ca-secret-empty", text: "the CA's Secret holds no CA" } : undefined);
+  const kept = fault === undefined ? [] : [...(signer.rest ?? []), ...(next.rest ?? []), ...witnesses];
+  return {
+    signer: signer.authority,
+    next: next.authority,
+    nextSince: decodeTime(data["next.since"]),
+    previous: distinct([...previous.certificates, ...kept], [signer.authority, next.authority]),
+    previousSince: fault === undefined ? decodeTime(data["previous.since"]) : undefined,
+    fault,
+  };
+}
+
+/** The data of the CA Secret for a state; `decodeCa` reads it back. */
+export function encodeCa(state: Omit<CaState, "fault">): Record<string, string> {
+  const { signer, next, nextSince, previous, previousSince } = state;
+  return {
+    ...(signer && { "ca.crt": signer.pem, "ca.key": signer.key }),
+    ...(next && { "next.crt": next.pem, "next.key": next.key }),
+    ...(next && nextSince !== undefined && { "next.since": new Date(nextSince).toISOString() }),
+    ...(previous.length > 0 && { "previous.crt": previous.map(({ pem }) => pem).join("") }),
+    ...(previous.length > 0 &&
+      previousSince !== undefined && { "previous.since": new Date(previousSince).toISOString() }),
+  };
+}
+
+/** The CAs to trust, newest first: the text does not change when the next CA becomes the signer. */
+export function trustedBy(state: Pick<CaState, "signer" | "next" | "previous">): Certificate[] {
+  return [state.next, state.signer, ...state.previous].filter((cert) => cert !== undefined);
+}
+
+/** Reads the TLS Secret as the planner needs it. */
+export function decodeLeaf(
+  secret: SecretContent | undefined,
+  trusted: readonly Certificate[],
+  names: readonly string[],
+): { leaf: LeafFacts | undefined; leafFault: Reason | undefined } {
+  if (secret === undefined) return { leaf: undefined, leafFault: undefined };
+  try {
+    const leaf = loadPair({ cert: secret.data["tls.crt"] ?? "", key: secret.data["tls.key"] ?? "" });
+    const facts = {
+      id: leaf.id,
+      notBefore: leaf.notBefore,
+      notAfter: leaf.notAfter,
+      signedBy: trusted.find((authority) => isSignedBy(leaf, authority))?.id,
+      coversNames: names.every((name) => leaf.x509.checkHost(name, { subject: "never" }) !== undefined),
+    };
+    return { leaf: facts, leafFault: undefined };
+  } catch (error) {
+    const text = `tls.crt and tls.key do not load: ${describeError(error)}`;
+    return { leaf: undefined, leafFault: { code: "leaf-broken", text } };
+  }
+}

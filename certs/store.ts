@@ -1,0 +1,63 @@
+import { SwitchbackError } from "../errors/errors.ts";
+
+/** The leader's alone: CA keys and certificates, and the times of a rotation's steps. */
+export const CA_SECRET = "switchback-ca";
+/** What the webhook serves: `tls.crt`, `tls.key`, and in `ca.crt` the CAs that were trusted when it was issued. */
+export const TLS_SECRET = "switchback-webhook-tls";
+
+export type SecretName = typeof CA_SECRET | typeof TLS_SECRET;
+
+/** A Secret's content as text, and the version to give back when writing it. */
+export interface SecretContent {
+  readonly data: Readonly<Record<string, string>>;
+  readonly version: string;
+}
+
+/** Where the two Secrets live. All state of a rotation is in them, so that any leader can go on with it. */
+export interface SecretStore {
+  /** Undefined: there is no such Secret. Throws when that is not known. */
+  read(name: SecretName): Promise<SecretContent | undefined>;
+  /**
+   * Replaces the content. `expected` is what was read before (undefined: there was none); throws `kube-status` 409 or 404
+   * when someone else has written or deleted it since.
+   */
+  write(name: SecretName, data: Readonly<Record<string, string>>, expected: SecretContent | undefined): Promise<void>;
+  /** Calls `changed` whenever either Secret may have changed, until `signal` aborts. */
+  watch(changed: () => void, signal: AbortSignal): void;
+}
+
+/** What `createMemoryStore` gives beyond the interface. */
+export interface MemoryStore extends SecretStore {
+  /** As `kubectl delete secret` would. */
+  remove(name: SecretName): void;
+}
+
+/** Secrets in memory: for the demo, and for tests. */
+export function createMemoryStore(): MemoryStore {
+  const secrets = new Map<SecretName, SecretContent>();
+  const watchers = new Set<() => void>();
+  let version = 0;
+  const tell = () => {
+    for (const changed of watchers) changed();
+  };
+  return {
+    async read(name) {
+      return secrets.get(name);
+    },
+    async write(name, data, expected) {
+      if (secrets.get(name)?.version !== expected?.version) {
+        throw new SwitchbackError("kube-status", `the Secret ${name} has changed`, { status: 409 });
+      }
+      version += 1;
+      secrets.set(name, { data: { ...data }, version: String(version) });
+      tell();
+    },
+    watch(changed, signal) {
+      watchers.add(changed);
+      signal.addEventListener("abort", () => watchers.delete(changed), { once: true });
+    },
+    remove(name) {
+      if (secrets.delete(name)) tell();
+    },
+  };
+}

@@ -1,0 +1,174 @@
+import { describeError, statusOf } from "../errors/errors.ts";
+import type { Reason } from "../hosts/types.ts";
+import type { Logger } from "../observe/log.ts";
+import { authoritiesIn, type BundleView, type BundleWriter, holdsBundle } from "./cabundle.ts";
+import { issueAuthority, issueLeaf, type MakeKey } from "./issue.ts";
+import { type Certificate, loadPair, readableAuthorities } from "./pem.ts";
+import { type BundleState, type LeafFacts, planRotation, type StepName } from "./rotation.ts";
+import { type Authority, type CaState, decodeCa, decodeLeaf, encodeCa, trustedBy } from "./state.ts";
+import { CA_SECRET, type SecretContent, type SecretStore, TLS_SECRET } from "./store.ts";
+
+export interface TurnContext {
+  readonly store: SecretStore;
+  readonly bundleWriter: BundleWriter;
+  /** The DNS names of the serving certificate, see `servingNames`. */
+  readonly names: readonly string[];
+  readonly caDays: number;
+  readonly leafDays: number;
+  readonly overlapMs: number;
+  /** Unix milliseconds. */
+  readonly now: () => number;
+  readonly makeKey?: MakeKey;
+  readonly log: Logger;
+}
+
+/** Where things stand once there is nothing left to do. Times are Unix milliseconds. */
+export interface TurnResult {
+  readonly reason: Reason;
+  /** When to look again at the latest. */
+  readonly at: number;
+  readonly bundle: BundleState;
+  readonly caNotAfter: number | undefined;
+  readonly leafNotAfter: number | undefined;
+  /** Steps carried out in this turn, in order. */
+  readonly steps: readonly StepName[];
+  /** Why the bundle is `unknown`, when it is. */
+  readonly bundleError: unknown;
+}
+
+/** All that a step is decided and carried out on. */
+interface Seen {
+  readonly view: BundleView | undefined;
+  readonly tls: SecretContent | undefined;
+  readonly secret: SecretContent | undefined;
+  readonly ca: CaState;
+  readonly bundle: BundleState;
+  readonly bundleError: unknown;
+  readonly leaf: LeafFacts | undefined;
+  readonly leafFault: Reason | undefined;
+}
+
+/** The longest chain of steps is 7 (a lost CA with no overlap); twice that leaves room for conflicts. */
+const MAX_STEPS = 16;
+
+/** The PEM text of a bundle. */
+function bundleText(trusted: readonly Certificate[]): string {
+  return trusted.map(({ pem }) => pem).join("");
+}
+
+function bundleState(view: BundleView | undefined, wanted: string): BundleState {
+  if (view === undefined || view.entries.length === 0) return "absent";
+  return holdsBundle(view, wanted) ? "current" : "behind";
+}
+
+/**
+ * Reads all three objects, in the opposite order of a rotation's writes. With the version that each write carries, a writer
+ * that has fallen behind (a leader that was paused) can then never undo a newer step: had it missed a write to the CA
+ * Secret, it would hold an older version of what follows from it.
+ */
+async function observe(context: TurnContext, publishError: unknown): Promise<Seen> {
+  let view: BundleView | undefined;
+  let bundleError = publishError;
+  try {
+    view = await context.bundleWriter.read();
+  } catch (error) {
+    bundleError = error;
+  }
+  const tls = await context.store.read(TLS_SECRET);
+  const secret = await context.store.read(CA_SECRET);
+  const witnesses = [...readableAuthorities(tls?.data["ca.crt"] ?? ""), ...(view ? authoritiesIn(view) : [])];
+  const now = context.now();
+  const ca = decodeCa(
+    secret,
+    witnesses.filter((cert) => now < cert.notAfter),
+  );
+  const trusted = trustedBy(ca);
+  const bundle = bundleError === undefined ? bundleState(view, bundleText(trusted)) : "unknown";
+  return { view, tls, secret, ca, bundle, bundleError, ...decodeLeaf(tls, trusted, context.names) };
+}
+
+async function newAuthority({ now, caDays, makeKey }: TurnContext): Promise<Authority> {
+  const pair = await issueAuthority({ now: now(), days: caDays }, makeKey);
+  return { ...loadPair(pair), key: pair.key };
+}
+
+/** The CA Secret's next content, for the steps that are a write to it. */
+async function nextCa(step: StepName, ca: CaState, context: TurnContext): Promise<Omit<CaState, "fault">> {
+  switch (step) {
+    case "create-signer":
+      return { ...ca, signer: await newAuthority(context) };
+    case "create-next":
+      return { ...ca, next: await newAuthority(context), nextSince: undefined };
+    case "stamp-next":
+      return { ...ca, nextSince: context.now() };
+    case "promote": {
+      const previous = ca.signer === undefined ? ca.previous : [ca.signer, ...ca.previous];
+      return { signer: ca.next, next: undefined, nextSince: undefined, previous, previousSince: undefined };
+    }
+    case "stamp-previous":
+      return { ...ca, previousSince: context.now() };
+    case "drop-previous":
+      return { ...ca, previous: [], previousSince: undefined };
+    default:
+      return ca;
+  }
+}
+
+async function carryOut(step: StepName, seen: Seen, context: TurnContext): Promise<void> {
+  const { store, bundleWriter, leafDays, names, now, makeKey } = context;
+  const { ca, view, tls, secret } = seen;
+  if (step === "publish" && view !== undefined) {
+    await bundleWriter.write(bundleText(trustedBy(ca)), view);
+  } else if (step === "issue-leaf" && ca.signer !== undefined) {
+    const authority = { cert: ca.signer.pem, key: ca.signer.key };
+    const leaf = await issueLeaf(authority, names, { now: now(), days: leafDays }, makeKey);
+    const data = { "tls.crt": leaf.cert, "tls.key": leaf.key, "ca.crt": bundleText(trustedBy(ca)) };
+    await store.write(TLS_SECRET, data, tls);
+  } else {
+    await store.write(CA_SECRET, encodeCa(await nextCa(step, ca, context)), secret);
+  }
+}
+
+/** Someone else wrote or deleted the object since it was read: not an error, look again. */
+function hasMoved(error: unknown): boolean {
+  return statusOf(error) === 409 || statusOf(error) === 404;
+}
+
+function resultOf(seen: Seen, reason: Reason, at: number, steps: readonly StepName[]): TurnResult {
+  return {
+    reason,
+    at,
+    bundle: seen.bundle,
+    caNotAfter: seen.ca.signer?.notAfter ?? seen.ca.next?.notAfter,
+    leafNotAfter: seen.leaf?.notAfter,
+    steps,
+    bundleError: seen.bundleError,
+  };
+}
+
+/**
+ * Carries out every step that is due, reading everything anew before each. A bundle that cannot be written holds up only
+ * what relies on it; any other failure is thrown, and a later turn goes on from what is stored.
+ */
+export async function runTurn(context: TurnContext, signal: AbortSignal): Promise<TurnResult> {
+  const steps: StepName[] = [];
+  let publishError: unknown;
+  for (let round = 0; ; round += 1) {
+    const seen = await observe(context, publishError);
+    const now = context.now();
+    const plan = planRotation({ ...seen.ca, ...seen }, now, { overlapMs: context.overlapMs });
+    if (plan.step === "wait") return resultOf(seen, plan.reason, plan.at, steps);
+    if (round >= MAX_STEPS) return resultOf(seen, plan.reason, now, steps);
+    signal.throwIfAborted();
+    try {
+      await carryOut(plan.step, seen, context);
+      steps.push(plan.step);
+      context.log.info({ step: plan.step, ...plan.reason }, "certificates: step done");
+    } catch (error) {
+      context.log.debug({ step: plan.step, error: describeError(error) }, "certificates: step failed");
+      if (hasMoved(error)) continue;
+      if (plan.step !== "publish") throw error;
+      publishError = error;
+    }
+  }
+}
