@@ -46,7 +46,8 @@ test("whatever the files of the image import is in it too", () => {
   assert.ok(files.length > 20, "the listed folders are found");
   const missing = files.flatMap((file) =>
     importsOf(file)
-      .filter((imported) => !isInImage(imported))
+      // The command line loads a command when it is called: one may stay out, such as the demo, which needs the repository.
+      .filter((imported) => !isInImage(imported) && !(file === "cli/main.ts" && list.exclude.includes(imported)))
       .map((imported) => `${file} imports ${imported}`),
   );
   assert.deepEqual(missing, [], "mend the import, or manifests/image-files.json");
