@@ -1,0 +1,170 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { SwitchbackError } from "../errors/errors.ts";
+import { silentLogger } from "../observe/log.ts";
+import { type Admitted, admit, type DemoPod, podsOf } from "./admission.ts";
+import { call, lookUp } from "./call.ts";
+import { type IngressStandIn, startIngress } from "./ingress.ts";
+import { type DemoSystem, startSystem } from "./system.ts";
+import { table } from "./table.ts";
+
+export interface DemoOptions {
+  /** Directory of Kubernetes YAML. */
+  readonly directory: string;
+  /** Stay until told to stop. */
+  readonly keep?: boolean;
+}
+
+type Print = (text: string) => void;
+
+/** How long the map may take to follow a file; generous, as the machine may be busy. */
+const FOLLOW_MS = 15_000;
+const ADDED_HOST = "added.example.com";
+const ADDED_INGRESS = `apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: { name: added, namespace: shop }
+spec:
+  ingressClassName: nginx
+  rules: [{ host: ${ADDED_HOST} }]
+`;
+
+/**
+ * The whole idea on one machine: the pods of a directory call the names of its Ingresses, straight and along the injected alias;
+ * then an Ingress is added and the map follows. Throws when anything is not as it should be. `stopped` ends `--keep`.
+ */
+export async function runDemo(options: DemoOptions, print: Print, stopped: Promise<void>): Promise<void> {
+  const extra = await mkdtemp(join(tmpdir(), "switchback-demo-"));
+  const backends = new Map<string, string>();
+  const ingress = await startIngress((host) => backends.get(host));
+  try {
+    const system = await startSystem([options.directory, extra], ingress.port, silentLogger);
+    try {
+      await show(options.directory, system, ingress, backends, print);
+      await follow(extra, system, backends, print);
+      if (options.keep) {
+        print(
+          `\nRunning on ${options.directory}: change its files and see. Webhook on https://127.0.0.1:${system.webhook.port}, `,
+        );
+        print(`relay on 127.0.0.1:${system.front.port}. Ctrl-C ends it.\n`);
+        await stopped;
+      }
+    } finally {
+      await system.stop();
+    }
+  } finally {
+    await ingress.close();
+    await rm(extra, { recursive: true, force: true });
+  }
+}
+
+async function show(
+  directory: string,
+  system: DemoSystem,
+  ingress: IngressStandIn,
+  backends: Map<string, string>,
+  print: Print,
+): Promise<void> {
+  await until(() => system.status().synced && system.map() !== undefined, `the files of ${directory} to be read`);
+  learnBackends(system, backends);
+  const status = system.status();
+  print(`1. The map, made of the Ingresses in ${directory}\n\n`);
+  print(
+    table(
+      ["name", "from", "leads to"],
+      status.names.map(({ name, from, addresses, reason }) => [
+        name,
+        `${from.kind} ${from.namespace}/${from.name}`,
+        reason === undefined ? addresses.join(", ") : `not mapped (${reason.code}): ${reason.text}`,
+      ]),
+    ),
+  );
+  const problems = status.sources.flatMap((source) => source.problems);
+  for (const { place, code, text } of problems) print(`\n! ${place}: ${text} (${code})`);
+  if (problems.length > 0) print("\n");
+  const pods = podsOf(system.directory.objects());
+  if (pods.length === 0)
+    throw new SwitchbackError("input-invalid", `${directory}: there is no Pod and no workload in its YAML files`);
+  print("\n2. Each pod goes through the webhook, as the API server sends it (HTTPS, verified against our CA)\n");
+  const admitted = new Map<DemoPod, Admitted>();
+  for (const pod of pods) {
+    const result = await admit(pod, system.webhook);
+    admitted.set(pod, result);
+    describePod(pod, result, print);
+  }
+  await requests(admitted, system, ingress, print);
+}
+
+function describePod(pod: DemoPod, { hostAliases, annotations, warnings }: Admitted, print: Print): void {
+  const how =
+    pod.optIn === undefined ? "did not opt in: the API server does not call us" : `opted in by its ${pod.optIn}`;
+  print(`\n  ${pod.namespace}/${pod.name}: ${how}\n`);
+  for (const warning of warnings) print(`    ! ${warning}\n`);
+  for (const [key, value] of Object.entries(annotations))
+    if (key.startsWith("switchback.dev/")) print(`    ${key}: ${value}\n`);
+  for (const { ip, hostnames } of hostAliases) print(`    /etc/hosts: ${ip}  ${hostnames.join(" ")}\n`);
+}
+
+/** Both ways for each pod and mapped name: to the ingress controller as kube-proxy would send it, and where /etc/hosts leads. */
+async function requests(
+  admitted: ReadonlyMap<DemoPod, Admitted>,
+  system: DemoSystem,
+  ingress: IngressStandIn,
+  print: Print,
+): Promise<void> {
+  print(
+    "\n3. The same request from each pod, to each name: straight, as kube-proxy short-circuits it, and along the alias\n\n",
+  );
+  const names = [
+    ...new Set(
+      system
+        .status()
+        .names.filter(({ reason }) => reason === undefined)
+        .map(({ name }) => name),
+    ),
+  ];
+  const rows: string[][] = [];
+  for (const [pod, { hostAliases }] of admitted) {
+    for (const name of names) {
+      const straight = await call(name, { address: system.front.address, port: ingress.port });
+      const alias = lookUp(hostAliases, name);
+      const along = alias === undefined ? undefined : await call(name, { address: alias, port: system.front.port });
+      if (straight.ok) throw new Error(`${name} answered without a PROXY header, which the stand-in must refuse`);
+      if (along?.ok === false) throw new Error(`${name} did not answer along the alias: ${along.text}`);
+      rows.push([`${pod.namespace}/${pod.name}`, name, straight.text, along?.text ?? "no alias: goes straight"]);
+    }
+  }
+  print(table(["pod", "name", "straight", "along the alias"], rows));
+  const complaint = ingress.lastError();
+  if (complaint !== undefined) print(`\n  the ingress controller's log: ${complaint}\n`);
+}
+
+async function follow(extra: string, system: DemoSystem, backends: Map<string, string>, print: Print): Promise<void> {
+  print("\n4. An Ingress is added\n\n");
+  const before = system.map()?.revision;
+  const started = performance.now();
+  await writeFile(join(extra, "added.yaml"), ADDED_INGRESS);
+  await until(
+    () => system.map()?.choose(undefined).names.includes(ADDED_HOST) === true,
+    "the map to follow the new file",
+  );
+  learnBackends(system, backends);
+  const took = Math.round(performance.now() - started);
+  print(`  ${ADDED_HOST} is in the webhook's map after ${took} ms (revision ${before} -> ${system.map()?.revision})\n`);
+  const answer = await call(ADDED_HOST, system.front);
+  if (!answer.ok) throw new Error(`${ADDED_HOST} did not answer: ${answer.text}`);
+  print(`  through the relay: ${answer.text}\n`);
+}
+
+/** The stand-in serves each mapped host with its Ingress's name. */
+function learnBackends(system: DemoSystem, backends: Map<string, string>): void {
+  for (const { name, from } of system.status().names) backends.set(name, `Ingress ${from.namespace}/${from.name}`);
+}
+
+async function until(condition: () => boolean, what: string): Promise<void> {
+  const deadline = performance.now() + FOLLOW_MS;
+  while (!condition()) {
+    if (performance.now() > deadline) throw new Error(`waited ${FOLLOW_MS / 1000} s for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}

@@ -1,0 +1,121 @@
+import { issueAuthority, issueLeaf, servingNames } from "../certs/issue.ts";
+import { type Config, configSchema } from "../config/schema.ts";
+import { fixedAddresses } from "../controller/addresses.ts";
+import { Loop } from "../controller/loop.ts";
+import { MemoryStore } from "../controller/memory-store.ts";
+import { Pacer } from "../controller/pacer.ts";
+import { removalRules } from "../controller/run.ts";
+import { type StatusDocument, statusDocument } from "../controller/status.ts";
+import { Plan } from "../hosts/plan.ts";
+import { createJudge } from "../hosts/policy.ts";
+import { parseIndex, parsePublished } from "../hosts/published.ts";
+import { type Logger, silentLogger } from "../observe/log.ts";
+import { runProxy } from "../proxy/run.ts";
+import { type DirectorySource, directorySource } from "../sources/directory.ts";
+import { mergeSources } from "../sources/merge.ts";
+import { createApp } from "../webhook/app.ts";
+import { type LoadedMap, loadMap } from "../webhook/loaded.ts";
+import { createMetrics } from "../webhook/metrics.ts";
+import { createWebhookServer } from "../webhook/server.ts";
+
+/** The parts of Switchback on one machine, each the one that runs in a cluster, joined by memory in place of an API server. */
+export interface DemoSystem {
+  /** What stands for the front Service's ClusterIP. */
+  readonly front: { readonly address: string; readonly port: number };
+  readonly webhook: { readonly port: number; readonly ca: string };
+  readonly status: () => StatusDocument;
+  readonly directory: DirectorySource;
+  /** The map that the webhook uses. */
+  readonly map: () => LoadedMap | undefined;
+  stop(): Promise<void>;
+}
+
+const LOOPBACK = "127.0.0.1";
+const TARGET = "ingress-nginx";
+
+/** Starts controller, webhook and proxy on the given directories; names lead to an ingress controller on `ingressPort`. */
+export async function startSystem(
+  directories: readonly string[],
+  ingressPort: number,
+  log: Logger,
+): Promise<DemoSystem> {
+  const config = demoConfig(ingressPort);
+  const store = new MemoryStore();
+  const sources = directories.map((directory) => directorySource({ directory, targets: config.targets }));
+  const source = mergeSources(sources);
+  const plan = new Plan(createJudge(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
+  const addresses = fixedAddresses([{ name: TARGET, clusterIPs: [LOOPBACK] }]);
+  const loop = new Loop({
+    source,
+    plan,
+    addresses,
+    store,
+    removal: removalRules(config),
+    pacer: new Pacer(config.map),
+    now: Date.now,
+    log,
+  });
+  const leading = new AbortController();
+  const webhook = await startWebhook(config, store, log);
+  const proxy = await runProxy(config, { log, ownAddresses: [] });
+  loop.start();
+  loop.lead(leading.signal);
+  const [first] = sources;
+  if (first === undefined) throw new RangeError("the demo needs a directory");
+  const status = () =>
+    statusDocument({
+      identity: "demo",
+      source,
+      plan,
+      addresses,
+      targets: config.targets,
+      synced: () => loop.synced,
+      ledger: () => loop.ledger,
+      revision: () => webhook.map()?.revision,
+    });
+  return {
+    front: { address: LOOPBACK, port: proxy.ports[0] ?? 0 },
+    webhook,
+    status,
+    directory: first,
+    map: webhook.map,
+    stop: async () => {
+      leading.abort();
+      await Promise.all([loop.stop(), webhook.stop(), proxy.stop()]);
+    },
+  };
+}
+
+function demoConfig(ingressPort: number): Config {
+  return configSchema.parse({
+    targets: [
+      {
+        name: TARGET,
+        upstream: { host: LOOPBACK },
+        ports: [{ port: 80, upstreamPort: ingressPort, protocol: "v1", listenPort: undefined }],
+        clusterIPs: [LOOPBACK],
+      },
+    ],
+    // A person is watching: a name that goes should go while they look, and a shutdown should not take half a minute.
+    map: { vanishSeconds: 2 },
+    proxy: { address: LOOPBACK, healthPort: 0, drainSeconds: 1 },
+  });
+}
+
+async function startWebhook(config: Config, store: MemoryStore, log: Logger) {
+  let loaded: LoadedMap | undefined;
+  const metrics = createMetrics();
+  const app = createApp({ map: () => loaded, metrics, log: silentLogger, maxBodyBytes: config.webhook.maxBodyBytes });
+  const server = createWebhookServer(app);
+  const authority = await issueAuthority({ now: Date.now(), days: 1 });
+  const names = servingNames("switchback-webhook", config.namespace, "cluster.local");
+  server.usePair(await issueLeaf(authority, names, { now: Date.now(), days: 1 }));
+  store.start(() => {
+    const index = parseIndex(store.index()?.text ?? "");
+    const map = "code" in index ? index : parsePublished(index, (name) => store.shard(name));
+    if ("code" in map) log.debug({ ...map }, "the webhook keeps its map");
+    else loaded = loadMap(map, config.inject.maxNames);
+  });
+  const port = await server.listen(LOOPBACK, 0);
+  return { port, ca: authority.cert, map: () => loaded, stop: () => server.close(100) };
+}
