@@ -5,6 +5,7 @@ import { Api, type ApiAnswer, type ApiRequest } from "./api.ts";
 import { binary } from "./binaries.ts";
 import { Egress, type LocalPorts } from "./egress.ts";
 import { type Identity, kubeconfigText } from "./kubeconfig.ts";
+import { playKubelet } from "./kubelet.ts";
 import { apiServerArgs, controllerManagerArgs, createLayout, etcdArgs, type Layout } from "./layout.ts";
 import type { TestCa } from "./pki.ts";
 import { type Component, Processes } from "./processes.ts";
@@ -149,6 +150,16 @@ export class ControlPlane {
   /** The same for an address that the API server dials itself, such as that of a pod in an EndpointSlice. */
   routeAddress(ip: string, port: number, localPorts: LocalPorts): void {
     this.#egress.routeAddress(`${ip.includes(":") ? `[${ip}]` : ip}:${port}`, localPorts);
+  }
+
+  /**
+   * Does the scheduler's and the kubelet's part for a pod (`<namespace>/<name>`): it is bound to a node, and its status
+   * becomes Running and Ready with this IP, so that Endpoints, EndpointSlices and a Deployment's availability follow.
+   * `ports` leads what the API server sends to the pod's ports to local ones.
+   */
+  async runPod(pod: string, ip: string, ports: Record<number, number> = {}): Promise<void> {
+    for (const [port, local] of Object.entries(ports)) this.routeAddress(ip, Number(port), [local]);
+    await playKubelet((request) => this.call(request), pod, ip);
   }
 
   async stopApiServer(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {

@@ -135,6 +135,8 @@ export function controllerManagerArgs({ ports, file }: Layout): string[] {
     `--secure-port=${ports.controllerManager}`,
     `--cert-dir=${file("home")}`,
     "--leader-elect=false",
+    // No kubelet renews the Lease of a node that a test makes.
+    "--controllers=*,-node-lifecycle-controller",
     // One identity for all of them, and no client-side rate limit: it starts in 3 s, not 9.
     "--kube-api-qps=-1",
     `--service-account-private-key-file=${file("service-account.key")}`,

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { access } from "node:fs/promises";
+import { createServer as createHttpServer } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
@@ -196,6 +197,40 @@ describe("a webhook by clientConfig.service", () => {
       await cluster.metrics(),
       /apiserver_admission_webhook_rejection_count\{[^}]*name="hook\.example\.com"/,
     );
+  });
+});
+
+describe("the proxy subresource of a Service", () => {
+  it("reaches a port of 127.0.0.1 through the address of its pod", async () => {
+    const server = createHttpServer((request, response) => response.end(`you asked for ${request.url}`));
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    try {
+      const labels = { app: "status" };
+      await apply(
+        {
+          apiVersion: "v1",
+          kind: "Service",
+          metadata: { namespace: "default", name: "status" },
+          spec: { selector: labels, ports: [{ name: "http", port: 80, targetPort: 8080 }] },
+        },
+        {
+          apiVersion: "v1",
+          kind: "Pod",
+          metadata: { namespace: "default", name: "status-1", labels },
+          spec: { containers: [{ name: "status", image: "example.com/status:1" }] },
+        },
+      );
+      await cluster.runPod("default/status-1", "203.0.113.7", { 8080: (server.address() as AddressInfo).port });
+      const seen = ["--for=jsonpath={.subsets[0].addresses[0].ip}=203.0.113.7", "endpoints/status"];
+      const wait = await cluster.kubectl("wait", "--timeout=20s", ...seen);
+      assert.equal(wait.code, 0, wait.stderr);
+      const answer = await cluster.call({ path: "/api/v1/namespaces/default/services/status:http/proxy/status?x=1" });
+      assert.deepEqual(answer, { status: 200, body: "you asked for /status?x=1" });
+    } finally {
+      server.closeAllConnections();
+      server.close();
+    }
   });
 });
 

@@ -1,0 +1,38 @@
+import type { ApiAnswer, ApiRequest } from "./api.ts";
+
+type Call = (request: Omit<ApiRequest, "token">) => Promise<ApiAnswer>;
+
+const NODE = "node-1";
+const CONFLICT = 409;
+
+/**
+ * Binds a pod (`<namespace>/<name>`) to a node and writes the status of a running, ready one. The node is an object alone:
+ * without one, kube-controller-manager leaves the pod out of EndpointSlices.
+ */
+export async function playKubelet(call: Call, pod: string, ip: string): Promise<void> {
+  const [namespace, name] = pod.split("/");
+  const path = `/api/v1/namespaces/${namespace}/pods/${name}`;
+  const expect = async (request: Omit<ApiRequest, "token">, allowed: number[]): Promise<void> => {
+    const { status, body } = await call(request);
+    if (!allowed.includes(status)) throw new Error(`${request.path}: ${status} ${JSON.stringify(body)}`);
+  };
+  const node = { apiVersion: "v1", kind: "Node", metadata: { name: NODE } };
+  await expect({ method: "POST", path: "/api/v1/nodes", body: node }, [201, CONFLICT]);
+  const target = { apiVersion: "v1", kind: "Node", name: NODE };
+  const binding = { apiVersion: "v1", kind: "Binding", metadata: { name }, target };
+  await expect({ method: "POST", path: `${path}/binding`, body: binding }, [201, CONFLICT]);
+  const contentType = "application/merge-patch+json";
+  await expect({ method: "PATCH", path: `${path}/status`, contentType, body: { status: runningStatus(ip) } }, [200]);
+}
+
+function runningStatus(ip: string): object {
+  const now = new Date().toISOString();
+  const conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready"];
+  return {
+    phase: "Running",
+    podIP: ip,
+    podIPs: [{ ip }],
+    startTime: now,
+    conditions: conditions.map((type) => ({ type, status: "True", lastTransitionTime: now })),
+  };
+}
