@@ -88,12 +88,10 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     ...leaseTimes(config),
     log,
     onStartedLeading: (signal) => {
-      log.info({ identity }, "leading");
       observed.loop.lead(signal);
       certs = manageCertificates(config, deps, signal);
       return certs.done;
     },
-    onStoppedLeading: (reason) => log.warn({ identity, ...reason }, "no longer leading"),
   });
   return { healthPort: health.port, stop: () => stopAll(election, observed.loop, health, certs) };
 }
