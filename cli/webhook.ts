@@ -1,0 +1,33 @@
+import type { ServingSource } from "../certs/serving.ts";
+import { fileSource } from "../certs/serving-files.ts";
+import { secretSource } from "../certs/serving-secret.ts";
+import type { Config } from "../config/schema.ts";
+import type { KubeClient } from "../kube/client.ts";
+import type { Logger } from "../observe/log.ts";
+import { configMapSource } from "../webhook/mapfeed.ts";
+import { runWebhook } from "../webhook/run.ts";
+import type { Running, Surroundings } from "./serve.ts";
+
+/** `switchback webhook`: map and certificate from our own namespace, or the certificate from files. */
+export async function startWebhook(config: Config, { log, connect }: Surroundings): Promise<Running> {
+  const client = await connect();
+  const running = await runWebhook(config, {
+    maps: configMapSource({ client, namespace: config.namespace, log }),
+    certificates: certificatesOf(config, client, log),
+    log,
+    now: Date.now,
+  });
+  return {
+    async stop() {
+      await running.stop();
+      client.close();
+    },
+  };
+}
+
+function certificatesOf({ certs, namespace }: Config, client: KubeClient, log: Logger): ServingSource {
+  const { mode, certFile, keyFile } = certs;
+  // The schema lets mode `files` pass only with both. cert-manager writes the same Secret as our controller does.
+  if (mode === "files" && certFile !== undefined && keyFile !== undefined) return fileSource({ certFile, keyFile });
+  return secretSource({ client, namespace, log });
+}

@@ -1,0 +1,36 @@
+/** Remembers what was used last, up to a total weight; what was not used for longest goes first. */
+export interface Lru<V> {
+  get(key: string): V | undefined;
+  /** Something heavier than the whole budget is not kept. */
+  set(key: string, value: V, weight: number): void;
+}
+
+/** `budget` and weights are in the same unit, here bytes as estimated by the caller. */
+export function createLru<V>(budget: number): Lru<V> {
+  // A Map iterates in insertion order: the first entry is the one that was used longest ago.
+  const entries = new Map<string, { readonly value: V; readonly weight: number }>();
+  let total = 0;
+  const drop = (key: string): void => {
+    total -= entries.get(key)?.weight ?? 0;
+    entries.delete(key);
+  };
+  return {
+    get(key) {
+      const entry = entries.get(key);
+      if (entry === undefined) return undefined;
+      entries.delete(key);
+      entries.set(key, entry);
+      return entry.value;
+    },
+    set(key, value, weight) {
+      drop(key);
+      if (weight > budget) return;
+      entries.set(key, { value, weight });
+      total += weight;
+      for (const oldest of entries.keys()) {
+        if (total <= budget) break;
+        drop(oldest);
+      }
+    },
+  };
+}

@@ -1,0 +1,80 @@
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { OptIn } from "./decide.ts";
+import type { WebhookState } from "./health.ts";
+
+/** What the webhook counts, in a registry of its own. */
+export interface WebhookMetrics {
+  readonly registry: Registry;
+  /** One pod was answered; `seconds` from the last byte of its review to the answer. */
+  admitted(code: string, optIn: OptIn, seconds: number): void;
+  /** A request that is no admission review was refused. */
+  refused(status: number): void;
+}
+
+/** 50 µs to 1 s: an admission is far under a millisecond, and the API server waits two seconds. */
+const BUCKETS = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1];
+
+export function createMetrics(): WebhookMetrics {
+  const registry = new Registry();
+  const registers = [registry];
+  const admissions = new Counter({
+    name: "switchback_webhook_admissions_total",
+    help: "Pods answered, by reason code and by what opted them in.",
+    labelNames: ["code", "opt_in"] as const,
+    registers,
+  });
+  const duration = new Histogram({
+    name: "switchback_webhook_admission_duration_seconds",
+    help: "From the last byte of a review to its answer.",
+    buckets: BUCKETS,
+    registers,
+  });
+  const refusals = new Counter({
+    name: "switchback_webhook_refused_total",
+    help: "Requests that are no admission review, by HTTP status.",
+    labelNames: ["status"] as const,
+    registers,
+  });
+  return {
+    registry,
+    admitted(code, optIn, seconds) {
+      admissions.inc({ code, opt_in: optIn });
+      duration.observe(seconds);
+    },
+    refused: (status) => refusals.inc({ status: String(status) }),
+  };
+}
+
+/** Gauges of what the webhook has, read when somebody asks. */
+export function addStateGauges(registry: Registry, state: Readonly<WebhookState>): void {
+  const gauge = (name: string, help: string, value: () => number) => {
+    new Gauge({
+      name: `switchback_webhook_${name}`,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(value());
+      },
+    });
+  };
+  gauge("map_names", "Names in the loaded map.", () => state.map?.names ?? 0);
+  gauge("map_problem", "1 while the newest publication of the map cannot be used.", () => (state.mapProblem ? 1 : 0));
+  gauge(
+    "certificate_expiry_timestamp_seconds",
+    "When the serving certificate expires; 0: there is none.",
+    () => (state.serving().notAfter ?? 0) / 1000,
+  );
+  gauge("certificate_problem", "1 while the newest serving certificate cannot be used.", () =>
+    state.serving().problem ? 1 : 0,
+  );
+  new Gauge({
+    name: "switchback_webhook_map_info",
+    help: "1 for the revision of the map that is loaded.",
+    labelNames: ["revision"],
+    registers: [registry],
+    collect() {
+      this.reset();
+      if (state.map !== undefined) this.set({ revision: state.map.revision }, 1);
+    },
+  });
+}

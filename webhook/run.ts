@@ -1,0 +1,85 @@
+import { type ServingSource, watchServingCertificate } from "../certs/serving.ts";
+import type { Config } from "../config/schema.ts";
+import type { PublishedMap, Reason } from "../hosts/types.ts";
+import { pause } from "../kube/time.ts";
+import { startHealthServer } from "../observe/health.ts";
+import type { Logger } from "../observe/log.ts";
+import { createApp } from "./app.ts";
+import { loadedPage, readiness, type WebhookState } from "./health.ts";
+import { loadMap } from "./loaded.ts";
+import { isMap, type MapSource } from "./maps.ts";
+import { addStateGauges, createMetrics } from "./metrics.ts";
+import { createWebhookServer } from "./server.ts";
+
+/** What a webhook needs from outside. */
+export interface WebhookDeps {
+  readonly maps: MapSource;
+  readonly certificates: ServingSource;
+  readonly log: Logger;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** Resolves after so many milliseconds; another one only in tests. */
+  readonly pause?: (ms: number) => Promise<void>;
+}
+
+export interface RunningWebhook {
+  readonly port: number;
+  readonly healthPort: number;
+  readonly state: Readonly<WebhookState>;
+  /** Fails readiness, serves on until callers have been led elsewhere, then finishes what runs. */
+  stop(): Promise<void>;
+}
+
+/** From the failing of readiness until kube-proxy everywhere has taken the pod out of the Service. */
+const LEAVE_MS = 5_000;
+/** Admissions take a few milliseconds; an API server waits for two seconds. */
+const GRACE_MS = 5_000;
+
+/** One webhook replica. Serves as soon as its ports are bound; ready once it has a certificate and a map. */
+export async function runWebhook(config: Config, deps: WebhookDeps): Promise<RunningWebhook> {
+  const { log, now } = deps;
+  const { address, port, healthPort, maxBodyBytes } = config.webhook;
+  const metrics = createMetrics();
+  const server = createWebhookServer(createApp({ map: () => state.map, metrics, log, maxBodyBytes }));
+  const certificates = watchServingCertificate(deps.certificates, server.usePair, { now, log });
+  const state: WebhookState = {
+    map: undefined,
+    mapProblem: undefined,
+    serving: certificates.status,
+    draining: false,
+  };
+  addStateGauges(metrics.registry, state);
+  const maps = deps.maps.start((offer) => takeOffer(state, offer, config.inject.maxNames, log));
+  const health = await startHealthServer({
+    address,
+    port: healthPort,
+    live: () => ({ ok: true, text: "ok" }),
+    ready: () => readiness(state),
+    registry: metrics.registry,
+    pages: { "/loaded": () => loadedPage(state) },
+  });
+  const bound = await server.listen(address, port);
+  log.info({ port: bound, healthPort: health.port }, "listening");
+  const stop = async (): Promise<void> => {
+    state.draining = true;
+    server.drain();
+    await (deps.pause ?? pause)(LEAVE_MS);
+    await server.close(GRACE_MS);
+    await Promise.all([maps.stop(), certificates.stop()]);
+    await health.close();
+  };
+  return { port: bound, healthPort: health.port, state, stop };
+}
+
+/** The map is replaced as a whole; what cannot be used is said once and leaves the last good one in use. */
+function takeOffer(state: WebhookState, offer: PublishedMap | Reason, maxNames: number, log: Logger): void {
+  if (!isMap(offer)) {
+    if (offer.text !== state.mapProblem?.text)
+      log.warn({ ...offer, revision: state.map?.revision }, "map: not replaced");
+    state.mapProblem = offer;
+    return;
+  }
+  state.map = loadMap(offer, maxNames);
+  state.mapProblem = undefined;
+  log.info({ revision: offer.revision, names: offer.names.length }, "map: loaded");
+}

@@ -1,0 +1,55 @@
+import type { RequestListener } from "node:http";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import type { PemPair } from "../certs/pem.ts";
+import { listen } from "../observe/health.ts";
+
+/** The HTTPS listener that the API server calls. */
+export interface WebhookServer {
+  /** Binds; gives the port. Until the first pair is in use, handshakes fail. */
+  listen(address: string, port: number): Promise<number>;
+  /** Serves new connections with this pair. Throws, and goes on with the one before, if OpenSSL does not take it. */
+  usePair(pair: PemPair): void;
+  /** From here on each answer asks its client to connect anew, which leads elsewhere once this pod is out of the Service. */
+  drain(): void;
+  /** Takes no more connections and lets requests finish for `graceMs`, then cuts them off. */
+  close(graceMs: number): Promise<void>;
+}
+
+/**
+ * The API server keeps idle connections for 90 s (client-go, SetTransportDefaults). Ours wait longer: were we the first to close,
+ * a review sent at that moment would be lost, and a POST is not sent again.
+ */
+const KEEP_ALIVE_MS = 120_000;
+/** A review comes whole within the 30 s that an admission may take at most; slower ones hold memory for nobody. */
+const REQUEST_MS = 30_000;
+const HEADERS_MS = 10_000;
+
+export function createWebhookServer(listener: RequestListener): WebhookServer {
+  const server = createServer(listener);
+  server.keepAliveTimeout = KEEP_ALIVE_MS;
+  server.headersTimeout = HEADERS_MS;
+  server.requestTimeout = REQUEST_MS;
+  let draining = false;
+  server.prependListener("request", (_req, res) => {
+    if (draining) res.setHeader("connection", "close");
+  });
+  return {
+    async listen(address, port) {
+      await listen(server, port, address);
+      return (server.address() as AddressInfo).port;
+    },
+    usePair: ({ cert, key }) => server.setSecureContext({ cert, key }),
+    drain() {
+      draining = true;
+    },
+    async close(graceMs) {
+      draining = true;
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      server.closeIdleConnections();
+      const cut = setTimeout(() => server.closeAllConnections(), graceMs);
+      await closed;
+      clearTimeout(cut);
+    },
+  };
+}
