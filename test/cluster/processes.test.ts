@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { access, mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { Processes } from "./processes.ts";
+
+/** Polls for at most 5 s. */
+async function eventually(condition: () => Promise<boolean> | boolean): Promise<boolean> {
+  for (let i = 0; i < 100; i++) {
+    if (await condition()) return true;
+    await delay(50);
+  }
+  return false;
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+const isGone = (path: string) =>
+  access(path).then(
+    () => false,
+    () => true,
+  );
+
+const newFolder = () => mkdtemp(join(tmpdir(), "switchback-processes-"));
+
+describe("a component", () => {
+  it("is ended when asked, by force where it does not listen, and the folder goes", async () => {
+    const folder = await newFolder();
+    const processes = new Processes(folder, folder);
+    const meek = processes.start("meek", "sleep", ["60"]);
+    await meek.stop();
+    assert.equal(meek.exited, "SIGTERM");
+    const stubborn = processes.start("stubborn", "sh", ["-c", "trap '' TERM; echo started; exec sleep 60"]);
+    assert.ok(await eventually(async () => (await stubborn.logTail()) === "started"));
+    await stubborn.stop("SIGKILL");
+    assert.equal(stubborn.exited, "SIGKILL");
+    await processes.close(false);
+    assert.ok(await isGone(folder));
+  });
+
+  it("ends with a process that was killed, and the folder goes", async () => {
+    const folder = await newFolder();
+    const script = `
+      import { Processes } from ${JSON.stringify(new URL("processes.ts", import.meta.url).href)};
+      const folder = process.argv[1];
+      const component = new Processes(folder, folder).start("long", "sleep", ["60"]);
+      console.log(component.pid);
+      setInterval(() => {}, 1000);
+    `;
+    const owner = spawn(process.execPath, ["--input-type=module-typescript", "-e", script, folder], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const [line] = await once(owner.stdout, "data");
+    const pid = Number(line);
+    assert.ok(isRunning(pid));
+    owner.kill("SIGKILL");
+    assert.ok(await eventually(() => !isRunning(pid)), "the component still runs");
+    assert.ok(await eventually(() => isGone(folder)), "the folder is still there");
+  });
+});
