@@ -64,41 +64,33 @@ function distinct(certificates: readonly Certificate[], taken: readonly (Certifi
   return fresh.toSorted((a, b) => b.notBefore - a.notBefore || (a.id < b.id ? -1 : 1)).slice(0, MAX_PREVIOUS);
 }
 
+function lost(secret: SecretContent | undefined): Reason {
+  return secret === undefined
+    ? { code: "ca-secret-lost", text: "the CA's Secret is gone, its key with it" }
+    : { code: "ca-secret-empty", text: "the CA's Secret holds no CA" };
+}
+
 /**
  * Reads the CA Secret. When it is absent or broken, what was trusted lately must be learnt elsewhere: `witnesses` are the
  * CAs in the TLS Secret and in the live caBundle, and they are kept as `previous`, so that leaves still served verify.
  * As long as the Secret is whole, witnesses count for nothing.
  */
 export function decodeCa(secret: SecretContent | undefined, witnesses: readonly Certificate[]): CaState {
-  if (secret === undefined) {
-    const fault =
-      witnesses.length === 0 ? undefined : { code: "ca-secret-lost", text: "the CA's Secret is gone, its key with it" };
-    return {
-      signer: undefined,
-      next: undefined,
-      nextSince: undefined,
-      previous: distinct(witnesses, []),
-      previousSince: undefined,
-      fault,
-    };
-  }
-  const { data } = secret;
+  const data = secret?.data ?? {};
   const signer = decodeAuthority(data, "ca");
   const next = decodeAuthority(data, "next");
   const previous = decodePrevious(data);
   const empty = signer.authority === undefined && next.authority === undefined && witnesses.length > 0;
-  const fault =
-    signer.fault ??
-    next.fault ??
-    previous.fault ??
-    (empty ? { code: "ca-secret-empty", text: "the CA's Secret holds no CA" } : undefined);
-  const kept = fault === undefined ? [] : [...(signer.rest ?? []), ...(next.rest ?? []), ...witnesses];
+  const fault = signer.fault ?? next.fault ?? previous.fault ?? (empty ? lost(secret) : undefined);
+  // A next CA has signed nothing yet: when it alone is broken, there is nothing to keep.
+  const whole = signer.authority !== undefined && previous.fault === undefined;
+  const kept = fault === undefined || whole ? [] : [...(signer.rest ?? []), ...(next.rest ?? []), ...witnesses];
   return {
     signer: signer.authority,
     next: next.authority,
     nextSince: decodeTime(data["next.since"]),
     previous: distinct([...previous.certificates, ...kept], [signer.authority, next.authority]),
-    previousSince: fault === undefined ? decodeTime(data["previous.since"]) : undefined,
+    previousSince: kept.length === 0 ? decodeTime(data["previous.since"]) : undefined,
     fault,
   };
 }

@@ -1,0 +1,187 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { Registry } from "prom-client";
+import { configSchema } from "../config/schema.ts";
+import { silentLogger } from "../observe/log.ts";
+import { pooledKey } from "../test/fakes/keys.ts";
+import { createMemoryBundle, type MemoryBundle } from "./cabundle.ts";
+import { type CertManager, type CertManagerOptions, runCertManager } from "./manager.ts";
+import { registerCertMetrics } from "./metrics.ts";
+import { parseCertificates } from "./pem.ts";
+import { CA_SECRET, createMemoryStore, type MemoryStore, TLS_SECRET } from "./store.ts";
+
+const DAY = 86_400_000;
+const ENTRIES = [{ name: "pod.switchback.dev", bundle: "" }];
+
+let store: MemoryStore;
+let bundles: MemoryBundle;
+let stop: AbortController;
+let skew: number;
+
+function run(change: Partial<CertManagerOptions> = {}, certs: object = {}): CertManager {
+  return runCertManager({
+    config: configSchema.parse({ certs }).certs,
+    namespace: "switchback-system",
+    serviceName: "switchback-webhook",
+    clusterDomain: "cluster.local",
+    store,
+    bundleWriter: bundles,
+    now: () => Date.now() + skew,
+    log: silentLogger,
+    signal: stop.signal,
+    makeKey: pooledKey,
+    ...change,
+  });
+}
+
+/** Polls at most 3 s. */
+async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  for (let tries = 0; tries < 150; tries += 1) {
+    if (await condition()) return;
+    await delay(20);
+  }
+  assert.fail(`not seen: ${what}`);
+}
+
+const live = async () => (await bundles.read())?.entries[0]?.bundle ?? "";
+const steady = (manager: CertManager) => until(() => manager.status().state.code === "steady", "steady");
+
+beforeEach(() => {
+  store = createMemoryStore();
+  bundles = createMemoryBundle(ENTRIES);
+  stop = new AbortController();
+  skew = 0;
+});
+afterEach(() => stop.abort());
+
+test("starts, says when things end, and stops when it no longer leads", async () => {
+  const manager = run();
+  assert.equal(manager.status().state.code, "starting");
+  await steady(manager);
+  const status = manager.status();
+  assert.deepEqual(
+    [status.mode, status.bundle, status.lastError, status.bundleRestored],
+    ["self-signed", "current", undefined, 0],
+  );
+  assert.ok(Math.abs((status.leafNotAfter ?? 0) - Date.now() - 90 * DAY) < 60_000);
+  assert.ok(Math.abs((status.caNotAfter ?? 0) - Date.now() - 3650 * DAY) < 60_000);
+  assert.ok((status.nextStepAt ?? 0) > Date.now());
+  stop.abort();
+  await manager.done;
+  bundles.set(ENTRIES);
+  await delay(300);
+  assert.equal(await live(), "", "nothing is written any more");
+});
+
+test("a wiped bundle and deleted Secrets come back at once, without waiting for the next look", async () => {
+  const manager = run();
+  await steady(manager);
+  const bundle = await live();
+  bundles.set(ENTRIES);
+  await until(async () => (await live()) === bundle, "the bundle");
+  await until(() => manager.status().bundleRestored === 1, "that it was counted");
+  store.remove(TLS_SECRET);
+  await until(async () => (await store.read(TLS_SECRET)) !== undefined, "a new leaf");
+  store.remove(CA_SECRET);
+  await until(() => manager.status().state.code === "before-switch", "a new CA");
+  assert.ok((await live()).includes(bundle), "the old CA is still trusted");
+});
+
+test("whoever fights over the bundle does not get a write for each of theirs", async () => {
+  const manager = run();
+  await steady(manager);
+  let writes = 0;
+  const fighter = new AbortController();
+  bundles.watch(() => {
+    writes += 1;
+    setImmediate(async () => (await live()) === "" || fighter.signal.aborted || bundles.set(ENTRIES));
+  }, fighter.signal);
+  bundles.set(ENTRIES);
+  await delay(1000);
+  fighter.abort();
+  // Each round is one write of theirs and one of ours.
+  assert.ok(writes >= 4 && writes <= 26, `${writes} writes`);
+});
+
+test("another leader goes on in the middle of a rotation", async () => {
+  const first = run({}, { overlapSeconds: 1 });
+  await steady(first);
+  skew = 2500 * DAY;
+  const aborted = new AbortController();
+  const second = run({ signal: aborted.signal }, { overlapSeconds: 1 });
+  await until(() => second.status().state.code === "before-switch", "the first half");
+  aborted.abort();
+  stop.abort();
+  await Promise.all([first.done, second.done]);
+  stop = new AbortController();
+  const third = run({}, { overlapSeconds: 1 });
+  await steady(third);
+  assert.equal(parseCertificates(await live()).length, 1);
+  assert.ok((third.status().caNotAfter ?? 0) > Date.now() + skew + 3600 * DAY, "the CA is the new one");
+});
+
+test("a failure is kept in the status until it is over, and is tried again", async () => {
+  let down = true;
+  const read: MemoryStore["read"] = (name) => (down ? Promise.reject(new Error("no route")) : store.read(name));
+  const manager = run({ store: { ...store, read } });
+  await until(() => manager.status().lastError !== undefined, "the error");
+  assert.match(manager.status().lastError?.text ?? "", /no route/);
+  assert.equal(manager.status().state.code, "starting");
+  down = false;
+  await steady(manager);
+  assert.equal(manager.status().lastError, undefined);
+});
+
+test("a bundle that cannot be written is an error that is logged once", async () => {
+  const lines: object[] = [];
+  const log = { ...silentLogger, error: (fields: object) => void lines.push(fields) };
+  const write = () => Promise.reject(new Error("forbidden"));
+  const manager = run({ bundleWriter: { ...bundles, write }, log });
+  await until(() => manager.status().lastError !== undefined, "the error");
+  assert.equal(manager.status().state.code, "bundle-unreadable");
+  store.remove(TLS_SECRET);
+  await until(async () => (await store.read(TLS_SECRET)) !== undefined, "a leaf all the same");
+  await delay(1200);
+  assert.equal(lines.length, 1);
+});
+
+for (const mode of ["cert-manager", "files"] as const) {
+  test(`mode ${mode}: neither Secrets nor caBundle are touched`, async () => {
+    const untouchable = new Proxy({} as never, { get: () => assert.fail("touched") });
+    const manager = run({ store: untouchable, bundleWriter: untouchable }, { mode, certFile: "a", keyFile: "b" });
+    await manager.done;
+    assert.deepEqual([manager.status().mode, manager.status().state.code], [mode, "managed-elsewhere"]);
+  });
+}
+
+test("no key is ever logged", async () => {
+  const lines: string[] = [];
+  const write = (fields: object, message: string) => void lines.push(JSON.stringify(fields) + message);
+  const manager = run({ log: { debug: write, info: write, warn: write, error: write } });
+  await steady(manager);
+  const secret = (await store.read(CA_SECRET))!;
+  await store.write(CA_SECRET, { ...secret.data, "ca.key": secret.data["ca.key"]!.replace("MII", "MIX") }, secret);
+  await until(() => manager.status().state.code === "before-switch", "a new CA");
+  assert.ok(lines.length >= 5);
+  for (const line of lines) assert.doesNotMatch(line, /PRIVATE|BEGIN|[A-Za-z0-9+/]{100}/);
+});
+
+test("the metrics tell the ends, the state, failures and restorations; a replica that does not lead tells none", async () => {
+  const manager = run();
+  await steady(manager);
+  bundles.set(ENTRIES);
+  await until(() => manager.status().bundleRestored === 1, "the bundle");
+  const registry = new Registry();
+  let leads = true;
+  registerCertMetrics(registry, () => (leads ? manager.status() : undefined));
+  const text = await registry.metrics();
+  const { leafNotAfter = 0 } = manager.status();
+  assert.ok(text.includes(`switchback_certificate_not_after_seconds{certificate="serving"} ${leafNotAfter / 1000}`));
+  assert.match(text, /switchback_certificate_not_after_seconds\{certificate="ca"\} \d+/);
+  assert.match(text, /switchback_certificates_state\{code="steady"\} 1/);
+  assert.match(text, /switchback_certificates_failing 0/);
+  assert.match(text, /switchback_cabundle_restored_total 1/);
+  leads = false;
+  assert.doesNotMatch(await registry.metrics(), /certificate=/);
+});
