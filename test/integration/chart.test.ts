@@ -1,72 +1,23 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { before, describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
-import { parse, parseAllDocuments, stringify } from "yaml";
-import { WEBHOOK_CONFIGURATION } from "../../certs/cabundle.ts";
-import { CA_SECRET, TLS_SECRET } from "../../certs/store.ts";
-import { type Config, configSchema } from "../../config/schema.ts";
-import { frontName } from "../../controller/fronts.ts";
-import { INDEX_NAME, shardName } from "../../controller/store.ts";
-import { INJECT_KEY } from "../../hosts/keys.ts";
-import { MAX_SHARDS } from "../../hosts/shards.ts";
 import { listenersOf } from "../../targets/listeners.ts";
-import { binary } from "../cluster/binaries.ts";
+import {
+  COMPONENTS,
+  configOf,
+  direct,
+  host,
+  NAMESPACE,
+  named,
+  podOf,
+  type Rendered,
+  relayed,
+  render,
+  runHelm,
+} from "./rendered.ts";
 
-// The chart as `helm template` renders it. What a real API server says of it is in install.test.ts.
+// What holds for every object with any values, and what each value does. Admission, RBAC and certificates: chart-rights.test.ts.
 
-const CHART = fileURLToPath(new URL("../../manifests/chart", import.meta.url));
-const NAMESPACE = "names-of-ours";
-const COMPONENTS = ["controller", "webhook", "proxy"] as const;
-
-// biome-ignore lint/suspicious/noExplicitAny: rendered YAML, read as it comes
-type Rendered = any;
-
-let helm: string;
-before(async () => {
-  helm = await binary("helm");
-});
-
-function run(values: object): { code: number | null; stdout: string; stderr: string } {
-  const args = ["template", "switchback", CHART, "--namespace", NAMESPACE, "--values", "-"];
-  const { status, stdout, stderr } = spawnSync(helm, args, { input: stringify(values), encoding: "utf8" });
-  return { code: status, stdout, stderr };
-}
-
-function render(values: object = {}): Rendered[] {
-  const { code, stdout, stderr } = run(values);
-  assert.equal(code, 0, stderr);
-  return parseAllDocuments(stdout)
-    .map((document) => {
-      assert.deepEqual(document.errors, []);
-      return document.toJS();
-    })
-    .filter((object) => object !== null);
-}
-
-const named = (objects: Rendered[], kind: string, name: string): Rendered =>
-  objects.find((object) => object.kind === kind && object.metadata.name === name);
 const deployments = (objects: Rendered[]): Rendered[] => objects.filter(({ kind }) => kind === "Deployment");
-const podOf = (objects: Rendered[], component: string): Rendered =>
-  named(objects, "Deployment", `switchback-${component}`).spec.template;
-
-/** The config that the pods read, as they read it. */
-function configOf(objects: Rendered[]): Config {
-  return configSchema.parse(parse(named(objects, "ConfigMap", "switchback-config").data["config.yaml"]));
-}
-
-const host = (name: string, port: object, more: object = {}) => ({
-  name,
-  upstream: { host: "lb.example.com" },
-  ports: [port],
-  classes: [name],
-  ...more,
-});
-const relayed = host("traefik", { port: 443, protocol: "v2", listenPort: 9443 });
-const direct = {
-  ...host("direct", { port: 80, protocol: "none" }),
-  upstream: { service: { namespace: "edge", name: "router" } },
-};
 
 const COMBINATIONS: Record<string, object> = {
   defaults: {},
@@ -181,68 +132,6 @@ function isSubset(part: Record<string, string>, whole: Record<string, string>): 
   return Object.entries(part).every(([key, value]) => whole[key] === value);
 }
 
-describe("the MutatingWebhookConfiguration", () => {
-  const entry = (name: string, fromNamespace: object[], ofPod: object) => ({
-    name: `${name}.switchback.dev`,
-    clientConfig: {
-      service: { namespace: NAMESPACE, name: "switchback-webhook", path: `/mutate/${name}`, port: 443 },
-    },
-    rules: [{ operations: ["CREATE"], apiGroups: [""], apiVersions: ["v1"], resources: ["pods"], scope: "Namespaced" }],
-    namespaceSelector: {
-      matchExpressions: [
-        {
-          key: "kubernetes.io/metadata.name",
-          operator: "NotIn",
-          values: ["kube-system", "kube-node-lease", "kube-public", NAMESPACE],
-        },
-        ...fromNamespace,
-      ],
-    },
-    objectSelector: { matchExpressions: [{ key: INJECT_KEY, ...ofPod }] },
-    matchPolicy: "Equivalent",
-    timeoutSeconds: 2,
-    reinvocationPolicy: "IfNeeded",
-    sideEffects: "None",
-    failurePolicy: "Ignore",
-    admissionReviewVersions: ["v1"],
-  });
-
-  it("has two entries that exclude each other, and no caBundle", () => {
-    const configuration = named(render(), "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION);
-    assert.deepEqual(configuration.webhooks, [
-      entry("namespace", [{ key: INJECT_KEY, operator: "In", values: ["enabled"] }], {
-        operator: "NotIn",
-        values: ["enabled", "disabled"],
-      }),
-      entry("pod", [], { operator: "In", values: ["enabled"] }),
-    ]);
-    assert.equal(configuration.metadata.annotations, undefined);
-  });
-
-  it("with cert-manager names the Certificate to take the CA from, and still has no caBundle", () => {
-    const objects = render({ config: { certs: { mode: "cert-manager" } } });
-    const { metadata, webhooks } = named(objects, "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION);
-    assert.deepEqual(metadata.annotations, { "cert-manager.io/inject-ca-from": `${NAMESPACE}/switchback-webhook` });
-    assert.ok(webhooks.every(({ clientConfig }: Rendered) => !("caBundle" in clientConfig)));
-  });
-
-  it("with certificate files has the caBundle of the values", () => {
-    const values = { config: { certs: { mode: "files" } }, certFiles: { secretName: "mine", caBundle: "PEM" } };
-    const { webhooks } = named(render(values), "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION);
-    for (const { clientConfig } of webhooks) assert.equal(clientConfig.caBundle, Buffer.from("PEM").toString("base64"));
-  });
-
-  it("excludes our own namespace whatever the list says, and names it once", () => {
-    for (const excludedNamespaces of [[], [NAMESPACE]]) {
-      const objects = render({ admission: { excludedNamespaces } });
-      const { webhooks } = named(objects, "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION);
-      for (const { namespaceSelector } of webhooks) {
-        assert.deepEqual(namespaceSelector.matchExpressions[0].values, [NAMESPACE]);
-      }
-    }
-  });
-});
-
 describe("values", () => {
   const REFUSED: [object, RegExp][] = [
     [{ images: {} }, /at '': additional properties 'images' not allowed/],
@@ -262,7 +151,7 @@ describe("values", () => {
   ];
   for (const [values, message] of REFUSED) {
     it(`refuses ${JSON.stringify(values)}, and says where`, () => {
-      const { code, stderr } = run(values);
+      const { code, stderr } = runHelm(values);
       assert.equal(code, 1);
       assert.match(stderr, message);
     });
@@ -366,76 +255,6 @@ describe("pods", () => {
     const [, { mountPath }] = containers[0].volumeMounts;
     assert.deepEqual([certs.certFile, certs.keyFile], [`${mountPath}/tls.crt`, `${mountPath}/tls.key`]);
     assert.equal(podOf(objects, "proxy").spec.volumes.length, 1);
-  });
-});
-
-describe("RBAC names the objects that the program writes", () => {
-  const names = (role: Rendered, resource: string): string[] =>
-    role?.rules
-      .filter((rule: Rendered) => rule.resources.includes(resource))
-      .flatMap((rule: Rendered) => rule.resourceNames ?? []) ?? [];
-  const controller = (values: object) => named(render(values), "Role", "switchback-controller");
-  const clusterRole = (values: object) => named(render(values), "ClusterRole", "switchback-controller");
-
-  it("the index, every shard there can be, and the Secrets", () => {
-    const shards = Array.from({ length: MAX_SHARDS }, (_, index) => shardName(index));
-    assert.deepEqual(names(controller({}), "configmaps"), [INDEX_NAME, ...shards]);
-    assert.deepEqual(names(controller({}), "secrets"), [CA_SECRET, TLS_SECRET]);
-    assert.deepEqual(names(named(render(), "Role", "switchback-webhook"), "secrets"), [TLS_SECRET]);
-    assert.deepEqual(names(clusterRole({}), "mutatingwebhookconfigurations"), [WEBHOOK_CONFIGURATION]);
-  });
-
-  it("the front of each target that is relayed, and the Service behind each that is not", () => {
-    const given = { ...relayed, name: "given", classes: ["given"], clusterIPs: ["192.0.2.7"] };
-    const plain = { name: "plain", upstream: { host: "lb.example.com" }, classes: ["plain"] };
-    const values = { config: { targets: [relayed, direct, given, plain] } };
-    assert.deepEqual(names(controller(values), "services"), [frontName("traefik"), frontName("plain")]);
-    assert.deepEqual(names(clusterRole(values), "services"), ["router"]);
-    assert.deepEqual(names(clusterRole({}), "services"), []);
-    assert.deepEqual(names(controller({ config: { targets: [direct] } }), "services"), []);
-  });
-
-  it("no Secret and no webhook configuration where the certificate is another's", () => {
-    const values = { config: { certs: { mode: "cert-manager" } } };
-    assert.deepEqual(names(controller(values), "secrets"), []);
-    assert.deepEqual(names(clusterRole(values), "mutatingwebhookconfigurations"), []);
-    const files = { config: { certs: { mode: "files" } }, certFiles: { secretName: "mine" } };
-    assert.deepEqual(names(named(render(files), "Role", "switchback-webhook"), "secrets"), []);
-  });
-
-  it("no ClusterRole where there is nothing to read in other namespaces", () => {
-    const values = { config: { certs: { mode: "cert-manager" }, sources: { ingress: { enabled: false } } } };
-    assert.equal(clusterRole(values), undefined);
-    assert.equal(named(render(values), "ClusterRoleBinding", "switchback-controller"), undefined);
-  });
-});
-
-describe("cert-manager", () => {
-  const certificates = (values: object) =>
-    render(values).filter(({ apiVersion }) => apiVersion === "cert-manager.io/v1");
-
-  it("issues the webhook's Secret from a CA of its own, which is not the controller's", () => {
-    const objects = certificates({ config: { certs: { mode: "cert-manager", leafDays: 0.5 } } });
-    const { spec } = named(objects, "Certificate", "switchback-webhook");
-    assert.equal(spec.secretName, TLS_SECRET);
-    assert.deepEqual(spec.dnsNames, [`switchback-webhook.${NAMESPACE}.svc`]);
-    assert.equal(spec.duration, "12h");
-    const issuer = named(objects, spec.issuerRef.kind, spec.issuerRef.name);
-    const ca = named(objects, "Certificate", "switchback-ca");
-    assert.deepEqual([ca.spec.isCA, ca.spec.secretName], [true, issuer.spec.ca.secretName]);
-    assert.notEqual(ca.spec.secretName, CA_SECRET);
-    assert.deepEqual(named(objects, "Issuer", ca.spec.issuerRef.name).spec, { selfSigned: {} });
-  });
-
-  it("takes the issuer of the values, and then makes none", () => {
-    const issuerRef = { name: "corporate", kind: "ClusterIssuer" };
-    const objects = certificates({ config: { certs: { mode: "cert-manager" } }, certManager: { issuerRef } });
-    assert.equal(objects.length, 1);
-    assert.deepEqual(objects[0].spec.issuerRef, { group: "cert-manager.io", ...issuerRef });
-  });
-
-  it("is not needed otherwise", () => {
-    assert.deepEqual(certificates({}), []);
   });
 });
 

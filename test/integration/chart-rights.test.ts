@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { WEBHOOK_CONFIGURATION } from "../../certs/cabundle.ts";
+import { CA_SECRET, TLS_SECRET } from "../../certs/store.ts";
+import { frontName } from "../../controller/fronts.ts";
+import { INDEX_NAME, shardName } from "../../controller/store.ts";
+import { INJECT_KEY } from "../../hosts/keys.ts";
+import { MAX_SHARDS } from "../../hosts/shards.ts";
+import { direct, NAMESPACE, named, type Rendered, relayed, render } from "./rendered.ts";
+
+describe("the MutatingWebhookConfiguration", () => {
+  const entry = (name: string, fromNamespace: object[], ofPod: object) => ({
+    name: `${name}.switchback.dev`,
+    clientConfig: {
+      service: { namespace: NAMESPACE, name: "switchback-webhook", path: `/mutate/${name}`, port: 443 },
+    },
+    rules: [{ operations: ["CREATE"], apiGroups: [""], apiVersions: ["v1"], resources: ["pods"], scope: "Namespaced" }],
+    namespaceSelector: {
+      matchExpressions: [
+        {
+          key: "kubernetes.io/metadata.name",
+          operator: "NotIn",
+          values: ["kube-system", "kube-node-lease", "kube-public", NAMESPACE],
+        },
+        ...fromNamespace,
+      ],
+    },
+    objectSelector: { matchExpressions: [{ key: INJECT_KEY, ...ofPod }] },
+    matchPolicy: "Equivalent",
+    timeoutSeconds: 2,
+    reinvocationPolicy: "IfNeeded",
+    sideEffects: "None",
+    failurePolicy: "Ignore",
+    admissionReviewVersions: ["v1"],
+  });
+
+  it("has two entries that exclude each other, and no caBundle", () => {
+    const configuration = named(render(), "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION);
+    assert.deepEqual(configuration.webhooks, [
+      entry("namespace", [{ key: INJECT_KEY, operator: "In", values: ["enabled"] }], {
+        operator: "NotIn",
+        values: ["enabled", "disabled"],
+      }),
+      entry("pod", [], { operator: "In", values: ["enabled"] }),
+    ]);
+    assert.equal(configuration.metadata.annotations, undefined);
+  });
+
+  it("with cert-manager names the Certificate to take the CA from, and still has no caBundle", () => {
+    const objects = render({ config: { certs: { mode: "cert-manager" } } });
+    const { metadata, webhooks } = named(objects, "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION);
+    assert.deepEqual(metadata.annotations, { "cert-manager.io/inject-ca-from": `${NAMESPACE}/switchback-webhook` });
+    assert.ok(webhooks.every(({ clientConfig }: Rendered) => !("caBundle" in clientConfig)));
+  });
+
+  it("with certificate files has the caBundle of the values", () => {
+    const values = { config: { certs: { mode: "files" } }, certFiles: { secretName: "mine", caBundle: "PEM" } };
+    const { webhooks } = named(render(values), "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION);
+    for (const { clientConfig } of webhooks) assert.equal(clientConfig.caBundle, Buffer.from("PEM").toString("base64"));
+  });
+
+  it("excludes our own namespace whatever the list says, and names it once", () => {
+    for (const excludedNamespaces of [[], [NAMESPACE]]) {
+      const objects = render({ admission: { excludedNamespaces } });
+      const { webhooks } = named(objects, "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION);
+      for (const { namespaceSelector } of webhooks) {
+        assert.deepEqual(namespaceSelector.matchExpressions[0].values, [NAMESPACE]);
+      }
+    }
+  });
+});
+
+describe("RBAC names the objects that the program writes", () => {
+  const names = (role: Rendered, resource: string): string[] =>
+    role?.rules
+      .filter((rule: Rendered) => rule.resources.includes(resource))
+      .flatMap((rule: Rendered) => rule.resourceNames ?? []) ?? [];
+  const controller = (values: object) => named(render(values), "Role", "switchback-controller");
+  const clusterRole = (values: object) => named(render(values), "ClusterRole", "switchback-controller");
+
+  it("the index, every shard there can be, and the Secrets", () => {
+    const shards = Array.from({ length: MAX_SHARDS }, (_, index) => shardName(index));
+    assert.deepEqual(names(controller({}), "configmaps"), [INDEX_NAME, ...shards]);
+    assert.deepEqual(names(controller({}), "secrets"), [CA_SECRET, TLS_SECRET]);
+    assert.deepEqual(names(named(render(), "Role", "switchback-webhook"), "secrets"), [TLS_SECRET]);
+    assert.deepEqual(names(clusterRole({}), "mutatingwebhookconfigurations"), [WEBHOOK_CONFIGURATION]);
+  });
+
+  it("the front of each target that is relayed, and the Service behind each that is not", () => {
+    const given = { ...relayed, name: "given", classes: ["given"], clusterIPs: ["192.0.2.7"] };
+    const plain = { name: "plain", upstream: { host: "lb.example.com" }, classes: ["plain"] };
+    const values = { config: { targets: [relayed, direct, given, plain] } };
+    assert.deepEqual(names(controller(values), "services"), [frontName("traefik"), frontName("plain")]);
+    assert.deepEqual(names(clusterRole(values), "services"), ["router"]);
+    assert.deepEqual(names(clusterRole({}), "services"), []);
+    assert.deepEqual(names(controller({ config: { targets: [direct] } }), "services"), []);
+  });
+
+  it("no Secret and no webhook configuration where the certificate is another's", () => {
+    const values = { config: { certs: { mode: "cert-manager" } } };
+    assert.deepEqual(names(controller(values), "secrets"), []);
+    assert.deepEqual(names(clusterRole(values), "mutatingwebhookconfigurations"), []);
+    const files = { config: { certs: { mode: "files" } }, certFiles: { secretName: "mine" } };
+    assert.deepEqual(names(named(render(files), "Role", "switchback-webhook"), "secrets"), []);
+  });
+
+  it("no ClusterRole where there is nothing to read in other namespaces", () => {
+    const values = { config: { certs: { mode: "cert-manager" }, sources: { ingress: { enabled: false } } } };
+    assert.equal(clusterRole(values), undefined);
+    assert.equal(named(render(values), "ClusterRoleBinding", "switchback-controller"), undefined);
+  });
+});
+
+describe("cert-manager", () => {
+  const certificates = (values: object) =>
+    render(values).filter(({ apiVersion }) => apiVersion === "cert-manager.io/v1");
+
+  it("issues the webhook's Secret from a CA of its own, which is not the controller's", () => {
+    const objects = certificates({ config: { certs: { mode: "cert-manager", leafDays: 0.5 } } });
+    const { spec } = named(objects, "Certificate", "switchback-webhook");
+    assert.equal(spec.secretName, TLS_SECRET);
+    assert.deepEqual(spec.dnsNames, [`switchback-webhook.${NAMESPACE}.svc`]);
+    assert.equal(spec.duration, "12h");
+    const issuer = named(objects, spec.issuerRef.kind, spec.issuerRef.name);
+    const ca = named(objects, "Certificate", "switchback-ca");
+    assert.deepEqual([ca.spec.isCA, ca.spec.secretName], [true, issuer.spec.ca.secretName]);
+    assert.notEqual(ca.spec.secretName, CA_SECRET);
+    assert.deepEqual(named(objects, "Issuer", ca.spec.issuerRef.name).spec, { selfSigned: {} });
+  });
+
+  it("takes the issuer of the values, and then makes none", () => {
+    const issuerRef = { name: "corporate", kind: "ClusterIssuer" };
+    const objects = certificates({ config: { certs: { mode: "cert-manager" } }, certManager: { issuerRef } });
+    assert.equal(objects.length, 1);
+    assert.deepEqual(objects[0].spec.issuerRef, { group: "cert-manager.io", ...issuerRef });
+  });
+
+  it("is not needed otherwise", () => {
+    assert.deepEqual(certificates({}), []);
+  });
+});

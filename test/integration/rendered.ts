@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { parse, parseAllDocuments, stringify } from "yaml";
+import { type Config, configSchema } from "../../config/schema.ts";
+import { binary } from "../cluster/binaries.ts";
+
+// The chart as `helm template` renders it, and values to render it with.
+
+const CHART = fileURLToPath(new URL("../../manifests/chart", import.meta.url));
+const helm = await binary("helm");
+
+/** The release's namespace: not the usual one, so that none is written down in a template. */
+export const NAMESPACE = "names-of-ours";
+export const COMPONENTS = ["controller", "webhook", "proxy"] as const;
+
+// biome-ignore lint/suspicious/noExplicitAny: rendered YAML, read as it comes
+export type Rendered = any;
+
+export function runHelm(values: object): { code: number | null; stdout: string; stderr: string } {
+  const args = ["template", "switchback", CHART, "--namespace", NAMESPACE, "--values", "-"];
+  const { status, stdout, stderr } = spawnSync(helm, args, { input: stringify(values), encoding: "utf8" });
+  return { code: status, stdout, stderr };
+}
+
+export function render(values: object = {}): Rendered[] {
+  const { code, stdout, stderr } = runHelm(values);
+  assert.equal(code, 0, stderr);
+  return parseAllDocuments(stdout)
+    .map((document) => {
+      assert.deepEqual(document.errors, []);
+      return document.toJS();
+    })
+    .filter((object) => object !== null);
+}
+
+export function named(objects: Rendered[], kind: string, name: string): Rendered {
+  return objects.find((object) => object.kind === kind && object.metadata.name === name);
+}
+
+export function podOf(objects: Rendered[], component: string): Rendered {
+  return named(objects, "Deployment", `switchback-${component}`).spec.template;
+}
+
+/** The config that the pods read, as they read it. */
+export function configOf(objects: Rendered[]): Config {
+  return configSchema.parse(parse(named(objects, "ConfigMap", "switchback-config").data["config.yaml"]));
+}
+
+/** A target of its own class, with one port. */
+export const host = (name: string, port: object, more: object = {}) => ({
+  name,
+  upstream: { host: "lb.example.com" },
+  ports: [port],
+  classes: [name],
+  ...more,
+});
+export const relayed = host("traefik", { port: 443, protocol: "v2", listenPort: 9443 });
+export const direct = {
+  ...host("direct", { port: 80, protocol: "none" }),
+  upstream: { service: { namespace: "edge", name: "router" } },
+};
