@@ -1,0 +1,54 @@
+/** A measured value, with the goal it is held against if there is one. */
+export interface Figure {
+  readonly name: string;
+  readonly value: number;
+  readonly unit: string;
+  /** Most that the value may be. */
+  readonly goal?: number | undefined;
+}
+
+export interface Reporter {
+  /** What the figures that follow are of, such as `{ names: 10000 }`. */
+  section(of: Readonly<Record<string, number | string>>): void;
+  figure(figure: Figure): void;
+}
+
+/** Prints each figure when it is there: one JSON object a line, or a line of a table for people. */
+export function createReporter(bench: string, json: boolean, out: NodeJS.WritableStream = process.stdout): Reporter {
+  let current: Readonly<Record<string, number | string>> = {};
+  return {
+    section(of) {
+      current = of;
+      if (json) return;
+      const words = Object.entries(of).map(([key, value]) => `${value} ${key}`);
+      out.write(`\n${bench}, ${words.join(", ")}\n`);
+    },
+    figure({ name, value, unit, goal }) {
+      const rounded = round(value);
+      const met = goal === undefined ? undefined : value <= goal;
+      if (json) {
+        out.write(`${JSON.stringify({ bench, ...current, figure: name, value: rounded, unit, goal, met })}\n`);
+        return;
+      }
+      const verdict = met === undefined ? "" : `   goal ${goal}: ${met ? "met" : "MISSED"}`;
+      out.write(`  ${name.padEnd(34)} ${String(rounded).padStart(10)} ${unit.padEnd(8)}${verdict}\n`.trimEnd());
+      out.write("\n");
+    },
+  };
+}
+
+/** What is happening, for the person who waits; on standard error, so that the figures stay clean. */
+export function progress(text: string): void {
+  process.stderr.write(`# ${text}\n`);
+}
+
+/** The value below which a share `q` of the values lies (nearest rank); NaN when there are none. */
+export function percentile(values: readonly number[], q: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)] ?? Number.NaN;
+}
+
+/** Three digits are all that a measurement on a shared machine is worth. */
+function round(value: number): number {
+  return Math.abs(value) >= 100 ? Math.round(value) : Number(value.toPrecision(3));
+}
