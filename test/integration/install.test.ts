@@ -1,0 +1,393 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { parseAllDocuments } from "yaml";
+import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
+import type { Rendered } from "./rendered.ts";
+
+// The chart and install.yaml on a real API server: applied as a user would, and what each ServiceAccount may do then.
+
+const TOP = fileURLToPath(new URL("../..", import.meta.url));
+const INSTALL = `${TOP}manifests/install.yaml`;
+const NAMESPACE = "switchback-system";
+const IN_NAMESPACE = `/api/v1/namespaces/${NAMESPACE}`;
+const CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook";
+
+let cluster: ControlPlane;
+before(async () => {
+  cluster = await startControlPlane();
+});
+after(() => cluster.stop());
+
+async function kubectl(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await cluster.kubectl(...args);
+  assert.equal(code, 0, stderr);
+  return stdout + stderr;
+}
+
+async function helm(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await cluster.helm(...args);
+  assert.equal(code, 0, stderr);
+  return stdout + stderr;
+}
+
+const tokens = new Map<string, string>();
+async function tokenOf(component: string): Promise<string> {
+  const token = tokens.get(component) ?? (await cluster.tokenFor(`${NAMESPACE}/switchback-${component}`));
+  tokens.set(component, token);
+  return token;
+}
+
+/** Server-side apply with the rights of a component's ServiceAccount; gives the status. */
+async function applyAs(component: string, path: string, body: object): Promise<number> {
+  const answer = await cluster.call({
+    method: "PATCH",
+    path: `${path}?fieldManager=switchback-test&force=true`,
+    contentType: "application/apply-patch+yaml",
+    body: JSON.stringify(body),
+    token: await tokenOf(component),
+  });
+  return answer.status;
+}
+
+async function bundles(): Promise<(string | undefined)[]> {
+  const { body } = await cluster.call({ path: CONFIGURATION });
+  return (body as Rendered).webhooks.map(({ clientConfig }: Rendered) => clientConfig.caBundle);
+}
+
+/** As the controller does it: `caBundle` of both entries, nothing else of them. */
+async function writeBundle(): Promise<string> {
+  const caBundle = Buffer.from(cluster.ca.cert).toString("base64");
+  const webhooks = ["namespace", "pod"].map((name) => ({ name: `${name}.switchback.dev`, clientConfig: { caBundle } }));
+  const metadata = { name: "switchback-webhook" };
+  const object = {
+    apiVersion: "admissionregistration.k8s.io/v1",
+    kind: "MutatingWebhookConfiguration",
+    metadata,
+    webhooks,
+  };
+  assert.equal(await applyAs("controller", CONFIGURATION, object), 200);
+  return caBundle;
+}
+
+describe("install.yaml", () => {
+  it("is taken by server-side apply without a warning, and a second time changes nothing", async () => {
+    assert.doesNotMatch(await kubectl("apply", "--server-side", "-f", INSTALL), /warning/i);
+    const version = async () =>
+      ((await cluster.call({ path: CONFIGURATION })).body as Rendered).metadata.resourceVersion;
+    const before = await version();
+    await kubectl("apply", "--server-side", "-f", INSTALL);
+    assert.equal(await version(), before);
+  });
+
+  it("is taken again, on both ways of applying, with the caBundle that is there left in place", async () => {
+    const caBundle = await writeBundle();
+    await kubectl("apply", "--server-side", "-f", INSTALL);
+    assert.deepEqual(await bundles(), [caBundle, caBundle]);
+    await kubectl("apply", "-f", INSTALL);
+    await kubectl("apply", "-f", INSTALL);
+    assert.deepEqual(await bundles(), [caBundle, caBundle]);
+  });
+
+  it("has pods that the restricted Pod Security level lets in, and keeps others out of the namespace", async () => {
+    const templates = parseAllDocuments(readFileSync(INSTALL, "utf8"))
+      .map((document) => document.toJS())
+      .filter((object) => object?.kind === "Deployment")
+      .map(({ metadata, spec }) => ({ name: metadata.name, template: spec.template }));
+    assert.equal(templates.length, 3);
+    const create = (name: string, { metadata, spec }: Rendered) =>
+      cluster.call({
+        method: "POST",
+        path: `${IN_NAMESPACE}/pods?dryRun=All&fieldValidation=Strict`,
+        body: { apiVersion: "v1", kind: "Pod", metadata: { ...metadata, name }, spec },
+      });
+    for (const { name, template } of templates) {
+      const { status, body } = await create(name, template);
+      assert.equal(status, 201, JSON.stringify(body));
+      const [container] = template.spec.containers;
+      const loose = { ...template.spec, containers: [{ ...container, securityContext: {} }] };
+      const refused = await create(name, { ...template, spec: loose });
+      assert.equal(refused.status, 403, "Pod Security is on");
+    }
+  });
+
+  it("has Deployments whose pods come up", async () => {
+    for (const component of ["controller", "webhook", "proxy"]) {
+      await kubectl(
+        ...["wait", "--timeout=20s", "--namespace", NAMESPACE],
+        ...["--for=jsonpath={.status.replicas}=2", `deployment/switchback-${component}`],
+      );
+    }
+  });
+});
+
+describe("rights", () => {
+  interface Question {
+    readonly verb: string;
+    readonly group?: string;
+    readonly resource: string;
+    readonly name?: string;
+    /** Default: our own; "" asks for all namespaces, or for what has none. */
+    readonly namespace?: string;
+    readonly subresource?: string;
+  }
+
+  async function may(component: string, { group = "", namespace = NAMESPACE, ...rest }: Question): Promise<boolean> {
+    const { body } = await cluster.call({
+      method: "POST",
+      path: "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+      body: {
+        apiVersion: "authorization.k8s.io/v1",
+        kind: "SubjectAccessReview",
+        spec: {
+          user: `system:serviceaccount:${NAMESPACE}:switchback-${component}`,
+          groups: ["system:serviceaccounts", `system:serviceaccounts:${NAMESPACE}`, "system:authenticated"],
+          resourceAttributes: { group, namespace, ...rest },
+        },
+      },
+    });
+    return (body as Rendered).status.allowed;
+  }
+
+  const each = (verbs: string, question: Omit<Question, "verb">): Question[] =>
+    verbs.split(" ").map((verb) => ({ verb, ...question }));
+  const ingresses = { group: "networking.k8s.io", resource: "ingresses", namespace: "" };
+  const configuration = {
+    group: "admissionregistration.k8s.io",
+    resource: "mutatingwebhookconfigurations",
+    namespace: "",
+  };
+  const leases = { group: "coordination.k8s.io", resource: "leases" };
+  const events = { group: "events.k8s.io", resource: "events" };
+
+  const ALLOWED: Record<string, Question[]> = {
+    controller: [
+      ...each("list watch", ingresses),
+      ...each("list watch", { ...ingresses, resource: "ingressclasses" }),
+      ...each("get list watch patch", { ...configuration, name: "switchback-webhook" }),
+      ...each("list watch", { resource: "configmaps" }),
+      ...each("create patch delete", { resource: "configmaps", name: "switchback-hosts" }),
+      ...each("create patch delete", { resource: "configmaps", name: "switchback-hosts-0" }),
+      ...each("create patch delete", { resource: "configmaps", name: "switchback-hosts-63" }),
+      ...each("list watch", { resource: "services" }),
+      ...each("create patch", { resource: "services", name: "switchback-ingress-nginx" }),
+      ...each("get list watch create patch", { resource: "secrets", name: "switchback-ca" }),
+      ...each("get list watch create patch", { resource: "secrets", name: "switchback-webhook-tls" }),
+      ...each("get create update patch", { ...leases, name: "switchback-controller" }),
+      ...each("create", events),
+    ],
+    webhook: [
+      ...each("list watch", { resource: "configmaps" }),
+      ...each("list watch", { resource: "secrets", name: "switchback-webhook-tls" }),
+    ],
+    proxy: [],
+  };
+
+  /** What nobody may; what one component may and another not follows from the table above. */
+  const DENIED: Question[] = [
+    ...each("get list watch", { resource: "secrets" }),
+    ...each("get list watch create patch update delete", { resource: "secrets", name: "another" }),
+    ...each("get list watch", { resource: "secrets", namespace: "" }),
+    ...each("get list watch", { resource: "secrets", name: "switchback-ca", namespace: "default" }),
+    ...each("delete update", { resource: "secrets", name: "switchback-webhook-tls" }),
+    ...each("list watch", { resource: "configmaps", namespace: "" }),
+    ...each("get list", { resource: "configmaps", namespace: "kube-system" }),
+    ...each("create", { resource: "configmaps" }),
+    ...each("create patch update delete", { resource: "configmaps", name: "switchback-config" }),
+    ...each("create patch delete", { resource: "configmaps", name: "switchback-hosts-64" }),
+    ...each("create patch update delete", { resource: "services", name: "switchback-webhook" }),
+    ...each("create", { resource: "services" }),
+    ...each("delete update", { resource: "services", name: "switchback-ingress-nginx" }),
+    ...each("list watch", { resource: "services", namespace: "" }),
+    ...each("get list watch", { resource: "services", name: "kubernetes", namespace: "default" }),
+    ...each("create update patch delete", ingresses),
+    ...each("list watch create", configuration),
+    ...each("create update delete", { ...configuration, name: "switchback-webhook" }),
+    ...each("get patch", { ...configuration, name: "another" }),
+    ...each("list watch create", leases),
+    ...each("get update patch", { ...leases, name: "another" }),
+    ...each("delete", { ...leases, name: "switchback-controller" }),
+    ...each("create", { ...events, namespace: "default" }),
+    ...each("list delete", events),
+    ...each("get list watch create patch update delete", { resource: "pods" }),
+    ...each("create", { resource: "pods", subresource: "exec" }),
+    ...each("get list watch", { resource: "pods", namespace: "" }),
+    ...each("get list watch", { resource: "namespaces", namespace: "" }),
+    ...each("get list watch", { resource: "nodes", namespace: "" }),
+    ...each("patch update", { group: "apps", resource: "deployments" }),
+    ...each("create", { resource: "serviceaccounts", name: "switchback-controller", subresource: "token" }),
+    ...each("create patch", { group: "rbac.authorization.k8s.io", resource: "rolebindings" }),
+    ...each("bind escalate", { group: "rbac.authorization.k8s.io", resource: "clusterroles", namespace: "" }),
+    ...each("impersonate", { resource: "users", namespace: "" }),
+  ];
+
+  for (const component of ["controller", "webhook", "proxy"]) {
+    it(`of the ${component} are those of the table, and none of the others'`, async () => {
+      const own = ALLOWED[component] ?? [];
+      const key = (question: Question) => JSON.stringify(question);
+      const owned = new Set(own.map(key));
+      const others = Object.values(ALLOWED)
+        .flat()
+        .filter((question) => !owned.has(key(question)));
+      const wrong: string[] = [];
+      for (const question of own) if (!(await may(component, question))) wrong.push(`missing: ${key(question)}`);
+      for (const question of [...DENIED, ...others]) {
+        if (await may(component, question)) wrong.push(`too much: ${key(question)}`);
+      }
+      assert.deepEqual(wrong, []);
+    });
+  }
+
+  it("of the proxy are none at all beyond what every account has", async () => {
+    const review = {
+      apiVersion: "authorization.k8s.io/v1",
+      kind: "SelfSubjectRulesReview",
+      spec: { namespace: NAMESPACE },
+    };
+    const { body } = await cluster.call({
+      method: "POST",
+      path: "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+      body: review,
+      token: await tokenOf("proxy"),
+    });
+    const groups = (body as Rendered).status.resourceRules.flatMap(({ resources }: Rendered) => resources);
+    assert.deepEqual(
+      groups.filter((resource: string) => !resource.startsWith("selfsubject")),
+      [],
+    );
+  });
+
+  it("let the controller create by server-side apply exactly what is named, and nothing by POST", async () => {
+    const head = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { namespace: NAMESPACE, name } });
+    const object = (resource: string, name: string) => {
+      if (resource === "services") return { ...head("Service", name), spec: { ports: [{ port: 80 }] } };
+      return head(resource === "secrets" ? "Secret" : "ConfigMap", name);
+    };
+    const cases: [string, string, number][] = [
+      ["configmaps", "switchback-hosts", 201],
+      ["configmaps", "switchback-hosts-63", 201],
+      ["configmaps", "switchback-hosts-64", 403],
+      ["secrets", "switchback-ca", 201],
+      ["secrets", "switchback-mine", 403],
+      ["services", "switchback-ingress-nginx", 201],
+      ["services", "switchback-other", 403],
+    ];
+    for (const [resource, name, expected] of cases) {
+      const status = await applyAs("controller", `${IN_NAMESPACE}/${resource}/${name}`, object(resource, name));
+      assert.equal(status, expected, `${resource}/${name}`);
+    }
+    const post = { method: "POST", path: `${IN_NAMESPACE}/configmaps`, token: await tokenOf("controller") };
+    assert.equal((await cluster.call({ ...post, body: object("configmaps", "switchback-hosts-1") })).status, 403);
+  });
+
+  it("let the Lease be created by apply, and then be replaced", async () => {
+    const path = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/switchback-controller`;
+    const metadata = { namespace: NAMESPACE, name: "switchback-controller" };
+    const lease = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec: {} };
+    assert.equal(await applyAs("controller", path, lease), 201);
+    const token = await tokenOf("controller");
+    const { body } = await cluster.call({ path, token });
+    assert.equal((await cluster.call({ method: "PUT", path, body, token })).status, 200);
+  });
+
+  it("let an Event be made in our namespace, and in no other", async () => {
+    const status = async (namespace: string) => {
+      const body = {
+        apiVersion: "events.k8s.io/v1",
+        kind: "Event",
+        metadata: { generateName: "switchback-", namespace },
+        eventTime: "2026-01-01T00:00:00.000000Z",
+        type: "Normal",
+        reason: "Test",
+        action: "Test",
+        reportingController: "switchback.dev/controller",
+        reportingInstance: "test",
+        regarding: { apiVersion: "v1", kind: "ConfigMap", namespace, name: "switchback-hosts" },
+      };
+      const path = `/apis/events.k8s.io/v1/namespaces/${namespace}/events`;
+      return (await cluster.call({ method: "POST", path, body, token: await tokenOf("controller") })).status;
+    };
+    assert.deepEqual([await status(NAMESPACE), await status("default")], [201, 403]);
+  });
+
+  it("let single objects be listed and watched by their name, and no list go without it", async () => {
+    const cases: [string, string, number][] = [
+      ["controller", `${IN_NAMESPACE}/secrets?fieldSelector=metadata.name%3Dswitchback-ca`, 200],
+      ["controller", `${IN_NAMESPACE}/secrets`, 403],
+      ["controller", `${IN_NAMESPACE}/secrets?fieldSelector=metadata.name%3Danother`, 403],
+      ["controller", `${CONFIGURATION.replace(/\/[^/]+$/, "")}?fieldSelector=metadata.name%3Dswitchback-webhook`, 200],
+      ["webhook", `${IN_NAMESPACE}/secrets?fieldSelector=metadata.name%3Dswitchback-webhook-tls`, 200],
+      ["webhook", `${IN_NAMESPACE}/secrets?fieldSelector=metadata.name%3Dswitchback-ca`, 403],
+      ["webhook", `${IN_NAMESPACE}/configmaps?labelSelector=switchback.dev%2Fmap`, 200],
+      ["webhook", "/api/v1/configmaps", 403],
+    ];
+    for (const [component, path, expected] of cases) {
+      const token = await tokenOf(component);
+      assert.equal((await cluster.call({ path, token })).status, expected, `${component}: ${path}`);
+    }
+    const kubeconfig = await cluster.kubeconfigFor({ token: await tokenOf("webhook") });
+    const watch = (name: string) => {
+      const path = `${IN_NAMESPACE}/secrets?fieldSelector=metadata.name%3D${name}&watch=true&timeoutSeconds=1`;
+      return cluster.tool("kubectl", ["get", "--raw", path], { kubeconfig });
+    };
+    assert.equal((await watch("switchback-webhook-tls")).code, 0);
+    assert.match((await watch("switchback-ca")).stderr, /forbidden/i);
+  });
+
+  it("of an operator, once bound, are to confirm and to read the status", async () => {
+    const binding = ["rolebinding", "operators", "--role", "switchback-operator", "--group", "operators"];
+    await kubectl("create", ...binding, "--namespace", NAMESPACE);
+    const kubeconfig = await cluster.kubeconfigFor({ clientCert: cluster.ca.client("someone", ["operators"]) });
+    const as = (...args: string[]) => cluster.tool("kubectl", ["--namespace", NAMESPACE, ...args], { kubeconfig });
+    const confirmed = await as("annotate", "configmap", "switchback-hosts", "switchback.dev/confirm=1");
+    assert.equal(confirmed.code, 0, confirmed.stderr);
+    assert.match((await as("annotate", "configmap", "switchback-config", "a=1")).stderr, /forbidden/);
+    const status = (name: string) => as("get", "--raw", `${IN_NAMESPACE}/services/${name}/proxy/status`);
+    for (const name of ["http:switchback-controller:http", "switchback-controller:http"]) {
+      assert.doesNotMatch((await status(name)).stderr, /forbidden/i, "nothing answers here, but it is allowed");
+    }
+    assert.match((await status("switchback-webhook:metrics")).stderr, /forbidden/i);
+  });
+});
+
+describe("the chart", () => {
+  const release = ["switchback", `${TOP}manifests/chart`, "--namespace", NAMESPACE];
+
+  before(async () => {
+    await kubectl("delete", "-f", INSTALL, "--wait", "--timeout=60s");
+  });
+
+  it("installs into a new namespace and has nothing but defaults to ask for", async () => {
+    const notes = await helm("install", ...release, "--create-namespace");
+    assert.match(notes, /switchback\.dev\/inject=enabled/);
+    assert.deepEqual(await bundles(), [undefined, undefined]);
+  });
+
+  it("upgrades with changed values and leaves the caBundle in place", async () => {
+    tokens.clear();
+    const caBundle = await writeBundle();
+    await helm("upgrade", ...release, "--set", "proxy.replicas=3", "--set", "config.log.level=debug");
+    assert.deepEqual(await bundles(), [caBundle, caBundle]);
+    await helm("rollback", "switchback", "1", "--namespace", NAMESPACE);
+    assert.deepEqual(await bundles(), [caBundle, caBundle]);
+  });
+
+  it("takes everything optional that needs no further kinds", async () => {
+    const values = ["networkPolicy.enabled=true", "config.certs.mode=files", "certFiles.secretName=mine"];
+    await helm("upgrade", ...release, ...values.flatMap((value) => ["--set", value]));
+    const policies = await kubectl("get", "networkpolicies", "--namespace", NAMESPACE, "-o", "name");
+    assert.equal(policies.trim().split("\n").length, 3);
+  });
+
+  it("leaves nothing of its own when it goes", async () => {
+    await helm("uninstall", "switchback", "--namespace", NAMESPACE, "--wait");
+    const namespaced = "deployments,services,serviceaccounts,configmaps,roles,rolebindings,networkpolicies,pdb";
+    const wide = "clusterroles,clusterrolebindings,mutatingwebhookconfigurations";
+    const left = [
+      await kubectl("get", namespaced, "--namespace", NAMESPACE, "-o", "name"),
+      await kubectl("get", wide, "-o", "name"),
+    ].join("\n");
+    assert.doesNotMatch(left, /\/switchback-/);
+  });
+});
