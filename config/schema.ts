@@ -22,7 +22,7 @@ const portSchema = z.strictObject({
   port: port.describe("Port that pods use: the port of the front Service."),
   upstreamPort: port.optional().describe("Port of the upstream; default: the same."),
   protocol: z.enum(["v1", "v2", "none"]).default("v1").describe("PROXY protocol version the upstream expects."),
-  listenPort: port.optional().describe("Port the proxy binds; default: derived from target and port, see targets.ts."),
+  listenPort: port.optional().describe("Port the proxy binds; default: derived from target and port, in 15000-24999."),
 });
 
 const upstreamSchema = z.union(
