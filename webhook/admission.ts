@@ -9,7 +9,7 @@ export interface AdmissionRequest {
   readonly subResource?: string | undefined;
   readonly namespace?: string | undefined;
   /** The object as the API server would store it; not looked into here. */
-  readonly object: unknown;
+  readonly object?: unknown;
 }
 
 // k8s.io/api/admission/v1 types.go. Unknown fields are passed over: later API servers may send more.
@@ -23,7 +23,7 @@ const reviewSchema = z.object({
     operation: z.string(),
     subResource: z.string().optional(),
     namespace: z.string().optional(),
-    object: z.unknown(),
+    object: z.unknown().optional(),
   }),
 });
 

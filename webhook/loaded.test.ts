@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { buildBlock } from "../hosts/inject.ts";
+import { publishedMapOf } from "../hosts/published.ts";
+import { createSelector } from "../hosts/select.ts";
+import { loadMap } from "./loaded.ts";
+
+const names = Array.from({ length: 1_000 }, (_, index) => `host-${index}.team-${index % 7}.example.com`);
+const map = publishedMapOf("r1", new Map(names.map((name) => [name, ["198.51.100.9"]])));
+
+test("what is remembered equals what is worked out anew", () => {
+  const loaded = loadMap(map, 500);
+  const select = createSelector(map, 500);
+  for (const annotation of [
+    undefined,
+    "*",
+    "*.team-3.example.com",
+    "junk_",
+    "host-1.team-1.example.com",
+    "*.team-3.example.com",
+  ]) {
+    const chosen = loaded.choose(annotation);
+    assert.deepEqual({ ...chosen, addressesOf: 0 }, { ...select(annotation), addressesOf: 0 });
+    for (const taken of [[], chosen.names.slice(0, 1), chosen.names]) {
+      assert.deepEqual(loaded.build(chosen, taken), buildBlock(chosen, taken));
+    }
+  }
+});
+
+test("equal questions give the same objects, different ones do not", () => {
+  const loaded = loadMap(map, 500);
+  assert.equal(loaded.choose("*.team-3.example.com"), loaded.choose("*.team-3.example.com"));
+  assert.equal(loaded.build(loaded.choose("*"), []), loaded.build(loaded.choose("*"), []));
+  assert.notEqual(loaded.build(loaded.choose("*"), []), loaded.build(loaded.choose("*"), [names[0] ?? ""]));
+  assert.notEqual(loaded.build(loaded.choose("*"), []), loaded.build(loaded.choose("*.com"), []));
+});
+
+test("annotations without end do not stay in memory, and neither do a tenant's ways to map names itself", () => {
+  const loaded = loadMap(map, 500);
+  const first = loaded.choose("*.team-1.example.com");
+  const firstBlock = loaded.build(first, []);
+  for (let index = 0; index < 3_000; index += 1) loaded.choose(`*, ${"x".repeat(index % 4_000)}`);
+  assert.notEqual(loaded.choose("*.team-1.example.com"), first);
+  for (let index = 0; index < 400; index += 1) loaded.build(loaded.choose(undefined), [`${index}`]);
+  assert.notEqual(loaded.build(first, []), firstBlock);
+});

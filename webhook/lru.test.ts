@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { createLru } from "./lru.ts";
+
+test("what was not used for longest goes first", () => {
+  const lru = createLru<number>(3);
+  lru.set("a", 1, 1);
+  lru.set("b", 2, 1);
+  lru.set("c", 3, 1);
+  lru.get("a");
+  lru.set("d", 4, 1);
+  assert.deepEqual(
+    ["a", "b", "c", "d"].map((key) => lru.get(key)),
+    [1, undefined, 3, 4],
+  );
+});
+
+test("an entry that is heavier than the budget is not kept, and drives nothing out", () => {
+  const lru = createLru<number>(3);
+  lru.set("a", 1, 2);
+  lru.set("b", 2, 4);
+  assert.equal(lru.get("a"), 1);
+  assert.equal(lru.get("b"), undefined);
+});
+
+test("the kept entries never weigh more than the budget, and the newest that fits is among them", () => {
+  const steps = fc.array(fc.tuple(fc.constantFrom("a", "b", "c", "d", "e"), fc.integer({ min: 1, max: 12 })));
+  fc.assert(
+    fc.property(steps, (list) => {
+      const lru = createLru<number>(10);
+      for (const [key, weight] of list) {
+        lru.set(key, weight, weight);
+        assert.equal(lru.get(key), weight <= 10 ? weight : undefined);
+        const kept = ["a", "b", "c", "d", "e"].map((each) => lru.get(each) ?? 0);
+        assert.ok(kept.reduce((sum, each) => sum + each) <= 10);
+      }
+    }),
+  );
+});

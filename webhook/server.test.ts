@@ -1,0 +1,174 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import type { RequestListener } from "node:http";
+import { Agent, request } from "node:https";
+import { connect } from "node:net";
+import { after, before, test } from "node:test";
+import { type DetailedPeerCertificate, type TLSSocket, connect as tlsConnect } from "node:tls";
+import { issueAuthority, issueLeaf } from "../certs/issue.ts";
+import type { PemPair } from "../certs/pem.ts";
+import { hasCode } from "../errors/errors.ts";
+import { createWebhookServer, type WebhookServer } from "./server.ts";
+
+const HOST = "switchback-webhook.switchback-system.svc";
+const LOCAL = "127.0.0.1";
+let authority: PemPair;
+let first: PemPair;
+let second: PemPair;
+
+before(async () => {
+  authority = await issueAuthority({ now: Date.now(), days: 1 });
+  [first, second] = await Promise.all([
+    issueLeaf(authority, [HOST], { now: Date.now(), days: 1 }),
+    issueLeaf(authority, [HOST], { now: Date.now(), days: 1 }),
+  ]);
+});
+
+const running: WebhookServer[] = [];
+after(() => Promise.all(running.map((server) => server.close(0))));
+
+async function start(listener: RequestListener = (_req, res) => res.end("ok")) {
+  const server = createWebhookServer(listener);
+  running.push(server);
+  return { server, port: await server.listen(LOCAL, 0) };
+}
+
+interface Got {
+  readonly text: string;
+  readonly connection: string | undefined;
+  readonly reused: boolean;
+}
+
+function get(port: number, agent: Agent | false = false): Promise<Got> {
+  return new Promise((resolve, reject) => {
+    const call = request({ host: LOCAL, port, servername: HOST, ca: authority.cert, agent }, (response) => {
+      let text = "";
+      response.setEncoding("utf8");
+      response.on("data", (chunk: string) => {
+        text += chunk;
+      });
+      response.on("end", () => {
+        resolve({ text, connection: response.headers.connection, reused: call.reusedSocket });
+      });
+    });
+    call.on("error", reject);
+    call.end();
+  });
+}
+
+async function serial(port: number): Promise<string> {
+  const socket: TLSSocket = tlsConnect({ host: LOCAL, port, servername: HOST, ca: authority.cert });
+  await once(socket, "secureConnect");
+  const certificate: DetailedPeerCertificate = socket.getPeerCertificate(true);
+  socket.destroy();
+  return certificate.fingerprint256;
+}
+
+test("before the first pair handshakes fail; from then on requests are answered", async () => {
+  const { server, port } = await start();
+  await assert.rejects(get(port));
+  server.usePair(first);
+  assert.equal((await get(port)).text, "ok");
+});
+
+test("a new pair is served to new connections at once, while the old ones go on", async () => {
+  const { server, port } = await start();
+  server.usePair(first);
+  const before = await serial(port);
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  await get(port, agent);
+  server.usePair(second);
+  assert.notEqual(await serial(port), before);
+  const kept = await get(port, agent);
+  assert.deepEqual({ text: kept.text, reused: kept.reused }, { text: "ok", reused: true });
+  agent.destroy();
+});
+
+test("a pair that does not load throws, and the one before is served", async () => {
+  const { server, port } = await start();
+  server.usePair(first);
+  const before = await serial(port);
+  assert.throws(() => server.usePair({ cert: second.cert, key: first.key }));
+  assert.throws(() => server.usePair({ cert: "junk", key: "junk" }));
+  assert.equal(await serial(port), before);
+});
+
+test("clients that speak no TLS, or go away in the handshake, end nothing but themselves", async () => {
+  const { server, port } = await start();
+  server.usePair(first);
+  for (const text of ["GET / HTTP/1.1\r\n\r\n", "\u0016\u0003\u0001", ""]) {
+    const socket = connect(port, LOCAL);
+    socket.on("error", () => {});
+    socket.end(text);
+    await once(socket, "close");
+  }
+  assert.equal((await get(port)).text, "ok");
+});
+
+test("idle connections are kept longer than the API server keeps them, so that it is the one to close", async () => {
+  const { server, port } = await start();
+  server.usePair(first);
+  const agent = new Agent({ keepAlive: true });
+  const seconds = await new Promise<string | undefined>((resolve, reject) => {
+    const call = request({ host: LOCAL, port, servername: HOST, ca: authority.cert, agent }, (response) => {
+      response.resume();
+      resolve(response.headers["keep-alive"]?.toString());
+    });
+    call.on("error", reject);
+    call.end();
+  });
+  agent.destroy();
+  assert.ok(Number(/timeout=(\d+)/.exec(seconds ?? "")?.[1]) > 90, `${seconds}`);
+});
+
+test("while draining requests are answered, and each answer ends its connection", async () => {
+  const { server, port } = await start();
+  server.usePair(first);
+  assert.equal((await get(port, new Agent({ keepAlive: true }))).connection, "keep-alive");
+  server.drain();
+  const draining = await get(port, new Agent({ keepAlive: true }));
+  assert.deepEqual({ text: draining.text, connection: draining.connection }, { text: "ok", connection: "close" });
+});
+
+test("closing lets a running request finish, takes no new one and does not wait for idle connections", async () => {
+  let finish = (): void => {};
+  const arrived = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  let answer = (): void => {};
+  const { server, port } = await start((_req, res) => {
+    answer = () => res.end("late");
+    finish();
+  });
+  server.usePair(first);
+  const idle = tlsConnect({ host: LOCAL, port, servername: HOST, ca: authority.cert });
+  idle.on("error", () => {});
+  const late = get(port, new Agent({ keepAlive: true }));
+  await arrived;
+  const closed = server.close(5_000);
+  await assert.rejects(get(port));
+  answer();
+  assert.equal((await late).text, "late");
+  await closed;
+  idle.destroy();
+});
+
+test("a request that does not end is cut off when the grace is over", async () => {
+  const { server, port } = await start(() => {});
+  server.usePair(first);
+  const stuck = get(port);
+  const lost = assert.rejects(stuck);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  await server.close(50);
+  await lost;
+});
+
+test("a port that is taken is `listen-failed`, and says which", async () => {
+  const { port } = await start();
+  const other = createWebhookServer(() => {});
+  await assert.rejects(other.listen(LOCAL, port), (error) => {
+    assert.ok(hasCode(error, "listen-failed"));
+    assert.match(error.message, new RegExp(String(port)));
+    return true;
+  });
+});
