@@ -79,6 +79,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const observed = observe(config, { ...deps, source, store, addresses, events });
   let certs: CertManager | undefined;
   const health = await serveHealth(config, observed, () => certs?.status());
+  log.info({ port: health.port, namespace }, "listening");
   observed.loop.start();
   const election = runElection({
     client,

@@ -9,14 +9,13 @@ import { type StatusDocument, statusDocument } from "../controller/status.ts";
 import { Plan } from "../hosts/plan.ts";
 import { createJudge } from "../hosts/policy.ts";
 import { parseIndex, parsePublished } from "../hosts/published.ts";
-import { type Logger, silentLogger } from "../observe/log.ts";
+import type { PublishedMap, Reason } from "../hosts/types.ts";
+import type { Logger } from "../observe/log.ts";
 import { runProxy } from "../proxy/run.ts";
 import { type DirectorySource, directorySource } from "../sources/directory.ts";
 import { mergeSources } from "../sources/merge.ts";
-import { createApp } from "../webhook/app.ts";
-import { type LoadedMap, loadMap } from "../webhook/loaded.ts";
-import { createMetrics } from "../webhook/metrics.ts";
-import { createWebhookServer } from "../webhook/server.ts";
+import type { LoadedMap } from "../webhook/loaded.ts";
+import { type RunningWebhook, runWebhook } from "../webhook/run.ts";
 
 /** The parts of Switchback on one machine, each the one that runs in a cluster, joined by memory in place of an API server. */
 export interface DemoSystem {
@@ -57,6 +56,7 @@ export async function startSystem(
   });
   const leading = new AbortController();
   const webhook = await startWebhook(config, store, log);
+  const map = () => webhook.running.state.map;
   const proxy = await runProxy(config, { log, ownAddresses: [] });
   loop.start();
   loop.lead(leading.signal);
@@ -71,17 +71,17 @@ export async function startSystem(
       targets: config.targets,
       synced: () => loop.synced,
       ledger: () => loop.ledger,
-      revision: () => webhook.map()?.revision,
+      revision: () => map()?.revision,
     });
   return {
     front: { address: LOOPBACK, port: proxy.ports[0] ?? 0 },
-    webhook,
+    webhook: { port: webhook.running.port, ca: webhook.ca },
     status,
     directory: first,
-    map: webhook.map,
+    map,
     stop: async () => {
       leading.abort();
-      await Promise.all([loop.stop(), webhook.stop(), proxy.stop()]);
+      await Promise.all([loop.stop(), webhook.running.stop(), proxy.stop()]);
     },
   };
 }
@@ -98,24 +98,43 @@ function demoConfig(ingressPort: number): Config {
     ],
     // A person is watching: a name that goes should go while they look, and a shutdown should not take half a minute.
     map: { vanishSeconds: 2 },
+    webhook: { address: LOOPBACK, port: 0, healthPort: 0 },
     proxy: { address: LOOPBACK, healthPort: 0, drainSeconds: 1 },
   });
 }
 
-async function startWebhook(config: Config, store: MemoryStore, log: Logger) {
-  let loaded: LoadedMap | undefined;
-  const metrics = createMetrics();
-  const app = createApp({ map: () => loaded, metrics, log: silentLogger, maxBodyBytes: config.webhook.maxBodyBytes });
-  const server = createWebhookServer(app);
-  const authority = await issueAuthority({ now: Date.now(), days: 1 });
-  const names = servingNames("switchback-webhook", config.namespace, "cluster.local");
-  server.usePair(await issueLeaf(authority, names, { now: Date.now(), days: 1 }));
-  store.start(() => {
-    const index = parseIndex(store.index()?.text ?? "");
-    const map = "code" in index ? index : parsePublished(index, (name) => store.shard(name));
-    if ("code" in map) log.debug({ ...map }, "the webhook keeps its map");
-    else loaded = loadMap(map, config.inject.maxNames);
+/** The webhook, with the memory store in place of ConfigMaps and a certificate that was just issued. */
+async function startWebhook(
+  config: Config,
+  store: MemoryStore,
+  log: Logger,
+): Promise<{ running: RunningWebhook; ca: string }> {
+  const life = { now: Date.now(), days: 1 };
+  const authority = await issueAuthority(life);
+  const pair = await issueLeaf(authority, servingNames("switchback-webhook", config.namespace, "cluster.local"), life);
+  const stop = async () => {};
+  const running = await runWebhook(config, {
+    maps: {
+      start(found) {
+        store.start(() => found(readMap(store)));
+        return { stop };
+      },
+    },
+    certificates: {
+      start(found) {
+        found(pair);
+        return { stop };
+      },
+    },
+    log,
+    now: Date.now,
+    // Nobody has to be led elsewhere before it ends.
+    pause: async () => {},
   });
-  const port = await server.listen(LOOPBACK, 0);
-  return { port, ca: authority.cert, map: () => loaded, stop: () => server.close(100) };
+  return { running, ca: authority.cert };
+}
+
+function readMap(store: MemoryStore): PublishedMap | Reason {
+  const index = parseIndex(store.index()?.text ?? "");
+  return "code" in index ? index : parsePublished(index, (name) => store.shard(name));
 }

@@ -1,0 +1,213 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { ingress, NAMESPACE, type System, startSystem, sumOf, until } from "./system.ts";
+
+interface Pod {
+  metadata: { name: string; annotations?: Record<string, string> };
+  spec: { hostAliases?: Array<{ ip: string; hostnames: string[] }> };
+}
+
+let system: System;
+before(async () => {
+  system = await startSystem();
+  await system.apply(`${ingress("shop", ["shop.example.com", "api.example.com"])}
+${namespace("labelled", "enabled")}${namespace("plain")}`);
+  await system.ready(["shop.example.com", "api.example.com"]);
+});
+after(() => system?.stop());
+
+function namespace(name: string, inject?: string): string {
+  const labels = inject === undefined ? "{}" : `{ switchback.dev/inject: "${inject}" }`;
+  return `apiVersion: v1\nkind: Namespace\nmetadata: { name: "${name}", labels: ${labels} }\n---\n`;
+}
+
+interface PodParts {
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+  hostAliases?: Array<{ ip: string; hostnames: string[] }>;
+  hostNetwork?: boolean;
+}
+
+function podYaml(
+  namespaceName: string,
+  name: string,
+  { labels = {}, annotations = {}, ...spec }: PodParts = {},
+): string {
+  return JSON.stringify({
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace: namespaceName, labels, annotations },
+    spec: { ...spec, containers: [{ name: "c", image: "example.com/c:1" }] },
+  });
+}
+
+async function create(namespaceName: string, name: string, parts: PodParts = {}, flags: string[] = []): Promise<Pod> {
+  const args = ["create", "-f", "-", "-o", "json", ...flags];
+  const input = podYaml(namespaceName, name, parts);
+  const { code, stdout, stderr } = await system.cluster.tool("kubectl", args, { input });
+  assert.equal(code, 0, stderr);
+  return JSON.parse(stdout) as Pod;
+}
+
+/** Every mapped name once; the fronts are dual-stack, so ours stand under two addresses. */
+function mapped(pod: Pod): string[] {
+  return [...new Set((pod.spec.hostAliases ?? []).flatMap(({ hostnames }) => hostnames))].sort();
+}
+
+async function calls(): Promise<number> {
+  const [webhook] = system.webhooks;
+  assert.ok(webhook);
+  return sumOf((await webhook.page("/metrics")).text, "switchback_webhook_admissions_total");
+}
+
+const BOTH = ["api.example.com", "shop.example.com"];
+
+describe("a pod, created on a real API server", () => {
+  it("in a labelled namespace comes back mutated, after exactly one call", async () => {
+    const before = await calls();
+    const pod = await create("labelled", "one");
+    assert.deepEqual(mapped(pod), BOTH);
+    assert.equal(await calls(), before + 1);
+    const [front] =
+      (
+        await system.kubectl(
+          "-n",
+          NAMESPACE,
+          "get",
+          "svc",
+          "switchback-ingress-nginx",
+          "-o",
+          "jsonpath={.spec.clusterIPs}",
+        )
+      ).match(/[0-9a-f.:]+/) ?? [];
+    assert.ok(
+      pod.spec.hostAliases?.some(({ ip }) => ip === front),
+      "the alias leads to the front Service",
+    );
+  });
+
+  it("shows the mapping in `kubectl describe pod`", async () => {
+    await create("labelled", "described");
+    const text = await system.kubectl("-n", "labelled", "describe", "pod", "described");
+    assert.match(text, /switchback\.dev\/injected: 198\.51\.100\.\d+ api\.example\.com shop\.example\.com/);
+  });
+
+  it("that did not opt in is not sent to the webhook and stays as it is", async () => {
+    const before = await calls();
+    const pod = await create("plain", "untouched");
+    assert.equal(pod.spec.hostAliases, undefined);
+    assert.equal(pod.metadata.annotations, undefined);
+    assert.equal(await calls(), before);
+  });
+
+  for (const [space, label, expected, count] of [
+    ["labelled", "disabled", [], 0],
+    ["plain", "enabled", BOTH, 1],
+    ["labelled", "enabled", BOTH, 1],
+    ["labelled", "yes-please", BOTH, 1],
+    ["plain", "yes-please", [], 0],
+    [NAMESPACE, "enabled", [], 0],
+    ["kube-system", "enabled", [], 0],
+  ] as const) {
+    it(`in the namespace ${space} with the label ${label} is called for ${count} times`, async () => {
+      const before = await calls();
+      // Dry run, as our own namespace enforces the restricted level and this pod is not.
+      const pod = await create(
+        space,
+        `label-${label}`,
+        { labels: { "switchback.dev/inject": label } },
+        space === NAMESPACE ? ["--dry-run=server"] : [],
+      ).catch((error: unknown) => {
+        if (space === NAMESPACE && String(error).includes("PodSecurity")) return { metadata: { name: "" }, spec: {} };
+        throw error;
+      });
+      assert.deepEqual(mapped(pod), [...expected]);
+      assert.equal(await calls(), before + count);
+    });
+  }
+
+  it("keeps its own aliases, first and in order, and a name that they map is left alone", async () => {
+    const own = [
+      { ip: "192.0.2.9", hostnames: ["legacy.example.com", "shop.example.com"] },
+      { ip: "192.0.2.1", hostnames: ["other.example.com"] },
+    ];
+    const pod = await create("labelled", "own-aliases", { hostAliases: own });
+    assert.deepEqual(pod.spec.hostAliases?.slice(0, 2), own);
+    assert.ok(pod.spec.hostAliases?.slice(2).every(({ hostnames }) => !hostnames.includes("shop.example.com")));
+    assert.ok(mapped(pod).includes("api.example.com"));
+  });
+
+  it("gets only the names that its annotation chooses", async () => {
+    const pod = await create("labelled", "chosen", {
+      annotations: { "switchback.dev/hosts": "shop.*, api.example.com" },
+    });
+    assert.deepEqual(mapped(pod), ["api.example.com"]);
+  });
+
+  it("has forged annotations overwritten, and loses no alias of its own to them", async () => {
+    const own = [{ ip: "192.0.2.9", hostnames: ["legacy.example.com"] }];
+    const forged = {
+      "switchback.dev/injected": "forged",
+      "switchback.dev/revision": "forged",
+      "switchback.dev/owned": "192.0.2.9 x1 (0123456789ab)",
+    };
+    const pod = await create("labelled", "forged", { hostAliases: own, annotations: forged });
+    const honest = await create("labelled", "honest", { hostAliases: own });
+    assert.deepEqual(
+      pod.spec,
+      honest.spec === undefined ? undefined : { ...pod.spec, hostAliases: honest.spec.hostAliases },
+    );
+    for (const key of Object.keys(forged))
+      assert.equal(pod.metadata.annotations?.[key], honest.metadata.annotations?.[key], key);
+  });
+
+  it("is injected on hostNetwork too, and in a dry run", async () => {
+    assert.deepEqual(mapped(await create("labelled", "host-network", { hostNetwork: true })), BOTH);
+    const dry = await create("labelled", "dry", {}, ["--dry-run=server"]);
+    assert.deepEqual(mapped(dry), BOTH);
+    const { code } = await system.cluster.kubectl("-n", "labelled", "get", "pod", "dry");
+    assert.notEqual(code, 0, "a dry run makes nothing");
+  });
+
+  it("of a Deployment is injected, though the Deployment is not touched", async () => {
+    await system.apply(
+      JSON.stringify({
+        apiVersion: "apps/v1",
+        kind: "Deployment",
+        metadata: { name: "web", namespace: "labelled" },
+        spec: {
+          replicas: 2,
+          selector: { matchLabels: { app: "web" } },
+          template: {
+            metadata: { labels: { app: "web" } },
+            spec: { containers: [{ name: "c", image: "example.com/c:1" }] },
+          },
+        },
+      }),
+    );
+    await until("the Deployment's pods", async () => {
+      const { items } = await system.json<{ items: Pod[] }>("-n", "labelled", "get", "pods", "-l", "app=web");
+      return items.length === 2 && items.every((pod) => mapped(pod).join() === BOTH.join());
+    });
+    const deployment = await system.json<{ spec: { template: Pod } }>("-n", "labelled", "get", "deployment", "web");
+    assert.equal(deployment.spec.template.spec.hostAliases, undefined);
+  });
+
+  it("follows the map: a new Ingress is in the next pod, well within a second", async () => {
+    await system.apply(ingress("late", ["late.example.com"]));
+    await system.ready(["late.example.com"]);
+    assert.ok(mapped(await create("labelled", "after-late")).includes("late.example.com"));
+  });
+
+  it("is created all the same when no webhook answers, and then carries nothing of ours", async () => {
+    const [webhook] = system.webhooks;
+    assert.ok(webhook);
+    await system.end(webhook, "SIGTERM");
+    const pod = await create("labelled", "fail-open");
+    assert.equal(pod.spec.hostAliases, undefined);
+    assert.equal(pod.metadata.annotations?.["switchback.dev/revision"], undefined);
+    await system.start("webhook");
+    await system.ready();
+    assert.ok(mapped(await create("labelled", "back-again")).includes("shop.example.com"));
+  });
+});

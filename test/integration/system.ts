@@ -1,0 +1,238 @@
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from "../cluster/controlplane.ts";
+import { type Component, Processes } from "../cluster/processes.ts";
+
+// Switchback as a user installs it, on a real API server: the chart by Helm, and controllers and webhooks as processes that have the
+// rights of their ServiceAccounts and the configuration that the chart rendered. Only the nodes are missing.
+
+const TOP = fileURLToPath(new URL("../..", import.meta.url));
+export const NAMESPACE = "switchback-system";
+
+/** One running replica. */
+export interface Replica {
+  readonly process: Component;
+  /** The ports it said it listens on. */
+  readonly port: number;
+  readonly healthPort: number;
+  /** A page of its health server. */
+  page(path: string): Promise<{ status: number; text: string }>;
+  log(): Promise<string>;
+}
+
+export interface SystemOptions {
+  readonly controllers?: number;
+  readonly webhooks?: number;
+  /** `--set` of helm, such as `config.map.vanishSeconds=2`. */
+  readonly values?: readonly string[];
+  readonly controlPlane?: ControlPlaneOptions;
+}
+
+/** A cluster with Switchback in it. */
+export class System {
+  readonly cluster: ControlPlane;
+  readonly controllers: Replica[] = [];
+  readonly webhooks: Replica[] = [];
+  readonly #processes: Processes;
+  readonly #folder: string;
+  #started = 0;
+
+  constructor(cluster: ControlPlane, folder: string) {
+    this.cluster = cluster;
+    this.#folder = folder;
+    this.#processes = new Processes(folder, folder);
+  }
+
+  /** Installs or upgrades the chart. */
+  async install(values: readonly string[] = []): Promise<void> {
+    const sets = values.flatMap((value) => ["--set", value]);
+    const chart = join(TOP, "manifests/chart");
+    const args = ["upgrade", "--install", "switchback", chart, "-n", NAMESPACE, "--create-namespace", ...sets];
+    const { code, stderr } = await this.cluster.helm(...args);
+    assert.equal(code, 0, stderr);
+  }
+
+  /** Starts one more replica of a component. */
+  async start(component: "controller" | "webhook"): Promise<Replica> {
+    this.#started += 1;
+    const name = `switchback-${component}-${this.#started}`;
+    const config = join(this.#folder, `${name}.yaml`);
+    await writeFile(
+      config,
+      await this.kubectl("-n", NAMESPACE, "get", "cm", "switchback-config", "-o", "jsonpath={.data.config\\.yaml}"),
+    );
+    const token = await this.cluster.tokenFor(`${NAMESPACE}/switchback-${component}`);
+    const env = { KUBECONFIG: await this.cluster.kubeconfigFor({ token }), POD_NAME: name };
+    const ports = component === "controller" ? ["controller.port=0"] : ["webhook.port=0", "webhook.healthPort=0"];
+    const sets = [...ports, `${component}.address=127.0.0.1`].flatMap((set) => ["--set", set]);
+    const args = [join(TOP, "cli/main.ts"), component, "--config", config, ...sets];
+    const process_ = this.#processes.start(name, process.execPath, args, env);
+    const replica = await listening(process_, join(this.#folder, `${name}.log`));
+    (component === "controller" ? this.controllers : this.webhooks).push(replica);
+    this.routeWebhooks();
+    return replica;
+  }
+
+  /** Ends a replica; the API server is led to the others from then on. */
+  async end(replica: Replica, signal: "SIGTERM" | "SIGKILL" = "SIGKILL"): Promise<void> {
+    for (const list of [this.controllers, this.webhooks]) {
+      const place = list.indexOf(replica);
+      if (place >= 0) list.splice(place, 1);
+    }
+    this.routeWebhooks();
+    await replica.process.stop(signal);
+  }
+
+  /** kube-proxy's part for the webhook's Service. */
+  routeWebhooks(): void {
+    this.cluster.routeService(
+      `${NAMESPACE}/switchback-webhook`,
+      443,
+      this.webhooks.map(({ port }) => port),
+    );
+  }
+
+  async kubectl(...args: string[]): Promise<string> {
+    const { code, stdout, stderr } = await this.cluster.kubectl(...args);
+    assert.equal(code, 0, `kubectl ${args.join(" ")}: ${stderr}`);
+    return stdout;
+  }
+
+  /** Applies YAML, as a user pipes it. */
+  async apply(yaml: string): Promise<void> {
+    const { code, stderr } = await this.cluster.tool("kubectl", ["apply", "-f", "-"], { input: yaml });
+    assert.equal(code, 0, stderr);
+  }
+
+  async json<T>(...args: string[]): Promise<T> {
+    return JSON.parse(await this.kubectl(...args, "-o", "json")) as T;
+  }
+
+  /** Waits until the API server's call of the webhook works and every replica uses the published map with all of `names` in it. */
+  async ready(names: readonly string[] = []): Promise<void> {
+    await until(`the webhooks to be ready with ${names.join(", ") || "a map"}`, async () => {
+      const { data } = await this.json<{ data: Record<string, string> }>(
+        "-n",
+        NAMESPACE,
+        "get",
+        "cm",
+        "switchback-hosts",
+      );
+      const { revision } = JSON.parse(data["index.json"] ?? "{}") as { revision: string };
+      if (!(await this.publishedNames()).isSupersetOf(new Set(names))) return false;
+      const pages = await Promise.all(this.webhooks.map((webhook) => webhook.page("/loaded")));
+      const probes = await Promise.all(this.webhooks.map((webhook) => webhook.page("/readyz")));
+      const loaded = pages.every(
+        ({ text }) => (JSON.parse(text || "{}") as { revision?: string }).revision === revision,
+      );
+      return (
+        loaded &&
+        probes.every(({ status }) => status === 200) &&
+        (await this.bundles()).every((bundle) => bundle !== "")
+      );
+    });
+  }
+
+  async bundles(): Promise<string[]> {
+    const { webhooks } = await this.json<{ webhooks: Array<{ clientConfig: { caBundle?: string } }> }>(
+      "get",
+      "mutatingwebhookconfiguration",
+      "switchback-webhook",
+    );
+    return webhooks.map(({ clientConfig }) => clientConfig.caBundle ?? "");
+  }
+
+  /** Every name in the published shards. */
+  async publishedNames(): Promise<Set<string>> {
+    const args = ["-n", NAMESPACE, "get", "cm", "-l", "switchback.dev/map=hosts"];
+    const { items } = await this.json<{ items: Array<{ data?: Record<string, string> }> }>(...args);
+    const lines = items.flatMap(({ data }) => (data?.hosts ?? "").split("\n"));
+    return new Set(
+      lines.filter((line) => line !== "" && !line.startsWith("#")).map((line) => line.split(" ")[1] ?? ""),
+    );
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([...this.controllers, ...this.webhooks].map(({ process: child }) => child.stop("SIGKILL")));
+    await this.#processes.close(false);
+    await this.cluster.stop();
+  }
+}
+
+/** A control plane with the chart installed and replicas running. */
+export async function startSystem(options: SystemOptions = {}): Promise<System> {
+  const cluster = await startControlPlane(options.controlPlane);
+  const system = new System(cluster, await mkdtemp(join(tmpdir(), "switchback-system-")));
+  try {
+    await system.install(options.values);
+    for (let count = options.controllers ?? 1; count > 0; count -= 1) await system.start("controller");
+    for (let count = options.webhooks ?? 1; count > 0; count -= 1) await system.start("webhook");
+    await system.ready();
+  } catch (error) {
+    await system.stop();
+    throw error;
+  }
+  return system;
+}
+
+/** An Ingress for some hosts. */
+export function ingress(name: string, hosts: readonly string[], namespace = "default"): string {
+  const rules = hosts.map((host) => `{ host: "${host}" }`).join(", ");
+  return `apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: { name: "${name}", namespace: "${namespace}" }
+spec: { ingressClassName: nginx, rules: [${rules}] }
+---
+`;
+}
+
+/** A sum over the samples of a counter whose labels contain all of `labels`. */
+export function sumOf(metrics: string, name: string, labels: readonly string[] = []): number {
+  return metrics
+    .split("\n")
+    .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
+    .filter((line) => labels.every((label) => line.includes(label)))
+    .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
+}
+
+/** Waits for something to become true; what it throws counts as "not yet". */
+export async function until(
+  what: string,
+  condition: () => Promise<boolean> | boolean,
+  timeoutMs = 30_000,
+): Promise<void> {
+  const deadline = performance.now() + timeoutMs;
+  let last: unknown;
+  while (performance.now() < deadline) {
+    try {
+      if (await condition()) return;
+      last = undefined;
+    } catch (error) {
+      last = error;
+    }
+    await delay(50);
+  }
+  throw new Error(`waited ${timeoutMs / 1000} s for ${what}`, { cause: last });
+}
+
+async function listening(child: Component, logFile: string): Promise<Replica> {
+  const log = () => readFile(logFile, "utf8");
+  let said: { port: number; healthPort?: number } | undefined;
+  await until(`${child.name} to listen`, async () => {
+    if (child.exited !== undefined) throw new Error(`it ended (${child.exited}): ${await log()}`);
+    const lines = (await log()).split("\n").filter((line) => line.includes('"msg":"listening"'));
+    said = lines[0] === undefined ? undefined : JSON.parse(lines[0]);
+    return said !== undefined;
+  });
+  assert.ok(said);
+  const { port, healthPort = port } = said;
+  const page = async (path: string) => {
+    const response = await fetch(`http://127.0.0.1:${healthPort}${path}`);
+    return { status: response.status, text: await response.text() };
+  };
+  return { process: child, port, healthPort, page, log };
+}
