@@ -8,7 +8,7 @@ export const WEBHOOK_CONFIGURATION = "switchback-webhook";
 export interface BundleView {
   /** The version to give back when writing. */
   readonly version: string;
-  /** Every webhook entry and its caBundle as PEM text, "" where it has none. */
+  /** Every webhook entry, in its order, and its caBundle as PEM text, "" where it has none. */
   readonly entries: readonly { readonly name: string; readonly bundle: string }[];
 }
 

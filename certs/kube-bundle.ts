@@ -1,6 +1,7 @@
 import { statusOf } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { resourcePath } from "../kube/paths.ts";
+import type { JsonPatchOperation } from "../kube/types.ts";
 import { watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../observe/log.ts";
 import { type BundleView, type BundleWriter, WEBHOOK_CONFIGURATION } from "./cabundle.ts";
@@ -38,18 +39,18 @@ export class KubeBundleWriter implements BundleWriter {
   }
 
   /**
-   * `webhooks` is a list keyed by name, so only `caBundle` of the entries named is set. The version keeps a configuration or
-   * an entry that has gone meanwhile from being made anew, in part, by us.
+   * A JSON Patch, not server-side apply: an applier owns the list entries it names, and the API server then refuses every
+   * later apply by someone else (Helm 4) that removes or renames one, as half an entry would remain. This owns `caBundle`
+   * alone. The version makes it fail (409) when anything has changed, so that the positions are those that were read;
+   * without the configuration it fails (404), without the entry too (422).
    */
   async write(bundle: string, view: BundleView): Promise<void> {
-    const caBundle = Buffer.from(bundle, "utf8").toString("base64");
-    const object = {
-      apiVersion: "admissionregistration.k8s.io/v1",
-      kind: "MutatingWebhookConfiguration",
-      metadata: { name: WEBHOOK_CONFIGURATION, resourceVersion: view.version },
-      webhooks: view.entries.map(({ name }) => ({ name, clientConfig: { caBundle } })),
-    };
-    await this.#deps.client.apply(this.#path, object, { fieldManager: FIELD_MANAGER, force: true });
+    const value = Buffer.from(bundle, "utf8").toString("base64");
+    const operations: JsonPatchOperation[] = [
+      { op: "replace", path: "/metadata/resourceVersion", value: view.version },
+      ...view.entries.map((_, at) => ({ op: "add" as const, path: `/webhooks/${at}/clientConfig/caBundle`, value })),
+    ];
+    await this.#deps.client.jsonPatch(this.#path, operations, { fieldManager: FIELD_MANAGER });
   }
 
   watch(changed: () => void, signal: AbortSignal): void {

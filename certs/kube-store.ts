@@ -15,10 +15,8 @@ export interface RawSecret {
 const FIELD_MANAGER = "switchback-certs";
 /** The type that tools know a serving certificate by; it makes the API server insist on tls.crt and tls.key. */
 const TYPES: Readonly<Record<SecretName, string>> = { [CA_SECRET]: "Opaque", [TLS_SECRET]: "kubernetes.io/tls" };
-
-interface KubeSecret extends SecretContent {
-  readonly type: string | undefined;
-}
+/** No object ever has this version: an apply that carries it creates, and is refused where there is an object (seen). */
+const NO_VERSION = "1";
 
 /** A Secret's data as text. */
 export function textOf(secret: RawSecret): Record<string, string> {
@@ -26,7 +24,12 @@ export function textOf(secret: RawSecret): Record<string, string> {
   return Object.fromEntries(entries.map(([key, value]) => [key, Buffer.from(value, "base64").toString("utf8")]));
 }
 
-/** The two Secrets of our own namespace, written by server-side apply. */
+function encoded(data: Readonly<Record<string, string>>): Record<string, string> {
+  const entries = Object.entries(data);
+  return Object.fromEntries(entries.map(([key, text]) => [key, Buffer.from(text, "utf8").toString("base64")]));
+}
+
+/** The two Secrets of our own namespace. */
 export class KubeSecretStore implements SecretStore {
   readonly #deps: { readonly client: KubeClient; readonly namespace: string; readonly log: Logger };
 
@@ -34,10 +37,10 @@ export class KubeSecretStore implements SecretStore {
     this.#deps = deps;
   }
 
-  async read(name: SecretName): Promise<KubeSecret | undefined> {
+  async read(name: SecretName): Promise<SecretContent | undefined> {
     try {
       const secret = await this.#deps.client.get<RawSecret>(this.#path(name));
-      return { data: textOf(secret), version: secret.metadata.resourceVersion, type: secret.type };
+      return { data: textOf(secret), version: secret.metadata.resourceVersion };
     } catch (error) {
       if (statusOf(error) === 404) return undefined;
       throw error;
@@ -45,22 +48,24 @@ export class KubeSecretStore implements SecretStore {
   }
 
   /**
-   * With `resourceVersion` in it, an apply is refused (409) when the object has changed, and (404 or 409) when it is gone.
-   * Where there was none, two leaders could both create it and the later would win: the state that is lost then has signed
-   * nothing yet, and the other leader reads before its next step.
+   * Created by server-side apply, so that the right to create can be bound to the name. Changed by a merge patch, because an
+   * apply leaves a key in place that someone else has written too (a restored backup): a step would then never be done.
    */
   async write(name: SecretName, data: Readonly<Record<string, string>>, expected: SecretContent | undefined) {
     const { client, namespace } = this.#deps;
-    const encoded = Object.entries(data).map(([key, text]) => [key, Buffer.from(text, "utf8").toString("base64")]);
-    const object = {
-      apiVersion: "v1",
-      kind: "Secret",
-      metadata: { name, namespace, ...(expected && { resourceVersion: expected.version }) },
-      // The type cannot change: a Secret that someone made with another one is taken as it is.
-      type: (expected as KubeSecret | undefined)?.type ?? TYPES[name],
-      data: Object.fromEntries(encoded),
+    const path = this.#path(name);
+    if (expected === undefined) {
+      const metadata = { name, namespace, resourceVersion: NO_VERSION };
+      const object = { apiVersion: "v1", kind: "Secret", metadata, type: TYPES[name], data: encoded(data) };
+      await client.apply(path, object, { fieldManager: FIELD_MANAGER, force: true });
+      return;
+    }
+    const gone = Object.keys(expected.data).filter((key) => !(key in data));
+    const change = {
+      metadata: { resourceVersion: expected.version },
+      data: { ...encoded(data), ...Object.fromEntries(gone.map((key) => [key, null])) },
     };
-    await client.apply(this.#path(name), object, { fieldManager: FIELD_MANAGER, force: true });
+    await client.mergePatch(path, change, { fieldManager: FIELD_MANAGER });
   }
 
   watch(changed: () => void, signal: AbortSignal): void {

@@ -1,0 +1,217 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { json } from "node:stream/consumers";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { parseAllDocuments } from "yaml";
+import { KubeBundleWriter } from "../../certs/kube-bundle.ts";
+import { KubeSecretStore } from "../../certs/kube-store.ts";
+import { type CertManager, runCertManager } from "../../certs/manager.ts";
+import { type ServingWatch, watchServingCertificate } from "../../certs/serving.ts";
+import { secretSource } from "../../certs/serving-secret.ts";
+import type { SecretName } from "../../certs/store.ts";
+import { configSchema } from "../../config/schema.ts";
+import { type ConnectedClient, connect } from "../../kube/connect.ts";
+import { silentLogger } from "../../observe/log.ts";
+import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
+
+// install.yaml on a real API server, certificate managers and webhook replicas with the rights of their ServiceAccounts, and
+// pods whose creation FAILS when the webhook cannot be called: so that no admission can go wrong unseen.
+
+export const NAMESPACE = "switchback-system";
+export const CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook";
+const INSTALL = fileURLToPath(new URL("../../manifests/install.yaml", import.meta.url));
+
+export interface WebhookEntry {
+  name: string;
+  clientConfig: { caBundle?: string; service: object };
+  failurePolicy: string;
+}
+
+export interface Configuration {
+  metadata: { resourceVersion: string; managedFields?: { manager: string; fieldsV1: object }[] };
+  webhooks: WebhookEntry[];
+}
+
+/** Polls, at most 20 s. */
+export async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  for (const deadline = Date.now() + 20_000; Date.now() < deadline; ) {
+    if (await condition()) return;
+    await delay(25);
+  }
+  assert.fail(`not seen: ${what}`);
+}
+
+export class CertsCluster {
+  readonly cluster: ControlPlane;
+  readonly #clients: ConnectedClient[] = [];
+  readonly #stops: (() => Promise<unknown>)[] = [];
+
+  constructor(cluster: ControlPlane) {
+    this.cluster = cluster;
+  }
+
+  async kubectl(args: string[], input?: object): Promise<string> {
+    const options = input === undefined ? {} : { input: JSON.stringify(input) };
+    const { code, stdout, stderr } = await this.cluster.tool("kubectl", args, options);
+    assert.equal(code, 0, stderr);
+    return stdout;
+  }
+
+  /** Applies our install as Helm would, every entry failing closed; `change` edits the entries. */
+  async install(change: (entries: WebhookEntry[]) => WebhookEntry[] = (entries) => entries): Promise<void> {
+    const documents = parseAllDocuments(readFileSync(INSTALL, "utf8")).map((document) => document.toJS());
+    const objects = documents.filter((object) => object !== null) as ({ kind: string } & Configuration)[];
+    for (const object of objects.filter(({ kind }) => kind === "MutatingWebhookConfiguration")) {
+      object.webhooks = change(object.webhooks).map((entry) => ({ ...entry, failurePolicy: "Fail" }));
+    }
+    const list = { apiVersion: "v1", kind: "List", items: objects.filter(({ kind }) => kind !== "Deployment") };
+    await this.kubectl(["apply", "--server-side", "--field-manager=helm", "-f", "-"], list);
+  }
+
+  /** A client with the rights of a component. */
+  async clientOf(component: "controller" | "webhook"): Promise<ConnectedClient> {
+    const token = await this.cluster.tokenFor(`${NAMESPACE}/switchback-${component}`);
+    const client = await connect({ kubeconfig: await this.cluster.kubeconfigFor({ token }) });
+    this.#clients.push(client);
+    return client;
+  }
+
+  /** A leader's certificate manager, as the controller runs it. */
+  async manage(certs: object = {}): Promise<CertManager & { stop(): Promise<void> }> {
+    const client = await this.clientOf("controller");
+    const stop = new AbortController();
+    const manager = runCertManager({
+      config: configSchema.parse({ certs }).certs,
+      namespace: NAMESPACE,
+      serviceName: "switchback-webhook",
+      clusterDomain: "cluster.local",
+      store: new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger }),
+      bundleWriter: new KubeBundleWriter({ client, log: silentLogger }),
+      now: Date.now,
+      log: silentLogger,
+      signal: stop.signal,
+    });
+    const end = async () => {
+      stop.abort();
+      await manager.done;
+    };
+    this.#stops.push(end);
+    return { ...manager, stop: end };
+  }
+
+  /** A webhook replica that allows everything: its certificate is the product's, the rest is not. */
+  async serve(): Promise<{ port: number; watch: ServingWatch; calls: () => number }> {
+    let calls = 0;
+    const server = createServer(async (request, response) => {
+      const review = (await json(request)) as { request: { uid: string } };
+      calls += 1;
+      response.setHeader("content-type", "application/json");
+      const answer = { uid: review.request.uid, allowed: true };
+      response.end(JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", response: answer }));
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    // Each admission has to shake hands anew: a connection that is kept would hide what this is about.
+    server.keepAliveTimeout = 1;
+    server.on("request", (_, response) => response.setHeader("connection", "close"));
+    const client = await this.clientOf("webhook");
+    const source = secretSource({ client, namespace: NAMESPACE, log: silentLogger });
+    const watch = watchServingCertificate(source, (pair) => server.setSecureContext(pair), {
+      now: Date.now,
+      log: silentLogger,
+    });
+    this.#stops.push(async () => {
+      await watch.stop();
+      server.closeAllConnections();
+      server.close();
+    });
+    return { port: (server.address() as AddressInfo).port, watch, calls: () => calls };
+  }
+
+  /** Whether a pod of an opted-in namespace can be created (as a dry run): "" or the API server's message. */
+  async admit(): Promise<string> {
+    const pod = {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name: "p", namespace: "shop" },
+      spec: { containers: [{ name: "c", image: "example.com/c:1" }] },
+    };
+    const path = "/api/v1/namespaces/shop/pods?dryRun=All";
+    const { status, body } = await this.cluster.call({ method: "POST", path, body: pod });
+    return status === 201 ? "" : `${status} ${(body as { message: string }).message}`;
+  }
+
+  /** Admits pods without a pause until told to stop. */
+  admissions(): { stop(): Promise<{ count: number; failures: string[] }> } {
+    let stopped = false;
+    let count = 0;
+    const failures: string[] = [];
+    const loop = (async () => {
+      while (!stopped) {
+        const failure = await this.admit();
+        count += 1;
+        if (failure !== "") failures.push(failure);
+        await delay(5);
+      }
+    })();
+    return {
+      async stop() {
+        stopped = true;
+        await loop;
+        return { count, failures };
+      },
+    };
+  }
+
+  async configuration(): Promise<Configuration | undefined> {
+    const { status, body } = await this.cluster.call({ path: CONFIGURATION });
+    return status === 404 ? undefined : (body as Configuration);
+  }
+
+  /** The caBundle of each entry, as PEM text. */
+  async bundles(): Promise<string[]> {
+    const { webhooks = [] } = (await this.configuration()) ?? {};
+    return webhooks.map(({ clientConfig }) => Buffer.from(clientConfig.caBundle ?? "", "base64").toString());
+  }
+
+  /** A Secret's data as text; undefined: there is none. */
+  async secret(name: SecretName): Promise<Record<string, string> | undefined> {
+    const { status, body } = await this.cluster.call({ path: `/api/v1/namespaces/${NAMESPACE}/secrets/${name}` });
+    if (status === 404) return undefined;
+    const { data } = body as { data: Record<string, string> };
+    return Object.fromEntries(
+      Object.entries(data).map(([key, value]) => [key, Buffer.from(value, "base64").toString()]),
+    );
+  }
+
+  /** Ends managers and replicas, not the cluster. */
+  async quiet(): Promise<void> {
+    await Promise.all(this.#stops.splice(0).map((stop) => stop()));
+    for (const client of this.#clients.splice(0)) client.close();
+  }
+
+  async stop(): Promise<void> {
+    await this.quiet();
+    await this.cluster.stop();
+  }
+}
+
+/** A control plane with our install and an opted-in namespace `shop`. */
+export async function startCertsCluster(): Promise<CertsCluster> {
+  const started = new CertsCluster(await startControlPlane({ controllerManager: false }));
+  await started.install();
+  const labels = { "switchback.dev/inject": "enabled" };
+  await started.kubectl(["apply", "-f", "-"], {
+    apiVersion: "v1",
+    kind: "List",
+    items: [
+      { apiVersion: "v1", kind: "Namespace", metadata: { name: "shop", labels } },
+      { apiVersion: "v1", kind: "ServiceAccount", metadata: { namespace: "shop", name: "default" } },
+    ],
+  });
+  return started;
+}

@@ -1,0 +1,136 @@
+import assert from "node:assert/strict";
+import { after, afterEach, before, it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { issueAuthority, issueLeaf, servingNames } from "../../certs/issue.ts";
+import { KubeSecretStore } from "../../certs/kube-store.ts";
+import { isSignedBy, parseCertificates } from "../../certs/pem.ts";
+import { CA_SECRET, TLS_SECRET } from "../../certs/store.ts";
+import { silentLogger } from "../../observe/log.ts";
+import { type CertsCluster, NAMESPACE, startCertsCluster, until } from "./certs-cluster.ts";
+
+const DAY = 86_400_000;
+let cluster: CertsCluster;
+before(async () => {
+  cluster = await startCertsCluster();
+});
+afterEach(() => cluster.quiet());
+after(() => cluster.stop());
+
+/** Puts a CA in place of which more than two thirds are over, with a leaf that is good, and lets replicas serve that. */
+async function seedOldCa(): Promise<{ ca: string }> {
+  const store = new KubeSecretStore({
+    client: await cluster.clientOf("controller"),
+    namespace: NAMESPACE,
+    log: silentLogger,
+  });
+  const ca = await issueAuthority({ now: Date.now() - 70 * DAY, days: 100 });
+  const names = servingNames("switchback-webhook", NAMESPACE, "cluster.local");
+  const leaf = await issueLeaf(ca, names, { now: Date.now(), days: 10 });
+  await store.write(CA_SECRET, { "ca.crt": ca.cert, "ca.key": ca.key }, await store.read(CA_SECRET));
+  const data = { "tls.crt": leaf.cert, "tls.key": leaf.key, "ca.crt": ca.cert };
+  await store.write(TLS_SECRET, data, await store.read(TLS_SECRET));
+  return { ca: ca.cert };
+}
+
+/** Two replicas behind the Service, with the old leaf, and the API server that trusts it. */
+async function serveOld(ca: string): Promise<() => (string | undefined)[]> {
+  const replicas = [await cluster.serve(), await cluster.serve()];
+  const ports = replicas.map(({ port }) => port);
+  cluster.cluster.routeService(`${NAMESPACE}/switchback-webhook`, 443, ports);
+  const value = Buffer.from(ca).toString("base64");
+  const patch = [0, 1].map((at) => ({ op: "add", path: `/webhooks/${at}/clientConfig/caBundle`, value }));
+  await cluster.kubectl([
+    "patch",
+    "mutatingwebhookconfiguration",
+    "switchback-webhook",
+    "--type=json",
+    "-p",
+    JSON.stringify(patch),
+  ]);
+  const served = () => replicas.map(({ watch }) => watch.status().fingerprint);
+  await until(() => served().every((id) => id !== undefined), "certificates in the replicas");
+  await until(async () => (await cluster.admit()) === "" && (await cluster.admit()) === "", "admissions");
+  return served;
+}
+
+async function checkRotated(ca: string): Promise<void> {
+  const tls = (await cluster.secret(TLS_SECRET))!;
+  for (const bundle of await cluster.bundles()) {
+    const [only, more] = parseCertificates(bundle);
+    assert.ok(only && more === undefined && only.pem !== ca, "one CA, a new one");
+    assert.ok(isSignedBy(parseCertificates(tls["tls.crt"]!)[0]!, only));
+  }
+}
+
+it("a CA is rotated while pods are created without a pause: none of them fails, and every replica swaps", async () => {
+  const { ca } = await seedOldCa();
+  const served = await serveOld(ca);
+  const [old] = served();
+  const admissions = cluster.admissions();
+  const manager = await cluster.manage({ overlapSeconds: 2 });
+  const from = Date.now();
+  await until(() => manager.status().state.code === "before-switch", "the first half");
+  assert.ok((await cluster.bundles()).every((bundle) => parseCertificates(bundle).length === 2));
+  await until(() => manager.status().state.code === "after-switch", "the second half");
+  const half = Date.now() - from;
+  await until(() => manager.status().state.code === "steady", "steady");
+  assert.ok(half >= 2000 && Date.now() - from >= 4000, "two overlaps");
+  await delay(300);
+  const { count, failures } = await admissions.stop();
+  assert.deepEqual(failures, []);
+  assert.ok(count > 100, `${count} admissions`);
+  assert.ok(served().every((id) => id !== old));
+  await checkRotated(ca);
+});
+
+it("the leader changes in each half of a rotation, and no admission fails", async () => {
+  const { ca } = await seedOldCa();
+  await serveOld(ca);
+  const admissions = cluster.admissions();
+  const settings = { overlapSeconds: 2 };
+  const first = await cluster.manage(settings);
+  await until(() => first.status().state.code === "before-switch", "the first half");
+  await first.stop();
+  const next = (await cluster.secret(CA_SECRET))?.["next.crt"];
+  const second = await cluster.manage(settings);
+  await until(() => second.status().state.code === "after-switch", "the second half");
+  await second.stop();
+  const third = await cluster.manage(settings);
+  await until(() => third.status().state.code === "steady", "steady");
+  await delay(300);
+  assert.deepEqual((await admissions.stop()).failures, []);
+  assert.equal((await cluster.secret(CA_SECRET))?.["ca.crt"], next, "it is the CA that the first leader made");
+  await checkRotated(ca);
+});
+
+it("two that both believe to lead rotate once, agree, and fail no admission", async () => {
+  const { ca } = await seedOldCa();
+  await serveOld(ca);
+  const admissions = cluster.admissions();
+  const managers = await Promise.all([1, 2].map(() => cluster.manage({ overlapSeconds: 2 })));
+  await until(() => managers.every((manager) => manager.status().state.code === "before-switch"), "the first half");
+  const next = (await cluster.secret(CA_SECRET))?.["next.crt"];
+  await until(() => managers.every((manager) => manager.status().state.code === "steady"), "steady");
+  await delay(300);
+  assert.deepEqual((await admissions.stop()).failures, []);
+  assert.equal((await cluster.secret(CA_SECRET))?.["ca.crt"], next);
+  await checkRotated(ca);
+  assert.deepEqual(
+    managers.map((manager) => manager.status().lastError),
+    [undefined, undefined],
+  );
+});
+
+it("the API server is away in the middle of a rotation: the rotation goes on when it is back", async () => {
+  const { ca } = await seedOldCa();
+  await serveOld(ca);
+  const manager = await cluster.manage({ overlapSeconds: 2 });
+  await until(() => manager.status().state.code === "before-switch", "the first half");
+  await cluster.cluster.stopApiServer("SIGKILL");
+  await until(() => manager.status().lastError !== undefined, "that it says so");
+  await cluster.cluster.startApiServer();
+  await until(() => manager.status().state.code === "steady", "steady");
+  assert.equal(manager.status().lastError, undefined);
+  await checkRotated(ca);
+  await until(async () => (await cluster.admit()) === "", "admissions");
+});

@@ -1,0 +1,232 @@
+import assert from "node:assert/strict";
+import { after, afterEach, before, describe, it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { KubeBundleWriter } from "../../certs/kube-bundle.ts";
+import { KubeSecretStore } from "../../certs/kube-store.ts";
+import { CA_SECRET, TLS_SECRET } from "../../certs/store.ts";
+import { silentLogger } from "../../observe/log.ts";
+import {
+  type CertsCluster,
+  CONFIGURATION,
+  NAMESPACE,
+  startCertsCluster,
+  until,
+  type WebhookEntry,
+} from "./certs-cluster.ts";
+
+let cluster: CertsCluster;
+before(async () => {
+  cluster = await startCertsCluster();
+});
+afterEach(() => cluster.quiet());
+after(() => cluster.stop());
+
+const same = async (bundle: string) => (await cluster.bundles()).every((live) => live === bundle);
+
+/** A manager and one webhook replica, with everything in place. */
+async function settled() {
+  const manager = await cluster.manage({ overlapSeconds: 1 });
+  const replica = await cluster.serve();
+  cluster.cluster.routeService(`${NAMESPACE}/switchback-webhook`, 443, [replica.port]);
+  await until(() => manager.status().state.code === "steady", "steady");
+  await until(() => replica.watch.status().fingerprint !== undefined, "a certificate in the replica");
+  await until(async () => (await cluster.admit()) === "", "an admission");
+  const [bundle = ""] = await cluster.bundles();
+  return { manager, replica, bundle };
+}
+
+describe("a first start", () => {
+  it("lets the API server call the webhook, with the controller's own rights", async () => {
+    assert.match(await cluster.admit(), /failed calling webhook/, "before: nothing serves");
+    const { manager, replica, bundle } = await settled();
+    assert.equal(manager.status().lastError, undefined);
+    assert.ok(replica.calls() > 0);
+    assert.ok(bundle.startsWith("-----BEGIN CERTIFICATE-----"));
+    assert.equal((await cluster.bundles()).length, 2);
+    assert.ok(await same(bundle));
+    const types = await cluster.kubectl(["get", "secrets", "-n", NAMESPACE, "-o", "jsonpath={.items[*].type}"]);
+    assert.equal(types, "Opaque kubernetes.io/tls");
+  });
+
+  it("owns caBundle and nothing else of the configuration", async () => {
+    const { managedFields = [] } = (await cluster.configuration())?.metadata ?? {};
+    const ours = managedFields.filter(({ manager }) => manager === "switchback-cabundle");
+    const field = { "f:clientConfig": { "f:caBundle": {} } };
+    const entries = ["namespace", "pod"].map((name) => [`k:{"name":"${name}.switchback.dev"}`, field]);
+    assert.deepEqual(
+      ours.map(({ fieldsV1 }) => fieldsV1),
+      [{ "f:webhooks": Object.fromEntries(entries) }],
+    );
+  });
+});
+
+describe("what someone else breaks", () => {
+  it("a caBundle that is wiped or edited comes back, and the rest of the entry stays as it was", async () => {
+    const { bundle, manager } = await settled();
+    const before = (await cluster.configuration())?.webhooks;
+    const edits = [
+      [{ op: "remove", path: "/webhooks/0/clientConfig/caBundle" }],
+      [{ op: "replace", path: "/webhooks/1/clientConfig/caBundle", value: Buffer.from("x").toString("base64") }],
+      [0, 1].map((at) => ({ op: "remove", path: `/webhooks/${at}/clientConfig/caBundle` })),
+    ];
+    const taken: number[] = [];
+    for (const [done, edit] of edits.entries()) {
+      const from = performance.now();
+      await cluster.kubectl([
+        "patch",
+        "mutatingwebhookconfiguration",
+        "switchback-webhook",
+        "--type=json",
+        "-p",
+        JSON.stringify(edit),
+      ]);
+      await until(() => same(bundle), "the bundle");
+      taken.push(Math.round(performance.now() - from));
+      await until(() => manager.status().bundleRestored === done + 1, "that it was counted");
+    }
+    assert.deepEqual((await cluster.configuration())?.webhooks, before);
+    assert.ok(Math.max(...taken) < 3000, `${taken} ms`);
+  });
+
+  it("a chart that is applied anew leaves the caBundle alone", async () => {
+    const { bundle, manager } = await settled();
+    await cluster.install();
+    assert.ok(await same(bundle));
+    assert.equal(manager.status().bundleRestored, 0);
+  });
+
+  it("a deleted TLS Secret comes back, of the same CA, and no admission fails", async () => {
+    const { bundle, replica } = await settled();
+    const admissions = cluster.admissions();
+    const old = await cluster.secret(TLS_SECRET);
+    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, TLS_SECRET]);
+    await until(async () => (await cluster.secret(TLS_SECRET)) !== undefined, "a new one");
+    assert.notEqual((await cluster.secret(TLS_SECRET))?.["tls.crt"], old?.["tls.crt"]);
+    const was = replica.watch.status().fingerprint;
+    await until(() => replica.watch.status().problem === undefined, "that the replica is content");
+    await delay(300);
+    assert.ok(await same(bundle));
+    const { count, failures } = await admissions.stop();
+    assert.deepEqual(failures, []);
+    assert.ok(count > 10 && was !== undefined);
+  });
+
+  it("a deleted CA Secret: the old CA stays trusted until its leaf is gone, and no admission fails", async () => {
+    const { bundle, manager } = await settled();
+    const admissions = cluster.admissions();
+    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, CA_SECRET]);
+    await until(async () => (await cluster.bundles()).every((live) => live.length > bundle.length), "two CAs");
+    assert.ok((await cluster.bundles()).every((live) => live.endsWith(bundle)));
+    await until(() => manager.status().state.code === "steady", "steady");
+    await until(async () => !(await cluster.bundles())[0]?.includes(bundle), "the old CA gone");
+    await delay(200);
+    const { count, failures } = await admissions.stop();
+    assert.deepEqual(failures, []);
+    assert.ok(count > 50, `${count} admissions`);
+  });
+
+  it("both Secrets deleted: what the API server trusts tells what is in use, and no admission fails", async () => {
+    const { bundle, manager } = await settled();
+    const admissions = cluster.admissions();
+    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, TLS_SECRET, CA_SECRET]);
+    await until(async () => (await cluster.secret(TLS_SECRET)) !== undefined, "a new leaf");
+    await until(() => manager.status().state.code === "steady", "steady");
+    await until(async () => !(await cluster.bundles())[0]?.includes(bundle), "the old CA gone");
+    await delay(200);
+    assert.deepEqual((await admissions.stop()).failures, []);
+  });
+
+  it("a CA Secret that was restored by someone else, half of it rubbish, is put in order", async () => {
+    const { manager } = await settled();
+    await manager.stop();
+    const data = await cluster.secret(CA_SECRET);
+    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, CA_SECRET]);
+    await cluster.kubectl(["apply", "--server-side", "--field-manager=backup", "-f", "-"], {
+      apiVersion: "v1",
+      kind: "Secret",
+      metadata: { name: CA_SECRET, namespace: NAMESPACE },
+      stringData: { ...data, "next.crt": "rubbish", "previous.crt": data?.["ca.crt"], "previous.since": "yesterday" },
+    });
+    const next = await cluster.manage({ overlapSeconds: 1 });
+    await until(() => next.status().state.code === "steady", "steady");
+    assert.deepEqual(Object.keys((await cluster.secret(CA_SECRET)) ?? {}).toSorted(), ["ca.crt", "ca.key"]);
+    assert.equal(await cluster.admit(), "");
+  });
+});
+
+describe("a configuration that goes", () => {
+  it("is not made anew, not even in part, and is filled when it comes back", async () => {
+    const { manager, bundle } = await settled();
+    await cluster.kubectl(["delete", "mutatingwebhookconfiguration", "switchback-webhook"]);
+    await until(() => manager.status().state.code === "bundle-absent", "that it says so");
+    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, TLS_SECRET]);
+    await until(async () => (await cluster.secret(TLS_SECRET)) !== undefined, "that it works on");
+    await delay(1000);
+    assert.equal(await cluster.configuration(), undefined);
+    assert.equal(manager.status().lastError, undefined);
+    await cluster.install();
+    await until(() => same(bundle), "the bundle");
+  });
+
+  it("Helm can take an entry away or give it another name, and a new one gets its bundle", async () => {
+    const { bundle } = await settled();
+    const names = async () => (await cluster.configuration())?.webhooks.map(({ name }) => name);
+    await cluster.install(([first]) => [first as WebhookEntry]);
+    assert.deepEqual(await names(), ["namespace.switchback.dev"]);
+    await cluster.install((entries) => entries.map((entry) => ({ ...entry, name: `new-${entry.name}` })));
+    await until(() => same(bundle), "the bundles");
+    assert.deepEqual(await names(), ["new-namespace.switchback.dev", "new-pod.switchback.dev"]);
+    await cluster.install();
+    await until(() => same(bundle), "the bundles");
+    assert.deepEqual(await names(), ["namespace.switchback.dev", "pod.switchback.dev"]);
+  });
+});
+
+describe("writes that come too late", () => {
+  it("a bundle for a configuration that has changed, lost an entry, or gone: refused, nothing is made", async () => {
+    const writer = new KubeBundleWriter({ client: await cluster.clientOf("controller"), log: silentLogger });
+    const stale = (await writer.read())!;
+    await writer.write("one\n", stale);
+    await assert.rejects(writer.write("two\n", stale), { code: "kube-status", status: 409 });
+    assert.ok(await same("one\n"));
+    const view = (await writer.read())!;
+    const extra = { ...view, entries: [...view.entries, { name: "x.switchback.dev", bundle: "" }] };
+    await assert.rejects(writer.write("three\n", extra), { code: "kube-status", status: 422 });
+    await cluster.kubectl(["delete", "mutatingwebhookconfiguration", "switchback-webhook"]);
+    await assert.rejects(writer.write("four\n", view), { code: "kube-status", status: 404 });
+    assert.equal(await cluster.configuration(), undefined);
+    assert.equal(await writer.read(), undefined);
+    await cluster.install();
+    await assert.rejects(writer.write("five\n", view), { code: "kube-status", status: 409 });
+  });
+
+  it("a Secret that someone else has made, changed or deleted: refused, nothing is made", async () => {
+    const store = new KubeSecretStore({
+      client: await cluster.clientOf("controller"),
+      namespace: NAMESPACE,
+      log: silentLogger,
+    });
+    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, CA_SECRET, "--ignore-not-found"]);
+    await store.write(CA_SECRET, { a: "1", b: "2" }, undefined);
+    await assert.rejects(store.write(CA_SECRET, { a: "9" }, undefined), { code: "kube-status", status: 409 });
+    const first = await store.read(CA_SECRET);
+    await store.write(CA_SECRET, { a: "ä€\n" }, first);
+    assert.deepEqual((await store.read(CA_SECRET))?.data, { a: "ä€\n" }, "a key that is left out is gone");
+    await assert.rejects(store.write(CA_SECRET, { a: "9" }, first), { code: "kube-status", status: 409 });
+    const last = await store.read(CA_SECRET);
+    await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, CA_SECRET]);
+    await assert.rejects(store.write(CA_SECRET, { a: "9" }, last), { code: "kube-status", status: 404 });
+    assert.equal(await store.read(CA_SECRET), undefined);
+  });
+
+  it("other Secrets and configurations are out of reach", async () => {
+    const client = await cluster.clientOf("controller");
+    const options = { fieldManager: "switchback-certs", force: true };
+    const metadata = { name: "other", namespace: NAMESPACE };
+    const secret = { apiVersion: "v1", kind: "Secret", metadata, stringData: {} };
+    await assert.rejects(client.apply(`/api/v1/namespaces/${NAMESPACE}/secrets/other`, secret, options), {
+      status: 403,
+    });
+    await assert.rejects(client.get(CONFIGURATION.replace("switchback-webhook", "other")), { status: 403 });
+  });
+});
