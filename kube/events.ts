@@ -77,8 +77,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
   const takeToken = createBucket(now);
   const pending = new Set<Promise<void>>();
 
-  async function send(key: string, record: EventRecord, repeats: number): Promise<void> {
-    const event = toEvent(options, record, repeats);
+  async function send(key: string, event: ReturnType<typeof toEvent>): Promise<void> {
     try {
       await client.create(eventsPath(event.metadata.namespace), event);
       stats.sent++;
@@ -86,7 +85,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
       stats.failed++;
       // It was not said after all.
       said.forget(key);
-      log.debug({ reason: record.reason, error: describeError(error) }, "an Event could not be written");
+      log.debug({ reason: event.reason, error: describeError(error) }, "an Event could not be written");
     }
   }
 
@@ -100,7 +99,8 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
       stats.dropped++;
       return;
     }
-    const sending = send(key, record, said.remember(key)).finally(() => pending.delete(sending));
+    const event = toEvent(options, record, said.remember(key));
+    const sending = send(key, event).finally(() => pending.delete(sending));
     pending.add(sending);
   }
 

@@ -6,7 +6,7 @@ import { pause } from "./time.ts";
 
 /** The time of one leader, from the Lease taken to the Lease lost. */
 export interface Term {
-  /** As last written by us. */
+  /** As last written by us, or found when it was not ours any more. */
   lease: Lease;
   /** When the last successful renewal was sent, by our clock. */
   renewedAt: number;
@@ -87,8 +87,8 @@ async function renew(
       }
       const current = await store.read(limits);
       const holder = current.spec?.holderIdentity;
-      if (holder && holder !== options.identity) return end({ code: "lease-lost", text: `${holder} holds the Lease` });
       term.lease = { ...current, spec: { ...term.lease.spec, ...current.spec } };
+      if (holder && holder !== options.identity) return end({ code: "lease-lost", text: `${holder} holds the Lease` });
     }
   } catch (error) {
     if (!signal.aborted) options.log.warn({ error: describeError(error) }, "leader election: renewal failed");

@@ -82,6 +82,7 @@ export function runElection(options: ElectionOptions): Election {
         term = attempt;
         await runTerm(context, attempt);
         term = undefined;
+        seen.holder = attempt.ended?.code === "lease-lost" ? attempt.lease.spec?.holderIdentity : undefined;
       }
       await pause(context.retryMs * (1 + 0.2 * context.random()), stop.signal);
     }
@@ -93,7 +94,7 @@ export function runElection(options: ElectionOptions): Election {
       return term !== undefined && term.ended === undefined && context.now() < term.renewedAt + context.deadlineMs;
     },
     get holder() {
-      return term === undefined ? seen.holder : options.identity;
+      return term === undefined || term.ended ? seen.holder : options.identity;
     },
     async stop() {
       stop.abort();

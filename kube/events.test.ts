@@ -1,0 +1,152 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { KubeClient } from "./client.ts";
+import { createEventRecorder, type EventRecord } from "./events.ts";
+
+interface Sent {
+  path: string;
+  event: { metadata: object; note: string; reason: string; regarding: object; [key: string]: unknown };
+}
+
+function recorder(options: { fail?: () => boolean } = {}) {
+  const sent: Sent[] = [];
+  const clock = { now: 0 };
+  const client = {
+    create: async (path: string, event: object) => {
+      if (options.fail?.()) throw new Error("refused");
+      sent.push({ path, event: event as Sent["event"] });
+    },
+  } as Pick<KubeClient, "create">;
+  const events = createEventRecorder({
+    client,
+    component: "controller",
+    instance: "controller-abc",
+    namespace: "own",
+    now: () => clock.now,
+  });
+  const record = async (change: Partial<EventRecord> = {}) => {
+    events.record({ ...held, ...change });
+    await events.flush();
+  };
+  return { sent, clock, events, record };
+}
+
+const regarding = { apiVersion: "v1", kind: "ConfigMap", name: "switchback-hosts" };
+const held: EventRecord = {
+  type: "Warning",
+  reason: "RemovalHeldBack",
+  action: "PublishMap",
+  note: "6 of 10 names would go",
+  regarding,
+};
+
+describe("an Event", () => {
+  it("has what events.k8s.io/v1 asks for", async () => {
+    const { sent, record } = recorder();
+    await record();
+    const [{ path, event }] = sent as [Sent];
+    assert.equal(path, "/apis/events.k8s.io/v1/namespaces/own/events");
+    const { eventTime, ...rest } = event;
+    assert.match(String(eventTime), /\.\d{6}Z$/);
+    assert.deepEqual(rest, {
+      apiVersion: "events.k8s.io/v1",
+      kind: "Event",
+      metadata: { generateName: "switchback-", namespace: "own" },
+      type: "Warning",
+      reason: "RemovalHeldBack",
+      action: "PublishMap",
+      note: "6 of 10 names would go",
+      reportingController: "switchback.dev/controller",
+      reportingInstance: "controller-abc",
+      regarding: { ...regarding, namespace: "own" },
+    });
+  });
+
+  it("goes to the namespace of its object, and to `default` for one that is in none", async () => {
+    const { sent, record } = recorder();
+    await record({ regarding: { ...regarding, namespace: "shop" } });
+    await record({ regarding: { apiVersion: "v1", kind: "Namespace", name: "shop", namespace: "" } });
+    assert.deepEqual(
+      sent.map(({ path, event }) => [path.split("/")[5], event.regarding]),
+      [
+        ["shop", { ...regarding, namespace: "shop" }],
+        ["default", { apiVersion: "v1", kind: "Namespace", name: "shop" }],
+      ],
+    );
+  });
+
+  it("carries no control characters and at most 1,024 bytes, in whole characters", async () => {
+    const { sent, record } = recorder();
+    await record({ note: `bad\u001b[31m\nname ${"é".repeat(600)}` });
+    const note = sent[0]!.event.note;
+    assert.match(note, /^bad\?\[31m\?name é+\.\.\.$/);
+    assert.ok(Buffer.byteLength(note) <= 1024 && Buffer.byteLength(note) >= 1020, String(Buffer.byteLength(note)));
+  });
+});
+
+describe("repetition", () => {
+  it("is not sent within ten minutes, and told afterwards", async () => {
+    const { sent, clock, record, events } = recorder();
+    for (const now of [0, 1, 599_999]) {
+      clock.now = now;
+      await record();
+    }
+    assert.deepEqual([sent.length, events.stats.repeated], [1, 2]);
+    clock.now = 600_000;
+    await record();
+    assert.equal(sent[1]?.event.note, "6 of 10 names would go (2 more times since it was last reported)");
+    clock.now = 1_200_000;
+    await record();
+    assert.equal(sent[2]?.event.note, "6 of 10 names would go");
+  });
+
+  it("of other words or about another object is news", async () => {
+    const { sent, record } = recorder();
+    await record();
+    await record({ note: "7 of 10 names would go" });
+    await record({ regarding: { ...regarding, uid: "other" } });
+    assert.equal(sent.length, 3);
+  });
+});
+
+describe("too many Events", () => {
+  it("are dropped and counted; later there is room again", async () => {
+    const { sent, clock, record, events } = recorder();
+    for (let index = 0; index < 40; index++) await record({ note: `note ${index}` });
+    assert.deepEqual([sent.length, events.stats.dropped], [25, 15]);
+    clock.now = 10_000;
+    for (let index = 40; index < 50; index++) await record({ note: `note ${index}` });
+    assert.deepEqual([sent.length, events.stats.dropped], [27, 23]);
+  });
+
+  it("are not remembered for ever", async () => {
+    const { sent, clock, record } = recorder();
+    await record();
+    await record();
+    for (let index = 0; index < 1_000; index++) {
+      clock.now += 5_000;
+      await record({ note: `note ${index}` });
+    }
+    await record();
+    assert.equal(sent.at(-1)?.event.note, held.note, "that it was repeated is forgotten");
+  });
+});
+
+describe("a refusal", () => {
+  it("is counted, never thrown, and does not count as said", async () => {
+    let failing = true;
+    const { sent, record, events } = recorder({ fail: () => failing });
+    await record();
+    assert.deepEqual(events.stats, { sent: 0, repeated: 0, dropped: 0, failed: 1 });
+    failing = false;
+    await record();
+    assert.deepEqual([sent.length, events.stats.sent], [1, 1]);
+  });
+
+  it("a record that makes no sense does not throw either", () => {
+    const { events } = recorder();
+    events.record({ ...held, regarding: undefined as unknown as EventRecord["regarding"] });
+    events.record(undefined as unknown as EventRecord);
+    assert.equal(events.stats.failed, 2);
+  });
+});

@@ -1,0 +1,322 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it, mock } from "node:test";
+import { silentLogger } from "../observe/log.ts";
+import { FakeLeases } from "../test/fakes/leases.ts";
+import { type Election, type ElectionOptions, runElection } from "./lease.ts";
+
+/** Time is the test's: it moves in steps of 100 ms, and between two steps everything that can run runs. */
+let origin: number;
+const seconds = () => (Date.now() - origin) / 1000;
+
+beforeEach(() => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"], now: 1_700_000_000_000 });
+  origin = Date.now();
+});
+
+let contenders: Contender[] = [];
+afterEach(async () => {
+  for (const { heal } of contenders) heal();
+  const stopping = Promise.all(contenders.map(({ election }) => election.stop()));
+  await pass(30);
+  await stopping;
+  contenders = [];
+  mock.timers.reset();
+});
+
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 5; turn++) await new Promise((next) => setImmediate(next));
+}
+
+async function pass(duration: number): Promise<void> {
+  await settle();
+  for (let step = 0; step < duration * 10; step++) {
+    mock.timers.tick(100);
+    await settle();
+  }
+}
+
+interface Contender {
+  election: Election;
+  cut(): void;
+  heal(): void;
+  /** `started@0`, `aborted@12.1`, `renew-deadline@12.1`. */
+  log: string[];
+}
+
+function contend(leases: FakeLeases, identity: string, options: Partial<ElectionOptions> = {}): Contender {
+  const { client, cut, heal } = leases.client(identity);
+  const log: string[] = [];
+  const election = runElection({
+    client,
+    namespace: "own",
+    name: "leader",
+    identity,
+    onStartedLeading: (signal) => {
+      log.push(`started@${seconds()}`);
+      signal.addEventListener("abort", () => log.push(`aborted@${seconds()}`));
+    },
+    onStoppedLeading: ({ code }) => log.push(`${code}@${seconds()}`),
+    log: silentLogger,
+    now: () => Date.now(),
+    random: () => 0,
+    ...options,
+  });
+  const contender = { election, cut, heal, log };
+  contenders.push(contender);
+  return contender;
+}
+
+describe("an election", () => {
+  it("makes the Lease, leads at once, and renews every two seconds", async () => {
+    const leases = new FakeLeases();
+    const { election, log } = contend(leases, "a");
+    await settle();
+    assert.deepEqual([log, election.leading, election.holder], [["started@0"], true, "a"]);
+    await pass(60);
+    assert.equal(leases.writes.length, 31);
+    assert.deepEqual(log, ["started@0"]);
+    const { spec } = leases.lease!;
+    assert.deepEqual([spec?.leaseDurationSeconds, spec?.leaseTransitions], [15, 1]);
+    assert.equal(spec?.renewTime, "2023-11-14T22:14:20.000000Z");
+    assert.equal(spec?.acquireTime, "2023-11-14T22:13:20.000000Z");
+  });
+
+  it("has one leader", async () => {
+    const leases = new FakeLeases();
+    const all = ["a", "b", "c"].map((identity) => contend(leases, identity));
+    await settle();
+    await pass(40);
+    assert.equal(all.filter(({ election }) => election.leading).length, 1);
+    assert.equal(all.flatMap(({ log }) => log).length, 1);
+    assert.deepEqual(
+      all.map(({ election }) => election.holder),
+      ["a", "a", "a"],
+    );
+  });
+
+  it("gives the Lease back on stop, so that the next leads soon", async () => {
+    const leases = new FakeLeases();
+    const a = contend(leases, "a");
+    const b = contend(leases, "b");
+    await pass(5);
+    await a.election.stop();
+    assert.deepEqual(a.log, ["started@0", "aborted@5", "stopped@5"]);
+    assert.equal(leases.lease?.spec?.holderIdentity, "");
+    await pass(2);
+    assert.equal(b.election.leading, true);
+    assert.equal(leases.lease?.spec?.leaseTransitions, 2);
+  });
+
+  it("gives the Lease back only when the work has ended", async () => {
+    const leases = new FakeLeases();
+    const a = contend(leases, "a", {
+      onStartedLeading: async (signal) => {
+        await new Promise((resolve) => signal.addEventListener("abort", () => setTimeout(resolve, 3_000)));
+      },
+    });
+    await pass(1);
+    const stopped = a.election.stop();
+    await pass(2.9);
+    assert.equal(leases.lease?.spec?.holderIdentity, "a");
+    await pass(0.2);
+    await stopped;
+    assert.equal(leases.lease?.spec?.holderIdentity, "");
+  });
+
+  it("keeps the Lease from others when the work does not end in time", async () => {
+    const leases = new FakeLeases();
+    const a = contend(leases, "a", { onStartedLeading: () => new Promise(() => {}) });
+    await pass(1);
+    const stopped = a.election.stop();
+    await pass(11);
+    await stopped;
+    assert.equal(leases.lease?.spec?.holderIdentity, "a", "it runs out by itself");
+  });
+
+  it("takes over from a leader that died, when its Lease has run out by our own clock", async () => {
+    const leases = new FakeLeases();
+    await leases.client("dead").client.apply("", { metadata: {}, spec: {} }, { fieldManager: "x" });
+    // Its clock is years ahead: what it wrote as the time does not matter.
+    leases.lease!.spec = { holderIdentity: "dead", renewTime: "2099-01-01T00:00:00.000000Z", leaseDurationSeconds: 15 };
+    const b = contend(leases, "b");
+    await settle();
+    assert.equal(b.election.holder, "dead");
+    await pass(14.9);
+    assert.deepEqual(b.log, []);
+    await pass(2);
+    assert.deepEqual(b.log, ["started@16"]);
+  });
+
+  it("waits as long as the holder's own Lease says", async () => {
+    const leases = new FakeLeases();
+    await leases.client("dead").client.apply("", { metadata: {}, spec: {} }, { fieldManager: "x" });
+    leases.lease!.spec = { holderIdentity: "dead", leaseDurationSeconds: 40 };
+    const b = contend(leases, "b");
+    await pass(39.9);
+    assert.deepEqual(b.log, []);
+    await pass(2);
+    assert.deepEqual(b.log, ["started@40"]);
+  });
+});
+
+describe("a leader that cannot renew", () => {
+  it("has stopped before another can lead", async () => {
+    const leases = new FakeLeases();
+    const a = contend(leases, "a");
+    const b = contend(leases, "b");
+    await pass(20.5);
+    a.cut();
+    await pass(30);
+    // The last renewal was sent at 20.
+    assert.deepEqual(a.log, ["started@0", "aborted@30", "renew-deadline@30"]);
+    assert.equal(a.election.leading, false);
+    const [started] = b.log;
+    assert.match(started!, /^started@3[5-7]/);
+  });
+
+  it("stops although its renewal hangs", async () => {
+    const leases = new FakeLeases();
+    const a = contend(leases, "a");
+    await pass(1);
+    a.cut();
+    await pass(9.1);
+    assert.deepEqual(a.log, ["started@0", "aborted@10", "renew-deadline@10"]);
+  });
+
+  it("knows it by its clock, even while no timer has fired", async () => {
+    const leases = new FakeLeases();
+    let now = 0;
+    const a = contend(leases, "a", { now: () => now });
+    await settle();
+    assert.equal(a.election.leading, true);
+    // As after a process was suspended.
+    now = 10_000;
+    assert.equal(a.election.leading, false);
+  });
+
+  it("is not brought back by an answer that comes too late", async () => {
+    const leases = new FakeLeases();
+    let now = 0;
+    const a = contend(leases, "a", { now: () => now });
+    await settle();
+    now = 10_500;
+    await pass(2);
+    assert.equal(leases.writes.length, 2, "the renewal was accepted");
+    assert.deepEqual(a.log, ["started@0", "aborted@2", "renew-deadline@2"]);
+  });
+
+  it("survives a short outage, and leads again after a long one", async () => {
+    const leases = new FakeLeases();
+    const a = contend(leases, "a");
+    await pass(2.5);
+    a.cut();
+    await pass(4);
+    a.heal();
+    await pass(20);
+    assert.deepEqual(a.log, ["started@0"]);
+    a.cut();
+    await pass(30);
+    a.heal();
+    await pass(10);
+    assert.equal(a.log.length, 4);
+    assert.equal(a.election.leading, true);
+  });
+
+  it("does not contend again before its work has ended", async () => {
+    const leases = new FakeLeases();
+    let terms = 0;
+    const a = contend(leases, "a", {
+      onStartedLeading: async (signal) => {
+        terms++;
+        await new Promise((resolve) => signal.addEventListener("abort", () => setTimeout(resolve, 60_000)));
+      },
+    });
+    await pass(1);
+    a.cut();
+    await pass(15);
+    a.heal();
+    await pass(50);
+    assert.equal(terms, 1);
+    await pass(30);
+    assert.equal(terms, 2);
+  });
+});
+
+describe("a Lease that others write to", () => {
+  it("taken by another ends the term at the next renewal", async () => {
+    const leases = new FakeLeases();
+    const a = contend(leases, "a");
+    await pass(1);
+    leases.lease = { ...leases.lease!, metadata: { uid: leases.lease!.metadata.uid!, resourceVersion: "x" } };
+    leases.lease.spec = { holderIdentity: "thief", leaseDurationSeconds: 15 };
+    await pass(1.1);
+    assert.deepEqual(a.log, ["started@0", "aborted@2", "lease-lost@2"]);
+    assert.equal(a.election.holder, "thief");
+  });
+
+  it("annotated by a person stays ours, with the annotation", async () => {
+    const leases = new FakeLeases();
+    const a = contend(leases, "a");
+    await pass(1);
+    const metadata = { ...leases.lease!.metadata, resourceVersion: "x", annotations: { note: "hello" } };
+    leases.lease = { ...leases.lease!, metadata };
+    await pass(10);
+    assert.deepEqual(a.log, ["started@0"]);
+    assert.deepEqual(leases.lease.metadata.annotations, { note: "hello" });
+    assert.ok(leases.writes.length >= 5);
+  });
+
+  it("deleted is made anew", async () => {
+    const leases = new FakeLeases();
+    const a = contend(leases, "a");
+    await pass(1);
+    leases.lease = undefined;
+    await pass(5);
+    assert.equal(a.election.leading, true);
+    assert.equal((leases.lease as unknown as { spec: { holderIdentity: string } }).spec.holderIdentity, "a");
+  });
+});
+
+describe("work that fails", () => {
+  it("ends the term, frees the Lease, and is not tried again at once", async () => {
+    const leases = new FakeLeases();
+    const a = contend(leases, "a", {
+      onStartedLeading: async () => {
+        throw new Error("cannot work");
+      },
+    });
+    await pass(1);
+    assert.deepEqual(a.log, ["work-failed@0"]);
+    assert.equal(leases.lease?.spec?.holderIdentity, "");
+    const b = contend(leases, "b");
+    await pass(10);
+    assert.equal(b.election.leading, true);
+    assert.equal(a.log.length, 1);
+  });
+
+  it("by throwing at once, too; and work that returns early goes on leading", async () => {
+    const leases = new FakeLeases();
+    const a = contend(leases, "a", {
+      onStartedLeading: () => {
+        throw new Error("cannot work");
+      },
+    });
+    await pass(1);
+    assert.deepEqual(a.log, ["work-failed@0"]);
+    const b = contend(leases, "b", { onStartedLeading: async () => {} });
+    await pass(30);
+    assert.equal(b.election.leading, true);
+  });
+});
+
+describe("times that leave no margin", () => {
+  for (const times of [
+    { leaseSeconds: 10, renewDeadlineSeconds: 10 },
+    { leaseSeconds: 15, renewDeadlineSeconds: 10, retrySeconds: 9 },
+    { retrySeconds: 0 },
+  ]) {
+    it(`${JSON.stringify(times)} are refused`, () => {
+      assert.throws(() => contend(new FakeLeases(), "a", times), { code: "config-invalid" });
+    });
+  }
+});

@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { hasCode } from "../errors/errors.ts";
+import { corePath, resourcePath, serviceProxyPath, withQuery } from "./paths.ts";
+
+describe("API paths", () => {
+  it("of the core group and of others, with and without a namespace", () => {
+    assert.equal(corePath("namespaces"), "/api/v1/namespaces");
+    assert.equal(corePath("configmaps", "shop", "hosts"), "/api/v1/namespaces/shop/configmaps/hosts");
+    const ingresses = { group: "networking.k8s.io", version: "v1", resource: "ingresses" };
+    assert.equal(resourcePath(ingresses), "/apis/networking.k8s.io/v1/ingresses");
+    assert.equal(
+      resourcePath({ ...ingresses, namespace: "shop", name: "web", subresource: "status" }),
+      "/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web/status",
+    );
+  });
+
+  it("of a Service seen through the API server", () => {
+    assert.equal(
+      serviceProxyPath("own", { name: "controller", port: "http" }, "/status"),
+      "/api/v1/namespaces/own/services/controller:http/proxy/status",
+    );
+  });
+
+  for (const name of ["", ".", ".."]) {
+    it(`refuses ${JSON.stringify(name)} as a name`, () => {
+      assert.throws(
+        () => corePath("secrets", "shop", name),
+        (error) => hasCode(error, "input-invalid"),
+      );
+    });
+  }
+
+  it("keeps a name from reaching another path or adding a query", () => {
+    assert.equal(corePath("pods", "a", "../../b?c#d%2e"), "/api/v1/namespaces/a/pods/..%2F..%2Fb%3Fc%23d%252e");
+  });
+
+  it("leaves out what is not asked", () => {
+    assert.equal(withQuery("/x", { a: "", b: undefined }), "/x");
+    assert.equal(withQuery("/x", { a: "k=v,w!=z", limit: 5, watch: true }), "/x?a=k%3Dv%2Cw%21%3Dz&limit=5&watch=true");
+  });
+});

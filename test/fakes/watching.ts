@@ -1,0 +1,58 @@
+import type { Change } from "../../kube/cache.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { type Watcher, type WatchOptions, type WatchTimings, watchObjects } from "../../kube/watch.ts";
+import type { Logger } from "../../observe/log.ts";
+
+/** A watch under test and all that it said. */
+export interface Watching {
+  watcher: Watcher<string>;
+  /** `+name@version`, `~name@old>new`, `-name@version`, in the order they were told. */
+  changes: string[];
+  synced: number;
+  logs: { level: string; message: string; fields: Record<string, unknown> }[];
+}
+
+/** Far shorter than the real ones, and long enough for a busy machine where a test needs something not to happen. */
+const FAST: Partial<WatchTimings> = {
+  backoffMs: 10,
+  backoffCapMs: 40,
+  unavailableCapMs: 60,
+  shortMs: 50,
+};
+
+/** Watches with a projection that shows name and version. */
+export function watching(
+  client: Pick<KubeClient, "get" | "stream">,
+  options: Partial<WatchOptions<string>> = {},
+): Watching {
+  const logs: Watching["logs"] = [];
+  const note = (level: string) => (fields: object, message: string) =>
+    void logs.push({ level, message, fields: fields as Record<string, unknown> });
+  const log: Logger = { debug: note("debug"), info: note("info"), warn: note("warn"), error: note("error") };
+  const changes: string[] = [];
+  const state: { synced: number } = { synced: 0 };
+  const watcher = watchObjects<string>({
+    client,
+    path: "/apis/networking.k8s.io/v1/ingresses",
+    project: ({ metadata }) => `${metadata?.name}@${metadata?.resourceVersion}`,
+    onChange: (change) => void changes.push(show(change)),
+    onSynced: () => void state.synced++,
+    log,
+    random: () => 1,
+    ...options,
+    timings: { ...FAST, ...options.timings },
+  });
+  return {
+    watcher,
+    changes,
+    logs,
+    get synced() {
+      return state.synced;
+    },
+  };
+}
+
+function show({ before, after }: Change<string>): string {
+  if (before !== undefined && after !== undefined) return `~${before}>${after.split("@")[1]}`;
+  return before === undefined ? `+${after}` : `-${before}`;
+}
