@@ -1,0 +1,35 @@
+import { connect } from "../../kube/connect.ts";
+import { runElection } from "../../kube/lease.ts";
+import { silentLogger } from "../../observe/log.ts";
+
+// A process that contends for a Lease and says on standard output how it fares, until standard input ends.
+// Arguments: kubeconfig, namespace, name of the Lease, identity. Lines: `<epoch ms> started|aborted|<reason>|tick`; a tick means that it leads.
+
+const [kubeconfig = "", namespace = "", name = "", identity = ""] = process.argv.slice(2);
+const say = (what: string) => process.stdout.write(`${Date.now()} ${what}\n`);
+
+const client = await connect({ kubeconfig });
+const election = runElection({
+  client,
+  namespace,
+  name,
+  identity,
+  leaseSeconds: 4,
+  renewDeadlineSeconds: 2.5,
+  retrySeconds: 0.5,
+  onStartedLeading: (signal) => {
+    say("started");
+    signal.addEventListener("abort", () => say("aborted"));
+  },
+  onStoppedLeading: ({ code }) => say(code),
+  log: silentLogger,
+});
+const ticks = setInterval(() => {
+  if (election.leading) say("tick");
+}, 20);
+process.stdin.resume();
+process.stdin.on("end", async () => {
+  await election.stop();
+  clearInterval(ticks);
+  client.close();
+});

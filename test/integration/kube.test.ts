@@ -1,0 +1,344 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { statusOf } from "../../errors/errors.ts";
+import { type ConnectedClient, connect } from "../../kube/connect.ts";
+import { createEventRecorder } from "../../kube/events.ts";
+import { corePath, resourcePath } from "../../kube/paths.ts";
+import { reasonOf } from "../../kube/status.ts";
+import type { ApiObject } from "../../kube/types.ts";
+import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
+import { until } from "../fakes/kube-api.ts";
+import { type Watching, watching } from "../fakes/watching.ts";
+
+let cluster: ControlPlane;
+let admin: ConnectedClient;
+const watches: Watching[] = [];
+const clients: ConnectedClient[] = [];
+
+before(async () => {
+  cluster = await startControlPlane();
+  admin = await connect({ kubeconfig: cluster.adminKubeconfig });
+  clients.push(admin);
+});
+after(async () => {
+  await Promise.all(watches.map(({ watcher }) => watcher.stop()));
+  for (const client of clients) client.close();
+  await cluster.stop();
+});
+
+const ingresses = (namespace?: string, name?: string) =>
+  resourcePath({
+    group: "networking.k8s.io",
+    version: "v1",
+    resource: "ingresses",
+    ...(namespace ? { namespace } : {}),
+    ...(name ? { name } : {}),
+  });
+const configMap = (namespace: string, name: string, data: object = {}) => ({
+  apiVersion: "v1",
+  kind: "ConfigMap",
+  metadata: { namespace, name },
+  data,
+});
+const ingress = (namespace: string, name: string, host = `${name}.example.com`) => ({
+  apiVersion: "networking.k8s.io/v1",
+  kind: "Ingress",
+  metadata: { namespace, name },
+  spec: { rules: [{ host }] },
+});
+const me = { fieldManager: "test" };
+
+/** A namespace of its own for a test. */
+async function newNamespace(): Promise<string> {
+  const name = `test-${randomUUID().slice(0, 8)}`;
+  await admin.create(corePath("namespaces"), { metadata: { name } });
+  return name;
+}
+
+/** A client that speaks as a new ServiceAccount with these rules in its namespace, as a pod does. */
+async function withRules(namespace: string, rules: object[]): Promise<ConnectedClient> {
+  const name = `sa-${randomUUID().slice(0, 8)}`;
+  await admin.create(corePath("serviceaccounts", namespace), { metadata: { name } });
+  await grant(namespace, name, rules);
+  const file = async (what: string, content: string) => {
+    const path = join(cluster.folder, `${name}.${what}`);
+    await writeFile(path, content);
+    return path;
+  };
+  const { hostname, port } = new URL(cluster.url);
+  const client = await connect({
+    inCluster: {
+      host: hostname,
+      port,
+      tokenFile: await file("token", await cluster.tokenFor(`${namespace}/${name}`)),
+      caFile: cluster.caFile,
+      namespaceFile: await file("namespace", namespace),
+    },
+  });
+  clients.push(client);
+  return client;
+}
+
+async function grant(namespace: string, account: string, rules: object[]): Promise<void> {
+  const rbac = (resource: string) =>
+    resourcePath({ group: "rbac.authorization.k8s.io", version: "v1", namespace, resource });
+  await admin.create(rbac("roles"), { metadata: { name: account }, rules });
+  await admin.create(rbac("rolebindings"), {
+    metadata: { name: account },
+    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: account },
+    subjects: [{ kind: "ServiceAccount", namespace, name: account }],
+  });
+}
+
+function follow(client: ConnectedClient, options: Parameters<typeof watching>[1]): Watching {
+  const seen = watching(client, options);
+  watches.push(seen);
+  return seen;
+}
+
+/** Names only: versions differ from run to run. */
+const names = ({ changes }: Watching) => changes.map((change) => change.replace(/@.*/, ""));
+
+/** RBAC takes a moment to arrive in the authorizer. */
+async function allowed<T>(call: () => Promise<T>): Promise<T> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await call();
+    } catch (error) {
+      if (statusOf(error) !== 403 || tries === 50) throw error;
+      await new Promise((next) => setTimeout(next, 100));
+    }
+  }
+}
+
+describe("list and watch", () => {
+  it("of Ingresses in pages, then every change", async () => {
+    const namespace = await newNamespace();
+    for (let index = 0; index < 12; index++) {
+      await admin.create(ingresses(namespace), ingress(namespace, `web-${index}`));
+    }
+    const seen = follow(admin, { path: ingresses(namespace), pageSize: 5 });
+    await until(() => seen.watcher.state.synced, "the first list");
+    assert.equal(seen.watcher.objects().size, 12);
+    assert.equal(seen.synced, 1);
+    await admin.create(ingresses(namespace), ingress(namespace, "new"));
+    await admin.mergePatch(ingresses(namespace, "new"), { metadata: { labels: { a: "b" } } });
+    await admin.delete(ingresses(namespace, "new"));
+    await until(() => seen.changes.length === 15, "three changes");
+    assert.deepEqual(names(seen).slice(12), ["+new", "~new", "-new"]);
+    const { lists, watches, errors } = seen.watcher.state;
+    assert.deepEqual([lists, watches, errors], [1, 1, 0]);
+  });
+
+  it("of what a label selects: an object that loses the label is gone", async () => {
+    const namespace = await newNamespace();
+    const seen = follow(admin, { path: ingresses(namespace), labelSelector: "keep=yes" });
+    await until(() => seen.watcher.state.following, "the watch");
+    await admin.create(ingresses(namespace), ingress(namespace, "plain"));
+    const labelled = { ...ingress(namespace, "kept"), metadata: { name: "kept", labels: { keep: "yes" } } };
+    await admin.create(ingresses(namespace), labelled);
+    await admin.mergePatch(ingresses(namespace, "kept"), { metadata: { labels: { keep: null } } });
+    await until(() => seen.changes.length === 2, "two changes");
+    assert.deepEqual(names(seen), ["+kept", "-kept"]);
+  });
+
+  it("of one object by name needs a right on that name only", async () => {
+    const namespace = await newNamespace();
+    const path = corePath("configmaps", namespace);
+    const client = await withRules(namespace, [
+      { apiGroups: [""], resources: ["configmaps"], resourceNames: ["hosts"], verbs: ["list", "watch"] },
+    ]);
+    const seen = follow(client, { path, fieldSelector: "metadata.name=hosts" });
+    await until(() => seen.watcher.state.following, "the watch");
+    await admin.create(path, configMap(namespace, "other"));
+    await admin.create(path, configMap(namespace, "hosts"));
+    await until(() => seen.changes.length === 1, "the object");
+    assert.deepEqual(names(seen), ["+hosts"]);
+    const all = follow(client, { path });
+    await until(() => all.watcher.state.errors > 1, "refusals");
+    assert.deepEqual([all.watcher.state.synced, all.watcher.state.problem?.code], [false, "forbidden"]);
+    assert.match(all.watcher.state.problem?.text ?? "", /cannot list resource "configmaps"/);
+  });
+
+  it("picks up a right that is given later", async () => {
+    const namespace = await newNamespace();
+    const client = await withRules(namespace, []);
+    const seen = follow(client, { path: corePath("configmaps", namespace) });
+    await until(() => seen.watcher.state.problem?.code === "forbidden", "a refusal");
+    const [account] = (await admin.list<ApiObject>(corePath("serviceaccounts", namespace))).items
+      .map(({ metadata }) => metadata?.name ?? "")
+      .filter((name) => name.startsWith("sa-"));
+    const rbac = { group: "rbac.authorization.k8s.io", version: "v1", namespace, resource: "roles", name: account! };
+    const rules = [{ apiGroups: [""], resources: ["configmaps"], verbs: ["list", "watch"] }];
+    await admin.mergePatch(resourcePath(rbac), { rules });
+    await until(() => seen.watcher.state.following, "the watch");
+    assert.equal(seen.watcher.state.problem, undefined);
+  });
+
+  it("picks up a CRD that is installed later", async () => {
+    const group = `${randomUUID().slice(0, 8)}.example.com`;
+    const widgets = resourcePath({ group, version: "v1", resource: "widgets" });
+    const seen = follow(admin, { path: widgets });
+    await until(() => seen.watcher.state.errors > 1, "refusals");
+    assert.deepEqual([seen.watcher.state.synced, seen.watcher.state.problem?.code], [false, "not-found"]);
+    await admin.create(
+      resourcePath({ group: "apiextensions.k8s.io", version: "v1", resource: "customresourcedefinitions" }),
+      {
+        metadata: { name: `widgets.${group}` },
+        spec: {
+          group,
+          scope: "Cluster",
+          names: { plural: "widgets", singular: "widget", kind: "Widget" },
+          versions: [{ name: "v1", served: true, storage: true, schema: { openAPIV3Schema: { type: "object" } } }],
+        },
+      },
+    );
+    await until(() => seen.watcher.state.following, "the watch");
+    await admin.create(widgets, { apiVersion: `${group}/v1`, kind: "Widget", metadata: { name: "one" } });
+    await until(() => seen.changes.length === 1, "the object");
+    assert.deepEqual([...seen.watcher.objects().keys()], ["one"]);
+  });
+
+  it("a version that is gone is an ERROR with HTTP 200", async () => {
+    await cluster.restartApiServer();
+    const lines: string[] = [];
+    // Version 1 is older than all that the API server has in memory since it started.
+    await admin.stream(
+      corePath("configmaps"),
+      { watch: true, resourceVersion: 1, timeoutSeconds: 1 },
+      { signal: new AbortController().signal, idleMs: 10_000, onLine: (line) => void lines.push(line) },
+    );
+    const { type, object } = JSON.parse(lines[0] ?? "null");
+    assert.deepEqual([type, object.code, object.reason], ["ERROR", 410, "Expired"]);
+  });
+});
+
+describe("an API server that dies", () => {
+  it("is waited for: nothing is forgotten, nothing is missed", async () => {
+    const namespace = await newNamespace();
+    await admin.create(ingresses(namespace), ingress(namespace, "before"));
+    const seen = follow(admin, { path: ingresses(namespace) });
+    await until(() => seen.watcher.state.following, "the watch");
+    await cluster.stopApiServer("SIGKILL");
+    await until(() => seen.watcher.state.problem?.code === "unreachable", "the outage being noticed");
+    const { synced, following } = seen.watcher.state;
+    assert.deepEqual([synced, following, seen.watcher.objects().size], [true, false, 1]);
+    await cluster.startApiServer();
+    // Idempotent calls do not notice that every kept-alive connection is dead.
+    await admin.apply(ingresses(namespace, "after"), ingress(namespace, "after"), me);
+    await until(() => seen.changes.length === 2, "the new object", 60_000);
+    await until(() => seen.watcher.state.following, "the watch", 60_000);
+    assert.deepEqual(names(seen), ["+before", "+after"]);
+  });
+});
+
+describe("writes", () => {
+  it("an identical apply changes nothing", async () => {
+    const namespace = await newNamespace();
+    const path = corePath("configmaps", namespace, "x");
+    const first = await admin.apply<ApiObject>(path, configMap(namespace, "x", { a: "1" }), me);
+    const second = await admin.apply<ApiObject>(path, configMap(namespace, "x", { a: "1" }), me);
+    assert.equal(second.metadata?.resourceVersion, first.metadata?.resourceVersion);
+  });
+
+  it("a field of another manager is a conflict, unless forced", async () => {
+    const namespace = await newNamespace();
+    const path = corePath("configmaps", namespace, "x");
+    await admin.apply(path, configMap(namespace, "x", { a: "1" }), { fieldManager: "other" });
+    const mine = configMap(namespace, "x", { a: "2" });
+    const conflict = await admin.apply(path, mine, me).catch((error: unknown) => error);
+    assert.deepEqual([statusOf(conflict), reasonOf(conflict)], [409, "Conflict"]);
+    const forced = await admin.apply<{ data: object }>(path, mine, { ...me, force: true });
+    assert.deepEqual(forced.data, { a: "2" });
+  });
+
+  it("replace is a compare-and-swap, and a dry run writes nothing", async () => {
+    const namespace = await newNamespace();
+    const path = corePath("configmaps", namespace, "x");
+    const first = await admin.create<ApiObject>(corePath("configmaps", namespace), configMap(namespace, "x"));
+    await admin.replace(path, { ...first, data: { a: "dry" } }, { dryRun: true });
+    await admin.replace(path, { ...first, data: { a: "1" } });
+    const stale = await admin.replace(path, { ...first, data: { a: "2" } }).catch((error: unknown) => error);
+    assert.equal(statusOf(stale), 409);
+    assert.deepEqual((await admin.get<{ data: object }>(path)).data, { a: "1" });
+  });
+
+  it("JSON patches, merge patches and conditional deletes are what the server takes them for", async () => {
+    const namespace = await newNamespace();
+    const path = corePath("configmaps", namespace, "x");
+    await admin.apply(path, configMap(namespace, "x", { a: "1" }), me);
+    await admin.jsonPatch(path, [
+      { op: "test", path: "/data/a", value: "1" },
+      { op: "add", path: "/data/b", value: "2" },
+    ]);
+    const failed = await admin.jsonPatch(path, [{ op: "test", path: "/data/a", value: "9" }]).catch((error) => error);
+    assert.equal(statusOf(failed), 422);
+    const patched = await admin.mergePatch<{ data: object }>(path, { data: { a: null, c: "3" } });
+    assert.deepEqual(patched.data, { b: "2", c: "3" });
+    const other = await admin.delete(path, { preconditions: { uid: randomUUID() } }).catch((error) => error);
+    assert.equal(statusOf(other), 409);
+    await admin.delete(path);
+    assert.equal(statusOf(await admin.get(path).catch((error) => error)), 404);
+  });
+
+  it("text is read, too", async () => {
+    assert.match((await admin.raw("/metrics")).text, /^# HELP/);
+    assert.equal((await admin.raw("/nowhere", { anyStatus: true })).status, 404);
+  });
+});
+
+describe("the right to create one object by its name", () => {
+  const rule = (verbs: string[]) => [{ apiGroups: [""], resources: ["configmaps"], resourceNames: ["hosts"], verbs }];
+
+  it("is enough for server-side apply, and for nothing else", async () => {
+    const namespace = await newNamespace();
+    const client = await withRules(namespace, rule(["patch", "create"]));
+    const apply = (name: string) =>
+      client.apply(corePath("configmaps", namespace, name), configMap(namespace, name), me);
+    await allowed(() => apply("hosts"));
+    assert.equal(statusOf(await apply("other").catch((error) => error)), 403);
+    // A POST names no object in its path, so no rule with resourceNames allows it.
+    await admin.delete(corePath("configmaps", namespace, "hosts"));
+    const posted = client.create(corePath("configmaps", namespace), configMap(namespace, "hosts"));
+    assert.equal(statusOf(await posted.catch((error) => error)), 403);
+    await apply("hosts");
+  });
+
+  it("takes both verbs", async () => {
+    const namespace = await newNamespace();
+    const client = await withRules(namespace, rule(["patch"]));
+    const path = corePath("configmaps", namespace, "hosts");
+    await admin.apply(path, configMap(namespace, "hosts"), me);
+    await allowed(() => client.apply(path, configMap(namespace, "hosts", { a: "1" }), { ...me, force: true }));
+    await admin.delete(path);
+    const refused = await client.apply(path, configMap(namespace, "hosts"), me).catch((error) => error);
+    assert.equal(statusOf(refused), 403);
+    assert.match(String(refused), /cannot create resource "configmaps"/);
+  });
+});
+
+describe("Events", () => {
+  it("are accepted, with everything at its limit, and kubectl shows them", async () => {
+    const namespace = await newNamespace();
+    const events = createEventRecorder({ client: admin, component: "controller", instance: "test-0", namespace });
+    const record = { type: "Warning", action: "PublishMap", reason: "RemovalHeldBack" } as const;
+    const hosts = { apiVersion: "v1", kind: "ConfigMap", name: "switchback-hosts" };
+    events.record({ ...record, note: "6 of 10 names would go", regarding: hosts });
+    events.record({ ...record, note: "é".repeat(2_000), regarding: { ...hosts, uid: randomUUID() } });
+    events.record({
+      ...record,
+      type: "Normal",
+      note: "",
+      regarding: { apiVersion: "v1", kind: "Namespace", name: namespace, namespace: "" },
+    });
+    await events.flush();
+    assert.deepEqual(events.stats, { sent: 3, repeated: 0, dropped: 0, failed: 0 });
+    const shown = await cluster.kubectl("get", "events", "-n", namespace);
+    assert.match(shown.stdout, /Warning +RemovalHeldBack +configmap\/switchback-hosts +6 of 10 names would go/);
+    const described = await cluster.kubectl("describe", "namespace", namespace);
+    assert.equal(described.code, 0);
+  });
+});
