@@ -22,7 +22,7 @@ export function parseHostname(text: string): ParsedName {
   if (text.length > MAX_NAME_BYTES) {
     return invalid("name-too-long", `a hostname has at most ${MAX_NAME_BYTES} bytes, this one has ${text.length}`);
   }
-  const lower = text.toLowerCase();
+  const lower = foldCase(text);
   const wildcard = lower.startsWith("*.");
   const name = wildcard ? lower.slice(2) : lower;
   const labels = name.split(".");
@@ -33,6 +33,11 @@ export function parseHostname(text: string): ParsedName {
   const last = labels[labels.length - 1] ?? "";
   if (NUMERIC.test(last)) return invalid("name-is-ip", `${show(text)} is, or would be read as, an IP address`);
   return wildcard ? { kind: "wildcard", name: lower } : { kind: "name", name };
+}
+
+/** ASCII letters only: `toLowerCase` would turn the Kelvin sign into a `k`, and with it a refused name into another one. */
+export function foldCase(text: string): string {
+  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
 function invalidLabel(text: string, label: string): ParsedName {
@@ -60,7 +65,7 @@ export type Glob = { readonly text: string; readonly matches: (name: string) => 
 
 /** Reads a pattern, or says which forms are accepted. A single label may stand behind `*.`: `*.local`. */
 export function parseGlob(text: string): Glob | Reason {
-  const lower = text.trim().toLowerCase();
+  const lower = foldCase(text.trim());
   if (lower === "*") return { text: lower, matches: () => true };
   if (
     lower.startsWith("*.") &&

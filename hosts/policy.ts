@@ -66,7 +66,8 @@ const CLUSTER = ["svc", "cluster.local", "default", "kube-system", "kube-public"
 
 /**
  * Makes the judge of an install. `clusterDomain` is what the cluster was found to use (`cozy.local`); the built-in refusals
- * hold whatever the rules say. Patterns are assumed checked (`config/schema.ts`); one that does not parse matches nothing.
+ * hold whatever the rules say. Patterns are assumed checked (`config/schema.ts`); one that does not parse matches nothing, so that
+ * a list of such patterns allows nothing.
  */
 export function createJudge(rules: PolicyRules, clusterDomain: string | undefined): Judge {
   const cluster = clusterDomain === undefined ? CLUSTER : [...CLUSTER, clusterDomain.toLowerCase().replace(/\.$/, "")];
@@ -80,7 +81,9 @@ export function createJudge(rules: PolicyRules, clusterDomain: string | undefine
   const denied = patterns(rules.denyDomains);
   const checks: ReadonlyArray<(name: string, claim: Claim) => Reason | undefined> = [
     (name) => {
-      const hit = builtIn.find(([suffixes]) => suffixes.some((suffix) => isAtOrBelow(name, suffix)));
+      const hit = builtIn.find(([suffixes]) =>
+        suffixes.some((suffix) => isAtOrBelow(name, suffix) || (suffixes !== cluster && covers(name, suffix))),
+      );
       return hit && { code: hit[1], text: `${show(name)} ${hit[2]} and is never mapped` };
     },
     (_name, { from }) =>
@@ -96,7 +99,7 @@ export function createJudge(rules: PolicyRules, clusterDomain: string | undefine
         ? { code: "domain-denied", text: `${show(name)} is under policy.denyDomains` }
         : undefined,
     (name) =>
-      allowed.length > 0 && !allowed.some((glob) => glob.matches(name))
+      rules.allowDomains.length > 0 && !allowed.some((glob) => glob.matches(name))
         ? { code: "domain-not-allowed", text: `${show(name)} is not under policy.allowDomains` }
         : undefined,
     (_name, { target }) => (typeof target === "string" ? undefined : target),
@@ -116,6 +119,14 @@ export function createJudge(rules: PolicyRules, clusterDomain: string | undefine
 
 function patterns(texts: readonly string[]) {
   return texts.map(parseGlob).filter(isGlob);
+}
+
+/**
+ * Whether a wildcard takes a protected name with it: `*.buypass.com` is the ACME server `api.buypass.com` too. The cluster's own
+ * domain is no such name: a cluster DNS server answers for it before any wildcard, and `*.corp.example` above it is ordinary.
+ */
+function covers(name: string, suffix: string): boolean {
+  return name.startsWith("*.") && suffix.endsWith(name.slice(1));
 }
 
 /** `*.example.com` counts as below `example.com`, and as at it when only the apex is protected. */

@@ -1,4 +1,4 @@
-import { isGlob, parseGlob } from "./names.ts";
+import { parseHostname } from "./names.ts";
 
 /** One published name: the addresses it leads to (one, or two when dual-stack). */
 export interface HostLine {
@@ -22,12 +22,6 @@ export function renderHosts(lines: Iterable<HostLine>): string {
   return text;
 }
 
-/** Bytes that a name takes in `renderHosts`. */
-export function renderedBytes(line: HostLine): number {
-  const prefix = line.name.startsWith("*.") ? WILDCARD_PREFIX.length : 0;
-  return line.addresses.reduce((sum, address) => sum + prefix + address.length + line.name.length + 2, 0);
-}
-
 /**
  * Reads hosts(5) text: ours, or a file of an operator's (several names a line, comments). Entries of one name are joined in the
  * order of their lines. An address or a name that we would not write is left out: what is read here ends in a pod's hosts file.
@@ -39,7 +33,7 @@ export function parseHosts(text: string): Map<string, string[]> {
     const line = wildcard ? raw.slice(WILDCARD_PREFIX.length) : (raw.split("#", 1)[0] ?? "");
     const [address, ...names] = line.trim().split(/\s+/);
     if (address === undefined || !isAddress(address)) continue;
-    for (const name of names) addEntry(found, name, address);
+    for (const name of names) addEntry(found, name, { address, wildcard });
   }
   return found;
 }
@@ -52,9 +46,14 @@ function isAddress(text: string): boolean {
 }
 
 /** Upper case is folded: the API server refuses a pod for it. */
-function addEntry(found: Map<string, string[]>, written: string, address: string): void {
-  const name = written.toLowerCase();
-  if (name === "*" || !isGlob(parseGlob(name))) return;
+function addEntry(
+  found: Map<string, string[]>,
+  written: string,
+  { address, wildcard }: { readonly address: string; readonly wildcard: boolean },
+): void {
+  const parsed = parseHostname(written);
+  if (parsed.kind !== (wildcard ? "wildcard" : "name")) return;
+  const { name } = parsed;
   const addresses = found.get(name);
   if (addresses === undefined) found.set(name, [address]);
   else if (!addresses.includes(address)) addresses.push(address);

@@ -1,6 +1,6 @@
 import { shortHash, spreadHash } from "./hash.ts";
 import { compareNames } from "./names.ts";
-import { type HostLine, renderedBytes, renderHosts } from "./render.ts";
+import { type HostLine, renderHosts } from "./render.ts";
 
 /** A shard as it is published: text of at most `MAX_SHARD_BYTES`, and the hash of that text. */
 export interface RenderedShard {
@@ -18,20 +18,24 @@ export const MAX_SHARD_BYTES = 256 * 1024;
 const SPLIT_BYTES = 32 * 1024;
 /** ... and halved below this one. Far from the other bound, so that a map at the edge does not flap. */
 const JOIN_BYTES = 8 * 1024;
+/** A tenant can pick names that share a shard; two such shards stay apart while they would fill more than this together. */
+const JOINED_BYTES = MAX_SHARD_BYTES / 2;
 /** RBAC names every shard (`resourceNames`), so their number has a bound: 64 x 256 KiB hold half a million ordinary names. */
 export const MAX_SHARDS = 64;
+/** So many changes since the last rendering are put in place one by one; with more, the shard is sorted and written anew. */
+const MAX_SPLICES = 32;
 
-interface Shard {
-  readonly lines: Map<string, HostLine>;
-  bytes: number;
-  rendered: RenderedShard | undefined;
+/** A name with its text in the shard, ASCII throughout: `text.length` is bytes. */
+interface Entry extends HostLine {
+  readonly text: string;
 }
 
 /** The published names, spread over shards by hash; a change renders the shards it touches and no other. */
 export class Shards {
-  #shards: Shard[] = [emptyShard()];
+  #shards: Shard[] = [new Shard()];
   #bytes = 0;
   #overflowing = new Map<string, HostLine>();
+  #rendered: readonly RenderedShard[] = [];
 
   /** Sets what a name leads to; no addresses removes it. */
   set(name: string, addresses: readonly string[]): void {
@@ -49,32 +53,22 @@ export class Shards {
     return this.#shards.length;
   }
 
-  /** Settles the number of shards, renders what changed, and gives all of them in order. */
+  /** Settles the number of shards, renders what changed, and gives all of them in order: the same array if nothing did. */
   render(): readonly RenderedShard[] {
+    this.#readmit();
     this.#resize();
-    return this.#shards.map((shard, index) => {
-      shard.rendered ??= renderShard(index, shard);
-      return shard.rendered;
-    });
+    for (const shard of this.#shards) this.#evict(shard);
+    const rendered = this.#shards.map((shard, index) => shard.render(index));
+    const same = rendered.length === this.#rendered.length && rendered.every((shard, i) => shard === this.#rendered[i]);
+    if (!same) this.#rendered = rendered;
+    return this.#rendered;
   }
 
   #put(name: string, addresses: readonly string[]): void {
     const shard = this.#shardOf(name);
-    const before = shard.lines.get(name);
-    if (before !== undefined) {
-      const size = renderedBytes(before);
-      shard.bytes -= size;
-      this.#bytes -= size;
-      shard.lines.delete(name);
-      shard.rendered = undefined;
-    }
-    if (addresses.length === 0) return;
-    const line = { name, addresses };
-    const size = renderedBytes(line);
-    shard.lines.set(name, line);
-    shard.bytes += size;
-    this.#bytes += size;
-    shard.rendered = undefined;
+    const before = shard.bytes;
+    shard.set(name, addresses);
+    this.#bytes += shard.bytes - before;
   }
 
   #shardOf(name: string): Shard {
@@ -87,26 +81,44 @@ export class Shards {
   #resize(): void {
     let count = this.#shards.length;
     while (count < MAX_SHARDS && this.#bytes > count * SPLIT_BYTES) count *= 2;
-    while (count > 1 && this.#bytes < count * JOIN_BYTES) count /= 2;
     this.#spread(count);
+    while (this.#mayJoin()) this.#spread(this.#shards.length / 2);
     while (this.#shards.length < MAX_SHARDS && this.#shards.some((shard) => shard.bytes > MAX_SHARD_BYTES)) {
       this.#spread(this.#shards.length * 2);
     }
-    for (const shard of this.#shards) this.#evict(shard);
+  }
+
+  #mayJoin(): boolean {
+    const half = this.#shards.length / 2;
+    if (half < 1 || this.#bytes >= this.#shards.length * JOIN_BYTES) return false;
+    const others = this.#shards.slice(half);
+    return others.every((other, index) => other.bytes + (this.#shards[index]?.bytes ?? 0) <= JOINED_BYTES);
   }
 
   #spread(count: number): void {
     if (count === this.#shards.length) return;
-    const lines = this.#shards.flatMap((shard) => [...shard.lines.values()]);
-    this.#shards = Array.from({ length: count }, emptyShard);
-    this.#bytes = 0;
-    for (const line of lines) this.#put(line.name, line.addresses);
+    const before = this.#shards;
+    this.#shards = Array.from({ length: count }, () => new Shard());
+    for (const shard of before) for (const line of shard.lines()) this.#shardOf(line.name).adopt(line);
   }
 
-  /** A full shard keeps its names in order and sheds the last ones, which are reported rather than lost in silence. */
+  /** What found no room is tried again where something has changed, so that what is published depends on the names alone. */
+  #readmit(): void {
+    for (const line of this.#overflowing.values()) {
+      if (!this.#shardOf(line.name).isRendered) this.set(line.name, line.addresses);
+    }
+  }
+
+  /**
+   * A full shard sheds its longest lines, which are reported rather than lost in silence. A tenant who picks names to fill a shard
+   * needs long ones (their number has a quota), and so loses those before anybody else's.
+   */
   #evict(shard: Shard): void {
     if (shard.bytes <= MAX_SHARD_BYTES) return;
-    for (const line of sorted(shard).reverse()) {
+    const longestFirst = [...shard.lines()].sort(
+      (a, b) => b.text.length - a.text.length || compareNames(b.name, a.name),
+    );
+    for (const line of longestFirst) {
       if (shard.bytes <= MAX_SHARD_BYTES) return;
       this.#put(line.name, []);
       this.#overflowing.set(line.name, line);
@@ -119,15 +131,76 @@ export function mapRevision(shards: readonly RenderedShard[]): string {
   return shortHash(shards.map((shard) => shard.revision).join(" "));
 }
 
-function renderShard(index: number, shard: Shard): RenderedShard {
-  const text = renderHosts(sorted(shard));
-  return { index, text, revision: shortHash(text) };
+class Shard {
+  bytes = 0;
+  readonly #lines = new Map<string, Entry>();
+  /** The lines in name order and their text, kept so by each change; undefined when making them anew is cheaper. */
+  #kept: { readonly order: Entry[]; text: string } | undefined;
+  #changes = 0;
+  #rendered: RenderedShard | undefined;
+
+  lines(): Iterable<Entry> {
+    return this.#lines.values();
+  }
+
+  /** False when a line has changed since the last rendering. */
+  get isRendered(): boolean {
+    return this.#rendered !== undefined;
+  }
+
+  set(name: string, addresses: readonly string[]): void {
+    const before = this.#lines.get(name);
+    const text = renderHosts([{ name, addresses }]);
+    if (text === (before?.text ?? "")) return;
+    this.#rendered = undefined;
+    this.bytes += text.length - (before?.text.length ?? 0);
+    const entry = { name, addresses, text };
+    if (text === "") this.#lines.delete(name);
+    else this.#lines.set(name, entry);
+    this.#changes += 1;
+    if (this.#changes > MAX_SPLICES) this.#kept = undefined;
+    else if (this.#kept !== undefined) splice(this.#kept, before, entry);
+  }
+
+  /** Takes a line of another shard, as it is. */
+  adopt(line: Entry): void {
+    this.#lines.set(line.name, line);
+    this.bytes += line.text.length;
+  }
+
+  render(index: number): RenderedShard {
+    if (this.#rendered !== undefined) return this.#rendered;
+    this.#kept ??= keep(this.#lines.values());
+    this.#changes = 0;
+    const { text } = this.#kept;
+    this.#rendered = { index, text, revision: shortHash(text) };
+    return this.#rendered;
+  }
 }
 
-function sorted(shard: Shard): HostLine[] {
-  return [...shard.lines.values()].sort((a, b) => compareNames(a.name, b.name));
+function keep(lines: Iterable<Entry>): { order: Entry[]; text: string } {
+  const order = [...lines].sort((a, b) => compareNames(a.name, b.name));
+  return { order, text: order.map(({ text }) => text).join("") };
 }
 
-function emptyShard(): Shard {
-  return { lines: new Map(), bytes: 0, rendered: undefined };
+/** Puts `after` where `before` stood, or in its place if there was none; an empty text takes the line away. */
+function splice(kept: { readonly order: Entry[]; text: string }, before: Entry | undefined, after: Entry): void {
+  const { order, text } = kept;
+  const position = positionOf(after.name, order);
+  let start = 0;
+  for (let index = 0; index < position; index += 1) start += order[index]?.text.length ?? 0;
+  order.splice(position, before === undefined ? 0 : 1, ...(after.text === "" ? [] : [after]));
+  kept.text = text.slice(0, start) + after.text + text.slice(start + (before?.text.length ?? 0));
+}
+
+/** Where a name stands, or would stand, among lines in name order. */
+function positionOf(name: string, order: readonly Entry[]): number {
+  let low = 0;
+  let high = order.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (compareNames(order[middle]?.name ?? "", name) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
