@@ -62,30 +62,23 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
     })),
     hold: ledger?.hold,
     leaving: [...(ledger?.leaving.keys() ?? [])],
-    names: [...deps.plan.report()].map((claim) => nameStatus(claim, deps.plan, addresses)),
+    names: [...deps.plan.report()].map((claim) => nameStatus(claim, addresses)),
   };
 }
 
-function nameStatus(claim: ReportedClaim, plan: Plan, addresses: ReadonlyMap<string, readonly string[]>): NameStatus {
-  const { name, from } = claim;
-  const target = plan.planned.get(name)?.target;
-  if (!claim.verdict.mapped) return { name, from, target: undefined, addresses: [], reason: claim.verdict.reason };
-  const clusterIPs = target === undefined ? [] : (addresses.get(target) ?? []);
-  return { name, from, target, addresses: clusterIPs, reason: mappedReason(claim, target, clusterIPs) };
+function nameStatus(claim: ReportedClaim, addresses: ReadonlyMap<string, readonly string[]>): NameStatus {
+  const { name, from, verdict, wildcard } = claim;
+  if (!verdict.mapped) return { name, from, target: undefined, addresses: [], reason: verdict.reason };
+  const { target } = verdict;
+  const clusterIPs = addresses.get(target) ?? [];
+  return { name, from, target, addresses: clusterIPs, reason: mappedReason(wildcard, target, clusterIPs) };
 }
 
-function mappedReason(
-  claim: ReportedClaim,
-  target: string | undefined,
-  clusterIPs: readonly string[],
-): Reason | undefined {
+function mappedReason(wildcard: boolean, target: string, clusterIPs: readonly string[]): Reason | undefined {
   if (clusterIPs.length === 0) {
-    return {
-      code: "target-without-address",
-      text: `no ClusterIP is known of the target ${target ?? "(none)"}; its names wait`,
-    };
+    return { code: "target-without-address", text: `no ClusterIP is known of the target ${target}; its names wait` };
   }
-  if (claim.wildcard)
+  if (wildcard)
     return { code: "wildcard", text: "a hosts file cannot hold a wildcard: it is kept, but no pod gets it" };
   return undefined;
 }

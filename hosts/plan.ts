@@ -144,8 +144,10 @@ export class Plan {
   }
 
   #verdict(held: Held): Verdict {
+    const { target } = held.claim;
     const reason = held.refused ?? this.#refusalAmongOthers(held);
-    return reason === undefined ? { mapped: true } : { mapped: false, reason };
+    if (reason !== undefined) return { mapped: false, reason };
+    return typeof target === "string" ? { mapped: true, target } : { mapped: false, reason: target };
   }
 
   #refusalAmongOthers(held: Held): Reason | undefined {

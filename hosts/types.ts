@@ -24,7 +24,9 @@ export interface Reason {
 }
 
 /** The verdict on one claim. */
-export type Verdict = { readonly mapped: true } | { readonly mapped: false; readonly reason: Reason };
+export type Verdict =
+  | { readonly mapped: true; readonly target: string }
+  | { readonly mapped: false; readonly reason: Reason };
 
 /** An address that names lead to: the front Service's ClusterIPs, or (protocol `none`) the ingress controller's own. */
 export interface TargetAddress {
@@ -43,8 +45,12 @@ export interface HostAlias {
 export interface PublishedMap {
   /** Short hash; equal revisions mean equal content. */
   readonly revision: string;
-  /** Names in code-unit order, each exactly once. */
+  /** Names in code-unit order, each exactly once. Made on first use, at the cost of all of them. */
   readonly names: readonly string[];
+  /** `names.length`, at no cost. */
+  readonly size: number;
+  /** `names.slice(0, count)`, at the cost of `count` names. */
+  readonly first: (count: number) => readonly string[];
   /** The addresses of a name: one or two, shared arrays. */
   readonly addressesOf: (name: string) => readonly string[] | undefined;
 }
