@@ -6,7 +6,7 @@ export interface RemovalRules {
   readonly vanishMs: number;
   /** The guard watches maps of at least this many names. */
   readonly guardNames: number;
-  /** How long a guarded loss is held back. */
+  /** How long a guarded loss is held back; never shorter than `vanishMs`. */
   readonly holdMs: number;
 }
 
@@ -62,19 +62,23 @@ export class Ledger {
 
   /** Removes what is due, raises or drops the hold, and gives the names whose line changed since the last call. */
   settle(now: number): ReadonlySet<string> {
+    if (this.#hold !== undefined && now - this.#hold.since >= this.#holdMs) {
+      this.#hold = undefined;
+      this.#removeDue(now);
+    }
     this.#guard(now);
-    if (this.#hold === undefined) this.#remove((since) => now - since >= this.#rules.vanishMs);
-    else if (now - this.#hold.since >= this.#rules.holdMs) this.#releaseHold();
+    if (this.#hold === undefined) this.#removeDue(now);
     const changed = this.#changed;
     this.#changed = new Set();
     return changed;
   }
 
-  /** Lets a held loss happen, if `id` is that of the present hold. */
+  /** Lets a held loss happen at once, if `id` is that of the present hold. */
   confirm(id: string): Reason | undefined {
     if (this.#hold === undefined) return { code: "nothing-held", text: "no removal is being held back" };
     if (this.#hold.id !== id) return { code: "other-hold", text: `the hold is ${this.#hold.id}, not ${id}` };
-    this.#releaseHold();
+    this.#hold = undefined;
+    for (const name of this.#leaving.keys()) this.#remove(name);
     return undefined;
   }
 
@@ -99,12 +103,12 @@ export class Ledger {
   get hold(): Hold | undefined {
     if (this.#hold === undefined) return undefined;
     const { id, since } = this.#hold;
-    return { id, since, until: since + this.#rules.holdMs, names: this.#leaving.size, of: this.#lines.size };
+    return { id, since, until: since + this.#holdMs, names: this.#leaving.size, of: this.#lines.size };
   }
 
   /** When `settle` should be called again if nothing else happens. */
   nextDeadline(): number | undefined {
-    if (this.#hold !== undefined) return this.#hold.since + this.#rules.holdMs;
+    if (this.#hold !== undefined) return this.#hold.since + this.#holdMs;
     // Names enter `leaving` as time goes on, so the first is the oldest.
     const [oldest] = this.#leaving.values();
     return oldest === undefined ? undefined : oldest + this.#rules.vanishMs;
@@ -117,18 +121,20 @@ export class Ledger {
     else this.#hold ??= { id: now.toString(36), since: now };
   }
 
-  #releaseHold(): void {
-    this.#hold = undefined;
-    this.#remove(() => true);
+  /** A shorter hold would end before any of its names may leave. */
+  get #holdMs(): number {
+    return Math.max(this.#rules.holdMs, this.#rules.vanishMs);
   }
 
-  #remove(isDue: (since: number) => boolean): void {
-    for (const [name, since] of this.#leaving) {
-      if (!isDue(since)) continue;
-      this.#leaving.delete(name);
-      this.#lines.delete(name);
-      this.#changed.add(name);
-    }
+  /** Names that joined a hold late are not due when it ends: they wait their time, under a guard of their own. */
+  #removeDue(now: number): void {
+    for (const [name, since] of this.#leaving) if (now - since >= this.#rules.vanishMs) this.#remove(name);
+  }
+
+  #remove(name: string): void {
+    this.#leaving.delete(name);
+    this.#lines.delete(name);
+    this.#changed.add(name);
   }
 }
 
