@@ -48,9 +48,14 @@ export class Loop {
   #leading: Leading | undefined;
   #running = false;
   #again = false;
+  #stopped = false;
   #timer: NodeJS.Timeout | undefined;
+  /** A turn is due at once. */
+  #due = false;
   #changedAt: number | undefined;
   #retryMs = RETRY_MS;
+  /** No turn before this time: the last publication failed. */
+  #retryAt = 0;
 
   constructor(deps: LoopDeps) {
     this.#deps = deps;
@@ -71,14 +76,19 @@ export class Loop {
       },
     );
     addresses.start(() => this.wake());
-    store.start(() => this.wake());
+    // Mostly the echo of our own writes: looked at, but not the beginning of a change whose lag is told.
+    store.start(() => this.#schedule(0));
   }
 
   /** Publishes until `signal` aborts. */
   lead(signal: AbortSignal): void {
-    this.#leading = { signal, state: undefined };
+    if (signal.aborted) return;
+    const leading: Leading = { signal, state: undefined };
+    this.#leading = leading;
+    this.#retryMs = RETRY_MS;
+    this.#retryAt = 0;
     signal.addEventListener("abort", () => {
-      this.#leading = undefined;
+      if (this.#leading === leading) this.#leading = undefined;
     });
     this.wake();
   }
@@ -100,6 +110,7 @@ export class Loop {
   }
 
   async stop(): Promise<void> {
+    this.#stopped = true;
     clearTimeout(this.#timer);
     this.#leading = undefined;
     const { source, addresses, store } = this.#deps;
@@ -107,46 +118,48 @@ export class Loop {
   }
 
   #schedule(delayMs: number): void {
-    if (this.#running) {
-      this.#again = true;
-      return;
-    }
+    if (this.#running) this.#again = true;
+    // A turn that is due stays due: put off at each of many changes it would never come.
+    if (this.#running || this.#due || this.#stopped) return;
     clearTimeout(this.#timer);
+    this.#due = delayMs <= 0;
     this.#timer = setTimeout(() => void this.#turn(), Math.min(delayMs, MAX_SLEEP_MS));
   }
 
   async #turn(): Promise<void> {
+    this.#due = false;
     const leading = this.#leading;
     if (leading === undefined || !this.synced) return;
-    const wait = this.#deps.pacer.delay(this.#deps.now());
+    const now = this.#deps.now();
+    const wait = Math.max(this.#deps.pacer.delay(now), Math.min(this.#retryAt - now, MAX_RETRY_MS));
     if (wait > 0) return this.#schedule(wait);
     this.#running = true;
     this.#again = false;
-    let next: number | undefined;
+    const since = this.#changedAt;
+    this.#changedAt = undefined;
     try {
-      await this.#publishChanges(leading);
+      await this.#publishChanges(leading, since);
       this.#retryMs = RETRY_MS;
     } catch (error) {
-      next = this.#failed(error, leading);
-    } finally {
-      this.#running = false;
+      this.#changedAt = since ?? this.#changedAt;
+      this.#failed(error, leading);
     }
-    if (next !== undefined) this.#schedule(next);
-    else if (this.#again) this.#schedule(0);
+    this.#running = false;
+    if (this.#again) this.#schedule(0);
     else this.#sleepUntilDeadline(leading);
   }
 
-  async #publishChanges(leading: Leading): Promise<void> {
+  async #publishChanges(leading: Leading, since: number | undefined): Promise<void> {
     const { addresses, pacer, now, onPublished } = this.#deps;
-    const since = this.#changedAt;
-    this.#changedAt = undefined;
     leading.state ??= this.#takeOver(leading.signal);
     const { ledger, shards } = leading.state;
     this.#plan(leading.state);
     this.#honourConfirmation(ledger);
     for (const name of ledger.settle(now())) shards.set(name, ledger.addressesOf(name) ?? []);
     this.#announceHold(leading.state);
-    const edition = { shards: shards.render(), targets: addresses.targets(), hold: ledger.hold };
+    const published = shards.render();
+    this.#announceOverflow(leading.state);
+    const edition = { shards: published, targets: addresses.targets(), hold: ledger.hold };
     if (!this.#publisher.isStale(edition)) return;
     const publication = await this.#publisher.publish(edition, leading.signal);
     // The first edition of a leader may be the whole map; counting it would make the changes that follow wait for seconds.
@@ -166,7 +179,7 @@ export class Loop {
     addresses.lead(this.#publisher.loadIndex()?.targets ?? [], signal);
     plan.take();
     for (const name of lines.keys()) if (!plan.planned.has(name)) ledger.release(name, now());
-    return { ledger, shards, addresses: new Map(), published: false, held: undefined };
+    return { ledger, shards, addresses: new Map(), published: false, held: undefined, overflowing: 0 };
   }
 
   #plan(state: LeaderState): void {
@@ -210,15 +223,21 @@ export class Loop {
     this.#deps.onHeld?.(hold.names, hold.of, hold.until);
   }
 
-  /** The time of the next try; undefined when we lead no more. */
-  #failed(error: unknown, leading: Leading): number | undefined {
-    this.#changedAt ??= this.#deps.now();
-    if (leading.signal.aborted) return undefined;
+  #announceOverflow(state: LeaderState): void {
+    const count = state.shards.overflowing.size;
+    if (count === state.overflowing) return;
+    state.overflowing = count;
+    if (count > 0) this.#deps.log.error({ code: "map-full", names: count }, "names found no room in their shard");
+  }
+
+  /** Whatever wakes the loop meanwhile, the next try waits; a leader that has been deposed does not try again. */
+  #failed(error: unknown, leading: Leading): void {
+    if (leading.signal.aborted) return;
     this.#deps.onFailed?.(error);
     this.#deps.log.error({ code: "publish-failed", retryMs: this.#retryMs }, describeError(error));
-    const wait = this.#retryMs;
+    this.#retryAt = this.#deps.now() + this.#retryMs;
+    this.#again = true;
     this.#retryMs = Math.min(this.#retryMs * 2, MAX_RETRY_MS);
-    return wait;
   }
 
   #sleepUntilDeadline(leading: Leading): void {
@@ -240,4 +259,6 @@ interface LeaderState {
   published: boolean;
   /** Id of the hold that was announced. */
   held: string | undefined;
+  /** How many names without room were reported. */
+  overflowing: number;
 }

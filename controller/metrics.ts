@@ -5,7 +5,13 @@ import type { StatusDocument } from "./status.ts";
 export function createControllerMetrics(status: () => StatusDocument) {
   const registry = new Registry();
   const registers = [registry];
-  const leader = new Gauge({ name: "switchback_controller_leader", help: "1 on the leading replica", registers });
+  const leader = new Gauge({
+    name: "switchback_controller_leader",
+    help: "1 on the leading replica",
+    registers,
+    // Here, as a scrape reads the gauges in the order in which they were made.
+    collect: () => fill(status()),
+  });
   const names = new Gauge({
     name: "switchback_controller_names",
     help: "Claimed names by outcome: mapped, or the reason code of the refusal",
@@ -28,7 +34,6 @@ export function createControllerMetrics(status: () => StatusDocument) {
     name: "switchback_controller_held_names",
     help: "Names whose removal is held back until it is confirmed or its time runs out",
     registers,
-    collect: () => fill(status()),
   });
 
   function fill(document: StatusDocument): void {

@@ -25,8 +25,11 @@ export class Pacer {
   /** Milliseconds until a publication is allowed; 0 for now. */
   delay(now: number): number {
     this.#refill(now);
-    const forBytes = this.#bytes >= 0 ? 0 : (-this.#bytes / this.#rules.bytesPerSecond) * 1000;
-    return Math.max(0, Math.ceil(Math.max(this.#nextPublication - now, forBytes)));
+    const { bytesPerSecond, publicationsPerSecond } = this.#rules;
+    // A clock that was set back must not make the next publication wait until it has caught up.
+    const forTurn = Math.min(this.#nextPublication - now, 1000 / publicationsPerSecond);
+    const forBytes = this.#bytes >= 0 ? 0 : (-this.#bytes / bytesPerSecond) * 1000;
+    return Math.max(0, Math.ceil(Math.max(forTurn, forBytes)));
   }
 
   /** Counts a publication. */

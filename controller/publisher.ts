@@ -22,10 +22,19 @@ export interface Edition {
   readonly hold: Hold | undefined;
 }
 
-/** Revisions of shards as they stand in the store; hashing each text again at every turn would cost the whole map. */
+/** An edition's index, as it should stand in the store. */
+interface Document {
+  readonly index: string;
+  readonly hold: string | undefined;
+  readonly revision: string;
+}
+
+/** Brings the store to an edition. What was compared once is remembered: looking at the whole map again would cost every turn. */
 export class Publisher {
   readonly #store: MapStore;
-  readonly #revisions = new Map<string, { readonly text: string; readonly revision: string }>();
+  /** By shard: a text of the store's that was seen to be the one of this revision. */
+  readonly #verified = new Map<string, { text: string; readonly revision: string }>();
+  #last: { readonly key: string; readonly shards: readonly RenderedShard[]; readonly document: Document } | undefined;
 
   constructor(store: MapStore) {
     this.#store = store;
@@ -33,13 +42,13 @@ export class Publisher {
 
   /** Whether the store differs from the edition: after a change of ours, or because somebody touched it. */
   isStale(edition: Edition): boolean {
-    const { index, hold } = document(edition);
+    const { index, hold } = this.#document(edition);
     const current = this.#store.index();
     return (
       current?.text !== index ||
       current.hold !== hold ||
       edition.shards.some((shard) => this.#isStaleShard(shard)) ||
-      this.#surplus(edition).length > 0
+      this.#store.shardNames().length > edition.shards.length
     );
   }
 
@@ -48,7 +57,7 @@ export class Publisher {
    * thus never sees an index whose shards were not written. `signal` stops between writes: a deposed leader must not go on.
    */
   async publish(edition: Edition, signal: AbortSignal): Promise<Publication> {
-    const { index, hold, revision } = document(edition);
+    const { index, hold, revision } = this.#document(edition);
     let bytes = 0;
     let shards = 0;
     for (const shard of edition.shards) {
@@ -98,21 +107,32 @@ export class Publisher {
     const name = shardName(shard.index);
     const text = this.#store.shard(name);
     if (text === undefined) return true;
-    let known = this.#revisions.get(name);
-    if (known?.text !== text) {
-      known = { text, revision: shortHash(text) };
-      this.#revisions.set(name, known);
+    const verified = this.#verified.get(name);
+    if (verified?.revision === shard.revision && verified.text === text) {
+      // Comparing a string with itself is free; with an equal one (an echo of the API server's) it costs its length, so keep that.
+      verified.text = text;
+      return false;
     }
-    return known.revision !== shard.revision;
+    if (text !== shard.text) return true;
+    this.#verified.set(name, { text, revision: shard.revision });
+    return false;
   }
 
   #surplus(edition: Edition): string[] {
     const wanted = new Set(edition.shards.map(({ index }) => shardName(index)));
     return this.#store.shardNames().filter((name) => !wanted.has(name));
   }
+
+  #document(edition: Edition): Document {
+    const key = JSON.stringify([edition.targets, edition.hold]);
+    if (this.#last?.shards !== edition.shards || this.#last.key !== key) {
+      this.#last = { key, shards: edition.shards, document: describe(edition) };
+    }
+    return this.#last.document;
+  }
 }
 
-function document({ shards, targets, hold }: Edition): { index: string; hold: string | undefined; revision: string } {
+function describe({ shards, targets, hold }: Edition): Document {
   const revision = mapRevision(shards);
   const index: MapIndex = {
     revision,

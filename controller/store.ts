@@ -1,3 +1,5 @@
+import { MAX_SHARDS } from "../hosts/shards.ts";
+
 /** Where the map is published. One writer, the leading controller; the names are those of the ConfigMaps. */
 export interface MapStore {
   /** Begins to watch; `onChange` is called when what is published changed, by us or by anybody. */
@@ -30,6 +32,10 @@ export const INDEX_NAME = "switchback-hosts";
 export const INDEX_KEY = "index.json";
 export const SHARD_KEY = "hosts";
 
+/** Made once: the names of all shards are looked up at every turn, and a string made anew is hashed anew. */
+const SHARD_NAMES: readonly string[] = Array.from({ length: MAX_SHARDS }, (_, index) => `${INDEX_NAME}-${index}`);
+
+/** The ConfigMap of a shard, from its index: 0 to `MAX_SHARDS` - 1. */
 export function shardName(index: number): string {
-  return `${INDEX_NAME}-${index}`;
+  return SHARD_NAMES[index] ?? `${INDEX_NAME}-${index}`;
 }
