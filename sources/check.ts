@@ -1,51 +1,105 @@
-import { PREFIX, USER_KEYS, WRITTEN_KEYS } from "../hosts/keys.ts";
+import { z } from "zod";
+import { HOSTS_KEY, PREFIX, USER_KEYS, WRITTEN_KEYS } from "../hosts/keys.ts";
 import { parseHostname, show } from "../hosts/names.ts";
-import type { RawIngress } from "./ingress-claims.ts";
+import { parseSelection } from "../hosts/select.ts";
+import type { Reason } from "../hosts/types.ts";
 import type { SourceProblem } from "./types.ts";
 import type { FileObject } from "./yaml-file.ts";
 
-/** What a person should mend in an object of a file: keys of ours that do not exist, and hostnames that cannot be mapped. */
+type Path = readonly (string | number)[];
+
+/** Where labels and annotations for pods stand: on the object itself, in a workload's pod template, in a CronJob's. */
+const METADATA: readonly Path[] = [
+  ["metadata"],
+  ["spec", "template", "metadata"],
+  ["spec", "jobTemplate", "spec", "template", "metadata"],
+];
+
+const strings = z.record(z.string(), z.string()).nullish();
+const metadataShape = z.looseObject({ labels: strings, annotations: strings }).nullish();
+
+/** What is read of an Ingress; the API server would refuse another shape. */
+const ingressShape = z.looseObject({
+  spec: z
+    .looseObject({
+      ingressClassName: z.string().nullish(),
+      rules: z.array(z.looseObject({ host: z.string().nullish() }).nullable()).nullish(),
+      tls: z.array(z.looseObject({ hosts: z.array(z.string()).nullish() }).nullable()).nullish(),
+    })
+    .nullish(),
+});
+
+/** What a person should mend in an object of a file: parts of another shape, keys of ours that do not exist, bad values and hostnames. */
 export function checkFileObject(object: FileObject): SourceProblem[] {
-  const problems = [...checkKeys(object, "label", "labels"), ...checkKeys(object, "annotation", "annotations")];
-  if (object.raw.kind === "Ingress") problems.push(...checkHosts(object));
-  return problems;
+  const problems = METADATA.flatMap((path) => [
+    ...checkShape(object, metadataShape, path),
+    ...checkKeys(object, "label", [...path, "labels"]),
+    ...checkKeys(object, "annotation", [...path, "annotations"]),
+  ]);
+  if (object.raw.kind !== "Ingress") return problems;
+  return [...problems, ...checkShape(object, ingressShape, []), ...checkHosts(object)];
 }
 
-function* checkKeys(
-  object: FileObject,
-  on: "label" | "annotation",
-  field: "labels" | "annotations",
-): Iterable<SourceProblem> {
-  for (const [key, value] of Object.entries(object.raw.metadata[field] ?? {})) {
-    if (!key.startsWith(PREFIX) || WRITTEN_KEYS.includes(key)) continue;
-    const place = object.place(["metadata", field, key]);
-    const known = Object.hasOwn(USER_KEYS, key) ? USER_KEYS[key] : undefined;
-    if (known === undefined || known.on !== on) {
-      const accepted = Object.keys(USER_KEYS).filter((name) => USER_KEYS[name]?.on === on);
-      yield { place, code: "unknown-key", text: `there is no ${on} ${show(key)}; accepted are ${accepted.join(", ")}` };
-    } else if (known.values !== undefined && !known.values.includes(value)) {
-      yield {
-        place,
-        code: "unknown-value",
-        text: `${show(String(value))} is not accepted; accepted are ${known.values.join(", ")}`,
-      };
-    }
+function checkShape(object: FileObject, shape: z.ZodType, path: Path): SourceProblem[] {
+  const { error } = shape.safeParse(at(object.raw, path));
+  return (error?.issues ?? []).map((issue) => ({
+    place: object.place([...path, ...issue.path.filter((step) => typeof step !== "symbol")]),
+    code: "wrong-type",
+    text: issue.message,
+  }));
+}
+
+function checkKeys(object: FileObject, on: "label" | "annotation", path: Path): SourceProblem[] {
+  return Object.entries(at(object.raw, path) ?? {})
+    .filter(([key]) => key.startsWith(PREFIX) && !WRITTEN_KEYS.includes(key))
+    .flatMap(([key, value]) =>
+      faultsOf(on, key, value).map((fault) => ({ place: object.place([...path, key]), ...fault })),
+    );
+}
+
+function faultsOf(on: "label" | "annotation", key: string, value: unknown): readonly Reason[] {
+  const known = Object.hasOwn(USER_KEYS, key) ? USER_KEYS[key] : undefined;
+  if (known === undefined || known.on !== on) {
+    const accepted = Object.keys(USER_KEYS).filter((name) => USER_KEYS[name]?.on === on);
+    return [{ code: "unknown-key", text: `there is no ${on} ${show(key)}; accepted are ${accepted.join(", ")}` }];
   }
+  // Another type has been said by `checkShape`.
+  if (typeof value !== "string") return [];
+  if (known.values !== undefined && !known.values.includes(value)) {
+    const text = `${show(value)} is not accepted; accepted are ${known.values.join(", ")}`;
+    return [{ code: "unknown-value", text }];
+  }
+  return key === HOSTS_KEY ? parseSelection(value).warnings : [];
 }
 
 function* checkHosts(object: FileObject): Iterable<SourceProblem> {
-  const { spec } = object.raw as RawIngress;
-  for (const [index, rule] of (spec?.rules ?? []).entries()) {
-    if (rule?.host) yield* checkHost(object, rule.host, ["spec", "rules", index, "host"]);
+  const parsed = ingressShape.safeParse(object.raw);
+  // Of another shape: that has been said, and comes first.
+  if (!parsed.success) return;
+  for (const [index, rule] of (parsed.data.spec?.rules ?? []).entries()) {
+    yield* checkHost(object, rule?.host ?? "", ["spec", "rules", index, "host"]);
   }
-  for (const [index, tls] of (spec?.tls ?? []).entries()) {
+  for (const [index, tls] of (parsed.data.spec?.tls ?? []).entries()) {
     for (const [place, host] of (tls?.hosts ?? []).entries()) {
-      if (host) yield* checkHost(object, host, ["spec", "tls", index, "hosts", place]);
+      yield* checkHost(object, host, ["spec", "tls", index, "hosts", place]);
     }
   }
 }
 
-function* checkHost(object: FileObject, host: string, path: readonly (string | number)[]): Iterable<SourceProblem> {
+/** An empty host means every name, and claims none. */
+function* checkHost(object: FileObject, host: string, path: Path): Iterable<SourceProblem> {
+  if (host === "") return;
   const parsed = parseHostname(host);
   if (parsed.kind === "invalid") yield { place: object.place(path), ...parsed.reason };
+}
+
+/** What stands at a path, if there is anything. */
+function at(value: unknown, path: Path): unknown {
+  return path.reduce<unknown>(
+    (inner, step) =>
+      typeof inner === "object" && inner !== null && Object.hasOwn(inner, step)
+        ? (inner as Record<string | number, unknown>)[step]
+        : undefined,
+    value,
+  );
 }

@@ -66,9 +66,8 @@ export function directorySource(deps: {
     },
     state() {
       const ofFiles = [...files.values()].flatMap(({ problems }) => problems);
-      return [
-        { name: `files in ${directory}`, synced, problems: failure === undefined ? ofFiles : [failure, ...ofFiles] },
-      ];
+      const problems = [...(failure === undefined ? [] : [failure]), ...ofFiles, ...duplicates(collect(files))];
+      return [{ name: `files in ${directory}`, synced, problems }];
     },
     objects: () => collect(files),
     stop: async () => {
@@ -128,19 +127,45 @@ function emit(
   for (const key of gone) sink(key, []);
 }
 
-/** Reads a file unless this version was read before. A version that does not parse leaves the objects of the last good one. */
+/** Reads a file unless this version was read before. What cannot be read leaves the objects of the last good version. */
 async function readOne(path: string, name: string, before: ReadFile | undefined): Promise<ReadFile> {
-  const { size, mtimeMs } = await stat(path);
-  const stamp = `${size} ${mtimeMs}`;
-  if (before?.stamp === stamp) return before;
-  const { objects, problems } = parseYamlFile(name, await readFile(path, "utf8"));
-  const broken = problems.length > 0 && before !== undefined && before.objects.length > 0;
-  const kept = broken ? before.objects : objects;
-  return { stamp, objects: kept, problems: [...problems, ...kept.flatMap(checkFileObject)] };
+  const lastGood = before?.objects ?? [];
+  try {
+    const { ino, size, mtimeMs, ctimeMs } = await stat(path);
+    const stamp = [ino, size, mtimeMs, ctimeMs].join(" ");
+    if (before?.stamp === stamp) return before;
+    const { objects, problems } = parseYamlFile(name, await readFile(path, "utf8"));
+    const kept = problems.length === 0 ? objects : [...objects, ...missingFrom(objects, lastGood)];
+    return { stamp, objects: kept, problems: [...problems, ...objects.flatMap(checkFileObject)] };
+  } catch (error) {
+    const problem = { place: name, code: "file-unreadable", text: describeError(error) };
+    return { stamp: problem.text, objects: lastGood, problems: [problem] };
+  }
+}
+
+/** Objects of the last good version that the new one lacks: one of its broken documents may be theirs. */
+function missingFrom(objects: readonly FileObject[], lastGood: readonly FileObject[]): FileObject[] {
+  const there = new Set(objects.map(identity));
+  return lastGood.filter((object) => !there.has(identity(object)));
+}
+
+function identity(object: FileObject): string {
+  return `${object.raw.kind} ${objectKey(object)}`;
 }
 
 function collect(files: ReadonlyMap<string, ReadFile>): FileObject[] {
   return [...files.values()].flatMap(({ objects }) => objects);
+}
+
+/** Objects that stand in the files twice: a copy whose name was not changed hides the first one, as with `kubectl apply`. */
+function duplicates(objects: readonly FileObject[]): SourceProblem[] {
+  const last = new Map(objects.map((object) => [identity(object), object]));
+  return objects.flatMap((object) => {
+    const other = last.get(identity(object));
+    if (other === undefined || other === object) return [];
+    const text = `it stands again at ${other.place(["metadata", "name"])}, and that one counts`;
+    return [{ place: object.place(["metadata", "name"]), code: "duplicate-object", text }];
+  });
 }
 
 function stamps(files: ReadonlyMap<string, ReadFile>): string {

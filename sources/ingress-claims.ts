@@ -11,7 +11,7 @@ export interface IngressView {
   readonly ignored: boolean;
 }
 
-/** The raw JSON of an Ingress, as far as it is read; any part of it may be missing or of another shape in a file. */
+/** The raw JSON of an Ingress, as far as it is read. In a file any part of it may be missing or of another shape (`check.ts` tells). */
 export interface RawIngress {
   readonly metadata?: {
     readonly name?: string;
@@ -29,14 +29,14 @@ export interface RawIngress {
 /** The annotation that came before `spec.ingressClassName`; the field wins where both are set (Kubernetes 1.18 release notes). */
 const OLD_CLASS_ANNOTATION = "kubernetes.io/ingress.class";
 
-/** Keeps what matters of an Ingress; `file` is set when it was read from one. */
+/** Keeps what matters of an Ingress; `file` is set when it was read from one. What is of another shape counts as missing. */
 export function viewIngress(raw: RawIngress, file?: string): IngressView {
   const { metadata, spec } = raw;
   const ref = { kind: "Ingress", namespace: metadata?.namespace ?? "default", name: metadata?.name ?? "" };
   return {
     ref: file === undefined ? ref : { ...ref, file },
-    created: metadata?.creationTimestamp ?? "",
-    className: spec?.ingressClassName ?? metadata?.annotations?.[OLD_CLASS_ANNOTATION],
+    created: text(metadata?.creationTimestamp) ?? "",
+    className: text(spec?.ingressClassName) ?? text(metadata?.annotations?.[OLD_CLASS_ANNOTATION]),
     hosts: hostsOf(spec),
     ignored: metadata?.annotations?.[IGNORE_KEY] === "true",
   };
@@ -44,9 +44,17 @@ export function viewIngress(raw: RawIngress, file?: string): IngressView {
 
 /** An empty host (a rule for all names) claims nothing. */
 function hostsOf(spec: RawIngress["spec"]): string[] {
-  const ofRules = (spec?.rules ?? []).map((rule) => rule?.host);
-  const ofTls = (spec?.tls ?? []).flatMap((tls) => tls?.hosts ?? []);
-  return [...new Set([...ofRules, ...ofTls])].filter((host): host is string => host !== undefined && host !== "");
+  const ofRules = list(spec?.rules).map((rule) => rule?.host);
+  const ofTls = list(spec?.tls).flatMap((tls) => list(tls?.hosts));
+  return [...new Set([...ofRules, ...ofTls])].filter((host): host is string => text(host) !== undefined && host !== "");
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+function list<T>(value: readonly T[] | null | undefined): readonly T[] {
+  return Array.isArray(value) ? value : [];
 }
 
 /**

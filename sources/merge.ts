@@ -4,14 +4,13 @@ import type { Source } from "./types.ts";
 export function mergeSources(sources: readonly Source[]): Source {
   return {
     start(sink, onSynced) {
-      let waiting = sources.length;
-      if (waiting === 0) onSynced();
+      const waiting = new Set(sources);
+      if (waiting.size === 0) onSynced();
       for (const [place, source] of sources.entries()) {
         source.start(
           (object, claims) => sink(`${place}/${object}`, claims),
           () => {
-            waiting -= 1;
-            if (waiting === 0) onSynced();
+            if (waiting.delete(source) && waiting.size === 0) onSynced();
           },
         );
       }

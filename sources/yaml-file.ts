@@ -34,11 +34,7 @@ export function parseYamlFile(file: string, text: string): { objects: FileObject
   const problems: SourceProblem[] = [];
   const lines = new LineCounter();
   for (const [index, document] of [...parseAllDocuments(text, { lineCounter: lines })].entries()) {
-    const lineOf: LineOf = (path) => {
-      const node = path.length === 0 ? document.contents : document.getIn(path, true);
-      const offset = isNode(node) ? node.range?.[0] : document.range?.[0];
-      return lines.linePos(offset ?? 0).line;
-    };
+    const lineOf: LineOf = (path) => lines.linePos(offsetOf(document, path)).line;
     const value = readDocument(document);
     if (value instanceof Error) {
       const line = document.errors[0]?.linePos?.[0].line ?? lineOf([]);
@@ -52,6 +48,15 @@ export function parseYamlFile(file: string, text: string): { objects: FileObject
     }
   }
   return { objects, problems };
+}
+
+/** Where a path begins in the text; what is behind an alias or is missing, where the nearest thing around it begins. */
+function offsetOf(document: Document.Parsed, path: readonly (string | number)[]): number {
+  for (let length = path.length; length > 0; length -= 1) {
+    const node = document.getIn(path.slice(0, length), true);
+    if (isNode(node) && node.range) return node.range[0];
+  }
+  return document.contents?.range[0] ?? document.range[0];
 }
 
 function readDocument(document: Document.Parsed): unknown {
@@ -86,6 +91,9 @@ function checkObject(file: string, index: number, entry: Entry, lineOf: LineOf):
   }
   const raw = object as KubeObject;
   const { namespace, name } = raw.metadata;
+  if (namespace !== undefined && typeof namespace !== "string") {
+    return { place, code: "wrong-type", text: `metadata.namespace of ${show(object.kind)} ${show(name)} is no text` };
+  }
   const title = `${raw.kind} ${namespace === undefined ? name : `${namespace}/${name}`}`;
   return {
     file,
