@@ -3,7 +3,7 @@ import { parse, YAMLError } from "yaml";
 import type { z } from "zod";
 import { SwitchbackError } from "../errors/errors.ts";
 import { type Config, configSchema } from "./schema.ts";
-import { listSettings, type Setting } from "./settings.ts";
+import { keysAt, listSettings, type Setting } from "./settings.ts";
 
 /** Where a configuration comes from; later ones override: file, environment, `--set`. */
 export interface ConfigInput {
@@ -54,8 +54,9 @@ function readDocument(file: string | undefined): Record<string, unknown> {
   try {
     value = parse(readFileSync(file, "utf8"));
   } catch (cause) {
-    const what = cause instanceof YAMLError ? `is not YAML: ${cause.message.split("\n", 1)[0]}` : "cannot be read";
-    throw new SwitchbackError("config-invalid", `${file}: ${what}`, cause instanceof YAMLError ? {} : { cause });
+    if (!(cause instanceof YAMLError))
+      throw new SwitchbackError("config-invalid", `${file}: cannot be read`, { cause });
+    throw new SwitchbackError("config-invalid", `${file}: is not YAML: ${cause.message.split("\n", 1)[0]}`);
   }
   if (value === null || value === undefined) return {};
   if (typeof value !== "object" || Array.isArray(value)) {
@@ -95,10 +96,12 @@ function override(
   const last = keys.pop() ?? "";
   let section = document;
   for (const key of keys) {
-    const next = section[key];
-    const child = typeof next === "object" && next !== null ? { ...next } : {};
+    const next = section[key] ?? {};
+    // Not a section: the file is at fault, and the check says so.
+    if (typeof next !== "object" || Array.isArray(next)) return;
+    const child: Record<string, unknown> = { ...next };
     section[key] = child;
-    section = child as Record<string, unknown>;
+    section = child;
   }
   section[last] = setting.type === "string" ? text : parseValue(text, place);
   places.set(setting.path, place);
@@ -119,18 +122,37 @@ function check(
 ): Config {
   const result = configSchema.safeParse(document);
   if (result.success) return result.data;
-  const lines = result.error.issues.map((issue) => describeIssue(issue, file, places));
+  const lines = result.error.issues.flatMap(faultsOf).map(({ path, message }) => {
+    const text = renderPath(path);
+    return `${placeOf(text, places) ?? file ?? "configuration"}: ${text === "" ? "(top)" : text}: ${message}`;
+  });
   throw new SwitchbackError("config-invalid", lines.join("\n"));
 }
 
-function describeIssue(issue: z.core.$ZodIssue, file: string | undefined, places: ReadonlyMap<string, string>): string {
-  const path = issue.path.reduce<string>(
-    (text, step) =>
-      typeof step === "number" ? `${text}[${step}]` : text === "" ? String(step) : `${text}.${String(step)}`,
-    "",
-  );
-  const place = [...places].find(
-    ([setting]) => path === setting || path.startsWith(`${setting}.`) || path.startsWith(`${setting}[`),
-  );
-  return `${place?.[1] ?? file ?? "configuration"}: ${path === "" ? "(top)" : path}: ${issue.message}`;
+/** An unknown key is named by its own path, with the keys that would have been known. */
+function faultsOf(issue: z.core.$ZodIssue): Array<{ path: readonly PropertyKey[]; message: string }> {
+  if (issue.code !== "unrecognized_keys") return [issue];
+  const message = `there is no such setting; accepted are ${keysAt(issue.path).join(", ")}`;
+  return issue.keys.map((key) => ({ path: [...issue.path, key], message }));
+}
+
+function renderPath(path: readonly PropertyKey[]): string {
+  let text = "";
+  for (const step of path) {
+    if (typeof step === "number") text += `[${step}]`;
+    else text += text === "" ? String(step) : `.${String(step)}`;
+  }
+  return text;
+}
+
+/** The variables or flags that a fault is about: those that set it or what it is in, else those that set a part of it. */
+function placeOf(path: string, places: ReadonlyMap<string, string>): string | undefined {
+  const around = [...places].filter(([setting]) => isWithin(path, setting));
+  const inside = [...places].filter(([setting]) => isWithin(setting, path));
+  const found = (around.length > 0 ? around : inside).map(([, place]) => place);
+  return found.length === 0 ? undefined : found.join(", ");
+}
+
+function isWithin(path: string, place: string): boolean {
+  return path === place || path.startsWith(`${place}.`) || path.startsWith(`${place}[`);
 }

@@ -1,19 +1,30 @@
 import { isIP } from "node:net";
 import { z } from "zod";
+import { isGlob, parseGlob } from "../hosts/names.ts";
 
 /** A TCP port, 1-65535. */
 const port = z.int().min(1).max(65535);
-/** A duration in seconds. */
-const seconds = z.number().min(0);
+/** A duration in seconds. Node's timers hold 2^31 - 1 ms and turn anything above into 1 ms. */
+const seconds = z.number().min(0).max(2_000_000);
 /** An RFC 1123 label, what Kubernetes takes for most object names that end up in a DNS name. */
 const label = z.string().regex(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/, "must be a lower-case RFC 1123 label");
-const ip = z.string().refine((text) => isIP(text) !== 0, "must be an IPv4 or IPv6 address");
+/** A zone (`fe80::1%eth0`) means nothing in another machine's hosts file. */
+const ip = z
+  .string()
+  .refine((text) => isIP(text) !== 0 && !text.includes("%"), "must be an IPv4 or IPv6 address, without a zone");
+const GLOB_FORMS = "must be a name (`api.example.com`), everything below one (`*.example.com`, at any depth) or `*`";
+/** The regular expression is for editors and the chart; what a pattern is says `parseGlob`. */
 const glob = z
   .string()
-  .regex(
-    /^(\*|(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)$/,
-    "must be a domain (`example.com`), a domain and all below it (`*.example.com` matches any depth) or `*`",
-  );
+  .regex(/^(\*|(\*|[a-z0-9][-a-z0-9]*)(\.[a-z0-9][-a-z0-9]*)+)$/, { error: GLOB_FORMS, abort: true })
+  .refine((text) => isGlob(parseGlob(text)), GLOB_FORMS);
+const domain = z
+  .string()
+  .regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?\.?$/, "must be a lower-case DNS domain, such as `cluster.local`");
+const host = z
+  .string()
+  .regex(/^[0-9A-Za-z_:.-]+$/, { error: "must be a host name or an IP address", abort: true })
+  .refine((text) => isIP(text) !== 0 || !text.includes(":"), "must have no port; ports are set under `ports`");
 
 /** Targets that would take the name of a Service of our own. */
 const OWN_SERVICES: readonly string[] = ["controller", "webhook", "proxy", "agent"];
@@ -26,11 +37,8 @@ const portSchema = z.strictObject({
 });
 
 const upstreamSchema = z.union(
-  [
-    z.strictObject({ service: z.strictObject({ namespace: label, name: label }) }),
-    z.strictObject({ host: z.string().min(1) }),
-  ],
-  { error: "expected `service: {namespace, name}` or `host: name-or-address`" },
+  [z.strictObject({ service: z.strictObject({ namespace: label, name: label }) }), z.strictObject({ host })],
+  { error: "expected `service: {namespace, name}` or `host: name-or-address`, without a port" },
 );
 
 const targetSchema = z.strictObject({
@@ -53,6 +61,7 @@ const targetSchema = z.strictObject({
   clusterIPs: z
     .array(ip)
     .max(2)
+    .refine((list) => new Set(list.map(isIP)).size === list.length, "must hold at most one IPv4 and one IPv6 address")
     .default([])
     .describe("Addresses to map names to, instead of those that are found (protocol none, or no cluster)."),
 });
@@ -101,7 +110,12 @@ const webhookSchema = z.strictObject({
 const controllerSchema = z.strictObject({
   address: z.string().default("::").describe("Address that the port binds."),
   port: z.int().min(0).max(65535).default(8080).describe("Health, metrics and /status."),
-  leaseSeconds: z.number().min(2).default(15).describe("Without a renewal for this long another replica may lead."),
+  leaseSeconds: z
+    .number()
+    .min(2)
+    .max(86_400)
+    .default(15)
+    .describe("Without a renewal for this long another replica may lead."),
   renewDeadlineSeconds: z.number().min(1).default(10).describe("A leader that could not renew for this long stops."),
   retrySeconds: z.number().min(0.1).default(2).describe("Time between two looks at the Lease."),
 });
@@ -157,6 +171,21 @@ function checkTargets(targets: Targets, context: Refine): void {
     if (new Set(ports).size < ports.length) fault([index, "ports"], "a port is listed twice");
   }
   checkClasses(targets, fault);
+  checkListenPorts(targets, fault);
+}
+
+/** One proxy binds the ports of all targets. */
+function checkListenPorts(targets: Targets, fault: Fault): void {
+  const taken = new Map<number, string>();
+  for (const [index, target] of targets.entries()) {
+    for (const [place, { listenPort }] of target.ports.entries()) {
+      if (listenPort === undefined) continue;
+      const path = `targets[${index}].ports[${place}]`;
+      const other = taken.get(listenPort);
+      if (other !== undefined) fault([index, "ports", place, "listenPort"], `${other} has this port already`);
+      else taken.set(listenPort, path);
+    }
+  }
 }
 
 function checkClasses(targets: Targets, fault: Fault): void {
@@ -176,7 +205,7 @@ function checkClasses(targets: Targets, fault: Fault): void {
 /** The one schema of the configuration file. Every setting is read from here, once. */
 const sectionsSchema = z.strictObject({
   namespace: label.default("switchback-system").describe("Our own namespace."),
-  clusterDomain: z.string().optional().describe("Found from /etc/resolv.conf when it is not given."),
+  clusterDomain: domain.optional().describe("Found from /etc/resolv.conf when it is not given."),
   targets: z
     .array(targetSchema)
     .default([
@@ -214,8 +243,9 @@ const sectionsSchema = z.strictObject({
 export const configSchema = sectionsSchema.superRefine((config, context) => {
   checkTargets(config.targets, context);
   const { leaseSeconds, renewDeadlineSeconds, retrySeconds } = config.controller;
-  if (!(retrySeconds < renewDeadlineSeconds && renewDeadlineSeconds < leaseSeconds)) {
-    const message = "expected retrySeconds < renewDeadlineSeconds < leaseSeconds";
+  // The waits between two tries are spread by up to a fifth, as in client-go.
+  if (!(retrySeconds * 1.2 < renewDeadlineSeconds && renewDeadlineSeconds < leaseSeconds)) {
+    const message = "expected 1.2 x retrySeconds < renewDeadlineSeconds < leaseSeconds";
     context.addIssue({ code: "custom", path: ["controller"], message });
   }
   const { mode, certFile, keyFile } = config.certs;

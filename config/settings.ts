@@ -16,15 +16,26 @@ interface JsonSchema {
   readonly type?: string;
   readonly enum?: readonly unknown[];
   readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly items?: JsonSchema;
   readonly default?: unknown;
   readonly description?: string;
 }
 
 /** Every setting, in the order of the schema. */
 export function listSettings(): Setting[] {
+  return [...walk(jsonSchema(), [])];
+}
+
+/** The keys that are accepted at a place of the file: `["targets", 0]` gives name, upstream, ... */
+export function keysAt(path: readonly PropertyKey[]): string[] {
+  let schema: JsonSchema | undefined = jsonSchema();
+  for (const step of path) schema = typeof step === "number" ? schema?.items : schema?.properties?.[String(step)];
+  return Object.keys(schema?.properties ?? {});
+}
+
+function jsonSchema(): JsonSchema {
   // `output`, so that the defaults of nested sections are told; `any` for what JSON Schema cannot say (checks by function).
-  const schema = z.toJSONSchema(configSchema, { io: "output", unrepresentable: "any" }) as JsonSchema;
-  return [...walk(schema, [])];
+  return z.toJSONSchema(configSchema, { io: "output", unrepresentable: "any" }) as JsonSchema;
 }
 
 function* walk(schema: JsonSchema, path: readonly string[]): Generator<Setting> {
