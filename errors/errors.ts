@@ -49,9 +49,25 @@ export function statusOf(error: unknown): number | undefined {
   return error instanceof SwitchbackError ? error.status : undefined;
 }
 
+/** Causes behind a cause that are told; a chain may bite its own tail. */
+const MAX_CAUSES = 8;
+
 /** One line for a log or a person, with the chain of causes. Never holds a body or a secret: causes carry messages only. */
 export function describeError(error: unknown): string {
+  const messages: string[] = [];
+  for (let cause = error; cause !== undefined && messages.length <= MAX_CAUSES; cause = causeOf(cause)) {
+    messages.push(messageOf(cause));
+  }
+  return messages.join(": ").replace(/\s*[\r\n]+\s*/g, " ");
+}
+
+function causeOf(error: unknown): unknown {
+  return error instanceof Error ? error.cause : undefined;
+}
+
+/** Node's error for a host with several addresses has no message of its own, only those of its tries. */
+function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const cause = error.cause === undefined ? "" : `: ${describeError(error.cause)}`;
-  return `${error.message}${cause}`;
+  if (error.message === "" && error instanceof AggregateError) return error.errors.map(messageOf).join(", ");
+  return error.message === "" ? error.name : error.message;
 }

@@ -47,9 +47,9 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
   };
   const server = createServer((request, response) => {
     const path = (request.url ?? "/").split("?", 1)[0] ?? "/";
-    answer(path, response).catch((error: unknown) => {
-      if (!response.headersSent) send(response, 500, "text/plain", "internal error\n");
-      response.destroy(error instanceof Error ? error : undefined);
+    answer(path, response).catch(() => {
+      if (response.headersSent) response.destroy();
+      else send(response, 500, "text/plain", "internal error\n");
     });
   });
   await listen(server, options.port, options.address);
@@ -63,14 +63,28 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
   };
 }
 
-/** Binds a server; the promise rejects with `listen-failed` and says which address and port it was. */
-export function listen(server: Server, port: number, address: string): Promise<void> {
+/** What binding `::` says on a machine without IPv6. */
+const NO_IPV6: readonly (string | undefined)[] = ["EAFNOSUPPORT", "EADDRNOTAVAIL"];
+
+/**
+ * Binds a server; the promise rejects with `listen-failed` and says which address and port it was. `::` means every address, so
+ * where there is no IPv6 it is every IPv4 address.
+ */
+export async function listen(server: Server, port: number, address: string): Promise<void> {
+  try {
+    await bind(server, port, address);
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    if (address === "::" && NO_IPV6.includes(code)) return listen(server, port, "0.0.0.0");
+    throw new SwitchbackError("listen-failed", `cannot listen on ${address} port ${port}`, { cause });
+  }
+}
+
+function bind(server: Server, port: number, address: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    const failed = (cause: Error) =>
-      reject(new SwitchbackError("listen-failed", `cannot listen on ${address} port ${port}`, { cause }));
-    server.once("error", failed);
+    server.once("error", reject);
     server.listen(port, address, () => {
-      server.off("error", failed);
+      server.off("error", reject);
       resolve();
     });
   });

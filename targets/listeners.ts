@@ -27,7 +27,9 @@ export function upstreamHost(target: TargetConfig, clusterDomain: string | undef
   if ("host" in target.upstream) return target.upstream.host;
   const { name, namespace } = target.upstream.service;
   // Without the domain the pod's own search list completes the name; with it, one look-up is enough.
-  return clusterDomain === undefined ? `${name}.${namespace}.svc` : `${name}.${namespace}.svc.${clusterDomain}.`;
+  return clusterDomain === undefined
+    ? `${name}.${namespace}.svc`
+    : `${name}.${namespace}.svc.${clusterDomain.replace(/\.$/, "")}.`;
 }
 
 /**
