@@ -41,7 +41,10 @@ export class RefusalLog {
       const running = this.#running.get(cause);
       if (running === undefined) return;
       const left = running.last + QUIET_MS - this.#clock.now();
-      if (left > 0) return this.#watch(cause, left);
+      if (left > 0) {
+        this.#watch(cause, left);
+        return;
+      }
       this.#running.delete(cause);
       this.#log.info({ cause, refused: running.count }, "connections are no longer refused for this cause");
     });

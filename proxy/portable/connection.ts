@@ -146,9 +146,10 @@ export class Connection {
    * keeps its half and what it sends is dropped, as nginx's lingering_close does.
    */
   #upstreamError(): void {
-    if (!this.#upstreamEnded || this.client.destroyed) return this.cut("upstream-reset");
-    this.client.resume();
-    this.#linger();
+    if (this.#upstreamEnded && !this.client.destroyed) {
+      this.client.resume();
+      this.#linger();
+    } else this.cut("upstream-reset");
   }
 
   #linger(): void {

@@ -22,8 +22,8 @@ export interface UpstreamOutcome {
 }
 
 /**
- * Tries the upstream's addresses one after the other, at most MAX_DIALS. `done` is called once, unless the returned function was called
- * first: it gives up.
+ * Tries the upstream's addresses one after the other, at most MAX_DIALS. `done` is called once, at once if there is no
+ * address to dial, unless the returned function was called first: it gives up.
  */
 export function dialUpstream(wanted: UpstreamDial, done: (outcome: UpstreamOutcome) => void): () => void {
   const { upstream, order, stats } = wanted;
@@ -38,10 +38,14 @@ export function dialUpstream(wanted: UpstreamDial, done: (outcome: UpstreamOutco
   };
   const tryNext = (index: number): void => {
     const address = left[index];
-    if (address === undefined) return done({ failures });
+    if (address === undefined) {
+      done({ failures });
+      return;
+    }
     if (wanted.isSelf(address, port)) {
       failed({ address, cause: "self", detail: `${address} port ${port} is this proxy` });
-      return tryNext(index + 1);
+      tryNext(index + 1);
+      return;
     }
     abandon = dial(
       { address, port, timeoutMs: wanted.connectTimeoutMs, keepaliveMs: wanted.keepaliveMs },
@@ -49,12 +53,13 @@ export function dialUpstream(wanted: UpstreamDial, done: (outcome: UpstreamOutco
         if (outcome.connected) {
           order.connected(address);
           observeConnect(stats, outcome.seconds);
-          return done({ socket: outcome.socket, failures });
+          done({ socket: outcome.socket, failures });
+        } else if (outcome.cause === "local-limit") {
+          done({ failures, localLimit: outcome.detail });
+        } else {
+          failed({ address, cause: outcome.cause, detail: outcome.detail });
+          tryNext(index + 1);
         }
-        const { cause, detail } = outcome;
-        if (cause === "local-limit") return done({ failures, localLimit: detail });
-        failed({ address, cause, detail });
-        tryNext(index + 1);
       },
     );
   };

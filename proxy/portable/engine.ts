@@ -147,10 +147,12 @@ class PortableEngine implements Engine {
   #accept(client: Socket, listener: PortListener): void {
     const { spec } = listener;
     const stats = this.#statsOf(spec.target);
-    const { remoteAddress } = client;
-    // Reset by the client before we came to accept it.
-    if (remoteAddress === undefined) return void client.destroy();
-    const source = normalAddress(remoteAddress);
+    const header = headerFor(client, spec);
+    if (header === undefined) {
+      client.destroy();
+      return;
+    }
+    const source = normalAddress(client.remoteAddress ?? "");
     const refusal = this.#admission.admit(source);
     if (refusal !== undefined) {
       stats.refused[refusal] += 1;
@@ -161,7 +163,7 @@ class PortableEngine implements Engine {
     stats.accepted += 1;
     stats.active += 1;
     const connection = new Connection(client, {
-      header: headerFor(client, spec),
+      header,
       firstBytesMs: this.#options.limits.firstBytesMs,
       stats,
       onClosed: () => {
@@ -188,10 +190,10 @@ class PortableEngine implements Engine {
       },
       (outcome) => {
         this.#report(listener, outcome);
-        if (outcome.socket !== undefined) return connection.connected(outcome.socket);
-        const cause = outcome.localLimit === undefined ? "upstream" : "local-limit";
-        stats.refused[cause] += 1;
-        connection.refuse();
+        if (outcome.socket === undefined) {
+          stats.refused[outcome.localLimit === undefined ? "upstream" : "local-limit"] += 1;
+          connection.refuse();
+        } else connection.connected(outcome.socket);
       },
     );
     connection.dialling(abandon);
@@ -199,7 +201,10 @@ class PortableEngine implements Engine {
 
   #report(listener: PortListener, { socket, failures, localLimit }: UpstreamOutcome): void {
     const { name, target } = listener.spec;
-    if (localLimit !== undefined) return this.#refusals.refused("local-limit", { target, err: localLimit });
+    if (localLimit !== undefined) {
+      this.#refusals.refused("local-limit", { target, err: localLimit });
+      return;
+    }
     const connected = socket !== undefined;
     if (failures.length > 0 || !listener.lastConnected) this.#options.onDial({ listener: name, connected, failures });
     listener.lastConnected = connected;
@@ -240,12 +245,13 @@ function isBoundAs(listener: PortListener, spec: ListenerSpec): boolean {
   return listener.status().bound && address === spec.address && port === spec.port;
 }
 
-/** The client's own address, and the address and port that it called. */
-function headerFor(client: Socket, spec: ListenerSpec): Buffer {
+/** Undefined if the client was gone before we came to accept it: its addresses are then no longer known. */
+function headerFor(client: Socket, spec: ListenerSpec): Buffer | undefined {
   const { remoteAddress, remotePort, localAddress } = client;
-  if (spec.protocol === "none" || remoteAddress === undefined || localAddress === undefined) return NO_HEADER;
+  if (remoteAddress === undefined || remotePort === undefined || localAddress === undefined) return undefined;
+  if (spec.protocol === "none") return NO_HEADER;
   return encodeHeader(spec.protocol, {
-    source: { address: remoteAddress, port: remotePort ?? 0 },
+    source: { address: remoteAddress, port: remotePort },
     destination: { address: localAddress, port: spec.declaredPort },
   });
 }

@@ -2,6 +2,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { SwitchbackError } from "../../errors/errors.ts";
 import { CandidateOrder } from "../candidates.ts";
 import { LISTEN_BACKLOG, type ListenerSpec, type ListenerStatus } from "../engine.ts";
+import type { BoundAddress } from "../self.ts";
 
 /** Without IPv6 in the kernel `::` cannot be bound; the IPv4 wildcard then means the same. */
 const NO_IPV6 = new Set(["EAFNOSUPPORT", "EADDRNOTAVAIL"]);
@@ -13,7 +14,8 @@ export class PortListener {
   /** The last dial reported for this listener connected. */
   lastConnected = false;
   readonly #server: Server;
-  #error: string | undefined = "not bound yet";
+  #bound: BoundAddress | undefined;
+  #error = "not bound yet";
 
   constructor(spec: ListenerSpec, keepaliveMs: number, onClient: (client: Socket, listener: PortListener) => void) {
     this.spec = spec;
@@ -40,21 +42,21 @@ export class PortListener {
         cause,
       });
     }
-    this.#error = undefined;
+    // Read once: asking the socket is a system call, and every dial looks at it.
+    const bound = this.#server.address();
+    this.#bound = bound !== null && typeof bound !== "string" ? bound : undefined;
     this.#server.on("error", onError);
   }
 
   status(): ListenerStatus {
     const { name, target, address, port } = this.spec;
-    const bound = this.#server.address();
-    if (bound === null || typeof bound === "string") {
-      return { name, target, address, port, bound: false, error: this.#error ?? "closed" };
-    }
-    return { name, target, address: bound.address, port: bound.port, bound: true };
+    if (this.#bound === undefined) return { name, target, address, port, bound: false, error: this.#error };
+    return { name, target, address: this.#bound.address, port: this.#bound.port, bound: true };
   }
 
   /** Stops accepting; connections stay. */
   close(): void {
+    this.#bound = undefined;
     this.#error = "closed";
     this.#server.close();
   }

@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import type { DialCause } from "../causes.ts";
+import { Blackhole } from "./blackhole.ts";
+import { type Case, LISTENER, Rig, type RigOptions, Upstream, until } from "./rig.ts";
+import { endOf } from "./streams.ts";
+
+/** A port on which nobody listens: it was free a moment ago. */
+async function closedPort(): Promise<number> {
+  await using upstream = await Upstream.listen();
+  return upstream.port;
+}
+
+/** A client that dials in vain: it must see a reset, and the books must say why. */
+async function refused(rig: Rig, cause: DialCause, firstBytes = ""): Promise<void> {
+  const client = rig.dial();
+  if (firstBytes !== "") client.write(firstBytes);
+  assert.equal((await endOf(client)).how, "ECONNRESET");
+  await rig.idle();
+  assert.equal(rig.stats().dialErrors[cause], 1);
+  assert.equal(rig.stats().refused.upstream, 1);
+  const report = rig.reports.at(-1);
+  assert.deepEqual([report?.listener, report?.connected, report?.failures.at(-1)?.cause], [LISTENER, false, cause]);
+}
+
+function refusedFor(
+  cause: DialCause,
+  title: string,
+  options: RigOptions,
+  change: (rig: Rig) => object = () => ({}),
+): Case {
+  return [
+    title,
+    async (make) => {
+      await using rig = await Rig.start(make, options);
+      await rig.engine.update(rig.plan(change(rig)));
+      await refused(rig, cause);
+    },
+  ];
+}
+
+export const failureCases: readonly Case[] = [
+  [
+    "resets the client when the upstream refuses, whether or not it has sent bytes",
+    async (make) => {
+      const upstream = { addresses: ["127.0.0.1"], port: await closedPort() };
+      for (const firstBytes of ["", "GET / HTTP/1.1\r\n"]) {
+        await using rig = await Rig.start(make, { upstream });
+        await refused(rig, "connection-refused", firstBytes);
+        assert.match(rig.reports[0]?.failures[0]?.detail ?? "", /127\.0\.0\.1/);
+      }
+    },
+  ],
+
+  [
+    "resets a client that has already half-closed when the upstream refuses",
+    async (make) => {
+      await using rig = await Rig.start(make, { upstream: { addresses: ["127.0.0.1"], port: await closedPort() } });
+      const client = rig.dial();
+      client.end();
+      assert.equal((await endOf(client)).how, "ECONNRESET");
+    },
+  ],
+
+  [
+    "tries the next address, and says which one failed",
+    async (make) => {
+      await using rig = await Rig.start(make);
+      const upstream = { addresses: ["127.0.0.2", "127.0.0.1"], port: rig.upstream.port };
+      await rig.engine.update(rig.plan({ upstream }));
+      await rig.connect();
+      await rig.upstream.next();
+      await until(() => rig.reports.length > 0, "the report");
+      assert.equal(rig.stats().dialErrors["connection-refused"], 1);
+      assert.equal(rig.stats().refused.upstream, 0);
+      const failed = rig.reports[0];
+      assert.deepEqual([failed?.connected, failed?.failures.map((failure) => failure.address)], [true, ["127.0.0.2"]]);
+      // The one that failed is avoided: no second failure.
+      await rig.connect();
+      await rig.upstream.next();
+      assert.equal(rig.stats().dialErrors["connection-refused"], 1);
+    },
+  ],
+
+  [
+    "reports nothing while all goes well, and the first success after a failure",
+    async (make) => {
+      await using rig = await Rig.start(make);
+      const good = rig.spec().upstream;
+      const dialOnce = async (): Promise<void> => {
+        await rig.connect();
+        await rig.upstream.next();
+      };
+      const outcomes = (): boolean[] => rig.reports.map((report) => report.connected);
+      for (let round = 0; round < 3; round += 1) await dialOnce();
+      await until(() => outcomes().length > 0, "the first report");
+      assert.deepEqual(outcomes(), [true]);
+      await rig.engine.update(rig.plan({ upstream: { ...good, port: await closedPort() } }));
+      await endOf(rig.dial());
+      await rig.engine.update(rig.plan({ upstream: good }));
+      for (let round = 0; round < 3; round += 1) await dialOnce();
+      await until(() => outcomes().length > 2, "the report of the recovery");
+      assert.deepEqual(outcomes(), [true, false, true]);
+    },
+  ],
+
+  refusedFor("dns-nxdomain", "refuses for the cause given when no address is known", {
+    upstream: { addresses: [], port: 443, unresolved: "dns-nxdomain" },
+  }),
+  refusedFor("self", "does not dial its own listener", {}, (rig) => ({
+    upstream: { addresses: ["127.0.0.1"], port: rig.port() },
+  })),
+  refusedFor("self", "does not dial the loopback side of a wildcard listener", { address: "0.0.0.0" }, (rig) => ({
+    upstream: { addresses: ["127.9.9.9"], port: rig.port() },
+  })),
+  refusedFor("self", "does not dial an IPv4-mapped form of its own address", { address: "::" }, (rig) => ({
+    upstream: { addresses: ["::ffff:127.0.0.1"], port: rig.port() },
+  })),
+  refusedFor(
+    "self",
+    "does not dial an address of this machine at a port it listens on",
+    { address: "::", own: { interfaces: ["198.51.100.7"], fronts: [] } },
+    (rig) => ({ upstream: { addresses: ["198.51.100.7"], port: rig.port() } }),
+  ),
+  refusedFor("self", "does not dial a front Service's address, whatever the port", {
+    own: { interfaces: [], fronts: ["127.0.0.1"] },
+  }),
+
+  [
+    "dials its own machine at a port that is not its own",
+    async (make) => {
+      await using rig = await Rig.start(make, {
+        address: "::",
+        own: { interfaces: ["127.0.0.1"], fronts: ["127.0.0.2"] },
+      });
+      await rig.connect();
+      await rig.upstream.next();
+    },
+  ],
+
+  [
+    "gives a dial without an answer up after the connect timeout",
+    async (make) => {
+      await using hole = await Blackhole.open();
+      const upstream = { addresses: ["127.0.0.1"], port: hole.port };
+      await using rig = await Rig.start(make, { upstream, limits: { connectTimeoutMs: 150 } });
+      const begun = performance.now();
+      await refused(rig, "timeout", "GET / HTTP/1.1\r\n");
+      const took = performance.now() - begun;
+      assert.ok(took > 140 && took < 900, `took ${took} ms`);
+    },
+  ],
+
+  [
+    "forgets a client that resets while its upstream is being dialled",
+    async (make) => {
+      await using hole = await Blackhole.open();
+      await using rig = await Rig.start(make, { upstream: { addresses: ["127.0.0.1"], port: hole.port } });
+      const client = await rig.connect();
+      await until(() => rig.stats().active === 1, "the client to be accepted");
+      client.resetAndDestroy();
+      await once(client, "close");
+      await rig.idle();
+      assert.deepEqual(rig.stats().refused.upstream, 0);
+    },
+  ],
+];

@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import type { Socket } from "node:net";
+import { type Case, DECLARED_PORT, pause, Rig, type RigOptions } from "./rig.ts";
+import { endOf, firstChunk, randomBytes, take, takeHeader } from "./streams.ts";
+
+/** The header that a relayed connection must carry, whatever the engine. */
+async function checkHeader(rig: Rig, client: Socket, expected: { version: 1 | 2; address: string }): Promise<void> {
+  client.write("hello");
+  const upstream = await rig.upstream.next();
+  const header = await takeHeader(upstream);
+  assert.equal(header.version, expected.version);
+  assert.deepEqual(header.endpoints, {
+    source: { address: expected.address, port: client.localPort },
+    destination: { address: expected.address, port: DECLARED_PORT },
+  });
+  assert.equal((await take(upstream, 5)).toString(), "hello");
+}
+
+function writes(title: string, options: RigOptions, expected: { version: 1 | 2; address: string }): Case {
+  return [
+    title,
+    async (make) => {
+      await using rig = await Rig.start(make, options);
+      await checkHeader(rig, await rig.connect(), expected);
+    },
+  ];
+}
+
+export const headerCases: readonly Case[] = [
+  writes("writes a v1 header over IPv4", { protocol: "v1" }, { version: 1, address: "127.0.0.1" }),
+  writes("writes a v2 header over IPv4", { protocol: "v2" }, { version: 2, address: "127.0.0.1" }),
+  writes(
+    "writes a v1 header over IPv6",
+    { protocol: "v1", address: "::1", upstreamHost: "::1" },
+    { version: 1, address: "::1" },
+  ),
+  writes("writes a v2 header over IPv6", { protocol: "v2", address: "::1" }, { version: 2, address: "::1" }),
+  writes(
+    "writes an IPv4 client of a `::` listener as IPv4, v1",
+    { address: "::" },
+    { version: 1, address: "127.0.0.1" },
+  ),
+  writes(
+    "writes an IPv4 client of a `::` listener as IPv4, v2",
+    { address: "::", protocol: "v2" },
+    { version: 2, address: "127.0.0.1" },
+  ),
+
+  [
+    "writes no header for protocol none",
+    async (make) => {
+      await using rig = await Rig.start(make, { protocol: "none" });
+      const client = await rig.connect();
+      client.end("hello");
+      const ending = await endOf(await rig.upstream.next());
+      assert.deepEqual([ending.how, ending.bytes.toString()], ["FIN", "hello"]);
+    },
+  ],
+
+  [
+    "sends the header together with first bytes that come a little after the connection",
+    async (make) => {
+      await using rig = await Rig.start(make, { limits: { firstBytesMs: 2000 } });
+      const client = await rig.connect();
+      const upstream = await rig.upstream.next();
+      await pause(30);
+      client.write("GET / HTTP/1.1\r\n");
+      const chunk = await firstChunk(upstream);
+      assert.match(chunk.toString(), /^PROXY TCP4 [^\r]*\r\nGET \/ HTTP\/1\.1\r\n$/);
+    },
+  ],
+
+  [
+    "sends the header together with first bytes that came before the upstream was connected",
+    async (make) => {
+      await using rig = await Rig.start(make, { protocol: "v2", limits: { firstBytesMs: 2000 } });
+      for (let round = 0; round < 20; round += 1) {
+        const client = rig.dial();
+        client.write("first");
+        const header = await takeHeader(await rig.upstream.next());
+        assert.equal(header.alone, false);
+      }
+    },
+  ],
+
+  [
+    "sends the header alone to an upstream that speaks first, and relays its greeting",
+    async (make) => {
+      await using rig = await Rig.start(make);
+      const client = await rig.connect();
+      const upstream = await rig.upstream.next();
+      assert.equal((await takeHeader(upstream)).alone, true);
+      upstream.write("220 ready\r\n");
+      assert.equal((await firstChunk(client)).toString(), "220 ready\r\n");
+      client.end("QUIT\r\n");
+      assert.equal((await endOf(upstream)).bytes.toString(), "QUIT\r\n");
+    },
+  ],
+
+  [
+    "relays a greeting that comes before the header has gone out",
+    async (make) => {
+      await using rig = await Rig.start(make, { limits: { firstBytesMs: 300 } });
+      const client = await rig.connect();
+      const upstream = await rig.upstream.next();
+      upstream.write("220 ready\r\n");
+      assert.equal((await firstChunk(client)).toString(), "220 ready\r\n");
+      client.write("EHLO");
+      await takeHeader(upstream);
+      assert.equal((await take(upstream, 4)).toString(), "EHLO");
+    },
+  ],
+
+  [
+    "sends header and FIN for a client that ends without a byte, and still relays the answer",
+    async (make) => {
+      await using rig = await Rig.start(make, { limits: { firstBytesMs: 2000 } });
+      const client = await rig.connect();
+      client.end();
+      const upstream = await rig.upstream.next();
+      assert.equal((await takeHeader(upstream)).alone, true);
+      assert.deepEqual(await endOf(upstream), { how: "FIN", bytes: Buffer.alloc(0) });
+      upstream.end("bye");
+      assert.equal((await endOf(client)).bytes.toString(), "bye");
+      await rig.idle();
+    },
+  ],
+
+  [
+    "sends the header once and first, however small the client's pieces",
+    async (make) => {
+      await using rig = await Rig.start(make, { limits: { firstBytesMs: 1 } });
+      const client = await rig.connect();
+      const payload = randomBytes(400);
+      const upstream = await rig.upstream.next();
+      const ending = takeHeader(upstream).then(() => endOf(upstream));
+      for (const byte of payload) {
+        client.write(Uint8Array.of(byte));
+        await new Promise(setImmediate);
+      }
+      client.end();
+      assert.deepEqual(await ending, { how: "FIN", bytes: payload });
+    },
+  ],
+];

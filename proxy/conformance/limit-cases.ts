@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { type Case, Rig, until } from "./rig.ts";
+import { endOf, firstChunk } from "./streams.ts";
+
+/** Opens a connection that works: a byte comes back through it. */
+async function served(rig: Rig, localAddress = "127.0.0.1"): Promise<{ end: () => Promise<void> }> {
+  const client = await rig.connect({ localAddress });
+  client.write("x");
+  const upstream = await rig.upstream.next();
+  upstream.write("y");
+  assert.equal((await firstChunk(client)).toString(), "y");
+  return {
+    end: async () => {
+      const before = rig.stats().active;
+      client.resetAndDestroy();
+      await until(() => rig.stats().active < before, "a place to be given back");
+    },
+  };
+}
+
+async function turnedAway(rig: Rig, localAddress = "127.0.0.1"): Promise<void> {
+  assert.equal((await endOf(rig.dial({ localAddress }))).how, "ECONNRESET");
+}
+
+export const limitCases: readonly Case[] = [
+  [
+    "resets what exceeds the limit in all, says so once, and serves again when a place is free",
+    async (make) => {
+      await using rig = await Rig.start(make, { limits: { maxConnections: 3 } });
+      const [first] = [await served(rig), await served(rig, "127.0.0.2"), await served(rig, "127.0.0.3")];
+      await turnedAway(rig);
+      await turnedAway(rig, "127.0.0.4");
+      assert.equal(rig.stats().refused["limit-total"], 2);
+      assert.equal(rig.stats().accepted, 3);
+      assert.equal(rig.lines.filter((line) => line.includes("limit")).length, 1);
+      await first.end();
+      await served(rig, "127.0.0.4");
+    },
+  ],
+
+  [
+    "resets what exceeds the limit of one source, and serves others",
+    async (make) => {
+      await using rig = await Rig.start(make, { address: "::", limits: { maxConnectionsPerSource: 2 } });
+      const [first] = [await served(rig, "127.0.0.1"), await served(rig, "127.0.0.1")];
+      await turnedAway(rig, "127.0.0.1");
+      assert.equal(rig.stats().refused["limit-source"], 1);
+      await served(rig, "127.0.0.2");
+      await first.end();
+      await served(rig, "127.0.0.1");
+      await turnedAway(rig, "127.0.0.1");
+    },
+  ],
+
+  [
+    "gives the place of a client back whose upstream refused",
+    async (make) => {
+      await using rig = await Rig.start(make, { limits: { maxConnectionsPerSource: 1 } });
+      const good = rig.spec().upstream;
+      await rig.engine.update(rig.plan({ upstream: { addresses: [], port: 1, unresolved: "dns-timeout" } }));
+      for (let round = 0; round < 5; round += 1) {
+        await turnedAway(rig);
+        await rig.idle();
+      }
+      assert.equal(rig.stats().refused.upstream, 5);
+      await rig.engine.update(rig.plan({ upstream: good }));
+      await served(rig);
+    },
+  ],
+];

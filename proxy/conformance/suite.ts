@@ -1,0 +1,32 @@
+import { describe, test } from "node:test";
+import type { MakeEngine } from "../engine.ts";
+import { failureCases } from "./failure-cases.ts";
+import { headerCases } from "./header-cases.ts";
+import { lifecycleCases } from "./lifecycle-cases.ts";
+import { limitCases } from "./limit-cases.ts";
+import { relayCases } from "./relay-cases.ts";
+import { resetCases } from "./reset-cases.ts";
+
+const GROUPS = {
+  header: headerCases,
+  relay: relayCases,
+  failure: failureCases,
+  reset: resetCases,
+  limits: limitCases,
+  lifecycle: lifecycleCases,
+};
+
+/** A case that hangs is a case that fails. */
+const TIMEOUT_MS = 20_000;
+
+/**
+ * Registers, as tests of node:test, all that an engine must do, over real sockets on loopback. `name` is the engine's, for the titles.
+ * The cases tell nothing of how an engine works: every engine passes the same ones.
+ */
+export function conformance(name: string, make: MakeEngine): void {
+  for (const [group, cases] of Object.entries(GROUPS)) {
+    describe(`${name} engine: ${group}`, () => {
+      for (const [title, run] of cases) test(title, { timeout: TIMEOUT_MS }, () => run(make));
+    });
+  }
+}
