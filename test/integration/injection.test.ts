@@ -1,57 +1,23 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { ingress, NAMESPACE, type System, startSystem, sumOf, until } from "./system.ts";
-
-interface Pod {
-  metadata: { name: string; annotations?: Record<string, string> };
-  spec: { hostAliases?: Array<{ ip: string; hostnames: string[] }> };
-}
+import { ingress, mapped, namespaceYaml, type Pod, type PodParts, podObject } from "./objects.ts";
+import { NAMESPACE, type System, startSystem, sumOf, until } from "./system.ts";
 
 let system: System;
 before(async () => {
   system = await startSystem();
   await system.apply(`${ingress("shop", ["shop.example.com", "api.example.com"])}
-${namespace("labelled", "enabled")}${namespace("plain")}`);
+${namespaceYaml("labelled", "enabled")}${namespaceYaml("plain")}`);
   await system.ready(["shop.example.com", "api.example.com"]);
 });
 after(() => system?.stop());
 
-function namespace(name: string, inject?: string): string {
-  const labels = inject === undefined ? "{}" : `{ switchback.dev/inject: "${inject}" }`;
-  return `apiVersion: v1\nkind: Namespace\nmetadata: { name: "${name}", labels: ${labels} }\n---\n`;
-}
-
-interface PodParts {
-  labels?: Record<string, string>;
-  annotations?: Record<string, string>;
-  hostAliases?: Array<{ ip: string; hostnames: string[] }>;
-  hostNetwork?: boolean;
-}
-
-function podYaml(
-  namespaceName: string,
-  name: string,
-  { labels = {}, annotations = {}, ...spec }: PodParts = {},
-): string {
-  return JSON.stringify({
-    apiVersion: "v1",
-    kind: "Pod",
-    metadata: { name, namespace: namespaceName, labels, annotations },
-    spec: { ...spec, containers: [{ name: "c", image: "example.com/c:1" }] },
-  });
-}
-
 async function create(namespaceName: string, name: string, parts: PodParts = {}, flags: string[] = []): Promise<Pod> {
   const args = ["create", "-f", "-", "-o", "json", ...flags];
-  const input = podYaml(namespaceName, name, parts);
+  const input = JSON.stringify(podObject(namespaceName, name, parts));
   const { code, stdout, stderr } = await system.cluster.tool("kubectl", args, { input });
   assert.equal(code, 0, stderr);
   return JSON.parse(stdout) as Pod;
-}
-
-/** Every mapped name once; the fronts are dual-stack, so ours stand under two addresses. */
-function mapped(pod: Pod): string[] {
-  return [...new Set((pod.spec.hostAliases ?? []).flatMap(({ hostnames }) => hostnames))].sort();
 }
 
 async function calls(): Promise<number> {

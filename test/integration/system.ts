@@ -6,6 +6,9 @@ import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from "../cluster/controlplane.ts";
 import { type Component, Processes } from "../cluster/processes.ts";
+import { runTool, type ToolOptions, type ToolResult } from "../cluster/tools.ts";
+import { AuditLog } from "./audit.ts";
+import { hostsOf, type IndexMap, type Status } from "./objects.ts";
 
 // Switchback as a user installs it, on a real API server: the chart by Helm, and controllers and webhooks as processes that have the
 // rights of their ServiceAccounts and the configuration that the chart rendered. Only the nodes are missing.
@@ -19,17 +22,23 @@ export interface Replica {
   /** The ports it said it listens on. */
   readonly port: number;
   readonly healthPort: number;
+  /** As the API server's audit log names the replica's token. */
+  readonly credential: string;
   /** A page of its health server. */
   page(path: string): Promise<{ status: number; text: string }>;
   log(): Promise<string>;
+  /** A controller's `/status`. */
+  status(): Promise<Status>;
 }
 
 export interface SystemOptions {
   readonly controllers?: number;
   readonly webhooks?: number;
-  /** `--set` of helm, such as `config.map.vanishSeconds=2`. */
-  readonly values?: readonly string[];
+  /** The chart's values, such as `{ config: { map: { vanishSeconds: 2 } } }`. */
+  readonly values?: object;
   readonly controlPlane?: ControlPlaneOptions;
+  /** Keep a log of what our accounts, and people bound to the operator's Role, ask the API server. */
+  readonly audit?: boolean;
 }
 
 /** A cluster with Switchback in it. */
@@ -37,22 +46,23 @@ export class System {
   readonly cluster: ControlPlane;
   readonly controllers: Replica[] = [];
   readonly webhooks: Replica[] = [];
+  readonly audit: AuditLog;
   readonly #processes: Processes;
   readonly #folder: string;
   #started = 0;
 
   constructor(cluster: ControlPlane, folder: string) {
     this.cluster = cluster;
+    this.audit = new AuditLog(folder);
     this.#folder = folder;
     this.#processes = new Processes(folder, folder);
   }
 
   /** Installs or upgrades the chart. */
-  async install(values: readonly string[] = []): Promise<void> {
-    const sets = values.flatMap((value) => ["--set", value]);
+  async install(values: object = {}): Promise<void> {
     const chart = join(TOP, "manifests/chart");
-    const args = ["upgrade", "--install", "switchback", chart, "-n", NAMESPACE, "--create-namespace", ...sets];
-    const { code, stderr } = await this.cluster.helm(...args);
+    const args = ["upgrade", "--install", "switchback", chart, "-n", NAMESPACE, "--create-namespace", "--values", "-"];
+    const { code, stderr } = await this.cluster.tool("helm", args, { input: JSON.stringify(values) });
     assert.equal(code, 0, stderr);
   }
 
@@ -71,7 +81,7 @@ export class System {
     const sets = [...ports, `${component}.address=127.0.0.1`].flatMap((set) => ["--set", set]);
     const args = [join(TOP, "cli/main.ts"), component, "--config", config, ...sets];
     const process_ = this.#processes.start(name, process.execPath, args, env);
-    const replica = await listening(process_, join(this.#folder, `${name}.log`));
+    const replica = await listening(process_, join(this.#folder, `${name}.log`), credentialOf(token));
     (component === "controller" ? this.controllers : this.webhooks).push(replica);
     this.routeWebhooks();
     return replica;
@@ -85,6 +95,31 @@ export class System {
     }
     this.routeWebhooks();
     await replica.process.stop(signal);
+  }
+
+  /** The controller that says it leads, once exactly one of them does. */
+  async leader(): Promise<Replica> {
+    let leaders: Replica[] = [];
+    await until("one leader", async () => {
+      const all = await Promise.all(this.controllers.map(async (it) => ({ it, status: await it.status() })));
+      leaders = all.filter(({ status }) => status.leader).map(({ it }) => it);
+      return leaders.length === 1;
+    });
+    assert.ok(leaders[0]);
+    return leaders[0];
+  }
+
+  /** Runs `switchback` as a person with a kubeconfig does. */
+  async cli(args: readonly string[], { kubeconfig, input }: ToolOptions = {}): Promise<ToolResult> {
+    const env = { HOME: this.#folder, KUBECONFIG: kubeconfig ?? this.cluster.adminKubeconfig };
+    return await runTool(process.execPath, [join(TOP, "cli/main.ts"), ...args], env, input);
+  }
+
+  /** The kubeconfig of somebody who is bound to the chart's Role for operators, and to nothing else. */
+  async operator(): Promise<string> {
+    const args = ["create", "rolebinding", "operators", "--role", "switchback-operator", "--group", "operators"];
+    await this.cluster.kubectl("-n", NAMESPACE, ...args);
+    return await this.cluster.kubeconfigFor({ clientCert: this.cluster.ca.client("someone", ["operators"]) });
   }
 
   /** kube-proxy's part for the webhook's Service. */
@@ -115,14 +150,7 @@ export class System {
   /** Waits until the API server's call of the webhook works and every replica uses the published map with all of `names` in it. */
   async ready(names: readonly string[] = []): Promise<void> {
     await until(`the webhooks to be ready with ${names.join(", ") || "a map"}`, async () => {
-      const { data } = await this.json<{ data: Record<string, string> }>(
-        "-n",
-        NAMESPACE,
-        "get",
-        "cm",
-        "switchback-hosts",
-      );
-      const { revision } = JSON.parse(data["index.json"] ?? "{}") as { revision: string };
+      const { revision } = await this.index();
       if (!(await this.publishedNames()).isSupersetOf(new Set(names))) return false;
       const pages = await Promise.all(this.webhooks.map((webhook) => webhook.page("/loaded")));
       const probes = await Promise.all(this.webhooks.map((webhook) => webhook.page("/readyz")));
@@ -146,14 +174,22 @@ export class System {
     return webhooks.map(({ clientConfig }) => clientConfig.caBundle ?? "");
   }
 
-  /** Every name in the published shards. */
-  async publishedNames(): Promise<Set<string>> {
+  /** The published index, with its annotations. */
+  async index(): Promise<IndexMap> {
+    const args = ["-n", NAMESPACE, "get", "cm", "switchback-hosts"];
+    const { metadata, data } = await this.json<{ metadata: IndexMap; data: Record<string, string> }>(...args);
+    return { ...JSON.parse(data["index.json"] ?? "{}"), annotations: metadata.annotations ?? {} };
+  }
+
+  /** The published lines: addresses by name. */
+  async published(): Promise<Map<string, string[]>> {
     const args = ["-n", NAMESPACE, "get", "cm", "-l", "switchback.dev/map=hosts"];
     const { items } = await this.json<{ items: Array<{ data?: Record<string, string> }> }>(...args);
-    const lines = items.flatMap(({ data }) => (data?.hosts ?? "").split("\n"));
-    return new Set(
-      lines.filter((line) => line !== "" && !line.startsWith("#")).map((line) => line.split(" ")[1] ?? ""),
-    );
+    return hostsOf(items.map(({ data }) => data?.hosts ?? ""));
+  }
+
+  async publishedNames(): Promise<Set<string>> {
+    return new Set((await this.published()).keys());
   }
 
   async stop(): Promise<void> {
@@ -165,8 +201,12 @@ export class System {
 
 /** A control plane with the chart installed and replicas running. */
 export async function startSystem(options: SystemOptions = {}): Promise<System> {
-  const cluster = await startControlPlane(options.controlPlane);
-  const system = new System(cluster, await mkdtemp(join(tmpdir(), "switchback-system-")));
+  const folder = await mkdtemp(join(tmpdir(), "switchback-system-"));
+  const { controlPlane = {} } = options;
+  const auditArgs = options.audit ? await AuditLog.prepare(folder, NAMESPACE) : [];
+  const apiServerArgs = [...(controlPlane.apiServerArgs ?? []), ...auditArgs];
+  const cluster = await startControlPlane({ ...controlPlane, apiServerArgs });
+  const system = new System(cluster, folder);
   try {
     await system.install(options.values);
     for (let count = options.controllers ?? 1; count > 0; count -= 1) await system.start("controller");
@@ -177,17 +217,6 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
     throw error;
   }
   return system;
-}
-
-/** An Ingress for some hosts. */
-export function ingress(name: string, hosts: readonly string[], namespace = "default"): string {
-  const rules = hosts.map((host) => `{ host: "${host}" }`).join(", ");
-  return `apiVersion: networking.k8s.io/v1
-kind: Ingress
-metadata: { name: "${name}", namespace: "${namespace}" }
-spec: { ingressClassName: nginx, rules: [${rules}] }
----
-`;
 }
 
 /** A sum over the samples of a counter whose labels contain all of `labels`. */
@@ -219,7 +248,13 @@ export async function until(
   throw new Error(`waited ${timeoutMs / 1000} s for ${what}`, { cause: last });
 }
 
-async function listening(child: Component, logFile: string): Promise<Replica> {
+/** The id of a ServiceAccount's token: the claim `jti` (RFC 7519), as the API server writes it. */
+function credentialOf(token: string): string {
+  const [, claims = ""] = token.split(".");
+  return `JTI=${(JSON.parse(Buffer.from(claims, "base64url").toString()) as { jti: string }).jti}`;
+}
+
+async function listening(child: Component, logFile: string, credential: string): Promise<Replica> {
   const log = () => readFile(logFile, "utf8");
   let said: { port: number; healthPort?: number } | undefined;
   await until(`${child.name} to listen`, async () => {
@@ -234,5 +269,6 @@ async function listening(child: Component, logFile: string): Promise<Replica> {
     const response = await fetch(`http://127.0.0.1:${healthPort}${path}`);
     return { status: response.status, text: await response.text() };
   };
-  return { process: child, port, healthPort, page, log };
+  const status = async () => JSON.parse((await page("/status")).text) as Status;
+  return { process: child, port, healthPort, credential, page, log, status };
 }

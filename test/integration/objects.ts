@@ -1,0 +1,83 @@
+import type { StatusDocument } from "../../controller/status.ts";
+import { parseHosts } from "../../hosts/render.ts";
+
+// Kubernetes objects as the tests write and read them.
+
+export interface HostAlias {
+  ip: string;
+  hostnames: string[];
+}
+
+export interface Pod {
+  metadata: { name: string; annotations?: Record<string, string> };
+  spec: { hostAliases?: HostAlias[] };
+}
+
+export interface PodParts {
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+  hostAliases?: HostAlias[];
+  hostNetwork?: boolean;
+}
+
+/** A controller's `/status`. */
+export type Status = StatusDocument & { certificates?: { state: { code: string }; bundle: string } };
+
+/** The index, with the annotations of its ConfigMap. */
+export interface IndexMap {
+  revision: string;
+  targets: { name: string; clusterIPs: string[] }[];
+  shards: { name: string; revision: string }[];
+  annotations: Record<string, string>;
+}
+
+/** A pod as it is sent to the API server. */
+export function podObject(namespace: string, name: string, parts: PodParts = {}): object {
+  const { labels = {}, annotations = {}, ...spec } = parts;
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace, labels, annotations },
+    spec: { ...spec, containers: [{ name: "c", image: "example.com/c:1" }] },
+  };
+}
+
+/** YAML of a namespace, with the label that opts it in. */
+export function namespaceYaml(name: string, inject?: string): string {
+  const labels = inject === undefined ? "{}" : `{ switchback.dev/inject: "${inject}" }`;
+  return `apiVersion: v1\nkind: Namespace\nmetadata: { name: "${name}", labels: ${labels} }\n---\n`;
+}
+
+export interface IngressParts {
+  readonly namespace?: string;
+  /** null: none at all. */
+  readonly className?: string | null;
+  readonly annotations?: Record<string, string>;
+  readonly tlsHosts?: readonly string[];
+}
+
+/** YAML of an Ingress for some hosts. */
+export function ingress(name: string, hosts: readonly string[], parts: IngressParts = {}): string {
+  const { namespace = "default", className = "nginx", annotations = {}, tlsHosts } = parts;
+  const object = {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "Ingress",
+    metadata: { name, namespace, annotations },
+    spec: {
+      ...(className !== null && { ingressClassName: className }),
+      ...(tlsHosts && { tls: [{ hosts: tlsHosts }] }),
+      rules: hosts.map((host) => ({ host })),
+    },
+  };
+  return `${JSON.stringify(object)}\n---\n`;
+}
+
+/** Every mapped name of a pod once; the fronts are dual-stack, so ours stand under two addresses. */
+export function mapped(pod: Pod): string[] {
+  return [...new Set((pod.spec.hostAliases ?? []).flatMap(({ hostnames }) => hostnames))].sort();
+}
+
+/** Addresses by name, of the texts of some shards. */
+export function hostsOf(texts: readonly string[]): Map<string, string[]> {
+  return parseHosts(texts.join(""));
+}
