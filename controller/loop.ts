@@ -161,9 +161,10 @@ export class Loop {
     this.#announceOverflow(leading.state);
     const edition = { shards: published, targets: addresses.targets(), hold: ledger.hold };
     if (!this.#publisher.isStale(edition)) return;
+    const begun = now();
     const publication = await this.#publisher.publish(edition, leading.signal);
     // The first edition of a leader may be the whole map; counting it would make the changes that follow wait for seconds.
-    pacer.spend(now(), leading.state.published ? publication.bytes : 0);
+    pacer.spend(begun, leading.state.published ? publication.bytes : 0);
     leading.state.published = true;
     onPublished?.(publication, since === undefined ? 0 : now() - since);
   }

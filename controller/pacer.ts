@@ -4,45 +4,42 @@ export interface PaceRules {
   readonly bytesPerSecond: number;
 }
 
-/** Seconds of bytes that may be spent at once after a quiet time: a change in several shards still goes out whole and at once. */
-const BYTE_BURST_SECONDS = 2;
-
 /**
- * Two token buckets. A single change after a quiet time goes out at once; under churn the changes of a whole interval go out
- * together. Bytes may be overdrawn (a publication is never split) and are paid back by waiting.
+ * Every publication has a price in time: the turn it takes, or what its bytes take, whichever is longer. The next one waits until that
+ * is over, so under churn the changes of a whole interval go out together and both averages hold. A publication is never split:
+ * a change in many shards goes out whole, and is waited for afterwards.
+ * After a quiet time one more may follow at once: the second of two changes, the first addresses of a new install. Its price adds up.
  */
 export class Pacer {
   readonly #rules: PaceRules;
-  #nextPublication = 0;
-  #bytes: number;
-  #countedAt = 0;
+  readonly #turnMs: number;
+  /** When everything published so far is paid for. */
+  #paidAt = Number.NEGATIVE_INFINITY;
+  #seenAt = Number.NEGATIVE_INFINITY;
+  #oneMore = false;
 
   constructor(rules: PaceRules) {
     this.#rules = rules;
-    this.#bytes = rules.bytesPerSecond * BYTE_BURST_SECONDS;
+    this.#turnMs = 1000 / rules.publicationsPerSecond;
   }
 
   /** Milliseconds until a publication is allowed; 0 for now. */
   delay(now: number): number {
-    this.#refill(now);
-    const { bytesPerSecond, publicationsPerSecond } = this.#rules;
-    // A clock that was set back must not make the next publication wait until it has caught up.
-    const forTurn = Math.min(this.#nextPublication - now, 1000 / publicationsPerSecond);
-    const forBytes = this.#bytes >= 0 ? 0 : (-this.#bytes / bytesPerSecond) * 1000;
-    return Math.max(0, Math.ceil(Math.max(forTurn, forBytes)));
+    this.#see(now);
+    return this.#oneMore ? 0 : Math.max(0, Math.ceil(this.#paidAt - now));
   }
 
-  /** Counts a publication. */
-  spend(now: number, bytes: number): void {
-    this.#refill(now);
-    this.#bytes -= bytes;
-    this.#nextPublication = now + 1000 / this.#rules.publicationsPerSecond;
+  /** Counts a publication that was begun at `begun`. */
+  spend(begun: number, bytes: number): void {
+    this.#see(begun);
+    this.#oneMore = begun - this.#paidAt >= this.#turnMs / 2;
+    const price = Math.max(this.#turnMs, (bytes / this.#rules.bytesPerSecond) * 1000);
+    this.#paidAt = Math.max(this.#paidAt, begun) + price;
   }
 
-  #refill(now: number): void {
-    const { bytesPerSecond } = this.#rules;
-    const earned = (Math.max(0, now - this.#countedAt) / 1000) * bytesPerSecond;
-    this.#bytes = Math.min(bytesPerSecond * BYTE_BURST_SECONDS, this.#bytes + earned);
-    this.#countedAt = now;
+  /** A clock that was set back must not make the next publication wait until it has caught up. */
+  #see(now: number): void {
+    if (now < this.#seenAt) this.#paidAt -= this.#seenAt - now;
+    this.#seenAt = now;
   }
 }
