@@ -1,5 +1,6 @@
 import type { Logger } from "../observe/log.ts";
 import type { DialCause } from "./causes.ts";
+import type { Endpoint } from "./header.ts";
 import type { TargetStats } from "./stats.ts";
 
 /*
@@ -40,8 +41,8 @@ export interface ListenerSpec {
 export interface OwnAddresses {
   /** Of this machine or pod: ours together with the port of a listener that is bound there. */
   readonly interfaces: readonly string[];
-  /** ClusterIPs of the front Services: ours at any port. */
-  readonly fronts: readonly string[];
+  /** ClusterIPs of the front Services, with each of their ports. */
+  readonly fronts: readonly Endpoint[];
 }
 
 /** All that an engine is to do from now on. */

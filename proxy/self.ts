@@ -1,16 +1,11 @@
 import { normalAddress } from "./address.ts";
 import type { OwnAddresses } from "./engine.ts";
-
-/** Address and port of a listener that is bound. */
-export interface BoundAddress {
-  readonly address: string;
-  readonly port: number;
-}
+import type { Endpoint } from "./header.ts";
 
 /** Whether dialling `address`:`port` would lead back to this proxy. Checked at every dial: names can come to mean anything. */
-export function isSelf(address: string, port: number, own: OwnAddresses, bound: readonly BoundAddress[]): boolean {
+export function isSelf(address: string, port: number, own: OwnAddresses, bound: readonly Endpoint[]): boolean {
   const wanted = normalAddress(address);
-  if (own.fronts.some((front) => normalAddress(front) === wanted)) return true;
+  if (own.fronts.some((front) => front.port === port && normalAddress(front.address) === wanted)) return true;
   return bound.some((listener) => listener.port === port && reaches(wanted, listener.address, own));
 }
 

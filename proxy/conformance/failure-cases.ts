@@ -122,16 +122,22 @@ export const failureCases: readonly Case[] = [
     { address: "::", own: { interfaces: ["198.51.100.7"], fronts: [] } },
     (rig) => ({ upstream: { addresses: ["198.51.100.7"], port: rig.port() } }),
   ),
-  refusedFor("self", "does not dial a front Service's address, whatever the port", {
-    own: { interfaces: [], fronts: ["127.0.0.1"] },
-  }),
+  [
+    "does not dial a front Service of its own",
+    async (make) => {
+      await using rig = await Rig.start(make);
+      const own = { interfaces: [], fronts: [{ address: "127.0.0.1", port: rig.upstream.port }] };
+      await rig.engine.update({ ...rig.plan(), own });
+      await refused(rig, "self");
+    },
+  ],
 
   [
     "dials its own machine at a port that is not its own",
     async (make) => {
       await using rig = await Rig.start(make, {
         address: "::",
-        own: { interfaces: ["127.0.0.1"], fronts: ["127.0.0.2"] },
+        own: { interfaces: ["127.0.0.1"], fronts: [{ address: "127.0.0.1", port: 1 }] },
       });
       await rig.connect();
       await rig.upstream.next();

@@ -2,7 +2,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { SwitchbackError } from "../../errors/errors.ts";
 import { CandidateOrder } from "../candidates.ts";
 import { LISTEN_BACKLOG, type ListenerSpec, type ListenerStatus } from "../engine.ts";
-import type { BoundAddress } from "../self.ts";
+import type { Endpoint } from "../header.ts";
 
 /** Without IPv6 in the kernel `::` cannot be bound; the IPv4 wildcard then means the same. */
 const NO_IPV6 = new Set(["EAFNOSUPPORT", "EADDRNOTAVAIL"]);
@@ -14,7 +14,7 @@ export class PortListener {
   /** The last dial reported for this listener connected. */
   lastConnected = false;
   readonly #server: Server;
-  #bound: BoundAddress | undefined;
+  #bound: Endpoint | undefined;
   #error = "not bound yet";
 
   constructor(spec: ListenerSpec, keepaliveMs: number, onClient: (client: Socket, listener: PortListener) => void) {

@@ -1,0 +1,34 @@
+import type { Health } from "../observe/health.ts";
+import type { ListenerStatus } from "./engine.ts";
+import type { UpstreamState } from "./upstream.ts";
+
+/**
+ * Ready while all listeners are bound, until told to stop. A line a fact: `[+]` and `[-]` decide, `[i]` does not. That an upstream cannot be
+ * reached is such an `[i]`: taking this proxy out of its Services would cut the other targets off and mend nothing.
+ */
+export function readiness(
+  listeners: readonly ListenerStatus[] | undefined,
+  upstreams: readonly UpstreamState[],
+  draining: boolean,
+): Health {
+  const checks = [
+    ...(listeners ?? []).map(({ name, address, port, bound, error }) => ({
+      ok: bound,
+      text: bound ? `listener ${name}: ${address} port ${port}` : `listener ${name}: not bound (${error ?? "unknown"})`,
+    })),
+    { ok: listeners !== undefined, text: listeners === undefined ? "starting" : "started" },
+    { ok: !draining, text: draining ? "stopping" : "not stopping" },
+  ];
+  const lines = [
+    ...checks.map(({ ok, text }) => `[${ok ? "+" : "-"}] ${text}`),
+    ...upstreams.map((upstream) => `[i] ${upstreamLine(upstream)}`),
+  ];
+  return { ok: checks.every(({ ok }) => ok), text: lines.join("\n") };
+}
+
+function upstreamLine({ target, port, host, addresses, lookupFailure, phase, since }: UpstreamState): string {
+  const why = phase.state === "failing" ? ` (${phase.cause}: ${phase.detail})` : "";
+  const stale = lookupFailure !== undefined && addresses.length > 0 ? `, kept though ${lookupFailure}` : "";
+  const where = addresses.length === 0 ? "no address" : `${addresses.join(" ")}${stale}`;
+  return `upstream ${target}:${port}: ${phase.state}${why} since ${new Date(since).toISOString()}, ${host}: ${where}`;
+}

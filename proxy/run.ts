@@ -1,0 +1,164 @@
+import { networkInterfaces } from "node:os";
+import type { Config, ProxyConfig } from "../config/schema.ts";
+import { type HealthServer, startHealthServer } from "../observe/health.ts";
+import type { Logger } from "../observe/log.ts";
+import { type Listener, listenersOf } from "../targets/listeners.ts";
+import { type Clock, systemClock } from "./clock.ts";
+import type { Engine, EngineLimits, ListenerStatus, MakeEngine, RelayPlan } from "./engine.ts";
+import { affordableConnections, readProcessLimits } from "./file-limit.ts";
+import { Fronts, frontServices } from "./fronts.ts";
+import { createMetrics } from "./metrics.ts";
+import { makePortableEngine } from "./portable/engine.ts";
+import { readiness } from "./readiness.ts";
+import { type Lookup, systemLookup } from "./resolve.ts";
+import { listenerName, Upstreams } from "./upstream.ts";
+
+/** How long the header waits for the client's first bytes before it goes out alone. In most connections they are there first: a client speaks as soon
+ * as its handshake is done, while we still dial. What waits is a client that opens ahead of need, and one whose server speaks first: it gets its
+ * greeting this much later, once a connection. */
+const FIRST_BYTES_MS = 50;
+
+const ENGINES: Readonly<Record<ProxyConfig["engine"], MakeEngine>> = { portable: makePortableEngine };
+
+/** What the proxy needs from outside; all but the log has a default. */
+export interface ProxyDeps {
+  readonly log: Logger;
+  /** Default: the config's, else none, and the pod's search list completes names. */
+  readonly clusterDomain?: string | undefined;
+  /** Addresses of this pod or machine. Default: those of its network interfaces. */
+  readonly ownAddresses?: readonly string[];
+  /** Default: derived from the config's targets. */
+  readonly listeners?: readonly Listener[];
+  readonly lookup?: Lookup;
+  readonly clock?: Clock;
+  readonly makeEngine?: MakeEngine;
+}
+
+export interface RunningProxy {
+  /** Bound ports, in the order of the listeners. */
+  readonly ports: readonly number[];
+  readonly healthPort: number;
+  listeners(): readonly ListenerStatus[];
+  /**
+   * Fails readiness, stops accepting, lets connections finish for `drainSeconds` and resets the rest. To be called once callers
+   * are led elsewhere: in a cluster a preStop sleep gives kube-proxy the time for it before SIGTERM comes.
+   */
+  stop(): Promise<void>;
+}
+
+/**
+ * One proxy replica. Its health server answers first; its listeners are bound once each upstream's name has been looked up, whatever
+ * came of it: an upstream that is not there yet is no reason not to start. Throws `listen-failed`.
+ */
+export async function runProxy(config: Config, deps: ProxyDeps): Promise<RunningProxy> {
+  const parts = assemble(config, deps);
+  const { engine, upstreams, fronts, state, listeners } = parts;
+  const health = await startHealth(config.proxy, parts);
+  try {
+    await Promise.all([upstreams.setListeners(listeners), fronts.first]);
+    await engine.start(parts.plan());
+  } catch (error) {
+    upstreams.stop();
+    fronts.stop();
+    await health.close();
+    throw error;
+  }
+  state.started = true;
+  await engine.update(parts.plan());
+  const bound = engine.listeners();
+  for (const { name, address, port } of bound) deps.log.info({ listener: name, address, port }, "listening");
+  if (bound.length === 0) deps.log.warn({}, "no target wants a PROXY header on any port: nothing to relay");
+  return {
+    ports: bound.map(({ port }) => port),
+    healthPort: health.port,
+    listeners: () => engine.listeners(),
+    stop: () => {
+      state.stopping ??= shutDown(parts, health, config.proxy.drainSeconds * 1000, deps.log);
+      return state.stopping;
+    },
+  };
+}
+
+interface Parts {
+  readonly listeners: readonly Listener[];
+  readonly engine: Engine;
+  readonly upstreams: Upstreams;
+  readonly fronts: Fronts;
+  readonly plan: () => RelayPlan;
+  readonly maxConnections: number;
+  readonly state: { started: boolean; stopping: Promise<void> | undefined };
+}
+
+function assemble(config: Config, deps: ProxyDeps): Parts {
+  const { log, clock = systemClock, lookup = systemLookup } = deps;
+  const clusterDomain = deps.clusterDomain ?? config.clusterDomain;
+  const listeners = deps.listeners ?? listenersOf(config.targets, clusterDomain);
+  const limits = limitsOf(config.proxy, log);
+  const state: Parts["state"] = { started: false, stopping: undefined };
+  const engine = (deps.makeEngine ?? ENGINES[config.proxy.engine])({
+    limits,
+    log,
+    onDial: (report) => upstreams.report(report),
+  });
+  const onChange = (): void => {
+    if (state.started && state.stopping === undefined) void engine.update(plan());
+  };
+  const resolving = { lookup, clock, log, intervalMs: config.proxy.resolveSeconds * 1000, onChange };
+  const upstreams = new Upstreams(resolving);
+  const fronts = new Fronts(frontServices(config, clusterDomain), resolving);
+  const interfaces = deps.ownAddresses ?? interfaceAddresses();
+  const plan = (): RelayPlan => ({
+    listeners: listeners.map((listener) => ({
+      name: listenerName(listener),
+      target: listener.target,
+      address: config.proxy.address,
+      port: listener.listenPort,
+      declaredPort: listener.port,
+      protocol: listener.protocol,
+      upstream: upstreams.spec(listener),
+    })),
+    own: { interfaces, fronts: fronts.endpoints() },
+  });
+  return { listeners, engine, upstreams, fronts, plan, maxConnections: limits.maxConnections, state };
+}
+
+function startHealth(proxy: ProxyConfig, parts: Parts): Promise<HealthServer> {
+  const { engine, upstreams, state, maxConnections } = parts;
+  const draining = (): boolean => state.stopping !== undefined;
+  return startHealthServer({
+    address: proxy.address,
+    port: proxy.healthPort,
+    live: () => ({ ok: true, text: "ok" }),
+    ready: () => readiness(state.started ? engine.listeners() : undefined, upstreams.states(), draining()),
+    registry: createMetrics({ engine, upstreams: () => upstreams.states(), draining, maxConnections }),
+  });
+}
+
+async function shutDown(parts: Parts, health: HealthServer, graceMs: number, log: Logger): Promise<void> {
+  const result = await parts.engine.drain(graceMs);
+  log.info(result, "drained");
+  parts.upstreams.stop();
+  parts.fronts.stop();
+  await health.close();
+}
+
+function limitsOf(proxy: ProxyConfig, log: Logger): EngineLimits {
+  const maxConnections = affordableConnections(proxy.maxConnections, readProcessLimits());
+  if (maxConnections < proxy.maxConnections) {
+    const fields = { maxConnections, wanted: proxy.maxConnections };
+    log.warn(fields, "the process may open fewer files than maxConnections needs: fewer connections are taken");
+  }
+  return {
+    maxConnections,
+    maxConnectionsPerSource: proxy.maxConnectionsPerSource,
+    connectTimeoutMs: proxy.connectTimeoutSeconds * 1000,
+    idleTimeoutMs: proxy.idleTimeoutSeconds * 1000,
+    keepaliveMs: proxy.keepaliveSeconds * 1000,
+    firstBytesMs: FIRST_BYTES_MS,
+    dropGraceMs: proxy.drainSeconds * 1000,
+  };
+}
+
+function interfaceAddresses(): string[] {
+  return Object.values(networkInterfaces()).flatMap((entries) => (entries ?? []).map(({ address }) => address));
+}
