@@ -30,10 +30,14 @@ function isIndex(value: unknown): value is MapIndex {
     index !== null &&
     typeof index.revision === "string" &&
     Array.isArray(index.targets) &&
-    index.targets.every((target) => typeof target?.name === "string" && Array.isArray(target.clusterIPs)) &&
+    index.targets.every((target) => typeof target?.name === "string" && isTexts(target.clusterIPs)) &&
     Array.isArray(index.shards) &&
     index.shards.every((shard) => typeof shard?.name === "string" && typeof shard.revision === "string")
   );
+}
+
+function isTexts(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === "string");
 }
 
 /** A shard as it was read: the hash of its text, and what it maps. */

@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { globSync, readFileSync } from "node:fs";
+import { test } from "node:test";
+
+const FOLDER = import.meta.dirname;
+const FILES = globSync("**/*.ts", { cwd: FOLDER }).filter((file) => !file.endsWith(".test.ts"));
+
+/** Everything after `from`, and dynamic and bare imports. */
+const IMPORT = /\bfrom\s*["']([^"']+)["']|\bimport\s*\(?\s*["']([^"']+)["']|\brequire\s*\(/g;
+/** What would make an answer depend on when, where or how often it is asked. */
+const IMPURE =
+  /\b(Date|performance|process|console|setTimeout|setInterval|setImmediate|queueMicrotask|fetch|globalThis|localStorage|crypto|Math\.random|import\.meta|Intl|toLocale\w*|localeCompare)\b/;
+
+/** Code without comments and texts: a comment may well say "process". */
+function bare(source: string): string {
+  return source
+    .replace(/\/\*[\s\S]*?\*\//g, "")
+    .replace(/^\s*\/\/.*$/gm, "")
+    .replace(/"(?:[^"\\\n]|\\.)*"/g, '""');
+}
+
+test("there is something to look at", () => {
+  assert.ok(FILES.includes("plan.ts") && FILES.length > 10, FILES.join());
+});
+
+for (const file of FILES) {
+  const source = readFileSync(`${FOLDER}/${file}`, "utf8");
+
+  test(`hosts/${file} imports nothing but its neighbours`, () => {
+    for (const [statement, from, direct] of source.matchAll(IMPORT)) {
+      const specifier = from ?? direct;
+      if (file === "hash.ts" && specifier === "node:crypto") continue;
+      assert.match(specifier ?? "", /^\.\/[a-z-]+\.ts$/, statement);
+    }
+  });
+
+  test(`hosts/${file} uses no clock, chance, environment or output`, () => {
+    assert.doesNotMatch(bare(source), IMPURE);
+  });
+}
