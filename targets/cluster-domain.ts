@@ -4,10 +4,14 @@
  */
 export function clusterDomainFrom(resolvConf: string): string | undefined {
   for (const line of resolvConf.split("\n")) {
-    const [keyword, ...domains] = line.trim().split(/\s+/);
+    const [keyword, ...list] = line.trim().toLowerCase().split(/\s+/);
     if (keyword !== "search") continue;
-    const own = domains.find((domain) => domain.startsWith("svc.") && domain.length > "svc.".length);
-    if (own !== undefined) return own.slice("svc.".length).replace(/\.$/, "").toLowerCase();
+    const domains = list.map((domain) => domain.replace(/\.$/, ""));
+    // The namespace's entry stands below it: where the namespace itself is called svc, both begin with `svc.`.
+    const own = domains.find(
+      (domain) => domain.startsWith("svc.") && domains.some((other) => other.endsWith(`.${domain}`)),
+    );
+    if (own !== undefined) return own.slice("svc.".length);
   }
   return undefined;
 }

@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { clusterDomainFrom } from "./cluster-domain.ts";
+
+const CASES: ReadonlyArray<readonly [what: string, text: string, domain: string | undefined]> = [
+  [
+    "a pod's",
+    "search shop.svc.cluster.local svc.cluster.local cluster.local corp.example\nnameserver 10.96.0.10\noptions ndots:5\n",
+    "cluster.local",
+  ],
+  [
+    "another domain, tabs, upper case and a final dot",
+    "nameserver 10.96.0.10\nsearch\tshop.svc.Cozy.Local.\tsvc.Cozy.Local.\n",
+    "cozy.local",
+  ],
+  ["a namespace called svc", "search svc.svc.cozy.local svc.cozy.local cozy.local\n", "cozy.local"],
+  ["a domain that begins with svc", "search shop.svc.svc.corp svc.svc.corp svc.corp\n", "svc.corp"],
+  ["a machine in a domain called svc", "search svc.example\n", undefined],
+  ["a machine's", "search corp.example\nnameserver 192.0.2.1\n", undefined],
+  ["a comment", "# search svc.cluster.local\n", undefined],
+  ["nothing behind svc.", "search svc.\n", undefined],
+  ["an empty file", "", undefined],
+];
+for (const [what, text, domain] of CASES) {
+  test(`${what}: ${domain ?? "none"}`, () => assert.equal(clusterDomainFrom(text), domain));
+}
