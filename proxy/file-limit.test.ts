@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { affordableConnections, readProcessLimits } from "./file-limit.ts";
+
+function limits(soft: string): string {
+  return `Limit                     Soft Limit           Hard Limit           Units\nMax open files            ${soft.padEnd(20)} 1048576              files\n`;
+}
+
+const cases: [string, string | undefined, number][] = [
+  ["plenty of files", limits("1048576"), 10_000],
+  ["1024 files", limits("1024"), 480],
+  ["just enough files", limits("20064"), 10_000],
+  ["one file short", limits("20063"), 9_999],
+  ["hardly any file", limits("10"), 1],
+  ["no limit", limits("unlimited"), 10_000],
+  ["nothing known", undefined, 10_000],
+];
+
+for (const [title, text, expected] of cases) {
+  test(`${title}: ${expected} of 10,000 connections`, () =>
+    assert.equal(affordableConnections(10_000, text), expected));
+}
+
+test("this process's own limits can be read", () => {
+  assert.match(readProcessLimits() ?? "", /^Max open files/m);
+});
