@@ -57,13 +57,22 @@ for (const [title, body, says] of BAD) {
   });
 }
 
-test("no body at all is refused", () => {
-  assert.throws(() => decodeReview(undefined), /empty, or not application\/json/);
+test("an empty body is refused", () => {
+  assert.throws(() => decodeReview(Buffer.alloc(0)), /empty/);
+});
+
+test("a body that would take many times its size in memory is refused before it is parsed", () => {
+  const bomb = JSON.stringify({ ...review, request: { ...request, object: Array(300_000).fill([]) } });
+  assert.throws(() => decode(bomb), /more than 250000 values/);
+  const large = { ...request, object: { metadata: { annotations: { text: "x".repeat(3_000_000) } }, spec: {} } };
+  assert.equal(decode({ ...review, request: large }).uid, request.uid);
 });
 
 test("the answer is JSON whatever the uid and the warnings hold", () => {
-  const uid = 'a"b\\c\u2028\n';
+  const uid = 'a"b\\c\u2028\né\u{1f600}';
   const warnings = ['"quoted"', "two"];
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: ASCII is what it must be
+  assert.match(encodeAnswer(uid, { warnings, patch: "W10=" }), /^[\u0000-\u007f]*$/);
   assert.deepEqual(JSON.parse(encodeAnswer(uid, { warnings, patch: "W10=" })), {
     apiVersion: "admission.k8s.io/v1",
     kind: "AdmissionReview",

@@ -136,7 +136,7 @@ test("without a map the pod is allowed, with a warning", async () => {
   assert.match(body.response.warnings[0], /no map/);
   assert.deepEqual(
     lines.filter(({ level }) => level === "warn").map(({ fields }) => fields),
-    [{ code: "no-map", optIn: "namespace", namespace: "shop", warnings: ["no-map"] }],
+    [{ code: "no-map", namespace: "shop", warnings: ["no-map"], heldBack: 0 }],
   );
 });
 
@@ -157,10 +157,10 @@ test("a fault of ours allows the pod, with a warning that tells nothing of the i
 describe("bodies that are no review", () => {
   const whole = JSON.stringify(review());
   const cases: ReadonlyArray<readonly [string, number, (post: request.Test) => request.Test]> = [
-    ["nothing", 400, (post) => post],
+    ["nothing", 415, (post) => post],
     ["an empty JSON body", 400, (post) => post.type("json").send("")],
-    ["text", 400, (post) => post.type("text/plain").send(whole)],
-    ["a form", 400, (post) => post.type("form").send({ a: 1 })],
+    ["text", 415, (post) => post.type("text/plain").send(whole)],
+    ["a form", 415, (post) => post.type("form").send({ a: 1 })],
     ["malformed JSON", 400, (post) => post.type("json").send("{")],
     ["half a review", 400, (post) => post.type("json").send(whole.slice(0, -20))],
     ["the wrong kind", 400, (post) => post.send({ ...review(), kind: "ConversionReview" })],
@@ -266,8 +266,15 @@ test("logs tell codes and the namespace, and nothing of what the pod holds", asy
   assert.ok(!JSON.stringify(lines).includes(marker), JSON.stringify(lines));
   assert.deepEqual(lines[0], {
     level: "warn",
-    fields: { code: "injected", optIn: "namespace", namespace: "shop", warnings: ["item-invalid", "over-cap"] },
+    fields: { code: "injected", namespace: "shop", warnings: ["item-invalid", "over-cap"], heldBack: 0 },
   });
+});
+
+test("a warning that comes with every pod is logged once a minute, and counted", async () => {
+  const { app, lines, metrics } = start();
+  for (let times = 0; times < 5; times += 1) await request(app).post("/mutate/namespace").send(review()).expect(200);
+  assert.equal(lines.filter(({ level }) => level === "warn").length, 1);
+  assert.match(await metrics.registry.metrics(), /switchback_webhook_warnings_total\{code="over-cap"\} 5/);
 });
 
 test("metrics count by code and opt-in, and refusals by status", async () => {

@@ -7,6 +7,8 @@ export interface WebhookMetrics {
   readonly registry: Registry;
   /** One pod was answered; `seconds` from the last byte of its review to the answer. */
   admitted(code: string, optIn: OptIn, seconds: number): void;
+  /** A pod was admitted with a warning of this code. */
+  warned(code: string): void;
   /** A request that is no admission review was refused. */
   refused(status: number): void;
 }
@@ -29,6 +31,12 @@ export function createMetrics(): WebhookMetrics {
     buckets: BUCKETS,
     registers,
   });
+  const warnings = new Counter({
+    name: "switchback_webhook_warnings_total",
+    help: "Warnings that pods were admitted with, by code.",
+    labelNames: ["code"] as const,
+    registers,
+  });
   const refusals = new Counter({
     name: "switchback_webhook_refused_total",
     help: "Requests that are no admission review, by HTTP status.",
@@ -41,6 +49,7 @@ export function createMetrics(): WebhookMetrics {
       admissions.inc({ code, opt_in: optIn });
       duration.observe(seconds);
     },
+    warned: (code) => warnings.inc({ code }),
     refused: (status) => refusals.inc({ status: String(status) }),
   };
 }

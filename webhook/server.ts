@@ -21,15 +21,18 @@ export interface WebhookServer {
  * a review sent at that moment would be lost, and a POST is not sent again.
  */
 const KEEP_ALIVE_MS = 120_000;
-/** A review comes whole within the 30 s that an admission may take at most; slower ones hold memory for nobody. */
-const REQUEST_MS = 30_000;
-const HEADERS_MS = 10_000;
+/** The API server waits for two seconds (`timeoutSeconds`); what takes longer than this to come holds memory for nobody. */
+const REQUEST_MS = 10_000;
+const HEADERS_MS = 5_000;
+/** API servers are few and hold some 25 connections each (client-go, MaxIdleConnsPerHost); more are somebody else's. */
+const MAX_CONNECTIONS = 512;
 
 export function createWebhookServer(listener: RequestListener): WebhookServer {
   const server = createServer(listener);
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.headersTimeout = HEADERS_MS;
   server.requestTimeout = REQUEST_MS;
+  server.maxConnections = MAX_CONNECTIONS;
   let draining = false;
   server.prependListener("request", (_req, res) => {
     if (draining) res.setHeader("connection", "close");
