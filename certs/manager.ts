@@ -22,6 +22,8 @@ export interface CertManagerOptions {
   /** Aborted when this process no longer leads, or ends. */
   readonly signal: AbortSignal;
   readonly makeKey?: MakeKey;
+  /** Least time between two turns, milliseconds; shorter only in tests. */
+  readonly gapMs?: number;
 }
 
 /** For `/status` and the metrics. Times are Unix milliseconds; undefined: not known. */
@@ -157,13 +159,14 @@ async function keep(options: CertManagerOptions, report: ReturnType<typeof creat
   const bell = createBell();
   store.watch(bell.ring, signal);
   bundleWriter.watch(bell.ring, signal);
+  const gapMs = options.gapMs ?? GAP_MS;
   let retryMs = FIRST_RETRY_MS;
   while (!signal.aborted) {
     let sleepMs = RECHECK_MS;
     try {
       const result = await runTurn(context, signal);
       report.succeeded(result);
-      sleepMs = Math.max(GAP_MS, Math.min(RECHECK_MS, result.at - now()));
+      sleepMs = Math.max(gapMs, Math.min(RECHECK_MS, result.at - now()));
     } catch (error) {
       if (signal.aborted) break;
       report.failed(error);
@@ -171,10 +174,10 @@ async function keep(options: CertManagerOptions, report: ReturnType<typeof creat
     if (report.status().lastError === undefined) {
       retryMs = FIRST_RETRY_MS;
     } else {
-      sleepMs = Math.min(sleepMs, retryMs);
+      sleepMs = retryMs;
       retryMs = Math.min(RECHECK_MS, retryMs * 2);
     }
-    await delay(report.contested() ? CONTESTED_GAP_MS : GAP_MS, undefined, { signal }).catch(() => undefined);
+    await delay(report.contested() ? CONTESTED_GAP_MS : gapMs, undefined, { signal }).catch(() => undefined);
     await bell.sleep(sleepMs, signal);
   }
 }

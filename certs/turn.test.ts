@@ -252,26 +252,37 @@ test("a process that no longer leads writes nothing", async () => {
   assert.equal(await store.read(CA_SECRET), undefined);
 });
 
-test("a leader that has fallen behind cannot put the old bundle back", async () => {
-  await turn();
-  now += 201 * DAY;
-  // The old leader has read the bundle; before it goes on, the new one starts a rotation.
-  let stale: BundleView | undefined;
-  const slow = {
-    ...bundles,
-    async read() {
-      const view = await bundles.read();
-      if (stale === undefined) {
-        stale = view;
-        await turn();
-      }
-      return view;
-    },
-  };
-  await turn({ bundleWriter: slow });
-  assert.equal(parseCertificates(await live()).length, 2, "both CAs are in the bundle");
-  assert.equal((await turn()).reason.code, "before-switch");
-});
+for (const pause of ["before", "after"] as const) {
+  test(`a leader that pauses ${pause} it reads the bundle cannot undo what another does meanwhile`, async () => {
+    await turn();
+    now += 201 * DAY;
+    const written: string[] = [];
+    let paused = false;
+    const meanwhile = async (where: string) => {
+      if (paused || where !== pause) return;
+      paused = true;
+      await turn();
+    };
+    const slow = {
+      ...bundles,
+      async read() {
+        await meanwhile("before");
+        const view = await bundles.read();
+        await meanwhile("after");
+        return view;
+      },
+      async write(bundle: string, view: BundleView) {
+        await bundles.write(bundle, view);
+        written.push(bundle);
+      },
+    };
+    await turn({ bundleWriter: slow });
+    assert.ok(paused);
+    assert.deepEqual(written, []);
+    assert.equal(parseCertificates(await live()).length, 2, "both CAs are in the bundle");
+    assert.equal((await turn()).reason.code, "before-switch");
+  });
+}
 
 test("two leaders that work at the same time end up with one CA", async () => {
   for (let round = 0; round < 3; round += 1) {
