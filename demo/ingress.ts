@@ -33,6 +33,8 @@ export async function startIngress(backendOf: (host: string) => string | undefin
       }
       clients.set(socket, client);
       http.emit("connection", socket);
+      // A socket that was paused by hand stays so when the HTTP server begins to listen to it.
+      socket.resume();
     });
   });
   await listen(server as unknown as Server, 0, "127.0.0.1");
@@ -50,7 +52,6 @@ function readHeader(socket: Socket, done: (client: string | undefined, bad: stri
   const finish = (client: string | undefined) => {
     clearTimeout(timer);
     socket.off("data", onData);
-    socket.pause();
     done(client, buffered.toString("latin1").split("\r\n", 1)[0] ?? "");
   };
   const onData = (chunk: Buffer) => {
@@ -58,10 +59,11 @@ function readHeader(socket: Socket, done: (client: string | undefined, bad: stri
     const parsed = parseHeader(buffered);
     if (parsed.status === "partial") return;
     if (parsed.status !== "complete" || parsed.header.endpoints === undefined) return finish(undefined);
-    const rest = buffered.subarray(parsed.length);
     const { source } = parsed.header.endpoints;
-    finish(`${source.address}:${source.port}`);
+    const rest = buffered.subarray(parsed.length);
+    socket.pause();
     if (rest.length > 0) socket.unshift(rest);
+    finish(`${source.address}:${source.port}`);
   };
   socket.on("data", onData);
 }
