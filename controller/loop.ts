@@ -163,9 +163,9 @@ export class Loop {
     if (!this.#publisher.isStale(edition)) return;
     const begun = now();
     const publication = await this.#publisher.publish(edition, leading.signal);
-    // The first edition of a leader may be the whole map; counting it would make the changes that follow wait for seconds.
-    pacer.spend(begun, leading.state.published ? publication.bytes : 0);
-    leading.state.published = true;
+    // A target that is found or moves takes the whole map along; counting that would make the changes that follow wait for seconds.
+    pacer.spend(begun, leading.state.moved ? 0 : publication.bytes);
+    leading.state.moved = false;
     onPublished?.(publication, since === undefined ? 0 : now() - since);
   }
 
@@ -180,7 +180,7 @@ export class Loop {
     addresses.lead(this.#publisher.loadIndex()?.targets ?? [], signal);
     plan.take();
     for (const name of lines.keys()) if (!plan.planned.has(name)) ledger.release(name, now());
-    return { ledger, shards, addresses: new Map(), published: false, held: undefined, overflowing: 0 };
+    return { ledger, shards, addresses: new Map(), moved: false, held: undefined, overflowing: 0 };
   }
 
   #plan(state: LeaderState): void {
@@ -188,6 +188,7 @@ export class Loop {
     const want = ({ name, target }: PlannedName) => state.ledger.want(name, state.addresses.get(target) ?? []);
     const changes = plan.take();
     if (this.#learnAddresses(state, addresses)) {
+      state.moved = true;
       for (const planned of plan.planned.values()) want(planned);
     }
     for (const [name, planned] of changes) {
@@ -257,7 +258,8 @@ interface LeaderState {
   readonly shards: Shards;
   /** Addresses of targets as of the last turn. */
   readonly addresses: Map<string, readonly string[]>;
-  published: boolean;
+  /** Whether a target's address changed since the last publication. */
+  moved: boolean;
   /** Id of the hold that was announced. */
   held: string | undefined;
   /** How many names without room were reported. */
