@@ -6,6 +6,7 @@ import { lifecycleCases } from "./lifecycle-cases.ts";
 import { limitCases } from "./limit-cases.ts";
 import { relayCases } from "./relay-cases.ts";
 import { resetCases } from "./reset-cases.ts";
+import { type EngineOrigin, outOfFiles } from "./starved-case.ts";
 
 const GROUPS = {
   header: headerCases,
@@ -20,13 +21,17 @@ const GROUPS = {
 const TIMEOUT_MS = 20_000;
 
 /**
- * Registers, as tests of node:test, all that an engine must do, over real sockets on loopback. `name` is the engine's, for the titles.
+ * Registers, as tests of node:test, all that an engine must do, over real sockets on loopback. `name` is the engine's, for the titles;
+ * `origin` is where a process of its own finds the same factory.
  * The cases tell nothing of how an engine works: every engine passes the same ones.
  */
-export function conformance(name: string, make: MakeEngine): void {
+export function conformance(name: string, make: MakeEngine, origin: EngineOrigin): void {
   for (const [group, cases] of Object.entries(GROUPS)) {
     describe(`${name} engine: ${group}`, () => {
       for (const [title, run] of cases) test(title, { timeout: TIMEOUT_MS }, () => run(make));
     });
   }
+  test(`${name} engine: out of files, turns clients away, says so and recovers`, { timeout: TIMEOUT_MS }, () =>
+    outOfFiles(origin),
+  );
 }
