@@ -2,6 +2,7 @@ import { KubeBundleWriter } from "../certs/kube-bundle.ts";
 import { KubeSecretStore } from "../certs/kube-store.ts";
 import type { CertManager } from "../certs/manager.ts";
 import { runCertManager } from "../certs/manager.ts";
+import { registerCertMetrics } from "../certs/metrics.ts";
 import type { Config } from "../config/schema.ts";
 import { Plan } from "../hosts/plan.ts";
 import { createJudge } from "../hosts/policy.ts";
@@ -78,6 +79,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   });
   const observed = observe(config, { ...deps, source, store, addresses, events });
   let certs: CertManager | undefined;
+  registerCertMetrics(observed.metrics.registry, () => certs?.status());
   const health = await serveHealth(config, observed, () => certs?.status());
   log.info({ port: health.port, namespace }, "listening");
   observed.loop.start();
@@ -88,10 +90,12 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     identity,
     ...leaseTimes(config),
     log,
-    onStartedLeading: (signal) => {
+    onStartedLeading: async (signal) => {
       observed.loop.lead(signal);
       certs = manageCertificates(config, deps, signal);
-      return certs.done;
+      await certs.done;
+      // What a replica knew while it led is not true for long: the next leader tells.
+      certs = undefined;
     },
   });
   return { healthPort: health.port, stop: () => stopAll(election, observed.loop, health, certs) };

@@ -1,7 +1,7 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { SwitchbackError } from "../errors/errors.ts";
+import { describeError, SwitchbackError } from "../errors/errors.ts";
 import { silentLogger } from "../observe/log.ts";
 import { type Admitted, admit, type DemoPod, podsOf } from "./admission.ts";
 import { call, lookUp } from "./call.ts";
@@ -34,6 +34,7 @@ spec:
  * then an Ingress is added and the map follows. Throws when anything is not as it should be. `stopped` ends `--keep`.
  */
 export async function runDemo(options: DemoOptions, print: Print, stopped: Promise<void>): Promise<void> {
+  await checkDirectory(options.directory);
   const extra = await mkdtemp(join(tmpdir(), "switchback-demo-"));
   const backends = new Map<string, string>();
   const ingress = await startIngress((host) => backends.get(host));
@@ -154,6 +155,17 @@ async function follow(extra: string, system: DemoSystem, backends: Map<string, s
   const answer = await call(ADDED_HOST, system.front);
   if (!answer.ok) throw new Error(`${ADDED_HOST} did not answer: ${answer.text}`);
   print(`  through the relay: ${answer.text}\n`);
+}
+
+async function checkDirectory(directory: string): Promise<void> {
+  try {
+    await readdir(directory);
+  } catch (error) {
+    throw new SwitchbackError(
+      "input-invalid",
+      `${directory} is no directory that can be read: ${describeError(error)}`,
+    );
+  }
 }
 
 /** The stand-in serves each mapped host with its Ingress's name. */

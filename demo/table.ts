@@ -1,5 +1,6 @@
-/** A plain text table, indented by two, columns as wide as their longest cell. */
-export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+/** A plain text table, indented by two, columns as wide as their longest cell. What tenants wrote cannot steer the terminal. */
+export function table(head: readonly string[], cells: readonly (readonly string[])[]): string {
+  const rows = cells.map((row) => row.map(printable));
   const all = [head, ...rows];
   const widths = head.map((_title, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
   const render = (row: readonly string[]) =>
@@ -8,4 +9,9 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
       .join("  ")
       .trimEnd()}\n`;
   return [head, widths.map((width) => "-".repeat(width)), ...rows].map(render).join("");
+}
+
+/** Control and format characters as escapes; everything else as it is. */
+function printable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`);
 }
