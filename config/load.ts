@@ -21,6 +21,8 @@ export interface LoadedConfig {
 }
 
 const ENV_PREFIX = "SWITCHBACK_";
+/** The parser's warnings would go to the process; the schema says what is wrong. */
+const YAML_OPTIONS = { logLevel: "error" } as const;
 /** What Kubernetes puts into pods for a Service named `switchback-...` (service links): not meant for us. */
 const SERVICE_LINK = /_SERVICE_(HOST|PORT)(_|$)|_PORT(_\d+_(TCP|UDP)(_|$)|$)/;
 
@@ -52,7 +54,7 @@ function readDocument(file: string | undefined): Record<string, unknown> {
   if (file === undefined) return {};
   let value: unknown;
   try {
-    value = parse(readFileSync(file, "utf8"));
+    value = parse(readFileSync(file, "utf8"), YAML_OPTIONS);
   } catch (cause) {
     if (!(cause instanceof YAMLError))
       throw new SwitchbackError("config-invalid", `${file}: cannot be read`, { cause });
@@ -109,7 +111,7 @@ function override(
 
 function parseValue(text: string, place: string): unknown {
   try {
-    return parse(text);
+    return parse(text, YAML_OPTIONS);
   } catch (error) {
     throw new SwitchbackError("config-invalid", `${place}: ${String(error).split("\n", 1)[0]}`);
   }

@@ -30,8 +30,10 @@ export interface DirectorySource extends Source {
 export function directorySource(deps: {
   readonly directory: string;
   readonly targets: readonly TargetConfig[];
+  /** How often the directory is looked at without a hint; another value only in tests. */
+  readonly sweepMs?: number;
 }): DirectorySource {
-  const { directory, targets } = deps;
+  const { directory, targets, sweepMs = SWEEP_MS } = deps;
   let files: ReadonlyMap<string, ReadFile> = new Map();
   let failure: SourceProblem | undefined;
   let synced = false;
@@ -62,7 +64,7 @@ export function directorySource(deps: {
         reading = reading.then(() => (stopped ? undefined : refresh(sink, onSynced)));
       };
       queue();
-      stopWatching = watchDirectory(directory, queue);
+      stopWatching = watchDirectory(directory, sweepMs, queue);
     },
     state() {
       const ofFiles = [...files.values()].flatMap(({ problems }) => problems);
@@ -79,8 +81,8 @@ export function directorySource(deps: {
 }
 
 /** Calls `onHint` when something may have changed; returns how to stop. */
-function watchDirectory(directory: string, onHint: () => void): () => void {
-  const sweep = setInterval(onHint, SWEEP_MS);
+function watchDirectory(directory: string, sweepMs: number, onHint: () => void): () => void {
+  const sweep = setInterval(onHint, sweepMs);
   let settle: NodeJS.Timeout | undefined;
   let watcher: FSWatcher | undefined;
   try {

@@ -33,7 +33,9 @@ export function parseYamlFile(file: string, text: string): { objects: FileObject
   const objects: FileObject[] = [];
   const problems: SourceProblem[] = [];
   const lines = new LineCounter();
-  for (const [index, document] of [...parseAllDocuments(text, { lineCounter: lines })].entries()) {
+  // Warnings would go to the process; what matters of them is an error to us, or harmless.
+  const documents = [...parseAllDocuments(text, { lineCounter: lines, logLevel: "error" })];
+  for (const [index, document] of documents.entries()) {
     const lineOf: LineOf = (path) => lines.linePos(offsetOf(document, path)).line;
     const value = readDocument(document);
     if (value instanceof Error) {

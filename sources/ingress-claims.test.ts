@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { claimsOfIngress, type RawIngress, viewIngress } from "./ingress-claims.ts";
+
+const INGRESS: RawIngress = {
+  metadata: { name: "web", namespace: "shop", creationTimestamp: "2026-01-01T00:00:00Z" },
+  spec: {
+    ingressClassName: "nginx",
+    rules: [{ host: "a.example.com" }, { host: "b.example.com" }, {}, { host: "" }],
+    tls: [{ hosts: ["a.example.com", "c.example.com"] }, {}],
+  },
+};
+const FROM = { kind: "Ingress", namespace: "shop", name: "web" };
+const targetOf = (className: string | undefined) => `target-of-${className}`;
+
+test("every host of rules and of tls, each once; a rule for all names claims none", () => {
+  assert.deepEqual(viewIngress(INGRESS), {
+    ref: FROM,
+    created: "2026-01-01T00:00:00Z",
+    className: "nginx",
+    hosts: ["a.example.com", "b.example.com", "c.example.com"],
+    ignored: false,
+  });
+});
+
+const OLD = { "kubernetes.io/ingress.class": "old" };
+const CLASSES: ReadonlyArray<
+  readonly [
+    what: string,
+    spec: RawIngress["spec"],
+    annotations: Record<string, string>,
+    defaultClass: string | undefined,
+    expected: string,
+  ]
+> = [
+  ["the field", { ingressClassName: "nginx" }, {}, "fallback", "target-of-nginx"],
+  ["the field before the annotation", { ingressClassName: "nginx" }, OLD, "fallback", "target-of-nginx"],
+  ["the annotation", {}, OLD, "fallback", "target-of-old"],
+  ["the default", {}, {}, "fallback", "target-of-fallback"],
+  ["none", {}, {}, undefined, "target-of-undefined"],
+];
+for (const [what, spec, annotations, defaultClass, expected] of CLASSES) {
+  test(`the class is ${what}`, () => {
+    const raw = {
+      metadata: { ...INGRESS.metadata, annotations },
+      spec: { ...spec, rules: [{ host: "a.example.com" }] },
+    };
+    assert.deepEqual(claimsOfIngress(viewIngress(raw), targetOf, defaultClass), [
+      { hostname: "a.example.com", target: expected, from: FROM, created: "2026-01-01T00:00:00Z" },
+    ]);
+  });
+}
+
+test("an ignored Ingress claims its names without a target, so that status can say why", () => {
+  const raw = { ...INGRESS, metadata: { ...INGRESS.metadata, annotations: { "switchback.dev/ignore": "true" } } };
+  for (const { target } of claimsOfIngress(viewIngress(raw), targetOf, undefined)) {
+    assert.deepEqual(target, { code: "ignored", text: 'the Ingress carries switchback.dev/ignore: "true"' });
+  }
+  const other = { ...INGRESS, metadata: { ...INGRESS.metadata, annotations: { "switchback.dev/ignore": "false" } } };
+  assert.equal(viewIngress(other).ignored, false);
+});
+
+test("the file is told where there is one, and the namespace of a file's object may be left out", () => {
+  assert.deepEqual(viewIngress({ metadata: { name: "web" } }, "a.yaml").ref, {
+    kind: "Ingress",
+    namespace: "default",
+    name: "web",
+    file: "a.yaml",
+  });
+});
+
+test("property: whatever shape its parts have, an Ingress gives hosts that are text", () => {
+  const part = fc.anything({ maxDepth: 3, values: [fc.string(), fc.integer(), fc.constant(null), fc.boolean()] });
+  const raw = fc.record(
+    {
+      metadata: fc.oneof(part, fc.record({ annotations: part, creationTimestamp: part }, { requiredKeys: [] })),
+      spec: fc.oneof(
+        part,
+        fc.record(
+          { rules: part, tls: fc.oneof(part, fc.array(fc.record({ hosts: part }))), ingressClassName: part },
+          { requiredKeys: [] },
+        ),
+      ),
+    },
+    { requiredKeys: [] },
+  );
+  fc.assert(
+    fc.property(raw, (object) => {
+      const view = viewIngress(object as RawIngress);
+      for (const host of view.hosts) assert.equal(typeof host, "string");
+      assert.equal(typeof view.created, "string");
+      assert.ok(view.className === undefined || typeof view.className === "string");
+    }),
+    { numRuns: 500 },
+  );
+});
