@@ -1,0 +1,195 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { test } from "node:test";
+import { type Config, configSchema } from "../config/schema.ts";
+import { hasCode } from "../errors/errors.ts";
+import { silentLogger } from "../observe/log.ts";
+import type { Listener } from "../targets/listeners.ts";
+import { FakeClock, LineLog } from "../test/fakes/clock.ts";
+import { Upstream } from "./conformance/rig.ts";
+import { endOf, take, takeHeader } from "./conformance/streams.ts";
+import { type ProxyDeps, type RunningProxy, runProxy } from "./run.ts";
+
+const NXDOMAIN = Object.assign(new Error("getaddrinfo ENOTFOUND"), { code: "ENOTFOUND" });
+
+function configOf(proxy: object = {}, targets: object[] = [{ name: "web", upstream: { host: "127.0.0.1" } }]): Config {
+  return configSchema.parse({
+    targets: targets.map((target, index) => ({ classes: [`class-${index}`], ...target })),
+    proxy: { address: "127.0.0.1", healthPort: 0, drainSeconds: 5, ...proxy },
+  });
+}
+
+function listener(upstreamPort: number, change: Partial<Listener> = {}): Listener {
+  return { target: "web", port: 443, listenPort: 0, upstream: "127.0.0.1", upstreamPort, protocol: "v1", ...change };
+}
+
+function start(
+  listeners: readonly Listener[],
+  deps: Partial<ProxyDeps> = {},
+  config = configOf(),
+): Promise<RunningProxy> {
+  return runProxy(config, { log: silentLogger, listeners, ...deps });
+}
+
+function dial(proxy: RunningProxy, index = 0): Socket {
+  const socket = connect({ port: proxy.ports[index] ?? 0, host: "127.0.0.1", allowHalfOpen: true });
+  return socket.on("error", () => {});
+}
+
+async function get(proxy: RunningProxy, path: string): Promise<{ status: number; text: string }> {
+  const response = await fetch(`http://127.0.0.1:${proxy.healthPort}${path}`);
+  return { status: response.status, text: await response.text() };
+}
+
+test("relays with the front Service's port in the header, and tells of it", async () => {
+  await using upstream = await Upstream.listen();
+  const proxy = await start([listener(upstream.port)]);
+  const client = dial(proxy);
+  client.write("hello");
+  const arrived = await upstream.next();
+  assert.equal((await takeHeader(arrived)).endpoints?.destination.port, 443);
+  assert.equal((await take(arrived, 5)).toString(), "hello");
+  assert.deepEqual(await get(proxy, "/healthz"), { status: 200, text: "ok\n" });
+  const ready = await get(proxy, "/readyz");
+  assert.equal(ready.status, 200);
+  assert.match(ready.text, /^\[i\] upstream web:443: ok since/m);
+  assert.match((await get(proxy, "/metrics")).text, /^switchback_proxy_connections_total\{target="web"\} 1$/m);
+  assert.equal((await get(proxy, "/other")).status, 404);
+  client.destroy();
+  arrived.destroy();
+  await proxy.stop();
+});
+
+test("derives its listeners from the targets of the config, those that are not relayed left out", async () => {
+  const config = configOf({}, [
+    {
+      name: "direct",
+      upstream: { host: "127.0.0.1" },
+      clusterIPs: ["127.0.0.1"],
+      ports: [{ port: 80, protocol: "none" }],
+    },
+    { name: "web", upstream: { host: "127.0.0.1" }, ports: [{ port: 443 }] },
+  ]);
+  const proxy = await runProxy(config, { log: silentLogger });
+  assert.deepEqual(
+    proxy.listeners().map(({ name, bound }) => [name, bound]),
+    [["web:443", true]],
+  );
+  await proxy.stop();
+});
+
+test("runs, ready, with nothing to relay", async () => {
+  const log = new LineLog();
+  const proxy = await start([], { log });
+  assert.equal((await get(proxy, "/readyz")).status, 200);
+  assert.ok(log.messages.some((message) => message.includes("nothing to relay")));
+  await proxy.stop();
+});
+
+test("starts, ready, without an address of its upstream, tells why, and serves when the name resolves", async () => {
+  await using upstream = await Upstream.listen();
+  const clock = new FakeClock();
+  let known = false;
+  const lookup = async () => {
+    if (known) return ["127.0.0.1"];
+    throw NXDOMAIN;
+  };
+  const proxy = await start([listener(upstream.port, { upstream: "ingress.test" })], { lookup, clock });
+  const ready = await get(proxy, "/readyz");
+  assert.equal(ready.status, 200);
+  assert.match(ready.text, /^\[i\] upstream web:443: failing \(dns-nxdomain: .*ingress\.test: no address$/m);
+  assert.equal((await endOf(dial(proxy))).how, "ECONNRESET");
+  known = true;
+  await clock.pass(60_000);
+  const client = dial(proxy);
+  client.write("hello");
+  await takeHeader(await upstream.next());
+  client.resetAndDestroy();
+  await proxy.stop();
+});
+
+test("an upstream's outage leaves the proxy ready and other targets served, and is logged once", async () => {
+  await using upstream = await Upstream.listen();
+  const log = new LineLog();
+  const proxy = await start([listener(upstream.port), listener(1, { target: "broken" })], { log });
+  const before = log.lines.length;
+  for (let times = 0; times < 5; times += 1) assert.equal((await endOf(dial(proxy, 1))).how, "ECONNRESET");
+  assert.deepEqual(log.messages.slice(before), ["upstream cannot be reached: its clients are reset"]);
+  const ready = await get(proxy, "/readyz");
+  assert.equal(ready.status, 200);
+  assert.match(ready.text, /upstream broken:443: failing \(connection-refused/);
+  const client = dial(proxy);
+  client.write("hello");
+  await takeHeader(await upstream.next());
+  client.resetAndDestroy();
+  await proxy.stop();
+});
+
+test("does not relay to its own front Service, found by name or given", async () => {
+  await using upstream = await Upstream.listen();
+  const byName = configOf({}, [
+    { name: "web", upstream: { service: { namespace: "a", name: "b" } }, ports: [{ port: upstream.port }] },
+  ]);
+  const given = configOf({}, [
+    { name: "web", upstream: { host: "127.0.0.1" }, ports: [{ port: upstream.port }], clusterIPs: ["127.0.0.1"] },
+  ]);
+  for (const config of [byName, given]) {
+    const lookup = async () => ["127.0.0.1"];
+    const proxy = await start([listener(upstream.port)], { lookup }, config);
+    assert.equal((await endOf(dial(proxy))).how, "ECONNRESET");
+    assert.match((await get(proxy, "/readyz")).text, /failing \(self: /);
+    await proxy.stop();
+  }
+  assert.equal(upstream.sockets.length, 0);
+});
+
+test("throws listen-failed and leaves nothing behind if a port is taken", async () => {
+  await using blocker = await Upstream.listen();
+  const healthPort = await freePort();
+  const starting = start(
+    [listener(1), listener(1, { target: "second", listenPort: blocker.port })],
+    {},
+    configOf({ healthPort }),
+  );
+  await assert.rejects(starting, (error) => hasCode(error, "listen-failed") && error.message.includes("second:443"));
+  await assert.rejects(fetch(`http://127.0.0.1:${healthPort}/healthz`));
+});
+
+test("stop fails readiness at once, lets a connection finish and closes everything", async () => {
+  await using upstream = await Upstream.listen();
+  const proxy = await start([listener(upstream.port)]);
+  const client = dial(proxy);
+  client.write("question");
+  const arrived = await upstream.next();
+  await takeHeader(arrived);
+  const stopped = Promise.all([proxy.stop(), proxy.stop()]);
+  const ready = await get(proxy, "/readyz");
+  assert.equal(ready.status, 503);
+  assert.match(ready.text, /^\[-\] stopping$/m);
+  assert.equal((await get(proxy, "/healthz")).status, 200);
+  assert.equal((await endOf(dial(proxy))).how, "ECONNREFUSED");
+  arrived.end("answer");
+  client.end();
+  assert.deepEqual(await endOf(client), { how: "FIN", bytes: Buffer.from("answer") });
+  await endOf(arrived);
+  await stopped;
+  await assert.rejects(fetch(`http://127.0.0.1:${proxy.healthPort}/healthz`));
+});
+
+test("stop resets what outlives the grace", async () => {
+  await using upstream = await Upstream.listen();
+  const log = new LineLog();
+  const proxy = await start([listener(upstream.port)], { log }, configOf({ drainSeconds: 0.1 }));
+  const client = dial(proxy);
+  await once(client, "connect");
+  await upstream.next();
+  await proxy.stop();
+  assert.equal((await endOf(client)).how, "ECONNRESET");
+  assert.deepEqual(log.lines.at(-1)?.fields, { finished: 0, reset: 1 });
+});
+
+async function freePort(): Promise<number> {
+  await using upstream = await Upstream.listen();
+  return upstream.port;
+}
