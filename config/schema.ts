@@ -160,7 +160,7 @@ function checkTargets(targets: Targets, context: Refine): void {
   for (const [index, target] of targets.entries()) {
     if (targets.findIndex(({ name }) => name === target.name) < index)
       fault([index, "name"], "two targets have this name");
-    const direct = target.ports.every(({ protocol }) => protocol === "none");
+    const direct = target.ports.length > 0 && target.ports.every(({ protocol }) => protocol === "none");
     if (direct && !("service" in target.upstream) && target.clusterIPs.length === 0) {
       fault(
         [index, "clusterIPs"],

@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { configSchema } from "./schema.ts";
+import { keysAt, listSettings } from "./settings.ts";
+
+const SETTINGS = listSettings();
+
+test("every setting of the schema is listed, with the default that an empty file gives", () => {
+  const defaults = configSchema.parse({});
+  for (const { path, default: value } of SETTINGS) {
+    const own = path.split(".").reduce<unknown>((section, key) => (section as Record<string, unknown>)[key], defaults);
+    assert.deepEqual(value, own, path);
+  }
+  assert.deepEqual([...new Set(SETTINGS.map(({ path }) => path.split(".")[0]))], Object.keys(configSchema.shape));
+});
+
+test("a variable is a setting's path in capitals, and no two are equal", () => {
+  assert.deepEqual(
+    SETTINGS.find(({ path }) => path === "proxy.maxConnectionsPerSource"),
+    {
+      path: "proxy.maxConnectionsPerSource",
+      env: "SWITCHBACK_PROXY_MAX_CONNECTIONS_PER_SOURCE",
+      type: "integer",
+      default: 2000,
+      description: "The same, of one source address.",
+    },
+  );
+  assert.equal(SETTINGS.find(({ path }) => path === "log.level")?.type, "trace | debug | info | warn | error");
+  const variables = SETTINGS.map(({ env }) => env);
+  assert.equal(new Set(variables).size, variables.length);
+  for (const variable of variables) assert.match(variable, /^SWITCHBACK(_[A-Z0-9]+)+$/);
+});
+
+test("every setting says what it means", () => {
+  for (const { path, description } of SETTINGS) assert.match(description, /\.$/, path);
+});
+
+test("lists and maps are one setting", () => {
+  for (const path of ["targets", "proxy.selector", "policy.allowDomains"]) {
+    assert.ok(
+      SETTINGS.some((setting) => setting.path === path),
+      path,
+    );
+  }
+});
+
+test("the keys of a place, also in a list", () => {
+  assert.deepEqual(keysAt(["log"]), ["level"]);
+  assert.deepEqual(keysAt(["targets", 3, "ports", 0]), ["port", "upstreamPort", "protocol", "listenPort"]);
+  assert.deepEqual(keysAt(["nowhere", 0]), []);
+});
