@@ -37,7 +37,7 @@ export async function startIngress(backendOf: (host: string) => string | undefin
       socket.resume();
     });
   });
-  await listen(server as unknown as Server, 0, "127.0.0.1");
+  await listen(server, 0, "127.0.0.1");
   return {
     port: (server.address() as AddressInfo).port,
     lastError: () => lastError,

@@ -1,3 +1,4 @@
+import { type AddressInfo, createServer } from "node:net";
 import { issueAuthority, issueLeaf, servingNames } from "../certs/issue.ts";
 import { type Config, configSchema } from "../config/schema.ts";
 import { fixedAddresses } from "../controller/addresses.ts";
@@ -10,6 +11,7 @@ import { Plan } from "../hosts/plan.ts";
 import { createJudge } from "../hosts/policy.ts";
 import { parseIndex, parsePublished } from "../hosts/published.ts";
 import type { PublishedMap, Reason } from "../hosts/types.ts";
+import { listen } from "../observe/health.ts";
 import type { Logger } from "../observe/log.ts";
 import { runProxy } from "../proxy/run.ts";
 import { type DirectorySource, directorySource } from "../sources/directory.ts";
@@ -38,7 +40,7 @@ export async function startSystem(
   ingressPort: number,
   log: Logger,
 ): Promise<DemoSystem> {
-  const config = demoConfig(ingressPort);
+  const config = demoConfig(ingressPort, await freePort());
   const store = new MemoryStore();
   const sources = directories.map((directory) => directorySource({ directory, targets: config.targets }));
   const source = mergeSources(sources);
@@ -86,13 +88,22 @@ export async function startSystem(
   };
 }
 
-function demoConfig(ingressPort: number): Config {
+/** A port for the relay; taken by somebody else between this and its use, the demo says so and ends. */
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await listen(server, 0, LOOPBACK);
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+function demoConfig(ingressPort: number, listenPort: number): Config {
   return configSchema.parse({
     targets: [
       {
         name: TARGET,
         upstream: { host: LOOPBACK },
-        ports: [{ port: 80, upstreamPort: ingressPort, protocol: "v1", listenPort: undefined }],
+        ports: [{ port: 80, upstreamPort: ingressPort, protocol: "v1", listenPort }],
         clusterIPs: [LOOPBACK],
       },
     ],

@@ -1,5 +1,5 @@
-import { createServer, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo, Server as NetServer } from "node:net";
 import type { Registry } from "prom-client";
 import { SwitchbackError } from "../errors/errors.ts";
 
@@ -70,7 +70,7 @@ const NO_IPV6: readonly (string | undefined)[] = ["EAFNOSUPPORT", "EADDRNOTAVAIL
  * Binds a server; the promise rejects with `listen-failed` and says which address and port it was. `::` means every address, so
  * where there is no IPv6 it is every IPv4 address.
  */
-export async function listen(server: Server, port: number, address: string): Promise<void> {
+export async function listen(server: NetServer, port: number, address: string): Promise<void> {
   try {
     await bind(server, port, address);
   } catch (cause) {
@@ -80,7 +80,7 @@ export async function listen(server: Server, port: number, address: string): Pro
   }
 }
 
-function bind(server: Server, port: number, address: string): Promise<void> {
+function bind(server: NetServer, port: number, address: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, address, () => {

@@ -1,0 +1,94 @@
+import assert from "node:assert/strict";
+import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { hasCode } from "../errors/errors.ts";
+import { runDemo } from "./run.ts";
+
+const EXAMPLES = fileURLToPath(new URL("../examples/demo", import.meta.url));
+
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "switchback-demo-test-"));
+  await cp(EXAMPLES, directory, { recursive: true });
+});
+afterEach(() => rm(directory, { recursive: true, force: true }));
+
+async function output(keep?: Promise<void>): Promise<string> {
+  let text = "";
+  const print = (part: string) => {
+    text += part;
+  };
+  await runDemo({ directory, keep: keep !== undefined }, print, keep ?? Promise.resolve());
+  return text;
+}
+
+describe("the demo", () => {
+  it("shows the failure, the cure and that the map follows, and ends by itself", async () => {
+    const text = await output();
+    assert.match(
+      text,
+      /cert-manager\/cert-manager-7d9f8 +shop\.example\.com +socket hang up +200 Ingress shop\/web; client 127\.0\.0\.1:\d+/,
+    );
+    assert.match(text, /shop\/web-5c6b7 +shop\.example\.com +socket hang up +no alias/);
+    assert.match(text, /shop\/smoke-test +shop\.example\.com +socket hang up +no alias/);
+    assert.match(text, /broken header: "GET \/ HTTP\/1\.1" while reading PROXY protocol/);
+    assert.match(text, /acme-v02\.api\.letsencrypt\.org .*not mapped \(acme-server\)/);
+    assert.match(text, /added\.example\.com is in the webhook's map after \d+ ms/);
+  });
+
+  it("names file, line, path and reason of what is wrong in the files, and the rest works", async () => {
+    await writeFile(join(directory, "broken.yaml"), "kind: [\n");
+    const odd = `apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: { name: odd, namespace: shop, annotations: { switchback.dev/ingore: "true" } }
+spec:
+  rules:
+    - host: "a b.example.com"
+    - host: fine.example.com
+`;
+    await writeFile(join(directory, "odd.yaml"), odd);
+    const text = await output();
+    assert.match(text, /! broken\.yaml:\d: .*\(yaml-invalid\)/);
+    assert.match(
+      text,
+      /! odd\.yaml:3: Ingress shop\/odd: metadata\.annotations\["switchback\.dev\/ingore"\]: .*accepted are .*\(unknown-key\)/,
+    );
+    assert.match(text, /! odd\.yaml:6: Ingress shop\/odd: spec\.rules\[0\]\.host: .*\(name-not-rfc1123\)/);
+    assert.match(text, /cert-manager-7d9f8 +fine\.example\.com +socket hang up +200/);
+  });
+
+  it("cannot be steered by what a tenant wrote", async () => {
+    const evil = 'kind: Ingress\nmetadata: { name: evil }\nspec: { rules: [{ host: "\\e[2Jx.example.com" }] }\n';
+    await writeFile(join(directory, "evil.yaml"), evil);
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character is what must not come out
+    assert.doesNotMatch(await output(), /\u001b/);
+  });
+
+  it("with --keep stays until it is told to stop", async () => {
+    let release = () => {};
+    const stopped = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    let ended = false;
+    const running = output(stopped).finally(() => {
+      ended = true;
+    });
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    assert.equal(ended, false);
+    release();
+    assert.match(await running, /Ctrl-C ends it/);
+  });
+
+  for (const [what, prepare, message] of [
+    ["a directory that is not there", () => rm(directory, { recursive: true }), /is no directory that can be read/],
+    ["a directory without pods", () => rm(join(directory, "30-pods.yaml")), /there is no Pod and no workload/],
+  ] as const) {
+    it(`refuses ${what}`, async () => {
+      await prepare();
+      await assert.rejects(output(), (error) => hasCode(error, "input-invalid") && message.test(error.message));
+    });
+  }
+});

@@ -1,0 +1,135 @@
+import assert from "node:assert/strict";
+import { createServer, type Server } from "node:http";
+import { type TestContext, test } from "node:test";
+import { Counter, Registry } from "prom-client";
+import { hasCode } from "../errors/errors.ts";
+import { type HealthServerOptions, listen, startHealthServer } from "./health.ts";
+
+async function start(t: TestContext, options: Partial<HealthServerOptions> = {}) {
+  const ok = () => ({ ok: true, text: "fine" });
+  const server = await startHealthServer({
+    address: "127.0.0.1",
+    port: 0,
+    live: ok,
+    ready: ok,
+    registry: new Registry(),
+    ...options,
+  });
+  t.after(() => server.close());
+  return async (path: string, init: RequestInit = {}) => {
+    const response = await fetch(`http://127.0.0.1:${server.port}${path}`, init);
+    return { status: response.status, type: response.headers.get("content-type"), body: await response.text() };
+  };
+}
+
+test("probes answer 200 or 503 with the reason, each as it is at the time", async (t) => {
+  const health = { ok: true, text: "ready" };
+  const get = await start(t, { live: () => ({ ok: false, text: "stuck" }), ready: () => health });
+  assert.deepEqual(await get("/healthz"), { status: 503, type: "text/plain", body: "stuck\n" });
+  assert.deepEqual(await get("/readyz?verbose"), { status: 200, type: "text/plain", body: "ready\n" });
+  Object.assign(health, { ok: false, text: "draining" });
+  assert.deepEqual(await get("/readyz"), { status: 503, type: "text/plain", body: "draining\n" });
+});
+
+test("metrics are Prometheus text", async (t) => {
+  const registry = new Registry();
+  new Counter({ name: "things_total", help: "Things", registers: [registry] }).inc(3);
+  const { status, type, body } = await (await start(t, { registry }))("/metrics");
+  assert.deepEqual([status, type], [200, registry.contentType]);
+  assert.match(body, /^things_total 3$/m);
+});
+
+test("a component's own page is served; another path, also one that every object has, is not", async (t) => {
+  const pages = { "/status": () => ({ contentType: "application/json", body: '{"names":"é"}' }) };
+  const get = await start(t, { pages });
+  assert.deepEqual(await get("/status"), { status: 200, type: "application/json", body: '{"names":"é"}' });
+  for (const path of ["/", "/other", "/toString", "/__proto__", "//status"])
+    assert.equal((await get(path)).status, 404, path);
+});
+
+test("what throws is a 500 without the reason, and the next request is answered", async (t) => {
+  const get = await start(t, {
+    live: () => {
+      throw new Error("secret");
+    },
+    pages: {
+      "/status": () => {
+        throw new Error("secret");
+      },
+    },
+  });
+  for (const path of ["/healthz", "/status"]) {
+    assert.deepEqual(await get(path), { status: 500, type: "text/plain", body: "internal error\n" });
+  }
+  assert.equal((await get("/readyz")).status, 200);
+});
+
+test("closing does not wait for idle connections", async () => {
+  const ok = () => ({ ok: true, text: "" });
+  const server = await startHealthServer({
+    address: "127.0.0.1",
+    port: 0,
+    live: ok,
+    ready: ok,
+    registry: new Registry(),
+  });
+  await (await fetch(`http://127.0.0.1:${server.port}/healthz`)).text();
+  const before = performance.now();
+  await server.close();
+  assert.ok(performance.now() - before < 1_000);
+  await assert.rejects(fetch(`http://127.0.0.1:${server.port}/healthz`));
+});
+
+test("a port that is taken is `listen-failed`, and says which and why", async (t) => {
+  const taken = createServer();
+  await listen(taken, 0, "127.0.0.1");
+  t.after(() => taken.close());
+  const address = taken.address();
+  const port = typeof address === "object" ? (address?.port ?? 0) : 0;
+  await assert.rejects(listen(createServer(), port, "127.0.0.1"), (error: Error) => {
+    assert.ok(hasCode(error, "listen-failed"));
+    assert.equal(error.message, `cannot listen on 127.0.0.1 port ${port}`);
+    assert.match(String(error.cause), /EADDRINUSE/);
+    return true;
+  });
+});
+
+/** A server on which binding one address fails, as on a machine that lacks it. */
+function lacking(address: string, code: string): { server: Server; tried: string[] } {
+  const server = createServer();
+  const tried: string[] = [];
+  const real = server.listen.bind(server) as (port: number, host: string, listening: () => void) => Server;
+  const fake = (port: number, host: string, listening: () => void) => {
+    tried.push(host);
+    if (host !== address) return real(port, host, listening);
+    process.nextTick(() => server.emit("error", Object.assign(new Error(`listen ${code}`), { code })));
+    return server;
+  };
+  server.listen = fake as typeof server.listen;
+  return { server, tried };
+}
+
+for (const code of ["EAFNOSUPPORT", "EADDRNOTAVAIL"]) {
+  test(`without IPv6 (${code}) :: is every IPv4 address`, async (t) => {
+    const { server, tried } = lacking("::", code);
+    await listen(server, 0, "::");
+    t.after(() => server.close());
+    assert.deepEqual(tried, ["::", "0.0.0.0"]);
+    assert.equal(server.listening, true);
+    assert.equal(server.listenerCount("error"), 0);
+  });
+}
+
+test("another address, or another fault, is not made up for", async () => {
+  for (const [address, code] of [
+    ["::1", "EADDRNOTAVAIL"],
+    ["::", "EACCES"],
+  ] as const) {
+    const { server, tried } = lacking(address, code);
+    await assert.rejects(listen(server, 0, address), {
+      code: "listen-failed",
+      message: `cannot listen on ${address} port 0`,
+    });
+    assert.deepEqual(tried, [address]);
+  }
+});
