@@ -1,0 +1,298 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { shortHash } from "../../hosts/hash.ts";
+import { recordMap } from "./history.ts";
+import { ingress, mapped, namespaceYaml } from "./objects.ts";
+import { type Created, refused, streamPods } from "./pod-stream.ts";
+import { NAMESPACE, type System, startSystem, sumOf, until } from "./system.ts";
+
+const NAMES = ["api.example.com", "shop.example.com"];
+const EVIL = "evil.example.com";
+const CONFIGURATION = ["mutatingwebhookconfiguration", "switchback-webhook"];
+
+let system: System;
+before(async () => {
+  system = await startSystem({
+    webhooks: 2,
+    values: {
+      config: {
+        controller: { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 },
+        certs: { overlapSeconds: 2 },
+        // No grace: a name that anything here took for gone would be gone.
+        map: { vanishSeconds: 0 },
+      },
+    },
+  });
+  await system.apply(`${ingress("shop", NAMES)}${namespaceYaml("labelled", "enabled")}`);
+  await system.ready(NAMES);
+});
+after(() => system?.stop());
+
+const own = (...args: string[]) => system.kubectl("-n", NAMESPACE, ...args);
+
+async function ownExists(kind: string, name: string): Promise<boolean> {
+  return (await own("get", kind, name, "--ignore-not-found", "-o", "name")) !== "";
+}
+
+/** Breaks something and waits until it is whole again, while pods are created all the time: none of them may be refused. */
+async function whilePodsAreCreated(breakAndHeal: () => Promise<void>): Promise<readonly Created[]> {
+  const stream = streamPods(system, { namespace: "labelled" });
+  try {
+    await until("the first pods", () => stream.created.length > 5);
+    await breakAndHeal();
+    const count = stream.created.length;
+    await until("pods after it has healed", () => stream.created.length > count + 5);
+  } finally {
+    await stream.stop();
+  }
+  assert.deepEqual(refused(stream.created), []);
+  return stream.created;
+}
+
+/** Not only created: with every name of ours, and with nothing else. */
+function assertInjected(created: readonly Created[]): void {
+  for (const { name, pod } of created) assert.deepEqual(mapped(pod), NAMES, name);
+}
+
+async function mapIsWhole(): Promise<boolean> {
+  const { revision, shards } = await system.index();
+  const [names, texts] = [await system.publishedNames(), await shardTexts()];
+  return (
+    names.size === NAMES.length &&
+    NAMES.every((name) => names.has(name)) &&
+    shards.every((shard) => shortHash(texts.get(shard.name) ?? "") === shard.revision) &&
+    (await Promise.all(system.webhooks.map(({ page }) => page("/loaded")))).every(({ text }) => text.includes(revision))
+  );
+}
+
+/** Whether each says, in `/readyz`, that it uses an older map, for a reason that begins so. */
+async function everyWebhookRefuses(code: string): Promise<boolean> {
+  const pages = await Promise.all(system.webhooks.map(({ page }) => page("/readyz")));
+  return pages.every(({ status, text }) => status === 200 && text.includes(`(${code}`));
+}
+
+async function shardTexts(): Promise<Map<string, string>> {
+  const args = ["-n", NAMESPACE, "get", "cm", "-l", "switchback.dev/map=hosts"];
+  const { items } = await system.json<{ items: { metadata: { name: string }; data?: { hosts?: string } }[] }>(...args);
+  return new Map(items.map(({ metadata, data }) => [metadata.name, data?.hosts ?? ""]));
+}
+
+async function frontAddresses(): Promise<string> {
+  return await own("get", "svc", "switchback-ingress-nginx", "-o", "jsonpath={.spec.clusterIPs}", "--ignore-not-found");
+}
+
+describe("the map", () => {
+  for (const name of ["switchback-hosts-0", "switchback-hosts"]) {
+    it(`${name}, deleted, comes back, and the webhook never loses a name`, async () => {
+      const pods = await whilePodsAreCreated(async () => {
+        await own("delete", "cm", name);
+        await until("the map to be whole", mapIsWhole);
+      });
+      assertInjected(pods);
+    });
+  }
+
+  it("deleted as a whole comes back", async () => {
+    const pods = await whilePodsAreCreated(async () => {
+      await own("delete", "cm", "-l", "switchback.dev/map=hosts");
+      await until("the map to be whole", mapIsWhole);
+    });
+    assertInjected(pods);
+  });
+
+  const editShard = (data: object | null) =>
+    own("patch", "cm", "switchback-hosts-0", "--type=merge", "-p", JSON.stringify({ data }));
+
+  for (const [what, data] of [
+    ["a line more", { hosts: `192.0.2.66 ${EVIL}\n` }],
+    ["no line", { hosts: "" }],
+    ["no data", null],
+  ] as const) {
+    it(`a shard, edited by hand to ${what}, is put back, and no pod gets the edit`, async () => {
+      const pods = await whilePodsAreCreated(async () => {
+        await editShard(data);
+        await until("the map to be whole", mapIsWhole);
+      });
+      assertInjected(pods);
+    });
+  }
+
+  it("a shard that is edited while no controller can undo it reaches no pod, and the webhooks say why", async () => {
+    const { process: controller } = await system.leader();
+    const pods = await whilePodsAreCreated(async () => {
+      process.kill(controller.pid, "SIGSTOP");
+      try {
+        await editShard({ hosts: `192.0.2.66 ${EVIL}\n` });
+        await until("the webhooks to have seen and refused it", () => everyWebhookRefuses("shard-other-revision"));
+      } finally {
+        process.kill(controller.pid, "SIGCONT");
+      }
+      await until("the map to be whole", mapIsWhole);
+    });
+    assertInjected(pods);
+  });
+
+  it("shard and index, edited by hand so that they agree, do not stay", async () => {
+    const text = `192.0.2.66 ${EVIL}\n`;
+    const { annotations: _, ...index } = await system.index();
+    const shards = [{ name: "switchback-hosts-0", revision: shortHash(text) }];
+    const edit = { ...index, shards, revision: shortHash(shortHash(text)) };
+    const editions = await recordMap(system);
+    await whilePodsAreCreated(async () => {
+      await own("patch", "cm", "switchback-hosts-0", "--type=merge", "-p", JSON.stringify({ data: { hosts: text } }));
+      const data = { "index.json": `${JSON.stringify(edit, null, 1)}\n` };
+      await own("patch", "cm", "switchback-hosts", "--type=merge", "-p", JSON.stringify({ data }));
+      await until("the map to be whole", mapIsWhole);
+    });
+    const written = await editions();
+    assert.ok(written.some(({ hosts }) => hosts.has(EVIL)));
+    assert.deepEqual([...(written.at(-1)?.hosts.keys() ?? [])].sort(), NAMES);
+  });
+
+  it("a shard that nobody published is removed", async () => {
+    const metadata = { name: "switchback-hosts-7", namespace: NAMESPACE, labels: { "switchback.dev/map": "hosts" } };
+    const data = { hosts: `192.0.2.66 ${EVIL}\n` };
+    const pods = await whilePodsAreCreated(async () => {
+      await system.apply(JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata, data }));
+      await until("it to go", async () => !(await ownExists("cm", metadata.name)));
+    });
+    assertInjected(pods);
+  });
+});
+
+describe("the front Service", () => {
+  it("deleted comes back with the same ClusterIPs, which the pods hold", async () => {
+    const before = await frontAddresses();
+    assert.match(before, /198\.51\.100\.\d+.*2001:db8:6::/, "dual-stack");
+    const pods = await whilePodsAreCreated(async () => {
+      await own("delete", "svc", "switchback-ingress-nginx");
+      await until("the front Service", async () => (await frontAddresses()) !== "");
+    });
+    assert.equal(await frontAddresses(), before);
+    assertInjected(pods);
+    const ips = new Set(pods.flatMap(({ pod }) => (pod.spec.hostAliases ?? []).map(({ ip }) => ip)));
+    assert.deepEqual([...ips].sort(), (JSON.parse(before) as string[]).sort());
+  });
+
+  it("whose ports, selector or label somebody edits is put back", async () => {
+    const args = ["-n", NAMESPACE, "get", "svc", "switchback-ingress-nginx"];
+    const seen = async () => {
+      const { metadata, spec } = await system.json<{ metadata: { labels: object }; spec: object }>(...args);
+      return { labels: metadata.labels, spec };
+    };
+    const before = await seen();
+    for (const edit of [
+      { spec: { ports: [{ name: "tcp-80", port: 80, protocol: "TCP", targetPort: 1 }] } },
+      { spec: { selector: { app: "evil" } } },
+      { metadata: { labels: { "switchback.dev/target": null } } },
+    ]) {
+      await own("patch", "svc", "switchback-ingress-nginx", "--type=merge", "-p", JSON.stringify(edit));
+      await until(`the end of ${JSON.stringify(edit)}`, async () => {
+        const now = await seen();
+        return JSON.stringify(now) === JSON.stringify(before);
+      });
+    }
+  });
+});
+
+describe("the certificates", () => {
+  const leafNow = () =>
+    own("get", "secret", "switchback-webhook-tls", "-o", "jsonpath={.data.tls\\.crt}", "--ignore-not-found");
+
+  for (const name of ["switchback-webhook-tls", "switchback-ca"]) {
+    it(`the Secret ${name}, deleted, comes back, and no pod notices`, async () => {
+      const failures = async () => sumOf(await system.cluster.metrics(), "apiserver_admission_webhook_fail_open_count");
+      const before = await failures();
+      const leaf = await leafNow();
+      const pods = await whilePodsAreCreated(async () => {
+        await own("delete", "secret", name);
+        const leader = await system.leader();
+        await until("new certificates, and nothing left to do", async () => {
+          const { certificates } = await leader.status();
+          const isSettled = certificates?.state.code === "steady" && certificates.bundle === "current";
+          return isSettled && (await leafNow()) !== leaf && (await ownExists("secret", "switchback-ca"));
+        });
+      });
+      assertInjected(pods);
+      assert.equal(await failures(), before);
+    });
+  }
+
+  for (const [what, valueNow] of [
+    ["wiped", () => null],
+    ["another's", () => Buffer.from(system.cluster.ca.cert).toString("base64")],
+  ] as const) {
+    it(`a caBundle that is ${what} is put back; pods meanwhile are created, and injected again after`, async () => {
+      const value = valueNow();
+      const before = await system.bundles();
+      const pods = await whilePodsAreCreated(async () => {
+        const op = value === null ? "remove" : "replace";
+        const patch = [0, 1].map((at) => ({ op, path: `/webhooks/${at}/clientConfig/caBundle`, value }));
+        await system.kubectl("patch", ...CONFIGURATION, "--type=json", "-p", JSON.stringify(patch));
+        await until("the caBundle", async () => (await system.bundles()).join() === before.join());
+        await until("an injected pod", async () => {
+          const stream = streamPods(system, { namespace: "labelled", concurrency: 1 });
+          await until("a pod", () => stream.created.length > 0);
+          return (await stream.stop()).every(({ pod }) => mapped(pod).length > 0);
+        });
+      });
+      assertInjected(pods.slice(-5));
+      for (const { name, pod } of pods) assert.ok([0, NAMES.length].includes(mapped(pod).length), name);
+    });
+  }
+});
+
+describe("an API server that is away", () => {
+  for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+    it(`(${signal}) until the leader has given up: all recovers by itself, and the map is as it was`, async () => {
+      const before = [...(await system.published())].sort();
+      const [controller] = system.controllers;
+      assert.ok(controller);
+      await system.cluster.stopApiServer(signal);
+      await until("the leader to give up", async () => !(await controller.status()).leader);
+      for (const webhook of system.webhooks) {
+        assert.equal((await webhook.page("/readyz")).status, 200, "a webhook serves on with what it has");
+      }
+      await system.cluster.startApiServer();
+      await until("a leader", async () => (await controller.status()).leader);
+      await system.ready(NAMES);
+      assert.deepEqual([...(await system.published())].sort(), before);
+      assertInjected(await whilePodsAreCreated(async () => {}));
+      const late = `after-${signal.toLowerCase()}.example.com`;
+      await system.apply(ingress("late", [...NAMES, late]));
+      await system.ready([late]);
+      await system.kubectl("delete", "ingress", "late");
+      await until("the map to be as before", mapIsWhole);
+    });
+  }
+});
+
+describe("a ClusterIP of ours that was given to another Service while no controller ran", () => {
+  it("is given up: names move on to a new one, and an Event says so", async () => {
+    const before = JSON.parse(await frontAddresses()) as string[];
+    const [controller] = system.controllers;
+    assert.ok(controller);
+    await system.end(controller, "SIGTERM");
+    await own("delete", "svc", "switchback-ingress-nginx");
+    const spec = { clusterIP: before[0], clusterIPs: before, ipFamilyPolicy: "PreferDualStack", ports: [{ port: 80 }] };
+    const metadata = { name: "stranger", namespace: "default" };
+    await system.apply(JSON.stringify({ apiVersion: "v1", kind: "Service", metadata, spec }));
+    await system.start("controller");
+    await until("names to move on", async () => {
+      const addresses = [...(await system.published()).values()].flat();
+      return addresses.length === 2 * NAMES.length && addresses.every((address) => !before.includes(address));
+    });
+    assert.deepEqual((await system.published()).get(NAMES[0] ?? ""), JSON.parse(await frontAddresses()));
+    await until("an Event", async () => {
+      const notes = await own(
+        "get",
+        "events.events.k8s.io",
+        "-o",
+        "jsonpath={range .items[*]}{.reason}: {.note}\n{end}",
+      );
+      return notes.includes(`FrontAddressLost: the ClusterIP ${before.join(", ")}`);
+    });
+    await system.ready(NAMES);
+    assertInjected(await whilePodsAreCreated(async () => {}));
+  });
+});
