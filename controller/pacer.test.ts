@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import fc from "fast-check";
 import { Pacer } from "./pacer.ts";
 
 const RULES = { publicationsPerSecond: 2, bytesPerSecond: 200_000 };
@@ -64,5 +65,26 @@ describe("Pacer", () => {
     assert.equal(pacer.delay(3_600_000), 1_000);
     assert.equal(pacer.delay(0), 1_000);
     assert.equal(pacer.delay(1_000), 0);
+  });
+
+  test("property: whatever is written and when, all but the last two publications are paid for", () => {
+    const write = fc.record({ wait: fc.nat(3_000), bytes: fc.nat(900_000) });
+    fc.assert(
+      fc.property(fc.array(write, { minLength: 3, maxLength: 100 }), (writes) => {
+        const pacer = new Pacer(RULES);
+        let now = 1_700_000_000_000;
+        const begun = now;
+        for (const { wait, bytes } of writes) {
+          now += wait;
+          now += pacer.delay(now);
+          assert.equal(pacer.delay(now), 0, "what it says is enough");
+          pacer.spend(now, bytes);
+        }
+        const seconds = (now - begun) / 1_000;
+        const paid = writes.slice(0, -2);
+        assert.ok(paid.length <= seconds * RULES.publicationsPerSecond);
+        assert.ok(paid.reduce((sum, { bytes }) => sum + bytes, 0) <= seconds * RULES.bytesPerSecond + 1);
+      }),
+    );
   });
 });
