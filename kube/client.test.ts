@@ -15,6 +15,7 @@ import {
   refuse,
   reset,
 } from "../test/fakes/kube-api.ts";
+import { listAll } from "./list.ts";
 import { reasonOf, retryAfterOf } from "./status.ts";
 
 const PATH = "/api/v1/namespaces/shop/configmaps/web";
@@ -129,16 +130,23 @@ describe("failures", () => {
     assert.match(describeError(refused), /ECONNREFUSED/);
   });
 
-  it("silence ends at the deadline, and the next call uses a new connection", async () => {
-    const { client, calls } = await start(inTurn(json({}), hang, json({ fine: true })));
-    await client.get(PATH);
+  it("silence ends at the deadline, and the next call trusts no connection of before", async () => {
+    let silent = false;
+    const { client, calls } = await start((call) => {
+      // Two calls at once, so that two connections are kept.
+      if (calls.length > 2) return silent ? hang(call) : json({ fine: true })(call);
+      return void setTimeout(() => json({})(call), 50);
+    });
+    await Promise.all([client.get(PATH), client.get(PATH)]);
+    silent = true;
     const error = await failure(client.get(PATH, {}, { timeoutMs: 100 }));
     assert.ok(hasCode(error, "kube-unreachable"));
     assert.match(describeError(error), /no answer within 0\.1 s/);
+    silent = false;
     assert.deepEqual(await client.get(PATH), { fine: true });
     assert.deepEqual(
       calls.map((call) => call.reused),
-      [false, true, false],
+      [false, false, true, false],
     );
   });
 
@@ -205,6 +213,15 @@ describe("a kept-alive connection that the server has closed", () => {
     await client.delete(PATH);
   });
 
+  it("is not noticed either when there are several of them", async () => {
+    const { client } = await start((call) =>
+      call.reused ? reset(call) : void setTimeout(() => json({ fine: true })(call), 50),
+    );
+    await Promise.all([client.get(PATH), client.get(PATH), client.get(PATH)]);
+    assert.equal(api.connections(), 3);
+    assert.deepEqual(await client.get(PATH), { fine: true });
+  });
+
   it("fails what may not", async () => {
     const { client } = await start(fickle);
     await client.get(PATH);
@@ -242,6 +259,23 @@ describe("list", () => {
     );
     assert.ok(hasCode(await failure(client.list(PATH)), "kube-expired"));
     assert.equal(calls.length, 8);
+  });
+
+  it("lets the event loop run between pages", async () => {
+    let turns = 0;
+    let isOver = false;
+    const turn = () => {
+      turns++;
+      if (!isOver) setImmediate(turn);
+    };
+    setImmediate(turn);
+    let pages = 0;
+    const get = async <T>() =>
+      ({ metadata: { resourceVersion: "1", continue: ++pages < 20 ? "more" : "" }, items: [] }) as T;
+    api = await fakeApi(hang);
+    await listAll({ get }, PATH);
+    isOver = true;
+    assert.ok(turns >= 19, `${turns} turns`);
   });
 
   it("reads `items: null` as empty, and what is no list as an error", async () => {

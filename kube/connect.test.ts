@@ -223,7 +223,7 @@ describe("from a kubeconfig", () => {
     const one = await kubeconfig("one.yaml", { token: "one" });
     const two = await kubeconfig("two.yaml", { token: "two" }, "two");
     const shadowed = await kubeconfig("shadowed.yaml", { token: "shadowed" });
-    const several = [file("absent"), one, two, shadowed].join(delimiter);
+    const several = [file("absent"), one, shadowed, two].join(delimiter);
     client = await connect({ kubeconfig: several });
     await client.get("/version");
     client.close();

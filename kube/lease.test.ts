@@ -39,12 +39,13 @@ interface Contender {
   election: Election;
   cut(): void;
   heal(): void;
+  delayAnswers(ms: number): void;
   /** `started@0`, `aborted@12.1`, `renew-deadline@12.1`. */
   log: string[];
 }
 
 function contend(leases: FakeLeases, identity: string, options: Partial<ElectionOptions> = {}): Contender {
-  const { client, cut, heal } = leases.client(identity);
+  const { client, cut, heal, delayAnswers } = leases.client(identity);
   const log: string[] = [];
   const election = runElection({
     client,
@@ -61,7 +62,7 @@ function contend(leases: FakeLeases, identity: string, options: Partial<Election
     random: () => 0,
     ...options,
   });
-  const contender = { election, cut, heal, log };
+  const contender = { election, cut, heal, delayAnswers, log };
   contenders.push(contender);
   return contender;
 }
@@ -174,6 +175,26 @@ describe("a leader that cannot renew", () => {
     assert.match(started!, /^started@3[5-7]/);
   });
 
+  it("counts from when its last renewal was sent, not from when it was answered", async () => {
+    const leases = new FakeLeases();
+    const a = contend(leases, "a");
+    await pass(1);
+    a.delayAnswers(3_000);
+    await pass(3);
+    // Sent at 2, answered at 5; what is sent after that is not answered.
+    a.cut();
+    await pass(10);
+    assert.deepEqual(a.log, ["started@0", "aborted@12", "renew-deadline@12"]);
+  });
+
+  it("does not begin a term with an answer that took longer than the deadline", async () => {
+    const leases = new FakeLeases();
+    const a = contend(leases, "a");
+    a.delayAnswers(11_000);
+    await pass(60);
+    assert.deepEqual(a.log, []);
+  });
+
   it("stops although its renewal hangs", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a");
@@ -278,20 +299,18 @@ describe("a Lease that others write to", () => {
 });
 
 describe("work that fails", () => {
-  it("ends the term, frees the Lease, and is not tried again at once", async () => {
+  it("ends the term, frees the Lease for others, and is tried again only after a lease's time", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a", {
       onStartedLeading: async () => {
         throw new Error("cannot work");
       },
     });
-    await pass(1);
+    await pass(14.5);
     assert.deepEqual(a.log, ["work-failed@0"]);
-    assert.equal(leases.lease?.spec?.holderIdentity, "");
-    const b = contend(leases, "b");
-    await pass(10);
-    assert.equal(b.election.leading, true);
-    assert.equal(a.log.length, 1);
+    assert.deepEqual(leases.writes, ["a: a", "a: nobody"]);
+    await pass(5);
+    assert.deepEqual(a.log, ["work-failed@0", "work-failed@17"]);
   });
 
   it("by throwing at once, too; and work that returns early goes on leading", async () => {

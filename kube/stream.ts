@@ -60,6 +60,7 @@ export async function openStream(
     options.onOpen?.();
     return await readLines(response, options);
   } catch (error) {
+    if (error instanceof HandlerFailure) throw error.cause;
     throw inner.signal.aborted ? inner.signal.reason : unreachable(what, error);
   } finally {
     clearTimeout(opening);
@@ -68,6 +69,9 @@ export async function openStream(
     inner.abort();
   }
 }
+
+/** Tells what `onLine` has thrown from what the connection did. */
+class HandlerFailure extends Error {}
 
 function readLines(response: IncomingMessage, options: StreamOptions): Promise<StreamEnd> {
   const lines = createLineSplitter(options.onLine);
@@ -86,7 +90,7 @@ function readLines(response: IncomingMessage, options: StreamOptions): Promise<S
       try {
         lines.push(chunk);
       } catch (error) {
-        settle(() => reject(error));
+        settle(() => reject(new HandlerFailure("a line could not be taken in", { cause: error })));
       }
     };
     response.setEncoding("utf8");

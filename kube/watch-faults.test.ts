@@ -205,6 +205,7 @@ describe("a resource that cannot be had", () => {
         assert.ok(gaps()[index]! >= least - 5, `pause ${index}: ${gaps()[index]} ms`);
       }
       assert.deepEqual([watcher.state.synced, watcher.state.problem?.code, seen.synced], [false, code, 0]);
+      assert.ok(watcher.state.lastContact > 0, "a refusal is an answer");
       there = true;
       await until(() => watcher.state.synced && watcher.state.problem === undefined, "recovery");
       assert.equal(watcher.objects().size, 2);
@@ -242,7 +243,9 @@ describe("what was known stays known", () => {
     await api.close();
     await until(() => watcher.state.problem?.code === "unreachable", "the outage being noticed");
     assert.deepEqual([watcher.state.synced, watcher.state.following, watcher.objects().size], [true, false, 2]);
-    assert.ok(watcher.state.silentMs >= 0);
+    const errors = watcher.state.errors;
+    await until(() => watcher.state.errors > errors + 5, "more tries");
+    assert.ok(watcher.state.silentMs > watcher.state.inactiveMs, "trying is not hearing");
     api = await fakeApi(collection(firstList, missed), { port });
     await until(() => seen.changes.includes("+c@7"), "the missed event");
     await until(() => watcher.state.following, "following again");

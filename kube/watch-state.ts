@@ -13,8 +13,13 @@ export interface WatchState {
   readonly following: boolean;
   /** When the API server was last heard on this watch, in milliseconds of the injected clock (default: since the epoch). 0: never. */
   readonly lastContact: number;
-  /** Milliseconds since the API server was last heard, or since the start. */
+  /** Milliseconds since the API server was last heard, or since the start. How old the picture may be, if nothing is `following`. */
   readonly silentMs: number;
+  /**
+   * Milliseconds since this watch last heard or tried anything. Over three minutes: it hangs, and a restart is right (for a liveness probe).
+   * An API server that is down is no reason to restart, and does not let this grow.
+   */
+  readonly inactiveMs: number;
   readonly resourceVersion?: string;
   readonly lists: number;
   readonly watches: number;
@@ -40,57 +45,53 @@ export interface StateKeeper {
 
 const HANDLER_LOG_EVERY_MS = 10_000;
 
+/** What `WatchState` is made of; the rest is told from it when it is asked for. */
+type Stored = { -readonly [K in keyof Omit<WatchState, "silentMs" | "inactiveMs" | "problem">]: WatchState[K] };
+
 export function createStateKeeper(path: string, log: Logger, now: () => number): StateKeeper {
   const startedAt = now();
-  const counts = { lists: 0, watches: 0, errors: 0 };
-  let synced = false;
-  let following = false;
-  let lastContact = 0;
-  let resourceVersion: string | undefined;
-  let lastError: string | undefined;
+  const stored: Stored = { synced: false, following: false, lastContact: 0, lists: 0, watches: 0, errors: 0 };
   let problem: Reason | undefined;
-  let failingSince = 0;
+  let lastActivity = startedAt;
+  let failingSince = startedAt;
   let handlerLoggedAt = Number.NEGATIVE_INFINITY;
 
-  const read = (): WatchState => ({
-    synced,
-    following,
-    lastContact,
-    silentMs: now() - (lastContact || startedAt),
-    ...counts,
-    ...(resourceVersion === undefined ? {} : { resourceVersion }),
-    ...(lastError === undefined ? {} : { lastError }),
-    ...(problem === undefined ? {} : { problem }),
-  });
+  function contact(): void {
+    stored.lastContact = now();
+    lastActivity = stored.lastContact;
+  }
 
   return {
     get state() {
-      return read();
+      const silentMs = now() - (stored.lastContact || startedAt);
+      return { ...stored, silentMs, inactiveMs: now() - lastActivity, ...(problem ? { problem } : {}) };
     },
-    contact() {
-      lastContact = now();
-    },
+    contact,
     listed(version) {
-      counts.lists++;
-      resourceVersion = version;
-      synced = true;
+      stored.lists++;
+      stored.resourceVersion = version;
+      stored.synced = true;
     },
     version(version) {
-      resourceVersion = version;
+      stored.resourceVersion = version;
     },
     opened() {
-      counts.watches++;
-      lastContact = now();
+      stored.watches++;
+      contact();
     },
     healthy() {
-      following = true;
+      stored.following = true;
       if (problem) log.info({ path, seconds: Math.round((now() - failingSince) / 1000) }, "watch recovered");
       problem = undefined;
     },
     failed(error) {
-      counts.errors++;
-      following = false;
       const next = problemOf(error);
+      stored.errors++;
+      stored.following = false;
+      stored.lastError = next.text;
+      lastActivity = now();
+      // A refusal is an answer.
+      if (statusOf(error) !== undefined) contact();
       if (problem === undefined) failingSince = now();
       if (problem?.code !== next.code) {
         // A lost window is everyday business: the list that follows heals it.
@@ -98,14 +99,13 @@ export function createStateKeeper(path: string, log: Logger, now: () => number):
         log[level]({ path, code: next.code, error: next.text }, "watch interrupted, will be retried");
       }
       problem = next;
-      lastError = next.text;
     },
     handlerFailed(what, error) {
-      counts.errors++;
-      lastError = `${what}: ${describeError(error)}`;
+      stored.errors++;
+      stored.lastError = `${what}: ${describeError(error)}`;
       if (now() - handlerLoggedAt < HANDLER_LOG_EVERY_MS) return;
       handlerLoggedAt = now();
-      log.error({ path, error: lastError, errors: counts.errors }, "a watch handler failed");
+      log.error({ path, error: stored.lastError, errors: stored.errors }, "a watch handler failed");
     },
   };
 }

@@ -139,6 +139,26 @@ describe("a watch", () => {
     assert.equal(watcher.state.errors, 0, "stopping is no error");
   });
 
+  it("stops at once when a handler says so", async () => {
+    const said: string[] = [];
+    await start(
+      collection(page([object("a", "1")], "5"), ({ response }) => {
+        response.writeHead(200);
+        // Two events in one piece.
+        response.write(`${JSON.stringify(added("b", "6"))}\n${JSON.stringify(added("c", "7"))}\n`);
+      }),
+      {
+        onChange: ({ key }) => {
+          said.push(key);
+          if (key === "shop/b") void seen.watcher.stop();
+        },
+      },
+    );
+    await until(() => said.includes("shop/b"), "an event");
+    await seen.watcher.stop();
+    assert.deepEqual(said, ["shop/a", "shop/b"]);
+  });
+
   it("stops in a pause, too", async () => {
     await start(refuse(500, "InternalError"), { timings: { backoffMs: 3_600_000, backoffCapMs: 3_600_000 } });
     await until(() => seen.watcher.state.errors === 1, "a failure");

@@ -9,13 +9,16 @@ export class FakeLeases {
   readonly writes: string[] = [];
   #versions = 0;
 
-  /** A client of one contender. `cut` makes its calls hang, as a partition does, until their signal or the deadline. */
-  client(who: string): { client: KubeClient; cut(): void; heal(): void } {
+  /** A client of one contender. `cut` makes its calls hang, as a partition does, until their signal or the deadline. `delayAnswers` delays what comes after the write. */
+  client(who: string): { client: KubeClient; cut(): void; heal(): void; delayAnswers(ms: number): void } {
     let isCut = false;
+    let delayMs = 0;
     const call = async <T>(options: { signal?: AbortSignal; timeoutMs?: number } | undefined, work: () => T) => {
       options?.signal?.throwIfAborted();
       if (isCut) await silence(options);
-      return structuredClone(work());
+      const answer = structuredClone(work());
+      if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
+      return answer;
     };
     const client = {
       get: (_path, _query, options) => call(options, () => this.#existing()),
@@ -29,6 +32,9 @@ export class FakeLeases {
       },
       heal: () => {
         isCut = false;
+      },
+      delayAnswers: (ms) => {
+        delayMs = ms;
       },
     };
   }
