@@ -64,26 +64,25 @@ export function parseSelection(annotation: string | undefined): Selection {
 export function createSelector(map: PublishedMap, cap: number): (annotation: string | undefined) => Chosen {
   let suffixes: ReadonlyMap<string, readonly string[]> | undefined;
   const matches = (item: string): readonly string[] => {
-    if (item === "*") return map.names;
     if (!item.startsWith("*")) return map.addressesOf(item) === undefined ? [] : [item];
     suffixes ??= indexSuffixes(map.names);
     return suffixes.get(item.slice(1)) ?? [];
   };
-  const unmatched = (item: string): boolean => matches(item).length === 0;
+  const unmatched = (item: string): boolean => (item === "*" ? map.size === 0 : matches(item).length === 0);
   const addressesOf = (name: string): readonly string[] => map.addressesOf(name) ?? [];
   return (annotation) => {
     const { items, warnings } = parseSelection(annotation);
-    const all = union(items.map(matches));
-    const names = all.slice(0, cap);
+    const { names, total } =
+      items[0] === "*" ? { names: map.first(cap), total: map.size } : first(cap, items.map(matches));
     return {
       names,
-      total: all.length,
+      total,
       cap,
       revision: revisionOf(items, cap, names, addressesOf),
       warnings: [
         ...warnings,
         ...named("item-unmatched", annotation === undefined ? [] : items.filter(unmatched), "no mapped name matches"),
-        ...(all.length > cap ? [capWarning(all.length, cap)] : []),
+        ...(total > cap ? [capWarning(total, cap)] : []),
       ],
       addressesOf,
     };
@@ -119,10 +118,11 @@ function indexSuffixes(names: readonly string[]): Map<string, string[]> {
   return index;
 }
 
-function union(lists: ReadonlyArray<readonly string[]>): readonly string[] {
-  const [only] = lists;
-  if (lists.length === 1 && only !== undefined) return only;
-  return [...new Set(lists.flat())].sort(compareNames);
+/** The first names of sorted lists that may overlap, and how many there are in all. */
+function first(cap: number, lists: ReadonlyArray<readonly string[]>): { names: readonly string[]; total: number } {
+  const [only = []] = lists;
+  const all = lists.length <= 1 ? only : [...new Set(lists.flat())].sort(compareNames);
+  return { names: all.slice(0, cap), total: all.length };
 }
 
 function revisionOf(

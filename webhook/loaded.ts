@@ -29,7 +29,7 @@ export function loadMap(map: PublishedMap, maxNames: number): LoadedMap {
   const blocks = createLru<Block>(BLOCK_BUDGET);
   return {
     revision: map.revision,
-    names: map.names.length,
+    names: map.size,
     choose(annotation) {
       if (annotation === undefined) return everything;
       const known = chosen.get(annotation);

@@ -30,8 +30,8 @@ export interface RunningWebhook {
   stop(): Promise<void>;
 }
 
-/** From the failing of readiness until kube-proxy everywhere has taken the pod out of the Service. */
-const LEAVE_MS = 5_000;
+/** For what is on its way when readiness fails. That no Service leads here any more is what the chart's preStop sleep waits for. */
+const LEAVE_MS = 1_000;
 /** Admissions take a few milliseconds; an API server waits for two seconds. */
 const GRACE_MS = 5_000;
 
@@ -81,5 +81,5 @@ function takeOffer(state: WebhookState, offer: PublishedMap | Reason, maxNames: 
   }
   state.map = loadMap(offer, maxNames);
   state.mapProblem = undefined;
-  log.info({ revision: offer.revision, names: offer.names.length }, "map: loaded");
+  log.info({ revision: offer.revision, names: offer.size }, "map: loaded");
 }
