@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { test } from "node:test";
 import { pause, soon, Upstream, until } from "../conformance/rig.ts";
-import { endOf, randomBytes } from "../conformance/streams.ts";
+import { endOf, firstChunk, randomBytes } from "../conformance/streams.ts";
 import { newTargetStats } from "../stats.ts";
 import { Connection } from "./connection.ts";
 
@@ -15,16 +15,21 @@ async function socketPair(server: Upstream): Promise<[near: Socket, far: Socket]
   return [(await server.next()).resume(), far];
 }
 
-test("a connection that is cut while the upstream's end waits behind bytes the client does not read shows no FIN", async () => {
-  await using server = await Upstream.listen();
+/** A connection between two pairs of sockets, and its far ends. */
+async function connectionOn(server: Upstream, lingerMs: number) {
   const [client, farClient] = await socketPair(server);
   const [upstream, farUpstream] = await socketPair(server);
   farClient.pause();
   const stats = newTargetStats();
-  const closed = Promise.withResolvers<void>();
-  const header = Buffer.alloc(0);
-  const connection = new Connection(client, { header, firstBytesMs: 5, stats, onClosed: () => closed.resolve() });
+  const { promise: closed, resolve: onClosed } = Promise.withResolvers<void>();
+  const connection = new Connection(client, { header: Buffer.alloc(0), firstBytesMs: 5, lingerMs, stats, onClosed });
   connection.connected(upstream);
+  return { connection, client, farClient, farUpstream, stats, closed };
+}
+
+test("a connection that is cut while the upstream's end waits behind bytes the client does not read shows no FIN", async () => {
+  await using server = await Upstream.listen();
+  const { connection, client, farClient, farUpstream, stats, closed } = await connectionOn(server, 10_000);
   // Little by little, until the kernel takes no more for the client: from then on bytes wait in the stream, not yet enough to pause the upstream.
   const piece = randomBytes(8 * 1024);
   for (let sent = 0; client.writableLength === 0; sent += piece.length) {
@@ -33,9 +38,28 @@ test("a connection that is cut while the upstream's end waits behind bytes the c
   }
   farUpstream.end();
   await pause(30);
-  assert.ok(client.writableLength > 0 && !client.isPaused());
+  assert.ok(client.writableLength > 0);
   connection.cut("idle-timeout");
   assert.equal((await endOf(farClient)).how, "ECONNRESET");
-  await soon(closed.promise, "the connection to close");
+  await soon(closed, "the connection to close");
   assert.equal(stats.cut["idle-timeout"], 1);
+});
+
+test("a client that never stops sending to an upstream that has answered and gone is cut after a while", async () => {
+  await using server = await Upstream.listen();
+  const { farClient, farUpstream, stats, closed } = await connectionOn(server, 150);
+  farUpstream.end("413");
+  await once(farUpstream, "finish");
+  const upload = setInterval(() => farClient.write("more"), 2);
+  try {
+    assert.equal((await firstChunk(farClient)).toString(), "413");
+    await until(() => stats.clientBytes > 0, "the upload to begin");
+    farUpstream.resetAndDestroy();
+    const begun = performance.now();
+    await soon(closed, "the connection to close");
+    assert.ok(performance.now() - begun > 140);
+    assert.equal(stats.cut["upstream-reset"], 1);
+  } finally {
+    clearInterval(upload);
+  }
 });

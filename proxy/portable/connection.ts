@@ -2,14 +2,15 @@ import type { Socket } from "node:net";
 import type { CutCause } from "../causes.ts";
 import type { TargetStats } from "../stats.ts";
 
-/** After the upstream has finished its answer and is gone, what the client still sends is read and dropped this long. */
-const LINGER_MS = 30_000;
-const NOTHING = Buffer.alloc(0);
+/** Long enough for a client to notice that it is answered, as nginx's lingering_time. */
+export const LINGER_MS = 30_000;
 
 export interface ConnectionOptions {
   /** The PROXY header; empty for none. */
   readonly header: Buffer;
   readonly firstBytesMs: number;
+  /** After the upstream has finished its answer and is gone, what the client still sends is read and dropped this long. */
+  readonly lingerMs: number;
   readonly stats: TargetStats;
   /** Called once, when both sockets are closed. */
   readonly onClosed: () => void;
@@ -125,19 +126,19 @@ export class Connection {
     const bytes = Buffer.concat([this.#options.header, ...first]);
     if (bytes.length === 0 || upstream.write(bytes)) this.client.resume();
     else this.client.pause();
-    if (this.#clientEnded) endOnceFlushed(upstream);
+    if (this.#clientEnded) upstream.end();
   }
 
   #clientEnd(): void {
     this.#clientEnded = true;
     if (this.#upstream === undefined) return;
-    if (this.#headerSent) endOnceFlushed(this.#upstream);
+    if (this.#headerSent) this.#upstream.end();
     else this.#greet([]);
   }
 
   #upstreamEnd(): void {
     this.#upstreamEnded = true;
-    endOnceFlushed(this.client);
+    this.client.end();
   }
 
   /**
@@ -157,7 +158,7 @@ export class Connection {
     this.#timer = setTimeout(() => {
       if (this.client.writableLength > 0) this.#linger();
       else this.cut("upstream-reset");
-    }, LINGER_MS);
+    }, this.#options.lingerMs);
   }
 
   #socketClosed(): void {
@@ -172,14 +173,4 @@ export class Connection {
     this.#abandonDial?.();
     this.#abandonDial = undefined;
   }
-}
-
-/**
- * Sends the FIN after all that was written has left for the kernel. Not before: a socket whose shutdown is pending cannot be
- * reset any more (libuv answers EINVAL), it could only be closed, and its peer would take a cut stream for a finished one.
- */
-function endOnceFlushed(socket: Socket): void {
-  if (socket.destroyed) return;
-  if (socket.writableLength === 0) socket.end();
-  else socket.write(NOTHING, () => socket.end());
 }

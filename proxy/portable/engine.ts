@@ -17,7 +17,7 @@ import { encodeHeader } from "../header.ts";
 import { RefusalLog } from "../refusal-log.ts";
 import { isSelf } from "../self.ts";
 import { newTargetStats, type TargetStats } from "../stats.ts";
-import { Connection } from "./connection.ts";
+import { Connection, LINGER_MS } from "./connection.ts";
 import { dialUpstream, type UpstreamOutcome } from "./dial-upstream.ts";
 import { startIdleSweep } from "./idle-sweep.ts";
 import { PortListener } from "./port-listener.ts";
@@ -165,6 +165,7 @@ class PortableEngine implements Engine {
     const connection = new Connection(client, {
       header,
       firstBytesMs: this.#options.limits.firstBytesMs,
+      lingerMs: LINGER_MS,
       stats,
       onClosed: () => {
         stats.active -= 1;
