@@ -1,0 +1,183 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { HOLD_KEY } from "../../hosts/keys.ts";
+import type { Hold } from "../../hosts/ledger.ts";
+import { recordMap } from "./history.ts";
+import { ingress } from "./objects.ts";
+import { NAMESPACE, type System, startSystem, until } from "./system.ts";
+
+const VANISH_MS = 5_000;
+const KEPT = ["a.example.com", "b.example.com", "c.example.com", "d.example.com"];
+const DROPPED = Array.from({ length: 8 }, (_, index) => `n${index}.example.com`);
+
+let system: System;
+let operator: string;
+before(async () => {
+  system = await startSystem({ values: { config: { map: { vanishSeconds: VANISH_MS / 1000 } } } });
+  operator = await system.operator();
+  await system.apply(ingress("kept", KEPT));
+  await system.ready(KEPT);
+});
+after(() => system?.stop());
+
+async function addDropped(): Promise<void> {
+  await system.apply(ingress("dropped", DROPPED));
+  await system.ready([...KEPT, ...DROPPED]);
+}
+
+async function publishedHold(): Promise<Hold | undefined> {
+  const { annotations } = await system.index();
+  const text = annotations[HOLD_KEY];
+  return text === undefined ? undefined : (JSON.parse(text) as Hold);
+}
+
+/** Deletes eight of twelve names at once; gives the hold that this must raise. */
+async function drop(): Promise<Hold> {
+  await system.kubectl("delete", "ingress", "dropped");
+  let hold: Hold | undefined;
+  await until("the hold", async () => {
+    hold = await publishedHold();
+    return hold?.names === DROPPED.length;
+  });
+  assert.ok(hold);
+  return hold;
+}
+
+const confirm = (...args: string[]) => system.cli(["confirm", ...args], { kubeconfig: operator });
+
+async function assertNothingLeft(sinceMs: number): Promise<void> {
+  await until("the vanish time to be over", () => Date.now() - sinceMs > 2 * VANISH_MS);
+  assert.deepEqual([...(await system.publishedNames())].sort(), [...KEPT, ...DROPPED].sort());
+}
+
+describe("a name that nothing claims any more", () => {
+  it("stays for the vanish time, then leaves the map, and no other name with it", async () => {
+    await system.apply(ingress("one", ["one.example.com"]));
+    await system.ready(["one.example.com"]);
+    const editions = await recordMap(system);
+    await system.kubectl("delete", "ingress", "one");
+    const deletedAt = Date.now();
+    const leader = await system.leader();
+    await until("/status to say that it leaves", async () =>
+      (await leader.status()).leaving.includes("one.example.com"),
+    );
+    await until("it to leave", async () => !(await system.publishedNames()).has("one.example.com"));
+    // It vanished before kubectl ended, by less than this.
+    assert.ok(Date.now() - deletedAt > VANISH_MS - 1_000, `after ${Date.now() - deletedAt} ms`);
+    for (const { hosts } of await editions()) assert.ok(KEPT.every((name) => hosts.has(name)));
+  });
+
+  it("that comes back in time never leaves", async () => {
+    await system.apply(ingress("flap", ["flap.example.com"]));
+    await system.ready(["flap.example.com"]);
+    const editions = await recordMap(system);
+    const leader = await system.leader();
+    await system.kubectl("delete", "ingress", "flap");
+    await until("that it leaves", async () => (await leader.status()).leaving.length > 0);
+    await system.apply(ingress("flap-again", ["flap.example.com"]));
+    await until("that it stays", async () => (await leader.status()).leaving.length === 0);
+    const from = Date.now();
+    await until("the vanish time to be over", () => Date.now() - from > VANISH_MS);
+    for (const { hosts } of await editions()) assert.ok(hosts.has("flap.example.com"));
+    await system.kubectl("delete", "ingress", "flap-again");
+    await until("it to leave", async () => !(await system.publishedNames()).has("flap.example.com"));
+  });
+});
+
+describe("eight names of twelve, gone at once", () => {
+  it("are held back: annotation, /status, Event and log say so", async () => {
+    await addDropped();
+    const from = Date.now();
+    const hold = await drop();
+    assert.equal(hold.of, KEPT.length + DROPPED.length);
+    assert.ok(hold.until - hold.since >= 300_000, "for five minutes");
+    const leader = await system.leader();
+    const status = await leader.status();
+    assert.deepEqual(status.hold, hold);
+    assert.deepEqual([...status.leaving].sort(), DROPPED);
+    assert.match(await leader.log(), /"code":"removal-held"/);
+    await until("the Event", async () => {
+      const args = ["-n", NAMESPACE, "get", "events.events.k8s.io", "--field-selector", "reason=RemovalHeld"];
+      const note = await system.kubectl(...args, "-o", "jsonpath={.items[*].note}");
+      return /\d+ of 12 names would go at once; held back until .* or `switchback confirm`/.test(note);
+    });
+    await assertNothingLeft(from);
+  });
+
+  it("do not stop a new name from coming", async () => {
+    await system.apply(ingress("new", ["new.example.com"]));
+    await system.ready(["new.example.com", ...DROPPED]);
+    await system.apply(ingress("new", [KEPT[0] ?? ""]));
+    await until("it to be leaving too", async () => (await publishedHold())?.names === DROPPED.length + 1);
+  });
+
+  it("stay held when another controller takes over", async () => {
+    const before = await publishedHold();
+    const editions = await recordMap(system);
+    await system.start("controller");
+    const [old] = system.controllers;
+    assert.ok(old);
+    await system.end(old, "SIGTERM");
+    await until("a hold of the new leader", async () => {
+      const hold = await publishedHold();
+      return hold !== undefined && hold.id !== before?.id && hold.names === DROPPED.length + 1;
+    });
+    for (const { hosts } of await editions()) assert.ok(DROPPED.every((name) => hosts.has(name)));
+  });
+
+  it("do not go when the operator answers no", async () => {
+    const { code, stdout } = await system.cli(["confirm"], { kubeconfig: operator, input: "n\n" });
+    assert.equal(code, 0);
+    assert.match(stdout, /9 of 13 names are held back until .*nothing was changed/s);
+    assert.ok(await publishedHold());
+  });
+
+  it("go when an operator, who may do nothing else, confirms", async () => {
+    const { code, stdout, stderr } = await confirm("--yes");
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /^9 of 13 names are held back until \S+Z\nconfirmed\n$/);
+    await until("them to leave", async () => [...(await system.publishedNames())].sort().join() === KEPT.join());
+    await until("the hold to end", async () => (await publishedHold()) === undefined);
+    assert.equal((await (await system.leader()).status()).hold, undefined);
+    await system.ready(KEPT);
+  });
+
+  it("leave nothing to confirm", async () => {
+    const { code, stdout } = await confirm("--yes");
+    assert.deepEqual([code, stdout], [0, "nothing is held back\n"]);
+  });
+
+  it("are held a second time: the old confirmation is not one of the new hold", async () => {
+    await addDropped();
+    const from = Date.now();
+    const { annotations } = await system.index();
+    assert.ok(annotations["switchback.dev/confirm"], "the old confirmation is still there");
+    await drop();
+    await assertNothingLeft(from);
+  });
+
+  it("stay, and the hold ends, when they come back", async () => {
+    const editions = await recordMap(system);
+    await addDropped();
+    await until("the hold to end", async () => (await publishedHold()) === undefined);
+    const from = Date.now();
+    await assertNothingLeft(from);
+    for (const { hosts } of await editions()) assert.ok(DROPPED.every((name) => hosts.has(name)));
+    assert.equal((await confirm("--yes")).stdout, "nothing is held back\n");
+  });
+});
+
+describe("confirm", () => {
+  it("says what is wrong when there is no Switchback where it looks", async () => {
+    const { code, stderr } = await system.cli(["confirm", "--yes", "--namespace", "default"]);
+    assert.equal(code, 2);
+    assert.match(stderr, /no ConfigMap switchback-hosts in the namespace default.*--namespace/);
+  });
+
+  it("is refused to somebody who is not an operator", async () => {
+    const kubeconfig = await system.cluster.kubeconfigFor({ clientCert: system.cluster.ca.client("stranger", []) });
+    const { code, stderr } = await system.cli(["confirm", "--yes"], { kubeconfig });
+    assert.equal(code, 1);
+    assert.match(stderr, /forbidden/);
+  });
+});
