@@ -2,10 +2,13 @@ import type { MapStore, PublishedIndex } from "./store.ts";
 
 /** A store for one process: the demo's webhook reads the same object that the controller writes. */
 export class MemoryStore implements MapStore {
-  readonly synced = true;
   readonly #shards = new Map<string, string>();
   #index: PublishedIndex | undefined;
   readonly #listeners = new Set<() => void>();
+
+  get synced(): boolean {
+    return true;
+  }
 
   start(onChange: () => void): void {
     this.#listeners.add(onChange);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { crowd } from "../test/arbitraries.ts";
 import { spreadHash } from "./hash.ts";
 import { parseHosts, renderHosts } from "./render.ts";
 import { MAX_SHARD_BYTES, MAX_SHARDS, mapRevision, type RenderedShard, Shards } from "./shards.ts";
@@ -137,17 +138,6 @@ test("property: the order in which names arrive does not change the revision", (
     { numRuns: 20 },
   );
 });
-
-/** Names of 253 bytes whose hashes end alike, so that they share a shard whatever the number of shards: a tenant can find them. */
-function crowd(count: number, residue: number): string[] {
-  const names: string[] = [];
-  for (let index = 0; names.length < count; index += 1) {
-    const label = String(index).padStart(60, "z");
-    const candidate = [label, "z".repeat(63), "z".repeat(63), "z".repeat(52), "example.com"].join(".");
-    if (spreadHash(candidate) % MAX_SHARDS === residue) names.push(candidate);
-  }
-  return names;
-}
 
 /** Ordinary names that share a shard with the crowd. */
 function victims(count: number, residue: number): string[] {

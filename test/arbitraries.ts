@@ -1,4 +1,6 @@
 import fc from "fast-check";
+import { spreadHash } from "../hosts/hash.ts";
+import { MAX_SHARDS } from "../hosts/shards.ts";
 import type { Claim } from "../hosts/types.ts";
 
 /** Names that are mapped as they are. */
@@ -98,4 +100,15 @@ export function claimOf(hostname: string, object: string, more: Partial<Omit<Cla
     from: { kind: "Ingress", namespace, name },
     ...more,
   };
+}
+
+/** Names of 253 bytes whose hashes end alike, so that they share a shard whatever the number of shards: a tenant can find them. */
+export function crowd(count: number, residue: number): string[] {
+  const names: string[] = [];
+  for (let index = 0; names.length < count; index += 1) {
+    const label = String(index).padStart(60, "z");
+    const candidate = [label, "z".repeat(63), "z".repeat(63), "z".repeat(52), "example.com"].join(".");
+    if (spreadHash(candidate) % MAX_SHARDS === residue) names.push(candidate);
+  }
+  return names;
 }

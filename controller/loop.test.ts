@@ -1,0 +1,384 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import fc from "fast-check";
+import { crowd } from "../test/arbitraries.ts";
+import { IP, loopRig, mapped, names, published, stopClock, TestStore } from "../test/fakes/loop-rig.ts";
+
+/** A leader with these names published, a second after its first publication. */
+async function leader(t: TestContext, hostnames: readonly string[], store = new TestStore()) {
+  const pass = stopClock(t);
+  const rig = loopRig(store);
+  rig.loop.start();
+  for (const name of hostnames) rig.source.set(`shop/${name}`, name);
+  rig.source.sync();
+  rig.loop.lead(rig.leadership.signal);
+  await pass(1_000);
+  assert.deepEqual(published(store), mapped(hostnames));
+  rig.publications.length = 0;
+  store.writes.length = 0;
+  return { ...rig, pass };
+}
+
+test("nothing is published before sources, addresses and store have given their first full view", async (t) => {
+  const pass = stopClock(t);
+  const { loop, source, addresses, store, leadership } = loopRig();
+  addresses.synced = false;
+  store.isSynced = false;
+  loop.start();
+  loop.lead(leadership.signal);
+  const views = [
+    () => source.set("shop/web", "a.example.com"),
+    () => source.sync(),
+    () => {
+      addresses.synced = true;
+      addresses.move(IP);
+    },
+  ];
+  for (const view of views) {
+    view();
+    await pass(5_000);
+    assert.deepEqual(store.writes, []);
+    assert.equal(loop.synced, false);
+  }
+  store.isSynced = true;
+  await store.edit("switchback-hosts-9", "");
+  await pass(10);
+  assert.deepEqual(published(store), mapped(["a.example.com"]));
+  assert.equal(loop.synced, true);
+});
+
+test("a follower publishes nothing, and starts warm once it leads", async (t) => {
+  const pass = stopClock(t);
+  const { loop, source, store, leadership } = loopRig();
+  loop.start();
+  source.set("shop/web", "a.example.com");
+  source.sync();
+  await pass(60_000);
+  assert.deepEqual(store.writes, []);
+  assert.equal(loop.ledger, undefined);
+  loop.lead(leadership.signal);
+  await pass(10);
+  assert.deepEqual(published(store), mapped(["a.example.com"]));
+});
+
+test("shards are written before the index that names them; what is there already is not written", async (t) => {
+  const { source, store, publications, pass } = await leader(t, names(3));
+  source.set("shop/new", "new.example.com");
+  await pass(10);
+  assert.deepEqual(store.writes, ["switchback-hosts-0", "index"]);
+  assert.equal(publications[0]?.shards, 1);
+  source.set("shop/new", "new.example.com");
+  await pass(5_000);
+  assert.equal(store.writes.length, 2);
+});
+
+test("the lag of a publication counts from the first change in it, not from the echo of an earlier one", async (t) => {
+  const { source, publications, pass } = await leader(t, names(3));
+  source.set("shop/one", "one.example.com");
+  await pass(10);
+  await pass(300);
+  source.set("shop/two", "two.example.com");
+  await pass(2_000);
+  await pass(5_000);
+  source.set("shop/three", "three.example.com");
+  await pass(10);
+  assert.equal(publications.length, 3);
+  for (const { lagMs } of publications) assert.ok(lagMs <= 20, `${lagMs} ms`);
+});
+
+test("a write that fails keeps the last good map and is tried again, more and more rarely, whatever wakes the loop", async (t) => {
+  const { source, store, failures, publications, pass } = await leader(t, names(3));
+  const tries: number[] = [];
+  const began = Date.now();
+  store.onWrite = () => {
+    tries.push(Date.now() - began);
+    throw new Error("503");
+  };
+  for (let change = 0; change < 100; change += 1) {
+    source.set("shop/churn", `c${change}.example.com`);
+    await pass(100);
+  }
+  assert.deepEqual(published(store), mapped(names(3)));
+  assert.equal(failures.length, tries.length);
+  const gaps = tries.slice(1).map((time, index) => Math.round((time - (tries[index] ?? 0)) / 100) * 100);
+  assert.deepEqual(gaps, [500, 1_000, 2_000, 4_000]);
+  store.onWrite = () => {};
+  await pass(8_000);
+  const [first] = publications;
+  assert.ok((first?.lagMs ?? 0) > 15_000, "the lag counts from the change, not from the last try");
+  await pass(60_000);
+  assert.deepEqual(published(store), mapped([...names(3), "c99.example.com"]));
+});
+
+test("a write that fails between shard and index is made good", async (t) => {
+  const { source, store, pass } = await leader(t, names(3));
+  store.onWrite = (name) => {
+    if (name === "index") throw new Error("503");
+  };
+  source.set("shop/new", "new.example.com");
+  await pass(100);
+  assert.equal(published(store), "shard-other-revision", "a reader can tell, and keeps what it has");
+  store.onWrite = () => {};
+  await pass(1_000);
+  assert.deepEqual(published(store), mapped([...names(3), "new.example.com"]));
+});
+
+test("a vanished name leaves after a minute; one that comes back never left", async (t) => {
+  const { source, store, pass } = await leader(t, names(9));
+  source.set("shop/n0.example.com");
+  source.set("shop/n1.example.com");
+  await pass(59_900);
+  source.set("shop/n1.example.com", "n1.example.com");
+  assert.deepEqual(published(store), mapped(names(9)));
+  await pass(200);
+  assert.deepEqual(published(store), mapped(names(8, 1)));
+});
+
+test("a new leader takes over what is published: names it does not know leave as slowly as any other", async (t) => {
+  const { store, pass, leadership } = await leader(t, names(9));
+  leadership.abort();
+  const next = loopRig(store);
+  next.loop.start();
+  for (const name of names(7)) next.source.set(`shop/${name}`, name);
+  next.source.sync();
+  next.loop.lead(next.leadership.signal);
+  await pass(59_000);
+  assert.deepEqual(published(store), mapped(names(9)));
+  assert.deepEqual(next.addresses.remembered, [{ name: "ingress-nginx", clusterIPs: [IP] }]);
+  await pass(2_000);
+  assert.deepEqual(published(store), mapped(names(7)));
+});
+
+test("a new leader that misses more than half of the map holds it, as a fault of its source would look like that", async (t) => {
+  const { store, pass, leadership } = await leader(t, names(12));
+  leadership.abort();
+  const next = loopRig(store);
+  next.loop.start();
+  next.source.sync();
+  next.loop.lead(next.leadership.signal);
+  await pass(299_000);
+  assert.deepEqual(published(store), mapped(names(12)));
+  assert.equal(next.holds.length, 1);
+});
+
+test("a shard that was edited while nobody led is not believed", async (t) => {
+  const { store, pass, leadership } = await leader(t, names(3));
+  leadership.abort();
+  await store.edit("switchback-hosts-0", "203.0.113.66 bank.example.com\n203.0.113.66 n0.example.com\n");
+  const next = loopRig(store);
+  next.loop.start();
+  for (const name of names(3)) next.source.set(`shop/${name}`, name);
+  next.source.sync();
+  next.loop.lead(next.leadership.signal);
+  await pass(20);
+  assert.deepEqual(published(store), mapped(names(3)));
+});
+
+test("while it leads, what is edited, deleted or added is put right at once", async (t) => {
+  const { store, pass } = await leader(t, names(3));
+  const good = store.shard("switchback-hosts-0") ?? "";
+  const faults = [
+    () => store.edit("switchback-hosts-0", `${good}203.0.113.66 bank.example.com\n`),
+    () => store.edit("switchback-hosts-0", undefined),
+    () => store.edit("switchback-hosts-7", good),
+    () => store.loseIndex(),
+  ];
+  for (const fault of faults) {
+    await fault();
+    await pass(2_000);
+    assert.deepEqual(published(store), mapped(names(3)));
+    assert.equal(store.shard("switchback-hosts-0"), good);
+    assert.deepEqual(store.shardNames(), ["switchback-hosts-0"]);
+  }
+});
+
+test("the loss of more than half is held and said once, additions go through, and a confirmation by its id lets it happen", async (t) => {
+  const { source, store, holds, logged, pass } = await leader(t, names(12));
+  for (const name of names(8)) source.set(`shop/${name}`);
+  await pass(100);
+  const hold = JSON.parse(store.index()?.hold ?? "{}");
+  assert.deepEqual([hold.names, hold.of, hold.until - hold.since], [8, 12, 300_000]);
+  source.set("shop/new", "new.example.com");
+  await pass(120_000);
+  assert.deepEqual(published(store), mapped([...names(12), "new.example.com"]));
+  store.confirm("another");
+  await pass(2_000);
+  assert.deepEqual(published(store), mapped([...names(12), "new.example.com"]));
+  store.confirm(hold.id);
+  await pass(2_000);
+  assert.deepEqual(published(store), mapped([...names(4, 8), "new.example.com"]));
+  assert.equal(store.index()?.hold, undefined);
+  assert.equal(holds.length, 1);
+  assert.equal(logged.filter((code) => code === "removal-held").length, 1);
+});
+
+test("a hold that nobody confirms ends after five minutes", async (t) => {
+  const { source, store, pass } = await leader(t, names(12));
+  for (const name of names(12)) source.set(`shop/${name}`);
+  await pass(299_000);
+  assert.deepEqual(published(store), mapped(names(12)));
+  await pass(2_000);
+  assert.deepEqual(published(store), {});
+  assert.equal(store.index()?.hold, undefined);
+});
+
+test("a target that moves takes its names along at once; one whose address is not known keeps them where they were", async (t) => {
+  const { addresses, store, pass } = await leader(t, names(3));
+  addresses.move("198.51.100.1", "2001:db8::1");
+  await pass(20);
+  assert.deepEqual(published(store), mapped(names(3), "198.51.100.1,2001:db8::1"));
+  addresses.move();
+  await pass(120_000);
+  assert.deepEqual(published(store), mapped(names(3), "198.51.100.1,2001:db8::1"));
+});
+
+test("names wait for the address of their target", async (t) => {
+  const pass = stopClock(t);
+  const { loop, source, addresses, store, leadership } = loopRig();
+  addresses.list = [{ name: "ingress-nginx", clusterIPs: [] }];
+  loop.start();
+  source.set("shop/web", "a.example.com");
+  source.sync();
+  loop.lead(leadership.signal);
+  await pass(5_000);
+  assert.deepEqual(published(store), {});
+  addresses.move(IP);
+  await pass(20);
+  assert.deepEqual(published(store), mapped(["a.example.com"]));
+});
+
+test("under churn at most two publications a second, and the last state goes out", async (t) => {
+  const { source, store, publications, pass } = await leader(t, names(3));
+  for (let change = 0; change < 1_000; change += 1) {
+    source.set(`shop/churn-${change}`, `churn-${change}.example.com`);
+    await pass(10);
+  }
+  assert.ok(publications.length >= 18 && publications.length <= 22, `${publications.length} in ten seconds`);
+  await pass(1_000);
+  assert.equal(Object.keys(published(store)).length, 1_003);
+});
+
+test("changes without a pause do not put a turn off for ever", async () => {
+  const { loop, source, store, leadership, publications } = loopRig();
+  loop.start();
+  source.sync();
+  loop.lead(leadership.signal);
+  const until = Date.now() + 300;
+  for (let change = 0; Date.now() < until && publications.length === 0; change += 1) {
+    source.set("shop/web", `n${change % 10}.example.com`);
+    await new Promise(setImmediate);
+  }
+  assert.notEqual(published(store), "no index");
+  leadership.abort();
+  await loop.stop();
+});
+
+test("a leader that is deposed between two writes writes no more; leading again, it goes on", async (t) => {
+  const { loop, source, store, failures, pass, leadership } = await leader(t, names(3));
+  store.onWrite = () => leadership.abort();
+  source.set("shop/new", "new.example.com");
+  await pass(5_000);
+  assert.deepEqual(store.writes, ["switchback-hosts-0"]);
+  assert.deepEqual(failures, [], "being deposed is no failure");
+  assert.equal(loop.ledger, undefined);
+  store.onWrite = () => {};
+  const again = new AbortController();
+  loop.lead(again.signal);
+  await pass(1_000);
+  assert.deepEqual(published(store), mapped([...names(3), "new.example.com"]));
+  leadership.abort();
+  assert.notEqual(loop.ledger, undefined, "the end of an earlier term ends no later one");
+});
+
+test("a term that ended before it began is none", async (t) => {
+  const pass = stopClock(t);
+  const { loop, source, store } = loopRig();
+  loop.start();
+  source.set("shop/web", "a.example.com");
+  source.sync();
+  loop.lead(AbortSignal.abort());
+  await pass(1_000);
+  assert.deepEqual(store.writes, []);
+  assert.equal(loop.ledger, undefined);
+});
+
+test("stopped, it does nothing more", async (t) => {
+  const { loop, source, store, pass } = await leader(t, names(3));
+  await loop.stop();
+  source.set("shop/new", "new.example.com");
+  await pass(5_000);
+  assert.deepEqual(store.writes, []);
+});
+
+test("names that find no room are said, once", async (t) => {
+  const pass = stopClock(t);
+  const { loop, source, store, logged, leadership } = loopRig();
+  loop.start();
+  source.set("shop/web", ...crowd(1_100, 5));
+  source.sync();
+  loop.lead(leadership.signal);
+  await pass(2_000);
+  assert.equal(logged.filter((code) => code === "map-full").length, 1);
+  const count = Object.keys(published(store)).length;
+  assert.ok(count > 900 && count < 1_100, `${count}`);
+});
+
+const step = fc.oneof(
+  fc.record({ do: fc.constant("set" as const), object: fc.nat(15), hosts: fc.array(fc.nat(30), { maxLength: 3 }) }),
+  fc.record({ do: fc.constant("wait" as const), ms: fc.constantFrom(0, 10, 400, 3_000) }),
+  fc.record({
+    do: fc.constant("edit" as const),
+    text: fc.constantFrom(undefined, "", "203.0.113.66 bank.example.com\n"),
+  }),
+  fc.record({ do: fc.constant("lose-index" as const) }),
+  fc.record({ do: fc.constant("fail" as const), times: fc.integer({ min: 1, max: 3 }) }),
+  fc.record({ do: fc.constant("move" as const), ip: fc.constantFrom("198.51.100.1", "198.51.100.2") }),
+  fc.record({ do: fc.constant("depose" as const) }),
+);
+
+test("property: whatever happened, once it is quiet the map is what is wanted", async (t) => {
+  const pass = stopClock(t);
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
+      const store = new TestStore();
+      const rig = loopRig(store);
+      let term = rig.leadership;
+      let ip = IP;
+      const wanted = new Map<string, readonly string[]>();
+      rig.loop.start();
+      rig.source.sync();
+      rig.loop.lead(term.signal);
+      for (const next of steps) {
+        if (next.do === "set") {
+          const hosts = next.hosts.map((host) => `n${host}.example.com`);
+          wanted.set(`shop/${next.object}`, hosts);
+          rig.source.set(`shop/${next.object}`, ...hosts);
+        } else if (next.do === "wait") await pass(next.ms);
+        else if (next.do === "edit") await store.edit("switchback-hosts-0", next.text);
+        else if (next.do === "lose-index") await store.loseIndex();
+        else if (next.do === "move") {
+          ip = next.ip;
+          rig.addresses.move(ip);
+        } else if (next.do === "depose") {
+          term.abort();
+          term = new AbortController();
+          rig.loop.lead(term.signal);
+        } else {
+          let left = next.times;
+          store.onWrite = () => {
+            left -= 1;
+            if (left >= 0) throw new Error("503");
+          };
+        }
+      }
+      await pass(20_000);
+      const held = rig.loop.ledger?.hold;
+      if (held !== undefined) store.confirm(held.id);
+      await pass(62_000);
+      assert.deepEqual(published(store), mapped([...new Set([...wanted.values()].flat())], ip));
+      term.abort();
+      await rig.loop.stop();
+    }),
+    { numRuns: 40 },
+  );
+});

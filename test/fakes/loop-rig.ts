@@ -1,0 +1,182 @@
+import type { TestContext } from "node:test";
+import { Loop } from "../../controller/loop.ts";
+import { MemoryStore } from "../../controller/memory-store.ts";
+import { Pacer } from "../../controller/pacer.ts";
+import type { Publication } from "../../controller/publisher.ts";
+import type { PublishedIndex } from "../../controller/store.ts";
+import { Plan } from "../../hosts/plan.ts";
+import { createJudge } from "../../hosts/policy.ts";
+import { parseIndex, parsePublished } from "../../hosts/published.ts";
+import type { TargetAddress } from "../../hosts/types.ts";
+import type { ClaimSink } from "../../sources/types.ts";
+import { claimOf } from "../arbitraries.ts";
+
+/** A store whose writes are counted, and can fail or be interrupted. */
+export class TestStore extends MemoryStore {
+  readonly writes: string[] = [];
+  /** Called before each write; what it throws is the API server's answer. */
+  onWrite: (name: string) => void = () => {};
+  isSynced = true;
+  #indexGone = false;
+
+  override get synced(): boolean {
+    return this.isSynced;
+  }
+
+  override index(): PublishedIndex | undefined {
+    return this.#indexGone ? undefined : super.index();
+  }
+
+  override async writeShard(name: string, text: string): Promise<void> {
+    this.#write(name);
+    await super.writeShard(name, text);
+  }
+
+  override async writeIndex(text: string, hold: string | undefined): Promise<void> {
+    this.#write("index");
+    this.#indexGone = false;
+    await super.writeIndex(text, hold);
+  }
+
+  override async removeShard(name: string): Promise<void> {
+    this.#write(`remove ${name}`);
+    await super.removeShard(name);
+  }
+
+  /** Somebody edits a shard, deletes it, or deletes the index. */
+  async edit(name: string, text: string | undefined): Promise<void> {
+    if (text === undefined) await super.removeShard(name);
+    else await super.writeShard(name, text);
+  }
+
+  async loseIndex(): Promise<void> {
+    this.#indexGone = true;
+    await super.removeShard("none of ours");
+  }
+
+  #write(name: string): void {
+    this.onWrite(name);
+    this.writes.push(name);
+  }
+}
+
+/** What the store maps, as a webhook would read it; a text if it would not. */
+export function published(store: TestStore): Record<string, string> | string {
+  const text = store.index()?.text;
+  if (text === undefined) return "no index";
+  const index = parseIndex(text);
+  if ("code" in index) return index.code;
+  const map = parsePublished(index, (name) => store.shard(name));
+  if ("code" in map) return map.code;
+  return Object.fromEntries(map.names.map((name) => [name, (map.addressesOf(name) ?? []).join()]));
+}
+
+export const IP = "198.51.100.9";
+const START = 1_700_000_000_000;
+
+/** A source in the test's hands. */
+export class TestSource {
+  sink: ClaimSink = () => {};
+  sync: () => void = () => {};
+
+  start(sink: ClaimSink, onSynced: () => void): void {
+    this.sink = sink;
+    this.sync = onSynced;
+  }
+
+  state() {
+    return [];
+  }
+
+  async stop(): Promise<void> {}
+
+  /** An object claims these names and no other. */
+  set(object: string, ...hostnames: readonly string[]): void {
+    this.sink(
+      object,
+      hostnames.map((hostname) => claimOf(hostname, object)),
+    );
+  }
+}
+
+/** Addresses in the test's hands. */
+export class TestAddresses {
+  list: readonly TargetAddress[] = [{ name: "ingress-nginx", clusterIPs: [IP] }];
+  synced = true;
+  remembered: readonly TargetAddress[] | undefined;
+  #onChange = () => {};
+
+  start(onChange: () => void): void {
+    this.#onChange = onChange;
+  }
+
+  targets(): readonly TargetAddress[] {
+    return this.list;
+  }
+
+  lead(remembered: readonly TargetAddress[]): void {
+    this.remembered = remembered;
+  }
+
+  async stop(): Promise<void> {}
+
+  move(...clusterIPs: readonly string[]): void {
+    this.list = [{ name: "ingress-nginx", clusterIPs }];
+    this.#onChange();
+  }
+}
+
+/** Puts the test's clock in place of the real one; gives how to let time pass. */
+export function stopClock(t: TestContext): (ms: number) => Promise<void> {
+  t.mock.timers.enable({ apis: ["setTimeout", "Date"], now: START });
+  return async (ms) => {
+    for (let passed = 0; passed < ms; passed += 10) {
+      t.mock.timers.tick(Math.min(10, ms - passed));
+      // Lets the promises that a timer has set going come to rest.
+      await new Promise(setImmediate);
+    }
+  };
+}
+
+/** A loop on a source, addresses and a store that the test holds; several loops can share one store. */
+export function loopRig(store = new TestStore()) {
+  const source = new TestSource();
+  const addresses = new TestAddresses();
+  const plan = new Plan(
+    createJudge(
+      { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 5_000 },
+      undefined,
+    ),
+    5_000,
+  );
+  const publications: Array<Publication & { readonly at: number; readonly lagMs: number }> = [];
+  const failures: unknown[] = [];
+  const holds: Array<readonly [names: number, of: number, until: number]> = [];
+  const logged: string[] = [];
+  const log = (fields: object) => logged.push("code" in fields ? String(fields.code) : "");
+  const loop = new Loop({
+    source,
+    plan,
+    addresses,
+    store,
+    removal: { vanishMs: 60_000, guardNames: 10, holdMs: 300_000 },
+    pacer: new Pacer({ publicationsPerSecond: 2, bytesPerSecond: 200_000 }),
+    now: () => Date.now(),
+    log: { debug: log, info: log, warn: log, error: log },
+    onPublished: (publication, lagMs) => publications.push({ ...publication, at: Date.now() - START, lagMs }),
+    onFailed: (error) => failures.push(error),
+    onHeld: (names, of, until) => holds.push([names, of, until - START]),
+  });
+  const leadership = new AbortController();
+  return { loop, source, addresses, plan, store, publications, failures, holds, logged, leadership };
+}
+
+/** `n0.example.com`, `n1.example.com`, ... */
+export function names(count: number, from = 0): string[] {
+  return Array.from({ length: count }, (_, index) => `n${from + index}.example.com`);
+}
+
+/** What `published` gives when exactly these names are mapped. */
+export function mapped(hostnames: readonly string[], ip = IP): Record<string, string> {
+  return Object.fromEntries([...hostnames].sort().map((name) => [name, ip]));
+}
