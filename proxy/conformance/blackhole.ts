@@ -34,7 +34,7 @@ export class Blackhole {
       const filler = connect(port, "127.0.0.1").on("error", () => {});
       fillers.push(filler);
       const connected = once(filler, "connect").then(() => true);
-      if (!(await Promise.race([connected, pause(60).then(() => false)]))) return new Blackhole(port, worker, fillers);
+      if (!(await Promise.race([connected, pause(200).then(() => false)]))) return new Blackhole(port, worker, fillers);
     }
     throw new Error("the accept queue would not fill");
   }

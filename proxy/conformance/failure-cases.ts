@@ -153,7 +153,7 @@ export const failureCases: readonly Case[] = [
       const begun = performance.now();
       await refused(rig, "timeout", "GET / HTTP/1.1\r\n");
       const took = performance.now() - begun;
-      assert.ok(took > 140 && took < 900, `took ${took} ms`);
+      assert.ok(took > 140 && took < 4000, `took ${took} ms`);
     },
   ],
 

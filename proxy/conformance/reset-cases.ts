@@ -146,7 +146,7 @@ export const resetCases: readonly Case[] = [
   [
     "resets both sides of a silent connection after the idle timeout, and leaves a busy one alone",
     async (make) => {
-      await using rig = await Rig.start(make, { limits: { idleTimeoutMs: 200 } });
+      await using rig = await Rig.start(make, { limits: { idleTimeoutMs: 600 } });
       const silent = await rig.connect();
       const silentUpstream = await rig.upstream.next();
       await takeHeader(silentUpstream);
@@ -154,10 +154,10 @@ export const resetCases: readonly Case[] = [
       const busyUpstream = await rig.upstream.next();
       busyUpstream.resume();
       const ticking = setInterval(() => busy.write("."), 30);
-      const [atClient, atUpstream] = await Promise.all([endOf(silent), endOf(silentUpstream)]);
+      const endings = Promise.all([endOf(silent), endOf(silentUpstream)]);
+      const [atClient, atUpstream] = await endings.finally(() => setTimeout(() => clearInterval(ticking), 200));
       assert.deepEqual([atClient.how, atUpstream.how], ["ECONNRESET", "ECONNRESET"]);
-      await pause(300);
-      clearInterval(ticking);
+      await pause(190);
       assert.equal(busy.destroyed, false);
       assert.equal(rig.stats().cut["idle-timeout"], 1);
     },
