@@ -87,6 +87,18 @@ describe("in a pod", () => {
     assert.equal(api.calls.length, 1);
   });
 
+  it("does not read it at every refusal", async () => {
+    let time = 0;
+    await serve(accepting(() => "second"));
+    const { get } = await inPod(() => time);
+    await assert.rejects(get("/version"), { status: 401 });
+    await writeFile(file("token"), "second");
+    time = 4_999;
+    await assert.rejects(get("/version"), { status: 401 });
+    time = 5_000;
+    await get("/version");
+  });
+
   it("reads the token again after a minute", async () => {
     let time = 0;
     await serve(json({}));

@@ -5,16 +5,18 @@ import type { KubeConfig } from "@kubernetes/client-node";
 import { SwitchbackError } from "../errors/errors.ts";
 import type { Access } from "./credentials.ts";
 
-/**
- * Reads a kubeconfig and turns it into access. `paths` may name several files, separated as in KUBECONFIG.
- * The library is imported here and only here, when it is first needed: it costs 88 MB of memory, which a pod does not have to pay.
- */
+/** A kubeconfig that has been read, with its context chosen. */
 export interface LoadedKubeconfig {
   /** Namespace of the context; `default` where it names none. */
   namespace: string;
+  /** Reads certificate files anew and asks an exec plugin for its token; the library keeps the token until it expires. */
   access(): Promise<Access>;
 }
 
+/**
+ * Reads a kubeconfig. `paths` may name several files, separated as in KUBECONFIG. Throws `config-invalid`.
+ * The library is imported here and only here, when it is first needed: it costs 88 MB of memory, which a pod does not have to pay.
+ */
 export async function loadKubeconfig(paths: string, context?: string): Promise<LoadedKubeconfig> {
   const library = await import("@kubernetes/client-node");
   const config = read(paths, () => new library.KubeConfig());
