@@ -49,12 +49,13 @@ test("nothing is published before sources, addresses and store have given their 
 
 test("a follower publishes nothing, and starts warm once it leads", async (t) => {
   const pass = stopClock(t);
-  const { loop, source, store, leadership } = loopRig();
+  const { loop, source, store, plan, leadership } = loopRig();
   loop.start();
   source.set("shop/web", "a.example.com");
   source.sync();
   await pass(60_000);
   assert.deepEqual(store.writes, []);
+  assert.deepEqual([...plan.planned.keys()], ["a.example.com"]);
   assert.equal(loop.ledger, undefined);
   loop.lead(leadership.signal);
   await pass(10);

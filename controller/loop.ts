@@ -129,6 +129,8 @@ export class Loop {
   async #turn(): Promise<void> {
     this.#due = false;
     const leading = this.#leading;
+    // A follower's plan is kept up to date too: status shows it, and a new leader starts warm.
+    if (leading === undefined) this.#deps.plan.take();
     if (leading === undefined || !this.synced) return;
     const now = this.#deps.now();
     const wait = Math.max(this.#deps.pacer.delay(now), Math.min(this.#retryAt - now, MAX_RETRY_MS));

@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createControllerMetrics } from "./metrics.ts";
+import type { NameStatus, StatusDocument } from "./status.ts";
+
+function name(code?: string): NameStatus {
+  const reason = code === undefined ? undefined : { code, text: "why" };
+  return {
+    name: "a.example.com",
+    from: { kind: "Ingress", namespace: "shop", name: "web" },
+    target: "t",
+    addresses: [],
+    reason,
+  };
+}
+
+const BASE: StatusDocument = {
+  leader: false,
+  identity: "controller-0",
+  synced: true,
+  revision: "abc",
+  sources: [{ name: "ingresses", synced: true, problems: [] }],
+  targets: [],
+  hold: undefined,
+  leaving: [],
+  names: [],
+};
+
+/** The samples of a scrape, by name and labels. */
+function samples(text: string): Record<string, number> {
+  const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  return Object.fromEntries(
+    lines.map((line) => [line.slice(0, line.lastIndexOf(" ")), Number(line.split(" ").at(-1))]),
+  );
+}
+
+test("every gauge of a scrape is of that scrape's status", async () => {
+  let status: StatusDocument = {
+    ...BASE,
+    leader: true,
+    names: [name(), name(), name("conflict")],
+    sources: [{ name: "ingresses", synced: false, problems: [{ place: "p", code: "c", text: "t" }] }],
+    hold: { id: "a", since: 0, until: 1, names: 7, of: 12 },
+  };
+  const { registry } = createControllerMetrics(() => status);
+  assert.deepEqual(only(samples(await registry.metrics())), {
+    switchback_controller_leader: 1,
+    'switchback_controller_names{outcome="mapped"}': 2,
+    'switchback_controller_names{outcome="conflict"}': 1,
+    'switchback_controller_source_synced{source="ingresses"}': 0,
+    'switchback_controller_source_problems{source="ingresses"}': 1,
+    switchback_controller_held_names: 7,
+  });
+  status = { ...BASE, names: [name("no-target")] };
+  assert.deepEqual(only(samples(await registry.metrics())), {
+    switchback_controller_leader: 0,
+    'switchback_controller_names{outcome="no-target"}': 1,
+    'switchback_controller_source_synced{source="ingresses"}': 1,
+    'switchback_controller_source_problems{source="ingresses"}': 0,
+    switchback_controller_held_names: 0,
+  });
+});
+
+/** The gauges; counters and the histogram are the loop's to move. */
+function only(all: Record<string, number>): Record<string, number> {
+  return Object.fromEntries(Object.entries(all).filter(([key]) => !/_total|_lag_/.test(key)));
+}
+
+test("what the loop counts is there", async () => {
+  const metrics = createControllerMetrics(() => BASE);
+  metrics.publications.inc();
+  metrics.publishedBytes.inc(5_000);
+  metrics.failures.inc(2);
+  metrics.lag.observe(0.02);
+  const all = samples(await metrics.registry.metrics());
+  assert.equal(all.switchback_controller_publications_total, 1);
+  assert.equal(all.switchback_controller_published_bytes_total, 5_000);
+  assert.equal(all.switchback_controller_publish_failures_total, 2);
+  assert.equal(all['switchback_controller_publish_lag_seconds_bucket{le="0.025"}'], 1);
+  assert.equal(all['switchback_controller_publish_lag_seconds_bucket{le="0.01"}'], 0);
+});

@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { configSchema } from "../config/schema.ts";
+import { Ledger } from "../hosts/ledger.ts";
+import { Plan } from "../hosts/plan.ts";
+import { createJudge } from "../hosts/policy.ts";
+import type { Source } from "../sources/types.ts";
+import { claimOf } from "../test/arbitraries.ts";
+import { fixedAddresses } from "./addresses.ts";
+import { type StatusDeps, statusDocument } from "./status.ts";
+
+const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 2 };
+const SOURCE: Source = {
+  start() {},
+  state: () => [{ name: "ingresses", synced: true, problems: [] }],
+  stop: async () => {},
+};
+const { targets } = configSchema.parse({
+  targets: [
+    { name: "relayed", upstream: { host: "h" }, classes: ["a"] },
+    { name: "waiting", upstream: { host: "h" }, classes: ["b"] },
+    {
+      name: "direct",
+      upstream: { host: "h" },
+      classes: ["c"],
+      clusterIPs: ["10.0.0.1"],
+      ports: [{ port: 80, protocol: "none" }],
+    },
+  ],
+});
+
+function depsOf(plan: Plan, more: Partial<StatusDeps> = {}): StatusDeps {
+  return {
+    identity: "controller-0",
+    source: SOURCE,
+    plan,
+    addresses: fixedAddresses([
+      { name: "relayed", clusterIPs: ["198.51.100.9", "2001:db8::9"] },
+      { name: "waiting", clusterIPs: [] },
+    ]),
+    targets,
+    synced: () => true,
+    ledger: () => undefined,
+    revision: () => undefined,
+    ...more,
+  };
+}
+
+function planOf(...claims: ReadonlyArray<ReturnType<typeof claimOf>>): Plan {
+  const plan = new Plan(createJudge(RULES, undefined), RULES.maxNamesPerNamespace);
+  for (const claim of claims) {
+    plan.set(`${claim.from.namespace}/${claim.from.name}`, [claim]);
+  }
+  plan.take();
+  return plan;
+}
+
+test("each name with its object, target and addresses, or the reason why not", () => {
+  const plan = planOf(
+    claimOf("A.example.com", "shop/ok", { target: "relayed", created: "2025-01-01T00:00:00Z" }),
+    claimOf("*.example.com", "shop/wild", { target: "relayed" }),
+    claimOf("c.example.com", "shop/over", { target: "relayed", created: "2026-02-01T00:00:00Z" }),
+    claimOf("b.example.com", "other/wait", { target: "waiting" }),
+    claimOf("bad name", "other/bad", { target: "relayed" }),
+    claimOf("a.example.com", "third/late", { target: "waiting" }),
+    claimOf("d.example.com", "third/none", { target: { code: "no-target", text: "no target" } }),
+  );
+  const { names } = statusDocument(depsOf(plan));
+  const table = names.map(({ name, from, target, addresses, reason }) => [
+    `${from.namespace}/${from.name}`,
+    name,
+    target,
+    addresses.length,
+    reason?.code,
+  ]);
+  assert.deepEqual(table, [
+    ["shop/ok", "a.example.com", "relayed", 2, undefined],
+    ["shop/wild", "*.example.com", "relayed", 2, "wildcard"],
+    ["shop/over", "c.example.com", undefined, 0, "namespace-quota"],
+    ["other/wait", "b.example.com", "waiting", 0, "target-without-address"],
+    ["other/bad", "bad name", undefined, 0, "name-not-rfc1123"],
+    ["third/late", "a.example.com", undefined, 0, "conflict"],
+    ["third/none", "d.example.com", undefined, 0, "no-target"],
+  ]);
+  for (const { reason } of names) assert.ok(reason === undefined || reason.text.length > 5);
+});
+
+test("a follower tells of names as the leader does, and that it does not lead", () => {
+  const plan = planOf(claimOf("a.example.com", "shop/ok", { target: "relayed" }));
+  const follower = statusDocument(depsOf(plan));
+  assert.deepEqual([follower.leader, follower.hold, follower.leaving], [false, undefined, []]);
+  const ledger = new Ledger({ vanishMs: 60, guardNames: 1, holdMs: 300 });
+  ledger.load([["old.example.com", ["198.51.100.9"]]]);
+  ledger.release("old.example.com", 1);
+  ledger.settle(1);
+  const leader = statusDocument(depsOf(plan, { ledger: () => ledger, revision: () => "abc" }));
+  assert.deepEqual(
+    [leader.leader, leader.hold?.names, leader.leaving, leader.revision],
+    [true, 1, ["old.example.com"], "abc"],
+  );
+  assert.deepEqual(leader.names, follower.names);
+});
+
+test("targets as configured, with the addresses that are known", () => {
+  assert.deepEqual(statusDocument(depsOf(planOf())).targets, [
+    { name: "relayed", relayed: true, clusterIPs: ["198.51.100.9", "2001:db8::9"] },
+    { name: "waiting", relayed: true, clusterIPs: [] },
+    { name: "direct", relayed: false, clusterIPs: [] },
+  ]);
+});
+
+test("the document is JSON, and hostile names in it are escaped", () => {
+  const document = statusDocument(depsOf(planOf(claimOf("a\u001b[31m\n.example.com", "shop/x"))));
+  const text = JSON.stringify(document);
+  assert.match(text, /^[\x20-\x7e]+$/);
+  assert.deepEqual(JSON.parse(text).names[0].reason.code, "name-not-rfc1123");
+});
