@@ -73,7 +73,7 @@ export interface Watcher<P> {
 }
 
 /** What the loop carries from round to round. */
-interface Session<P> {
+interface Loop<P> {
   readonly options: WatchOptions<P>;
   readonly timings: WatchTimings;
   readonly now: () => number;
@@ -102,7 +102,7 @@ function start<P>(options: WatchOptions<P>): Watcher<P> {
   const random = options.random ?? Math.random;
   const timings = { ...WATCH_TIMINGS, ...options.timings };
   const keeper = createStateKeeper(options.path, options.log, now);
-  const session: Session<P> = {
+  const loop: Loop<P> = {
     options,
     timings,
     now,
@@ -115,46 +115,46 @@ function start<P>(options: WatchOptions<P>): Watcher<P> {
     resourceVersion: undefined,
     relistAt: 0,
   };
-  const loop = run(session);
+  const running = run(loop);
   return {
     get state() {
       return keeper.state;
     },
-    objects: () => session.cache.values,
+    objects: () => loop.cache.values,
     async stop() {
       stop.abort();
-      await loop;
+      await running;
     },
   };
 }
 
-async function run<P>(session: Session<P>): Promise<void> {
-  const { stopped, keeper, now } = session;
+async function run<P>(loop: Loop<P>): Promise<void> {
+  const { stopped, keeper, now } = loop;
   // The caller's own set-up comes first: no handler runs before `watchObjects` has returned.
   await yieldToLoop();
   while (!stopped.aborted) {
     try {
-      if (session.resourceVersion === undefined || now() >= session.relistAt) await relist(session);
-      if (!stopped.aborted) await follow(session, session.resourceVersion ?? "");
+      if (loop.resourceVersion === undefined || now() >= loop.relistAt) await relist(loop);
+      if (!stopped.aborted) await follow(loop, loop.resourceVersion ?? "");
     } catch (error) {
       if (stopped.aborted) return;
       keeper.failed(error);
-      await pause(afterFailure(session, error), stopped);
+      await pause(afterFailure(loop, error), stopped);
     }
   }
 }
 
 /** The pause before the next round, milliseconds. */
-function afterFailure<P>(session: Session<P>, error: unknown): number {
-  if (hasCode(error, "kube-expired")) session.resourceVersion = undefined;
-  const backoff = isUnavailable(error) ? session.slowBackoff : session.backoff;
+function afterFailure<P>(loop: Loop<P>, error: unknown): number {
+  if (hasCode(error, "kube-expired")) loop.resourceVersion = undefined;
+  const backoff = isUnavailable(error) ? loop.slowBackoff : loop.backoff;
   return backoff.next(retryAfterOf(error));
 }
 
-async function relist<P>(session: Session<P>): Promise<void> {
-  const { options, timings, keeper, cache, now, random, stopped } = session;
+async function relist<P>(loop: Loop<P>): Promise<void> {
+  const { options, timings, keeper, cache, now, random, stopped } = loop;
   const first = !keeper.state.synced;
-  session.relistAt = now() + timings.relistRetryMs;
+  loop.relistAt = now() + timings.relistRetryMs;
   const coming = cache.beginRelist();
   const version = await listPages<ApiObject>({
     client: options.client,
@@ -169,21 +169,21 @@ async function relist<P>(session: Session<P>): Promise<void> {
   });
   let changes = 0;
   for (const change of coming.finish()) {
-    emit(session, change);
+    emit(loop, change);
     if (++changes % PAGE_SIZE === 0) await yieldToLoop();
     if (stopped.aborted) return;
   }
-  session.resourceVersion = version;
-  session.relistAt = now() + between(...timings.relistMs, random);
-  session.slowBackoff.reset();
+  loop.resourceVersion = version;
+  loop.relistAt = now() + between(...timings.relistMs, random);
+  loop.slowBackoff.reset();
   keeper.listed(version);
-  if (first) guarded(session, "onSynced", () => options.onSynced?.());
+  if (first) guarded(loop, "onSynced", () => options.onSynced?.());
 }
 
 /** One watch, to its end. Returns when the next may follow at once, throws when something was wrong. */
-async function follow<P>(session: Session<P>, resourceVersion: string): Promise<void> {
-  const { options, timings, keeper, now, random, stopped } = session;
-  const seconds = watchSeconds(session, between(...timings.watchSeconds, random));
+async function follow<P>(loop: Loop<P>, resourceVersion: string): Promise<void> {
+  const { options, timings, keeper, now, random, stopped } = loop;
+  const seconds = watchSeconds(loop, between(...timings.watchSeconds, random));
   let openedAt: number | undefined;
   let events = 0;
   let healthy: NodeJS.Timeout | undefined;
@@ -204,7 +204,7 @@ async function follow<P>(session: Session<P>, resourceVersion: string): Promise<
         onLine: (line) => {
           if (stopped.aborted) return;
           keeper.contact();
-          if (takeIn(session, line)) events++;
+          if (takeIn(loop, line)) events++;
         },
       },
     );
@@ -213,32 +213,32 @@ async function follow<P>(session: Session<P>, resourceVersion: string): Promise<
     }
   } catch (error) {
     // What was sent made no sense: only a list tells where we stand.
-    if (hasCode(error, "data-corrupt")) session.relistAt = 0;
+    if (hasCode(error, "data-corrupt")) loop.relistAt = 0;
     throw error;
   } finally {
     clearTimeout(healthy);
-    if (openedAt !== undefined && now() - openedAt >= timings.healthyMs) session.backoff.reset();
+    if (openedAt !== undefined && now() - openedAt >= timings.healthyMs) loop.backoff.reset();
   }
 }
 
 /** A watch ends in time for the next full list. */
-function watchSeconds<P>({ relistAt, now }: Session<P>, drawn: number): number {
+function watchSeconds<P>({ relistAt, now }: Loop<P>, drawn: number): number {
   return Math.max(1, Math.min(drawn, Math.ceil((relistAt - now()) / 1000)));
 }
 
 /** Takes in one line. Gives whether it was a change of an object (and not a bookmark). */
-function takeIn<P>(session: Session<P>, line: string): boolean {
-  const { cache, options } = session;
+function takeIn<P>(loop: Loop<P>, line: string): boolean {
+  const { cache, options } = loop;
   const event = parseEvent(line);
   if (event.type === "ERROR") throw watchStatusError(`watch of ${options.path}`, event.object);
   const version = event.object.metadata?.resourceVersion;
   if (!version) throw new SwitchbackError("data-corrupt", `watch event ${event.type} without a resourceVersion`);
   if (event.type !== "BOOKMARK") {
     const change = event.type === "DELETED" ? cache.remove(event.object) : cache.put(event.object);
-    if (change) emit(session, change);
+    if (change) emit(loop, change);
   }
-  session.resourceVersion = version;
-  session.keeper.version(version);
+  loop.resourceVersion = version;
+  loop.keeper.version(version);
   return event.type !== "BOOKMARK";
 }
 
@@ -254,13 +254,13 @@ function parseEvent(line: string): WatchEvent {
   throw new SwitchbackError("data-corrupt", `a watch line of ${line.length} characters is not a watch event`);
 }
 
-function emit<P>(session: Session<P>, change: Change<P>): void {
-  guarded(session, `onChange of ${change.key}`, () => session.options.onChange(change));
+function emit<P>(loop: Loop<P>, change: Change<P>): void {
+  guarded(loop, `onChange of ${change.key}`, () => loop.options.onChange(change));
 }
 
 /** Runs a handler. One that throws, or rejects although it should return nothing, is logged and changes nothing here. */
-function guarded<P>(session: Session<P>, what: string, handler: () => unknown): void {
-  const failed = (error: unknown) => session.keeper.handlerFailed(what, error);
+function guarded<P>(loop: Loop<P>, what: string, handler: () => unknown): void {
+  const failed = (error: unknown) => loop.keeper.handlerFailed(what, error);
   try {
     const result = handler();
     if (result instanceof Promise) result.catch(failed);
