@@ -25,6 +25,9 @@ const MODULES = {
       "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
       "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
       kubectl: "k8s.io/kubernetes/cmd/kubectl",
+      "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+      kubelet: "k8s.io/kubernetes/cmd/kubelet",
+      "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
     },
   },
   etcd: {
@@ -35,6 +38,49 @@ const MODULES = {
     source: "helm.sh/helm/v4",
     versionSymbols: (version) => ({ "helm.sh/helm/v4/internal/version.version": version }),
     binaries: { helm: "helm.sh/helm/v4/cmd/helm" },
+  },
+  containerd: {
+    source: "github.com/containerd/containerd/v2",
+    versionSymbols: (version) => ({ "github.com/containerd/containerd/v2/version.Version": version }),
+    binaries: {
+      containerd: "github.com/containerd/containerd/v2/cmd/containerd",
+      ctr: "github.com/containerd/containerd/v2/cmd/ctr",
+      "containerd-shim-runc-v2": "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+    },
+  },
+  "cni-plugins": {
+    source: "github.com/containernetworking/plugins",
+    binaries: {
+      bridge: "github.com/containernetworking/plugins/plugins/main/bridge",
+      loopback: "github.com/containernetworking/plugins/plugins/main/loopback",
+      "host-local": "github.com/containernetworking/plugins/plugins/ipam/host-local",
+      portmap: "github.com/containernetworking/plugins/plugins/meta/portmap",
+    },
+  },
+  coredns: {
+    source: "github.com/coredns/coredns",
+    binaries: { coredns: "github.com/coredns/coredns" },
+  },
+  pebble: {
+    source: "github.com/letsencrypt/pebble/v2",
+    binaries: {
+      pebble: "github.com/letsencrypt/pebble/v2/cmd/pebble",
+      "pebble-challtestsrv": "github.com/letsencrypt/pebble/v2/cmd/pebble-challtestsrv",
+    },
+  },
+  "cert-manager": {
+    source: "github.com/cert-manager/cert-manager",
+    versionSymbols: (version) => ({ "github.com/cert-manager/cert-manager/pkg/util.AppVersion": version }),
+    binaries: {
+      "cert-manager-controller": "github.com/cert-manager/cert-manager/cmd/controller",
+      "cert-manager-webhook": "github.com/cert-manager/cert-manager/cmd/webhook",
+      "cert-manager-cainjector": "github.com/cert-manager/cert-manager/cmd/cainjector",
+      "cert-manager-acmesolver": "github.com/cert-manager/cert-manager/cmd/acmesolver",
+    },
+  },
+  traefik: {
+    source: "github.com/traefik/traefik/v3",
+    binaries: { traefik: "github.com/traefik/traefik/v3/cmd/traefik" },
   },
 } as const satisfies Record<string, ModuleSpec>;
 
