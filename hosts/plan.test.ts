@@ -79,6 +79,13 @@ test("objects made at the same time are told apart by namespace and name, in wha
   for (const order of [claims, claims.toReversed()]) assert.equal(targets(planOf(...order))["a.example.com"], "a-y");
 });
 
+test("objects of two kinds with one name are told apart by their keys, in whatever order they come", () => {
+  const claims = ["1/shop/web", "0/shop/web"].map(
+    (key) => [key, [claimOf("a.example.com", "shop/web", { target: `of-${key[0]}` })]] as const,
+  );
+  for (const order of [claims, claims.toReversed()]) assert.equal(targets(planOf(...order))["a.example.com"], "of-0");
+});
+
 test("two claims for one name and one target are both mapped", () => {
   const plan = planOf(
     ["a/x", [claimOf("a.example.com", "a/x")]],

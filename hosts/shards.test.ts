@@ -164,7 +164,8 @@ test("a shard that one tenant fills sheds that tenant's long names, reports them
   }
   assert.equal(mapRevision(reversed.render()), revision, "whatever the order");
 
-  for (const host of long.slice(0, 300)) shards.set(host, []);
+  const published = long.filter((host) => held.has(host)).slice(0, 300);
+  for (const host of published) shards.set(host, []);
   assert.equal(read(shards.render()).size, 800 + others.length);
   assert.equal(shards.overflowing.size, 0);
 });

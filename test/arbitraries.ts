@@ -102,11 +102,14 @@ export function claimOf(hostname: string, object: string, more: Partial<Omit<Cla
   };
 }
 
-/** Names of 253 bytes whose hashes end alike, so that they share a shard whatever the number of shards: a tenant can find them. */
+/**
+ * Names of 253 bytes whose hashes end alike, so that they share a shard whatever the number of shards: a tenant can find them.
+ * They come first in name order.
+ */
 export function crowd(count: number, residue: number): string[] {
   const names: string[] = [];
   for (let index = 0; names.length < count; index += 1) {
-    const label = String(index).padStart(60, "z");
+    const label = String(index).padStart(60, "a");
     const candidate = [label, "z".repeat(63), "z".repeat(63), "z".repeat(52), "example.com"].join(".");
     if (spreadHash(candidate) % MAX_SHARDS === residue) names.push(candidate);
   }
