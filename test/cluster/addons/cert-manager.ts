@@ -1,0 +1,48 @@
+import { cp, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { stringify } from "yaml";
+import type { Cluster } from "../cluster.ts";
+import { IMAGES } from "../images.ts";
+import { statePath } from "../node/layout.ts";
+import { run } from "../node/run.ts";
+
+const MODULE = join(import.meta.dirname, "..", "modules", "cert-manager");
+export const CERT_MANAGER = "cert-manager";
+
+/**
+ * cert-manager as its own Helm chart installs it, with leader election and its own rights. The chart is in the Go module; its
+ * release process adds the version and, as templates, the definitions of its resources.
+ */
+export async function install(cluster: Cluster): Promise<void> {
+  const module = JSON.parse(
+    await run("go", "-C", MODULE, "list", "-mod=readonly", "-m", "-json", "github.com/cert-manager/cert-manager"),
+  ) as { Dir: string; Version: string };
+  const chart = statePath("charts", CERT_MANAGER);
+  await rm(chart, { recursive: true, force: true });
+  await mkdir(chart, { recursive: true });
+  const deploy = join(module.Dir, "deploy");
+  await cp(join(deploy, "charts", CERT_MANAGER), chart, { recursive: true });
+  await run("chmod", "-R", "u+w", chart);
+  const template = await readFile(join(chart, "Chart.template.yaml"), "utf8");
+  await writeFile(join(chart, "Chart.yaml"), template.replaceAll("v0.1.0", module.Version));
+  const crds = (await readdir(join(deploy, "crds"))).filter((name) => name.endsWith(".yaml"));
+  for (const name of crds) await cp(join(deploy, "crds", name), join(chart, "templates", name));
+  const values = statePath("charts", `${CERT_MANAGER}.yaml`);
+  await writeFile(values, stringify(VALUES));
+  const flags = ["--namespace", CERT_MANAGER, "--create-namespace", "--values", values, "--wait", "--timeout", "180s"];
+  await cluster.helm("upgrade", "--install", CERT_MANAGER, chart, ...flags);
+}
+
+const VALUES = {
+  image: image(IMAGES.certManagerController),
+  webhook: { image: image(IMAGES.certManagerWebhook) },
+  cainjector: { image: image(IMAGES.certManagerCainjector) },
+  acmesolver: { image: image(IMAGES.certManagerAcmesolver) },
+  // It waits for the webhook with a command line of its own; --wait does here.
+  startupapicheck: { enabled: false },
+};
+
+function image(name: string): object {
+  const [repository, tag] = name.split(":");
+  return { repository, tag, pullPolicy: "Never" };
+}

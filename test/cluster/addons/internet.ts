@@ -1,0 +1,80 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { binary } from "../binaries.ts";
+import type { Cluster } from "../cluster.ts";
+import { startDaemon, until } from "../node/daemons.ts";
+import { ADDRESSES, statePath } from "../node/layout.ts";
+import { programPath } from "../node/requirements.ts";
+import { createTestCa } from "../pki.ts";
+import { haproxyConfiguration, NGINX, TRAEFIK } from "./load-balancers.ts";
+
+/** Pebble's directory, as an Issuer names it. */
+export const ACME_DIRECTORY = `https://${ADDRESSES.acme}:14000/dir`;
+/** Names below it are at Traefik's load balancer; all other names of the world at nginx's. */
+export const TRAEFIK_NAMES = ["traefik.example.com", "gateway.example.com", "traefik-tls.example.com"];
+
+const DNS_MANAGEMENT = `http://${ADDRESSES.publicDns}:8055`;
+
+/** The public DNS, the load balancers and the ACME server, as processes of the namespace that stands for the internet. */
+export async function install(cluster: Cluster): Promise<void> {
+  const options = { namespace: "internet" } as const;
+  startDaemon("public-dns", await binary("pebble-challtestsrv"), publicDnsArgs(), options);
+  const haproxy = statePath("haproxy.cfg");
+  await writeFile(haproxy, haproxyConfiguration([NGINX, TRAEFIK]));
+  const balancer = startDaemon("load-balancers", await programPath("haproxy"), ["-db", "-f", haproxy], options);
+  const acme = startDaemon("pebble", await binary("pebble"), await pebbleArgs(), {
+    ...options,
+    env: { PEBBLE_VA_NOSLEEP: "1", PEBBLE_WFE_NONCEREJECT: "0", PEBBLE_AUTHZREUSE: "0" },
+  });
+  for (const name of TRAEFIK_NAMES) {
+    const body = JSON.stringify({ host: `${name}.`, addresses: [TRAEFIK.address] });
+    await until("the public DNS answers", 20, () => post(cluster, `${DNS_MANAGEMENT}/add-a`, body));
+  }
+  await until("the load balancers listen", 20, () => listens(cluster, `${NGINX.address}:80`), balancer);
+  await until("the ACME server listens", 20, () => listens(cluster, `${ADDRESSES.acme}:14000`), acme);
+}
+
+/** A TXT record of the public DNS, as DNS-01 has it. */
+export async function addText(cluster: Cluster, name: string, value: string): Promise<void> {
+  const missing = await post(cluster, `${DNS_MANAGEMENT}/set-txt`, JSON.stringify({ host: `${name}.`, value }));
+  if (missing !== undefined) throw new Error(missing);
+}
+
+function publicDnsArgs(): string[] {
+  const off = ["-doh", "", "-http01", "", "-https01", "", "-tlsalpn01", ""];
+  const management = ["-management", `${ADDRESSES.publicDns}:8055`];
+  const answers = ["-defaultIPv4", NGINX.address, "-defaultIPv6", ""];
+  return ["-dnsserver", `${ADDRESSES.publicDns}:53`, ...management, ...answers, ...off];
+}
+
+async function pebbleArgs(): Promise<string[]> {
+  const folder = statePath();
+  const { cert, key } = createTestCa("internet-ca").serving([ADDRESSES.acme]);
+  const paths = { certificate: join(folder, "pebble.crt"), privateKey: join(folder, "pebble.key") };
+  await writeFile(paths.certificate, cert);
+  await writeFile(paths.privateKey, key);
+  const pebble = {
+    listenAddress: `${ADDRESSES.acme}:14000`,
+    managementListenAddress: `${ADDRESSES.acme}:15000`,
+    ...paths,
+    httpPort: 80,
+    tlsPort: 443,
+    retryAfter: { authz: 1, order: 1 },
+    profiles: { default: { description: "90 days", validityPeriod: 7_776_000 } },
+  };
+  await writeFile(join(folder, "pebble.json"), JSON.stringify({ pebble }));
+  return ["-config", join(folder, "pebble.json"), "-dnsserver", `${ADDRESSES.publicDns}:53`];
+}
+
+async function post(cluster: Cluster, url: string, body: string): Promise<string | undefined> {
+  const source = `fetch(process.argv[1], { method: "POST", body: process.argv[2] }).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))`;
+  const { code } = await cluster.outside(process.execPath, "-e", source, url, body);
+  return code === 0 ? undefined : `${url} does not answer`;
+}
+
+async function listens(cluster: Cluster, address: string): Promise<string | undefined> {
+  const [host = "", port = ""] = address.split(":");
+  const source = `require("node:net").connect(process.argv[2], process.argv[1]).on("connect", () => process.exit(0)).on("error", () => process.exit(1))`;
+  const { code } = await cluster.outside(process.execPath, "-e", source, host, port);
+  return code === 0 ? undefined : `nothing listens at ${address}`;
+}

@@ -1,0 +1,96 @@
+import type { Cluster } from "../cluster.ts";
+import { IMAGES } from "../images.ts";
+import { CLUSTER_DOMAIN } from "../node/layout.ts";
+import { NGINX, publishAddress } from "./load-balancers.ts";
+import { deployment, namespace, service } from "./objects.ts";
+import { traefik } from "./traefik.ts";
+
+/** The routing behind nginx. */
+export const ROUTES = "ingress-nginx-routes";
+const ROUTES_HOST = `${ROUTES}.${NGINX.namespace}.svc.${CLUSTER_DOMAIN}`;
+const PORTS = { http: 8080, https: 8443 };
+
+/**
+ * As ingress-nginx behind a load balancer that speaks PROXY protocol: nginx refuses whoever sends no header. What passes goes
+ * to a Traefik for the IngressClass `nginx`, so no nginx configuration has to follow Ingress objects.
+ */
+export async function install(cluster: Cluster): Promise<void> {
+  const { namespace: ns, service: name, nodePorts } = NGINX;
+  await cluster.apply(
+    namespace(ns),
+    ...traefik({
+      namespace: ns,
+      name: ROUTES,
+      ingressClass: "nginx",
+      args: ["--entrypoints.web.forwardedHeaders.insecure=true"],
+    }),
+    service(ns, ROUTES, {
+      app: ROUTES,
+      ports: [
+        { name: "web", port: 80, targetPort: "web" },
+        { name: "websecure", port: 443, targetPort: "websecure" },
+      ],
+    }),
+    { apiVersion: "v1", kind: "ConfigMap", metadata: { namespace: ns, name }, data: { "nginx.conf": CONFIGURATION } },
+    service(ns, name, {
+      app: name,
+      type: "LoadBalancer",
+      ports: [
+        { name: "http", port: 80, targetPort: "http", nodePort: nodePorts.http },
+        { name: "https", port: 443, targetPort: "https", nodePort: nodePorts.https },
+      ],
+    }),
+    deployment({
+      namespace: ns,
+      name,
+      image: IMAGES.nginx,
+      command: ["/usr/sbin/nginx", "-e", "stderr", "-c", "/etc/nginx/nginx.conf"],
+      config: { name, path: "/etc/nginx" },
+      ports: PORTS,
+      readinessProbe: { tcpSocket: { port: 8081 } },
+    }),
+  );
+  await publishAddress(cluster, NGINX);
+  await cluster.rolledOut(ns, `deployment/${ROUTES}`, `deployment/${name}`);
+}
+
+const CONFIGURATION = `daemon off;
+pid /tmp/nginx.pid;
+worker_processes 1;
+error_log stderr info;
+load_module /usr/lib/nginx/modules/ngx_stream_module.so;
+events {}
+http {
+  client_body_temp_path /tmp/body;
+  proxy_temp_path /tmp/proxy;
+  fastcgi_temp_path /tmp/fastcgi;
+  uwsgi_temp_path /tmp/uwsgi;
+  scgi_temp_path /tmp/scgi;
+  log_format front 'client=$proxy_protocol_addr host=$host "$request" $status';
+  access_log /dev/stdout front;
+  server {
+    listen ${PORTS.http} proxy_protocol;
+    location / {
+      proxy_pass http://${ROUTES_HOST};
+      proxy_http_version 1.1;
+      proxy_set_header Host $host;
+      proxy_set_header Connection "";
+      proxy_set_header X-Forwarded-For $proxy_protocol_addr;
+    }
+  }
+  # For the readiness probe, which sends no header.
+  server {
+    listen 8081;
+    access_log off;
+    return 204;
+  }
+}
+stream {
+  log_format front 'client=$proxy_protocol_addr tls $status';
+  access_log /dev/stdout front;
+  server {
+    listen ${PORTS.https} proxy_protocol;
+    proxy_pass ${ROUTES_HOST}:443;
+  }
+}
+`;

@@ -1,0 +1,100 @@
+import type { KubeObject } from "../cluster.ts";
+import { USER } from "../images.ts";
+
+const UID = Number(USER.split(":")[0]);
+
+/** The security context that the restricted Pod Security Standard asks for. */
+export const RESTRICTED_POD = {
+  runAsNonRoot: true,
+  runAsUser: UID,
+  runAsGroup: UID,
+  seccompProfile: { type: "RuntimeDefault" },
+};
+export const RESTRICTED_CONTAINER = { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } };
+
+export function namespace(name: string): KubeObject {
+  return { apiVersion: "v1", kind: "Namespace", metadata: { name } };
+}
+
+export function serviceAccount(namespaceName: string, name: string): KubeObject {
+  return { apiVersion: "v1", kind: "ServiceAccount", metadata: { namespace: namespaceName, name } };
+}
+
+export interface DeploymentOptions {
+  namespace: string;
+  name: string;
+  image: string;
+  args?: string[];
+  command?: string[];
+  ports?: Record<string, number>;
+  serviceAccountName?: string;
+  readinessProbe?: object;
+  /** Texts of a ConfigMap's keys, mounted at this path. */
+  config?: { name: string; path: string };
+  annotations?: Record<string, string>;
+}
+
+/** One replica of a program, restricted, with an empty /tmp, its pods labelled `app: <name>`. */
+export function deployment(options: DeploymentOptions): KubeObject {
+  const { name, image, args, command, config } = options;
+  const volumes: object[] = [{ name: "tmp", emptyDir: {} }];
+  const volumeMounts: object[] = [{ name: "tmp", mountPath: "/tmp" }];
+  if (config !== undefined) {
+    volumes.push({ name: "config", configMap: { name: config.name } });
+    volumeMounts.push({ name: "config", mountPath: config.path, readOnly: true });
+  }
+  const ports = Object.entries(options.ports ?? {}).map(([port, containerPort]) => ({ name: port, containerPort }));
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { namespace: options.namespace, name, labels: { app: name } },
+    spec: {
+      replicas: 1,
+      selector: { matchLabels: { app: name } },
+      template: {
+        metadata: { labels: { app: name }, ...(options.annotations && { annotations: options.annotations }) },
+        spec: {
+          ...(options.serviceAccountName && { serviceAccountName: options.serviceAccountName }),
+          terminationGracePeriodSeconds: 2,
+          enableServiceLinks: false,
+          securityContext: RESTRICTED_POD,
+          containers: [
+            {
+              name,
+              image,
+              imagePullPolicy: "Never",
+              ...(command && { command }),
+              ...(args && { args }),
+              ...(options.readinessProbe && { readinessProbe: { periodSeconds: 1, ...options.readinessProbe } }),
+              ports,
+              volumeMounts,
+              securityContext: { ...RESTRICTED_CONTAINER, readOnlyRootFilesystem: true },
+            },
+          ],
+          volumes,
+        },
+      },
+    },
+  };
+}
+
+export interface ServicePort {
+  name: string;
+  port: number;
+  targetPort: string;
+  nodePort?: number;
+}
+
+/** A Service of the pods that are labelled `app: <app>`. */
+export function service(
+  namespaceName: string,
+  name: string,
+  { app, ports, type = "ClusterIP" }: { app: string; ports: ServicePort[]; type?: "ClusterIP" | "LoadBalancer" },
+): KubeObject {
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { namespace: namespaceName, name },
+    spec: { type, selector: { app }, ports },
+  };
+}

@@ -1,0 +1,118 @@
+import { join } from "node:path";
+import { binary } from "../binaries.ts";
+import type { Cluster, KubeObject } from "../cluster.ts";
+import { IMAGES } from "../images.ts";
+import { ADDRESSES } from "../node/layout.ts";
+import { run } from "../node/run.ts";
+import { publishAddress, TRAEFIK } from "./load-balancers.ts";
+import { deployment, namespace, service, serviceAccount } from "./objects.ts";
+
+const MODULE = join(import.meta.dirname, "..", "modules", "traefik");
+const PORTS = { web: 8000, websecure: 8443, ping: 8080 };
+
+/**
+ * Traefik behind a LoadBalancer Service, for the IngressClass `traefik` and for Gateway API. It takes a PROXY header from
+ * anyone, and serves who sends none, too: its access log shows whose address arrived.
+ */
+export async function install(cluster: Cluster): Promise<void> {
+  await binary("traefik");
+  await installGatewayApi(cluster);
+  const { namespace: ns, service: name, nodePorts } = TRAEFIK;
+  const anyone = `proxyProtocol.trustedIPs=${[ADDRESSES.nodeRange, ADDRESSES.podRange].join(",")}`;
+  const args = [`--entrypoints.web.${anyone}`, `--entrypoints.websecure.${anyone}`];
+  await cluster.apply(
+    namespace(ns),
+    ...traefik({ namespace: ns, name, ingressClass: "traefik", args: [...args, "--providers.kubernetesgateway=true"] }),
+    service(ns, name, {
+      app: name,
+      type: "LoadBalancer",
+      ports: [
+        { name: "web", port: 80, targetPort: "web", nodePort: nodePorts.http },
+        { name: "websecure", port: 443, targetPort: "websecure", nodePort: nodePorts.https },
+      ],
+    }),
+    {
+      apiVersion: "gateway.networking.k8s.io/v1",
+      kind: "GatewayClass",
+      metadata: { name: "traefik" },
+      spec: { controllerName: "traefik.io/gateway-controller" },
+    },
+  );
+  await publishAddress(cluster, TRAEFIK);
+  await cluster.rolledOut(ns, `deployment/${name}`);
+}
+
+/** The standard channel's definitions, from the module that this Traefik was built with. */
+async function installGatewayApi(cluster: Cluster): Promise<void> {
+  const folder = (
+    await run("go", "-C", MODULE, "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api")
+  ).trim();
+  const crds = join(folder, "config", "crd", "standard");
+  await cluster.kubectl("apply", "--server-side", "-f", crds);
+}
+
+/** A Traefik for one IngressClass, with that class, its rights and its Deployment. No Service. */
+export function traefik(options: {
+  namespace: string;
+  name: string;
+  ingressClass: string;
+  args: string[];
+}): KubeObject[] {
+  const { namespace: ns, name, ingressClass } = options;
+  const role = `traefik-${ingressClass}`;
+  const args = [
+    `--entrypoints.web.address=:${PORTS.web}`,
+    `--entrypoints.websecure.address=:${PORTS.websecure}`,
+    "--entrypoints.websecure.http.tls=true",
+    `--entrypoints.ping.address=:${PORTS.ping}`,
+    "--ping.entrypoint=ping",
+    "--providers.kubernetesingress=true",
+    `--providers.kubernetesingress.ingressclass=${ingressClass}`,
+    "--accesslog=true",
+    "--global.checknewversion=false",
+    "--global.sendanonymoususage=false",
+    ...options.args,
+  ];
+  return [
+    serviceAccount(ns, name),
+    { apiVersion: "rbac.authorization.k8s.io/v1", kind: "ClusterRole", metadata: { name: role }, rules: RULES },
+    {
+      apiVersion: "rbac.authorization.k8s.io/v1",
+      kind: "ClusterRoleBinding",
+      metadata: { name: role },
+      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: role },
+      subjects: [{ kind: "ServiceAccount", namespace: ns, name }],
+    },
+    {
+      apiVersion: "networking.k8s.io/v1",
+      kind: "IngressClass",
+      metadata: { name: ingressClass },
+      spec: { controller: "traefik.io/ingress-controller" },
+    },
+    deployment({
+      namespace: ns,
+      name,
+      image: IMAGES.traefik,
+      args,
+      ports: PORTS,
+      serviceAccountName: name,
+      readinessProbe: { httpGet: { path: "/ping", port: "ping" } },
+    }),
+  ];
+}
+
+const READ = ["get", "list", "watch"];
+const GATEWAY_API = "gateway.networking.k8s.io";
+const ROUTES = ["httproutes", "grpcroutes", "tcproutes", "tlsroutes", "gateways", "gatewayclasses"];
+const RULES = [
+  { apiGroups: [""], resources: ["services", "secrets", "nodes", "namespaces", "configmaps"], verbs: READ },
+  { apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: READ },
+  { apiGroups: ["networking.k8s.io"], resources: ["ingresses", "ingressclasses"], verbs: READ },
+  { apiGroups: ["networking.k8s.io"], resources: ["ingresses/status"], verbs: ["update"] },
+  { apiGroups: [GATEWAY_API], resources: [...ROUTES, "referencegrants", "backendtlspolicies"], verbs: READ },
+  {
+    apiGroups: [GATEWAY_API],
+    resources: [...ROUTES, "backendtlspolicies"].map((name) => `${name}/status`),
+    verbs: ["update"],
+  },
+];

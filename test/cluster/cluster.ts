@@ -1,0 +1,103 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { stringify } from "yaml";
+import { binary } from "./binaries.ts";
+import { nodeTool } from "./node/kubectl.ts";
+import { ADMIN_KUBECONFIG } from "./node/layout.ts";
+import { inNamespace } from "./node/run.ts";
+import { runTool, type ToolResult } from "./tools.ts";
+
+const POLL_MS = 500;
+
+/** A Kubernetes object, as far as the tests look into one. */
+export type KubeObject = { apiVersion: string; kind: string; metadata: object } & Record<string, unknown>;
+
+/** A cluster of the end-to-end tests: the one-node cluster of this machine, or one that E2E_KUBECONFIG names. */
+export class Cluster {
+  /** The path of its kubeconfig. */
+  readonly kubeconfig: string;
+  /** Whether it is this machine's, with its add-ons and its "internet". */
+  readonly own: boolean;
+
+  constructor(kubeconfig: string = ADMIN_KUBECONFIG) {
+    this.kubeconfig = kubeconfig;
+    this.own = kubeconfig === ADMIN_KUBECONFIG;
+  }
+
+  /** kubectl or helm to its end. A failure is a `code` that is not 0. */
+  async tool(name: "kubectl" | "helm", args: string[], input = ""): Promise<ToolResult> {
+    if (this.own) return await nodeTool(name, args, input);
+    const env = { HOME: process.env.HOME ?? "/", KUBECONFIG: this.kubeconfig };
+    return await runTool(await binary(name), args, env, input);
+  }
+
+  /** Standard output. @throws with what kubectl said. */
+  async kubectl(...args: string[]): Promise<string> {
+    return await this.#expect("kubectl", args);
+  }
+
+  async helm(...args: string[]): Promise<string> {
+    return await this.#expect("helm", args);
+  }
+
+  async get<T>(...args: string[]): Promise<T> {
+    return JSON.parse(await this.kubectl("get", ...args, "-o", "json")) as T;
+  }
+
+  async apply(...objects: KubeObject[]): Promise<void> {
+    await this.#expect("kubectl", ["apply", "--server-side", "--force-conflicts", "-f", "-"], toYaml(objects));
+  }
+
+  async delete(...objects: KubeObject[]): Promise<void> {
+    await this.#expect("kubectl", ["delete", "--ignore-not-found", "-f", "-"], toYaml(objects));
+  }
+
+  /** A command in a running pod (`<namespace>/<name>`, or `<namespace>/deployment/<name>`). */
+  async exec(pod: string, ...command: string[]): Promise<ToolResult> {
+    const [namespace = "", ...name] = pod.split("/");
+    return await this.tool("kubectl", ["-n", namespace, "exec", name.join("/"), "--", ...command]);
+  }
+
+  /** The log of all pods of a selection since a time. */
+  async logs(namespace: string, selector: string, since?: Date): Promise<string> {
+    const from = since === undefined ? [] : [`--since-time=${since.toISOString()}`];
+    return await this.kubectl("-n", namespace, "logs", "-l", selector, "--tail=-1", "--all-containers", ...from);
+  }
+
+  async rolledOut(namespace: string, ...workloads: string[]): Promise<void> {
+    for (const workload of workloads) {
+      await this.kubectl("-n", namespace, "rollout", "status", workload, "--timeout=120s");
+    }
+  }
+
+  /** A command in the namespace that stands for the internet. */
+  async outside(command: string, ...args: string[]): Promise<ToolResult> {
+    const [program, all] = inNamespace("internet", command, args);
+    return await runTool(program, all, {});
+  }
+
+  /** Polls until `check` gives a value; an error of `check` counts as none yet. @throws with the last error after `seconds`. */
+  async until<T>(what: string, seconds: number, check: () => Promise<T | undefined>): Promise<T> {
+    const deadline = Date.now() + seconds * 1000;
+    let last: unknown = "no value";
+    do {
+      try {
+        const value = await check();
+        if (value !== undefined) return value;
+      } catch (error) {
+        last = error;
+      }
+      await delay(POLL_MS);
+    } while (Date.now() < deadline);
+    throw new Error(`${what}: not after ${seconds} s`, { cause: last });
+  }
+
+  async #expect(name: "kubectl" | "helm", args: string[], input = ""): Promise<string> {
+    const { code, stdout, stderr } = await this.tool(name, args, input);
+    if (code !== 0) throw new Error(`${name} ${args.join(" ")}: ${stderr.trim() || stdout.trim() || `code ${code}`}`);
+    return stdout;
+  }
+}
+
+function toYaml(objects: KubeObject[]): string {
+  return objects.map((object) => stringify(object)).join("---\n");
+}

@@ -1,0 +1,132 @@
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { chmod, copyFile, cp, mkdir, mkdtemp, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { run } from "./node/run.ts";
+
+/** What stands at one path of an image: a file or folder of the machine, a text, or a link. */
+export type ImageFile = { from: string } | { text: string; mode?: number } | { link: string };
+
+/** A layer: absolute paths of the image to what stands there. */
+export type ImageLayer = Record<string, ImageFile>;
+
+export interface ImageSpec {
+  /** With a registry and a tag, as pods name it: `switchback.test/pause:1`. */
+  name: string;
+  layers: ImageLayer[];
+  /** `uid:gid`, numbers: so `runAsNonRoot` can be checked without a look into the image. */
+  user: string;
+  entrypoint: string[];
+  workingDir?: string;
+  env?: Record<string, string>;
+}
+
+const OCI = "application/vnd.oci.image";
+const ARCHITECTURES: Record<string, string> = { x64: "amd64", arm64: "arm64" };
+
+interface Descriptor {
+  mediaType: string;
+  digest: string;
+  size: number;
+}
+
+/**
+ * Writes an image as a tar of an OCI layout (image-spec v1: `oci-layout`, `index.json`, `blobs/sha256/`), which
+ * `ctr images import` takes. Files keep their permissions, belong to root and have one fixed time, so that the same
+ * files give the same image.
+ */
+export async function writeImage(spec: ImageSpec, output: string): Promise<void> {
+  await mkdir(dirname(output), { recursive: true });
+  const folder = await mkdtemp(`${output}.layout-`);
+  try {
+    const blobs = join(folder, "layout", "blobs", "sha256");
+    await mkdir(blobs, { recursive: true });
+    const layers: Descriptor[] = [];
+    for (const layer of spec.layers) layers.push(await writeLayer(layer, folder, blobs));
+    const config = await writeJson(imageConfig(spec, layers), `${OCI}.config.v1+json`, folder, blobs);
+    const manifest = await writeJson(
+      { schemaVersion: 2, mediaType: `${OCI}.manifest.v1+json`, config, layers },
+      `${OCI}.manifest.v1+json`,
+      folder,
+      blobs,
+    );
+    const annotations = { "io.containerd.image.name": spec.name };
+    const index = { schemaVersion: 2, mediaType: `${OCI}.index.v1+json`, manifests: [{ ...manifest, annotations }] };
+    await writeFile(join(folder, "layout", "index.json"), JSON.stringify(index));
+    await writeFile(join(folder, "layout", "oci-layout"), JSON.stringify({ imageLayoutVersion: "1.0.0" }));
+    await run("tar", "-C", join(folder, "layout"), "-cf", `${folder}/image.tar`, "oci-layout", "index.json", "blobs");
+    await rename(`${folder}/image.tar`, output);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+function imageConfig(spec: ImageSpec, layers: Descriptor[]): object {
+  return {
+    architecture: ARCHITECTURES[process.arch] ?? process.arch,
+    os: "linux",
+    config: {
+      User: spec.user,
+      Entrypoint: spec.entrypoint,
+      WorkingDir: spec.workingDir ?? "/",
+      Env: Object.entries({ PATH: "/usr/local/bin:/usr/bin:/bin", ...spec.env }).map(
+        ([key, value]) => `${key}=${value}`,
+      ),
+    },
+    // Layers are not compressed: their digest is that of their content.
+    rootfs: { type: "layers", diff_ids: layers.map(({ digest }) => digest) },
+  };
+}
+
+async function writeLayer(layer: ImageLayer, folder: string, blobs: string): Promise<Descriptor> {
+  const root = await mkdtemp(join(folder, "root-"));
+  await chmod(root, 0o755);
+  for (const [path, file] of Object.entries(layer)) await place(join(root, path), file);
+  const tar = `${root}.tar`;
+  const fixed = ["--owner=0", "--group=0", "--numeric-owner", "--sort=name", "--mtime=@0", "--format=gnu"];
+  await run("tar", "-C", root, ...fixed, "-cf", tar, ".");
+  await rm(root, { recursive: true });
+  return await addBlob(tar, `${OCI}.layer.v1.tar`, blobs);
+}
+
+async function place(path: string, file: ImageFile): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o755 });
+  if ("link" in file) return await symlink(file.link, path);
+  if ("text" in file) return await writeFile(path, file.text, { mode: file.mode ?? 0o644 });
+  if ((await stat(file.from)).isDirectory()) return await cp(file.from, path, { recursive: true });
+  await copyFile(file.from, path);
+}
+
+async function writeJson(value: object, mediaType: string, folder: string, blobs: string): Promise<Descriptor> {
+  const path = join(folder, "blob.json");
+  await writeFile(path, JSON.stringify(value));
+  return await addBlob(path, mediaType, blobs);
+}
+
+async function addBlob(path: string, mediaType: string, blobs: string): Promise<Descriptor> {
+  const hash = createHash("sha256");
+  await pipeline(createReadStream(path), hash);
+  const digest = hash.digest("hex");
+  const { size } = await stat(path);
+  await rename(path, join(blobs, digest));
+  return { mediaType, digest: `sha256:${digest}`, size };
+}
+
+/**
+ * A dynamically linked program and the shared libraries that `ldd` names, at the paths where the machine has them: files
+ * of a layer. Further objects that the program loads by itself can be given too.
+ */
+export async function withLibraries(...objects: { from: string; at?: string }[]): Promise<ImageLayer> {
+  const layer: ImageLayer = {};
+  for (const { from, at = from } of objects) {
+    for (const path of librariesIn(await run("ldd", from))) layer[path] = { from: path };
+    layer[at] = { from };
+  }
+  return layer;
+}
+
+/** `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x...)` and `/lib64/ld-linux-x86-64.so.2 (0x...)`. */
+function librariesIn(ldd: string): string[] {
+  return ldd.split("\n").flatMap((line) => /(?:=> |^\s*)(\/\S+) \(0x/.exec(line)?.[1] ?? []);
+}

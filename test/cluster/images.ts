@@ -1,0 +1,132 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { binary } from "./binaries.ts";
+import { hasGo } from "./build.ts";
+import { type ImageSpec, withLibraries } from "./image.ts";
+import type { BinaryName } from "./modules.ts";
+import { PAUSE_IMAGE } from "./node/configuration.ts";
+import { statePath } from "./node/layout.ts";
+import { NotHere, programPath } from "./node/requirements.ts";
+import { run } from "./node/run.ts";
+
+/** As the Dockerfile's: a number that is nobody's. */
+export const USER = "65532:65532";
+
+const PASSWD = "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/nonexistent:/sbin/nologin\n";
+const GROUP = "root:x:0:\nnonroot:x:65532:\n";
+const NSSWITCH = "hosts: files dns\n";
+const TOP = join(import.meta.dirname, "..", "..");
+
+/** Names of the images of the tests. All are imported, none can be pulled. */
+export const IMAGES = {
+  coredns: "switchback.test/coredns:1",
+  traefik: "switchback.test/traefik:1",
+  nginx: "switchback.test/nginx:1",
+  certManagerController: "switchback.test/cert-manager-controller:1",
+  certManagerWebhook: "switchback.test/cert-manager-webhook:1",
+  certManagerCainjector: "switchback.test/cert-manager-cainjector:1",
+  certManagerAcmesolver: "switchback.test/cert-manager-acmesolver:1",
+  /** Static Go: Go's own resolver. Its commands: test/cluster/images/client.go. */
+  goClient: "switchback.test/client-go:1",
+  /** Node on the machine's C library. */
+  glibcClient: "switchback.test/client-glibc:1",
+  /** Static C on musl. */
+  muslClient: "switchback.test/client-musl:1",
+} as const;
+
+const USERS = { "/etc/passwd": { text: PASSWD }, "/etc/group": { text: GROUP } };
+
+export async function pauseImage(): Promise<ImageSpec> {
+  const pause = await goProgram("pause");
+  return { name: PAUSE_IMAGE, layers: [{ "/pause": { from: pause }, ...USERS }], user: USER, entrypoint: ["/pause"] };
+}
+
+/** A static program of `modules.ts` alone in an image. */
+async function programImage(name: string, program: BinaryName): Promise<ImageSpec> {
+  const layers = [{ [`/${program}`]: { from: await binary(program) }, "/tmp/.keep": { text: "" }, ...USERS }];
+  return { name, layers, user: USER, entrypoint: [`/${program}`] };
+}
+
+export async function corednsImage(): Promise<ImageSpec> {
+  return await programImage(IMAGES.coredns, "coredns");
+}
+
+export async function traefikImage(): Promise<ImageSpec> {
+  return await programImage(IMAGES.traefik, "traefik");
+}
+
+export async function certManagerImages(): Promise<ImageSpec[]> {
+  return [
+    await programImage(IMAGES.certManagerController, "cert-manager-controller"),
+    await programImage(IMAGES.certManagerWebhook, "cert-manager-webhook"),
+    await programImage(IMAGES.certManagerCainjector, "cert-manager-cainjector"),
+    await programImage(IMAGES.certManagerAcmesolver, "cert-manager-acmesolver"),
+  ];
+}
+
+/** Debian's, with its stream module. */
+export async function nginxImage(): Promise<ImageSpec> {
+  const stream = "/usr/lib/nginx/modules/ngx_stream_module.so";
+  const layer = await withLibraries({ from: await programPath("nginx"), at: "/usr/sbin/nginx" }, { from: stream });
+  const folders = { "/var/log/nginx/.keep": { text: "" }, "/var/lib/nginx/.keep": { text: "" } };
+  return {
+    name: IMAGES.nginx,
+    layers: [{ ...layer, ...folders, ...USERS }],
+    user: USER,
+    entrypoint: ["/usr/sbin/nginx", "-g", "daemon off;"],
+  };
+}
+
+/** The pinned Node with what it is linked to, and C libraries for name look-ups. */
+export async function nodeLayer(): Promise<ImageSpec["layers"][number]> {
+  const layer = await withLibraries({ from: process.execPath, at: "/usr/local/bin/node" });
+  const resolver = Object.keys(layer).find((path) => path.endsWith("/libc.so.6"));
+  const further = resolver === undefined ? [] : ["libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2"];
+  for (const name of further) {
+    const path = join(resolver ?? "", "..", name);
+    layer[path] = { from: path };
+  }
+  return { ...layer, ...USERS, "/etc/nsswitch.conf": { text: NSSWITCH }, "/tmp/.keep": { text: "" } };
+}
+
+export async function clientImages(): Promise<ImageSpec[]> {
+  const goClient = await goProgram("client");
+  return [
+    {
+      name: IMAGES.goClient,
+      layers: [{ "/client": { from: goClient }, ...USERS }],
+      user: USER,
+      entrypoint: ["/client"],
+    },
+    { name: IMAGES.glibcClient, layers: [await nodeLayer()], user: USER, entrypoint: ["/usr/local/bin/node"] },
+    {
+      name: IMAGES.muslClient,
+      layers: [{ "/client": { from: await muslProgram("resolve") }, ...USERS }],
+      user: USER,
+      entrypoint: ["/client"],
+    },
+  ];
+}
+
+/** Builds `images/<name>/`, a Go program of the standard library alone. */
+async function goProgram(name: string): Promise<string> {
+  if (!(await hasGo(process.env))) throw new NotHere("go is not on the PATH (https://go.dev/dl)");
+  const output = await builtPath(name);
+  const source = join(TOP, "test", "cluster", "images", `${name}.go`);
+  const flags = ["build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", output];
+  await run("env", "CGO_ENABLED=0", "GOWORK=off", "GO111MODULE=off", "go", ...flags, source);
+  return output;
+}
+
+async function muslProgram(name: string): Promise<string> {
+  const output = await builtPath(name);
+  const source = join(TOP, "test", "cluster", "images", `${name}.c`);
+  await run("musl-gcc", "-static", "-Os", "-o", output, source);
+  return output;
+}
+
+async function builtPath(name: string): Promise<string> {
+  const folder = statePath("built");
+  await mkdir(folder, { recursive: true });
+  return join(folder, name);
+}

@@ -1,0 +1,80 @@
+import { existsSync, readdirSync } from "node:fs";
+import { mkdir, readdir, readFile, rmdir } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { CGROUP } from "./layout.ts";
+
+const TOP = "/sys/fs/cgroup";
+/** Where containerd puts the containers of the kubelet when no parent is named. */
+const CONTAINERS = "k8s.io";
+const ENDED_DEADLINE_MS = 10_000;
+
+/**
+ * The cgroup that every program of the cluster is started in, and whose children stay in it: the kernel itself keeps the
+ * list of what is ours, so that a process id that was taken by another program cannot be mistaken for one of ours.
+ */
+export function daemonGroup(): string {
+  return join(hierarchies().find((path) => path.endsWith("/pids")) ?? TOP, CGROUP);
+}
+
+/** One folder a hierarchy for cgroup v1, the top itself for v2. */
+function hierarchies(): string[] {
+  if (existsSync(join(TOP, "cgroup.controllers"))) return [TOP];
+  return readdirSync(TOP).map((name) => join(TOP, name));
+}
+
+export async function createDaemonGroup(): Promise<void> {
+  await mkdir(daemonGroup(), { recursive: true });
+}
+
+/** Processes of the daemons, their shims, and the containers with these ids. */
+async function members(containers: string[]): Promise<number[]> {
+  const groups = [daemonGroup(), ...containerGroups(containers)];
+  const lists = await Promise.all(groups.map((group) => readFile(join(group, "cgroup.procs"), "utf8").catch(() => "")));
+  return [...new Set(lists.flatMap((list) => list.split("\n").filter(Boolean).map(Number)))];
+}
+
+function containerGroups(containers: string[]): string[] {
+  const parents = hierarchies().map((path) => join(path, CONTAINERS));
+  return parents.flatMap((parent) => containers.map((id) => join(parent, id))).filter((path) => existsSync(path));
+}
+
+/** Ends every process of the cluster, and removes its cgroups. @throws when some do not end. */
+export async function endAll(containers: string[]): Promise<void> {
+  const deadline = Date.now() + ENDED_DEADLINE_MS;
+  for (;;) {
+    const pids = await members(containers);
+    if (pids.length === 0) break;
+    if (Date.now() > deadline) throw new Error(`processes of the cluster do not end: ${pids.join(" ")}`);
+    for (const pid of pids) kill(pid);
+    await delay(100);
+  }
+  for (const group of [...containerGroups(containers), ...hierarchies().map((path) => join(path, CGROUP))]) {
+    await removeTree(group);
+  }
+  for (const path of hierarchies()) await rmdir(join(path, CONTAINERS)).catch(() => {});
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It has ended meanwhile.
+  }
+}
+
+async function removeTree(group: string): Promise<void> {
+  if (!existsSync(group)) return;
+  for (const entry of await readdir(group, { withFileTypes: true })) {
+    if (entry.isDirectory()) await removeTree(join(group, entry.name));
+  }
+  // The kernel lets go of a cgroup a moment after its last process has ended.
+  for (let tries = 0; ; tries++) {
+    try {
+      return await rmdir(group);
+    } catch (error) {
+      if (tries === 20) throw error;
+      await delay(100);
+    }
+  }
+}

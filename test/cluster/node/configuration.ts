@@ -1,0 +1,164 @@
+import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { copyFile, mkdir, symlink, writeFile } from "node:fs/promises";
+import { basename } from "node:path";
+import { stringify } from "yaml";
+import { binary } from "../binaries.ts";
+import { kubeconfigText } from "../kubeconfig.ts";
+import type { BinaryName } from "../modules.ts";
+import { createTestCa, type KeyPair } from "../pki.ts";
+import {
+  ADDRESSES,
+  ADMIN_KUBECONFIG,
+  API_URL,
+  CLUSTER_DOMAIN,
+  CONTAINERD_SOCKET,
+  LOGS,
+  NODE_NAME,
+  POD_LOGS,
+  statePath,
+} from "./layout.ts";
+
+/** Never pulled: all images are imported. */
+export const PAUSE_IMAGE = "switchback.test/pause:1";
+
+const CNI_PLUGINS = ["bridge", "loopback", "host-local", "portmap"] as const satisfies readonly BinaryName[];
+const CONTAINERD_BINARIES = ["containerd", "ctr", "containerd-shim-runc-v2"] as const satisfies readonly BinaryName[];
+
+/** Keys, kubeconfigs and configuration of all components of the node, in the state folder. */
+export async function writeConfiguration(): Promise<void> {
+  for (const folder of [LOGS, POD_LOGS, statePath("cni", "conf"), statePath("cni", "bin"), statePath("bin")]) {
+    await mkdir(folder, { recursive: true });
+  }
+  await mkdir(statePath("containerd"), { recursive: true });
+  // One folder each, since both programs look for their helpers there.
+  for (const name of CNI_PLUGINS) await copyFile(await binary(name), statePath("cni", "bin", name));
+  for (const name of CONTAINERD_BINARIES) await symlink(await binary(name), statePath("bin", name));
+  const texts: Record<string, string> = {
+    ...credentials(),
+    "kubelet.yaml": stringify(kubeletConfiguration()),
+    "containerd.toml": containerdConfiguration(),
+    "cni/conf/10-bridge.conflist": JSON.stringify(cniConfiguration(), null, 2),
+    "resolv.conf": `nameserver ${ADDRESSES.publicDns}\n`,
+  };
+  for (const [name, text] of Object.entries(texts)) await writeFile(statePath(name), text, { mode: 0o600 });
+}
+
+function credentials(): Record<string, string> {
+  const ca = createTestCa("switchback-cluster-ca");
+  const adminToken = randomBytes(16).toString("hex");
+  const signing = generateKeyPairSync("ec", {
+    namedCurve: "P-256",
+    publicKeyEncoding: { type: "spki", format: "pem" },
+    privateKeyEncoding: { type: "sec1", format: "pem" },
+  });
+  const names = ["kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+  const serving = ca.serving([...names, ADDRESSES.apiService, ADDRESSES.node]);
+  const toKubelet = ca.client("kube-apiserver", ["system:masters"]);
+  const kubeconfig = (clientCert: KeyPair) => kubeconfigText(API_URL, ca.cert, { clientCert });
+  return {
+    "ca.crt": ca.cert,
+    "ca.key": ca.key,
+    "apiserver.crt": serving.cert,
+    "apiserver.key": serving.key,
+    "apiserver-kubelet.crt": toKubelet.cert,
+    "apiserver-kubelet.key": toKubelet.key,
+    "service-account.key": signing.privateKey,
+    "service-account.pub": signing.publicKey,
+    "tokens.csv": `${adminToken},admin,admin,system:masters\n`,
+    [basename(ADMIN_KUBECONFIG)]: kubeconfigText(API_URL, ca.cert, { token: adminToken }),
+    "controller-manager.kubeconfig": kubeconfig(ca.client("system:kube-controller-manager", [])),
+    "scheduler.kubeconfig": kubeconfig(ca.client("system:kube-scheduler", [])),
+    "proxy.kubeconfig": kubeconfig(ca.client("system:kube-proxy", [])),
+    "kubelet.kubeconfig": kubeconfig(ca.client(`system:node:${NODE_NAME}`, ["system:nodes"])),
+  };
+}
+
+function kubeletConfiguration(): object {
+  return {
+    apiVersion: "kubelet.config.k8s.io/v1beta1",
+    kind: "KubeletConfiguration",
+    authentication: {
+      anonymous: { enabled: false },
+      webhook: { enabled: true },
+      x509: { clientCAFile: statePath("ca.crt") },
+    },
+    authorization: { mode: "Webhook" },
+    clusterDNS: [ADDRESSES.dnsService],
+    clusterDomain: CLUSTER_DOMAIN,
+    containerRuntimeEndpoint: `unix://${CONTAINERD_SOCKET}`,
+    resolvConf: statePath("resolv.conf"),
+    podLogsDir: POD_LOGS,
+    volumePluginDir: statePath("volume-plugins"),
+    address: ADDRESSES.node,
+    healthzBindAddress: ADDRESSES.node,
+    maxPods: 110,
+    // What a machine in a container, or without systemd, can do.
+    cgroupDriver: "cgroupfs",
+    cgroupsPerQOS: false,
+    enforceNodeAllocatable: [],
+    failCgroupV1: false,
+    failSwapOn: false,
+    localStorageCapacityIsolation: false,
+    // The disk is the machine's, and nothing can be pulled again.
+    evictionHard: { "nodefs.available": "1%", "imagefs.available": "1%", "memory.available": "50Mi" },
+    imageGCHighThresholdPercent: 100,
+    syncFrequency: "10s",
+    // One pod at a time takes seconds when many start.
+    serializeImagePulls: false,
+    registerWithTaints: [],
+  };
+}
+
+function containerdConfiguration(): string {
+  return `version = 3
+root = ${JSON.stringify(statePath("containerd", "root"))}
+state = ${JSON.stringify(statePath("containerd", "state"))}
+# Of the others, some write outside of these folders and some need what the machine may not have.
+disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.blockfile",
+  "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.erofs",
+  "io.containerd.snapshotter.v1.zfs", "io.containerd.tracing.processor.v1.otlp"]
+
+[grpc]
+address = ${JSON.stringify(CONTAINERD_SOCKET)}
+
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+sandbox = ${JSON.stringify(PAUSE_IMAGE)}
+
+[plugins.'io.containerd.cri.v1.runtime']
+# Without CAP_SYS_RESOURCE a sandbox cannot have the negative score that the kubelet asks for.
+restrict_oom_score_adj = true
+netns_mounts_under_state_dir = true
+
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+bin_dirs = [${JSON.stringify(statePath("cni", "bin"))}]
+conf_dir = ${JSON.stringify(statePath("cni", "conf"))}
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+SystemdCgroup = false
+Root = ${JSON.stringify(statePath("containerd", "runc"))}
+`;
+}
+
+function cniConfiguration(): object {
+  return {
+    cniVersion: "1.0.0",
+    name: "switchback-cluster",
+    plugins: [
+      {
+        type: "bridge",
+        bridge: "pods",
+        isDefaultGateway: true,
+        hairpinMode: true,
+        ipam: {
+          type: "host-local",
+          dataDir: statePath("cni", "data"),
+          ranges: [[{ subnet: ADDRESSES.podRange }]],
+        },
+      },
+      { type: "portmap", capabilities: { portMappings: true } },
+    ],
+  };
+}

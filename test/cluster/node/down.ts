@@ -1,0 +1,69 @@
+import { existsSync } from "node:fs";
+import { readdir, readFile, readlink, rm, rmdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { endAll } from "./cgroup.ts";
+import { POD_LOGS, STATE_FOLDER, statePath } from "./layout.ts";
+import { deleteNetwork } from "./network.ts";
+import { run } from "./run.ts";
+
+/** Where the kubelet, the CNI library and containerd's shims put things whatever they are told. */
+const CONTAINER_LINKS = "/var/log/containers";
+const CNI_RESULTS = "/var/lib/cni/results";
+const SHIM_SOCKETS = "/run/containerd/s";
+const DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins";
+
+/** Ends a cluster, or what a crash has left of one, and removes every trace: processes, cgroups, mounts, namespaces, files. */
+export async function down(): Promise<void> {
+  const bundles = statePath("containerd", "state", "io.containerd.runtime.v2.task", "k8s.io");
+  const containers = await readdir(bundles).catch(() => []);
+  const sockets = await Promise.all(containers.map((id) => shimSocket(join(bundles, id))));
+  await endAll(containers);
+  await unmountAll();
+  await deleteNetwork();
+  for (const socket of sockets) if (socket !== undefined) await rm(socket, { force: true });
+  await removeLinks();
+  for (const name of await readdir(CNI_RESULTS).catch(() => [])) {
+    if (containers.some((id) => name.includes(id))) await rm(join(CNI_RESULTS, name));
+  }
+  // A machine with a kubelet of its own cannot have had a cluster of ours.
+  if (existsSync(STATE_FOLDER)) await rm(join(DEVICE_PLUGINS, "kubelet.sock"), { force: true });
+  for (const folder of [CONTAINER_LINKS, CNI_RESULTS, SHIM_SOCKETS, DEVICE_PLUGINS]) await removeEmpty(folder);
+  await rm(STATE_FOLDER, { recursive: true, force: true });
+}
+
+/** As the shim has told containerd: `{"address":"unix:///run/containerd/s/...", ...}`. */
+async function shimSocket(bundle: string): Promise<string | undefined> {
+  const text = await readFile(join(bundle, "bootstrap.json"), "utf8").catch(() => "{}");
+  const { address } = JSON.parse(text) as { address?: string };
+  return address?.replace("unix://", "");
+}
+
+/** The folder and the one above it, where nothing is in them. */
+async function removeEmpty(folder: string): Promise<void> {
+  await rmdir(folder).then(
+    () => rmdir(dirname(folder)).catch(() => {}),
+    () => {},
+  );
+}
+
+/** Deepest first. @throws when one stays: removing the folder would then remove what is mounted. */
+async function unmountAll(): Promise<void> {
+  for (const path of (await mounts()).reverse()) await run("umount", path).catch(() => run("umount", "-l", path));
+  const left = await mounts();
+  if (left.length > 0) throw new Error(`still mounted: ${left.join(" ")}`);
+}
+
+/** Mount points in the state folder, in the order in which they were mounted. */
+async function mounts(): Promise<string[]> {
+  const lines = (await readFile("/proc/self/mountinfo", "utf8")).split("\n");
+  // Spaces and the like are octal escapes; none are in paths of ours.
+  return lines.map((line) => line.split(" ")[4] ?? "").filter((path) => path.startsWith(`${STATE_FOLDER}/`));
+}
+
+async function removeLinks(): Promise<void> {
+  for (const name of await readdir(CONTAINER_LINKS).catch(() => [])) {
+    const link = join(CONTAINER_LINKS, name);
+    const target = await readlink(link).catch(() => "");
+    if (target.startsWith(POD_LOGS)) await rm(link);
+  }
+}

@@ -1,0 +1,26 @@
+import { binary } from "../binaries.ts";
+import { runTool, type ToolResult } from "../tools.ts";
+import { ADMIN_KUBECONFIG, statePath } from "./layout.ts";
+import { inNamespace } from "./run.ts";
+
+/**
+ * kubectl or helm against the cluster of this machine. The API server has an address in the node's namespace only, so the
+ * tool has to be there too: from outside its packets would go to whoever has that address.
+ */
+export async function nodeTool(name: "kubectl" | "helm", args: string[], input = ""): Promise<ToolResult> {
+  const [command, all] = inNamespace("node", await binary(name), args);
+  return await runTool(command, all, toolEnv(), input);
+}
+
+/** Nothing of the user's own configuration is seen or written. */
+export function toolEnv(): Record<string, string> {
+  const home = statePath("home");
+  return { HOME: home, KUBECACHEDIR: `${home}/kube`, KUBECONFIG: ADMIN_KUBECONFIG };
+}
+
+/** Standard output. @throws with what the tool said. */
+export async function kubectl(args: string[], input = ""): Promise<string> {
+  const { code, stdout, stderr } = await nodeTool("kubectl", args, input);
+  if (code !== 0) throw new Error(`kubectl ${args.join(" ")}: ${stderr.trim() || `code ${code}`}`);
+  return stdout;
+}

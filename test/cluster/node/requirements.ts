@@ -1,0 +1,99 @@
+import { access, constants, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Progress } from "../progress.ts";
+import { run } from "./run.ts";
+
+/** Programs of the machine, and the Debian package that each comes in. */
+const PROGRAMS: Record<string, string> = {
+  ip: "iproute2",
+  runc: "runc",
+  nft: "nftables",
+  conntrack: "conntrack",
+  haproxy: "haproxy",
+  nginx: "nginx-light",
+  "musl-gcc": "musl-tools",
+  mount: "mount",
+  sysctl: "procps",
+  nsenter: "util-linux",
+  ldd: "libc-bin",
+  tar: "tar",
+};
+const FILES: Record<string, string> = { "/usr/lib/nginx/modules/ngx_stream_module.so": "libnginx-mod-stream" };
+const FOLDERS = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
+const POLICY = "/usr/sbin/policy-rc.d";
+
+/** What keeps a cluster from running here: one line that says what, and how to get it. */
+export class NotHere extends Error {
+  override readonly name = "NotHere";
+}
+
+/**
+ * Linux, root, and the machine's own programs; packages that are missing are installed where that is Debian's way.
+ * @throws NotHere
+ */
+export async function requireMachine(progress: Progress): Promise<void> {
+  if (process.platform !== "linux") throw new NotHere(`a node needs Linux, this is ${process.platform}: use kind`);
+  if (process.getuid?.() !== 0)
+    throw new NotHere("a node needs root (namespaces, mounts): run it with sudo, or use kind");
+  process.env.PATH = [process.env.PATH, ...FOLDERS].join(":");
+  let missing = await missingPackages();
+  if (missing.length > 0) {
+    const install = `apt-get install --no-install-recommends ${missing.join(" ")}`;
+    if (!(await found("apt-get"))) throw new NotHere(`missing: ${missing.join(", ")} (names of Debian packages)`);
+    progress.say(`installing ${missing.join(" ")}`);
+    await aptInstall(missing).catch((error: unknown) => {
+      throw new NotHere(`could not install what is missing, try: ${install} (${String(error)})`, { cause: error });
+    });
+    missing = await missingPackages();
+    if (missing.length > 0) throw new NotHere(`still missing after it was installed: ${missing.join(", ")}`);
+  }
+  const filesystems = await readFile("/proc/filesystems", "utf8");
+  if (!filesystems.includes("\toverlay\n")) await run("modprobe", "overlay");
+}
+
+async function missingPackages(): Promise<string[]> {
+  const missing = new Set<string>();
+  for (const [program, name] of Object.entries(PROGRAMS)) if (!(await found(program))) missing.add(name);
+  for (const [file, name] of Object.entries(FILES)) if (!(await exists(file, constants.R_OK))) missing.add(name);
+  return [...missing];
+}
+
+/** Packages of servers start them: the policy forbids that while they are installed. */
+async function aptInstall(packages: string[]): Promise<void> {
+  const ours = !(await exists(POLICY, constants.F_OK));
+  if (ours) await writeFile(POLICY, "#!/bin/sh\nexit 101\n", { mode: 0o755 });
+  try {
+    const install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", ...packages];
+    await run("env", "DEBIAN_FRONTEND=noninteractive", ...install).catch(async () => {
+      await run("apt-get", "update", "-q");
+      await run("env", "DEBIAN_FRONTEND=noninteractive", ...install);
+    });
+  } finally {
+    if (ours) await rm(POLICY, { force: true });
+  }
+}
+
+async function found(program: string): Promise<boolean> {
+  for (const folder of (process.env.PATH ?? "").split(":")) {
+    if (await exists(join(folder, program), constants.X_OK)) return true;
+  }
+  return false;
+}
+
+/** The path of a program of the machine. */
+export async function programPath(program: string): Promise<string> {
+  for (const folder of (process.env.PATH ?? "").split(":")) {
+    const path = join(folder, program);
+    if (await exists(path, constants.X_OK)) return path;
+  }
+  throw new NotHere(`${program} is not on the PATH`);
+}
+
+async function exists(path: string, mode: number): Promise<boolean> {
+  try {
+    await access(path, mode);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,112 @@
+import { existsSync } from "node:fs";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { binaries, binary } from "../binaries.ts";
+import type { ImageSpec } from "../image.ts";
+import { writeImage } from "../image.ts";
+import { corednsImage, pauseImage } from "../images.ts";
+import type { BinaryName } from "../modules.ts";
+import { elapsed, type Progress } from "../progress.ts";
+import { createDaemonGroup } from "./cgroup.ts";
+import {
+  apiServerArgs,
+  containerdArgs,
+  controllerManagerArgs,
+  etcdArgs,
+  kubeletArgs,
+  kubeProxyArgs,
+  schedulerArgs,
+} from "./components.ts";
+import { writeConfiguration } from "./configuration.ts";
+import { corednsObjects } from "./coredns.ts";
+import { type Daemon, startDaemon, until } from "./daemons.ts";
+import { down } from "./down.ts";
+import { kubectl } from "./kubectl.ts";
+import { CONTAINERD_SOCKET, NODE_NAME, STATE_FOLDER, statePath, UP_FILE } from "./layout.ts";
+import { createNetwork } from "./network.ts";
+import { requireMachine } from "./requirements.ts";
+import { run } from "./run.ts";
+
+export const NODE_BINARIES = [
+  "etcd",
+  "kube-apiserver",
+  "kube-controller-manager",
+  "kube-scheduler",
+  "kubelet",
+  "kube-proxy",
+  "kubectl",
+  "helm",
+  "containerd",
+  "ctr",
+  "containerd-shim-runc-v2",
+  "bridge",
+  "loopback",
+  "host-local",
+  "portmap",
+  "coredns",
+] as const satisfies readonly BinaryName[];
+
+/** Whether a whole cluster of an earlier `up` runs: its API server answers and its node is Ready. */
+export async function isUp(): Promise<boolean> {
+  if (!existsSync(UP_FILE)) return false;
+  return await nodeReady().then(
+    (objection) => objection === undefined,
+    () => false,
+  );
+}
+
+/** Brings a one-node cluster up to a Ready node with cluster DNS. Leftovers of an earlier one are removed first. */
+export async function up(progress: Progress): Promise<void> {
+  await requireMachine(progress);
+  await binaries(NODE_BINARIES);
+  const started = performance.now();
+  if (existsSync(STATE_FOLDER)) progress.say("removing what is left of an earlier cluster");
+  await down();
+  await mkdir(statePath("home"), { recursive: true, mode: 0o700 });
+  await createDaemonGroup();
+  await createNetwork();
+  await writeConfiguration();
+  progress.say("network and configuration are there; starting the control plane and containerd");
+  const daemon = async (name: BinaryName, args: string[], env?: Record<string, string>): Promise<Daemon> =>
+    startDaemon(name, await binary(name), args, { namespace: "node", ...(env && { env }) });
+  await daemon("etcd", etcdArgs());
+  const apiServer = await daemon("kube-apiserver", apiServerArgs());
+  const containerd = await daemon("containerd", containerdArgs(), {
+    PATH: `${statePath("bin")}:${process.env.PATH}`,
+  });
+  await until("containerd answers", 30, async () => void (await ctr("version")), containerd);
+  await importImages([await pauseImage(), await corednsImage()], progress);
+  await until("the API server is ready", 60, async () => void (await kubectl(["get", "--raw", "/readyz"])), apiServer);
+  progress.say("the API server is ready; starting the other components");
+  await daemon("kube-controller-manager", controllerManagerArgs());
+  await daemon("kube-scheduler", schedulerArgs());
+  const kubelet = await daemon("kubelet", kubeletArgs(), { PATH: process.env.PATH ?? "" });
+  await daemon("kube-proxy", kubeProxyArgs());
+  await kubectl(["apply", "-f", "-"], corednsObjects());
+  await until("the node is Ready", 90, nodeReady, kubelet);
+  progress.say("the node is Ready; waiting for cluster DNS");
+  await kubectl(["-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=90s"]);
+  await writeFile(UP_FILE, JSON.stringify({ since: new Date().toISOString() }));
+  progress.say(`the cluster is up, ${elapsed(performance.now() - started)} after the programs were there`);
+}
+
+async function nodeReady(): Promise<string | undefined> {
+  const jsonpath = `jsonpath={.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].message}`;
+  const text = await kubectl(["get", "node", NODE_NAME, "-o", jsonpath]);
+  return text.startsWith("True ") ? undefined : text;
+}
+
+/** containerd's own client, in the namespace of the kubelet's containers. */
+export async function ctr(...args: string[]): Promise<string> {
+  return await run(await binary("ctr"), "--address", CONTAINERD_SOCKET, "-n", "k8s.io", ...args);
+}
+
+/** Writes images and hands them to containerd. */
+export async function importImages(specs: readonly ImageSpec[], progress: Progress): Promise<void> {
+  for (const spec of specs) {
+    progress.status(`importing ${spec.name}`);
+    const path = statePath("images", `${spec.name.replaceAll(/[/:]/g, "_")}.tar`);
+    await writeImage(spec, path);
+    await ctr("images", "import", path);
+    await rm(path);
+  }
+}
