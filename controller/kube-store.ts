@@ -28,7 +28,7 @@ export class KubeStore implements MapStore {
       client: this.#deps.client,
       path: this.#path(),
       labelSelector: `${MAP_KEY}=hosts`,
-      project: (raw) => keep(raw as RawConfigMap),
+      project: (raw) => this.#keep(raw as RawConfigMap),
       onChange: ({ before, after }) => {
         if (after !== undefined) this.#seen.set(after.metadata.name, after);
         else if (before !== undefined) this.#seen.delete(before.metadata.name);
@@ -88,15 +88,20 @@ export class KubeStore implements MapStore {
       fieldManager: FIELD_MANAGER,
       force: true,
     });
-    this.#seen.set(name, keep(written));
+    this.#seen.set(name, this.#keep(written, data));
+  }
+
+  /** What is kept of an object. Texts that are known already, most of all the one just written, are kept once. */
+  #keep({ metadata, data = {} }: RawConfigMap, own = this.#seen.get(metadata.name)?.data): RawConfigMap {
+    const same = [INDEX_KEY, SHARD_KEY].every((key) => own?.[key] === data[key]);
+    return {
+      metadata: { name: metadata.name, annotations: metadata.annotations ?? {} },
+      data: same && own !== undefined ? own : data,
+    };
   }
 
   #path(name?: string): string {
     const base = `/api/v1/namespaces/${this.#deps.namespace}/configmaps`;
     return name === undefined ? base : `${base}/${name}`;
   }
-}
-
-function keep({ metadata, data }: RawConfigMap): RawConfigMap {
-  return { metadata: { name: metadata.name, annotations: metadata.annotations ?? {} }, data: data ?? {} };
 }

@@ -200,7 +200,10 @@ function getOrAdd<K, V>(map: Map<K, V>, key: K, make: () => V): V {
 }
 
 function push(map: Map<string, Held[]>, key: string, held: Held): void {
-  getOrAdd(map, key, () => [] as Held[]).push(held);
+  const claims = map.get(key);
+  // An array that grew from nothing has room for 17: too much for what nearly always is one.
+  if (claims === undefined) map.set(key, [held]);
+  else claims.push(held);
 }
 
 function drop(map: Map<string, Held[]>, key: string, held: Held): void {

@@ -14,19 +14,20 @@ const WILDCARD_PREFIX = "#wildcard ";
  * The caller gives the lines in name order.
  */
 export function renderHosts(lines: Iterable<HostLine>): string {
-  let text = "";
+  const parts: string[] = [];
   for (const { name, addresses } of lines) {
     const prefix = name.startsWith("*.") ? WILDCARD_PREFIX : "";
-    for (const address of addresses) text += `${prefix}${address} ${name}\n`;
+    for (const address of addresses) parts.push(prefix, address, " ", name, "\n");
   }
-  return text;
+  // A joined text is one piece; one that was added up keeps its parts in memory, several times its size.
+  return parts.join("");
 }
 
 /**
  * Reads hosts(5) text: ours, or a file of an operator's (several names a line, comments). Entries of one name are joined in the
  * order of their lines. An address or a name that we would not write is left out: what is read here ends in a pod's hosts file.
  */
-export function parseHosts(text: string): Map<string, string[]> {
+export function parseHosts(text: string): Map<string, readonly string[]> {
   const found = new Map<string, string[]>();
   for (const raw of text.split("\n")) {
     const wildcard = raw.startsWith(WILDCARD_PREFIX);
@@ -35,7 +36,20 @@ export function parseHosts(text: string): Map<string, string[]> {
     if (address === undefined || !isAddress(address)) continue;
     for (const name of names) addEntry(found, name, { address, wildcard });
   }
-  return found;
+  return sharingAddresses(found);
+}
+
+/** Most names lead to the same few addresses: they share one list, made of strings that do not keep the whole text in memory. */
+function sharingAddresses(found: ReadonlyMap<string, readonly string[]>): Map<string, readonly string[]> {
+  const lists = new Map<string, readonly string[]>();
+  const shared = new Map<string, readonly string[]>();
+  for (const [name, addresses] of found) {
+    const key = JSON.stringify(addresses);
+    const list = lists.get(key) ?? (JSON.parse(key) as string[]);
+    lists.set(key, list);
+    shared.set(name, list);
+  }
+  return shared;
 }
 
 const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/;

@@ -13,8 +13,8 @@ function name(index: number, length = 30): string {
 }
 
 /** Everything that the shards hold; fails if a shard is too big, or a name stands twice or in disorder. */
-function read(rendered: readonly RenderedShard[]): Map<string, string[]> {
-  const all = new Map<string, string[]>();
+function read(rendered: readonly RenderedShard[]): Map<string, readonly string[]> {
+  const all = new Map<string, readonly string[]>();
   assert.equal(Math.log2(rendered.length) % 1, 0, `${rendered.length} is a power of two`);
   for (const [index, shard] of rendered.entries()) {
     assert.equal(shard.index, index);
@@ -44,7 +44,7 @@ test("nothing is one empty shard", () => {
 
 test("a growing map splits, a shrinking one joins, and no line is lost on the way", () => {
   const shards = new Shards();
-  const model = new Map<string, string[]>();
+  const model = new Map<string, readonly string[]>();
   const counts: number[] = [];
   for (const size of [100, 2_000, 10_000, 40_000, 9_000, 1_000, 50, 0]) {
     for (let index = model.size; index < size; index += 1) {
@@ -104,7 +104,7 @@ test("property: shards hold exactly the lines that were set, after any changes a
   fc.assert(
     fc.property(fc.array(change, { maxLength: 120 }), (changes) => {
       const shards = new Shards();
-      const model = new Map<string, string[]>();
+      const model = new Map<string, readonly string[]>();
       for (const { name: index, addresses, render } of changes) {
         shards.set(name(index), addresses);
         if (addresses.length === 0) model.delete(name(index));

@@ -121,5 +121,6 @@ export function keyOf(object: ApiObject): string {
 function versionOf(object: ApiObject): string {
   const { uid, resourceVersion } = object.metadata ?? {};
   if (!resourceVersion) throw new SwitchbackError("data-corrupt", `${keyOf(object)} has no resourceVersion`);
-  return `${uid ?? ""}/${resourceVersion}`;
+  // Joined, it is one string; a template would keep its parts in memory beside it, for each object.
+  return [uid, resourceVersion].join("/");
 }

@@ -46,7 +46,8 @@ export function viewIngress(raw: RawIngress, file?: string): IngressView {
 function hostsOf(spec: RawIngress["spec"]): string[] {
   const ofRules = list(spec?.rules).map((rule) => rule?.host);
   const ofTls = list(spec?.tls).flatMap((tls) => list(tls?.hosts));
-  return [...new Set([...ofRules, ...ofTls])].filter((host): host is string => text(host) !== undefined && host !== "");
+  const hosts = [...ofRules, ...ofTls].filter((host): host is string => text(host) !== undefined && host !== "");
+  return Array.from(new Set(hosts));
 }
 
 function text(value: unknown): string | undefined {
