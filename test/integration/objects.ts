@@ -78,6 +78,6 @@ export function mapped(pod: Pod): string[] {
 }
 
 /** Addresses by name, of the texts of some shards. */
-export function hostsOf(texts: readonly string[]): Map<string, string[]> {
+export function hostsOf(texts: readonly string[]): ReadonlyMap<string, readonly string[]> {
   return parseHosts(texts.join(""));
 }

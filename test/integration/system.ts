@@ -182,7 +182,7 @@ export class System {
   }
 
   /** The published lines: addresses by name. */
-  async published(): Promise<Map<string, string[]>> {
+  async published(): Promise<ReadonlyMap<string, readonly string[]>> {
     const args = ["-n", NAMESPACE, "get", "cm", "-l", "switchback.dev/map=hosts"];
     const { items } = await this.json<{ items: Array<{ data?: Record<string, string> }> }>(...args);
     return hostsOf(items.map(({ data }) => data?.hosts ?? ""));
