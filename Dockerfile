@@ -6,11 +6,12 @@ COPY package.json package-lock.json ./
 # Without devDependencies nothing has an install script worth running.
 RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund && npm cache clean --force
 
-FROM node:26-slim
+# Node could run the TypeScript itself, at 30 MB more for each process. Types are checked before, with all files at hand.
+FROM node:26-slim AS build
 WORKDIR /app
-ENV NODE_ENV=production
-COPY --from=dependencies /app/node_modules ./node_modules
-COPY LICENSE package.json ./
+COPY package.json package-lock.json ./
+RUN npm ci --ignore-scripts --no-audit --no-fund && npm cache clean --force
+COPY tsconfig.json ./
 COPY certs ./certs
 COPY cli ./cli
 COPY config ./config
@@ -23,6 +24,14 @@ COPY proxy ./proxy
 COPY sources ./sources
 COPY targets ./targets
 COPY webhook ./webhook
+RUN npx tsc --noEmit false --noCheck --rewriteRelativeImportExtensions --outDir out
+
+FROM node:26-slim
+WORKDIR /app
+ENV NODE_ENV=production
+COPY --from=dependencies /app/node_modules ./node_modules
+COPY LICENSE package.json ./
+COPY --from=build /app/out ./
 # A number, so that `runAsNonRoot` can be checked without a look into the image's /etc/passwd.
 USER 65532:65532
-ENTRYPOINT ["node", "cli/main.ts"]
+ENTRYPOINT ["node", "cli/main.js"]

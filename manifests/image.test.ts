@@ -10,6 +10,8 @@ const list = JSON.parse(read("manifests/image-files.json")) as {
   base: string;
   workdir: string;
   user: string;
+  build: string[];
+  entrypoint: string[];
   folders: string[];
   files: string[];
   exclude: string[];
@@ -18,26 +20,42 @@ const instructions = read("Dockerfile")
   .replace(/^#.*\n/gm, "")
   .split("\n")
   .filter((line) => line !== "");
-const runtime = instructions.slice(instructions.lastIndexOf(`FROM ${list.base}`));
+const stage = (from: string) => {
+  const rest = instructions.slice(instructions.indexOf(from) + 1);
+  const end = rest.findIndex((line) => line.startsWith("FROM "));
+  return end === -1 ? rest : rest.slice(0, end);
+};
+const build = stage(`FROM ${list.base} AS build`);
+const runtime = stage(`FROM ${list.base}`);
 const ignored = read(".dockerignore")
   .split("\n")
   .filter((line) => line !== "" && !line.startsWith("#"));
 
-test("the Dockerfile copies exactly the listed folders and files", () => {
-  const copies = runtime.filter((line) => line.startsWith("COPY ") && !line.startsWith("COPY --from="));
-  const expected = [`COPY ${list.files.join(" ")} ./`, ...list.folders.map((folder) => `COPY ${folder} ./${folder}`)];
-  assert.deepEqual(copies, expected);
+test("the Dockerfile compiles exactly the listed folders, and copies the result and the listed files", () => {
+  const compiled = list.folders.map((folder) => `COPY ${folder} ./${folder}`);
+  const sources = ["package.json package-lock.json", "tsconfig.json"].map((files) => `COPY ${files} ./`);
+  assert.deepEqual(copies(build), [...sources, ...compiled]);
+  assert.equal(build.at(-1), `RUN npx ${list.build.join(" ")}`);
+  const output = list.build[list.build.indexOf("--outDir") + 1];
+  assert.deepEqual(copies(runtime), [
+    `COPY --from=dependencies ${list.workdir}/node_modules ./node_modules`,
+    `COPY ${list.files.join(" ")} ./`,
+    `COPY --from=build ${list.workdir}/${output} ./`,
+  ]);
 });
 
-test("the Dockerfile has the listed base image, working directory and user", () => {
+test("the Dockerfile has the listed base image, working directory, user and entry point", () => {
   const froms = instructions.filter((line) => line.startsWith("FROM "));
-  assert.deepEqual(froms, [`FROM ${list.base} AS dependencies`, `FROM ${list.base}`]);
-  assert.ok(runtime.includes(`WORKDIR ${list.workdir}`));
-  assert.ok(runtime.includes(`USER ${list.user}`));
+  assert.deepEqual(froms, [`FROM ${list.base} AS dependencies`, `FROM ${list.base} AS build`, `FROM ${list.base}`]);
+  for (const instruction of [`WORKDIR ${list.workdir}`, `USER ${list.user}`]) assert.ok(runtime.includes(instruction));
+  assert.deepEqual(JSON.parse(runtime.at(-1)?.replace("ENTRYPOINT ", "") ?? ""), list.entrypoint);
 });
 
-test(".dockerignore lets in what is listed, and the lockfile", () => {
-  const expected = ["*", ...[...list.folders, ...list.files, "package-lock.json"].map((name) => `!${name}`)];
+test(".dockerignore lets in what is listed, and what it takes to compile it", () => {
+  const expected = [
+    "*",
+    ...[...list.folders, ...list.files, "package-lock.json", "tsconfig.json"].map((name) => `!${name}`),
+  ];
   assert.deepEqual(ignored, [...expected, ...list.exclude]);
 });
 
@@ -60,6 +78,10 @@ test("every package that the files of the image import is a dependency", () => {
   const missing = [...names].filter((specifier) => !Object.keys(dependencies).includes(packageOf(specifier)));
   assert.deepEqual(missing, []);
 });
+
+function copies(lines: string[]): string[] {
+  return lines.filter((line) => line.startsWith("COPY "));
+}
 
 function isInImage(file: string): boolean {
   if (list.exclude.some((pattern) => matchesGlob(file, pattern))) return false;

@@ -213,7 +213,7 @@ describe("pods", () => {
     const objects = render({ webhook: { nodeFlags: ["--max-old-space-size=77"] } });
     const config = "/etc/switchback/config.yaml";
     const { command, volumeMounts } = podOf(objects, "webhook").spec.containers[0];
-    assert.deepEqual(command, ["node", "--max-old-space-size=77", "cli/main.ts", "webhook", "--config", config]);
+    assert.deepEqual(command, ["node", "--max-old-space-size=77", "cli/main.js", "webhook", "--config", config]);
     assert.equal(volumeMounts[0].mountPath, config);
   });
 

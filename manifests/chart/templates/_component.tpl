@@ -86,7 +86,7 @@ containers:
   - name: {{ .component }}
     image: {{ include "switchback.image" .root | quote }}
     imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-    command: {{ concat (list "node") ($values.nodeFlags | default list) (list "cli/main.ts" .component "--config" "/etc/switchback/config.yaml") | toJson }}
+    command: {{ concat (list "node") ($values.nodeFlags | default list) (list "cli/main.js" .component "--config" "/etc/switchback/config.yaml") | toJson }}
     env:
       - name: POD_NAME
         valueFrom: { fieldRef: { fieldPath: metadata.name } }
