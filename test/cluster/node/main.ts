@@ -1,8 +1,10 @@
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
+import { installAddons } from "../addons/all.ts";
 import { binary, Unavailable } from "../binaries.ts";
+import { Cluster } from "../cluster.ts";
 import { withLock } from "../lock.ts";
-import { progressLines } from "../progress.ts";
+import { type Progress, progressLines } from "../progress.ts";
 import { down } from "./down.ts";
 import { toolEnv } from "./kubectl.ts";
 import { ADMIN_KUBECONFIG, LOGS, STATE_FOLDER } from "./layout.ts";
@@ -26,8 +28,7 @@ async function main(): Promise<number> {
   const progress = progressLines();
   const waiting = () => progress.status("waiting for another cluster:up or cluster:down");
   if (command === "up") {
-    if (await isUp()) progress.say("the cluster is up already");
-    else await withLock(`${STATE_FOLDER}.lock`, () => up(progress), waiting);
+    await withLock(`${STATE_FOLDER}.lock`, () => wholeCluster(progress), waiting);
     return 0;
   }
   if (command === "down") {
@@ -39,6 +40,12 @@ async function main(): Promise<number> {
   if (command === "kubectl") return await kubectlHere();
   process.stderr.write(`${USAGE}\n`);
   return 2;
+}
+
+async function wholeCluster(progress: Progress): Promise<void> {
+  if (await isUp()) progress.say("the node is up already");
+  else await up(progress);
+  if (!args.includes("--bare")) await installAddons(new Cluster(), progress);
 }
 
 /** With this terminal's input and output, so that `exec -it` and `edit` work. */

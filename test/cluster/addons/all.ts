@@ -1,0 +1,46 @@
+import { existsSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { binaries } from "../binaries.ts";
+import type { Cluster } from "../cluster.ts";
+import { certManagerImages, clientImages, nginxImage, traefikImage } from "../images.ts";
+import type { BinaryName } from "../modules.ts";
+import { statePath } from "../node/layout.ts";
+import { importImages } from "../node/up.ts";
+import type { Progress } from "../progress.ts";
+import { install as installCertManager } from "./cert-manager.ts";
+import { install as installInternet } from "./internet.ts";
+import { install as installNginx } from "./nginx.ts";
+import { install as installTraefik } from "./traefik.ts";
+
+export const ADDON_BINARIES = [
+  "pebble",
+  "pebble-challtestsrv",
+  "cert-manager-controller",
+  "cert-manager-webhook",
+  "cert-manager-cainjector",
+  "cert-manager-acmesolver",
+  "traefik",
+] as const satisfies readonly BinaryName[];
+
+const DONE = statePath("addons.json");
+
+/** All add-ons of this machine's cluster. Does nothing where they are there. */
+export async function installAddons(cluster: Cluster, progress: Progress): Promise<void> {
+  if (existsSync(DONE)) return;
+  await binaries(ADDON_BINARIES);
+  progress.say("add-ons: the internet, with load balancers, public DNS and an ACME server");
+  await installInternet(cluster);
+  progress.say("add-ons: images");
+  await importImages(
+    [await traefikImage(), await nginxImage(), ...(await certManagerImages()), ...(await clientImages())],
+    progress,
+  );
+  progress.say("add-ons: cert-manager, Traefik, nginx");
+  await Promise.all([
+    installCertManager(cluster),
+    // One after the other: both are Traefiks, and the second finds the definitions that the first brings.
+    installTraefik(cluster).then(() => installNginx(cluster)),
+  ]);
+  await writeFile(DONE, JSON.stringify({ since: new Date().toISOString() }));
+  progress.say("the add-ons are there");
+}
