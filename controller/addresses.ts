@@ -6,6 +6,8 @@ export interface Addresses {
   start(onChange: () => void): void;
   /** False until it is known of every target whether it has an address. */
   readonly synced: boolean;
+  /** Milliseconds since a watch last heard or tried anything; absent where nothing can hang. */
+  readonly inactiveMs?: number;
   /** One entry a target, in the order of the config. */
   targets(): readonly TargetAddress[];
   /** For the leader: the addresses that pods may hold from earlier, and leave to write until `signal` aborts. */

@@ -101,6 +101,11 @@ export class Fronts implements Addresses {
     return watchers.every((watcher) => watcher?.state.synced === true);
   }
 
+  get inactiveMs(): number {
+    const watchers = [this.#fronts, ...this.#upstreams.map(({ watcher }) => watcher)];
+    return Math.max(...watchers.map((watcher) => watcher?.state.inactiveMs ?? 0));
+  }
+
   targets(): readonly TargetAddress[] {
     return this.#deps.targets.map(({ name }) => ({ name, clusterIPs: this.#known.get(name) ?? [] }));
   }

@@ -43,6 +43,10 @@ export class KubeStore implements MapStore {
     return this.#watcher?.state.synced ?? false;
   }
 
+  get inactiveMs(): number {
+    return this.#watcher?.state.inactiveMs ?? 0;
+  }
+
   index(): PublishedIndex | undefined {
     const object = this.#seen.get(INDEX_NAME);
     const text = object?.data?.[INDEX_KEY];

@@ -98,6 +98,16 @@ export class Loop {
     return this.#sourceSynced && this.#deps.store.synced && this.#deps.addresses.synced;
   }
 
+  /** The longest time, in milliseconds, that any watch has neither heard nor tried anything. */
+  get inactiveMs(): number {
+    const { source, store, addresses } = this.#deps;
+    return Math.max(
+      store.inactiveMs ?? 0,
+      addresses.inactiveMs ?? 0,
+      ...source.state().map((state) => state.inactiveMs ?? 0),
+    );
+  }
+
   /** The leader's ledger; undefined on a follower, and until the first turn. */
   get ledger(): Ledger | undefined {
     return this.#leading?.state?.ledger;

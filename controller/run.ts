@@ -9,7 +9,7 @@ import { createJudge } from "../hosts/policy.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { createEventRecorder, type EventRecorder } from "../kube/events.ts";
 import { type Election, runElection } from "../kube/lease.ts";
-import { type HealthServer, startHealthServer } from "../observe/health.ts";
+import { type HealthServer, livenessOf, startHealthServer } from "../observe/health.ts";
 import type { Logger } from "../observe/log.ts";
 import { directorySource } from "../sources/directory.ts";
 import { ingressSource } from "../sources/ingress.ts";
@@ -201,8 +201,7 @@ function serveHealth(
   return startHealthServer({
     address: config.controller.address,
     port: config.controller.port,
-    // The watches recover by themselves; only a dead event loop needs a restart, and that shows as no answer at all.
-    live: () => ({ ok: true, text: "ok" }),
+    live: () => livenessOf(loop.inactiveMs),
     ready: () =>
       loop.synced
         ? { ok: true, text: "ok" }

@@ -6,6 +6,8 @@ export interface MapStore {
   start(onChange: () => void): void;
   /** False until everything that is published was seen once. */
   readonly synced: boolean;
+  /** Milliseconds since the watch last heard or tried anything; absent where nothing can hang. */
+  readonly inactiveMs?: number;
   /** What is published, as far as it is known. */
   index(): PublishedIndex | undefined;
   shard(name: string): string | undefined;

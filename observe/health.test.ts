@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:http";
 import { type TestContext, test } from "node:test";
 import { Counter, Registry } from "prom-client";
 import { hasCode } from "../errors/errors.ts";
-import { type HealthServerOptions, listen, startHealthServer } from "./health.ts";
+import { type HealthServerOptions, listen, livenessOf, startHealthServer } from "./health.ts";
 
 async function start(t: TestContext, options: Partial<HealthServerOptions> = {}) {
   const ok = () => ({ ok: true, text: "fine" });
@@ -132,4 +132,9 @@ test("another address, or another fault, is not made up for", async () => {
     });
     assert.deepEqual(tried, [address]);
   }
+});
+
+test("a watch that does nothing for over three minutes asks for a restart, a shorter silence does not", () => {
+  assert.deepEqual(livenessOf(180_000), { ok: true, text: "ok" });
+  assert.deepEqual(livenessOf(181_000), { ok: false, text: "a watch has done nothing for 181 s" });
 });

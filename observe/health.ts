@@ -9,6 +9,18 @@ export interface Health {
   readonly text: string;
 }
 
+/** Each watch hears or tries something within two minutes, whatever its API server does (kube-client idle limit and backoff). */
+const HANGING_MS = 180_000;
+
+/**
+ * The liveness of a process that lives by its watches. An API server that is away is no reason for a restart, which would only lose
+ * the last good state; a watch that does nothing at all is.
+ */
+export function livenessOf(inactiveMs: number): Health {
+  if (inactiveMs <= HANGING_MS) return { ok: true, text: "ok" };
+  return { ok: false, text: `a watch has done nothing for ${Math.round(inactiveMs / 1000)} s` };
+}
+
 /** A page of its own: `/status`, ... */
 export interface Page {
   readonly contentType: string;

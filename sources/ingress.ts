@@ -88,7 +88,7 @@ function defaultAmong(classes: ReadonlyMap<string, boolean>): string | undefined
 
 /** A watcher's health in a source's words. */
 export function watcherState(name: string, watcher: Watcher<unknown> | undefined): SourceState {
-  const lastError = watcher?.state.lastError;
-  const problems = lastError === undefined ? [] : [{ place: name, code: "watch-failing", text: lastError }];
-  return { name, synced: watcher?.state.synced ?? false, problems };
+  if (watcher === undefined) return { name, synced: false, problems: [] };
+  const { synced, problem, inactiveMs } = watcher.state;
+  return { name, synced, inactiveMs, problems: problem === undefined ? [] : [{ place: name, ...problem }] };
 }

@@ -17,6 +17,8 @@ export interface SourceState {
   /** False until every object was seen once: until then absence means nothing. */
   readonly synced: boolean;
   readonly problems: readonly SourceProblem[];
+  /** Milliseconds since it last heard or tried anything; absent where nothing can hang. */
+  readonly inactiveMs?: number;
 }
 
 /** Turns objects of one kind into claims. */

@@ -43,6 +43,7 @@ export function configMapSource(deps: {
         log: deps.log,
       });
       return {
+        inactiveMs: () => watcher.state.inactiveMs,
         async stop() {
           follower.stop();
           await watcher.stop();

@@ -2,7 +2,7 @@ import { type ServingSource, watchServingCertificate } from "../certs/serving.ts
 import type { Config } from "../config/schema.ts";
 import type { PublishedMap, Reason } from "../hosts/types.ts";
 import { pause } from "../kube/time.ts";
-import { startHealthServer } from "../observe/health.ts";
+import { livenessOf, startHealthServer } from "../observe/health.ts";
 import type { Logger } from "../observe/log.ts";
 import { createApp } from "./app.ts";
 import { loadedPage, readiness, type WebhookState } from "./health.ts";
@@ -53,7 +53,7 @@ export async function runWebhook(config: Config, deps: WebhookDeps): Promise<Run
   const health = await startHealthServer({
     address,
     port: healthPort,
-    live: () => ({ ok: true, text: "ok" }),
+    live: () => livenessOf(maps.inactiveMs?.() ?? 0),
     ready: () => readiness(state),
     registry: metrics.registry,
     pages: { "/loaded": () => loadedPage(state) },
