@@ -5,6 +5,8 @@ export interface Figure {
   readonly unit: string;
   /** Most that the value may be. */
   readonly goal?: number | undefined;
+  /** Least that it should be. */
+  readonly atLeast?: number | undefined;
 }
 
 export interface Reporter {
@@ -23,18 +25,23 @@ export function createReporter(bench: string, json: boolean, out: NodeJS.Writabl
       const words = Object.entries(of).map(([key, value]) => `${value} ${key}`);
       out.write(`\n${bench}, ${words.join(", ")}\n`);
     },
-    figure({ name, value, unit, goal }) {
+    figure({ name, value, unit, goal, atLeast }) {
       const rounded = round(value);
-      const met = goal === undefined ? undefined : value <= goal;
+      const met = metOf(value, goal, atLeast);
       if (json) {
-        out.write(`${JSON.stringify({ bench, ...current, figure: name, value: rounded, unit, goal, met })}\n`);
+        out.write(`${JSON.stringify({ bench, ...current, figure: name, value: rounded, unit, goal, atLeast, met })}\n`);
         return;
       }
-      const verdict = met === undefined ? "" : `   goal ${goal}: ${met ? "met" : "MISSED"}`;
+      const verdict = met === undefined ? "" : `   goal ${goal ?? `at least ${atLeast}`}: ${met ? "met" : "MISSED"}`;
       out.write(`  ${name.padEnd(34)} ${String(rounded).padStart(10)} ${unit.padEnd(8)}${verdict}\n`.trimEnd());
       out.write("\n");
     },
   };
+}
+
+function metOf(value: number, most: number | undefined, least: number | undefined): boolean | undefined {
+  if (most !== undefined) return value <= most;
+  return least === undefined ? undefined : value >= least;
 }
 
 /** What is happening, for the person who waits; on standard error, so that the figures stay clean. */

@@ -91,11 +91,16 @@ test("the path carries the opt-in", async () => {
 });
 
 test("a review of another kind is allowed, with a warning", async () => {
-  const kind = { group: "apps", version: "v1", kind: "Deployment" };
-  const { body } = await request(start().app).post("/mutate/namespace").send(review({ kind })).expect(200);
-  assert.equal(body.response.allowed, true);
-  assert.equal(body.response.patch, undefined);
-  assert.match(body.response.warnings[0], /not about a Pod/);
+  for (const change of [
+    { kind: { group: "apps", version: "v1", kind: "Deployment" } },
+    { kind: { group: "metrics.example.com", version: "v1", kind: "Pod" } },
+    { subResource: "ephemeralcontainers" },
+  ]) {
+    const { body } = await request(start().app).post("/mutate/namespace").send(review(change)).expect(200);
+    assert.equal(body.response.allowed, true);
+    assert.equal(body.response.patch, undefined);
+    assert.match(body.response.warnings[0], /not about a Pod/);
+  }
 });
 
 const STRANGE_PODS: ReadonlyArray<readonly [string, object]> = [

@@ -80,6 +80,15 @@ test("a second pass with another map ends where one pass with it does", () => {
   );
 });
 
+test("a patch that rewrites the list holds the aliases of its own pod, not of the one before it", () => {
+  const other = mapTo("198.51.100.20");
+  for (const name of ["one.example.net", "two.example.net"]) {
+    const mine = [{ ip: "203.0.113.7", hostnames: [name] }];
+    const after = inject(inject({ metadata: {}, spec: { hostAliases: mine } }), other);
+    assert.deepEqual(after.spec.hostAliases?.slice(0, 1), mine);
+  }
+});
+
 test("with an empty map what an older one left is taken away again", () => {
   const empty = loadMap(publishedMapOf("r", new Map()), 500);
   const after = inject(inject({ metadata: {}, spec: {} }), empty);

@@ -1,0 +1,183 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { parse } from "yaml";
+import { cpuOf } from "./process.ts";
+import { createReporter, percentile, progress, type Reporter } from "./report.ts";
+import { Connection, closedLoop, expect, nextUid, openLoop, type Shot, shotOf } from "./webhook-load.ts";
+import { POD_SHAPES } from "./webhook-pods.ts";
+import type { ServerOrder, ServerReady } from "./webhook-server.ts";
+
+const RATE = 200;
+const IP = "198.51.100.9";
+/** Names a pod gets at most: the default of the config. */
+const CAP = 500;
+/** Enough to keep the server busy at every moment, and few enough to leave the client idle in between. */
+const CONNECTIONS = 4;
+const WARM_MS = 2_000;
+const ROUND_MS = 1_500;
+
+interface Options {
+  readonly names: readonly number[];
+  readonly seconds: number;
+  readonly rounds: number;
+}
+
+/**
+ * `npm run bench -- webhook [--json] [--names 10,1000,10000] [--seconds 10] [--rounds 9]`
+ *
+ * The webhook and a bare node:https server, each a process of its own with the chart's Node flags; this process is the load.
+ * `--seconds` at 200 admissions a second (open loop) for the latencies; `--rounds` of 1.5 s by turns (closed loop) for the ratio.
+ */
+export async function run(argv: string[]): Promise<void> {
+  const { values } = parseArgs({
+    args: argv,
+    options: {
+      json: { type: "boolean", default: false },
+      names: { type: "string", default: "10,1000,10000" },
+      seconds: { type: "string", default: "10" },
+      rounds: { type: "string", default: "9" },
+    },
+  });
+  const options = {
+    names: values.names.split(",").map(Number),
+    seconds: Number(values.seconds),
+    rounds: Number(values.rounds),
+  };
+  const report = createReporter("webhook", values.json);
+  for (const count of options.names) {
+    report.section({ names: count });
+    await measure(count, options, report);
+  }
+}
+
+async function measure(count: number, options: Options, report: Reporter): Promise<void> {
+  const names = Array.from({ length: count }, (_, index) => `host-${index}.shop.example.com`).sort();
+  await using webhook = await startServer({ kind: "webhook", names, ip: IP });
+  const shots = POD_SHAPES.map(shotOf);
+  const patch = await learnWebhook(webhook.ready, shots, names.slice(0, CAP));
+  await using bare = await startServer({ kind: "bare", patch });
+  const bareShots = POD_SHAPES.map(shotOf);
+  await learnBare(bare.ready, bareShots);
+
+  progress(`${count} names: ${options.seconds} s at ${RATE} admissions a second`);
+  await warmUp(webhook.ready, shots);
+  const latencies = await openLoop(webhook.ready, shots, RATE, options.seconds * 1000);
+  const unit = "ms";
+  report.figure({ name: "admission-p50", value: percentile(latencies, 0.5), unit });
+  report.figure({ name: "admission-p99", value: percentile(latencies, 0.99), unit, goal: 10 });
+  report.figure({ name: "admission-max", value: Math.max(...latencies), unit });
+
+  progress(`${count} names: ${options.rounds} rounds of ${ROUND_MS / 1000} s each against the bare server`);
+  await warmUp(bare.ready, bareShots);
+  const sides = [
+    { server: webhook, shots, rates: [] as number[], cpu: [] as number[] },
+    { server: bare, shots: bareShots, rates: [] as number[], cpu: [] as number[] },
+  ] as const;
+  for (let round = 0; round < options.rounds; round += 1) {
+    // By turns, and by turns first.
+    for (const side of round % 2 === 0 ? sides : [...sides].reverse()) {
+      const { perSecond, cpuMicros } = await oneRound(side.server, side.shots);
+      side.rates.push(perSecond);
+      side.cpu.push(cpuMicros);
+    }
+  }
+  const [ours, theirs] = sides;
+  const ratios = ours.rates.map((rate, round) => rate / (theirs.rates[round] ?? Number.NaN));
+  report.figure({ name: "patch-bytes", value: Buffer.byteLength(patch, "base64"), unit: "bytes" });
+  report.figure({ name: "rate", value: percentile(ours.rates, 0.5), unit: "/s" });
+  report.figure({ name: "bare-rate", value: percentile(theirs.rates, 0.5), unit: "/s" });
+  report.figure({ name: "rate-ratio", value: percentile(ratios, 0.5), unit: "x", atLeast: 0.8 });
+  report.figure({ name: "rate-ratio-lowest-round", value: Math.min(...ratios), unit: "x" });
+  report.figure({ name: "rate-ratio-highest-round", value: Math.max(...ratios), unit: "x" });
+  report.figure({ name: "admission-cpu", value: percentile(ours.cpu, 0.5), unit: "µs" });
+  report.figure({ name: "bare-cpu", value: percentile(theirs.cpu, 0.5), unit: "µs" });
+}
+
+interface Server extends AsyncDisposable {
+  readonly pid: number;
+  readonly ready: ServerReady;
+}
+
+async function startServer(order: ServerOrder): Promise<Server> {
+  const child = fork(join(import.meta.dirname, "webhook-server.ts"), { execArgv: chartFlags() });
+  child.send(order);
+  const [ready] = (await Promise.race([once(child, "message"), failed(child)])) as [ServerReady];
+  return {
+    pid: child.pid ?? 0,
+    ready,
+    async [Symbol.asyncDispose]() {
+      const ended = once(child, "exit");
+      child.disconnect();
+      await ended;
+    },
+  };
+}
+
+async function failed(child: ChildProcess): Promise<never> {
+  const [code] = await once(child, "exit");
+  throw new Error(`a server of the benchmark ended with ${code}`);
+}
+
+/** The Node flags that the chart gives the webhook; both servers get them. */
+function chartFlags(): string[] {
+  const values = parse(readFileSync(join(import.meta.dirname, "..", "manifests", "chart", "values.yaml"), "utf8"));
+  return values.webhook.nodeFlags;
+}
+
+/** Looks into one answer to each shot, so that all later ones can be compared byte by byte. Gives the first patch, base64. */
+async function learnWebhook(ready: ServerReady, shots: readonly Shot[], names: readonly string[]): Promise<string> {
+  let first = "";
+  for (const [shot, response] of await ask(ready, shots)) {
+    const operations = JSON.parse(Buffer.from(response.patch, "base64").toString("utf8"));
+    const hostnames = operations
+      .filter(({ path }: { path: string }) => path.startsWith("/spec/hostAliases"))
+      .flatMap(({ value }: { value: unknown }) => value)
+      .flatMap((alias: { ip: string; hostnames: string[] }) => (alias.ip === IP ? alias.hostnames : []));
+    if (!response.allowed || hostnames.join() !== names.join()) throw new Error(`a wrong answer to ${shot.title}`);
+    if (first === "") first = response.patch;
+  }
+  return first;
+}
+
+async function learnBare(ready: ServerReady, shots: readonly Shot[]): Promise<void> {
+  for (const [shot, response] of await ask(ready, shots)) {
+    if (!response.allowed || !response.patch) throw new Error(`a wrong answer to ${shot.title}`);
+  }
+}
+
+async function ask(ready: ServerReady, shots: readonly Shot[]) {
+  const connection = await Connection.open(ready);
+  const answers: Array<readonly [Shot, { allowed: boolean; patch: string }]> = [];
+  for (const shot of shots) {
+    const uid = nextUid();
+    const body = await connection.send(shot, uid);
+    const { response } = JSON.parse(body.toString("utf8"));
+    if (response.uid !== uid) throw new Error(`the answer to ${shot.title} has another uid`);
+    expect(shot, body, uid);
+    answers.push([shot, response]);
+  }
+  connection.close();
+  return answers;
+}
+
+async function warmUp(ready: ServerReady, shots: readonly Shot[]): Promise<void> {
+  const connections = await openAll(ready);
+  await closedLoop(connections, shots, WARM_MS);
+  for (const connection of connections) connection.close();
+}
+
+async function oneRound({ pid, ready }: Server, shots: readonly Shot[]) {
+  const connections = await openAll(ready);
+  const before = cpuOf(pid);
+  const { perSecond, answered } = await closedLoop(connections, shots, ROUND_MS);
+  const cpuMicros = ((cpuOf(pid) - before) * 1000) / answered;
+  for (const connection of connections) connection.close();
+  return { perSecond, cpuMicros };
+}
+
+function openAll(ready: ServerReady): Promise<Connection[]> {
+  return Promise.all(Array.from({ length: CONNECTIONS }, () => Connection.open(ready)));
+}
