@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { before, test } from "node:test";
+import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
+import { NGINX } from "../cluster/addons/load-balancers.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { withCluster } from "../cluster/whole.ts";
+import { getInside, getOutside, isCertificateReady, NAME, openShop, orderCertificate, SHOP } from "./shop.ts";
+import { removeSwitchback } from "./switchback.ts";
+
+// Before: the failure that all of this is about, with nothing of Switchback in the cluster.
+
+const BROKEN_HEADER = /broken header: ".*" while reading PROXY protocol/s;
+
+let cluster: Cluster;
+
+before(async () => {
+  cluster = await withCluster();
+  await removeSwitchback(cluster);
+  await cluster.kubectl("delete", "namespace", SHOP, "--ignore-not-found", "--timeout=120s");
+  await openShop(cluster);
+});
+
+test("from outside the public name works", async () => {
+  const answer = await cluster.until("the shop is open", 30, async () => {
+    const got = await getOutside(cluster, `http://${NAME}/`, `${NGINX.address}:80`);
+    return got.status === 200 ? got : undefined;
+  });
+  assert.match(answer.body ?? "", /^the shop /);
+});
+
+for (const scheme of ["http", "https"]) {
+  test(`a pod that calls the public name by ${scheme} gets no answer, and nginx says why`, async () => {
+    const since = new Date();
+    const { error, remote } = await getInside(cluster, `${scheme}://${NAME}/`);
+    assert.equal(remote, `${NGINX.address}:${scheme === "http" ? 80 : 443}`, "the pod sees the public address");
+    assert.match(error ?? "", /EOF|connection reset/);
+    const log = await nginxLog(since);
+    assert.match(log, BROKEN_HEADER);
+  });
+}
+
+test("cert-manager's self-check fails in the same way: the Challenge stays pending", async () => {
+  const since = new Date();
+  await orderCertificate(cluster);
+  const reason = await cluster.until("a Challenge with a failed self-check", 60, async () => {
+    const { items } = await cluster.get<ChallengeList>("-n", SHOP, "challenges");
+    const status = items[0]?.status;
+    return status?.state === "pending" && /self check/.test(status.reason ?? "") ? status.reason : undefined;
+  });
+  assert.match(reason, /failed to perform self check GET request .*app\.example\.com.*: EOF/);
+  const log = await nginxLog(since);
+  assert.match(log, /broken header: "GET \/\.well-known\/acme-challenge\//);
+  assert.equal(await isCertificateReady(cluster), false);
+  assert.match(await cluster.logs(CERT_MANAGER, "app.kubernetes.io/component=controller", since), /self check/);
+});
+
+interface ChallengeList {
+  items: { status?: { state?: string; reason?: string } }[];
+}
+
+/** nginx writes at once, but a log takes a moment to arrive. */
+async function nginxLog(since: Date): Promise<string> {
+  return await cluster.until("nginx logs the broken header", 15, async () => {
+    const log = await cluster.logs(NGINX.namespace, `app=${NGINX.service}`, since);
+    return BROKEN_HEADER.test(log) ? log : undefined;
+  });
+}

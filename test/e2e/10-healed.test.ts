@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { before, test } from "node:test";
+import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
+import { NGINX } from "../cluster/addons/load-balancers.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { withCluster } from "../cluster/whole.ts";
+import { getOutside, isCertificateReady, NAME } from "./shop.ts";
+import { frontAddress, installSwitchback, OPT_IN, publishedMap, restartCertManager } from "./switchback.ts";
+
+// The cure, as the README tells it: install, opt cert-manager in, restart it.
+
+let cluster: Cluster;
+let front: string;
+
+before(async () => {
+  cluster = await withCluster();
+  assert.equal(await isCertificateReady(cluster), false, "run 00-failure first: it leaves a Challenge pending");
+});
+
+test("the chart installs, and the name of the Ingress is mapped to the front Service", async () => {
+  await installSwitchback(cluster);
+  front = await frontAddress(cluster, "ingress-nginx");
+  const map = await cluster.until("the name is published", 30, async () => {
+    const text = await publishedMap(cluster);
+    return text.includes(NAME) ? text : undefined;
+  });
+  assert.match(map, new RegExp(`^${front}\\s.*\\b${NAME}\\b`, "m"));
+});
+
+test("opted in and restarted, cert-manager's pod is described with the mapping, and the Certificate is issued", async (t) => {
+  const labelled = performance.now();
+  await cluster.kubectl("label", "namespace", CERT_MANAGER, OPT_IN, "--overwrite");
+  await restartCertManager(cluster);
+  const controller = ["-l", "app.kubernetes.io/component=controller", "--field-selector=status.phase=Running"];
+  const described = await cluster.kubectl("-n", CERT_MANAGER, "describe", "pod", ...controller);
+  assert.match(described, new RegExp(`switchback\\.dev/injected: ${front} ${NAME}`));
+  await cluster.until("the Certificate is Ready", 180, async () => (await isCertificateReady(cluster)) || undefined);
+  t.diagnostic(`label to Certificate Ready: ${((performance.now() - labelled) / 1000).toFixed(1)} s`);
+});
+
+test("the chain that is served outside is the ACME server's", async () => {
+  const answer = await cluster.until("the new certificate is served", 30, async () => {
+    const got = await getOutside(cluster, `https://${NAME}/`, `${NGINX.address}:443`);
+    return got.names?.includes(NAME) ? got : undefined;
+  });
+  assert.equal(answer.status, 200);
+  assert.match(answer.issuer ?? "", /^Pebble Intermediate CA/);
+});

@@ -1,0 +1,70 @@
+import { spawn } from "node:child_process";
+import { globSync } from "node:fs";
+import { join } from "node:path";
+import { Unavailable } from "../cluster/binaries.ts";
+import { Cluster } from "../cluster/cluster.ts";
+import { collectLogs } from "../cluster/logs.ts";
+import { down } from "../cluster/node/down.ts";
+import { NotHere } from "../cluster/node/requirements.ts";
+import { importImages } from "../cluster/node/up.ts";
+import { withProductImage } from "../cluster/product-image.ts";
+import { type Progress, progressLines } from "../cluster/progress.ts";
+import { wholeCluster, withMachine } from "../cluster/whole.ts";
+
+// `npm run e2e [-- FILTER...]`: the files of this folder in order, against the cluster that E2E_KUBECONFIG names, else this
+// machine's. One that was not up is brought up before and taken down after, unless --keep is given.
+
+const ROOT = join(import.meta.dirname, "..", "..");
+
+const args = process.argv.slice(2);
+const keep = args.includes("--keep");
+const filters = args.filter((arg) => !arg.startsWith("--"));
+
+try {
+  process.exitCode = await main(progressLines());
+} catch (error) {
+  const expected = error instanceof NotHere || error instanceof Unavailable;
+  process.stderr.write(`${expected ? error.message : error instanceof Error ? error.stack : error}\n`);
+  process.exitCode = 1;
+}
+
+async function main(progress: Progress): Promise<number> {
+  const { cluster, fresh } = await prepare(progress);
+  progress.say("running the tests");
+  const code = await runTests(testFiles());
+  const logs = code === 0 ? undefined : await collectLogs(cluster);
+  progress.say(code === 0 ? "all passed" : "FAILED");
+  if (fresh && !keep) {
+    await withMachine(progress, down);
+    progress.say("the cluster is gone");
+  }
+  if (logs !== undefined) process.stderr.write(`logs of every component and pod: ${logs}\n`);
+  return code;
+}
+
+async function prepare(progress: Progress): Promise<{ cluster: Cluster; fresh: boolean }> {
+  const kubeconfig = process.env.E2E_KUBECONFIG;
+  if (kubeconfig) return { cluster: new Cluster(kubeconfig), fresh: false };
+  const prepared = await wholeCluster(progress);
+  progress.say("importing the image of the product");
+  await withProductImage((image) => importImages([image], progress));
+  return prepared;
+}
+
+function testFiles(): string[] {
+  return globSync("test/e2e/*.test.ts", { cwd: ROOT })
+    .filter((file) => filters.length === 0 || filters.some((filter) => file.includes(filter)))
+    .sort();
+}
+
+/** One after the other: each file goes on where the one before has left the cluster. */
+async function runTests(files: string[]): Promise<number> {
+  const child = spawn(process.execPath, ["--test", "--test-concurrency=1", "--test-reporter=spec", ...files], {
+    cwd: ROOT,
+    stdio: "inherit",
+  });
+  return await new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("exit", (code) => resolve(code ?? 1));
+  });
+}

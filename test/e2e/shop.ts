@@ -1,0 +1,104 @@
+import { ACME_DIRECTORY } from "../cluster/addons/internet.ts";
+import { deployment, namespace, service } from "../cluster/addons/objects.ts";
+import type { Cluster, KubeObject } from "../cluster/cluster.ts";
+import { IMAGES } from "../cluster/images.ts";
+import { statePath } from "../cluster/node/layout.ts";
+
+/** The namespace of an ordinary user, who knows nothing of Switchback. */
+export const SHOP = "shop";
+/** Its public name, at nginx's load balancer. */
+export const NAME = "app.example.com";
+export const CERTIFICATE = "app-tls";
+
+/** What the Go client prints. */
+export interface Answer {
+  status?: number;
+  body?: string;
+  issuer?: string;
+  names?: string[];
+  remote?: string;
+  error?: string;
+}
+
+/** A backend behind an Ingress of class `nginx`, and a pod that calls it by its public name. */
+export async function openShop(cluster: Cluster): Promise<void> {
+  const app = { namespace: SHOP, image: IMAGES.goClient };
+  await cluster.apply(
+    namespace(SHOP),
+    deployment({
+      ...app,
+      name: "app",
+      args: ["serve", ":8000", "the shop"],
+      ports: { http: 8000 },
+      readinessProbe: { tcpSocket: { port: "http" } },
+    }),
+    service(SHOP, "app", { app: "app", ports: [{ name: "http", port: 80, targetPort: "http" }] }),
+    ingress("app", NAME, "nginx", CERTIFICATE),
+    deployment({ ...app, name: "client", args: ["sleep"] }),
+  );
+  await cluster.rolledOut(SHOP, "deployment/app", "deployment/client");
+}
+
+export function ingress(name: string, host: string, ingressClassName: string, secretName?: string): KubeObject {
+  const backend = { service: { name: "app", port: { name: "http" } } };
+  return {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "Ingress",
+    metadata: { namespace: SHOP, name },
+    spec: {
+      ingressClassName,
+      rules: [{ host, http: { paths: [{ path: "/", pathType: "Prefix", backend }] } }],
+      ...(secretName && { tls: [{ hosts: [host], secretName }] }),
+    },
+  };
+}
+
+/** A Certificate by HTTP-01 from the ACME server outside. */
+export async function orderCertificate(cluster: Cluster): Promise<void> {
+  await cluster.apply(
+    {
+      apiVersion: "cert-manager.io/v1",
+      kind: "Issuer",
+      metadata: { namespace: SHOP, name: "acme" },
+      spec: {
+        acme: {
+          server: ACME_DIRECTORY,
+          skipTLSVerify: true,
+          privateKeySecretRef: { name: "acme-account" },
+          solvers: [{ http01: { ingress: { class: "nginx" } } }],
+        },
+      },
+    },
+    {
+      apiVersion: "cert-manager.io/v1",
+      kind: "Certificate",
+      metadata: { namespace: SHOP, name: CERTIFICATE },
+      spec: { secretName: CERTIFICATE, dnsNames: [NAME], issuerRef: { name: "acme" } },
+    },
+  );
+}
+
+/** GET from the shop's own pod, which resolves the name as pods do. */
+export async function getInside(cluster: Cluster, url: string): Promise<Answer> {
+  const { stdout } = await cluster.exec(`${SHOP}/deployment/client`, "/client", "get", url);
+  return JSON.parse(stdout) as Answer;
+}
+
+/** GET from the internet, on a connection to `address` (`ip:port`). */
+export async function getOutside(cluster: Cluster, url: string, address: string): Promise<Answer> {
+  const { stdout } = await cluster.outside(statePath("built", "client"), "get", url, address);
+  return JSON.parse(stdout) as Answer;
+}
+
+export interface Condition {
+  type: string;
+  status: string;
+  message?: string;
+}
+
+export async function isCertificateReady(cluster: Cluster): Promise<boolean> {
+  const { status } = await cluster.get<{ status?: { conditions?: Condition[] } }>(
+    ...["-n", SHOP, "certificate", CERTIFICATE],
+  );
+  return status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") === true;
+}

@@ -1,0 +1,66 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { stringify } from "yaml";
+import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
+import { NGINX, TRAEFIK } from "../cluster/addons/load-balancers.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { statePath } from "../cluster/node/layout.ts";
+import { PRODUCT_IMAGE } from "../cluster/product-image.ts";
+
+export const SYSTEM = "switchback-system";
+export const OPT_IN = "switchback.dev/inject=enabled";
+const CHART = join(import.meta.dirname, "..", "..", "manifests", "chart");
+
+/** Both ingress controllers, each with the PROXY protocol version that its load balancer speaks. */
+const TARGETS = [
+  { balancer: NGINX, name: "ingress-nginx", className: "nginx" },
+  { balancer: TRAEFIK, name: "traefik", className: "traefik" },
+].map(({ balancer, name, className }) => ({
+  name,
+  upstream: { service: { namespace: balancer.namespace, name: balancer.service } },
+  classes: [className],
+  ports: [80, 443].map((port) => ({ port, protocol: `v${balancer.version}` })),
+}));
+
+/** As a user installs it; `values` beside those that this cluster needs. */
+export async function installSwitchback(cluster: Cluster, values: object = {}): Promise<void> {
+  const file = statePath("switchback-values.yaml");
+  const image = { ...PRODUCT_IMAGE, pullPolicy: "Never" };
+  await writeFile(file, stringify({ image, config: { targets: TARGETS }, ...values }));
+  const flags = ["--namespace", SYSTEM, "--create-namespace", "--values", file, "--wait", "--timeout", "120s"];
+  await cluster.helm("upgrade", "--install", "switchback", CHART, ...flags);
+}
+
+/** The ClusterIP that a target's names lead to, once the controller has made its front Service. */
+export async function frontAddress(cluster: Cluster, target: string): Promise<string> {
+  return await cluster.until(`the front Service of ${target}`, 30, async () => {
+    const { spec } = await cluster.get<{ spec: { clusterIP?: string } }>(
+      "-n",
+      SYSTEM,
+      "service",
+      `switchback-${target}`,
+    );
+    return spec.clusterIP;
+  });
+}
+
+/** The published map, in hosts(5) form. */
+export async function publishedMap(cluster: Cluster): Promise<string> {
+  const { data } = await cluster.get<{ data: Record<string, string> }>("-n", SYSTEM, "configmap", "switchback-hosts-0");
+  return Object.values(data).join("\n");
+}
+
+/** What an earlier run has left: Switchback is gone, and cert-manager's namespace is not opted in. */
+export async function removeSwitchback(cluster: Cluster): Promise<void> {
+  await cluster.kubectl("delete", "mutatingwebhookconfiguration", "switchback-webhook", "--ignore-not-found");
+  await cluster.tool("helm", ["uninstall", "switchback", "--namespace", SYSTEM, "--ignore-not-found", "--wait"]);
+  await cluster.kubectl("delete", "namespace", SYSTEM, "--ignore-not-found", "--timeout=120s");
+  await cluster.kubectl("label", "namespace", CERT_MANAGER, "switchback.dev/inject-");
+  const pods = await cluster.kubectl("-n", CERT_MANAGER, "get", "pods", "-o", "yaml");
+  if (pods.includes("switchback.dev/injected")) await restartCertManager(cluster);
+}
+
+export async function restartCertManager(cluster: Cluster): Promise<void> {
+  await cluster.kubectl("-n", CERT_MANAGER, "rollout", "restart", "deployment");
+  await cluster.rolledOut(CERT_MANAGER, "deployment/cert-manager", "deployment/cert-manager-webhook");
+}
