@@ -40,6 +40,13 @@ export async function addText(cluster: Cluster, name: string, value: string): Pr
   if (missing !== undefined) throw new Error(missing);
 }
 
+/** A CNAME record of the public DNS. */
+export async function addAlias(cluster: Cluster, name: string, target: string): Promise<void> {
+  const body = JSON.stringify({ host: `${name}.`, target: `${target}.` });
+  const missing = await post(cluster, `${DNS_MANAGEMENT}/set-cname`, body);
+  if (missing !== undefined) throw new Error(missing);
+}
+
 function publicDnsArgs(): string[] {
   const off = ["-doh", "", "-http01", "", "-https01", "", "-tlsalpn01", ""];
   const management = ["-management", `${ADDRESSES.publicDns}:8055`];

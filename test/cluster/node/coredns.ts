@@ -2,7 +2,8 @@ import { stringify } from "yaml";
 import { IMAGES } from "../images.ts";
 import { ADDRESSES, CLUSTER_DOMAIN } from "./layout.ts";
 
-const COREFILE = `.:53 {
+/** As kubeadm writes it. */
+export const COREFILE = `.:53 {
     errors
     health {
        lameduck 5s

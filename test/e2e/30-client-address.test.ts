@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { before, test } from "node:test";
+import { type LoadBalancer, NGINX, TRAEFIK } from "../cluster/addons/load-balancers.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { withCluster } from "../cluster/whole.ts";
+import { clientAddress, getMapped, optIn } from "./opted-in.ts";
+import { ingress, NAME } from "./shop.ts";
+import { publishedMap } from "./switchback.ts";
+
+// The ingress controllers see the pod that called, not the relay.
+
+const AT_TRAEFIK = "traefik.example.com";
+
+let cluster: Cluster;
+let address: string;
+
+before(async () => {
+  cluster = await withCluster();
+  await cluster.apply(ingress("at-traefik", AT_TRAEFIK, "traefik"));
+  await cluster.until(
+    "the name is published",
+    30,
+    async () => (await publishedMap(cluster)).includes(AT_TRAEFIK) || undefined,
+  );
+  await optIn(cluster);
+  address = await clientAddress(cluster);
+});
+
+/** What each access log says of a request by the pod. */
+const CASES = [
+  {
+    what: "nginx, PROXY v1",
+    url: `http://${NAME}/`,
+    balancer: NGINX,
+    line: (ip: string) => `client=${ip} host=${NAME}`,
+  },
+  { what: "nginx, PROXY v1", url: `https://${NAME}/`, balancer: NGINX, line: (ip: string) => `client=${ip} tls 200` },
+  { what: "Traefik, PROXY v2", url: `http://${AT_TRAEFIK}/`, balancer: TRAEFIK, line: (ip: string) => `${ip} - - ` },
+  { what: "Traefik, PROXY v2", url: `https://${AT_TRAEFIK}/`, balancer: TRAEFIK, line: (ip: string) => `${ip} - - ` },
+];
+
+for (const { what, url, balancer, line } of CASES) {
+  test(`${what}: ${url} is answered, and the log has the pod's address`, async () => {
+    const since = new Date();
+    const answer = await getMapped(cluster, url);
+    assert.equal(answer.status, 200, JSON.stringify(answer));
+    assert.match(answer.body ?? "", /^the shop /);
+    await cluster.until(
+      `a log line with ${address}`,
+      15,
+      async () => (await accessLog(balancer, since)).includes(line(address)) || undefined,
+    );
+  });
+}
+
+async function accessLog({ namespace, service }: LoadBalancer, since: Date): Promise<string> {
+  return await cluster.logs(namespace, `app=${service}`, since);
+}

@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { RESTRICTED_CONTAINER, RESTRICTED_POD } from "../cluster/addons/objects.ts";
+import type { Cluster, KubeObject } from "../cluster/cluster.ts";
+import { IMAGES } from "../cluster/images.ts";
+import { withCluster } from "../cluster/whole.ts";
+import { OPTED_IN, optIn } from "./opted-in.ts";
+import { ingress } from "./shop.ts";
+import { frontAddress, publishedMap } from "./switchback.ts";
+
+// Three resolvers read the hosts files that the kubelet writes; each has limits of its own on lines.
+
+const COUNT = 300;
+const NAMES = Array.from({ length: COUNT }, (_, n) => `shop-number-${String(n).padStart(3, "0")}.many.example.com`);
+const ASKED = [NAMES[0], NAMES[COUNT / 2], NAMES[COUNT - 1]] as string[];
+
+const GLIBC = `
+const { lookup } = require("node:dns/promises");
+(async () => { for (const name of process.argv.slice(1)) console.log(name, (await lookup(name, { family: 4 })).address); })();`;
+
+const CLIENTS = [
+  { name: "go", image: IMAGES.goClient, command: ["/client", "resolve", ...ASKED] },
+  { name: "musl", image: IMAGES.muslClient, command: ["/client", ...ASKED] },
+  { name: "glibc", image: IMAGES.glibcClient, command: ["/usr/local/bin/node", "-e", GLIBC, ...ASKED] },
+];
+
+let cluster: Cluster;
+let expected: string;
+
+before(async () => {
+  cluster = await withCluster();
+  await optIn(cluster);
+  await cluster.apply(...manyIngresses());
+  const last = ASKED.at(-1) ?? "";
+  await cluster.until(
+    "the names are published",
+    60,
+    async () => (await publishedMap(cluster)).includes(last) || undefined,
+  );
+  const front = await frontAddress(cluster, "ingress-nginx");
+  expected = ASKED.map((name) => `${name} ${front}`).join("\n");
+});
+
+after(async () => {
+  await cluster.delete(...manyIngresses());
+});
+
+for (const { name, image, command } of CLIENTS) {
+  test(`${name} resolves the first, the middle and the last of ${COUNT} injected names`, async () => {
+    assert.equal(await output(pod(`resolve-${name}`, { containers: [container("main", image, command)] })), expected);
+  });
+}
+
+test("in a pod on the node's network, too", async () => {
+  const [{ image, command } = { image: "", command: [] }] = CLIENTS;
+  const spec = { hostNetwork: true, containers: [container("main", image, command)] };
+  assert.equal(await output(pod("resolve-host-network", spec)), expected);
+});
+
+test("and in an init container", async () => {
+  const [{ image, command } = { image: "", command: [] }] = CLIENTS;
+  const main = container("after", image, ["/client", "resolve", "localhost"]);
+  const spec = { initContainers: [container("main", image, command)], containers: [main] };
+  assert.equal(await output(pod("resolve-init", spec)), expected);
+});
+
+/** Runs a pod to its end; what its container `main` has printed. */
+async function output(object: KubeObject): Promise<string> {
+  const { name } = object.metadata as { name: string };
+  await cluster.delete(object);
+  await cluster.apply(object);
+  await cluster.until(`${name} has ended`, 60, async () => {
+    const phase = await cluster.kubectl("-n", OPTED_IN, "get", "pod", name, "-o", "jsonpath={.status.phase}");
+    return phase === "Succeeded" || phase === "Failed" || undefined;
+  });
+  const text = await cluster.kubectl("-n", OPTED_IN, "logs", name, "-c", "main");
+  await cluster.delete(object);
+  return text.trim();
+}
+
+function pod(name: string, spec: object): KubeObject {
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { namespace: OPTED_IN, name },
+    spec: { restartPolicy: "Never", securityContext: RESTRICTED_POD, ...spec },
+  };
+}
+
+function container(name: string, image: string, command: string[]): object {
+  return { name, image, imagePullPolicy: "Never", command, securityContext: RESTRICTED_CONTAINER };
+}
+
+/** One rule a name, in objects of the size that people write. */
+function manyIngresses(): KubeObject[] {
+  return Array.from({ length: COUNT / 50 }, (_, n) => {
+    const names = NAMES.slice(n * 50, (n + 1) * 50);
+    const object = ingress(`many-${n}`, names[0] ?? "", "nginx");
+    const spec = object.spec as { rules: { host: string }[] };
+    const [rule] = spec.rules;
+    spec.rules = names.map((host) => ({ ...rule, host }));
+    return object;
+  });
+}

@@ -1,0 +1,32 @@
+import { deployment } from "../cluster/addons/objects.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { IMAGES } from "../cluster/images.ts";
+import type { Answer } from "./shop.ts";
+
+/** A namespace of which every new pod is injected. */
+export const OPTED_IN = "opted-in";
+const CLIENT = "client";
+
+/** The namespace with one pod that calls public names. Its pod is new, so that it has the current names. */
+export async function optIn(cluster: Cluster): Promise<void> {
+  const labels = { "switchback.dev/inject": "enabled" };
+  await cluster.apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: OPTED_IN, labels } });
+  const client = deployment({ namespace: OPTED_IN, name: CLIENT, image: IMAGES.goClient, args: ["sleep"] });
+  await cluster.delete(client);
+  await cluster.apply(client);
+  await cluster.rolledOut(OPTED_IN, `deployment/${CLIENT}`);
+}
+
+/** A command of the Go client in that pod; its output. */
+export async function inClient(cluster: Cluster, ...args: string[]): Promise<string> {
+  return (await cluster.exec(`${OPTED_IN}/deployment/${CLIENT}`, "/client", ...args)).stdout.trim();
+}
+
+export async function getMapped(cluster: Cluster, url: string): Promise<Answer> {
+  return JSON.parse(await inClient(cluster, "get", url)) as Answer;
+}
+
+export async function clientAddress(cluster: Cluster): Promise<string> {
+  const pods = ["-n", OPTED_IN, "get", "pods", "-l", `app=${CLIENT}`, "--field-selector=status.phase=Running"];
+  return await cluster.kubectl(...pods, "-o", "jsonpath={.items[0].status.podIP}");
+}
