@@ -189,6 +189,12 @@ test("overrides do not change what was read: two loads of one file agree", () =>
   assert.equal(loadConfig({ file: FILE }).config.proxy.healthPort, 1);
 });
 
+test("an override of one of two sections that a file writes once, by an alias, is for that one", () => {
+  writeFileSync(FILE, "controller: &same {port: 5}\nwebhook: *same\n");
+  const { config } = loadConfig({ file: FILE, set: ["webhook.port=6"] });
+  assert.deepEqual([config.controller.port, config.webhook.port], [5, 6]);
+});
+
 const OVERRIDES: ReadonlyArray<readonly [input: ConfigInput, expected: string]> = [
   [
     { env: { SWITCHBACK_WEBHOOK_PORT: "x" } },

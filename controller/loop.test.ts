@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
 import { crowd } from "../test/arbitraries.ts";
 import { IP, loopRig, mapped, names, published, stopClock, TestStore } from "../test/fakes/loop-rig.ts";
@@ -19,33 +20,28 @@ async function leader(t: TestContext, hostnames: readonly string[], store = new 
   return { ...rig, pass };
 }
 
-test("nothing is published before sources, addresses and store have given their first full view", async (t) => {
-  const pass = stopClock(t);
-  const { loop, source, addresses, store, leadership } = loopRig();
-  addresses.synced = false;
-  store.isSynced = false;
-  loop.start();
-  loop.lead(leadership.signal);
-  const views = [
-    () => source.set("shop/web", "a.example.com"),
-    () => source.sync(),
-    () => {
-      addresses.synced = true;
-      addresses.move(IP);
-    },
-  ];
-  for (const view of views) {
-    view();
+for (const missing of ["source", "addresses", "store"] as const) {
+  test(`nothing is published before the ${missing} has given its first full view`, async (t) => {
+    const pass = stopClock(t);
+    const { loop, source, addresses, store, leadership } = loopRig();
+    addresses.synced = missing !== "addresses";
+    store.isSynced = missing !== "store";
+    loop.start();
+    loop.lead(leadership.signal);
+    source.set("shop/web", "a.example.com");
+    if (missing !== "source") source.sync();
     await pass(5_000);
     assert.deepEqual(store.writes, []);
     assert.equal(loop.synced, false);
-  }
-  store.isSynced = true;
-  await store.edit("switchback-hosts-9", "");
-  await pass(10);
-  assert.deepEqual(published(store), mapped(["a.example.com"]));
-  assert.equal(loop.synced, true);
-});
+    addresses.synced = true;
+    store.isSynced = true;
+    if (missing === "source") source.sync();
+    else addresses.move(IP);
+    await pass(10);
+    assert.deepEqual(published(store), mapped(["a.example.com"]));
+    assert.equal(loop.synced, true);
+  });
+}
 
 test("a follower publishes nothing, and starts warm once it leads", async (t) => {
   const pass = stopClock(t);
@@ -75,16 +71,19 @@ test("shards are written before the index that names them; what is there already
 
 test("the lag of a publication counts from the first change in it, not from the echo of an earlier one", async (t) => {
   const { source, publications, pass } = await leader(t, names(3));
-  source.set("shop/one", "one.example.com");
-  await pass(10);
+  for (const label of ["one", "two"]) {
+    source.set(`shop/${label}`, `${label}.example.com`);
+    await pass(10);
+  }
+  assert.equal(publications.length, 2, "from here on the pace makes turns wait, also those that an echo asks for");
   await pass(300);
-  source.set("shop/two", "two.example.com");
-  await pass(2_000);
-  await pass(5_000);
+  const changed = Date.now();
   source.set("shop/three", "three.example.com");
-  await pass(10);
-  assert.equal(publications.length, 3);
-  for (const { lagMs } of publications) assert.ok(lagMs <= 20, `${lagMs} ms`);
+  await pass(100);
+  source.set("shop/four", "four.example.com");
+  while (publications.length < 3) await pass(10);
+  assert.ok(Date.now() - changed > 200, "it did wait");
+  assert.ok(Math.abs((publications[2]?.lagMs ?? 0) - (Date.now() - changed)) <= 10);
 });
 
 test("a write that fails keeps the last good map and is tried again, more and more rarely, whatever wakes the loop", async (t) => {
@@ -259,17 +258,16 @@ test("under churn at most two publications a second, and the last state goes out
   assert.equal(Object.keys(published(store)).length, 1_003);
 });
 
-test("changes without a pause do not put a turn off for ever", async () => {
-  const { loop, source, store, leadership, publications } = loopRig();
+test("many changes ask for one turn, and none puts it off", async (t) => {
+  const { loop, source, store, leadership } = loopRig();
   loop.start();
   source.sync();
   loop.lead(leadership.signal);
-  const until = Date.now() + 300;
-  for (let change = 0; Date.now() < until && publications.length === 0; change += 1) {
-    source.set("shop/web", `n${change % 10}.example.com`);
-    await new Promise(setImmediate);
-  }
-  assert.notEqual(published(store), "no index");
+  const timers = t.mock.method(globalThis, "setTimeout");
+  for (let change = 0; change < 1_000; change += 1) source.set("shop/web", `n${change}.example.com`);
+  assert.equal(timers.mock.callCount(), 0, "the turn that leading asked for is still due");
+  await sleep(20);
+  assert.deepEqual(published(store), mapped(["n999.example.com"]));
   leadership.abort();
   await loop.stop();
 });
@@ -287,7 +285,9 @@ test("a leader that is deposed between two writes writes no more; leading again,
   loop.lead(again.signal);
   await pass(1_000);
   assert.deepEqual(published(store), mapped([...names(3), "new.example.com"]));
-  leadership.abort();
+  loop.lead(new AbortController().signal);
+  again.abort();
+  await pass(1_000);
   assert.notEqual(loop.ledger, undefined, "the end of an earlier term ends no later one");
 });
 
@@ -382,4 +382,29 @@ test("property: whatever happened, once it is quiet the map is what is wanted", 
     }),
     { numRuns: 40 },
   );
+});
+
+test("stopped in the middle of a turn, it does not wait for what is due later: a timer would keep the process", async (t) => {
+  const store = new TestStore();
+  const earlier = loopRig(store);
+  earlier.loop.start();
+  earlier.source.set("shop/web", "leaving.example.com");
+  earlier.source.sync();
+  earlier.loop.lead(earlier.leadership.signal);
+  await sleep(20);
+  earlier.leadership.abort();
+  await earlier.loop.stop();
+  const { loop, source, leadership } = loopRig(store);
+  loop.start();
+  source.set("shop/web", "new.example.com");
+  source.sync();
+  const timers = t.mock.method(globalThis, "setTimeout");
+  let before = Number.NaN;
+  store.onWrite = () => {
+    before = timers.mock.callCount();
+    void loop.stop();
+  };
+  loop.lead(leadership.signal);
+  await sleep(30);
+  assert.equal(timers.mock.callCount(), before);
 });
