@@ -1,6 +1,7 @@
 import { type Document, isMap, parseAllDocuments } from "yaml";
 import { planBakedInjection } from "../hosts/inject.ts";
 import { HOSTS_KEY, INJECT_KEY } from "../hosts/keys.ts";
+import { longLineReason } from "../hosts/pack.ts";
 import type { Chosen } from "../hosts/select.ts";
 import type { HostAlias, Reason } from "../hosts/types.ts";
 
@@ -90,19 +91,23 @@ function injectPod(document: Document, pod: Path, { choose, longLine }: InjectOp
   const { hostAliases, annotations } = readPod(document, pod);
   const chosen = choose(annotations[HOSTS_KEY]);
   const plan = planBakedInjection({ hostAliases, annotations }, chosen, longLine);
-  if ("code" in plan) return { injected: false, reason: plan, failed: true };
+  if ("code" in plan) return { injected: false, reason: withWayOut(plan), failed: true };
   const aliases = [...plan.own, ...plan.block.aliases];
   if (aliases.length > 0) document.setIn([...pod, "spec", "hostAliases"], document.createNode(aliases));
   else document.deleteIn([...pod, "spec", "hostAliases"]);
   for (const [key, value] of Object.entries(plan.block.annotations)) {
     document.setIn([...pod, "metadata", "annotations", key], value);
   }
-  const warnings = chosen.warnings.map(({ text }) => `; ${text}`).join("");
-  return {
-    injected: true,
-    reason: { code: "injected", text: `${chosen.names.length} names${warnings}` },
-    failed: false,
-  };
+  const names = new Set(plan.block.aliases.flatMap(({ hostnames }) => hostnames));
+  const warnings = [...chosen.warnings, longLineReason(plan.block.aliases)].filter((warning) => warning !== undefined);
+  const text = [`${names.size} names`, ...warnings.map((warning) => warning.text)].join("; ");
+  return { injected: true, reason: { code: "injected", text }, failed: false };
+}
+
+/** What only this command offers. */
+function withWayOut(reason: Reason): Reason {
+  if (reason.code !== "line-too-long") return reason;
+  return { ...reason, text: `${reason.text}, or write the long line all the same with --long-line` };
 }
 
 function readPod(document: Document, pod: Path) {

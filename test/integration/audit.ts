@@ -18,7 +18,10 @@ export interface AuditEntry {
 
 const CREDENTIAL = "authentication.kubernetes.io/credential-id";
 
-/** The API server's audit log of our accounts and of the group `operators`. Watches are in it once they have begun. */
+/** The chart's Roles for people and pipelines; `System.person` binds each to a group of its name. */
+export const PEOPLE = ["switchback-operator", "switchback-map-reader"] as const;
+
+/** The API server's audit log of our accounts and of those people. Watches are in it once they have begun. */
 export class AuditLog {
   readonly #file: string;
 
@@ -35,7 +38,7 @@ export class AuditLog {
       apiVersion: "audit.k8s.io/v1",
       kind: "Policy",
       omitStages: ["RequestReceived"],
-      rules: [{ level: "Metadata", users }, { level: "Metadata", userGroups: ["operators"] }, { level: "None" }],
+      rules: [{ level: "Metadata", users }, { level: "Metadata", userGroups: PEOPLE }, { level: "None" }],
     };
     await writeFile(join(folder, "audit.yaml"), JSON.stringify(policy));
     return [`--audit-policy-file=${join(folder, "audit.yaml")}`, `--audit-log-path=${join(folder, "audit.log")}`];

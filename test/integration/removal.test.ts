@@ -14,7 +14,7 @@ let system: System;
 let operator: string;
 before(async () => {
   system = await startSystem({ values: { config: { map: { vanishSeconds: VANISH_MS / 1000 } } } });
-  operator = await system.operator();
+  operator = await system.person("switchback-operator");
   await system.apply(ingress("kept", KEPT));
   await system.ready(KEPT);
 });

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from "../cluster/controlplane.ts";
 import { type Component, Processes } from "../cluster/processes.ts";
 import { runTool, type ToolOptions, type ToolResult } from "../cluster/tools.ts";
-import { AuditLog } from "./audit.ts";
+import { AuditLog, type PEOPLE } from "./audit.ts";
 import { hostsOf, type IndexMap, type Status } from "./objects.ts";
 
 // Switchback as a user installs it, on a real API server: the chart by Helm, and controllers and webhooks as processes that have the
@@ -115,11 +115,10 @@ export class System {
     return await runTool(process.execPath, [join(TOP, "cli/main.ts"), ...args], env, input);
   }
 
-  /** The kubeconfig of somebody who is bound to the chart's Role for operators, and to nothing else. */
-  async operator(): Promise<string> {
-    const args = ["create", "rolebinding", "operators", "--role", "switchback-operator", "--group", "operators"];
-    await this.cluster.kubectl("-n", NAMESPACE, ...args);
-    return await this.cluster.kubeconfigFor({ clientCert: this.cluster.ca.client("someone", ["operators"]) });
+  /** The kubeconfig of somebody who is bound to this Role of the chart, and to nothing else. */
+  async person(role: (typeof PEOPLE)[number]): Promise<string> {
+    await this.kubectl("-n", NAMESPACE, "create", "rolebinding", role, "--role", role, "--group", role);
+    return await this.cluster.kubeconfigFor({ clientCert: this.cluster.ca.client(`someone-${role}`, [role]) });
   }
 
   /** kube-proxy's part for the webhook's Service. */
