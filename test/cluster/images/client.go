@@ -1,6 +1,7 @@
 // client sleep: waits for its end, so that `kubectl exec` has a pod to run in.
-// client serve ADDRESS TEXT: answers each request with TEXT, the host asked for and who asked, as a proxy in front tells it.
+// client serve ADDRESS TEXT: answers each request with TEXT, the host asked for and who asked, as a proxy in front tells it; /slow after 3 s.
 // client get URL [ADDRESS]: one GET on a connection of its own, certificates unchecked, to ADDRESS where given; the answer as JSON.
+// client load SECONDS URL...: GETs for this long, one after the other for each URL, each on a connection of its own; the counts as JSON.
 // client resolve NAME...: the first IPv4 address of each name, one line a name.
 // client txt NAME, client cname NAME: what DNS answers.
 package main
@@ -16,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -31,6 +33,8 @@ func main() {
 		serve(args[1], args[2])
 	case len(args) >= 2 && args[0] == "get":
 		get(args[1], args[2:])
+	case len(args) >= 3 && args[0] == "load":
+		load(args[1], args[2:])
 	case len(args) >= 2 && args[0] == "resolve":
 		resolve(args[1:])
 	case len(args) == 2 && args[0] == "txt":
@@ -40,7 +44,7 @@ func main() {
 		name, err := net.LookupCNAME(args[1])
 		show(name, err)
 	default:
-		fmt.Fprintln(os.Stderr, "usage: client sleep | serve ADDRESS TEXT | get URL [ADDRESS] | resolve NAME... | txt NAME | cname NAME")
+		fmt.Fprintln(os.Stderr, "usage: client sleep | serve ADDRESS TEXT | get URL [ADDRESS] | load SECONDS URL... | resolve NAME... | txt NAME | cname NAME")
 		os.Exit(2)
 	}
 }
@@ -48,6 +52,10 @@ func main() {
 func serve(address, text string) {
 	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s host=%s for=%s\n", text, r.Host, r.Header.Get("X-Forwarded-For"))
+	})
+	http.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(3 * time.Second)
+		fmt.Fprintln(w, text)
 	})
 	fmt.Fprintln(os.Stderr, http.ListenAndServe(address, nil))
 	os.Exit(1)
@@ -119,4 +127,47 @@ func get(url string, address []string) {
 	if err != nil {
 		os.Exit(1)
 	}
+}
+
+func load(seconds string, urls []string) {
+	duration, err := time.ParseDuration(seconds + "s")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	end := time.Now().Add(duration)
+	var mutex sync.Mutex
+	var workers sync.WaitGroup
+	result := struct {
+		Answered int      `json:"answered"`
+		Errors   []string `json:"errors"`
+	}{Errors: []string{}}
+	for _, url := range urls {
+		workers.Add(1)
+		go func() {
+			defer workers.Done()
+			client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+				DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+			for time.Now().Before(end) {
+				response, err := client.Get(url)
+				if err == nil {
+					_, err = io.Copy(io.Discard, response.Body)
+					response.Body.Close()
+					if err == nil && response.StatusCode != 200 {
+						err = fmt.Errorf("%s: %s", url, response.Status)
+					}
+				}
+				mutex.Lock()
+				if err == nil {
+					result.Answered++
+				} else {
+					result.Errors = append(result.Errors, time.Now().Format(time.TimeOnly)+" "+err.Error())
+				}
+				mutex.Unlock()
+				time.Sleep(20 * time.Millisecond)
+			}
+		}()
+	}
+	workers.Wait()
+	json.NewEncoder(os.Stdout).Encode(result)
 }
