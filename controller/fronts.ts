@@ -6,7 +6,7 @@ import type { TargetAddress } from "../hosts/types.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { type Watcher, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../observe/log.ts";
-import { isRelayed, listenersOf } from "../targets/listeners.ts";
+import { frontName, isRelayed, listenersOf } from "../targets/listeners.ts";
 import type { Addresses } from "./addresses.ts";
 
 interface RawService {
@@ -32,11 +32,6 @@ const FIELD_MANAGER = "switchback-controller";
 /** Writes that failed are tried again after this time; a change that is seen is reconciled after the shorter one. */
 const RETRY_MS = 5_000;
 const SETTLE_MS = 50;
-
-/** The name of a target's front Service. */
-export function frontName(target: string): string {
-  return `switchback-${target}`;
-}
 
 /**
  * Where each target is, and the front Services that give relayed targets an address of their own: at layer 4 the address is what

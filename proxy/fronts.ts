@@ -1,6 +1,6 @@
 import type { Config } from "../config/schema.ts";
 import { silentLogger } from "../observe/log.ts";
-import { isRelayed } from "../targets/listeners.ts";
+import { frontName, isRelayed } from "../targets/listeners.ts";
 import type { Endpoint } from "./header.ts";
 import { HostResolver, type ResolverOptions } from "./resolve.ts";
 
@@ -19,7 +19,7 @@ export function frontServices(config: Config, clusterDomain: string | undefined)
   const hasCluster = config.targets.some(({ upstream }) => "service" in upstream);
   return config.targets.filter(isRelayed).map((target) => {
     const inCluster = hasCluster && target.clusterIPs.length === 0;
-    const name = `switchback-${target.name}.${config.namespace}.svc`;
+    const name = `${frontName(target.name)}.${config.namespace}.svc`;
     const host = clusterDomain === undefined ? name : `${name}.${clusterDomain.replace(/\.$/, "")}.`;
     return {
       host: inCluster ? host : undefined,

@@ -22,6 +22,11 @@ export function isRelayed(target: TargetConfig): boolean {
   return target.ports.some((port) => port.protocol !== "none");
 }
 
+/** The name of a target's front Service. */
+export function frontName(target: string): string {
+  return `switchback-${target}`;
+}
+
 /** The name under which the upstream is looked up: a Service's cluster DNS name, or the host as it was given. */
 export function upstreamHost(target: TargetConfig, clusterDomain: string | undefined): string {
   if ("host" in target.upstream) return target.upstream.host;
