@@ -96,10 +96,6 @@ export class Ledger {
     return this.#leaving;
   }
 
-  get lines(): ReadonlyMap<string, readonly string[]> {
-    return this.#lines;
-  }
-
   get hold(): Hold | undefined {
     if (this.#hold === undefined) return undefined;
     const { id, since } = this.#hold;
