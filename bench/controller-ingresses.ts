@@ -7,7 +7,7 @@ const PER_NAMESPACE = 500;
 const CONCURRENCY = 16;
 const PROGRESS_EVERY = 5_000;
 /** Where changes make their new Ingresses; removed again after each size, so that the sizes are what they say. */
-const CHANGED_NAMESPACES = ["new-0", "new-1", "new-2", "new-3"];
+const CHANGED_NAMESPACES = Array.from({ length: 16 }, (_, index) => `new-${index}`);
 
 /** An Ingress of the benchmark: which one, and the host that it has. */
 export interface Spot {
@@ -37,7 +37,7 @@ export class Ingresses {
     const worker = async (): Promise<void> => {
       while (next < count) {
         const index = next++;
-        await this.#create(seededSpot(index, "app"));
+        await this.#create(seededSpot(index));
         if ((index + 1) % PROGRESS_EVERY === 0) progress(`${index + 1} of ${count} Ingresses`);
       }
     };
@@ -54,7 +54,7 @@ export class Ingresses {
       return { host, write: () => this.#create({ namespace, name: `change-${number}`, host }) };
     }
     // A prime step: neighbours lie in different namespaces, and none is changed twice soon.
-    const spot = { ...seededSpot((number * 7_919) % this.#seeded, "app"), host };
+    const spot = { ...seededSpot((number * 7_919) % this.#seeded), host };
     return { host, write: () => this.#changeHost(spot) };
   }
 
@@ -95,9 +95,9 @@ function pathOf(namespace: string): string {
   return `/apis/networking.k8s.io/v1/namespaces/${namespace}/ingresses`;
 }
 
-function seededSpot(index: number, prefix: string): Spot {
+function seededSpot(index: number): Spot {
   const team = Math.floor(index / PER_NAMESPACE);
-  return { namespace: `team-${team}`, name: `${prefix}-${index}`, host: `${prefix}-${index}.team-${team}.example.com` };
+  return { namespace: `team-${team}`, name: `app-${index}`, host: `app-${index}.team-${team}.example.com` };
 }
 
 function specOf(name: string, host: string): object {
