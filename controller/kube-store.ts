@@ -3,7 +3,7 @@ import { CONFIRM_KEY, HOLD_KEY, MAP_KEY, REVISION_KEY } from "../hosts/keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { type Watcher, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../observe/log.ts";
-import { INDEX_KEY, INDEX_NAME, type MapStore, type PublishedIndex, SHARD_KEY } from "./store.ts";
+import { INDEX_KEY, INDEX_NAME, isShardName, type MapStore, type PublishedIndex, SHARD_KEY } from "./store.ts";
 
 interface RawConfigMap {
   readonly metadata: { readonly name: string; readonly annotations?: Readonly<Record<string, string>> };
@@ -60,7 +60,7 @@ export class KubeStore implements MapStore {
   }
 
   shardNames(): readonly string[] {
-    return [...this.#seen.keys()].filter((name) => name !== INDEX_NAME);
+    return [...this.#seen.keys()].filter(isShardName);
   }
 
   async writeShard(name: string, text: string, revision: string): Promise<void> {

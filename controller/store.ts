@@ -41,3 +41,10 @@ const SHARD_NAMES: readonly string[] = Array.from({ length: MAX_SHARDS }, (_, in
 export function shardName(index: number): string {
   return SHARD_NAMES[index] ?? `${INDEX_NAME}-${index}`;
 }
+
+const SHARD_NAME_SET: ReadonlySet<string> = new Set(SHARD_NAMES);
+
+/** Whether a ConfigMap can be a shard of ours; another one that carries our label is a stranger's. */
+export function isShardName(name: string): boolean {
+  return SHARD_NAME_SET.has(name);
+}

@@ -71,16 +71,18 @@ describe("the MutatingWebhookConfiguration", () => {
 });
 
 describe("RBAC names the objects that the program writes", () => {
-  const names = (role: Rendered, resource: string): string[] =>
-    role?.rules
-      .filter((rule: Rendered) => rule.resources.includes(resource))
-      .flatMap((rule: Rendered) => rule.resourceNames ?? []) ?? [];
+  const names = (role: Rendered, resource: string, verb?: string): string[] => {
+    const rules: Rendered[] = role?.rules.filter((rule: Rendered) => rule.resources.includes(resource)) ?? [];
+    const granting = rules.filter(({ verbs }) => verb === undefined || verbs.includes(verb));
+    return [...new Set<string>(granting.flatMap(({ resourceNames }) => resourceNames ?? []))];
+  };
   const controller = (values: object) => named(render(values), "Role", "switchback-controller");
   const clusterRole = (values: object) => named(render(values), "ClusterRole", "switchback-controller");
 
   it("the index, every shard there can be, and the Secrets", () => {
     const shards = Array.from({ length: MAX_SHARDS }, (_, index) => shardName(index));
     assert.deepEqual(names(controller({}), "configmaps"), [INDEX_NAME, ...shards]);
+    assert.deepEqual(names(controller({}), "configmaps", "delete"), shards.slice(1));
     assert.deepEqual(names(controller({}), "secrets"), [CA_SECRET, TLS_SECRET]);
     assert.deepEqual(names(named(render(), "Role", "switchback-webhook"), "secrets"), [TLS_SECRET]);
     assert.deepEqual(names(clusterRole({}), "mutatingwebhookconfigurations"), [WEBHOOK_CONFIGURATION]);

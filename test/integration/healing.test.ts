@@ -149,14 +149,32 @@ describe("the map", () => {
     assert.deepEqual([...(written.at(-1)?.hosts.keys() ?? [])].sort(), NAMES);
   });
 
+  const labelled = (name: string) => {
+    const metadata = { name, namespace: NAMESPACE, labels: { "switchback.dev/map": "hosts" } };
+    const data = { hosts: `192.0.2.66 ${EVIL}\n`, "index.json": "{}" };
+    return JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata, data });
+  };
+
   it("a shard that nobody published is removed", async () => {
-    const metadata = { name: "switchback-hosts-7", namespace: NAMESPACE, labels: { "switchback.dev/map": "hosts" } };
-    const data = { hosts: `192.0.2.66 ${EVIL}\n` };
     const pods = await whilePodsAreCreated(async () => {
-      await system.apply(JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata, data }));
-      await until("it to go", async () => !(await ownExists("cm", metadata.name)));
+      await system.apply(labelled("switchback-hosts-7"));
+      await until("it to go", async () => !(await ownExists("cm", "switchback-hosts-7")));
     });
     assertInjected(pods);
+  });
+
+  it("a stranger's ConfigMap that carries our label is left alone, and in nobody's way", async () => {
+    const failures = async () =>
+      sumOf((await (await system.leader()).page("/metrics")).text, "switchback_controller_publish_failures_total");
+    const before = await failures();
+    await system.apply(`${labelled("stranger")}\n---\n${labelled("switchback-hosts-64")}`);
+    await system.apply(ingress("shop", [...NAMES, "stranger.example.com"]));
+    await system.ready(["stranger.example.com"]);
+    await system.apply(ingress("shop", NAMES));
+    await own("delete", "cm", "stranger", "switchback-hosts-64");
+    await until("the map to be whole", mapIsWhole);
+    assert.equal(await failures(), before);
+    assertInjected(await whilePodsAreCreated(async () => {}));
   });
 });
 

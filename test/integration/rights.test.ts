@@ -1,0 +1,170 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { AuditEntry } from "./audit.ts";
+import { ingress } from "./objects.ts";
+import { NAMESPACE, type System, startSystem, until } from "./system.ts";
+
+// RBAC is enough (nothing of ours is ever forbidden) and not more than that (every rule is used), told from the API server's
+// audit log of a run in which everything that the components do happens once.
+
+/** Enough for four shards, so that shards come and go. */
+const MANY = Array.from({ length: 900 }, (_, index) => `name-${index}.a-long-enough-domain.example.com`);
+const ACCOUNT = /^system:serviceaccount:[^:]+:(switchback-\w+)$/;
+
+let system: System;
+before(async () => {
+  system = await startSystem({
+    controllers: 2,
+    audit: true,
+    values: {
+      config: {
+        controller: { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 },
+        map: { vanishSeconds: 0, bytesPerSecond: 10_000_000 },
+        certs: { overlapSeconds: 1 },
+        targets: [
+          { name: "relayed", upstream: { service: { namespace: "edge", name: "nginx" } }, classes: ["nginx"] },
+          {
+            name: "direct",
+            upstream: { service: { namespace: "edge", name: "router" } },
+            classes: ["direct"],
+            ports: [{ port: 80, protocol: "none" }],
+          },
+        ],
+      },
+    },
+  });
+  await liveThroughEverything();
+});
+after(() => system?.stop());
+
+const own = (...args: string[]) => system.kubectl("-n", NAMESPACE, ...args);
+const shards = async () => (await system.index()).shards.length;
+
+/** A normal life: names come and go, things are deleted, certificates are rotated, the leader changes, a hold is confirmed. */
+async function liveThroughEverything(): Promise<void> {
+  await system.apply(`${ingress("few", ["a.example.com", "b.example.com"])}${ingress("many", MANY)}`);
+  await until("several shards", async () => (await shards()) > 1);
+  await own("delete", "cm", "switchback-hosts", "switchback-hosts-0");
+  await own("delete", "svc", "switchback-relayed");
+  await own("delete", "secret", "switchback-ca");
+  await system.ready(MANY);
+  await until("a new CA", async () => {
+    const { certificates } = await (await system.leader()).status();
+    const secrets = await own("get", "secret", "switchback-ca", "--ignore-not-found", "-o", "jsonpath={.data}");
+    return secrets.includes("ca.crt") && !secrets.includes("next.crt") && certificates?.state.code === "steady";
+  });
+  await own("delete", "secret", "switchback-webhook-tls");
+  await system.end(await system.leader(), "SIGTERM");
+  await system.kubectl("delete", "ingress", "many");
+  await until("a hold", async () => (await system.index()).annotations["switchback.dev/hold"] !== undefined);
+  await lookAtStatus();
+  const { code, stderr } = await system.cli(["confirm", "--yes"], { kubeconfig: await operator() });
+  assert.equal(code, 0, stderr);
+  await until("one shard", async () => (await shards()) === 1);
+  await inject();
+  await system.ready(["a.example.com"]);
+}
+
+let operatorConfig: string | undefined;
+async function operator(): Promise<string> {
+  operatorConfig ??= await system.person("switchback-operator");
+  return operatorConfig;
+}
+
+/** `/status`, by way of the API server and the Service, in both ways to write its port. */
+async function lookAtStatus(): Promise<void> {
+  const [pod = ""] = (await own("get", "pods", "-l", "app.kubernetes.io/component=controller", "-o", "name")).split(
+    "\n",
+  );
+  const { healthPort } = await system.leader();
+  await system.cluster.runPod(`${NAMESPACE}/${pod.replace("pod/", "")}`, "203.0.113.7", { 8080: healthPort });
+  for (const service of ["switchback-controller:http", "http:switchback-controller:http"]) {
+    const path = `/api/v1/namespaces/${NAMESPACE}/services/${service}/proxy/status`;
+    const kubeconfig = await operator();
+    await until(`the status behind ${service}`, async () => {
+      const { stdout } = await system.cluster.tool("kubectl", ["get", "--raw", path], { kubeconfig });
+      return (JSON.parse(stdout) as { leader: boolean }).leader;
+    });
+  }
+}
+
+async function inject(): Promise<void> {
+  const pod = { apiVersion: "v1", kind: "Pod", metadata: { name: "p" }, spec: { containers: [] } };
+  const kubeconfig = await system.person("switchback-map-reader");
+  const { code, stderr } = await system.cli(["inject", "-f", "-"], { kubeconfig, input: JSON.stringify(pod) });
+  assert.equal(code, 0, stderr);
+}
+
+/** The Role that an entry of the log was allowed by, or would have been: accounts and groups are named as their Roles. */
+function roleOf({ user }: AuditEntry): string {
+  return ACCOUNT.exec(user.username)?.[1] ?? user.username.replace("someone-", "");
+}
+
+/** The rights that a request took. To create by server-side apply takes two. */
+function rightsOf(entry: AuditEntry): string[] {
+  const { verb, objectRef, responseStatus } = entry;
+  const { apiGroup = "", resource = "", subresource, name = "" } = objectRef ?? {};
+  const what = `${apiGroup}/${resource}${subresource === undefined ? "" : `/${subresource}`}`;
+  const verbs = verb === "patch" && responseStatus?.code === 201 ? ["patch", "create"] : [verb];
+  return verbs.flatMap((each) => [`${roleOf(entry)}: ${each} ${what} ${name}`, `${roleOf(entry)}: ${each} ${what} `]);
+}
+
+interface Rule {
+  apiGroups: string[];
+  resources: string[];
+  resourceNames?: string[];
+  verbs: string[];
+}
+
+/** A right each for every verb, resource and name of the Roles; that one shard was written stands for all of them. */
+async function grantedRights(): Promise<string[]> {
+  const args = ["-n", NAMESPACE, "get", "roles,clusterroles", "-l", "app.kubernetes.io/name=switchback"];
+  const { items } = await system.json<{ items: { metadata: { name: string }; rules: Rule[] }[] }>(...args);
+  return items.flatMap(({ metadata, rules }) =>
+    rules.flatMap(({ apiGroups, resources, resourceNames = [""], verbs }) => {
+      const names = resourceNames.filter((name) => !/^switchback-hosts-[1-9]/.test(name));
+      const whats = apiGroups.flatMap((group) => resources.map((resource) => `${group}/${resource}`));
+      return verbs.flatMap((verb) =>
+        whats.flatMap((what) => names.map((name) => `${metadata.name}: ${verb} ${what} ${name}`)),
+      );
+    }),
+  );
+}
+
+describe("RBAC", () => {
+  it("is enough: nothing that a component of ours asked for was forbidden", async () => {
+    const entries = await system.audit.entries();
+    const accounts = new Set(entries.map(roleOf));
+    assert.deepEqual([...accounts].sort(), [
+      "switchback-controller",
+      "switchback-map-reader",
+      "switchback-operator",
+      "switchback-webhook",
+    ]);
+    const forbidden = entries.filter(({ responseStatus }) => [401, 403].includes(responseStatus?.code ?? 0));
+    assert.deepEqual(
+      forbidden.map((entry) => `${roleOf(entry)}: ${entry.verb} ${entry.requestURI}`),
+      [],
+    );
+  });
+
+  it("is no more than enough: every verb of every rule was used, for every name but those of further shards", async () => {
+    const used = new Set((await system.audit.entries()).flatMap(rightsOf));
+    const unused = (await grantedRights()).filter((right) => !used.has(right));
+    assert.deepEqual(unused, []);
+  });
+
+  it("lets a person's Role do nothing but what its tool does", async () => {
+    const kubeconfig = await operator();
+    const as = (...args: string[]) => system.cluster.tool("kubectl", ["-n", NAMESPACE, ...args], { kubeconfig });
+    for (const args of [
+      ["get", "cm"],
+      ["get", "cm", "switchback-config"],
+      ["get", "secrets"],
+      ["delete", "cm", "switchback-hosts"],
+      ["get", "--raw", `/api/v1/namespaces/${NAMESPACE}/services/switchback-webhook:metrics/proxy/metrics`],
+    ]) {
+      assert.match((await as(...args)).stderr, /forbidden/i, args.join(" "));
+    }
+  });
+});
