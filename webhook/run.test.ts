@@ -126,6 +126,7 @@ test("a problem with the newest map or certificate is said and takes nothing awa
 test("metrics tell the map, the certificate and their problems", async () => {
   const { health, offerMap, offerPair } = await start();
   offerMap(mapOf("r1", "a.example.com"));
+  assert.match(await (await health("/metrics")).text(), /switchback_webhook_map_info\{revision="r1"\} 1/);
   offerMap(mapOf("r2", "a.example.com", "b.example.com"));
   offerPair(pair);
   offerMap({ code: "index-missing", text: "gone" });

@@ -130,7 +130,9 @@ test("while draining requests are answered, and each answer ends its connection"
   assert.deepEqual({ text: draining.text, connection: draining.connection }, { text: "ok", connection: "close" });
 });
 
-test("closing lets a running request finish, takes no new one and does not wait for idle connections", async () => {
+test("closing lets a running request finish, takes no new one and does not wait for idle connections", {
+  timeout: 10_000,
+}, async () => {
   let finish = (): void => {};
   const arrived = new Promise<void>((resolve) => {
     finish = resolve;
@@ -153,7 +155,7 @@ test("closing lets a running request finish, takes no new one and does not wait 
   idle.destroy();
 });
 
-test("a request that does not end is cut off when the grace is over", async () => {
+test("a request that does not end is cut off when the grace is over", { timeout: 10_000 }, async () => {
   const { server, port } = await start(() => {});
   server.usePair(first);
   const stuck = get(port);
