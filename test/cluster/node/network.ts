@@ -26,6 +26,8 @@ export async function createNetwork(): Promise<void> {
     await run("ip", "-n", internet, "address", "add", `${address}/${PREFIX}`, "dev", "eth0");
   }
   await run("ip", "-n", internet, "link", "set", "eth0", "up");
+  // Programs of the node, as the API server, look a route up before kube-proxy's rules change the address.
+  await run("ip", "-n", node, "route", "add", ADDRESSES.serviceRange, "dev", "lan");
   await run("ip", "-n", internet, "route", "add", ADDRESSES.podRange, "via", ADDRESSES.node);
   await runIn("node", "sysctl", "-qw", "net.ipv4.ip_forward=1");
   await bridgedPacketsPassNftables();
