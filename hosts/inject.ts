@@ -1,4 +1,5 @@
 import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, REVISION_KEY } from "./keys.ts";
+import { compareNames } from "./names.ts";
 import { describeOwned, withoutOwned } from "./owned.ts";
 import { longLineReason, type Packing, packLines, packOnePerAddress } from "./pack.ts";
 import type { Chosen } from "./select.ts";
@@ -68,8 +69,8 @@ export function buildBlock(chosen: Chosen, taken: readonly string[], pack: Packi
 /** The chosen names that the user's aliases map already, in name order. Resolvers compare without case (RFC 4343). */
 function takenNames(own: readonly HostAlias[], chosen: Chosen): readonly string[] {
   if (own.length === 0) return [];
-  const mapped = new Set(own.flatMap(({ hostnames }) => hostnames.map((name) => name.toLowerCase())));
-  return chosen.names.filter((name) => mapped.has(name));
+  const mapped = own.flatMap(({ hostnames }) => hostnames.map((name) => name.toLowerCase()));
+  return [...new Set(mapped.filter(chosen.has))].sort(compareNames);
 }
 
 function sharedAddressReason({ own, block }: Injection): Reason | undefined {

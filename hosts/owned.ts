@@ -27,7 +27,7 @@ export function describeOwned(aliases: readonly HostAlias[]): string {
  * counts as ours and nothing is removed.
  */
 export function withoutOwned(aliases: readonly HostAlias[], annotation: string | undefined): readonly HostAlias[] {
-  const owned = parseOwned(annotation);
+  const owned = annotation === undefined || aliases.length === 0 ? undefined : parseOwned(annotation);
   if (owned === undefined) return aliases;
   const last = aliases.length - owned.count;
   // From the end: that is where we add them.
@@ -40,8 +40,8 @@ export function withoutOwned(aliases: readonly HostAlias[], annotation: string |
   return aliases;
 }
 
-function parseOwned(text: string | undefined): { firstIp: string; count: number; digest: string } | undefined {
-  const [, list = "", digest = ""] = OWNED.exec(text ?? "") ?? [];
+function parseOwned(text: string): { firstIp: string; count: number; digest: string } | undefined {
+  const [, list = "", digest = ""] = OWNED.exec(text) ?? [];
   const runs = list.split(", ").map((run) => ({ ip: run.split(" ", 1)[0] ?? "", count: RUN.exec(run)?.[1] }));
   const [first] = runs;
   if (first === undefined || runs.some((run) => run.count === undefined)) return undefined;

@@ -23,6 +23,8 @@ export interface Selection {
 export interface Chosen {
   /** At most `cap` names, in name order. */
   readonly names: readonly string[];
+  /** Whether a name is among `names`. */
+  readonly has: (name: string) => boolean;
   /** How many names the selection matches, the cap aside. */
   readonly total: number;
   readonly cap: number;
@@ -74,8 +76,10 @@ export function createSelector(map: PublishedMap, cap: number): (annotation: str
     const { items, warnings } = parseSelection(annotation);
     const { names, total } =
       items[0] === "*" ? { names: map.first(cap), total: map.size } : first(cap, items.map(matches));
+    const chosen = new Set(names);
     return {
       names,
+      has: (name) => chosen.has(name),
       total,
       cap,
       revision: revisionOf(items, cap, names, addressesOf),

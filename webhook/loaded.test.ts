@@ -2,11 +2,16 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { buildBlock } from "../hosts/inject.ts";
 import { publishedMapOf } from "../hosts/published.ts";
-import { createSelector } from "../hosts/select.ts";
+import { type Chosen, createSelector } from "../hosts/select.ts";
 import { loadMap } from "./loaded.ts";
 
 const names = Array.from({ length: 1_000 }, (_, index) => `host-${index}.team-${index % 7}.example.com`);
 const map = publishedMapOf("r1", new Map(names.map((name) => [name, ["198.51.100.9"]])));
+
+/** Without its functions, which are never equal. */
+function plain({ has: _has, addressesOf: _addressesOf, ...rest }: Chosen): object {
+  return rest;
+}
 
 test("what is remembered equals what is worked out anew", () => {
   const loaded = loadMap(map, 500);
@@ -20,7 +25,7 @@ test("what is remembered equals what is worked out anew", () => {
     "*.team-3.example.com",
   ]) {
     const chosen = loaded.choose(annotation);
-    assert.deepEqual({ ...chosen, addressesOf: 0 }, { ...select(annotation), addressesOf: 0 });
+    assert.deepEqual(plain(chosen), plain(select(annotation)));
     for (const taken of [[], chosen.names.slice(0, 1), chosen.names]) {
       assert.deepEqual(loaded.build(chosen, taken), buildBlock(chosen, taken));
     }

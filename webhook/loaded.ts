@@ -16,7 +16,9 @@ export interface LoadedMap {
 
 /** Bytes that selections and blocks of one map may hold: tenants pick the annotations, so their number has no bound. */
 const CHOSEN_BUDGET = 8 * 1024 * 1024;
-const BLOCK_BUDGET = 32 * 1024 * 1024;
+const BLOCK_BUDGET = 16 * 1024 * 1024;
+/** A name chosen is a reference in a list and an entry of a set. */
+const CHOSEN_NAME_BYTES = 48;
 /** A block's names appear in its aliases and, in base64, in the patch of each shape of pod. */
 const COPIES = 8;
 const OVERHEAD = 512;
@@ -35,7 +37,7 @@ export function loadMap(map: PublishedMap, maxNames: number): LoadedMap {
       const known = chosen.get(annotation);
       if (known !== undefined) return known;
       const choice = select(annotation);
-      chosen.set(annotation, choice, OVERHEAD + annotation.length * 2 + choice.names.length * 8);
+      chosen.set(annotation, choice, OVERHEAD + annotation.length * 2 + choice.names.length * CHOSEN_NAME_BYTES);
       return choice;
     },
     build(choice, taken) {
