@@ -21,7 +21,9 @@ export interface ServedProcess {
   /** `performance.now()` at its start. */
   readonly startedAt: number;
   readonly healthPort: number;
-  /** Resolves when `/readyz` says so; rejects with the end of the log if the process ends first. */
+  /** Rejects with the end of the log when the process ends; never resolves. */
+  readonly ended: Promise<never>;
+  /** Resolves when `/readyz` says so. */
   ready(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -61,7 +63,12 @@ export async function serve(
   closeSync(output);
   const { pid } = child;
   if (pid === undefined) throw new Error(`${component} did not start`);
-  return { pid, startedAt, healthPort, ready: () => untilReady(child, healthPort, log), stop: () => end(child) };
+  const ended = once(child, "exit").then(([code]) => {
+    throw new Error(`${component} ended (${code}):\n${readFileSync(log, "utf8").slice(-2_000)}`);
+  });
+  ended.catch(() => {});
+  const ready = () => Promise.race([untilReady(child, healthPort), ended]);
+  return { pid, startedAt, healthPort, ended, ready, stop: () => end(child) };
 }
 
 /** The folder that the kubelet would mount. */
@@ -78,7 +85,7 @@ function chartFlags(component: Component): string[] {
   return values[component].nodeFlags;
 }
 
-async function untilReady(child: ChildProcess, port: number, log: string): Promise<void> {
+async function untilReady(child: ChildProcess, port: number): Promise<void> {
   const deadline = performance.now() + READY_MS;
   while (performance.now() < deadline && child.exitCode === null && child.signalCode === null) {
     const response = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => undefined);
@@ -86,7 +93,7 @@ async function untilReady(child: ChildProcess, port: number, log: string): Promi
     if (response?.status === 200) return;
     await delay(POLL_MS);
   }
-  throw new Error(`not ready:\n${readFileSync(log, "utf8").slice(-2_000)}`);
+  throw new Error(`not ready after ${READY_MS / 1_000} s`);
 }
 
 async function end(child: ChildProcess): Promise<void> {

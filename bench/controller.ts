@@ -111,7 +111,7 @@ async function measureSize(
 async function coldStart(bench: Bench, controller: ServedProcess, size: number, report: Reporter): Promise<void> {
   const { map, ingresses } = bench;
   const before = map.publications.length;
-  const full = await within(bench, map.size(size), "a map of all names");
+  const full = await within(bench, Promise.race([map.size(size), controller.ended]), "a map of all names");
   const first = map.publications[before]?.at ?? full;
   const cpu = cpuOf(controller.pid);
   const { shards, bytes } = map.summary();
