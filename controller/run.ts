@@ -123,7 +123,7 @@ function observe(
       source,
       plan,
       addresses,
-      targets: config.targets,
+      config,
       synced: () => loop.synced,
       ledger: () => loop.ledger,
       revision: () => revision,

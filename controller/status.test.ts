@@ -15,7 +15,8 @@ const SOURCE: Source = {
   state: () => [{ name: "ingresses", synced: true, problems: [] }],
   stop: async () => {},
 };
-const { targets } = configSchema.parse({
+const config = configSchema.parse({
+  inject: { warnNames: 2, maxNames: 3 },
   targets: [
     { name: "relayed", upstream: { host: "h" }, classes: ["a"] },
     { name: "waiting", upstream: { host: "h" }, classes: ["b"] },
@@ -38,7 +39,7 @@ function depsOf(plan: Plan, more: Partial<StatusDeps> = {}): StatusDeps {
       { name: "relayed", clusterIPs: ["198.51.100.9", "2001:db8::9"] },
       { name: "waiting", clusterIPs: [] },
     ]),
-    targets,
+    config,
     synced: () => true,
     ledger: () => undefined,
     revision: () => undefined,
@@ -114,4 +115,20 @@ test("the document is JSON, and hostile names in it are escaped", () => {
   const text = JSON.stringify(document);
   assert.match(text, /^[\x20-\x7e]+$/);
   assert.deepEqual(JSON.parse(text).names[0].reason.code, "name-not-rfc1123");
+});
+
+test("warns of more names than a pod should get, and of more than it can; wildcards do not count", () => {
+  const claims = ["a", "b", "c", "d"].map((name) => claimOf(`${name}.example.com`, `${name}/x`, { target: "relayed" }));
+  const warnings = (count: number) =>
+    statusDocument(depsOf(planOf(...claims.slice(0, count), claimOf("*.example.com", "w/x", { target: "relayed" }))))
+      .warnings;
+  assert.deepEqual(warnings(2), []);
+  assert.deepEqual(
+    warnings(3).map(({ code }) => code),
+    ["many-names"],
+  );
+  assert.deepEqual(
+    warnings(4).map(({ code, text }) => [code, text.includes("first 3 of 4 names")]),
+    [["over-cap", true]],
+  );
 });

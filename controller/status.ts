@@ -1,4 +1,5 @@
-import type { TargetConfig } from "../config/schema.ts";
+import type { Config } from "../config/schema.ts";
+import { HOSTS_KEY } from "../hosts/keys.ts";
 import type { Hold, Ledger } from "../hosts/ledger.ts";
 import type { Plan, ReportedClaim } from "../hosts/plan.ts";
 import type { Reason } from "../hosts/types.ts";
@@ -29,6 +30,8 @@ export interface StatusDocument {
     readonly clusterIPs: readonly string[];
   }>;
   readonly hold: Hold | undefined;
+  /** What works, but should be looked at. */
+  readonly warnings: readonly Reason[];
   /** Names that nothing claims any more and that leave soon. */
   readonly leaving: readonly string[];
   readonly names: readonly NameStatus[];
@@ -39,7 +42,7 @@ export interface StatusDeps {
   readonly source: Source;
   readonly plan: Plan;
   readonly addresses: Addresses;
-  readonly targets: readonly TargetConfig[];
+  readonly config: Pick<Config, "targets" | "inject">;
   readonly synced: () => boolean;
   readonly ledger: () => Ledger | undefined;
   readonly revision: () => string | undefined;
@@ -55,15 +58,28 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
     synced: deps.synced(),
     revision: deps.revision(),
     sources: deps.source.state(),
-    targets: deps.targets.map((target) => ({
+    targets: deps.config.targets.map((target) => ({
       name: target.name,
       relayed: isRelayed(target),
       clusterIPs: addresses.get(target.name) ?? [],
     })),
     hold: ledger?.hold,
+    warnings: sizeWarnings(deps.plan, deps.config.inject),
     leaving: [...(ledger?.leaving.keys() ?? [])],
     names: [...deps.plan.report()].map((claim) => nameStatus(claim, addresses)),
   };
+}
+
+/** A pod's object is rewritten at each change of its status, so a pod with every name of a large map is a cost to the API server. */
+function sizeWarnings(plan: Plan, { warnNames, maxNames }: Config["inject"]): Reason[] {
+  const count = [...plan.planned.values()].filter(({ wildcard }) => !wildcard).length;
+  const choose = `pods can choose with the annotation ${HOSTS_KEY}`;
+  if (count > maxNames) {
+    const text = `a pod without a choice gets the first ${maxNames} of ${count} names (inject.maxNames); ${choose}`;
+    return [{ code: "over-cap", text }];
+  }
+  if (count <= warnNames) return [];
+  return [{ code: "many-names", text: `a pod without a choice gets all ${count} names; ${choose}` }];
 }
 
 function nameStatus(claim: ReportedClaim, addresses: ReadonlyMap<string, readonly string[]>): NameStatus {

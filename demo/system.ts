@@ -70,7 +70,7 @@ export async function startSystem(
       source,
       plan,
       addresses,
-      targets: config.targets,
+      config,
       synced: () => loop.synced,
       ledger: () => loop.ledger,
       revision: () => map()?.revision,
