@@ -22,6 +22,7 @@ const BASE: StatusDocument = {
   sources: [{ name: "ingresses", synced: true, problems: [] }],
   targets: [],
   hold: undefined,
+  warnings: [],
   leaving: [],
   names: [],
 };
