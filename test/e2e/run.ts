@@ -1,10 +1,11 @@
 import { spawn } from "node:child_process";
-import { globSync } from "node:fs";
+import { existsSync, globSync } from "node:fs";
 import { join } from "node:path";
 import { Unavailable } from "../cluster/binaries.ts";
 import { Cluster } from "../cluster/cluster.ts";
 import { collectLogs } from "../cluster/logs.ts";
 import { down } from "../cluster/node/down.ts";
+import { LOGS } from "../cluster/node/layout.ts";
 import { NotHere } from "../cluster/node/requirements.ts";
 import { importImages } from "../cluster/node/up.ts";
 import { withProductImage } from "../cluster/product-image.ts";
@@ -25,6 +26,7 @@ try {
 } catch (error) {
   const expected = error instanceof NotHere || error instanceof Unavailable;
   process.stderr.write(`${expected ? error.message : error instanceof Error ? error.stack : error}\n`);
+  if (!expected && existsSync(LOGS)) process.stderr.write(`the logs of the components are in ${LOGS}\n`);
   process.exitCode = 1;
 }
 

@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
-import { NGINX, TRAEFIK } from "../cluster/addons/load-balancers.ts";
+import { NGINX, PLAIN, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { statePath } from "../cluster/node/layout.ts";
 import { PRODUCT_IMAGE } from "../cluster/product-image.ts";
@@ -11,22 +11,26 @@ export const SYSTEM = "switchback-system";
 export const OPT_IN = "switchback.dev/inject=enabled";
 const CHART = join(import.meta.dirname, "..", "..", "manifests", "chart");
 
-/** Both ingress controllers, each with the PROXY protocol version that its load balancer speaks. */
+/** All ingress controllers, each with the PROXY protocol version that its load balancer speaks. */
 const TARGETS = [
   { balancer: NGINX, name: "ingress-nginx", className: "nginx" },
   { balancer: TRAEFIK, name: "traefik", className: "traefik" },
+  { balancer: PLAIN, name: "plain", className: "plain" },
 ].map(({ balancer, name, className }) => ({
   name,
   upstream: { service: { namespace: balancer.namespace, name: balancer.service } },
   classes: [className],
-  ports: [80, 443].map((port) => ({ port, protocol: `v${balancer.version}` })),
+  ports: [80, 443].map((port) => ({ port, protocol: balancer.protocol })),
 }));
 
 /** As a user installs it; `values` beside those that this cluster needs. */
-export async function installSwitchback(cluster: Cluster, values: object = {}): Promise<void> {
+export async function installSwitchback(
+  cluster: Cluster,
+  { config = {}, ...values }: { config?: object; pods?: object } = {},
+): Promise<void> {
   const file = statePath("switchback-values.yaml");
   const image = { ...PRODUCT_IMAGE, pullPolicy: "Never" };
-  await writeFile(file, stringify({ image, config: { targets: TARGETS }, ...values }));
+  await writeFile(file, stringify({ image, config: { targets: TARGETS, ...config }, ...values }));
   const flags = ["--namespace", SYSTEM, "--create-namespace", "--values", file, "--wait", "--timeout", "120s"];
   await cluster.helm("upgrade", "--install", "switchback", CHART, ...flags);
 }

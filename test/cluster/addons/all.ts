@@ -10,7 +10,7 @@ import type { Progress } from "../progress.ts";
 import { install as installCertManager } from "./cert-manager.ts";
 import { install as installInternet } from "./internet.ts";
 import { install as installNginx } from "./nginx.ts";
-import { install as installTraefik } from "./traefik.ts";
+import { installPlain, install as installTraefik } from "./traefik.ts";
 
 export const ADDON_BINARIES = [
   "pebble",
@@ -38,8 +38,10 @@ export async function installAddons(cluster: Cluster, progress: Progress): Promi
   progress.say("add-ons: cert-manager, Traefik, nginx");
   await Promise.all([
     installCertManager(cluster),
-    // One after the other: both are Traefiks, and the second finds the definitions that the first brings.
-    installTraefik(cluster).then(() => installNginx(cluster)),
+    // One after the other: all are Traefiks, and the others find the definitions that the first brings.
+    installTraefik(cluster)
+      .then(() => installNginx(cluster))
+      .then(() => installPlain(cluster)),
   ]);
   await writeFile(DONE, JSON.stringify({ since: new Date().toISOString() }));
   progress.say("the add-ons are there");

@@ -6,12 +6,16 @@ import { startDaemon, until } from "../node/daemons.ts";
 import { ADDRESSES, statePath } from "../node/layout.ts";
 import { programPath } from "../node/requirements.ts";
 import { createTestCa } from "../pki.ts";
-import { haproxyConfiguration, NGINX, TRAEFIK } from "./load-balancers.ts";
+import { haproxyConfiguration, NGINX, PLAIN, TRAEFIK } from "./load-balancers.ts";
 
 /** Pebble's directory, as an Issuer names it. */
 export const ACME_DIRECTORY = `https://${ADDRESSES.acme}:14000/dir`;
-/** Names below it are at Traefik's load balancer; all other names of the world at nginx's. */
-export const TRAEFIK_NAMES = ["traefik.example.com", "gateway.example.com", "traefik-tls.example.com"];
+/** Where public names are; all other names of the world are at nginx's load balancer. */
+const NAMES: Record<string, string> = {
+  "traefik.example.com": TRAEFIK.address,
+  "gateway.example.com": TRAEFIK.address,
+  "plain.example.com": PLAIN.address,
+};
 
 const DNS_MANAGEMENT = `http://${ADDRESSES.publicDns}:8055`;
 
@@ -20,14 +24,14 @@ export async function install(cluster: Cluster): Promise<void> {
   const options = { namespace: "internet" } as const;
   startDaemon("public-dns", await binary("pebble-challtestsrv"), publicDnsArgs(), options);
   const haproxy = statePath("haproxy.cfg");
-  await writeFile(haproxy, haproxyConfiguration([NGINX, TRAEFIK]));
+  await writeFile(haproxy, haproxyConfiguration([NGINX, TRAEFIK, PLAIN]));
   const balancer = startDaemon("load-balancers", await programPath("haproxy"), ["-db", "-f", haproxy], options);
   const acme = startDaemon("pebble", await binary("pebble"), await pebbleArgs(), {
     ...options,
     env: { PEBBLE_VA_NOSLEEP: "1", PEBBLE_WFE_NONCEREJECT: "0", PEBBLE_AUTHZREUSE: "0" },
   });
-  for (const name of TRAEFIK_NAMES) {
-    const body = JSON.stringify({ host: `${name}.`, addresses: [TRAEFIK.address] });
+  for (const [name, address] of Object.entries(NAMES)) {
+    const body = JSON.stringify({ host: `${name}.`, addresses: [address] });
     await until("the public DNS answers", 20, () => post(cluster, `${DNS_MANAGEMENT}/add-a`, body));
   }
   await until("the load balancers listen", 20, () => listens(cluster, `${NGINX.address}:80`), balancer);

@@ -1,14 +1,14 @@
 import type { Cluster } from "../cluster.ts";
 import { ADDRESSES } from "../node/layout.ts";
 
-/** A load balancer of "the internet": its address, the node ports it leads to, and the header that it adds. */
+/** A load balancer of "the internet": its address, the node ports it leads to, and the header that it adds, if any. */
 export interface LoadBalancer {
   namespace: string;
   service: string;
   address: string;
   nodePorts: { http: number; https: number };
-  /** The PROXY protocol version. */
-  version: 1 | 2;
+  /** The PROXY protocol version, as Switchback's configuration names it. */
+  protocol: "v1" | "v2" | "none";
 }
 
 export const NGINX: LoadBalancer = {
@@ -16,7 +16,7 @@ export const NGINX: LoadBalancer = {
   service: "ingress-nginx-controller",
   address: ADDRESSES.nginxLoadBalancer,
   nodePorts: { http: 30080, https: 30443 },
-  version: 1,
+  protocol: "v1",
 };
 
 export const TRAEFIK: LoadBalancer = {
@@ -24,8 +24,19 @@ export const TRAEFIK: LoadBalancer = {
   service: "traefik",
   address: ADDRESSES.traefikLoadBalancer,
   nodePorts: { http: 31080, https: 31443 },
-  version: 2,
+  protocol: "v2",
 };
+
+/** No header, no short circuit: its address simply does not answer to pods, as behind a router without hairpin NAT. */
+export const PLAIN: LoadBalancer = {
+  namespace: "plain",
+  service: "plain",
+  address: ADDRESSES.plainLoadBalancer,
+  nodePorts: { http: 32080, https: 32443 },
+  protocol: "none",
+};
+
+const SEND = { v1: " send-proxy", v2: " send-proxy-v2", none: "" };
 
 /** What a cloud's controller does: the address in the Service's status, from where kube-proxy short-circuits it. */
 export async function publishAddress(
@@ -41,11 +52,10 @@ export async function publishAddress(
 
 /** HAProxy's configuration: what the clouds' load balancers do for both Services. */
 export function haproxyConfiguration(balancers: readonly LoadBalancer[]): string {
-  const listeners = balancers.flatMap(({ service, address, nodePorts, version }) => {
-    const send = version === 1 ? "send-proxy" : "send-proxy-v2";
+  const listeners = balancers.flatMap(({ service, address, nodePorts, protocol }) => {
     return Object.entries({ http: 80, https: 443 }).map(([name, port]) => {
       const nodePort = nodePorts[name as keyof typeof nodePorts];
-      return `listen ${service}-${name}\n  bind ${address}:${port}\n  server node ${ADDRESSES.node}:${nodePort} ${send}\n`;
+      return `listen ${service}-${name}\n  bind ${address}:${port}\n  server node ${ADDRESSES.node}:${nodePort}${SEND[protocol]}\n`;
     });
   });
   return `global

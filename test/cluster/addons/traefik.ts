@@ -4,7 +4,7 @@ import type { Cluster, KubeObject } from "../cluster.ts";
 import { IMAGES } from "../images.ts";
 import { ADDRESSES } from "../node/layout.ts";
 import { run } from "../node/run.ts";
-import { publishAddress, TRAEFIK } from "./load-balancers.ts";
+import { PLAIN, publishAddress, TRAEFIK } from "./load-balancers.ts";
 import { deployment, namespace, service, serviceAccount } from "./objects.ts";
 
 const MODULE = join(import.meta.dirname, "..", "modules", "traefik");
@@ -23,14 +23,7 @@ export async function install(cluster: Cluster): Promise<void> {
   await cluster.apply(
     namespace(ns),
     ...traefik({ namespace: ns, name, ingressClass: "traefik", args: [...args, "--providers.kubernetesgateway=true"] }),
-    service(ns, name, {
-      app: name,
-      type: "LoadBalancer",
-      ports: [
-        { name: "web", port: 80, targetPort: "web", nodePort: nodePorts.http },
-        { name: "websecure", port: 443, targetPort: "websecure", nodePort: nodePorts.https },
-      ],
-    }),
+    loadBalancerService(ns, name, nodePorts),
     {
       apiVersion: "gateway.networking.k8s.io/v1",
       kind: "GatewayClass",
@@ -40,6 +33,26 @@ export async function install(cluster: Cluster): Promise<void> {
   );
   await publishAddress(cluster, TRAEFIK);
   await cluster.rolledOut(ns, `deployment/${name}`);
+}
+
+/** Another one for the class `plain`, behind a load balancer that adds no header and that pods cannot reach. */
+export async function installPlain(cluster: Cluster): Promise<void> {
+  const { namespace: ns, service: name, nodePorts } = PLAIN;
+  await cluster.apply(
+    namespace(ns),
+    ...traefik({ namespace: ns, name, ingressClass: "plain", args: [] }),
+    loadBalancerService(ns, name, nodePorts),
+  );
+  await publishAddress(cluster, PLAIN, "Proxy");
+  await cluster.rolledOut(ns, `deployment/${name}`);
+}
+
+function loadBalancerService(ns: string, name: string, nodePorts: { http: number; https: number }): KubeObject {
+  const ports = [
+    { name: "web", port: 80, targetPort: "web", nodePort: nodePorts.http },
+    { name: "websecure", port: 443, targetPort: "websecure", nodePort: nodePorts.https },
+  ];
+  return service(ns, name, { app: name, type: "LoadBalancer", ports });
 }
 
 /** The standard channel's definitions, from the module that this Traefik was built with. */

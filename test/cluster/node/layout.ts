@@ -19,6 +19,7 @@ export const ADDRESSES = {
   client: "192.0.2.60",
   nginxLoadBalancer: "192.0.2.80",
   traefikLoadBalancer: "192.0.2.81",
+  plainLoadBalancer: "192.0.2.82",
 } as const;
 
 export const CLUSTER_DOMAIN = "cluster.local";

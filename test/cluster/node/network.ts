@@ -21,10 +21,11 @@ export async function createNetwork(): Promise<void> {
   await run("ip", "-n", node, "link", "add", "outside", "type", "veth", "peer", "name", "eth0", "netns", internet);
   await run("ip", "-n", node, "link", "set", "outside", "master", "lan");
   for (const device of ["lan", "outside"]) await run("ip", "-n", node, "link", "set", device, "up");
-  const { publicDns, acme, client, nginxLoadBalancer, traefikLoadBalancer } = ADDRESSES;
-  for (const address of [client, publicDns, acme, nginxLoadBalancer, traefikLoadBalancer]) {
+  const { publicDns, acme, client, nginxLoadBalancer, traefikLoadBalancer, plainLoadBalancer } = ADDRESSES;
+  for (const address of [client, publicDns, acme, nginxLoadBalancer, traefikLoadBalancer, plainLoadBalancer]) {
     await run("ip", "-n", internet, "address", "add", `${address}/${PREFIX}`, "dev", "eth0");
   }
+  await dropFromPods(plainLoadBalancer);
   await run("ip", "-n", internet, "link", "set", "eth0", "up");
   // Programs of the node, as the API server, look a route up before kube-proxy's rules change the address.
   await run("ip", "-n", node, "route", "add", ADDRESSES.serviceRange, "dev", "lan");
@@ -34,6 +35,14 @@ export async function createNetwork(): Promise<void> {
   for (const name of ["node", "internet"] as const) {
     await runIn(name, "sysctl", "-qw", "net.ipv4.ip_unprivileged_port_start=0");
   }
+}
+
+/** Packets of pods to this address of the internet vanish. */
+async function dropFromPods(address: string): Promise<void> {
+  const nft = async (...rule: string[]) => void (await runIn("internet", "nft", "add", ...rule));
+  await nft("table", "ip", "router");
+  await nft("chain", "ip", "router", "input", "{ type filter hook input priority 0; }");
+  await nft("rule", "ip", "router", "input", "ip", "saddr", ADDRESSES.podRange, "ip", "daddr", address, "drop");
 }
 
 /** Else the answer of a pod to a pod by way of a Service stays on the bridge, and is not translated back. */

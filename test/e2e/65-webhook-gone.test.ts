@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import type { Cluster } from "../cluster/cluster.ts";
+import { withCluster } from "../cluster/whole.ts";
+import { admissionCounts, clientRevision } from "./meanwhile.ts";
+import { inClient, optIn } from "./opted-in.ts";
+import { NAME } from "./shop.ts";
+import { SYSTEM } from "./switchback.ts";
+
+// Nothing of ours may block a pod: without the webhook pods are made as if it had never been there.
+
+let cluster: Cluster;
+
+before(async () => {
+  cluster = await withCluster();
+});
+
+after(async () => {
+  await scale(2);
+});
+
+async function scale(replicas: number): Promise<void> {
+  await cluster.kubectl("-n", SYSTEM, "scale", "deployment/switchback-webhook", `--replicas=${replicas}`);
+  await cluster.rolledOut(SYSTEM, "deployment/switchback-webhook");
+  await cluster.until(`${replicas} webhook pods`, 60, async () => {
+    const pods = await cluster.get<{ items: unknown[] }>(
+      ...["-n", SYSTEM, "pods", "-l", "app.kubernetes.io/component=webhook"],
+    );
+    return pods.items.length === replicas || undefined;
+  });
+}
+
+test("with the webhook's pods gone a pod is still made and runs, not injected, and the API server counts it", async () => {
+  const countsBefore = await admissionCounts(cluster);
+  await scale(0);
+  await optIn(cluster);
+  await assert.rejects(clientRevision(cluster), /carries no revision/);
+  assert.match(await inClient(cluster, "resolve", NAME), /192\.0\.2\.80$/);
+  assert.notDeepEqual(await admissionCounts(cluster), countsBefore, "the fail-open count rises");
+});
+
+test("once it is back, new pods are injected again", async () => {
+  await scale(2);
+  await optIn(cluster);
+  assert.match(await clientRevision(cluster), /^[0-9a-f]+$/);
+});

@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { before, test } from "node:test";
+import { PLAIN } from "../cluster/addons/load-balancers.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { withCluster } from "../cluster/whole.ts";
+import { getMapped, inClient, optIn } from "./opted-in.ts";
+import { getInside, getOutside, ingress } from "./shop.ts";
+import { publishedMap } from "./switchback.ts";
+
+// A load balancer without PROXY protocol whose address does not answer to pods: names lead to the ingress controller itself.
+
+const AT_PLAIN = "plain.example.com";
+
+let cluster: Cluster;
+
+before(async () => {
+  cluster = await withCluster();
+  await cluster.apply(ingress("at-plain", AT_PLAIN, "plain"));
+  await cluster.until(
+    "the name is published",
+    30,
+    async () => (await publishedMap(cluster)).includes(AT_PLAIN) || undefined,
+  );
+  await optIn(cluster);
+});
+
+test("from outside the name works", async () => {
+  const answer = await cluster.until("it is routed", 30, async () => {
+    const got = await getOutside(cluster, `http://${AT_PLAIN}/`, `${PLAIN.address}:80`);
+    return got.status === 200 ? got : undefined;
+  });
+  assert.match(answer.body ?? "", /^the shop /);
+});
+
+test("a pod that did not opt in waits in vain", async () => {
+  assert.match((await getInside(cluster, `http://${AT_PLAIN}/`)).error ?? "", /timeout|deadline/i);
+});
+
+test("a pod that opted in has the Service's own ClusterIP for the name, and is answered", async () => {
+  const { namespace, service } = PLAIN;
+  const clusterIP = await cluster.kubectl(
+    "-n",
+    namespace,
+    "get",
+    "service",
+    service,
+    "-o",
+    "jsonpath={.spec.clusterIP}",
+  );
+  assert.equal(await inClient(cluster, "resolve", AT_PLAIN), `${AT_PLAIN} ${clusterIP}`);
+  for (const scheme of ["http", "https"]) {
+    const answer = await getMapped(cluster, `${scheme}://${AT_PLAIN}/`);
+    assert.equal(answer.status, 200, JSON.stringify(answer));
+  }
+});

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { before, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Cluster } from "../cluster/cluster.ts";
+import { withCluster } from "../cluster/whole.ts";
+import { admissionCounts, clientRevision, createPods } from "./meanwhile.ts";
+import { optIn } from "./opted-in.ts";
+import type { Condition } from "./shop.ts";
+import { installSwitchback, SYSTEM } from "./switchback.ts";
+
+// The serving certificate from the cluster's cert-manager, there and back, while pods are made.
+
+const NAME = "switchback-webhook";
+const SETTLE_MS = 5_000;
+
+let cluster: Cluster;
+
+before(async () => {
+  cluster = await withCluster();
+  await optIn(cluster);
+});
+
+async function whilePodsAreMade(work: () => Promise<void>): Promise<void> {
+  const countsBefore = await admissionCounts(cluster);
+  const finished = { done: false };
+  const pods = createPods(cluster, finished);
+  try {
+    await work();
+    await delay(SETTLE_MS);
+  } finally {
+    finished.done = true;
+  }
+  assert.deepEqual(new Set(await pods), new Set([await clientRevision(cluster)]), "every pod carries the revision");
+  assert.deepEqual(await admissionCounts(cluster), countsBefore, "no webhook call failed open or was rejected");
+}
+
+async function servingSecret(): Promise<Record<string, string>> {
+  return (await cluster.get<{ data: Record<string, string> }>("-n", SYSTEM, "secret", "switchback-webhook-tls")).data;
+}
+
+/** Until the certificate is cert-manager's and the API server is told its CA. */
+async function inForce(): Promise<void> {
+  await cluster.until("cert-manager's CA is in the caBundle", 90, async () => {
+    const { status } = await cluster.get<{ status?: { conditions?: Condition[] } }>("-n", SYSTEM, "certificate", NAME);
+    const isReady = status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True");
+    const secret = await servingSecret();
+    const { webhooks } = await cluster.get<{ webhooks: { clientConfig: { caBundle?: string } }[] }>(
+      ...["mutatingwebhookconfiguration", NAME],
+    );
+    return (isReady && webhooks.every(({ clientConfig }) => clientConfig.caBundle === secret["ca.crt"])) || undefined;
+  });
+}
+
+test("from the controller's own certificate to cert-manager's", async () => {
+  await whilePodsAreMade(async () => {
+    await installSwitchback(cluster, { config: { certs: { mode: "cert-manager" } } });
+    await inForce();
+  });
+});
+
+test("cert-manager renews it", async () => {
+  await whilePodsAreMade(async () => {
+    const { "tls.crt": old } = await servingSecret();
+    // What `cmctl renew` does.
+    const condition = { type: "Issuing", status: "True", reason: "ManuallyTriggered", message: "renewed by a test" };
+    const status = { conditions: [{ ...condition, lastTransitionTime: new Date().toISOString() }] };
+    const patch = ["--subresource=status", "--type=merge", "-p", JSON.stringify({ status })];
+    await cluster.kubectl("-n", SYSTEM, "patch", "certificate", NAME, ...patch);
+    await cluster.until("another certificate", 60, async () => (await servingSecret())["tls.crt"] !== old || undefined);
+    await inForce();
+  });
+});
+
+test("and back to the controller's own", async () => {
+  await whilePodsAreMade(async () => {
+    await installSwitchback(cluster);
+  });
+});

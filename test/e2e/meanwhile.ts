@@ -1,0 +1,55 @@
+import { RESTRICTED_CONTAINER, RESTRICTED_POD } from "../cluster/addons/objects.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { IMAGES } from "../cluster/images.ts";
+import { OPTED_IN } from "./opted-in.ts";
+
+const REVISION = "switchback.dev/revision";
+const MADE = "made=meanwhile";
+
+/** One pod after the other until told to stop; the revision of each, "" where one has none. */
+export async function createPods(cluster: Cluster, until: { done: boolean }): Promise<string[]> {
+  const remove = () => cluster.kubectl("-n", OPTED_IN, "delete", "pods", "-l", MADE, "--now", "--ignore-not-found");
+  await remove();
+  const container = { name: "main", image: IMAGES.goClient, imagePullPolicy: "Never", args: ["resolve", "localhost"] };
+  for (let n = 0; !until.done && n < 1000; n++) {
+    await cluster.apply({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { namespace: OPTED_IN, name: `meanwhile-${n}`, labels: { made: "meanwhile" } },
+      spec: {
+        restartPolicy: "Never",
+        securityContext: RESTRICTED_POD,
+        // Bound to no node: it is about what the API server admits.
+        nodeSelector: { "example.com/none": "true" },
+        containers: [{ ...container, securityContext: RESTRICTED_CONTAINER }],
+      },
+    });
+  }
+  const revisions = await getRevisions(cluster, MADE);
+  await remove();
+  return revisions;
+}
+
+/** What the pod of `optIn` carries. */
+export async function clientRevision(cluster: Cluster): Promise<string> {
+  const [revision] = await getRevisions(cluster, "app=client");
+  if (!revision) throw new Error("the client carries no revision");
+  return revision;
+}
+
+async function getRevisions(cluster: Cluster, selector: string): Promise<string[]> {
+  const { items } = await cluster.get<{ items: { metadata: { annotations?: Record<string, string> } }[] }>(
+    ...["-n", OPTED_IN, "pods", "-l", selector],
+  );
+  return items.map(({ metadata }) => metadata.annotations?.[REVISION] ?? "");
+}
+
+/** What the API server has counted of our webhooks' failures: one line a counter. */
+export async function admissionCounts(cluster: Cluster): Promise<string[]> {
+  const metrics = await cluster.kubectl("get", "--raw", "/metrics");
+  return metrics
+    .split("\n")
+    .filter((line) => /^apiserver_admission_webhook_(fail_open_count|rejection_count)\{/.test(line))
+    .filter((line) => line.includes("switchback"))
+    .sort();
+}
