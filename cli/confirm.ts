@@ -1,8 +1,9 @@
+import { once } from "node:events";
 import { createInterface } from "node:readline/promises";
+import { z } from "zod";
 import { INDEX_NAME } from "../controller/store.ts";
 import { SwitchbackError, statusOf } from "../errors/errors.ts";
 import { CONFIRM_KEY, HOLD_KEY } from "../hosts/keys.ts";
-import type { Hold } from "../hosts/ledger.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { corePath } from "../kube/paths.ts";
 import type { CliContext } from "./main.ts";
@@ -59,19 +60,33 @@ async function readIndex(read: () => Promise<IndexObject>, namespace: string): P
   }
 }
 
-function parseHold(text: string | undefined): Hold | undefined {
+/** The annotation may have been edited by anybody who may write the index. */
+const holdSchema = z.object({
+  id: z.string().min(1),
+  // What a Date can show (ECMA-262, 21.4.1.1).
+  until: z.number().min(0).max(8.64e15),
+  names: z.number(),
+  of: z.number(),
+});
+
+function parseHold(text: string | undefined): z.infer<typeof holdSchema> | undefined {
   if (text === undefined) return undefined;
   try {
-    return JSON.parse(text) as Hold;
-  } catch (cause) {
-    throw new SwitchbackError("data-corrupt", `the annotation ${HOLD_KEY} is not JSON`, { cause });
+    return holdSchema.parse(JSON.parse(text));
+  } catch {
+    throw new SwitchbackError(
+      "data-corrupt",
+      `the annotation ${HOLD_KEY} is not one of ours: ${JSON.stringify(text.slice(0, 200))}`,
+    );
   }
 }
 
+/** Standard input that ends without an answer is a no. */
 async function ask(question: string): Promise<boolean> {
   const prompt = createInterface({ input: process.stdin, output: process.stdout });
+  const ended = once(prompt, "close").then(() => "");
   try {
-    return /^y(es)?$/i.test((await prompt.question(question)).trim());
+    return /^y(es)?$/i.test((await Promise.race([prompt.question(question), ended])).trim());
   } finally {
     prompt.close();
   }

@@ -1,5 +1,16 @@
-import { type Document, isMap, parseAllDocuments } from "yaml";
-import { planBakedInjection } from "../hosts/inject.ts";
+import {
+  type Document,
+  isAlias,
+  isCollection,
+  isMap,
+  isScalar,
+  isSeq,
+  type ParsedNode,
+  parseAllDocuments,
+  type ScalarTag,
+  type Tags,
+} from "yaml";
+import { type Injection, planBakedInjection } from "../hosts/inject.ts";
 import { HOSTS_KEY, INJECT_KEY } from "../hosts/keys.ts";
 import { longLineReason } from "../hosts/pack.ts";
 import type { Chosen } from "../hosts/select.ts";
@@ -35,19 +46,35 @@ const TEMPLATES: Readonly<Record<string, readonly string[]>> = {
 type Path = readonly (string | number)[];
 
 /**
- * YAML in, the same YAML out with hostAliases and annotations in every pod template; comments, order and documents of other kinds
- * stay. A document that does not parse, or cannot be injected, is an outcome that failed.
+ * YAML in, the same YAML out with hostAliases and annotations in every pod template; comments, order, the way numbers are written
+ * and documents of other kinds stay. A document that does not parse, or cannot be injected, is an outcome that failed; then there
+ * is no output.
  */
 export function injectYaml(text: string, options: InjectOptions): { output: string; outcomes: InjectOutcome[] } {
-  const documents = [...parseAllDocuments(text)];
+  const documents = [...parseAllDocuments<ParsedNode>(text, { customTags: keepNumbers })];
   const outcomes = documents.flatMap((document, index) => injectDocument(document, index, options));
-  return {
-    output: documents
-      .filter(({ contents }) => contents !== null)
-      .map(render)
-      .join("---\n"),
-    outcomes,
-  };
+  if (outcomes.some(({ failed }) => failed)) return { output: "", outcomes };
+  return { output: documents.filter(isFilled).map(render).join("---\n"), outcomes };
+}
+
+/**
+ * Numbers are printed as they were written. YAML 1.2 reads `defaultMode: 0644` as 644, kubectl (YAML 1.1) as octal; and a number
+ * may have more digits than a double.
+ */
+function keepNumbers(tags: Tags): Tags {
+  const numbers = ["tag:yaml.org,2002:int", "tag:yaml.org,2002:float"];
+  return tags.map((tag) => {
+    if (typeof tag !== "object" || !numbers.includes(tag.tag)) return tag;
+    const { stringify } = tag as ScalarTag;
+    return {
+      ...(tag as ScalarTag),
+      stringify: (node, ...rest) => node.source ?? stringify?.(node, ...rest) ?? String(node.value),
+    } satisfies ScalarTag;
+  });
+}
+
+function isFilled({ contents }: Document.Parsed): boolean {
+  return contents !== null && !(isScalar(contents) && contents.value === null);
 }
 
 /** The separators are ours to write: a document that had one would print it again. */
@@ -62,11 +89,9 @@ function injectDocument(document: Document.Parsed, index: number, options: Injec
     const text = error.message.split("\n", 1)[0] ?? "";
     return [{ title: `document ${index + 1}`, injected: false, reason: { code: "yaml-invalid", text }, failed: true }];
   }
-  const items: unknown = document.getIn(["items"]);
-  if (document.getIn(["kind"]) !== "List" || !("items" in Object(items)))
-    return injectObject(document, [], index, options);
-  const count = (document.toJS() as { items: unknown[] }).items.length;
-  return Array.from({ length: count }, (_, item) => injectObject(document, ["items", item], index, options)).flat();
+  const items = document.getIn(["items"]);
+  if (document.getIn(["kind"]) !== "List" || !isSeq(items)) return injectObject(document, [], index, options);
+  return items.items.flatMap((_, item) => injectObject(document, ["items", item], index, options));
 }
 
 function injectObject(document: Document, at: Path, index: number, options: InjectOptions): InjectOutcome[] {
@@ -75,11 +100,8 @@ function injectObject(document: Document, at: Path, index: number, options: Inje
   if (template === undefined) return [];
   const title = titleOf(document, at, index);
   const pod: Path = [...at, ...template];
-  const spec = document.getIn([...pod, "spec"]);
-  if (!isMap(spec)) {
-    const text = `${[...template, "spec"].join(".")} is not there`;
-    return [{ title, injected: false, reason: { code: "no-pod-template", text }, failed: true }];
-  }
+  const refusal = sharedReason(document, pod, at.length) ?? templateReason(document, pod, template);
+  if (refusal !== undefined) return [{ title, injected: false, reason: refusal, failed: true }];
   if (document.getIn([...pod, "metadata", "labels", INJECT_KEY]) === "disabled") {
     const reason = { code: "pod-disabled", text: `it carries the label ${INJECT_KEY}: disabled` };
     return [{ title, injected: false, reason, failed: false }];
@@ -87,17 +109,47 @@ function injectObject(document: Document, at: Path, index: number, options: Inje
   return [{ title, ...injectPod(document, pod, options) }];
 }
 
+/**
+ * Why a template cannot be written to: a part that we would change is, or may be, another part as well (YAML anchors and merge
+ * keys). `from`: the steps of the path to the object itself.
+ */
+function sharedReason(document: Document, pod: Path, from: number): Reason | undefined {
+  const touched = [
+    [...pod, "metadata", "annotations"],
+    [...pod, "spec", "hostAliases"],
+  ];
+  for (const path of touched) {
+    for (let length = 0; length <= path.length; length += 1) {
+      const node = document.getIn(path.slice(0, length), true);
+      const merges = isMap(node) && node.items.some(({ key }) => isScalar(key) && key.value === "<<");
+      if (!isAlias(node) && !merges && !(isCollection(node) && node.anchor !== undefined)) continue;
+      const where = path.slice(from, length).join(".") || "the object";
+      const text = `${where} is shared by a YAML anchor or merge key; write it out first, as \`yq 'explode(.)'\` does`;
+      return { code: "yaml-shared", text };
+    }
+  }
+  return undefined;
+}
+
+function templateReason(document: Document, pod: Path, template: readonly string[]): Reason | undefined {
+  if (!isMap(document.getIn([...pod, "spec"]))) {
+    return { code: "no-pod-template", text: `${[...template, "spec"].join(".")} is not there` };
+  }
+  const bad = [["metadata"], ["metadata", "annotations"]].find((part) => {
+    const node = document.getIn([...pod, ...part]) ?? undefined;
+    return node !== undefined && !isMap(node);
+  });
+  return bad && { code: "metadata-malformed", text: `${[...template, ...bad].join(".")} is not a map` };
+}
+
 function injectPod(document: Document, pod: Path, { choose, longLine }: InjectOptions): Omit<InjectOutcome, "title"> {
-  const { hostAliases, annotations } = readPod(document, pod);
+  const annotations = readAnnotations(document, pod);
+  const hostAliases = readAliases(document, pod);
+  if ("code" in hostAliases) return { injected: false, reason: hostAliases, failed: true };
   const chosen = choose(annotations[HOSTS_KEY]);
   const plan = planBakedInjection({ hostAliases, annotations }, chosen, longLine);
   if ("code" in plan) return { injected: false, reason: withWayOut(plan), failed: true };
-  const aliases = [...plan.own, ...plan.block.aliases];
-  if (aliases.length > 0) document.setIn([...pod, "spec", "hostAliases"], document.createNode(aliases));
-  else document.deleteIn([...pod, "spec", "hostAliases"]);
-  for (const [key, value] of Object.entries(plan.block.annotations)) {
-    document.setIn([...pod, "metadata", "annotations", key], value);
-  }
+  writePlan(document, pod, hostAliases, plan);
   const names = new Set(plan.block.aliases.flatMap(({ hostnames }) => hostnames));
   const warnings = [...chosen.warnings, longLineReason(plan.block.aliases)].filter((warning) => warning !== undefined);
   const text = [`${names.size} names`, ...warnings.map((warning) => warning.text)].join("; ");
@@ -110,20 +162,46 @@ function withWayOut(reason: Reason): Reason {
   return { ...reason, text: `${reason.text}, or write the long line all the same with --long-line` };
 }
 
-function readPod(document: Document, pod: Path) {
-  const value = (
-    pod.length === 0 ? document.toJS() : (document.getIn(pod) as { toJS(doc: Document): unknown }).toJS(document)
-  ) as {
-    metadata?: { annotations?: Record<string, unknown> | null } | null;
-    spec?: { hostAliases?: Array<Partial<HostAlias> | null> | null };
-  };
-  const annotations = Object.entries(value.metadata?.annotations ?? {}).map(([key, text]) => [key, String(text)]);
-  const hostAliases = (value.spec?.hostAliases ?? []).map((alias) => ({
-    ...alias,
-    ip: alias?.ip ?? "",
-    hostnames: alias?.hostnames ?? [],
-  }));
-  return { hostAliases, annotations: Object.fromEntries(annotations) as Record<string, string> };
+/** The user's own aliases stay the nodes that they were, with their comments. */
+function writePlan(document: Document, pod: Path, before: readonly HostAlias[], plan: Injection): void {
+  const at = [...pod, "spec", "hostAliases"];
+  const node = document.getIn(at);
+  const own = isSeq(node) ? node.items.filter((_, index) => plan.own.some((alias) => alias === before[index])) : [];
+  const ours = plan.block.aliases.map((alias) => document.createNode(alias));
+  if (own.length + ours.length === 0) document.deleteIn(at);
+  else if (isSeq(node)) node.items = [...own, ...ours];
+  else document.setIn(at, document.createNode(plan.block.aliases));
+  for (const part of ["metadata", "metadata.annotations"]) {
+    const path = [...pod, ...part.split(".")];
+    // An empty `annotations:` is common where a template engine left it.
+    if (!isMap(document.getIn(path))) document.setIn(path, document.createNode({}));
+  }
+  for (const [key, value] of Object.entries(plan.block.annotations)) {
+    document.setIn([...pod, "metadata", "annotations", key], value);
+  }
+}
+
+function readAnnotations(document: Document, pod: Path): Record<string, string> {
+  const entries = Object.entries(Object(plain(document, [...pod, "metadata", "annotations"])));
+  return Object.fromEntries(entries.map(([key, text]) => [key, String(text)]));
+}
+
+/** The template's aliases as they are, or why they cannot be what the API server takes. */
+function readAliases(document: Document, pod: Path): HostAlias[] | Reason {
+  const value = plain(document, [...pod, "spec", "hostAliases"]) ?? [];
+  const malformed = { code: "aliases-malformed", text: "spec.hostAliases is not a list of `ip` and `hostnames`" };
+  if (!Array.isArray(value)) return malformed;
+  const aliases = value.map((alias) => ({ ip: alias?.ip, hostnames: alias?.hostnames ?? [] }));
+  const isText = (text: unknown) => typeof text === "string";
+  const whole = aliases.every(
+    ({ ip, hostnames }) => isText(ip) && Array.isArray(hostnames) && hostnames.every((name) => isText(name)),
+  );
+  return whole ? aliases : malformed;
+}
+
+function plain(document: Document, path: Path): unknown {
+  const node = document.getIn(path, true);
+  return isCollection(node) || isScalar(node) ? node.toJS(document) : undefined;
 }
 
 function titleOf(document: Document, at: Path, index: number): string {

@@ -40,6 +40,7 @@ export async function inject(flags: InjectFlags, { env, stdout, stderr }: CliCon
     choose: createSelector(map, cap),
     longLine: flags.longLine ?? false,
   });
+  if (outcomes.length === 0) stderr.write(`${flags.filename}: no pod and no workload that makes pods is in it\n`);
   for (const { title, injected, reason } of outcomes) {
     stderr.write(`${title}: ${injected ? "injected" : `not injected (${reason.code})`}: ${reason.text}\n`);
   }

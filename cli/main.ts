@@ -76,7 +76,9 @@ function exitCodeOf(error: unknown, context: CliContext): number {
   const shown = (error as { code?: string }).code?.startsWith("commander.") === true;
   // commander has printed its own message; help asked for is no failure.
   if (shown) return (error as { exitCode?: number }).exitCode === 0 ? 0 : EXIT_BAD_INPUT;
-  context.stderr.write(`switchback: ${describeError(error)}\n`);
+  // A line a fault of the configuration, as many as there are.
+  const faults = hasCode(error, "config-invalid") && error.cause === undefined ? error.message.split("\n") : [];
+  for (const line of faults.length > 1 ? faults : [describeError(error)]) context.stderr.write(`switchback: ${line}\n`);
   return hasCode(error, "config-invalid") || hasCode(error, "input-invalid") ? EXIT_BAD_INPUT : EXIT_FAILURE;
 }
 

@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { after, afterEach, before, describe, it } from "node:test";
+import { captured, filesFolder, switchback } from "../test/fakes/cli.ts";
+import { type FakeApi, fakeApi, json, type Responder, refuse } from "../test/fakes/kube-api.ts";
+import { confirm } from "./confirm.ts";
+
+const HOLD = { id: "abc", since: 0, until: Date.UTC(2030, 0, 1), names: 8, of: 12 };
+const index = (annotations: object) => json({ metadata: { name: "switchback-hosts", annotations } });
+const held = index({ "switchback.dev/hold": JSON.stringify(HOLD) });
+
+let files: Awaited<ReturnType<typeof filesFolder>>;
+let api: FakeApi;
+before(async () => {
+  files = await filesFolder();
+});
+after(() => files.remove());
+afterEach(() => api.close());
+
+async function serve(respond: Responder): Promise<{ namespace: string; kubeconfig: string }> {
+  api = await fakeApi(respond);
+  return { namespace: "ours", kubeconfig: await files.kubeconfig(api.url) };
+}
+
+const patches = () => api.calls.filter(({ method }) => method === "PATCH");
+
+describe("confirm", () => {
+  it("writes the id of the hold, and nothing else, on the index", async () => {
+    const flags = await serve(held);
+    const { context, written } = captured();
+    await confirm({ ...flags, yes: true }, context);
+    assert.equal(written.stdout, "8 of 12 names are held back until 2030-01-01T00:00:00.000Z\nconfirmed\n");
+    const [patch, ...more] = patches();
+    assert.ok(patch && more.length === 0);
+    assert.equal(patch.path, "/api/v1/namespaces/ours/configmaps/switchback-hosts");
+    assert.equal(patch.headers["content-type"], "application/merge-patch+json");
+    assert.deepEqual(JSON.parse(patch.body), { metadata: { annotations: { "switchback.dev/confirm": "abc" } } });
+  });
+
+  it("without a hold says so and writes nothing", async () => {
+    const flags = await serve(index({}));
+    const { context, written } = captured();
+    await confirm({ ...flags, yes: true }, context);
+    assert.equal(written.stdout, "nothing is held back\n");
+    assert.deepEqual(patches(), []);
+  });
+
+  it("says where it looked when there is no index", async () => {
+    const flags = await serve(refuse(404, "NotFound"));
+    await assert.rejects(confirm({ ...flags, yes: true }, captured().context), {
+      code: "input-invalid",
+      message: /no ConfigMap switchback-hosts in the namespace ours; is Switchback installed there\? \(--namespace\)/,
+    });
+  });
+
+  it("passes on what the API server refuses", async () => {
+    const flags = await serve((call) => (call.method === "GET" ? held(call) : refuse(403, "Forbidden")(call)));
+    await assert.rejects(confirm({ ...flags, yes: true }, captured().context), { code: "kube-status", status: 403 });
+  });
+
+  for (const text of ["rubbish", "{}", "null", '{"id":5,"until":"x"}']) {
+    it(`does not act on a hold that is ${text}`, async () => {
+      const flags = await serve(index({ "switchback.dev/hold": text }));
+      await assert.rejects(confirm({ ...flags, yes: true }, captured().context), {
+        code: "data-corrupt",
+        message: /switchback\.dev\/hold/,
+      });
+      assert.deepEqual(patches(), []);
+    });
+  }
+
+  for (const [what, input, confirmed] of [
+    ["y", "y\n", true],
+    ["YES", "YES\n", true],
+    ["n", "n\n", false],
+    ["something else", "maybe\n", false],
+    ["nothing, as standard input is closed", "", false],
+  ] as const) {
+    it(`asks, and takes ${what} for ${confirmed ? "yes" : "no"}`, async () => {
+      const { namespace, kubeconfig } = await serve(held);
+      const args = ["confirm", "--namespace", namespace, "--kubeconfig", kubeconfig];
+      const { code, stdout } = await switchback(args, {}, input);
+      assert.equal(code, 0);
+      assert.ok(stdout.includes("let them go now? [y/N]"));
+      assert.ok(stdout.endsWith(confirmed ? "confirmed\n" : "nothing was changed\n"), stdout);
+      assert.equal(patches().length, confirmed ? 1 : 0);
+    });
+  }
+});
