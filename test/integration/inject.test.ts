@@ -151,6 +151,32 @@ describe("what `inject` prints from the live map", () => {
     assertOnce({ spec: (await live("StatefulSet")).spec } as Pod, FIRST);
   });
 
+  it("for YAML as people write it means what it meant: octal modes, empty annotations, anchors elsewhere", async () => {
+    await apply(
+      await injected(`apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  namespace: ${namespace}
+  labels: &labels { app: web }
+spec:
+  replicas: 1 # one is enough
+  selector: { matchLabels: *labels }
+  template:
+    metadata:
+      labels: *labels
+      annotations:
+    spec:
+      containers: [ { name: c, image: example.com/c:1 } ]
+      volumes: [ { name: v, configMap: { name: c, defaultMode: 0644 } } ]
+`),
+    );
+    const { spec } = await live("Deployment");
+    assertOnce({ spec } as Pod, FIRST);
+    const { volumes } = spec as { volumes?: { configMap: { defaultMode: number } }[] };
+    assert.equal(volumes?.[0]?.configMap.defaultMode, 0o644);
+  });
+
   it("is not to be had by somebody without the right to read it, who is told so", async () => {
     const kubeconfig = await system.cluster.kubeconfigFor({ clientCert: system.cluster.ca.client("stranger", []) });
     const input = JSON.stringify(workload("Deployment"));
