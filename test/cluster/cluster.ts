@@ -1,8 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { stringify } from "yaml";
-import { binary } from "./binaries.ts";
 import { nodeTool } from "./node/kubectl.ts";
-import { ADMIN_KUBECONFIG } from "./node/layout.ts";
 import { inNamespace } from "./node/run.ts";
 import { runTool, type ToolResult } from "./tools.ts";
 
@@ -11,23 +9,11 @@ const POLL_MS = 500;
 /** A Kubernetes object, as far as the tests look into one. */
 export type KubeObject = { apiVersion: string; kind: string; metadata: object } & Record<string, unknown>;
 
-/** A cluster of the end-to-end tests: the one-node cluster of this machine, or one that E2E_KUBECONFIG names. */
+/** The one-node cluster of this machine, as the end-to-end tests use it. */
 export class Cluster {
-  /** The path of its kubeconfig. */
-  readonly kubeconfig: string;
-  /** Whether it is this machine's, with its add-ons and its "internet". */
-  readonly own: boolean;
-
-  constructor(kubeconfig: string = ADMIN_KUBECONFIG) {
-    this.kubeconfig = kubeconfig;
-    this.own = kubeconfig === ADMIN_KUBECONFIG;
-  }
-
   /** kubectl or helm to its end. A failure is a `code` that is not 0. */
   async tool(name: "kubectl" | "helm", args: string[], input = ""): Promise<ToolResult> {
-    if (this.own) return await nodeTool(name, args, input);
-    const env = { HOME: process.env.HOME ?? "/", KUBECONFIG: this.kubeconfig };
-    return await runTool(await binary(name), args, env, input);
+    return await nodeTool(name, args, input);
   }
 
   /** Standard output. @throws with what kubectl said. */

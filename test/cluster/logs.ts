@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { cp, mkdir, mkdtemp, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Cluster } from "./cluster.ts";
@@ -21,21 +21,10 @@ const QUERIES: Record<string, string[]> = {
  */
 export async function collectLogs(cluster: Cluster): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "switchback-e2e-logs-"));
-  if (cluster.own && existsSync(LOGS)) await cp(LOGS, join(folder, "logs"), { recursive: true });
+  if (existsSync(LOGS)) await cp(LOGS, join(folder, "logs"), { recursive: true });
   for (const [name, args] of Object.entries(QUERIES)) {
     const { stdout, stderr } = await cluster.tool("kubectl", args);
     await writeFile(join(folder, name), stdout + stderr);
   }
-  if (!cluster.own) await podLogs(cluster, join(folder, "logs"));
   return folder;
-}
-
-async function podLogs(cluster: Cluster, folder: string): Promise<void> {
-  await mkdir(folder);
-  const { stdout } = await cluster.tool("kubectl", ["get", "pods", "-A", "--no-headers"]);
-  for (const line of stdout.split("\n").filter(Boolean)) {
-    const [namespace = "", pod = ""] = line.split(/\s+/);
-    const log = await cluster.tool("kubectl", ["-n", namespace, "logs", pod, "--all-containers", "--tail=2000"]);
-    await writeFile(join(folder, `${namespace}_${pod}.log`), log.stdout + log.stderr);
-  }
 }

@@ -29,9 +29,7 @@ export async function wholeCluster(
   });
 }
 
-/** The cluster of the end-to-end tests: that of E2E_KUBECONFIG, else this machine's, brought up where it is not. */
+/** The cluster of the end-to-end tests, brought up where it is not. */
 export async function withCluster(): Promise<Cluster> {
-  const kubeconfig = process.env.E2E_KUBECONFIG;
-  if (kubeconfig) return new Cluster(kubeconfig);
   return (await wholeCluster(progressLines())).cluster;
 }

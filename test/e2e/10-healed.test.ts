@@ -4,10 +4,12 @@ import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import { NGINX } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { getOutside, isCertificateReady, NAME } from "./shop.ts";
+import { getOutside, ingress, isCertificateReady, NAME, orderCertificate } from "./shop.ts";
 import { frontAddress, installSwitchback, OPT_IN, publishedMap, restartCertManager } from "./switchback.ts";
 
 // The cure, as the README tells it: install, opt cert-manager in, restart it.
+
+const LATER = "later.example.com";
 
 let cluster: Cluster;
 let front: string;
@@ -36,6 +38,24 @@ test("opted in and restarted, cert-manager's pod is described with the mapping, 
   assert.match(described, new RegExp(`switchback\\.dev/injected: ${front} ${NAME}`));
   await cluster.until("the Certificate is Ready", 180, async () => (await isCertificateReady(cluster)) || undefined);
   t.diagnostic(`label to Certificate Ready: ${((performance.now() - labelled) / 1000).toFixed(1)} s`);
+});
+
+test("a name that comes later takes a restart of cert-manager, and is issued too", async (t) => {
+  const created = performance.now();
+  await cluster.apply(ingress("later", LATER, "nginx", "later-tls"));
+  await orderCertificate(cluster, LATER, "later-tls");
+  await cluster.until(
+    "the name is published",
+    30,
+    async () => (await publishedMap(cluster)).includes(LATER) || undefined,
+  );
+  await restartCertManager(cluster);
+  await cluster.until(
+    "the Certificate is Ready",
+    180,
+    async () => (await isCertificateReady(cluster, "later-tls")) || undefined,
+  );
+  t.diagnostic(`Ingress created to Certificate Ready: ${((performance.now() - created) / 1000).toFixed(1)} s`);
 });
 
 test("the chain that is served outside is the ACME server's", async () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
-import { addAlias, addText } from "../cluster/addons/internet.ts";
+import { setAlias, setText } from "../cluster/addons/internet.ts";
 import { NGINX } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { COREFILE } from "../cluster/node/coredns.ts";
@@ -39,8 +39,8 @@ test("the configuration of the cluster's DNS is byte for byte what it was", asyn
 
 test("TXT and CNAME of a mapped name come from the public DNS, as DNS-01 needs them", async () => {
   const challenge = `_acme-challenge.${NAME}`;
-  await addText(cluster, challenge, "token-of-dns-01");
+  await setText(cluster, challenge, "token-of-dns-01");
   assert.equal(await inClient(cluster, "txt", challenge), "token-of-dns-01");
-  await addAlias(cluster, `www.${NAME}`, "elsewhere.example.net");
+  await setAlias(cluster, `www.${NAME}`, "elsewhere.example.net");
   assert.equal(await inClient(cluster, "cname", `www.${NAME}`), "elsewhere.example.net.");
 });

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { existsSync, globSync } from "node:fs";
 import { join } from "node:path";
 import { Unavailable } from "../cluster/binaries.ts";
-import { Cluster } from "../cluster/cluster.ts";
+import type { Cluster } from "../cluster/cluster.ts";
 import { collectLogs } from "../cluster/logs.ts";
 import { down } from "../cluster/node/down.ts";
 import { LOGS } from "../cluster/node/layout.ts";
@@ -12,8 +12,8 @@ import { withProductImage } from "../cluster/product-image.ts";
 import { type Progress, progressLines } from "../cluster/progress.ts";
 import { wholeCluster, withMachine } from "../cluster/whole.ts";
 
-// `npm run e2e [-- FILTER...]`: the files of this folder in order, against the cluster that E2E_KUBECONFIG names, else this
-// machine's. One that was not up is brought up before and taken down after, unless --keep is given.
+// `npm run e2e [-- FILTER...]`: the files of this folder in order, against this machine's cluster. One that was not up is
+// brought up before and taken down after, unless --keep is given.
 
 const ROOT = join(import.meta.dirname, "..", "..");
 
@@ -45,8 +45,6 @@ async function main(progress: Progress): Promise<number> {
 }
 
 async function prepare(progress: Progress): Promise<{ cluster: Cluster; fresh: boolean }> {
-  const kubeconfig = process.env.E2E_KUBECONFIG;
-  if (kubeconfig) return { cluster: new Cluster(kubeconfig), fresh: false };
   const prepared = await wholeCluster(progress);
   progress.say("importing the image of the product");
   await withProductImage((image) => importImages([image], progress));

@@ -54,7 +54,7 @@ export function ingress(name: string, host: string, ingressClassName: string, se
 }
 
 /** A Certificate by HTTP-01 from the ACME server outside. */
-export async function orderCertificate(cluster: Cluster): Promise<void> {
+export async function orderCertificate(cluster: Cluster, dnsName = NAME, certificate = CERTIFICATE): Promise<void> {
   await cluster.apply(
     {
       apiVersion: "cert-manager.io/v1",
@@ -72,8 +72,8 @@ export async function orderCertificate(cluster: Cluster): Promise<void> {
     {
       apiVersion: "cert-manager.io/v1",
       kind: "Certificate",
-      metadata: { namespace: SHOP, name: CERTIFICATE },
-      spec: { secretName: CERTIFICATE, dnsNames: [NAME], issuerRef: { name: "acme" } },
+      metadata: { namespace: SHOP, name: certificate },
+      spec: { secretName: certificate, dnsNames: [dnsName], issuerRef: { name: "acme" } },
     },
   );
 }
@@ -96,9 +96,9 @@ export interface Condition {
   message?: string;
 }
 
-export async function isCertificateReady(cluster: Cluster): Promise<boolean> {
+export async function isCertificateReady(cluster: Cluster, certificate = CERTIFICATE): Promise<boolean> {
   const { status } = await cluster.get<{ status?: { conditions?: Condition[] } }>(
-    ...["-n", SHOP, "certificate", CERTIFICATE],
+    ...["-n", SHOP, "certificate", certificate],
   );
   return status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") === true;
 }

@@ -33,6 +33,7 @@ export async function installSwitchback(
   await writeFile(file, stringify({ image, config: { targets: TARGETS, ...config }, ...values }));
   const flags = ["--namespace", SYSTEM, "--create-namespace", "--values", file, "--wait", "--timeout", "120s"];
   await cluster.helm("upgrade", "--install", "switchback", CHART, ...flags);
+  await webhookAnswers(cluster);
 }
 
 /** The ClusterIP that a target's names lead to, once the controller has made its front Service. */
@@ -64,7 +65,26 @@ export async function removeSwitchback(cluster: Cluster): Promise<void> {
   if (pods.includes("switchback.dev/injected")) await restartCertManager(cluster);
 }
 
+/** As the README says: the controller alone, whose self-checks are at stake. */
 export async function restartCertManager(cluster: Cluster): Promise<void> {
-  await cluster.kubectl("-n", CERT_MANAGER, "rollout", "restart", "deployment");
-  await cluster.rolledOut(CERT_MANAGER, "deployment/cert-manager", "deployment/cert-manager-webhook");
+  await cluster.kubectl("-n", CERT_MANAGER, "rollout", "restart", "deployment/cert-manager");
+  await cluster.rolledOut(CERT_MANAGER, "deployment/cert-manager");
+}
+
+/**
+ * Until a new pod would be injected. That the webhook's pods are ready is not enough: kube-proxy follows a second later, and
+ * until then the API server finds nobody at the Service and lets pods pass as they are.
+ */
+async function webhookAnswers(cluster: Cluster): Promise<void> {
+  const pod = {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name: "would-be", labels: { "switchback.dev/inject": "enabled" } },
+    spec: { containers: [{ name: "main", image: "none" }] },
+  };
+  const create = ["-n", "default", "create", "--dry-run=server", "-o", "yaml", "-f", "-"];
+  await cluster.until("a pod would be injected", 30, async () => {
+    const { stdout } = await cluster.tool("kubectl", create, stringify(pod));
+    return stdout.includes("switchback.dev/revision") || undefined;
+  });
 }

@@ -38,14 +38,15 @@ export async function install(cluster: Cluster): Promise<void> {
   await until("the ACME server listens", 20, () => listens(cluster, `${ADDRESSES.acme}:14000`), acme);
 }
 
-/** A TXT record of the public DNS, as DNS-01 has it. */
-export async function addText(cluster: Cluster, name: string, value: string): Promise<void> {
+/** The one TXT record of a name in the public DNS, as DNS-01 has it. */
+export async function setText(cluster: Cluster, name: string, value: string): Promise<void> {
+  await post(cluster, `${DNS_MANAGEMENT}/clear-txt`, JSON.stringify({ host: `${name}.` }));
   const missing = await post(cluster, `${DNS_MANAGEMENT}/set-txt`, JSON.stringify({ host: `${name}.`, value }));
   if (missing !== undefined) throw new Error(missing);
 }
 
-/** A CNAME record of the public DNS. */
-export async function addAlias(cluster: Cluster, name: string, target: string): Promise<void> {
+/** The CNAME record of a name in the public DNS. */
+export async function setAlias(cluster: Cluster, name: string, target: string): Promise<void> {
   const body = JSON.stringify({ host: `${name}.`, target: `${target}.` });
   const missing = await post(cluster, `${DNS_MANAGEMENT}/set-cname`, body);
   if (missing !== undefined) throw new Error(missing);
