@@ -5,7 +5,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { inClient, OPTED_IN } from "./opted-in.ts";
 import { NAME } from "./shop.ts";
-import { restartCertManager, SYSTEM } from "./switchback.ts";
+import { restartAllOfCertManager, SYSTEM } from "./switchback.ts";
 
 // Leaving, in the order that the README gives.
 
@@ -17,7 +17,7 @@ before(async () => {
 
 test("the webhook goes first, then the pods that hold addresses of ours are made anew", async () => {
   await cluster.kubectl("delete", "mutatingwebhookconfiguration", "switchback-webhook");
-  await restartCertManager(cluster);
+  await restartAllOfCertManager(cluster);
   await cluster.kubectl("-n", OPTED_IN, "rollout", "restart", "deployment/client");
   await cluster.rolledOut(OPTED_IN, "deployment/client");
   await cluster.until("the old pods are gone", 60, async () => {

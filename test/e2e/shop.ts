@@ -55,7 +55,7 @@ export function ingress(name: string, host: string, ingressClassName: string, se
 
 /** A Certificate by HTTP-01 from the ACME server outside. */
 export async function orderCertificate(cluster: Cluster, dnsName = NAME, certificate = CERTIFICATE): Promise<void> {
-  await cluster.apply(
+  const objects = [
     {
       apiVersion: "cert-manager.io/v1",
       kind: "Issuer",
@@ -75,7 +75,12 @@ export async function orderCertificate(cluster: Cluster, dnsName = NAME, certifi
       metadata: { namespace: SHOP, name: certificate },
       spec: { secretName: certificate, dnsNames: [dnsName], issuerRef: { name: "acme" } },
     },
-  );
+  ];
+  // cert-manager's own webhook refuses for a moment after its pod was made anew.
+  await cluster.until("cert-manager takes the objects", 30, async () => {
+    await cluster.apply(...objects);
+    return true;
+  });
 }
 
 /** GET from the shop's own pod, which resolves the name as pods do. */

@@ -62,13 +62,20 @@ export async function removeSwitchback(cluster: Cluster): Promise<void> {
   await cluster.kubectl("delete", "namespace", SYSTEM, "--ignore-not-found", "--timeout=120s");
   await cluster.kubectl("label", "namespace", CERT_MANAGER, "switchback.dev/inject-");
   const pods = await cluster.kubectl("-n", CERT_MANAGER, "get", "pods", "-o", "yaml");
-  if (pods.includes("switchback.dev/injected")) await restartCertManager(cluster);
+  if (pods.includes("switchback.dev/injected")) await restartAllOfCertManager(cluster);
 }
 
 /** As the README says: the controller alone, whose self-checks are at stake. */
 export async function restartCertManager(cluster: Cluster): Promise<void> {
   await cluster.kubectl("-n", CERT_MANAGER, "rollout", "restart", "deployment/cert-manager");
   await cluster.rolledOut(CERT_MANAGER, "deployment/cert-manager");
+}
+
+/** Whatever of it was injected. */
+export async function restartAllOfCertManager(cluster: Cluster): Promise<void> {
+  await cluster.kubectl("-n", CERT_MANAGER, "rollout", "restart", "deployment");
+  const deployments = ["cert-manager", "cert-manager-cainjector", "cert-manager-webhook"];
+  await cluster.rolledOut(CERT_MANAGER, ...deployments.map((name) => `deployment/${name}`));
 }
 
 /**
