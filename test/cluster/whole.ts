@@ -22,7 +22,6 @@ export async function wholeCluster(
   return await withMachine(progress, async () => {
     const fresh = !(await isUp());
     if (fresh) await up(progress);
-    else progress.say("the node is up already");
     const cluster = new Cluster();
     if (!bare) await installAddons(cluster, progress);
     return { cluster, fresh };

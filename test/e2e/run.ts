@@ -32,10 +32,9 @@ try {
 
 async function main(progress: Progress): Promise<number> {
   const { cluster, fresh } = await prepare(progress);
-  progress.say("running the tests");
-  const code = await runTests(testFiles());
+  const code = await runTests(testFiles(), progress);
   const logs = code === 0 ? undefined : await collectLogs(cluster);
-  progress.say(code === 0 ? "all passed" : "FAILED");
+  if (code === 0) progress.say("all passed");
   if (fresh && !keep) {
     await withMachine(progress, down);
     progress.say("the cluster is gone");
@@ -57,12 +56,24 @@ function testFiles(): string[] {
     .sort();
 }
 
-/** One after the other: each file goes on where the one before has left the cluster. */
-async function runTests(files: string[]): Promise<number> {
-  const child = spawn(process.execPath, ["--test", "--test-concurrency=1", "--test-reporter=spec", ...files], {
-    cwd: ROOT,
-    stdio: "inherit",
-  });
+/**
+ * One after the other: each file goes on where the one before has left the cluster. Stops at the first that fails, so that the
+ * logs are of that moment.
+ */
+async function runTests(files: string[], progress: Progress): Promise<number> {
+  for (const [n, file] of files.entries()) {
+    progress.say(`${file} (${n + 1} of ${files.length})`);
+    const code = await runFile(file);
+    if (code === 0) continue;
+    const left = files.slice(n + 1);
+    progress.say(`${file} failed${left.length === 0 ? "" : `; not run: ${left.join(" ")}`}`);
+    return code;
+  }
+  return 0;
+}
+
+async function runFile(file: string): Promise<number> {
+  const child = spawn(process.execPath, ["--test", "--test-reporter=spec", file], { cwd: ROOT, stdio: "inherit" });
   return await new Promise((resolve, reject) => {
     child.once("error", reject);
     child.once("exit", (code) => resolve(code ?? 1));

@@ -24,7 +24,8 @@ try {
 async function main(): Promise<number> {
   const progress = progressLines();
   if (command === "up") {
-    await wholeCluster(progress, { bare: args.includes("--bare") });
+    const { fresh } = await wholeCluster(progress, { bare: args.includes("--bare") });
+    if (!fresh) progress.say("the node was up already");
     return 0;
   }
   if (command === "down") {
