@@ -24,8 +24,8 @@ const KEEP_ALIVE_MS = 120_000;
 /** The API server waits for two seconds (`timeoutSeconds`); what takes longer than this to come holds memory for nobody. */
 const REQUEST_MS = 10_000;
 const HEADERS_MS = 5_000;
-/** API servers are few and hold some 25 connections each (client-go, MaxIdleConnsPerHost); more are somebody else's. */
-const MAX_CONNECTIONS = 512;
+/** Some API servers with 200 writes under way each (`--max-mutating-requests-inflight`); more are somebody else's, and memory. */
+const MAX_CONNECTIONS = 1_024;
 
 export function createWebhookServer(listener: RequestListener): WebhookServer {
   const server = createServer(listener);
