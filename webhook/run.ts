@@ -5,6 +5,7 @@ import { pause } from "../kube/time.ts";
 import { livenessOf, startHealthServer } from "../observe/health.ts";
 import type { Logger } from "../observe/log.ts";
 import { createApp } from "./app.ts";
+import { classesOf } from "./classes.ts";
 import { loadedPage, readiness, type WebhookState } from "./health.ts";
 import { loadMap } from "./loaded.ts";
 import { isMap, type MapSource } from "./maps.ts";
@@ -40,7 +41,8 @@ export async function runWebhook(config: Config, deps: WebhookDeps): Promise<Run
   const { log, now } = deps;
   const { address, port, healthPort, maxBodyBytes } = config.webhook;
   const metrics = createMetrics();
-  const server = createWebhookServer(createApp({ map: () => state.map, metrics, log, maxBodyBytes }));
+  const app = createApp({ map: () => state.map, metrics, log, maxBodyBytes });
+  const server = createWebhookServer(app, classesOf(app));
   const certificates = watchServingCertificate(deps.certificates, server.usePair, { now, log });
   const state: WebhookState = {
     map: undefined,

@@ -1,5 +1,5 @@
 import type { RequestListener } from "node:http";
-import { createServer } from "node:https";
+import { createServer, type ServerOptions } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { PemPair } from "../certs/pem.ts";
 import { listen } from "../observe/health.ts";
@@ -27,8 +27,8 @@ const HEADERS_MS = 5_000;
 /** Some API servers with 200 writes under way each (`--max-mutating-requests-inflight`); more are somebody else's, and memory. */
 const MAX_CONNECTIONS = 1_024;
 
-export function createWebhookServer(listener: RequestListener): WebhookServer {
-  const server = createServer(listener);
+export function createWebhookServer(listener: RequestListener, options: ServerOptions = {}): WebhookServer {
+  const server = createServer(options, listener);
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.headersTimeout = HEADERS_MS;
   server.requestTimeout = REQUEST_MS;
