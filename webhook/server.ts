@@ -28,15 +28,15 @@ const HEADERS_MS = 5_000;
 const MAX_CONNECTIONS = 1_024;
 
 export function createWebhookServer(listener: RequestListener, options: ServerOptions = {}): WebhookServer {
-  const server = createServer(options, listener);
+  let draining = false;
+  const server = createServer(options, (req, res) => {
+    if (draining) res.setHeader("connection", "close");
+    listener(req, res);
+  });
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.headersTimeout = HEADERS_MS;
   server.requestTimeout = REQUEST_MS;
   server.maxConnections = MAX_CONNECTIONS;
-  let draining = false;
-  server.prependListener("request", (_req, res) => {
-    if (draining) res.setHeader("connection", "close");
-  });
   return {
     async listen(address, port) {
       await listen(server, port, address);
