@@ -21,6 +21,7 @@ import { KubeStore } from "./kube-store.ts";
 import { Loop } from "./loop.ts";
 import { createControllerMetrics } from "./metrics.ts";
 import { Pacer } from "./pacer.ts";
+import { removalRules } from "./removal.ts";
 import { statusDocument } from "./status.ts";
 import { INDEX_NAME, type MapStore } from "./store.ts";
 
@@ -156,11 +157,6 @@ function observe(
       }),
   });
   return { loop, metrics, status };
-}
-
-/** The removal rules of a config, in milliseconds. */
-export function removalRules({ map }: Config) {
-  return { vanishMs: map.vanishSeconds * 1000, guardNames: map.guardNames, holdMs: map.guardHoldSeconds * 1000 };
 }
 
 function leaseTimes({ controller }: Config) {

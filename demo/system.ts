@@ -5,7 +5,7 @@ import { fixedAddresses } from "../controller/addresses.ts";
 import { Loop } from "../controller/loop.ts";
 import { MemoryStore } from "../controller/memory-store.ts";
 import { Pacer } from "../controller/pacer.ts";
-import { removalRules } from "../controller/run.ts";
+import { removalRules } from "../controller/removal.ts";
 import { type StatusDocument, statusDocument } from "../controller/status.ts";
 import { Plan } from "../hosts/plan.ts";
 import { createJudge } from "../hosts/policy.ts";
