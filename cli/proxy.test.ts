@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { soon, Upstream } from "../proxy/conformance/rig.ts";
+import { freePort, soon, Upstream } from "../proxy/conformance/rig.ts";
 import { endOf, takeHeader } from "../proxy/conformance/streams.ts";
 
 const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
@@ -60,9 +60,4 @@ function saying(lines: ReturnType<typeof createInterface>, message: string): Pro
       if ((JSON.parse(line) as { msg: string }).msg === message) resolve();
     });
   });
-}
-
-async function freePort(): Promise<number> {
-  await using upstream = await Upstream.listen();
-  return upstream.port;
 }

@@ -7,7 +7,7 @@ import { hasCode } from "../errors/errors.ts";
 import { silentLogger } from "../observe/log.ts";
 import type { Listener } from "../targets/listeners.ts";
 import { FakeClock, LineLog } from "../test/fakes/clock.ts";
-import { Upstream } from "./conformance/rig.ts";
+import { freePort, Upstream } from "./conformance/rig.ts";
 import { endOf, take, takeHeader } from "./conformance/streams.ts";
 import { type ProxyDeps, type RunningProxy, runProxy } from "./run.ts";
 
@@ -188,8 +188,3 @@ test("stop resets what outlives the grace", async () => {
   assert.equal((await endOf(client)).how, "ECONNRESET");
   assert.deepEqual(log.lines.at(-1)?.fields, { finished: 0, reset: 1 });
 });
-
-async function freePort(): Promise<number> {
-  await using upstream = await Upstream.listen();
-  return upstream.port;
-}

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { hasCode } from "../../errors/errors.ts";
-import { type Case, LISTENER, pause, Rig, Upstream, until } from "./rig.ts";
+import { type Case, freePort, LISTENER, pause, Rig, Upstream, until } from "./rig.ts";
 import { digest, endOf, randomBytes, send, take, takeHeader } from "./streams.ts";
 
 const MIB = 1024 * 1024;
@@ -232,8 +232,3 @@ const TINY = {
   dropGraceMs: 0,
 };
 const NO_LOG = { debug() {}, info() {}, warn() {}, error() {} };
-
-async function freePort(): Promise<number> {
-  await using upstream = await Upstream.listen();
-  return upstream.port;
-}

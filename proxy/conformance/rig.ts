@@ -174,3 +174,9 @@ export async function until(condition: () => boolean, what: string): Promise<voi
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
+
+/** A port of 127.0.0.1 that was free a moment ago. Another process may take it before it is used. */
+export async function freePort(): Promise<number> {
+  await using upstream = await Upstream.listen();
+  return upstream.port;
+}
