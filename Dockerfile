@@ -21,6 +21,7 @@ COPY hosts ./hosts
 COPY kube ./kube
 COPY observe ./observe
 COPY proxy ./proxy
+COPY published ./published
 COPY sources ./sources
 COPY targets ./targets
 COPY webhook ./webhook

@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { request } from "node:https";
 import { createInterface } from "node:readline";
-import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../controller/store.ts";
 import { shortHash } from "../hosts/hash.ts";
 import { MAP_KEY } from "../hosts/keys.ts";
 import type { MapIndex } from "../hosts/published.ts";
+import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../published/configmaps.ts";
 import type { ControlPlane } from "../test/cluster/controlplane.ts";
 
 interface ConfigMapEvent {

@@ -1,11 +1,11 @@
 import { once } from "node:events";
 import { createInterface } from "node:readline/promises";
 import { z } from "zod";
-import { INDEX_NAME } from "../controller/store.ts";
 import { SwitchbackError, statusOf } from "../errors/errors.ts";
 import { CONFIRM_KEY, HOLD_KEY } from "../hosts/keys.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { corePath } from "../kube/paths.ts";
+import { INDEX_NAME } from "../published/configmaps.ts";
 import type { CliContext } from "./main.ts";
 
 export interface ConfirmFlags {

@@ -1,6 +1,5 @@
 import { readFileSync } from "node:fs";
 import { configSchema } from "../config/schema.ts";
-import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../controller/store.ts";
 import { describeError, SwitchbackError } from "../errors/errors.ts";
 import { shortHash } from "../hosts/hash.ts";
 import { MAP_KEY } from "../hosts/keys.ts";
@@ -12,6 +11,7 @@ import type { KubeClient } from "../kube/client.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { corePath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
+import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../published/configmaps.ts";
 import { injectYaml } from "./inject-yaml.ts";
 import type { CliContext } from "./main.ts";
 

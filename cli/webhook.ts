@@ -4,7 +4,7 @@ import { secretSource } from "../certs/serving-secret.ts";
 import type { Config } from "../config/schema.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { Logger } from "../observe/log.ts";
-import { configMapSource } from "../webhook/mapfeed.ts";
+import { configMapSource } from "../published/feed.ts";
 import { runWebhook } from "../webhook/run.ts";
 import type { Running, Surroundings } from "./serve.ts";
 

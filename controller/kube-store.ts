@@ -3,7 +3,8 @@ import { CONFIRM_KEY, HOLD_KEY, MAP_KEY, REVISION_KEY } from "../hosts/keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { type Watcher, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../observe/log.ts";
-import { INDEX_KEY, INDEX_NAME, isShardName, type MapStore, type PublishedIndex, SHARD_KEY } from "./store.ts";
+import { INDEX_KEY, INDEX_NAME, isShardName, SHARD_KEY } from "../published/configmaps.ts";
+import type { MapStore, PublishedIndex } from "./store.ts";
 
 interface RawConfigMap {
   readonly metadata: { readonly name: string; readonly annotations?: Readonly<Record<string, string>> };

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Shards } from "../hosts/shards.ts";
+import { shardName } from "../published/configmaps.ts";
 import { IP, mapped, names, published, TestStore } from "../test/fakes/loop-rig.ts";
 import { type Edition, Publisher } from "./publisher.ts";
-import { shardName } from "./store.ts";
 
 const TARGETS = [{ name: "ingress-nginx", clusterIPs: [IP] }];
 const signal = new AbortController().signal;

@@ -5,7 +5,8 @@ import { parseIndex } from "../hosts/published.ts";
 import { parseHosts } from "../hosts/render.ts";
 import { mapRevision, type RenderedShard } from "../hosts/shards.ts";
 import type { TargetAddress } from "../hosts/types.ts";
-import { type MapStore, shardName } from "./store.ts";
+import { shardName } from "../published/configmaps.ts";
+import type { MapStore } from "./store.ts";
 
 /** What a publication did. */
 export interface Publication {

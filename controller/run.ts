@@ -11,6 +11,7 @@ import { createEventRecorder, type EventRecorder } from "../kube/events.ts";
 import { type Election, runElection } from "../kube/lease.ts";
 import { type HealthServer, livenessOf, startHealthServer } from "../observe/health.ts";
 import type { Logger } from "../observe/log.ts";
+import { INDEX_NAME } from "../published/configmaps.ts";
 import { directorySource } from "../sources/directory.ts";
 import { ingressSource } from "../sources/ingress.ts";
 import { mergeSources } from "../sources/merge.ts";
@@ -23,7 +24,7 @@ import { createControllerMetrics } from "./metrics.ts";
 import { Pacer } from "./pacer.ts";
 import { removalRules } from "./removal.ts";
 import { statusDocument } from "./status.ts";
-import { INDEX_NAME, type MapStore } from "./store.ts";
+import type { MapStore } from "./store.ts";
 
 /** What a controller needs from outside. */
 export interface ControllerDeps {

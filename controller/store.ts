@@ -1,5 +1,3 @@
-import { MAX_SHARDS } from "../hosts/shards.ts";
-
 /** Where the map is published. One writer, the leading controller; the names are those of the ConfigMaps. */
 export interface MapStore {
   /** Begins to watch; `onChange` is called when what is published changed, by us or by anybody. */
@@ -27,24 +25,4 @@ export interface PublishedIndex {
   readonly hold: string | undefined;
   /** The id of the hold that a person has confirmed. */
   readonly confirmed: string | undefined;
-}
-
-/** Names of the ConfigMaps, and the one key of each. */
-export const INDEX_NAME = "switchback-hosts";
-export const INDEX_KEY = "index.json";
-export const SHARD_KEY = "hosts";
-
-/** Made once: the names of all shards are looked up at every turn, and a string made anew is hashed anew. */
-const SHARD_NAMES: readonly string[] = Array.from({ length: MAX_SHARDS }, (_, index) => `${INDEX_NAME}-${index}`);
-
-/** The ConfigMap of a shard, from its index: 0 to `MAX_SHARDS` - 1. */
-export function shardName(index: number): string {
-  return SHARD_NAMES[index] ?? `${INDEX_NAME}-${index}`;
-}
-
-const SHARD_NAME_SET: ReadonlySet<string> = new Set(SHARD_NAMES);
-
-/** Whether a ConfigMap can be a shard of ours; another one that carries our label is a stranger's. */
-export function isShardName(name: string): boolean {
-  return SHARD_NAME_SET.has(name);
 }

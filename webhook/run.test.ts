@@ -8,7 +8,7 @@ import { configSchema } from "../config/schema.ts";
 import { publishedMapOf } from "../hosts/published.ts";
 import type { PublishedMap, Reason } from "../hosts/types.ts";
 import { type Logger, silentLogger } from "../observe/log.ts";
-import type { MapSource } from "./maps.ts";
+import type { MapSource } from "../published/source.ts";
 import { type RunningWebhook, runWebhook } from "./run.ts";
 
 const HOST = "switchback-webhook.switchback-system.svc";

@@ -4,11 +4,11 @@ import type { PublishedMap, Reason } from "../hosts/types.ts";
 import { pause } from "../kube/time.ts";
 import { livenessOf, startHealthServer } from "../observe/health.ts";
 import type { Logger } from "../observe/log.ts";
+import { isMap, type MapSource } from "../published/source.ts";
 import { createApp } from "./app.ts";
 import { classesOf } from "./classes.ts";
 import { loadedPage, readiness, type WebhookState } from "./health.ts";
 import { loadMap } from "./loaded.ts";
-import { isMap, type MapSource } from "./maps.ts";
 import { addStateGauges, createMetrics } from "./metrics.ts";
 import { createWebhookServer } from "./server.ts";
 

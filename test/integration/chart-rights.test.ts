@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { WEBHOOK_CONFIGURATION } from "../../certs/cabundle.ts";
 import { CA_SECRET, TLS_SECRET } from "../../certs/store.ts";
-import { INDEX_NAME, shardName } from "../../controller/store.ts";
 import { INJECT_KEY } from "../../hosts/keys.ts";
 import { MAX_SHARDS } from "../../hosts/shards.ts";
+import { INDEX_NAME, shardName } from "../../published/configmaps.ts";
 import { frontName } from "../../targets/listeners.ts";
 import { direct, NAMESPACE, named, type Rendered, relayed, render } from "./rendered.ts";
 

@@ -1,6 +1,6 @@
 import type { PublishedMap, Reason } from "../hosts/types.ts";
 import type { Assembler } from "./assembler.ts";
-import { isMap } from "./maps.ts";
+import { isMap } from "./source.ts";
 
 /** Calls back after some milliseconds, unless told otherwise by then; injected, so that tests need not wait. */
 export type StartTimer = (callback: () => void, ms: number) => { readonly cancel: () => void };

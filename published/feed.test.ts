@@ -7,7 +7,7 @@ import type { KubeClient } from "../kube/client.ts";
 import type { Query } from "../kube/paths.ts";
 import type { StreamOptions } from "../kube/stream.ts";
 import { silentLogger } from "../observe/log.ts";
-import { configMapSource } from "./mapfeed.ts";
+import { configMapSource } from "./feed.ts";
 
 interface ConfigMap {
   metadata: { name: string; namespace: string; uid: string; resourceVersion: string };

@@ -1,6 +1,6 @@
 import type { PublishedMap, Reason } from "../hosts/types.ts";
 
-/** Where a webhook replica's map comes from; `mapfeed.ts` is the one of a cluster. */
+/** Where the webhook's or the agent's map comes from; `feed.ts` is the one of a cluster. */
 export interface MapSource {
   /** Calls `found` with what there is, at first and whenever it changed: a map, or why the newest is not to be used. */
   start(found: (offer: PublishedMap | Reason) => void): Following;

@@ -1,4 +1,3 @@
-import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../controller/store.ts";
 import { MAP_KEY } from "../hosts/keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
@@ -6,8 +5,9 @@ import type { ApiObject } from "../kube/types.ts";
 import { watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../observe/log.ts";
 import { createAssembler } from "./assembler.ts";
+import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "./configmaps.ts";
 import { followMap, type StartTimer } from "./follow.ts";
-import type { MapSource } from "./maps.ts";
+import type { MapSource } from "./source.ts";
 
 /** What is kept of a ConfigMap: a shard's text is read at once, so that a publication parses what it changed and no more. */
 interface Part {
