@@ -15,7 +15,9 @@ import { INDEX_NAME } from "../published/configmaps.ts";
 import { directorySource } from "../sources/directory.ts";
 import { ingressSource } from "../sources/ingress.ts";
 import { mergeSources } from "../sources/merge.ts";
-import type { Source } from "../sources/types.ts";
+import { resolveSource } from "../sources/resolve.ts";
+import type { OpenSource, Source } from "../sources/types.ts";
+import { classResolver } from "../targets/resolver.ts";
 import type { Addresses } from "./addresses.ts";
 import { Fronts } from "./fronts.ts";
 import { KubeStore } from "./kube-store.ts";
@@ -167,10 +169,10 @@ function leaseTimes({ controller }: Config) {
 
 function sourceOf(config: Config, client: KubeClient, log: Logger): Source {
   const { ingress, directory } = config.sources;
-  const sources: Source[] = [];
-  if (ingress.enabled) sources.push(ingressSource({ client, targets: config.targets, log }));
-  if (directory !== undefined) sources.push(directorySource({ directory, targets: config.targets }));
-  return mergeSources(sources);
+  const sources: OpenSource[] = [];
+  if (ingress.enabled) sources.push(ingressSource({ client, log }));
+  if (directory !== undefined) sources.push(directorySource({ directory }));
+  return resolveSource(mergeSources(sources), classResolver(config.targets));
 }
 
 function manageCertificates(config: Config, deps: ControllerDeps, signal: AbortSignal): CertManager {

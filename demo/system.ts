@@ -16,6 +16,8 @@ import type { Logger } from "../observe/log.ts";
 import { runProxy } from "../proxy/run.ts";
 import { type DirectorySource, directorySource } from "../sources/directory.ts";
 import { mergeSources } from "../sources/merge.ts";
+import { resolveSource } from "../sources/resolve.ts";
+import { classResolver } from "../targets/resolver.ts";
 import type { LoadedMap } from "../webhook/loaded.ts";
 import { type RunningWebhook, runWebhook } from "../webhook/run.ts";
 
@@ -42,8 +44,8 @@ export async function startSystem(
 ): Promise<DemoSystem> {
   const config = demoConfig(ingressPort, await freePort());
   const store = new MemoryStore();
-  const sources = directories.map((directory) => directorySource({ directory, targets: config.targets }));
-  const source = mergeSources(sources);
+  const sources = directories.map((directory) => directorySource({ directory }));
+  const source = resolveSource(mergeSources(sources), classResolver(config.targets));
   const plan = new Plan(createJudge(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
   const addresses = fixedAddresses([{ name: TARGET, clusterIPs: [LOOPBACK] }]);
   const loop = new Loop({

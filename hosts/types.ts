@@ -15,6 +15,8 @@ export interface Claim {
   readonly from: ObjectRef;
   /** creationTimestamp of the object, RFC 3339; the oldest object wins a name. */
   readonly created: string;
+  /** Where the name is expected to lead in public: what the object's load balancer status says, IP addresses and host names. */
+  readonly publicAddresses?: readonly string[];
 }
 
 /** A machine code (a metric label, never reused) and a sentence for people. */

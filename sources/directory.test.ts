@@ -4,11 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { configSchema } from "../config/schema.ts";
-import type { Claim } from "../hosts/types.ts";
 import { directorySource } from "./directory.ts";
+import type { OpenClaim } from "./types.ts";
 
-const { targets } = configSchema.parse({});
 /** So slow that a test which passes has heard of the change by the watch. */
 const NO_SWEEP_MS = 60_000;
 
@@ -23,9 +21,9 @@ async function follow(t: TestContext, files: Record<string, string>, sweepMs = N
   const directory = join(parent, "objects");
   await mkdir(directory);
   for (const [name, text] of Object.entries(files)) await writeFile(join(directory, name), text);
-  const claims = new Map<string, readonly Claim[]>();
+  const claims = new Map<string, readonly OpenClaim[]>();
   const synced = { times: 0 };
-  const source = directorySource({ directory, targets, sweepMs });
+  const source = directorySource({ directory, sweepMs });
   source.start(
     (object, own) => {
       if (own.length === 0) claims.delete(object);
@@ -71,7 +69,7 @@ test("files are claims; objects that are no Ingress are there to be asked for; s
   assert.deepEqual(claims.get("shop/web"), [
     {
       hostname: "a.example.com",
-      target: "ingress-nginx",
+      clue: { className: undefined, addresses: [], admitted: false },
       from: { kind: "Ingress", namespace: "shop", name: "web", file: "a.yaml" },
       created: "",
     },
@@ -201,7 +199,7 @@ test("a directory that goes away says nothing about what it held; back again, it
 test("a directory that is not there yet is not synced, never empty", async (t) => {
   const parent = await mkdtemp(join(tmpdir(), "switchback-"));
   const directory = join(parent, "later");
-  const source = directorySource({ directory, targets, sweepMs: 50 });
+  const source = directorySource({ directory, sweepMs: 50 });
   let synced = 0;
   source.start(
     () => {},
@@ -221,33 +219,27 @@ test("a directory that is not there yet is not synced, never empty", async (t) =
 });
 
 test("the class of an Ingress without one is the default IngressClass of the files", async (t) => {
-  const [target] = targets;
-  assert.ok(target);
   const parent = await mkdtemp(join(tmpdir(), "switchback-"));
   await writeFile(join(parent, "a.yaml"), ingress("web", "a.example.com"));
-  const source = directorySource({
-    directory: parent,
-    targets: [{ ...target, classes: ["nginx"] }],
-    sweepMs: NO_SWEEP_MS,
-  });
+  const source = directorySource({ directory: parent, sweepMs: NO_SWEEP_MS });
   t.after(async () => {
     await source.stop();
     await rm(parent, { recursive: true });
   });
-  let heard: Claim["target"] | undefined;
+  let heard: OpenClaim["clue"] | undefined;
   source.start(
     (_object, [claim]) => {
-      heard = claim?.target;
+      heard = claim?.clue;
     },
     () => {},
   );
-  await eventually(() => (typeof heard === "object" ? heard.code : heard), "no-class");
+  await eventually(() => heard, { className: undefined, addresses: [], admitted: false });
   const annotations = '{ingressclass.kubernetes.io/is-default-class: "true"}';
   await writeFile(
     join(parent, "class.yaml"),
     `kind: IngressClass\nmetadata: {name: nginx, annotations: ${annotations}}\n`,
   );
-  await eventually(() => heard, "ingress-nginx");
+  await eventually(() => heard, { className: "nginx", addresses: [], admitted: false });
 });
 
 test("stopped, it says nothing more", async (t) => {

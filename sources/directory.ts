@@ -1,12 +1,10 @@
 import { type FSWatcher, watch } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import type { TargetConfig } from "../config/schema.ts";
 import { describeError } from "../errors/errors.ts";
-import { targetOfClass } from "../targets/classes.ts";
 import { checkFileObject } from "./check.ts";
 import { claimsOfIngress, type RawIngress, viewIngress } from "./ingress-claims.ts";
-import type { ClaimSink, Source, SourceProblem } from "./types.ts";
+import type { OpenClaimSink, OpenSource, SourceProblem } from "./types.ts";
 import { type FileObject, parseYamlFile } from "./yaml-file.ts";
 
 /** A burst of writes (an editor, a checkout) is read once, this long after its last event. */
@@ -22,18 +20,17 @@ interface ReadFile {
 }
 
 /** A source on YAML files, which also gives the other objects of those files (the demo's namespaces and pods). */
-export interface DirectorySource extends Source {
+export interface DirectorySource extends OpenSource {
   objects(): readonly FileObject[];
 }
 
 /** Ingresses in the `.yaml` and `.yml` files of a directory, followed as files come, change and go. */
 export function directorySource(deps: {
   readonly directory: string;
-  readonly targets: readonly TargetConfig[];
   /** How often the directory is looked at without a hint; another value only in tests. */
   readonly sweepMs?: number;
 }): DirectorySource {
-  const { directory, targets, sweepMs = SWEEP_MS } = deps;
+  const { directory, sweepMs = SWEEP_MS } = deps;
   let files: ReadonlyMap<string, ReadFile> = new Map();
   let failure: SourceProblem | undefined;
   let synced = false;
@@ -41,7 +38,7 @@ export function directorySource(deps: {
   let reading: Promise<void> = Promise.resolve();
   let stopWatching = () => {};
 
-  async function refresh(sink: ClaimSink, onSynced: () => void): Promise<void> {
+  async function refresh(sink: OpenClaimSink, onSynced: () => void): Promise<void> {
     const before = files;
     try {
       files = await scan(directory, before);
@@ -52,7 +49,7 @@ export function directorySource(deps: {
       return;
     }
     if (stopped || (synced && stamps(files) === stamps(before))) return;
-    emit(collect(before), collect(files), targets, sink);
+    emit(collect(before), collect(files), sink);
     if (synced) return;
     synced = true;
     onSynced();
@@ -110,21 +107,13 @@ async function scan(directory: string, before: ReadonlyMap<string, ReadFile>): P
   return files;
 }
 
-function emit(
-  before: readonly FileObject[],
-  after: readonly FileObject[],
-  targets: readonly TargetConfig[],
-  sink: ClaimSink,
-): void {
+function emit(before: readonly FileObject[], after: readonly FileObject[], sink: OpenClaimSink): void {
   const gone = new Set(before.filter(isIngress).map(objectKey));
   const defaultClass = defaultClassIn(after);
   for (const object of after.filter(isIngress)) {
     gone.delete(objectKey(object));
     const view = viewIngress(object.raw as RawIngress, object.file);
-    sink(
-      objectKey(object),
-      claimsOfIngress(view, (name) => targetOfClass(name, targets), defaultClass),
-    );
+    sink(objectKey(object), claimsOfIngress(view, defaultClass));
   }
   for (const key of gone) sink(key, []);
 }

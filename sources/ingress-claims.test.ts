@@ -12,7 +12,6 @@ const INGRESS: RawIngress = {
   },
 };
 const FROM = { kind: "Ingress", namespace: "shop", name: "web" };
-const targetOf = (className: string | undefined) => `target-of-${className}`;
 
 test("every host of rules and of tls, each once; a rule for all names claims none", () => {
   assert.deepEqual(viewIngress(INGRESS), {
@@ -20,6 +19,7 @@ test("every host of rules and of tls, each once; a rule for all names claims non
     created: "2026-01-01T00:00:00Z",
     className: "nginx",
     hosts: ["a.example.com", "b.example.com", "c.example.com"],
+    addresses: [],
     ignored: false,
   });
 });
@@ -31,14 +31,14 @@ const CLASSES: ReadonlyArray<
     spec: RawIngress["spec"],
     annotations: Record<string, string>,
     defaultClass: string | undefined,
-    expected: string,
+    expected: string | undefined,
   ]
 > = [
-  ["the field", { ingressClassName: "nginx" }, {}, "fallback", "target-of-nginx"],
-  ["the field before the annotation", { ingressClassName: "nginx" }, OLD, "fallback", "target-of-nginx"],
-  ["the annotation", {}, OLD, "fallback", "target-of-old"],
-  ["the default", {}, {}, "fallback", "target-of-fallback"],
-  ["none", {}, {}, undefined, "target-of-undefined"],
+  ["the field", { ingressClassName: "nginx" }, {}, "fallback", "nginx"],
+  ["the field before the annotation", { ingressClassName: "nginx" }, OLD, "fallback", "nginx"],
+  ["the annotation", {}, OLD, "fallback", "old"],
+  ["the default", {}, {}, "fallback", "fallback"],
+  ["none", {}, {}, undefined, undefined],
 ];
 for (const [what, spec, annotations, defaultClass, expected] of CLASSES) {
   test(`the class is ${what}`, () => {
@@ -46,16 +46,30 @@ for (const [what, spec, annotations, defaultClass, expected] of CLASSES) {
       metadata: { ...INGRESS.metadata, annotations },
       spec: { ...spec, rules: [{ host: "a.example.com" }] },
     };
-    assert.deepEqual(claimsOfIngress(viewIngress(raw), targetOf, defaultClass), [
-      { hostname: "a.example.com", target: expected, from: FROM, created: "2026-01-01T00:00:00Z" },
+    const clue = { className: expected, addresses: [], admitted: false };
+    assert.deepEqual(claimsOfIngress(viewIngress(raw), defaultClass), [
+      { hostname: "a.example.com", clue, from: FROM, created: "2026-01-01T00:00:00Z" },
     ]);
   });
 }
 
+test("its load balancer status is in the clue, IP addresses and host names as they stand; with one it is admitted", () => {
+  const ingress = [{ ip: "203.0.113.9" }, { hostname: "lb.example.net" }, {}, null, { ip: "2001:db8::9" }];
+  const [claim] = claimsOfIngress(viewIngress({ ...INGRESS, status: { loadBalancer: { ingress } } }), undefined);
+  const addresses = ["203.0.113.9", "lb.example.net", "2001:db8::9"];
+  assert.deepEqual(claim?.clue, { className: "nginx", addresses, admitted: true });
+  for (const status of [null, {}, { loadBalancer: null }, { loadBalancer: {} }, { loadBalancer: { ingress: [] } }]) {
+    const [without] = claimsOfIngress(viewIngress({ ...INGRESS, status }), undefined);
+    assert.deepEqual(without?.clue, { className: "nginx", addresses: [], admitted: false });
+  }
+});
+
 test("an ignored Ingress claims its names without a target, so that status can say why", () => {
   const raw = { ...INGRESS, metadata: { ...INGRESS.metadata, annotations: { "switchback.dev/ignore": "true" } } };
-  for (const { target } of claimsOfIngress(viewIngress(raw), targetOf, undefined)) {
-    assert.deepEqual(target, { code: "ignored", text: 'the Ingress carries switchback.dev/ignore: "true"' });
+  const claims = claimsOfIngress(viewIngress(raw), undefined);
+  assert.equal(claims.length, 3);
+  for (const { clue } of claims) {
+    assert.deepEqual(clue, { code: "ignored", text: 'the Ingress carries switchback.dev/ignore: "true"' });
   }
   const other = { ...INGRESS, metadata: { ...INGRESS.metadata, annotations: { "switchback.dev/ignore": "false" } } };
   assert.equal(viewIngress(other).ignored, false);
@@ -82,13 +96,14 @@ test("property: whatever shape its parts have, an Ingress gives hosts that are t
           { requiredKeys: [] },
         ),
       ),
+      status: fc.oneof(part, fc.record({ loadBalancer: fc.oneof(part, fc.record({ ingress: part })) })),
     },
     { requiredKeys: [] },
   );
   fc.assert(
     fc.property(raw, (object) => {
       const view = viewIngress(object as RawIngress);
-      for (const host of view.hosts) assert.equal(typeof host, "string");
+      for (const host of [...view.hosts, ...view.addresses]) assert.equal(typeof host, "string");
       assert.equal(typeof view.created, "string");
       assert.ok(view.className === undefined || typeof view.className === "string");
     }),

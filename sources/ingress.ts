@@ -1,10 +1,8 @@
-import type { TargetConfig } from "../config/schema.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { type Watcher, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../observe/log.ts";
-import { targetOfClass } from "../targets/classes.ts";
 import { claimsOfIngress, type IngressView, type RawIngress, viewIngress } from "./ingress-claims.ts";
-import type { ClaimSink, Source, SourceState } from "./types.ts";
+import type { OpenClaimSink, OpenSource, SourceState } from "./types.ts";
 
 /** The annotation that makes an IngressClass the cluster's default. */
 const DEFAULT_CLASS_ANNOTATION = "ingressclass.kubernetes.io/is-default-class";
@@ -14,21 +12,16 @@ interface RawIngressClass {
 }
 
 /** Ingresses and IngressClasses of a cluster, through the API server. */
-export function ingressSource(deps: {
-  readonly client: KubeClient;
-  readonly targets: readonly TargetConfig[];
-  readonly log: Logger;
-}): Source {
-  const { client, targets, log } = deps;
+export function ingressSource(deps: { readonly client: KubeClient; readonly log: Logger }): OpenSource {
+  const { client, log } = deps;
   let watchers: { readonly ingresses: Watcher<IngressView>; readonly classes: Watcher<boolean> } | undefined;
 
-  function begin(sink: ClaimSink, onSynced: () => void) {
+  function begin(sink: OpenClaimSink, onSynced: () => void) {
     let defaultClass: string | undefined;
     let classesKnown = false;
-    const targetOf = (className: string | undefined) => targetOfClass(className, targets);
     const emit = (key: string, view: IngressView | undefined) => {
       if (!classesKnown) return;
-      sink(key, view === undefined ? [] : claimsOfIngress(view, targetOf, defaultClass));
+      sink(key, view === undefined ? [] : claimsOfIngress(view, defaultClass));
     };
     const ingresses = watchObjects<IngressView>({
       client,

@@ -1,7 +1,7 @@
-import type { Source } from "./types.ts";
+import type { SourceOf } from "./types.ts";
 
 /** Several sources as one: synced when all are. Object keys carry the source's place, so that two kinds never share one. */
-export function mergeSources(sources: readonly Source[]): Source {
+export function mergeSources<C>(sources: readonly SourceOf<C>[]): SourceOf<C> {
   return {
     start(sink, onSynced) {
       const waiting = new Set(sources);
