@@ -137,6 +137,23 @@ const proxySchema = z.strictObject({
   resolveSeconds: seconds.default(30).describe("The upstream's name is looked up again at least this often."),
 });
 
+const agentSchema = z.strictObject({
+  namespace: label
+    .default("switchback-agent")
+    .describe("Where the agents run and keep their Leases: apart from our own, since they need hostPath volumes."),
+  node: z.string().min(1).optional().describe("The node whose pods this agent follows; the chart sets it."),
+  kubeletRoot: z
+    .string()
+    .regex(/^(\/[A-Za-z0-9._-]+)+$/, "must be an absolute path without a trailing slash")
+    .refine((path) => !path.split("/").some((part) => part === "." || part === ".."), "must hold no `.` or `..`")
+    .default("/var/lib/kubelet")
+    .describe("The kubelet's root directory (its --root-dir); the hosts files lie in `pods` below it."),
+  address: z.string().default("::").describe("Address that the port binds."),
+  healthPort: z.int().min(0).max(65535).default(8083).describe("Health and metrics."),
+  sweepSeconds: seconds.min(1).default(30).describe("How often every hosts file is looked at, whatever was noticed."),
+  renewSeconds: seconds.min(1).default(30).describe("How often the node's Lease is renewed."),
+});
+
 const certsSchema = z.strictObject({
   mode: z
     .enum(["self-signed", "cert-manager", "files"])
@@ -228,6 +245,7 @@ const sectionsSchema = z.strictObject({
   webhook: webhookSchema.prefault({}),
   controller: controllerSchema.prefault({}),
   proxy: proxySchema.prefault({}),
+  agent: agentSchema.prefault({}),
   certs: certsSchema.prefault({}),
   log: z
     .strictObject({
@@ -260,6 +278,7 @@ export type PolicyConfig = Config["policy"];
 export type ProxyConfig = Config["proxy"];
 export type WebhookConfig = Config["webhook"];
 export type ControllerConfig = Config["controller"];
+export type AgentConfig = Config["agent"];
 export type CertsConfig = Config["certs"];
 export type MapConfig = Config["map"];
 export type InjectConfig = Config["inject"];
