@@ -28,7 +28,7 @@ function faults(input: ConfigInput, text?: string): string[] {
 const PROXY_KEYS =
   "engine, selector, address, healthPort, maxConnections, maxConnectionsPerSource, connectTimeoutSeconds, idleTimeoutSeconds, drainSeconds, keepaliveSeconds, resolveSeconds";
 const SECTIONS =
-  "namespace, clusterDomain, targets, policy, sources, map, inject, webhook, controller, proxy, certs, log";
+  "namespace, clusterDomain, targets, policy, sources, map, inject, webhook, controller, proxy, agent, certs, log";
 const UPSTREAM = "expected `service: {namespace, name}` or `host: name-or-address`, without a port";
 const GLOB = "must be a name (`api.example.com`), everything below one (`*.example.com`, at any depth) or `*`";
 const LABEL = "must be a lower-case RFC 1123 label";
@@ -59,6 +59,8 @@ const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
     "policy: {allowDomains: [local, EXAMPLE.com, 1.2.3.4, '*.*.x', 'a b', '*.com']}",
     ...[0, 1, 2, 3, 4].map((index) => `policy.allowDomains[${index}]: ${GLOB}`),
   ],
+  ["agent: {kubeletRoot: kubelet}", "agent.kubeletRoot: must be an absolute path without a trailing slash"],
+  ["agent: {kubeletRoot: /var/../etc}", "agent.kubeletRoot: must hold no `.` or `..`"],
   ["policy: {denyNamespaces: [A]}", `policy.denyNamespaces[0]: ${LABEL}`],
   ["targets: nginx", "targets: Invalid input: expected array, received string"],
   ["targets: [{name: A}]", `targets[0].name: ${LABEL}`, `targets[0].upstream: ${UPSTREAM}`],
