@@ -96,6 +96,39 @@ const injectSchema = z.strictObject({
   warnNames: z.int().min(1).default(200).describe("Status warns of pods with more names."),
 });
 
+/** Which pods are looked after, and how running ones follow the map. */
+const podsSchema = z.strictObject({
+  onChange: z
+    .enum(["restart", "live", "none"])
+    .default("restart")
+    .describe("How running pods follow the map unless they, their workload or namespace say otherwise."),
+  excludedNamespaces: z
+    .array(label)
+    .default(["kube-system", "kube-node-lease", "kube-public"])
+    .describe("Namespaces that the webhook is never called for; our own is always among them."),
+  agentSilenceSeconds: seconds
+    .default(600)
+    .describe("An agent that was not heard of for this long keeps no pod current: `live` falls back to `restart`."),
+});
+
+/** Restarting other people's workloads: every limit of it. */
+const restartSchema = z.strictObject({
+  namespaces: z
+    .array(label)
+    .default([])
+    .describe("Only workloads of these namespaces are restarted; elsewhere reported."),
+  dryRun: z.boolean().default(false).describe("Report what would be restarted, and restart nothing."),
+  debounceSeconds: seconds.default(2).describe("A workload's names must have been the same for this long."),
+  minIntervalSeconds: seconds.default(30).describe("Least time between two restarts of a workload; doubles with each."),
+  maxIntervalSeconds: seconds.default(3600).describe("What that time grows to at most."),
+  dailyBudget: z.int().min(0).default(6).describe("Restarts of one workload in any 24 hours."),
+  vanishedSeconds: seconds.default(600).describe("Names that only went away wait this long."),
+  revertSeconds: seconds
+    .default(300)
+    .describe("A restart that is taken back within this time was not wanted: the workload is left alone."),
+  rolloutSeconds: seconds.default(600).describe("A rollout that takes longer has failed."),
+});
+
 const webhookSchema = z.strictObject({
   address: z.string().default("::").describe("Address that both ports bind."),
   port: z.int().min(0).max(65535).default(8443).describe("HTTPS, for the API server."),
@@ -242,6 +275,8 @@ const sectionsSchema = z.strictObject({
   sources: sourcesSchema.prefault({}),
   map: mapSchema.prefault({}),
   inject: injectSchema.prefault({}),
+  pods: podsSchema.prefault({}),
+  restart: restartSchema.prefault({}),
   webhook: webhookSchema.prefault({}),
   controller: controllerSchema.prefault({}),
   proxy: proxySchema.prefault({}),
@@ -266,6 +301,11 @@ export const configSchema = sectionsSchema.superRefine((config, context) => {
     const message = "expected 1.2 x retrySeconds < renewDeadlineSeconds < leaseSeconds";
     context.addIssue({ code: "custom", path: ["controller"], message });
   }
+  const { minIntervalSeconds, maxIntervalSeconds } = config.restart;
+  if (minIntervalSeconds > maxIntervalSeconds) {
+    const message = "expected minIntervalSeconds <= maxIntervalSeconds";
+    context.addIssue({ code: "custom", path: ["restart"], message });
+  }
   const { mode, certFile, keyFile } = config.certs;
   if (mode === "files" && (certFile === undefined || keyFile === undefined)) {
     context.addIssue({ code: "custom", path: ["certs"], message: "mode files needs certFile and keyFile" });
@@ -282,3 +322,9 @@ export type AgentConfig = Config["agent"];
 export type CertsConfig = Config["certs"];
 export type MapConfig = Config["map"];
 export type InjectConfig = Config["inject"];
+export type RestartConfig = Config["restart"];
+
+/** The namespaces whose pods are never sent to the webhook. */
+export function excludedNamespaces({ namespace, pods }: Pick<Config, "namespace" | "pods">): ReadonlySet<string> {
+  return new Set([...pods.excludedNamespaces, namespace]);
+}

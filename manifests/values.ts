@@ -89,8 +89,9 @@ const serviceMonitorSchema = z.strictObject({
   interval: z.string().optional().describe("Scrape interval, as `30s`."),
 });
 
-/** The configuration file's sections; `namespace` is the release's. */
-const { namespace: _release, ...sections } = configSchema.shape;
+/** The configuration file's sections; `namespace` is the release's, and `admission.excludedNamespaces` has one place. */
+const { namespace: _release, pods, ...others } = configSchema.shape;
+const sections = { ...others, pods: pods.unwrap().omit({ excludedNamespaces: true }).optional() };
 
 /**
  * The one schema of the chart's values; values.schema.json is generated from it. Strict, so that a misspelt key stops `helm install`.

@@ -1,5 +1,6 @@
 import { type Injection, planInjection } from "../hosts/inject.ts";
 import { HOSTS_KEY, INJECT_KEY } from "../hosts/keys.ts";
+import { MIRROR_KEY } from "../hosts/opt-in.ts";
 import type { Chosen } from "../hosts/select.ts";
 import type { Reason } from "../hosts/types.ts";
 import type { AdmissionRequest } from "./admission.ts";
@@ -29,9 +30,6 @@ interface Check<T> extends Reason {
   readonly warn: boolean;
 }
 
-/** The kubelet's copies of static pods; their hostAliases are in the file on the node, and an edit here reaches nothing. */
-const MIRROR_ANNOTATION = "kubernetes.io/config.mirror";
-
 /** What the request must be. */
 const REQUEST_CHECKS: ReadonlyArray<Check<AdmissionRequest>> = [
   {
@@ -54,7 +52,7 @@ const POD_CHECKS: ReadonlyArray<Check<{ readonly pod: Pod; readonly optIn: OptIn
     code: "mirror-pod",
     text: "the pod mirrors a static pod, whose hostAliases come from its file on the node",
     warn: false,
-    applies: ({ pod }) => Object.hasOwn(pod.annotations, MIRROR_ANNOTATION),
+    applies: ({ pod }) => Object.hasOwn(pod.annotations, MIRROR_KEY),
   },
   {
     code: "pod-disabled",

@@ -37,10 +37,15 @@ labels:
 {{- end -}}
 {{- end }}
 
-{{/* The configuration file: `config` of the values, the release's namespace, and the paths of mounted certificates. */}}
+{{/*
+The configuration file: `config` of the values, the release's namespace, the namespaces that the webhook is not called for, and the
+paths of mounted certificates.
+*/}}
 {{- define "switchback.config" -}}
 {{- $config := deepCopy .Values.config -}}
 {{- $_ := set $config "namespace" .Release.Namespace -}}
+{{- $pods := merge (dict "excludedNamespaces" .Values.admission.excludedNamespaces) ($config.pods | default dict) -}}
+{{- $_ := set $config "pods" $pods -}}
 {{- if eq $config.certs.mode "files" -}}
 {{- $_ := required "certFiles.secretName: required with config.certs.mode files" .Values.certFiles.secretName -}}
 {{- $paths := dict "certFile" "/etc/switchback/tls/tls.crt" "keyFile" "/etc/switchback/tls/tls.key" -}}
