@@ -27,17 +27,25 @@ export function describeOwned(aliases: readonly HostAlias[]): string {
  * counts as ours and nothing is removed.
  */
 export function withoutOwned(aliases: readonly HostAlias[], annotation: string | undefined): readonly HostAlias[] {
+  return splitOwned(aliases, annotation).own;
+}
+
+/** The user's own aliases and ours, as `withoutOwned` tells them apart. */
+export function splitOwned(
+  aliases: readonly HostAlias[],
+  annotation: string | undefined,
+): { readonly own: readonly HostAlias[]; readonly ours: readonly HostAlias[] } {
   const owned = annotation === undefined || aliases.length === 0 ? undefined : parseOwned(annotation);
-  if (owned === undefined) return aliases;
+  if (owned === undefined) return { own: aliases, ours: [] };
   const last = aliases.length - owned.count;
   // From the end: that is where we add them.
   for (let start = last, tried = 0; start >= 0 && tried < MAX_WINDOWS; start -= 1) {
     if (aliases[start]?.ip !== owned.firstIp) continue;
     tried += 1;
-    if (digest(aliases.slice(start, start + owned.count)) === owned.digest)
-      return aliases.toSpliced(start, owned.count);
+    const ours = aliases.slice(start, start + owned.count);
+    if (digest(ours) === owned.digest) return { own: aliases.toSpliced(start, owned.count), ours };
   }
-  return aliases;
+  return { own: aliases, ours: [] };
 }
 
 function parseOwned(text: string): { firstIp: string; count: number; digest: string } | undefined {

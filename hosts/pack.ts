@@ -18,7 +18,12 @@ export type Packing = (entries: Iterable<MappedName>) => HostAlias[];
  * pod is created, but anything that applies merges hostAliases by IP and loses them: only for the patch of a new pod.
  */
 export function packLines(entries: Iterable<MappedName>): HostAlias[] {
-  return packOnePerAddress(entries).flatMap(splitLine);
+  return packLinesOf(entries, MAX_LINE_BYTES);
+}
+
+/** The same with lines of at most `maxBytes`, where something of ours is to stand behind the names. */
+export function packLinesOf(entries: Iterable<MappedName>, maxBytes: number): HostAlias[] {
+  return packOnePerAddress(entries).flatMap((alias) => splitLine(alias, maxBytes));
 }
 
 /** Names as hostAliases, one alias an IP whatever the length of its line: the form that survives `kubectl apply`. */
@@ -51,12 +56,12 @@ export function longLineReason(aliases: readonly HostAlias[]): Reason | undefine
   };
 }
 
-function splitLine(alias: HostAlias): HostAlias[] {
+function splitLine(alias: HostAlias, maxBytes: number): HostAlias[] {
   const lines: HostAlias[] = [];
   let line: HostAlias = { ip: alias.ip, hostnames: [] };
   let bytes = lineBytes(line);
   for (const name of alias.hostnames) {
-    if (bytes + 1 + name.length > MAX_LINE_BYTES && line.hostnames.length > 0) {
+    if (bytes + 1 + name.length > maxBytes && line.hostnames.length > 0) {
       lines.push(line);
       line = { ip: alias.ip, hostnames: [] };
       bytes = lineBytes(line);

@@ -1,0 +1,189 @@
+import { MAX_LINE_BYTES, packLinesOf } from "./pack.ts";
+import type { Chosen } from "./select.ts";
+import type { HostAlias } from "./types.ts";
+
+/**
+ * The hosts file of a running pod, brought up to date as a text. What is ours in it:
+ *
+ * - a block between two markers, every line of it tagged, so that also half of a block is known again;
+ * - a `#` in place of the first character of a line that the pod's spec brought in (`switchback.dev/owned`) and the map no longer has.
+ *
+ * No other byte is ever moved or changed, so whatever happens between two writes cannot harm a line that is not ours. Texts are
+ * strings of one character a byte (latin1).
+ */
+
+/** First lines that the kubelet writes, for an ordinary pod and for one on the host's network (pkg/kubelet/kubelet_pods.go). */
+const KUBELET_HEADERS: readonly string[] = [
+  "# Kubernetes-managed hosts file.\n",
+  "# Kubernetes-managed hosts file (host network).\n",
+];
+
+const BEGIN = "# BEGIN switchback.dev: names of this cluster, kept current while the pod runs";
+/** The same below a line that had no newline of its own: the one before the block is ours. */
+const BEGIN_JOINED = `${BEGIN}, newline added`;
+const END = "# END switchback.dev";
+const TAG = "\t# switchback.dev";
+/** So much of a first marker, cut off at the end of the file, is known as ours. */
+const CUT_BEGIN = BEGIN.slice(0, "# BEGIN switch".length);
+
+/** Fewer characters at the end of a marker are no sign of it. */
+const MIN_REST = 8;
+
+/** Whether the text is a hosts file of the kubelet's; what a container mounts or writes there itself is left alone. */
+export function isKubeletHosts(text: string): boolean {
+  return KUBELET_HEADERS.some((header) => text.startsWith(header));
+}
+
+/** Whether a block of ours, or a piece of one, stands in the text. */
+export function hasLiveBlock(text: string): boolean {
+  return text.includes(CUT_BEGIN) || text.includes(TAG) || text.includes(END);
+}
+
+/** The file with exactly the chosen names in it, as far as no line of somebody else's maps them. `ours`: the pod's aliases that are ours. */
+export function applyLive(text: string, ours: readonly HostAlias[], chosen: Chosen): string {
+  const lines = readLines(text, ours);
+  for (const line of lines) {
+    if (line.alias === undefined) continue;
+    line.text = isCurrent(line.alias, chosen) ? spelled(line.alias) : silenced(line.alias);
+  }
+  return withBlock(lines, bodyOf(lines, chosen));
+}
+
+/** The file as it was before `applyLive`, with what others have added since. */
+export function removeLive(text: string, ours: readonly HostAlias[]): string {
+  return readLines(text, ours)
+    .filter(({ kind }) => kind === "theirs")
+    .map(({ text: own, alias, end }) => `${alias === undefined ? own : spelled(alias)}${end}`)
+    .join("");
+}
+
+interface Line {
+  text: string;
+  /** `"\n"`, or `""` at the end of a file that lacks it: also where the newline there is ours. */
+  end: string;
+  kind: "ours" | "theirs";
+  /** The alias of ours that this line is, live or silenced. */
+  readonly alias: HostAlias | undefined;
+}
+
+/** The kubelet's line for an alias. */
+function spelled(alias: HostAlias): string {
+  return `${alias.ip}\t${alias.hostnames.join("\t")}`;
+}
+
+/** The same made a comment in place: one byte is written, and nothing moves. */
+function silenced(alias: HostAlias): string {
+  return `#${spelled(alias).slice(1)}`;
+}
+
+/** Whether the map still has all that the alias says. */
+function isCurrent({ ip, hostnames }: HostAlias, chosen: Chosen): boolean {
+  return hostnames.every((name) => chosen.has(name) && chosen.addressesOf(name).includes(ip));
+}
+
+function readLines(text: string, ours: readonly HostAlias[]): Line[] {
+  const aliases = new Map<string, HostAlias>(ours.flatMap((alias) => [[silenced(alias), alias] as const]));
+  for (const alias of ours) aliases.set(spelled(alias), alias);
+  const lines: Line[] = [];
+  for (let at = 0; at < text.length; ) {
+    const newline = text.indexOf("\n", at);
+    const stop = newline === -1 ? text.length : newline;
+    const own = text.slice(at, stop);
+    const end = newline === -1 ? "" : "\n";
+    const kind = isOurs(own, end, lines.at(-1)) ? "ours" : "theirs";
+    lines.push({ text: own, end, kind, alias: kind === "ours" ? undefined : aliases.get(own) });
+    at = stop + 1;
+  }
+  claimTail(lines);
+  return lines;
+}
+
+function isOurs(text: string, end: string, before: Line | undefined): boolean {
+  if (text.endsWith(TAG) || isMarker(text)) return true;
+  if (end === "\n") return false;
+  // Cut off: a write of ours that did not come to its end.
+  const inBlock = before?.kind === "ours" && !before.text.endsWith(END);
+  return (inBlock && text !== "") || (text.startsWith(CUT_BEGIN) && BEGIN_JOINED.startsWith(text));
+}
+
+/** The kubelet may empty the file while we write, and write over our beginning: zeros before a marker, or the rest of one. */
+function isMarker(text: string): boolean {
+  const bare = text.replace(/^\0+/, "");
+  if (bare === BEGIN || bare === BEGIN_JOINED || bare === END) return true;
+  return text.length >= MIN_REST && (BEGIN.endsWith(text) || BEGIN_JOINED.endsWith(text));
+}
+
+/**
+ * Empty lines between our block and the end of the file are room that a write made and did not come to use. The newline before the
+ * block may be ours too.
+ */
+function claimTail(lines: readonly Line[]): void {
+  const last = lines.findLastIndex(({ text }) => text !== "");
+  if (lines[last]?.kind === "ours") for (const line of lines.slice(last)) line.kind = "ours";
+  const tail = tailOf(lines);
+  const above = lines[tail - 1];
+  if (above !== undefined && lines[tail]?.text === BEGIN_JOINED) above.end = "";
+}
+
+/** The block's own lines: what is chosen and stands nowhere else in the file. */
+function bodyOf(lines: readonly Line[], chosen: Chosen): string[] {
+  const theirs = new Set<string>();
+  const carried = new Set<string>();
+  for (const { text, kind, alias } of lines) {
+    if (kind === "ours") continue;
+    if (alias === undefined) for (const name of namesOn(text)) theirs.add(name);
+    else if (isCurrent(alias, chosen)) for (const name of alias.hostnames) carried.add(`${alias.ip} ${name}`);
+  }
+  const entries = chosen.names
+    .filter((name) => !theirs.has(name))
+    .map((name) => [name, chosen.addressesOf(name).filter((ip) => !carried.has(`${ip} ${name}`))] as const);
+  return packLinesOf(entries, MAX_LINE_BYTES - TAG.length).map((alias) => `${spelled(alias)}${TAG}`);
+}
+
+/** Names that a line of hosts(5) maps, folded: resolvers compare without case (RFC 4343). */
+function namesOn(text: string): string[] {
+  const [, ...names] = (text.split("#", 1)[0] ?? "").trim().split(/\s+/);
+  return names.map((name) => name.toLowerCase());
+}
+
+/**
+ * The lines with one block of this body: where it stands already if it is the same, else at the end. A block with lines of others
+ * behind it is made a comment of the same length rather than taken out, which would move them.
+ */
+function withBlock(lines: readonly Line[], body: readonly string[]): string {
+  const tail = tailOf(lines);
+  const kept = keptBlock(lines, body);
+  const parts: string[] = [];
+  for (const [index, { text, end, kind }] of lines.entries()) {
+    const isKept = kept !== undefined && index >= kept.from && index < kept.to;
+    const ownNewline = index === tail && text === BEGIN_JOINED ? "\n" : "";
+    if (kind === "theirs" || isKept) parts.push(ownNewline, text, end);
+    else if (index < tail) parts.push(husk(text), end);
+  }
+  const before = parts.join("");
+  if (kept !== undefined || body.length === 0) return before;
+  const first = before === "" || before.endsWith("\n") ? BEGIN : `\n${BEGIN_JOINED}`;
+  return [before, first, "\n", body.join("\n"), "\n", END, "\n"].join("");
+}
+
+/** Where the lines begin that have nothing of others behind them. */
+function tailOf(lines: readonly Line[]): number {
+  return lines.findLastIndex(({ kind }) => kind === "theirs") + 1;
+}
+
+/** The lines of the last block in the file that has this body, whole and with nothing missing. */
+function keptBlock(lines: readonly Line[], body: readonly string[]): { from: number; to: number } | undefined {
+  if (body.length === 0) return undefined;
+  for (let from = lines.length - body.length - 2; from >= 0; from -= 1) {
+    const to = from + body.length + 2;
+    const [first, last] = [lines[from]?.text, lines[to - 1]];
+    if ((first !== BEGIN && first !== BEGIN_JOINED) || last?.text !== END || last.end !== "\n") continue;
+    if (body.every((text, index) => lines[from + 1 + index]?.text === text)) return { from, to };
+  }
+  return undefined;
+}
+
+/** A line of ours as a comment of the same length. */
+function husk(text: string): string {
+  return text.endsWith(TAG) ? `${"#".repeat(text.length - TAG.length)}${TAG}` : text;
+}
