@@ -48,7 +48,8 @@ export function readableAuthorities(text: string): Certificate[] {
   for (const block of text.match(BLOCK) ?? []) {
     try {
       const certificate = parseCertificate(block);
-      if (certificate.x509.ca) found.push(certificate);
+      // A certificate that is its own issuer is trusted where it stands in a bundle, CA or not (Go's crypto/x509).
+      if (certificate.x509.ca || certificate.x509.subject === certificate.x509.issuer) found.push(certificate);
     } catch {
       // Left out on purpose: the rest of the text still counts.
     }
@@ -79,4 +80,20 @@ export function loadPair(pair: PemPair): Certificate {
 /** Whether `authority` signed `certificate`: issuer name, key identifiers and signature. Time is not looked at. */
 export function isSignedBy(certificate: Certificate, authority: Certificate): boolean {
   return certificate.x509.checkIssued(authority.x509) && certificate.x509.verify(authority.x509.publicKey);
+}
+
+/**
+ * Whether whoever trusts `authority` accepts the chain (leaf first): by signature, over the intermediates that come with the
+ * leaf, or because it trusts the leaf itself. Time is not looked at.
+ */
+export function leadsTo(chain: readonly Certificate[], authority: Certificate): boolean {
+  let [current] = chain;
+  const left = new Set(chain.slice(1));
+  while (current !== undefined) {
+    const here: Certificate = current;
+    if (here.id === authority.id || isSignedBy(here, authority)) return true;
+    current = [...left].find((issuer) => isSignedBy(here, issuer));
+    if (current !== undefined) left.delete(current);
+  }
+  return false;
 }

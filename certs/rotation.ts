@@ -13,7 +13,8 @@
  *     drop-previous                                       bundle: signer
  *
  * Every step is one write, and the state is read anew before each: a crash or a change of leader between two of them is
- * only a pause. The same steps heal what was deleted or broken.
+ * only a pause. The same steps heal what was deleted or broken, and take over from someone else (takeover.ts): our CA is then
+ * the next one, and theirs a previous one.
  */
 import type { Reason } from "../hosts/types.ts";
 
@@ -61,7 +62,7 @@ export interface RotationState {
   readonly leaf: LeafFacts | undefined;
   /** Why there is no usable leaf, when there is none. */
   readonly leafFault: Reason | undefined;
-  /** Set when what is stored is broken in part, so that what is left must be written back. */
+  /** Set when what is stored is broken in part, or when someone else's CA is in use: what is known must be written down. */
   readonly fault: Reason | undefined;
   readonly bundle: BundleState;
 }
@@ -137,7 +138,7 @@ const createFirst: Rule = (state, now) => {
 const repair: Rule = ({ fault, bundle }) =>
   fault === undefined || bundle === "unknown"
     ? undefined
-    : act("repair", fault.code, `${fault.text}: what is left is written back`);
+    : act("repair", fault.code, `${fault.text}: what is known is written down`);
 
 const publish: Rule = ({ bundle }) =>
   bundle === "behind"

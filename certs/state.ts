@@ -1,6 +1,6 @@
 import { describeError } from "../errors/errors.ts";
 import type { Reason } from "../hosts/types.ts";
-import { type Certificate, isSignedBy, loadPair, parseCertificates, readableAuthorities } from "./pem.ts";
+import { type Certificate, leadsTo, loadPair, parseCertificates, readableAuthorities } from "./pem.ts";
 import type { LeafFacts } from "./rotation.ts";
 import type { SecretContent } from "./store.ts";
 
@@ -21,7 +21,7 @@ export interface CaState {
 }
 
 /** Enough for any rotation; bounds the bundle when the CA Secret is lost again and again. */
-const MAX_PREVIOUS = 6;
+export const MAX_PREVIOUS = 6;
 
 type Data = Readonly<Record<string, string>>;
 
@@ -73,7 +73,7 @@ function lost(secret: SecretContent | undefined): Reason {
 /**
  * Reads the CA Secret. When it is absent or broken, what was trusted lately must be learnt elsewhere: `witnesses` are the
  * CAs in the TLS Secret and in the live caBundle, and they are kept as `previous`, so that leaves still served verify.
- * As long as the Secret is whole, witnesses count for nothing.
+ * As long as the Secret is whole, witnesses count for nothing here; see `takeOver`.
  */
 export function decodeCa(secret: SecretContent | undefined, witnesses: readonly Certificate[]): CaState {
   const data = secret?.data ?? {};
@@ -113,6 +113,17 @@ export function trustedBy(state: Pick<CaState, "signer" | "next" | "previous">):
   return [state.next, state.signer, ...state.previous].filter((cert) => cert !== undefined);
 }
 
+/** The chain of the TLS Secret, leaf first; empty: there is none that a replica could serve. */
+export function servedChain(secret: SecretContent | undefined): Certificate[] {
+  const cert = secret?.data["tls.crt"] ?? "";
+  try {
+    loadPair({ cert, key: secret?.data["tls.key"] ?? "" });
+    return parseCertificates(cert);
+  } catch {
+    return [];
+  }
+}
+
 /** Reads the TLS Secret as the planner needs it. */
 export function decodeLeaf(
   secret: SecretContent | undefined,
@@ -121,12 +132,13 @@ export function decodeLeaf(
 ): { leaf: LeafFacts | undefined; leafFault: Reason | undefined } {
   if (secret === undefined) return { leaf: undefined, leafFault: undefined };
   try {
+    const chain = parseCertificates(secret.data["tls.crt"] ?? "");
     const leaf = loadPair({ cert: secret.data["tls.crt"] ?? "", key: secret.data["tls.key"] ?? "" });
     const facts = {
       id: leaf.id,
       notBefore: leaf.notBefore,
       notAfter: leaf.notAfter,
-      signedBy: trusted.find((authority) => isSignedBy(leaf, authority))?.id,
+      signedBy: trusted.find((authority) => leadsTo(chain, authority))?.id,
       coversNames: names.every((name) => leaf.x509.checkHost(name, { subject: "never" }) !== undefined),
     };
     return { leaf: facts, leafFault: undefined };

@@ -5,8 +5,9 @@ import { authoritiesIn, type BundleView, type BundleWriter, holdsBundle } from "
 import { issueAuthority, issueLeaf, type MakeKey } from "./issue.ts";
 import { type Certificate, loadPair, readableAuthorities } from "./pem.ts";
 import { type BundleState, type LeafFacts, planRotation, type StepName } from "./rotation.ts";
-import { type Authority, type CaState, decodeCa, decodeLeaf, encodeCa, trustedBy } from "./state.ts";
+import { type Authority, type CaState, decodeCa, decodeLeaf, encodeCa, servedChain, trustedBy } from "./state.ts";
 import { CA_SECRET, type SecretContent, type SecretStore, TLS_SECRET } from "./store.ts";
+import { takeOver } from "./takeover.ts";
 
 export interface TurnContext {
   readonly store: SecretStore;
@@ -76,12 +77,11 @@ async function observe(context: TurnContext, publishError: unknown): Promise<See
   }
   const tls = await context.store.read(TLS_SECRET);
   const secret = await context.store.read(CA_SECRET);
-  const witnesses = [...readableAuthorities(tls?.data["ca.crt"] ?? ""), ...(view ? authoritiesIn(view) : [])];
   const now = context.now();
-  const ca = decodeCa(
-    secret,
-    witnesses.filter((cert) => now < cert.notAfter),
-  );
+  const offered = readableAuthorities(tls?.data["ca.crt"] ?? "");
+  const live = view ? authoritiesIn(view) : [];
+  const witnesses = [...offered, ...live].filter(({ notAfter }) => now < notAfter);
+  const ca = takeOver(decodeCa(secret, witnesses), { now, chain: servedChain(tls), offered, live });
   const trusted = trustedBy(ca);
   const bundle = bundleError === undefined ? bundleState(view, bundleText(trusted)) : "unknown";
   return { view, tls, secret, ca, bundle, bundleError, ...decodeLeaf(tls, trusted, context.names) };

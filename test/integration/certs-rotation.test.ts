@@ -134,3 +134,33 @@ it("the API server is away in the middle of a rotation: the rotation goes on whe
   await checkRotated(ca);
   await until(async () => (await cluster.admit()) === "", "admissions");
 });
+
+/** As cert-manager and its cainjector do it: another CA's leaf in the same Secret, and that CA alone in the caBundle. */
+async function certManagerTakesOver(): Promise<{ ca: string; leaf: string }> {
+  const client = await cluster.clientOf("controller");
+  const store = new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger });
+  const ca = await issueAuthority({ now: Date.now(), days: 100 });
+  const leaf = await issueLeaf(ca, [`switchback-webhook.${NAMESPACE}.svc`], { now: Date.now(), days: 10 });
+  const data = { "tls.crt": leaf.cert, "tls.key": leaf.key, "ca.crt": ca.cert };
+  await store.write(TLS_SECRET, data, await store.read(TLS_SECRET));
+  return { ca: ca.cert, leaf: leaf.cert };
+}
+
+it("certs.mode is changed back from cert-manager while pods are created: none of them fails", async () => {
+  const before = await cluster.manage({ overlapSeconds: 2 });
+  await until(() => before.status().state.code === "steady", "a certificate of our own");
+  await before.stop();
+  const { ca, leaf } = await certManagerTakesOver();
+  await serveOld(ca);
+  const admissions = cluster.admissions();
+  const manager = await cluster.manage({ overlapSeconds: 2 });
+  await until(() => manager.status().state.code === "before-switch", "the first half");
+  assert.equal((await cluster.secret(TLS_SECRET))?.["tls.crt"], leaf, "its leaf goes on");
+  assert.ok((await cluster.bundles()).every((bundle) => bundle.includes(ca) && parseCertificates(bundle).length === 2));
+  await until(() => manager.status().state.code === "steady", "steady");
+  await delay(300);
+  const { count, failures } = await admissions.stop();
+  assert.deepEqual(failures, []);
+  assert.ok(count > 100, `${count} admissions`);
+  await checkRotated(ca);
+});

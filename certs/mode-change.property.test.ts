@@ -1,0 +1,199 @@
+import assert from "node:assert/strict";
+import { before, test } from "node:test";
+import fc from "fast-check";
+import { silentLogger } from "../observe/log.ts";
+import { pooledKey } from "../test/fakes/keys.ts";
+import { type BundleView, createMemoryBundle, type MemoryBundle } from "./cabundle.ts";
+import { issueAuthority, issueLeaf, servingNames } from "./issue.ts";
+import { type Certificate, leadsTo, type PemPair, parseCertificates, readableAuthorities } from "./pem.ts";
+import { createMemoryStore, type SecretStore, TLS_SECRET } from "./store.ts";
+import { runTurn } from "./turn.ts";
+
+/**
+ * Certificate and caBundle kept by us and by cert-manager in turn, at any moment, also while our leader is still at work. API servers
+ * and replicas are late, each by up to the overlap. Whatever we write last must fit all that may then be in use: a bundle of ours
+ * verifies every leaf that a replica may serve, a leaf of ours verifies against every bundle that an API server may hold.
+ */
+const MINUTE = 60_000;
+const DAY = 24 * 60 * MINUTE;
+const OVERLAP = 10 * MINUTE;
+const START = Date.UTC(2026, 0, 1);
+const NAMES = servingNames("switchback-webhook", "switchback-system", "cluster.local");
+const never = new AbortController().signal;
+
+interface Leaf {
+  readonly at: number;
+  readonly isOurs: boolean;
+  readonly chain: readonly Certificate[];
+}
+
+interface Bundle {
+  readonly at: number;
+  readonly isOurs: boolean;
+  readonly authorities: readonly Certificate[];
+  /** The leaf on offer when it was written, and the bundle that it replaced: what a writer could know of. */
+  readonly known: { readonly leaf: Leaf | undefined; readonly bundle: readonly Certificate[] };
+}
+
+/** What cert-manager would write: two CAs with two leaves each. */
+const foreign: { ca: string; leaf: PemPair }[] = [];
+
+before(async () => {
+  for (let at = 0; at < 2; at += 1) {
+    const ca = await issueAuthority({ now: START, days: 3650 }, pooledKey);
+    for (let n = 0; n < 2; n += 1) {
+      const leaf = await issueLeaf(ca, NAMES, { now: START, days: 3600 }, pooledKey);
+      foreign.push({ ca: ca.cert, leaf });
+    }
+  }
+});
+
+const verifies = (leaf: Leaf, authorities: readonly Certificate[]) =>
+  authorities.some((authority) => leadsTo(leaf.chain, authority));
+
+/** An entry may be in use until the overlap after the next one. */
+function inUse<T extends { readonly at: number }>(history: readonly T[], now: number): T[] {
+  return history.filter((_, index) => (history[index + 1]?.at ?? Number.POSITIVE_INFINITY) > now - OVERLAP);
+}
+
+class World {
+  now = START;
+  store = createMemoryStore();
+  leaves: Leaf[] = [];
+  bundles: Bundle[] = [];
+  readonly #live: MemoryBundle = createMemoryBundle([{ name: "namespace.switchback.dev", bundle: "" }]);
+
+  /** A leader's turn that dies at the write with this number. */
+  async work(writes: number): Promise<string> {
+    let left = writes;
+    const count = () => {
+      if (left === 0) throw new Error("crash");
+      left -= 1;
+    };
+    const store: SecretStore = {
+      ...this.store,
+      write: async (name, data, expected) => {
+        count();
+        await this.store.write(name, data, expected);
+        if (name === TLS_SECRET) this.#offered(data["tls.crt"] ?? "", true);
+        this.check();
+      },
+    };
+    const bundleWriter = {
+      ...this.#live,
+      write: async (bundle: string, view: BundleView) => {
+        count();
+        await this.#live.write(bundle, view);
+        this.#published(bundle, true);
+        this.check();
+      },
+    };
+    const context = { store, bundleWriter, names: NAMES, caDays: 300, leafDays: 30, overlapMs: OVERLAP };
+    const rest = { now: () => this.now, makeKey: pooledKey, log: silentLogger };
+    return await runTurn({ ...context, ...rest }, never).then(
+      ({ reason }) => reason.code,
+      (error: Error) => {
+        assert.equal(error.message, "crash", error.stack ?? "");
+        return error.message;
+      },
+    );
+  }
+
+  /** cert-manager issues. */
+  async issue(index: number): Promise<void> {
+    const { ca, leaf } = foreign[index]!;
+    const data = { "tls.crt": leaf.cert, "tls.key": leaf.key, "ca.crt": ca };
+    await this.store.write(TLS_SECRET, data, await this.store.read(TLS_SECRET));
+    this.#offered(leaf.cert, false);
+    this.check();
+  }
+
+  /** Its cainjector follows, at once or later, and again whenever we have written. */
+  async injectCa(): Promise<void> {
+    const ca = (await this.store.read(TLS_SECRET))?.data["ca.crt"] ?? "";
+    this.#live.set([{ name: "namespace.switchback.dev", bundle: ca }]);
+    this.#published(ca, false);
+    this.check();
+  }
+
+  pass(ms: number): void {
+    this.now += ms;
+    this.check();
+  }
+
+  #offered(cert: string, isOurs: boolean): void {
+    // After an outage (all that could be served had expired) there was nothing to keep valid: only what is live counts.
+    if (isOurs && !this.#served().length) this.bundles.splice(0, this.bundles.length - 1);
+    this.leaves.push({ at: this.now, isOurs, chain: parseCertificates(cert) });
+  }
+
+  #published(text: string, isOurs: boolean): void {
+    const known = { leaf: this.leaves.at(-1), bundle: this.bundles.at(-1)?.authorities ?? [] };
+    this.bundles.push({ at: this.now, isOurs, authorities: readableAuthorities(text), known });
+  }
+
+  /** The leaves that some replica may serve, but those that have expired. */
+  #served(): Leaf[] {
+    return inUse(this.leaves, this.now).filter(({ chain: [leaf] }) => leaf !== undefined && this.now < leaf.notAfter);
+  }
+
+  check(): void {
+    for (const leaf of this.#served()) {
+      for (const bundle of inUse(this.bundles, this.now)) {
+        if (!isOurCare(leaf, bundle)) continue;
+        const day = (this.now - START) / DAY;
+        assert.ok(verifies(leaf, bundle.authorities), `day ${day}: the leaf of ${leaf.at}, the bundle of ${bundle.at}`);
+      }
+    }
+  }
+}
+
+/** Whoever writes last has to fit what is there, as far as that can be known. */
+function isOurCare(leaf: Leaf, bundle: Bundle): boolean {
+  if (leaf.at > bundle.at) return leaf.isOurs;
+  if (!bundle.isOurs) return false;
+  return leaf.isOurs || leaf === bundle.known.leaf || verifies(leaf, bundle.known.bundle);
+}
+
+const act = fc.oneof(
+  { weight: 4, arbitrary: fc.nat(4).map((writes) => async (world: World) => void (await world.work(writes))) },
+  { weight: 4, arbitrary: fc.constant(async (world: World) => void (await world.work(99))) },
+  {
+    weight: 5,
+    arbitrary: fc
+      .constantFrom(1_000, MINUTE, 9 * MINUTE, OVERLAP, 10 * DAY, 201 * DAY)
+      .map((ms) => async (world: World) => world.pass(ms)),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.nat(3).map((index) => async (world: World) => {
+      await world.issue(index);
+      await world.injectCa();
+    }),
+  },
+  { weight: 2, arbitrary: fc.nat(3).map((index) => (world: World) => world.issue(index)) },
+  { weight: 2, arbitrary: fc.constant((world: World) => world.injectCa()) },
+);
+
+test("the mode changed at any moment, again and again: what is served is trusted, and in the end it is ours alone", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(act, { maxLength: 16 }), async (acts) => {
+      const world = new World();
+      await world.work(99);
+      for (const step of acts) await step(world);
+      for (let turns = 0; turns < 5; turns += 1) {
+        await world.work(99);
+        world.pass(OVERLAP);
+      }
+      assert.equal(await world.work(99), "steady");
+      const leaf = world.leaves.at(-1)!;
+      const bundle = world.bundles.at(-1)!;
+      assert.ok(leaf.isOurs && verifies(leaf, bundle.authorities));
+      assert.ok(
+        !foreign.some(({ ca }) => bundle.authorities.some(({ pem }) => pem === ca)),
+        "no stranger stays trusted",
+      );
+    }),
+    { numRuns: 60, endOnFailure: true },
+  );
+});
