@@ -89,7 +89,7 @@ async function ownAgain(theirs: string): Promise<void> {
 test("and back to the controller's own", async () => {
   const { "tls.crt": theirs = "" } = await servingSecret();
   await whilePodsAreMade(async () => {
-    await installSwitchback(cluster, { config: { certs: { overlapSeconds: 10 } } });
+    await installSwitchback(cluster, { config: { certs: { overlapSeconds: 5 } } });
     await ownAgain(theirs);
   });
 });
