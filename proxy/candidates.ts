@@ -1,10 +1,22 @@
 /** An address that failed is tried after the others for this long. */
 export const AVOID_MS = 10_000;
 
+/** When each address failed, in milliseconds; a Map, or what several threads share. */
+export interface FailureMemory {
+  get(address: string): number | undefined;
+  set(address: string, failedAt: number): unknown;
+  delete(address: string): unknown;
+  keys(): Iterable<string>;
+}
+
 /** The order in which a listener's connections try its upstream's addresses: by turns, those that failed lately last. */
 export class CandidateOrder {
   #turn = 0;
-  readonly #failedAt = new Map<string, number>();
+  readonly #failedAt: FailureMemory;
+
+  constructor(memory: FailureMemory = new Map<string, number>()) {
+    this.#failedAt = memory;
+  }
 
   /** `addresses` in the order to try them at `now` (milliseconds). */
   next(addresses: readonly string[], now: number): readonly string[] {

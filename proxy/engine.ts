@@ -90,6 +90,11 @@ export interface EngineOptions {
   readonly limits: EngineLimits;
   readonly log: Logger;
   readonly onDial: (report: DialReport) => void;
+  /**
+   * A part of the engine has died and will not come back. What is left of it goes on; the process should drain and end, to be
+   * started anew.
+   */
+  readonly onBroken?: (error: Error) => void;
 }
 
 export interface ListenerStatus {

@@ -23,16 +23,16 @@ export class RefusalLog {
     this.#clock = clock;
   }
 
-  /** `fields` are those of the first client turned away. */
-  refused(cause: Exclude<RefusalCause, "upstream">, fields: object): void {
+  /** `fields` are those of the first client turned away; `clients`: how many it are that this tells of. */
+  refused(cause: Exclude<RefusalCause, "upstream">, fields: object, clients = 1): void {
     const running = this.#running.get(cause);
     if (running !== undefined) {
-      running.count += 1;
+      running.count += clients;
       running.last = this.#clock.now();
       return;
     }
     this.#log.warn({ cause, ...fields }, TEXTS[cause]);
-    this.#running.set(cause, { count: 1, last: this.#clock.now() });
+    this.#running.set(cause, { count: clients, last: this.#clock.now() });
     this.#watch(cause, QUIET_MS);
   }
 

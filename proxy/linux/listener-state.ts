@@ -1,0 +1,48 @@
+import { CandidateOrder } from "../candidates.ts";
+import type { DialCause } from "../causes.ts";
+import { Counters } from "./counters.ts";
+import { Dials } from "./dials.ts";
+import type { WorkerAddress, WorkerListener } from "./plan.ts";
+
+/** A listener as one worker has it: the spec that its next connections follow, its counters, and what is known of its upstream. */
+export class ListenerState {
+  spec: WorkerListener;
+  /** Connections of this worker that came in here. */
+  open = 0;
+  readonly counters: Counters;
+  readonly dials: Dials;
+  readonly #order: CandidateOrder;
+  #texts: readonly string[] = [];
+
+  constructor(spec: WorkerListener) {
+    this.spec = spec;
+    this.counters = new Counters(spec.counters);
+    this.dials = new Dials(spec.dials);
+    this.#order = new CandidateOrder(this.dials);
+    this.update(spec);
+  }
+
+  update(spec: WorkerListener): void {
+    this.spec = spec;
+    this.#texts = spec.addresses.map(({ text }) => text);
+    this.dials.setAddresses(this.#texts);
+  }
+
+  /** The upstream's addresses in the order to try them. */
+  candidates(): readonly WorkerAddress[] {
+    const { addresses } = this.spec;
+    if (addresses.length < 2) return addresses;
+    const order = this.#order.next(this.#texts, Date.now());
+    return order.flatMap((text) => addresses.find((address) => address.text === text) ?? []);
+  }
+
+  connected(address: string, seconds: number): void {
+    this.#order.connected(address);
+    this.counters.connected(seconds);
+  }
+
+  dialFailed(address: string | undefined, cause: DialCause): void {
+    this.counters.dialFailed(cause);
+    if (address !== undefined) this.#order.failed(address, Date.now());
+  }
+}

@@ -1,0 +1,32 @@
+import type { EpollEventLayout } from "./abi.ts";
+
+/*
+ * The one piece of memory through which a thread and the kernel talk. It is allocated once and held as long as the thread's libc:
+ * nothing that a system call may still write to is ever left to the garbage collector, and no call allocates.
+ *
+ *     0          HEADER_ROOM                       EVENTS            ADDRESS  LENGTH  WORDS
+ *     | header ->|<- 64 KiB read from a socket     | epoll_event ... | sockaddr | u32 | 2 x i32 |
+ *
+ * A PROXY header is put so that it ends where the first bytes read begin: both leave in one send.
+ */
+export const IO_BYTES = 64 * 1024;
+/** More than the longest header: v2 over IPv6 with all options has 16 + 36 + 3 + 128 + 7 bytes. */
+export const HEADER_ROOM = 256;
+export const MAX_EVENTS = 256;
+const LARGEST_EVENT_BYTES = 16;
+
+export const IO = HEADER_ROOM;
+export const EVENTS = IO + IO_BYTES;
+export const ADDRESS = EVENTS + MAX_EVENTS * LARGEST_EVENT_BYTES;
+export const ADDRESS_BYTES = 32;
+export const LENGTH = ADDRESS + ADDRESS_BYTES;
+export const WORDS = LENGTH + 8;
+export const MEMORY_BYTES = WORDS + 16;
+
+export interface Memory {
+  readonly bytes: Uint8Array;
+  readonly view: DataView;
+  /** Of the first byte, in this process. User space has 47 or 48 bits of addresses: a number holds them exactly. */
+  readonly address: number;
+  readonly epollEvent: EpollEventLayout;
+}

@@ -1,0 +1,190 @@
+import { ERRNO, MSG_NOSIGNAL } from "./abi.ts";
+import type { Libc } from "./libc.ts";
+import { IO, IO_BYTES } from "./memory.ts";
+import type { PipePool } from "./pipes.ts";
+import type { Side } from "./side.ts";
+
+/** Reads that fill at least this much, so many in a row, make a stream one that is spliced. */
+const LARGE_READ_BYTES = 32 * 1024;
+const BULK_READS = 2;
+/** Bytes that one splice moves at most. */
+const SPLICE_BYTES = 1024 * 1024;
+/** Bytes of one stream that are moved before other connections have their turn. */
+const BUDGET_BYTES = 1024 * 1024;
+/** A spliced stream that gives less than this at a time is copied again. */
+const SMALL_SPLICE_BYTES = 16 * 1024;
+
+/** What moving a stream needs of the loop. */
+export interface PumpContext {
+  readonly libc: Libc;
+  readonly pipes: PipePool;
+  /** Asks epoll to report when the side becomes writable. */
+  arm(side: Side): void;
+  /** Bytes were read. */
+  moved(source: Side, bytes: number): void;
+}
+
+/** Why a pump stopped. */
+export const PUMP = {
+  /** Nothing more to read, or the other side takes no more: an event will come. */
+  waits: 0,
+  /** The budget is used up: to be called again soon. */
+  hasMore: 1,
+  /** All is read and sent; the FIN is to be passed on. */
+  atEnd: 2,
+  /** Reading failed; the error is in `errno`. */
+  sourceFailed: 3,
+  /** Sending failed; the error is in `errno`. */
+  sinkFailed: 4,
+} as const;
+export type PumpOutcome = (typeof PUMP)[keyof typeof PUMP];
+
+/**
+ * Moves a stream from one socket to the other: through the thread's 64 KiB of memory, or, once two reads in a row were large,
+ * by splice through a pipe, without the bytes coming to user space.
+ *
+ *     source --recv--> memory --send--> sink          what the sink does not take is kept in source.pending
+ *     source --splice--> pipe --splice--> sink        what the sink does not take stays in source.pipe
+ *
+ * Nothing is read while something waits to be sent, so that a peer that does not read holds up no more than that.
+ */
+export class Pump {
+  /** Of the last outcome that was a failure, positive. */
+  errno = 0;
+  readonly #context: PumpContext;
+  readonly #libc: Libc;
+  readonly #buffer: number;
+  #budget = 0;
+
+  constructor(context: PumpContext) {
+    this.#context = context;
+    this.#libc = context.libc;
+    this.#buffer = context.libc.memory.address + IO;
+  }
+
+  /** Moves what can be moved now, up to the budget. */
+  run(source: Side, sink: Side): PumpOutcome {
+    this.#budget = BUDGET_BYTES;
+    for (;;) {
+      const stopped = this.#flush(source, sink) ?? this.#next(source, sink);
+      if (stopped !== undefined) return stopped;
+    }
+  }
+
+  /**
+   * Sends `length` bytes that lie in memory from `start` on; what the sink does not take becomes the source's pending bytes.
+   * Undefined unless sending failed.
+   */
+  send(source: Side, sink: Side, start: number, length: number): PumpOutcome | undefined {
+    const { address, bytes } = this.#libc.memory;
+    let sent = this.#libc.send(sink.fd, address + start, length, MSG_NOSIGNAL);
+    while (sent === -ERRNO.EINTR) sent = this.#libc.send(sink.fd, address + start, length, MSG_NOSIGNAL);
+    if (sent === length) return undefined;
+    if (sent < 0 && sent !== -ERRNO.EAGAIN) return this.#failed(PUMP.sinkFailed, -sent);
+    source.pending = bytes.slice(start + Math.max(0, sent), start + length);
+    this.#full(sink);
+    return undefined;
+  }
+
+  /** Gives up what a stream holds. */
+  release(source: Side): void {
+    source.pending = undefined;
+    if (source.pipe === undefined) return;
+    this.#context.pipes.give(source.pipe);
+    source.pipe = undefined;
+  }
+
+  /** Reads once more, if there is reason to. */
+  #next(source: Side, sink: Side): PumpOutcome | undefined {
+    if (source.ended) return PUMP.atEnd;
+    if (!source.readable || !(sink.writable || source.discarded)) return PUMP.waits;
+    if (this.#budget <= 0) return PUMP.hasMore;
+    return source.largeReads >= BULK_READS ? this.#splice(source) : this.#copy(source, sink);
+  }
+
+  /** Sends what waits. Undefined: all of it is gone. */
+  #flush(source: Side, sink: Side): PumpOutcome | undefined {
+    if (source.isFlushed) return undefined;
+    if (source.discarded) {
+      this.release(source);
+      return undefined;
+    }
+    if (!sink.writable) return PUMP.waits;
+    return source.pending === undefined ? this.#flushPipe(source, sink) : this.#flushPending(source, sink);
+  }
+
+  #flushPending(source: Side, sink: Side): PumpOutcome | undefined {
+    const { pending } = source;
+    if (pending === undefined) return undefined;
+    source.pending = undefined;
+    this.#libc.memory.bytes.set(pending, IO);
+    const failed = this.send(source, sink, IO, pending.length);
+    return failed === undefined && !source.isFlushed ? PUMP.waits : failed;
+  }
+
+  #flushPipe(source: Side, sink: Side): PumpOutcome | undefined {
+    const { pipe } = source;
+    while (pipe !== undefined && pipe.bytes > 0) {
+      const sent = this.#libc.splice(pipe.read, sink.fd, pipe.bytes);
+      if (sent > 0) pipe.bytes -= sent;
+      else if (sent === -ERRNO.EAGAIN) return this.#full(sink);
+      else if (sent !== -ERRNO.EINTR) return this.#failed(PUMP.sinkFailed, sent === 0 ? ERRNO.EPIPE : -sent);
+    }
+    this.release(source);
+    return undefined;
+  }
+
+  /** Reads and sends once. Undefined unless something failed. */
+  #copy(source: Side, sink: Side): PumpOutcome | undefined {
+    const read = this.#libc.recv(source.fd, this.#buffer, IO_BYTES);
+    if (read <= 0) return this.#readNothing(source, read);
+    source.largeReads = read >= LARGE_READ_BYTES ? source.largeReads + 1 : 0;
+    // A short read has emptied the socket: what comes later is a new edge. After a FIN only the end is left, which is read now.
+    if (read < IO_BYTES && !source.hungUp) source.readable = false;
+    this.#read(source, read);
+    return source.discarded ? undefined : this.send(source, sink, IO, read);
+  }
+
+  /** Moves what there is into a pipe, once. Undefined unless something failed. */
+  #splice(source: Side): PumpOutcome | undefined {
+    const pipe = source.discarded ? undefined : this.#context.pipes.take();
+    if (pipe === undefined) {
+      source.largeReads = 0;
+      return undefined;
+    }
+    const read = this.#libc.splice(source.fd, pipe.write, SPLICE_BYTES);
+    if (read <= 0) {
+      this.#context.pipes.give(pipe);
+      return this.#readNothing(source, read);
+    }
+    pipe.bytes = read;
+    source.pipe = pipe;
+    if (read < SMALL_SPLICE_BYTES) source.largeReads = 0;
+    this.#read(source, read);
+    return undefined;
+  }
+
+  #read(source: Side, bytes: number): void {
+    this.#budget -= bytes;
+    this.#context.moved(source, bytes);
+  }
+
+  /** The end of a stream, nothing there, or a failure. */
+  #readNothing(source: Side, outcome: number): PumpOutcome | undefined {
+    if (outcome === 0) source.ended = true;
+    else if (outcome === -ERRNO.EAGAIN) source.readable = false;
+    else if (outcome !== -ERRNO.EINTR) return this.#failed(PUMP.sourceFailed, -outcome);
+    return undefined;
+  }
+
+  #full(sink: Side): PumpOutcome {
+    sink.writable = false;
+    if (!sink.isArmed) this.#context.arm(sink);
+    return PUMP.waits;
+  }
+
+  #failed(outcome: PumpOutcome, errno: number): PumpOutcome {
+    this.errno = errno;
+    return outcome;
+  }
+}

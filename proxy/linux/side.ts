@@ -1,0 +1,46 @@
+import type { Connection } from "./connection.ts";
+import type { Pipe } from "./pipes.ts";
+
+/**
+ * One socket of a connection, and the stream that is read from it and goes out at the other socket. Edge-triggered epoll tells of
+ * a change once: `readable` and `writable` remember it until a call says EAGAIN.
+ */
+export class Side {
+  readonly connection: Connection;
+  readonly fd: number;
+  readonly isClient: boolean;
+  /** Stands in epoll's data next to fd: an event of a closed descriptor never reaches the one that got its number. */
+  serial = 0;
+  readable = false;
+  writable = false;
+  /** epoll reports when it becomes writable. A client's socket is only asked once it has said EAGAIN. */
+  isArmed: boolean;
+  /** The peer has sent a FIN or a reset: what is read ends in 0 or an error, and is read until then. */
+  hungUp = false;
+  /** An error waits in the socket, or has been read from it. */
+  hasFailed = false;
+  /** The FIN has been read. */
+  ended = false;
+  /** And passed on to the other socket, after all bytes. */
+  finished = false;
+  /** Read and dropped: the other side takes no more. */
+  discarded = false;
+  /** Large reads in a row; from BULK_READS on the stream is spliced. */
+  largeReads = 0;
+  /** Read, but not taken by the other socket yet. */
+  pending: Uint8Array | undefined = undefined;
+  /** Holds bytes that were spliced from here and not taken by the other socket yet. */
+  pipe: Pipe | undefined = undefined;
+
+  constructor(connection: Connection, fd: number, isClient: boolean) {
+    this.connection = connection;
+    this.fd = fd;
+    this.isClient = isClient;
+    this.isArmed = !isClient;
+  }
+
+  /** Nothing that was read waits to be sent. */
+  get isFlushed(): boolean {
+    return this.pending === undefined && this.pipe === undefined;
+  }
+}
