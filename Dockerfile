@@ -12,6 +12,7 @@ WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund && npm cache clean --force
 COPY tsconfig.json ./
+COPY agent ./agent
 COPY certs ./certs
 COPY cli ./cli
 COPY config ./config

@@ -82,47 +82,83 @@ function isCurrent({ ip, hostnames }: HostAlias, chosen: Chosen): boolean {
 }
 
 function readLines(text: string, ours: readonly HostAlias[]): Line[] {
-  const aliases = new Map<string, HostAlias>(ours.flatMap((alias) => [[silenced(alias), alias] as const]));
+  const aliases = new Map<string, HostAlias>(ours.map((alias) => [silenced(alias), alias]));
   for (const alias of ours) aliases.set(spelled(alias), alias);
   const lines: Line[] = [];
   for (let at = 0; at < text.length; ) {
     const newline = text.indexOf("\n", at);
     const stop = newline === -1 ? text.length : newline;
     const own = text.slice(at, stop);
-    const end = newline === -1 ? "" : "\n";
-    const kind = isOurs(own, end, lines.at(-1)) ? "ours" : "theirs";
-    lines.push({ text: own, end, kind, alias: kind === "ours" ? undefined : aliases.get(own) });
+    const kind = isOurs(own, newline === -1) ? "ours" : "theirs";
+    lines.push({
+      text: own,
+      end: newline === -1 ? "" : "\n",
+      kind,
+      alias: kind === "ours" ? undefined : aliases.get(own),
+    });
     at = stop + 1;
   }
-  claimTail(lines);
-  return lines;
-}
-
-function isOurs(text: string, end: string, before: Line | undefined): boolean {
-  if (text.endsWith(TAG) || isMarker(text)) return true;
-  if (end === "\n") return false;
-  // Cut off: a write of ours that did not come to its end.
-  const inBlock = before?.kind === "ours" && !before.text.endsWith(END);
-  return (inBlock && text !== "") || (text.startsWith(CUT_BEGIN) && BEGIN_JOINED.startsWith(text));
-}
-
-/** The kubelet may empty the file while we write, and write over our beginning: zeros before a marker, or the rest of one. */
-function isMarker(text: string): boolean {
-  const bare = text.replace(/^\0+/, "");
-  if (bare === BEGIN || bare === BEGIN_JOINED || bare === END) return true;
-  return text.length >= MIN_REST && (BEGIN.endsWith(text) || BEGIN_JOINED.endsWith(text));
-}
-
-/**
- * Empty lines between our block and the end of the file are room that a write made and did not come to use. The newline before the
- * block may be ours too.
- */
-function claimTail(lines: readonly Line[]): void {
-  const last = lines.findLastIndex(({ text }) => text !== "");
-  if (lines[last]?.kind === "ours") for (const line of lines.slice(last)) line.kind = "ours";
+  claimHalves(lines);
+  claimEmpty(lines);
   const tail = tailOf(lines);
   const above = lines[tail - 1];
   if (above !== undefined && lines[tail]?.text === BEGIN_JOINED) above.end = "";
+  return lines;
+}
+
+/** Whether a line is ours by what it says; `isCut`: it lacks its newline. */
+function isOurs(text: string, isCut: boolean): boolean {
+  if (text.endsWith(TAG) || isBegin(text) || isEnd(text)) return true;
+  if (isCut && text.startsWith(CUT_BEGIN) && BEGIN_JOINED.startsWith(text)) return true;
+  return text.length >= MIN_REST && MARKERS.some((marker) => marker.endsWith(text));
+}
+
+/** The kubelet may empty the file while we write: then zeros stand before a marker. */
+function isBegin(text: string): boolean {
+  const bare = text.replace(ZEROS, "");
+  return bare === BEGIN || bare === BEGIN_JOINED;
+}
+
+function isEnd(text: string): boolean {
+  return text.replace(ZEROS, "") === END;
+}
+
+const ZEROS = /^\0+/;
+const MARKERS: readonly string[] = [BEGIN, BEGIN_JOINED, END];
+
+/**
+ * What is ours by where it stands. A write that was stopped in the midst leaves one line that is made of the beginning of a new one
+ * and the end of an old one: it may have no tag, but stands in a block and has more of ours behind it.
+ */
+function claimHalves(lines: readonly Line[]): void {
+  let place: Place = "outside";
+  for (const [index, line] of lines.entries()) {
+    if (line.kind === "theirs" && line.text !== "") {
+      if (isHalf(line, lines[index + 1], place)) line.kind = "ours";
+      else place = "outside";
+    }
+    if (isBegin(line.text)) place = "in";
+    else if (line.kind === "ours" && line.text.endsWith(END)) place = "behind";
+  }
+}
+
+type Place = "outside" | "in" | "behind";
+
+function isHalf({ text, end }: Line, next: Line | undefined, place: Place): boolean {
+  if (place === "behind") return TAG.endsWith(text) || END.endsWith(text);
+  return place === "in" && (end === "" || text.endsWith(END) || next?.kind === "ours" || next?.text === "");
+}
+
+/** Empty lines behind a block are room that a write made and did not come to use. */
+function claimEmpty(lines: readonly Line[]): void {
+  let wasOurs = false;
+  for (const [index, line] of lines.entries()) {
+    if (wasOurs && line.kind === "theirs" && line.text === "") {
+      const next = lines.find(({ text }, at) => at > index && text !== "");
+      if (next === undefined || next.kind === "ours") line.kind = "ours";
+    }
+    wasOurs = line.kind === "ours";
+  }
 }
 
 /** The block's own lines: what is chosen and stands nowhere else in the file. */

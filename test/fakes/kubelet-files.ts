@@ -1,0 +1,43 @@
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+
+/** The part of a kubelet's root directory that matters: `pods/<uid>/etc-hosts`. */
+export interface KubeletFiles {
+  readonly root: string;
+  readonly pods: string;
+  /** A pod's hosts file. */
+  path(uid: string): string;
+  /** Writes it as the kubelet does: emptied, then written, the same inode. Gives the text. */
+  write(uid: string, more?: string): string;
+}
+
+/** As root the files are root's, elsewhere the user's own. */
+export const OWNER = process.getuid?.() ?? 0;
+
+export function uidOf(index: number): string {
+  return `00000000-0000-4000-8000-${String(index).padStart(12, "0")}`;
+}
+
+export function kubeletText(more = ""): string {
+  return `# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n10.32.0.7\tapi-0\n${more}`;
+}
+
+export function kubeletFiles(t: Pick<TestContext, "after">): KubeletFiles {
+  const root = realpathSync(mkdtempSync(join(tmpdir(), "switchback-kubelet-")));
+  const pods = join(root, "pods");
+  mkdirSync(pods);
+  t.after(() => rmSync(root, { recursive: true, force: true }));
+  const path = (uid: string) => join(pods, uid, "etc-hosts");
+  return {
+    root,
+    pods,
+    path,
+    write(uid, more) {
+      mkdirSync(join(pods, uid), { recursive: true });
+      writeFileSync(path(uid), kubeletText(more), { mode: 0o644 });
+      return kubeletText(more);
+    },
+  };
+}
