@@ -8,7 +8,9 @@ const file = join(import.meta.dirname, `${name}.ts`);
 const bench: { run?: (argv: string[]) => Promise<void> } =
   /^[a-z]+$/.test(name) && name !== "main" && existsSync(file) ? await import(file) : {};
 if (bench.run === undefined) {
-  process.stderr.write("usage: npm run bench -- controller | webhook [--json] [more, see docs/performance.md]\n");
+  process.stderr.write(
+    "usage: npm run bench -- controller | webhook | proxy | soak [--json] [more, see docs/performance.md]\n",
+  );
   process.exitCode = 2;
 } else {
   await bench.run(args);

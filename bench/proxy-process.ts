@@ -1,0 +1,125 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, openSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { parse } from "yaml";
+
+const ROOT = join(import.meta.dirname, "..");
+const READY_MS = 60_000;
+const POLL_MS = 50;
+/** `nobody` on Debian and most others. */
+const UNPRIVILEGED_ID = "65534";
+
+/** A proxy, ours or another, as a process of its own. */
+export interface ProxyProcess {
+  readonly pid: number;
+  readonly child: ChildProcess;
+  /** Rejects with the end of the log when the process ends by itself; never resolves. */
+  readonly ended: Promise<never>;
+  /** The last of what it has written. */
+  logTail(): string;
+  /** Tells it to stop and waits; gives the exit code, or the signal's name. */
+  stop(): Promise<number | string | null>;
+}
+
+/**
+ * Runs a program as an ordinary user without capabilities, as a pod does: what root may do hides limits, such as that of pipe pages
+ * (pipe(7), pipe-user-pages-soft). Who is no root runs it as it is. `cpu` pins it to one core.
+ */
+export function startProcess(command: readonly string[], logFile: string, cpu?: number): ProxyProcess {
+  const isRoot = process.getuid?.() === 0;
+  const drop = ["setpriv", `--reuid=${UNPRIVILEGED_ID}`, `--regid=${UNPRIVILEGED_ID}`, "--clear-groups"];
+  const caps = ["--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all", "--no-new-privs"];
+  const pinned = cpu === undefined ? [] : ["taskset", "-c", String(cpu)];
+  const [program = "", ...args] = [...pinned, ...(isRoot ? [...drop, ...caps] : []), ...command];
+  const output = openSync(logFile, "w");
+  const child = spawn(program, args, { cwd: "/", env: { PATH: process.env.PATH }, stdio: ["ignore", output, output] });
+  closeSync(output);
+  const { pid } = child;
+  if (pid === undefined) throw new Error(`${program} did not start: is it installed?`);
+  const logTail = (): string => readFileSync(logFile, "utf8").slice(-2_000);
+  let isStopped = false;
+  const ended = once(child, "exit").then(([code, signal]) => {
+    if (isStopped) return new Promise<never>(() => {});
+    throw new Error(`${command[0]} ended (${code ?? signal}):\n${logTail()}`);
+  });
+  ended.catch(() => {});
+  const stop = async (): Promise<number | string | null> => {
+    isStopped = true;
+    if (child.exitCode === null && child.signalCode === null) {
+      child.kill("SIGTERM");
+      await once(child, "exit");
+    }
+    return child.exitCode ?? child.signalCode;
+  };
+  return { pid, child, ended, logTail, stop };
+}
+
+/** The command line of `switchback proxy` with the Node flags of the chart. */
+export function switchbackCommand(configFile: string, settings: readonly string[] = []): string[] {
+  const values = parse(readFileSync(join(ROOT, "manifests", "chart", "values.yaml"), "utf8"));
+  const set = settings.length === 0 ? [] : ["--set", ...settings];
+  const flags: string[] = values.proxy.nodeFlags;
+  return [process.execPath, ...flags, join(ROOT, "cli", "main.ts"), "proxy", "--config", configFile, ...set];
+}
+
+/** Resolves when its `/readyz` says so. */
+export async function untilReady(proxy: ProxyProcess, healthPort: number): Promise<void> {
+  const deadline = performance.now() + READY_MS;
+  while (performance.now() < deadline) {
+    const response = await Promise.race([fetchClosing(healthPort, "/readyz"), proxy.ended]);
+    if (response?.status === 200) return;
+    await delay(POLL_MS);
+  }
+  throw new Error(`the proxy is not ready after ${READY_MS / 1_000} s:\n${proxy.logTail()}`);
+}
+
+/** The sum over all labels of each metric of the proxy, by name, save histograms' buckets; undefined when it does not answer. */
+export async function metricsOf(healthPort: number): Promise<Readonly<Record<string, number>> | undefined> {
+  const response = await fetchClosing(healthPort, "/metrics");
+  if (response?.status !== 200) return undefined;
+  const sums: Record<string, number> = {};
+  for (const line of response.text.split("\n")) {
+    const match = /^switchback_proxy_(\w+?)(?:\{[^}]*\})? (\S+)$/.exec(line);
+    if (match === null || match[1]?.endsWith("_bucket")) continue;
+    sums[match[1] ?? ""] = (sums[match[1] ?? ""] ?? 0) + Number(match[2]);
+  }
+  return sums;
+}
+
+/** Leaves no connection behind, which would be counted among the proxy's files. */
+async function fetchClosing(port: number, path: string): Promise<{ status: number; text: string } | undefined> {
+  try {
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, {
+      headers: { connection: "close" },
+      signal: AbortSignal.timeout(10_000),
+    });
+    return { status: response.status, text: await response.text() };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Open files of a process by kind. */
+export interface OpenFiles {
+  readonly sockets: number;
+  /** Ends of pipes, so two a pipe. */
+  readonly pipes: number;
+  readonly others: number;
+}
+
+/** From /proc, so of Linux only. */
+export function openFilesOf(pid: number): OpenFiles {
+  const count = { sockets: 0, pipes: 0, others: 0 };
+  for (const name of readdirSync(`/proc/${pid}/fd`)) {
+    let link = "";
+    try {
+      link = readlinkSync(`/proc/${pid}/fd/${name}`);
+    } catch {
+      continue; // Closed since the list was read.
+    }
+    count[link.startsWith("socket:") ? "sockets" : link.startsWith("pipe:") ? "pipes" : "others"] += 1;
+  }
+  return count;
+}
