@@ -19,6 +19,8 @@ export interface ServeFlags {
 export interface Running {
   /** Drains; resolves when everything is finished. */
   stop(): Promise<void>;
+  /** Resolves if a part of it has failed for good: it is stopped then, and the process ends with an error. */
+  readonly broken?: Promise<Error>;
 }
 
 /** Facts of the pod that only the command line looks up. */
@@ -30,7 +32,7 @@ export interface Surroundings {
   readonly connect: () => Promise<KubeClient>;
 }
 
-/** Starts a component and stops it on SIGTERM or SIGINT; a second signal ends the process at once. */
+/** Starts a component and stops it on SIGTERM or SIGINT; a second signal ends the process at once. Throws what has broken it, once it is stopped. */
 export async function serve(component: Component, flags: ServeFlags, { env }: CliContext): Promise<void> {
   const { config, warnings } = loadConfig({ file: flags.config, env, set: flags.set ?? [] });
   const log = createLogger(config.log.level, component);
@@ -43,9 +45,10 @@ export async function serve(component: Component, flags: ServeFlags, { env }: Cl
     connect: () => connect({ ...connectOptionsFrom(env), userAgent: `switchback-${component}` }),
   };
   const running = await STARTERS[component](config, surroundings);
-  await untilSignal(log);
+  const failure = await Promise.race([untilSignal(log), running.broken ?? new Promise<never>(() => {})]);
   await running.stop();
   log.info({}, "stopped");
+  if (failure !== undefined) throw failure;
 }
 
 type Starter = (config: Config, surroundings: Surroundings) => Promise<Running>;
@@ -60,7 +63,7 @@ const STARTERS: Readonly<Record<Component, Starter>> = {
   proxy: async (config, surroundings) => (await import("./proxy.ts")).startProxy(config, surroundings),
 };
 
-function untilSignal(log: Logger): Promise<void> {
+function untilSignal(log: Logger): Promise<undefined> {
   return new Promise((resolve) => {
     const onSignal = (signal: NodeJS.Signals) => {
       log.info({ signal }, "stopping");
@@ -68,7 +71,7 @@ function untilSignal(log: Logger): Promise<void> {
         process.off(name, onSignal);
         process.once(name, () => process.exit(1));
       }
-      resolve();
+      resolve(undefined);
     };
     process.on("SIGTERM", onSignal);
     process.on("SIGINT", onSignal);

@@ -154,7 +154,16 @@ const controllerSchema = z.strictObject({
 });
 
 const proxySchema = z.strictObject({
-  engine: z.enum(["portable"]).default("portable").describe("What moves the bytes: `portable` is node:net."),
+  engine: z
+    .enum(["auto", "linux", "portable"])
+    .default("portable")
+    .describe("What moves the bytes: `linux` is epoll and splice, `portable` node:net; `auto`: linux where it works."),
+  workers: z
+    .int()
+    .min(0)
+    .max(64)
+    .default(0)
+    .describe("Threads of the linux engine; 0: one for each core that is available, at most 4."),
   selector: z
     .record(z.string(), z.string())
     .default({ "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "proxy" })

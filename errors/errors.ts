@@ -19,6 +19,8 @@ const ERRORS = {
   "cert-invalid": { retryable: true },
   /** A listener could not be bound. */
   "listen-failed": { retryable: false },
+  /** The relay engine that the configuration asks for does not work on this machine. */
+  "engine-unavailable": { retryable: false },
 } as const;
 
 export type ErrorCode = keyof typeof ERRORS;

@@ -3,12 +3,12 @@ import type { Config, ProxyConfig } from "../config/schema.ts";
 import { type HealthServer, startHealthServer } from "../observe/health.ts";
 import type { Logger } from "../observe/log.ts";
 import { type Listener, listenersOf } from "../targets/listeners.ts";
+import { chooseEngine } from "./choose-engine.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { Engine, EngineLimits, ListenerStatus, MakeEngine, RelayPlan } from "./engine.ts";
 import { affordableConnections, readProcessLimits } from "./file-limit.ts";
 import { Fronts, frontServices } from "./fronts.ts";
 import { createMetrics } from "./metrics.ts";
-import { makePortableEngine } from "./portable/engine.ts";
 import { readiness } from "./readiness.ts";
 import { type Lookup, systemLookup } from "./resolve.ts";
 import { listenerName, Upstreams } from "./upstream.ts";
@@ -17,8 +17,6 @@ import { listenerName, Upstreams } from "./upstream.ts";
  * as its handshake is done, while we still dial. What waits is a client that opens ahead of need, and one whose server speaks first: it gets its
  * greeting this much later, once a connection. */
 const FIRST_BYTES_MS = 50;
-
-const ENGINES: Readonly<Record<ProxyConfig["engine"], MakeEngine>> = { portable: makePortableEngine };
 
 /** What the proxy needs from outside; all but the log has a default. */
 export interface ProxyDeps {
@@ -38,6 +36,8 @@ export interface RunningProxy {
   /** Bound ports, in the order of the listeners. */
   readonly ports: readonly number[];
   readonly healthPort: number;
+  /** Resolves if a part of the engine dies: the process should stop and be started anew. */
+  readonly broken: Promise<Error>;
   listeners(): readonly ListenerStatus[];
   /**
    * Fails readiness, stops accepting, lets connections finish for `drainSeconds` and resets the rest. To be called once callers
@@ -48,10 +48,11 @@ export interface RunningProxy {
 
 /**
  * One proxy replica. Its health server answers first; its listeners are bound once each upstream's name has been looked up, whatever
- * came of it: an upstream that is not there yet is no reason not to start. Throws `listen-failed`.
+ * came of it: an upstream that is not there yet is no reason not to start. Throws `listen-failed`, `engine-unavailable`.
  */
 export async function runProxy(config: Config, deps: ProxyDeps): Promise<RunningProxy> {
-  const parts = assemble(config, deps);
+  const makeEngine = deps.makeEngine ?? (await chooseEngine(config.proxy, deps.log));
+  const parts = assemble(config, { ...deps, makeEngine });
   const { engine, upstreams, fronts, state, listeners } = parts;
   const health = await startHealth(config.proxy, parts);
   try {
@@ -71,6 +72,7 @@ export async function runProxy(config: Config, deps: ProxyDeps): Promise<Running
   return {
     ports: bound.map(({ port }) => port),
     healthPort: health.port,
+    broken: parts.broken,
     listeners: () => engine.listeners(),
     stop: () => {
       state.stopping ??= shutDown(parts, health, config.proxy.drainSeconds * 1000, deps.log);
@@ -82,6 +84,7 @@ export async function runProxy(config: Config, deps: ProxyDeps): Promise<Running
 interface Parts {
   readonly listeners: readonly Listener[];
   readonly engine: Engine;
+  readonly broken: Promise<Error>;
   readonly upstreams: Upstreams;
   readonly fronts: Fronts;
   readonly plan: () => RelayPlan;
@@ -89,17 +92,14 @@ interface Parts {
   readonly state: { started: boolean; stopping: Promise<void> | undefined };
 }
 
-function assemble(config: Config, deps: ProxyDeps): Parts {
+function assemble(config: Config, deps: ProxyDeps & { readonly makeEngine: MakeEngine }): Parts {
   const { log, clock = systemClock, lookup = systemLookup } = deps;
   const clusterDomain = deps.clusterDomain ?? config.clusterDomain;
   const listeners = deps.listeners ?? listenersOf(config.targets, clusterDomain);
   const limits = limitsOf(config.proxy, log);
   const state: Parts["state"] = { started: false, stopping: undefined };
-  const engine = (deps.makeEngine ?? ENGINES[config.proxy.engine])({
-    limits,
-    log,
-    onDial: (report) => upstreams.report(report),
-  });
+  const { promise: broken, resolve: onBroken } = Promise.withResolvers<Error>();
+  const engine = deps.makeEngine({ limits, log, onDial: (report) => upstreams.report(report), onBroken });
   const onChange = (): void => {
     if (state.started && state.stopping === undefined) void engine.update(plan());
   };
@@ -119,7 +119,7 @@ function assemble(config: Config, deps: ProxyDeps): Parts {
     })),
     own: { interfaces, fronts: fronts.endpoints() },
   });
-  return { listeners, engine, upstreams, fronts, plan, maxConnections: limits.maxConnections, state };
+  return { listeners, engine, broken, upstreams, fronts, plan, maxConnections: limits.maxConnections, state };
 }
 
 function startHealth(proxy: ProxyConfig, parts: Parts): Promise<HealthServer> {

@@ -15,12 +15,13 @@ import { WorkerThread } from "./worker-thread.ts";
 const MOST_WORKERS = 4;
 const POLL_MS = 5;
 
-/** The engine on epoll and splice, in worker threads; Linux only. `workers`: default one per core, at most 4. */
-export function linuxEngine(workers = Math.min(MOST_WORKERS, availableParallelism())): MakeEngine {
-  return (options) => new LinuxEngine(options, workers);
+/** The engine on epoll and splice, in worker threads; Linux only. `workers`: 0 for one per core, at most 4. */
+export function linuxEngine(workers: number): MakeEngine {
+  const count = workers > 0 ? workers : Math.min(MOST_WORKERS, availableParallelism());
+  return (options) => new LinuxEngine(options, count);
 }
 
-export const makeLinuxEngine: MakeEngine = (options) => linuxEngine()(options);
+export const makeLinuxEngine: MakeEngine = linuxEngine(0);
 
 /**
  * The main thread's side: binds and closes the listening sockets, hands each worker its own, and reads the counters that the workers

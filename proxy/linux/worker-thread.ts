@@ -35,7 +35,8 @@ export class WorkerThread {
     this.#libc = libc;
     this.#wake = must("eventfd", libc.eventfd(0, O_CLOEXEC | O_NONBLOCK));
     const workerData: WorkerData = { ...data, wake: this.#wake };
-    this.#worker = new Worker(WORKER, { workerData });
+    // The flags of the process are not the worker's: some of them speak of the main script.
+    this.#worker = new Worker(WORKER, { workerData, execArgv: [] });
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.ready = promise;
     this.ready.catch(() => {});

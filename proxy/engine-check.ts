@@ -1,0 +1,71 @@
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Server } from "node:net";
+import { silentLogger } from "../observe/log.ts";
+import type { Engine, EngineLimits, MakeEngine, RelayPlan } from "./engine.ts";
+import { parseHeader } from "./header-parse.ts";
+
+const TIMEOUT_MS = 5000;
+/** Enough that large transfers go their own way too. */
+const MESSAGE_BYTES = 512 * 1024;
+const DECLARED_PORT = 443;
+
+const LIMITS: EngineLimits = {
+  maxConnections: 4,
+  maxConnectionsPerSource: 4,
+  connectTimeoutMs: TIMEOUT_MS,
+  idleTimeoutMs: TIMEOUT_MS,
+  keepaliveMs: 0,
+  firstBytesMs: 50,
+  dropGraceMs: 0,
+};
+
+/**
+ * Has an engine relay one message on loopback, to a server that sends back what it gets. Throws if the header or a byte of the answer
+ * is not what it must be, or if it takes more than 5 s.
+ */
+export async function checkEngine(make: MakeEngine): Promise<void> {
+  const server = createServer({ allowHalfOpen: true }, (socket) => socket.on("error", () => {}).pipe(socket));
+  const engine = make({ limits: LIMITS, log: silentLogger, onDial: () => {} });
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Error(`relayed nothing in ${TIMEOUT_MS} ms`)), TIMEOUT_MS);
+    });
+    await Promise.race([relayOnce(engine, server), late]);
+  } finally {
+    clearTimeout(timer);
+    await engine.close();
+    server.close();
+  }
+}
+
+async function relayOnce(engine: Engine, server: Server): Promise<void> {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  await engine.start(planTo((server.address() as AddressInfo).port));
+  const message = randomBytes(MESSAGE_BYTES);
+  const client = connect({ host: "127.0.0.1", port: engine.listeners()[0]?.port ?? 0 });
+  client.end(message);
+  const chunks: Buffer[] = [];
+  for await (const chunk of client) chunks.push(chunk as Buffer);
+  const echo = Buffer.concat(chunks);
+  const header = parseHeader(echo);
+  if (header.status !== "complete" || header.header.endpoints?.destination.port !== DECLARED_PORT) {
+    throw new Error("the header came out wrong");
+  }
+  if (!echo.subarray(header.length).equals(message)) throw new Error("a message was not relayed as it was sent");
+}
+
+function planTo(port: number): RelayPlan {
+  const listener = {
+    name: "check",
+    target: "check",
+    address: "127.0.0.1",
+    port: 0,
+    declaredPort: DECLARED_PORT,
+    protocol: "v1",
+    upstream: { addresses: ["127.0.0.1"], port },
+  } as const;
+  return { listeners: [listener], own: { interfaces: [], fronts: [] } };
+}
