@@ -1,0 +1,67 @@
+import type { Raw } from "../raw.ts";
+import type { RouteKind } from "./view.ts";
+
+// Gateways and routes for tests, as the API server has them.
+
+export const INFRA = "gateway-conformance-infra";
+export const BACKEND = "gateway-conformance-web-backend";
+export const CREATED = "2026-01-01T00:00:00Z";
+
+export interface ListenerParts {
+  readonly name?: string;
+  readonly hostname?: string;
+  readonly port?: number;
+  readonly protocol?: string;
+  readonly from?: string;
+  readonly selector?: object;
+  readonly kinds?: readonly object[];
+}
+
+const TRUE = [{ type: "Accepted", status: "True", reason: "Accepted", message: "" }];
+
+/** A Gateway that its controller has accepted. */
+export function gatewayObject(name: string, listeners: readonly ListenerParts[], more: Raw = {}): Raw {
+  return {
+    metadata: { namespace: INFRA, name, creationTimestamp: CREATED },
+    spec: {
+      gatewayClassName: "example",
+      listeners: listeners.map((parts, index) => {
+        const {
+          name: own = `listener-${index + 1}`,
+          port = 80,
+          protocol = "HTTP",
+          from,
+          selector,
+          kinds,
+          ...rest
+        } = parts;
+        const namespaces = from === undefined ? {} : { namespaces: { from, ...(selector && { selector }) } };
+        return { name: own, port, protocol, ...rest, allowedRoutes: { ...namespaces, ...(kinds && { kinds }) } };
+      }),
+    },
+    status: { addresses: [{ type: "IPAddress", value: "192.0.2.1" }], conditions: TRUE },
+    ...more,
+  };
+}
+
+/** A route that its controller has accepted everywhere. */
+export function routeObject(
+  name: string,
+  parents: readonly (string | Raw)[],
+  hostnames?: readonly string[],
+  parts: { readonly namespace?: string; readonly accepted?: unknown; readonly annotations?: Raw } = {},
+): Raw {
+  const { namespace = INFRA, accepted = TRUE, annotations = {} } = parts;
+  const parentRefs = parents.map((parent) =>
+    typeof parent === "string" ? { name: parent, namespace: INFRA } : parent,
+  );
+  return {
+    metadata: { namespace, name, creationTimestamp: CREATED, annotations },
+    spec: { parentRefs, ...(hostnames && { hostnames }) },
+    status: {
+      parents: parentRefs.map((parentRef) => ({ parentRef, controllerName: "example.com/c", conditions: accepted })),
+    },
+  };
+}
+
+export const HTTP: RouteKind = "HTTPRoute";
