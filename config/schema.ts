@@ -78,8 +78,30 @@ const policySchema = z.strictObject({
     .describe("Names that one namespace may claim, oldest objects first."),
 });
 
+const gatewaySchema = z.strictObject({
+  enabled: z.boolean().default(true).describe("Read Gateway API's Gateways and routes, if the cluster has them."),
+  requireAccepted: z
+    .boolean()
+    .default(true)
+    .describe("Only what a controller says it accepted counts; false for implementations that do not say."),
+  listeners: z
+    .boolean()
+    .default(true)
+    .describe("The hostnames of listeners count too, before a route is there: certificates are asked for by them."),
+});
+
 const sourcesSchema = z.strictObject({
   ingress: z.strictObject({ enabled: z.boolean().default(true).describe("Read the hosts of Ingresses.") }).prefault({}),
+  gateway: gatewaySchema.prefault({}),
+  discoverySeconds: z
+    .number()
+    .min(1)
+    .max(3600)
+    .default(15)
+    .describe("How often is looked whether kinds that a cluster may not have were installed or removed."),
+  removedKindSeconds: seconds
+    .default(3600)
+    .describe("The objects of a kind that was removed from the cluster count as last seen for this long."),
   directory: z.string().optional().describe("Read objects from the YAML files of this directory instead of a cluster."),
 });
 

@@ -13,6 +13,7 @@ import { type HealthServer, livenessOf, startHealthServer } from "../observe/hea
 import type { Logger } from "../observe/log.ts";
 import { INDEX_NAME } from "../published/configmaps.ts";
 import { directorySource } from "../sources/directory.ts";
+import { gatewaySource } from "../sources/gateway.ts";
 import { ingressSource } from "../sources/ingress.ts";
 import { mergeSources } from "../sources/merge.ts";
 import { resolveSource } from "../sources/resolve.ts";
@@ -168,9 +169,10 @@ function leaseTimes({ controller }: Config) {
 }
 
 function sourceOf(config: Config, client: KubeClient, log: Logger): Source {
-  const { ingress, directory } = config.sources;
+  const { ingress, gateway, directory } = config.sources;
   const sources: OpenSource[] = [];
   if (ingress.enabled) sources.push(ingressSource({ client, log }));
+  if (gateway.enabled) sources.push(gatewaySource({ client, config: config.sources, log }));
   if (directory !== undefined) sources.push(directorySource({ directory }));
   return resolveSource(mergeSources(sources), classResolver(config.targets));
 }

@@ -107,7 +107,12 @@ describe("RBAC names the objects that the program writes", () => {
   });
 
   it("no ClusterRole where there is nothing to read in other namespaces", () => {
-    const values = { config: { certs: { mode: "cert-manager" }, sources: { ingress: { enabled: false } } } };
+    const values = {
+      config: {
+        certs: { mode: "cert-manager" },
+        sources: { ingress: { enabled: false }, gateway: { enabled: false } },
+      },
+    };
     assert.equal(clusterRole(values), undefined);
     assert.equal(named(render(values), "ClusterRoleBinding", "switchback-controller"), undefined);
   });
