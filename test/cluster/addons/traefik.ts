@@ -1,13 +1,11 @@
-import { join } from "node:path";
 import { binary } from "../binaries.ts";
 import type { Cluster, KubeObject } from "../cluster.ts";
 import { IMAGES } from "../images.ts";
 import { ADDRESSES } from "../node/layout.ts";
-import { run } from "../node/run.ts";
+import { gatewayApiFolder } from "./gateway-api.ts";
 import { PLAIN, publishAddress, TRAEFIK } from "./load-balancers.ts";
 import { deployment, namespace, service, serviceAccount } from "./objects.ts";
 
-const MODULE = join(import.meta.dirname, "..", "modules", "traefik");
 const PORTS = { web: 8000, websecure: 8443, ping: 8080 };
 
 /**
@@ -57,11 +55,7 @@ function loadBalancerService(ns: string, name: string, nodePorts: { http: number
 
 /** The standard channel's definitions, from the module that this Traefik was built with. */
 async function installGatewayApi(cluster: Cluster): Promise<void> {
-  const folder = (
-    await run("go", "-C", MODULE, "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api")
-  ).trim();
-  const crds = join(folder, "config", "crd", "standard");
-  await cluster.kubectl("apply", "--server-side", "-f", crds);
+  await cluster.kubectl("apply", "--server-side", "-f", await gatewayApiFolder("standard"));
 }
 
 /** A Traefik for one IngressClass, with that class, its rights and its Deployment. No Service. */

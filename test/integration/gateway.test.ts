@@ -1,0 +1,247 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { HOLD_KEY } from "../../hosts/keys.ts";
+import { GATEWAY_GROUP } from "../../sources/gateway/view.ts";
+import { CONFIRM_MS } from "../../sources/kind.ts";
+import { gatewayApiDefinitions } from "../cluster/addons/gateway-api.ts";
+import { namespaceYaml } from "./objects.ts";
+import { type System, startSystem, until } from "./system.ts";
+
+// Gateway API as a cluster has it: installed after Switchback, used, removed while everything runs, and installed again.
+
+const NAMES = [...Array(12).keys()].map((index) => `gw${index}.example.com`);
+
+let system: System;
+before(async () => {
+  const config = {
+    // Fewer names than these are not guarded: what stays of them stays because the source holds it.
+    map: { vanishSeconds: 0, guardNames: 100 },
+    sources: { discoverySeconds: 1 },
+    policy: { maxNamesPerNamespace: 2_000 },
+    targets: [{ name: "edge", upstream: { service: { namespace: "edge", name: "edge" } }, classes: ["edge"] }],
+  };
+  system = await startSystem({ values: { config } });
+  await system.apply(["infra", "shop", "crowd"].map((name) => namespaceYaml(name)).join(""));
+});
+after(() => system?.stop());
+
+const definitions = async (): Promise<string> =>
+  [
+    await gatewayApiDefinitions("standard", ["gateways", "httproutes", "grpcroutes"]),
+    await gatewayApiDefinitions("experimental", ["tlsroutes"]),
+  ].join("---\n");
+
+/** Installs the definitions, and waits until objects of them can be made. */
+async function installDefinitions(): Promise<void> {
+  const { code, stderr } = await system.cluster.tool("kubectl", ["apply", "--server-side", "-f", "-"], {
+    input: await definitions(),
+  });
+  assert.equal(code, 0, stderr);
+  await system.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", ...CRDS);
+}
+
+const PLURALS = {
+  Gateway: "gateways",
+  HTTPRoute: "httproutes",
+  GRPCRoute: "grpcroutes",
+  TLSRoute: "tlsroutes",
+} as const;
+type Kind = keyof typeof PLURALS;
+const CRDS = Object.values(PLURALS).map((plural) => `${plural}.${GATEWAY_GROUP}`);
+const VERSION: Readonly<Record<Kind, string>> = {
+  Gateway: "v1",
+  HTTPRoute: "v1",
+  GRPCRoute: "v1",
+  TLSRoute: "v1alpha3",
+};
+const ACCEPTED = [condition("Accepted", "True")];
+
+function condition(type: string, status: string) {
+  return { type, status, reason: "Test", message: "", lastTransitionTime: "2026-01-01T00:00:00Z" };
+}
+
+/** Makes an object, or replaces its spec, and then its status, as its controller would. */
+async function put(kind: Kind, namespace: string, name: string, spec: object, status?: object): Promise<void> {
+  const path = `/apis/${GATEWAY_GROUP}/${VERSION[kind]}/namespaces/${namespace}/${PLURALS[kind]}/${name}`;
+  const apiVersion = `${GATEWAY_GROUP}/${VERSION[kind]}`;
+  const call = async (subresource: string, body: object) => {
+    const { status: code, body: answer } = await system.cluster.call({
+      method: "PATCH",
+      path: `${path}${subresource}?fieldManager=test&force=true`,
+      contentType: "application/apply-patch+yaml",
+      body: { apiVersion, kind, metadata: { namespace, name }, ...body },
+    });
+    assert.ok(code < 300, `${code} ${JSON.stringify(answer)}`);
+  };
+  await call("", { spec });
+  if (status !== undefined) await call("/status", { status });
+}
+
+const listener = (name: string, more: object = {}) => ({ name, port: 80, protocol: "HTTP", ...more });
+const from = (value: string, selector?: object) => ({
+  allowedRoutes: { namespaces: { from: value, ...(selector && { selector }) } },
+});
+
+const gateway = (name: string, listeners: object[], accepted = ACCEPTED) =>
+  put("Gateway", "infra", name, { gatewayClassName: "edge", listeners }, { conditions: accepted });
+
+async function route(
+  kind: Kind,
+  name: string,
+  parent: string,
+  hostnames: string[] | undefined,
+  parts: { namespace?: string; accepted?: object[] } = {},
+) {
+  const { namespace = "shop", accepted = ACCEPTED } = parts;
+  const parentRef = { group: GATEWAY_GROUP, kind: "Gateway", namespace: "infra", name: parent };
+  const rules = kind === "TLSRoute" ? [{ backendRefs: [{ name: "b", port: 443 }] }] : [];
+  const spec = { parentRefs: [parentRef], ...(hostnames && { hostnames }), ...(rules.length > 0 && { rules }) };
+  await put(kind, namespace, name, spec, {
+    parents: [{ parentRef, controllerName: "example.com/c", conditions: accepted }],
+  });
+}
+
+async function published(...names: string[]): Promise<void> {
+  await until(`${names.slice(0, 3).join(", ")} to be published`, async () =>
+    (await system.publishedNames()).isSupersetOf(new Set(names)),
+  );
+}
+
+async function unpublished(...names: string[]): Promise<void> {
+  await until(`${names.slice(0, 3).join(", ")} to leave`, async () =>
+    (await system.publishedNames()).isDisjointFrom(new Set(names)),
+  );
+}
+
+async function refused(name: string, code: string): Promise<void> {
+  await until(`${name} to be refused: ${code}`, async () => {
+    const found = (await (await system.leader()).status()).names.filter((entry) => entry.name === name);
+    return found.length > 0 && found.every(({ reason }) => reason?.code === code);
+  });
+}
+
+async function problems(): Promise<string[]> {
+  const { sources } = await (await system.leader()).status();
+  return sources.flatMap((source) => source.problems.map(({ place, code }) => `${place}: ${code}`)).sort();
+}
+
+describe("a cluster without Gateway API", () => {
+  it("is a source that knows there is nothing, and no problem", async () => {
+    const { sources, synced } = await (await system.leader()).status();
+    const own = sources.filter(({ name }) => name.endsWith(GATEWAY_GROUP));
+    assert.deepEqual(own.map(({ name }) => name).sort(), [...CRDS].sort());
+    assert.ok(own.every((source) => source.synced && source.problems.length === 0));
+    assert.ok(synced);
+  });
+});
+
+describe("Gateway API, once it is installed", () => {
+  before(installDefinitions);
+
+  it("maps the names of each kind of route, and those of listeners before a route is there", async () => {
+    await gateway("open", [
+      listener("http", { ...from("All") }),
+      listener("own", { hostname: "listener.example.com" }),
+      listener("tls", { port: 443, protocol: "TLS", tls: { mode: "Passthrough" }, ...from("All") }),
+    ]);
+    await published("listener.example.com");
+    await route("HTTPRoute", "http", "open", ["http.example.com"]);
+    await route("GRPCRoute", "grpc", "open", ["grpc.example.com"]);
+    await route("TLSRoute", "tls", "open", ["tls.example.com"]);
+    await published("http.example.com", "grpc.example.com", "tls.example.com");
+  });
+
+  it("maps nothing that is not accepted, and follows acceptance", async () => {
+    const accepted = [condition("Accepted", "False")];
+    await route("HTTPRoute", "later", "open", ["later.example.com"], { accepted });
+    await refused("later.example.com", "not-accepted");
+    await route("HTTPRoute", "later", "open", ["later.example.com"]);
+    await published("later.example.com");
+    await route("HTTPRoute", "later", "open", ["later.example.com"], { accepted });
+    await unpublished("later.example.com");
+  });
+
+  it("keeps to the listeners that a namespace may use, by its labels, and follows those", async () => {
+    await gateway("picky", [
+      listener("same", { hostname: "same.picky.example.com", ...from("Same") }),
+      listener("labelled", { hostname: "*.picky.example.com", ...from("Selector", { matchLabels: { team: "shop" } }) }),
+    ]);
+    await route("HTTPRoute", "picky", "picky", ["a.picky.example.com"]);
+    await refused("a.picky.example.com", "not-allowed");
+    await system.kubectl("label", "namespace", "shop", "team=shop");
+    await published("a.picky.example.com");
+    await system.kubectl("label", "namespace", "shop", "team-");
+    await unpublished("a.picky.example.com");
+  });
+
+  it("follows a Gateway that goes, and comes again", async () => {
+    await gateway("moving", [listener("http", { ...from("All") })]);
+    await route("HTTPRoute", "moving", "moving", ["moving.example.com"]);
+    await published("moving.example.com");
+    await system.kubectl("-n", "infra", "delete", "gateway", "moving");
+    await refused("moving.example.com", "gateway-not-found");
+    await unpublished("moving.example.com");
+    await gateway("moving", [listener("http", { ...from("All") })]);
+    await published("moving.example.com");
+  });
+});
+
+describe("the definitions, removed while everything runs", () => {
+  it("take no name along: what was known stays, and status says so", async () => {
+    await route("HTTPRoute", "many", "open", NAMES);
+    await published(...NAMES);
+    const before = await system.published();
+    await system.kubectl("delete", "crd", ...CRDS, "--timeout=60s");
+    await until("every kind to be a problem", async () => (await problems()).length === CRDS.length);
+    assert.deepEqual(await problems(), CRDS.map((name) => `${name}: kind-removed`).sort());
+    await delay(3 * CONFIRM_MS);
+    assert.deepEqual(await system.published(), before);
+  });
+
+  it("are followed again when they come back, and what was not made again leaves", async () => {
+    await installDefinitions();
+    await gateway("open", [listener("http", { ...from("All") })]);
+    await route("HTTPRoute", "many", "open", NAMES.slice(0, 8));
+    await until("no problem", async () => (await problems()).length === 0, 60_000);
+    await unpublished(...NAMES.slice(8), "grpc.example.com");
+    await published(...NAMES.slice(0, 8));
+  });
+});
+
+describe("a Gateway with 64 listeners and 1,000 routes", () => {
+  const LISTENERS = [...Array(64).keys()].map((index) =>
+    listener(`l${index}`, { port: 80, hostname: `*.l${index}.crowd.example.com`, ...from("All") }),
+  );
+  const nameOf = (index: number) => `r${index}.l${index % 64}.crowd.example.com`;
+  const ALL = [...Array(1_000).keys()];
+
+  it("is mapped, and a change of the Gateway reaches the map at once", async () => {
+    await gateway("crowd", LISTENERS);
+    const waiting = [...ALL];
+    const worker = async () => {
+      for (let index = waiting.pop(); index !== undefined; index = waiting.pop()) {
+        await route("HTTPRoute", `r${index}`, "crowd", [nameOf(index), `elsewhere${index}.example.com`], {
+          namespace: "crowd",
+        });
+      }
+    };
+    await Promise.all(Array.from({ length: 16 }, worker));
+    await published(...ALL.map(nameOf));
+    await gateway("crowd", LISTENERS.slice(1));
+    await unpublished(...ALL.filter((index) => index % 64 === 0).map(nameOf));
+    await gateway("crowd", LISTENERS);
+    await published(...ALL.map(nameOf));
+    assert.ok(!(await system.publishedNames()).has("elsewhere1.example.com"));
+  });
+
+  it("that is deleted does not take them along: the guard holds, until it is there again", async () => {
+    await system.kubectl("-n", "infra", "delete", "gateway", "crowd");
+    await refused(nameOf(1), "gateway-not-found");
+    await until("a hold", async () => (await system.index()).annotations[HOLD_KEY] !== undefined);
+    await published(...ALL.map(nameOf));
+    await gateway("crowd", LISTENERS);
+    await until("no hold", async () => (await system.index()).annotations[HOLD_KEY] === undefined);
+    await published(...ALL.map(nameOf));
+  });
+});
