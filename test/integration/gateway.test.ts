@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { HOLD_KEY } from "../../hosts/keys.ts";
 import { GATEWAY_GROUP } from "../../sources/gateway/view.ts";
 import { CONFIRM_MS } from "../../sources/kind.ts";
-import { gatewayApiDefinitions } from "../cluster/addons/gateway-api.ts";
+import { CRDS, installGatewayApi, PLURALS } from "./gateway-api.ts";
 import { namespaceYaml } from "./objects.ts";
 import { type System, startSystem, until } from "./system.ts";
 
@@ -26,29 +26,7 @@ before(async () => {
 });
 after(() => system?.stop());
 
-const definitions = async (): Promise<string> =>
-  [
-    await gatewayApiDefinitions("standard", ["gateways", "httproutes", "grpcroutes"]),
-    await gatewayApiDefinitions("experimental", ["tlsroutes"]),
-  ].join("---\n");
-
-/** Installs the definitions, and waits until objects of them can be made. */
-async function installDefinitions(): Promise<void> {
-  const { code, stderr } = await system.cluster.tool("kubectl", ["apply", "--server-side", "-f", "-"], {
-    input: await definitions(),
-  });
-  assert.equal(code, 0, stderr);
-  await system.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", ...CRDS);
-}
-
-const PLURALS = {
-  Gateway: "gateways",
-  HTTPRoute: "httproutes",
-  GRPCRoute: "grpcroutes",
-  TLSRoute: "tlsroutes",
-} as const;
 type Kind = keyof typeof PLURALS;
-const CRDS = Object.values(PLURALS).map((plural) => `${plural}.${GATEWAY_GROUP}`);
 const VERSION: Readonly<Record<Kind, string>> = {
   Gateway: "v1",
   HTTPRoute: "v1",
@@ -137,7 +115,7 @@ describe("a cluster without Gateway API", () => {
 });
 
 describe("Gateway API, once it is installed", () => {
-  before(installDefinitions);
+  before(() => installGatewayApi(system));
 
   it("maps the names of each kind of route, and those of listeners before a route is there", async () => {
     await gateway("open", [
@@ -200,7 +178,7 @@ describe("the definitions, removed while everything runs", () => {
   });
 
   it("are followed again when they come back, and what was not made again leaves", async () => {
-    await installDefinitions();
+    await installGatewayApi(system);
     await gateway("open", [listener("http", { ...from("All") })]);
     await route("HTTPRoute", "many", "open", NAMES.slice(0, 8));
     await until("no problem", async () => (await problems()).length === 0, 60_000);

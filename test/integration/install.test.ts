@@ -153,6 +153,7 @@ describe("rights", () => {
   const each = (verbs: string, question: Omit<Question, "verb">): Question[] =>
     verbs.split(" ").map((verb) => ({ verb, ...question }));
   const ingresses = { group: "networking.k8s.io", resource: "ingresses", namespace: "" };
+  const routes = { group: "gateway.networking.k8s.io", resource: "httproutes", namespace: "" };
   const configuration = {
     group: "admissionregistration.k8s.io",
     resource: "mutatingwebhookconfigurations",
@@ -165,6 +166,10 @@ describe("rights", () => {
     controller: [
       ...each("list watch", ingresses),
       ...each("list watch", { ...ingresses, resource: "ingressclasses" }),
+      ...["gateways", "httproutes", "grpcroutes", "tlsroutes"].flatMap((resource) =>
+        each("list watch", { ...routes, resource }),
+      ),
+      ...each("list watch", { resource: "namespaces", namespace: "" }),
       ...each("get list watch patch", { ...configuration, name: "switchback-webhook" }),
       ...each("list watch", { resource: "configmaps" }),
       ...each("create patch", { resource: "configmaps", name: "switchback-hosts" }),
@@ -204,6 +209,8 @@ describe("rights", () => {
     ...each("list watch", { resource: "services", namespace: "" }),
     ...each("get list watch", { resource: "services", name: "kubernetes", namespace: "default" }),
     ...each("create update patch delete", ingresses),
+    ...each("create update patch delete", routes),
+    ...each("update patch", { ...routes, subresource: "status" }),
     ...each("list watch create", configuration),
     ...each("create update delete", { ...configuration, name: "switchback-webhook" }),
     ...each("get patch", { ...configuration, name: "another" }),
@@ -215,7 +222,7 @@ describe("rights", () => {
     ...each("get list watch create patch update delete", { resource: "pods" }),
     ...each("create", { resource: "pods", subresource: "exec" }),
     ...each("get list watch", { resource: "pods", namespace: "" }),
-    ...each("get list watch", { resource: "namespaces", namespace: "" }),
+    ...each("get", { resource: "namespaces", namespace: "" }),
     ...each("get list watch", { resource: "nodes", namespace: "" }),
     ...each("patch update", { group: "apps", resource: "deployments" }),
     ...each("create", { resource: "serviceaccounts", name: "switchback-controller", subresource: "token" }),

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { GATEWAY_GROUP } from "../../sources/gateway/view.ts";
 import type { AuditEntry } from "./audit.ts";
+import { installGatewayApi, PLURALS } from "./gateway-api.ts";
 import { ingress } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
@@ -21,6 +23,7 @@ before(async () => {
         controller: { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 },
         map: { vanishSeconds: 0, bytesPerSecond: 10_000_000 },
         certs: { overlapSeconds: 1 },
+        sources: { discoverySeconds: 1 },
         targets: [
           { name: "relayed", upstream: { service: { namespace: "edge", name: "nginx" } }, classes: ["nginx"] },
           {
@@ -63,6 +66,23 @@ async function liveThroughEverything(): Promise<void> {
   await until("one shard", async () => (await shards()) === 1);
   await inject();
   await system.ready(["a.example.com"]);
+  await useGatewayApi();
+}
+
+/** A Gateway whose listener selects namespaces, so that these are read too. */
+async function useGatewayApi(): Promise<void> {
+  await installGatewayApi(system);
+  const allowedRoutes = { namespaces: { from: "Selector", selector: {} } };
+  const listeners = [{ name: "http", port: 80, protocol: "HTTP", hostname: "gw.example.com", allowedRoutes }];
+  const [apiVersion, metadata] = [`${GATEWAY_GROUP}/v1`, { name: "gw" }];
+  await system.apply(
+    JSON.stringify({ apiVersion, kind: "Gateway", metadata, spec: { gatewayClassName: "nginx", listeners } }),
+  );
+  const resources = [...Object.values(PLURALS), "namespaces"];
+  await until("Gateway API to be watched", async () => {
+    const watched = (await system.audit.entries()).filter(({ verb }) => verb === "watch");
+    return new Set(watched.map(({ objectRef }) => objectRef?.resource)).isSupersetOf(new Set(resources));
+  });
 }
 
 let operatorConfig: string | undefined;
