@@ -56,12 +56,15 @@ export function startProcess(command: readonly string[], logFile: string, cpu?: 
   return { pid, child, ended, logTail, stop };
 }
 
-/** The command line of `switchback proxy` with the Node flags of the chart. */
-export function switchbackCommand(configFile: string, settings: readonly string[] = []): string[] {
+/** Engines that can be asked for by name. */
+export const ENGINES = ["portable", "linux"] as const;
+export type EngineName = (typeof ENGINES)[number];
+
+/** Our proxy with the Node flags of the chart, an engine and its number of workers. */
+export function switchbackCommand(engine: EngineName, workers: number, configFile: string): string[] {
   const values = parse(readFileSync(join(ROOT, "manifests", "chart", "values.yaml"), "utf8"));
-  const set = settings.length === 0 ? [] : ["--set", ...settings];
   const flags: string[] = values.proxy.nodeFlags;
-  return [process.execPath, ...flags, join(ROOT, "cli", "main.ts"), "proxy", "--config", configFile, ...set];
+  return [process.execPath, ...flags, join(import.meta.dirname, "proxy-server.ts"), engine, `${workers}`, configFile];
 }
 
 /** Resolves when its `/readyz` says so. */

@@ -8,6 +8,8 @@ import { stringify } from "yaml";
 import { randomFrom } from "./pattern.ts";
 import { cpuOf, memoryOf } from "./process.ts";
 import {
+  ENGINES,
+  type EngineName,
   metricsOf,
   openFilesOf,
   type ProxyProcess,
@@ -36,17 +38,17 @@ const NOBODY_LISTENS = 1;
 
 interface Options {
   readonly seconds: number;
-  readonly engine: string | undefined;
+  readonly engine: EngineName;
+  readonly workers: number;
   readonly rate: number;
   readonly seed: number;
   readonly json: string | undefined;
-  readonly settings: readonly string[];
 }
 
 type Verdict = "running" | "passed" | "failed" | "interrupted";
 
 /**
- * `npm run bench -- soak [--hours 2 | --seconds N] [--engine portable|linux] [--rate 60] [--seed N] [--json FILE] [--set path=value...]`
+ * `npm run bench -- soak [--hours 2 | --seconds N] [--engine portable|linux] [--workers 2] [--rate 60] [--seed N] [--json FILE]`
  *
  * The proxy as a process of its own, as a user without rights; this process is all its clients and upstreams. Ends with 1 if one
  * byte was wrong, one end of a connection was told something that had not happened, or memory or files have grown.
@@ -68,20 +70,22 @@ function optionsFrom(argv: string[]): Options {
     options: {
       hours: { type: "string", default: "2" },
       seconds: { type: "string" },
-      engine: { type: "string" },
+      engine: { type: "string", default: "linux" },
+      workers: { type: "string", default: "2" },
       rate: { type: "string", default: "60" },
       seed: { type: "string", default: String(Date.now() % 1_000_000) },
       json: { type: "string" },
-      set: { type: "string", multiple: true, default: [] },
     },
   });
-  const numbers = { hours: values.hours, seconds: values.seconds, rate: values.rate, seed: values.seed };
+  const { hours, seconds: given, workers, rate, seed, json } = values;
+  const numbers = { hours, seconds: given, workers, rate, seed };
   for (const [name, text] of Object.entries(numbers)) {
     if (text !== undefined && !(Number(text) > 0)) throw new Error(`--${name} ${text}: expected a number above 0`);
   }
-  const { engine, json, set } = values;
-  const seconds = values.seconds === undefined ? Number(values.hours) * 3600 : Number(values.seconds);
-  return { seconds, engine, rate: Number(values.rate), seed: Number(values.seed), json, settings: set };
+  const engine = ENGINES.find((name) => name === values.engine);
+  if (engine === undefined) throw new Error(`--engine ${values.engine}: expected ${ENGINES.join(" or ")}`);
+  const seconds = given === undefined ? Number(hours) * 3600 : Number(given);
+  return { seconds, engine, workers: Number(workers), rate: Number(rate), seed: Number(seed), json };
 }
 
 class Soak {
@@ -119,7 +123,8 @@ class Soak {
     chmodSync(this.#folder, 0o755);
     const config = join(this.#folder, "config.yaml");
     writeFileSync(config, stringify(this.#config(hasIpv6)));
-    const proxy = startProcess(switchbackCommand(config, this.#options.settings), join(this.#folder, "proxy.log"));
+    const { engine, workers } = this.#options;
+    const proxy = startProcess(switchbackCommand(engine, workers, config), join(this.#folder, "proxy.log"));
     const minutes = setInterval(() => this.#minute(proxy, load), MINUTE_MS);
     try {
       await Promise.race([this.#soak(proxy, load), proxy.ended]);
@@ -135,7 +140,7 @@ class Soak {
   async #soak(proxy: ProxyProcess, load: Load): Promise<void> {
     await untilReady(proxy, this.#healthPort);
     const { seconds, rate, seed, engine } = this.#options;
-    progress(`soak: ${seconds} s at ${rate} connections a second, seed ${seed}, engine ${engine ?? "of the default"}`);
+    progress(`soak: ${seconds} s at ${rate} connections a second, seed ${seed}, engine ${engine}`);
     progress(`proxy: process ${proxy.pid}, log and configuration in ${this.#folder}`);
     await delay(1_000);
     await this.#checkpoint(proxy, load);
@@ -287,7 +292,6 @@ class Soak {
   }
 
   #config(hasIpv6: boolean): object {
-    const { engine } = this.#options;
     return {
       targets: this.#routes.map(({ name, protocol, listenPort, declaredPort, upstreamHost, upstreamPort }) => ({
         name,
@@ -296,7 +300,6 @@ class Soak {
         ports: [{ port: declaredPort, upstreamPort, protocol, listenPort }],
       })),
       proxy: {
-        ...(engine === undefined ? {} : { engine }),
         address: hasIpv6 ? "::" : "0.0.0.0",
         healthPort: this.#healthPort,
         drainSeconds: DRAIN_SECONDS,
