@@ -169,6 +169,16 @@ export const KINDS: readonly Kind[] = [
     },
   ],
   [
+    "reset-beside-a-stall",
+    1,
+    (random) => {
+      const stalled = { ...QUIET, stall: { at: between(random, 0, 100 * KIB), ms: between(random, 1000, 10_000) } };
+      const reset = { sent: 0, received: 0, ms: between(random, 10, 8000) };
+      const sender = { ...stream(random, 2 * MIB, 8 * MIB), reset };
+      return random() < 0.5 ? { client: sender, upstream: stalled } : { client: stalled, upstream: sender };
+    },
+  ],
+  [
     "client-resets",
     8,
     (random) => {
