@@ -92,13 +92,10 @@ export class Places {
   #find(): number {
     const [a = 0, b = 0, c = 0, d = 0] = this.#key;
     const words = this.#words;
-    let hash = Math.imul(
-      a ^ Math.imul(b, 0x85ebca6b) ^ Math.imul(c, 0xc2b2ae35) ^ Math.imul(d, 0x27d4eb2f),
-      0x9e3779b1,
-    );
-    hash ^= hash >>> 15;
+    let place = hashOf(a, b, c, d) & this.#mask;
     let free = -1;
-    for (let place = hash & this.#mask; ; place = (place + 1) & this.#mask) {
+    // Once round at most: sources that come and go in a chosen order could leave marks in every slot.
+    for (let tries = 0; tries <= this.#mask; tries += 1, place = (place + 1) & this.#mask) {
       const at = HEAD + place * SLOT;
       const state = words[at + STATE];
       if (state === EMPTY) return free === -1 ? place : free;
@@ -106,6 +103,8 @@ export class Places {
         if (free === -1) free = place;
       } else if (words[at] === a && words[at + 1] === b && words[at + 2] === c && words[at + 3] === d) return place;
     }
+    // At most half of the slots are used, so one that was left has been passed.
+    return free;
   }
 
   #leave(place: number): void {
@@ -113,6 +112,8 @@ export class Places {
     const stateOf = (which: number): number => HEAD + (which & this.#mask) * SLOT + STATE;
     if (words[stateOf(place + 1)] !== EMPTY) {
       words[stateOf(place)] = LEFT;
+      // Nobody is left: the marks lead nowhere.
+      if (this.#at(TOTAL) === 0) words.fill(EMPTY, HEAD);
       return;
     }
     words[stateOf(place)] = EMPTY;
@@ -132,4 +133,15 @@ export class Places {
   #at(index: number): number {
     return this.#words[index] ?? 0;
   }
+}
+
+/**
+ * The four words of an address, spread over 32 bits: MurmurHash3's finalizer. The addresses of a node's pods differ in their last
+ * byte only, which is the highest of the last word, so high bits must reach the low ones.
+ */
+function hashOf(a: number, b: number, c: number, d: number): number {
+  let hash = a ^ Math.imul(b, 0x85ebca6b) ^ Math.imul(c, 0xc2b2ae35) ^ Math.imul(d, 0x27d4eb2f);
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return hash ^ (hash >>> 16);
 }
