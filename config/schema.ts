@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import { z } from "zod";
 import { isGlob, parseGlob } from "../hosts/names.ts";
+import { jsonPathFault } from "./json-path.ts";
 
 /** A TCP port, 1-65535. */
 const port = z.int().min(1).max(65535);
@@ -90,9 +91,62 @@ const gatewaySchema = z.strictObject({
     .describe("The hostnames of listeners count too, before a route is there: certificates are asked for by them."),
 });
 
+/** A JSONPath as RFC 9535 has it, from the top of an object. */
+const path = z.string().superRefine((text, context) => {
+  const fault = jsonPathFault(text);
+  if (fault === undefined) return;
+  const message = `is no JSONPath (RFC 9535), such as \`$.spec.hosts[*]\`: ${fault}`;
+  context.addIssue({ code: "custom", message });
+});
+
+/** Kinds of well-known ingress controllers; sources/custom/presets.ts says how they are read. */
+const PRESET_NAMES = [
+  "traefik-ingressroute",
+  "traefik-ingressroutetcp",
+  "istio-gateway",
+  "istio-virtualservice",
+  "contour-httpproxy",
+  "openshift-route",
+] as const;
+export type PresetName = (typeof PRESET_NAMES)[number];
+
+const customSchema = z.strictObject({
+  group: z
+    .string()
+    .regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, "must be an API group, such as `example.com`")
+    .describe("API group of the kind."),
+  version: label.describe("Version that is read, such as `v1alpha1`."),
+  resource: label.describe("The kind's plural, such as `ingressroutes`; the chart lets the controller read it."),
+  hostnames: path.describe("JSONPath (RFC 9535) of the hostnames in an object."),
+  syntax: z
+    .enum(["name", "list", "traefik-rule", "istio-host"])
+    .default("name")
+    .describe(
+      "What stands there: one name, names with commas between them, a rule of Traefik, or Istio's `namespace/name`.",
+    ),
+  class: path.optional().describe("JSONPath of the class by which a target is found."),
+  className: z.string().min(1).optional().describe("The class where an object names none."),
+  addresses: path.optional().describe("JSONPath of the load balancer's addresses in the object's status."),
+  admitted: path.optional().describe("JSONPath that leads to something once a controller has admitted the object."),
+});
+
 const sourcesSchema = z.strictObject({
   ingress: z.strictObject({ enabled: z.boolean().default(true).describe("Read the hosts of Ingresses.") }).prefault({}),
   gateway: gatewaySchema.prefault({}),
+  presets: z
+    .array(z.enum(PRESET_NAMES))
+    .refine((list) => new Set(list).size === list.length, "must name each preset once")
+    .default([])
+    .describe(`Ready-made kinds to read: ${PRESET_NAMES.join(", ")}.`),
+  custom: z.array(customSchema).default([]).describe("Further kinds to read; see below."),
+  services: z
+    .strictObject({
+      enabled: z
+        .boolean()
+        .default(false)
+        .describe("Read LoadBalancer Services with the annotation `external-dns.alpha.kubernetes.io/hostname`."),
+    })
+    .prefault({}),
   discoverySeconds: z
     .number()
     .min(1)
@@ -344,6 +398,7 @@ export const configSchema = sectionsSchema.superRefine((config, context) => {
 });
 
 export type Config = z.infer<typeof configSchema>;
+export type CustomSource = Config["sources"]["custom"][number];
 export type TargetConfig = Config["targets"][number];
 export type PolicyConfig = Config["policy"];
 export type ProxyConfig = Config["proxy"];

@@ -12,6 +12,7 @@ import { type Election, runElection } from "../kube/lease.ts";
 import { type HealthServer, livenessOf, startHealthServer } from "../observe/health.ts";
 import type { Logger } from "../observe/log.ts";
 import { INDEX_NAME } from "../published/configmaps.ts";
+import { customSource } from "../sources/custom.ts";
 import { directorySource } from "../sources/directory.ts";
 import { gatewaySource } from "../sources/gateway.ts";
 import { ingressSource } from "../sources/ingress.ts";
@@ -173,6 +174,8 @@ function sourceOf(config: Config, client: KubeClient, log: Logger): Source {
   const sources: OpenSource[] = [];
   if (ingress.enabled) sources.push(ingressSource({ client, log }));
   if (gateway.enabled) sources.push(gatewaySource({ client, config: config.sources, log }));
+  const custom = customSource({ client, config: config.sources, log });
+  if (custom !== undefined) sources.push(custom);
   if (directory !== undefined) sources.push(directorySource({ directory }));
   return resolveSource(mergeSources(sources), classResolver(config.targets));
 }

@@ -28,6 +28,13 @@ const TARGETS = `
 \`targets\` is a list of ingress controllers; a list in a variable or a flag is written as YAML (\`[{name: ...}]\`).
 `;
 
+const CUSTOM = `
+## Custom sources
+
+\`sources.custom\` is a list of kinds whose objects carry hostnames. A JSONPath is one of RFC 9535 and begins at the top of the
+object (\`$.spec.hosts[*]\`). The chart gives the controller the right to list and watch each of them.
+`;
+
 /** docs/configuration.md: every setting with its variable, default and meaning. */
 export const configurationPage: Generator = {
   name: "configuration-page",
@@ -43,9 +50,12 @@ export const configurationPage: Generator = {
     const fields = [
       ...listFields(z.toJSONSchema(configSchema.shape.targets, { io: "input" }) as JsonSchema, "targets"),
     ];
+    const { custom } = z.toJSONSchema(configSchema.shape.sources, { io: "input" }).properties ?? {};
+    const customFields = [...listFields(custom as JsonSchema, "sources.custom")];
     return [
       `${HEAD}\n${table(["setting", "variable", "type", "default", "meaning"], settings)}`,
       `${TARGETS}\n${table(["setting", "type", "default", "meaning"], fields)}`,
+      `${CUSTOM}\n${table(["setting", "type", "default", "meaning"], customFields)}`,
     ].join("");
   },
 };

@@ -5,6 +5,7 @@ import { CA_SECRET, TLS_SECRET } from "../../certs/store.ts";
 import { INJECT_KEY } from "../../hosts/keys.ts";
 import { MAX_SHARDS } from "../../hosts/shards.ts";
 import { INDEX_NAME, shardName } from "../../published/configmaps.ts";
+import { PRESETS } from "../../sources/custom/presets.ts";
 import { frontName } from "../../targets/listeners.ts";
 import { direct, NAMESPACE, named, type Rendered, relayed, render } from "./rendered.ts";
 
@@ -104,6 +105,27 @@ describe("RBAC names the objects that the program writes", () => {
     assert.deepEqual(names(clusterRole(values), "mutatingwebhookconfigurations"), []);
     const files = { config: { certs: { mode: "files" } }, certFiles: { secretName: "mine" } };
     assert.deepEqual(names(named(render(files), "Role", "switchback-webhook"), "secrets"), []);
+  });
+
+  const read = (values: object): string[] =>
+    (clusterRole(values)?.rules ?? [])
+      .filter(({ verbs }: Rendered) => verbs.join() === "list,watch")
+      .flatMap(({ apiGroups, resources }: Rendered) => resources.map((name: string) => `${apiGroups.join()}/${name}`));
+
+  for (const [name, { group, resource }] of Object.entries(PRESETS)) {
+    it(`the preset ${name} lets its kind be read`, () => {
+      const more = read({ config: { sources: { presets: [name] } } }).filter((right) => !read({}).includes(right));
+      assert.deepEqual(more, [`${group}/${resource}`]);
+    });
+  }
+
+  it("custom kinds and Services are read where they are configured", () => {
+    const custom = [{ group: "example.com", version: "v1", resource: "widgets", hostnames: "$.spec.host" }];
+    const more = read({ config: { sources: { custom, services: { enabled: true } } } });
+    assert.deepEqual(
+      more.filter((right) => !read({}).includes(right)),
+      ["example.com/widgets", "/services"],
+    );
   });
 
   it("no ClusterRole where there is nothing to read in other namespaces", () => {

@@ -15,4 +15,30 @@
   resources: [namespaces]
   verbs: [list, watch]
 {{- end }}
+{{- $presets := include "switchback.presetKinds" . | fromYaml }}
+{{- range $sources.presets }}
+- apiGroups: [{{ index $presets . "group" }}]
+  resources: [{{ index $presets . "resource" }}]
+  verbs: [list, watch]
+{{- end }}
+{{- range $sources.custom }}
+- apiGroups: [{{ .group | quote }}]
+  resources: [{{ .resource | quote }}]
+  verbs: [list, watch]
+{{- end }}
+{{- if $sources.services.enabled }}
+- apiGroups: [""]
+  resources: [services]
+  verbs: [list, watch]
+{{- end }}
+{{- end }}
+
+{{/* The kinds behind `sources.presets` (sources/custom/presets.ts). YAML. */}}
+{{- define "switchback.presetKinds" -}}
+traefik-ingressroute: { group: traefik.io, resource: ingressroutes }
+traefik-ingressroutetcp: { group: traefik.io, resource: ingressroutetcps }
+istio-gateway: { group: networking.istio.io, resource: gateways }
+istio-virtualservice: { group: networking.istio.io, resource: virtualservices }
+contour-httpproxy: { group: projectcontour.io, resource: httpproxies }
+openshift-route: { group: route.openshift.io, resource: routes }
 {{- end }}
