@@ -1,8 +1,23 @@
 import type { Config } from "../config/schema.ts";
+import { configMapFeed, mountedTargets } from "../proxy/feed.ts";
 import { runProxy } from "../proxy/run.ts";
 import type { Running, Surroundings } from "./serve.ts";
 
-/** `switchback proxy`: needs nothing of the API server, only DNS. */
-export function startProxy(config: Config, { log, clusterDomain }: Surroundings): Promise<Running> {
-  return runProxy(config, { log, clusterDomain });
+/** Where the chart mounts the ConfigMap of the targets. */
+const MOUNTED = "/etc/switchback/targets/targets.json";
+
+/** `switchback proxy`: follows the targets where there is an API server to ask, else relays to those of the config. */
+export async function startProxy(config: Config, surroundings: Surroundings): Promise<Running> {
+  const { log, clusterDomain, connect, hasCluster } = surroundings;
+  if (!hasCluster) return await runProxy(config, { log, clusterDomain });
+  const client = await connect();
+  const feed = configMapFeed({ client, namespace: config.namespace, log });
+  const running = await runProxy(config, { log, clusterDomain, feed, mounted: () => mountedTargets(MOUNTED, log) });
+  return {
+    broken: running.broken,
+    async stop() {
+      await running.stop();
+      client.close();
+    },
+  };
 }

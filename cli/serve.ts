@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { connect, connectOptionsFrom } from "../kube/connect.ts";
+import { connect, connectOptionsFrom, isInPod } from "../kube/connect.ts";
 import { createLogger, type Logger } from "../observe/log.ts";
 import { clusterDomainFrom } from "../targets/cluster-domain.ts";
 import type { CliContext } from "./main.ts";
@@ -29,6 +29,8 @@ export interface Surroundings {
   readonly podIP: string | undefined;
   readonly clusterDomain: string | undefined;
   readonly log: Logger;
+  /** Whether it runs in a pod with a token, or was given KUBECONFIG: a person's own kubeconfig is not meant for it. */
+  readonly hasCluster: boolean;
   readonly connect: () => Promise<KubeClient>;
 }
 
@@ -42,6 +44,7 @@ export async function serve(component: Component, flags: ServeFlags, { env }: Cl
     podIP: env.POD_IP,
     clusterDomain: config.clusterDomain ?? clusterDomainFrom(readIfThere("/etc/resolv.conf")),
     log,
+    hasCluster: Boolean(env.KUBECONFIG) || isInPod(env),
     connect: () => connect({ ...connectOptionsFrom(env), userAgent: `switchback-${component}` }),
   };
   const running = await STARTERS[component](config, surroundings);

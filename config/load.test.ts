@@ -28,7 +28,7 @@ function faults(input: ConfigInput, text?: string): string[] {
 const PROXY_KEYS =
   "engine, workers, selector, address, healthPort, maxConnections, maxConnectionsPerSource, connectTimeoutSeconds, idleTimeoutSeconds, drainSeconds, keepaliveSeconds, resolveSeconds";
 const SECTIONS =
-  "namespace, clusterDomain, targets, policy, sources, map, inject, pods, restart, webhook, controller, proxy, agent, certs, log";
+  "namespace, clusterDomain, targets, discovery, policy, sources, map, inject, pods, restart, webhook, controller, proxy, agent, certs, log";
 const UPSTREAM = "expected `service: {namespace, name}` or `host: name-or-address`, without a port";
 const GLOB = "must be a name (`api.example.com`), everything below one (`*.example.com`, at any depth) or `*`";
 const LABEL = "must be a lower-case RFC 1123 label";

@@ -67,6 +67,21 @@ const targetSchema = z.strictObject({
     .describe("Addresses to map names to, instead of those that are found (protocol none, or no cluster)."),
 });
 
+const discoverySchema = z.strictObject({
+  enabled: z
+    .boolean()
+    .default(true)
+    .describe("Find targets: the LoadBalancer Service that has an object's load balancer address is its target."),
+  protocol: z
+    .enum(["v1", "v2", "none"])
+    .default("v1")
+    .describe("PROXY protocol version of a found target whose Service has no annotation that tells."),
+  keepSeconds: seconds
+    .default(86_400)
+    .describe("A target that no name leads to any more keeps its address this long, for pods that still hold it."),
+  maxTargets: z.int().min(1).max(1000).default(500).describe("Found targets at a time; names of further ones wait."),
+});
+
 const policySchema = z.strictObject({
   allowDomains: z.array(glob).default([]).describe("Only these domains may be mapped; none given: all."),
   denyDomains: z.array(glob).default([]).describe("Never mapped; beats allowDomains."),
@@ -356,6 +371,7 @@ const sectionsSchema = z.strictObject({
       },
     ])
     .describe("The ingress controllers that names lead to; see below."),
+  discovery: discoverySchema.prefault({}),
   policy: policySchema.prefault({}),
   sources: sourcesSchema.prefault({}),
   map: mapSchema.prefault({}),
@@ -400,6 +416,7 @@ export const configSchema = sectionsSchema.superRefine((config, context) => {
 export type Config = z.infer<typeof configSchema>;
 export type CustomSource = Config["sources"]["custom"][number];
 export type TargetConfig = Config["targets"][number];
+export type DiscoveryConfig = Config["discovery"];
 export type PolicyConfig = Config["policy"];
 export type ProxyConfig = Config["proxy"];
 export type WebhookConfig = Config["webhook"];

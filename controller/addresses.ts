@@ -1,4 +1,4 @@
-import type { TargetAddress } from "../hosts/types.ts";
+import type { Reason, TargetAddress } from "../hosts/types.ts";
 
 /** Where targets are. Implemented by `fronts.ts` on a cluster, and by fixed addresses. */
 export interface Addresses {
@@ -8,8 +8,12 @@ export interface Addresses {
   readonly synced: boolean;
   /** Milliseconds since a watch last heard or tried anything; absent where nothing can hang. */
   readonly inactiveMs?: number;
-  /** One entry a target, in the order of the config. */
+  /** One entry a target: those of the config, then those that were found and are in use. */
   targets(): readonly TargetAddress[];
+  /** The targets that names lead to, told at every turn: what is found is made reachable only when it is needed. */
+  use(names: ReadonlySet<string>): void;
+  /** Why a target has no address, where there is more to say than that. */
+  reasonOf?(target: string): Reason | undefined;
   /** For the leader: the addresses that pods may hold from earlier, and leave to write until `signal` aborts. */
   lead(remembered: readonly TargetAddress[], signal: AbortSignal): void;
   stop(): Promise<void>;
@@ -21,6 +25,7 @@ export function fixedAddresses(targets: readonly TargetAddress[]): Addresses {
     start: (onChange) => onChange(),
     synced: true,
     targets: () => targets,
+    use: () => {},
     lead: () => {},
     stop: async () => {},
   };

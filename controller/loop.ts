@@ -140,7 +140,7 @@ export class Loop {
     this.#due = false;
     const leading = this.#leading;
     // A follower's plan is kept up to date too: status shows it, and a new leader starts warm.
-    if (leading === undefined) this.#deps.plan.take();
+    if (leading === undefined) this.#takePlan();
     if (leading === undefined || !this.synced) return;
     const now = this.#deps.now();
     const wait = Math.max(this.#deps.pacer.delay(now), Math.min(this.#retryAt - now, MAX_RETRY_MS));
@@ -190,18 +190,27 @@ export class Loop {
     ledger.load(lines);
     for (const [name, line] of lines) shards.set(name, line);
     addresses.lead(this.#publisher.loadIndex()?.targets ?? [], signal);
-    plan.take();
+    this.#takePlan();
     for (const name of lines.keys()) if (!plan.planned.has(name)) ledger.release(name, now());
     return { ledger, shards, addresses: new Map(), moved: false, held: undefined, overflowing: 0 };
+  }
+
+  #takePlan(): ReadonlyMap<string, PlannedName | undefined> {
+    const { plan, addresses } = this.#deps;
+    const changes = plan.take();
+    // A source that is still being read says nothing of what is no longer needed.
+    if (this.#sourceSynced) addresses.use(plan.targets);
+    return changes;
   }
 
   #plan(state: LeaderState): void {
     const { plan, addresses, now } = this.#deps;
     const want = ({ name, target }: PlannedName) => state.ledger.want(name, state.addresses.get(target) ?? []);
-    const changes = plan.take();
-    if (this.#learnAddresses(state, addresses)) {
+    const changes = this.#takePlan();
+    const moved = this.#learnAddresses(state, addresses);
+    if (moved.size > 0) {
       state.moved = true;
-      for (const planned of plan.planned.values()) want(planned);
+      for (const planned of plan.planned.values()) if (moved.has(planned.target)) want(planned);
     }
     for (const [name, planned] of changes) {
       if (planned === undefined) state.ledger.release(name, now());
@@ -209,16 +218,16 @@ export class Loop {
     }
   }
 
-  /** Whether any target is somewhere else than at the last turn; every name of it has to be looked at again. */
-  #learnAddresses(state: LeaderState, addresses: Addresses): boolean {
-    let changed = false;
+  /** The targets that are somewhere else than at the last turn; every name of them has to be looked at again. */
+  #learnAddresses(state: LeaderState, addresses: Addresses): ReadonlySet<string> {
+    const moved = new Set<string>();
     for (const { name, clusterIPs } of addresses.targets()) {
       const before = state.addresses.get(name);
       if (before !== undefined && before.join() === clusterIPs.join()) continue;
       state.addresses.set(name, clusterIPs);
-      changed = true;
+      moved.add(name);
     }
-    return changed;
+    return moved;
   }
 
   #honourConfirmation(ledger: Ledger): void {

@@ -19,10 +19,12 @@ import { ingressSource } from "../sources/ingress.ts";
 import { mergeSources } from "../sources/merge.ts";
 import { resolveSource } from "../sources/resolve.ts";
 import type { OpenSource, Source } from "../sources/types.ts";
-import { classResolver } from "../targets/resolver.ts";
+import { Discovery } from "../targets/discovery.ts";
+import { classCatalog, classResolver, type TargetCatalog, type TargetResolver } from "../targets/resolver.ts";
 import type { Addresses } from "./addresses.ts";
 import { Fronts } from "./fronts.ts";
 import { KubeStore } from "./kube-store.ts";
+import { askByHttp } from "./listening.ts";
 import { Loop } from "./loop.ts";
 import { createControllerMetrics } from "./metrics.ts";
 import { Pacer } from "./pacer.ts";
@@ -65,7 +67,8 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     now,
     log,
   });
-  const source = sourceOf(config, client, log);
+  const targets = targetsOf(config, client, log);
+  const source = sourceOf(config, client, targets.resolver, log);
   const store = new KubeStore({ client, namespace, log });
   const notify = (code: string, note: string, service: string) =>
     events.record({
@@ -77,13 +80,15 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     });
   const addresses = new Fronts({
     client,
-    namespace,
-    targets: config.targets,
-    selector: config.proxy.selector,
+    config,
+    clusterDomain: config.clusterDomain ?? deps.clusterDomain,
+    catalog: targets.catalog,
     log,
     notify,
+    now,
+    askProxy: askByHttp(config.proxy.healthPort),
   });
-  const observed = observe(config, { ...deps, source, store, addresses, events });
+  const observed = observe(config, { ...deps, source, store, addresses, catalog: targets.catalog, events });
   let certs: CertManager | undefined;
   registerCertMetrics(observed.metrics.registry, () => certs?.status());
   const health = await serveHealth(config, observed, () => certs?.status());
@@ -115,7 +120,13 @@ interface Observed {
 
 function observe(
   config: Config,
-  deps: ControllerDeps & { source: Source; store: MapStore; addresses: Addresses; events: EventRecorder },
+  deps: ControllerDeps & {
+    source: Source;
+    store: MapStore;
+    addresses: Addresses;
+    catalog: TargetCatalog;
+    events: EventRecorder;
+  },
 ): Observed {
   const { source, store, addresses, log, now } = deps;
   const plan = new Plan(
@@ -129,6 +140,7 @@ function observe(
       source,
       plan,
       addresses,
+      catalog: deps.catalog,
       config,
       synced: () => loop.synced,
       ledger: () => loop.ledger,
@@ -169,7 +181,20 @@ function leaseTimes({ controller }: Config) {
   return { leaseSeconds, renewDeadlineSeconds, retrySeconds };
 }
 
-function sourceOf(config: Config, client: KubeClient, log: Logger): Source {
+/** How targets are told: by class alone, or by the Services of the cluster too. */
+function targetsOf(
+  config: Config,
+  client: KubeClient,
+  log: Logger,
+): { resolver: TargetResolver; catalog: TargetCatalog } {
+  if (config.discovery.enabled) {
+    const discovery = new Discovery({ client, config, log });
+    return { resolver: discovery, catalog: discovery };
+  }
+  return { resolver: classResolver(config.targets), catalog: classCatalog(config.targets) };
+}
+
+function sourceOf(config: Config, client: KubeClient, resolver: TargetResolver, log: Logger): Source {
   const { ingress, gateway, directory } = config.sources;
   const sources: OpenSource[] = [];
   if (ingress.enabled) sources.push(ingressSource({ client, log }));
@@ -177,7 +202,7 @@ function sourceOf(config: Config, client: KubeClient, log: Logger): Source {
   const custom = customSource({ client, config: config.sources, log });
   if (custom !== undefined) sources.push(custom);
   if (directory !== undefined) sources.push(directorySource({ directory }));
-  return resolveSource(mergeSources(sources), classResolver(config.targets));
+  return resolveSource(mergeSources(sources), resolver);
 }
 
 function manageCertificates(config: Config, deps: ControllerDeps, signal: AbortSignal): CertManager {

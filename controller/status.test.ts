@@ -5,6 +5,7 @@ import { Ledger } from "../hosts/ledger.ts";
 import { Plan } from "../hosts/plan.ts";
 import { createJudge } from "../hosts/policy.ts";
 import type { Source } from "../sources/types.ts";
+import { classCatalog } from "../targets/resolver.ts";
 import { claimOf } from "../test/arbitraries.ts";
 import { fixedAddresses } from "./addresses.ts";
 import { type StatusDeps, statusDocument } from "./status.ts";
@@ -30,6 +31,11 @@ const config = configSchema.parse({
   ],
 });
 
+const BOTH = [
+  { port: 80, protocol: "v1" },
+  { port: 443, protocol: "v1" },
+];
+
 function depsOf(plan: Plan, more: Partial<StatusDeps> = {}): StatusDeps {
   return {
     identity: "controller-0",
@@ -39,6 +45,7 @@ function depsOf(plan: Plan, more: Partial<StatusDeps> = {}): StatusDeps {
       { name: "relayed", clusterIPs: ["198.51.100.9", "2001:db8::9"] },
       { name: "waiting", clusterIPs: [] },
     ]),
+    catalog: classCatalog(config.targets),
     config,
     synced: () => true,
     ledger: () => undefined,
@@ -104,10 +111,26 @@ test("a follower tells of names as the leader does, and that it does not lead", 
 
 test("targets as configured, with the addresses that are known", () => {
   assert.deepEqual(statusDocument(depsOf(planOf())).targets, [
-    { name: "relayed", relayed: true, clusterIPs: ["198.51.100.9", "2001:db8::9"] },
-    { name: "waiting", relayed: true, clusterIPs: [] },
-    { name: "direct", relayed: false, clusterIPs: [] },
+    { name: "relayed", relayed: true, clusterIPs: ["198.51.100.9", "2001:db8::9"], upstream: "h", ports: BOTH },
+    { name: "waiting", relayed: true, clusterIPs: [], upstream: "h", ports: BOTH },
+    { name: "direct", relayed: false, clusterIPs: [], upstream: "h", ports: [{ port: 80, protocol: "none" }] },
   ]);
+});
+
+test("a found target is told with its Service, and a name of one that has to wait says why", () => {
+  const found = { ...config.targets[0], name: "found", upstream: { service: { namespace: "edge", name: "lb" } } };
+  const catalog = {
+    configured: () => [],
+    found: (name: string) => (name === "found" ? (found as (typeof config.targets)[0]) : undefined),
+  };
+  const addresses = {
+    ...fixedAddresses([{ name: "found", clusterIPs: [] }]),
+    reasonOf: (target: string) => ({ code: "too-many-targets", text: `no room for ${target}` }),
+  };
+  const plan = planOf(claimOf("a.example.com", "shop/ok", { target: "found" }));
+  const { targets, names } = statusDocument(depsOf(plan, { catalog, addresses }));
+  assert.deepEqual(targets, [{ name: "found", relayed: true, clusterIPs: [], upstream: "edge/lb", ports: BOTH }]);
+  assert.deepEqual(names[0]?.reason, { code: "too-many-targets", text: "no room for found" });
 });
 
 test("the document is JSON, and hostile names in it are escaped", () => {

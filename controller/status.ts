@@ -5,6 +5,7 @@ import type { Plan, ReportedClaim } from "../hosts/plan.ts";
 import type { Reason } from "../hosts/types.ts";
 import type { Source, SourceState } from "../sources/types.ts";
 import { isRelayed } from "../targets/listeners.ts";
+import type { TargetCatalog } from "../targets/resolver.ts";
 import type { Addresses } from "./addresses.ts";
 
 /** One claimed name, as `/status` and `switchback status` show it. */
@@ -28,6 +29,9 @@ export interface StatusDocument {
     readonly name: string;
     readonly relayed: boolean;
     readonly clusterIPs: readonly string[];
+    /** The ingress controller: `namespace/name` of its Service, or a host. */
+    readonly upstream: string;
+    readonly ports: ReadonlyArray<{ readonly port: number; readonly protocol: string }>;
   }>;
   readonly hold: Hold | undefined;
   /** What works, but should be looked at. */
@@ -42,7 +46,8 @@ export interface StatusDeps {
   readonly source: Source;
   readonly plan: Plan;
   readonly addresses: Addresses;
-  readonly config: Pick<Config, "targets" | "inject">;
+  readonly catalog: Pick<TargetCatalog, "configured" | "found">;
+  readonly config: Pick<Config, "inject">;
   readonly synced: () => boolean;
   readonly ledger: () => Ledger | undefined;
   readonly revision: () => string | undefined;
@@ -58,15 +63,11 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
     synced: deps.synced(),
     revision: deps.revision(),
     sources: deps.source.state(),
-    targets: deps.config.targets.map((target) => ({
-      name: target.name,
-      relayed: isRelayed(target),
-      clusterIPs: addresses.get(target.name) ?? [],
-    })),
+    targets: targetNames(deps).map((name) => targetStatus(name, addresses.get(name) ?? [], deps)),
     hold: ledger?.hold,
     warnings: sizeWarnings(deps.plan, deps.config.inject),
     leaving: [...(ledger?.leaving.keys() ?? [])],
-    names: [...deps.plan.report()].map((claim) => nameStatus(claim, addresses)),
+    names: [...deps.plan.report()].map((claim) => nameStatus(claim, addresses, deps.addresses)),
   };
 }
 
@@ -82,12 +83,41 @@ function sizeWarnings(plan: Plan, { warnNames, maxNames }: Config["inject"]): Re
   return [{ code: "many-names", text: `a pod without a choice gets all ${count} names; ${choose}` }];
 }
 
-function nameStatus(claim: ReportedClaim, addresses: ReadonlyMap<string, readonly string[]>): NameStatus {
+/** Those in force, whether or not they have an address yet. */
+function targetNames({ catalog, addresses }: StatusDeps): string[] {
+  const names = [...catalog.configured(), ...addresses.targets()].map(({ name }) => name);
+  return [...new Set(names)];
+}
+
+function targetStatus(name: string, clusterIPs: readonly string[], { catalog }: StatusDeps) {
+  const target = catalog.configured().find((each) => each.name === name) ?? catalog.found(name);
+  const upstream = target?.upstream;
+  return {
+    name,
+    relayed: target !== undefined && isRelayed(target),
+    clusterIPs,
+    upstream:
+      upstream === undefined
+        ? ""
+        : "service" in upstream
+          ? `${upstream.service.namespace}/${upstream.service.name}`
+          : upstream.host,
+    ports: (target?.ports ?? []).map(({ port, protocol }) => ({ port, protocol })),
+  };
+}
+
+function nameStatus(
+  claim: ReportedClaim,
+  addresses: ReadonlyMap<string, readonly string[]>,
+  known: Pick<Addresses, "reasonOf">,
+): NameStatus {
   const { name, from, verdict, wildcard } = claim;
   if (!verdict.mapped) return { name, from, target: undefined, addresses: [], reason: verdict.reason };
   const { target } = verdict;
   const clusterIPs = addresses.get(target) ?? [];
-  return { name, from, target, addresses: clusterIPs, reason: mappedReason(wildcard, target, clusterIPs) };
+  const reason =
+    (clusterIPs.length === 0 ? known.reasonOf?.(target) : undefined) ?? mappedReason(wildcard, target, clusterIPs);
+  return { name, from, target, addresses: clusterIPs, reason };
 }
 
 function mappedReason(wildcard: boolean, target: string, clusterIPs: readonly string[]): Reason | undefined {

@@ -17,7 +17,7 @@ import { runProxy } from "../proxy/run.ts";
 import { type DirectorySource, directorySource } from "../sources/directory.ts";
 import { mergeSources } from "../sources/merge.ts";
 import { resolveSource } from "../sources/resolve.ts";
-import { classResolver } from "../targets/resolver.ts";
+import { classCatalog, classResolver } from "../targets/resolver.ts";
 import type { LoadedMap } from "../webhook/loaded.ts";
 import { type RunningWebhook, runWebhook } from "../webhook/run.ts";
 
@@ -72,6 +72,7 @@ export async function startSystem(
       source,
       plan,
       addresses,
+      catalog: classCatalog(config.targets),
       config,
       synced: () => loop.synced,
       ledger: () => loop.ledger,

@@ -15,6 +15,8 @@ export const INJECTED_KEY = "switchback.dev/injected";
 export const REVISION_KEY = "switchback.dev/revision";
 /** Written on the pod: which of its hostAliases are ours. */
 export const OWNED_KEY = "switchback.dev/owned";
+/** Annotation of a load balancer's Service, for its admin: the PROXY protocol version that the load balancer sends. */
+export const PROXY_PROTOCOL_KEY = "switchback.dev/proxy-protocol";
 /** Label of the ConfigMaps that hold the map. */
 export const MAP_KEY = "switchback.dev/map";
 /** Label of the front Services: the target's name. */
@@ -36,6 +38,7 @@ export const USER_KEYS: Readonly<Record<string, UserKey>> = {
   [HOSTS_KEY]: { on: "annotation" },
   [ON_CHANGE_KEY]: { on: "annotation", values: ["restart", "live", "none"] },
   [IGNORE_KEY]: { on: "annotation", values: ["true", "false"] },
+  [PROXY_PROTOCOL_KEY]: { on: "annotation", values: ["v1", "v2", "none"] },
 };
 
 /** What Switchback itself writes on pods; found in a file it is an old output of `switchback inject`, and replaced. */

@@ -38,6 +38,8 @@ export class Plan {
   /** Namespaces over their quota, with the names that fit. */
   readonly #fitting = new Map<string, ReadonlySet<string>>();
   readonly #planned = new Map<string, PlannedName>();
+  /** How many planned names lead to each target. */
+  readonly #leading = new Map<string, number>();
   #dirtyNames = new Set<string>();
   #dirtyNamespaces = new Set<string>();
 
@@ -61,7 +63,10 @@ export class Plan {
     const changes = new Map<string, PlannedName | undefined>();
     for (const name of this.#dirtyNames) {
       const next = this.#decide(name);
-      if (samePlan(this.#planned.get(name), next)) continue;
+      const before = this.#planned.get(name);
+      if (samePlan(before, next)) continue;
+      this.#count(before?.target, -1);
+      this.#count(next?.target, 1);
       if (next === undefined) this.#planned.delete(name);
       else this.#planned.set(name, next);
       changes.set(name, next);
@@ -76,6 +81,11 @@ export class Plan {
     return this.#planned;
   }
 
+  /** The targets that names lead to, as of the last `take()`. */
+  get targets(): ReadonlySet<string> {
+    return new Set(this.#leading.keys());
+  }
+
   /** Every claim with its verdict; costs all claims, so for status only. */
   *report(): Generator<ReportedClaim> {
     for (const claims of this.#byObject.values()) {
@@ -83,6 +93,13 @@ export class Plan {
         yield { name: held.name, wildcard: held.wildcard, from: held.claim.from, verdict: this.#verdict(held) };
       }
     }
+  }
+
+  #count(target: string | undefined, by: 1 | -1): void {
+    if (target === undefined) return;
+    const count = (this.#leading.get(target) ?? 0) + by;
+    if (count > 0) this.#leading.set(target, count);
+    else this.#leading.delete(target);
   }
 
   #remember(held: Held): void {

@@ -50,13 +50,18 @@ export function connectOptionsFrom(
   const named = flags.kubeconfig || env.KUBECONFIG;
   if (named) return { kubeconfig: named, ...context };
   const host = env.KUBERNETES_SERVICE_HOST;
-  if (host && existsSync(TOKEN_FILE)) return { inCluster: { host, port: env.KUBERNETES_SERVICE_PORT ?? "443" } };
+  if (host && isInPod(env)) return { inCluster: { host, port: env.KUBERNETES_SERVICE_PORT ?? "443" } };
   const home = env.HOME && join(env.HOME, ".kube", "config");
   if (home && existsSync(home)) return { kubeconfig: home, ...context };
   throw new SwitchbackError(
     "config-invalid",
     "no way to a cluster: not in a pod, no --kubeconfig, no KUBECONFIG, no ~/.kube/config",
   );
+}
+
+/** Whether this is a pod that was given a ServiceAccount's token. */
+export function isInPod(env: Readonly<Record<string, string | undefined>>): boolean {
+  return Boolean(env.KUBERNETES_SERVICE_HOST) && existsSync(TOKEN_FILE);
 }
 
 async function credentialsFor(options: ConnectOptions): Promise<{ credentials: Credentials; namespace: string }> {

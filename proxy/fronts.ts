@@ -1,6 +1,7 @@
 import type { Config } from "../config/schema.ts";
 import { silentLogger } from "../observe/log.ts";
 import { frontName, isRelayed } from "../targets/listeners.ts";
+import type { PublishedTargets } from "../targets/published.ts";
 import type { Endpoint } from "./header.ts";
 import { HostResolver, type ResolverOptions } from "./resolve.ts";
 
@@ -29,11 +30,20 @@ export function frontServices(config: Config, clusterDomain: string | undefined)
   });
 }
 
+/** The front Services of published targets: the controller tells their addresses. */
+export function frontsOfPublished({ targets }: Pick<PublishedTargets, "targets">): FrontService[] {
+  return targets.map(({ clusterIPs, ports }) => ({
+    host: undefined,
+    addresses: clusterIPs,
+    ports: ports.map(({ port }) => port),
+  }));
+}
+
 /** Keeps the addresses of the front Services current, so that the proxy can tell an upstream that is itself. */
 export class Fronts {
   /** Resolves when each name has had its first answer or failure. */
   readonly first: Promise<unknown>;
-  readonly #services: readonly { readonly service: FrontService; readonly resolver: HostResolver | undefined }[];
+  #services: readonly { readonly service: FrontService; readonly resolver: HostResolver | undefined }[];
 
   constructor(services: readonly FrontService[], options: ResolverOptions) {
     // A front Service that does not exist yet is no fault: the controller makes it.
@@ -43,6 +53,12 @@ export class Fronts {
       resolver: service.host === undefined ? undefined : new HostResolver(service.host, quiet),
     }));
     this.first = Promise.all(this.#services.map(({ resolver }) => resolver?.first));
+  }
+
+  /** Goes over to other front Services, whose addresses are given. */
+  set(services: readonly FrontService[]): void {
+    this.stop();
+    this.#services = services.map((service) => ({ service, resolver: undefined }));
   }
 
   endpoints(): Endpoint[] {

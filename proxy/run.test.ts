@@ -1,14 +1,16 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { connect, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { test } from "node:test";
 import { type Config, configSchema } from "../config/schema.ts";
 import { hasCode } from "../errors/errors.ts";
 import { silentLogger } from "../observe/log.ts";
 import type { Listener } from "../targets/listeners.ts";
+import type { PublishedTarget, PublishedTargets } from "../targets/published.ts";
 import { FakeClock, LineLog } from "../test/fakes/clock.ts";
 import { freePort, Upstream } from "./conformance/rig.ts";
 import { endOf, take, takeHeader } from "./conformance/streams.ts";
+import type { TargetFeed } from "./feed.ts";
 import { type ProxyDeps, type RunningProxy, runProxy } from "./run.ts";
 
 const NXDOMAIN = Object.assign(new Error("getaddrinfo ENOTFOUND"), { code: "ENOTFOUND" });
@@ -188,3 +190,97 @@ test("stop resets what outlives the grace", async () => {
   assert.equal((await endOf(client)).how, "ECONNRESET");
   assert.deepEqual(log.lines.at(-1)?.fields, { finished: 0, reset: 1 });
 });
+
+/** A feed in the test's hands; `tell` publishes targets whose upstreams are on this machine. */
+function feedOf(first: readonly PublishedTarget[]) {
+  let found = (_targets: PublishedTargets | undefined): void => {};
+  const feed: TargetFeed = {
+    start(callback) {
+      found = callback;
+      callback({ revision: "first", targets: first });
+      return { stop: async () => {} };
+    },
+  };
+  return { feed, tell: (targets: readonly PublishedTarget[]) => found({ revision: "next", targets }) };
+}
+
+function published(name: string, upstreamPort: number, listenPort: number, protocol: "v1" | "v2"): PublishedTarget {
+  const ports = [{ port: 443, listenPort, upstreamPort, protocol }];
+  return { name, upstream: "127.0.0.1", ports, clusterIPs: [] };
+}
+
+async function listening(proxy: RunningProxy): Promise<string> {
+  return (JSON.parse((await get(proxy, "/targets")).text) as { listening: string[] }).listening.join();
+}
+
+test("targets come and go without a restart: each with its own header, connections of the others untouched", async () => {
+  await using one = await Upstream.listen();
+  await using two = await Upstream.listen();
+  const [portOne, portTwo] = [await freePort(), await freePort()];
+  const a = published("a", one.port, portOne, "v1");
+  const b = published("b", two.port, portTwo, "v2");
+  const { feed, tell } = feedOf([a]);
+  const proxy = await runProxy(configOf(), { log: silentLogger, feed });
+  assert.equal(await listening(proxy), "a");
+  const staying = connect({ port: portOne, host: "127.0.0.1" }).on("error", () => {});
+  staying.write("hello");
+  const arrived = await one.next();
+  assert.equal((await takeHeader(arrived)).version, 1);
+  tell([a, b]);
+  await until(async () => (await listening(proxy)) === "a,b", "both targets");
+  const other = connect({ port: portTwo, host: "127.0.0.1" }).on("error", () => {});
+  other.write("hello");
+  const second = await two.next();
+  assert.equal((await takeHeader(second)).version, 2);
+  tell([a]);
+  await until(async () => (await listening(proxy)) === "a", "one target");
+  // Dropped, it still finishes what it had taken.
+  other.write(" again");
+  assert.equal((await take(second, 11)).toString(), "hello again");
+  staying.write(" too");
+  assert.equal((await take(arrived, 9)).toString(), "hello too");
+  await assert.rejects(once(connect({ port: portTwo, host: "127.0.0.1" }), "connect"));
+  for (const socket of [staying, other, arrived, second]) socket.destroy();
+  await proxy.stop();
+});
+
+test("a port that somebody else has is not listened on, and is taken as soon as it is free", async (t) => {
+  await using upstream = await Upstream.listen();
+  const [mine, taken] = [await freePort(), await freePort()];
+  const blocker = createServer().listen(taken, "127.0.0.1");
+  await once(blocker, "listening");
+  const { feed, tell } = feedOf([published("a", upstream.port, mine, "v1")]);
+  const proxy = await runProxy(configOf(), { log: silentLogger, feed, rebindMs: 50 });
+  t.after(() => proxy.stop());
+  tell([published("a", upstream.port, mine, "v1"), published("b", upstream.port, taken, "v1")]);
+  await until(async () => (await get(proxy, "/readyz")).status === 503, "the listener to be missed");
+  assert.equal(await listening(proxy), "a");
+  blocker.close();
+  await until(async () => (await listening(proxy)) === "a,b", "both targets");
+  assert.equal((await get(proxy, "/readyz")).status, 200);
+});
+
+test("without anything published the config's targets are relayed to", async () => {
+  await using upstream = await Upstream.listen();
+  const listenPort = await freePort();
+  const config = configOf({}, [
+    { name: "own", upstream: { host: "127.0.0.1" }, ports: [{ port: 80, upstreamPort: upstream.port, listenPort }] },
+  ]);
+  const feed: TargetFeed = {
+    start(found) {
+      found(undefined);
+      return { stop: async () => {} };
+    },
+  };
+  const proxy = await runProxy(config, { log: silentLogger, feed });
+  assert.equal(await listening(proxy), "own");
+  await proxy.stop();
+});
+
+async function until(condition: () => Promise<boolean>, what: string): Promise<void> {
+  const deadline = performance.now() + 20_000;
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`in vain waited for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}

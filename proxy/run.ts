@@ -3,11 +3,14 @@ import type { Config, ProxyConfig } from "../config/schema.ts";
 import { type HealthServer, startHealthServer } from "../observe/health.ts";
 import type { Logger } from "../observe/log.ts";
 import { type Listener, listenersOf } from "../targets/listeners.ts";
+import { listenersOfPublished, type PublishedTargets } from "../targets/published.ts";
 import { chooseEngine } from "./choose-engine.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { Engine, EngineLimits, ListenerStatus, MakeEngine, RelayPlan } from "./engine.ts";
+import type { TargetFeed } from "./feed.ts";
 import { affordableConnections, readProcessLimits } from "./file-limit.ts";
-import { Fronts, frontServices } from "./fronts.ts";
+import { type Following, followTargets } from "./following.ts";
+import { Fronts, frontServices, frontsOfPublished } from "./fronts.ts";
 import { createMetrics } from "./metrics.ts";
 import { readiness } from "./readiness.ts";
 import { type Lookup, systemLookup } from "./resolve.ts";
@@ -18,6 +21,9 @@ import { listenerName, Upstreams } from "./upstream.ts";
  * greeting this much later, once a connection. */
 const FIRST_BYTES_MS = 50;
 
+/** A listener that could not be bound (its port was taken) is tried again after this time. */
+const REBIND_MS = 5_000;
+
 /** What the proxy needs from outside; all but the log has a default. */
 export interface ProxyDeps {
   readonly log: Logger;
@@ -25,8 +31,14 @@ export interface ProxyDeps {
   readonly clusterDomain?: string | undefined;
   /** Addresses of this pod or machine. Default: those of its network interfaces. */
   readonly ownAddresses?: readonly string[];
-  /** Default: derived from the config's targets. */
+  /** Default: those of the feed, and without one derived from the config's targets. */
   readonly listeners?: readonly Listener[];
+  /** Where targets are followed from; none: the config's are all. */
+  readonly feed?: TargetFeed;
+  /** Targets for a start in which the feed does not answer. */
+  readonly mounted?: () => PublishedTargets | undefined;
+  /** How soon a listener that could not be bound is tried again; another value only in tests. */
+  readonly rebindMs?: number;
   readonly lookup?: Lookup;
   readonly clock?: Clock;
   readonly makeEngine?: MakeEngine;
@@ -52,15 +64,17 @@ export interface RunningProxy {
  */
 export async function runProxy(config: Config, deps: ProxyDeps): Promise<RunningProxy> {
   const makeEngine = deps.makeEngine ?? (await chooseEngine(config.proxy, deps.log));
-  const parts = assemble(config, { ...deps, makeEngine });
-  const { engine, upstreams, fronts, state, listeners } = parts;
+  const following = deps.feed && (await followTargets(deps.feed, deps.mounted ?? (() => undefined), deps.log));
+  const parts = assemble(config, { ...deps, makeEngine }, following?.first);
+  const { engine, upstreams, fronts, state } = parts;
   const health = await startHealth(config.proxy, parts);
   try {
-    await Promise.all([upstreams.setListeners(listeners), fronts.first]);
+    await Promise.all([upstreams.setListeners(state.listeners), fronts.first]);
     await engine.start(parts.plan());
   } catch (error) {
     upstreams.stop();
     fronts.stop();
+    await following?.stop();
     await health.close();
     throw error;
   }
@@ -69,35 +83,78 @@ export async function runProxy(config: Config, deps: ProxyDeps): Promise<Running
   const bound = engine.listeners();
   for (const { name, address, port } of bound) deps.log.info({ listener: name, address, port }, "listening");
   if (bound.length === 0) deps.log.warn({}, "no target wants a PROXY header on any port: nothing to relay");
+  following?.follow((targets) => retarget(parts, targets, deps.log));
   return {
     ports: bound.map(({ port }) => port),
     healthPort: health.port,
     broken: parts.broken,
     listeners: () => engine.listeners(),
     stop: () => {
-      state.stopping ??= shutDown(parts, health, config.proxy.drainSeconds * 1000, deps.log);
+      state.stopping ??= shutDown(parts, health, following, deps.log);
       return state.stopping;
     },
   };
 }
 
+/** Goes over to other targets, one document after the other. Connections of those that stay notice nothing. */
+function retarget(parts: Parts, targets: PublishedTargets, log: Logger): void {
+  const { engine, upstreams, fronts, state } = parts;
+  state.changing = state.changing.then(async () => {
+    if (state.stopping !== undefined) return;
+    const listeners = listenersOfPublished(targets);
+    fronts.set(frontsOfPublished(targets));
+    await upstreams.setListeners(listeners);
+    state.listeners = listeners;
+    await engine.update(parts.plan());
+    log.info({ revision: targets.revision, targets: targets.targets.length }, "targets changed");
+    rebindLater(parts);
+  });
+}
+
+function rebindLater(parts: Parts): void {
+  const { engine, state, rebindMs } = parts;
+  clearTimeout(state.rebind);
+  if (state.stopping !== undefined || engine.listeners().every(({ bound }) => bound)) return;
+  state.rebind = setTimeout(() => {
+    void engine.update(parts.plan()).then(() => rebindLater(parts));
+  }, rebindMs);
+}
+
 interface Parts {
-  readonly listeners: readonly Listener[];
   readonly engine: Engine;
   readonly broken: Promise<Error>;
   readonly upstreams: Upstreams;
   readonly fronts: Fronts;
   readonly plan: () => RelayPlan;
   readonly maxConnections: number;
-  readonly state: { started: boolean; stopping: Promise<void> | undefined };
+  readonly drainMs: number;
+  readonly rebindMs: number;
+  readonly state: {
+    started: boolean;
+    stopping: Promise<void> | undefined;
+    listeners: readonly Listener[];
+    /** Changes of targets, one after the other. */
+    changing: Promise<void>;
+    rebind: NodeJS.Timeout | undefined;
+  };
 }
 
-function assemble(config: Config, deps: ProxyDeps & { readonly makeEngine: MakeEngine }): Parts {
+function assemble(
+  config: Config,
+  deps: ProxyDeps & { readonly makeEngine: MakeEngine },
+  published: PublishedTargets | undefined,
+): Parts {
   const { log, clock = systemClock, lookup = systemLookup } = deps;
   const clusterDomain = deps.clusterDomain ?? config.clusterDomain;
-  const listeners = deps.listeners ?? listenersOf(config.targets, clusterDomain);
+  const configured = published ? listenersOfPublished(published) : listenersOf(config.targets, clusterDomain);
   const limits = limitsOf(config.proxy, log);
-  const state: Parts["state"] = { started: false, stopping: undefined };
+  const state: Parts["state"] = {
+    started: false,
+    stopping: undefined,
+    listeners: deps.listeners ?? configured,
+    changing: Promise.resolve(),
+    rebind: undefined,
+  };
   const { promise: broken, resolve: onBroken } = Promise.withResolvers<Error>();
   const engine = deps.makeEngine({ limits, log, onDial: (report) => upstreams.report(report), onBroken });
   const onChange = (): void => {
@@ -105,10 +162,11 @@ function assemble(config: Config, deps: ProxyDeps & { readonly makeEngine: MakeE
   };
   const resolving = { lookup, clock, log, intervalMs: config.proxy.resolveSeconds * 1000, onChange };
   const upstreams = new Upstreams(resolving);
-  const fronts = new Fronts(frontServices(config, clusterDomain), resolving);
+  const services = published ? frontsOfPublished(published) : frontServices(config, clusterDomain);
+  const fronts = new Fronts(services, resolving);
   const interfaces = deps.ownAddresses ?? interfaceAddresses();
   const plan = (): RelayPlan => ({
-    listeners: listeners.map((listener) => ({
+    listeners: state.listeners.map((listener) => ({
       name: listenerName(listener),
       target: listener.target,
       address: config.proxy.address,
@@ -119,7 +177,10 @@ function assemble(config: Config, deps: ProxyDeps & { readonly makeEngine: MakeE
     })),
     own: { interfaces, fronts: fronts.endpoints() },
   });
-  return { listeners, engine, broken, upstreams, fronts, plan, maxConnections: limits.maxConnections, state };
+  const { maxConnections } = limits;
+  const drainMs = config.proxy.drainSeconds * 1000;
+  const rebindMs = deps.rebindMs ?? REBIND_MS;
+  return { engine, broken, upstreams, fronts, plan, maxConnections, drainMs, rebindMs, state };
 }
 
 function startHealth(proxy: ProxyConfig, parts: Parts): Promise<HealthServer> {
@@ -131,11 +192,31 @@ function startHealth(proxy: ProxyConfig, parts: Parts): Promise<HealthServer> {
     live: () => ({ ok: true, text: "ok" }),
     ready: () => readiness(state.started ? engine.listeners() : undefined, upstreams.states(), draining()),
     registry: createMetrics({ engine, upstreams: () => upstreams.states(), draining, maxConnections }),
+    pages: {
+      // The controller asks it before it lets names lead here.
+      "/targets": () => ({
+        contentType: "application/json",
+        body: `${JSON.stringify({ listening: state.started ? listeningTargets(engine.listeners()) : [] })}\n`,
+      }),
+    },
   });
 }
 
-async function shutDown(parts: Parts, health: HealthServer, graceMs: number, log: Logger): Promise<void> {
-  const result = await parts.engine.drain(graceMs);
+/** The targets all of whose listeners are bound. */
+function listeningTargets(listeners: readonly ListenerStatus[]): string[] {
+  const unbound = new Set(listeners.filter(({ bound }) => !bound).map(({ target }) => target));
+  return [...new Set(listeners.map(({ target }) => target))].filter((target) => !unbound.has(target)).sort();
+}
+
+async function shutDown(
+  parts: Parts,
+  health: HealthServer,
+  following: Following | undefined,
+  log: Logger,
+): Promise<void> {
+  clearTimeout(parts.state.rebind);
+  await following?.stop();
+  const result = await parts.engine.drain(parts.drainMs);
   log.info(result, "drained");
   parts.upstreams.stop();
   parts.fronts.stop();

@@ -10,7 +10,8 @@ function problems(text: string): string[] {
 }
 
 const LABELS = "switchback.dev/inject";
-const ANNOTATIONS = "switchback.dev/hosts, switchback.dev/on-change, switchback.dev/ignore";
+const ANNOTATIONS =
+  "switchback.dev/hosts, switchback.dev/on-change, switchback.dev/ignore, switchback.dev/proxy-protocol";
 const HOSTNAME = "accepted are letters, digits and inner hyphens, at most 63 a label, IDNA names as xn--";
 
 const FAULTS: ReadonlyArray<readonly [what: string, text: string, expected: readonly string[]]> = [

@@ -38,13 +38,17 @@ export function upstreamHost(target: TargetConfig, clusterDomain: string | undef
 }
 
 /**
- * The listeners of all relayed targets, in the order of the config.
- * A port that the config does not give is derived from the target's name and port, not from its place in the list, so that
- * controller and proxy agree without talking and a reordered or extended list moves no port that is in use.
+ * The listeners of all relayed targets, in their order.
+ * A port that the config does not give is the one it had (`remembered`, by `portKey`), else derived from the target's name and port,
+ * not from its place in the list: a reordered, extended or shortened list moves no port that is in use.
  */
-export function listenersOf(targets: readonly TargetConfig[], clusterDomain?: string): Listener[] {
+export function listenersOf(
+  targets: readonly TargetConfig[],
+  clusterDomain?: string,
+  remembered: ReadonlyMap<string, number> = new Map(),
+): Listener[] {
   const relayed = targets.filter(isRelayed);
-  const ports = assignListenPorts(relayed);
+  const ports = assignListenPorts(relayed, remembered);
   return relayed.flatMap((target) =>
     target.ports.map((entry) => ({
       target: target.name,
@@ -57,7 +61,10 @@ export function listenersOf(targets: readonly TargetConfig[], clusterDomain?: st
   );
 }
 
-function assignListenPorts(targets: readonly TargetConfig[]): Map<string, number> {
+function assignListenPorts(
+  targets: readonly TargetConfig[],
+  remembered: ReadonlyMap<string, number>,
+): Map<string, number> {
   const assigned = new Map<string, number>();
   const open: string[] = [];
   for (const target of targets) {
@@ -67,8 +74,14 @@ function assignListenPorts(targets: readonly TargetConfig[]): Map<string, number
     }
   }
   const taken = new Set(assigned.values());
+  for (const key of open) {
+    const port = remembered.get(key);
+    if (port === undefined || taken.has(port)) continue;
+    taken.add(port);
+    assigned.set(key, port);
+  }
   // In key order, so that which of two colliding keys moves on does not depend on the config's order.
-  for (const key of open.sort()) {
+  for (const key of open.filter((each) => !assigned.has(each)).sort()) {
     let port = FIRST_PORT + (fnv1a(key) % PORT_SPAN);
     while (taken.has(port)) port = FIRST_PORT + ((port - FIRST_PORT + 1) % PORT_SPAN);
     taken.add(port);
@@ -77,7 +90,8 @@ function assignListenPorts(targets: readonly TargetConfig[]): Map<string, number
   return assigned;
 }
 
-function portKey(target: string, port: number): string {
+/** How a target's port is remembered. */
+export function portKey(target: string, port: number): string {
   return `${target}:${port}`;
 }
 

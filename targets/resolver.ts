@@ -22,3 +22,20 @@ export function classResolver(targets: readonly TargetConfig[]): TargetResolver 
     stop: async () => {},
   };
 }
+
+/** The definitions of targets: of the config, and found. */
+export interface TargetCatalog {
+  /** Configured targets that are in force. */
+  configured(): readonly TargetConfig[];
+  /** A found target, as it is now. */
+  found(name: string): TargetConfig | undefined;
+  /** `onChange` is called when a definition may have changed. */
+  follow(onChange: () => void): void;
+  /** The targets that names lead to. */
+  use(names: ReadonlySet<string>): void;
+}
+
+/** Targets as configured, and no others. */
+export function classCatalog(targets: readonly TargetConfig[]): TargetCatalog {
+  return { configured: () => targets, found: () => undefined, follow: () => {}, use: () => {} };
+}

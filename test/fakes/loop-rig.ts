@@ -104,6 +104,8 @@ export class TestAddresses {
   list: readonly TargetAddress[] = [{ name: "ingress-nginx", clusterIPs: [IP] }];
   synced = true;
   remembered: readonly TargetAddress[] | undefined;
+  /** What was told to be in use, without repetitions. */
+  readonly used: string[] = [];
   #onChange = () => {};
 
   start(onChange: () => void): void {
@@ -112,6 +114,11 @@ export class TestAddresses {
 
   targets(): readonly TargetAddress[] {
     return this.list;
+  }
+
+  use(names: ReadonlySet<string>): void {
+    const told = [...names].sort().join();
+    if (this.used.at(-1) !== told) this.used.push(told);
   }
 
   lead(remembered: readonly TargetAddress[]): void {

@@ -7,6 +7,7 @@ import { MAX_SHARDS } from "../../hosts/shards.ts";
 import { INDEX_NAME, shardName } from "../../published/configmaps.ts";
 import { PRESETS } from "../../sources/custom/presets.ts";
 import { frontName } from "../../targets/listeners.ts";
+import { TARGETS_NAME } from "../../targets/published.ts";
 import { direct, NAMESPACE, named, type Rendered, relayed, render } from "./rendered.ts";
 
 describe("the MutatingWebhookConfiguration", () => {
@@ -82,21 +83,37 @@ describe("RBAC names the objects that the program writes", () => {
 
   it("the index, every shard there can be, and the Secrets", () => {
     const shards = Array.from({ length: MAX_SHARDS }, (_, index) => shardName(index));
-    assert.deepEqual(names(controller({}), "configmaps"), [INDEX_NAME, ...shards]);
+    assert.deepEqual(names(controller({}), "configmaps"), [INDEX_NAME, ...shards, TARGETS_NAME]);
+    assert.deepEqual(names(named(render(), "Role", "switchback-proxy"), "configmaps"), [TARGETS_NAME]);
     assert.deepEqual(names(controller({}), "configmaps", "delete"), shards.slice(1));
     assert.deepEqual(names(controller({}), "secrets"), [CA_SECRET, TLS_SECRET]);
     assert.deepEqual(names(named(render(), "Role", "switchback-webhook"), "secrets"), [TLS_SECRET]);
     assert.deepEqual(names(clusterRole({}), "mutatingwebhookconfigurations"), [WEBHOOK_CONFIGURATION]);
   });
 
-  it("the front of each target that is relayed, and the Service behind each that is not", () => {
+  it("with discovery no fronts, as nobody knows their names, and every Service to read", () => {
+    assert.deepEqual(names(controller({}), "services"), []);
+    const writing = controller({}).rules.filter(
+      ({ resources, verbs }: Rendered) => resources.includes("services") && verbs.includes("create"),
+    );
+    assert.deepEqual(
+      writing.map(({ verbs }: Rendered) => verbs),
+      [["create", "patch", "delete"]],
+    );
+    const reading = clusterRole({}).rules.find(({ resources }: Rendered) => resources.includes("services"));
+    assert.deepEqual(reading, { apiGroups: [""], resources: ["services"], verbs: ["list", "watch"] });
+  });
+
+  it("without discovery the front of each target that is relayed, and the Service behind each that is not", () => {
+    const discovery = { enabled: false };
     const given = { ...relayed, name: "given", classes: ["given"], clusterIPs: ["192.0.2.7"] };
     const plain = { name: "plain", upstream: { host: "lb.example.com" }, classes: ["plain"] };
-    const values = { config: { targets: [relayed, direct, given, plain] } };
+    const values = { config: { discovery, targets: [relayed, direct, given, plain] } };
+    const none = { config: { discovery } };
     assert.deepEqual(names(controller(values), "services"), [frontName("traefik"), frontName("plain")]);
     assert.deepEqual(names(clusterRole(values), "services"), ["router"]);
-    assert.deepEqual(names(clusterRole({}), "services"), []);
-    assert.deepEqual(names(controller({ config: { targets: [direct] } }), "services"), []);
+    assert.deepEqual(names(clusterRole(none), "services"), []);
+    assert.deepEqual(names(controller({ config: { discovery, targets: [direct] } }), "services"), []);
   });
 
   it("no Secret and no webhook configuration where the certificate is another's", () => {
@@ -133,6 +150,7 @@ describe("RBAC names the objects that the program writes", () => {
       config: {
         certs: { mode: "cert-manager" },
         sources: { ingress: { enabled: false }, gateway: { enabled: false } },
+        discovery: { enabled: false },
       },
     };
     assert.equal(clusterRole(values), undefined);

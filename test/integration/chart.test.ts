@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { listenersOf } from "../../targets/listeners.ts";
+import { TARGETS_NAME } from "../../targets/published.ts";
 import {
   COMPONENTS,
   configOf,
@@ -79,11 +80,11 @@ for (const [title, values] of Object.entries(COMBINATIONS)) {
       }
     });
 
-    it("pods get no service links, and a token only where one is used", () => {
+    it("pods get no service links, and a token by asking for it themselves", () => {
       for (const component of COMPONENTS) {
         const { spec } = podOf(objects, component);
         assert.equal(spec.enableServiceLinks, false);
-        assert.equal(spec.automountServiceAccountToken, component !== "proxy");
+        assert.equal(spec.automountServiceAccountToken, true);
         assert.equal(spec.serviceAccountName, `switchback-${component}`);
         assert.equal(named(objects, "ServiceAccount", `switchback-${component}`).automountServiceAccountToken, false);
       }
@@ -111,13 +112,16 @@ for (const [title, values] of Object.entries(COMBINATIONS)) {
       }
     });
 
-    it("a right to write is bound to names, apart from making Events", () => {
+    it("a right to write is bound to names, apart from making Events and the front Services of found targets", () => {
+      const { enabled: discovery } = configOf(objects).discovery;
       for (const { rules, metadata } of objects.filter(({ kind }) => kind === "Role" || kind === "ClusterRole")) {
         for (const rule of rules as Rendered[]) {
           const reads = rule.verbs.every((verb: string) => ["list", "watch"].includes(verb));
           const makesEvents = rule.resources[0] === "events" && rule.verbs.join() === "create";
+          // They are made in our own namespace, for Services whose names nobody knows at install time.
+          const keepsFronts = discovery && rule.resources.join() === "services" && metadata.namespace === NAMESPACE;
           assert.ok(
-            reads || makesEvents || rule.resourceNames?.length > 0,
+            reads || makesEvents || keepsFronts || rule.resourceNames?.length > 0,
             `${metadata.name}: ${JSON.stringify(rule)}`,
           );
           assert.ok(!rule.verbs.includes("*") && !rule.resources.includes("*") && !rule.apiGroups.includes("*"));
@@ -254,7 +258,15 @@ describe("pods", () => {
     assert.deepEqual(volumes[1], { name: "tls", secret: { secretName: "mine" } });
     const [, { mountPath }] = containers[0].volumeMounts;
     assert.deepEqual([certs.certFile, certs.keyFile], [`${mountPath}/tls.crt`, `${mountPath}/tls.key`]);
-    assert.equal(podOf(objects, "proxy").spec.volumes.length, 1);
+    assert.ok(podOf(objects, "proxy").spec.volumes.every(({ secret }: Rendered) => secret === undefined));
+  });
+});
+
+describe("the proxy's targets", () => {
+  it("are mounted where the program looks, and a pod starts without them", () => {
+    const { volumes, containers } = podOf(render(), "proxy").spec;
+    assert.deepEqual(volumes[1], { name: "targets", configMap: { name: TARGETS_NAME, optional: true } });
+    assert.equal(containers[0].volumeMounts[1].mountPath, "/etc/switchback/targets");
   });
 });
 

@@ -162,6 +162,8 @@ describe("rights", () => {
   const leases = { group: "coordination.k8s.io", resource: "leases" };
   const events = { group: "events.k8s.io", resource: "events" };
 
+  const TARGETS = each("list watch", { resource: "configmaps", name: "switchback-targets" });
+
   const ALLOWED: Record<string, Question[]> = {
     controller: [
       ...each("list watch", ingresses),
@@ -172,11 +174,15 @@ describe("rights", () => {
       ...each("list watch", { resource: "namespaces", namespace: "" }),
       ...each("get list watch patch", { ...configuration, name: "switchback-webhook" }),
       ...each("list watch", { resource: "configmaps" }),
+      ...TARGETS,
       ...each("create patch", { resource: "configmaps", name: "switchback-hosts" }),
       ...each("create patch", { resource: "configmaps", name: "switchback-hosts-0" }),
       ...each("create patch delete", { resource: "configmaps", name: "switchback-hosts-63" }),
       ...each("list watch", { resource: "services" }),
-      ...each("create patch", { resource: "services", name: "switchback-ingress-nginx" }),
+      ...each("create patch", { resource: "configmaps", name: "switchback-targets" }),
+      ...each("create patch delete", { resource: "services" }),
+      ...each("list watch", { resource: "services", namespace: "" }),
+      ...each("list watch", { group: "discovery.k8s.io", resource: "endpointslices" }),
       ...each("get list watch create patch", { resource: "secrets", name: "switchback-ca" }),
       ...each("get list watch create patch", { resource: "secrets", name: "switchback-webhook-tls" }),
       ...each("get create update patch", { ...leases, name: "switchback-controller" }),
@@ -184,9 +190,10 @@ describe("rights", () => {
     ],
     webhook: [
       ...each("list watch", { resource: "configmaps" }),
+      ...TARGETS,
       ...each("list watch", { resource: "secrets", name: "switchback-webhook-tls" }),
     ],
-    proxy: [],
+    proxy: TARGETS,
   };
 
   /** What nobody may; what one component may and another not follows from the table above. */
@@ -203,11 +210,12 @@ describe("rights", () => {
     ...each("update delete", { resource: "configmaps", name: "switchback-hosts-0" }),
     ...each("create patch update delete", { resource: "configmaps", name: "switchback-config" }),
     ...each("create patch delete", { resource: "configmaps", name: "switchback-hosts-64" }),
-    ...each("create patch update delete", { resource: "services", name: "switchback-webhook" }),
-    ...each("create", { resource: "services" }),
-    ...each("delete update", { resource: "services", name: "switchback-ingress-nginx" }),
-    ...each("list watch", { resource: "services", namespace: "" }),
-    ...each("get list watch", { resource: "services", name: "kubernetes", namespace: "default" }),
+    ...each("update delete", { resource: "configmaps", name: "switchback-targets" }),
+    ...each("update", { resource: "services" }),
+    ...each("create patch update delete", { resource: "services", namespace: "" }),
+    ...each("get", { resource: "services", name: "kubernetes", namespace: "default" }),
+    ...each("create patch update delete", { group: "discovery.k8s.io", resource: "endpointslices" }),
+    ...each("list watch", { group: "discovery.k8s.io", resource: "endpointslices", namespace: "" }),
     ...each("create update patch delete", ingresses),
     ...each("create update patch delete", routes),
     ...each("update patch", { ...routes, subresource: "status" }),
@@ -248,7 +256,7 @@ describe("rights", () => {
     });
   }
 
-  it("of the proxy are none at all beyond what every account has", async () => {
+  it("of the proxy are one object beyond what every account has", async () => {
     const review = {
       apiVersion: "authorization.k8s.io/v1",
       kind: "SelfSubjectRulesReview",
@@ -260,11 +268,11 @@ describe("rights", () => {
       body: review,
       token: await tokenOf("proxy"),
     });
-    const groups = (body as Rendered).status.resourceRules.flatMap(({ resources }: Rendered) => resources);
-    assert.deepEqual(
-      groups.filter((resource: string) => !resource.startsWith("selfsubject")),
-      [],
-    );
+    const rules: Rendered[] = (body as Rendered).status.resourceRules;
+    const own = rules.filter(({ resources }) => !resources[0].startsWith("selfsubject"));
+    assert.deepEqual(own, [
+      { verbs: ["list", "watch"], apiGroups: [""], resources: ["configmaps"], resourceNames: ["switchback-targets"] },
+    ]);
   });
 
   it("let the controller create by server-side apply exactly what is named, and nothing by POST", async () => {
@@ -279,8 +287,8 @@ describe("rights", () => {
       ["configmaps", "switchback-hosts-64", 403],
       ["secrets", "switchback-ca", 201],
       ["secrets", "switchback-mine", 403],
+      ["configmaps", "switchback-targets", 201],
       ["services", "switchback-ingress-nginx", 201],
-      ["services", "switchback-other", 403],
     ];
     for (const [resource, name, expected] of cases) {
       const status = await applyAs("controller", `${IN_NAMESPACE}/${resource}/${name}`, object(resource, name));

@@ -24,6 +24,7 @@ before(async () => {
         map: { vanishSeconds: 0, bytesPerSecond: 10_000_000 },
         certs: { overlapSeconds: 1 },
         sources: { discoverySeconds: 1 },
+        discovery: { keepSeconds: 1 },
         targets: [
           { name: "relayed", upstream: { service: { namespace: "edge", name: "nginx" } }, classes: ["nginx"] },
           {
@@ -45,7 +46,9 @@ const shards = async () => (await system.index()).shards.length;
 
 /** A normal life: names come and go, things are deleted, certificates are rotated, the leader changes, a hold is confirmed. */
 async function liveThroughEverything(): Promise<void> {
+  await system.startProxy();
   await system.apply(`${ingress("few", ["a.example.com", "b.example.com"])}${ingress("many", MANY)}`);
+  await findAndForget();
   await until("several shards", async () => (await shards()) > 1);
   await own("delete", "cm", "switchback-hosts", "switchback-hosts-0");
   await own("delete", "svc", "switchback-relayed");
@@ -83,6 +86,22 @@ async function useGatewayApi(): Promise<void> {
     const watched = (await system.audit.entries()).filter(({ verb }) => verb === "watch");
     return new Set(watched.map(({ objectRef }) => objectRef?.resource)).isSupersetOf(new Set(resources));
   });
+}
+
+/** A target is found, and given up when its Service is gone. */
+async function findAndForget(): Promise<void> {
+  const status = JSON.stringify({ status: { loadBalancer: { ingress: [{ ip: "203.0.113.8" }] } } });
+  const patch = (...object: string[]) =>
+    system.kubectl("patch", ...object, "--subresource=status", "--type=merge", "-p", status);
+  await system.kubectl("create", "service", "loadbalancer", "lb", "--tcp=80");
+  await system.apply(ingress("found", ["found.example.com"], { className: "found" }));
+  await patch("service", "lb");
+  await patch("ingress", "found");
+  const fronts = () => own("get", "svc", "-l", "switchback.dev/target", "-o", "name");
+  await until("a found front", async () => (await fronts()).includes("switchback-default-lb-"));
+  await system.ready(["found.example.com"]);
+  await system.kubectl("delete", "service", "lb");
+  await until("it to be given up", async () => !(await fronts()).includes("switchback-default-lb-"));
 }
 
 let operatorConfig: string | undefined;
@@ -159,6 +178,7 @@ describe("RBAC", () => {
       "switchback-controller",
       "switchback-map-reader",
       "switchback-operator",
+      "switchback-proxy",
       "switchback-webhook",
     ]);
     const forbidden = entries.filter(({ responseStatus }) => [401, 403].includes(responseStatus?.code ?? 0));

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from "../cluster/controlplane.ts";
+import { freePorts } from "../cluster/ports.ts";
 import { type Component, Processes } from "../cluster/processes.ts";
 import { runTool, type ToolOptions, type ToolResult } from "../cluster/tools.ts";
 import { AuditLog, type PEOPLE } from "./audit.ts";
@@ -15,6 +16,18 @@ import { hostsOf, type IndexMap, type Status } from "./objects.ts";
 
 const TOP = fileURLToPath(new URL("../..", import.meta.url));
 export const NAMESPACE = "switchback-system";
+
+/** The Service of the default target: names lead to that target only where there is one. */
+const INGRESS_CONTROLLER = `
+apiVersion: v1
+kind: Namespace
+metadata: { name: ingress-nginx }
+---
+apiVersion: v1
+kind: Service
+metadata: { namespace: ingress-nginx, name: ingress-nginx-controller }
+spec: { ports: [{ name: http, port: 80 }, { name: https, port: 443 }] }
+`;
 
 /** One running replica. */
 export interface Replica {
@@ -46,6 +59,7 @@ export class System {
   readonly cluster: ControlPlane;
   readonly controllers: Replica[] = [];
   readonly webhooks: Replica[] = [];
+  readonly proxies: Replica[] = [];
   readonly audit: AuditLog;
   readonly #processes: Processes;
   readonly #folder: string;
@@ -68,6 +82,32 @@ export class System {
 
   /** Starts one more replica of a component. */
   async start(component: "controller" | "webhook"): Promise<Replica> {
+    const ports = component === "controller" ? ["controller.port=0"] : ["webhook.port=0", "webhook.healthPort=0"];
+    const { name, child, token } = await this.#run(component, [...ports, `${component}.address=127.0.0.1`]);
+    const replica = await listening(child, join(this.#folder, `${name}.log`), credentialOf(token));
+    (component === "controller" ? this.controllers : this.webhooks).push(replica);
+    this.routeWebhooks();
+    return replica;
+  }
+
+  /** Starts a proxy, which binds its listeners on an address of the loopback; `port` of what comes back is its health port. */
+  async startProxy(address = "127.0.0.1"): Promise<Replica> {
+    const [port = 0] = await freePorts(1);
+    const { name, child, token } = await this.#run("proxy", [`proxy.address=${address}`, `proxy.healthPort=${port}`]);
+    const replica = replicaOf(
+      child,
+      join(this.#folder, `${name}.log`),
+      { port, healthPort: port },
+      credentialOf(token),
+      address,
+    );
+    this.proxies.push(replica);
+    await until(`${name} to be ready`, async () => (await replica.page("/readyz")).status === 200);
+    return replica;
+  }
+
+  /** A component's program, as its pod would run it. */
+  async #run(component: "controller" | "webhook" | "proxy", settings: readonly string[]) {
     this.#started += 1;
     const name = `switchback-${component}-${this.#started}`;
     const config = join(this.#folder, `${name}.yaml`);
@@ -77,19 +117,14 @@ export class System {
     );
     const token = await this.cluster.tokenFor(`${NAMESPACE}/switchback-${component}`);
     const env = { KUBECONFIG: await this.cluster.kubeconfigFor({ token }), POD_NAME: name };
-    const ports = component === "controller" ? ["controller.port=0"] : ["webhook.port=0", "webhook.healthPort=0"];
-    const sets = [...ports, `${component}.address=127.0.0.1`].flatMap((set) => ["--set", set]);
+    const sets = settings.flatMap((set) => ["--set", set]);
     const args = [join(TOP, "cli/main.ts"), component, "--config", config, ...sets];
-    const process_ = this.#processes.start(name, process.execPath, args, env);
-    const replica = await listening(process_, join(this.#folder, `${name}.log`), credentialOf(token));
-    (component === "controller" ? this.controllers : this.webhooks).push(replica);
-    this.routeWebhooks();
-    return replica;
+    return { name, token, child: this.#processes.start(name, process.execPath, args, env) };
   }
 
   /** Ends a replica; the API server is led to the others from then on. */
   async end(replica: Replica, signal: "SIGTERM" | "SIGKILL" = "SIGKILL"): Promise<void> {
-    for (const list of [this.controllers, this.webhooks]) {
+    for (const list of [this.controllers, this.webhooks, this.proxies]) {
       const place = list.indexOf(replica);
       if (place >= 0) list.splice(place, 1);
     }
@@ -192,7 +227,8 @@ export class System {
   }
 
   async stop(): Promise<void> {
-    await Promise.all([...this.controllers, ...this.webhooks].map(({ process: child }) => child.stop("SIGKILL")));
+    const replicas = [...this.controllers, ...this.webhooks, ...this.proxies];
+    await Promise.all(replicas.map(({ process: child }) => child.stop("SIGKILL")));
     await this.#processes.close(false);
     await this.cluster.stop();
   }
@@ -208,6 +244,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
   const system = new System(cluster, folder);
   try {
     await system.install(options.values);
+    await system.apply(INGRESS_CONTROLLER);
     for (let count = options.controllers ?? 1; count > 0; count -= 1) await system.start("controller");
     for (let count = options.webhooks ?? 1; count > 0; count -= 1) await system.start("webhook");
     await system.ready();
@@ -264,10 +301,20 @@ async function listening(child: Component, logFile: string, credential: string):
   });
   assert.ok(said);
   const { port, healthPort = port } = said;
+  return replicaOf(child, logFile, { port, healthPort }, credential);
+}
+
+function replicaOf(
+  child: Component,
+  logFile: string,
+  ports: { readonly port: number; readonly healthPort: number },
+  credential: string,
+  address = "127.0.0.1",
+): Replica {
   const page = async (path: string) => {
-    const response = await fetch(`http://127.0.0.1:${healthPort}${path}`);
+    const response = await fetch(`http://${address}:${ports.healthPort}${path}`);
     return { status: response.status, text: await response.text() };
   };
   const status = async () => JSON.parse((await page("/status")).text) as Status;
-  return { process: child, port, healthPort, credential, page, log, status };
+  return { process: child, ...ports, credential, page, log: () => readFile(logFile, "utf8"), status };
 }

@@ -1,7 +1,8 @@
 {{/*
 One of the three programs: ServiceAccount, Deployment, PodDisruptionBudget.
 Argument: root, component, port (health, readiness and metrics), ports (further ones, by name), token (whether it speaks to the
-API server), preStop (whether it serves on for a while when told to stop), drainSeconds, tlsSecret (mounted, may be "").
+API server), preStop (whether it serves on for a while when told to stop), drainSeconds, tlsSecret (mounted, may be ""),
+targets (whether what the proxies listen on is mounted).
 */}}
 {{- define "switchback.component" -}}
 {{- $values := index .root.Values .component -}}
@@ -136,6 +137,11 @@ containers:
         mountPath: /etc/switchback/config.yaml
         subPath: config.yaml
         readOnly: true
+      {{- if .targets }}
+      - name: targets
+        mountPath: /etc/switchback/targets
+        readOnly: true
+      {{- end }}
       {{- if .tlsSecret }}
       - name: tls
         mountPath: /etc/switchback/tls
@@ -145,6 +151,13 @@ volumes:
   - name: config
     configMap:
       name: switchback-config
+  {{- if .targets }}
+  # For a start while the API server is away; else the proxy asks there.
+  - name: targets
+    configMap:
+      name: switchback-targets
+      optional: true
+  {{- end }}
   {{- with .tlsSecret }}
   - name: tls
     secret:

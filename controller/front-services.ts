@@ -1,0 +1,180 @@
+import { isIP } from "node:net";
+import { describeError, statusOf } from "../errors/errors.ts";
+import { TARGET_KEY } from "../hosts/keys.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { corePath } from "../kube/paths.ts";
+import { type Watcher, watchObjects } from "../kube/watch.ts";
+import type { Logger } from "../observe/log.ts";
+import { frontName } from "../targets/listeners.ts";
+import type { PublishedTarget } from "../targets/published.ts";
+
+interface RawService {
+  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
+  readonly spec?: {
+    readonly clusterIP?: string;
+    readonly clusterIPs?: readonly string[];
+    readonly selector?: Readonly<Record<string, string>>;
+    readonly ports?: ReadonlyArray<{ readonly port: number; readonly targetPort?: number | string }>;
+  };
+}
+
+/** What is kept of a front Service. */
+interface Front {
+  readonly target: string;
+  readonly clusterIPs: readonly string[];
+  /** What of it is ours to say, in one line: equal means that nothing is to be written. */
+  readonly said: string;
+}
+
+interface FrontServicesDeps {
+  readonly client: KubeClient;
+  /** Our own namespace. */
+  readonly namespace: string;
+  /** Labels of the proxy pods. */
+  readonly selector: Readonly<Record<string, string>>;
+  readonly log: Logger;
+  /** Tells people (an Event) when an address that pods hold is lost. */
+  readonly notify: (code: string, note: string, service: string) => void;
+  /** A front Service came, changed or went. */
+  readonly onChange: () => void;
+}
+
+const FIELD_MANAGER = "switchback-controller";
+
+/**
+ * The front Services, which give relayed targets an address of their own: at layer 4 the address is what tells targets apart. Running
+ * pods hold these ClusterIPs in their hosts files, so a front that was deleted is made again with the same ones, and until then the
+ * last known ones count.
+ */
+export class FrontServices {
+  readonly #deps: FrontServicesDeps;
+  readonly #seen = new Map<string, Front>();
+  /** By target: the addresses seen last, and those that an earlier leader published. */
+  readonly #known = new Map<string, readonly string[]>();
+  #watcher: Watcher<Front> | undefined;
+
+  constructor(deps: FrontServicesDeps) {
+    this.#deps = deps;
+  }
+
+  start(): void {
+    const { client, namespace, log, onChange } = this.#deps;
+    this.#watcher = watchObjects<Front, RawService>({
+      client,
+      path: corePath("services", namespace),
+      labelSelector: TARGET_KEY,
+      project: viewFront,
+      onChange: ({ before, after }) => {
+        if (after !== undefined) this.#see(after);
+        else if (before !== undefined) this.#seen.delete(before.target);
+        onChange();
+      },
+      onSynced: onChange,
+      log,
+    });
+  }
+
+  get synced(): boolean {
+    return this.#watcher?.state.synced ?? false;
+  }
+
+  get inactiveMs(): number {
+    return this.#watcher?.state.inactiveMs ?? 0;
+  }
+
+  addressesOf(target: string): readonly string[] {
+    return this.#known.get(target) ?? [];
+  }
+
+  get addresses(): ReadonlyMap<string, readonly string[]> {
+    return this.#known;
+  }
+
+  /** Addresses that pods may hold from earlier. */
+  remember(target: string, addresses: readonly string[]): void {
+    if (addresses.length > 0 && !this.#known.has(target)) this.#known.set(target, addresses);
+  }
+
+  /** Makes the front Service as it should be; nothing is written if it is. Throws what the API server says. */
+  async ensure(target: PublishedTarget): Promise<void> {
+    const addresses = this.addressesOf(target.name);
+    if (this.#seen.get(target.name)?.said === this.#sayingOf(target)) return;
+    try {
+      await this.#apply(target, addresses);
+    } catch (error) {
+      // 422 with an address of ours: it was given to another Service, or the Service range has changed. Names must move on.
+      if (statusOf(error) !== 422 || addresses.length === 0) throw error;
+      await this.#apply(target, []);
+      const note = `the ClusterIP ${addresses.join(", ")} could not be had again; pods that hold it must be made anew`;
+      this.#deps.log.error({ code: "front-address-lost", target: target.name }, `${note}: ${describeError(error)}`);
+      this.#deps.notify("front-address-lost", note, frontName(target.name));
+    }
+  }
+
+  /** Deletes the front Service of a target that is given up. */
+  async remove(target: string): Promise<void> {
+    try {
+      await this.#deps.client.delete(corePath("services", this.#deps.namespace, frontName(target)));
+    } catch (error) {
+      if (statusOf(error) !== 404) throw error;
+    }
+    this.#seen.delete(target);
+    this.#known.delete(target);
+  }
+
+  async stop(): Promise<void> {
+    await this.#watcher?.stop();
+  }
+
+  #see(front: Front): void {
+    if (front.target === "") return;
+    this.#seen.set(front.target, front);
+    if (front.clusterIPs.length > 0) this.#known.set(front.target, front.clusterIPs);
+  }
+
+  #sayingOf(target: PublishedTarget): string {
+    return sayingOf(target.name, this.#deps.selector, frontPorts(target));
+  }
+
+  async #apply(target: PublishedTarget, addresses: readonly string[]): Promise<void> {
+    const { client, namespace, selector } = this.#deps;
+    const name = frontName(target.name);
+    const labels = {
+      "app.kubernetes.io/name": "switchback",
+      "app.kubernetes.io/component": "front",
+      [TARGET_KEY]: target.name,
+    };
+    const fixed = addresses.length === 0 ? {} : { clusterIP: addresses[0], clusterIPs: addresses };
+    const ports = frontPorts(target).map((entry) => ({ name: `tcp-${entry.port}`, protocol: "TCP", ...entry }));
+    const object = {
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { name, namespace, labels },
+      spec: { type: "ClusterIP", ipFamilyPolicy: "PreferDualStack", selector, ports, ...fixed },
+    };
+    const path = corePath("services", namespace, name);
+    const written = await client.apply<RawService>(path, object, { fieldManager: FIELD_MANAGER, force: true });
+    this.#see(viewFront(written));
+  }
+}
+
+function frontPorts({ ports }: PublishedTarget) {
+  return ports.map(({ port, listenPort }) => ({ port, targetPort: listenPort }));
+}
+
+function viewFront({ metadata, spec }: RawService): Front {
+  const label = metadata.labels?.[TARGET_KEY] ?? "";
+  // A stranger's Service with our label is nobody's front.
+  const target = metadata.name === frontName(label) ? label : "";
+  const ports = (spec?.ports ?? []).map(({ port, targetPort }) => ({ port, targetPort: targetPort ?? port }));
+  return { target, clusterIPs: literalIPs(spec), said: sayingOf(target, spec?.selector ?? {}, ports) };
+}
+
+function sayingOf(target: string, selector: Readonly<Record<string, string>>, ports: readonly object[]): string {
+  return JSON.stringify([target, Object.entries(selector).sort(), ports]);
+}
+
+/** The literals among a Service's ClusterIPs: a headless one says `None`. */
+export function literalIPs(spec: RawService["spec"]): readonly string[] {
+  return (spec?.clusterIPs ?? [spec?.clusterIP ?? ""]).filter((address) => isIP(address) !== 0);
+}

@@ -1,0 +1,261 @@
+import assert from "node:assert/strict";
+import { connect } from "node:net";
+import { after, before, describe, it } from "node:test";
+import type { NameStatus } from "../../controller/status.ts";
+import { type PublishedTargets, parseTargets } from "../../targets/published.ts";
+import { foundName } from "../../targets/service-view.ts";
+import { ingress, namespaceYaml } from "./objects.ts";
+import { NAMESPACE, type System, startSystem, until } from "./system.ts";
+
+// Targets that nobody configured: LoadBalancer Services of the API server, found by their addresses, published to a running proxy.
+
+const QUICK_LEASE = { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 };
+
+let system: System;
+before(async () => {
+  const config = { targets: [], map: { vanishSeconds: 0, guardNames: 1000 }, discovery: { keepSeconds: 4 } };
+  system = await startSystem({ controllers: 2, values: { config: { ...config, controller: QUICK_LEASE } } });
+  await system.apply(namespaceYaml("edge"));
+  await system.startProxy();
+});
+after(() => system?.stop());
+
+interface Balancer {
+  readonly annotations?: Record<string, string>;
+  readonly ports?: readonly number[];
+  readonly status?: readonly object[];
+}
+
+/** A LoadBalancer Service with what its cloud's controller wrote. */
+async function balancer(name: string, { annotations = {}, ports = [80, 443], status = [] }: Balancer): Promise<string> {
+  const object = {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { namespace: "edge", name, annotations },
+    spec: { type: "LoadBalancer", ports: ports.map((port) => ({ name: `p${port}`, port })) },
+  };
+  await system.apply(JSON.stringify(object));
+  await patchStatus("service", "edge", name, status);
+  return foundName("edge", name);
+}
+
+async function patchStatus(kind: string, namespace: string, name: string, entries: readonly object[]): Promise<void> {
+  const patch = JSON.stringify({ status: { loadBalancer: { ingress: entries } } });
+  await system.kubectl("-n", namespace, "patch", kind, name, "--subresource=status", "--type=merge", "-p", patch);
+}
+
+/** An Ingress that a controller has taken on. */
+async function admitted(name: string, host: string, ...entries: object[]): Promise<void> {
+  await system.apply(ingress(name, [host]));
+  if (entries.length > 0) await patchStatus("ingress", "default", name, entries);
+}
+
+async function publishedTargets(): Promise<PublishedTargets> {
+  const { data } = await system.json<{ data: Record<string, string> }>(
+    "-n",
+    NAMESPACE,
+    "get",
+    "cm",
+    "switchback-targets",
+  );
+  const parsed = parseTargets(data["targets.json"] ?? "");
+  assert.ok(!("code" in parsed), JSON.stringify(parsed));
+  return parsed;
+}
+
+const targetOf = async (name: string) => (await publishedTargets()).targets.find((target) => target.name === name);
+const portsOf = async (name: string) => (await targetOf(name))?.ports.map(({ listenPort }) => listenPort) ?? [];
+
+async function frontOf(target: string): Promise<readonly string[]> {
+  const args = [
+    "-n",
+    NAMESPACE,
+    "get",
+    "svc",
+    `switchback-${target}`,
+    "--ignore-not-found",
+    "-o",
+    "jsonpath={.spec.clusterIPs}",
+  ];
+  const text = await system.kubectl(...args);
+  return text === "" ? [] : JSON.parse(text);
+}
+
+async function leadsToFront(host: string, target: string): Promise<readonly string[]> {
+  await until(`${host} to lead to the front of ${target}`, async () => {
+    const front = await frontOf(target);
+    return front.length > 0 && (await system.published()).get(host)?.join() === front.join();
+  });
+  return await frontOf(target);
+}
+
+async function claim(host: string): Promise<NameStatus | undefined> {
+  return (await (await system.leader()).status()).names.find(({ name }) => name === host);
+}
+
+async function refused(host: string, code: string): Promise<string> {
+  let found: NameStatus | undefined;
+  await until(`${host} to be refused: ${code}`, async () => {
+    found = await claim(host);
+    return found?.reason?.code === code;
+  });
+  await until(`${host} to be out of the map`, async () => !(await system.published()).has(host));
+  return found?.reason?.text ?? "";
+}
+
+/** The targets that the proxy listens for. */
+async function listening(): Promise<string[]> {
+  const { text } = await (system.proxies[0]?.page("/targets") ?? Promise.reject(new Error("no proxy")));
+  return (JSON.parse(text) as { listening: string[] }).listening;
+}
+
+async function listensFor(target: string, expected = true): Promise<void> {
+  await until(`the proxy ${expected ? "to listen" : "no longer to listen"} for ${target}`, async () => {
+    return (await listening()).includes(target) === expected;
+  });
+}
+
+describe("a target is found", () => {
+  it("by the address of an Ingress; its names lead to a front Service on all its ports, and the proxy listens", async () => {
+    const target = await balancer("one", { ports: [80, 443, 8443], status: [{ ip: "203.0.113.1" }] });
+    await admitted("one", "one.example.com", { ip: "203.0.113.1" });
+    const front = await leadsToFront("one.example.com", target);
+    assert.equal(front.length, 2, "dual-stack");
+    const { spec } = await system.json<{ spec: { ports: { port: number; targetPort: number }[] } }>(
+      ...["-n", NAMESPACE, "get", "svc", `switchback-${target}`],
+    );
+    assert.deepEqual(
+      spec.ports.map(({ port }) => port),
+      [80, 443, 8443],
+    );
+    assert.deepEqual(
+      spec.ports.map(({ targetPort }) => targetPort),
+      await portsOf(target),
+    );
+    await listensFor(target);
+    const { targets } = await (await system.leader()).status();
+    const known = targets.find(({ name }) => name === target);
+    assert.deepEqual([known?.upstream, known?.relayed, known?.clusterIPs], ["edge/one", true, front]);
+  });
+
+  it("each with its own PROXY version, as the Services' annotations say", async () => {
+    const annotations = { "service.beta.kubernetes.io/scw-loadbalancer-proxy-protocol-v2": "443" };
+    const target = await balancer("two", { annotations, status: [{ ip: "203.0.113.2" }] });
+    await admitted("two", "two.example.com", { ip: "203.0.113.2" });
+    await leadsToFront("two.example.com", target);
+    assert.deepEqual(
+      (await targetOf(target))?.ports.map(({ protocol }) => protocol),
+      ["v1", "v2"],
+    );
+    const own = { "switchback.dev/proxy-protocol": "v2" };
+    await balancer("two", { annotations: own, status: [{ ip: "203.0.113.2" }] });
+    await until("both ports to speak v2", async () => {
+      return (await targetOf(target))?.ports.every(({ protocol }) => protocol === "v2") === true;
+    });
+  });
+
+  it("without a header to send, and its names lead to its own ClusterIPs", async () => {
+    const annotations = { "switchback.dev/proxy-protocol": "none" };
+    const target = await balancer("plain", { annotations, status: [{ ip: "203.0.113.3" }] });
+    await admitted("plain", "plain.example.com", { ip: "203.0.113.3" });
+    const { spec } = await system.json<{ spec: { clusterIPs: string[] } }>("-n", "edge", "get", "svc", "plain");
+    await until("its own addresses to be published", async () => {
+      return (await system.published()).get("plain.example.com")?.join() === spec.clusterIPs.join();
+    });
+    assert.deepEqual([await frontOf(target), await targetOf(target)], [[], undefined]);
+  });
+});
+
+describe("no target is found, and status says why", () => {
+  it("while no controller has written an address; then the name comes", async () => {
+    await system.apply(ingress("later", ["later.example.com"]));
+    await refused("later.example.com", "no-address");
+    await patchStatus("ingress", "default", "later", [{ ip: "203.0.113.1" }]);
+    await leadsToFront("later.example.com", foundName("edge", "one"));
+  });
+
+  it("where no Service has the address", async () => {
+    await admitted("foreign", "foreign.example.com", { ip: "198.51.100.7" });
+    assert.match(await refused("foreign.example.com", "no-service"), /198\.51\.100\.7/);
+  });
+
+  it("where two Services have it", async () => {
+    for (const name of ["twin-a", "twin-b"]) await balancer(name, { status: [{ ip: "203.0.113.4" }] });
+    await admitted("twins", "twins.example.com", { ip: "203.0.113.4" });
+    assert.match(await refused("twins.example.com", "several-services"), /edge\/twin-a, edge\/twin-b/);
+  });
+
+  it("where the Service has ipMode Proxy: pods reach its load balancer", async () => {
+    await balancer("proxied", { status: [{ ip: "203.0.113.5", ipMode: "Proxy" }] });
+    await admitted("proxied", "proxied.example.com", { ip: "203.0.113.5" });
+    assert.match(await refused("proxied.example.com", "ip-mode-proxy"), /edge\/proxied/);
+  });
+
+  it("where the load balancer has a host name: nothing short-circuits that", async () => {
+    await admitted("named", "named.example.com", { hostname: "lb.example.net" });
+    assert.match(await refused("named.example.com", "load-balancer-hostname"), /lb\.example\.net/);
+  });
+});
+
+describe("a running proxy", () => {
+  it("takes connections for a target that was found while it ran, and tells why they cannot go on", async () => {
+    const target = foundName("edge", "two");
+    await listensFor(target);
+    const [port] = await portsOf(target);
+    assert.ok(port);
+    // There is no cluster DNS here that knows the Service: the proxy has to say so, and go on listening.
+    const client = connect(port, "127.0.0.1").on("error", () => {});
+    await until("the connection to be refused", () => client.destroyed);
+    const { text } = await (system.proxies[0]?.page("/readyz") ?? Promise.reject(new Error("no proxy")));
+    assert.match(text, new RegExp(`upstream ${target}:80: failing \\(dns`));
+  });
+
+  it("keeps what it has when somebody spoils the ConfigMap, which the controller then writes again", async () => {
+    const before = await listening();
+    const patch = JSON.stringify({ data: { "targets.json": "{" } });
+    await system.kubectl("-n", NAMESPACE, "patch", "cm", "switchback-targets", "--type=merge", "-p", patch);
+    await until("the ConfigMap to be as it was", async () => (await publishedTargets()).targets.length > 0);
+    assert.deepEqual(await listening(), before);
+    await system.kubectl("-n", NAMESPACE, "delete", "cm", "switchback-targets");
+    await until("the ConfigMap to be there again", async () => (await publishedTargets()).targets.length > 0);
+    assert.deepEqual(await listening(), before);
+  });
+
+  it("that starts anew listens as the one before", async () => {
+    const [proxy] = system.proxies;
+    const before = await listening();
+    assert.ok(proxy);
+    await system.end(proxy, "SIGTERM");
+    await system.startProxy();
+    assert.deepEqual(await listening(), before);
+  });
+});
+
+describe("what stays as it is", () => {
+  it("listen ports and fronts, over a change of the leader and a deleted front Service", async () => {
+    const names = [foundName("edge", "one"), foundName("edge", "two")];
+    const look = async () => await Promise.all(names.map(async (name) => [await portsOf(name), await frontOf(name)]));
+    const before = await look();
+    await system.end(await system.leader(), "SIGTERM");
+    await system.start("controller");
+    const leader = await system.leader();
+    await system.kubectl("-n", NAMESPACE, "delete", "svc", `switchback-${names[0]}`);
+    await until("the front to be there again", async () => (await frontOf(names[0] ?? "")).length > 0);
+    assert.deepEqual(await look(), before);
+    assert.equal((await leader.status()).targets.length, 3);
+  });
+
+  it("a target whose Service vanished keeps its front for a while, then it is given up", async () => {
+    const target = await balancer("passing", { status: [{ ip: "203.0.113.8" }] });
+    await admitted("passing", "passing.example.com", { ip: "203.0.113.8" });
+    const front = await leadsToFront("passing.example.com", target);
+    await listensFor(target);
+    await system.kubectl("-n", "edge", "delete", "svc", "passing");
+    await refused("passing.example.com", "no-service");
+    assert.deepEqual(await frontOf(target), front);
+    assert.notEqual((await targetOf(target))?.unusedSince, undefined);
+    await until("the front to be given up", async () => (await frontOf(target)).length === 0);
+    await listensFor(target, false);
+    assert.equal(await targetOf(target), undefined);
+  });
+});
