@@ -23,6 +23,7 @@ function program(context: CliContext): Command {
     ["controller", "keep the map, the front Services and the certificates current"],
     ["webhook", "inject hostAliases into new pods that opted in"],
     ["proxy", "add the PROXY header and relay to the ingress controller"],
+    ["agent", "keep the hosts files of one node's running pods current (as root, on that node)"],
   ] as const) {
     root
       .command(name)

@@ -8,7 +8,7 @@ import { createLogger, type Logger } from "../observe/log.ts";
 import { clusterDomainFrom } from "../targets/cluster-domain.ts";
 import type { CliContext } from "./main.ts";
 
-export type Component = "controller" | "webhook" | "proxy";
+export type Component = "controller" | "webhook" | "proxy" | "agent";
 
 export interface ServeFlags {
   readonly config?: string;
@@ -63,6 +63,7 @@ const STARTERS: Readonly<Record<Component, Starter>> = {
     return runController(config, { ...rest, client: await connectNow(), now: Date.now });
   },
   webhook: async (config, surroundings) => (await import("./webhook.ts")).startWebhook(config, surroundings),
+  agent: async (config, surroundings) => (await import("./agent.ts")).startAgent(config, surroundings),
   proxy: async (config, surroundings) => (await import("./proxy.ts")).startProxy(config, surroundings),
 };
 

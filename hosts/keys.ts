@@ -26,6 +26,11 @@ export const HOLD_KEY = "switchback.dev/hold";
 /** Written on the index by `switchback confirm`: the id of the hold that may happen. */
 export const CONFIRM_KEY = "switchback.dev/confirm";
 
+/** Written on an agent's Lease, beside the revision: which pods cannot follow the map, `namespace/name: code, ...`. For people. */
+export const PROBLEM_KEY = "switchback.dev/problem";
+/** Written on the agent's DaemonSet by whoever removes Switchback: the agents take their blocks out, and delete their Leases when that is done. */
+export const LEAVING_KEY = "switchback.dev/leaving";
+
 interface UserKey {
   readonly on: "label" | "annotation";
   /** Accepted values; absent: any that parses. */

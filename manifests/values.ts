@@ -40,6 +40,18 @@ const componentSchema = z.strictObject({
     .describe("Requests and limits of the container."),
 });
 
+const agentSchema = z.strictObject({
+  enabled: z
+    .boolean()
+    .optional()
+    .describe("Run an agent on every node, as root and with the kubelet's pods directory from the host."),
+  createNamespace: z.boolean().optional().describe("Make the agents' namespace, at the Pod Security level privileged."),
+  ...placement,
+  nodeFlags: componentSchema.shape.nodeFlags,
+  seLinuxOptions: strings.optional().describe("SELinux context; where it is enforced, the type spc_t."),
+  resources: componentSchema.shape.resources,
+});
+
 const imageSchema = z.strictObject({
   repository: z.string().min(1).optional().describe("Registry and name of the image."),
   tag: z.string().optional().describe("Default: the chart's appVersion."),
@@ -105,6 +117,7 @@ export const valuesSchema = z.strictObject({
   controller: componentSchema.optional(),
   webhook: componentSchema.optional(),
   proxy: componentSchema.optional(),
+  agent: agentSchema.optional(),
   admission: admissionSchema.optional(),
   certManager: certManagerSchema.optional().describe("For `config.certs.mode: cert-manager`."),
   certFiles: certFilesSchema.optional().describe("For `config.certs.mode: files`."),

@@ -20,10 +20,10 @@ app.kubernetes.io/name: switchback
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
-{{/* Name, namespace and labels of a namespaced object. Argument: root, component, name. */}}
+{{/* Name, namespace and labels of a namespaced object. Argument: root, component, name, namespace (default: the release's). */}}
 {{- define "switchback.metadata" -}}
 name: {{ .name }}
-namespace: {{ .root.Release.Namespace }}
+namespace: {{ .namespace | default .root.Release.Namespace }}
 labels:
   {{- include "switchback.labels" . | nindent 2 }}
 {{- end }}

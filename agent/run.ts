@@ -1,0 +1,173 @@
+import { join } from "node:path";
+import type { Config } from "../config/schema.ts";
+import { describeError, SwitchbackError } from "../errors/errors.ts";
+import type { Reason } from "../hosts/types.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { corePath } from "../kube/paths.ts";
+import { steadyNow } from "../kube/time.ts";
+import { type Watcher, watchObjects } from "../kube/watch.ts";
+import { type Health, livenessOf, startHealthServer } from "../observe/health.ts";
+import type { Logger } from "../observe/log.ts";
+import { isMap, type MapSource } from "../published/source.ts";
+import { Follower, type FollowerState, type Following } from "./follower.ts";
+import { type HostsFiles, openHostsFiles } from "./hostsfile.ts";
+import { judgePod, type NamespaceFacts, namespaceFacts, sameFacts } from "./judge.ts";
+import { LeaseKeeper } from "./lease.ts";
+import { watchLeaving } from "./leaving.ts";
+import { createAgentMetrics } from "./metrics.ts";
+import { createOwners } from "./owners.ts";
+import { createProjection, type NodePod, type RawPod } from "./pod.ts";
+import { watchDirectories } from "./watches.ts";
+
+export interface AgentDeps {
+  readonly client: Pick<KubeClient, "get" | "stream" | "apply" | "delete">;
+  readonly maps: MapSource;
+  readonly log: Logger;
+  /** Name of our pod. */
+  readonly identity: string;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** The uid that hosts files belong to: root's; another one only in tests. */
+  readonly owner?: number;
+}
+
+export interface RunningAgent {
+  readonly healthPort: number;
+  readonly state: FollowerState;
+  /** Ends. What stands in the hosts files stays, unless our DaemonSet is going away: an upgrade changes nothing for any pod. */
+  stop(): Promise<void>;
+}
+
+/** What has been heard so far. */
+interface Picture {
+  pods: Watcher<NodePod>;
+  namespaces: Watcher<NamespaceFacts>;
+  hasMap: boolean;
+  mapProblem: Reason | undefined;
+}
+
+/** The agent of one node. Throws `config-invalid` when the node is not named, or the kubelet's directory is not there. */
+export async function runAgent(config: Config, deps: AgentDeps): Promise<RunningAgent> {
+  const { client, log } = deps;
+  const { node, kubeletRoot, namespace, sweepSeconds, renewSeconds, address, healthPort } = config.agent;
+  if (node === undefined) throw new SwitchbackError("config-invalid", "agent.node: say which node's pods to follow");
+  const podsDirectory = join(kubeletRoot, "pods");
+  const files = open(podsDirectory, deps.owner);
+  const watches = watchDirectories(podsDirectory, (uid) => follower.touched(uid), log);
+  const again = () => follower.noteAll();
+  const owners = createOwners({ client, log, now: steadyNow, random: Math.random, onLearned: again });
+  const leaving = watchLeaving({ client, namespace, log, onChange: again });
+  const renewMs = renewSeconds * 1000;
+  const lease = new LeaseKeeper({ ...deps, namespace, node, renewMs, daemonSet: () => leaving.daemonSet });
+  let left: Promise<void> = Promise.resolve();
+  const judge = (pod: NodePod): Following => {
+    if (leaving.leaving) return "no";
+    return judgePod(pod, config, picture.namespaces, () => owners.wordOf(pod));
+  };
+  const onRound = (state: FollowerState): void => {
+    if (!picture.pods.state.synced || !picture.namespaces.state.synced) return;
+    if (!leaving.leaving) lease.report(state);
+    else if (follower.isClean)
+      left = lease.remove().catch((error) => log.warn({ error: describeError(error) }, "lease: not deleted"));
+  };
+  const follower = new Follower({ files, watches, judge, maxNames: config.inject.maxNames, log, onRound });
+  const picture = watchCluster(client, node, { follower, log });
+  const maps = deps.maps.start((offer) => {
+    if (isMap(offer)) follower.setMap(offer);
+    else log.warn({ ...offer }, "map: not replaced");
+    picture.hasMap ||= isMap(offer);
+    picture.mapProblem = isMap(offer) ? undefined : offer;
+  });
+  const sweep = setInterval(() => {
+    follower.sweep();
+    owners.tidy();
+  }, sweepSeconds * 1000);
+  const health = await startHealthServer({
+    address,
+    port: healthPort,
+    live: () => livenessOf(Math.max(maps.inactiveMs?.() ?? 0, ...inactivity(picture), leaving.inactiveMs)),
+    ready: () => readiness(picture, follower.state),
+    registry: createAgentMetrics(() => follower.state),
+  });
+  log.info({ node, podsDirectory, healthPort: health.port }, "following the map");
+  const stop = async (): Promise<void> => {
+    clearInterval(sweep);
+    if (await leaving.askNow()) follower.noteAll();
+    await follower.settled();
+    await left;
+    await Promise.all([maps.stop(), leaving.stop(), picture.pods.stop(), picture.namespaces.stop()]);
+    lease.stop();
+    watches.close();
+    follower.stop();
+    files.close();
+    await health.close();
+  };
+  return {
+    healthPort: health.port,
+    get state() {
+      return follower.state;
+    },
+    stop,
+  };
+}
+
+function open(podsDirectory: string, owner: number | undefined): HostsFiles {
+  try {
+    return openHostsFiles(podsDirectory, owner);
+  } catch (error) {
+    throw new SwitchbackError(
+      "config-invalid",
+      `agent.kubeletRoot: ${podsDirectory} cannot be opened as a directory, without links on the way: ${describeError(error)}`,
+    );
+  }
+}
+
+function watchCluster(
+  client: AgentDeps["client"],
+  node: string,
+  { follower, log }: { readonly follower: Follower; readonly log: Logger },
+): Picture {
+  const pods = watchObjects<NodePod, RawPod>({
+    client,
+    path: corePath("pods"),
+    fieldSelector: `spec.nodeName=${node}`,
+    project: createProjection(),
+    onChange({ before, after }) {
+      if (before !== undefined && before.uid !== after?.uid) follower.removePod(before.uid);
+      if (after !== undefined) follower.putPod(after);
+    },
+    onSynced: () => follower.noteAll(),
+    log,
+  });
+  const namespaces = watchObjects<NamespaceFacts>({
+    client,
+    path: corePath("namespaces"),
+    project: namespaceFacts,
+    onChange({ before, after }) {
+      if (namespaces.state.synced && !sameFacts(before, after)) follower.noteAll();
+    },
+    onSynced: () => follower.noteAll(),
+    log,
+  });
+  return { pods, namespaces, hasMap: false, mapProblem: undefined };
+}
+
+function inactivity({ pods, namespaces }: Picture): number[] {
+  return [pods.state.inactiveMs, namespaces.state.inactiveMs];
+}
+
+/** Ready once the pods, the namespaces and a map are known. */
+function readiness(
+  { pods, namespaces, hasMap, mapProblem }: Picture,
+  { live, applied, problems }: FollowerState,
+): Health {
+  const checks = [
+    { ok: pods.state.synced, text: "pods of the node" },
+    { ok: namespaces.state.synced, text: "namespaces" },
+    { ok: hasMap, text: `map${mapProblem === undefined ? "" : ` (${mapProblem.code}: ${mapProblem.text})`}` },
+  ];
+  const lines = checks.map(({ ok, text }) => `[${ok ? "+" : "-"}] ${text}`);
+  lines.push(`${live} pods follow the map, ${applied === undefined ? "not all in step" : `all at ${applied}`}`);
+  for (const { pod, reason } of problems) lines.push(`${pod}: ${reason.code}: ${reason.text}`);
+  return { ok: checks.every(({ ok }) => ok), text: lines.join("\n") };
+}

@@ -1,0 +1,17 @@
+import { runAgent } from "../agent/run.ts";
+import type { Config } from "../config/schema.ts";
+import { configMapSource } from "../published/feed.ts";
+import type { Running, Surroundings } from "./serve.ts";
+
+/** `switchback agent`: the map from our own namespace, the hosts files of this node. */
+export async function startAgent(config: Config, { log, connect, identity }: Surroundings): Promise<Running> {
+  const client = await connect();
+  const maps = configMapSource({ client, namespace: config.namespace, log });
+  const running = await runAgent(config, { client, maps, log, identity, now: Date.now });
+  return {
+    async stop() {
+      await running.stop();
+      client.close();
+    },
+  };
+}
