@@ -1,0 +1,302 @@
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { after, before, describe, it } from "node:test";
+import { parse } from "yaml";
+import { type RunningAgent, runAgent } from "../../agent/run.ts";
+import { type Config, configSchema } from "../../config/schema.ts";
+import { type ConnectedClient, connect } from "../../kube/connect.ts";
+import { silentLogger } from "../../observe/log.ts";
+import { agentLeaseName } from "../../published/agent-lease.ts";
+import { configMapSource } from "../../published/feed.ts";
+import { kubeletFiles, OWNER } from "../fakes/kubelet-files.ts";
+import { ingress, namespaceYaml, podObject } from "./objects.ts";
+import { type System, startSystem, until } from "./system.ts";
+
+// The agent against a real API server, with the rights and the configuration that the chart gives it. There is no kubelet: the
+// test writes the hosts files, in a directory of its own.
+
+const AGENTS = "switchback-agent";
+const NODE = "node-1";
+const cleanups: Array<() => void> = [];
+const kubelet = kubeletFiles({ after: (done) => cleanups.push(done as () => void) });
+let system: System;
+let client: ConnectedClient;
+let agent: RunningAgent;
+
+before(async () => {
+  system = await startSystem({
+    values: {
+      agent: { enabled: true },
+      config: { map: { vanishSeconds: 0 }, agent: { sweepSeconds: 2, renewSeconds: 5 } },
+    },
+  });
+  agent = await startAgent();
+  await system.apply(namespaceYaml("shop", "enabled") + namespaceYaml("other"));
+  await system.kubectl("annotate", "namespace", "shop", "switchback.dev/on-change=live");
+});
+after(async () => {
+  await agent?.stop();
+  client?.close();
+  await system?.stop();
+  for (const done of cleanups) done();
+});
+
+async function startAgent(): Promise<RunningAgent> {
+  const token = await system.cluster.tokenFor(`${AGENTS}/switchback-agent`);
+  client = await connect({ kubeconfig: await system.cluster.kubeconfigFor({ token }) });
+  const text = await system.kubectl(
+    "-n",
+    AGENTS,
+    "get",
+    "cm",
+    "switchback-config",
+    "-o",
+    "jsonpath={.data.config\\.yaml}",
+  );
+  const config: Config = configSchema.parse(parse(text));
+  const maps = configMapSource({ client, namespace: config.namespace, log: silentLogger });
+  const own = { node: NODE, kubeletRoot: kubelet.root, healthPort: 0, address: "127.0.0.1" };
+  return runAgent(
+    { ...config, agent: { ...config.agent, ...own } },
+    { client, maps, log: silentLogger, identity: "agent-1", now: Date.now, owner: OWNER },
+  );
+}
+
+/** A pod on our node whose container runs, as far as its hosts file tells. */
+async function runPod(namespace: string, name: string, more: object = {}, metadata: object = {}): Promise<string> {
+  const pod = podObject(namespace, name) as { metadata: object; spec: object };
+  const object = { ...pod, metadata: { ...pod.metadata, ...metadata }, spec: { ...pod.spec, nodeName: NODE, ...more } };
+  await system.apply(JSON.stringify(object));
+  const { metadata: made, spec } = await system.json<{
+    metadata: { uid: string };
+    spec: { hostAliases?: Array<{ ip: string; hostnames: string[] }> };
+  }>("-n", namespace, "get", "pod", name);
+  const lines = (spec.hostAliases ?? []).map(({ ip, hostnames }) => `${ip}\t${hostnames.join("\t")}\n`);
+  kubelet.write(made.uid, lines.length === 0 ? "" : `\n# Entries added by HostAliases.\n${lines.join("")}`);
+  return made.uid;
+}
+
+const hosts = (uid: string) => readFileSync(kubelet.path(uid), "latin1");
+const has = (uid: string, name: string) =>
+  new RegExp(`^[^#\\n]*\\s${name.replaceAll(".", "\\.")}(\\s|$)`, "m").test(hosts(uid));
+const until_ = (uid: string, name: string) => until(`${name} in the file`, () => has(uid, name), 10_000);
+const gone = (uid: string, name: string) => until(`${name} to leave the file`, () => !has(uid, name), 10_000);
+
+interface Lease {
+  metadata: { annotations?: Record<string, string>; ownerReferences?: Array<{ kind: string }> };
+  spec: { renewTime: string; holderIdentity: string };
+}
+const lease = () => system.json<Lease>("-n", AGENTS, "get", "lease", agentLeaseName(NODE));
+
+describe("a running pod", () => {
+  it("that opted in gets the name of a new Ingress, and the Lease says so", async () => {
+    const uid = await runPod("shop", "runs");
+    await system.apply(ingress("first", ["first.example.com"], { namespace: "other" }));
+    await until_(uid, "first.example.com");
+    const revision = async () => (await system.index()).revision;
+    await until(
+      "the Lease to follow",
+      async () => (await lease()).metadata.annotations?.["switchback.dev/revision"] === (await revision()),
+    );
+    const { metadata, spec } = await lease();
+    assert.equal(spec.holderIdentity, "agent-1");
+    assert.deepEqual(
+      metadata.ownerReferences?.map(({ kind }) => kind),
+      ["DaemonSet"],
+    );
+    assert.equal(agent.state.live, 1);
+  });
+
+  it("loses a name of its spec that the map loses, and a name of the map that goes away", async () => {
+    const uid = await runPod("shop", "injected");
+    assert.ok(has(uid, "first.example.com"), "injected by the webhook");
+    await system.apply(ingress("second", ["second.example.com"], { namespace: "other" }));
+    await until_(uid, "second.example.com");
+    await system.kubectl("-n", "other", "delete", "ingress", "first", "second");
+    await gone(uid, "second.example.com");
+    await gone(uid, "first.example.com");
+    await system.apply(ingress("first", ["first.example.com"], { namespace: "other" }));
+    await until_(uid, "first.example.com");
+    assert.doesNotMatch(hosts(uid), /BEGIN switchback/, "its own line again, no block");
+  });
+
+  it("whose container restarts has its block back", async () => {
+    await system.apply(ingress("third", ["third.example.com"], { namespace: "other" }));
+    const uid = await runPod("shop", "restarts", {
+      hostAliases: [{ ip: "10.0.0.1", hostnames: ["first.example.com"] }],
+    });
+    await system.apply(ingress("fourth", ["fourth.example.com"], { namespace: "other" }));
+    await until_(uid, "fourth.example.com");
+    kubelet.write(uid, "10.0.0.1\tfirst.example.com\n");
+    await until_(uid, "fourth.example.com");
+    assert.match(hosts(uid), /^10\.0\.0\.1\tfirst\.example\.com$/m);
+    assert.equal(hosts(uid).match(/first\.example\.com/g)?.length, 1, "the user's alias wins");
+  });
+
+  it("that did not opt in, or follows another way, is left alone", async () => {
+    const own = { annotations: { "switchback.dev/on-change": "none" } };
+    const uids = [
+      await runPod("other", "stranger"),
+      await runPod("shop", "none", {}, own),
+      await runPod("shop", "off", {}, { labels: { "switchback.dev/inject": "disabled" } }),
+    ];
+    const before = uids.map(hosts);
+    const control = await runPod("shop", "control");
+    await system.apply(ingress("fifth", ["fifth.example.com"], { namespace: "other" }));
+    await until_(control, "fifth.example.com");
+    assert.deepEqual(uids.map(hosts), before);
+  });
+
+  it("follows by the word of its Deployment, which counts more than its namespace's", async () => {
+    const template = (name: string) => ({
+      metadata: { labels: { app: name } },
+      spec: { containers: [{ name: "c", image: "example.com/c:1" }], nodeSelector: { none: "such" } },
+    });
+    const deployment = (name: string, word: string) => ({
+      apiVersion: "apps/v1",
+      kind: "Deployment",
+      metadata: { name, namespace: "shop", annotations: { "switchback.dev/on-change": word } },
+      spec: { replicas: 1, selector: { matchLabels: { app: name } }, template: template(name) },
+    });
+    await system.apply(JSON.stringify(deployment("stays", "none")));
+    interface Set {
+      metadata: { name: string; uid: string; labels: Record<string, string> };
+    }
+    let set: Set | undefined;
+    await until("a ReplicaSet", async () => {
+      set = (await system.json<{ items: Set[] }>("-n", "shop", "get", "rs", "-l", "app=stays")).items[0];
+      return set !== undefined;
+    });
+    const ownerReferences = [
+      { apiVersion: "apps/v1", kind: "ReplicaSet", name: set?.metadata.name, uid: set?.metadata.uid, controller: true },
+    ];
+    const uid = await runPod("shop", "stays-1", {}, { ownerReferences, labels: set?.metadata.labels });
+    const control = await runPod("shop", "control-2");
+    await system.apply(ingress("sixth", ["sixth.example.com"], { namespace: "other" }));
+    await until_(control, "sixth.example.com");
+    assert.equal(has(uid, "sixth.example.com"), false);
+  });
+
+  it("that opts out is as the kubelet made it", async () => {
+    const uid = await runPod("shop", "opts-out");
+    const made = hosts(uid);
+    await system.apply(ingress("seventh", ["seventh.example.com"], { namespace: "other" }));
+    await until_(uid, "seventh.example.com");
+    await system.kubectl("-n", "shop", "label", "pod", "opts-out", "switchback.dev/inject=disabled");
+    await gone(uid, "seventh.example.com");
+    assert.equal(hosts(uid), made);
+  });
+
+  it("with forged annotations of ours gets its names, and nobody's line is taken out", async () => {
+    await system.apply(namespaceYaml("forger"));
+    const forged = {
+      labels: { "switchback.dev/inject": "enabled" },
+      annotations: { "switchback.dev/on-change": "live" },
+    };
+    await runPod("forger", "honest", {}, forged);
+    const annotations = {
+      ...forged.annotations,
+      "switchback.dev/owned": "10.0.0.9 x1 (0123456789ab)",
+      "switchback.dev/revision": "0123456789ab",
+    };
+    const aliases = { hostAliases: [{ ip: "10.0.0.9", hostnames: ["mine.example.org"] }] };
+    const uid = await runPod("forger", "forged", aliases, { ...forged, annotations });
+    await system.kubectl(
+      "-n",
+      "forger",
+      "annotate",
+      "--overwrite",
+      "pod",
+      "forged",
+      "switchback.dev/owned=10.0.0.9 x1 (0123456789ab)",
+    );
+    await system.apply(ingress("eighth", ["eighth.example.com"], { namespace: "other" }));
+    await until_(uid, "eighth.example.com");
+    assert.match(hosts(uid), /^10\.0\.0\.9\tmine\.example\.org$/m);
+  });
+});
+
+describe("a file that is not the kubelet's", () => {
+  it("stays as it is, keeps the Lease's revision where it was, and the Lease names the pod", async () => {
+    const uid = await runPod("shop", "foreign");
+    await until("the pod to be followed", async () => agent.state.applied !== undefined);
+    writeFileSync(kubelet.path(uid), "127.0.0.1 localhost\n");
+    const before = (await lease()).metadata.annotations?.["switchback.dev/revision"];
+    await system.apply(ingress("ninth", ["ninth.example.com"], { namespace: "other" }));
+    await until(
+      "the Lease to name it",
+      async () => (await lease()).metadata.annotations?.["switchback.dev/problem"] === "shop/foreign: not-kubelets",
+    );
+    assert.equal((await lease()).metadata.annotations?.["switchback.dev/revision"], before);
+    assert.equal(hosts(uid), "127.0.0.1 localhost\n");
+    await system.kubectl("-n", "shop", "delete", "pod", "foreign", "--force", "--grace-period=0");
+    await until("the Lease to go on", async () => {
+      const { annotations } = (await lease()).metadata;
+      return (
+        annotations?.["switchback.dev/problem"] === undefined &&
+        annotations?.["switchback.dev/revision"] === (await system.index()).revision
+      );
+    });
+  });
+});
+
+describe("an agent that ends", () => {
+  it("leaves everything as it is, and its successor finds nothing to do", async () => {
+    const uid = await runPod("shop", "upgrade");
+    await system.apply(ingress("tenth", ["tenth.example.com"], { namespace: "other" }));
+    await until_(uid, "tenth.example.com");
+    const before = hosts(uid);
+    await agent.stop();
+    client.close();
+    assert.equal(hosts(uid), before);
+    agent = await startAgent();
+    await until("it to follow", () => agent.state.applied !== undefined);
+    assert.equal(agent.state.written, 0);
+  });
+
+  it("mends what another that was killed has left half done", async () => {
+    const uid = await runPod("shop", "killed");
+    await system.apply(ingress("eleventh", ["eleventh.example.com"], { namespace: "other" }));
+    await until_(uid, "eleventh.example.com");
+    const whole = hosts(uid);
+    await agent.stop();
+    client.close();
+    writeFileSync(kubelet.path(uid), whole.slice(0, -30), "latin1");
+    agent = await startAgent();
+    await until("the file to be whole", () => hosts(uid) === whole, 10_000);
+  });
+});
+
+describe("an API server that is away", () => {
+  it("changes nothing; what happened meanwhile is taken in afterwards", async () => {
+    const uid = await runPod("shop", "patient");
+    await system.apply(ingress("twelfth", ["twelfth.example.com"], { namespace: "other" }));
+    await until_(uid, "twelfth.example.com");
+    const before = hosts(uid);
+    await system.cluster.stopApiServer("SIGKILL");
+    await new Promise((resolve) => setTimeout(resolve, 5_000));
+    assert.equal(hosts(uid), before);
+    kubelet.write(uid);
+    await until("the block to be back without any API server", () => has(uid, "twelfth.example.com"), 10_000);
+    await system.cluster.startApiServer();
+    await system.apply(ingress("thirteenth", ["thirteenth.example.com"], { namespace: "other" }));
+    await until("the new name", () => has(uid, "thirteenth.example.com"), 60_000);
+  });
+});
+
+describe("the end of Switchback", () => {
+  it("a DaemonSet that is told to leave takes every block out and gives the Lease back; it may be taken back", async () => {
+    const uid = await runPod("shop", "leaving");
+    await system.apply(ingress("last", ["last.example.com"], { namespace: "other" }));
+    await until_(uid, "last.example.com");
+    await system.kubectl("-n", AGENTS, "annotate", "daemonset", "switchback-agent", "switchback.dev/leaving=true");
+    await gone(uid, "last.example.com");
+    const leases = () => system.kubectl("-n", AGENTS, "get", "leases", "-o", "name");
+    await until("the Lease to be gone", async () => (await leases()) === "");
+    await system.kubectl("-n", AGENTS, "annotate", "daemonset", "switchback-agent", "switchback.dev/leaving-");
+    await until_(uid, "last.example.com");
+    await until("the Lease to be back", async () => (await leases()) !== "");
+    await system.kubectl("-n", AGENTS, "delete", "daemonset", "switchback-agent");
+    await gone(uid, "last.example.com");
+  });
+});
