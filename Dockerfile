@@ -20,6 +20,7 @@ COPY controller ./controller
 COPY errors ./errors
 COPY hosts ./hosts
 COPY kube ./kube
+COPY leaving ./leaving
 COPY observe ./observe
 COPY proxy ./proxy
 COPY published ./published

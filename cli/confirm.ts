@@ -1,11 +1,10 @@
-import { once } from "node:events";
-import { createInterface } from "node:readline/promises";
 import { z } from "zod";
 import { SwitchbackError, statusOf } from "../errors/errors.ts";
 import { CONFIRM_KEY, HOLD_KEY } from "../hosts/keys.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { corePath } from "../kube/paths.ts";
 import { INDEX_NAME } from "../published/configmaps.ts";
+import { ask } from "./ask.ts";
 import type { CliContext } from "./main.ts";
 
 export interface ConfirmFlags {
@@ -78,16 +77,5 @@ function parseHold(text: string | undefined): z.infer<typeof holdSchema> | undef
       "data-corrupt",
       `the annotation ${HOLD_KEY} is not one of ours: ${JSON.stringify(text.slice(0, 200))}`,
     );
-  }
-}
-
-/** Standard input that ends without an answer is a no. */
-async function ask(question: string): Promise<boolean> {
-  const prompt = createInterface({ input: process.stdin, output: process.stdout });
-  const ended = once(prompt, "close").then(() => "");
-  try {
-    return /^y(es)?$/i.test((await Promise.race([prompt.question(question), ended])).trim());
-  } finally {
-    prompt.close();
   }
 }

@@ -62,6 +62,20 @@ function addTools(root: Command, context: CliContext): void {
     .option("--context <name>", "context of the kubeconfig")
     .option("--yes", "do not ask")
     .action(async (flags) => (await import("./confirm.ts")).confirm(flags, context));
+  root
+    .command("uninstall")
+    .description(
+      "free the cluster's pods from the addresses of Switchback, before it is removed; the chart's hooks run this",
+    )
+    .option("--check", "say what would happen, change nothing; fails while pods hold addresses of Switchback")
+    .option("--remains", "delete what was made at run time, once the rest is removed")
+    .option("--force", "go on although pods hold addresses of Switchback")
+    .option("--timeout <seconds>", "how long restarts may take", Number, 240)
+    .option("--namespace <name>", "namespace of Switchback", "switchback-system")
+    .option("--kubeconfig <file>", "kubeconfig to use")
+    .option("--context <name>", "context of the kubeconfig")
+    .option("--yes", "do not ask")
+    .action(async (flags) => (await import("./uninstall.ts")).uninstall(flags, context));
 }
 
 async function main(): Promise<void> {

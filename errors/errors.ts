@@ -17,6 +17,8 @@ const ERRORS = {
   "data-corrupt": { retryable: true },
   /** A certificate or key does not load or does not match. */
   "cert-invalid": { retryable: true },
+  /** Leaving cannot go on: pods hold addresses that would be given to others, or a controller still runs. */
+  "still-held": { retryable: true },
   /** A listener could not be bound. */
   "listen-failed": { retryable: false },
   /** The relay engine that the configuration asks for does not work on this machine. */

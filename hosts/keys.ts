@@ -17,6 +17,8 @@ export const REVISION_KEY = "switchback.dev/revision";
 export const OWNED_KEY = "switchback.dev/owned";
 /** Annotation of a load balancer's Service, for its admin: the PROXY protocol version that the load balancer sends. */
 export const PROXY_PROTOCOL_KEY = "switchback.dev/proxy-protocol";
+/** Written on the pod template of a workload that is restarted, as kubectl writes a key of its own: when. Its new pods carry it too. */
+export const RESTARTED_KEY = "switchback.dev/restartedAt";
 /** Label of the ConfigMaps that hold the map. */
 export const MAP_KEY = "switchback.dev/map";
 /** Label of the front Services: the target's name. */

@@ -30,14 +30,13 @@ const podsSchema = z.strictObject({
     .describe("Webhook and proxy pods serve this long after they were told to stop, until no Service leads to them."),
 });
 
+const resources = z.strictObject({ requests: quantities.optional(), limits: quantities.optional() });
+
 const componentSchema = z.strictObject({
   ...placement,
   replicas: z.int().min(1).optional().describe("Number of pods; from two up a PodDisruptionBudget keeps one."),
   nodeFlags: z.array(z.string().regex(/^--/)).optional().describe("Flags of the Node.js runtime."),
-  resources: z
-    .strictObject({ requests: quantities.optional(), limits: quantities.optional() })
-    .optional()
-    .describe("Requests and limits of the container."),
+  resources: resources.optional().describe("Requests and limits of the container."),
 });
 
 const agentSchema = z.strictObject({
@@ -101,6 +100,13 @@ const serviceMonitorSchema = z.strictObject({
   interval: z.string().optional().describe("Scrape interval, as `30s`."),
 });
 
+const uninstallSchema = z.strictObject({
+  enabled: z.boolean().optional().describe("Render the hooks of `helm uninstall`."),
+  force: z.boolean().optional().describe("Go on although pods hold addresses of this release."),
+  timeoutSeconds: z.int().min(1).optional().describe("How long restarts may take."),
+  resources: resources.optional().describe("Requests and limits of the hooks' container."),
+});
+
 /** The configuration file's sections; `namespace` is the release's, and `admission.excludedNamespaces` has one place. */
 const { namespace: _release, pods, ...others } = configSchema.shape;
 const sections = { ...others, pods: pods.unwrap().omit({ excludedNamespaces: true }).optional() };
@@ -121,6 +127,7 @@ export const valuesSchema = z.strictObject({
   admission: admissionSchema.optional(),
   certManager: certManagerSchema.optional().describe("For `config.certs.mode: cert-manager`."),
   certFiles: certFilesSchema.optional().describe("For `config.certs.mode: files`."),
+  uninstall: uninstallSchema.optional().describe("What happens at `helm uninstall`."),
   networkPolicy: networkPolicySchema.optional(),
   serviceMonitor: serviceMonitorSchema.optional(),
   config: z.strictObject(sections).optional().describe("The configuration file."),

@@ -3,41 +3,73 @@ import { before, test } from "node:test";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { inClient, OPTED_IN } from "./opted-in.ts";
+import { getMapped, inClient, OPTED_IN, optIn } from "./opted-in.ts";
 import { NAME } from "./shop.ts";
-import { restartAllOfCertManager, SYSTEM } from "./switchback.ts";
+import { installSwitchback, SYSTEM, switchback } from "./switchback.ts";
 
-// Leaving, in the order that the README gives.
+// Leaving: `helm uninstall` frees the pods of our addresses where it may, and refuses while others hold one.
 
 let cluster: Cluster;
 
 before(async () => {
   cluster = await withCluster();
+  await installSwitchback(cluster, { config: { restart: { namespaces: [CERT_MANAGER] } } });
+  await optIn(cluster);
 });
 
-test("the webhook goes first, then the pods that hold addresses of ours are made anew", async () => {
-  await cluster.kubectl("delete", "mutatingwebhookconfiguration", "switchback-webhook");
-  await restartAllOfCertManager(cluster);
+async function uninstall(): Promise<{ code: number; text: string }> {
+  const args = ["uninstall", "switchback", "--namespace", SYSTEM, "--wait"];
+  const { code, stdout, stderr } = await cluster.tool("helm", args);
+  return { code, text: stdout + stderr };
+}
+
+/** Namespaces with a running pod that was injected. */
+async function injected(): Promise<string[]> {
+  const { items } = await cluster.get<{
+    items: { metadata: { namespace: string; annotations?: Record<string, string> }; status: { phase: string } }[];
+  }>("pods", "-A");
+  const found = items.filter(({ metadata, status }) => {
+    const { "switchback.dev/owned": owned = "none" } = metadata.annotations ?? {};
+    return owned !== "none" && status.phase !== "Succeeded";
+  });
+  return [...new Set(found.map(({ metadata }) => metadata.namespace))].sort();
+}
+
+test("beforehand it says who holds our addresses", async () => {
+  assert.deepEqual(await injected(), [CERT_MANAGER, OPTED_IN]);
+  const { code, stdout, stderr } = await switchback("uninstall", "--check");
+  assert.equal(code, 1, stderr);
+  assert.match(stdout, /are restarted:\n(?: {5}\S.*\n)* {5}cert-manager\/Deployment\/cert-manager \(/);
+  assert.match(stdout, /opted-in\/Deployment\/client \(.*\): opted-in is not among restart\.namespaces/);
+});
+
+test("helm uninstall restarts what it may, names the rest and refuses: those pods go on as before", async () => {
+  const { code, text } = await uninstall();
+  assert.notEqual(code, 0);
+  assert.match(text, /opted-in\/Deployment\/client \(.*\): opted-in is not among restart\.namespaces: restart it/);
+  assert.deepEqual(await injected(), [OPTED_IN]);
+  const answer = await getMapped(cluster, `http://${NAME}/`);
+  assert.equal(answer.status, 200, JSON.stringify(answer));
+});
+
+test("once they are made anew it goes through, and nothing of ours is left", async () => {
   await cluster.kubectl("-n", OPTED_IN, "rollout", "restart", "deployment/client");
   await cluster.rolledOut(OPTED_IN, "deployment/client");
-  await cluster.until("the old pods are gone", 60, async () => {
-    const pods = await cluster.kubectl("get", "pods", "-A", "-o", "yaml");
-    return !/switchback\.dev\/(owned|injected)/.test(pods) || undefined;
-  });
+  await cluster.until("the old pods are gone", 60, async () => (await injected()).length === 0 || undefined);
+  const { code, text } = await uninstall();
+  assert.equal(code, 0, text);
+  assert.match(text, /no pod holds an address of Switchback/);
+  assert.deepEqual(await ofOurs(), [`namespace/${SYSTEM}`]);
+  await cluster.kubectl("delete", "namespace", SYSTEM, "--timeout=120s");
 });
 
-test("then Switchback itself, and nothing of it is left", async () => {
-  await cluster.helm("uninstall", "switchback", "--namespace", SYSTEM, "--wait");
-  await cluster.kubectl("-n", SYSTEM, "delete", "services", "-l", "switchback.dev/target");
-  await cluster.kubectl("delete", "namespace", SYSTEM, "--timeout=120s");
+/** Everything in the cluster with our name in its own, but Events. */
+async function ofOurs(): Promise<string[]> {
   const kinds = (await cluster.kubectl("api-resources", "--verbs=list", "-o", "name")).trim().split("\n");
   const listed = kinds.filter((kind) => !/^events|metrics\.k8s\.io$/.test(kind)).join(",");
-  const left = (await cluster.kubectl("get", listed, "-A", "-o", "name")).split("\n");
-  assert.deepEqual(
-    left.filter((name) => name.includes("switchback")),
-    [],
-  );
-});
+  const names = (await cluster.kubectl("get", listed, "-A", "-o", "name")).split("\n");
+  return names.filter((name) => name.includes("switchback"));
+}
 
 test("a pod that had opted in reaches what it reached without us", async () => {
   assert.match(await inClient(cluster, "resolve", NAME), /192\.0\.2\.80$/);

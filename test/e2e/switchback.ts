@@ -4,12 +4,17 @@ import { stringify } from "yaml";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import { NGINX, PLAIN, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
+import { toolEnv } from "../cluster/node/kubectl.ts";
 import { statePath } from "../cluster/node/layout.ts";
+import { inNamespace } from "../cluster/node/run.ts";
 import { PRODUCT_IMAGE } from "../cluster/product-image.ts";
+import { runTool, type ToolResult } from "../cluster/tools.ts";
 
 export const SYSTEM = "switchback-system";
 export const OPT_IN = "switchback.dev/inject=enabled";
-const CHART = join(import.meta.dirname, "..", "..", "manifests", "chart");
+const TOP = join(import.meta.dirname, "..", "..");
+const CHART = join(TOP, "manifests", "chart");
+const MAIN = join(TOP, "cli", "main.ts");
 
 /** All ingress controllers, each with the PROXY protocol version that its load balancer speaks. */
 const TARGETS = [
@@ -55,10 +60,24 @@ export async function publishedMap(cluster: Cluster): Promise<string> {
   return Object.values(data).join("\n");
 }
 
+/** `switchback`, as somebody runs it with the cluster's kubeconfig. */
+export async function switchback(...args: string[]): Promise<ToolResult> {
+  const [command, all] = inNamespace("node", process.execPath, [MAIN, ...args]);
+  return await runTool(command, all, toolEnv());
+}
+
 /** What an earlier run has left: Switchback is gone, and cert-manager's namespace is not opted in. */
 export async function removeSwitchback(cluster: Cluster): Promise<void> {
   await cluster.kubectl("delete", "mutatingwebhookconfiguration", "switchback-webhook", "--ignore-not-found");
-  await cluster.tool("helm", ["uninstall", "switchback", "--namespace", SYSTEM, "--ignore-not-found", "--wait"]);
+  await cluster.tool("helm", [
+    "uninstall",
+    "switchback",
+    "--namespace",
+    SYSTEM,
+    "--ignore-not-found",
+    "--wait",
+    "--no-hooks",
+  ]);
   await cluster.kubectl("delete", "namespace", SYSTEM, "--ignore-not-found", "--timeout=120s");
   await cluster.kubectl("label", "namespace", CERT_MANAGER, "switchback.dev/inject-");
   const pods = await cluster.kubectl("-n", CERT_MANAGER, "get", "pods", "-o", "yaml");

@@ -31,7 +31,7 @@ export const installManifest: Generator = {
   file: "manifests/install.yaml",
   render: async () => {
     const helm = await binary("helm");
-    const args = ["template", "switchback", CHART, "--namespace", NAMESPACE];
+    const args = ["template", "switchback", CHART, "--namespace", NAMESPACE, "--no-hooks"];
     const { stdout } = await promisify(execFile)(helm, args, { maxBuffer: 16 * 1024 * 1024 });
     return HEAD + stdout.replace(HELM_LABEL, "").replace(/\n{2,}---/g, "\n---");
   },

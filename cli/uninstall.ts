@@ -1,0 +1,46 @@
+import { SwitchbackError } from "../errors/errors.ts";
+import { connect, connectOptionsFrom } from "../kube/connect.ts";
+import { check, leave } from "../leaving/leave.ts";
+import { removeRemains } from "../leaving/remains.ts";
+import { ask } from "./ask.ts";
+import type { CliContext } from "./main.ts";
+
+export interface UninstallFlags {
+  readonly namespace: string;
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly check?: boolean;
+  readonly remains?: boolean;
+  readonly force?: boolean;
+  readonly yes?: boolean;
+  /** Seconds. */
+  readonly timeout: number;
+}
+
+/** What the chart's hooks run, and what a person runs who did not install with Helm, or wants to know beforehand. */
+export async function uninstall(flags: UninstallFlags, { env, stdout }: CliContext): Promise<void> {
+  if (!(flags.timeout > 0)) {
+    throw new SwitchbackError("input-invalid", "--timeout: must be a number of seconds greater than 0");
+  }
+  const client = await connect(connectOptionsFrom(env, flags));
+  const say = (line: string) => void stdout.write(`${line}\n`);
+  const { namespace, force = false } = flags;
+  const options = { client, namespace, force, timeoutMs: flags.timeout * 1000, now: Date.now, say };
+  try {
+    if (flags.remains) return await removeRemains(options);
+    if (flags.check) return await check(options);
+    if (!flags.yes && !(await agreed(() => check(options), say))) return say("nothing was changed");
+    await leave(options);
+  } finally {
+    client.close();
+  }
+}
+
+/** Shows the plan and asks. */
+async function agreed(show: () => Promise<void>, say: (line: string) => void): Promise<boolean> {
+  await show().catch((error: unknown) => {
+    if (!(error instanceof SwitchbackError) || error.code !== "still-held") throw error;
+    say(error.message);
+  });
+  return await ask("leave now? [y/N] ");
+}

@@ -1,0 +1,254 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { parseAllDocuments } from "yaml";
+import type { AuditEntry } from "./audit.ts";
+import { ingress } from "./objects.ts";
+import { NAMESPACE, type System, startSystem, until } from "./system.ts";
+
+// Leaving on a real API server, as the accounts of the chart's hooks, with the rights that the chart gives them.
+
+const NAME = "a.example.com";
+const ENABLED = "switchback.dev/inject=enabled";
+
+let system: System;
+before(async () => {
+  system = await startSystem({ audit: true });
+  for (const name of ["shop", "other"]) {
+    await system.kubectl("create", "namespace", name);
+    await system.kubectl("label", "namespace", name, ENABLED);
+  }
+  // Only now there is a namespace that a Role can be bound in.
+  await system.install({ config: { restart: { namespaces: ["shop"] } } });
+  await system.apply(ingress("names", [NAME]));
+  await system.ready([NAME]);
+  const containers = [{ name: "main", image: "example.com/none" }];
+  const deployment = (name: string, spec: object = {}) => ({
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { namespace: "shop", name },
+    spec: {
+      selector: { matchLabels: { app: name } },
+      // No node here makes a new pod ready, so that an old one would never go.
+      strategy: { type: "Recreate" },
+      template: { metadata: { labels: { app: name } }, spec: { containers, ...spec } },
+    },
+  });
+  await applyAll(deployment("web"), pod("other", "bare"));
+  const hostAliases = [{ ip: await frontAddress(), hostnames: ["b.example.com"] }];
+  await applyAll(deployment("baked", { hostAliases }));
+  await until("the pods", async () => (await holders()).length === 3);
+});
+after(() => system?.stop());
+
+const pod = (namespace: string, name: string, hostAliases?: object[]) => ({
+  apiVersion: "v1",
+  kind: "Pod",
+  metadata: { namespace, name },
+  spec: { containers: [{ name: "main", image: "example.com/none" }], ...(hostAliases && { hostAliases }) },
+});
+
+async function applyAll(...objects: object[]): Promise<void> {
+  await system.apply(objects.map((object) => JSON.stringify(object)).join("\n---\n"));
+}
+
+async function frontAddress(): Promise<string> {
+  const args = ["-n", NAMESPACE, "get", "service", "switchback-ingress-nginx", "-o", "jsonpath={.spec.clusterIP}"];
+  return await system.kubectl(...args);
+}
+
+/** Pods with the front's address in their spec, as `namespace/name`. */
+async function holders(): Promise<string[]> {
+  const address = await frontAddress();
+  const { items } = await system.json<{
+    items: { metadata: { namespace: string; name: string }; spec: { hostAliases?: { ip: string }[] } }[];
+  }>("get", "pods", "-A");
+  return items
+    .filter(({ spec }) => spec.hostAliases?.some(({ ip }) => ip === address))
+    .map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
+}
+
+/** Whether the webhook configuration is still there. */
+async function isCalled(): Promise<boolean> {
+  const names = await system.kubectl("get", "mutatingwebhookconfigurations", "-o", "name");
+  return names.includes("switchback-webhook");
+}
+
+/** Verb and resource of every rule that a hook brings. */
+const granted: string[] = [];
+
+interface HookObject {
+  kind: string;
+  rules?: { verbs: string[]; resources: string[] }[];
+  metadata: { name: string };
+  spec: { template: { spec: { serviceAccountName: string; containers: { command: string[] }[] } } };
+}
+
+/** Runs the Job of a hook: its account and rights are made as Helm makes them, its command runs here. */
+async function runHook(name: string, ...more: string[]) {
+  const { stdout } = await system.cluster.tool("helm", ["get", "hooks", "switchback", "-n", NAMESPACE], {});
+  const objects = parseAllDocuments(stdout).map((document) => document.toJS() as HookObject);
+  const ours = objects.filter((object) => object?.metadata.name === name);
+  await applyAll(...ours.filter(({ kind }) => kind !== "Job"));
+  for (const { rules = [] } of ours) {
+    granted.push(
+      ...rules.flatMap(({ verbs, resources }) => verbs.flatMap((verb) => resources.map((it) => `${verb} ${it}`))),
+    );
+  }
+  const job = ours.find(({ kind }) => kind === "Job");
+  assert.ok(job);
+  // The API server has to take the pod as restricted.
+  const { template } = job.spec;
+  await system.kubectl(
+    "label",
+    "namespace",
+    "restricted",
+    "pod-security.kubernetes.io/enforce=restricted",
+    "--overwrite",
+  );
+  const metadata = { namespace: "restricted", name };
+  const spec = { ...template.spec, serviceAccountName: "default" };
+  const { code, stderr } = await system.cluster.tool("kubectl", ["create", "--dry-run=server", "-f", "-"], {
+    input: JSON.stringify({ apiVersion: "v1", kind: "Pod", metadata, spec }),
+  });
+  assert.equal(code, 0, stderr);
+  const [, , ...args] = template.spec.containers[0]?.command ?? [];
+  const token = await system.cluster.tokenFor(`${NAMESPACE}/${template.spec.serviceAccountName}`);
+  return await system.cli([...args, ...more], { kubeconfig: await system.cluster.kubeconfigFor({ token }) });
+}
+
+describe("uninstall --check", () => {
+  it("says what would happen, changes nothing, and fails as pods hold addresses", async () => {
+    const { code, stdout, stderr } = await system.cli(["uninstall", "--check"]);
+    assert.equal(code, 1);
+    assert.match(stdout, new RegExp(`end with Switchback: ${await frontAddress()} \\(switchback-ingress-nginx\\)`));
+    assert.match(stdout, /are restarted:\n {5}shop\/Deployment\/baked \(.*\)\n {5}shop\/Deployment\/web \(web-\S+\)\n/);
+    assert.match(stdout, /other\/Pod\/bare: nothing makes it anew: delete it/);
+    assert.match(stderr, /^switchback: 3 pods hold addresses of Switchback/);
+    assert.ok(await isCalled());
+    assert.equal((await holders()).length, 3);
+  });
+
+  it("says where it looked when there is no Switchback", async () => {
+    const { code, stderr } = await system.cli(["uninstall", "--check", "--namespace", "default"]);
+    assert.equal(code, 2);
+    assert.match(stderr, /no ConfigMap switchback-config in the namespace default.*--namespace/);
+  });
+
+  it("is what a person is asked about, who may say no", async () => {
+    const { code, stdout } = await system.cli(["uninstall"], { input: "n\n" });
+    assert.equal(code, 0);
+    assert.match(stdout, /3 pods hold.*leave now\? \[y\/N\] nothing was changed/s);
+    assert.ok(await isCalled());
+  });
+});
+
+describe("the hook before anything is deleted", () => {
+  before(() => system.kubectl("create", "namespace", "restricted"));
+
+  it("takes the webhook away, restarts what it may, and refuses because of the rest", async () => {
+    const { code, stdout, stderr } = await runHook("switchback-uninstall", "--timeout", "20");
+    assert.equal(code, 1, stdout);
+    assert.match(stdout, /^the webhook configuration switchback-webhook is gone/);
+    assert.match(stdout, /\nshop\/Deployment\/web: restarted\n/);
+    assert.match(stdout, /\n {2}shop\/Deployment\/baked \(.*\): its own template has them/);
+    assert.match(stdout, /\n {2}other\/Pod\/bare: nothing makes it anew: delete it\n/);
+    assert.match(stderr, /^switchback: 2 pods hold addresses of Switchback: nothing more is removed/);
+    assert.equal(await isCalled(), false);
+    assert.ok(!(await holders()).some((name) => name.includes("web")));
+    assert.ok(await frontAddress(), "who still holds it is still served");
+  });
+
+  it("goes on when nobody holds an address any more, and when it is told to although somebody does", async () => {
+    await system.kubectl("-n", "shop", "delete", "deployment", "baked");
+    await system.kubectl("-n", "other", "delete", "pod", "bare", "--now");
+    await until("no holder", async () => (await holders()).length === 0);
+    const free = await runHook("switchback-uninstall");
+    assert.equal(free.code, 0, free.stderr);
+    assert.match(free.stdout, /no pod holds an address of Switchback\n$/);
+    await applyAll(pod("other", "late", [{ ip: await frontAddress(), hostnames: ["c.example.com"] }]));
+    const forced = await runHook("switchback-uninstall", "--force");
+    assert.equal(forced.code, 0, forced.stderr);
+    assert.match(forced.stdout, /other\/Pod\/late.*\n1 pod holds addresses of Switchback; going on/s);
+  });
+
+  it("knows the address of a front Service that somebody has deleted", async () => {
+    await system.end(await system.leader());
+    await system.kubectl("-n", NAMESPACE, "delete", "service", "switchback-ingress-nginx");
+    const { code, stderr } = await runHook("switchback-uninstall");
+    assert.equal(code, 1);
+    assert.match(stderr, /1 pod holds addresses/);
+    const next = await system.start("controller");
+    await until("the front Service", async () => (await frontAddress()) !== "");
+    await system.end(next);
+  });
+});
+
+describe("the hook after everything is deleted", () => {
+  it("waits for the controller, and says so when that does not end", async () => {
+    const { code, stderr } = await runHook("switchback-remains", "--timeout", "1");
+    assert.equal(code, 1);
+    assert.match(stderr, /a controller still runs, and would make what is deleted anew: switchback-controller-/);
+  });
+
+  it("leaves nothing that was made at run time", async () => {
+    const uninstalled = await system.cluster.tool(
+      "helm",
+      ["uninstall", "switchback", "-n", NAMESPACE, "--no-hooks"],
+      {},
+    );
+    assert.equal(uninstalled.code, 0, uninstalled.stderr);
+    const made = await remaining();
+    assert.deepEqual(
+      [
+        "service/switchback-ingress-nginx",
+        "configmap/switchback-hosts-0",
+        "secret/switchback-ca",
+        "secret/switchback-webhook-tls",
+      ].filter((name) => !made.includes(name)),
+      [],
+      "what it is about was there",
+    );
+    const token = await system.cluster.tokenFor(`${NAMESPACE}/switchback-remains`);
+    const kubeconfig = await system.cluster.kubeconfigFor({ token });
+    const { code, stderr } = await system.cli(["uninstall", "--remains", "--namespace", NAMESPACE], { kubeconfig });
+    assert.equal(code, 0, stderr);
+    assert.deepEqual(await remaining(), []);
+  });
+});
+
+describe("the hooks' rights", () => {
+  const isHook = ({ user }: AuditEntry) => /:switchback-(uninstall|remains)$/.test(user.username);
+
+  it("are enough, and every one of them was used", async () => {
+    const entries = (await system.audit.entries()).filter(isHook);
+    const forbidden = entries.filter(({ responseStatus }) => responseStatus?.code === 403);
+    assert.deepEqual(
+      forbidden.map(({ verb, requestURI }) => `${verb} ${requestURI}`),
+      [],
+    );
+    const used = new Set(entries.map(({ verb, objectRef }) => `${verb} ${objectRef?.resource}`));
+    assert.deepEqual([...used].sort(), [
+      "delete configmaps",
+      "delete leases",
+      "delete mutatingwebhookconfigurations",
+      "delete secrets",
+      "delete services",
+      "get configmaps",
+      "get deployments",
+      "list configmaps",
+      "list pods",
+      "list services",
+      "patch deployments",
+    ]);
+    for (const right of granted.filter((each) => !/statefulsets|daemonsets/.test(each)))
+      assert.ok(used.has(right), right);
+  });
+});
+
+const KINDS = "services,configmaps,secrets,leases.coordination.k8s.io,deployments,jobs";
+
+/** What of ours is in the namespace. */
+async function remaining(): Promise<string[]> {
+  const names = (await system.kubectl("-n", NAMESPACE, "get", KINDS, "-o", "name")).split("\n");
+  return names.filter((name) => name.includes("switchback")).map((name) => name.replace(/\.[^/]*/, ""));
+}
