@@ -25,19 +25,23 @@ export interface ProxyProcess {
 
 /**
  * Runs a program as an ordinary user without capabilities, as a pod does: what root may do hides limits, such as that of pipe pages
- * (pipe(7), pipe-user-pages-soft). Who is no root runs it as it is. `cpu` pins it to one core.
+ * (pipe(7), pipe-user-pages-soft). Who is no root runs it as it is. `cpus` pins it to cores, as taskset takes them.
  */
-export function startProcess(command: readonly string[], logFile: string, cpu?: number): ProxyProcess {
+export function startProcess(command: readonly string[], logFile: string, cpus?: number | string): ProxyProcess {
   const isRoot = process.getuid?.() === 0;
   const drop = ["setpriv", `--reuid=${UNPRIVILEGED_ID}`, `--regid=${UNPRIVILEGED_ID}`, "--clear-groups"];
   const caps = ["--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all", "--no-new-privs"];
-  const pinned = cpu === undefined ? [] : ["taskset", "-c", String(cpu)];
+  const pinned = cpus === undefined ? [] : ["taskset", "-c", String(cpus)];
   const [program = "", ...args] = [...pinned, ...(isRoot ? [...drop, ...caps] : []), ...command];
   const output = openSync(logFile, "w");
   const child = spawn(program, args, { cwd: "/", env: { PATH: process.env.PATH }, stdio: ["ignore", output, output] });
   closeSync(output);
   const { pid } = child;
   if (pid === undefined) throw new Error(`${program} did not start: is it installed?`);
+  // Whatever ends this process ends its children: a benchmark that was broken off must not leave a proxy behind.
+  const killNow = (): void => void child.kill("SIGKILL");
+  process.once("exit", killNow);
+  child.once("exit", () => process.off("exit", killNow));
   const logTail = (): string => readFileSync(logFile, "utf8").slice(-2_000);
   let isStopped = false;
   const ended = once(child, "exit").then(([code, signal]) => {

@@ -88,10 +88,7 @@ export class End {
     return this.#timers.size > 0;
   }
 
-  /**
-   * With a FIN under way libuv refuses to reset (uv_tcp_close_reset: EINVAL) and leaves the socket open, so then it waits for the FIN.
-   * `resetAndDestroy` would wait for all that is still to be written, too; what is meant here is to leave at once.
-   */
+  /** With a FIN under way libuv refuses to reset (uv_tcp_close_reset: EINVAL) and leaves the socket open, so then it waits for the FIN. */
   reset(): void {
     if (this.wasReset || this.isClosed) return;
     if (this.finSent && !this.socket.writableFinished) {
@@ -99,8 +96,7 @@ export class End {
       return;
     }
     this.wasReset = true;
-    (this.socket as Socket & { resetAndClosing: boolean }).resetAndClosing = true;
-    this.socket.destroy();
+    this.socket.resetAndDestroy();
   }
 
   #begin(): void {

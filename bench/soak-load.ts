@@ -83,6 +83,8 @@ export class Load {
   restarts = 0;
   /** Connections that could not be tried, as their local port was taken. */
   voids = 0;
+  /** Connections of other programs. */
+  strangers = 0;
   readonly kinds: Record<string, number> = {};
 
   constructor(options: LoadOptions) {
@@ -294,7 +296,10 @@ export class Load {
     const key = source === undefined ? "" : keyOf({ ...source, address: normalAddress(source.address) });
     const session = this.#bySource.get(key);
     if (session === undefined) {
-      this.#stranger(`a header that names no client of ours: ${JSON.stringify(header.endpoints)}`);
+      // Another program that tries the proxy's port is no fault. If the proxy had made the address up, a client of ours would lack its upstream.
+      const isOurs = source === undefined || [...SOURCES_V4, ...SOURCES_V6].includes(normalAddress(source.address));
+      if (isOurs) this.#stranger(`a header that names no client of ours: ${JSON.stringify(header.endpoints)}`);
+      else this.strangers += 1;
       socket.destroy();
       return;
     }

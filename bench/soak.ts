@@ -242,7 +242,7 @@ class Soak {
   #write(verdict: Verdict, load: Load): void {
     const { json, ...options } = this.#options;
     if (json === undefined) return;
-    const { connections, bytes, restarts, voids, kinds } = load;
+    const { connections, bytes, restarts, voids, strangers, kinds } = load;
     const report = {
       bench: "soak",
       verdict,
@@ -253,6 +253,7 @@ class Soak {
       bytes,
       restarts,
       voids,
+      strangers,
       kinds,
       faultCount: this.#faultCount,
       faults: this.#faults,
