@@ -17,6 +17,7 @@ COPY certs ./certs
 COPY cli ./cli
 COPY config ./config
 COPY controller ./controller
+COPY doctor ./doctor
 COPY errors ./errors
 COPY hosts ./hosts
 COPY kube ./kube

@@ -12,7 +12,7 @@ describe("help", () => {
   it("lists every command, on standard output, and is no failure", async () => {
     const { code, stdout, stderr } = await switchback(["--help"]);
     assert.deepEqual([code, stderr], [0, ""]);
-    for (const command of ["controller", "webhook", "proxy", "demo", "inject", "confirm"]) {
+    for (const command of ["controller", "webhook", "proxy", "demo", "inject", "confirm", "doctor"]) {
       assert.match(stdout, new RegExp(`^ {2}${command} `, "m"));
     }
   });

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import { describeError, hasCode } from "../errors/errors.ts";
 
 /** What every command gets; `cli/` alone reads the environment, and this is the one place. */
@@ -76,6 +76,27 @@ function addTools(root: Command, context: CliContext): void {
     .option("--context <name>", "context of the kubeconfig")
     .option("--yes", "do not ask")
     .action(async (flags) => (await import("./uninstall.ts")).uninstall(flags, context));
+  addDoctor(root, context);
+}
+
+function addDoctor(root: Command, context: CliContext): void {
+  root
+    .command("doctor")
+    .description("look at a cluster, installed or not, and say what is wrong and what cures it")
+    .option("--probe", "run a short-lived pod that tries connections and looks names up")
+    .option("--probe-namespace <name>", "where that pod, and a pod as a dry run, are made", "default")
+    .option("--image <image>", "image of the probe pod; default: that of the installed proxy")
+    .addOption(new Option("-o, --output <form>", "what is printed").choices(["text", "json"]).default("text"))
+    .option("--namespace <name>", "namespace of Switchback", "switchback-system")
+    .option("--kubeconfig <file>", "kubeconfig to use")
+    .option("--context <name>", "context of the kubeconfig")
+    .action(async (flags) => {
+      process.exitCode = await (await import("./doctor.ts")).doctor(flags, context);
+    });
+  root
+    .command("probe", { hidden: true })
+    .argument("<plan>", "JSON, as `switchback doctor --probe` makes it")
+    .action(async (plan) => (await import("./probe.ts")).probe(plan, context));
 }
 
 async function main(): Promise<void> {

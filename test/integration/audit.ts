@@ -19,7 +19,7 @@ export interface AuditEntry {
 const CREDENTIAL = "authentication.kubernetes.io/credential-id";
 
 /** The chart's Roles for people and pipelines; `System.person` binds each to a group of its name. */
-export const PEOPLE = ["switchback-operator", "switchback-map-reader"] as const;
+export const PEOPLE = ["switchback-operator", "switchback-map-reader", "switchback-doctor"] as const;
 
 /** The API server's audit log of our accounts and of those people. Watches are in it once they have begun. */
 export class AuditLog {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { TLS_SECRET } from "../../certs/store.ts";
 import { GATEWAY_GROUP } from "../../sources/gateway/view.ts";
 import type { AuditEntry } from "./audit.ts";
 import { installGatewayApi, PLURALS } from "./gateway-api.ts";
@@ -68,6 +69,7 @@ async function liveThroughEverything(): Promise<void> {
   assert.equal(code, 0, stderr);
   await until("one shard", async () => (await shards()) === 1);
   await inject();
+  await examine();
   await system.ready(["a.example.com"]);
   await useGatewayApi();
 }
@@ -134,6 +136,41 @@ async function inject(): Promise<void> {
   assert.equal(code, 0, stderr);
 }
 
+/** `switchback doctor` with a probe, by somebody who has all of its Roles; the kubelet's part is that the pod ends. */
+async function examine(): Promise<void> {
+  const kubeconfig = await system.person("switchback-doctor");
+  const group = ["--group", "switchback-doctor"];
+  await system.kubectl("create", "clusterrolebinding", "doctors", "--clusterrole", "switchback-doctor", ...group);
+  const probers = ["create", "rolebinding", "probers", "--clusterrole", "switchback-doctor-probe", ...group];
+  await system.kubectl("-n", "default", ...probers);
+  await system.apply(edgeService);
+  const examined = system.cli(["doctor", "--probe", "-o", "json"], { kubeconfig });
+  await until("the probe pod", async () => {
+    const pod = await system.kubectl("get", "pods", "-l", "app.kubernetes.io/name=switchback-doctor", "-o", "name");
+    if (pod.trim() === "") return false;
+    const ended = ["--subresource=status", "--type=merge", "-p", '{"status":{"phase":"Succeeded"}}'];
+    await system.kubectl("patch", pod.trim(), ...ended);
+    return true;
+  });
+  const { code, stdout, stderr } = await examined;
+  assert.equal(code, 1, stderr);
+  const { findings } = JSON.parse(stdout) as { findings: { code: string }[] };
+  assert.ok(!findings.some((finding) => finding.code === "right-missing"), stdout);
+  const left = await system.kubectl("get", "pods", "-l", "app.kubernetes.io/name=switchback-doctor", "-o", "name");
+  assert.equal(left.trim(), "");
+}
+
+/** Behind the target `relayed`. */
+const edgeService = `apiVersion: v1
+kind: Namespace
+metadata: { name: edge }
+---
+apiVersion: v1
+kind: Service
+metadata: { namespace: edge, name: nginx }
+spec: { type: LoadBalancer, ports: [{ name: http, port: 80 }] }
+`;
+
 /** The Role that an entry of the log was allowed by, or would have been: accounts and groups are named as their Roles. */
 function roleOf({ user }: AuditEntry): string {
   return ACCOUNT.exec(user.username)?.[1] ?? user.username.replace("someone-", "");
@@ -145,7 +182,11 @@ function rightsOf(entry: AuditEntry): string[] {
   const { apiGroup = "", resource = "", subresource, name = "" } = objectRef ?? {};
   const what = `${apiGroup}/${resource}${subresource === undefined ? "" : `/${subresource}`}`;
   const verbs = verb === "patch" && responseStatus?.code === 201 ? ["patch", "create"] : [verb];
-  return verbs.flatMap((each) => [`${roleOf(entry)}: ${each} ${what} ${name}`, `${roleOf(entry)}: ${each} ${what} `]);
+  // Whoever runs the doctor has two ClusterRoles.
+  const roles = roleOf(entry) === "switchback-doctor" ? [roleOf(entry), "switchback-doctor-probe"] : [roleOf(entry)];
+  return roles.flatMap((role) =>
+    verbs.flatMap((each) => [`${role}: ${each} ${what} ${name}`, `${role}: ${each} ${what} `]),
+  );
 }
 
 interface Rule {
@@ -176,12 +217,17 @@ describe("RBAC", () => {
     const accounts = new Set(entries.map(roleOf));
     assert.deepEqual([...accounts].sort(), [
       "switchback-controller",
+      "switchback-doctor",
       "switchback-map-reader",
       "switchback-operator",
       "switchback-proxy",
       "switchback-webhook",
     ]);
-    const forbidden = entries.filter(({ responseStatus }) => [401, 403].includes(responseStatus?.code ?? 0));
+    const refused = entries.filter(({ responseStatus }) => [401, 403].includes(responseStatus?.code ?? 0));
+    // The doctor looks at the webhook's Secret where it may; its Role does not grant it, since the key is in it.
+    const forbidden = refused.filter(
+      (entry) => roleOf(entry) !== "switchback-doctor" || !entry.requestURI.endsWith(TLS_SECRET),
+    );
     assert.deepEqual(
       forbidden.map((entry) => `${roleOf(entry)}: ${entry.verb} ${entry.requestURI}`),
       [],

@@ -1,0 +1,308 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import type { Ways } from "../test/fakes/doctor-facts.ts";
+import * as fakes from "../test/fakes/doctor-facts.ts";
+import { examine } from "./checks.ts";
+import type { Facts, ServiceFacts } from "./facts.ts";
+import type { Verdict } from "./findings.ts";
+import { known } from "./known.ts";
+
+const { HEALTHY, NGINX, FRONT, CONFIG, FORBIDDEN, CLOSED, NAMESPACE, NOT_INSTALLED } = fakes;
+const [TARGET] = CONFIG.targets;
+assert.ok(TARGET);
+
+const services = (...all: ServiceFacts[]): Partial<Facts> => ({ services: known(all) });
+const nginx = (change: Partial<ServiceFacts>): Partial<Facts> => services({ ...NGINX, ...change }, FRONT);
+const front = (change: Partial<ServiceFacts>): Partial<Facts> => services(NGINX, { ...FRONT, ...change });
+const install = (change: Partial<Facts["install"]>): Partial<Facts> => ({ install: { ...HEALTHY.install, ...change } });
+const admission = (change: Partial<Facts["admission"]>): Partial<Facts> => {
+  return { admission: { ...HEALTHY.admission, ...change } };
+};
+const entries = (...all: Parameters<typeof fakes.entry>[]): Partial<Facts> => {
+  return admission({ configuration: known(all.map((args) => fakes.entry(...args))) });
+};
+const target = (change: Partial<typeof TARGET>): Partial<Facts> => {
+  return install({ config: known({ ...CONFIG, targets: [{ ...TARGET, ...change }] }) });
+};
+const protocol = (word: "v1" | "v2" | "none"): Partial<Facts> => {
+  return target({ ports: [80, 443].map((port) => ({ port, protocol: word })) });
+};
+const probe = (ways: Ways): Partial<Facts> => ({ probe: known(fakes.probed(ways)) });
+const deployments = (name: string, ready: number, desired = 2): Partial<Facts> => {
+  const all = HEALTHY.install.deployments.known ? HEALTHY.install.deployments.value : [];
+  return install({ deployments: known(all.map((one) => (one.name === name ? { ...one, ready, desired } : one))) });
+};
+const status = (change: object): Partial<Facts> => {
+  const { status: fact } = HEALTHY.install;
+  assert.ok(fact.known);
+  return install({ status: known({ ...fact.value, ...change }) });
+};
+const pod = (change: object): Partial<Facts> => {
+  assert.ok(HEALTHY.pods.known);
+  return { pods: known(HEALTHY.pods.value.map((one) => ({ ...one, ...change }))) };
+};
+const namespaces = (...all: [name: string, inject: string][]): Partial<Facts> => ({
+  namespaces: known(
+    all.map(([name, inject]) => ({ name, labels: { "switchback.dev/inject": inject }, annotations: {} })),
+  ),
+});
+const MISREAD = { kind: "misread", detail: "HTTP 400" } as const;
+const ANSWERED = { kind: "answered", detail: "HTTP 404" } as const;
+const REFUSED = { kind: "refused", detail: "ECONNREFUSED" } as const;
+const TIMEOUT = { kind: "timeout", detail: "no connection" } as const;
+
+function codes(facts: Facts, verdict?: Verdict): string[] {
+  const found = examine(facts).filter((finding) => verdict === undefined || finding.verdict === verdict);
+  return [...new Set(found.map(({ code }) => code))];
+}
+
+test("of a healthy install every finding is ok", () => {
+  for (const { verdict, code, evidence } of examine(HEALTHY)) assert.equal(verdict, "ok", `${code}: ${evidence}`);
+  const expected = ["short-circuit-cured", "header-accepted", "names-lead-to-it", "deployment-ready", "target-whole"];
+  const others = ["relay-answers", "proxy-serving", "webhook-whole", "webhook-answers", "controller-settled"];
+  assert.deepEqual(codes(HEALTHY), [...expected, ...others, "opted-in", "pods-in-step"]);
+});
+
+test("what is not ok has a cure, but for what the cluster itself does not let us see", () => {
+  for (const [, change] of FAULTS) {
+    for (const { verdict, cures, code } of examine({ ...HEALTHY, ...change })) {
+      if (verdict === "warning" || verdict === "broken") assert.ok(cures.length > 0, code);
+    }
+  }
+});
+
+/** One thing is changed; these verdicts and codes are all that is not ok then. */
+const FAULTS: readonly [what: string, change: Partial<Facts>, ...expected: `${Verdict} ${string}`[]][] = [
+  ["no address yet", nginx({ entries: [] }), "warning address-pending"],
+  [
+    "the Ingress's own load balancer, no target",
+    nginx({ namespace: "elsewhere" }),
+    "warning short-circuited",
+    "broken upstream-missing",
+  ],
+  ["an upstream port that is not there", nginx({ ports: NGINX.ports.slice(0, 1) }), "broken upstream-port-missing"],
+  ["no upstream Service", services(FRONT), "broken upstream-missing"],
+  [
+    "no endpoint",
+    install({ endpoints: known([{ namespace: NGINX.namespace, name: NGINX.name, ready: 0 }]) }),
+    "broken upstream-without-endpoints",
+  ],
+  ["no front Service", services(NGINX), "broken front-missing"],
+  [
+    "a front's port led elsewhere",
+    front({ ports: FRONT.ports.map((port) => ({ ...port, targetPort: "1" })) }),
+    "broken front-port-wrong",
+  ],
+  ["a front that selects others", front({ selector: { app: "other" } }), "broken front-selector-wrong"],
+  ["a front with another address", front({ clusterIPs: ["198.51.100.77"] }), "broken front-address-changed"],
+  [
+    "no configuration",
+    install({ config: known(undefined) }),
+    "warning short-circuited",
+    "broken pods-cut-off",
+    "broken config-missing",
+  ],
+  [
+    "a header that is refused",
+    probe({ none: ANSWERED, v1: MISREAD, v2: MISREAD, front: MISREAD }),
+    "broken header-refused",
+    "broken relay-refused",
+  ],
+  ["another version", probe({ v1: CLOSED, front: CLOSED }), "broken header-version-wrong", "broken relay-refused"],
+  ["a header that is demanded, none configured", protocol("none"), "broken header-demanded"],
+  [
+    "nothing is answered",
+    probe({ v1: CLOSED, v2: CLOSED, front: CLOSED }),
+    "broken backend-mute",
+    "broken relay-refused",
+  ],
+  [
+    "nothing is answered, none configured",
+    { ...protocol("none"), ...probe({ v1: CLOSED, v2: CLOSED }) },
+    "broken backend-mute",
+  ],
+  ["nothing listens", probe({ none: REFUSED, v1: REFUSED, v2: REFUSED }), "broken backend-unreachable"],
+  ["the proxies are not trusted", probe({ front: CLOSED }), "broken relay-refused"],
+  ["no proxy behind the front", probe({ front: REFUSED }), "broken relay-unreachable"],
+  ["the front takes no connection", probe({ front: TIMEOUT }), "broken relay-unreachable"],
+  ["a name that leads elsewhere", probe({ addresses: ["192.0.2.99"] }), "warning name-elsewhere"],
+  ["a name without an address", probe({ failure: "ENOTFOUND" }), "warning name-unresolved"],
+  ["no probe", { probe: undefined }, "unknown not-probed"],
+  ["a probe that failed", { probe: FORBIDDEN }, "unknown right-missing"],
+  ["no controller", deployments("switchback-controller", 0, 0), "broken deployment-not-ready"],
+  ["a webhook that is not ready", deployments("switchback-webhook", 0), "broken deployment-not-ready"],
+  ["one proxy of two", deployments("switchback-proxy", 1), "warning deployment-degraded"],
+  ["a Deployment less", install({ deployments: known([]) }), "broken deployment-missing"],
+  ["no webhook configuration", admission({ configuration: known(undefined) }), "broken webhook-missing"],
+  ["an entry less", entries(["pod"]), "broken webhook-entry-missing"],
+  ["failurePolicy Fail", entries(["namespace"], ["pod", { failurePolicy: "Fail" }]), "broken webhook-fails-closed"],
+  ["a long timeout", entries(["namespace", { timeoutSeconds: 30 }], ["pod"]), "warning webhook-timeout-long"],
+  ["no caBundle", entries(["namespace", { caBundle: "" }], ["pod"]), "broken ca-bundle-empty"],
+  ["a caBundle of nonsense", entries(["namespace", { caBundle: "nonsense" }], ["pod"]), "broken ca-bundle-broken"],
+  ["another CA", entries(["namespace", { caBundle: fakes.OTHER_CA }], ["pod"]), "broken ca-bundle-mismatch"],
+  [
+    "a certificate of nonsense",
+    admission({ servingCertificate: known("nonsense") }),
+    "broken serving-certificate-broken",
+  ],
+  [
+    "a webhook elsewhere",
+    entries(["namespace", { service: { namespace: "other", name: "w", port: 443 } }], ["pod"]),
+    "warning installed-elsewhere",
+  ],
+  ["a webhook that does not answer", admission({ dryRun: known({ outcome: "untouched" }) }), "broken webhook-silent"],
+  [
+    "a webhook that keeps pods out",
+    admission({ dryRun: known({ outcome: "blocked", text: "t" }) }),
+    "broken webhook-blocks",
+  ],
+  [
+    "somebody else keeps pods out",
+    admission({ dryRun: known({ outcome: "refused", text: "quota" }) }),
+    "unknown dry-run-refused",
+  ],
+  ["an excluded namespace", namespaces(["shop", "enabled"], ["kube-system", "enabled"]), "broken namespace-excluded"],
+  ["a label that is not known", namespaces(["shop", "enabled"], ["other", "true"]), "warning label-unknown"],
+  ["nobody opted in", { ...namespaces(["shop", "disabled"]), pods: known([]) }, "warning nobody-opted-in"],
+  ["a pod that was opted out", namespaces(["shop", "disabled"]), "warning nobody-opted-in", "warning pod-left-over"],
+  ["a pod without annotations", pod({ annotations: {}, aliasAddresses: [] }), "broken pod-not-injected"],
+  ["a pod of an earlier map", pod({ annotations: { "switchback.dev/revision": "0" } }), "warning pod-stale"],
+  [
+    "a pod with an address that is no target's",
+    pod({
+      annotations: { "switchback.dev/owned": "198.51.100.77 x1 (0123456789ab)" },
+      aliasAddresses: ["198.51.100.77"],
+    }),
+    "broken pod-address-lost",
+  ],
+  ["no map", install({ map: known(undefined) }), "broken map-missing", "warning front-not-published"],
+  ["a source that is not read", status({ sources: [{ name: "ingress", synced: false }] }), "broken source-not-synced"],
+  ["a held removal", status({ hold: { names: 6, of: 10, until: 0 } }), "warning removal-held"],
+  [
+    "a refused name",
+    status({ names: [{ name: "x", reason: { code: "conflict", text: "t" } }] }),
+    "warning names-refused",
+  ],
+  ["a warning of the controller's", status({ warnings: [{ code: "over-cap", text: "t" }] }), "warning over-cap"],
+  [
+    "a replica that does not listen",
+    install({ proxyReadyz: known("[-] listener web:80: not bound (EACCES)") }),
+    "broken proxy-not-serving",
+  ],
+  [
+    "a dial that fails",
+    install({
+      proxyReadyz: known(
+        "[i] upstream web:80: failing (timeout: connect) since 2026-01-01T00:00:00.000Z, h: no address",
+      ),
+    }),
+    "broken dial-failing",
+  ],
+  ["right to list Services", { services: FORBIDDEN }, "unknown right-missing"],
+  ["right to list Ingresses", { ingresses: FORBIDDEN }, "unknown right-missing"],
+  ["right to list Gateways", { gateways: FORBIDDEN }, "unknown right-missing"],
+  ["right to list namespaces", { namespaces: FORBIDDEN }, "unknown right-missing"],
+  ["right to list pods", { pods: FORBIDDEN }, "unknown right-missing"],
+  ["right to read Deployments", install({ deployments: FORBIDDEN }), "unknown right-missing"],
+  ["right to read the status", install({ status: FORBIDDEN }), "unknown right-missing"],
+  ["right to ask a proxy", install({ proxyReadyz: FORBIDDEN }), "unknown right-missing"],
+  ["right to list EndpointSlices", install({ endpoints: FORBIDDEN }), "unknown right-missing"],
+  ["right to read the webhook configuration", admission({ configuration: FORBIDDEN }), "unknown right-missing"],
+  ["right to create a pod", admission({ dryRun: FORBIDDEN }), "unknown right-missing"],
+];
+
+describe("one thing is wrong, or could not be read:", () => {
+  for (const [what, change, ...expected] of FAULTS) {
+    test(what, () => {
+      const found = examine({ ...HEALTHY, ...change }).filter(({ verdict }) => verdict !== "ok");
+      assert.deepEqual(
+        [...new Set(found.map(({ verdict, code }) => `${verdict} ${code}`))].sort(),
+        [...expected].sort(),
+      );
+    });
+  }
+});
+
+describe("a Service whose load balancer is not short-circuited, or whose backend takes headers from the proxies alone", () => {
+  for (const [what, change, code] of [
+    ["ipMode Proxy", nginx({ entries: [{ ip: "192.0.2.80", ipMode: "Proxy" }] }), "ip-mode-proxy"],
+    ["a host name", nginx({ entries: [{ hostname: "lb.example.com" }] }), "hostname-only"],
+    ["no LoadBalancer at all", nginx({ type: "ClusterIP" }), "not-a-load-balancer"],
+    ["a target with protocol none", { ...protocol("none"), ...probe({ none: ANSWERED }) }, "header-not-needed"],
+    ["the proxies are trusted, the probe is not", probe({ v1: CLOSED, v2: CLOSED }), "header-accepted-from-proxies"],
+    ["no right to read the Secret", admission({ servingCertificate: FORBIDDEN }), "webhook-whole"],
+  ] as const) {
+    test(what, () =>
+      assert.ok(codes({ ...HEALTHY, ...change }, "ok").includes(code), codes({ ...HEALTHY, ...change }).join()),
+    );
+  }
+});
+
+describe("without Switchback", () => {
+  test("it tells whether there is the problem", () => {
+    assert.deepEqual(codes(NOT_INSTALLED), ["short-circuited", "not-probed", "not-installed"]);
+    const proxyMode = { ...NOT_INSTALLED, ...services({ ...NGINX, entries: [{ ip: "192.0.2.80", ipMode: "Proxy" }] }) };
+    assert.deepEqual(codes(proxyMode), ["ip-mode-proxy", "not-probed", "not-needed"]);
+    assert.deepEqual(codes({ ...NOT_INSTALLED, services: known([]) }), [
+      "no-load-balancer",
+      "not-probed",
+      "not-needed",
+    ]);
+  });
+
+  test("a probe tells whether pods are cut off", () => {
+    const asked = (ways: Ways) => codes({ ...NOT_INSTALLED, probe: known(fakes.probed(ways)) });
+    assert.ok(asked({}).includes("pods-cut-off"));
+    assert.ok(asked({ balancer: ANSWERED }).includes("pods-reach-it"));
+    assert.ok(asked({ none: ANSWERED, balancer: TIMEOUT }).includes("no-way-to-balancer"));
+    assert.ok(asked({ v1: CLOSED, v2: CLOSED }).includes("stance-unclear"));
+  });
+
+  test("what finds a load balancer: an address, labels, a web port; others are left alone", () => {
+    const found = (change: Partial<ServiceFacts>) =>
+      codes({ ...NOT_INSTALLED, ingresses: known([]), ...services({ ...NGINX, ...change }) }).includes(
+        "short-circuited",
+      );
+    assert.ok(found({}));
+    assert.ok(!found({ name: "db", ports: [{ name: "sql", port: 5432, targetPort: "5432", appProtocol: "" }] }));
+    assert.ok(
+      found({
+        name: "t",
+        labels: { app: "traefik" },
+        ports: [{ name: "a", port: 9000, targetPort: "1", appProtocol: "" }],
+      }),
+    );
+  });
+
+  test("the provider's own cure comes first, told by the Service's annotations or the nodes", () => {
+    const cures = (change: Partial<Facts>) => examine({ ...NOT_INSTALLED, ...change })[0]?.cures[0] ?? "";
+    assert.match(cures({}), /^have the provider's controller set `ipMode: Proxy`/);
+    assert.match(cures({ providerIds: known(["hcloud://1"]) }), /load-balancer\.hetzner\.cloud\/hostname/);
+    const annotations = { "service.beta.kubernetes.io/do-loadbalancer-enable-proxy-protocol": "true" };
+    assert.match(cures(services({ ...NGINX, annotations })), /do-loadbalancer-hostname/);
+  });
+
+  test("nothing of it can be read: it is not taken for absent", () => {
+    const facts = {
+      ...NOT_INSTALLED,
+      install: { ...NOT_INSTALLED.install, config: FORBIDDEN, deployments: FORBIDDEN },
+    };
+    const found = examine(facts);
+    assert.ok(!found.some(({ code }) => code === "not-installed" || code === "not-needed"));
+    assert.ok(found.some(({ code, verdict }) => code === "right-missing" && verdict === "unknown"));
+  });
+});
+
+test("many pods are counted, some are named", () => {
+  assert.ok(HEALTHY.pods.known);
+  const [one] = HEALTHY.pods.value;
+  assert.ok(one);
+  const pods = Array.from({ length: 9 }, (_, index) => ({ ...one, name: `web-${index}`, annotations: {} }));
+  const finding = examine({ ...HEALTHY, pods: known(pods) }).find(({ code }) => code === "pod-not-injected");
+  assert.match(finding?.evidence ?? "", /^9 pod\(s\) .*shop\/web-4 and 4 more$/);
+});
+
+test("an excluded namespace is what the live configuration says, in another namespace than ours too", () => {
+  const facts = { ...HEALTHY, ...namespaces([NAMESPACE, "enabled"], ["shop", "enabled"]) };
+  assert.deepEqual(codes(facts, "broken"), ["namespace-excluded"]);
+});

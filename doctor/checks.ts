@@ -1,0 +1,33 @@
+import { checkAdmission } from "./checks/admission.ts";
+import { checkController } from "./checks/controller.ts";
+import { checkHeaders } from "./checks/headers.ts";
+import { checkInstall } from "./checks/install.ts";
+import { checkNames } from "./checks/names.ts";
+import { checkOptIn } from "./checks/opt-in.ts";
+import { checkPods } from "./checks/pods.ts";
+import { checkRelay } from "./checks/relay.ts";
+import { checkShortCircuit } from "./checks/short-circuit.ts";
+import { checkTargets } from "./checks/targets.ts";
+import { checkWebhook } from "./checks/webhook.ts";
+import type { Facts } from "./facts.ts";
+import type { Finding } from "./findings.ts";
+
+/** All checks, in the order in which one asks them: is there the problem, is there the cure, does it reach pods. */
+const CHECKS: readonly ((facts: Facts) => Finding[])[] = [
+  checkShortCircuit,
+  checkHeaders,
+  checkNames,
+  checkInstall,
+  checkTargets,
+  checkRelay,
+  checkWebhook,
+  checkAdmission,
+  checkController,
+  checkOptIn,
+  checkPods,
+];
+
+/** What all checks find. A plain function of the facts. */
+export function examine(facts: Facts): Finding[] {
+  return CHECKS.flatMap((check) => check(facts));
+}

@@ -1,0 +1,46 @@
+import type { Reason } from "../../hosts/types.ts";
+import type { Facts } from "../facts.ts";
+import { type Finding, findingsOf } from "../findings.ts";
+import { isInstalled } from "./install.ts";
+
+const { ok, warning, broken, unknown } = findingsOf("controller");
+
+/** Reasons that say what a name is, not that something is wrong with it. */
+const HARMLESS: ReadonlySet<string> = new Set(["wildcard"]);
+
+/** What the controller says of itself: whether one leads, what it could not read, what it holds back or refuses. */
+export function checkController(facts: Facts): Finding[] {
+  if (isInstalled(facts) === false) return [];
+  const { status } = facts.install;
+  const subject = "controller";
+  if (!status.known) return [unknown(subject, status.reason.code, status.reason.text)];
+  const { sources, hold, names, warnings, synced } = status.value;
+  const unsynced = sources.filter((source) => !source.synced).map(({ name }) => name);
+  const findings: Finding[] = [];
+  if (!synced || unsynced.length > 0) {
+    const evidence = `not everything has been read yet: ${unsynced.join(", ") || "its own objects"}`;
+    findings.push(
+      broken(subject, "source-not-synced", evidence, "see the controller's log for what the API server refuses it"),
+    );
+  }
+  if (hold !== undefined) {
+    const evidence = `${hold.names} of ${hold.of} names are held back from leaving the map until ${new Date(hold.until).toISOString()}`;
+    findings.push(warning(subject, "removal-held", evidence, "`switchback confirm`, if they are meant to go"));
+  }
+  findings.push(...warnings.map(({ code, text }) => warning(subject, code, text, "see the controller's /status")));
+  const refused = names.flatMap(({ reason }) => (reason === undefined || HARMLESS.has(reason.code) ? [] : [reason]));
+  if (refused.length > 0)
+    findings.push(
+      warning(subject, "names-refused", refusedText(refused), "see `reason` of each in the controller's /status"),
+    );
+  if (findings.length > 0) return findings;
+  return [
+    ok(subject, "controller-settled", `all sources are read, ${names.length} name(s) are claimed, none is refused`),
+  ];
+}
+
+function refusedText(reasons: readonly Reason[]): string {
+  const counts = Map.groupBy(reasons, ({ code }) => code);
+  const list = [...counts].map(([code, all]) => `${code} (${all.length}: ${all[0]?.text ?? ""})`);
+  return `${reasons.length} claim(s) are not in pods: ${list.join("; ")}`;
+}

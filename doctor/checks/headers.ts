@@ -1,0 +1,133 @@
+import { type Balancer, findBalancers } from "../balancers.ts";
+import { type Facts, keyOf, type ServicePort } from "../facts.ts";
+import { type Finding, findingsOf } from "../findings.ts";
+import type { ProbeResult } from "../probe/result.ts";
+import { answered, dialOf, type Place, type Stance, stanceOf } from "../probe/stance.ts";
+import { providerCures } from "../providers.ts";
+import { acceptCure, trustCure } from "../software.ts";
+
+const { ok, broken, unknown } = findingsOf("headers");
+
+/** Whether each ingress controller takes, demands or refuses a PROXY header, against what its target is configured with. */
+export function checkHeaders(facts: Facts): Finding[] {
+  const { probe } = facts;
+  if (probe === undefined) {
+    const evidence = "whether ingress controllers demand a PROXY header, and where names lead, was not asked";
+    return [
+      unknown(
+        "probe",
+        "not-probed",
+        evidence,
+        "ask with --probe: a pod that connects, looks names up and is removed again",
+      ),
+    ];
+  }
+  if (!probe.known) return [unknown("probe", probe.reason.code, probe.reason.text)];
+  return findBalancers(facts).flatMap((balancer) => {
+    return balancer.service.ports.flatMap((port) => judgePort({ balancer, port, result: probe.value, facts }) ?? []);
+  });
+}
+
+interface Asked {
+  readonly balancer: Balancer;
+  readonly port: ServicePort;
+  readonly result: ProbeResult;
+  readonly facts: Facts;
+}
+
+interface Judged extends Asked {
+  readonly subject: string;
+  readonly stance: Stance;
+  /** Whether the load balancer's own address answered the probe pod; undefined: it was not asked. */
+  readonly straight: boolean | undefined;
+  /** The same of the way through our proxy, whose addresses are what the ingress controller sees then. */
+  readonly relayed: boolean | undefined;
+  readonly seen: string;
+}
+
+function judgePort(asked: Asked): Finding | undefined {
+  const { balancer, port, result } = asked;
+  const place: Place = { service: keyOf(balancer.service), servicePort: port.port };
+  const stance = stanceOf(result, place);
+  if (stance === undefined) return undefined;
+  const [straight, front] = [dialOf(result, place, "balancer"), dialOf(result, place, "front")];
+  const judged: Judged = {
+    ...asked,
+    subject: `Service ${place.service} port ${port.port}`,
+    stance,
+    straight: straight && answered(straight),
+    relayed: front && answered(front),
+    seen: `from the probe pod's address, ${stance.detail}${straight ? `; at its load balancer's address: ${straight.outcome.detail}` : ""}`,
+  };
+  if (stance.kind === "unreachable") {
+    return broken(
+      judged.subject,
+      "backend-unreachable",
+      judged.seen,
+      "see the ingress controller's pods, and NetworkPolicies before them",
+    );
+  }
+  const entry = balancer.target?.ports.find((one) => (one.upstreamPort ?? one.port) === port.port);
+  if (entry === undefined) return judgeUnmapped(judged);
+  return entry.protocol === "none" ? judgeBare(judged) : judgeHeaded(judged, entry.protocol);
+}
+
+/** A port that no target covers: pods have only the way that they always had. */
+function judgeUnmapped(judged: Judged): Finding {
+  const { subject, stance, straight, seen, balancer, facts } = judged;
+  if (straight === true) return ok(subject, "pods-reach-it", `pods reach it by its load balancer's address: ${seen}`);
+  const ours = "or let Switchback map its names: add it to `config.targets` and opt pods in";
+  const cures = [...providerCures(balancer.service, facts), ours];
+  if (stance.kind === "demands") {
+    return broken(subject, "pods-cut-off", `it demands a PROXY header, which pods do not send: ${seen}`, ...cures);
+  }
+  if (straight === false && stance.kind !== "mute") {
+    const evidence = `pods do not reach its load balancer's address, though it would answer them: ${seen}`;
+    return broken(
+      subject,
+      "no-way-to-balancer",
+      evidence,
+      "let Switchback map its names to it: a target with `protocol: none`",
+    );
+  }
+  return unknown(subject, "stance-unclear", seen, "see the ingress controller's log for the probe's connections");
+}
+
+function judgeBare({ subject, stance, seen }: Judged): Finding {
+  if (stance.kind === "accepts" || stance.kind === "refuses") {
+    return ok(subject, "header-not-needed", `as its target says, it needs no header: ${seen}`);
+  }
+  if (stance.kind === "demands") {
+    const cure = `set \`protocol: ${stance.versions[0] ?? "v1"}\` on this port of the target`;
+    return broken(subject, "header-demanded", `its target says protocol none, but it demands a header: ${seen}`, cure);
+  }
+  return broken(subject, "backend-mute", `it answers nothing: ${seen}`, "see the ingress controller's log");
+}
+
+function judgeHeaded(judged: Judged, protocol: "v1" | "v2"): Finding {
+  const { subject, stance, seen, balancer, relayed } = judged;
+  if (stance.versions.includes(protocol)) {
+    const how = stance.kind === "demands" ? "demands" : "takes (but does not demand)";
+    return ok(subject, "header-accepted", `it ${how} a header, and takes ${protocol} as its target says: ${seen}`);
+  }
+  if (relayed === true) {
+    const evidence = `it takes ${protocol} from the proxies' addresses, though not from others: ${seen}`;
+    return ok(subject, "header-accepted-from-proxies", evidence);
+  }
+  const [other] = stance.versions;
+  if (other !== undefined) {
+    const evidence = `its target says ${protocol}, but it takes ${other} only: ${seen}`;
+    return broken(subject, "header-version-wrong", evidence, `set \`protocol: ${other}\` on this port of the target`);
+  }
+  if (stance.kind === "mute") {
+    return broken(
+      subject,
+      "backend-mute",
+      `it answers nothing, with a header or without: ${seen}`,
+      trustCure(balancer.software),
+    );
+  }
+  const evidence = `its target says ${protocol}, but it refuses a header: ${seen}`;
+  const none = "or set `protocol: none` on this port of the target, if its load balancer adds no header";
+  return broken(subject, "header-refused", evidence, acceptCure(balancer.software), trustCure(balancer.software), none);
+}

@@ -1,0 +1,53 @@
+import { INJECT_KEY, USER_KEYS } from "../../hosts/keys.ts";
+import { show } from "../../hosts/names.ts";
+import type { Facts } from "../facts.ts";
+import { type Finding, findingsOf } from "../findings.ts";
+import { isInstalled } from "./install.ts";
+
+const { ok, warning, broken, unknown } = findingsOf("opt-in");
+
+/** Whether namespaces that opted in are really sent to the webhook. */
+export function checkOptIn(facts: Facts): Finding[] {
+  if (isInstalled(facts) === false) return [];
+  if (!facts.namespaces.known)
+    return [unknown("namespaces", facts.namespaces.reason.code, facts.namespaces.reason.text)];
+  const labelled = facts.namespaces.value.filter(({ labels }) => labels[INJECT_KEY] !== undefined);
+  const excluded = excludedNamespaces(facts);
+  const findings = labelled.flatMap(({ name, labels }) => judge(name, labels[INJECT_KEY] ?? "", excluded));
+  if (findings.length > 0) return findings;
+  const enabled = labelled.filter(({ labels }) => labels[INJECT_KEY] === "enabled").map(({ name }) => name);
+  if (enabled.length > 0) return [ok("namespaces", "opted-in", `opted in: ${enabled.join(", ")}`)];
+  const pods = facts.pods.known ? facts.pods.value.filter(({ labels }) => labels[INJECT_KEY] === "enabled") : [];
+  if (pods.length > 0)
+    return [ok("namespaces", "pods-opted-in", `no namespace opted in, but ${pods.length} pod(s) did`)];
+  const cure = `kubectl label namespace NAMESPACE ${INJECT_KEY}=enabled, then restart what runs there`;
+  return [warning("namespaces", "nobody-opted-in", "no namespace and no pod has opted in: nothing is injected", cure)];
+}
+
+function judge(name: string, value: string, excluded: readonly string[]): Finding[] {
+  const subject = `namespace ${name}`;
+  if (value !== "enabled") {
+    const accepted = USER_KEYS[INJECT_KEY]?.values?.includes(value) === true;
+    // `disabled` on a namespace says what is so anyway.
+    if (accepted) return [];
+    const evidence = `its label ${INJECT_KEY} is ${show(value)}, which opts nothing in`;
+    return [warning(subject, "label-unknown", evidence, `the value that opts in is enabled`)];
+  }
+  if (!excluded.includes(name)) return [];
+  const evidence = "it opted in, but the webhook configuration leaves it out: its pods are not injected";
+  return [
+    broken(
+      subject,
+      "namespace-excluded",
+      evidence,
+      "take it out of `admission.excludedNamespaces`, or take its label off",
+    ),
+  ];
+}
+
+/** As the live configuration has it, else as ours is configured. */
+export function excludedNamespaces({ admission, install, namespace }: Facts): string[] {
+  const live = admission.configuration.known ? admission.configuration.value : undefined;
+  const configured = install.config.known ? (install.config.value?.pods.excludedNamespaces ?? []) : [];
+  return [...new Set([...(live?.flatMap((entry) => entry.excludedNamespaces) ?? configured), namespace])];
+}

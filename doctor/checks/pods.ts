@@ -1,0 +1,110 @@
+import { configSchema } from "../../config/schema.ts";
+import { HOSTS_KEY, OWNED_KEY, REVISION_KEY } from "../../hosts/keys.ts";
+import { judgeOptIn } from "../../hosts/opt-in.ts";
+import { createSelector } from "../../hosts/select.ts";
+import type { PublishedMap } from "../../hosts/types.ts";
+import { type Facts, keyOf, type PodFacts } from "../facts.ts";
+import { type Finding, findingsOf } from "../findings.ts";
+import { isInstalled } from "./install.ts";
+import { excludedNamespaces } from "./opt-in.ts";
+
+const { ok, warning, broken, unknown } = findingsOf("pods");
+
+/** Pods that a finding names. */
+const MAX_NAMED = 5;
+
+type Standing = "in-step" | "stale" | "not-injected" | "address-lost" | "left-over";
+
+/** Whether running pods hold what the published map says. */
+export function checkPods(facts: Facts): Finding[] {
+  if (isInstalled(facts) === false) return [];
+  const { pods, namespaces, install } = facts;
+  if (!pods.known) return [unknown("pods", pods.reason.code, pods.reason.text)];
+  if (!namespaces.known) return [unknown("pods", namespaces.reason.code, namespaces.reason.text)];
+  if (!install.map.known) return [unknown("pods", install.map.reason.code, install.map.reason.text)];
+  const published = install.map.value;
+  const map = published?.map;
+  if (published === undefined || map === undefined) {
+    return [broken("pods", "map-missing", "there is no published map", "see that a controller leads, and its log")];
+  }
+  if ("code" in map) return [unknown("pods", map.code, map.text, "a publication may be under way: ask again")];
+  const addresses = published.index.targets.flatMap(({ clusterIPs }) => clusterIPs);
+  const standingOf = judgePod(facts, map, new Set(addresses));
+  const groups = new Map<Standing, PodFacts[]>();
+  for (const pod of pods.value) {
+    const standing = standingOf(pod);
+    if (standing !== undefined) groups.set(standing, [...(groups.get(standing) ?? []), pod]);
+  }
+  return describe(groups);
+}
+
+/** How a pod stands; undefined where it is none of ours. */
+function judgePod(
+  facts: Facts,
+  map: PublishedMap,
+  addresses: ReadonlySet<string>,
+): (pod: PodFacts) => Standing | undefined {
+  const config = facts.install.config.known ? facts.install.config.value : undefined;
+  const choose = createSelector(map, (config?.inject ?? configSchema.parse({}).inject).maxNames);
+  const excluded = new Set(excludedNamespaces(facts));
+  const labelsOf = new Map(
+    (facts.namespaces.known ? facts.namespaces.value : []).map(({ name, labels }) => [name, labels]),
+  );
+  return (pod) => {
+    const { namespace, labels, annotations } = pod;
+    const namespaceLabels = labelsOf.get(namespace) ?? {};
+    const { optedIn } = judgeOptIn({ namespace, labels, annotations, namespaceLabels, excludedNamespaces: excluded });
+    const owned = ownedAddresses(annotations[OWNED_KEY]);
+    if (owned.some((address) => pod.aliasAddresses.includes(address) && !addresses.has(address))) return "address-lost";
+    if (!optedIn) return owned.length > 0 ? "left-over" : undefined;
+    const revision = annotations[REVISION_KEY];
+    if (revision === undefined) return "not-injected";
+    return revision === choose(annotations[HOSTS_KEY]).revision ? "in-step" : "stale";
+  };
+}
+
+/** The addresses in `198.51.100.9 x1, 2001:db8::9 x1 (402fbc344eb3)`, as hosts/owned.ts writes it. */
+function ownedAddresses(text: string | undefined): string[] {
+  return [...(text ?? "").matchAll(/([0-9a-fA-F:.]+) x\d+/g)].map(([, address = ""]) => address);
+}
+
+function describe(groups: ReadonlyMap<Standing, readonly PodFacts[]>): Finding[] {
+  const restart = "make them anew: `kubectl rollout restart` of what owns them";
+  const findings = [
+    about(
+      groups.get("not-injected"),
+      broken,
+      "pod-not-injected",
+      "opted in, but without a mapping: made before that, or while the webhook was away",
+      restart,
+    ),
+    about(
+      groups.get("address-lost"),
+      broken,
+      "pod-address-lost",
+      "with an address that leads to no target any more: it may be a stranger's",
+      restart,
+    ),
+    about(groups.get("stale"), warning, "pod-stale", "with names or addresses of an earlier map", restart),
+    about(groups.get("left-over"), warning, "pod-left-over", "that did not opt in (any more), with a mapping", restart),
+  ].flat();
+  const good = groups.get("in-step")?.length ?? 0;
+  if (good > 0)
+    return [...findings, ok("pods", "pods-in-step", `${good} opted-in pod(s) hold what the published map says`)];
+  return findings.length > 0 ? findings : [ok("pods", "no-pods", "there are no opted-in pods")];
+}
+
+type Report = typeof broken;
+
+function about(
+  pods: readonly PodFacts[] | undefined,
+  report: Report,
+  code: string,
+  what: string,
+  cure: string,
+): Finding[] {
+  if (pods === undefined) return [];
+  const named = pods.slice(0, MAX_NAMED).map(keyOf).join(", ");
+  const rest = pods.length > MAX_NAMED ? ` and ${pods.length - MAX_NAMED} more` : "";
+  return [report("pods", code, `${pods.length} pod(s) ${what}: ${named}${rest}`, cure)];
+}

@@ -1,0 +1,160 @@
+import type { Config } from "../config/schema.ts";
+import type { MapIndex } from "../hosts/published.ts";
+import type { PublishedMap, Reason } from "../hosts/types.ts";
+import type { Known } from "./known.ts";
+import type { ProbeResult } from "./probe/result.ts";
+
+// Everything that the checks judge. Whatever could not be read says so and why; no fact is ever assumed.
+
+/** The ConfigMap of the install's configuration, as the chart names it. */
+export const CONFIG_NAME = "switchback-config";
+
+export interface ObjectName {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface ServicePort {
+  readonly name: string;
+  readonly port: number;
+  readonly targetPort: string;
+  readonly appProtocol: string;
+}
+
+/** One entry of a Service's load balancer status. */
+export interface BalancerEntry {
+  readonly ip?: string;
+  readonly hostname?: string;
+  /** Kubernetes fills in `VIP` where a provider says nothing (KEP-1860). */
+  readonly ipMode?: string;
+}
+
+export interface ServiceFacts extends ObjectName {
+  readonly type: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly selector: Readonly<Record<string, string>>;
+  readonly clusterIPs: readonly string[];
+  /** TCP ports. */
+  readonly ports: readonly ServicePort[];
+  readonly entries: readonly BalancerEntry[];
+}
+
+/** An Ingress or a Gateway. */
+export interface RouteFacts extends ObjectName {
+  readonly kind: "Ingress" | "Gateway";
+  /** IP addresses and host names of its status. */
+  readonly addresses: readonly string[];
+  readonly hosts: readonly string[];
+  readonly className: string | undefined;
+}
+
+export interface NamespaceFacts {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+export interface DeploymentFacts {
+  readonly name: string;
+  readonly desired: number;
+  readonly ready: number;
+  readonly image: string;
+  readonly pullPolicy: string;
+}
+
+export interface WebhookEntry {
+  readonly name: string;
+  readonly failurePolicy: string;
+  readonly timeoutSeconds: number;
+  /** PEM text; "" where there is none. */
+  readonly caBundle: string;
+  readonly service: (ObjectName & { readonly port: number }) | undefined;
+  /** Namespaces that its namespaceSelector leaves out by name. */
+  readonly excludedNamespaces: readonly string[];
+}
+
+/** What came of asking the API server to create an opted-in pod without creating it. */
+export type DryRun =
+  | { readonly outcome: "injected" }
+  /** Let in as it was, without our annotations. */
+  | { readonly outcome: "untouched" }
+  /** Refused because of our webhook. */
+  | { readonly outcome: "blocked"; readonly text: string }
+  /** Refused by somebody else, so that it tells nothing about us. */
+  | { readonly outcome: "refused"; readonly text: string };
+
+export interface PodFacts extends ObjectName {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly node: string;
+  /** Addresses of its hostAliases. */
+  readonly aliasAddresses: readonly string[];
+}
+
+/** How many endpoints of a Service are ready. */
+export interface EndpointFacts extends ObjectName {
+  readonly ready: number;
+}
+
+/** The published map, with its index. */
+export interface MapFacts {
+  readonly index: MapIndex;
+  /** A reason: its parts do not fit together. */
+  readonly map: PublishedMap | Reason;
+}
+
+/** What of the controller's /status is judged; it may be another version's. */
+export interface StatusFacts {
+  readonly synced: boolean;
+  readonly sources: readonly { readonly name: string; readonly synced: boolean }[];
+  readonly hold?: { readonly names: number; readonly of: number; readonly until: number } | undefined;
+  readonly warnings: readonly Reason[];
+  readonly names: readonly { readonly name: string; readonly reason?: Reason | undefined }[];
+}
+
+/** What is there of Switchback itself. */
+export interface InstallFacts {
+  /** Undefined: there is none. */
+  readonly config: Known<Config | undefined>;
+  readonly deployments: Known<readonly DeploymentFacts[]>;
+  readonly map: Known<MapFacts | undefined>;
+  /** The controller's own account. */
+  readonly status: Known<StatusFacts>;
+  /** The text of a proxy replica's /readyz. */
+  readonly proxyReadyz: Known<string>;
+  /** Of the Services that targets and fronts are made of. */
+  readonly endpoints: Known<readonly EndpointFacts[]>;
+}
+
+export interface AdmissionFacts {
+  /** Undefined: there is no such configuration. */
+  readonly configuration: Known<readonly WebhookEntry[] | undefined>;
+  /** The certificate in the webhook's Secret, PEM; undefined: there is no such Secret. Its key is dropped unread. */
+  readonly servingCertificate: Known<string | undefined>;
+  readonly dryRun: Known<DryRun>;
+}
+
+export interface Facts {
+  /** Our own namespace, as asked for. */
+  readonly namespace: string;
+  /** Where the dry run and the probe pod are made. */
+  readonly probeNamespace: string;
+  readonly services: Known<readonly ServiceFacts[]>;
+  readonly ingresses: Known<readonly RouteFacts[]>;
+  readonly gateways: Known<readonly RouteFacts[]>;
+  readonly namespaces: Known<readonly NamespaceFacts[]>;
+  /** `spec.providerID` of some nodes. */
+  readonly providerIds: Known<readonly string[]>;
+  readonly install: InstallFacts;
+  readonly admission: AdmissionFacts;
+  /** Pods that opted in themselves, are in a namespace that did, or carry an annotation of ours; finished ones left out. */
+  readonly pods: Known<readonly PodFacts[]>;
+  /** Undefined: nobody asked for a probe. */
+  readonly probe: Known<ProbeResult> | undefined;
+}
+
+/** `namespace/name`. */
+export function keyOf({ namespace, name }: ObjectName): string {
+  return `${namespace}/${name}`;
+}

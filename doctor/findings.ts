@@ -1,0 +1,35 @@
+/** How a thing stands. `unknown` is never `ok`: what could not be looked at is said, with what it would take to. */
+export type Verdict = "ok" | "warning" | "broken" | "unknown";
+
+/** From the best to the worst; the worst of all findings is the report's. */
+export const VERDICTS: readonly Verdict[] = ["ok", "unknown", "warning", "broken"];
+
+/** One thing that was looked at. */
+export interface Finding {
+  /** The check that found it, such as `short-circuit`. */
+  readonly check: string;
+  /** What it is about, as `kubectl` would name it; texts of the cluster may stand in it as they are. */
+  readonly subject: string;
+  readonly verdict: Verdict;
+  /** A machine word, never reused for something else. */
+  readonly code: string;
+  /** What was seen. */
+  readonly evidence: string;
+  /** What to do about it, the likeliest first; empty where there is nothing to do. */
+  readonly cures: readonly string[];
+}
+
+type Report = (subject: string, code: string, evidence: string, ...cures: readonly string[]) => Finding;
+
+/** Makes the findings of one check. */
+export function findingsOf(check: string): Readonly<Record<Verdict, Report>> {
+  const report =
+    (verdict: Verdict): Report =>
+    (subject, code, evidence, ...cures) => ({ check, subject, verdict, code, evidence, cures });
+  return { ok: report("ok"), warning: report("warning"), broken: report("broken"), unknown: report("unknown") };
+}
+
+/** The worst verdict among findings; `ok` of none. */
+export function worstOf(findings: readonly Pick<Finding, "verdict">[]): Verdict {
+  return VERDICTS[Math.max(0, ...findings.map(({ verdict }) => VERDICTS.indexOf(verdict)))] ?? "ok";
+}

@@ -1,0 +1,139 @@
+import { statusOf } from "../errors/errors.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { corePath, resourcePath } from "../kube/paths.ts";
+import type { ObjectMeta } from "../kube/types.ts";
+import type { BalancerEntry, NamespaceFacts, RouteFacts, ServiceFacts } from "./facts.ts";
+import { type Known, learn } from "./known.ts";
+
+// What is there of the cluster itself: Services, Ingresses, Gateways, namespaces, nodes. Only what is judged is kept.
+
+/** Nodes that are asked for their provider: they are all of one, mostly. */
+const SOME_NODES = 5;
+
+interface RawService {
+  readonly metadata: ObjectMeta;
+  readonly spec?: {
+    readonly type?: string;
+    readonly selector?: Record<string, string> | null;
+    readonly clusterIP?: string;
+    readonly clusterIPs?: readonly string[];
+    readonly ports?: readonly {
+      readonly name?: string;
+      readonly port: number;
+      readonly targetPort?: string | number;
+      readonly appProtocol?: string;
+      readonly protocol?: string;
+    }[];
+  };
+  readonly status?: { readonly loadBalancer?: { readonly ingress?: readonly BalancerEntry[] | null } };
+}
+
+/** All Services of the cluster: fronts and upstreams are among them. */
+export async function gatherServices(client: KubeClient): Promise<Known<readonly ServiceFacts[]>> {
+  return await learn({ verb: "list", resource: "services" }, async () => {
+    const { items } = await client.list<RawService>(corePath("services"));
+    return items.map(serviceFacts);
+  });
+}
+
+function serviceFacts({ metadata, spec = {}, status }: RawService): ServiceFacts {
+  const { ports = [], clusterIPs = [spec.clusterIP ?? ""] } = spec;
+  return {
+    namespace: metadata.namespace ?? "",
+    name: metadata.name ?? "",
+    type: spec.type ?? "ClusterIP",
+    labels: metadata.labels ?? {},
+    annotations: metadata.annotations ?? {},
+    selector: spec.selector ?? {},
+    clusterIPs: clusterIPs.filter((address) => address !== "" && address !== "None"),
+    ports: ports
+      .filter(({ protocol = "TCP" }) => protocol === "TCP")
+      .map(({ name = "", port, targetPort = port, appProtocol = "" }) => {
+        return { name, port, targetPort: String(targetPort), appProtocol };
+      }),
+    entries: status?.loadBalancer?.ingress ?? [],
+  };
+}
+
+interface RawIngress {
+  readonly metadata: ObjectMeta;
+  readonly spec?: {
+    readonly ingressClassName?: string;
+    readonly rules?: readonly { readonly host?: string }[] | null;
+    readonly tls?: readonly { readonly hosts?: readonly string[] | null }[] | null;
+  };
+  readonly status?: { readonly loadBalancer?: { readonly ingress?: readonly BalancerEntry[] | null } };
+}
+
+export async function gatherIngresses(client: KubeClient): Promise<Known<readonly RouteFacts[]>> {
+  return await learn({ verb: "list", resource: "ingresses.networking.k8s.io" }, async () => {
+    const path = resourcePath({ group: "networking.k8s.io", version: "v1", resource: "ingresses" });
+    return (await client.list<RawIngress>(path)).items.map(({ metadata, spec = {}, status }): RouteFacts => {
+      const rules = (spec.rules ?? []).flatMap(({ host }) => host ?? []);
+      const tls = (spec.tls ?? []).flatMap(({ hosts }) => hosts ?? []);
+      return {
+        kind: "Ingress",
+        namespace: metadata.namespace ?? "",
+        name: metadata.name ?? "",
+        addresses: (status?.loadBalancer?.ingress ?? []).flatMap(({ ip, hostname }) =>
+          [ip ?? [], hostname ?? []].flat(),
+        ),
+        hosts: [...new Set([...rules, ...tls])],
+        className: spec.ingressClassName,
+      };
+    });
+  });
+}
+
+interface RawGateway {
+  readonly metadata: ObjectMeta;
+  readonly spec?: {
+    readonly gatewayClassName?: string;
+    readonly listeners?: readonly { readonly hostname?: string }[] | null;
+  };
+  readonly status?: { readonly addresses?: readonly { readonly value?: string }[] | null };
+}
+
+/** Of `v1`, else of `v1beta1`; a cluster that knows neither has no Gateways. */
+export async function gatherGateways(client: KubeClient): Promise<Known<readonly RouteFacts[]>> {
+  return await learn({ verb: "list", resource: "gateways.gateway.networking.k8s.io" }, async () => {
+    return (await listGateways(client)).map(({ metadata, spec = {}, status }): RouteFacts => {
+      return {
+        kind: "Gateway",
+        namespace: metadata.namespace ?? "",
+        name: metadata.name ?? "",
+        addresses: (status?.addresses ?? []).flatMap(({ value }) => value ?? []),
+        hosts: (spec.listeners ?? []).flatMap(({ hostname }) => hostname ?? []),
+        className: spec.gatewayClassName,
+      };
+    });
+  });
+}
+
+async function listGateways(client: KubeClient): Promise<RawGateway[]> {
+  for (const version of ["v1", "v1beta1"]) {
+    try {
+      const path = resourcePath({ group: "gateway.networking.k8s.io", version, resource: "gateways" });
+      return (await client.list<RawGateway>(path)).items;
+    } catch (error) {
+      if (statusOf(error) !== 404) throw error;
+    }
+  }
+  return [];
+}
+
+export async function gatherNamespaces(client: KubeClient): Promise<Known<readonly NamespaceFacts[]>> {
+  return await learn({ verb: "list", resource: "namespaces" }, async () => {
+    const { items } = await client.list<{ metadata: ObjectMeta }>(corePath("namespaces"));
+    return items.map(({ metadata: { name = "", labels = {}, annotations = {} } }) => ({ name, labels, annotations }));
+  });
+}
+
+export async function gatherProviderIds(client: KubeClient): Promise<Known<readonly string[]>> {
+  return await learn({ verb: "list", resource: "nodes" }, async () => {
+    const { items } = await client.get<{ items: readonly { spec?: { providerID?: string } }[] }>(corePath("nodes"), {
+      limit: SOME_NODES,
+    });
+    return items.flatMap(({ spec }) => spec?.providerID ?? []);
+  });
+}

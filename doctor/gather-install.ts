@@ -1,0 +1,171 @@
+import { parse } from "yaml";
+import { z } from "zod";
+import { type Config, configSchema } from "../config/schema.ts";
+import { SwitchbackError } from "../errors/errors.ts";
+import { MAP_KEY } from "../hosts/keys.ts";
+import { parseIndex, parsePublished } from "../hosts/published.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { corePath, resourcePath, serviceProxyPath } from "../kube/paths.ts";
+import type { ObjectMeta } from "../kube/types.ts";
+import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../published/configmaps.ts";
+import {
+  CONFIG_NAME,
+  type DeploymentFacts,
+  type EndpointFacts,
+  type InstallFacts,
+  type MapFacts,
+  type StatusFacts,
+} from "./facts.ts";
+import { type Known, known, learn, mapKnown, notKnown } from "./known.ts";
+
+// What is there of Switchback, in its own namespace, and of the Services behind its targets.
+
+/** A controller with 50,000 names says 15 MB. */
+const MAX_STATUS_BYTES = 64 * 1024 * 1024;
+
+interface ConfigMap {
+  readonly metadata: ObjectMeta;
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+export async function gatherInstall(client: KubeClient, namespace: string): Promise<InstallFacts> {
+  const config = await gatherConfig(client, namespace);
+  const [deployments, map, status, proxyReadyz, endpoints] = await Promise.all([
+    gatherDeployments(client, namespace),
+    gatherMap(client, namespace),
+    gatherStatus(client, namespace),
+    gatherReadyz(client, namespace),
+    gatherEndpoints(client, config.known ? config.value : undefined),
+  ]);
+  return { config, deployments, map, status, proxyReadyz, endpoints };
+}
+
+async function gatherConfig(client: KubeClient, namespace: string): Promise<Known<Config | undefined>> {
+  const right = { verb: "get", resource: "configmaps", namespace, name: CONFIG_NAME };
+  const object = await learn<ConfigMap | undefined>(
+    right,
+    () => client.get<ConfigMap>(corePath("configmaps", namespace, CONFIG_NAME)),
+    { value: undefined },
+  );
+  if (!object.known) return object;
+  if (object.value === undefined) return known(undefined);
+  return readConfig(object.value.data?.["config.yaml"] ?? "");
+}
+
+/** Another version may have settings that this one does not know. */
+function readConfig(text: string): Known<Config> {
+  try {
+    const read = configSchema.safeParse(parse(text) ?? {});
+    if (read.success) return known(read.data);
+    return notKnown(
+      "config-unreadable",
+      `the ConfigMap ${CONFIG_NAME} does not fit this version: ${z.prettifyError(read.error)}`,
+    );
+  } catch (error) {
+    return notKnown("config-unreadable", `the ConfigMap ${CONFIG_NAME} is not YAML: ${String(error)}`);
+  }
+}
+
+interface RawDeployment {
+  readonly metadata: ObjectMeta;
+  readonly spec?: {
+    readonly replicas?: number;
+    readonly template?: {
+      readonly spec?: { readonly containers?: readonly { image?: string; imagePullPolicy?: string }[] };
+    };
+  };
+  readonly status?: { readonly readyReplicas?: number };
+}
+
+async function gatherDeployments(client: KubeClient, namespace: string): Promise<Known<readonly DeploymentFacts[]>> {
+  return await learn({ verb: "list", resource: "deployments.apps", namespace }, async () => {
+    const path = resourcePath({ group: "apps", version: "v1", resource: "deployments", namespace });
+    return (await client.list<RawDeployment>(path)).items.map(({ metadata, spec, status }) => {
+      const container = spec?.template?.spec?.containers?.[0];
+      return {
+        name: metadata.name ?? "",
+        desired: spec?.replicas ?? 1,
+        ready: status?.readyReplicas ?? 0,
+        image: container?.image ?? "",
+        pullPolicy: container?.imagePullPolicy ?? "IfNotPresent",
+      };
+    });
+  });
+}
+
+async function gatherMap(client: KubeClient, namespace: string): Promise<Known<MapFacts | undefined>> {
+  const read = await learn({ verb: "list", resource: "configmaps", namespace }, async () => {
+    return (await client.list<ConfigMap>(corePath("configmaps", namespace), { labelSelector: `${MAP_KEY}=hosts` }))
+      .items;
+  });
+  if (!read.known) return read;
+  const texts = new Map(read.value.map(({ metadata, data }) => [metadata.name, data ?? {}]));
+  const text = texts.get(INDEX_NAME)?.[INDEX_KEY];
+  if (text === undefined) return known(undefined);
+  const index = parseIndex(text);
+  if ("code" in index) return notKnown(index.code, index.text);
+  return known({ index, map: parsePublished(index, (name) => texts.get(name)?.[SHARD_KEY]) });
+}
+
+const reasonSchema = z.object({ code: z.string(), text: z.string() });
+const statusSchema = z.object({
+  synced: z.boolean(),
+  sources: z.array(z.object({ name: z.string(), synced: z.boolean() })),
+  hold: z.object({ names: z.number(), of: z.number(), until: z.number().min(0).max(8.64e15) }).optional(),
+  warnings: z.array(reasonSchema),
+  names: z.array(z.object({ name: z.string(), reason: reasonSchema.optional() })),
+});
+
+async function gatherStatus(client: KubeClient, namespace: string): Promise<Known<StatusFacts>> {
+  const service = { name: "switchback-controller", port: "http" };
+  return await learn(
+    { verb: "get", resource: "services/proxy", namespace, name: "switchback-controller:http" },
+    async () => {
+      const { text } = await client.raw(serviceProxyPath(namespace, service, "/status"), {
+        maxBytes: MAX_STATUS_BYTES,
+      });
+      return statusSchema.parse(JSON.parse(text));
+    },
+  );
+}
+
+/** One replica answers; which one is not said. A 503 is an answer when it is the proxy's own. */
+async function gatherReadyz(client: KubeClient, namespace: string): Promise<Known<string>> {
+  const service = { name: "switchback-proxy", port: "metrics" };
+  return await learn(
+    { verb: "get", resource: "services/proxy", namespace, name: "switchback-proxy:metrics" },
+    async () => {
+      const { text, status } = await client.raw(serviceProxyPath(namespace, service, "/readyz"), { anyStatus: true });
+      if (status === 200 || (status === 503 && text.startsWith("["))) return text;
+      throw new SwitchbackError("kube-status", `the proxy's /readyz: ${status} ${text.slice(0, 200)}`, { status });
+    },
+  );
+}
+
+interface RawSlice {
+  readonly metadata: ObjectMeta;
+  readonly endpoints?: readonly { readonly conditions?: { readonly ready?: boolean } }[] | null;
+}
+
+/** Of the Services that targets name. Counted a family once: dual-stack Services have two slices of the same pods. */
+async function gatherEndpoints(
+  client: KubeClient,
+  config: Config | undefined,
+): Promise<Known<readonly EndpointFacts[]>> {
+  const services = (config?.targets ?? []).flatMap(({ upstream }) => ("service" in upstream ? upstream.service : []));
+  const all = await Promise.all(services.map(({ namespace, name }) => endpointsOf(client, namespace, name)));
+  const failed = all.find((one) => !one.known);
+  return failed ?? known(all.flatMap((one) => (one.known ? one.value : [])));
+}
+
+async function endpointsOf(client: KubeClient, namespace: string, name: string): Promise<Known<EndpointFacts>> {
+  const slices = await learn({ verb: "list", resource: "endpointslices.discovery.k8s.io", namespace }, async () => {
+    const path = resourcePath({ group: "discovery.k8s.io", version: "v1", resource: "endpointslices", namespace });
+    return (await client.list<RawSlice>(path, { labelSelector: `kubernetes.io/service-name=${name}` })).items;
+  });
+  // An endpoint that does not say is ready (discovery/v1, EndpointConditions).
+  return mapKnown(slices, (items) => {
+    const endpoints = items.flatMap((slice) => slice.endpoints ?? []);
+    return { namespace, name, ready: endpoints.filter(({ conditions }) => conditions?.ready !== false).length };
+  });
+}

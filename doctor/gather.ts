@@ -1,0 +1,38 @@
+import type { KubeClient } from "../kube/client.ts";
+import type { Facts } from "./facts.ts";
+import { gatherAdmission } from "./gather-admission.ts";
+import {
+  gatherGateways,
+  gatherIngresses,
+  gatherNamespaces,
+  gatherProviderIds,
+  gatherServices,
+} from "./gather-cluster.ts";
+import { gatherInstall } from "./gather-install.ts";
+import { gatherPods } from "./gather-pods.ts";
+
+export interface GatherOptions {
+  readonly client: KubeClient;
+  /** Our own namespace. */
+  readonly namespace: string;
+  /** Where a pod is created as a dry run, and the probe pod for real. */
+  readonly probeNamespace: string;
+}
+
+/** All facts but those of a probe, read with the caller's own rights. Throws when the API server cannot be reached at all. */
+export async function gather({ client, namespace, probeNamespace }: GatherOptions): Promise<Facts> {
+  // Anybody may ask this; else an API server that is away would look like a dozen facts that are not known.
+  await client.get("/version");
+  const [services, ingresses, gateways, namespaces, providerIds, install, admission] = await Promise.all([
+    gatherServices(client),
+    gatherIngresses(client),
+    gatherGateways(client),
+    gatherNamespaces(client),
+    gatherProviderIds(client),
+    gatherInstall(client, namespace),
+    gatherAdmission(client, namespace, probeNamespace),
+  ]);
+  const pods = await gatherPods(client, namespaces);
+  const own = { namespace, probeNamespace, install, admission, pods, probe: undefined };
+  return { ...own, services, ingresses, gateways, namespaces, providerIds };
+}

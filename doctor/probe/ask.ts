@@ -1,0 +1,140 @@
+import { Resolver } from "node:dns/promises";
+import { connect, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import { encodeHeader } from "../../proxy/header.ts";
+import type { Dial, DialResult, Lookup, Outcome, ProbePlan, ProbeResult } from "./result.ts";
+
+/** Time for a connection, and then for an answer on it, milliseconds. A backend that waits for a header waits no longer, mostly. */
+const CONNECT_MS = 3000;
+const ANSWER_MS = 3000;
+const LOOKUP_MS = 2000;
+/** Bytes of an answer that are looked at. */
+const MAX_HEAD_BYTES = 1024;
+
+/** Everything of a plan, at once. Failures are results. */
+export async function carryOut({ dials, names }: ProbePlan): Promise<ProbeResult> {
+  const [dialled, lookups] = await Promise.all([Promise.all(dials.map(ask)), Promise.all(names.map(lookUp))]);
+  return { dials: dialled, lookups };
+}
+
+async function ask(dial: Dial): Promise<DialResult> {
+  return { ...dial, outcome: await outcomeOf(dial) };
+}
+
+async function outcomeOf(dial: Dial): Promise<Outcome> {
+  let socket: Socket;
+  try {
+    socket = await dialled(dial);
+  } catch (error) {
+    return notConnected(error as NodeJS.ErrnoException);
+  }
+  try {
+    const header = headerFor(dial, socket);
+    return await (dial.speaks === "http" ? speakHttp(socket, header, dial.name) : speakTls(socket, header, dial.name));
+  } finally {
+    socket.destroy();
+  }
+}
+
+function dialled({ address, port }: Dial): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: address, port, noDelay: true });
+    const timer = setTimeout(() => {
+      socket.destroy();
+      reject(Object.assign(new Error(`no connection within ${CONNECT_MS / 1000} s`), { code: "ETIMEDOUT" }));
+    }, CONNECT_MS);
+    socket.once("error", (error) => {
+      clearTimeout(timer);
+      reject(error);
+    });
+    socket.once("connect", () => {
+      clearTimeout(timer);
+      resolve(socket);
+    });
+  });
+}
+
+function notConnected({ code, message }: NodeJS.ErrnoException): Outcome {
+  const kinds: Readonly<Record<string, Outcome["kind"]>> = { ECONNREFUSED: "refused", ETIMEDOUT: "timeout" };
+  return { kind: kinds[code ?? ""] ?? "unreachable", detail: message };
+}
+
+function headerFor({ header }: Dial, { localAddress, localPort, remoteAddress, remotePort }: Socket): Buffer {
+  if (header === "none") return Buffer.alloc(0);
+  return encodeHeader(header, {
+    source: { address: localAddress ?? "", port: localPort ?? 0 },
+    destination: { address: remoteAddress ?? "", port: remotePort ?? 0 },
+  });
+}
+
+/** HEAD, so that a backend that answers has little to do. */
+function speakHttp(socket: Socket, header: Buffer, name: string): Promise<Outcome> {
+  const request = `HEAD / HTTP/1.1\r\nHost: ${name}\r\nUser-Agent: switchback-doctor\r\nConnection: close\r\n\r\n`;
+  let head = "";
+  return settle(socket, (done) => {
+    socket.on("data", (chunk) => {
+      head += chunk.toString("latin1");
+      if (head.includes("\n") || head.length > MAX_HEAD_BYTES) done(judgeHttp(head));
+    });
+    socket.once("end", () => done(closed("the connection was closed without an answer")));
+    socket.write(Buffer.concat([header, Buffer.from(request)]));
+  });
+}
+
+/** Who takes a header for the beginning of a request answers 400 (RFC 9112, 3). */
+function judgeHttp(head: string): Outcome {
+  const status = /^HTTP\/\d\.\d (\d{3})/.exec(head)?.[1];
+  if (status === undefined) return { kind: "misread", detail: "an answer that is not HTTP" };
+  return status === "400" ? { kind: "misread", detail: "HTTP 400" } : { kind: "answered", detail: `HTTP ${status}` };
+}
+
+function speakTls(socket: Socket, header: Buffer, name: string): Promise<Outcome> {
+  return settle(socket, (done) => {
+    if (header.length > 0) socket.write(header);
+    // Whose certificate it is does not matter here, and nothing is sent.
+    const tls = connectTls({ socket, servername: name, rejectUnauthorized: false });
+    tls.once("secureConnect", () => {
+      done({ kind: "answered", detail: "a TLS handshake" });
+      tls.destroy();
+    });
+    tls.on("error", (error) => done(judgeTls(error)));
+  });
+}
+
+/** Alerts of somebody who has read our ClientHello (RFC 8446, 6.2); all others may come of a header that was taken for one. */
+const UNDERSTOOD = /UNRECOGNIZED_NAME|HANDSHAKE_FAILURE|CERTIFICATE_REQUIRED|ACCESS_DENIED|NO_APPLICATION_PROTOCOL/;
+
+function judgeTls({ code = "", message }: NodeJS.ErrnoException): Outcome {
+  if (UNDERSTOOD.test(code)) return { kind: "answered", detail: `a TLS alert (${code})` };
+  return code.startsWith("ERR_SSL") ? { kind: "misread", detail: `no TLS (${code})` } : closed(message);
+}
+
+function closed(detail: string): Outcome {
+  return { kind: "closed", detail };
+}
+
+/** The first outcome counts; without one in time the backend is silent. */
+function settle(socket: Socket, start: (done: (outcome: Outcome) => void) => void): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const silent: Outcome = { kind: "silent", detail: `no answer within ${ANSWER_MS / 1000} s` };
+    const timer = setTimeout(() => resolve(silent), ANSWER_MS);
+    const done = (outcome: Outcome): void => {
+      clearTimeout(timer);
+      resolve(outcome);
+    };
+    socket.on("error", ({ code, message }: NodeJS.ErrnoException) => {
+      done(closed(code === "ECONNRESET" ? "the connection was reset" : message));
+    });
+    start(done);
+  });
+}
+
+/** By DNS alone: neither the hosts file nor the search list has a say. */
+async function lookUp(name: string): Promise<Lookup> {
+  const resolver = new Resolver({ timeout: LOOKUP_MS, tries: 2 });
+  const [four, six] = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
+  const addresses = [four, six].flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
+  if (addresses.length > 0) return { name, addresses };
+  const failure = four.status === "rejected" ? (four.reason as NodeJS.ErrnoException).code : undefined;
+  return { name, addresses, failure: failure ?? "ENODATA" };
+}

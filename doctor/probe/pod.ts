@@ -1,0 +1,48 @@
+import { INJECT_KEY } from "../../hosts/keys.ts";
+import type { ProbePlan } from "./result.ts";
+import { containerSecurity, podSecurity } from "./security.ts";
+
+/** The pod ends itself after this long, whatever became of whoever asked for it. */
+export const PROBE_SECONDS = 60;
+
+/** By this label a probe that was left behind (a laptop that went away) is found. */
+export const PROBE_LABELS = { "app.kubernetes.io/name": "switchback-doctor", [INJECT_KEY]: "disabled" };
+
+export interface ProbeImage {
+  readonly image: string;
+  readonly pullPolicy: string;
+}
+
+/**
+ * The probe pod: restricted Pod Security, no token, no rights, small, and not injected: it has to see what other pods see. Meshes
+ * are asked to stay out of it as well.
+ */
+export function probePod(name: string, { image, pullPolicy }: ProbeImage, plan: ProbePlan): object {
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      name,
+      labels: { ...PROBE_LABELS, "sidecar.istio.io/inject": "false" },
+      annotations: { "linkerd.io/inject": "disabled", "sidecar.istio.io/inject": "false" },
+    },
+    spec: {
+      restartPolicy: "Never",
+      activeDeadlineSeconds: PROBE_SECONDS,
+      terminationGracePeriodSeconds: 1,
+      automountServiceAccountToken: false,
+      enableServiceLinks: false,
+      securityContext: podSecurity,
+      containers: [
+        {
+          name: "probe",
+          image,
+          imagePullPolicy: pullPolicy,
+          args: ["probe", JSON.stringify(plan)],
+          securityContext: containerSecurity,
+          resources: { requests: { cpu: "50m", memory: "64Mi" }, limits: { cpu: "1", memory: "192Mi" } },
+        },
+      ],
+    },
+  };
+}

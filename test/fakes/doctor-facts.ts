@@ -1,0 +1,174 @@
+import { configSchema } from "../../config/schema.ts";
+import type { Facts, ServiceFacts, WebhookEntry } from "../../doctor/facts.ts";
+import { type Known, known, notKnown } from "../../doctor/known.ts";
+import type { DialResult, Outcome, ProbeResult } from "../../doctor/probe/result.ts";
+import { publishedMapOf } from "../../hosts/published.ts";
+import { createSelector } from "../../hosts/select.ts";
+import { listenersOf } from "../../targets/listeners.ts";
+import { createTestCa } from "../cluster/pki.ts";
+
+// The facts of a healthy install: one ingress-nginx behind a short-circuited load balancer, one name, one opted-in pod. Tests change
+// one thing of it.
+
+export const NAME = "shop.example.com";
+export const BALANCER_IP = "192.0.2.80";
+export const FRONT_IP = "198.51.100.9";
+export const UPSTREAM_IP = "198.51.100.80";
+export const NAMESPACE = "switchback-system";
+
+export const CONFIG = configSchema.parse({});
+export const MAP = publishedMapOf("r1", new Map([[NAME, [FRONT_IP]]]));
+const REVISION = createSelector(MAP, CONFIG.inject.maxNames)(undefined).revision;
+
+const ca = createTestCa("test");
+const serving = ca.serving(["switchback-webhook.switchback-system.svc"]);
+export const OTHER_CA = createTestCa("other").cert;
+
+const ANSWERED: Outcome = { kind: "answered", detail: "HTTP 404" };
+export const CLOSED: Outcome = { kind: "closed", detail: "the connection was reset" };
+
+/** A fact that could not be read. */
+export const FORBIDDEN: Known<never> = notKnown("right-missing", "the right is missing to do that");
+
+const blank = { labels: {}, annotations: {}, selector: {}, entries: [] };
+const port = (number: number, targetPort = String(number)) => {
+  return { name: `p${number}`, port: number, targetPort, appProtocol: "" };
+};
+
+export const NGINX: ServiceFacts = {
+  ...blank,
+  namespace: "ingress-nginx",
+  name: "ingress-nginx-controller",
+  type: "LoadBalancer",
+  clusterIPs: [UPSTREAM_IP],
+  ports: [port(80), port(443)],
+  entries: [{ ip: BALANCER_IP, ipMode: "VIP" }],
+};
+
+export const FRONT: ServiceFacts = {
+  ...blank,
+  namespace: NAMESPACE,
+  name: "switchback-ingress-nginx",
+  type: "ClusterIP",
+  selector: CONFIG.proxy.selector,
+  clusterIPs: [FRONT_IP],
+  ports: listenersOf(CONFIG.targets).map(({ port: number, listenPort }) => port(number, String(listenPort))),
+};
+
+export function entry(name: string, change: Partial<WebhookEntry> = {}): WebhookEntry {
+  const service = { namespace: NAMESPACE, name: "switchback-webhook", port: 443 };
+  const excludedNamespaces = [...CONFIG.pods.excludedNamespaces, NAMESPACE];
+  const base = { failurePolicy: "Ignore", timeoutSeconds: 2, caBundle: ca.cert, service, excludedNamespaces };
+  return { name: `${name}.switchback.dev`, ...base, ...change };
+}
+
+const deployment = (name: string) => ({ name, desired: 2, ready: 2, image: "example.com/s:1", pullPolicy: "Always" });
+
+export const HEALTHY: Facts = {
+  namespace: NAMESPACE,
+  probeNamespace: "default",
+  services: known([NGINX, FRONT]),
+  ingresses: known([
+    {
+      kind: "Ingress",
+      namespace: "shop",
+      name: "shop",
+      addresses: [BALANCER_IP],
+      hosts: [NAME],
+      className: "nginx",
+    },
+  ]),
+  gateways: known([]),
+  namespaces: known([
+    { name: "default", labels: {}, annotations: {} },
+    { name: "shop", labels: { "switchback.dev/inject": "enabled" }, annotations: {} },
+  ]),
+  providerIds: known([]),
+  install: {
+    config: known(CONFIG),
+    deployments: known(["controller", "webhook", "proxy"].map((name) => deployment(`switchback-${name}`))),
+    map: known({
+      index: { revision: "r1", targets: [{ name: "ingress-nginx", clusterIPs: [FRONT_IP] }], shards: [] },
+      map: MAP,
+    }),
+    status: known({
+      synced: true,
+      sources: [{ name: "ingress", synced: true }],
+      warnings: [],
+      names: [{ name: NAME }],
+    }),
+    proxyReadyz: known(
+      "[+] started\n[i] upstream ingress-nginx:80: ok since 2026-01-01T00:00:00.000Z, h: 198.51.100.80",
+    ),
+    endpoints: known([{ namespace: NGINX.namespace, name: NGINX.name, ready: 1 }]),
+  },
+  admission: {
+    configuration: known([entry("namespace"), entry("pod")]),
+    servingCertificate: known(serving.cert),
+    dryRun: known({ outcome: "injected" }),
+  },
+  pods: known([
+    {
+      namespace: "shop",
+      name: "web",
+      labels: {},
+      annotations: { "switchback.dev/revision": REVISION, "switchback.dev/owned": `${FRONT_IP} x1 (0123456789ab)` },
+      node: "node-1",
+      aliasAddresses: [FRONT_IP],
+    },
+  ]),
+  probe: known(probed({})),
+};
+
+/** What each way to port 80 and 443 of `service` came to; default: as nginx with `listen ... proxy_protocol`, trusting all. */
+export interface Ways {
+  readonly service?: ServiceFacts;
+  readonly none?: Outcome;
+  readonly v1?: Outcome;
+  readonly v2?: Outcome;
+  readonly balancer?: Outcome;
+  readonly front?: Outcome;
+  readonly addresses?: readonly string[];
+  readonly failure?: string;
+}
+
+export function probed(ways: Ways): ProbeResult {
+  const { service = NGINX, none = CLOSED, v1 = ANSWERED, v2 = ANSWERED, balancer = CLOSED, front = ANSWERED } = ways;
+  const dials = service.ports.flatMap(({ port: servicePort }): DialResult[] => {
+    const common = { service: `${service.namespace}/${service.name}`, servicePort, port: servicePort, name: NAME };
+    const speaks = servicePort === 443 ? ("tls" as const) : ("http" as const);
+    const dial = (via: DialResult["via"], header: DialResult["header"], outcome: Outcome): DialResult => {
+      return { ...common, speaks, via, header, address: "198.51.100.1", outcome };
+    };
+    return [
+      dial("service", "none", none),
+      dial("service", "v1", v1),
+      dial("service", "v2", v2),
+      dial("balancer", "none", balancer),
+      dial("front", "none", front),
+    ];
+  });
+  const { failure, addresses = failure === undefined ? [BALANCER_IP] : [] } = ways;
+  return { dials, lookups: [{ name: NAME, addresses: [...addresses], ...(failure !== undefined && { failure }) }] };
+}
+
+/** Switchback is not there. */
+export const NOT_INSTALLED: Facts = {
+  ...HEALTHY,
+  services: known([NGINX]),
+  install: {
+    config: known(undefined),
+    deployments: known([]),
+    map: known(undefined),
+    status: notKnown("not-read", "404"),
+    proxyReadyz: notKnown("not-read", "404"),
+    endpoints: known([]),
+  },
+  admission: {
+    configuration: known(undefined),
+    servingCertificate: known(undefined),
+    dryRun: known({ outcome: "untouched" }),
+  },
+  pods: known([]),
+  probe: undefined,
+};
