@@ -4,24 +4,27 @@ import { type LoadBalancer, NGINX, TRAEFIK } from "../cluster/addons/load-balanc
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { clientAddress, getMapped, optIn } from "./opted-in.ts";
-import { ingress, NAME } from "./shop.ts";
+import { CERTIFICATE, gatewayAndRoute, ingress, NAME } from "./shop.ts";
 import { publishedMap } from "./switchback.ts";
 
 // The ingress controllers see the pod that called, not the relay.
 
 const AT_TRAEFIK = "traefik.example.com";
+const BY_ROUTE = "route.example.com";
 
 let cluster: Cluster;
 let address: string;
 
 before(async () => {
   cluster = await withCluster();
-  await cluster.apply(ingress("at-traefik", AT_TRAEFIK, "traefik"));
-  await cluster.until(
-    "the name is published",
-    30,
-    async () => (await publishedMap(cluster)).includes(AT_TRAEFIK) || undefined,
+  await cluster.apply(
+    ingress("at-traefik", AT_TRAEFIK, "traefik"),
+    ...gatewayAndRoute("by-route", BY_ROUTE, CERTIFICATE),
   );
+  await cluster.until("the names are published", 30, async () => {
+    const map = await publishedMap(cluster);
+    return [AT_TRAEFIK, BY_ROUTE].every((name) => map.includes(name)) || undefined;
+  });
   await optIn(cluster);
   address = await clientAddress(cluster);
 });
@@ -37,6 +40,18 @@ const CASES = [
   { what: "nginx, PROXY v1", url: `https://${NAME}/`, balancer: NGINX, line: (ip: string) => `client=${ip} tls 200` },
   { what: "Traefik, PROXY v2", url: `http://${AT_TRAEFIK}/`, balancer: TRAEFIK, line: (ip: string) => `${ip} - - ` },
   { what: "Traefik, PROXY v2", url: `https://${AT_TRAEFIK}/`, balancer: TRAEFIK, line: (ip: string) => `${ip} - - ` },
+  {
+    what: "Traefik by HTTPRoute, v2",
+    url: `http://${BY_ROUTE}/`,
+    balancer: TRAEFIK,
+    line: (ip: string) => `${ip} - - `,
+  },
+  {
+    what: "Traefik by HTTPRoute, v2",
+    url: `https://${BY_ROUTE}/`,
+    balancer: TRAEFIK,
+    line: (ip: string) => `${ip} - - `,
+  },
 ];
 
 for (const { what, url, balancer, line } of CASES) {

@@ -1,5 +1,6 @@
 import { ACME_DIRECTORY } from "../cluster/addons/internet.ts";
 import { deployment, namespace, service } from "../cluster/addons/objects.ts";
+import { PORTS } from "../cluster/addons/traefik.ts";
 import type { Cluster, KubeObject } from "../cluster/cluster.ts";
 import { IMAGES } from "../cluster/images.ts";
 import { statePath } from "../cluster/node/layout.ts";
@@ -51,6 +52,21 @@ export function ingress(name: string, host: string, ingressClassName: string, se
       ...(secretName && { tls: [{ hosts: [host], secretName }] }),
     },
   };
+}
+
+/** A Gateway of Traefik's for its two entry points, and a route to the shop. Listener ports are the entry points' own. */
+export function gatewayAndRoute(name: string, host: string, secretName: string): KubeObject[] {
+  const [apiVersion, metadata] = ["gateway.networking.k8s.io/v1", { namespace: SHOP, name }];
+  const tls = { certificateRefs: [{ name: secretName }] };
+  const listeners = [
+    { name: "web", port: PORTS.web, protocol: "HTTP" },
+    { name: "websecure", port: PORTS.websecure, protocol: "HTTPS", tls },
+  ];
+  const rules = [{ backendRefs: [{ name: "app", port: 80 }] }];
+  return [
+    { apiVersion, kind: "Gateway", metadata, spec: { gatewayClassName: "traefik", listeners } },
+    { apiVersion, kind: "HTTPRoute", metadata, spec: { parentRefs: [{ name }], hostnames: [host], rules } },
+  ];
 }
 
 /** A Certificate by HTTP-01 from the ACME server outside. */

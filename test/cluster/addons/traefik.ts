@@ -6,7 +6,8 @@ import { gatewayApiFolder } from "./gateway-api.ts";
 import { PLAIN, publishAddress, TRAEFIK } from "./load-balancers.ts";
 import { deployment, namespace, service, serviceAccount } from "./objects.ts";
 
-const PORTS = { web: 8000, websecure: 8443, ping: 8080 };
+/** Ports of the entry points; a Gateway's listener names them too. */
+export const PORTS = { web: 8000, websecure: 8443, ping: 8080 };
 
 /**
  * Traefik behind a LoadBalancer Service, for the IngressClass `traefik` and for Gateway API. It takes a PROXY header from
@@ -20,7 +21,7 @@ export async function install(cluster: Cluster): Promise<void> {
   const args = [`--entrypoints.web.${anyone}`, `--entrypoints.websecure.${anyone}`];
   await cluster.apply(
     namespace(ns),
-    ...traefik({ namespace: ns, name, ingressClass: "traefik", args: [...args, "--providers.kubernetesgateway=true"] }),
+    ...traefik({ namespace: ns, name, ingressClass: "traefik", args: [...args, ...gatewayArgs(ns, name)] }),
     loadBalancerService(ns, name, nodePorts),
     {
       apiVersion: "gateway.networking.k8s.io/v1",
@@ -31,6 +32,16 @@ export async function install(cluster: Cluster): Promise<void> {
   );
   await publishAddress(cluster, TRAEFIK);
   await cluster.rolledOut(ns, `deployment/${name}`);
+}
+
+/** Its Gateways have the addresses of its own Service. */
+function gatewayArgs(ns: string, name: string): string[] {
+  const gateway = "--providers.kubernetesgateway";
+  return [
+    `${gateway}=true`,
+    `${gateway}.statusaddress.service.namespace=${ns}`,
+    `${gateway}.statusaddress.service.name=${name}`,
+  ];
 }
 
 /** Another one for the class `plain`, behind a load balancer that adds no header and that pods cannot reach. */
