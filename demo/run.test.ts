@@ -32,6 +32,8 @@ describe("the demo", () => {
       text,
       /cert-manager\/cert-manager-7d9f8 +shop\.example\.com +socket hang up +200 Ingress shop\/web; client 127\.0\.0\.1:\d+/,
     );
+    assert.match(text, /cert-manager-7d9f8 +checkout\.example\.com +socket hang up +200 HTTPRoute shop\/checkout;/);
+    assert.match(text, /checkout\.example\.net .*not mapped \(no-matching-hostname\)/);
     assert.match(text, /shop\/web-5c6b7 +shop\.example\.com +socket hang up +no alias/);
     assert.match(text, /shop\/smoke-test +shop\.example\.com +socket hang up +no alias/);
     assert.match(text, /broken header: "GET \/ HTTP\/1\.1" while reading PROXY protocol/);

@@ -30,7 +30,7 @@ spec:
 `;
 
 /**
- * The whole idea on one machine: the pods of a directory call the names of its Ingresses, straight and along the injected alias;
+ * The whole idea on one machine: the pods of a directory call its public names, straight and along the injected alias;
  * then an Ingress is added and the map follows. Throws when anything is not as it should be. `stopped` ends `--keep`.
  */
 export async function runDemo(options: DemoOptions, print: Print, stopped: Promise<void>): Promise<void> {
@@ -69,7 +69,7 @@ async function show(
   await until(() => system.status().synced && system.map() !== undefined, `the files of ${directory} to be read`);
   learnBackends(system, backends);
   const status = system.status();
-  print(`1. The map, made of the Ingresses in ${directory}\n\n`);
+  print(`1. The map, made of the objects in ${directory}\n\n`);
   print(
     table(
       ["name", "from", "leads to"],
@@ -168,9 +168,9 @@ async function checkDirectory(directory: string): Promise<void> {
   }
 }
 
-/** The stand-in serves each mapped host with its Ingress's name. */
+/** The stand-in serves each mapped host with the name of the object that claims it. */
 function learnBackends(system: DemoSystem, backends: Map<string, string>): void {
-  for (const { name, from } of system.status().names) backends.set(name, `Ingress ${from.namespace}/${from.name}`);
+  for (const { name, from } of system.status().names) backends.set(name, `${from.kind} ${from.namespace}/${from.name}`);
 }
 
 async function until(condition: () => boolean, what: string): Promise<void> {

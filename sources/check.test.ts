@@ -12,6 +12,7 @@ function problems(text: string): string[] {
 const LABELS = "switchback.dev/inject";
 const ANNOTATIONS =
   "switchback.dev/hosts, switchback.dev/on-change, switchback.dev/ignore, switchback.dev/proxy-protocol";
+const GATEWAY_API = "apiVersion: gateway.networking.k8s.io/v1\n";
 const HOSTNAME = "accepted are letters, digits and inner hyphens, at most 63 a label, IDNA names as xn--";
 
 const FAULTS: ReadonlyArray<readonly [what: string, text: string, expected: readonly string[]]> = [
@@ -87,6 +88,22 @@ const FAULTS: ReadonlyArray<readonly [what: string, text: string, expected: read
     "kind: Ingress\nmetadata: {name: web}\nspec:\n  rules:\n    - host: 5\n",
     ["a.yaml:5: Ingress web: spec.rules[0].host: wrong-type: Invalid input: expected string, received number"],
   ],
+  [
+    "hostnames of a Gateway's listeners and of a route",
+    `${GATEWAY_API}kind: Gateway\nmetadata: {name: gw}\nspec:\n  listeners:\n    - {name: web, port: 80, protocol: HTTP, hostname: bad_name.example.com}\n---\n${GATEWAY_API}kind: HTTPRoute\nmetadata: {name: web}\nspec:\n  hostnames: ["*.example.com", "127.1"]\n`,
+    [
+      `a.yaml:6: Gateway gw: spec.listeners[0].hostname: name-not-rfc1123: "bad_name.example.com" has the label "bad_name"; ${HOSTNAME}`,
+      'a.yaml:12: HTTPRoute web: spec.hostnames[1]: name-is-ip: "127.1" is, or would be read as, an IP address',
+    ],
+  ],
+  [
+    "a listener without a name, a parent that is text",
+    `${GATEWAY_API}kind: Gateway\nmetadata: {name: gw}\nspec: {listeners: [{port: 80, protocol: HTTP}]}\n---\n${GATEWAY_API}kind: GRPCRoute\nmetadata: {name: web}\nspec: {parentRefs: [gw]}\n`,
+    [
+      "a.yaml:4: Gateway gw: spec.listeners[0].name: wrong-type: Invalid input: expected string, received undefined",
+      "a.yaml:9: GRPCRoute web: spec.parentRefs[0]: wrong-type: Invalid input: expected object, received string",
+    ],
+  ],
 ];
 for (const [what, text, expected] of FAULTS) {
   test(what, () => assert.deepEqual(problems(text), expected));
@@ -108,6 +125,14 @@ const FINE: ReadonlyArray<readonly [what: string, text: string]> = [
   ["an Ingress that ends after its name", "kind: Ingress\nmetadata: {name: web}\nspec:\n"],
   ["a wildcard", "kind: Ingress\nmetadata: {name: web}\nspec: {rules: [{host: '*.example.com'}]}\n"],
   ["a kind of somebody else's with another spec", "kind: Widget\nmetadata: {name: w}\nspec: [1, 2]\n"],
+  [
+    "a Gateway of Istio's",
+    "apiVersion: networking.istio.io/v1\nkind: Gateway\nmetadata: {name: gw}\nspec: {listeners: x}\n",
+  ],
+  [
+    "a Gateway and a route without hosts",
+    `${GATEWAY_API}kind: Gateway\nmetadata: {name: gw}\n---\n${GATEWAY_API}kind: HTTPRoute\nmetadata: {name: r}\n`,
+  ],
   ["hosts of a kind that is not read", "kind: Widget\nmetadata: {name: w}\nspec: {rules: [{host: 'a b'}]}\n"],
 ];
 for (const [what, text] of FINE) {

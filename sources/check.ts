@@ -3,6 +3,7 @@ import { HOSTS_KEY, PREFIX, USER_KEYS, WRITTEN_KEYS } from "../hosts/keys.ts";
 import { parseHostname, show } from "../hosts/names.ts";
 import { parseSelection } from "../hosts/select.ts";
 import type { Reason } from "../hosts/types.ts";
+import { isGatewayKind } from "./gateway/files.ts";
 import type { SourceProblem } from "./types.ts";
 import type { FileObject } from "./yaml-file.ts";
 
@@ -29,6 +30,48 @@ const ingressShape = z.looseObject({
     .nullish(),
 });
 
+const gatewayShape = z.looseObject({
+  spec: z
+    .looseObject({
+      gatewayClassName: z.string().nullish(),
+      listeners: z
+        .array(
+          z.looseObject({ name: z.string(), port: z.number(), protocol: z.string(), hostname: z.string().nullish() }),
+        )
+        .nullish(),
+    })
+    .nullish(),
+});
+
+const routeShape = z.looseObject({
+  spec: z
+    .looseObject({
+      hostnames: z.array(z.string()).nullish(),
+      parentRefs: z
+        .array(
+          z.looseObject({
+            name: z.string(),
+            namespace: z.string().nullish(),
+            sectionName: z.string().nullish(),
+            port: z.number().nullish(),
+          }),
+        )
+        .nullish(),
+    })
+    .nullish(),
+});
+
+/** A hostname, and where it stands. */
+interface Host {
+  readonly host: string;
+  readonly path: Path;
+}
+
+interface KnownShape {
+  readonly shape: z.ZodType;
+  readonly hosts: (raw: unknown) => Iterable<Host>;
+}
+
 /** What a person should mend in an object of a file: parts of another shape, keys of ours that do not exist, bad values and hostnames. */
 export function checkFileObject(object: FileObject): SourceProblem[] {
   const problems = METADATA.flatMap((path) => [
@@ -36,8 +79,18 @@ export function checkFileObject(object: FileObject): SourceProblem[] {
     ...checkKeys(object, "label", [...path, "labels"]),
     ...checkKeys(object, "annotation", [...path, "annotations"]),
   ]);
-  if (object.raw.kind !== "Ingress") return problems;
-  return [...problems, ...checkShape(object, ingressShape, []), ...checkHosts(object)];
+  const known = knownShape(object);
+  if (known === undefined) return problems;
+  return [...problems, ...checkShape(object, known.shape, []), ...checkHosts(object, known)];
+}
+
+/** The kinds that names are read from: the API server would refuse another shape. */
+function knownShape(object: FileObject): KnownShape | undefined {
+  if (object.raw.kind === "Ingress") return { shape: ingressShape, hosts: hostsOfIngress };
+  if (!isGatewayKind(object)) return undefined;
+  return object.raw.kind === "Gateway"
+    ? { shape: gatewayShape, hosts: hostsOfGateway }
+    : { shape: routeShape, hosts: hostsOfRoute };
 }
 
 function checkShape(object: FileObject, shape: z.ZodType, path: Path): SourceProblem[] {
@@ -72,17 +125,33 @@ function faultsOf(on: "label" | "annotation", key: string, value: unknown): read
   return key === HOSTS_KEY ? parseSelection(value).warnings : [];
 }
 
-function* checkHosts(object: FileObject): Iterable<SourceProblem> {
-  const parsed = ingressShape.safeParse(object.raw);
+function* checkHosts(object: FileObject, { shape, hosts }: KnownShape): Iterable<SourceProblem> {
   // Of another shape: that has been said, and comes first.
-  if (!parsed.success) return;
-  for (const [index, rule] of (parsed.data.spec?.rules ?? []).entries()) {
-    yield* checkHost(object, rule?.host ?? "", ["spec", "rules", index, "host"]);
+  if (!shape.safeParse(object.raw).success) return;
+  for (const { host, path } of hosts(object.raw)) yield* checkHost(object, host, path);
+}
+
+function* hostsOfIngress(raw: unknown): Iterable<Host> {
+  const { spec } = ingressShape.parse(raw);
+  for (const [index, rule] of (spec?.rules ?? []).entries()) {
+    yield { host: rule?.host ?? "", path: ["spec", "rules", index, "host"] };
   }
-  for (const [index, tls] of (parsed.data.spec?.tls ?? []).entries()) {
+  for (const [index, tls] of (spec?.tls ?? []).entries()) {
     for (const [place, host] of (tls?.hosts ?? []).entries()) {
-      yield* checkHost(object, host, ["spec", "tls", index, "hosts", place]);
+      yield { host, path: ["spec", "tls", index, "hosts", place] };
     }
+  }
+}
+
+function* hostsOfGateway(raw: unknown): Iterable<Host> {
+  for (const [index, listener] of (gatewayShape.parse(raw).spec?.listeners ?? []).entries()) {
+    yield { host: listener.hostname ?? "", path: ["spec", "listeners", index, "hostname"] };
+  }
+}
+
+function* hostsOfRoute(raw: unknown): Iterable<Host> {
+  for (const [index, host] of (routeShape.parse(raw).spec?.hostnames ?? []).entries()) {
+    yield { host, path: ["spec", "hostnames", index] };
   }
 }
 

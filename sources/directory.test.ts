@@ -81,6 +81,30 @@ test("files are claims; objects that are no Ingress are there to be asked for; s
   assert.deepEqual(source.state(), [{ name: source.state()[0]?.name, synced: true, problems: [] }]);
 });
 
+test("Gateways and routes are claims too, without a controller's word; what hangs on a Gateway follows it", async (t) => {
+  const of = (kind: string, name: string, spec: object) =>
+    JSON.stringify({ apiVersion: "gateway.networking.k8s.io/v1", kind, metadata: { namespace: "shop", name }, spec });
+  const gateway = (hostname: string) =>
+    of("Gateway", "gw", {
+      gatewayClassName: "nginx",
+      listeners: [{ name: "web", port: 80, protocol: "HTTP", hostname }],
+    });
+  const route = of("HTTPRoute", "web", { parentRefs: [{ name: "gw" }], hostnames: ["a.example.com", "b.example.net"] });
+  const { synced, claims, path } = await follow(t, { "gw.yaml": gateway("*.example.com"), "route.yaml": route });
+  await eventually(() => synced.times, 1);
+  const leading = () =>
+    [...claims.values()]
+      .flat()
+      .filter(({ clue }) => "className" in clue)
+      .map(({ from, hostname }) => `${from.kind} ${from.file} ${hostname}`);
+  assert.deepEqual(leading(), ["Gateway gw.yaml *.example.com", "HTTPRoute route.yaml a.example.com"]);
+  await writeFile(path("gw.yaml"), gateway("*.example.net"));
+  await eventually(leading, ["Gateway gw.yaml *.example.net", "HTTPRoute route.yaml b.example.net"]);
+  await rm(path("gw.yaml"));
+  await eventually(leading, []);
+  assert.deepEqual([...claims.keys()], ["HTTPRoute shop/web"]);
+});
+
 test("a new file, a changed one and a deleted one are followed", async (t) => {
   const { synced, hosts, path } = await follow(t, { "a.yaml": ingress("web", "a.example.com") });
   await eventually(() => synced.times, 1);

@@ -3,6 +3,7 @@ import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { describeError } from "../errors/errors.ts";
 import { checkFileObject } from "./check.ts";
+import { GatewayFiles } from "./gateway/files.ts";
 import { claimsOfIngress, type RawIngress, viewIngress } from "./ingress-claims.ts";
 import type { OpenClaimSink, OpenSource, SourceProblem } from "./types.ts";
 import { type FileObject, parseYamlFile } from "./yaml-file.ts";
@@ -24,7 +25,7 @@ export interface DirectorySource extends OpenSource {
   objects(): readonly FileObject[];
 }
 
-/** Ingresses in the `.yaml` and `.yml` files of a directory, followed as files come, change and go. */
+/** Ingresses, Gateways and routes in the `.yaml` and `.yml` files of a directory, followed as files come, change and go. */
 export function directorySource(deps: {
   readonly directory: string;
   /** How often the directory is looked at without a hint; another value only in tests. */
@@ -37,6 +38,7 @@ export function directorySource(deps: {
   let stopped = false;
   let reading: Promise<void> = Promise.resolve();
   let stopWatching = () => {};
+  let gateways: GatewayFiles | undefined;
 
   async function refresh(sink: OpenClaimSink, onSynced: () => void): Promise<void> {
     const before = files;
@@ -50,6 +52,8 @@ export function directorySource(deps: {
     }
     if (stopped || (synced && stamps(files) === stamps(before))) return;
     emit(collect(before), collect(files), sink);
+    gateways ??= new GatewayFiles(sink);
+    gateways.update(collect(files));
     if (synced) return;
     synced = true;
     onSynced();
