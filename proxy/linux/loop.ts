@@ -59,6 +59,8 @@ export interface LoopOptions extends WorkerData {
   readonly receive: () => Command | undefined;
   readonly reply: (reply: Reply) => void;
   readonly lingerMs?: number;
+  /** Milliseconds since any moment. */
+  readonly clock?: () => number;
 }
 
 type LocalRefusal = Exclude<RefusalCause, "upstream">;
@@ -74,6 +76,7 @@ export class Loop implements RelayContext {
   readonly lingering: WaitingList;
   now = 0;
   readonly #options: LoopOptions;
+  readonly #clock: () => number;
   readonly #epoll: number;
   readonly #places: Places;
   /** By descriptor. */
@@ -92,10 +95,16 @@ export class Loop implements RelayContext {
   #isEnding = false;
   #open = 0;
 
+  /** Connections that are open. */
+  get open(): number {
+    return this.#open;
+  }
+
   /** Throws SystemError if the system has no descriptor left. */
   constructor(options: LoopOptions) {
     const { libc, limits } = options;
     this.#options = options;
+    this.#clock = options.clock ?? (() => performance.now());
     this.libc = libc;
     this.limits = limits;
     this.pipes = new PipePool(libc);
@@ -122,7 +131,7 @@ export class Loop implements RelayContext {
     const { libc } = this;
     const { address, view, epollEvent } = libc.memory;
     const count = libc.epollWait(this.#epoll, address + EVENTS, MAX_EVENTS, timeoutMs);
-    this.now = performance.now();
+    this.now = this.#clock();
     if (count < 0 && count !== -ERRNO.EINTR) must("epoll_wait", count);
     // The events lie in memory that nothing else writes to while they are handled.
     for (let index = 0, at = EVENTS; index < count; index += 1, at += epollEvent.size) {
@@ -215,6 +224,7 @@ export class Loop implements RelayContext {
 
   #timeout(): number {
     if (this.#queue.length > 0) return 0;
+    const now = this.#clock();
     const due = Math.min(
       this.dialling.next(),
       this.greeting.next(),
@@ -222,9 +232,9 @@ export class Loop implements RelayContext {
       this.#sweepAt,
       this.#tellAt,
       this.#resumeAt,
-      performance.now() + LONGEST_WAIT_MS,
+      now + LONGEST_WAIT_MS,
     );
-    return Math.max(0, Math.ceil(due - performance.now()));
+    return Math.max(0, Math.ceil(due - now));
   }
 
   #expire(): void {
