@@ -40,7 +40,7 @@ export function mappedBytes(bytes: AddressBytes): AddressBytes {
 
 /** An address as text: dotted for 4 bytes; for 16 as RFC 5952 says, save that no part is ever dotted. */
 export function addressText(bytes: AddressBytes): string {
-  return bytes.length === 4 ? bytes.join(".") : ipv6Text(bytes);
+  return bytes.length === 4 ? `${bytes[0]}.${bytes[1]}.${bytes[2]}.${bytes[3]}` : ipv6Text(bytes);
 }
 
 function ipv4Bytes(text: string): AddressBytes {

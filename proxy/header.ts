@@ -63,23 +63,48 @@ export interface V2Options {
  * PROXY line", and HAProxy itself does the same.
  * Throws `input-invalid` if an address is no IP literal, a port is out of range or the unique id is too long.
  */
-export function encodeHeader(version: "v1" | "v2", endpoints: Endpoints, options: V2Options = {}): Buffer {
-  return version === "v1" ? encodeV1(endpoints) : encodeV2(endpoints, options);
+export function encodeHeader(
+  version: "v1" | "v2",
+  { source, destination }: Endpoints,
+  options: V2Options = {},
+): Buffer {
+  const ends = {
+    source: checkedAddress(source),
+    sourcePort: checkedPort(source),
+    destination: checkedAddress(destination),
+    destinationPort: checkedPort(destination),
+  };
+  return encodeHeaderOf(version, ends, options);
 }
 
-function encodeV1({ source, destination }: Endpoints): Buffer {
-  const [from, to] = oneFamily(source, destination);
+/** The two ends as the system gave them: 4 or 16 bytes each, an IPv4-mapped address as 4. */
+export interface EndBytes {
+  readonly source: AddressBytes;
+  readonly sourcePort: number;
+  readonly destination: AddressBytes;
+  readonly destinationPort: number;
+}
+
+/** The same for addresses that are bytes already. */
+export function encodeHeaderOf(version: "v1" | "v2", ends: EndBytes, options: V2Options = {}): Buffer {
+  const { source, destination } = ends;
+  const isOneFamily = source.length === destination.length;
+  const from = isOneFamily ? source : mappedBytes(source);
+  const to = isOneFamily ? destination : mappedBytes(destination);
+  return version === "v1" ? encodeV1(from, to, ends) : encodeV2(from, to, ends, options);
+}
+
+function encodeV1(from: AddressBytes, to: AddressBytes, { sourcePort, destinationPort }: EndBytes): Buffer {
   const family = from.length === 4 ? "TCP4" : "TCP6";
-  const ports = `${checkedPort(source)} ${checkedPort(destination)}`;
-  return Buffer.from(`PROXY ${family} ${addressText(from)} ${addressText(to)} ${ports}\r\n`, "latin1");
+  const line = `PROXY ${family} ${addressText(from)} ${addressText(to)} ${sourcePort} ${destinationPort}\r\n`;
+  return Buffer.from(line, "latin1");
 }
 
-function encodeV2({ source, destination }: Endpoints, options: V2Options): Buffer {
-  const [from, to] = oneFamily(source, destination);
+function encodeV2(from: AddressBytes, to: AddressBytes, ends: EndBytes, options: V2Options): Buffer {
   const family = from.length === 4 ? V2_FAMILY.ipv4 : V2_FAMILY.ipv6;
   const ports = Buffer.alloc(4);
-  ports.writeUInt16BE(checkedPort(source), 0);
-  ports.writeUInt16BE(checkedPort(destination), 2);
+  ports.writeUInt16BE(ends.sourcePort, 0);
+  ports.writeUInt16BE(ends.destinationPort, 2);
   const body = Buffer.concat([from, to, ports, ...tlvs(options)]);
   const fixed = Buffer.alloc(V2_FIXED_BYTES);
   fixed.set(V2_SIGNATURE);
@@ -107,12 +132,6 @@ function tlvs({ uniqueId, crc32c: withChecksum }: V2Options): Buffer[] {
 
 function tlv(type: number, value: Uint8Array): Buffer {
   return Buffer.concat([Uint8Array.of(type, value.length >> 8, value.length & 0xff), value]);
-}
-
-function oneFamily(source: Endpoint, destination: Endpoint): readonly [AddressBytes, AddressBytes] {
-  const from = checkedAddress(source);
-  const to = checkedAddress(destination);
-  return from.length === to.length ? [from, to] : [mappedBytes(from), mappedBytes(to)];
 }
 
 function checkedAddress({ address }: Endpoint): AddressBytes {

@@ -94,22 +94,39 @@ export function encodeSockaddr(address: Uint8Array, port: number): Uint8Array {
   return bytes;
 }
 
-/** The address at `offset`, 4 or 16 bytes, a mapped one as IPv4; undefined for a family that is neither. It is a copy. */
-export function decodeAddress(view: DataView, offset: number): Uint8Array | undefined {
-  const family = view.getUint16(offset, true);
-  const copy = (from: number, length: number): Uint8Array => {
-    const start = view.byteOffset + offset + from;
-    return new Uint8Array(view.buffer.slice(start, start + length));
-  };
-  if (family === AF_INET) return copy(IN_ADDRESS, 4);
-  if (family !== AF_INET6) return undefined;
-  return isMapped(view, offset + IN6_ADDRESS) ? copy(IN6_ADDRESS + 12, 4) : copy(IN6_ADDRESS, 16);
-}
+/** Reads the socket address at a fixed place in memory, again and again, without making anything new. */
+export class SockaddrView {
+  readonly #bytes: Uint8Array;
+  readonly #at: number;
+  readonly #ipv4: Uint8Array;
+  readonly #ipv6: Uint8Array;
+  readonly #mapped: Uint8Array;
 
-function isMapped(view: DataView, at: number): boolean {
-  return view.getUint32(at) === 0 && view.getUint32(at + 4) === 0 && view.getUint32(at + 8) === 0xffff;
-}
+  constructor(bytes: Uint8Array, at: number) {
+    this.#bytes = bytes;
+    this.#at = at;
+    this.#ipv4 = bytes.subarray(at + IN_ADDRESS, at + IN_ADDRESS + 4);
+    this.#ipv6 = bytes.subarray(at + IN6_ADDRESS, at + IN6_ADDRESS + 16);
+    this.#mapped = bytes.subarray(at + IN6_ADDRESS + 12, at + IN6_ADDRESS + 16);
+  }
 
-export function decodePort(view: DataView, offset: number): number {
-  return view.getUint16(offset + 2);
+  /**
+   * The address, 4 or 16 bytes, a mapped one as IPv4; undefined for a family that is neither. What comes back is the memory itself:
+   * it is good until the next system call that writes there.
+   */
+  address(): Uint8Array | undefined {
+    const family = (this.#bytes[this.#at] ?? 0) | ((this.#bytes[this.#at + 1] ?? 0) << 8);
+    if (family === AF_INET) return this.#ipv4;
+    if (family !== AF_INET6) return undefined;
+    return this.#isMapped() ? this.#mapped : this.#ipv6;
+  }
+
+  port(): number {
+    return ((this.#bytes[this.#at + 2] ?? 0) << 8) | (this.#bytes[this.#at + 3] ?? 0);
+  }
+
+  #isMapped(): boolean {
+    for (let index = 0; index < 10; index += 1) if (this.#ipv6[index] !== 0) return false;
+    return this.#ipv6[10] === 0xff && this.#ipv6[11] === 0xff;
+  }
 }

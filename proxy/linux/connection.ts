@@ -1,12 +1,12 @@
 import type { CutCause } from "../causes.ts";
 import type { EngineLimits } from "../engine.ts";
-import { EPOLLERR, EPOLLET, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP, ERRNO, SHUT_WR } from "./abi.ts";
-import { Dial } from "./dial.ts";
+import { EPOLLERR, EPOLLET, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP, ERRNO, MSG_NOSIGNAL, SHUT_WR } from "./abi.ts";
+import { DIAL_LOCAL_LIMIT, Dial } from "./dial.ts";
 import type { ListenerState } from "./listener-state.ts";
 import { IO, IO_BYTES } from "./memory.ts";
 import { PUMP, type Pump, type PumpContext } from "./pump.ts";
 import { Side } from "./side.ts";
-import { closeWithReset } from "./sockets.ts";
+import { closeWithReset, pendingError, setKeepalive } from "./sockets.ts";
 import type { Waiter, WaitingList } from "./waiting.ts";
 
 /** What connections need of the loop they live in. */
@@ -37,10 +37,12 @@ type Phase = (typeof PHASE)[keyof typeof PHASE];
 
 const READABLE = EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 const HUNG_UP = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
-const CLIENT_EVENTS = EPOLLIN + EPOLLRDHUP + EPOLLET;
-const UPSTREAM_EVENTS = EPOLLIN + EPOLLOUT + EPOLLRDHUP + EPOLLET;
-export const ARMED_EVENTS = UPSTREAM_EVENTS;
+/** Of a socket that was writable when last written to. */
+const QUIET_EVENTS = EPOLLIN | EPOLLRDHUP | EPOLLET;
+export const ARMED_EVENTS = QUIET_EVENTS | EPOLLOUT;
 const NO_HEADER = new Uint8Array(0);
+/** The client has neither sent a byte nor ended so far. */
+const NOTHING = -1;
 
 /**
  * One client and its upstream.
@@ -56,8 +58,9 @@ const NO_HEADER = new Uint8Array(0);
  *                   |                  |                          |                   dropped until its FIN, 30 s at most
  *                   +------------------+--------------------------+-- RST of one side, idle, drain: RST to the other --> CLOSED
  *
- * While dialling, what the client sends stays in the kernel. The header and the client's first bytes leave in one send, hence in
- * one segment: some receivers take a header that comes alone for a whole request that is malformed.
+ * The header and the client's first bytes leave in one send, hence in one segment: some receivers take a header that comes alone for
+ * a whole request that is malformed. Where the client has spoken before it is accepted and the upstream is on this machine, that send
+ * follows connect() at once, and a connection is RELAYING before epoll has heard of it.
  *
  * A reset by the upstream after its FIN is typically an early answer (413) to an upload that it then refuses to read. Resetting the
  * client now would throw away what of the answer is still on its way, so the client keeps its half, as nginx's lingering_close does.
@@ -91,15 +94,20 @@ export class Connection implements Waiter {
 
   /** Begins to dial. `header`: none for protocol none. */
   open(header: Uint8Array = NO_HEADER): void {
-    const context = this.#context;
+    const dial = new Dial(this.#context.libc, this.listener);
     this.#header = header;
-    if (!context.register(this.client, CLIENT_EVENTS)) {
-      context.outOfResources(this, "epoll_ctl");
-      this.#refuse();
+    this.#dial = dial;
+    const count = this.listener.writesAtOnce() ? this.#readFirst() : NOTHING;
+    if (this.#isClosed()) return;
+    const fd = dial.step();
+    if (fd < 0) {
+      this.#notDialled(dial, fd);
       return;
     }
-    this.#dial = new Dial(context.libc, this.listener);
-    this.#dialNext(this.#dial);
+    const upstream = new Side(this, fd, false);
+    this.upstream = upstream;
+    if (header.length + count > 0 && count !== NOTHING && this.#writeAtOnce(dial, upstream, count)) return;
+    if (this.#watch(this.client, QUIET_EVENTS)) this.#await(upstream);
   }
 
   /** Takes in what epoll says of one of the two sockets. */
@@ -152,20 +160,19 @@ export class Connection implements Waiter {
     else this.cut("upstream-reset");
   }
 
+  /** Has the kernel probe a silent upstream. The client's socket inherits that from its listener. */
+  keepUpstreamAlive(): void {
+    const { upstream } = this;
+    if (upstream === undefined || upstream.isProbed || this.phase === PHASE.dialling) return;
+    upstream.isProbed = true;
+    setKeepalive(this.#context.libc, upstream.fd, this.#context.limits.keepaliveMs);
+  }
+
   /** Ends both sides at once with a reset. */
   cut(cause: CutCause): void {
     if (this.phase === PHASE.closed) return;
     this.listener.counters.cut(cause);
-    const isConnected = this.phase !== PHASE.dialling;
-    this.#release();
-    this.#context.forget(this.client);
-    closeWithReset(this.#context.libc, this.client.fd);
-    if (this.upstream !== undefined) {
-      this.#context.forget(this.upstream);
-      if (isConnected) closeWithReset(this.#context.libc, this.upstream.fd);
-      else this.#context.libc.close(this.upstream.fd);
-    }
-    this.#context.closed(this);
+    this.#refuse();
   }
 
   #isClosed(): boolean {
@@ -176,19 +183,84 @@ export class Connection implements Waiter {
     return this.phase === PHASE.relaying || this.phase === PHASE.lingering;
   }
 
+  /** Reads what the client has sent so far, into memory. The number of bytes, 0 at its end, or NOTHING. */
+  #readFirst(): number {
+    const { client } = this;
+    const { libc } = this.#context;
+    const read = libc.recv(client.fd, libc.memory.address + IO, IO_BYTES, 0);
+    if (read === 0) client.ended = true;
+    if (read >= 0) {
+      // As in Pump: a short read has emptied the socket, unless the end is still to be read.
+      client.readable = read === IO_BYTES || client.hungUp;
+      if (read > 0) this.#context.moved(client, read);
+      return read;
+    }
+    client.readable = read === -ERRNO.EINTR;
+    if (client.readable) this.#context.again(this);
+    else if (read !== -ERRNO.EAGAIN) this.cut("client-reset");
+    return NOTHING;
+  }
+
+  /** Sends the header and `count` bytes in memory to an upstream that has only just been called; false: it has not answered yet. */
+  #writeAtOnce(dial: Dial, upstream: Side, count: number): boolean {
+    const { client } = this;
+    const { libc } = this.#context;
+    const { bytes, address } = libc.memory;
+    const start = this.#putHeader();
+    const length = IO + count - start;
+    const sent = libc.send(upstream.fd, address + start, length, MSG_NOSIGNAL);
+    this.listener.wroteAtOnce(sent > 0);
+    if (sent <= 0) {
+      if (count > 0) client.pending = bytes.slice(IO, IO + count);
+      if (sent === -ERRNO.EAGAIN || sent === -ERRNO.EINTR) return false;
+      dial.refused(-sent);
+      this.#dropUpstream(upstream);
+      if (this.#watch(client, QUIET_EVENTS)) this.#dialNext(dial);
+      return true;
+    }
+    upstream.hasSent = true;
+    upstream.writable = sent === length;
+    upstream.isArmed = sent < length;
+    if (sent < length) client.pending = bytes.slice(start + sent, start + length);
+    this.#header = undefined;
+    this.phase = PHASE.relaying;
+    this.#connected(dial);
+    const isWatched =
+      this.#watch(client, QUIET_EVENTS) && this.#watch(upstream, upstream.isArmed ? ARMED_EVENTS : QUIET_EVENTS);
+    if (isWatched && (client.readable || client.ended)) this.advance();
+    return true;
+  }
+
+  /** Has epoll watch a socket. If the system refuses, the connection is over, and that is said by false. */
+  #watch(side: Side, events: number): boolean {
+    if (this.#context.register(side, events)) return true;
+    this.#context.outOfResources(this, "epoll_ctl");
+    this.#refuse();
+    return false;
+  }
+
   #dialNext(dial: Dial): void {
-    const context = this.#context;
-    const step = dial.step(context.limits.keepaliveMs);
-    if (step.kind === "connecting") {
-      this.upstream = new Side(this, step.fd, false);
-      if (context.limits.connectTimeoutMs > 0) context.dialling.add(this, context.now);
-      if (context.register(this.upstream, UPSTREAM_EVENTS)) return;
-      this.#dropUpstream(this.upstream);
-      context.outOfResources(this, "epoll_ctl");
-    } else if (step.kind === "local-limit") context.outOfResources(this, step.detail);
+    const fd = dial.step();
+    if (fd < 0) {
+      this.#notDialled(dial, fd);
+      return;
+    }
+    this.upstream = new Side(this, fd, false);
+    this.#await(this.upstream);
+  }
+
+  /** Waits for the upstream's answer. */
+  #await(upstream: Side): void {
+    const { limits, dialling, now } = this.#context;
+    if (limits.connectTimeoutMs > 0) dialling.add(this, now);
+    this.#watch(upstream, ARMED_EVENTS);
+  }
+
+  #notDialled(dial: Dial, step: number): void {
+    if (step === DIAL_LOCAL_LIMIT) this.#context.outOfResources(this, dial.limit);
     else {
       this.listener.counters.refused("upstream");
-      context.dialled(this, dial, false);
+      this.#context.dialled(this, dial, false);
     }
     this.#refuse();
   }
@@ -196,48 +268,56 @@ export class Connection implements Waiter {
   #dialAnswered(upstream: Side, events: number): void {
     const dial = this.#dial;
     if (dial === undefined || (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) === 0) return;
-    if (!dial.isConnected(upstream.fd, events)) {
+    if (events & (EPOLLERR | EPOLLHUP)) {
+      dial.refused(pendingError(this.#context.libc, upstream.fd) || ERRNO.ECONNRESET);
       this.#dropUpstream(upstream);
       this.#dialNext(dial);
       return;
     }
     this.list?.remove(this);
+    this.phase = this.#header?.length === 0 ? PHASE.relaying : PHASE.greeting;
+    this.#connected(dial);
+    this.advance();
+  }
+
+  #connected(dial: Dial): void {
     this.#dial = undefined;
     this.silentSweeps = 0;
-    this.phase = this.#header?.length === 0 ? PHASE.relaying : PHASE.greeting;
-    // The client may have spoken, or ended, before it was asked.
-    this.client.readable = true;
+    dial.connected();
     this.#context.dialled(this, dial, true);
-    this.advance();
   }
 
   /** Sends the header with the client's first bytes, or its end; if there is neither, waits for them. */
   #greet(client: Side, upstream: Side): void {
-    const { libc, greeting, now } = this.#context;
-    const read = client.readable ? libc.recv(client.fd, libc.memory.address + IO, IO_BYTES) : -ERRNO.EAGAIN;
-    if (read >= 0) {
-      if (read > 0) this.#context.moved(client, read);
-      else client.ended = true;
-      if (read < IO_BYTES && !client.hungUp) client.readable = false;
-      this.#sendHeader(client, upstream, read);
-    } else if (read === -ERRNO.EINTR) this.#context.again(this);
-    else if (read !== -ERRNO.EAGAIN) this.cut("client-reset");
-    else {
-      client.readable = false;
-      if (this.list === undefined) greeting.add(this, now);
+    const { bytes } = this.#context.libc.memory;
+    const early = client.pending;
+    if (early !== undefined) {
+      client.pending = undefined;
+      bytes.set(early, IO);
+      this.#sendHeader(client, upstream, early.length);
+      return;
     }
+    const count = client.ended ? 0 : client.readable ? this.#readFirst() : NOTHING;
+    if (count !== NOTHING) this.#sendHeader(client, upstream, count);
+    else if (!this.#isClosed() && this.list === undefined) this.#context.greeting.add(this, this.#context.now);
+  }
+
+  /** Puts the header in memory so that it ends where the client's bytes begin; where it begins. */
+  #putHeader(): number {
+    const header = this.#header ?? NO_HEADER;
+    const start = IO - header.length;
+    this.#context.libc.memory.bytes.set(header, start);
+    return start;
   }
 
   /** The header and `count` bytes of the client that lie in memory behind it. GREETING to RELAYING. */
   #sendHeader(client: Side, upstream: Side, count: number): void {
-    const header = this.#header ?? NO_HEADER;
-    const { libc, pump } = this.#context;
+    const { pump } = this.#context;
+    const start = this.#putHeader();
     this.list?.remove(this);
     this.#header = undefined;
     this.phase = PHASE.relaying;
-    const start = IO - header.length;
-    libc.memory.bytes.set(header, start);
-    if (pump.send(client, upstream, start, header.length + count) !== undefined) this.#lost(upstream, pump.errno);
+    if (pump.send(client, upstream, start, IO + count - start) !== undefined) this.#lost(upstream, pump.errno);
   }
 
   #move(source: Side, sink: Side): void {
@@ -276,26 +356,32 @@ export class Connection implements Waiter {
   /** No upstream: the client gets a reset, so that it cannot take this for an empty answer. */
   #refuse(): void {
     this.#release();
-    this.#context.forget(this.client);
-    closeWithReset(this.#context.libc, this.client.fd);
+    this.#reset(this.client);
+    if (this.upstream !== undefined) this.#reset(this.upstream);
     this.#context.closed(this);
+  }
+
+  #reset(side: Side): void {
+    this.#context.forget(side);
+    closeWithReset(this.#context.libc, side.fd);
   }
 
   #close(): void {
     this.#release();
-    for (const side of [this.client, this.upstream]) {
-      if (side === undefined) continue;
-      this.#context.forget(side);
-      this.#context.libc.close(side.fd);
-    }
+    this.#closeSide(this.client);
+    if (this.upstream !== undefined) this.#closeSide(this.upstream);
     this.#context.closed(this);
+  }
+
+  #closeSide(side: Side): void {
+    this.#context.forget(side);
+    this.#context.libc.close(side.fd);
   }
 
   #dropUpstream(upstream: Side): void {
     this.list?.remove(this);
     this.upstream = undefined;
-    this.#context.forget(upstream);
-    this.#context.libc.close(upstream.fd);
+    this.#closeSide(upstream);
   }
 
   #release(): void {

@@ -64,8 +64,9 @@ export class Counters {
   }
 
   connected(seconds: number): void {
-    const found = CONNECT_BUCKETS.findIndex((bound) => seconds <= bound);
-    this.#add(BUCKETS + (found === -1 ? CONNECT_BUCKETS.length : found), 1);
+    let bucket = 0;
+    while (bucket < CONNECT_BUCKETS.length && seconds > (CONNECT_BUCKETS[bucket] ?? 0)) bucket += 1;
+    this.#add(BUCKETS + bucket, 1);
     this.#add(CONNECT_SUM, seconds);
   }
 

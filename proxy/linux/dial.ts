@@ -1,23 +1,22 @@
 import { connectCause, type DialCause } from "../causes.ts";
 import { type DialFailure, MAX_DIALS } from "../engine.ts";
-import { EPOLLERR, EPOLLHUP, ERRNO } from "./abi.ts";
+import { ERRNO } from "./abi.ts";
 import type { Libc } from "./libc.ts";
 import type { ListenerState } from "./listener-state.ts";
 import type { WorkerAddress } from "./plan.ts";
-import { connectTo, errnoName, openStream, pendingError, tune } from "./sockets.ts";
+import { connectTo, errnoName, openStream } from "./sockets.ts";
 
-/** How the next step of a dial ended. */
-export type DialStep =
-  /** A socket that is connecting; an event will come. */
-  | { readonly kind: "connecting"; readonly fd: number }
-  /** No address is left. */
-  | { readonly kind: "failed" }
-  /** The process is out of descriptors or memory: no fault of the upstream. */
-  | { readonly kind: "local-limit"; readonly detail: string };
+/** What a step of a dial gives instead of a descriptor: no address is left; this process is out of descriptors or memory. */
+export const DIAL_FAILED = -1;
+export const DIAL_LOCAL_LIMIT = -2;
+
+const NO_FAILURES: readonly DialFailure[] = [];
 
 /** One connection's way through its upstream's addresses, at most MAX_DIALS of them. Lives until it is connected or refused. */
 export class Dial {
-  readonly failures: DialFailure[] = [];
+  failures: readonly DialFailure[] = NO_FAILURES;
+  /** With DIAL_LOCAL_LIMIT: what the system said. */
+  limit = "";
   readonly #libc: Libc;
   readonly #listener: ListenerState;
   readonly #candidates: readonly WorkerAddress[];
@@ -33,49 +32,31 @@ export class Dial {
     }
   }
 
-  /** Tries the next address that is not our own. */
-  step(keepaliveMs: number): DialStep {
+  /** Begins to connect to the next address that is not our own. A descriptor, DIAL_FAILED or DIAL_LOCAL_LIMIT. */
+  step(): number {
     for (;;) {
       const address = this.#next < MAX_DIALS ? this.#candidates[this.#next] : undefined;
-      if (address === undefined) return { kind: "failed" };
+      if (address === undefined) return DIAL_FAILED;
       this.#next += 1;
       if (address.isSelf) {
         this.#fail(address.text, "self", `${address.text} port ${this.#listener.spec.port} is this proxy`);
         continue;
       }
-      const step = this.#connect(address, keepaliveMs);
-      if (step !== undefined) return step;
+      const outcome = this.#connect(address);
+      if (outcome !== DIAL_FAILED) return outcome;
     }
   }
 
-  /** Undefined if this address cannot be connected to. */
-  #connect(address: WorkerAddress, keepaliveMs: number): DialStep | undefined {
-    const fd = openStream(this.#libc, address.sockaddr);
-    if (fd < 0) return this.#notConnecting(address, "socket", -fd);
-    tune(this.#libc, fd, keepaliveMs);
-    this.#begun = performance.now();
-    const outcome = connectTo(this.#libc, fd, address.sockaddr);
-    if (outcome === 0 || outcome === -ERRNO.EINPROGRESS) return { kind: "connecting", fd };
-    this.#libc.close(fd);
-    return this.#notConnecting(address, "connect", -outcome);
-  }
-
-  #notConnecting(address: WorkerAddress, call: string, errno: number): DialStep | undefined {
-    const isLocal = this.#failedLocally(address, call, errno);
-    return isLocal ? { kind: "local-limit", detail: `${call} ${errnoName(errno)}` } : undefined;
-  }
-
-  /** What an event on the connecting socket means: true if it is connected; else the failure is noted. */
-  isConnected(fd: number, events: number): boolean {
+  /** The address being dialled has answered. */
+  connected(): void {
     const address = this.#candidates[this.#next - 1];
-    const errno = events & (EPOLLERR | EPOLLHUP) ? pendingError(this.#libc, fd) || ERRNO.ECONNRESET : 0;
-    if (address === undefined) return false;
-    if (errno !== 0) {
-      this.#failedLocally(address, "connect", errno);
-      return false;
-    }
-    this.#listener.connected(address.text, (performance.now() - this.#begun) / 1000);
-    return true;
+    if (address !== undefined) this.#listener.connected(address.text, (performance.now() - this.#begun) / 1000);
+  }
+
+  /** The address being dialled has answered with an error, a positive errno. */
+  refused(errno: number): void {
+    const address = this.#candidates[this.#next - 1];
+    if (address !== undefined) this.#failedWith(address, "connect", errno);
   }
 
   timedOut(timeoutMs: number): void {
@@ -84,17 +65,30 @@ export class Dial {
     this.#fail(address, "timeout", detail);
   }
 
-  /** Notes a failed call; true if the fault is this machine's. */
-  #failedLocally(address: WorkerAddress, call: string, errno: number): boolean {
+  #connect(address: WorkerAddress): number {
+    const fd = openStream(this.#libc, address.sockaddr);
+    if (fd < 0) return this.#failedWith(address, "socket", -fd);
+    this.#begun = performance.now();
+    const outcome = connectTo(this.#libc, fd, address.sockaddr);
+    if (outcome === 0 || outcome === -ERRNO.EINPROGRESS) return fd;
+    this.#libc.close(fd);
+    return this.#failedWith(address, "connect", -outcome);
+  }
+
+  /** Notes a failed call. */
+  #failedWith(address: WorkerAddress, call: string, errno: number): number {
     const name = errnoName(errno);
     const cause = connectCause(name);
-    if (cause === "local-limit") return true;
+    if (cause === "local-limit") {
+      this.limit = `${call} ${name}`;
+      return DIAL_LOCAL_LIMIT;
+    }
     this.#fail(address.text, cause, `${call} ${name} ${address.text}:${this.#listener.spec.port}`);
-    return false;
+    return DIAL_FAILED;
   }
 
   #fail(address: string | undefined, cause: DialCause, detail: string): void {
-    this.failures.push({ address, cause, detail });
+    this.failures = [...this.failures, { address, cause, detail }];
     this.#listener.dialFailed(address, cause);
   }
 }

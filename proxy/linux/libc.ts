@@ -1,6 +1,6 @@
 import koffi from "koffi";
 import { epollEventLayout, SPLICE_F_MOVE, SPLICE_F_NONBLOCK } from "./abi.ts";
-import { MEMORY_BYTES, type Memory } from "./memory.ts";
+import { layMemory, MEMORY_BYTES, type Memory } from "./memory.ts";
 
 /**
  * The system calls of the relay. Each returns what the kernel would: a count or 0, or a negative errno. Addresses are numbers
@@ -16,7 +16,7 @@ export interface Libc {
   getsockname(fd: number, address: number, length: number): number;
   getsockopt(fd: number, level: number, name: number, value: number, length: number): number;
   setsockopt(fd: number, level: number, name: number, value: number, length: number): number;
-  recv(fd: number, buffer: number, length: number): number;
+  recv(fd: number, buffer: number, length: number, flags: number): number;
   send(fd: number, buffer: number, length: number, flags: number): number;
   /** Between a socket and a pipe, non-blocking. */
   splice(from: number, to: number, length: number): number;
@@ -32,9 +32,12 @@ export interface Libc {
   write(fd: number, buffer: number, length: number): number;
 }
 
-type Call = (...values: number[]) => number;
-
 const ADDRESS = "uintptr_t";
+const COUNT = "size_t";
+/** Of the machine's word, signed: what C calls ssize_t. */
+const SIGNED = "intptr_t";
+
+type Raw = (...values: number[]) => number;
 
 /**
  * The libc of this process, for one thread. Parameters are numbers throughout: koffi then converts nothing and allocates nothing
@@ -43,62 +46,65 @@ const ADDRESS = "uintptr_t";
  */
 export function openLibc(): Libc {
   const library = koffi.load(null);
-  const memory = allocate();
-  // errno is the thread's own. Between the failed call and its reading no other call of ours is made.
-  const call = (name: string, parameters: string[], result = "int"): Call => {
-    const raw = library.func(name, result, parameters) as unknown as Call;
-    return (...values) => {
-      const outcome = raw(...values);
-      return outcome === -1 ? -koffi.errno() : outcome;
-    };
-  };
-  const splice = library.func("splice", "intptr_t", ["int", ADDRESS, "int", ADDRESS, "size_t", "uint"]);
-  const recv = library.func("recv", "intptr_t", ["int", ADDRESS, "size_t", "int"]);
-  const send = library.func("send", "intptr_t", ["int", ADDRESS, "size_t", "int"]);
-  const socket = call("socket", ["int", "int", "int"]);
+  const raw = (name: string, parameters: string[], result = "int"): Raw =>
+    library.func(name, result, parameters) as unknown as Raw;
+  const splice = raw("splice", ["int", ADDRESS, "int", ADDRESS, COUNT, "uint"], SIGNED);
+  const socket = raw("socket", ["int", "int", "int"]);
   return {
-    memory,
-    socket: (family, type) => socket(family, type, 0),
-    bind: call("bind", ["int", ADDRESS, "uint"]),
-    listen: call("listen", ["int", "int"]),
-    connect: call("connect", ["int", ADDRESS, "uint"]),
-    accept4: call("accept4", ["int", ADDRESS, ADDRESS, "int"]),
-    getsockname: call("getsockname", ["int", ADDRESS, ADDRESS]),
-    getsockopt: call("getsockopt", ["int", "int", "int", ADDRESS, ADDRESS]),
-    setsockopt: call("setsockopt", ["int", "int", "int", ADDRESS, "uint"]),
-    recv: (fd, buffer, length) => {
-      const outcome = recv(fd, buffer, length, 0);
-      return outcome === -1 ? -koffi.errno() : outcome;
-    },
-    send: (fd, buffer, length, flags) => {
-      const outcome = send(fd, buffer, length, flags);
-      return outcome === -1 ? -koffi.errno() : outcome;
-    },
-    splice: (from, to, length) => {
-      const outcome = splice(from, 0, to, 0, length, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-      return outcome === -1 ? -koffi.errno() : outcome;
-    },
-    shutdown: call("shutdown", ["int", "int"]),
-    close: call("close", ["int"]),
-    pipe2: call("pipe2", [ADDRESS, "int"]),
-    fcntl: call("fcntl", ["int", "int", "int"]),
-    epollCreate: call("epoll_create1", ["int"]),
-    epollCtl: call("epoll_ctl", ["int", "int", "int", ADDRESS]),
-    epollWait: call("epoll_wait", ["int", ADDRESS, "int", "int"]),
-    eventfd: call("eventfd", ["uint", "int"]),
-    read: call("read", ["int", ADDRESS, "size_t"], "intptr_t"),
-    write: call("write", ["int", ADDRESS, "size_t"], "intptr_t"),
+    memory: allocate(),
+    socket: (family, type) => result(socket(family, type, 0)),
+    bind: three(raw("bind", ["int", ADDRESS, "uint"])),
+    listen: two(raw("listen", ["int", "int"])),
+    connect: three(raw("connect", ["int", ADDRESS, "uint"])),
+    accept4: four(raw("accept4", ["int", ADDRESS, ADDRESS, "int"])),
+    getsockname: three(raw("getsockname", ["int", ADDRESS, ADDRESS])),
+    getsockopt: five(raw("getsockopt", ["int", "int", "int", ADDRESS, ADDRESS])),
+    setsockopt: five(raw("setsockopt", ["int", "int", "int", ADDRESS, "uint"])),
+    recv: four(raw("recv", ["int", ADDRESS, COUNT, "int"], SIGNED)),
+    send: four(raw("send", ["int", ADDRESS, COUNT, "int"], SIGNED)),
+    splice: (from, to, length) => result(splice(from, 0, to, 0, length, SPLICE_F_MOVE | SPLICE_F_NONBLOCK)),
+    shutdown: two(raw("shutdown", ["int", "int"])),
+    close: one(raw("close", ["int"])),
+    pipe2: two(raw("pipe2", [ADDRESS, "int"])),
+    fcntl: three(raw("fcntl", ["int", "int", "int"])),
+    epollCreate: one(raw("epoll_create1", ["int"])),
+    epollCtl: four(raw("epoll_ctl", ["int", "int", "int", ADDRESS])),
+    epollWait: four(raw("epoll_wait", ["int", ADDRESS, "int", "int"])),
+    eventfd: two(raw("eventfd", ["uint", "int"])),
+    read: three(raw("read", ["int", ADDRESS, COUNT], SIGNED)),
+    write: three(raw("write", ["int", ADDRESS, COUNT], SIGNED)),
   };
 }
+
+/** errno is the thread's own, and no other call of ours is made between the one that failed and its reading. */
+function result(outcome: number): number {
+  return outcome === -1 ? -koffi.errno() : outcome;
+}
+
+// One for each number of parameters: to spread an array of them would cost as much as the call.
+const one =
+  (call: Raw) =>
+  (a: number): number =>
+    result(call(a));
+const two =
+  (call: Raw) =>
+  (a: number, b: number): number =>
+    result(call(a, b));
+const three =
+  (call: Raw) =>
+  (a: number, b: number, c: number): number =>
+    result(call(a, b, c));
+const four =
+  (call: Raw) =>
+  (a: number, b: number, c: number, d: number): number =>
+    result(call(a, b, c, d));
+const five =
+  (call: Raw) =>
+  (a: number, b: number, c: number, d: number, e: number): number =>
+    result(call(a, b, c, d, e));
 
 function allocate(): Memory {
   // A backing store of this size lies outside V8's heap and never moves.
   const buffer = new ArrayBuffer(MEMORY_BYTES);
-  const bytes = new Uint8Array(buffer);
-  return {
-    bytes,
-    view: new DataView(buffer),
-    address: Number(koffi.address(bytes)),
-    epollEvent: epollEventLayout(process.arch),
-  };
+  return layMemory(buffer, Number(koffi.address(new Uint8Array(buffer))), epollEventLayout(process.arch));
 }

@@ -4,6 +4,9 @@ import { Counters } from "./counters.ts";
 import { Dials } from "./dials.ts";
 import type { WorkerAddress, WorkerListener } from "./plan.ts";
 
+const LEAST_CAUTIOUS = 8;
+const MOST_CAUTIOUS = 1024;
+
 /** A listener as one worker has it: the spec that its next connections follow, its counters, and what is known of its upstream. */
 export class ListenerState {
   spec: WorkerListener;
@@ -13,6 +16,9 @@ export class ListenerState {
   readonly dials: Dials;
   readonly #order: CandidateOrder;
   #texts: readonly string[] = [];
+  /** Connections that are not to write at once, and how many it were last time. */
+  #cautious = 0;
+  #lastCautious = 0;
 
   constructor(spec: WorkerListener) {
     this.spec = spec;
@@ -28,6 +34,22 @@ export class ListenerState {
     this.dials.setAddresses(this.#texts);
   }
 
+  /**
+   * Whether a connection is to write to its upstream right after connect(). On one machine the handshake is over by then, and the wait
+   * for it, with its events, can be saved; between machines it is not, and the try is in vain: then fewer and fewer try.
+   */
+  writesAtOnce(): boolean {
+    if (this.#cautious === 0) return true;
+    this.#cautious -= 1;
+    return false;
+  }
+
+  /** What came of writing at once. */
+  wroteAtOnce(hasSucceeded: boolean): void {
+    if (!hasSucceeded) this.#cautious = Math.min(MOST_CAUTIOUS, Math.max(LEAST_CAUTIOUS, this.#lastCautious * 2));
+    this.#lastCautious = this.#cautious;
+  }
+
   /** The upstream's addresses in the order to try them. */
   candidates(): readonly WorkerAddress[] {
     const { addresses } = this.spec;
@@ -37,7 +59,7 @@ export class ListenerState {
   }
 
   connected(address: string, seconds: number): void {
-    this.#order.connected(address);
+    if (this.#texts.length > 1) this.#order.connected(address);
     this.counters.connected(seconds);
   }
 

@@ -1,22 +1,13 @@
 import { addressText } from "../address.ts";
 import type { RefusalCause } from "../causes.ts";
 import type { EngineLimits } from "../engine.ts";
-import { encodeHeader } from "../header.ts";
-import {
-  decodeAddress,
-  decodePort,
-  EPOLL_CTL_ADD,
-  EPOLL_CTL_DEL,
-  EPOLL_CTL_MOD,
-  EPOLLIN,
-  ERRNO,
-  O_CLOEXEC,
-} from "./abi.ts";
+import { encodeHeaderOf } from "../header.ts";
+import { EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLIN, ERRNO, O_CLOEXEC } from "./abi.ts";
 import { ARMED_EVENTS, Connection, type RelayContext } from "./connection.ts";
 import type { Dial } from "./dial.ts";
 import type { Libc } from "./libc.ts";
 import { ListenerState } from "./listener-state.ts";
-import { ADDRESS, EVENTS, MAX_EVENTS, WORDS } from "./memory.ts";
+import { EVENTS, MAX_EVENTS, WORDS } from "./memory.ts";
 import { PipePool } from "./pipes.ts";
 import { LIMIT_TOTAL, Places } from "./places.ts";
 import type { Command, Reply, WorkerData, WorkerListener } from "./plan.ts";
@@ -113,8 +104,9 @@ export class Loop implements RelayContext {
     this.dialling = new WaitingList(limits.connectTimeoutMs, (waiter) => connectionOf(waiter).dialTimedOut());
     this.greeting = new WaitingList(limits.firstBytesMs, (waiter) => connectionOf(waiter).firstBytesAreLate());
     this.lingering = new WaitingList(options.lingerMs ?? LINGER_MS, (waiter) => connectionOf(waiter).lingeredEnough());
-    this.#sweepMs = Math.min(LONGEST_WAIT_MS, limits.idleTimeoutMs / SWEEPS);
-    this.#silentSweeps = limits.idleTimeoutMs > 0 ? Math.ceil(limits.idleTimeoutMs / this.#sweepMs) : 0;
+    const timeoutMs = limits.idleTimeoutMs > 0 ? limits.idleTimeoutMs : Number.POSITIVE_INFINITY;
+    this.#sweepMs = Math.min(LONGEST_WAIT_MS, timeoutMs / SWEEPS);
+    this.#silentSweeps = Math.ceil(timeoutMs / this.#sweepMs);
     this.#epoll = must("epoll_create1", libc.epollCreate(O_CLOEXEC));
     this.#spare = must("eventfd", libc.eventfd(0, O_CLOEXEC));
     must("epoll_ctl", this.#control(EPOLL_CTL_ADD, options.wake, EPOLLIN, 0));
@@ -129,24 +121,21 @@ export class Loop implements RelayContext {
   /** One round: waits at most `timeoutMs` for events, and handles what there is. */
   turn(timeoutMs: number): void {
     const { libc } = this;
-    const { address, view, epollEvent } = libc.memory;
+    const { address, words, epollEvent } = libc.memory;
     const count = libc.epollWait(this.#epoll, address + EVENTS, MAX_EVENTS, timeoutMs);
     this.now = this.#clock();
     if (count < 0 && count !== -ERRNO.EINTR) must("epoll_wait", count);
     // The events lie in memory that nothing else writes to while they are handled.
-    for (let index = 0, at = EVENTS; index < count; index += 1, at += epollEvent.size) {
-      this.#handle(
-        view.getUint32(at, true),
-        view.getUint32(at + epollEvent.data, true),
-        view.getUint32(at + epollEvent.data + 4, true),
-      );
+    const data = epollEvent.data >> 2;
+    for (let index = 0, at = EVENTS >> 2; index < count; index += 1, at += epollEvent.size >> 2) {
+      this.#handle(words[at] ?? 0, words[at + data] ?? 0, words[at + data + 1] ?? 0);
     }
     this.#advanceQueued();
     this.#expire();
   }
 
   register(side: Side, events: number): boolean {
-    this.#serial = (this.#serial + 1) >>> 0;
+    this.#serial = (this.#serial + 1) | 0;
     side.serial = this.#serial;
     this.#table[side.fd] = side;
     return this.#control(EPOLL_CTL_ADD, side.fd, events, side.serial) === 0;
@@ -247,12 +236,18 @@ export class Loop implements RelayContext {
     if (now >= this.#resumeAt) this.#resume();
   }
 
-  /** Cuts connections over which no byte has moved for the idle timeout. One sweep for all: a timer each would cost at every read. */
+  /**
+   * Cuts connections over which no byte has moved for the idle timeout. One sweep for all: a timer each would cost at every read.
+   * Those that have lasted until a sweep get keepalive probes towards the upstream too; most are over before.
+   */
   #sweep(): void {
     this.#sweepAt = this.#open > 0 ? this.now + this.#sweepMs : Number.POSITIVE_INFINITY;
     for (const connection of this.#connections()) {
       if (connection.silentSweeps > this.#silentSweeps) connection.cut("idle-timeout");
-      else connection.silentSweeps += 1;
+      else {
+        connection.silentSweeps += 1;
+        connection.keepUpstreamAlive();
+      }
     }
   }
 
@@ -270,9 +265,7 @@ export class Loop implements RelayContext {
 
   #admit(state: ListenerState, fd: number): void {
     const { spec, counters } = state;
-    const { view } = this.libc.memory;
-    const source = decodeAddress(view, ADDRESS);
-    const port = decodePort(view, ADDRESS);
+    const source = this.libc.memory.peer.address();
     if (source === undefined) {
       this.libc.close(fd);
       return;
@@ -285,23 +278,20 @@ export class Loop implements RelayContext {
       closeWithReset(this.libc, fd);
       return;
     }
-    const header = spec.protocol === "none" ? undefined : this.#header(spec.protocol, spec, { fd, source, port });
+    const header = spec.protocol === "none" ? undefined : this.#header(spec.protocol, spec, fd, source);
     counters.opened();
     this.#open += 1;
-    if (this.#sweepAt === Number.POSITIVE_INFINITY && this.#silentSweeps > 0) this.#sweepAt = this.now + this.#sweepMs;
+    if (this.#sweepAt === Number.POSITIVE_INFINITY) this.#sweepAt = this.now + this.#sweepMs;
     new Connection(this, state, fd, place).open(header);
   }
 
-  #header(
-    version: "v1" | "v2",
-    spec: WorkerListener,
-    client: { readonly fd: number; readonly source: Uint8Array; readonly port: number },
-  ): Uint8Array {
-    // The address that the client called; if it cannot be told the client is gone already, and the next read will say so.
-    const local = spec.localAddress ?? localName(this.libc, client.fd)?.address ?? client.source;
-    return encodeHeader(version, {
-      source: { address: addressText(client.source), port: client.port },
-      destination: { address: addressText(local), port: spec.declaredPort },
+  #header(version: "v1" | "v2", spec: WorkerListener, fd: number, source: Uint8Array): Uint8Array {
+    return encodeHeaderOf(version, {
+      source,
+      sourcePort: this.libc.memory.peer.port(),
+      // The address that the client called; if it cannot be told the client is gone already, and the next read will say so.
+      destination: spec.localAddress ?? localName(this.libc, fd)?.address ?? source,
+      destinationPort: spec.declaredPort,
     });
   }
 
@@ -390,7 +380,7 @@ export class Loop implements RelayContext {
 
   #listen(spec: WorkerListener): void {
     const acceptor = new Acceptor(new ListenerState(spec), spec.fd);
-    this.#serial = (this.#serial + 1) >>> 0;
+    this.#serial = (this.#serial + 1) | 0;
     acceptor.serial = this.#serial;
     this.#table[spec.fd] = acceptor;
     this.#acceptors.set(spec.name, acceptor);
@@ -421,10 +411,11 @@ export class Loop implements RelayContext {
   }
 
   #control(operation: number, fd: number, events: number, serial: number): number {
-    const { view, address, epollEvent } = this.libc.memory;
-    view.setUint32(WORDS, events, true);
-    view.setInt32(WORDS + epollEvent.data, fd, true);
-    view.setUint32(WORDS + epollEvent.data + 4, serial, true);
+    const { words, address, epollEvent } = this.libc.memory;
+    const data = (WORDS + epollEvent.data) >> 2;
+    words[WORDS >> 2] = events;
+    words[data] = fd;
+    words[data + 1] = serial;
     return this.libc.epollCtl(this.#epoll, operation, fd, address + WORDS);
   }
 

@@ -48,9 +48,9 @@ export class PipePool {
   }
 
   #make(): Pipe | undefined {
-    const { view, address } = this.#libc.memory;
+    const { words, address } = this.#libc.memory;
     if (this.#libc.pipe2(address + WORDS, O_CLOEXEC | O_NONBLOCK) < 0) return undefined;
-    const pipe: Pipe = { read: view.getInt32(WORDS, true), write: view.getInt32(WORDS + 4, true), bytes: 0 };
+    const pipe: Pipe = { read: words[WORDS >> 2] ?? -1, write: words[(WORDS >> 2) + 1] ?? -1, bytes: 0 };
     this.#count += 1;
     while (this.#bytes > SMALLEST_PIPE_BYTES && this.#libc.fcntl(pipe.write, F_SETPIPE_SZ, this.#bytes) < 0) {
       this.#bytes /= 2;

@@ -40,7 +40,6 @@ export class Places {
   readonly #mask: number;
   /** The source asked for, as four words. */
   readonly #key = new Int32Array(4);
-  readonly #keyBytes = new Uint8Array(this.#key.buffer);
 
   constructor(block: SharedArrayBuffer, limits: Limits) {
     this.#words = new Int32Array(block);
@@ -50,9 +49,11 @@ export class Places {
 
   /** Takes a place for a source (4 or 16 bytes), to be given back by `release`; LIMIT_TOTAL or LIMIT_SOURCE if it gets none. */
   admit(source: Uint8Array): number {
-    this.#key.fill(0);
-    if (source.length === 4) this.#key[2] = MAPPED;
-    this.#keyBytes.set(source, 16 - source.length);
+    const isIPv4 = source.length === 4;
+    this.#key[0] = isIPv4 ? 0 : wordOf(source, 0);
+    this.#key[1] = isIPv4 ? 0 : wordOf(source, 4);
+    this.#key[2] = isIPv4 ? MAPPED : wordOf(source, 8);
+    this.#key[3] = wordOf(source, source.length - 4);
     this.#lock();
     const place = this.#take();
     this.#unlock();
@@ -83,28 +84,32 @@ export class Places {
     if (held >= this.#limits.maxConnectionsPerSource) return LIMIT_SOURCE;
     words[at + COUNT] = held + 1;
     words[at + STATE] = USED;
-    words.set(this.#key, at);
+    for (let index = 0; index < 4; index += 1) words[at + index] = this.#key[index] ?? 0;
     words[TOTAL] = this.#at(TOTAL) + 1;
     return place;
   }
 
   /** The source's slot, or the one to give it. */
   #find(): number {
-    const [a = 0, b = 0, c = 0, d = 0] = this.#key;
     const words = this.#words;
-    let place = hashOf(a, b, c, d) & this.#mask;
+    let place = hashOf(this.#key) & this.#mask;
     let free = -1;
     // Once round at most: sources that come and go in a chosen order could leave marks in every slot.
     for (let tries = 0; tries <= this.#mask; tries += 1, place = (place + 1) & this.#mask) {
       const at = HEAD + place * SLOT;
       const state = words[at + STATE];
       if (state === EMPTY) return free === -1 ? place : free;
-      if (state === LEFT) {
-        if (free === -1) free = place;
-      } else if (words[at] === a && words[at + 1] === b && words[at + 2] === c && words[at + 3] === d) return place;
+      if (state === USED && this.#isHeldAt(at)) return place;
+      if (state === LEFT && free === -1) free = place;
     }
     // At most half of the slots are used, so one that was left has been passed.
     return free;
+  }
+
+  /** Whether the slot at this word is that of the source asked for. */
+  #isHeldAt(at: number): boolean {
+    for (let index = 3; index >= 0; index -= 1) if (this.#words[at + index] !== this.#key[index]) return false;
+    return true;
   }
 
   #leave(place: number): void {
@@ -139,9 +144,14 @@ export class Places {
  * The four words of an address, spread over 32 bits: MurmurHash3's finalizer. The addresses of a node's pods differ in their last
  * byte only, which is the highest of the last word, so high bits must reach the low ones.
  */
-function hashOf(a: number, b: number, c: number, d: number): number {
-  let hash = a ^ Math.imul(b, 0x85ebca6b) ^ Math.imul(c, 0xc2b2ae35) ^ Math.imul(d, 0x27d4eb2f);
+function hashOf(key: Int32Array): number {
+  let hash = (key[0] ?? 0) ^ Math.imul(key[1] ?? 0, 0x85ebca6b);
+  hash ^= Math.imul(key[2] ?? 0, 0xc2b2ae35) ^ Math.imul(key[3] ?? 0, 0x27d4eb2f);
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
   return hash ^ (hash >>> 16);
+}
+
+function wordOf(bytes: Uint8Array, at: number): number {
+  return (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8) | ((bytes[at + 2] ?? 0) << 16) | ((bytes[at + 3] ?? 0) << 24);
 }

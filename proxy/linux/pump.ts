@@ -3,6 +3,7 @@ import type { Libc } from "./libc.ts";
 import { IO, IO_BYTES } from "./memory.ts";
 import type { PipePool } from "./pipes.ts";
 import type { Side } from "./side.ts";
+import { setNoDelay } from "./sockets.ts";
 
 /** Reads that fill at least this much, so many in a row, make a stream one that is spliced. */
 const LARGE_READ_BYTES = 32 * 1024;
@@ -77,6 +78,7 @@ export class Pump {
    */
   send(source: Side, sink: Side, start: number, length: number): PumpOutcome | undefined {
     const { address, bytes } = this.#libc.memory;
+    if (!sink.isPrompt) this.#makePrompt(sink);
     let sent = this.#libc.send(sink.fd, address + start, length, MSG_NOSIGNAL);
     while (sent === -ERRNO.EINTR) sent = this.#libc.send(sink.fd, address + start, length, MSG_NOSIGNAL);
     if (sent === length) return undefined;
@@ -84,6 +86,18 @@ export class Pump {
     source.pending = bytes.slice(start + Math.max(0, sent), start + length);
     this.#full(sink);
     return undefined;
+  }
+
+  /**
+   * The first write of a socket goes out as it is (only a small one that follows an unacknowledged small one is held back, RFC 896):
+   * the many connections that write to their upstream once are spared the call.
+   */
+  #makePrompt(sink: Side): void {
+    if (sink.hasSent) {
+      sink.isPrompt = true;
+      setNoDelay(this.#libc, sink.fd);
+    }
+    sink.hasSent = true;
   }
 
   /** Gives up what a stream holds. */
@@ -124,6 +138,7 @@ export class Pump {
 
   #flushPipe(source: Side, sink: Side): PumpOutcome | undefined {
     const { pipe } = source;
+    if (!sink.isPrompt) this.#makePrompt(sink);
     while (pipe !== undefined && pipe.bytes > 0) {
       const sent = this.#libc.splice(pipe.read, sink.fd, pipe.bytes);
       if (sent > 0) pipe.bytes -= sent;
@@ -136,7 +151,7 @@ export class Pump {
 
   /** Reads and sends once. Undefined unless something failed. */
   #copy(source: Side, sink: Side): PumpOutcome | undefined {
-    const read = this.#libc.recv(source.fd, this.#buffer, IO_BYTES);
+    const read = this.#libc.recv(source.fd, this.#buffer, IO_BYTES, 0);
     if (read <= 0) return this.#readNothing(source, read);
     source.largeReads = read >= LARGE_READ_BYTES ? source.largeReads + 1 : 0;
     // A short read has emptied the socket: what comes later is a new edge. After a FIN only the end is left, which is read now.

@@ -25,6 +25,11 @@ export class Side {
   finished = false;
   /** Read and dropped: the other side takes no more. */
   discarded = false;
+  /** Something has been written to it; small writes go out at once (TCP_NODELAY), which a client's socket inherits. */
+  hasSent = false;
+  isPrompt: boolean;
+  /** The kernel probes it when it is silent. */
+  isProbed = false;
   /** Large reads in a row; from BULK_READS on the stream is spliced. */
   largeReads = 0;
   /** Read, but not taken by the other socket yet. */
@@ -37,6 +42,7 @@ export class Side {
     this.fd = fd;
     this.isClient = isClient;
     this.isArmed = !isClient;
+    this.isPrompt = isClient;
   }
 
   /** Nothing that was read waits to be sent. */

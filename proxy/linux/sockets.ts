@@ -3,8 +3,6 @@ import { addressBytes, mappedBytes } from "../address.ts";
 import { LISTEN_BACKLOG } from "../engine.ts";
 import {
   AF_INET,
-  decodeAddress,
-  decodePort,
   ERRNO,
   encodeSockaddr,
   IPPROTO_TCP,
@@ -23,7 +21,7 @@ import {
   TCP_NODELAY,
 } from "./abi.ts";
 import type { Libc } from "./libc.ts";
-import { ADDRESS, ADDRESS_BYTES, LENGTH, WORDS } from "./memory.ts";
+import { ADDRESS, ADDRESS_BYTES, LENGTH, LOCAL_ADDRESS, WORDS } from "./memory.ts";
 
 /** Once a peer is silent: a probe a second, ten of them; what Node's own sockets do. */
 const KEEPALIVE_INTERVAL_SECONDS = 1;
@@ -55,7 +53,7 @@ export function must(call: string, outcome: number): number {
 }
 
 export function setOption(libc: Libc, fd: number, level: number, name: number, value: number): number {
-  libc.memory.view.setInt32(WORDS, value, true);
+  libc.memory.words[WORDS >> 2] = value;
   return libc.setsockopt(fd, level, name, libc.memory.address + WORDS, 4);
 }
 
@@ -64,12 +62,16 @@ export function openStream(libc: Libc, sockaddr: Uint8Array): number {
   return libc.socket(sockaddr[0] ?? AF_INET, STREAM_FLAGS);
 }
 
-/** Sends small writes at once, and probes a silent peer after `keepaliveMs` (0: never). An accepted socket inherits both from its listener. */
-export function tune(libc: Libc, fd: number, keepaliveMs: number): void {
+/** Sends small writes at once. */
+export function setNoDelay(libc: Libc, fd: number): void {
   setOption(libc, fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  if (keepaliveMs === 0) return;
+}
+
+/** Probes a peer after `ms` of silence; 0: never. */
+export function setKeepalive(libc: Libc, fd: number, ms: number): void {
+  if (ms === 0) return;
   setOption(libc, fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  setOption(libc, fd, IPPROTO_TCP, TCP_KEEPIDLE, Math.max(1, Math.ceil(keepaliveMs / 1000)));
+  setOption(libc, fd, IPPROTO_TCP, TCP_KEEPIDLE, Math.max(1, Math.ceil(ms / 1000)));
   setOption(libc, fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_SECONDS);
   setOption(libc, fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
 }
@@ -82,34 +84,34 @@ export function connectTo(libc: Libc, fd: number, sockaddr: Uint8Array): number 
 
 /** The error that waits in a socket, a positive errno, or 0; reading it takes it away. */
 export function pendingError(libc: Libc, fd: number): number {
-  const { view, address } = libc.memory;
-  view.setUint32(LENGTH, 4, true);
+  const { words, address } = libc.memory;
+  words[LENGTH >> 2] = 4;
   const outcome = libc.getsockopt(fd, SOL_SOCKET, SO_ERROR, address + WORDS, address + LENGTH);
-  return outcome < 0 ? -outcome : view.getInt32(WORDS, true);
+  return outcome < 0 ? -outcome : (words[WORDS >> 2] ?? 0);
 }
 
-/** Takes the next client from a listener's queue; its address is in memory at ADDRESS. A descriptor, or a negative errno. */
+/** Takes the next client from a listener's queue; its address is in memory.peer. A descriptor, or a negative errno. */
 export function acceptFrom(libc: Libc, listener: number): number {
-  const { view, address } = libc.memory;
-  view.setUint32(LENGTH, ADDRESS_BYTES, true);
+  const { words, address } = libc.memory;
+  words[LENGTH >> 2] = ADDRESS_BYTES;
   return libc.accept4(listener, address + ADDRESS, address + LENGTH, ACCEPT_FLAGS);
 }
 
 /** Where a socket is bound; undefined if that cannot be told. */
 export function localName(libc: Libc, fd: number): { address: Uint8Array; port: number } | undefined {
-  const { view, address } = libc.memory;
-  view.setUint32(LENGTH, ADDRESS_BYTES, true);
-  if (libc.getsockname(fd, address + ADDRESS, address + LENGTH) < 0) return undefined;
-  const bytes = decodeAddress(view, ADDRESS);
-  return bytes && { address: bytes, port: decodePort(view, ADDRESS) };
+  const { words, address, local } = libc.memory;
+  words[LENGTH >> 2] = ADDRESS_BYTES;
+  if (libc.getsockname(fd, address + LOCAL_ADDRESS, address + LENGTH) < 0) return undefined;
+  const bytes = local.address();
+  return bytes && { address: bytes, port: local.port() };
 }
 
 /** Closes with a reset: what is still to be sent is thrown away and the peer told so. */
 export function closeWithReset(libc: Libc, fd: number): void {
-  const { view, address } = libc.memory;
+  const { words, address } = libc.memory;
   // struct linger: on, for 0 seconds.
-  view.setInt32(WORDS, 1, true);
-  view.setInt32(WORDS + 4, 0, true);
+  words[WORDS >> 2] = 1;
+  words[(WORDS >> 2) + 1] = 0;
   libc.setsockopt(fd, SOL_SOCKET, SO_LINGER, address + WORDS, 8);
   libc.close(fd);
 }
@@ -148,7 +150,9 @@ function listenAll(
       must("setsockopt", setOption(libc, fd, SOL_SOCKET, SO_REUSEADDR, 1));
       // The first one binds without the wish to share: then a port that another process holds is not shared with it by accident.
       if (index > 0) must("setsockopt", setOption(libc, fd, SOL_SOCKET, SO_REUSEPORT, 1));
-      tune(libc, fd, keepaliveMs);
+      // What a listener has set, the sockets that it accepts inherit.
+      setNoDelay(libc, fd);
+      setKeepalive(libc, fd, keepaliveMs);
       libc.memory.bytes.set(sockaddr, ADDRESS);
       must("bind", libc.bind(fd, libc.memory.address + ADDRESS, sockaddr.length));
       if (index === 0 && count > 1) must("setsockopt", setOption(libc, fd, SOL_SOCKET, SO_REUSEPORT, 1));

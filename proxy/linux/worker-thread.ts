@@ -92,8 +92,9 @@ export class WorkerThread {
   };
 
   #ring(): void {
-    const { view, address } = this.#libc.memory;
-    view.setBigUint64(WORDS, 1n, true);
+    const { words, address } = this.#libc.memory;
+    words[WORDS >> 2] = 1;
+    words[(WORDS >> 2) + 1] = 0;
     // The counter cannot overflow: the worker takes it back to 0 at every turn.
     must("write", this.#libc.write(this.#wake, address + WORDS, 8));
   }

@@ -15,7 +15,7 @@ import {
   SO_LINGER,
 } from "../../proxy/linux/abi.ts";
 import type { Libc } from "../../proxy/linux/libc.ts";
-import { MEMORY_BYTES, type Memory } from "../../proxy/linux/memory.ts";
+import { layMemory, MEMORY_BYTES, type Memory } from "../../proxy/linux/memory.ts";
 
 /*
  * The system calls of proxy/linux/libc.ts over sockets that exist in memory only: what a test does at the far ends (send, read, FIN,
@@ -167,15 +167,10 @@ export class FakeKernel implements Libc {
 
   constructor(chance: Chance = () => 1) {
     const buffer = new ArrayBuffer(MEMORY_BYTES);
-    this.#bytes = new Uint8Array(buffer);
     this.#view = new DataView(buffer);
     this.#chance = chance;
-    this.memory = {
-      bytes: this.#bytes,
-      view: this.#view,
-      address: BASE_ADDRESS,
-      epollEvent: epollEventLayout("x64"),
-    };
+    this.memory = layMemory(buffer, BASE_ADDRESS, epollEventLayout("x64"));
+    this.#bytes = this.memory.bytes;
   }
 
   /** Descriptors that are open, by what they are. */
