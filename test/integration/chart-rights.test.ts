@@ -138,11 +138,15 @@ describe("RBAC names the objects that the program writes", () => {
 
   it("custom kinds and Services are read where they are configured", () => {
     const custom = [{ group: "example.com", version: "v1", resource: "widgets", hostnames: "$.spec.host" }];
-    const more = read({ config: { sources: { custom, services: { enabled: true } } } });
+    const discovery = { enabled: false };
+    const before = read({ config: { discovery } });
+    const more = read({ config: { discovery, sources: { custom, services: { enabled: true } } } });
     assert.deepEqual(
-      more.filter((right) => !read({}).includes(right)),
+      more.filter((right) => !before.includes(right)),
       ["example.com/widgets", "/services"],
     );
+    const found = read({ config: { sources: { services: { enabled: true } } } });
+    assert.equal(found.filter((right) => right === "/services").length, 1, "the right to find targets is the same one");
   });
 
   it("no ClusterRole where there is nothing to read in other namespaces", () => {

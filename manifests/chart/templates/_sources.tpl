@@ -26,7 +26,7 @@
   resources: [{{ .resource | quote }}]
   verbs: [list, watch]
 {{- end }}
-{{- if $sources.services.enabled }}
+{{- if and $sources.services.enabled (not .Values.config.discovery.enabled) }}
 - apiGroups: [""]
   resources: [services]
   verbs: [list, watch]
