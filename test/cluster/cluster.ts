@@ -1,19 +1,51 @@
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { stringify } from "yaml";
-import { nodeTool } from "./node/kubectl.ts";
+import { binary } from "./binaries.ts";
+import { nodeProgram, nodeTool } from "./node/kubectl.ts";
 import { inNamespace } from "./node/run.ts";
 import { runTool, type ToolResult } from "./tools.ts";
 
 const POLL_MS = 500;
+const MAIN = join(import.meta.dirname, "..", "..", "cli", "main.ts");
 
 /** A Kubernetes object, as far as the tests look into one. */
 export type KubeObject = { apiVersion: string; kind: string; metadata: object } & Record<string, unknown>;
 
-/** The one-node cluster of this machine, as the end-to-end tests use it. */
+/** How programs of this machine reach a cluster. */
+export interface ClusterAccess {
+  tool(name: "kubectl" | "helm", args: string[], input: string): Promise<ToolResult>;
+  /** Any other program, with the cluster's kubeconfig in its environment. */
+  program(command: string, args: string[]): Promise<ToolResult>;
+}
+
+const OWN_NODE: ClusterAccess = { tool: nodeTool, program: nodeProgram };
+
+/** With somebody's kubeconfig; `home` takes what the tools write. */
+export function accessBy(kubeconfig: string, home: string): ClusterAccess {
+  const env = { HOME: home, KUBECONFIG: kubeconfig };
+  return {
+    tool: async (name, args, input) => await runTool(await binary(name), args, env, input),
+    program: async (command, args) => await runTool(command, args, env),
+  };
+}
+
+/** The one-node cluster of this machine, or one that is there already, as the end-to-end tests use it. */
 export class Cluster {
+  readonly #access: ClusterAccess;
+
+  constructor(access: ClusterAccess = OWN_NODE) {
+    this.#access = access;
+  }
+
   /** kubectl or helm to its end. A failure is a `code` that is not 0. */
   async tool(name: "kubectl" | "helm", args: string[], input = ""): Promise<ToolResult> {
-    return await nodeTool(name, args, input);
+    return await this.#access.tool(name, args, input);
+  }
+
+  /** `switchback`, as somebody runs it with the cluster's kubeconfig. */
+  async switchback(...args: string[]): Promise<ToolResult> {
+    return await this.#access.program(process.execPath, [MAIN, ...args]);
   }
 
   /** Standard output. @throws with what kubectl said. */

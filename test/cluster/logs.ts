@@ -12,6 +12,10 @@ const QUERIES: Record<string, string[]> = {
   "services.yaml": ["get", "services,endpointslices,ingresses", "-A", "-o", "yaml"],
   "configmaps.yaml": ["get", "configmaps", "-A", "-o", "yaml"],
   "webhooks.yaml": ["get", "mutatingwebhookconfigurations", "-o", "yaml"],
+  "switchback.txt": [
+    ...["-n", "switchback-system", "logs", "-l", "app.kubernetes.io/name=switchback"],
+    ...["--all-containers", "--prefix", "--tail=-1", "--max-log-requests=50"],
+  ],
   "cert-manager.yaml": ["get", "certificates,certificaterequests,orders,challenges,issuers", "-A", "-o", "yaml"],
 };
 

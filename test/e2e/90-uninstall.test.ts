@@ -5,7 +5,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { getMapped, inClient, OPTED_IN, optIn } from "./opted-in.ts";
 import { NAME } from "./shop.ts";
-import { installSwitchback, SYSTEM, switchback } from "./switchback.ts";
+import { installSwitchback, SYSTEM } from "./switchback.ts";
 
 // Leaving: `helm uninstall` frees the pods of our addresses where it may, and refuses while others hold one.
 
@@ -37,7 +37,7 @@ async function injected(): Promise<string[]> {
 
 test("beforehand it says who holds our addresses", async () => {
   assert.deepEqual(await injected(), [CERT_MANAGER, OPTED_IN]);
-  const { code, stdout, stderr } = await switchback("uninstall", "--check");
+  const { code, stdout, stderr } = await cluster.switchback("uninstall", "--check");
   assert.equal(code, 1, stderr);
   assert.match(stdout, /are restarted:\n(?: {5}\S.*\n)* {5}cert-manager\/Deployment\/cert-manager \(/);
   assert.match(stdout, /opted-in\/Deployment\/client \(.*\): opted-in is not among restart\.namespaces/);

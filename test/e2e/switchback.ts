@@ -1,20 +1,13 @@
-import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import { NGINX, PLAIN, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { toolEnv } from "../cluster/node/kubectl.ts";
-import { statePath } from "../cluster/node/layout.ts";
-import { inNamespace } from "../cluster/node/run.ts";
 import { PRODUCT_IMAGE } from "../cluster/product-image.ts";
-import { runTool, type ToolResult } from "../cluster/tools.ts";
 
 export const SYSTEM = "switchback-system";
 export const OPT_IN = "switchback.dev/inject=enabled";
-const TOP = join(import.meta.dirname, "..", "..");
-const CHART = join(TOP, "manifests", "chart");
-const MAIN = join(TOP, "cli", "main.ts");
+const CHART = join(import.meta.dirname, "..", "..", "manifests", "chart");
 
 /** All ingress controllers, each with the PROXY protocol version that its load balancer speaks. */
 const TARGETS = [
@@ -28,16 +21,19 @@ const TARGETS = [
   ports: [80, 443].map((port) => ({ port, protocol: balancer.protocol })),
 }));
 
+/** The image as it was imported: there is no registry. */
+const IMAGE = { ...PRODUCT_IMAGE, pullPolicy: "Never" };
+
 /** As a user installs it; `values` beside those that this cluster needs. */
 export async function installSwitchback(
   cluster: Cluster,
-  { config = {}, ...values }: { config?: object; pods?: object } = {},
+  { config = {}, image = IMAGE, ...values }: { config?: object; image?: object; pods?: object } = {},
 ): Promise<void> {
-  const file = statePath("switchback-values.yaml");
-  const image = { ...PRODUCT_IMAGE, pullPolicy: "Never" };
-  await writeFile(file, stringify({ image, config: { targets: TARGETS, ...config }, ...values }));
-  const flags = ["--namespace", SYSTEM, "--create-namespace", "--values", file, "--wait", "--timeout", "120s"];
-  await cluster.helm("upgrade", "--install", "switchback", CHART, ...flags);
+  const all = { image, config: { targets: TARGETS, ...config }, ...values };
+  const flags = ["--namespace", SYSTEM, "--create-namespace", "--values", "-", "--wait", "--timeout", "120s"];
+  const args = ["upgrade", "--install", "switchback", CHART, ...flags];
+  const { code, stderr } = await cluster.tool("helm", args, stringify(all));
+  if (code !== 0) throw new Error(`helm ${args.join(" ")}: ${stderr.trim()}`);
   await webhookAnswers(cluster);
 }
 
@@ -58,12 +54,6 @@ export async function frontAddress(cluster: Cluster, target: string): Promise<st
 export async function publishedMap(cluster: Cluster): Promise<string> {
   const { data } = await cluster.get<{ data: Record<string, string> }>("-n", SYSTEM, "configmap", "switchback-hosts-0");
   return Object.values(data).join("\n");
-}
-
-/** `switchback`, as somebody runs it with the cluster's kubeconfig. */
-export async function switchback(...args: string[]): Promise<ToolResult> {
-  const [command, all] = inNamespace("node", process.execPath, [MAIN, ...args]);
-  return await runTool(command, all, toolEnv());
 }
 
 /** What an earlier run has left: Switchback is gone, and cert-manager's namespace is not opted in. */

@@ -24,6 +24,8 @@ export interface DeploymentOptions {
   namespace: string;
   name: string;
   image: string;
+  /** Default `Never`: images are imported, there is no registry. */
+  pullPolicy?: string;
   args?: string[];
   command?: string[];
   ports?: Record<string, number>;
@@ -62,7 +64,7 @@ export function deployment(options: DeploymentOptions): KubeObject {
             {
               name,
               image,
-              imagePullPolicy: "Never",
+              imagePullPolicy: options.pullPolicy ?? "Never",
               ...(command && { command }),
               ...(args && { args }),
               ...(options.readinessProbe && { readinessProbe: { periodSeconds: 1, ...options.readinessProbe } }),

@@ -8,7 +8,12 @@ import { inNamespace } from "./run.ts";
  * tool has to be there too: from outside its packets would go to whoever has that address.
  */
 export async function nodeTool(name: "kubectl" | "helm", args: string[], input = ""): Promise<ToolResult> {
-  const [command, all] = inNamespace("node", await binary(name), args);
+  return await nodeProgram(await binary(name), args, input);
+}
+
+/** Any program, in the node's namespace and with the cluster's kubeconfig. */
+export async function nodeProgram(program: string, args: string[], input = ""): Promise<ToolResult> {
+  const [command, all] = inNamespace("node", program, args);
   return await runTool(command, all, toolEnv(), input);
 }
 
