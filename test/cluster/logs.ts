@@ -23,9 +23,9 @@ const QUERIES: Record<string, string[]> = {
  * The logs of every component and pod, and what the API server says of the objects at hand, in a new folder that outlives the
  * cluster. What cannot be had says so in its place. @returns the folder.
  */
-export async function collectLogs(cluster: Cluster): Promise<string> {
+export async function collectLogs(cluster: Cluster, { components = LOGS } = {}): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "switchback-e2e-logs-"));
-  if (existsSync(LOGS)) await cp(LOGS, join(folder, "logs"), { recursive: true });
+  if (existsSync(components)) await cp(components, join(folder, "logs"), { recursive: true });
   for (const [name, args] of Object.entries(QUERIES)) {
     const { stdout, stderr } = await cluster.tool("kubectl", args);
     await writeFile(join(folder, name), stdout + stderr);

@@ -54,7 +54,7 @@ async function onOther(cluster: Cluster, progress: Progress): Promise<number> {
     progress.say(`${file}: not applicable, it needs ${needsOf(basename(file))}`);
   }
   const code = await runTests(run, progress);
-  if (code !== 0) process.stderr.write(`logs of every pod: ${await collectLogs(cluster)}\n`);
+  if (code !== 0) process.stderr.write(`logs of every pod: ${await collectLogs(cluster, { components: "" })}\n`);
   const isIncomplete = process.env.CI === "true" && run.length < files.length;
   if (isIncomplete) progress.say("CI=true: a file that does not run is a failed run");
   return code !== 0 || isIncomplete ? 1 : 0;
