@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { existsSync, globSync } from "node:fs";
 import { basename, join } from "node:path";
+import { parseArgs } from "node:util";
 import { Unavailable } from "../cluster/binaries.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { collectLogs } from "../cluster/logs.ts";
@@ -19,9 +20,11 @@ import { ANYWHERE, existing, needsOf } from "./where.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 
-const args = process.argv.slice(2);
-const keep = args.includes("--keep");
-const filters = args.filter((arg) => !arg.startsWith("--"));
+const { values, positionals: filters } = parseArgs({
+  allowPositionals: true,
+  options: { keep: { type: "boolean", default: false }, break: { type: "string", default: "" } },
+});
+const { keep } = values;
 
 try {
   process.exitCode = await main(progressLines());
@@ -90,7 +93,11 @@ async function runTests(files: string[], progress: Progress): Promise<number> {
 }
 
 async function runFile(file: string): Promise<number> {
-  const child = spawn(process.execPath, ["--test", "--test-reporter=spec", file], { cwd: ROOT, stdio: "inherit" });
+  const child = spawn(process.execPath, ["--test", "--test-reporter=spec", file], {
+    cwd: ROOT,
+    stdio: "inherit",
+    env: { ...process.env, E2E_BREAK: values.break },
+  });
   return await new Promise((resolve, reject) => {
     child.once("error", reject);
     child.once("exit", (code) => resolve(code ?? 1));
