@@ -1,9 +1,8 @@
 import { globSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { run } from "node:test";
-import { spec } from "node:test/reporters";
 import { binaries, INTEGRATION_BINARIES, Unavailable } from "./cluster/binaries.ts";
+import { type Outcome, runFiles } from "./run-files.ts";
 
 // `npm test [-- FILTER...]`: the unit tests, then the integration tests. FILTER is a part of a path; several are "or".
 
@@ -13,28 +12,6 @@ const ROOT = join(import.meta.dirname, "..");
 const INTEGRATION_CONCURRENCY = Math.max(1, Math.min(4, availableParallelism()));
 
 const isCi = process.env.CI === "true";
-
-interface Outcome {
-  failed: number;
-  skipped: string[];
-}
-
-/** A file that hangs fails, and the rest still runs. */
-const FILE_TIMEOUT_MS = 10 * 60_000;
-
-/** Runs the files as `node --test` does, each in a process of its own, and prints what its spec reporter prints. */
-async function runFiles(files: string[], concurrency: number): Promise<Outcome> {
-  const outcome: Outcome = { failed: 0, skipped: [] };
-  const events = run({ files, concurrency, cwd: ROOT, timeout: FILE_TIMEOUT_MS });
-  const count = (isPass: boolean) => (test: { name: string; skip?: string | boolean; todo?: string | boolean }) => {
-    if (test.skip !== undefined || test.todo !== undefined) outcome.skipped.push(test.name);
-    else if (!isPass) outcome.failed++;
-  };
-  events.on("test:fail", count(false));
-  events.on("test:pass", count(true));
-  for await (const text of events.compose(new spec())) process.stdout.write(text);
-  return outcome;
-}
 
 function testFiles(filters: string[]): { unit: string[]; integration: string[] } {
   const wanted = globSync("**/*.test.ts", { cwd: ROOT, exclude: ["**/node_modules", "test/e2e"] })

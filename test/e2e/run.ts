@@ -1,21 +1,22 @@
-import { spawn } from "node:child_process";
 import { existsSync, globSync } from "node:fs";
 import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
 import { Unavailable } from "../cluster/binaries.ts";
-import type { Cluster } from "../cluster/cluster.ts";
+import { Cluster } from "../cluster/cluster.ts";
+import { withLock } from "../cluster/lock.ts";
 import { collectLogs } from "../cluster/logs.ts";
 import { down } from "../cluster/node/down.ts";
-import { LOGS } from "../cluster/node/layout.ts";
+import { LOGS, STATE_FOLDER } from "../cluster/node/layout.ts";
 import { NotHere } from "../cluster/node/requirements.ts";
-import { importImages } from "../cluster/node/up.ts";
+import { importImages, isTemporary } from "../cluster/node/up.ts";
 import { withProductImage } from "../cluster/product-image.ts";
 import { type Progress, progressLines } from "../cluster/progress.ts";
-import { wholeCluster, withMachine } from "../cluster/whole.ts";
+import { requireRoot, wholeCluster, withMachine } from "../cluster/whole.ts";
+import { runFiles } from "../run-files.ts";
 import { ANYWHERE, existing, needsOf } from "./where.ts";
 
 // `npm run e2e [-- FILTER...]`: the files of this folder in order, against this machine's cluster. One that was not up is
-// brought up before and taken down after, unless --keep is given. Where E2E_KUBECONFIG names another cluster (and E2E_IMAGE the image),
+// brought up before and taken down after, unless --keep is given; one that such a run has left when it was killed goes as well. Where E2E_KUBECONFIG names another cluster (and E2E_IMAGE the image),
 // what needs nothing of this machine's node runs there.
 
 const ROOT = join(import.meta.dirname, "..", "..");
@@ -24,30 +25,55 @@ const { values, positionals: filters } = parseArgs({
   allowPositionals: true,
   options: { keep: { type: "boolean", default: false }, break: { type: "string", default: "" } },
 });
-const { keep } = values;
+process.env.E2E_BREAK = values.break;
+
+/** Told to stop, a run ends its tests and then clears up as ever. */
+const stop = new AbortController();
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
 
 try {
   process.exitCode = await main(progressLines());
 } catch (error) {
-  const expected = error instanceof NotHere || error instanceof Unavailable;
-  process.stderr.write(`${expected ? error.message : error instanceof Error ? error.stack : error}\n`);
-  if (!expected && existsSync(LOGS)) process.stderr.write(`the logs of the components are in ${LOGS}\n`);
+  process.stderr.write(`${isExpected(error) ? error.message : error instanceof Error ? error.stack : error}\n`);
   process.exitCode = 1;
+}
+
+/** What the message alone explains. */
+function isExpected(error: unknown): error is Error {
+  return error instanceof NotHere || error instanceof Unavailable;
 }
 
 async function main(progress: Progress): Promise<number> {
   const other = existing(process.env);
   if (other !== undefined) return await onOther(other.cluster, progress);
-  const { cluster, fresh } = await prepare(progress);
-  const code = await runTests(testFiles(), progress);
-  const logs = code === 0 ? undefined : await collectLogs(cluster);
-  if (code === 0) progress.say("all passed");
-  if (fresh && !keep) {
-    await withMachine(progress, down);
-    progress.say("the cluster is gone");
+  requireRoot();
+  const waiting = () => progress.status("waiting for another run of the end-to-end tests on this machine");
+  return await withLock(`${STATE_FOLDER}.e2e.lock`, () => onOwnNode(progress), waiting);
+}
+
+/** What was brought up for this run goes with it, however it ends; what was there stays. */
+async function onOwnNode(progress: Progress): Promise<number> {
+  try {
+    const cluster = await prepare(progress);
+    const code = await runTests(testFiles(), progress);
+    if (code === 0) progress.say("all passed");
+    else await keepLogs(cluster);
+    return code;
+  } catch (error) {
+    if (isExpected(error) || !existsSync(LOGS)) throw error;
+    process.stderr.write(`${error instanceof Error ? error.stack : error}\n`);
+    await keepLogs(new Cluster());
+    return 1;
+  } finally {
+    if (await isTemporary()) {
+      await withMachine(progress, down);
+      progress.say("the cluster is gone");
+    }
   }
-  if (logs !== undefined) process.stderr.write(`logs of every component and pod: ${logs}\n`);
-  return code;
+}
+
+async function keepLogs(cluster: Cluster): Promise<void> {
+  process.stderr.write(`logs of every component and pod: ${await collectLogs(cluster)}\n`);
 }
 
 async function onOther(cluster: Cluster, progress: Progress): Promise<number> {
@@ -63,11 +89,11 @@ async function onOther(cluster: Cluster, progress: Progress): Promise<number> {
   return code !== 0 || isIncomplete ? 1 : 0;
 }
 
-async function prepare(progress: Progress): Promise<{ cluster: Cluster; fresh: boolean }> {
-  const prepared = await wholeCluster(progress);
+async function prepare(progress: Progress): Promise<Cluster> {
+  const { cluster } = await wholeCluster(progress, { temporary: !values.keep });
   progress.say("importing the image of the product");
   await withProductImage((image) => importImages([image], progress));
-  return prepared;
+  return cluster;
 }
 
 function testFiles(): string[] {
@@ -83,23 +109,13 @@ function testFiles(): string[] {
 async function runTests(files: string[], progress: Progress): Promise<number> {
   for (const [n, file] of files.entries()) {
     progress.say(`${file} (${n + 1} of ${files.length})`);
-    const code = await runFile(file);
-    if (code === 0) continue;
+    const { failed, skipped } = await runFiles([file], 1, stop.signal);
+    const isIncomplete = skipped.length > 0 && process.env.CI === "true";
+    if (isIncomplete) progress.say(`CI=true: a skipped test is a failed run: ${skipped.join("; ")}`);
+    if (failed === 0 && !isIncomplete && !stop.signal.aborted) continue;
     const left = files.slice(n + 1);
     progress.say(`${file} failed${left.length === 0 ? "" : `; not run: ${left.join(" ")}`}`);
-    return code;
+    return 1;
   }
   return 0;
-}
-
-async function runFile(file: string): Promise<number> {
-  const child = spawn(process.execPath, ["--test", "--test-reporter=spec", file], {
-    cwd: ROOT,
-    stdio: "inherit",
-    env: { ...process.env, E2E_BREAK: values.break },
-  });
-  return await new Promise((resolve, reject) => {
-    child.once("error", reject);
-    child.once("exit", (code) => resolve(code ?? 1));
-  });
 }

@@ -43,3 +43,5 @@ export const ADMIN_KUBECONFIG = statePath("admin.kubeconfig");
 export const CONTAINERD_SOCKET = statePath("containerd.sock");
 /** Written last: the cluster is whole, and how long it took. */
 export const UP_FILE = statePath("up.json");
+/** The cluster goes with the run of tests that brought it up, or with the next one if that was killed. */
+export const TEMPORARY_FILE = statePath("temporary");

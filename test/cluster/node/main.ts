@@ -24,7 +24,7 @@ try {
 async function main(): Promise<number> {
   const progress = progressLines();
   if (command === "up") {
-    const { fresh } = await wholeCluster(progress, { bare: args.includes("--bare") });
+    const { fresh } = await wholeCluster(progress, { bare: args.includes("--bare"), temporary: false });
     if (!fresh) progress.say("the node was up already");
     return 0;
   }

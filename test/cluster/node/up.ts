@@ -21,7 +21,7 @@ import { corednsObjects } from "./coredns.ts";
 import { type Daemon, startDaemon, until } from "./daemons.ts";
 import { down } from "./down.ts";
 import { kubectl } from "./kubectl.ts";
-import { CONTAINERD_SOCKET, NODE_NAME, STATE_FOLDER, statePath, UP_FILE } from "./layout.ts";
+import { CONTAINERD_SOCKET, NODE_NAME, STATE_FOLDER, statePath, TEMPORARY_FILE, UP_FILE } from "./layout.ts";
 import { createNetwork } from "./network.ts";
 import { requireMachine } from "./requirements.ts";
 import { run } from "./run.ts";
@@ -54,14 +54,20 @@ export async function isUp(): Promise<boolean> {
   );
 }
 
+/** Whether the cluster of this machine was brought up for a run of tests, and is to go after one. */
+export async function isTemporary(): Promise<boolean> {
+  return existsSync(TEMPORARY_FILE);
+}
+
 /** Brings a one-node cluster up to a Ready node with cluster DNS. Leftovers of an earlier one are removed first. */
-export async function up(progress: Progress): Promise<void> {
+export async function up(progress: Progress, { temporary = false } = {}): Promise<void> {
   await requireMachine(progress);
   await binaries(NODE_BINARIES);
   const started = performance.now();
   if (existsSync(STATE_FOLDER)) progress.say("removing what is left of an earlier cluster");
   await down();
   await mkdir(statePath("home"), { recursive: true, mode: 0o700 });
+  if (temporary) await writeFile(TEMPORARY_FILE, "");
   await createDaemonGroup();
   await createNetwork();
   await writeConfiguration();
