@@ -36,10 +36,13 @@ export function createControllerMetrics(status: () => StatusDocument) {
     registers,
   });
 
+  const dns = dnsGauge(registers);
+
   function fill(document: StatusDocument): void {
     leader.set(document.leader ? 1 : 0);
     held.set(document.hold?.names ?? 0);
     names.reset();
+    for (const [verdict, count] of Object.entries(document.dns ?? {})) dns.set({ verdict }, count);
     for (const { reason } of document.names) names.inc({ outcome: reason?.code ?? "mapped" });
     for (const source of document.sources) {
       synced.set({ source: source.name }, source.synced ? 1 : 0);
@@ -71,4 +74,13 @@ export function createControllerMetrics(status: () => StatusDocument) {
       registers,
     }),
   };
+}
+
+function dnsGauge(registers: Registry[]) {
+  return new Gauge({
+    name: "switchback_controller_dns_names",
+    help: "Names by what the cluster's DNS says of them: verified, unknown, dns-elsewhere, dns-absent",
+    labelNames: ["verdict"],
+    registers,
+  });
 }

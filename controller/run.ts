@@ -4,6 +4,7 @@ import type { CertManager } from "../certs/manager.ts";
 import { runCertManager } from "../certs/manager.ts";
 import { registerCertMetrics } from "../certs/metrics.ts";
 import type { Config } from "../config/schema.ts";
+import type { DomainsOf } from "../hosts/permissions.ts";
 import { Plan } from "../hosts/plan.ts";
 import { createJudge } from "../hosts/policy.ts";
 import type { KubeClient } from "../kube/client.ts";
@@ -17,10 +18,20 @@ import { directorySource } from "../sources/directory.ts";
 import { gatewaySource } from "../sources/gateway.ts";
 import { ingressSource } from "../sources/ingress.ts";
 import { mergeSources } from "../sources/merge.ts";
+import { namespaceDomains } from "../sources/namespace-domains.ts";
 import { resolveSource } from "../sources/resolve.ts";
 import type { OpenSource, Source } from "../sources/types.ts";
 import { Discovery } from "../targets/discovery.ts";
-import { classCatalog, classResolver, type TargetCatalog, type TargetResolver } from "../targets/resolver.ts";
+import {
+  admittedOnly,
+  classCatalog,
+  classResolver,
+  type TargetCatalog,
+  type TargetResolver,
+} from "../targets/resolver.ts";
+import { clusterLookup } from "../verify/lookup.ts";
+import { verifiedSource } from "../verify/source.ts";
+import { DnsVerifier } from "../verify/verifier.ts";
 import type { Addresses } from "./addresses.ts";
 import { Fronts } from "./fronts.ts";
 import { KubeStore } from "./kube-store.ts";
@@ -68,7 +79,11 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     log,
   });
   const targets = targetsOf(config, client, log);
-  const source = sourceOf(config, client, targets.resolver, log);
+  const verified = verifying(config, sourceOf(config, client, targets.resolver, log), log);
+  const domains = config.policy.namespaceAnnotation
+    ? namespaceDomains({ client, log, onChange: (changed) => observed.rejudge(changed) })
+    : undefined;
+  const source = domains === undefined ? verified.source : mergeSources([verified.source, domains]);
   const store = new KubeStore({ client, namespace, log });
   const notify = (code: string, note: string, service: string) =>
     events.record({
@@ -88,7 +103,16 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     now,
     askProxy: askByHttp(config.proxy.healthPort),
   });
-  const observed = observe(config, { ...deps, source, store, addresses, catalog: targets.catalog, events });
+  const observed = observe(config, {
+    ...deps,
+    source,
+    store,
+    addresses,
+    events,
+    catalog: targets.catalog,
+    verifier: verified.verifier,
+    domainsOf: domains?.domainsOf,
+  });
   let certs: CertManager | undefined;
   registerCertMetrics(observed.metrics.registry, () => certs?.status());
   const health = await serveHealth(config, observed, () => certs?.status());
@@ -116,6 +140,8 @@ interface Observed {
   readonly loop: Loop;
   readonly metrics: ReturnType<typeof createControllerMetrics>;
   readonly status: () => ReturnType<typeof statusDocument>;
+  /** What a namespace may claim is another thing now. */
+  readonly rejudge: (namespace: string) => void;
 }
 
 function observe(
@@ -125,12 +151,14 @@ function observe(
     store: MapStore;
     addresses: Addresses;
     catalog: TargetCatalog;
+    verifier: DnsVerifier | undefined;
+    domainsOf: DomainsOf | undefined;
     events: EventRecorder;
   },
 ): Observed {
   const { source, store, addresses, log, now } = deps;
   const plan = new Plan(
-    createJudge(config.policy, config.clusterDomain ?? deps.clusterDomain),
+    createJudge(config.policy, config.clusterDomain ?? deps.clusterDomain, deps.domainsOf),
     config.policy.maxNamesPerNamespace,
   );
   let revision: string | undefined;
@@ -141,6 +169,7 @@ function observe(
       plan,
       addresses,
       catalog: deps.catalog,
+      verifier: deps.verifier,
       config,
       synced: () => loop.synced,
       ledger: () => loop.ledger,
@@ -173,7 +202,11 @@ function observe(
         regarding: { apiVersion: "v1", kind: "ConfigMap", namespace: config.namespace, name: INDEX_NAME },
       }),
   });
-  return { loop, metrics, status };
+  const rejudge = (namespace: string) => {
+    plan.rejudge(namespace);
+    loop.wake();
+  };
+  return { loop, metrics, status, rejudge };
 }
 
 function leaseTimes({ controller }: Config) {
@@ -187,11 +220,12 @@ function targetsOf(
   client: KubeClient,
   log: Logger,
 ): { resolver: TargetResolver; catalog: TargetCatalog } {
+  const admitted = (resolver: TargetResolver) => (config.policy.requireAdmitted ? admittedOnly(resolver) : resolver);
   if (config.discovery.enabled) {
     const discovery = new Discovery({ client, config, log });
-    return { resolver: discovery, catalog: discovery };
+    return { resolver: admitted(discovery), catalog: discovery };
   }
-  return { resolver: classResolver(config.targets), catalog: classCatalog(config.targets) };
+  return { resolver: admitted(classResolver(config.targets)), catalog: classCatalog(config.targets) };
 }
 
 function sourceOf(config: Config, client: KubeClient, resolver: TargetResolver, log: Logger): Source {
@@ -203,6 +237,20 @@ function sourceOf(config: Config, client: KubeClient, resolver: TargetResolver, 
   if (custom !== undefined) sources.push(custom);
   if (directory !== undefined) sources.push(directorySource({ directory }));
   return resolveSource(mergeSources(sources), resolver);
+}
+
+/** Names are looked up beside everything else: with `warn` nothing ever waits for it. */
+function verifying(config: Config, source: Source, log: Logger): { source: Source; verifier: DnsVerifier | undefined } {
+  const { verifyDns, dnsServers } = config.policy;
+  if (verifyDns === "off") return { source, verifier: undefined };
+  const verifier: DnsVerifier = new DnsVerifier({
+    lookup: clusterLookup(dnsServers),
+    now: () => performance.now(),
+    log,
+    onVerdict: (name) => verified.onVerdict(name),
+  });
+  const verified = verifiedSource(source, verifier, verifyDns === "enforce");
+  return { source: verified.source, verifier };
 }
 
 function manageCertificates(config: Config, deps: ControllerDeps, signal: AbortSignal): CertManager {

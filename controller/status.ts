@@ -6,6 +6,7 @@ import type { Reason } from "../hosts/types.ts";
 import type { Source, SourceState } from "../sources/types.ts";
 import { isRelayed } from "../targets/listeners.ts";
 import type { TargetCatalog } from "../targets/resolver.ts";
+import type { DnsVerifier } from "../verify/verifier.ts";
 import type { Addresses } from "./addresses.ts";
 
 /** One claimed name, as `/status` and `switchback status` show it. */
@@ -16,6 +17,8 @@ export interface NameStatus {
   readonly addresses: readonly string[];
   /** Why the name is not in the map, or in it but not in pods (wildcards). */
   readonly reason: Reason | undefined;
+  /** What should be looked at though the name is mapped: DNS leads it elsewhere. */
+  readonly warning?: Reason;
 }
 
 /** The document behind `/status`. */
@@ -38,6 +41,8 @@ export interface StatusDocument {
   readonly warnings: readonly Reason[];
   /** Names that nothing claims any more and that leave soon. */
   readonly leaving: readonly string[];
+  /** Names by what the cluster's DNS says of them (policy.verifyDns). */
+  readonly dns?: Readonly<Record<string, number>> | undefined;
   readonly names: readonly NameStatus[];
 }
 
@@ -46,6 +51,8 @@ export interface StatusDeps {
   readonly source: Source;
   readonly plan: Plan;
   readonly addresses: Addresses;
+  /** What the cluster's DNS says of names; none: it is not asked. */
+  readonly verifier?: Pick<DnsVerifier, "verdictOf" | "flagged" | "counts"> | undefined;
   readonly catalog: Pick<TargetCatalog, "configured" | "found">;
   readonly config: Pick<Config, "inject">;
   readonly synced: () => boolean;
@@ -65,9 +72,10 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
     sources: deps.source.state(),
     targets: targetNames(deps).map((name) => targetStatus(name, addresses.get(name) ?? [], deps)),
     hold: ledger?.hold,
-    warnings: sizeWarnings(deps.plan, deps.config.inject),
+    warnings: [...sizeWarnings(deps.plan, deps.config.inject), ...dnsWarnings(deps)],
+    dns: deps.verifier?.counts(),
     leaving: [...(ledger?.leaving.keys() ?? [])],
-    names: [...deps.plan.report()].map((claim) => nameStatus(claim, addresses, deps.addresses)),
+    names: [...deps.plan.report()].map((claim) => nameStatus(claim, addresses, deps)),
   };
 }
 
@@ -106,18 +114,33 @@ function targetStatus(name: string, clusterIPs: readonly string[], { catalog }: 
   };
 }
 
+/** Names that a warning lists; the others are counted. */
+const LISTED = 5;
+
+/** Mapped names that DNS does not lead to their load balancer: hosted elsewhere, or claimed by somebody they do not belong to. */
+function dnsWarnings({ plan, verifier }: StatusDeps): Reason[] {
+  const names = [...(verifier?.flagged() ?? [])].map(([name]) => name).filter((name) => plan.planned.has(name));
+  if (names.length === 0) return [];
+  const more = names.length > LISTED ? `, and ${names.length - LISTED} more` : "";
+  const text = `the cluster's DNS does not lead ${names.length} mapped names to their load balancer: ${names.slice(0, LISTED).join(", ")}${more} (policy.verifyDns)`;
+  return [{ code: "dns-not-here", text }];
+}
+
 function nameStatus(
   claim: ReportedClaim,
   addresses: ReadonlyMap<string, readonly string[]>,
-  known: Pick<Addresses, "reasonOf">,
+  deps: Pick<StatusDeps, "addresses" | "verifier">,
 ): NameStatus {
   const { name, from, verdict, wildcard } = claim;
   if (!verdict.mapped) return { name, from, target: undefined, addresses: [], reason: verdict.reason };
   const { target } = verdict;
   const clusterIPs = addresses.get(target) ?? [];
   const reason =
-    (clusterIPs.length === 0 ? known.reasonOf?.(target) : undefined) ?? mappedReason(wildcard, target, clusterIPs);
-  return { name, from, target, addresses: clusterIPs, reason };
+    (clusterIPs.length === 0 ? deps.addresses.reasonOf?.(target) : undefined) ??
+    mappedReason(wildcard, target, clusterIPs);
+  const dns = deps.verifier?.verdictOf(name);
+  const warning = dns === undefined || typeof dns === "string" ? {} : { warning: dns };
+  return { name, from, target, addresses: clusterIPs, reason, ...warning };
 }
 
 function mappedReason(wildcard: boolean, target: string, clusterIPs: readonly string[]): Reason | undefined {

@@ -19,6 +19,8 @@ export const OWNED_KEY = "switchback.dev/owned";
 export const PROXY_PROTOCOL_KEY = "switchback.dev/proxy-protocol";
 /** Written on the pod template of a workload that is restarted, as kubectl writes a key of its own: when. Its new pods carry it too. */
 export const RESTARTED_KEY = "switchback.dev/restartedAt";
+/** Annotation of a namespace, for the cluster's admin: the domains that its objects may claim. */
+export const DOMAINS_KEY = "switchback.dev/domains";
 /** Label of the ConfigMaps that hold the map. */
 export const MAP_KEY = "switchback.dev/map";
 /** Label of the front Services: the target's name. */
@@ -45,6 +47,7 @@ export const USER_KEYS: Readonly<Record<string, UserKey>> = {
   [HOSTS_KEY]: { on: "annotation" },
   [ON_CHANGE_KEY]: { on: "annotation", values: ["restart", "live", "none"] },
   [IGNORE_KEY]: { on: "annotation", values: ["true", "false"] },
+  [DOMAINS_KEY]: { on: "annotation" },
   [PROXY_PROTOCOL_KEY]: { on: "annotation", values: ["v1", "v2", "none"] },
 };
 

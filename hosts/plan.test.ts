@@ -6,16 +6,14 @@ import { Plan } from "./plan.ts";
 import { createJudge } from "./policy.ts";
 import type { Claim } from "./types.ts";
 
-const judge = createJudge(
-  {
-    allowDomains: [],
-    denyDomains: ["denied.example.com"],
-    namespaces: [],
-    denyNamespaces: [],
-    maxNamesPerNamespace: 3,
-  },
-  "cluster.local",
-);
+const RULES = {
+  allowDomains: [],
+  denyDomains: ["denied.example.com"],
+  namespaces: [],
+  denyNamespaces: [],
+  maxNamesPerNamespace: 3,
+};
+const judge = createJudge(RULES, "cluster.local");
 const OLD = "2025-01-01T00:00:00Z";
 const NEW = "2026-01-01T00:00:00Z";
 
@@ -187,4 +185,40 @@ test("property: a plan kept up to date equals one made anew, whatever changes ca
     }),
     { numRuns: 500 },
   );
+});
+
+test("what a namespace may claim changes: its claims are judged again, and no others", () => {
+  const domains = new Map([["shop", "*.shop.example.com"]]);
+  const judged: string[] = [];
+  const judge = createJudge(RULES, undefined, (namespace) => domains.get(namespace));
+  const plan = new Plan((claim) => {
+    judged.push(claim.hostname);
+    return judge(claim);
+  }, 100);
+  plan.set("shop/a", [claimOf("a.shop.example.com", "shop/a"), claimOf("b.example.com", "shop/a")]);
+  plan.set("other/c", [claimOf("c.shop.example.com", "other/c")]);
+  plan.take();
+  assert.deepEqual([...plan.planned.keys()], ["a.shop.example.com"]);
+  judged.length = 0;
+  domains.set("shop", "b.example.com");
+  plan.rejudge("shop");
+  plan.take();
+  assert.deepEqual([[...plan.planned.keys()], judged], [["b.example.com"], ["a.shop.example.com", "b.example.com"]]);
+});
+
+test("tells which targets names lead to", () => {
+  const plan = new Plan(createJudge(RULES, undefined), 100);
+  plan.set("shop/a", [
+    claimOf("a.example.com", "shop/a", { target: "one" }),
+    claimOf("b.example.com", "shop/a", { target: "two" }),
+  ]);
+  plan.set("shop/b", [claimOf("c.example.com", "shop/b", { target: "two" })]);
+  plan.take();
+  assert.deepEqual(plan.targets, new Set(["one", "two"]));
+  plan.set("shop/a", [claimOf("a.example.com", "shop/a", { target: "three" })]);
+  plan.take();
+  assert.deepEqual([...plan.targets].sort(), ["three", "two"]);
+  plan.set("shop/b", []);
+  plan.take();
+  assert.deepEqual(plan.targets, new Set(["three"]));
 });

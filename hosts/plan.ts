@@ -57,6 +57,18 @@ export class Plan {
     for (const next of held) this.#remember(next);
   }
 
+  /** Judges the claims of a namespace again, after what it may claim has changed. Costs a look at all objects. */
+  rejudge(namespace: string): void {
+    for (const [object, held] of this.#byObject) {
+      if (held[0]?.claim.from.namespace === namespace) {
+        this.set(
+          object,
+          held.map(({ claim }) => claim),
+        );
+      }
+    }
+  }
+
   /** The names whose outcome changed since the last call: what they lead to now, or undefined for "no longer wanted". */
   take(): ReadonlyMap<string, PlannedName | undefined> {
     for (const namespace of this.#dirtyNamespaces) this.#applyQuota(namespace);

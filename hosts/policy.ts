@@ -1,4 +1,5 @@
 import { isGlob, parseGlob, parseHostname, show } from "./names.ts";
+import { type ClaimRule, createPermissions, type DomainsOf } from "./permissions.ts";
 import type { Claim, Reason } from "./types.ts";
 
 /** What an install allows to be mapped. Empty lists do not restrict. */
@@ -7,6 +8,8 @@ export interface PolicyRules {
   readonly denyDomains: readonly string[];
   readonly namespaces: readonly string[];
   readonly denyNamespaces: readonly string[];
+  /** Which namespaces may claim which domains; none: all may claim all. */
+  readonly claims?: readonly ClaimRule[];
   /** Distinct names that the objects of one namespace may claim. */
   readonly maxNamesPerNamespace: number;
 }
@@ -67,9 +70,9 @@ const CLUSTER = ["svc", "cluster.local", "default", "kube-system", "kube-public"
 /**
  * Makes the judge of an install. `clusterDomain` is what the cluster was found to use (`cozy.local`); the built-in refusals
  * hold whatever the rules say. Patterns are assumed checked (`config/schema.ts`); one that does not parse matches nothing, so that
- * a list of such patterns allows nothing.
+ * a list of such patterns allows nothing. `domainsOf` is what namespaces' annotations list, where those count.
  */
-export function createJudge(rules: PolicyRules, clusterDomain: string | undefined): Judge {
+export function createJudge(rules: PolicyRules, clusterDomain: string | undefined, domainsOf?: DomainsOf): Judge {
   const cluster = clusterDomain === undefined ? CLUSTER : [...CLUSTER, clusterDomain.toLowerCase().replace(/\.$/, "")];
   const builtIn: ReadonlyArray<readonly [readonly string[], string, string]> = [
     [cluster, "cluster-domain", "belongs to the cluster's own DNS"],
@@ -79,6 +82,7 @@ export function createJudge(rules: PolicyRules, clusterDomain: string | undefine
   ];
   const allowed = patterns(rules.allowDomains);
   const denied = patterns(rules.denyDomains);
+  const mayClaim = createPermissions(rules.claims ?? [], domainsOf);
   const checks: ReadonlyArray<(name: string, claim: Claim) => Reason | undefined> = [
     (name) => {
       const hit = builtIn.find(([suffixes]) =>
@@ -102,6 +106,7 @@ export function createJudge(rules: PolicyRules, clusterDomain: string | undefine
       rules.allowDomains.length > 0 && !allowed.some((glob) => glob.matches(name))
         ? { code: "domain-not-allowed", text: `${show(name)} is not under policy.allowDomains` }
         : undefined,
+    (name, { from }) => mayClaim(name, from.namespace),
     (_name, { target }) => (typeof target === "string" ? undefined : target),
   ];
   return (claim) => {

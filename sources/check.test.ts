@@ -11,7 +11,7 @@ function problems(text: string): string[] {
 
 const LABELS = "switchback.dev/inject";
 const ANNOTATIONS =
-  "switchback.dev/hosts, switchback.dev/on-change, switchback.dev/ignore, switchback.dev/proxy-protocol";
+  "switchback.dev/hosts, switchback.dev/on-change, switchback.dev/ignore, switchback.dev/domains, switchback.dev/proxy-protocol";
 const GATEWAY_API = "apiVersion: gateway.networking.k8s.io/v1\n";
 const HOSTNAME = "accepted are letters, digits and inner hyphens, at most 63 a label, IDNA names as xn--";
 

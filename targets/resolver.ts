@@ -23,6 +23,20 @@ export function classResolver(targets: readonly TargetConfig[]): TargetResolver 
   };
 }
 
+/** Lets objects wait until a controller has taken them on: an Ingress that nobody serves may be a slip, or bait. */
+export function admittedOnly(resolver: TargetResolver): TargetResolver {
+  const waiting = {
+    code: "not-admitted",
+    text: "no controller has taken its object on: it has no load balancer status (policy.requireAdmitted)",
+  };
+  return {
+    start: (onChange, onSynced) => resolver.start(onChange, onSynced),
+    resolve: (clue) => (clue.admitted ? resolver.resolve(clue) : waiting),
+    state: () => resolver.state(),
+    stop: () => resolver.stop(),
+  };
+}
+
 /** The definitions of targets: of the config, and found. */
 export interface TargetCatalog {
   /** Configured targets that are in force. */

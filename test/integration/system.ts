@@ -76,6 +76,8 @@ export class System {
   async install(values: object = {}): Promise<void> {
     const chart = join(TOP, "manifests/chart");
     const args = ["upgrade", "--install", "switchback", chart, "-n", NAMESPACE, "--create-namespace", "--values", "-"];
+    // There is no DNS that knows the tests' names, and none is to be asked for them.
+    if (!JSON.stringify(values).includes("verifyDns")) args.push("--set", "config.policy.verifyDns=off");
     const { code, stderr } = await this.cluster.tool("helm", args, { input: JSON.stringify(values) });
     assert.equal(code, 0, stderr);
   }

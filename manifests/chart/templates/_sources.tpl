@@ -15,6 +15,12 @@
   resources: [namespaces]
   verbs: [list, watch]
 {{- end }}
+{{- if .Values.config.policy.namespaceAnnotation }}
+# Their annotation says what they may claim.
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [list, watch]
+{{- end }}
 {{- $presets := include "switchback.presetKinds" . | fromYaml }}
 {{- range $sources.presets }}
 - apiGroups: [{{ index $presets . "group" }}]

@@ -1,0 +1,217 @@
+import assert from "node:assert/strict";
+import { createSocket } from "node:dgram";
+import { after, before, describe, it } from "node:test";
+import type { NameStatus } from "../../controller/status.ts";
+import { ingress, namespaceYaml } from "./objects.ts";
+import { type System, startSystem, until } from "./system.ts";
+
+// What a tenant must not be able to do by writing an Ingress, on a real API server with the policy of a shared cluster.
+
+const QUOTA = 50;
+const LB = "203.0.113.9";
+const POLICY = {
+  maxNamesPerNamespace: QUOTA,
+  claims: [
+    { namespaces: ["platform"], domains: ["*"] },
+    { namespaces: ["*"], domains: ["*.open.example.com"] },
+  ],
+  namespaceAnnotation: true,
+  requireAdmitted: true,
+  verifyDns: "warn",
+};
+
+let system: System;
+let dns: Dns;
+before(async () => {
+  dns = await startDns();
+  const map = { vanishSeconds: 0, guardNames: 100_000, bytesPerSecond: 10_000_000 };
+  const policy = { ...POLICY, dnsServers: [dns.server] };
+  system = await startSystem({ values: { config: { policy, map, clusterDomain: "cozy.example" } } });
+  await system.apply(["platform", "tenant", "other", "greedy"].map((name) => namespaceYaml(name)).join(""));
+  await system.kubectl("annotate", "namespace", "tenant", "switchback.dev/domains=*.tenant.example.com");
+});
+after(async () => {
+  await system?.stop();
+  dns?.close();
+});
+
+interface Dns {
+  /** As the config takes it. */
+  readonly server: string;
+  readonly records: Map<string, string>;
+  close(): void;
+}
+
+/** A DNS server of this machine that knows A records (RFC 1035, 4.1): what it does not know, does not exist. */
+async function startDns(): Promise<Dns> {
+  const records = new Map<string, string>();
+  const socket = createSocket("udp4");
+  socket.on("message", (query, { port, address }) => socket.send(answerTo(query, records), port, address));
+  await new Promise<void>((resolve) => socket.bind(0, "127.0.0.1", resolve));
+  return { server: `127.0.0.1:${socket.address().port}`, records, close: () => socket.close() };
+}
+
+function answerTo(query: Buffer, records: ReadonlyMap<string, string>): Buffer {
+  const labels: string[] = [];
+  let at = 12;
+  for (let length = query[at] ?? 0; length > 0; length = query[at] ?? 0) {
+    labels.push(query.toString("latin1", at + 1, at + 1 + length));
+    at += 1 + length;
+  }
+  const question = query.subarray(12, at + 5);
+  const found = records.get(labels.join(".").toLowerCase());
+  const head = Buffer.from([
+    query[0] ?? 0,
+    query[1] ?? 0,
+    0x81,
+    found ? 0x80 : 0x83,
+    0,
+    1,
+    0,
+    found ? 1 : 0,
+    0,
+    0,
+    0,
+    0,
+  ]);
+  if (found === undefined) return Buffer.concat([head, question]);
+  const record = Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, ...found.split(".").map(Number)]);
+  return Buffer.concat([head, question, record]);
+}
+
+/** An Ingress that a controller has taken on, unless told otherwise. */
+async function claim(name: string, namespace: string, hosts: readonly string[], admitted = true): Promise<void> {
+  await system.apply(ingress(name, hosts, { namespace }));
+  if (admitted) await admit(name, namespace);
+}
+
+async function admit(name: string, namespace: string): Promise<void> {
+  const patch = JSON.stringify({ status: { loadBalancer: { ingress: [{ ip: LB }] } } });
+  await system.kubectl("-n", namespace, "patch", "ingress", name, "--subresource=status", "--type=merge", "-p", patch);
+}
+
+async function claimsOf(host: string): Promise<readonly NameStatus[]> {
+  return (await (await system.leader()).status()).names.filter(({ name }) => name === host);
+}
+
+async function refused(host: string, code: string, from?: string): Promise<void> {
+  let seen: unknown;
+  await until(`${host} to be refused: ${code}`, async () => {
+    const found = (await claimsOf(host)).filter((each) => from === undefined || each.from.namespace === from);
+    seen = found.map(({ reason }) => reason?.code);
+    return found.length > 0 && found.every(({ reason }) => reason?.code === code);
+  }).catch((error) => assert.fail(`${error.message}: ${JSON.stringify(seen)}`));
+}
+
+const isMapped = (host: string) => until(`${host} to be mapped`, async () => (await system.published()).has(host));
+
+describe("a tenant", () => {
+  it("does not get the ACME servers' names, whatever the policy allows it", async () => {
+    const hosts = ["acme-v02.api.letsencrypt.org", "*.letsencrypt.org"];
+    await claim("acme", "platform", hosts);
+    for (const host of hosts) await refused(host, "acme-server");
+  });
+
+  it("does not get names of the cluster's DNS", async () => {
+    const hosts = ["kubernetes.default.svc", "kubernetes.default", "kubernetes.default.svc.cozy.example"];
+    await claim("cluster", "platform", hosts);
+    for (const host of hosts) await refused(host, "cluster-domain");
+  });
+
+  it("gets what its namespace's annotation lists, and what all may claim, and nothing else", async () => {
+    const hosts = ["a.tenant.example.com", "x.open.example.com", "shop.example.com", "other.example.com"];
+    await claim("own", "tenant", hosts);
+    for (const host of hosts.slice(0, 2)) await isMapped(host);
+    for (const host of hosts.slice(2)) await refused(host, "claim-not-allowed");
+    await claim("stolen", "other", ["b.tenant.example.com"]);
+    await refused("b.tenant.example.com", "claim-not-allowed");
+  });
+
+  it("does not get a name that another has had before, even where it might", async () => {
+    await claim("first", "platform", ["www.open.example.com"]);
+    await isMapped("www.open.example.com");
+    await claim("second", "tenant", ["www.open.example.com"]);
+    const [line] = [...(await system.published())].filter(([name]) => name === "www.open.example.com");
+    assert.ok(line);
+    await system.kubectl("-n", "platform", "delete", "ingress", "first");
+    await isMapped("www.open.example.com");
+  });
+
+  it("fills no map: of 10,000 names of the greatest length its quota is mapped, and others' names come as before", async () => {
+    const label = "n".repeat(59);
+    const long = (index: number) =>
+      `${[0, 1, 2].map(() => label).join(".")}.l${String(index).padStart(5, "0")}${"x".repeat(48)}.open.example.com`;
+    assert.equal(long(0).length, 253 - 2);
+    // More than 500 in one Ingress are too much for the annotation that kubectl writes.
+    for (let batch = 0; batch < 20; batch += 1) {
+      const hosts = Array.from({ length: 500 }, (_, index) => long(batch * 500 + index));
+      await claim(`greedy-${batch}`, "greedy", hosts);
+    }
+    await until(
+      "the quota's worth of names",
+      async () => {
+        return [...(await system.published()).keys()].filter((name) => name.startsWith(label)).length === QUOTA;
+      },
+      60_000,
+    );
+    await claim("after", "platform", ["after.example.com"]);
+    await isMapped("after.example.com");
+    await system.kubectl("-n", "greedy", "delete", "ingress", "--all");
+  });
+
+  it("waits while no controller has taken its Ingress on", async () => {
+    await claim("bait", "tenant", ["bait.tenant.example.com"], false);
+    await refused("bait.tenant.example.com", "not-admitted");
+    await admit("bait", "tenant");
+    await isMapped("bait.tenant.example.com");
+  });
+});
+
+describe("a namespace's annotation", () => {
+  it("changed, changes what is mapped without anybody touching an Ingress", async () => {
+    await system.kubectl("annotate", "namespace", "other", "switchback.dev/domains=b.tenant.example.com");
+    await isMapped("b.tenant.example.com");
+    await system.kubectl("annotate", "namespace", "other", "switchback.dev/domains-");
+    await refused("b.tenant.example.com", "claim-not-allowed", "other");
+    await until("the name to leave", async () => !(await system.published()).has("b.tenant.example.com"));
+  });
+});
+
+describe("the cluster's DNS", () => {
+  it("flags names that it leads elsewhere, which are mapped all the same with warn", async () => {
+    dns.records.set("here.example.com", LB);
+    dns.records.set("elsewhere.example.com", "198.51.100.1");
+    await claim("dns", "platform", ["here.example.com", "elsewhere.example.com"]);
+    for (const host of ["here.example.com", "elsewhere.example.com"]) await isMapped(host);
+    await until(
+      "the warning",
+      async () => (await claimsOf("elsewhere.example.com"))[0]?.warning?.code === "dns-elsewhere",
+    );
+    await until(
+      "the other to be verified",
+      async () => ((await (await system.leader()).status()).dns?.verified ?? 0) > 0,
+    );
+    assert.equal((await claimsOf("here.example.com"))[0]?.warning, undefined);
+    const { text } = await (await system.leader()).page("/metrics");
+    assert.match(text, /switchback_controller_dns_names\{verdict="dns-elsewhere"\} [1-9]/);
+    const { warnings } = await (await system.leader()).status();
+    assert.ok(warnings.some(({ code }) => code === "dns-not-here"));
+  });
+
+  it("holds names back with enforce until it leads them here, and lets no stray Ingress take one", async () => {
+    const policy = { verifyDns: "enforce", dnsServers: [dns.server] };
+    await system.install({
+      config: { policy, map: { vanishSeconds: 0, guardNames: 100_000 }, clusterDomain: "cozy.example" },
+    });
+    await system.end(await system.leader(), "SIGTERM");
+    await system.start("controller");
+    await refused("elsewhere.example.com", "dns-elsewhere");
+    await until("the stray name to leave", async () => !(await system.published()).has("elsewhere.example.com"));
+    await isMapped("here.example.com");
+    await claim("new", "platform", ["new.example.com"]);
+    await refused("new.example.com", "dns-absent");
+    dns.records.set("newer.example.com", LB);
+    await claim("newer", "platform", ["newer.example.com"]);
+    await isMapped("newer.example.com");
+  });
+});
