@@ -1,6 +1,6 @@
-import type { TargetConfig } from "../config/schema.ts";
 import { type Facts, keyOf, type RouteFacts, type ServiceFacts } from "./facts.ts";
 import { type IngressSoftware, softwareOf } from "./software.ts";
+import { type Target, targetOfService, targetsOf } from "./targets.ts";
 
 /** A Service that public names lead to: of type LoadBalancer, or of any type where a target is configured with it. */
 export interface Balancer {
@@ -11,8 +11,8 @@ export interface Balancer {
   readonly addresses: readonly string[];
   /** Hosts that lead to it, lower-cased, without wildcards. */
   readonly names: readonly string[];
-  /** The configured target that it stands behind. */
-  readonly target: TargetConfig | undefined;
+  /** The target that it is the ingress controller of, or stands before. */
+  readonly target: Target | undefined;
   readonly software: IngressSoftware | undefined;
 }
 
@@ -22,23 +22,16 @@ const WEB_PORTS: readonly number[] = [80, 443];
 /** The load balancers of ingress controllers and Gateways, in the order of their names. */
 export function findBalancers(facts: Facts): Balancer[] {
   const services = facts.services.known ? facts.services.value : [];
+  const targets = targetsOf(facts);
   return services
     .toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1))
-    .flatMap((service) => balancerOf(service, facts) ?? []);
+    .flatMap((service) => balancerOf(service, targetOfService(targets, service), facts) ?? []);
 }
 
-/** The targets that are configured; none where Switchback is not installed or its configuration could not be read. */
-export function targetsOf({ install }: Facts): readonly TargetConfig[] {
-  return (install.config.known ? install.config.value?.targets : undefined) ?? [];
-}
-
-function balancerOf(service: ServiceFacts, facts: Facts): Balancer | undefined {
+function balancerOf(service: ServiceFacts, target: Target | undefined, facts: Facts): Balancer | undefined {
   const addresses = service.entries.flatMap(({ ip, hostname }) => [ip ?? [], hostname ?? []].flat());
   const routes = [facts.ingresses, facts.gateways].flatMap((list) => (list.known ? list.value : []));
   const led = routes.filter((route) => route.addresses.some((address) => addresses.includes(address)));
-  const target = targetsOf(facts).find(({ upstream }) => {
-    return "service" in upstream && keyOf(upstream.service) === keyOf(service);
-  });
   const software = softwareOf(service);
   const foundBy = reasonFor(service, { led, target, software });
   if (foundBy === undefined) return undefined;
@@ -47,13 +40,13 @@ function balancerOf(service: ServiceFacts, facts: Facts): Balancer | undefined {
 
 interface Signs {
   readonly led: readonly RouteFacts[];
-  readonly target: TargetConfig | undefined;
+  readonly target: Target | undefined;
   readonly software: IngressSoftware | undefined;
 }
 
 function reasonFor(service: ServiceFacts, { led, target, software }: Signs): string | undefined {
   const [first] = led;
-  if (target !== undefined) return `the target ${target.name} is configured with it`;
+  if (target !== undefined) return `it is what the target ${target.name} leads to`;
   if (service.type !== "LoadBalancer") return undefined;
   if (first !== undefined) return `the status of the ${first.kind} ${keyOf(first)} has its address`;
   if (software !== undefined) return `its labels are those of ${software.title}`;
@@ -62,13 +55,13 @@ function reasonFor(service: ServiceFacts, { led, target, software }: Signs): str
 }
 
 /** Hosts of what has its address, and the names that are mapped to its target. */
-function namesOf(led: readonly RouteFacts[], target: TargetConfig | undefined, facts: Facts): string[] {
+function namesOf(led: readonly RouteFacts[], target: Target | undefined, facts: Facts): string[] {
   const hosts = led.flatMap((route) => route.hosts);
   const all = [...hosts, ...mappedNames(target, facts)].map((host) => host.toLowerCase());
   return [...new Set(all)].filter((host) => !host.startsWith("*.") && host !== "").sort();
 }
 
-function mappedNames(target: TargetConfig | undefined, { install }: Facts): readonly string[] {
+function mappedNames(target: Target | undefined, { install }: Facts): readonly string[] {
   const published = install.map.known ? install.map.value : undefined;
   if (target === undefined || published === undefined || "code" in published.map) return [];
   const { index, map } = published;

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import type { PublishedTarget } from "../targets/published.ts";
 import type { Ways } from "../test/fakes/doctor-facts.ts";
 import * as fakes from "../test/fakes/doctor-facts.ts";
 import { examine } from "./checks.ts";
@@ -21,11 +22,14 @@ const admission = (change: Partial<Facts["admission"]>): Partial<Facts> => {
 const entries = (...all: Parameters<typeof fakes.entry>[]): Partial<Facts> => {
   return admission({ configuration: known(all.map((args) => fakes.entry(...args))) });
 };
-const target = (change: Partial<typeof TARGET>): Partial<Facts> => {
-  return install({ config: known({ ...CONFIG, targets: [{ ...TARGET, ...change }] }) });
+const relayed = (change: Partial<PublishedTarget>): Partial<Facts> => {
+  return install({ targets: known([{ ...fakes.RELAYED, ...change }]) });
 };
-const protocol = (word: "v1" | "v2" | "none"): Partial<Facts> => {
-  return target({ ports: [80, 443].map((port) => ({ port, protocol: word })) });
+/** As the controller says it, and the proxies do not know it. */
+const direct = (): Partial<Facts> => {
+  const ports = [80, 443].map((port) => ({ port, protocol: "none" as const }));
+  const config = { ...CONFIG, targets: [{ ...TARGET, classes: ["nginx"], ports }] };
+  return install({ config: known(config), targets: known([]) });
 };
 const probe = (ways: Ways): Partial<Facts> => ({ probe: known(fakes.probed(ways)) });
 const deployments = (name: string, ready: number, desired = 2): Partial<Facts> => {
@@ -84,7 +88,7 @@ const FAULTS: readonly [what: string, change: Partial<Facts>, ...expected: `${Ve
   ["no upstream Service", services(FRONT), "broken upstream-missing"],
   [
     "no endpoint",
-    install({ endpoints: known([{ namespace: NGINX.namespace, name: NGINX.name, ready: 0 }]) }),
+    { endpoints: known([{ namespace: NGINX.namespace, name: NGINX.name, ready: 0 }]) },
     "broken upstream-without-endpoints",
   ],
   ["no front Service", services(NGINX), "broken front-missing"],
@@ -95,13 +99,14 @@ const FAULTS: readonly [what: string, change: Partial<Facts>, ...expected: `${Ve
   ],
   ["a front that selects others", front({ selector: { app: "other" } }), "broken front-selector-wrong"],
   ["a front with another address", front({ clusterIPs: ["198.51.100.77"] }), "broken front-address-changed"],
+  ["no configuration", install({ config: known(undefined) }), "broken config-missing"],
+  ["a target that the proxies were not told of", install({ targets: known([]) }), "broken target-not-published"],
   [
-    "no configuration",
-    install({ config: known(undefined) }),
-    "warning short-circuited",
-    "broken pods-cut-off",
-    "broken config-missing",
+    "no address in the map",
+    install({ map: known({ index: { revision: "r", targets: [], shards: [] }, map: fakes.MAP }) }),
+    "warning front-not-published",
   ],
+  ["right to read what the proxies were told", install({ targets: FORBIDDEN }), "unknown right-missing"],
   [
     "a header that is refused",
     probe({ none: ANSWERED, v1: MISREAD, v2: MISREAD, front: MISREAD }),
@@ -109,7 +114,7 @@ const FAULTS: readonly [what: string, change: Partial<Facts>, ...expected: `${Ve
     "broken relay-refused",
   ],
   ["another version", probe({ v1: CLOSED, front: CLOSED }), "broken header-version-wrong", "broken relay-refused"],
-  ["a header that is demanded, none configured", protocol("none"), "broken header-demanded"],
+  ["a header that is demanded, none configured", direct(), "broken header-demanded"],
   [
     "nothing is answered",
     probe({ v1: CLOSED, v2: CLOSED, front: CLOSED }),
@@ -118,7 +123,7 @@ const FAULTS: readonly [what: string, change: Partial<Facts>, ...expected: `${Ve
   ],
   [
     "nothing is answered, none configured",
-    { ...protocol("none"), ...probe({ v1: CLOSED, v2: CLOSED }) },
+    { ...direct(), ...probe({ v1: CLOSED, v2: CLOSED }) },
     "broken backend-mute",
   ],
   ["nothing listens", probe({ none: REFUSED, v1: REFUSED, v2: REFUSED }), "broken backend-unreachable"],
@@ -206,7 +211,7 @@ const FAULTS: readonly [what: string, change: Partial<Facts>, ...expected: `${Ve
   ["right to read Deployments", install({ deployments: FORBIDDEN }), "unknown right-missing"],
   ["right to read the status", install({ status: FORBIDDEN }), "unknown right-missing"],
   ["right to ask a proxy", install({ proxyReadyz: FORBIDDEN }), "unknown right-missing"],
-  ["right to list EndpointSlices", install({ endpoints: FORBIDDEN }), "unknown right-missing"],
+  ["right to list EndpointSlices", { endpoints: FORBIDDEN }, "unknown right-missing"],
   ["right to read the webhook configuration", admission({ configuration: FORBIDDEN }), "unknown right-missing"],
   ["right to create a pod", admission({ dryRun: FORBIDDEN }), "unknown right-missing"],
 ];
@@ -228,8 +233,14 @@ describe("a Service whose load balancer is not short-circuited, or whose backend
     ["ipMode Proxy", nginx({ entries: [{ ip: "192.0.2.80", ipMode: "Proxy" }] }), "ip-mode-proxy"],
     ["a host name", nginx({ entries: [{ hostname: "lb.example.com" }] }), "hostname-only"],
     ["no LoadBalancer at all", nginx({ type: "ClusterIP" }), "not-a-load-balancer"],
-    ["a target with protocol none", { ...protocol("none"), ...probe({ none: ANSWERED }) }, "header-not-needed"],
+    ["a target with protocol none", { ...direct(), ...probe({ none: ANSWERED }) }, "header-not-needed"],
     ["the proxies are trusted, the probe is not", probe({ v1: CLOSED, v2: CLOSED }), "header-accepted-from-proxies"],
+    ["a target of earlier", relayed({ unusedSince: "2026-01-01T00:00:00Z" }), "target-unused"],
+    [
+      "the default target without its Service",
+      { ...install({ targets: known([]) }), ...services(FRONT) },
+      "target-idle",
+    ],
     ["no right to read the Secret", admission({ servingCertificate: FORBIDDEN }), "webhook-whole"],
   ] as const) {
     test(what, () =>

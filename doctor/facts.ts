@@ -1,6 +1,7 @@
 import type { Config } from "../config/schema.ts";
 import type { MapIndex } from "../hosts/published.ts";
 import type { PublishedMap, Reason } from "../hosts/types.ts";
+import type { PublishedTarget } from "../targets/published.ts";
 import type { Known } from "./known.ts";
 import type { ProbeResult } from "./probe/result.ts";
 
@@ -110,6 +111,13 @@ export interface StatusFacts {
   readonly sources: readonly { readonly name: string; readonly synced: boolean }[];
   readonly hold?: { readonly names: number; readonly of: number; readonly until: number } | undefined;
   readonly warnings: readonly Reason[];
+  readonly targets: readonly {
+    readonly name: string;
+    readonly relayed: boolean;
+    /** `namespace/name` of a Service, or a host. */
+    readonly upstream: string;
+    readonly ports: readonly { readonly port: number }[];
+  }[];
   readonly names: readonly { readonly name: string; readonly reason?: Reason | undefined }[];
 }
 
@@ -117,14 +125,14 @@ export interface StatusFacts {
 export interface InstallFacts {
   /** Undefined: there is none. */
   readonly config: Known<Config | undefined>;
+  /** What the proxies were told to relay; undefined: nothing yet. */
+  readonly targets: Known<readonly PublishedTarget[] | undefined>;
   readonly deployments: Known<readonly DeploymentFacts[]>;
   readonly map: Known<MapFacts | undefined>;
   /** The controller's own account. */
   readonly status: Known<StatusFacts>;
   /** The text of a proxy replica's /readyz. */
   readonly proxyReadyz: Known<string>;
-  /** Of the Services that targets and fronts are made of. */
-  readonly endpoints: Known<readonly EndpointFacts[]>;
 }
 
 export interface AdmissionFacts {
@@ -147,6 +155,8 @@ export interface Facts {
   /** `spec.providerID` of some nodes. */
   readonly providerIds: Known<readonly string[]>;
   readonly install: InstallFacts;
+  /** Of the Services behind targets. */
+  readonly endpoints: Known<readonly EndpointFacts[]>;
   readonly admission: AdmissionFacts;
   /** Pods that opted in themselves, are in a namespace that did, or carry an annotation of ours; finished ones left out. */
   readonly pods: Known<readonly PodFacts[]>;

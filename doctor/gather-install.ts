@@ -8,14 +8,8 @@ import type { KubeClient } from "../kube/client.ts";
 import { corePath, resourcePath, serviceProxyPath } from "../kube/paths.ts";
 import type { ObjectMeta } from "../kube/types.ts";
 import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../published/configmaps.ts";
-import {
-  CONFIG_NAME,
-  type DeploymentFacts,
-  type EndpointFacts,
-  type InstallFacts,
-  type MapFacts,
-  type StatusFacts,
-} from "./facts.ts";
+import { parseTargets, TARGETS_KEY, TARGETS_NAME } from "../targets/published.ts";
+import { CONFIG_NAME, type DeploymentFacts, type InstallFacts, type MapFacts, type StatusFacts } from "./facts.ts";
 import { type Known, known, learn, mapKnown, notKnown } from "./known.ts";
 
 // What is there of Switchback, in its own namespace, and of the Services behind its targets.
@@ -29,15 +23,14 @@ interface ConfigMap {
 }
 
 export async function gatherInstall(client: KubeClient, namespace: string): Promise<InstallFacts> {
-  const config = await gatherConfig(client, namespace);
-  const [deployments, map, status, proxyReadyz, endpoints] = await Promise.all([
+  const [config, targets] = await Promise.all([gatherConfig(client, namespace), gatherTargets(client, namespace)]);
+  const [deployments, map, status, proxyReadyz] = await Promise.all([
     gatherDeployments(client, namespace),
     gatherMap(client, namespace),
     gatherStatus(client, namespace),
     gatherReadyz(client, namespace),
-    gatherEndpoints(client, config.known ? config.value : undefined),
   ]);
-  return { config, deployments, map, status, proxyReadyz, endpoints };
+  return { config, targets, deployments, map, status, proxyReadyz };
 }
 
 async function gatherConfig(client: KubeClient, namespace: string): Promise<Known<Config | undefined>> {
@@ -64,6 +57,16 @@ function readConfig(text: string): Known<Config> {
   } catch (error) {
     return notKnown("config-unreadable", `the ConfigMap ${CONFIG_NAME} is not YAML: ${String(error)}`);
   }
+}
+
+async function gatherTargets(client: KubeClient, namespace: string): Promise<InstallFacts["targets"]> {
+  const right = { verb: "get", resource: "configmaps", namespace, name: TARGETS_NAME };
+  const path = corePath("configmaps", namespace, TARGETS_NAME);
+  const object = await learn<ConfigMap | undefined>(right, () => client.get<ConfigMap>(path), { value: undefined });
+  const text = object.known ? object.value?.data?.[TARGETS_KEY] : undefined;
+  if (!object.known || text === undefined) return mapKnown(object, () => undefined);
+  const parsed = parseTargets(text);
+  return "code" in parsed ? notKnown(parsed.code, parsed.text) : known(parsed.targets);
 }
 
 interface RawDeployment {
@@ -113,6 +116,14 @@ const statusSchema = z.object({
   sources: z.array(z.object({ name: z.string(), synced: z.boolean() })),
   hold: z.object({ names: z.number(), of: z.number(), until: z.number().min(0).max(8.64e15) }).optional(),
   warnings: z.array(reasonSchema),
+  targets: z.array(
+    z.object({
+      name: z.string(),
+      relayed: z.boolean(),
+      upstream: z.string(),
+      ports: z.array(z.object({ port: z.number() })),
+    }),
+  ),
   names: z.array(z.object({ name: z.string(), reason: reasonSchema.optional() })),
 });
 
@@ -140,32 +151,4 @@ async function gatherReadyz(client: KubeClient, namespace: string): Promise<Know
       throw new SwitchbackError("kube-status", `the proxy's /readyz: ${status} ${text.slice(0, 200)}`, { status });
     },
   );
-}
-
-interface RawSlice {
-  readonly metadata: ObjectMeta;
-  readonly endpoints?: readonly { readonly conditions?: { readonly ready?: boolean } }[] | null;
-}
-
-/** Of the Services that targets name. Counted a family once: dual-stack Services have two slices of the same pods. */
-async function gatherEndpoints(
-  client: KubeClient,
-  config: Config | undefined,
-): Promise<Known<readonly EndpointFacts[]>> {
-  const services = (config?.targets ?? []).flatMap(({ upstream }) => ("service" in upstream ? upstream.service : []));
-  const all = await Promise.all(services.map(({ namespace, name }) => endpointsOf(client, namespace, name)));
-  const failed = all.find((one) => !one.known);
-  return failed ?? known(all.flatMap((one) => (one.known ? one.value : [])));
-}
-
-async function endpointsOf(client: KubeClient, namespace: string, name: string): Promise<Known<EndpointFacts>> {
-  const slices = await learn({ verb: "list", resource: "endpointslices.discovery.k8s.io", namespace }, async () => {
-    const path = resourcePath({ group: "discovery.k8s.io", version: "v1", resource: "endpointslices", namespace });
-    return (await client.list<RawSlice>(path, { labelSelector: `kubernetes.io/service-name=${name}` })).items;
-  });
-  // An endpoint that does not say is ready (discovery/v1, EndpointConditions).
-  return mapKnown(slices, (items) => {
-    const endpoints = items.flatMap((slice) => slice.endpoints ?? []);
-    return { namespace, name, ready: endpoints.filter(({ conditions }) => conditions?.ready !== false).length };
-  });
 }

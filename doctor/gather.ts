@@ -8,8 +8,11 @@ import {
   gatherProviderIds,
   gatherServices,
 } from "./gather-cluster.ts";
+import { gatherEndpoints } from "./gather-endpoints.ts";
 import { gatherInstall } from "./gather-install.ts";
 import { gatherPods } from "./gather-pods.ts";
+import { known } from "./known.ts";
+import { targetsOf } from "./targets.ts";
 
 export interface GatherOptions {
   readonly client: KubeClient;
@@ -32,7 +35,10 @@ export async function gather({ client, namespace, probeNamespace }: GatherOption
     gatherInstall(client, namespace),
     gatherAdmission(client, namespace, probeNamespace),
   ]);
+  const endpoints = known([]);
   const pods = await gatherPods(client, namespaces);
-  const own = { namespace, probeNamespace, install, admission, pods, probe: undefined };
-  return { ...own, services, ingresses, gateways, namespaces, providerIds };
+  const own = { namespace, probeNamespace, install, endpoints, admission, pods, probe: undefined };
+  const facts = { ...own, services, ingresses, gateways, namespaces, providerIds };
+  const upstreams = targetsOf(facts).flatMap(({ upstream }) => (typeof upstream === "string" ? [] : upstream));
+  return { ...facts, endpoints: await gatherEndpoints(client, upstreams) };
 }

@@ -1,3 +1,4 @@
+import { PROXY_PROTOCOL_KEY } from "../../hosts/keys.ts";
 import { type Balancer, findBalancers } from "../balancers.ts";
 import { type Facts, keyOf, type ServicePort } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
@@ -5,6 +6,7 @@ import type { ProbeResult } from "../probe/result.ts";
 import { answered, dialOf, type Place, type Stance, stanceOf } from "../probe/stance.ts";
 import { providerCures } from "../providers.ts";
 import { acceptCure, trustCure } from "../software.ts";
+import { entryFor } from "../targets.ts";
 
 const { ok, broken, unknown } = findingsOf("headers");
 
@@ -67,7 +69,7 @@ function judgePort(asked: Asked): Finding | undefined {
       "see the ingress controller's pods, and NetworkPolicies before them",
     );
   }
-  const entry = balancer.target?.ports.find((one) => (one.upstreamPort ?? one.port) === port.port);
+  const entry = entryFor(balancer.target, port.port);
   if (entry === undefined) return judgeUnmapped(judged);
   return entry.protocol === "none" ? judgeBare(judged) : judgeHeaded(judged, entry.protocol);
 }
@@ -98,8 +100,8 @@ function judgeBare({ subject, stance, seen }: Judged): Finding {
     return ok(subject, "header-not-needed", `as its target says, it needs no header: ${seen}`);
   }
   if (stance.kind === "demands") {
-    const cure = `set \`protocol: ${stance.versions[0] ?? "v1"}\` on this port of the target`;
-    return broken(subject, "header-demanded", `its target says protocol none, but it demands a header: ${seen}`, cure);
+    const evidence = `its target says protocol none, but it demands a header: ${seen}`;
+    return broken(subject, "header-demanded", evidence, protocolCure(stance.versions[0] ?? "v1"));
   }
   return broken(subject, "backend-mute", `it answers nothing: ${seen}`, "see the ingress controller's log");
 }
@@ -117,7 +119,7 @@ function judgeHeaded(judged: Judged, protocol: "v1" | "v2"): Finding {
   const [other] = stance.versions;
   if (other !== undefined) {
     const evidence = `its target says ${protocol}, but it takes ${other} only: ${seen}`;
-    return broken(subject, "header-version-wrong", evidence, `set \`protocol: ${other}\` on this port of the target`);
+    return broken(subject, "header-version-wrong", evidence, protocolCure(other));
   }
   if (stance.kind === "mute") {
     return broken(
@@ -128,6 +130,10 @@ function judgeHeaded(judged: Judged, protocol: "v1" | "v2"): Finding {
     );
   }
   const evidence = `its target says ${protocol}, but it refuses a header: ${seen}`;
-  const none = "or set `protocol: none` on this port of the target, if its load balancer adds no header";
+  const none = `or, if its load balancer adds no header, ${protocolCure("none")}`;
   return broken(subject, "header-refused", evidence, acceptCure(balancer.software), trustCure(balancer.software), none);
+}
+
+function protocolCure(protocol: "v1" | "v2" | "none"): string {
+  return `set \`protocol: ${protocol}\` on this port of the target; of a found one, annotate the Service with \`${PROXY_PROTOCOL_KEY}: ${protocol}\``;
 }

@@ -28,7 +28,9 @@ export function checkPods(facts: Facts): Finding[] {
     return [broken("pods", "map-missing", "there is no published map", "see that a controller leads, and its log")];
   }
   if ("code" in map) return [unknown("pods", map.code, map.text, "a publication may be under way: ask again")];
-  const addresses = published.index.targets.flatMap(({ clusterIPs }) => clusterIPs);
+  // Targets that no name leads to any more are relayed on for the pods that hold their addresses.
+  const relayed = (install.targets.known ? install.targets.value : undefined) ?? [];
+  const addresses = [...published.index.targets, ...relayed].flatMap(({ clusterIPs }) => clusterIPs);
   const standingOf = judgePod(facts, map, new Set(addresses));
   const groups = new Map<Standing, PodFacts[]>();
   for (const pod of pods.value) {

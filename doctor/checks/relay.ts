@@ -1,4 +1,4 @@
-import { frontName, isRelayed } from "../../targets/listeners.ts";
+import { frontName } from "../../targets/listeners.ts";
 import { findBalancers } from "../balancers.ts";
 import { type Facts, keyOf } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
@@ -22,9 +22,9 @@ function judgeProbe(facts: Facts): Finding[] {
   const { probe } = facts;
   if (!probe?.known) return [];
   return findBalancers(facts).flatMap(({ service, target, software }) => {
-    if (target === undefined || !isRelayed(target)) return [];
+    if (target === undefined) return [];
     return target.ports.flatMap((entry) => {
-      const place = { service: keyOf(service), servicePort: entry.upstreamPort ?? entry.port };
+      const place = { service: keyOf(service), servicePort: entry.upstreamPort };
       const dial = dialOf(probe.value, place, "front");
       if (dial === undefined) return [];
       const subject = `front Service ${facts.namespace}/${frontName(target.name)} port ${entry.port}`;

@@ -1,6 +1,7 @@
-import { frontName, isRelayed } from "../../targets/listeners.ts";
+import { frontName } from "../../targets/listeners.ts";
 import { type Balancer, findBalancers } from "../balancers.ts";
 import { type Facts, keyOf, type ServicePort } from "../facts.ts";
+import { entryFor } from "../targets.ts";
 import type { Dial, ProbePlan } from "./result.ts";
 
 /** Names looked up at most, of each load balancer and in all: the plan travels in the pod's arguments. */
@@ -43,8 +44,9 @@ function frontOf(
   { port }: ServicePort,
   facts: Facts,
 ): { address: string; port: number } | undefined {
-  const entry = target?.ports.find((one) => (one.upstreamPort ?? one.port) === port);
-  if (target === undefined || entry === undefined || !isRelayed(target) || !facts.services.known) return undefined;
+  const entry = entryFor(target, port);
+  if (target === undefined || entry?.listenPort === undefined || !target.fronted || !facts.services.known)
+    return undefined;
   const key = `${facts.namespace}/${frontName(target.name)}`;
   const address = facts.services.value.find((service) => keyOf(service) === key)?.clusterIPs[0];
   return address === undefined ? undefined : { address, port: entry.port };

@@ -5,6 +5,7 @@ import type { DialResult, Outcome, ProbeResult } from "../../doctor/probe/result
 import { publishedMapOf } from "../../hosts/published.ts";
 import { createSelector } from "../../hosts/select.ts";
 import { listenersOf } from "../../targets/listeners.ts";
+import type { PublishedTarget } from "../../targets/published.ts";
 import { createTestCa } from "../cluster/pki.ts";
 
 // The facts of a healthy install: one ingress-nginx behind a short-circuited load balancer, one name, one opted-in pod. Tests change
@@ -55,6 +56,16 @@ export const FRONT: ServiceFacts = {
   ports: listenersOf(CONFIG.targets).map(({ port: number, listenPort }) => port(number, String(listenPort))),
 };
 
+/** What the proxies were told. */
+export const RELAYED: PublishedTarget = {
+  name: "ingress-nginx",
+  upstream: "ingress-nginx-controller.ingress-nginx.svc.cluster.local.",
+  ports: listenersOf(CONFIG.targets).map(({ port: number, listenPort, upstreamPort, protocol }) => {
+    return { port: number, listenPort, upstreamPort, protocol };
+  }),
+  clusterIPs: [FRONT_IP],
+};
+
 export function entry(name: string, change: Partial<WebhookEntry> = {}): WebhookEntry {
   const service = { namespace: NAMESPACE, name: "switchback-webhook", port: 443 };
   const excludedNamespaces = [...CONFIG.pods.excludedNamespaces, NAMESPACE];
@@ -86,6 +97,7 @@ export const HEALTHY: Facts = {
   providerIds: known([]),
   install: {
     config: known(CONFIG),
+    targets: known([RELAYED]),
     deployments: known(["controller", "webhook", "proxy"].map((name) => deployment(`switchback-${name}`))),
     map: known({
       index: { revision: "r1", targets: [{ name: "ingress-nginx", clusterIPs: [FRONT_IP] }], shards: [] },
@@ -95,13 +107,14 @@ export const HEALTHY: Facts = {
       synced: true,
       sources: [{ name: "ingress", synced: true }],
       warnings: [],
+      targets: [],
       names: [{ name: NAME }],
     }),
     proxyReadyz: known(
       "[+] started\n[i] upstream ingress-nginx:80: ok since 2026-01-01T00:00:00.000Z, h: 198.51.100.80",
     ),
-    endpoints: known([{ namespace: NGINX.namespace, name: NGINX.name, ready: 1 }]),
   },
+  endpoints: known([{ namespace: NGINX.namespace, name: NGINX.name, ready: 1 }]),
   admission: {
     configuration: known([entry("namespace"), entry("pod")]),
     servingCertificate: known(serving.cert),
@@ -158,12 +171,13 @@ export const NOT_INSTALLED: Facts = {
   services: known([NGINX]),
   install: {
     config: known(undefined),
+    targets: known(undefined),
     deployments: known([]),
     map: known(undefined),
     status: notKnown("not-read", "404"),
     proxyReadyz: notKnown("not-read", "404"),
-    endpoints: known([]),
   },
+  endpoints: known([]),
   admission: {
     configuration: known(undefined),
     servingCertificate: known(undefined),
