@@ -1,0 +1,263 @@
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { stringify } from "yaml";
+import type { Finding, Verdict } from "../../doctor/findings.ts";
+import type { ReportDocument } from "../../doctor/report.ts";
+import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
+import { NGINX, PLAIN, publishAddress, TRAEFIK } from "../cluster/addons/load-balancers.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { withCluster } from "../cluster/whole.ts";
+import { OPTED_IN, optIn } from "./opted-in.ts";
+import { ingress, openShop } from "./shop.ts";
+import { installSwitchback, publishedMap, restartAllOfCertManager, SYSTEM, switchback } from "./switchback.ts";
+
+// The doctor names each fault that is planted, with its code, and says that all is well when there is none.
+
+const CONFIGURATION = "mutatingwebhookconfiguration/switchback-webhook";
+/** At nginx by its class, at Traefik by the public DNS. */
+const ASTRAY = ingress("astray", "gateway.example.com", "nginx");
+const FRONT = "service/switchback-ingress-nginx";
+
+let cluster: Cluster;
+
+before(async () => {
+  cluster = await withCluster();
+  await openShop(cluster);
+  await installSwitchback(cluster);
+  await optIn(cluster);
+  const { metadata } = await cluster.get<{ metadata: { labels: object } }>("namespace", CERT_MANAGER);
+  if ("switchback.dev/inject" in metadata.labels) await restartAllOfCertManager(cluster);
+});
+
+/** What is left when a test failed half-way. */
+after(async () => {
+  await publishAddress(cluster, NGINX);
+  await cluster.delete(ASTRAY);
+  await cluster.kubectl("label", "namespace", "kube-public", "switchback.dev/inject-");
+  await scale("controller", 2);
+  await scale("proxy", 2);
+  await scale("webhook", 2);
+  await installSwitchback(cluster);
+  assert.equal(await probePods(), "");
+});
+
+interface Examination {
+  readonly code: number;
+  readonly findings: readonly Finding[];
+  /** What is not ok. */
+  readonly text: string;
+}
+
+async function examine(...flags: string[]): Promise<Examination> {
+  const { code, stdout, stderr } = await switchback("doctor", "-o", "json", ...flags);
+  assert.ok(stdout.startsWith("{"), stderr);
+  const { findings } = JSON.parse(stdout) as ReportDocument;
+  const faults = findings.filter(({ verdict }) => verdict !== "ok");
+  const text = faults.map(
+    ({ verdict, code: word, subject, evidence }) => `${verdict} ${word}: ${subject}: ${evidence}`,
+  );
+  return { code, findings, text: text.join("\n") };
+}
+
+/** Asserts that a finding is there, with evidence and, where it is not ok, a cure. */
+function assertFound({ findings, text }: Examination, verdict: Verdict, code: string, subject: string): void {
+  const finding = findings.find((one) => one.code === code && one.subject.includes(subject));
+  assert.ok(finding, `${code} of ${subject} is not among\n${text}`);
+  assert.equal(finding.verdict, verdict);
+  assert.notEqual(finding.evidence, "");
+  assert.ok(verdict === "ok" || finding.cures.length > 0);
+}
+
+async function scale(component: string, replicas: number): Promise<void> {
+  const deployment = `deployment/switchback-${component}`;
+  await cluster.kubectl("-n", SYSTEM, "scale", deployment, `--replicas=${replicas}`);
+  await cluster.rolledOut(SYSTEM, deployment);
+}
+
+async function probePods(): Promise<string> {
+  return await cluster.kubectl(
+    "-n",
+    "default",
+    "get",
+    "pods",
+    "-l",
+    "app.kubernetes.io/name=switchback-doctor",
+    "-o",
+    "name",
+  );
+}
+
+async function patch(object: string, ...operations: object[]): Promise<void> {
+  await cluster.kubectl("-n", SYSTEM, "patch", object, "--type=json", "-p", JSON.stringify(operations));
+}
+
+/** The object as somebody would save it; gives how to put it back, at the same address and whatever became of it. */
+async function save(object: string): Promise<() => Promise<void>> {
+  const saved = await cluster.get<{ metadata: Record<string, unknown>; status?: unknown }>("-n", SYSTEM, object);
+  const { name, namespace, labels, annotations } = saved.metadata;
+  const text = stringify({ ...saved, metadata: { name, namespace, labels, annotations }, status: undefined });
+  return async () => {
+    await cluster.kubectl("-n", SYSTEM, "delete", object, "--ignore-not-found");
+    const { code, stderr } = await cluster.tool("kubectl", ["create", "-f", "-"], text);
+    assert.equal(code, 0, stderr);
+  };
+}
+
+/** Until a healthy install says so: kube-proxy, endpoints and the controller follow within seconds. */
+async function allIsWell(): Promise<void> {
+  let last: Examination | undefined;
+  await cluster
+    .until("all is well", 60, async () => {
+      last = await examine("--probe");
+      return last.findings.every(({ verdict }) => verdict === "ok") || undefined;
+    })
+    .catch(() => assert.fail(last?.text));
+  assert.equal(last?.code, 0);
+}
+
+test("of the healthy install it says that all is well; the probe pod is gone", async () => {
+  await allIsWell();
+  const examination = await examine("--probe");
+  assertFound(examination, "ok", "short-circuit-cured", NGINX.service);
+  assertFound(examination, "ok", "header-accepted", `${NGINX.service} port 80`);
+  assertFound(examination, "ok", "header-accepted", `${TRAEFIK.service} port 443`);
+  assertFound(examination, "ok", "header-not-needed", `${PLAIN.service} port 80`);
+  assertFound(examination, "ok", "relay-answers", "switchback-ingress-nginx port 443");
+  assertFound(examination, "ok", "names-lead-to-it", NGINX.service);
+  assertFound(examination, "ok", "webhook-answers", "new pods");
+  assert.equal(await probePods(), "");
+  const { code, stdout, stderr } = await switchback("doctor", "--probe");
+  assert.equal(code, 0);
+  assert.match(stdout, /0 broken, 0 warning, 0 unknown, \d+ ok: all is well\n$/);
+  assert.match(stderr, /probe: making the pod default\/switchback-doctor-\w+ .*\n(.*\n)*probe: the pod is removed/);
+});
+
+test("with ipMode Proxy nothing is short-circuited", async () => {
+  await publishAddress(cluster, NGINX, "Proxy");
+  assertFound(await examine(), "ok", "ip-mode-proxy", NGINX.service);
+  await publishAddress(cluster, NGINX);
+  assertFound(await examine(), "ok", "short-circuit-cured", NGINX.service);
+});
+
+test("a namespace that opted in, and that the webhook is never called for", async () => {
+  await cluster.kubectl("label", "namespace", "kube-public", "switchback.dev/inject=enabled");
+  const examination = await examine();
+  assertFound(examination, "broken", "namespace-excluded", "kube-public");
+  assert.equal(examination.code, 1);
+  await cluster.kubectl("label", "namespace", "kube-public", "switchback.dev/inject-");
+});
+
+test("a pod of an earlier map, and one that the webhook has not seen", async () => {
+  const annotate = (value: string) => {
+    const pods = ["annotate", "pods", "-l", "app=client", value, "--overwrite"];
+    return cluster.kubectl("-n", OPTED_IN, ...pods);
+  };
+  await annotate("switchback.dev/revision=000000000000");
+  assertFound(await examine(), "warning", "pod-stale", "pods");
+  await annotate("switchback.dev/revision-");
+  assertFound(await examine(), "broken", "pod-not-injected", "pods");
+  await optIn(cluster);
+});
+
+test("a webhook configuration that fails closed", async () => {
+  const policy = (value: string) => patch(CONFIGURATION, { op: "replace", path: "/webhooks/1/failurePolicy", value });
+  await policy("Fail");
+  assertFound(await examine(), "broken", "webhook-fails-closed", CONFIGURATION.slice(-18));
+  await policy("Ignore");
+});
+
+describe("without the controllers, who would mend it,", () => {
+  before(async () => {
+    await cluster.apply(ASTRAY);
+    await cluster.until("the name is published", 30, async () => {
+      return (await publishedMap(cluster)).includes("gateway.example.com") || undefined;
+    });
+    await scale("controller", 0);
+  });
+
+  test("that none is there", async () => {
+    const examination = await examine();
+    assertFound(examination, "broken", "deployment-not-ready", "switchback-controller");
+    assertFound(examination, "unknown", "not-read", "controller");
+  });
+
+  test("a caBundle that is broken, and one of another CA", async () => {
+    const bundle = (value: string) =>
+      patch(CONFIGURATION, { op: "replace", path: "/webhooks/1/clientConfig/caBundle", value });
+    const { webhooks } = await cluster.get<{ webhooks: { clientConfig: { caBundle: string } }[] }>(CONFIGURATION);
+    const right = webhooks[1]?.clientConfig.caBundle ?? "";
+    const other = await cluster.get<{ data: Record<string, string> }>("-n", "default", "configmap", "kube-root-ca.crt");
+    await bundle(Buffer.from(other.data["ca.crt"] ?? "").toString("base64"));
+    const examination = await examine();
+    assertFound(examination, "broken", "ca-bundle-mismatch", CONFIGURATION.slice(-18));
+    assertFound(examination, "broken", "webhook-silent", "new pods");
+    await patch(CONFIGURATION, { op: "remove", path: "/webhooks/1/clientConfig/caBundle" });
+    assertFound(await examine(), "broken", "ca-bundle-empty", CONFIGURATION.slice(-18));
+    await patch(CONFIGURATION, { op: "add", path: "/webhooks/1/clientConfig/caBundle", value: right });
+  });
+
+  test("a front Service that leads elsewhere, and none", async () => {
+    const restore = await save(FRONT);
+    await patch(FRONT, { op: "replace", path: "/spec/ports/0/targetPort", value: 1 });
+    assertFound(await examine(), "broken", "front-port-wrong", "ingress-nginx");
+    await cluster.kubectl("-n", SYSTEM, "delete", FRONT);
+    assertFound(await examine(), "broken", "front-missing", "ingress-nginx");
+    await restore();
+  });
+
+  test("a header that is demanded and not sent, one that is refused, an upstream that is not there, a name that leads elsewhere", async () => {
+    const restore = await save("configmap/switchback-targets");
+    const { data } = await cluster.get<{ data: Record<string, string> }>(
+      "-n",
+      SYSTEM,
+      "configmap",
+      "switchback-targets",
+    );
+    const told = JSON.parse(data["targets.json"] ?? "{}") as {
+      targets: { name: string; upstream: string; ports: { protocol: string }[] }[];
+    };
+    for (const target of told.targets) {
+      if (target.name === "ingress-nginx") for (const port of target.ports) port.protocol = "none";
+      // A Traefik that expects no header, and takes one for a request.
+      if (target.name === "traefik") target.upstream = `${PLAIN.service}.${PLAIN.namespace}.svc.cluster.local.`;
+    }
+    const value = JSON.stringify(told);
+    await patch("configmap/switchback-targets", { op: "replace", path: "/data/targets.json", value });
+    const examination = await cluster.until("the proxies follow", 30, async () => {
+      const seen = await examine("--probe");
+      return seen.findings.some(({ code }) => code === "relay-refused") ? seen : undefined;
+    });
+    assertFound(examination, "broken", "header-demanded", `${NGINX.service} port 80`);
+    assertFound(examination, "broken", "header-demanded", `${NGINX.service} port 443`);
+    assertFound(examination, "broken", "relay-refused", "switchback-ingress-nginx port 80");
+    assertFound(examination, "broken", "header-refused", `${PLAIN.service} port 80`);
+    assertFound(examination, "warning", "name-elsewhere", NGINX.service);
+    await patch("configmap/switchback-targets", {
+      op: "replace",
+      path: "/data/targets.json",
+      value: value.replaceAll("plain.plain", "nobody.plain"),
+    });
+    assertFound(await examine(), "broken", "upstream-missing", "target traefik");
+    await restore();
+    await cluster.delete(ASTRAY);
+  });
+
+  test("no proxies, no webhook, and no configuration that would call it", async () => {
+    await Promise.all([scale("proxy", 0), scale("webhook", 0)]);
+    const examination = await examine("--probe");
+    assertFound(examination, "broken", "deployment-not-ready", "switchback-proxy");
+    assertFound(examination, "broken", "relay-unreachable", "switchback-ingress-nginx port 80");
+    assertFound(examination, "broken", "deployment-not-ready", "switchback-webhook");
+    assertFound(examination, "broken", "webhook-silent", "new pods");
+    assertFound(examination, "ok", "header-accepted", `${NGINX.service} port 80`);
+    const restore = await save(CONFIGURATION);
+    await cluster.kubectl("delete", CONFIGURATION);
+    assertFound(await examine(), "broken", "webhook-missing", CONFIGURATION.slice(-18));
+    await restore();
+  });
+
+  test("with all of it mended, all is well again", async () => {
+    await Promise.all(["controller", "proxy", "webhook"].map((component) => scale(component, 2)));
+    await allIsWell();
+  });
+});
