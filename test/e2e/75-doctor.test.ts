@@ -9,7 +9,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { OPTED_IN, optIn } from "./opted-in.ts";
 import { ingress, openShop } from "./shop.ts";
-import { installSwitchback, publishedMap, restartAllOfCertManager, SYSTEM, switchback } from "./switchback.ts";
+import { installSwitchback, publishedMap, restartAllOfCertManager, SYSTEM } from "./switchback.ts";
 
 // The doctor names each fault that is planted, with its code, and says that all is well when there is none.
 
@@ -49,7 +49,7 @@ interface Examination {
 }
 
 async function examine(...flags: string[]): Promise<Examination> {
-  const { code, stdout, stderr } = await switchback("doctor", "-o", "json", ...flags);
+  const { code, stdout, stderr } = await cluster.switchback("doctor", "-o", "json", ...flags);
   assert.ok(stdout.startsWith("{"), stderr);
   const { findings } = JSON.parse(stdout) as ReportDocument;
   const faults = findings.filter(({ verdict }) => verdict !== "ok");
@@ -126,7 +126,7 @@ test("of the healthy install it says that all is well; the probe pod is gone", a
   assertFound(examination, "ok", "names-lead-to-it", NGINX.service);
   assertFound(examination, "ok", "webhook-answers", "new pods");
   assert.equal(await probePods(), "");
-  const { code, stdout, stderr } = await switchback("doctor", "--probe");
+  const { code, stdout, stderr } = await cluster.switchback("doctor", "--probe");
   assert.equal(code, 0);
   assert.match(stdout, /0 broken, 0 warning, 0 unknown, \d+ ok: all is well\n$/);
   assert.match(stderr, /probe: making the pod default\/switchback-doctor-\w+ .*\n(.*\n)*probe: the pod is removed/);
