@@ -3,7 +3,7 @@ import { foldCase, show } from "../../hosts/names.ts";
 import type { ObjectRef, Reason } from "../../hosts/types.ts";
 import { ClaimList } from "../claim-list.ts";
 import type { Clue, OpenClaim } from "../types.ts";
-import { intersect } from "./hostnames.ts";
+import { narrowerOf } from "./hostnames.ts";
 import { type Labels, matchesSelector } from "./selector.ts";
 import type { GatewayView, ListenerView, ParentView, RouteView } from "./view.ts";
 
@@ -73,10 +73,12 @@ function claimOne(
 }
 
 function commonNames(listeners: readonly ListenerView[], hostname: string | undefined): string[] {
-  const names = new Map<string, string>();
+  const names = new Map<string | undefined, string>();
+  const folded = hostname && foldCase(hostname);
   for (const listener of listeners) {
-    const name = intersect(listener.hostname, hostname);
-    if (name !== undefined) names.set(foldCase(name), name);
+    const side = narrowerOf(listener.folded, folded);
+    const name = side === "listener" ? listener.hostname : hostname;
+    if (side !== undefined && name !== undefined) names.set(side === "listener" ? listener.folded : folded, name);
   }
   return [...names.values()];
 }

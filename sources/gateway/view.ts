@@ -1,4 +1,5 @@
 import { IGNORE_KEY } from "../../hosts/keys.ts";
+import { foldCase } from "../../hosts/names.ts";
 import type { ObjectRef } from "../../hosts/types.ts";
 import { listOf, mapOf, numberOf, type Raw, textOf, textsOf } from "../raw.ts";
 import type { Clue } from "../types.ts";
@@ -27,6 +28,8 @@ export interface ListenerView {
   readonly port: number | undefined;
   /** As written; undefined: all names. */
   readonly hostname: string | undefined;
+  /** The same in lower case. */
+  readonly folded: string | undefined;
   readonly kinds: readonly RouteKind[];
   readonly from: "Same" | "All" | "Selector" | "None";
   /** Which namespaces, with `from: Selector`. */
@@ -96,11 +99,13 @@ function viewListener(raw: Raw, refused: ReadonlySet<unknown>): ListenerView[] {
   const namespaces = mapOf(allowed.namespaces);
   const kinds = kindsOf(textOf(raw.protocol) ?? "", listOf(allowed.kinds));
   if (kinds.length === 0) return [];
+  const hostname = textOf(raw.hostname);
   return [
     {
       name: textOf(raw.name) ?? "",
       port: numberOf(raw.port),
-      hostname: textOf(raw.hostname),
+      hostname,
+      folded: hostname && foldCase(hostname),
       kinds,
       from: fromOf(namespaces.from),
       selector: namespaces.from === "Selector" ? namespaces.selector : undefined,
