@@ -59,6 +59,16 @@ describe("a route's claims", () => {
     assert.deepEqual(outcome(route, one({})), ["a.com"]);
   });
 
+  it("that no parent takes have the reason of the one where they got furthest", () => {
+    const surroundings = one({ hostname: "b.com" });
+    for (const parents of [
+      ["gw", "missing"],
+      ["missing", "gw"],
+    ]) {
+      assert.deepEqual(outcome(routeObject("web", parents, ["a.com"]), surroundings), ["a.com: no-matching-hostname"]);
+    }
+  });
+
   it("wait while a listener selects namespaces that are not known, and nobody else does", () => {
     const unknown = around([gatewayObject("gw", [{ from: "Selector" }]), gatewayObject("plain", [{}])], {
       namespaces: undefined,
@@ -240,7 +250,10 @@ describe("a Gateway's own claims", () => {
     assert.deepEqual(claims(gatewayObject("gw", LISTENERS.slice(0, 1), { status })), [
       "Gateway a.com listener-refused",
     ]);
-    assert.deepEqual(claims(gatewayObject("gw", LISTENERS.slice(0, 2), { status })), ["Gateway A.com example"]);
+    for (const listeners of [LISTENERS.slice(0, 2), LISTENERS.slice(0, 2).reverse()]) {
+      const named = listeners.map((parts) => ({ ...parts, name: parts.port === undefined ? "listener-1" : "other" }));
+      assert.deepEqual(claims(gatewayObject("gw", named, { status })), ["Gateway A.com example"]);
+    }
   });
 
   it("are refused with the ignore annotation", () => {

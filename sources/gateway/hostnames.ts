@@ -19,5 +19,5 @@ export function narrowerOf(listener: string | undefined, route: string | undefin
 
 /** Whether every name that `narrow` stands for is one that `wide` stands for. */
 function covers(wide: string, narrow: string): boolean {
-  return wide === narrow || (wide.startsWith("*.") && narrow.length >= wide.length && narrow.endsWith(wide.slice(1)));
+  return wide === narrow || (wide.startsWith("*.") && narrow.endsWith(wide.slice(1)));
 }
