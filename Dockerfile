@@ -27,6 +27,7 @@ COPY proxy ./proxy
 COPY published ./published
 COPY sources ./sources
 COPY targets ./targets
+COPY verify ./verify
 COPY webhook ./webhook
 RUN npx tsc --noEmit false --noCheck --rewriteRelativeImportExtensions --outDir out
 

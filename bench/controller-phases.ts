@@ -5,6 +5,8 @@ import { cpuOf } from "./process.ts";
 
 /** What every phase works with. All times are milliseconds. */
 export interface Bench {
+  /** Address and port of a DNS server that answers for every name. */
+  readonly dns: string;
   readonly ingresses: Ingresses;
   readonly map: MapFollower;
 }

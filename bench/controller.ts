@@ -6,6 +6,7 @@ import { Ingresses } from "./controller-ingresses.ts";
 import { MapFollower } from "./controller-map.ts";
 import { type Bench, churn, idleCpu, singleChanges, within } from "./controller-phases.ts";
 import { NAMESPACE, type ServedProcess, serve } from "./controller-process.ts";
+import { Routes, startDns } from "./controller-routes.ts";
 import { cpuOf, memoryOf } from "./process.ts";
 import { createReporter, percentile, progress, type Reporter } from "./report.ts";
 
@@ -19,14 +20,16 @@ interface Options {
   readonly names: readonly number[];
   readonly seconds: number;
   readonly churnSeconds: number;
+  readonly mixed: boolean;
   readonly nodeFlags: readonly string[];
 }
 
 /**
- * `npm run bench -- controller [--json] [--names 100,10000,50000] [--seconds 60] [--churn 30] [--dual-stack] [--cpu-prof DIR]`
+ * `npm run bench -- controller [--json] [--names 100,10000,50000] [--seconds 60] [--churn 30] [--dual-stack] [--mixed] [--cpu-prof DIR]`
  *
  * The controller as a process of its own against a real etcd and kube-apiserver. `--seconds` are single changes, one a second, at each
- * size; `--churn` seconds of 50 changes a second follow. `--cpu-prof` keeps a profile of each controller.
+ * size; `--churn` seconds of 50 changes a second follow. With `--mixed` half of the names are HTTPRoutes' and a fiftieth as many Gateways
+ * (200 at most) have a load balancer each, which the controller finds. `--cpu-prof` keeps a profile of each controller.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
@@ -37,6 +40,7 @@ export async function run(argv: string[]): Promise<void> {
       seconds: { type: "string", default: "60" },
       churn: { type: "string", default: "30" },
       "dual-stack": { type: "boolean", default: false },
+      mixed: { type: "boolean", default: false },
       "cpu-prof": { type: "string" },
     },
   });
@@ -48,6 +52,7 @@ export async function run(argv: string[]): Promise<void> {
       .sort((a, b) => a - b),
     seconds: Number(values.seconds),
     churnSeconds: Number(values.churn),
+    mixed: values.mixed,
     nodeFlags: profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`],
   };
   progress("starting etcd and kube-apiserver");
@@ -65,12 +70,17 @@ export async function run(argv: string[]): Promise<void> {
 
 async function measure(cluster: ControlPlane, options: Options, report: Reporter): Promise<void> {
   await cluster.call({ method: "POST", path: "/api/v1/namespaces", body: { metadata: { name: NAMESPACE } } });
-  const bench = { ingresses: new Ingresses(cluster), map: new MapFollower(cluster, NAMESPACE) };
+  await createTarget(cluster);
+  const routes = options.mixed ? await Routes.prepare(cluster) : undefined;
+  const dns = await startDns();
+  const bench = { dns: dns.server, ingresses: new Ingresses(cluster), map: new MapFollower(cluster, NAMESPACE) };
   await bench.map.start();
   let smallestCpu: number | undefined;
   for (const names of options.names) {
-    progress(`${names} Ingresses`);
-    await bench.ingresses.seed(names);
+    progress(`${names} names`);
+    const ofRoutes = routes === undefined ? 0 : Math.floor(names / 2);
+    await routes?.seed(ofRoutes);
+    await bench.ingresses.seed(names - ofRoutes);
     report.section({ names });
     const cpu = await measureSize(cluster, bench, { ...options, size: names }, report);
     smallestCpu ??= cpu;
@@ -79,6 +89,18 @@ async function measure(cluster: ControlPlane, options: Options, report: Reporter
     await forget(cluster);
   }
   bench.map.stop();
+  dns.close();
+}
+
+/** The Service of the default target: names lead to that target only where there is one. */
+async function createTarget(cluster: ControlPlane): Promise<void> {
+  const [namespace, name] = ["ingress-nginx", "ingress-nginx-controller"];
+  const create = async (path: string, body: object) => {
+    const { status } = await cluster.call({ method: "POST", path, body });
+    if (status !== 201) throw new Error(`POST ${path} answered ${status}`);
+  };
+  await create("/api/v1/namespaces", { metadata: { name: namespace } });
+  await create(`/api/v1/namespaces/${namespace}/services`, { metadata: { name }, spec: { ports: [{ port: 443 }] } });
 }
 
 /** Measures at one size; gives the CPU milliseconds of a change. */
@@ -89,7 +111,7 @@ async function measureSize(
   report: Reporter,
 ): Promise<number> {
   const { size, nodeFlags } = options;
-  const controller = await serve(cluster, "controller", [], nodeFlags);
+  const controller = await serve(cluster, "controller", settingsOf(bench), nodeFlags);
   try {
     await coldStart(bench, controller, size, report);
     await delay(SETTLE_MS);
@@ -105,6 +127,16 @@ async function measureSize(
   } finally {
     await controller.stop();
   }
+}
+
+/**
+ * Names are verified against a DNS server of this machine: none outside is to be asked for the benchmark's names. The Ingresses' target
+ * has their class, as it is not the only one where Gateways have others.
+ */
+function settingsOf({ dns }: Bench): string[] {
+  const service = { namespace: "ingress-nginx", name: "ingress-nginx-controller" };
+  const targets = [{ name: "ingress-nginx", upstream: { service }, classes: ["nginx"] }];
+  return [`policy.dnsServers=["${dns}"]`, `targets=${JSON.stringify(targets)}`];
 }
 
 /** From nothing published: no map, no front Services, no certificates. */
@@ -160,7 +192,7 @@ async function churnFigures(bench: Bench, { pid }: ServedProcess, seconds: numbe
 async function restart(cluster: ControlPlane, bench: Bench, report: Reporter): Promise<void> {
   const change = bench.ingresses.nextChange();
   const published = bench.map.published(change.host);
-  const controller = await serve(cluster, "controller");
+  const controller = await serve(cluster, "controller", settingsOf(bench));
   try {
     await change.write();
     const at = await within(bench, published, "the change made while the controller started");

@@ -108,3 +108,21 @@ test("what is loaded is what the index says, and nothing else", async () => {
   await store.writeIndex("{", undefined);
   assert.equal(publisher.loadLines().size, 0);
 });
+
+test("shards are written four at a time, and the index after all of them", async () => {
+  const store = new TestStore();
+  const state = { open: 0, most: 0 };
+  const writeShard = store.writeShard.bind(store);
+  store.writeShard = async (name, text) => {
+    state.open += 1;
+    state.most = Math.max(state.most, state.open);
+    await new Promise((resolve) => setImmediate(resolve));
+    await writeShard(name, text);
+    state.open -= 1;
+  };
+  const many = edition(shardsOf(names(20_000)));
+  assert.ok(many.shards.length > 8);
+  const { shards } = await new Publisher(store).publish(many, signal);
+  assert.deepEqual([shards, state.most, store.writes.at(-1)], [many.shards.length, 4, "index"]);
+  assert.equal(store.writes.indexOf("index"), many.shards.length);
+});

@@ -16,6 +16,9 @@ export interface Publication {
   readonly bytes: number;
 }
 
+/** Shards that are written at a time. */
+const AT_A_TIME = 4;
+
 /** What should stand in the store. */
 export interface Edition {
   readonly shards: readonly RenderedShard[];
@@ -59,15 +62,9 @@ export class Publisher {
    */
   async publish(edition: Edition, signal: AbortSignal): Promise<Publication> {
     const { index, hold, revision } = this.#document(edition);
-    let bytes = 0;
-    let shards = 0;
-    for (const shard of edition.shards) {
-      if (!this.#isStaleShard(shard)) continue;
-      signal.throwIfAborted();
-      await this.#store.writeShard(shardName(shard.index), shard.text, shard.revision);
-      bytes += shard.text.length;
-      shards += 1;
-    }
+    const stale = edition.shards.filter((shard) => this.#isStaleShard(shard));
+    await this.#writeShards(stale, signal);
+    let bytes = stale.reduce((sum, { text }) => sum + text.length, 0);
     const current = this.#store.index();
     if (current?.text !== index || current.hold !== hold) {
       signal.throwIfAborted();
@@ -78,7 +75,18 @@ export class Publisher {
       signal.throwIfAborted();
       await this.#store.removeShard(name);
     }
-    return { revision, shards, bytes };
+    return { revision, shards: stale.length, bytes };
+  }
+
+  /** Several at a time: a first publication has many, and each waits for etcd's disk. */
+  async #writeShards(shards: readonly RenderedShard[], signal: AbortSignal): Promise<void> {
+    for (let index = 0; index < shards.length; index += AT_A_TIME) {
+      signal.throwIfAborted();
+      const some = shards.slice(index, index + AT_A_TIME);
+      await Promise.all(
+        some.map(({ index: at, text, revision }) => this.#store.writeShard(shardName(at), text, revision)),
+      );
+    }
   }
 
   /**

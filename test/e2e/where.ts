@@ -15,6 +15,7 @@ const NEEDS: Record<string, string> = {
   "10": "what 00 has set up",
   "20": "what 00 and 10 have set up, and a CoreDNS whose ConfigMap is known",
   "30": "the logs of an nginx and a Traefik that take PROXY headers",
+  "35": "two ingress controllers that take different PROXY headers, and their logs",
   "40": "a load balancer whose status a test may change",
   "50": "images of clients with three resolvers",
 };

@@ -1,0 +1,116 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import type { StatusDocument } from "../../controller/status.ts";
+import { foundName } from "../../targets/service-view.ts";
+import { NGINX, TRAEFIK } from "../cluster/addons/load-balancers.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { withCluster } from "../cluster/whole.ts";
+import { clientAddress, getMapped, optIn } from "./opted-in.ts";
+import { CERTIFICATE, gatewayAndRoute, NAME, SHOP } from "./shop.ts";
+import { frontAddress, installSwitchback, publishedMap, SYSTEM } from "./switchback.ts";
+
+// Two ingress controllers with different PROXY versions at once, found by their load balancers' addresses: nothing is configured.
+
+const BY_ROUTE = "gateway.example.com";
+const PROTOCOL = "switchback.dev/proxy-protocol";
+const FOUND = foundName(TRAEFIK.namespace, TRAEFIK.service);
+const ROUTE = gatewayAndRoute("found", BY_ROUTE, CERTIFICATE);
+
+let cluster: Cluster;
+
+before(async () => {
+  cluster = await withCluster();
+  await annotateTraefik(`${PROTOCOL}=v2`);
+  await cluster.apply(...ROUTE);
+  // As ingress-nginx does with the address of its own Service.
+  const status = { loadBalancer: { ingress: [{ ip: NGINX.address }] } };
+  await patchStatus(status);
+  await installSwitchback(cluster, { config: { targets: undefined } });
+  await cluster.until("the names to lead to both targets", 60, async () => {
+    const lines = (await publishedMap(cluster)).split("\n");
+    const fronts = {
+      [NAME]: await frontAddress(cluster, "ingress-nginx"),
+      [BY_ROUTE]: await frontAddress(cluster, FOUND),
+    };
+    return Object.entries(fronts).every(([name, ip]) => lines.includes(`${ip} ${name}`)) || undefined;
+  });
+  await optIn(cluster);
+});
+
+after(async () => {
+  await cluster.delete(...ROUTE);
+  await annotateTraefik(`${PROTOCOL}-`);
+  await patchStatus({ loadBalancer: null });
+  await installSwitchback(cluster);
+});
+
+async function annotateTraefik(annotation: string): Promise<void> {
+  const { namespace, service } = TRAEFIK;
+  await cluster.kubectl("-n", namespace, "annotate", "service", service, "--overwrite", annotation);
+}
+
+async function patchStatus(status: object): Promise<void> {
+  const patch = JSON.stringify({ status });
+  await cluster.kubectl("-n", SHOP, "patch", "ingress", "app", "--subresource=status", "--type=merge", "-p", patch);
+}
+
+async function controllerStatus(): Promise<StatusDocument> {
+  const path = `/api/v1/namespaces/${SYSTEM}/services/switchback-controller:http/proxy/status`;
+  return JSON.parse(await cluster.kubectl("get", "--raw", path)) as StatusDocument;
+}
+
+const CASES = [
+  {
+    what: "by Ingress, PROXY v1",
+    url: `http://${NAME}/`,
+    balancer: NGINX,
+    line: (ip: string) => `client=${ip} host=${NAME}`,
+  },
+  {
+    what: "by Ingress, PROXY v1",
+    url: `https://${NAME}/`,
+    balancer: NGINX,
+    line: (ip: string) => `client=${ip} tls 200`,
+  },
+  { what: "by HTTPRoute, PROXY v2", url: `http://${BY_ROUTE}/`, balancer: TRAEFIK, line: (ip: string) => `${ip} - - ` },
+  {
+    what: "by HTTPRoute, PROXY v2",
+    url: `https://${BY_ROUTE}/`,
+    balancer: TRAEFIK,
+    line: (ip: string) => `${ip} - - `,
+  },
+];
+for (const { what, url, balancer, line } of CASES) {
+  test(`a target found ${what}: ${url} is answered, and the log has the pod's address`, async () => {
+    const [since, address] = [new Date(), await clientAddress(cluster)];
+    const answer = await getMapped(cluster, url);
+    assert.equal(answer.status, 200, JSON.stringify(answer));
+    assert.match(answer.body ?? "", /^the shop /);
+    await cluster.until(`a log line with ${address}`, 15, async () => {
+      const log = await cluster.logs(balancer.namespace, `app=${balancer.service}`, since);
+      return log.includes(line(address)) || undefined;
+    });
+  });
+}
+
+test("status tells both targets with their versions, and that the cluster's DNS leads the names here", async () => {
+  await cluster.until(
+    "the names to be verified",
+    60,
+    async () => ((await controllerStatus()).dns?.verified ?? 0) >= 2 || undefined,
+  );
+  const { targets, warnings } = await controllerStatus();
+  const versions = targets.map(({ name, upstream, ports }) => [
+    name,
+    upstream,
+    ports.map(({ protocol }) => protocol).join(),
+  ]);
+  assert.deepEqual(versions, [
+    ["ingress-nginx", `${NGINX.namespace}/${NGINX.service}`, "v1,v1"],
+    [FOUND, `${TRAEFIK.namespace}/${TRAEFIK.service}`, "v2,v2"],
+  ]);
+  assert.deepEqual(
+    warnings.filter(({ code }) => code === "dns-not-here"),
+    [],
+  );
+});
