@@ -28,7 +28,7 @@ export async function doctor(flags: DoctorFlags, { env, stdout, stderr }: CliCon
   const say = (line: string): void => void stderr.write(`${line}\n`);
   try {
     say(`looking at ${client.server}`);
-    const facts = await gather({ client, namespace: flags.namespace, probeNamespace: flags.probeNamespace });
+    const facts = await gather({ client, ...flags, now: Date.now });
     const findings = examine({ ...facts, probe: flags.probe ? await probe(client, facts, flags, say) : undefined });
     stdout.write(
       flags.output === "json" ? `${JSON.stringify(reportDocument(findings), null, 2)}\n` : reportText(findings),

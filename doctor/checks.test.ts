@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { globSync, readFileSync } from "node:fs";
 import { describe, test } from "node:test";
 import type { PublishedTarget } from "../targets/published.ts";
 import type { Ways } from "../test/fakes/doctor-facts.ts";
@@ -304,6 +305,26 @@ describe("without Switchback", () => {
   });
 });
 
+test("every code that a check can give is in docs/doctor.md", () => {
+  const folder = new URL(".", import.meta.url);
+  const sources = ["checks/*.ts", "probe/run.ts", "gather-*.ts", "../cli/doctor.ts"].flatMap((pattern) =>
+    globSync(pattern, { cwd: folder }),
+  );
+  const calls = /\b(?:ok|warning|broken|unknown|notKnown)\((?:[^()"]*,\s*)?"([a-z][a-z-]+)"/g;
+  const given = sources.flatMap((file) => [...readFileSync(new URL(file, folder), "utf8").matchAll(calls)]);
+  const words = new Set([
+    ...given.map(([, code = ""]) => code),
+    ...FAULTS.flatMap(([, , ...expected]) => expected.map((it) => it.split(" ")[1] ?? "")),
+  ]);
+  assert.ok(words.size > 60, String(words.size));
+  const page = readFileSync(new URL("../docs/doctor.md", import.meta.url), "utf8");
+  // A subject is a word in quotes as well; codes have hyphens.
+  assert.deepEqual(
+    [...words].filter((word) => word.includes("-") && !page.includes(`\`${word}\``)),
+    [],
+  );
+});
+
 test("many pods are counted, some are named", () => {
   assert.ok(HEALTHY.pods.known);
   const [one] = HEALTHY.pods.value;
@@ -316,4 +337,25 @@ test("many pods are counted, some are named", () => {
 test("an excluded namespace is what the live configuration says, in another namespace than ours too", () => {
   const facts = { ...HEALTHY, ...namespaces([NAMESPACE, "enabled"], ["shop", "enabled"]) };
   assert.deepEqual(codes(facts, "broken"), ["namespace-excluded"]);
+});
+
+describe("a pod whose hosts file the agent keeps current", () => {
+  const annotations = { "switchback.dev/revision": "0", "switchback.dev/on-change": "live" };
+  const agent = (change: object) =>
+    known([{ lease: "switchback-agent-node-1", revision: "r1", silentMs: 0, ...change }]);
+  for (const [what, agents, expected] of [
+    ["is in step when its node's agent has the map's revision", agent({}), "ok pods-in-step"],
+    ["is stale while the agent has another", agent({ revision: "r0" }), "warning pod-stale"],
+    ["is stale where the agent has gone silent", agent({ silentMs: 601_000 }), "warning pod-stale"],
+    ["is stale on a node without one", agent({ lease: "switchback-agent-node-2" }), "warning pod-stale"],
+    ["is not judged where the Leases may not be read", FORBIDDEN, "unknown right-missing"],
+  ] as const) {
+    test(what, () => {
+      const found = examine({ ...HEALTHY, ...pod({ annotations }), agents }).filter(({ check }) => check === "pods");
+      assert.deepEqual(
+        found.map(({ verdict, code }) => `${verdict} ${code}`).filter((word) => word !== "ok no-pods"),
+        [expected],
+      );
+    });
+  }
 });

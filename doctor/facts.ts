@@ -93,6 +93,16 @@ export interface PodFacts extends ObjectName {
   readonly aliasAddresses: readonly string[];
 }
 
+/** A node's agent, by its Lease. */
+export interface AgentFacts {
+  /** Name of the Lease (published/agent-lease.ts). */
+  readonly lease: string;
+  /** The map's revision that it has applied; undefined: none yet. */
+  readonly revision: string | undefined;
+  /** Milliseconds since it was renewed, by our clock. */
+  readonly silentMs: number;
+}
+
 /** How many endpoints of a Service are ready. */
 export interface EndpointFacts extends ObjectName {
   readonly ready: number;
@@ -160,6 +170,8 @@ export interface Facts {
   readonly admission: AdmissionFacts;
   /** Pods that opted in themselves, are in a namespace that did, or carry an annotation of ours; finished ones left out. */
   readonly pods: Known<readonly PodFacts[]>;
+  /** The agents that keep pods of mode `live` current; undefined: there is no such pod. */
+  readonly agents: Known<readonly AgentFacts[]> | undefined;
   /** Undefined: nobody asked for a probe. */
   readonly probe: Known<ProbeResult> | undefined;
 }

@@ -1,6 +1,8 @@
+import { configSchema } from "../config/schema.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { Facts } from "./facts.ts";
 import { gatherAdmission } from "./gather-admission.ts";
+import { gatherAgents } from "./gather-agents.ts";
 import {
   gatherGateways,
   gatherIngresses,
@@ -12,6 +14,7 @@ import { gatherEndpoints } from "./gather-endpoints.ts";
 import { gatherInstall } from "./gather-install.ts";
 import { gatherPods } from "./gather-pods.ts";
 import { known } from "./known.ts";
+import { isLive } from "./live.ts";
 import { targetsOf } from "./targets.ts";
 
 export interface GatherOptions {
@@ -20,10 +23,12 @@ export interface GatherOptions {
   readonly namespace: string;
   /** Where a pod is created as a dry run, and the probe pod for real. */
   readonly probeNamespace: string;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
 }
 
 /** All facts but those of a probe, read with the caller's own rights. Throws when the API server cannot be reached at all. */
-export async function gather({ client, namespace, probeNamespace }: GatherOptions): Promise<Facts> {
+export async function gather({ client, namespace, probeNamespace, now }: GatherOptions): Promise<Facts> {
   // Anybody may ask this; else an API server that is away would look like a dozen facts that are not known.
   await client.get("/version");
   const [services, ingresses, gateways, namespaces, providerIds, install, admission] = await Promise.all([
@@ -37,8 +42,15 @@ export async function gather({ client, namespace, probeNamespace }: GatherOption
   ]);
   const endpoints = known([]);
   const pods = await gatherPods(client, namespaces);
-  const own = { namespace, probeNamespace, install, endpoints, admission, pods, probe: undefined };
+  const later = { endpoints, agents: undefined, probe: undefined };
+  const own = { namespace, probeNamespace, install, admission, pods, ...later };
   const facts = { ...own, services, ingresses, gateways, namespaces, providerIds };
   const upstreams = targetsOf(facts).flatMap(({ upstream }) => (typeof upstream === "string" ? [] : upstream));
-  return { ...facts, endpoints: await gatherEndpoints(client, upstreams) };
+  const config = (install.config.known ? install.config.value : undefined) ?? configSchema.parse({});
+  const live = pods.known && pods.value.some(isLive(facts));
+  return {
+    ...facts,
+    endpoints: await gatherEndpoints(client, upstreams),
+    agents: live ? await gatherAgents(client, config.agent, now()) : undefined,
+  };
 }

@@ -5,6 +5,7 @@ import { createSelector } from "../../hosts/select.ts";
 import type { PublishedMap } from "../../hosts/types.ts";
 import { type Facts, keyOf, type PodFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
+import { appliedByAgent, isLive } from "../live.ts";
 import { isInstalled } from "./install.ts";
 import { excludedNamespaces } from "./opt-in.ts";
 
@@ -13,7 +14,7 @@ const { ok, warning, broken, unknown } = findingsOf("pods");
 /** Pods that a finding names. */
 const MAX_NAMED = 5;
 
-type Standing = "in-step" | "stale" | "not-injected" | "address-lost" | "left-over";
+type Standing = "in-step" | "agent-unknown" | "stale" | "not-injected" | "address-lost" | "left-over";
 
 /** Whether running pods hold what the published map says. */
 export function checkPods(facts: Facts): Finding[] {
@@ -37,7 +38,7 @@ export function checkPods(facts: Facts): Finding[] {
     const standing = standingOf(pod);
     if (standing !== undefined) groups.set(standing, [...(groups.get(standing) ?? []), pod]);
   }
-  return describe(groups);
+  return describe(groups, facts);
 }
 
 /** How a pod stands; undefined where it is none of ours. */
@@ -46,9 +47,8 @@ function judgePod(
   map: PublishedMap,
   addresses: ReadonlySet<string>,
 ): (pod: PodFacts) => Standing | undefined {
-  const config = facts.install.config.known ? facts.install.config.value : undefined;
-  const choose = createSelector(map, (config?.inject ?? configSchema.parse({}).inject).maxNames);
   const excluded = new Set(excludedNamespaces(facts));
+  const follows = judgeMapping(facts, map);
   const labelsOf = new Map(
     (facts.namespaces.known ? facts.namespaces.value : []).map(({ name, labels }) => [name, labels]),
   );
@@ -59,9 +59,21 @@ function judgePod(
     const owned = ownedAddresses(annotations[OWNED_KEY]);
     if (owned.some((address) => pod.aliasAddresses.includes(address) && !addresses.has(address))) return "address-lost";
     if (!optedIn) return owned.length > 0 ? "left-over" : undefined;
-    const revision = annotations[REVISION_KEY];
-    if (revision === undefined) return "not-injected";
-    return revision === choose(annotations[HOSTS_KEY]).revision ? "in-step" : "stale";
+    return follows(pod);
+  };
+}
+
+/** Whether an opted-in pod has what it would get today. The agent writes hosts files, not annotations: it is asked apart. */
+function judgeMapping(facts: Facts, map: PublishedMap): (pod: PodFacts) => Standing {
+  const config = facts.install.config.known ? facts.install.config.value : undefined;
+  const choose = createSelector(map, (config?.inject ?? configSchema.parse({}).inject).maxNames);
+  const live = isLive(facts);
+  return (pod) => {
+    const revision = pod.annotations[REVISION_KEY];
+    if (revision === choose(pod.annotations[HOSTS_KEY]).revision) return "in-step";
+    const applied = live(pod) ? appliedByAgent(facts, pod, map.revision) : false;
+    if (applied !== false) return applied ? "in-step" : "agent-unknown";
+    return revision === undefined ? "not-injected" : "stale";
   };
 }
 
@@ -70,7 +82,7 @@ function ownedAddresses(text: string | undefined): string[] {
   return [...(text ?? "").matchAll(/([0-9a-fA-F:.]+) x\d+/g)].map(([, address = ""]) => address);
 }
 
-function describe(groups: ReadonlyMap<Standing, readonly PodFacts[]>): Finding[] {
+function describe(groups: ReadonlyMap<Standing, readonly PodFacts[]>, { agents }: Facts): Finding[] {
   const restart = "make them anew: `kubectl rollout restart` of what owns them";
   const findings = [
     about(
@@ -90,6 +102,11 @@ function describe(groups: ReadonlyMap<Standing, readonly PodFacts[]>): Finding[]
     about(groups.get("stale"), warning, "pod-stale", "with names or addresses of an earlier map", restart),
     about(groups.get("left-over"), warning, "pod-left-over", "that did not opt in (any more), with a mapping", restart),
   ].flat();
+  const untold = groups.get("agent-unknown");
+  if (untold !== undefined && agents?.known === false) {
+    const evidence = `whether the agents keep ${untold.length} pod(s) current cannot be told: ${agents.reason.text}`;
+    findings.push(unknown("pods", agents.reason.code, evidence));
+  }
   const good = groups.get("in-step")?.length ?? 0;
   if (good > 0)
     return [...findings, ok("pods", "pods-in-step", `${good} opted-in pod(s) hold what the published map says`)];

@@ -1,0 +1,30 @@
+import { configSchema } from "../config/schema.ts";
+import { ON_CHANGE_KEY } from "../hosts/keys.ts";
+import { effectiveOnChange } from "../hosts/on-change.ts";
+import { agentLeaseName } from "../published/agent-lease.ts";
+import type { Facts, PodFacts } from "./facts.ts";
+
+/**
+ * Whether a pod's hosts file is to be kept current by its node's agent. What a workload's own annotation says is not looked up, only
+ * what stands on the pod, its namespace and in the install.
+ */
+export function isLive({ namespaces, install }: Pick<Facts, "namespaces" | "install">): (pod: PodFacts) => boolean {
+  const config = install.config.known ? install.config.value : undefined;
+  const fallback = (config?.pods ?? configSchema.parse({}).pods).onChange;
+  const words = new Map(
+    (namespaces.known ? namespaces.value : []).map(({ name, annotations }) => [name, annotations[ON_CHANGE_KEY]]),
+  );
+  return ({ namespace, annotations }) => {
+    const pod = annotations[ON_CHANGE_KEY];
+    return effectiveOnChange({ pod, workload: undefined, namespace: words.get(namespace), fallback }).mode === "live";
+  };
+}
+
+/** Whether the agent of a pod's node has applied a revision of the map; undefined: that cannot be told. */
+export function appliedByAgent({ agents, install }: Facts, { node }: PodFacts, revision: string): boolean | undefined {
+  if (agents === undefined || !agents.known) return undefined;
+  const config = install.config.known ? install.config.value : undefined;
+  const patienceMs = (config?.pods ?? configSchema.parse({}).pods).agentSilenceSeconds * 1000;
+  const agent = agents.value.find(({ lease }) => lease === agentLeaseName(node));
+  return agent !== undefined && agent.silentMs <= patienceMs && agent.revision === revision;
+}
