@@ -52,8 +52,6 @@ export async function run(argv: string[]): Promise<void> {
   const lack = missing(options.programs);
   if (lack !== undefined) throw new Error(lack);
   const folder = mkdtempSync(join(tmpdir(), "switchback-bench-"));
-  // Children are ended as this process exits.
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
   // Users without rights read and write here.
   chmodSync(folder, 0o777);
   try {
@@ -117,14 +115,18 @@ async function measureAll(options: Options, folder: string): Promise<void> {
   writeBodies(folder);
   if (options.programs.includes("relay")) buildRelay(folder);
   const bench = new Bench(options, folder, cores);
-  const startedAt = performance.now();
+  // What is measured by then is still printed; a second signal ends it at once, and its children with it.
+  const interrupt = (): void => {
+    bench.interrupt();
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
+  };
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, interrupt);
   try {
     await bench.run();
   } finally {
     await bench.stop();
   }
-  const minutes = ((performance.now() - startedAt) / 60_000).toFixed(1);
-  bench.print(minutes);
+  bench.print();
 }
 
 class Bench {
@@ -133,6 +135,8 @@ class Bench {
   readonly #cores: Cores;
   readonly #running: { stop(): Promise<unknown> }[] = [];
   readonly #samples = new Map<string, Sample[]>();
+  readonly #startedAt = performance.now();
+  #isInterrupted = false;
   #upstreamPort = 0;
   #nextPort = FIRST_PORT + Math.floor(Math.random() * 5_000);
 
@@ -140,6 +144,10 @@ class Bench {
     this.#options = options;
     this.#folder = folder;
     this.#cores = cores;
+  }
+
+  interrupt(): void {
+    this.#isInterrupted = true;
   }
 
   async stop(): Promise<void> {
@@ -158,11 +166,14 @@ class Bench {
     const steady = this.#wanted().filter(([, workload]) => workload.isFresh !== true);
     for (const [name, workload] of steady) {
       progress(`warm-up: ${name}`);
-      for (const program of programs) await this.#measure(workload, program, 1);
+      if (this.#isInterrupted) return;
+      for (const program of programs) await this.#measure(workload, program);
     }
     for (let round = 0; round < this.#options.rounds; round += 1) {
-      progress(`round ${round + 1} of ${this.#options.rounds}`);
+      const minutes = ((performance.now() - this.#startedAt) / 60_000).toFixed(1);
+      progress(`round ${round + 1} of ${this.#options.rounds}, after ${minutes} minutes`);
       for (const [name, workload] of steady) {
+        if (this.#isInterrupted) return;
         for (const program of rotated(programs, round)) {
           this.#add(name, { ...(await this.#measure(workload, program)), round, program: program.name });
         }
@@ -179,6 +190,7 @@ class Bench {
     for (let round = 0; round < Math.min(IDLE_ROUNDS, this.#options.rounds); round += 1) {
       progress(`memory of idle connections: round ${round + 1}`);
       for (const name of this.#options.programs) {
+        if (this.#isInterrupted) return;
         const program = await this.#start(name, 1, this.#cores.proxy);
         const measured = await this.#measure(workload[1], program).finally(() => program.stop());
         this.#add(workload[0], { ...measured, round, program: name });
@@ -199,7 +211,8 @@ class Bench {
     }
   }
 
-  print(minutes: string): void {
+  print(): void {
+    const minutes = ((performance.now() - this.#startedAt) / 60_000).toFixed(1);
     const machine = `${cpus().length} cores of ${cpus()[0]?.model.trim()}, Linux ${release()}, Node ${process.version}`;
     const { rounds, seconds } = this.#options;
     const lines = [`proxy: ${machine}; ${rounds} rounds of ${seconds} s a program, ${minutes} minutes`];
@@ -219,9 +232,9 @@ class Bench {
     return (Object.entries(WORKLOADS) as [WorkloadName, Workload][]).filter(([name]) => workloads.includes(name));
   }
 
-  #measure(workload: Workload, program: Program, seconds = this.#options.seconds) {
+  #measure(workload: Workload, program: Program) {
     const rates = valuesOf(this.#samples.get("close") ?? [], program.name, "rate");
-    return workload.run(program, { folder: this.#folder, seconds, closeRate: rates.at(-1) });
+    return workload.run(program, { folder: this.#folder, seconds: this.#options.seconds, closeRate: rates.at(-1) });
   }
 
   #add(workload: string, sample: Sample): void {
