@@ -6,7 +6,11 @@ import { planLeaving } from "./plan.ts";
 import { countPods, describePlan, refusal } from "./report.ts";
 
 const OURS = "198.51.100.9";
-const INSTALL: Install = { addresses: new Map([[OURS, "switchback-nginx"]]), restartNamespaces: new Set(["shop"]) };
+const INSTALL: Install = {
+  addresses: new Map([[OURS, "switchback-nginx"]]),
+  restartNamespaces: new Set(["shop"]),
+  agentNamespace: "switchback-agent",
+};
 
 interface Parts {
   namespace?: string;
@@ -92,14 +96,15 @@ test("what may be restarted is; the rest is told with what to do about it", () =
     "     shop/Pod/bare: nothing makes it anew: delete it",
     "   These keep names of an ingress controller's own addresses:",
     "     other/DaemonSet/plain (plain-1)",
-    "3. Controller, webhook and proxy, the front Services, the map, the certificates and the Lease are deleted.",
+    "3. The agents, where there are any, take their names out of the hosts files of running pods.",
+    "4. Controller, webhook and proxy, the front Services, the map, the certificates and the Lease are deleted.",
     "Left: the namespace ours.",
   ]);
 });
 
 test("with nobody to free the plan is short", () => {
   const lines = describePlan(planLeaving([], INSTALL), INSTALL, "ours");
-  assert.deepEqual([lines.length, lines[2]], [5, "2. These are restarted: none"]);
+  assert.deepEqual([lines.length, lines[2]], [6, "2. These are restarted: none"]);
 });
 
 test("a refusal names who still holds an address, and why", () => {

@@ -16,6 +16,8 @@ export interface Install {
   readonly addresses: ReadonlyMap<string, string>;
   /** `restart.namespaces` of its configuration. */
   readonly restartNamespaces: ReadonlySet<string>;
+  /** Where its agents run, if any do. */
+  readonly agentNamespace: string;
 }
 
 interface RawService {
@@ -31,6 +33,7 @@ const CONFIG_NAME = "switchback-config";
 
 /** Only what matters here, and leniently: the install may be of another version. */
 const configSchema = z.object({
+  agent: z.object({ namespace: z.string().default("switchback-agent") }).prefault({}),
   restart: z.object({ namespaces: z.array(z.string()).default([]) }).prefault({}),
   targets: z
     .array(
@@ -61,7 +64,8 @@ export async function readInstall(client: KubeClient, namespace: string): Promis
       if (!addresses.has(address)) addresses.set(address, frontName(name));
   }
   addresses.delete("");
-  return { addresses, restartNamespaces: new Set(config.restart.namespaces) };
+  const { agent, restart } = config;
+  return { addresses, restartNamespaces: new Set(restart.namespaces), agentNamespace: agent.namespace };
 }
 
 async function readConfig(client: KubeClient, namespace: string): Promise<z.infer<typeof configSchema>> {

@@ -4,6 +4,7 @@ import { SwitchbackError, statusOf } from "../errors/errors.ts";
 import type { Reason } from "../hosts/types.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { resourcePath } from "../kube/paths.ts";
+import { agentsLeave } from "./agents.ts";
 import { type Holder, keyOf } from "./holders.ts";
 import { type Install, readHolders, readInstall } from "./install.ts";
 import { planLeaving } from "./plan.ts";
@@ -63,11 +64,23 @@ export async function leave(options: LeaveOptions): Promise<void> {
   }
   await waitForOldPods(options, install, restarted);
   const held = (await readHolders(client, install)).filter(({ addresses }) => addresses.length > 0);
-  if (held.length === 0) return say("no pod holds an address of Switchback");
   for (const line of refusal(held, reasons)) say(line);
-  if (force) return say(`${countPods(held)} of Switchback; going on, as that was asked for`);
-  const message = `${countPods(held)} of Switchback: nothing more is removed. Make them anew and uninstall again`;
-  throw new SwitchbackError("still-held", message);
+  if (held.length > 0 && !force) {
+    const message = `${countPods(held)} of Switchback: nothing more is removed. Make them anew and uninstall again`;
+    throw new SwitchbackError("still-held", message);
+  }
+  // Last, as agents that have left do not come back by themselves.
+  const leases = await agentsLeave({ ...options, namespace: install.agentNamespace });
+  if (leases.length > 0 && !force) {
+    const message = `agents still have names in the hosts files of running pods: ${leases.join(", ")}. Uninstall again`;
+    throw new SwitchbackError("still-held", message);
+  }
+  const freed = held.length + leases.length === 0;
+  say(
+    freed
+      ? "no pod holds an address of Switchback"
+      : `${countPods(held)} of Switchback; going on, as that was asked for`,
+  );
 }
 
 async function deleteWebhookConfiguration(client: KubeClient): Promise<void> {

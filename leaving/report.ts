@@ -19,7 +19,8 @@ export function describePlan(plan: Plan, { addresses }: Install, namespace: stri
     ...plan.stuck.map(({ holder, reason }) => `     ${describe(holder)}: ${reason.text}`),
     ...(plan.harmless.length === 0 ? [] : ["   These keep names of an ingress controller's own addresses:"]),
     ...plan.harmless.map((holder) => `     ${describe(holder)}`),
-    "3. Controller, webhook and proxy, the front Services, the map, the certificates and the Lease are deleted.",
+    "3. The agents, where there are any, take their names out of the hosts files of running pods.",
+    "4. Controller, webhook and proxy, the front Services, the map, the certificates and the Lease are deleted.",
     `Left: the namespace ${namespace}.`,
   ];
 }
@@ -28,12 +29,14 @@ export function describePlan(plan: Plan, { addresses }: Install, namespace: stri
 export function refusal(held: readonly Holder[], reasons: ReadonlyMap<string, Reason>): string[] {
   const why = (holder: Holder) =>
     reasons.get(keyOf(holder))?.text ?? "it was restarted, but its old pods are still there";
+  if (held.length === 0) return [];
   return ["still held:", ...held.map((holder) => `  ${describe(holder)}: ${why(holder)}`)];
 }
 
 /** `3 pods hold addresses`. */
 export function countPods(held: readonly Holder[]): string {
   const pods = held.reduce((sum, holder) => sum + holder.pods.length, 0);
+  if (pods === 0) return "agents hold addresses";
   return pods === 1 ? "1 pod holds addresses" : `${pods} pods hold addresses`;
 }
 

@@ -18,7 +18,7 @@ before(async () => {
     await system.kubectl("label", "namespace", name, ENABLED);
   }
   // Only now there is a namespace that a Role can be bound in.
-  await system.install({ config: { restart: { namespaces: ["shop"] } } });
+  await system.install({ config: { restart: { namespaces: ["shop"] } }, agent: { enabled: true } });
   await system.apply(ingress("names", [NAME]));
   await system.ready([NAME]);
   const containers = [{ name: "main", image: "example.com/none" }];
@@ -171,6 +171,21 @@ describe("the hook before anything is deleted", () => {
     assert.match(forced.stdout, /other\/Pod\/late.*\n1 pod holds addresses of Switchback; going on/s);
   });
 
+  it("has the agents leave, and waits until each says that it has", async () => {
+    await system.kubectl("-n", "other", "delete", "pod", "late", "--now");
+    const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "agent" };
+    const metadata = { namespace: "switchback-agent", name: "switchback-agent-node-1", labels };
+    await applyAll({ apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata });
+    const silent = await runHook("switchback-uninstall", "--timeout", "1");
+    assert.equal(silent.code, 1);
+    assert.match(silent.stderr, /agents still have names in the hosts files of running pods: switchback-agent-node-1/);
+    const args = ["-n", "switchback-agent", "get", "daemonset", "switchback-agent", "-o", "yaml"];
+    assert.match(await system.kubectl(...args), /switchback\.dev\/leaving: "true"/);
+    await system.kubectl("-n", "switchback-agent", "delete", "lease", "switchback-agent-node-1");
+    assert.equal((await runHook("switchback-uninstall")).code, 0);
+    await applyAll(pod("other", "late", [{ ip: await frontAddress(), hostnames: ["c.example.com"] }]));
+  });
+
   it("knows the address of a front Service that somebody has deleted", async () => {
     await system.end(await system.leader());
     await system.kubectl("-n", NAMESPACE, "delete", "service", "switchback-ingress-nginx");
@@ -234,14 +249,16 @@ describe("the hooks' rights", () => {
       "delete secrets",
       "delete services",
       "get configmaps",
+      "get daemonsets",
       "get deployments",
       "list configmaps",
+      "list leases",
       "list pods",
       "list services",
+      "patch daemonsets",
       "patch deployments",
     ]);
-    for (const right of granted.filter((each) => !/statefulsets|daemonsets/.test(each)))
-      assert.ok(used.has(right), right);
+    for (const right of granted.filter((each) => !/statefulsets/.test(each))) assert.ok(used.has(right), right);
   });
 });
 
