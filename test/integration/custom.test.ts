@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { PRESETS } from "../../sources/custom/presets.ts";
+import { foundName } from "../../targets/service-view.ts";
 import { namespaceYaml } from "./objects.ts";
 import { type System, startSystem, until } from "./system.ts";
 
@@ -116,6 +117,13 @@ describe("a kind by configuration", () => {
       }),
     );
     await until("its claim", async () => (await reasons("balanced")).length === 1);
+    const status = { loadBalancer: { ingress: [{ ip: "203.0.113.81" }] } };
+    const args = ["-n", "shop", "patch", "service", "balanced", "--subresource=status", "--type=merge", "-p"];
+    await system.kubectl(...args, JSON.stringify({ status }));
+    await until("the Service to be its own target", async () => {
+      const { names } = await (await system.leader()).status();
+      return names.find(({ name }) => name === "service.example.com")?.target === foundName("shop", "balanced");
+    });
   });
 });
 

@@ -4,6 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { HOLD_KEY } from "../../hosts/keys.ts";
 import { GATEWAY_GROUP } from "../../sources/gateway/view.ts";
 import { CONFIRM_MS } from "../../sources/kind.ts";
+import { foundName } from "../../targets/service-view.ts";
 import { CRDS, installGatewayApi, PLURALS } from "./gateway-api.ts";
 import { namespaceYaml } from "./objects.ts";
 import { type System, startSystem, until } from "./system.ts";
@@ -151,6 +152,22 @@ describe("Gateway API, once it is installed", () => {
     await published("a.picky.example.com");
     await system.kubectl("label", "namespace", "shop", "team-");
     await unpublished("a.picky.example.com");
+  });
+
+  it("leads to the LoadBalancer Service that has the Gateway's address, whatever its class", async () => {
+    const ip = "203.0.113.80";
+    const service = { apiVersion: "v1", kind: "Service", metadata: { namespace: "infra", name: "envoy" } };
+    await system.apply(JSON.stringify({ ...service, spec: { type: "LoadBalancer", ports: [{ port: 443 }] } }));
+    const patch = JSON.stringify({ status: { loadBalancer: { ingress: [{ ip }] } } });
+    await system.kubectl(..."-n infra patch service envoy --subresource=status --type=merge -p".split(" "), patch);
+    const listeners = [listener("http", { ...from("All") })];
+    const status = { conditions: ACCEPTED, addresses: [{ type: "IPAddress", value: ip }] };
+    await put("Gateway", "infra", "found", { gatewayClassName: "unheard-of", listeners }, status);
+    await route("HTTPRoute", "found", "found", ["found.example.com"]);
+    await until("its target to be found", async () => {
+      const { names } = await (await system.leader()).status();
+      return names.find(({ name }) => name === "found.example.com")?.target === foundName("infra", "envoy");
+    });
   });
 
   it("follows a Gateway that goes, and comes again", async () => {
