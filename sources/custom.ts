@@ -37,6 +37,7 @@ export function customSource(deps: {
           ...names,
           client,
           discovery: discoveryOf(names.group),
+          named: true,
           project: read,
           onChange: (key, claims) => sink(`${place} ${key}`, claims ?? []),
           onKnown: () => {

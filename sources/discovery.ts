@@ -12,8 +12,13 @@ export interface ServedResource {
   readonly verbs: readonly string[];
 }
 
-/** What an API group serves: by resource, the versions that were asked for, in the order of preference. Empty: nothing of it. */
-export type ServedGroup = ReadonlyMap<string, readonly ServedResource[]>;
+/** What an API group serves. */
+export interface ServedGroup {
+  /** All its versions; none: the group is not there. */
+  readonly versions: readonly string[];
+  /** By plural, in each of the versions that were asked for. */
+  readonly resources: ReadonlyMap<string, readonly ServedResource[]>;
+}
 
 /** Hears of each look: what is served, and when the look began (`performance.now`). Not called for a look that failed. */
 export type GroupListener = (served: ServedGroup, begunAt: number) => void;
@@ -95,8 +100,8 @@ export function watchGroup(deps: {
 
 async function look(client: Pick<KubeClient, "get">, group: string, wanted: readonly string[]): Promise<ServedGroup> {
   const served = new Map<string, ServedResource[]>();
-  const known = group === "" ? ["v1"] : await versionsOf(client, group);
-  for (const version of wanted.filter((each) => known.includes(each))) {
+  const versions = group === "" ? ["v1"] : await versionsOf(client, group);
+  for (const version of wanted.filter((each) => versions.includes(each))) {
     const path = group === "" ? `/api/${version}` : `/apis/${group}/${version}`;
     // A version that went between the two questions serves nothing.
     const list = await found(client.get<Raw>(path));
@@ -107,12 +112,12 @@ async function look(client: Pick<KubeClient, "get">, group: string, wanted: read
       served.set(name, [...(served.get(name) ?? []), { version, kind: textOf(resource.kind) ?? name, verbs }]);
     }
   }
-  return served;
+  return { versions, resources: served };
 }
 
-async function versionsOf(client: Pick<KubeClient, "get">, group: string): Promise<unknown[]> {
+async function versionsOf(client: Pick<KubeClient, "get">, group: string): Promise<string[]> {
   const answer = await found(client.get<Raw>(`/apis/${group}`));
-  return entriesOf(answer, "versions", `/apis/${group}`).map(({ version }) => version);
+  return entriesOf(answer, "versions", `/apis/${group}`).map(({ version }) => String(version));
 }
 
 /** What a document lists. An answer that is no such document would read as "nothing is served". */

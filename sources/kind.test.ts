@@ -19,7 +19,7 @@ interface World {
 }
 
 /** A cluster whose discovery and objects change under a follower's feet. */
-async function follow(t: TestContext, world: World, removedMs = 60_000) {
+async function follow(t: TestContext, world: World, { removedMs = 60_000, resource = "routes", named = false } = {}) {
   const open = new Set<FakeCall>();
   let version = 1;
   const isServed = (path: string) => world.served !== 500 && Object.hasOwn(world.served, path.split("/")[3] ?? "");
@@ -52,7 +52,8 @@ async function follow(t: TestContext, world: World, removedMs = 60_000) {
     client: api.client,
     discovery,
     group: GROUP,
-    resource: "routes",
+    resource,
+    named,
     versions: ["v2", "v1"],
     project: ({ metadata }, name) => `${name} ${(metadata as { name: string }).name}`,
     onChange: (key, value) => void told.push(value === undefined ? `-${key}` : `+${value}`),
@@ -106,6 +107,26 @@ test("a kind that is not there has no objects, and that is known; once installed
   await until(() => told.length === 2, "two objects");
   assert.deepEqual(told, ["+Route a", "+Route b"]);
   assert.equal(known(), 1);
+});
+
+test("a group that is there without a version that can be read is a problem, and so is a name that it does not have", async (t) => {
+  const world: World = { served: { v3: VERBS, v4: VERBS }, objects: [] };
+  const other = await follow(t, world);
+  await until(() => other.problem() === "version-not-served", "the problem");
+  assert.match(
+    other.kind.state.problems[0]?.text ?? "",
+    /serves gateway\.example\.com as v3, v4; what is read is v2, v1$/,
+  );
+  assert.equal(other.kind.state.synced, true);
+  world.served = { v1: VERBS };
+  await until(() => other.problem() === undefined, "no problem");
+
+  const misspelt = await follow(t, world, { resource: "route", named: true });
+  await until(() => misspelt.problem() === "resource-not-served", "the problem");
+  assert.match(misspelt.kind.state.problems[0]?.text ?? "", /has no "route"; it has routes$/);
+  const unnamed = await follow(t, world, { resource: "route" });
+  await until(() => unnamed.known() === 1, "known");
+  assert.equal(unnamed.problem(), undefined, "a kind of another channel may be missing");
 });
 
 test("while discovery fails nothing is known; what was told before stays", async (t) => {
@@ -170,7 +191,7 @@ for (const [what, ending] of [
 
 test("after the time that was set, the objects of a removed kind are gone; installed again it is followed as at first", async (t) => {
   const world: World = { served: { v1: VERBS }, objects: ["a"] };
-  const { told, watching, cut, problem } = await follow(t, world, 300);
+  const { told, watching, cut, problem } = await follow(t, world, { removedMs: 300 });
   await watching();
   world.served = {};
   cut();

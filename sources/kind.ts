@@ -1,3 +1,4 @@
+import { show } from "../hosts/names.ts";
 import type { Reason } from "../hosts/types.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { resourcePath } from "../kube/paths.ts";
@@ -25,6 +26,8 @@ export interface KindDeps<P> {
   readonly resource: string;
   /** Versions that can be read, the preferred first. */
   readonly versions: readonly string[];
+  /** A person wrote the resource's name: a group without it is a problem. */
+  readonly named?: boolean;
   /** Keeps what matters of an object; `kind` is what the API calls it. Must copy what it takes. */
   readonly project: (raw: Raw, kind: string) => P;
   /** Hears of every object, then of every change; undefined: it is gone. */
@@ -57,6 +60,8 @@ export class KindFollower<P> implements FollowedKind {
   #creatable = false;
   #removedAt: number | undefined;
   #known = false;
+  /** The group is there, and not as it was expected. */
+  #mismatch: Reason | undefined;
   #stopped = false;
 
   constructor(deps: KindDeps<P>) {
@@ -87,7 +92,9 @@ export class KindFollower<P> implements FollowedKind {
   }
 
   #problem(): Reason | undefined {
-    if (this.#removedAt === undefined) return this.#deps.discovery.problem ?? this.#watcher?.state.problem;
+    if (this.#removedAt === undefined) {
+      return this.#deps.discovery.problem ?? this.#watcher?.state.problem ?? this.#mismatch;
+    }
     const minutes = Math.ceil((this.#removedAt + this.#deps.removedMs - performance.now()) / 60_000);
     const text = `no longer served; its ${this.#told.size} objects count as last seen for another ${Math.max(0, minutes)} min`;
     return { code: "kind-removed", text };
@@ -96,10 +103,24 @@ export class KindFollower<P> implements FollowedKind {
   #looked(served: ServedGroup, begunAt: number): void {
     if (this.#stopped) return;
     const { resource, versions } = this.#deps;
-    const choice = served.get(resource) ?? [];
+    const choice = served.resources.get(resource) ?? [];
+    this.#mismatch = this.#mismatchWith(served);
     const found = versions.map((version) => choice.find((each) => each.version === version)).find(Boolean);
     if (found === undefined || this.#isEnding(found)) this.#missing();
     else this.#served(found, begunAt);
+  }
+
+  /** A version that nobody can read, or (where a person wrote the name) a resource that the group does not have. */
+  #mismatchWith({ versions, resources }: ServedGroup): Reason | undefined {
+    const { group, resource, versions: wanted, named = false } = this.#deps;
+    if (versions.length === 0 || resources.has(resource)) return undefined;
+    if (!wanted.some((version) => versions.includes(version))) {
+      const text = `the cluster serves ${group} as ${versions.join(", ")}; what is read is ${wanted.join(", ")}`;
+      return { code: "version-not-served", text };
+    }
+    if (!named) return undefined;
+    const known = [...resources.keys()].filter((name) => !name.includes("/"));
+    return { code: "resource-not-served", text: `${group} has no ${show(resource)}; it has ${known.join(", ")}` };
   }
 
   #served(found: ServedResource, begunAt: number): void {

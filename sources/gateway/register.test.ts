@@ -115,4 +115,16 @@ describe("the register", () => {
     gateway("one", {});
     assert.equal(own.selects, false);
   });
+
+  it("with 10,000 routes on 200 Gateways touches one route, or one Gateway's fifty", () => {
+    const { it: own, told, gateway, route, key } = register();
+    own.open();
+    for (let index = 0; index < 200; index++) gateway(`gw${index}`, {});
+    for (let index = 0; index < 10_000; index++) route(`r${index}`, [`gw${index % 200}`], `r${index}.com`);
+    told();
+    route("r7", ["gw7"], "other.com");
+    assert.deepEqual(told(), [[key("r7"), ["other.com"]]]);
+    gateway("gw8", { hostname: "*.com" });
+    assert.equal(told().length, 50);
+  });
 });

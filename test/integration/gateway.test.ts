@@ -129,6 +129,8 @@ describe("Gateway API, once it is installed", () => {
     await route("GRPCRoute", "grpc", "open", ["grpc.example.com"]);
     await route("TLSRoute", "tls", "open", ["tls.example.com"]);
     await published("http.example.com", "grpc.example.com", "tls.example.com");
+    const { sources } = await (await system.leader()).status();
+    assert.ok(!sources.some(({ name }) => name === "namespaces"), "no listener selects by labels yet");
   });
 
   it("maps nothing that is not accepted, and follows acceptance", async () => {
