@@ -39,7 +39,7 @@ export interface HostsFiles {
 
 /**
  * The hosts files below the kubelet's `pods` directory. Every directory on the way is opened by its parent's handle, and no
- * symbolic link is followed anywhere. `owner` is the uid that files must have: root's, except in tests.
+ * symbolic link is followed anywhere. `owner` is the uid that files must have.
  * Throws the errno error when the directory is not there.
  */
 export function openHostsFiles(podsDirectory: string, owner = 0): HostsFiles {

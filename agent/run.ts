@@ -27,8 +27,6 @@ export interface AgentDeps {
   readonly identity: string;
   /** Milliseconds since 1970. */
   readonly now: () => number;
-  /** The uid that hosts files belong to: root's; another one only in tests. */
-  readonly owner?: number;
 }
 
 export interface RunningAgent {
@@ -52,7 +50,7 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
   const { node, kubeletRoot, namespace, sweepSeconds, renewSeconds, address, healthPort } = config.agent;
   if (node === undefined) throw new SwitchbackError("config-invalid", "agent.node: say which node's pods to follow");
   const podsDirectory = join(kubeletRoot, "pods");
-  const files = open(podsDirectory, deps.owner);
+  const files = open(podsDirectory);
   const watches = watchDirectories(podsDirectory, (uid) => follower.touched(uid), log);
   const again = () => follower.noteAll();
   const owners = createOwners({ client, log, now: steadyNow, random: Math.random, onLearned: again });
@@ -111,9 +109,10 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
   };
 }
 
-function open(podsDirectory: string, owner: number | undefined): HostsFiles {
+function open(podsDirectory: string): HostsFiles {
   try {
-    return openHostsFiles(podsDirectory, owner);
+    // Files of other users than our own are not touched: as root, those that are not root's.
+    return openHostsFiles(podsDirectory, process.geteuid?.());
   } catch (error) {
     throw new SwitchbackError(
       "config-invalid",

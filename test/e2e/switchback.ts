@@ -36,7 +36,7 @@ const IMAGE = { ...PRODUCT_IMAGE, pullPolicy: "Never" };
 /** As a user installs it; `values` beside those that this cluster needs. */
 export async function installSwitchback(
   cluster: Cluster,
-  { config = {}, image = IMAGE, ...values }: { config?: object; image?: object; pods?: object } = {},
+  { config = {}, image = IMAGE, ...values }: { config?: object; image?: object; pods?: object; agent?: object } = {},
 ): Promise<void> {
   const all = { image, config: { targets: TARGETS, ...config }, ...values };
   const flags = ["--namespace", SYSTEM, "--create-namespace", "--values", "-", "--wait", "--timeout", "120s"];
@@ -45,6 +45,14 @@ export async function installSwitchback(
   if (code !== 0) throw new Error(`helm ${args.join(" ")}: ${stderr.trim()}`);
   await webhookAnswers(cluster);
 }
+
+export const AGENTS = "switchback-agent";
+
+/** Values with agents, on a node whose kubelet keeps its files in the cluster's own folder. */
+export const WITH_AGENT = {
+  agent: { enabled: true },
+  config: { agent: { kubeletRoot: statePath("kubelet") } },
+};
 
 /** The ClusterIP that a target's names lead to, once the controller has made its front Service. */
 export async function frontAddress(cluster: Cluster, target: string): Promise<string> {
@@ -77,7 +85,7 @@ export async function removeSwitchback(cluster: Cluster): Promise<void> {
     "--wait",
     "--no-hooks",
   ]);
-  await cluster.kubectl("delete", "namespace", SYSTEM, "--ignore-not-found", "--timeout=120s");
+  await cluster.kubectl("delete", "namespace", SYSTEM, AGENTS, "--ignore-not-found", "--timeout=120s");
   await cluster.kubectl("label", "namespace", CERT_MANAGER, "switchback.dev/inject-");
   const pods = await cluster.kubectl("-n", CERT_MANAGER, "get", "pods", "-o", "yaml");
   if (pods.includes("switchback.dev/injected")) await restartAllOfCertManager(cluster);

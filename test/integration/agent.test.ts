@@ -8,7 +8,7 @@ import { type ConnectedClient, connect } from "../../kube/connect.ts";
 import { silentLogger } from "../../observe/log.ts";
 import { agentLeaseName } from "../../published/agent-lease.ts";
 import { configMapSource } from "../../published/feed.ts";
-import { kubeletFiles, OWNER } from "../fakes/kubelet-files.ts";
+import { kubeletFiles } from "../fakes/kubelet-files.ts";
 import { ingress, namespaceYaml, podObject } from "./objects.ts";
 import { type System, startSystem, until } from "./system.ts";
 
@@ -58,7 +58,7 @@ async function startAgent(): Promise<RunningAgent> {
   const own = { node: NODE, kubeletRoot: kubelet.root, healthPort: 0, address: "127.0.0.1" };
   return runAgent(
     { ...config, agent: { ...config.agent, ...own } },
-    { client, maps, log: silentLogger, identity: "agent-1", now: Date.now, owner: OWNER },
+    { client, maps, log: silentLogger, identity: "agent-1", now: Date.now },
   );
 }
 

@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { readFile, stat } from "node:fs/promises";
+import { after, before, test } from "node:test";
+import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { statePath } from "../cluster/node/layout.ts";
+import { ctr } from "../cluster/node/up.ts";
+import { withCluster } from "../cluster/whole.ts";
+import { ingress, isCertificateReady, orderCertificate } from "./shop.ts";
+import { AGENTS, installSwitchback, WITH_AGENT } from "./switchback.ts";
+
+// `live`: the agent of the node keeps running pods current, and nobody touches cert-manager.
+
+const NAME = "live.example.com";
+const CONTROLLER = ["-l", "app.kubernetes.io/component=controller"];
+
+interface Pod {
+  metadata: { uid: string; name: string };
+  status: { containerStatuses: Array<{ restartCount: number; containerID: string; ready: boolean }> };
+}
+
+let cluster: Cluster;
+let pod: Pod;
+
+before(async () => {
+  cluster = await withCluster();
+});
+after(async () => {
+  await cluster.kubectl("annotate", "namespace", CERT_MANAGER, "switchback.dev/on-change-");
+});
+
+async function certManager(): Promise<Pod> {
+  const { items } = await cluster.get<{ items: Pod[] }>("-n", CERT_MANAGER, "pods", ...CONTROLLER);
+  assert.equal(items.length, 1);
+  assert.ok(items[0]);
+  return items[0];
+}
+
+const hostsPath = () => statePath("kubelet", "pods", pod.metadata.uid, "etc-hosts");
+const hosts = () => readFile(hostsPath(), "latin1");
+const contains = (name: string) =>
+  cluster.until(`${name} in the pod's hosts file`, 30, async () => (await hosts()).includes(name) || undefined);
+
+test("the chart installs the agent, which runs under the Pod Security of its own namespace", async () => {
+  pod = await certManager();
+  await cluster.kubectl("annotate", "namespace", CERT_MANAGER, "switchback.dev/on-change=live", "--overwrite");
+  await installSwitchback(cluster, WITH_AGENT);
+  await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
+});
+
+test("a new Ingress, with cert-manager running: its Certificate becomes Ready with nobody touching anything", async (t) => {
+  const created = performance.now();
+  await cluster.apply(ingress("live", NAME, "nginx", "live-tls"));
+  await contains(NAME);
+  t.diagnostic(`Ingress created to the name in the pod's file: ${(performance.now() - created).toFixed(0)} ms`);
+  await orderCertificate(cluster, NAME, "live-tls");
+  await cluster.until(
+    "the Certificate is Ready",
+    180,
+    async () => (await isCertificateReady(cluster, "live-tls")) || undefined,
+  );
+  t.diagnostic(`Ingress created to Certificate Ready: ${((performance.now() - created) / 1000).toFixed(1)} s`);
+  const now = await certManager();
+  assert.equal(now.metadata.uid, pod.metadata.uid, "the same pod");
+  assert.deepEqual(
+    now.status.containerStatuses.map(({ restartCount }) => restartCount),
+    pod.status.containerStatuses.map(({ restartCount }) => restartCount),
+  );
+});
+
+test("the agent is exchanged, and no pod notices", async () => {
+  const before = { text: await hosts(), changed: (await stat(hostsPath())).mtimeMs };
+  await cluster.kubectl("-n", AGENTS, "rollout", "restart", "daemonset/switchback-agent");
+  await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
+  assert.deepEqual({ text: await hosts(), changed: (await stat(hostsPath())).mtimeMs }, before);
+  assert.equal((await certManager()).metadata.uid, pod.metadata.uid);
+});
+
+test("a container that restarts has its names back", async () => {
+  const [container] = (await certManager()).status.containerStatuses;
+  assert.ok(container);
+  await ctr("tasks", "kill", "--signal", "SIGKILL", container.containerID.replace("containerd://", ""));
+  await cluster.until("the container has restarted", 60, async () => {
+    const [now] = (await certManager()).status.containerStatuses;
+    return (now?.ready && now.restartCount > container.restartCount) || undefined;
+  });
+  await contains(NAME);
+  assert.equal((await certManager()).metadata.uid, pod.metadata.uid);
+});
+
+test("without the agent the pod's file is as the kubelet made it", async () => {
+  await installSwitchback(cluster);
+  await cluster.until("the block is gone", 30, async () => !(await hosts()).includes(NAME) || undefined);
+  assert.doesNotMatch(await hosts(), /switchback/);
+  await cluster.until("the agents' namespace is gone", 60, async () => {
+    const { stdout } = await cluster.tool("kubectl", ["get", "namespace", AGENTS, "--ignore-not-found", "-o", "name"]);
+    return stdout.trim() === "" || undefined;
+  });
+});
