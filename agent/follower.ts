@@ -5,6 +5,7 @@ import type { PublishedMap, Reason } from "../hosts/types.ts";
 import { steadyNow, yieldToLoop } from "../kube/time.ts";
 import type { Logger } from "../observe/log.ts";
 import type { HostsFiles, Outcome } from "./hostsfile.ts";
+import { createPlans } from "./plans.ts";
 import type { NodePod } from "./pod.ts";
 import { createThrottle, type Throttle } from "./throttle.ts";
 import type { DirectoryWatches } from "./watches.ts";
@@ -66,6 +67,7 @@ export class Follower {
   readonly #now: () => number;
   readonly #pods = new Map<string, Tracked>();
   readonly #noted = new Set<string>();
+  readonly #plans = createPlans();
   #choose: ((annotation: string | undefined) => Chosen) | undefined;
   #revision: string | undefined;
   #working = false;
@@ -82,6 +84,7 @@ export class Follower {
     const select = createSelector(map, this.#deps.maxNames);
     const known = new Map<string | undefined, Chosen>();
     this.#revision = map.revision;
+    this.#plans.clear();
     this.#choose = (annotation) => {
       const chosen = known.get(annotation) ?? select(annotation);
       known.set(annotation, chosen);
@@ -204,7 +207,9 @@ export class Follower {
     if (this.#choose === undefined || this.#isCurrent(uid, tracked)) return;
     this.#deps.watches.add(uid);
     const chosen = this.#choose(tracked.pod.annotations[HOSTS_KEY]);
-    const outcome = this.#deps.files.update(uid, (text) => applyLive(text, tracked.pod.ours, chosen));
+    const outcome = this.#deps.files.update(uid, (text) =>
+      applyLive(text, this.#plans.aliases(tracked.pod.ours), chosen, this.#plans.plan),
+    );
     this.#take(uid, tracked, outcome);
     tracked.clean = false;
     if (outcome.kind === "refused") return;
@@ -225,7 +230,7 @@ export class Follower {
     this.#take(
       uid,
       tracked,
-      this.#deps.files.update(uid, (text) => removeLive(text, tracked.pod.ours)),
+      this.#deps.files.update(uid, (text) => removeLive(text, this.#plans.aliases(tracked.pod.ours))),
     );
     tracked.applied = undefined;
     // What is not the kubelet's cannot hold anything of ours; the rest is tried again.

@@ -1,4 +1,4 @@
-import { type Config, excludedNamespaces } from "../config/schema.ts";
+import type { Config } from "../config/schema.ts";
 import { INJECT_KEY, ON_CHANGE_KEY } from "../hosts/keys.ts";
 import { effectiveOnChange } from "../hosts/on-change.ts";
 import { judgeOptIn } from "../hosts/opt-in.ts";
@@ -38,7 +38,7 @@ export function judgePod(
   if (!namespaces.state.synced) return "unknown";
   const { labels, onChange } = namespaces.objects().get(pod.namespace) ?? SILENT;
   const { namespace, annotations } = pod;
-  const excluded = excludedNamespaces(config);
+  const excluded = new Set([...config.pods.excludedNamespaces, config.namespace]);
   const verdict = judgeOptIn({
     namespace,
     labels: pod.labels,

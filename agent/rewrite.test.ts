@@ -1,12 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { applyLive, removeLive } from "../hosts/live.ts";
+import { applyLive as apply, liveAliases, removeLive as remove } from "../hosts/live.ts";
 import { packLines } from "../hosts/pack.ts";
 import { publishedMapOf } from "../hosts/published.ts";
-import { createSelector } from "../hosts/select.ts";
+import { type Chosen, createSelector } from "../hosts/select.ts";
+import type { HostAlias } from "../hosts/types.ts";
 import { goodNames } from "../test/arbitraries.ts";
 import { rewrite, type WritableFile } from "./rewrite.ts";
+
+const applyLive = (text: string, ours: readonly HostAlias[], chosen: Chosen) => apply(text, liveAliases(ours), chosen);
+const removeLive = (text: string, ours: readonly HostAlias[]) => remove(text, liveAliases(ours));
 
 class Killed extends Error {}
 

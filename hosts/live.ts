@@ -1,3 +1,4 @@
+import { compareNames } from "./names.ts";
 import { MAX_LINE_BYTES, packLinesOf } from "./pack.ts";
 import type { Chosen } from "./select.ts";
 import type { HostAlias } from "./types.ts";
@@ -34,27 +35,71 @@ export function isKubeletHosts(text: string): boolean {
   return KUBELET_HEADERS.some((header) => text.startsWith(header));
 }
 
-/** Whether a block of ours, or a piece of one, stands in the text. */
-export function hasLiveBlock(text: string): boolean {
-  return text.includes(CUT_BEGIN) || text.includes(TAG) || text.includes(END);
+/** The aliases of a pod that are ours, as its hosts file has them. Costs their names: pods with equal ones share it. */
+export interface LiveAliases {
+  /** What stands in the file, live or silenced, and what that line says when it is live. */
+  readonly lines: ReadonlyMap<string, string>;
+  readonly all: ReadonlyMap<string, HostAlias>;
 }
 
-/** The file with exactly the chosen names in it, as far as no line of somebody else's maps them. `ours`: the pod's aliases that are ours. */
-export function applyLive(text: string, ours: readonly HostAlias[], chosen: Chosen): string {
-  const lines = readLines(text, ours);
-  for (const line of lines) {
-    if (line.alias === undefined) continue;
-    line.text = isCurrent(line.alias, chosen) ? spelled(line.alias) : silenced(line.alias);
-  }
-  return withBlock(lines, bodyOf(lines, chosen));
+export function liveAliases(ours: readonly HostAlias[]): LiveAliases {
+  const all = new Map(ours.map((alias) => [spelled(alias), alias]));
+  const live = [...all.keys()];
+  return {
+    all,
+    lines: new Map([
+      ...live.map((line) => [silenced(line), line] as const),
+      ...live.map((line) => [line, line] as const),
+    ]),
+  };
+}
+
+/** What a choice of names makes of a file, apart from the lines of others in it. */
+export interface LivePlan {
+  /** Lines of the spec that the map still has, all of each. */
+  readonly current: ReadonlySet<string>;
+  /** The block's own lines. */
+  readonly body: readonly string[];
+}
+
+/** Makes the plan for a choice of names, without those in `taken`. */
+export type LivePlanner = (aliases: LiveAliases, chosen: Chosen, taken: readonly string[]) => LivePlan;
+
+/**
+ * The file with exactly the chosen names in it, as far as no line of somebody else's maps them. `plan` is where the cost lies that
+ * grows with the names: a caller with many pods passes one that remembers.
+ */
+export function applyLive(text: string, aliases: LiveAliases, chosen: Chosen, plan: LivePlanner = planLive): string {
+  const lines = readLines(text, aliases);
+  const { current, body } = plan(aliases, chosen, takenNames(lines, chosen));
+  for (const line of lines)
+    if (line.alias !== undefined) line.text = current.has(line.alias) ? line.alias : silenced(line.alias);
+  return withBlock(lines, body);
 }
 
 /** The file as it was before `applyLive`, with what others have added since. */
-export function removeLive(text: string, ours: readonly HostAlias[]): string {
-  return readLines(text, ours)
+export function removeLive(text: string, aliases: LiveAliases): string {
+  return readLines(text, aliases)
     .filter(({ kind }) => kind === "theirs")
-    .map(({ text: own, alias, end }) => `${alias === undefined ? own : spelled(alias)}${end}`)
+    .map(({ text: own, alias, end }) => `${alias ?? own}${end}`)
     .join("");
+}
+
+/** The reference that any planner which remembers must equal. */
+export function planLive({ all }: LiveAliases, chosen: Chosen, taken: readonly string[]): LivePlan {
+  const current = new Set<string>();
+  const carried = new Set<string>();
+  for (const [line, alias] of all) {
+    if (!isCurrent(alias, chosen)) continue;
+    current.add(line);
+    for (const name of alias.hostnames) carried.add(`${alias.ip} ${name}`);
+  }
+  const left = new Set(taken);
+  const entries = chosen.names
+    .filter((name) => !left.has(name))
+    .map((name) => [name, chosen.addressesOf(name).filter((ip) => !carried.has(`${ip} ${name}`))] as const);
+  const body = packLinesOf(entries, MAX_LINE_BYTES - TAG.length).map((alias) => `${spelled(alias)}${TAG}`);
+  return { current, body };
 }
 
 interface Line {
@@ -62,8 +107,8 @@ interface Line {
   /** `"\n"`, or `""` at the end of a file that lacks it: also where the newline there is ours. */
   end: string;
   kind: "ours" | "theirs";
-  /** The alias of ours that this line is, live or silenced. */
-  readonly alias: HostAlias | undefined;
+  /** The line of the spec and ours that this is, live or silenced: as it is when it is live. */
+  readonly alias: string | undefined;
 }
 
 /** The kubelet's line for an alias. */
@@ -72,8 +117,8 @@ function spelled(alias: HostAlias): string {
 }
 
 /** The same made a comment in place: one byte is written, and nothing moves. */
-function silenced(alias: HostAlias): string {
-  return `#${spelled(alias).slice(1)}`;
+function silenced(line: string): string {
+  return `#${line.slice(1)}`;
 }
 
 /** Whether the map still has all that the alias says. */
@@ -81,9 +126,7 @@ function isCurrent({ ip, hostnames }: HostAlias, chosen: Chosen): boolean {
   return hostnames.every((name) => chosen.has(name) && chosen.addressesOf(name).includes(ip));
 }
 
-function readLines(text: string, ours: readonly HostAlias[]): Line[] {
-  const aliases = new Map<string, HostAlias>(ours.map((alias) => [silenced(alias), alias]));
-  for (const alias of ours) aliases.set(spelled(alias), alias);
+function readLines(text: string, aliases: LiveAliases): Line[] {
   const lines: Line[] = [];
   for (let at = 0; at < text.length; ) {
     const newline = text.indexOf("\n", at);
@@ -94,7 +137,7 @@ function readLines(text: string, ours: readonly HostAlias[]): Line[] {
       text: own,
       end: newline === -1 ? "" : "\n",
       kind,
-      alias: kind === "ours" ? undefined : aliases.get(own),
+      alias: kind === "ours" ? undefined : aliases.lines.get(own),
     });
     at = stop + 1;
   }
@@ -161,19 +204,11 @@ function claimEmpty(lines: readonly Line[]): void {
   }
 }
 
-/** The block's own lines: what is chosen and stands nowhere else in the file. */
-function bodyOf(lines: readonly Line[], chosen: Chosen): string[] {
-  const theirs = new Set<string>();
-  const carried = new Set<string>();
-  for (const { text, kind, alias } of lines) {
-    if (kind === "ours") continue;
-    if (alias === undefined) for (const name of namesOn(text)) theirs.add(name);
-    else if (isCurrent(alias, chosen)) for (const name of alias.hostnames) carried.add(`${alias.ip} ${name}`);
-  }
-  const entries = chosen.names
-    .filter((name) => !theirs.has(name))
-    .map((name) => [name, chosen.addressesOf(name).filter((ip) => !carried.has(`${ip} ${name}`))] as const);
-  return packLinesOf(entries, MAX_LINE_BYTES - TAG.length).map((alias) => `${spelled(alias)}${TAG}`);
+/** The chosen names that lines of others map, in name order. */
+function takenNames(lines: readonly Line[], chosen: Chosen): readonly string[] {
+  const theirs = lines.filter(({ kind, alias }) => kind === "theirs" && alias === undefined);
+  const taken = theirs.flatMap(({ text }) => namesOn(text)).filter(chosen.has);
+  return taken.length === 0 ? taken : [...new Set(taken)].sort(compareNames);
 }
 
 /** Names that a line of hosts(5) maps, folded: resolvers compare without case (RFC 4343). */

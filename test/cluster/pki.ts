@@ -25,8 +25,8 @@ export function createTestCa(commonName: string): TestCa {
   const sign = (attributes: forge.pki.CertificateField[], leaf: Keys, extensions: object[]): KeyPair => {
     const cert = forge.pki.createCertificate();
     cert.publicKey = leaf.publicKey;
-    // A leading zero keeps the serial number positive, as X.509 wants it.
-    cert.serialNumber = `00${forge.util.bytesToHex(forge.random.getBytesSync(15))}`;
+    // The first byte keeps the serial number positive and its encoding the shortest, as X.509 wants both.
+    cert.serialNumber = `40${forge.util.bytesToHex(forge.random.getBytesSync(15))}`;
     cert.validity.notBefore = new Date(Date.now() - 60_000);
     cert.validity.notAfter = new Date(Date.now() + DAY_MS);
     cert.setSubject(attributes);

@@ -25,7 +25,7 @@ interface ImageFiles {
  * `work` the image while the files are there.
  */
 export async function withProductImage<T>(work: (image: ImageSpec) => Promise<T>): Promise<T> {
-  const list = JSON.parse(await readFile(join(TOP, "manifests", "image-files.json"), "utf8")) as ImageFiles;
+  const list = await imageFiles();
   const folder = await mkdtemp(join(tmpdir(), "switchback-image-"));
   try {
     const compiled = await compile(list, folder);
@@ -44,6 +44,15 @@ export async function withProductImage<T>(work: (image: ImageSpec) => Promise<T>
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** The program as the image has it, JavaScript, in a folder; for a measurement of what a pod needs. Gives the path of `cli/main.js`. */
+export async function compileProduct(folder: string): Promise<string> {
+  return join(await compile(await imageFiles(), folder), "cli", "main.js");
+}
+
+async function imageFiles(): Promise<ImageFiles> {
+  return JSON.parse(await readFile(join(TOP, "manifests", "image-files.json"), "utf8")) as ImageFiles;
 }
 
 /** What the Dockerfile's build stage does. */

@@ -1,0 +1,261 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { stripTypeScriptTypes } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { parse } from "yaml";
+import { buildBlock } from "../hosts/inject.ts";
+import { MAP_KEY } from "../hosts/keys.ts";
+import { publishedMapOf } from "../hosts/published.ts";
+import { createSelector } from "../hosts/select.ts";
+import { mapRevision, Shards } from "../hosts/shards.ts";
+import { INDEX_KEY, INDEX_NAME, SHARD_KEY, shardName } from "../published/configmaps.ts";
+import { type ControlPlane, startControlPlane } from "../test/cluster/controlplane.ts";
+import { freePorts } from "../test/cluster/ports.ts";
+import { compileProduct } from "../test/cluster/product-image.ts";
+import { type KubeletFiles, kubeletFiles } from "../test/fakes/kubelet-files.ts";
+import { cpuOf, memoryOf } from "./process.ts";
+import { percentile, progress, type Reporter } from "./report.ts";
+
+const NAMESPACE = "switchback-system";
+const NODE = "node-1";
+const ADDRESS = ["198.51.100.9"];
+const MAX_NAMES = 500;
+
+export interface NodeOptions {
+  readonly pods: number;
+  readonly names: number;
+  readonly changes: number;
+  readonly idleSeconds: number;
+}
+
+/**
+ * One node's agent, as the image has it, against a real etcd and kube-apiserver: pods that were injected with an older map and
+ * follow live. There is no kubelet: their hosts files are made here, on this machine's disk.
+ */
+export async function measureNode(options: NodeOptions, report: Reporter): Promise<void> {
+  progress("starting etcd and kube-apiserver");
+  const cluster = await startControlPlane({ controllerManager: false });
+  const folder = await mkdtemp(join(tmpdir(), "switchback-current-"));
+  const cleanups: Array<() => void> = [];
+  const kubelet = kubeletFiles({ after: (done) => cleanups.push(done as () => void) });
+  try {
+    progress("compiling the program as the image has it");
+    const program = await compileProduct(folder);
+    const map = new PublishedNames(cluster, options.names);
+    await map.start();
+    progress(`making ${options.pods} pods`);
+    const uids = await makePods(cluster, kubelet, map, options.pods);
+    report.section({ pods: options.pods, names: options.names });
+    const agent = await startAgent(cluster, kubelet, program, folder);
+    try {
+      await measure(agent, { map, uids, kubelet }, options, report);
+    } finally {
+      agent.child.kill("SIGTERM");
+      await once(agent.child, "exit");
+    }
+  } finally {
+    await cluster.stop();
+    await rm(folder, { recursive: true, force: true });
+    for (const done of cleanups) done();
+  }
+}
+
+interface Agent {
+  readonly pid: number;
+  readonly child: ChildProcess;
+  metric(name: string): Promise<number>;
+}
+
+interface World {
+  readonly map: PublishedNames;
+  readonly uids: readonly string[];
+  readonly kubelet: KubeletFiles;
+}
+
+async function measure(agent: Agent, world: World, options: NodeOptions, report: Reporter): Promise<void> {
+  progress("single changes");
+  const [all, rounds]: [number[], number[]] = [[], []];
+  for (let change = 0; change < options.changes; change += 1) {
+    const name = `a-change-${change}.example.com`;
+    const at = performance.now();
+    await world.map.add(name);
+    await everywhere(world, name);
+    all.push(performance.now() - at);
+    rounds.push((await agent.metric("switchback_agent_round_seconds")) * 1000);
+    await delay(200);
+  }
+  report.figure({ name: "published-to-last-file-p50", value: percentile(all, 0.5), unit: "ms" });
+  report.figure({ name: "published-to-last-file-p99", value: percentile(all, 0.99), unit: "ms" });
+  report.figure({ name: "seen-to-last-file-p99", value: percentile(rounds, 0.99), unit: "ms", goal: 50 });
+  await delay(3_000);
+  progress(`idle for ${options.idleSeconds} s`);
+  const before = cpuOf(agent.pid);
+  await delay(options.idleSeconds * 1000);
+  report.figure({ name: "idle-cpu", value: (cpuOf(agent.pid) - before) / options.idleSeconds, unit: "ms/s", goal: 2 });
+  const { rss, peak } = memoryOf(agent.pid);
+  report.figure({ name: "rss", value: rss, unit: "MiB", goal: 70 });
+  report.figure({ name: "rss-peak", value: peak, unit: "MiB" });
+}
+
+/** Waits until every pod's file has the name. */
+async function everywhere({ uids, kubelet }: World, name: string): Promise<void> {
+  const deadline = performance.now() + 30_000;
+  for (const uid of uids) {
+    while (!readFileSync(kubelet.path(uid), "latin1").includes(name)) {
+      if (performance.now() > deadline) throw new Error(`${name} is not in the file of ${uid}`);
+      await delay(2);
+    }
+  }
+}
+
+/** A map as the controller publishes it, written by the bench. */
+class PublishedNames {
+  readonly #cluster: ControlPlane;
+  readonly #shards = new Shards();
+  readonly names: string[];
+
+  constructor(cluster: ControlPlane, count: number) {
+    this.#cluster = cluster;
+    this.names = Array.from({ length: count }, (_, index) => `app-${index}.team-${index % 50}.example.com`);
+    for (const name of this.names) this.#shards.set(name, ADDRESS);
+  }
+
+  async start(): Promise<void> {
+    await call(this.#cluster, "POST", "/api/v1/namespaces", { metadata: { name: NAMESPACE } });
+    await this.#publish();
+  }
+
+  async add(name: string): Promise<void> {
+    this.#shards.set(name, ADDRESS);
+    await this.#publish();
+  }
+
+  readonly #written = new Map<string, string>();
+
+  async #publish(): Promise<void> {
+    const rendered = this.#shards.render();
+    for (const { index, text, revision } of rendered) {
+      const name = shardName(index);
+      if (this.#written.get(name) !== revision) await this.#write(name, { [SHARD_KEY]: text });
+      this.#written.set(name, revision);
+    }
+    const shards = rendered.map(({ index, revision }) => ({ name: shardName(index), revision }));
+    await this.#write(INDEX_NAME, {
+      [INDEX_KEY]: JSON.stringify({ revision: mapRevision(rendered), targets: [], shards }),
+    });
+  }
+
+  async #write(name: string, data: Record<string, string>): Promise<void> {
+    const metadata = { name, namespace: NAMESPACE, labels: { [MAP_KEY]: "hosts" } };
+    const path = `/api/v1/namespaces/${NAMESPACE}/configmaps/${name}?fieldManager=bench&force=true`;
+    await call(
+      this.#cluster,
+      "PATCH",
+      path,
+      { apiVersion: "v1", kind: "ConfigMap", metadata, data },
+      "application/apply-patch+yaml",
+    );
+  }
+}
+
+/** Pods of our node that the webhook has injected, and their files; gives the uids. */
+async function makePods(
+  cluster: ControlPlane,
+  kubelet: KubeletFiles,
+  map: PublishedNames,
+  count: number,
+): Promise<string[]> {
+  const labels = { "switchback.dev/inject": "enabled" };
+  await call(cluster, "POST", "/api/v1/namespaces", {
+    metadata: { name: "live", labels, annotations: { "switchback.dev/on-change": "live" } },
+  });
+  await call(cluster, "POST", "/api/v1/namespaces/live/serviceaccounts", { metadata: { name: "default" } });
+  const published = publishedMapOf("bench", new Map(map.names.map((name) => [name, ADDRESS])));
+  const { aliases, annotations } = buildBlock(createSelector(published, MAX_NAMES)(undefined), []);
+  const lines = aliases.map(({ ip, hostnames }) => `${ip}\t${hostnames.join("\t")}\n`).join("");
+  const uids: string[] = [];
+  for (let index = 0; index < count; index += 1) {
+    const body = {
+      metadata: { name: `app-${index}`, labels: { app: `app-${index}`, ...labels }, annotations },
+      spec: { nodeName: NODE, hostAliases: aliases, containers: [{ name: "main", image: "example.com/main:1" }] },
+    };
+    const { metadata } = (await call(cluster, "POST", "/api/v1/namespaces/live/pods", body)) as {
+      metadata: { uid: string };
+    };
+    uids.push(metadata.uid);
+    kubelet.write(metadata.uid, `\n# Entries added by HostAliases.\n${lines}`);
+  }
+  return uids;
+}
+
+async function call(
+  cluster: ControlPlane,
+  method: string,
+  path: string,
+  body: object,
+  contentType = "application/json",
+): Promise<unknown> {
+  const answer = await cluster.call({ method, path, body, contentType });
+  if (answer.status >= 300)
+    throw new Error(`${method} ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`);
+  return answer.body;
+}
+
+/** Starts `switchback agent` with the Node flags of the chart. */
+async function startAgent(
+  cluster: ControlPlane,
+  kubelet: KubeletFiles,
+  program: string,
+  folder: string,
+): Promise<Agent> {
+  const [port = 0] = await freePorts(1);
+  const account = join(folder, "service-account");
+  mkdirSync(account);
+  for (const [name, text] of Object.entries({
+    token: cluster.adminToken,
+    "ca.crt": cluster.ca.cert,
+    namespace: NAMESPACE,
+  }))
+    writeFileSync(join(account, name), text, { mode: 0o600 });
+  const mount = join(folder, "mount.mjs");
+  writeFileSync(mount, stripTypeScriptTypes(readFileSync(join(import.meta.dirname, "mount.ts"), "utf8")));
+  const values = parse(readFileSync(join(import.meta.dirname, "..", "manifests", "chart", "values.yaml"), "utf8"));
+  const settings = [
+    `agent.node=${NODE}`,
+    `agent.kubeletRoot=${kubelet.root}`,
+    `agent.healthPort=${port}`,
+    "agent.address=127.0.0.1",
+  ];
+  const { hostname, port: apiPort } = new URL(cluster.url);
+  const child = spawn(
+    process.execPath,
+    [...values.agent.nodeFlags, "--import", mount, program, "agent", "--set", ...settings],
+    {
+      env: {
+        PATH: process.env.PATH,
+        POD_NAME: "agent-0",
+        KUBERNETES_SERVICE_HOST: hostname,
+        KUBERNETES_SERVICE_PORT: apiPort,
+        BENCH_SERVICE_ACCOUNT: account,
+      },
+      stdio: ["ignore", "ignore", "inherit"],
+    },
+  );
+  const metric = async (name: string): Promise<number> => {
+    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+    return Number(new RegExp(`^${name} (\\S+)$`, "m").exec(text)?.[1]);
+  };
+  const deadline = performance.now() + 60_000;
+  while (
+    (await metric("switchback_agent_in_step").catch(() => 0)) !== 1 ||
+    (await metric("switchback_agent_pods")) === 0
+  ) {
+    if (performance.now() > deadline || child.exitCode !== null) throw new Error("the agent does not get ready");
+    await delay(100);
+  }
+  return { pid: child.pid ?? 0, child, metric };
+}
