@@ -135,8 +135,9 @@ function tryUpdate(path: string, owner: number, change: (text: string) => string
     const before = readAll(descriptor, Number(seen.size));
     const text = before.toString("latin1");
     if (!isKubeletHosts(text)) return { kind: "refused", reason: notKubelets(text) };
-    const after = Buffer.from(change(text), "latin1");
-    if (after.equals(before)) return { kind: "current", stamp: stampOf(seen) };
+    const changed = change(text);
+    if (changed === text) return { kind: "current", stamp: stampOf(seen) };
+    const after = Buffer.from(changed, "latin1");
     if (stampOf(fstatSync(descriptor, { bigint: true })) !== stampOf(seen)) return undefined;
     withFile(descriptor, (file) => rewrite(file, before, after));
     const written = fstatSync(descriptor, { bigint: true });
@@ -169,9 +170,13 @@ function stampOf(stat: BigIntStats): string {
   return `${stat.ino} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs}`;
 }
 
+/** The files of a node are read one after the other: a buffer for each would be garbage that stays for a while. */
+let scratch = Buffer.allocUnsafeSlow(64 * 1024);
+
 function readAll(descriptor: number, size: number): Buffer {
-  // One more than there should be, so that a file that has grown is noticed by its length.
-  const buffer = Buffer.alloc(size + 1);
+  // One more than there should be, so that a file that has grown is noticed by its length. Used until the next file is read.
+  if (scratch.length < size + 1) scratch = Buffer.allocUnsafeSlow(size + 1);
+  const buffer = scratch.subarray(0, size + 1);
   let length = 0;
   while (length < buffer.length) {
     const count = readSync(descriptor, buffer, length, buffer.length - length, length);
@@ -182,15 +187,18 @@ function readAll(descriptor: number, size: number): Buffer {
 }
 
 function withFile(descriptor: number, work: (file: WritableFile) => void): void {
-  const appending = openSync(handle(descriptor), constants.O_WRONLY | constants.O_APPEND);
+  let appending: number | undefined;
   try {
     work({
-      append: (bytes) => writeSync(appending, bytes),
+      append(bytes) {
+        appending ??= openSync(handle(descriptor), constants.O_WRONLY | constants.O_APPEND);
+        return writeSync(appending, bytes);
+      },
       write: (bytes, position) => writeSync(descriptor, bytes, 0, bytes.length, position),
       truncate: (size) => ftruncateSync(descriptor, size),
       size: () => fstatSync(descriptor).size,
     });
   } finally {
-    closeSync(appending);
+    if (appending !== undefined) closeSync(appending);
   }
 }

@@ -14,7 +14,7 @@ import { type HostsFiles, openHostsFiles } from "./hostsfile.ts";
 import { judgePod, type NamespaceFacts, namespaceFacts, sameFacts } from "./judge.ts";
 import { LeaseKeeper } from "./lease.ts";
 import { watchLeaving } from "./leaving.ts";
-import { createAgentMetrics } from "./metrics.ts";
+import { agentMetrics } from "./metrics.ts";
 import { createOwners } from "./owners.ts";
 import { createProjection, type NodePod, type RawPod } from "./pod.ts";
 import { watchDirectories } from "./watches.ts";
@@ -85,7 +85,7 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
     port: healthPort,
     live: () => livenessOf(Math.max(maps.inactiveMs?.() ?? 0, ...inactivity(picture), leaving.inactiveMs)),
     ready: () => readiness(picture, follower.state),
-    registry: createAgentMetrics(() => follower.state),
+    registry: agentMetrics(() => follower.state),
   });
   log.info({ node, podsDirectory, healthPort: health.port }, "following the map");
   const stop = async (): Promise<void> => {
@@ -130,6 +130,8 @@ function watchCluster(
     client,
     path: corePath("pods"),
     fieldSelector: `spec.nodeName=${node}`,
+    // Pods are large objects, and only the garbage of one page at a time is to be in memory.
+    pageSize: 50,
     project: createProjection(),
     onChange({ before, after }) {
       if (before !== undefined && before.uid !== after?.uid) follower.removePod(before.uid);

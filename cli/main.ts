@@ -32,6 +32,12 @@ function program(context: CliContext): Command {
       .option("--set <path=value...>", "override one setting, such as log.level=debug")
       .action(async (flags) => (await import("./serve.ts")).serve(name, flags, context));
   }
+  root
+    .command("config")
+    .description("print the configuration as a component reads it, from file, environment and flags (JSON)")
+    .option("--config <file>", "configuration file (YAML)")
+    .option("--set <path=value...>", "override one setting, such as log.level=debug")
+    .action(async (flags) => (await import("./config.ts")).printConfig(flags, context));
   addTools(root, context);
   return root;
 }

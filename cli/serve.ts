@@ -1,10 +1,9 @@
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
-import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { connect, connectOptionsFrom, isInPod } from "../kube/connect.ts";
-import { createLogger, type Logger } from "../observe/log.ts";
+import type { Logger } from "../observe/log.ts";
 import { clusterDomainFrom } from "../targets/cluster-domain.ts";
 import type { CliContext } from "./main.ts";
 
@@ -36,8 +35,8 @@ export interface Surroundings {
 
 /** Starts a component and stops it on SIGTERM or SIGINT; a second signal ends the process at once. Throws what has broken it, once it is stopped. */
 export async function serve(component: Component, flags: ServeFlags, { env }: CliContext): Promise<void> {
-  const { config, warnings } = loadConfig({ file: flags.config, env, set: flags.set ?? [] });
-  const log = createLogger(config.log.level, component);
+  const { config, warnings } = await readConfig(component, flags, env);
+  const log = await createLog(config.log.level, component);
   for (const warning of warnings) log.warn({ code: "config-ignored" }, warning);
   const surroundings: Surroundings = {
     identity: env.POD_NAME ?? hostname(),
@@ -52,6 +51,17 @@ export async function serve(component: Component, flags: ServeFlags, { env }: Cl
   await running.stop();
   log.info({}, "stopped");
   if (failure !== undefined) throw failure;
+}
+
+async function createLog(level: string, component: Component): Promise<Logger> {
+  if (component === "agent") return (await import("../observe/plain-log.ts")).createPlainLogger(level, component);
+  return (await import("../observe/log.ts")).createLogger(level, component);
+}
+
+async function readConfig(component: Component, flags: ServeFlags, env: CliContext["env"]) {
+  if (component === "agent") return (await import("./read-config.ts")).configOfChild(flags, env);
+  const { loadConfig } = await import("../config/load.ts");
+  return loadConfig({ file: flags.config, env, set: flags.set ?? [] });
 }
 
 type Starter = (config: Config, surroundings: Surroundings) => Promise<Running>;

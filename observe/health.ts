@@ -1,6 +1,5 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo, Server as NetServer } from "node:net";
-import type { Registry } from "prom-client";
 import { SwitchbackError } from "../errors/errors.ts";
 
 /** What a probe is told. The text is for the person who reads the probe's failure. */
@@ -27,13 +26,20 @@ export interface Page {
   readonly body: string;
 }
 
+/** Metrics in Prometheus' text format. */
+export interface MetricsText {
+  readonly contentType: string;
+  metrics(): string | Promise<string>;
+}
+
 export interface HealthServerOptions {
   readonly address: string;
   /** 0 for a free one. */
   readonly port: number;
   readonly live: () => Health;
   readonly ready: () => Health;
-  readonly registry: Registry;
+  /** Of prom-client, or whatever else gives its text. */
+  readonly registry: MetricsText;
   readonly pages?: Readonly<Record<string, () => Page>>;
 }
 
