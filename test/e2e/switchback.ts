@@ -3,6 +3,7 @@ import { stringify } from "yaml";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import { NGINX, PLAIN, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
+import { statePath } from "../cluster/node/layout.ts";
 import { PRODUCT_IMAGE } from "../cluster/product-image.ts";
 
 export const SYSTEM = "switchback-system";
