@@ -3,8 +3,8 @@ import type { EngineLimits } from "../engine.ts";
 import { EPOLLERR, EPOLLET, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP, ERRNO, MSG_NOSIGNAL, SHUT_WR } from "./abi.ts";
 import { DIAL_LOCAL_LIMIT, Dial } from "./dial.ts";
 import type { ListenerState } from "./listener-state.ts";
-import { IO, IO_BYTES } from "./memory.ts";
-import { PUMP, type Pump, type PumpContext } from "./pump.ts";
+import { IO } from "./memory.ts";
+import { PUMP, type Pump, type PumpContext, READ_BYTES } from "./pump.ts";
 import { Side } from "./side.ts";
 import { closeWithReset, pendingError, setKeepalive } from "./sockets.ts";
 import type { Waiter, WaitingList } from "./waiting.ts";
@@ -187,11 +187,12 @@ export class Connection implements Waiter {
   #readFirst(): number {
     const { client } = this;
     const { libc } = this.#context;
-    const read = libc.recv(client.fd, libc.memory.address + IO, IO_BYTES, 0);
+    const read = libc.recv(client.fd, libc.memory.address + IO, READ_BYTES, 0);
     if (read === 0) client.ended = true;
     if (read >= 0) {
       // As in Pump: a short read has emptied the socket, unless the end is still to be read.
-      client.readable = read === IO_BYTES || client.hungUp;
+      client.isBulk = read === READ_BYTES;
+      client.readable = client.isBulk || client.hungUp;
       if (read > 0) this.#context.moved(client, read);
       return read;
     }

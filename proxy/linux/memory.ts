@@ -5,7 +5,7 @@ import { type EpollEventLayout, SockaddrView } from "./abi.ts";
  * nothing that a system call may still write to is ever left to the garbage collector, and no call allocates.
  *
  *     0          IO                                EVENTS            ADDRESS    LOCAL_ADDRESS  LENGTH  WORDS
- *     | header ->|<- 64 KiB read from a socket     | epoll_event ... | sockaddr | sockaddr     | u32   | 4 x i32 |
+ *     | header ->|<- what is read from a socket    | epoll_event ... | sockaddr | sockaddr     | u32   | 4 x i32 |
  *
  * A PROXY header is put so that it ends where the first bytes read begin: both leave in one send.
  */

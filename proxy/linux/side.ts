@@ -30,8 +30,8 @@ export class Side {
   isPrompt: boolean;
   /** The kernel probes it when it is silent. */
   isProbed = false;
-  /** Large reads in a row; from BULK_READS on the stream is spliced. */
-  largeReads = 0;
+  /** The last read was a large one: the next is a splice. */
+  isBulk = false;
   /** Read, but not taken by the other socket yet. */
   pending: Uint8Array | undefined = undefined;
   /** Holds bytes that were spliced from here and not taken by the other socket yet. */
