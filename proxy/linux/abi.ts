@@ -28,6 +28,7 @@ export const SOCK_CLOEXEC = 0o2000000;
 export const O_NONBLOCK = 0o4000;
 export const O_CLOEXEC = 0o2000000;
 export const MSG_NOSIGNAL = 0x4000;
+export const MSG_MORE = 0x8000;
 export const SHUT_WR = 1;
 
 export const SOL_SOCKET = 1;
@@ -46,6 +47,7 @@ export const EPOLL_CTL_ADD = 1;
 export const EPOLL_CTL_DEL = 2;
 export const EPOLL_CTL_MOD = 3;
 export const EPOLLIN = 0x1;
+export const EPOLLPRI = 0x2;
 export const EPOLLOUT = 0x4;
 export const EPOLLERR = 0x8;
 export const EPOLLHUP = 0x10;

@@ -1,6 +1,17 @@
 import type { CutCause } from "../causes.ts";
 import type { EngineLimits } from "../engine.ts";
-import { EPOLLERR, EPOLLET, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP, ERRNO, MSG_NOSIGNAL, SHUT_WR } from "./abi.ts";
+import {
+  EPOLLERR,
+  EPOLLET,
+  EPOLLHUP,
+  EPOLLIN,
+  EPOLLOUT,
+  EPOLLPRI,
+  EPOLLRDHUP,
+  ERRNO,
+  MSG_NOSIGNAL,
+  SHUT_WR,
+} from "./abi.ts";
 import { DIAL_LOCAL_LIMIT, Dial } from "./dial.ts";
 import type { ListenerState } from "./listener-state.ts";
 import { IO } from "./memory.ts";
@@ -38,7 +49,7 @@ type Phase = (typeof PHASE)[keyof typeof PHASE];
 const READABLE = EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 const HUNG_UP = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 /** Of a socket that was writable when last written to. */
-const QUIET_EVENTS = EPOLLIN | EPOLLRDHUP | EPOLLET;
+const QUIET_EVENTS = EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLET;
 export const ARMED_EVENTS = QUIET_EVENTS | EPOLLOUT;
 const NO_HEADER = new Uint8Array(0);
 /** The client has neither sent a byte nor ended so far. */
@@ -115,6 +126,8 @@ export class Connection implements Waiter {
     if (events & READABLE) side.readable = true;
     if (events & HUNG_UP) side.hungUp = true;
     if (events & EPOLLOUT) side.writable = true;
+    if (events & EPOLLPRI) side.isUrgent = true;
+    if ((events & (EPOLLRDHUP | EPOLLERR)) === EPOLLRDHUP) side.sawFin = true;
     if (events & EPOLLERR) {
       // Nobody is left to be served. What the client has sent before goes with it.
       if (side.isClient) {
@@ -190,9 +203,9 @@ export class Connection implements Waiter {
     const read = libc.recv(client.fd, libc.memory.address + IO, READ_BYTES, 0);
     if (read === 0) client.ended = true;
     if (read >= 0) {
-      // As in Pump: a short read has emptied the socket, unless the end is still to be read.
       client.isBulk = read === READ_BYTES;
-      client.readable = client.isBulk || client.hungUp;
+      if (client.isBulk) client.readable = true;
+      else if (read > 0) client.readShort();
       if (read > 0) this.#context.moved(client, read);
       return read;
     }

@@ -16,7 +16,10 @@ import type { Side } from "./side.ts";
 import { acceptFrom, closeWithReset, errnoName, localName, must } from "./sockets.ts";
 import { type Waiter, WaitingList } from "./waiting.ts";
 
-/** Clients taken from one listener before other events have their turn. */
+/**
+ * Clients taken from one listener before other events have their turn: one, so that nobody asks in vain whether there is another; twice
+ * as many each time the next round finds more, up to this.
+ */
 const ACCEPT_BATCH = 64;
 /** Most that are taken from a listener that is closed, so that no client is reset that had been let in. */
 const LAST_ACCEPTS = 4096;
@@ -38,6 +41,9 @@ class Acceptor {
   readonly fd: number;
   serial = 0;
   pausedUntil = 0;
+  /** Clients to take at a time, and the last round in which there were any. */
+  batch = 1;
+  round = 0;
 
   constructor(state: ListenerState, fd: number) {
     this.state = state;
@@ -83,6 +89,7 @@ export class Loop implements RelayContext {
   readonly #untold = new Map<LocalRefusal, { count: number; fields: object }>();
   #tellAt = Number.POSITIVE_INFINITY;
   #resumeAt = Number.POSITIVE_INFINITY;
+  #round = 0;
   #isEnding = false;
   #open = 0;
 
@@ -124,6 +131,7 @@ export class Loop implements RelayContext {
     const { address, words, epollEvent } = libc.memory;
     const count = libc.epollWait(this.#epoll, address + EVENTS, MAX_EVENTS, timeoutMs);
     this.now = this.#clock();
+    this.#round += 1;
     if (count < 0 && count !== -ERRNO.EINTR) must("epoll_wait", count);
     // The events lie in memory that nothing else writes to while they are handled.
     const data = epollEvent.data >> 2;
@@ -195,7 +203,7 @@ export class Loop implements RelayContext {
     const entry = this.#table[fd];
     // A descriptor that was closed earlier in this round, its number perhaps taken by another.
     if (entry === undefined || entry.serial !== serial) return;
-    if (entry instanceof Acceptor) this.#accept(entry, ACCEPT_BATCH);
+    if (entry instanceof Acceptor) this.#acceptBatch(entry);
     else entry.connection.onEvents(entry, events);
   }
 
@@ -252,6 +260,12 @@ export class Loop implements RelayContext {
   }
 
   // --- clients
+
+  #acceptBatch(acceptor: Acceptor): void {
+    acceptor.batch = acceptor.round === this.#round - 1 ? Math.min(ACCEPT_BATCH, acceptor.batch * 2) : 1;
+    acceptor.round = this.#round;
+    this.#accept(acceptor, acceptor.batch);
+  }
 
   #accept(acceptor: Acceptor, most: number): void {
     for (let count = 0; count < most; count += 1) {

@@ -1,4 +1,4 @@
-import { ERRNO, MSG_NOSIGNAL } from "./abi.ts";
+import { ERRNO, MSG_MORE, MSG_NOSIGNAL } from "./abi.ts";
 import type { Libc } from "./libc.ts";
 import { IO, IO_BYTES } from "./memory.ts";
 import type { PipePool } from "./pipes.ts";
@@ -77,10 +77,12 @@ export class Pump {
    * Undefined unless sending failed.
    */
   send(source: Side, sink: Side, start: number, length: number): PumpOutcome | undefined {
+    // The FIN that is to follow at once then travels with the last bytes.
+    const flags = source.ended ? MSG_NOSIGNAL | MSG_MORE : MSG_NOSIGNAL;
     const { address, bytes } = this.#libc.memory;
     if (!sink.isPrompt) this.#makePrompt(sink);
-    let sent = this.#libc.send(sink.fd, address + start, length, MSG_NOSIGNAL);
-    while (sent === -ERRNO.EINTR) sent = this.#libc.send(sink.fd, address + start, length, MSG_NOSIGNAL);
+    let sent = this.#libc.send(sink.fd, address + start, length, flags);
+    while (sent === -ERRNO.EINTR) sent = this.#libc.send(sink.fd, address + start, length, flags);
     if (sent === length) return undefined;
     if (sent < 0 && sent !== -ERRNO.EAGAIN) return this.#failed(PUMP.sinkFailed, -sent);
     source.pending = bytes.slice(start + Math.max(0, sent), start + length);
@@ -154,8 +156,7 @@ export class Pump {
     const read = this.#libc.recv(source.fd, this.#buffer, most, 0);
     if (read <= 0) return this.#readNothing(source, read);
     source.isBulk = read >= READ_BYTES;
-    // A short read has emptied the socket: what comes later is a new edge. After a FIN only the end is left, which is read now.
-    if (read < most && !source.hungUp) source.readable = false;
+    if (read < most) source.readShort();
     this.#read(source, read);
     return source.discarded ? undefined : this.send(source, sink, IO, read);
   }

@@ -17,6 +17,10 @@ export class Side {
   isArmed: boolean;
   /** The peer has sent a FIN or a reset: what is read ends in 0 or an error, and is read until then. */
   hungUp = false;
+  /** It was a FIN. All that comes before a FIN is in the socket by then: a short read is the last. */
+  sawFin = false;
+  /** There was urgent data: reads stop at its mark, so that a short read says nothing. */
+  isUrgent = false;
   /** An error waits in the socket, or has been read from it. */
   hasFailed = false;
   /** The FIN has been read. */
@@ -43,6 +47,14 @@ export class Side {
     this.isClient = isClient;
     this.isArmed = !isClient;
     this.isPrompt = isClient;
+  }
+
+  /** Takes in that a read gave less than it could have. */
+  readShort(): void {
+    if (this.isUrgent) return;
+    // What comes later is a new edge.
+    if (!this.hungUp) this.readable = false;
+    else if (this.sawFin) this.ended = true;
   }
 
   /** Nothing that was read waits to be sent. */

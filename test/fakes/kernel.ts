@@ -10,6 +10,7 @@ import {
   ERRNO,
   encodeSockaddr,
   epollEventLayout,
+  MSG_MORE,
   SHUT_WR,
   SO_ERROR,
   SO_LINGER,
@@ -51,6 +52,8 @@ export class FakeSocket {
   /** On their way to the relay, and from it. */
   readonly inbound = new Bytes();
   readonly outbound = new Bytes();
+  /** The last bytes of those, which the relay has said more will follow (MSG_MORE): they wait for it. */
+  held = 0;
   /** Bytes that the relay may have under way. */
   room: number;
   /** The client's port, once it is accepted. */
@@ -103,7 +106,7 @@ export class FakeSocket {
   }
 
   read(count: number): Uint8Array {
-    const bytes = this.outbound.take(count);
+    const bytes = this.outbound.take(Math.min(count, this.outbound.length - this.held));
     if (bytes.length > 0 && this.wantsRoom && this.outbound.length <= this.room / 2) {
       this.wantsRoom = false;
       this.edge();
@@ -250,11 +253,14 @@ export class FakeKernel implements Libc {
     return bytes.length;
   }
 
-  send(fd: number, buffer: number, length: number): number {
+  send(fd: number, buffer: number, length: number, flags: number): number {
     const socket = this.#socket(fd);
     if (this.#chance(16) === 0) return -ERRNO.EINTR;
     const start = buffer - BASE_ADDRESS;
-    return this.#write(socket, () => this.#bytes.slice(start, start + length), length);
+    const sent = this.#write(socket, () => this.#bytes.slice(start, start + length), length);
+    // A full socket sends what it has.
+    socket.held = sent === length && (flags & MSG_MORE) !== 0 ? length : 0;
+    return sent;
   }
 
   splice(from: number, to: number, length: number): number {
@@ -283,6 +289,7 @@ export class FakeKernel implements Libc {
     if (how !== SHUT_WR || socket.finOut) throw new Error("a second shutdown");
     if (socket.wasReset) return -107;
     socket.finOut = true;
+    socket.held = 0;
     return 0;
   }
 
@@ -292,6 +299,7 @@ export class FakeKernel implements Libc {
     if (entry.kind !== "socket") return 0;
     const { socket } = entry;
     const isReset = socket.lingerZero || socket.inbound.length > 0;
+    socket.held = 0;
     if (isReset) socket.outbound.take(Number.MAX_SAFE_INTEGER);
     socket.goneBy = isReset ? "reset" : "fin";
     return 0;
