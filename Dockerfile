@@ -25,6 +25,7 @@ COPY leaving ./leaving
 COPY observe ./observe
 COPY proxy ./proxy
 COPY published ./published
+COPY running ./running
 COPY sources ./sources
 COPY targets ./targets
 COPY verify ./verify

@@ -461,7 +461,6 @@ export type AgentConfig = Config["agent"];
 export type CertsConfig = Config["certs"];
 export type MapConfig = Config["map"];
 export type InjectConfig = Config["inject"];
-export type RestartConfig = Config["restart"];
 
 /** The namespaces whose pods are never sent to the webhook. */
 export function excludedNamespaces({ namespace, pods }: Pick<Config, "namespace" | "pods">): ReadonlySet<string> {

@@ -8,6 +8,7 @@ function name(code?: string): NameStatus {
   return {
     name: "a.example.com",
     from: { kind: "Ingress", namespace: "shop", name: "web" },
+    since: "2026-01-01T00:00:00Z",
     target: "t",
     addresses: [],
     reason,

@@ -13,6 +13,8 @@ import { type Election, runElection } from "../kube/lease.ts";
 import { type HealthServer, livenessOf, startHealthServer } from "../observe/health.ts";
 import type { Logger } from "../observe/log.ts";
 import { INDEX_NAME } from "../published/configmaps.ts";
+import { registerRunningMetrics } from "../running/metrics.ts";
+import { RunningPods } from "../running/run.ts";
 import { customSource } from "../sources/custom.ts";
 import { directorySource } from "../sources/directory.ts";
 import { gatewaySource } from "../sources/gateway.ts";
@@ -70,14 +72,8 @@ const USUAL_DOMAIN = "cluster.local";
 export async function runController(config: Config, deps: ControllerDeps): Promise<RunningController> {
   const { client, identity, log, now } = deps;
   const { namespace } = config;
-  const events = createEventRecorder({
-    client,
-    component: "switchback-controller",
-    instance: identity,
-    namespace,
-    now,
-    log,
-  });
+  const recorder = { client, component: "switchback-controller", instance: identity, namespace, now, log };
+  const events = createEventRecorder(recorder);
   const targets = targetsOf(config, client, log);
   const verified = verifying(config, sourceOf(config, client, targets.resolver, log), log);
   const domains = config.policy.namespaceAnnotation
@@ -113,9 +109,10 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     verifier: verified.verifier,
     domainsOf: domains?.domainsOf,
   });
-  let certs: CertManager | undefined;
-  registerCertMetrics(observed.metrics.registry, () => certs?.status());
-  const health = await serveHealth(config, observed, () => certs?.status());
+  const term: Term = { certs: undefined, running: undefined };
+  registerCertMetrics(observed.metrics.registry, () => term.certs?.status());
+  const counters = registerRunningMetrics(observed.metrics.registry, () => term.running?.status());
+  const health = await serveHealth(config, observed, term);
   log.info({ port: health.port, namespace }, "listening");
   observed.loop.start();
   const election = runElection({
@@ -127,13 +124,21 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     log,
     onStartedLeading: async (signal) => {
       observed.loop.lead(signal);
-      certs = manageCertificates(config, deps, signal);
-      await certs.done;
+      term.certs = manageCertificates(config, deps, signal);
+      term.running = new RunningPods({ client, config, log, events, counters, now }, signal);
+      await Promise.all([term.certs.done, term.running.done]);
       // What a replica knew while it led is not true for long: the next leader tells.
-      certs = undefined;
+      term.certs = undefined;
+      term.running = undefined;
     },
   });
-  return { healthPort: health.port, stop: () => stopAll(election, observed.loop, health, certs) };
+  return { healthPort: health.port, stop: () => stopAll(election, observed.loop, health) };
+}
+
+/** What a replica has while it leads. */
+interface Term {
+  certs: CertManager | undefined;
+  running: RunningPods | undefined;
 }
 
 interface Observed {
@@ -269,16 +274,12 @@ function manageCertificates(config: Config, deps: ControllerDeps, signal: AbortS
   });
 }
 
-function serveHealth(
-  config: Config,
-  observed: Observed,
-  certificates: () => object | undefined,
-): Promise<HealthServer> {
+function serveHealth(config: Config, observed: Observed, term: Readonly<Term>): Promise<HealthServer> {
   const { loop, metrics, status } = observed;
   return startHealthServer({
     address: config.controller.address,
     port: config.controller.port,
-    live: () => livenessOf(loop.inactiveMs),
+    live: () => livenessOf(Math.max(loop.inactiveMs, term.running?.inactiveMs ?? 0)),
     ready: () =>
       loop.synced
         ? { ok: true, text: "ok" }
@@ -295,20 +296,20 @@ function serveHealth(
     pages: {
       "/status": () => ({
         contentType: "application/json",
-        body: `${JSON.stringify({ ...status(), certificates: certificates() })}\n`,
+        body: `${JSON.stringify({
+          ...status(),
+          certificates: term.certs?.status(),
+          running: term.running?.status(),
+        })}\n`,
       }),
     },
   });
 }
 
-async function stopAll(
-  election: Election,
-  loop: Loop,
-  health: HealthServer,
-  certs: CertManager | undefined,
-): Promise<void> {
+/** The election waits for the leader's work to end. */
+async function stopAll(election: Election, loop: Loop, health: HealthServer): Promise<void> {
   await election.stop();
-  await Promise.all([loop.stop(), health.close(), certs?.done]);
+  await Promise.all([loop.stop(), health.close()]);
 }
 
 function serviceRef(namespace: string, name: string) {

@@ -13,6 +13,8 @@ import type { Addresses } from "./addresses.ts";
 export interface NameStatus {
   readonly name: string;
   readonly from: { readonly kind: string; readonly namespace: string; readonly name: string; readonly file?: string };
+  /** creationTimestamp of that object, RFC 3339. */
+  readonly since: string;
   readonly target: string | undefined;
   readonly addresses: readonly string[];
   /** Why the name is not in the map, or in it but not in pods (wildcards). */
@@ -131,8 +133,8 @@ function nameStatus(
   addresses: ReadonlyMap<string, readonly string[]>,
   deps: Pick<StatusDeps, "addresses" | "verifier">,
 ): NameStatus {
-  const { name, from, verdict, wildcard } = claim;
-  if (!verdict.mapped) return { name, from, target: undefined, addresses: [], reason: verdict.reason };
+  const { name, from, since, verdict, wildcard } = claim;
+  if (!verdict.mapped) return { name, from, since, target: undefined, addresses: [], reason: verdict.reason };
   const { target } = verdict;
   const clusterIPs = addresses.get(target) ?? [];
   const reason =
@@ -140,7 +142,7 @@ function nameStatus(
     mappedReason(wildcard, target, clusterIPs);
   const dns = deps.verifier?.verdictOf(name);
   const warning = dns === undefined || typeof dns === "string" ? {} : { warning: dns };
-  return { name, from, target, addresses: clusterIPs, reason, ...warning };
+  return { name, from, since, target, addresses: clusterIPs, reason, ...warning };
 }
 
 function mappedReason(wildcard: boolean, target: string, clusterIPs: readonly string[]): Reason | undefined {

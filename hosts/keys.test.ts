@@ -7,7 +7,7 @@ const ALL = Object.entries(keys).flatMap(([name, value]) => (name.endsWith("_KEY
 
 test("every key is ours, fit for a label, and stands for one thing", () => {
   // https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
-  for (const key of ALL) assert.match(key, new RegExp(`^${PREFIX.replaceAll(".", "\\.")}[a-z][a-z-]{0,61}[a-z]$`));
+  for (const key of ALL) assert.match(key, new RegExp(`^${PREFIX.replaceAll(".", "\\.")}[a-z][a-zA-Z-]{0,61}[a-z]$`));
   assert.equal(new Set(ALL).size, ALL.length);
   assert.ok(ALL.length >= 11);
 });

@@ -15,6 +15,8 @@ export interface ReportedClaim {
   readonly name: string;
   readonly wildcard: boolean;
   readonly from: ObjectRef;
+  /** creationTimestamp of the object. */
+  readonly since: string;
   readonly verdict: Verdict;
 }
 
@@ -102,7 +104,8 @@ export class Plan {
   *report(): Generator<ReportedClaim> {
     for (const claims of this.#byObject.values()) {
       for (const held of claims) {
-        yield { name: held.name, wildcard: held.wildcard, from: held.claim.from, verdict: this.#verdict(held) };
+        const { from, created: since } = held.claim;
+        yield { name: held.name, wildcard: held.wildcard, from, since, verdict: this.#verdict(held) };
       }
     }
   }

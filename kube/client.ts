@@ -16,6 +16,11 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
+export interface ReadOptions extends CallOptions {
+  /** The form of the answer, for the Accept header; `accept.ts` has those that are used. Default: JSON. */
+  accept?: string;
+}
+
 export interface WriteOptions extends CallOptions {
   /** The server checks and answers as if it had written, and writes nothing. */
   dryRun?: boolean;
@@ -61,9 +66,9 @@ export interface RawAnswer {
  * within the deadline; else it is thrown with `retryAfterMs`. Nothing else is retried here: callers know what a failure means, and have loops.
  */
 export interface KubeClient {
-  get<T>(path: string, query?: Query, options?: CallOptions): Promise<T>;
+  get<T>(path: string, query?: Query, options?: ReadOptions): Promise<T>;
   /** All objects, read in pages; a 410 between pages starts over. The deadline is that of each page. */
-  list<T>(path: string, query?: Query, options?: CallOptions): Promise<{ items: T[]; resourceVersion: string }>;
+  list<T>(path: string, query?: Query, options?: ReadOptions): Promise<{ items: T[]; resourceVersion: string }>;
   /** Server-side apply: creates or updates. An identical apply changes nothing and causes no watch event. */
   apply<T>(path: string, object: object, options: ApplyOptions): Promise<T>;
   mergePatch<T>(path: string, body: object, options?: WriteOptions): Promise<T>;
@@ -100,8 +105,10 @@ export function createClient(transport: Transport, defaults: { timeoutMs?: numbe
       withRetries(context, idempotent(call), () => exchange(transport, { ...call, path }, context)),
     );
   };
-  const get = async <T>(path: string, query?: Query, options?: CallOptions) =>
-    parse<T>(await send({ method: "GET" }, withQuery(path, query), options), describe("GET", path));
+  const get = async <T>(path: string, query?: Query, { accept, ...options }: ReadOptions = {}) => {
+    const call = { method: "GET", ...(accept === undefined ? {} : { headers: { accept } }) };
+    return parse<T>(await send(call, withQuery(path, query), options), describe("GET", path));
+  };
   return {
     get,
     list: (path, query, options) => listAll({ get }, path, query, options),

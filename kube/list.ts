@@ -1,5 +1,5 @@
 import { hasCode, SwitchbackError } from "../errors/errors.ts";
-import type { CallOptions, KubeClient } from "./client.ts";
+import type { KubeClient, ReadOptions } from "./client.ts";
 import type { Query } from "./paths.ts";
 import { yieldToLoop } from "./time.ts";
 import type { ApiList } from "./types.ts";
@@ -14,7 +14,7 @@ export interface PagedList<T> {
   client: Pick<KubeClient, "get">;
   path: string;
   query?: Query;
-  options?: CallOptions;
+  options?: ReadOptions;
   onPage: (items: readonly T[]) => void;
   restart: () => void;
 }
@@ -52,7 +52,7 @@ export async function listAll<T>(
   client: Pick<KubeClient, "get">,
   path: string,
   query?: Query,
-  options?: CallOptions,
+  options?: ReadOptions,
 ): Promise<{ items: T[]; resourceVersion: string }> {
   let items: T[] = [];
   const resourceVersion = await listPages<T>({

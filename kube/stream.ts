@@ -11,6 +11,8 @@ export type StreamEnd = "closed" | "idle";
 
 export interface StreamOptions {
   signal: AbortSignal;
+  /** The form of the answer, for the Accept header. Default: JSON. */
+  accept?: string;
   /** Longest silence, milliseconds. */
   idleMs: number;
   /** Longest wait for the head of the answer, milliseconds. */
@@ -49,6 +51,7 @@ export async function openStream(
       path,
       channel: "watch",
       idempotent: true,
+      ...(options.accept === undefined ? {} : { headers: { accept: options.accept } }),
       signal: inner.signal,
     });
     const status = response.statusCode ?? 0;

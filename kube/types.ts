@@ -10,6 +10,18 @@ export interface ObjectMeta {
   deletionTimestamp?: string;
   labels?: Record<string, string>;
   annotations?: Record<string, string>;
+  ownerReferences?: OwnerReference[];
+  /** Counts the changes of the spec. */
+  generation?: number;
+}
+
+export interface OwnerReference {
+  apiVersion: string;
+  kind: string;
+  name: string;
+  uid: string;
+  /** The one owner that manages the object. */
+  controller?: boolean;
 }
 
 /** The least that is known of any object. Items of a list have no apiVersion and kind of their own. */

@@ -1,5 +1,6 @@
 import { hasCode, SwitchbackError } from "../errors/errors.ts";
 import type { Logger } from "../observe/log.ts";
+import { METADATA_LIST, METADATA_WATCH } from "./accept.ts";
 import { type Backoff, createBackoff } from "./backoff.ts";
 import { type Change, createCache, type ObjectCache } from "./cache.ts";
 import type { KubeClient } from "./client.ts";
@@ -51,6 +52,8 @@ export interface WatchOptions<P, T = ApiObject> {
   path: string;
   labelSelector?: string;
   fieldSelector?: string;
+  /** Only the metadata of each object is asked for; `project` sees nothing else. */
+  metadataOnly?: boolean;
   pageSize?: number;
   /** Picks what is needed; only this is kept. Must copy what it takes: a value that holds the object keeps all of it. */
   project(object: T): P;
@@ -160,7 +163,11 @@ async function relist<P>(loop: Loop<P>): Promise<void> {
     client: options.client,
     path: options.path,
     query: { limit: options.pageSize ?? PAGE_SIZE, ...selectors(options) },
-    options: { timeoutMs: timings.pageMs, signal: stopped },
+    options: {
+      timeoutMs: timings.pageMs,
+      signal: stopped,
+      ...(options.metadataOnly ? { accept: METADATA_LIST } : {}),
+    },
     onPage: (items) => {
       keeper.contact();
       coming.add(items);
@@ -194,6 +201,7 @@ async function follow<P>(loop: Loop<P>, resourceVersion: string): Promise<void> 
       { ...query, ...selectors(options) },
       {
         signal: stopped,
+        ...(options.metadataOnly ? { accept: METADATA_WATCH } : {}),
         idleMs: timings.idleMs,
         maxMs: (seconds + 30) * 1000,
         onOpen: () => {

@@ -21,8 +21,8 @@ interface Named {
 const CONTROLLER_PODS = "app.kubernetes.io/name=switchback,app.kubernetes.io/component=controller";
 /** The CA that cert-manager keeps for the chart's Certificates; it leaves the Secrets of Certificates that are deleted. */
 const CERT_MANAGER_CA = "switchback-cert-manager-ca";
-/** What the proxies listen on. */
-const TARGETS_NAME = "switchback-targets";
+/** What the proxies listen on, and what was restarted when. */
+const OTHER_MAPS: readonly string[] = ["switchback-targets", "switchback-restarts"];
 const POLL_MS = 500;
 
 /**
@@ -36,7 +36,7 @@ export async function removeRemains(options: RemainsOptions): Promise<void> {
   const paths = [
     ...(await labelled(client, "services", namespace, TARGET_KEY)),
     ...(await labelled(client, "configmaps", namespace, MAP_KEY)),
-    corePath("configmaps", namespace, TARGETS_NAME),
+    ...OTHER_MAPS.map((name) => corePath("configmaps", namespace, name)),
     ...[CA_SECRET, TLS_SECRET, CERT_MANAGER_CA].map((name) => corePath("secrets", namespace, name)),
     resourcePath({ ...lease, name: "switchback-controller" }),
   ];

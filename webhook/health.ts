@@ -36,7 +36,8 @@ export function readiness(state: Readonly<WebhookState>): Health {
 /** `/loaded`: what the controller asks each replica by its pod IP before it restarts a workload. `revision` is null before the first map. */
 export function loadedPage(state: Readonly<WebhookState>): Page {
   const { map } = state;
-  const body = JSON.stringify({ revision: map?.revision ?? null, names: map?.names ?? 0 });
+  const maxNames = map?.choose(undefined).cap ?? 0;
+  const body = JSON.stringify({ revision: map?.revision ?? null, names: map?.names ?? 0, maxNames });
   return { contentType: "application/json", body: `${body}\n` };
 }
 

@@ -96,11 +96,11 @@ test("ready needs both a certificate and a map; the body says what is missing", 
 
 test("/loaded tells the revision in use, for the controller", async () => {
   const { health, offerMap } = await start();
-  assert.deepEqual(await (await health("/loaded")).json(), { revision: null, names: 0 });
+  assert.deepEqual(await (await health("/loaded")).json(), { revision: null, names: 0, maxNames: 0 });
   offerMap(mapOf("r1", "a.example.com"));
-  assert.deepEqual(await (await health("/loaded")).json(), { revision: "r1", names: 1 });
+  assert.deepEqual(await (await health("/loaded")).json(), { revision: "r1", names: 1, maxNames: 500 });
   offerMap(mapOf("r2", "a.example.com", "b.example.com"));
-  assert.deepEqual(await (await health("/loaded")).json(), { revision: "r2", names: 2 });
+  assert.deepEqual(await (await health("/loaded")).json(), { revision: "r2", names: 2, maxNames: 500 });
 });
 
 test("a problem with the newest map or certificate is said and takes nothing away", async () => {

@@ -5,6 +5,7 @@ import { CA_SECRET, TLS_SECRET } from "../../certs/store.ts";
 import { INJECT_KEY } from "../../hosts/keys.ts";
 import { MAX_SHARDS } from "../../hosts/shards.ts";
 import { INDEX_NAME, shardName } from "../../published/configmaps.ts";
+import { RECORDS_NAME } from "../../running/records.ts";
 import { PRESETS } from "../../sources/custom/presets.ts";
 import { frontName } from "../../targets/listeners.ts";
 import { TARGETS_NAME } from "../../targets/published.ts";
@@ -83,7 +84,7 @@ describe("RBAC names the objects that the program writes", () => {
 
   it("the index, every shard there can be, and the Secrets", () => {
     const shards = Array.from({ length: MAX_SHARDS }, (_, index) => shardName(index));
-    assert.deepEqual(names(controller({}), "configmaps"), [INDEX_NAME, ...shards, TARGETS_NAME]);
+    assert.deepEqual(names(controller({}), "configmaps"), [INDEX_NAME, ...shards, TARGETS_NAME, RECORDS_NAME]);
     assert.deepEqual(names(named(render(), "Role", "switchback-proxy"), "configmaps"), [TARGETS_NAME]);
     assert.deepEqual(names(controller({}), "configmaps", "delete"), shards.slice(1));
     assert.deepEqual(names(controller({}), "secrets"), [CA_SECRET, TLS_SECRET]);
@@ -116,10 +117,11 @@ describe("RBAC names the objects that the program writes", () => {
     assert.deepEqual(names(controller({ config: { discovery, targets: [direct] } }), "services"), []);
   });
 
-  it("no Secret and no webhook configuration where the certificate is another's", () => {
+  it("no Secret and no change of the webhook configuration where the certificate is another's", () => {
     const values = { config: { certs: { mode: "cert-manager" } } };
     assert.deepEqual(names(controller(values), "secrets"), []);
-    assert.deepEqual(names(clusterRole(values), "mutatingwebhookconfigurations"), []);
+    assert.deepEqual(names(clusterRole(values), "mutatingwebhookconfigurations", "patch"), []);
+    assert.deepEqual(names(clusterRole(values), "mutatingwebhookconfigurations", "get"), [WEBHOOK_CONFIGURATION]);
     const files = { config: { certs: { mode: "files" } }, certFiles: { secretName: "mine" } };
     assert.deepEqual(names(named(render(files), "Role", "switchback-webhook"), "secrets"), []);
   });
@@ -149,7 +151,7 @@ describe("RBAC names the objects that the program writes", () => {
     assert.equal(found.filter((right) => right === "/services").length, 1, "the right to find targets is the same one");
   });
 
-  it("no ClusterRole where there is nothing to read in other namespaces", () => {
+  it("pods and namespaces in any case, and nothing else where there is nothing else to read", () => {
     const values = {
       config: {
         certs: { mode: "cert-manager" },
@@ -157,8 +159,29 @@ describe("RBAC names the objects that the program writes", () => {
         discovery: { enabled: false },
       },
     };
-    assert.equal(clusterRole(values), undefined);
-    assert.equal(named(render(values), "ClusterRoleBinding", "switchback-controller"), undefined);
+    const resources = clusterRole(values).rules.flatMap((rule: Rendered) => rule.resources);
+    assert.deepEqual(resources, ["mutatingwebhookconfigurations", "pods", "namespaces", "events"]);
+  });
+
+  it("a Role in each namespace whose workloads may be restarted, and none by default", () => {
+    const roles = (values: object) =>
+      render(values)
+        .filter(({ kind, metadata }) => kind === "Role" && metadata.name === "switchback-restart")
+        .map(({ metadata }) => metadata.namespace);
+    assert.deepEqual(roles({}), []);
+    assert.deepEqual(roles({ config: { restart: { namespaces: ["cert-manager", "shop"] } } }), [
+      "cert-manager",
+      "shop",
+    ]);
+  });
+
+  it("the agents' Leases only where there are agents", () => {
+    const roles = (enabled: boolean) =>
+      render({ agent: { enabled } })
+        .filter(({ kind, metadata }) => kind === "Role" && metadata.name === "switchback-controller")
+        .map(({ metadata }) => metadata.namespace);
+    assert.deepEqual(roles(false), [NAMESPACE]);
+    assert.deepEqual(roles(true), [NAMESPACE, "switchback-agent"]);
   });
 });
 

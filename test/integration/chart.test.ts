@@ -116,7 +116,7 @@ for (const [title, values] of Object.entries(COMBINATIONS)) {
       const { enabled: discovery } = configOf(objects).discovery;
       for (const { rules, metadata } of objects.filter(({ kind }) => kind === "Role" || kind === "ClusterRole")) {
         for (const rule of rules as Rendered[]) {
-          const reads = rule.verbs.every((verb: string) => ["list", "watch"].includes(verb));
+          const reads = rule.verbs.every((verb: string) => ["get", "list", "watch"].includes(verb));
           const makesEvents = rule.resources[0] === "events" && rule.verbs.join() === "create";
           // They are made in our own namespace, for Services whose names nobody knows at install time.
           const keepsFronts = discovery && rule.resources.join() === "services" && metadata.namespace === NAMESPACE;

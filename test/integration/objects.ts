@@ -1,5 +1,6 @@
 import type { StatusDocument } from "../../controller/status.ts";
 import { parseHosts } from "../../hosts/render.ts";
+import type { RunningStatus } from "../../running/report.ts";
 
 // Kubernetes objects as the tests write and read them.
 
@@ -21,7 +22,10 @@ export interface PodParts {
 }
 
 /** A controller's `/status`. */
-export type Status = StatusDocument & { certificates?: { state: { code: string }; bundle: string } };
+export type Status = StatusDocument & {
+  certificates?: { state: { code: string }; bundle: string };
+  running?: RunningStatus;
+};
 
 /** The index, with the annotations of its ConfigMap. */
 export interface IndexMap {
@@ -46,6 +50,25 @@ export function podObject(namespace: string, name: string, parts: PodParts = {})
 export function namespaceYaml(name: string, inject?: string): string {
   const labels = inject === undefined ? "{}" : `{ switchback.dev/inject: "${inject}" }`;
   return `apiVersion: v1\nkind: Namespace\nmetadata: { name: "${name}", labels: ${labels} }\n---\n`;
+}
+
+/** YAML of a Deployment, StatefulSet or DaemonSet with one container; `template` is the metadata of its pods beside the label. */
+export function workload(kind: string, name: string, namespace: string, template: object = {}): string {
+  const object = {
+    apiVersion: "apps/v1",
+    kind,
+    metadata: { name, namespace },
+    spec: {
+      selector: { matchLabels: { app: name } },
+      ...(kind === "StatefulSet" ? { serviceName: name } : {}),
+      template: {
+        metadata: { labels: { app: name }, ...template },
+        // The one node of the tests has no kubelet, and is tainted for it.
+        spec: { tolerations: [{ operator: "Exists" }], containers: [{ name: "c", image: "example.com/c:1" }] },
+      },
+    },
+  };
+  return `${JSON.stringify(object)}\n---\n`;
 }
 
 export interface IngressParts {

@@ -4,7 +4,8 @@ import { TLS_SECRET } from "../../certs/store.ts";
 import { GATEWAY_GROUP } from "../../sources/gateway/view.ts";
 import type { AuditEntry } from "./audit.ts";
 import { installGatewayApi, PLURALS } from "./gateway-api.ts";
-import { ingress } from "./objects.ts";
+import { Kubelet } from "./kubelet.ts";
+import { ingress, namespaceYaml, workload } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
 // RBAC is enough (nothing of ours is ever forbidden) and not more than that (every rule is used), told from the API server's
@@ -12,6 +13,8 @@ import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
 /** Enough for four shards, so that shards come and go. */
 const MANY = Array.from({ length: 900 }, (_, index) => `name-${index}.a-long-enough-domain.example.com`);
+/** Where workloads are restarted. */
+const RESTARTED = "restarted";
 const ACCOUNT = /^system:serviceaccount:[^:]+:(switchback-\w+)$/;
 
 let system: System;
@@ -19,8 +22,10 @@ before(async () => {
   system = await startSystem({
     controllers: 2,
     audit: true,
+    before: namespaceYaml(RESTARTED, "enabled"),
     values: {
       config: {
+        restart: { namespaces: [RESTARTED], debounceSeconds: 0.5 },
         controller: { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 },
         map: { vanishSeconds: 0, bytesPerSecond: 10_000_000 },
         certs: { overlapSeconds: 1 },
@@ -72,6 +77,28 @@ async function liveThroughEverything(): Promise<void> {
   await examine();
   await system.ready(["a.example.com"]);
   await useGatewayApi();
+  await restart();
+}
+
+/** One workload of each kind, which is restarted when a name comes. */
+async function restart(): Promise<void> {
+  const kubelet = new Kubelet(system, RESTARTED);
+  try {
+    await system.showWebhooks();
+    const kinds = ["Deployment", "StatefulSet", "DaemonSet"];
+    await system.apply(kinds.map((kind) => workload(kind, kind.toLowerCase(), RESTARTED)).join(""));
+    for (const kind of kinds) {
+      await system.kubectl("-n", RESTARTED, "rollout", "status", `${kind}/${kind.toLowerCase()}`, "--timeout=60s");
+    }
+    await system.apply(ingress("restarting", ["restarting.example.com"]));
+    await until("every workload to be restarted", async () => {
+      const { running } = await (await system.leader()).status();
+      if (running?.restartsToday === kinds.length) return true;
+      throw new Error(JSON.stringify(running));
+    });
+  } finally {
+    await kubelet.stop();
+  }
 }
 
 /** A Gateway whose listener selects namespaces, so that these are read too. */
@@ -198,8 +225,15 @@ interface Rule {
 
 /** A right each for every verb, resource and name of the Roles; that one shard was written stands for all of them. */
 async function grantedRights(): Promise<string[]> {
-  const args = ["-n", NAMESPACE, "get", "roles,clusterroles", "-l", "app.kubernetes.io/name=switchback"];
-  const { items } = await system.json<{ items: { metadata: { name: string }; rules: Rule[] }[] }>(...args);
+  const args = ["get", "roles,clusterroles", "-l", "app.kubernetes.io/name=switchback"];
+  const list = (namespace: string) =>
+    system.json<{ items: { metadata: { name: string }; rules: Rule[] }[] }>("-n", namespace, ...args);
+  const [ours, theirs] = [(await list(NAMESPACE)).items, (await list(RESTARTED)).items];
+  const restarting = theirs.filter(({ metadata }) => metadata.name === "switchback-restart");
+  assert.equal(restarting.length, 1);
+  // The controller's right in a listed namespace; and that of the hook which leaves, whose own test lets it run.
+  for (const { metadata } of restarting) metadata.name = "switchback-controller";
+  const items = [...ours, ...restarting].filter(({ metadata }) => metadata.name !== "switchback-uninstall-restart");
   return items.flatMap(({ metadata, rules }) =>
     rules.flatMap(({ apiGroups, resources, resourceNames = [""], verbs }) => {
       const names = resourceNames.filter((name) => !/^switchback-hosts-[1-9]/.test(name));

@@ -10,12 +10,15 @@ import { type Component, Processes } from "../cluster/processes.ts";
 import { runTool, type ToolOptions, type ToolResult } from "../cluster/tools.ts";
 import { AuditLog, type PEOPLE } from "./audit.ts";
 import { hostsOf, type IndexMap, type Status } from "./objects.ts";
+import { PodNetwork } from "./pod-network.ts";
 
 // Switchback as a user installs it, on a real API server: the chart by Helm, and controllers and webhooks as processes that have the
 // rights of their ServiceAccounts and the configuration that the chart rendered. Only the nodes are missing.
 
 const TOP = fileURLToPath(new URL("../..", import.meta.url));
 export const NAMESPACE = "switchback-system";
+/** The chart's `config.webhook.healthPort`. */
+const HEALTH_PORT = 8081;
 
 /** The Service of the default target: names lead to that target only where there is one. */
 const INGRESS_CONTROLLER = `
@@ -50,6 +53,8 @@ export interface SystemOptions {
   /** The chart's values, such as `{ config: { map: { vanishSeconds: 2 } } }`. */
   readonly values?: object;
   readonly controlPlane?: ControlPlaneOptions;
+  /** Namespaces that are there before the chart is installed, as YAML. */
+  readonly before?: string;
   /** Keep a log of what our accounts, and people bound to the operator's Role, ask the API server. */
   readonly audit?: boolean;
 }
@@ -63,6 +68,7 @@ export class System {
   readonly audit: AuditLog;
   readonly #processes: Processes;
   readonly #folder: string;
+  readonly #network = new PodNetwork();
   #started = 0;
 
   constructor(cluster: ControlPlane, folder: string) {
@@ -70,6 +76,11 @@ export class System {
     this.audit = new AuditLog(folder);
     this.#folder = folder;
     this.#processes = new Processes(folder, folder);
+  }
+
+  /** Called by `startSystem`. */
+  async listen(): Promise<void> {
+    await this.#network.listen();
   }
 
   /** Installs or upgrades the chart. */
@@ -118,7 +129,8 @@ export class System {
       await this.kubectl("-n", NAMESPACE, "get", "cm", "switchback-config", "-o", "jsonpath={.data.config\\.yaml}"),
     );
     const token = await this.cluster.tokenFor(`${NAMESPACE}/switchback-${component}`);
-    const env = { KUBECONFIG: await this.cluster.kubeconfigFor({ token }), POD_NAME: name };
+    const kubeconfig = await this.cluster.kubeconfigFor({ token });
+    const env = { ...this.#network.environment, KUBECONFIG: kubeconfig, POD_NAME: name };
     const sets = settings.flatMap((set) => ["--set", set]);
     const args = [join(TOP, "cli/main.ts"), component, "--config", config, ...sets];
     return { name, token, child: this.#processes.start(name, process.execPath, args, env) };
@@ -165,6 +177,25 @@ export class System {
       443,
       this.webhooks.map(({ port }) => port),
     );
+  }
+
+  /**
+   * Makes the webhook Deployment's pods what the replicas here are: ready, with addresses that lead to their health servers. Until
+   * then no replica is ready as far as the cluster knows, and nothing is restarted.
+   */
+  async showWebhooks(): Promise<void> {
+    const select = ["-n", NAMESPACE, "get", "pods", "-l", "app.kubernetes.io/component=webhook", "-o", "name"];
+    await until("the webhook's pods", async () => (await this.kubectl(...select)).includes("pod/"));
+    const pods = (await this.kubectl(...select)).trim().split("\n");
+    for (const [index, { healthPort }] of this.webhooks.entries()) {
+      const address = `198.18.0.${index + 1}`;
+      this.#network.route(`${address}:${HEALTH_PORT}`, healthPort);
+      await this.cluster.runPod(`${NAMESPACE}/${pods[index]?.replace("pod/", "")}`, address);
+    }
+    const slices = ["-n", NAMESPACE, "get", "endpointslices", "-l", "kubernetes.io/service-name=switchback-webhook"];
+    const ready = "jsonpath={.items[*].endpoints[?(@.conditions.ready==true)].addresses[0]}";
+    const count = async () => (await this.kubectl(...slices, "-o", ready)).split(" ").filter(Boolean).length;
+    await until("the webhook's endpoints", async () => (await count()) === this.webhooks.length);
   }
 
   async kubectl(...args: string[]): Promise<string> {
@@ -232,6 +263,7 @@ export class System {
     const replicas = [...this.controllers, ...this.webhooks, ...this.proxies];
     await Promise.all(replicas.map(({ process: child }) => child.stop("SIGKILL")));
     await this.#processes.close(false);
+    this.#network.close();
     await this.cluster.stop();
   }
 }
@@ -245,6 +277,8 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
   const cluster = await startControlPlane({ ...controlPlane, apiServerArgs });
   const system = new System(cluster, folder);
   try {
+    await system.listen();
+    if (options.before !== undefined) await system.apply(options.before);
     await system.install(options.values);
     await system.apply(INGRESS_CONTROLLER);
     for (let count = options.controllers ?? 1; count > 0; count -= 1) await system.start("controller");

@@ -10,10 +10,6 @@
 - apiGroups: [gateway.networking.k8s.io]
   resources: [gateways, httproutes, grpcroutes, tlsroutes]
   verbs: [list, watch]
-# Listeners may select namespaces by their labels.
-- apiGroups: [""]
-  resources: [namespaces]
-  verbs: [list, watch]
 {{- end }}
 {{- if .Values.config.policy.namespaceAnnotation }}
 # Their annotation says what they may claim.

@@ -1,0 +1,293 @@
+import assert from "node:assert/strict";
+import { silentLogger } from "../../observe/log.ts";
+import type { Observed, Patched, Ports, Told } from "../../running/engine.ts";
+import { Engine } from "../../running/engine.ts";
+import type { Need, StalePod, WorkloadState } from "../../running/facts.ts";
+import type { History } from "../../running/history.ts";
+import type { RestartRules } from "../../running/rules.ts";
+
+// A cluster of workloads, a published map and a webhook in memory, on a clock of its own, with the faults that tests put in.
+
+/** `stripped`: another webhook takes our annotations and aliases away. `stuck`: a rollout never ends. `owned`: a restart is taken back. */
+export type Temper = "good" | "stripped" | "stuck" | "owned";
+
+/** What the next patch meets. `lost`: it never arrives; `unanswered`: it does, and nobody hears; `late`: seconds after it was given up. */
+export type Fault = "conflict" | "lost" | "unanswered" | "late" | "forbidden";
+
+interface Pod {
+  /** The names in its hosts file; undefined: it was not injected. */
+  readonly names: string | undefined;
+  readonly stamp: string | undefined;
+}
+
+interface Workload {
+  readonly key: string;
+  readonly temper: Temper;
+  generation: number;
+  restartedAt: string | undefined;
+  pods: readonly Pod[];
+  /** When the rollout that runs is over. */
+  rolledOutAt: number;
+  /** When its owner takes our restart back. */
+  revertAt: number | undefined;
+  /** A patch on its way, which counts only if nothing has changed the workload since. */
+  late: { readonly at: number; readonly stamp: string; readonly generation: number; readonly to: string } | undefined;
+}
+
+/** One patch that arrived; `at` is when it was decided on. */
+export interface Patch {
+  readonly key: string;
+  readonly at: number;
+  readonly to: string;
+  /** It was decided on some seconds before it arrived. */
+  readonly late: boolean;
+}
+
+export const START = 1_700_000_000_000;
+export const ROLLOUT_MS = 2_000;
+const TAKE_BACK_MS = 1_500;
+const LATE_MS = 6_000;
+
+export const RULES: RestartRules = {
+  dryRun: false,
+  debounceMs: 2_000,
+  minIntervalMs: 30_000,
+  maxIntervalMs: 3_600_000,
+  dailyBudget: 6,
+  vanishedMs: 600_000,
+  revertMs: 300_000,
+  rolloutMs: 600_000,
+  agentMs: 600_000,
+};
+
+export class RunningWorld implements Ports {
+  readonly workloads = new Map<string, Workload>();
+  readonly records = new Map<string, History>();
+  readonly patches: Patch[] = [];
+  readonly told: Told[] = [];
+  /** Called at each patch, before it changes anything. */
+  onPatch: (patch: Patch) => void = () => {};
+  fault: Fault | undefined;
+  /** The webhook is away from the next patch on, so that the pods which it makes are not injected. */
+  webhookDies = false;
+  names = "a";
+  /** Names that every webhook replica uses; pods that are made get these. Undefined: the webhook is away. */
+  webhook: string | undefined = "a";
+  mapSince = START;
+  readonly mapChanges: number[] = [];
+  clock = START;
+  rules: RestartRules;
+  looks = 0;
+  #engine: Engine;
+  #leading = new AbortController();
+
+  constructor(rules = RULES) {
+    this.rules = rules;
+    this.#engine = new Engine(this, rules, silentLogger);
+  }
+
+  add(key: string, temper: Temper = "good", podCount = 1): Workload {
+    const workload: Workload = {
+      key,
+      temper,
+      generation: 1,
+      restartedAt: undefined,
+      pods: [],
+      rolledOutAt: 0,
+      revertAt: undefined,
+      late: undefined,
+    };
+    workload.pods = Array.from({ length: podCount }, () => this.#newPod(workload));
+    this.workloads.set(key, workload);
+    return workload;
+  }
+
+  /** The published map; the webhooks have it at once unless they are behind. */
+  publish(names: string, webhookToo = true): void {
+    if (names !== this.names) {
+      this.mapSince = this.clock;
+      this.mapChanges.push(this.clock);
+    }
+    this.names = names;
+    if (webhookToo && this.webhook !== undefined) this.webhook = names;
+  }
+
+  /** Another replica leads: what the engine remembered is gone. */
+  changeLeader(rules = this.rules): void {
+    this.#leading.abort();
+    this.#leading = new AbortController();
+    this.rules = rules;
+    this.#engine = new Engine(this, rules, silentLogger);
+  }
+
+  /** Lets time pass, with turns in between. */
+  async pass(ms: number, everyMs = 500): Promise<void> {
+    for (const end = this.clock + ms; this.clock < end; ) {
+      this.clock = Math.min(end, this.clock + everyMs);
+      this.#live();
+      await this.turn();
+    }
+  }
+
+  async turn() {
+    return await this.#engine.turn(this.#leading.signal).catch((error: unknown) => {
+      // What a test finds wrong about a patch is not one of the faults.
+      if (error instanceof assert.AssertionError) throw error;
+      return undefined;
+    });
+  }
+
+  async codeOf(key: string): Promise<string | undefined> {
+    return (await this.turn())?.verdicts.get(key)?.code;
+  }
+
+  /** Somebody else changes the workload; its pods are made anew, and our stamp stays as `kubectl apply` leaves it. */
+  edit(key: string): void {
+    this.#rollOut(this.#workload(key));
+  }
+
+  /** One more pod, as it would be made now. */
+  scale(key: string): void {
+    const workload = this.#workload(key);
+    workload.pods = [...workload.pods, this.#newPod(workload)];
+  }
+
+  now(): number {
+    return this.clock;
+  }
+
+  observe(): readonly Observed[] {
+    return [...this.workloads.values()].map((workload) => ({
+      key: workload.key,
+      namespace: workload.key.split("/")[0] ?? "",
+      kind: "Deployment",
+      unrestartable: undefined,
+      permitted: true,
+      state: this.#stateOf(workload),
+      mode: "restart",
+      agents: undefined,
+      stale: this.#staleOf(workload),
+      to: this.names,
+    }));
+  }
+
+  historyOf(key: string): History {
+    return this.records.get(key) ?? [];
+  }
+
+  async remember(key: string, history: History): Promise<void> {
+    this.records.set(key, history);
+  }
+
+  async patch(key: string, stamp: string): Promise<Patched> {
+    const fault = this.fault;
+    this.fault = undefined;
+    if (fault === "conflict" || fault === "forbidden") return fault;
+    if (fault === "lost") throw new Error("never arrived");
+    const workload = this.#workload(key);
+    if (fault === "late") {
+      workload.late = { at: this.clock + LATE_MS, stamp, generation: workload.generation, to: this.names };
+      throw new Error("no answer in time");
+    }
+    this.#arrive(workload, stamp);
+    if (fault === "unanswered") throw new Error("nobody heard");
+    return "patched";
+  }
+
+  #arrive(workload: Workload, stamp: string, late?: { readonly to: string }): void {
+    const { key } = workload;
+    const at = Date.parse(stamp);
+    const patch = { key, at, to: late?.to ?? this.names, late: late !== undefined };
+    this.onPatch(patch);
+    this.patches.push(patch);
+    workload.restartedAt = stamp;
+    this.#rollOut(workload);
+    if (workload.temper === "owned") workload.revertAt = this.clock + TAKE_BACK_MS;
+    if (this.webhookDies) this.webhook = undefined;
+    this.webhookDies = false;
+  }
+
+  async look(key: string): Promise<Need | undefined> {
+    this.looks++;
+    return this.#needOf(this.#workload(key));
+  }
+
+  async askWebhooks() {
+    return { ok: this.webhook === this.names, text: "" };
+  }
+
+  tell(what: Told): void {
+    this.told.push(what);
+  }
+
+  isRollingOut(key: string): boolean {
+    return this.#workload(key).rolledOutAt > this.clock;
+  }
+
+  /** The names of a workload's pods, each different one once. */
+  has(key: string): ReadonlySet<string | undefined> {
+    return new Set(this.#workload(key).pods.map(({ names }) => names));
+  }
+
+  #live(): void {
+    for (const workload of this.workloads.values()) {
+      const { late } = workload;
+      if (late !== undefined && late.at <= this.clock) {
+        workload.late = undefined;
+        if (late.generation === workload.generation) this.#arrive(workload, late.stamp, late);
+      }
+      if (workload.revertAt !== undefined && workload.revertAt <= this.clock) {
+        workload.revertAt = undefined;
+        workload.restartedAt = undefined;
+        this.#rollOut(workload);
+      }
+      if (workload.rolledOutAt !== 0 && workload.rolledOutAt <= this.clock) {
+        workload.rolledOutAt = 0;
+        workload.pods = workload.pods.map(() => this.#newPod(workload));
+      }
+    }
+  }
+
+  #rollOut(workload: Workload): void {
+    workload.generation++;
+    workload.rolledOutAt = workload.temper === "stuck" ? Number.POSITIVE_INFINITY : this.clock + ROLLOUT_MS;
+  }
+
+  #newPod({ temper, restartedAt }: Workload): Pod {
+    return { names: temper === "stripped" ? undefined : this.webhook, stamp: restartedAt };
+  }
+
+  #stateOf(workload: Workload): WorkloadState {
+    return {
+      uid: workload.key,
+      resourceVersion: String(workload.generation),
+      generation: workload.generation,
+      restartedAt: workload.restartedAt,
+      onChange: undefined,
+      refusal: undefined,
+      unsettled: workload.rolledOutAt > this.clock ? "0 of 1 available" : undefined,
+      failed: false,
+    };
+  }
+
+  #staleOf({ pods }: Workload): StalePod[] {
+    return pods
+      .filter(({ names }) => names !== this.names)
+      .map(({ names, stamp }) => ({ revision: names, restartedAt: stamp }));
+  }
+
+  #needOf({ pods }: Workload): Need {
+    const wanted = new Set(this.names);
+    const had = pods.map(({ names = "" }) => new Set(names));
+    return {
+      missing: Math.max(0, ...had.map((names) => wanted.difference(names).size)),
+      extra: Math.max(0, ...had.map((names) => names.difference(wanted).size)),
+    };
+  }
+
+  #workload(key: string): Workload {
+    const workload = this.workloads.get(key);
+    if (workload === undefined) throw new Error(`no workload ${key}`);
+    return workload;
+  }
+}

@@ -1,0 +1,62 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Pod } from "./objects.ts";
+import type { System } from "./system.ts";
+
+export interface RunningPod extends Pod {
+  metadata: Pod["metadata"] & { uid: string; deletionTimestamp?: string };
+  status: { phase?: string };
+}
+
+/** The kubelet's part for the pods of some namespaces: new ones run after a while, deleted ones go. */
+export class Kubelet {
+  /** How long a container takes to start, milliseconds. */
+  startMs = 0;
+  /** Pods whose name matches never become ready. */
+  broken: RegExp | undefined;
+  readonly #system: System;
+  readonly #namespaces: readonly string[];
+  readonly #stop = new AbortController();
+  readonly #seen = new Map<string, number>();
+  readonly #running: Promise<void>;
+  #address = 0;
+
+  constructor(system: System, ...namespaces: readonly string[]) {
+    this.#system = system;
+    this.#namespaces = namespaces;
+    this.#running = this.#run();
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      // An API server that is away is asked again.
+      for (const namespace of this.#namespaces) await this.#round(namespace).catch(() => {});
+      await delay(100, undefined, { signal: this.#stop.signal }).catch(() => {});
+    }
+  }
+
+  async #round(namespace: string): Promise<void> {
+    const { body } = await this.#system.cluster.call({ path: `/api/v1/namespaces/${namespace}/pods` });
+    const { items = [] } = body as { items?: RunningPod[] };
+    for (const pod of items) await this.#look(namespace, pod);
+  }
+
+  async #look(namespace: string, { metadata, status }: RunningPod): Promise<void> {
+    const { name, uid, deletionTimestamp } = metadata;
+    if (deletionTimestamp !== undefined) {
+      const path = `/api/v1/namespaces/${namespace}/pods/${name}?gracePeriodSeconds=0`;
+      await this.#system.cluster.call({ method: "DELETE", path });
+      return;
+    }
+    if (status.phase === "Running" || this.broken?.test(name)) return;
+    const since = this.#seen.get(uid) ?? performance.now();
+    this.#seen.set(uid, since);
+    if (performance.now() - since < this.startMs) return;
+    this.#address = (this.#address % 200) + 1;
+    await this.#system.cluster.runPod(`${namespace}/${name}`, `203.0.113.${this.#address}`);
+  }
+}
