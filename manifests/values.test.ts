@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { parse } from "yaml";
 import { configSchema } from "../config/schema.ts";
@@ -44,3 +44,10 @@ test("the chart has the version of the package", () => {
   const chart = parse(read("chart/Chart.yaml"));
   assert.deepEqual([chart.version, chart.appVersion], [version, version]);
 });
+
+for (const file of globSync("examples/values/*.yaml", { cwd: new URL("..", import.meta.url) })) {
+  test(`${file} can be given to the chart`, () => {
+    const example = valuesSchema.parse(parse(read(`../${file}`)));
+    configSchema.parse(example.config);
+  });
+}

@@ -1,8 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import {
+  BACKEND,
+  CREATED,
+  gatewayObject,
+  HTTP,
+  INFRA,
+  type ListenerParts,
+  routeObject,
+} from "../../test/fakes/gateway-objects.ts";
 import type { Raw } from "../raw.ts";
 import { claimsOfGateway, claimsOfRoute, type Surroundings } from "./attach.ts";
-import { BACKEND, CREATED, gatewayObject, HTTP, INFRA, type ListenerParts, routeObject } from "./fixtures.ts";
 import { viewGateway, viewRoute } from "./view.ts";
 
 const NOT_ACCEPTED = [{ type: "Accepted", status: "False", reason: "NotAllowedByListeners", message: "no\u001b[2J" }];

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { BACKEND, gatewayObject, HTTP, INFRA, routeObject } from "../../test/fakes/gateway-objects.ts";
 import type { Raw } from "../raw.ts";
 import { claimsOfRoute, type Surroundings } from "./attach.ts";
-import { BACKEND, gatewayObject, HTTP, INFRA, routeObject } from "./fixtures.ts";
 import type { Labels } from "./selector.ts";
 import { type RouteKind, viewGateway, viewRoute } from "./view.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { gatewayObject, HTTP, INFRA, type ListenerParts, routeObject } from "./fixtures.ts";
+import { gatewayObject, HTTP, INFRA, type ListenerParts, routeObject } from "../../test/fakes/gateway-objects.ts";
 import { GatewayRegister, type RegisterOptions } from "./register.ts";
 import { viewGateway, viewRoute } from "./view.ts";
 

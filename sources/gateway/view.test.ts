@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { gatewayObject, HTTP, routeObject } from "../../test/fakes/gateway-objects.ts";
 import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import type { Raw } from "../raw.ts";
 import { claimsOfGateway, claimsOfRoute } from "./attach.ts";
-import { gatewayObject, HTTP, routeObject } from "./fixtures.ts";
 import { matchesSelector } from "./selector.ts";
 import { viewGateway, viewRoute } from "./view.ts";
 

@@ -1,5 +1,5 @@
-import type { Raw } from "../raw.ts";
-import type { RouteKind } from "./view.ts";
+import type { RouteKind } from "../../sources/gateway/view.ts";
+import type { Raw } from "../../sources/raw.ts";
 
 // Gateways and routes for tests, as the API server has them.
 
