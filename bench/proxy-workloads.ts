@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { cpuOf, memoryOf } from "./process.ts";
 import { BODIES, type Body } from "./proxy-backend.ts";
 import { fetchMany, fetchOnce, openIdle, StalledPeers } from "./proxy-client.ts";
-import type { Program } from "./proxy-programs.ts";
+import type { Program, ProgramName } from "./proxy-programs.ts";
 
 const WRK_CONNECTIONS = 32;
 const BULK_STREAMS = 4;
@@ -13,8 +13,8 @@ const IDLE_CONNECTIONS = 5_000;
 /** Enough to have every part of a program loaded and warm before its memory is looked at. */
 const IDLE_WARM_UP = 3_000;
 const STALLED_SHARE = 0.01;
-/** What is supposed before a rate of `close` is known. */
-const USUAL_CLOSE_RATE = 8_000;
+/** What is supposed before a rate is known. */
+const USUAL_RATE = 8_000;
 /** For the header's wait for first bytes, and whatever else follows the accept. */
 const SETTLE_MS = 1_000;
 
@@ -28,8 +28,8 @@ export interface LoadPlace {
   /** With the bodies in `www`. */
   readonly folder: string;
   readonly seconds: number;
-  /** Connections a second that the same program did under `close`. */
-  readonly closeRate?: number | undefined;
+  /** Connections a second that each program did when it had them last; kept by the workloads. */
+  readonly rates: Map<ProgramName, number>;
 }
 
 export interface Workload {
@@ -46,7 +46,11 @@ export const WORKLOADS = {
   close: {
     unit: "µs/conn",
     rateUnit: "conn/s",
-    run: (program, place) => withWrk(program, place, "small", true),
+    async run(program, place) {
+      const measured = await withWrk(program, place, "small", true);
+      place.rates.set(program.name, measured.rate);
+      return measured;
+    },
   },
   keepalive: {
     unit: "µs/req",
@@ -76,7 +80,12 @@ interface WrkResult {
   readonly failed: number;
 }
 
-async function withWrk(program: Program, place: LoadPlace, body: Body, isClosing: boolean): Promise<Measured> {
+async function withWrk(
+  program: Program,
+  place: LoadPlace,
+  body: Body,
+  isClosing: boolean,
+): Promise<Required<Measured>> {
   const before = cpuOfAll(program);
   const result = await wrk(program, place, body, isClosing);
   const cpu = cpuOfAll(program) - before;
@@ -121,11 +130,12 @@ async function bulk(program: Program): Promise<Measured> {
 async function churn(program: Program, place: LoadPlace): Promise<Measured> {
   const peers = new StalledPeers(program.port);
   const before = cpuOfAll(program);
-  peers.start((place.closeRate ?? USUAL_CLOSE_RATE) * STALLED_SHARE);
+  peers.start((place.rates.get(program.name) ?? USUAL_RATE) * STALLED_SHARE);
   const result = await wrk(program, place, "small", true);
   await Promise.race([peers.stop(), program.ended]);
   const cpu = cpuOfAll(program) - before;
   const rate = result.requests / (result.micros / 1e6);
+  place.rates.set(program.name, rate);
   return { cost: (cpu * 1_000) / (result.requests + peers.started), rate, p99: result.p99 / 1_000 };
 }
 

@@ -135,6 +135,7 @@ class Bench {
   readonly #cores: Cores;
   readonly #running: { stop(): Promise<unknown> }[] = [];
   readonly #samples = new Map<string, Sample[]>();
+  readonly #rates = new Map<ProgramName, number>();
   readonly #startedAt = performance.now();
   #isInterrupted = false;
   #upstreamPort = 0;
@@ -233,8 +234,8 @@ class Bench {
   }
 
   #measure(workload: Workload, program: Program) {
-    const rates = valuesOf(this.#samples.get("close") ?? [], program.name, "rate");
-    return workload.run(program, { folder: this.#folder, seconds: this.#options.seconds, closeRate: rates.at(-1) });
+    const { seconds } = this.#options;
+    return workload.run(program, { folder: this.#folder, seconds, rates: this.#rates });
   }
 
   #add(workload: string, sample: Sample): void {
