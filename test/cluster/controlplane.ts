@@ -1,4 +1,4 @@
-import { rm, writeFile } from "node:fs/promises";
+import { cp, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Api, type ApiAnswer, type ApiRequest } from "./api.ts";
@@ -175,6 +175,27 @@ export class ControlPlane {
   /** On the same port, with the same data. */
   async restartApiServer(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
     await this.stopApiServer(signal);
+    await this.startApiServer();
+  }
+
+  /** Copies etcd's data, for `restore`. The API server is away meanwhile, as etcd is. */
+  async backUp(): Promise<void> {
+    await this.#withoutEtcd(async (data) => await cp(data, `${data}.backup`, { recursive: true }));
+  }
+
+  /** Goes back to the backup: what came after it never was, and versions are given a second time. */
+  async restore(): Promise<void> {
+    await this.#withoutEtcd(async (data) => {
+      await rm(data, { recursive: true });
+      await cp(`${data}.backup`, data, { recursive: true });
+    });
+  }
+
+  async #withoutEtcd(work: (data: string) => Promise<void>): Promise<void> {
+    await this.stopApiServer("SIGKILL");
+    await this.#components.get("etcd")?.stop("SIGTERM");
+    await work(this.#layout.file("etcd-data"));
+    await this.#run("etcd", etcdArgs(this.#layout));
     await this.startApiServer();
   }
 

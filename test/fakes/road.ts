@@ -1,0 +1,60 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+
+/** A TCP road to a port of this machine on which connections can be cut, or made to carry nothing any more. */
+export interface Road {
+  readonly port: number;
+  /** Connections so far. */
+  readonly connections: number;
+  /** Resets all that are open. */
+  cut(): void;
+  /** Those that are open stay so and carry nothing more, either way: no other sign is given. New ones are as ever. */
+  freeze(): void;
+  close(): Promise<void>;
+}
+
+export async function startRoad(to: number): Promise<Road> {
+  const pairs = new Set<readonly [Socket, Socket]>();
+  let connections = 0;
+  const server = createServer((client) => {
+    connections += 1;
+    const target = connect(to, "127.0.0.1");
+    const pair = [client, target] as const;
+    pairs.add(pair);
+    for (const socket of pair) {
+      socket.on("error", () => {});
+      socket.on("close", () => {
+        pairs.delete(pair);
+        for (const other of pair) other.destroy();
+      });
+    }
+    client.pipe(target);
+    target.pipe(client);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const cut = () => {
+    for (const [client, target] of pairs) {
+      client.resetAndDestroy();
+      target.destroy();
+    }
+  };
+  return {
+    port: (server.address() as AddressInfo).port,
+    get connections() {
+      return connections;
+    },
+    cut,
+    freeze() {
+      for (const [client, target] of pairs) {
+        client.unpipe(target).pause();
+        target.unpipe(client).pause();
+      }
+    },
+    async close() {
+      cut();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}

@@ -1,0 +1,127 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { type ConnectedClient, connect } from "../../kube/connect.ts";
+import { corePath, resourcePath } from "../../kube/paths.ts";
+import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
+import { kubeconfigText } from "../cluster/kubeconfig.ts";
+import { until } from "../fakes/kube-api.ts";
+import { type Road, startRoad } from "../fakes/road.ts";
+import { type Watching, watching } from "../fakes/watching.ts";
+
+// What happens to a watch of a real API server on its way, and to the API server's memory: whatever it is, what is known is kept
+// until something better is known, and in the end it is what is there.
+
+const NAMESPACE = "faults";
+const collection = resourcePath({
+  group: "networking.k8s.io",
+  version: "v1",
+  resource: "ingresses",
+  namespace: NAMESPACE,
+});
+
+let cluster: ControlPlane;
+let admin: ConnectedClient;
+let road: Road;
+let client: ConnectedClient;
+const watches: Watching[] = [];
+before(async () => {
+  cluster = await startControlPlane({ controllerManager: false });
+  admin = await connect({ kubeconfig: cluster.adminKubeconfig });
+  await admin.create(corePath("namespaces"), { metadata: { name: NAMESPACE } });
+  road = await startRoad(Number(new URL(cluster.url).port));
+  const kubeconfig = join(cluster.folder, "by-the-road.kubeconfig");
+  const text = kubeconfigText(`https://127.0.0.1:${road.port}`, cluster.ca.cert, { token: cluster.adminToken });
+  await writeFile(kubeconfig, text, { mode: 0o600 });
+  client = await connect({ kubeconfig });
+});
+after(async () => {
+  await Promise.all(watches.map(({ watcher }) => watcher.stop()));
+  client?.close();
+  admin?.close();
+  await road?.close();
+  await cluster?.stop();
+});
+
+const create = (name: string) =>
+  admin.create(collection, {
+    metadata: { name },
+    spec: { defaultBackend: { service: { name, port: { number: 80 } } } },
+  });
+const remove = (name: string) => admin.delete(`${collection}/${name}`);
+
+/** Watches along the road; gives the names that are known, too. */
+async function follow(timings: Parameters<typeof watching>[1] = {}): Promise<Watching & { names(): string }> {
+  const seen = watching(client, { path: collection, ...timings });
+  watches.push(seen);
+  await until(() => seen.watcher.state.following, "the watch", 60_000);
+  const names = () =>
+    [...seen.watcher.objects().keys()]
+      .map((key) => key.split("/")[1])
+      .sort()
+      .join();
+  return Object.assign(seen, { names });
+}
+
+/** Nothing is left for the next test. */
+async function clear(seen: Watching): Promise<void> {
+  await seen.watcher.stop();
+  // Connections that are kept for later calls may be frozen, too.
+  road.cut();
+  const { items } = await admin.list<{ metadata: { name: string } }>(collection);
+  for (const { metadata } of items) await remove(metadata.name);
+}
+
+describe("a watch", () => {
+  it("that is cut again and again misses nothing, and tells nothing twice", async () => {
+    const seen = await follow();
+    for (const name of ["a", "b", "c", "d"]) {
+      road.cut();
+      await create(name);
+      if (name === "b") await remove("a");
+    }
+    await until(() => seen.names() === "b,c,d", `b, c and d, not ${seen.names()}`);
+    const told = seen.changes.map((change) => change.split("@")[0]);
+    assert.equal(new Set(told).size, told.length, told.join());
+    await clear(seen);
+  });
+
+  it("whose connection carries nothing any more is opened anew, and keeps what it knew until then", async () => {
+    const seen = await follow({ timings: { idleMs: 1_500 } });
+    await create("before");
+    await until(() => seen.names() === "before", "the first object");
+    road.freeze();
+    await create("during");
+    assert.equal(seen.names(), "before");
+    await until(() => seen.names() === "before,during", "what came meanwhile");
+    await clear(seen);
+  });
+
+  it("that comes back to an API server which has forgotten that version (410) lists again, and misses nothing", async () => {
+    const seen = await follow({ timings: { idleMs: 120_000 } });
+    await create("gone");
+    await until(() => seen.names() === "gone", "the first object");
+    road.freeze();
+    await create("stays");
+    await remove("gone");
+    await cluster.restartApiServer("SIGKILL");
+    assert.equal(seen.names(), "gone");
+    road.cut();
+    await until(() => seen.names() === "stays", `what is there now, not ${seen.names()}`, 60_000);
+    await clear(seen);
+  });
+
+  it("of an etcd that was restored from a backup, whose versions are behind its own, comes to what is there", async () => {
+    await create("kept");
+    await cluster.backUp();
+    const seen = await follow({ timings: { relistMs: [2_000, 3_000], relistRetryMs: 1_000 } });
+    for (let count = 0; count < 30; count += 1) await create(`lost-${count}`);
+    await until(() => seen.watcher.objects().size === 31, "all objects");
+    await cluster.restore();
+    await until(() => seen.names() === "kept", `what the backup had, not ${seen.names()}`, 60_000);
+    await create("new");
+    await until(() => seen.names() === "kept,new", "what came after", 60_000);
+    await clear(seen);
+  });
+});
