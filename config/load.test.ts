@@ -26,7 +26,7 @@ function faults(input: ConfigInput, text?: string): string[] {
 }
 
 const PROXY_KEYS =
-  "engine, workers, selector, address, healthPort, maxConnections, maxConnectionsPerSource, connectTimeoutSeconds, idleTimeoutSeconds, drainSeconds, keepaliveSeconds, resolveSeconds";
+  "engine, workers, v2Checksum, v2UniqueId, selector, address, healthPort, maxConnections, maxConnectionsPerSource, connectTimeoutSeconds, idleTimeoutSeconds, drainSeconds, keepaliveSeconds, resolveSeconds";
 const SECTIONS =
   "namespace, clusterDomain, targets, discovery, policy, sources, map, inject, pods, restart, webhook, controller, proxy, agent, certs, log";
 const UPSTREAM = "expected `service: {namespace, name}` or `host: name-or-address`, without a port";

@@ -291,6 +291,8 @@ const proxySchema = z.strictObject({
     .max(64)
     .default(0)
     .describe("Threads of the linux engine; 0: one for each core that is available, at most 4."),
+  v2Checksum: z.boolean().default(false).describe("Headers of version 2 carry a CRC-32C."),
+  v2UniqueId: z.boolean().default(false).describe("Headers of version 2 carry an id of the connection, a UUID."),
   selector: z
     .record(z.string(), z.string())
     .default({ "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "proxy" })

@@ -2,6 +2,7 @@ import type { Logger } from "../observe/log.ts";
 import type { DialCause } from "./causes.ts";
 import type { Endpoint } from "./header.ts";
 import type { TargetStats } from "./stats.ts";
+import type { WantedTlvs } from "./tlvs.ts";
 
 /*
  * What relays bytes. An engine binds listeners, admits clients, dials, writes the header and moves bytes; it looks no name up
@@ -34,6 +35,8 @@ export interface ListenerSpec {
    */
   readonly declaredPort: number;
   readonly protocol: "v1" | "v2" | "none";
+  /** With v2; default: none. */
+  readonly tlvs?: WantedTlvs;
   readonly upstream: UpstreamSpec;
 }
 

@@ -173,6 +173,7 @@ function assemble(
       port: listener.listenPort,
       declaredPort: listener.port,
       protocol: listener.protocol,
+      tlvs: { crc32c: config.proxy.v2Checksum, uniqueId: config.proxy.v2UniqueId },
       upstream: upstreams.spec(listener),
     })),
     own: { interfaces, fronts: fronts.endpoints() },

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
+import { TLV_TYPE } from "../header.ts";
 import { type Case, DECLARED_PORT, pause, Rig, type RigOptions } from "./rig.ts";
 import { endOf, firstChunk, randomBytes, take, takeHeader } from "./streams.ts";
 
@@ -45,6 +46,32 @@ export const headerCases: readonly Case[] = [
     { address: "::", protocol: "v2" },
     { version: 2, address: "127.0.0.1" },
   ),
+
+  [
+    "adds the checksum and an id of its own to each v2 header, and neither to v1",
+    async (make) => {
+      const tlvs = { crc32c: true, uniqueId: true };
+      await using rig = await Rig.start(make, { protocol: "v2", tlvs });
+      const ids: string[] = [];
+      for (let round = 0; round < 2; round += 1) {
+        const client = await rig.connect();
+        client.write("x");
+        // The parser refuses a header whose checksum does not match.
+        const header = await takeHeader(await rig.upstream.next());
+        assert.deepEqual(
+          header.tlvs.map(({ type }) => type),
+          [TLV_TYPE.uniqueId, TLV_TYPE.crc32c],
+        );
+        ids.push(Buffer.from(header.tlvs[0]?.value ?? []).toString());
+      }
+      for (const id of ids) assert.match(id, /^[0-9a-f-]{36}$/);
+      assert.notEqual(ids[0], ids[1]);
+      await rig.engine.update(rig.plan({ protocol: "v1" }));
+      const client = await rig.connect();
+      client.write("x");
+      assert.equal((await takeHeader(await rig.upstream.next())).version, 1);
+    },
+  ],
 
   [
     "writes no header for protocol none",

@@ -3,6 +3,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket, type
 import type { Logger } from "../../observe/log.ts";
 import type { DialReport, Engine, EngineLimits, ListenerSpec, MakeEngine, OwnAddresses, RelayPlan } from "../engine.ts";
 import { newTargetStats, type TargetStats } from "../stats.ts";
+import type { WantedTlvs } from "../tlvs.ts";
 
 /** One conformance case: a sentence about any engine, and the check of it. */
 export type Case = readonly [title: string, run: (make: MakeEngine) => Promise<void>];
@@ -65,6 +66,7 @@ export class Upstream {
 
 export interface RigOptions {
   readonly protocol?: ListenerSpec["protocol"];
+  readonly tlvs?: WantedTlvs;
   /** Where the engine listens; default 127.0.0.1. */
   readonly address?: string;
   /** Where the engine dials; default: the rig's upstream alone. */
@@ -112,6 +114,7 @@ export class Rig {
       port: 0,
       declaredPort: DECLARED_PORT,
       protocol,
+      ...(this.#options.tlvs && { tlvs: this.#options.tlvs }),
       upstream: this.#options.upstream ?? { addresses: [upstreamHost], port: this.upstream.port },
       ...change,
     };

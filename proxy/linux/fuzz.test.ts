@@ -118,6 +118,7 @@ class World {
       localAddress: undefined,
       declaredPort: 443,
       protocol: "v1",
+      tlvs: undefined,
       addresses: [{ text: "10.0.0.1", sockaddr: encodeSockaddr(Uint8Array.of(10, 0, 0, 1), 443), isSelf: false }],
       port: 443,
       unresolved: undefined,

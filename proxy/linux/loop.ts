@@ -2,6 +2,7 @@ import { addressText } from "../address.ts";
 import type { RefusalCause } from "../causes.ts";
 import type { EngineLimits } from "../engine.ts";
 import { encodeHeaderOf } from "../header.ts";
+import { v2Options } from "../tlvs.ts";
 import { EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLIN, ERRNO, O_CLOEXEC } from "./abi.ts";
 import { ARMED_EVENTS, Connection, type RelayContext } from "./connection.ts";
 import type { Dial } from "./dial.ts";
@@ -300,13 +301,14 @@ export class Loop implements RelayContext {
   }
 
   #header(version: "v1" | "v2", spec: WorkerListener, fd: number, source: Uint8Array): Uint8Array {
-    return encodeHeaderOf(version, {
+    const ends = {
       source,
       sourcePort: this.libc.memory.peer.port(),
       // The address that the client called; if it cannot be told the client is gone already, and the next read will say so.
       destination: spec.localAddress ?? localName(this.libc, fd)?.address ?? source,
       destinationPort: spec.declaredPort,
-    });
+    };
+    return encodeHeaderOf(version, ends, v2Options(spec.tlvs));
   }
 
   /**

@@ -1,5 +1,6 @@
 import type { DialCause, RefusalCause } from "../causes.ts";
 import type { DialReport, EngineLimits } from "../engine.ts";
+import type { WantedTlvs } from "../tlvs.ts";
 
 /*
  * What the main thread and a worker say to each other: plain data. A message to a worker is followed by a write to its eventfd,
@@ -24,6 +25,7 @@ export interface WorkerListener {
   readonly localAddress: Uint8Array | undefined;
   readonly declaredPort: number;
   readonly protocol: "v1" | "v2" | "none";
+  readonly tlvs: WantedTlvs | undefined;
   readonly addresses: readonly WorkerAddress[];
   readonly port: number;
   readonly unresolved: DialCause | undefined;

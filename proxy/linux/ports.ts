@@ -64,7 +64,7 @@ export class Port {
   ): WorkerListener | undefined {
     const fd = this.#fds[index];
     if (fd === undefined || this.#bound === undefined) return undefined;
-    const { name, target, declaredPort, protocol, upstream } = this.spec;
+    const { name, target, declaredPort, protocol, tlvs, upstream } = this.spec;
     const local = addressBytes(this.#bound.address);
     return {
       name,
@@ -73,6 +73,7 @@ export class Port {
       localAddress: local?.some((byte) => byte !== 0) === true ? local : undefined,
       declaredPort,
       protocol,
+      tlvs,
       port: upstream.port,
       unresolved: upstream.unresolved,
       addresses: upstream.addresses.flatMap((text): WorkerAddress[] => {

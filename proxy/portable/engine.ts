@@ -17,6 +17,7 @@ import { encodeHeader } from "../header.ts";
 import { RefusalLog } from "../refusal-log.ts";
 import { isSelf } from "../self.ts";
 import { newTargetStats, type TargetStats } from "../stats.ts";
+import { v2Options } from "../tlvs.ts";
 import { Connection, LINGER_MS } from "./connection.ts";
 import { dialUpstream, type UpstreamOutcome } from "./dial-upstream.ts";
 import { startIdleSweep } from "./idle-sweep.ts";
@@ -251,8 +252,9 @@ function headerFor(client: Socket, spec: ListenerSpec): Buffer | undefined {
   const { remoteAddress, remotePort, localAddress } = client;
   if (remoteAddress === undefined || remotePort === undefined || localAddress === undefined) return undefined;
   if (spec.protocol === "none") return NO_HEADER;
-  return encodeHeader(spec.protocol, {
+  const ends = {
     source: { address: remoteAddress, port: remotePort },
     destination: { address: localAddress, port: spec.declaredPort },
-  });
+  };
+  return encodeHeader(spec.protocol, ends, v2Options(spec.tlvs));
 }

@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { closeSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import type { Socket } from "node:net";
+import { test } from "node:test";
+import { Rig, soon, Upstream, until } from "../conformance/rig.ts";
+import { endOf } from "../conformance/streams.ts";
+import type { EngineOptions, MakeEngine } from "../engine.ts";
+import { linuxEngine } from "./engine.ts";
+
+/** This process's descriptor of a socket that listens on a port of 127.0.0.1. */
+function listeningFd(port: number): number {
+  const wanted = `0100007F:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  const row = readFileSync("/proc/self/net/tcp", "utf8")
+    .split("\n")
+    .map((line) => line.trim().split(/\s+/))
+    .find((fields) => fields[1] === wanted && fields[3] === "0A");
+  const found = openFiles().find(([, link]) => link === `socket:[${row?.[9]}]`);
+  assert.ok(found !== undefined, "the listening socket is found");
+  return found[0];
+}
+
+function openFiles(): [fd: number, link: string][] {
+  return readdirSync("/proc/self/fd").flatMap((name): [number, string][] => {
+    try {
+      return [[Number(name), readlinkSync(`/proc/self/fd/${name}`)]];
+    } catch {
+      return [];
+    }
+  });
+}
+
+/** Everything that is open, by kind. */
+function census(): string[] {
+  return openFiles()
+    .map(([, link]) => link.replace(/\d+/g, "N"))
+    .sort();
+}
+
+test("a worker that dies is reported, resets its connections, and the rest drains", async () => {
+  const broken: Error[] = [];
+  const make: MakeEngine = (options: EngineOptions) =>
+    linuxEngine(1)({ ...options, onBroken: (error) => void broken.push(error) });
+  await using rig = await Rig.start(make);
+  const client = await rig.connect();
+  client.write("x");
+  await rig.upstream.next();
+  await until(() => rig.stats().clientBytes === 1, "a byte to be relayed");
+  const ending = endOf(client);
+  // The worker is to stop accepting on a socket that is gone: a failure that nothing but a fault of ours explains.
+  closeSync(listeningFd(rig.port()));
+  await soon(rig.engine.update({ ...rig.plan(), listeners: [] }), "the update to end all the same");
+  await until(() => broken.length === 1, "the report");
+  assert.match(broken[0]?.message ?? "", /epoll_ctl EBADF/);
+  assert.ok(rig.lines.some((line) => line.includes("died")));
+  assert.equal((await ending).how, "ECONNRESET");
+  assert.deepEqual(await rig.engine.drain(5000), { finished: 0, reset: 0 });
+});
+
+test("several workers share what comes, and the limits hold over all of them", async () => {
+  await using rig = await Rig.start(linuxEngine(3), { limits: { maxConnections: 20 } });
+  const clients = Array.from({ length: 30 }, () => rig.dial());
+  const endings = clients.map((client) => endOf(client).then(({ how }) => how));
+  await until(() => rig.stats().accepted + rig.stats().refused["limit-total"] === 30, "all to be taken in or refused");
+  assert.equal(rig.stats().accepted, 20);
+  for (const client of clients) client.resetAndDestroy();
+  await rig.idle();
+  assert.equal((await Promise.all(endings)).filter((how) => how === "ECONNRESET").length, 10);
+});
+
+test("several thousand connections later nothing is left open", async () => {
+  const before = census();
+  {
+    await using rig = await Rig.start(linuxEngine(2));
+    rig.upstream.server.on("connection", (socket: Socket) => socket.resume().end("answer"));
+    const one = async (index: number): Promise<void> => {
+      const client = rig.dial();
+      if (index % 5 === 0) client.resetAndDestroy();
+      else {
+        client.end("question");
+        await endOf(client);
+      }
+    };
+    for (let round = 0; round < 60; round += 1) {
+      await Promise.all(Array.from({ length: 50 }, (_, index) => one(index)));
+    }
+    await rig.idle();
+  }
+  const left = census();
+  assert.deepEqual(
+    left.filter((kind) => kind.startsWith("socket") || kind.startsWith("pipe")),
+    before.filter((kind) => kind.startsWith("socket") || kind.startsWith("pipe")),
+  );
+});
+
+test("a port that another process of the same user shares is not shared with it by accident", async () => {
+  await using other = await Upstream.listen();
+  await using rig = await Rig.start(linuxEngine(2));
+  await rig.engine.update(rig.plan({}, rig.spec({ name: "second:443", port: other.port })));
+  assert.match(rig.engine.listeners()[1]?.error ?? "", /EADDRINUSE/);
+  // Nor does a second engine get the port of the first, though both would share.
+  const second = await Rig.start(linuxEngine(2));
+  await second.engine.update(second.plan({ port: rig.port() }));
+  assert.match(second.engine.listeners()[0]?.error ?? "", /EADDRINUSE/);
+  await second[Symbol.asyncDispose]();
+});
