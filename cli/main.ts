@@ -82,7 +82,35 @@ function addTools(root: Command, context: CliContext): void {
     .option("--context <name>", "context of the kubeconfig")
     .option("--yes", "do not ask")
     .action(async (flags) => (await import("./uninstall.ts")).uninstall(flags, context));
+  addFollowing(root, context);
   addDoctor(root, context);
+}
+
+/** How running pods follow the map: to look at, and by hand. */
+function addFollowing(root: Command, context: CliContext): void {
+  root
+    .command("status")
+    .description(
+      "every name with its target or why it has none, every opted-in workload and whether its pods are in step",
+    )
+    .addOption(new Option("-o, --output <form>", "what is printed").choices(["text", "json"]).default("text"))
+    .option("--watch", "print it again whenever it changes")
+    .option("--namespace <name>", "namespace of Switchback", "switchback-system")
+    .option("--kubeconfig <file>", "kubeconfig to use")
+    .option("--context <name>", "context of the kubeconfig")
+    .action(async (flags) => {
+      process.exitCode = await (await import("./status.ts")).status(flags, context);
+    });
+  root
+    .command("restart")
+    .description("restart the workloads whose pods have not the current names, with your own rights")
+    .argument("<namespace[/workload]>", "all of a namespace, or one")
+    .option("--timeout <seconds>", "how long each rollout may take", Number, 300)
+    .option("--namespace <name>", "namespace of Switchback", "switchback-system")
+    .option("--kubeconfig <file>", "kubeconfig to use")
+    .option("--context <name>", "context of the kubeconfig")
+    .option("--yes", "do not ask")
+    .action(async (what, flags) => (await import("./restart.ts")).restart(what, flags, context));
 }
 
 function addDoctor(root: Command, context: CliContext): void {

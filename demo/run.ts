@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describeError, SwitchbackError } from "../errors/errors.ts";
 import { silentLogger } from "../observe/log.ts";
+import { table } from "../observe/table.ts";
 import { type Admitted, admit, type DemoPod, podsOf } from "./admission.ts";
 import { call, lookUp } from "./call.ts";
 import { type IngressStandIn, startIngress } from "./ingress.ts";
 import { type DemoSystem, startSystem } from "./system.ts";
-import { table } from "./table.ts";
 
 export interface DemoOptions {
   /** Directory of Kubernetes YAML. */

@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { WorkloadStatus } from "../running/report.ts";
+import type { FullStatus } from "./leader-status.ts";
+import { choose } from "./restart.ts";
+import { isStuck, renderStatus } from "./status.ts";
+
+const WORKLOAD: WorkloadStatus = {
+  namespace: "cert-manager",
+  kind: "Deployment",
+  name: "cert-manager",
+  pods: 2,
+  stale: 1,
+  notInjected: 1,
+  mode: "restart",
+  modeFrom: "install",
+  standing: "stuck",
+  code: "restart-not-permitted",
+  text: "not listed",
+  lastRestart: undefined,
+  warnings: [],
+};
+
+function full(...workloads: WorkloadStatus[]): FullStatus {
+  const from = { kind: "Ingress", namespace: "shop", name: "web" };
+  const since = "2026-01-01T00:00:00Z";
+  const mapped = { name: "b.example.com", from, since, target: "edge", addresses: ["198.51.100.9"], reason: undefined };
+  const refused = { code: "no-target", text: "no class \u001b[31m" };
+  const status = {
+    leader: true,
+    identity: "controller-0",
+    revision: "abc",
+    warnings: [],
+    names: [mapped, { ...mapped, name: "a.example.com", target: undefined, addresses: [], reason: refused }],
+    running: {
+      unknown: undefined,
+      dryRun: false,
+      underWay: undefined,
+      waiting: 3,
+      restartsLastHour: 2,
+      restartsToday: 2,
+      workloads,
+    },
+  };
+  return status as unknown as FullStatus;
+}
+
+test("names in order, with target, object, age and reason; what tenants wrote cannot steer the terminal", () => {
+  const lines = renderStatus(full()).split("\n");
+  const [a, b] = lines.filter((line) => line.includes("example.com"));
+  assert.match(
+    a ?? "",
+    /^ {2}a\.example\.com +- +Ingress shop\/web +2026-01-01T00:00:00Z +no-target: no class \\u\{1b\}\[31m$/,
+  );
+  assert.match(b ?? "", /^ {2}b\.example\.com +edge 198\.51\.100\.9 +Ingress shop\/web +2026-01-01T00:00:00Z$/);
+});
+
+test("a workload that cannot follow says why, and how many of its pods were not injected; the pace is told", () => {
+  const text = renderStatus(full(WORKLOAD));
+  assert.match(
+    text,
+    /cert-manager\/Deployment\/cert-manager +1\/2 +cannot follow +restart +- +restart-not-permitted: not listed; 1 without a trace/,
+  );
+  assert.match(text, /restarting now: none; waiting: 3; restarted in the last hour: 2/);
+});
+
+test("only what is stale and stuck is a failure", () => {
+  assert.equal(isStuck(full(WORKLOAD)), true);
+  assert.equal(isStuck(full({ ...WORKLOAD, standing: "waiting" })), false);
+  assert.equal(isStuck(full({ ...WORKLOAD, stale: 0 })), false);
+});
+
+test("restart takes the stale workloads of a namespace, or the one that is named", () => {
+  const current = { ...WORKLOAD, name: "webhook", stale: 0 };
+  const bare = { ...WORKLOAD, kind: "Pod", name: "bare" };
+  const all = [WORKLOAD, current, bare, { ...WORKLOAD, namespace: "other" }];
+  assert.deepEqual(choose("cert-manager", all), [WORKLOAD]);
+  assert.deepEqual(choose("cert-manager/cert-manager", all), [WORKLOAD]);
+  assert.deepEqual(choose("cert-manager/webhook", all), []);
+  assert.throws(() => choose("cert-manager/bare", all), /is a Pod: delete its pods/);
+  assert.throws(() => choose("cert-manager/none", all), /no opted-in pods of it are known/);
+  assert.throws(() => choose("a/b/c", all), /expected NAMESPACE or NAMESPACE\/WORKLOAD/);
+  assert.throws(() => choose("cert-manager", undefined), /no controller leads/);
+});

@@ -1,0 +1,98 @@
+import type { NameStatus } from "../controller/status.ts";
+import { connect, connectOptionsFrom } from "../kube/connect.ts";
+import { pause } from "../kube/time.ts";
+import { table } from "../observe/table.ts";
+import type { RunningStatus, WorkloadStatus } from "../running/report.ts";
+import { type FullStatus, leaderStatus } from "./leader-status.ts";
+import type { CliContext } from "./main.ts";
+
+export interface StatusFlags {
+  readonly namespace: string;
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly output: "text" | "json";
+  readonly watch?: boolean;
+}
+
+const WATCH_MS = 2_000;
+
+/** Prints names and workloads. Gives the exit code: 1 when a workload is stale and stays so until somebody does something. */
+export async function status(flags: StatusFlags, { env, stdout }: CliContext): Promise<number> {
+  const client = await connect(connectOptionsFrom(env, flags));
+  const render = flags.output === "json" ? (full: FullStatus) => `${JSON.stringify(full, null, 2)}\n` : renderStatus;
+  try {
+    let shown = "";
+    for (;;) {
+      const full = await leaderStatus(client, flags.namespace);
+      const text = render(full);
+      if (text !== shown) stdout.write(shown === "" ? text : `\n${text}`);
+      shown = text;
+      if (!flags.watch) return isStuck(full) ? 1 : 0;
+      await pause(WATCH_MS, new AbortController().signal);
+    }
+  } finally {
+    client.close();
+  }
+}
+
+export function isStuck({ running }: FullStatus): boolean {
+  return (running?.workloads ?? []).some(({ standing, stale }) => standing === "stuck" && stale > 0);
+}
+
+/** The two tables, and a line about what goes on. */
+export function renderStatus(full: FullStatus): string {
+  return [
+    `map ${full.revision ?? "not published yet"}, by ${full.identity}${full.leader ? "" : " (which does not lead: no workloads)"}\n`,
+    ...full.warnings.map(({ code, text }) => `warning: ${code}: ${text}\n`),
+    `\nNames\n${names(full.names)}`,
+    ...(full.running === undefined ? [] : [`\nWorkloads that opted in\n${workloads(full.running)}`]),
+  ].join("");
+}
+
+function names(all: readonly NameStatus[]): string {
+  if (all.length === 0) return "  none is claimed\n";
+  const rows = all.map(({ name, target, addresses, from, since, reason }) => [
+    name,
+    target === undefined ? "-" : `${target} ${addresses.join(" ")}`.trim(),
+    `${from.kind} ${from.namespace}/${from.name}`,
+    since,
+    reason === undefined ? "" : `${reason.code}: ${reason.text}`,
+  ]);
+  rows.sort(([one = ""], [other = ""]) => (one < other ? -1 : 1));
+  return table(["NAME", "TARGET", "FROM", "SINCE", "WHY NOT"], rows);
+}
+
+function workloads(running: RunningStatus): string {
+  if (running.unknown !== undefined) return `  not known: ${running.unknown}\n`;
+  if (running.workloads.length === 0) return "  none\n";
+  const head = ["WORKLOAD", "PODS", "STATE", "ON CHANGE", "LAST RESTART", "REASON"];
+  return `${table(head, running.workloads.map(workloadRow))}${pace(running)}`;
+}
+
+/** `stale` alone may mean that it is about to be restarted: what is stuck says so. */
+const STATES: Readonly<Record<WorkloadStatus["standing"], string>> = {
+  "in-step": "in step",
+  waiting: "stale",
+  left: "left as it is",
+  stuck: "cannot follow",
+};
+
+function workloadRow(workload: WorkloadStatus): string[] {
+  const { namespace, kind, name, pods, stale, notInjected, standing, code, text, warnings } = workload;
+  const reasons = standing === "in-step" ? [] : [`${code}: ${text}`];
+  if (notInjected > 0) reasons.push(`${notInjected} without a trace of the webhook`);
+  return [
+    `${namespace}/${kind}/${name}`,
+    `${pods - stale}/${pods}`,
+    stale === 0 ? STATES["in-step"] : STATES[standing],
+    workload.mode,
+    workload.lastRestart ?? "-",
+    [...reasons, ...warnings.map((warning) => `${warning.code}: ${warning.text}`)].join("; "),
+  ];
+}
+
+function pace({ underWay, waiting, restartsLastHour, dryRun }: RunningStatus): string {
+  const now = underWay === undefined ? "none" : underWay;
+  const dry = dryRun ? " (a dry run: nothing is restarted)" : "";
+  return `\nrestarting now: ${now}; waiting: ${waiting}; restarted in the last hour: ${restartsLastHour}${dry}\n`;
+}
