@@ -34,6 +34,8 @@ export interface GroupWatch {
   stop(): Promise<void>;
 }
 
+type Get = (path: string) => Promise<Raw>;
+
 /** How soon a look that failed is repeated. */
 const RETRY_MS = 2_000;
 
@@ -52,12 +54,14 @@ export function watchGroup(deps: {
   let nextAt = 0;
   let wake = new AbortController();
 
+  const get: Get = (path) => client.get<Raw>(path, undefined, { signal: stopped.signal });
+
   async function run(): Promise<void> {
     while (!stopped.signal.aborted) {
       const begunAt = performance.now();
       nextAt = begunAt + everyMs;
       try {
-        const served = await look(client, group, [...versions]);
+        const served = await look(get, group, [...versions]);
         problem = undefined;
         if (!stopped.signal.aborted) for (const listener of listeners) listener(served, begunAt);
       } catch (error) {
@@ -98,13 +102,13 @@ export function watchGroup(deps: {
   };
 }
 
-async function look(client: Pick<KubeClient, "get">, group: string, wanted: readonly string[]): Promise<ServedGroup> {
+async function look(get: Get, group: string, wanted: readonly string[]): Promise<ServedGroup> {
   const served = new Map<string, ServedResource[]>();
-  const versions = group === "" ? ["v1"] : await versionsOf(client, group);
+  const versions = group === "" ? ["v1"] : await versionsOf(get, group);
   for (const version of wanted.filter((each) => versions.includes(each))) {
     const path = group === "" ? `/api/${version}` : `/apis/${group}/${version}`;
     // A version that went between the two questions serves nothing.
-    const list = await found(client.get<Raw>(path));
+    const list = await found(get(path));
     for (const resource of entriesOf(list, "resources", path)) {
       const name = textOf(resource.name);
       if (name === undefined) continue;
@@ -115,8 +119,8 @@ async function look(client: Pick<KubeClient, "get">, group: string, wanted: read
   return { versions, resources: served };
 }
 
-async function versionsOf(client: Pick<KubeClient, "get">, group: string): Promise<string[]> {
-  const answer = await found(client.get<Raw>(`/apis/${group}`));
+async function versionsOf(get: Get, group: string): Promise<string[]> {
+  const answer = await found(get(`/apis/${group}`));
   return entriesOf(answer, "versions", `/apis/${group}`).map(({ version }) => String(version));
 }
 

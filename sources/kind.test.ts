@@ -226,3 +226,14 @@ test("an answer that is no discovery document is a failure, not the news that no
   await until(() => discovery.problem !== undefined, "a problem");
   assert.match(discovery.problem?.text ?? "", /has no versions/);
 });
+
+test("stopping does not wait for an answer that does not come", async (t) => {
+  const api = await fakeApi(() => {});
+  t.after(() => api.close());
+  const discovery = watchGroup({ client: api.client, group: GROUP, everyMs: 50 });
+  discovery.follow(["v1"], () => assert.fail("told"));
+  await until(() => api.calls.length === 1, "a question");
+  const begun = performance.now();
+  await discovery.stop();
+  assert.ok(performance.now() - begun < 5_000);
+});

@@ -6,6 +6,7 @@ import { GATEWAY_GROUP } from "../../sources/gateway/view.ts";
 import { CONFIRM_MS } from "../../sources/kind.ts";
 import { foundName } from "../../targets/service-view.ts";
 import { CRDS, installGatewayApi, PLURALS } from "./gateway-api.ts";
+import { recordMap } from "./history.ts";
 import { namespaceYaml } from "./objects.ts";
 import { type System, startSystem, until } from "./system.ts";
 
@@ -181,6 +182,22 @@ describe("Gateway API, once it is installed", () => {
     await unpublished("moving.example.com");
     await gateway("moving", [listener("http", { ...from("All") })]);
     await published("moving.example.com");
+  });
+});
+
+describe("an API server that begins anew", () => {
+  it("does not yet serve what it will: no name leaves, and everything is followed again", async () => {
+    const editions = await recordMap(system);
+    const before = await system.published();
+    await system.cluster.restartApiServer("SIGKILL");
+    await until("no problem", async () => (await problems()).length === 0, 60_000);
+    await route("HTTPRoute", "afterwards", "open", ["afterwards.example.com"]);
+    await published("afterwards.example.com");
+    const written = await editions();
+    assert.ok(written.some(({ hosts }) => hosts.has("afterwards.example.com")));
+    for (const { hosts } of written) {
+      assert.ok(new Set(hosts.keys()).isSupersetOf(new Set(before.keys())), "no name has left meanwhile");
+    }
   });
 });
 
