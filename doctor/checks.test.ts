@@ -294,6 +294,13 @@ describe("without Switchback", () => {
     assert.match(cures(services({ ...NGINX, annotations })), /do-loadbalancer-hostname/);
   });
 
+  test("in this namespace, but in another: that alone is said", () => {
+    const service = { namespace: "other", name: "w", port: 443 };
+    const configuration = known([fakes.entry("namespace", { service }), fakes.entry("pod", { service })]);
+    const facts = { ...NOT_INSTALLED, admission: { ...NOT_INSTALLED.admission, configuration } };
+    assert.deepEqual(codes(facts), ["short-circuited", "not-probed", "installed-elsewhere"]);
+  });
+
   test("nothing of it can be read: it is not taken for absent", () => {
     const facts = {
       ...NOT_INSTALLED,

@@ -1,5 +1,5 @@
 import { findBalancers } from "../balancers.ts";
-import type { DeploymentFacts, Facts } from "../facts.ts";
+import type { DeploymentFacts, Facts, WebhookEntry } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { shortCircuited } from "./short-circuit.ts";
 
@@ -12,11 +12,13 @@ const COMPONENTS = [
 ] as const;
 
 /** Whether anything of Switchback is in its namespace; undefined: that cannot be told. */
-export function isInstalled({ install, admission }: Facts): boolean | undefined {
+export function isInstalled({ install, admission, namespace }: Facts): boolean | undefined {
+  const isHere = ({ service }: WebhookEntry): boolean => service === undefined || service.namespace === namespace;
   const signs = [
     install.config.known ? install.config.value !== undefined : undefined,
     install.deployments.known ? install.deployments.value.some(({ name }) => isOurs(name)) : undefined,
-    admission.configuration.known ? admission.configuration.value !== undefined : undefined,
+    // One that leads to another namespace is another install's.
+    admission.configuration.known ? admission.configuration.value?.some(isHere) === true : undefined,
   ];
   if (signs.includes(true)) return true;
   return signs.includes(undefined) ? undefined : false;
@@ -25,8 +27,9 @@ export function isInstalled({ install, admission }: Facts): boolean | undefined 
 /** Whether Switchback is installed, and its three programs run. */
 export function checkInstall(facts: Facts): Finding[] {
   const installed = isInstalled(facts);
-  if (installed === false) return [judgeAbsence(facts)];
-  return [...judgeNamespace(facts), ...judgeDeployments(facts)];
+  const elsewhere = judgeNamespace(facts);
+  if (installed === false) return elsewhere.length > 0 ? elsewhere : [judgeAbsence(facts)];
+  return [...elsewhere, ...judgeDeployments(facts)];
 }
 
 function isOurs(deployment: string): boolean {

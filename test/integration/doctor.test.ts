@@ -178,6 +178,7 @@ describe("a cluster with Switchback", () => {
 
   it("asked about another namespace, it says where the install is", async () => {
     const examination = await admin("--namespace", "default");
+    assert.ok(!found(examination).some((word) => word.startsWith("broken")), found(examination).join());
     const elsewhere = examination.findings.find(({ code }) => code === "installed-elsewhere");
     assert.deepEqual(elsewhere?.cures, [`ask with --namespace ${NAMESPACE}`]);
   });
