@@ -250,6 +250,33 @@ describe("a Service whose load balancer is not short-circuited, or whose backend
   }
 });
 
+describe("who does not answer in time may only be slow:", () => {
+  const SILENT = { kind: "silent", detail: "no answer within 10 s" } as const;
+  for (const [what, ways, ...expected] of [
+    ["with either header", { v1: SILENT, v2: SILENT, front: SILENT }, "relay-slow", "stance-unclear"],
+    ["with the header that its target says", { v1: SILENT }, "stance-unclear"],
+    [
+      "with headers, though it answers without",
+      { none: ANSWERED, v1: SILENT, v2: SILENT },
+      "header-accepted-from-proxies",
+    ],
+  ] as const) {
+    test(what, () => {
+      const facts = { ...HEALTHY, ...probe({ front: CLOSED, ...ways }) };
+      const found = what.endsWith("without") ? codes({ ...HEALTHY, ...probe(ways) }, "ok") : codes(facts, "unknown");
+      for (const code of expected) assert.ok(found.includes(code), `${code} is not among ${found}`);
+    });
+  }
+
+  test("but a relay that is slower than the same header sent directly is refused", () => {
+    assert.ok(codes({ ...HEALTHY, ...probe({ front: SILENT }) }, "broken").includes("relay-refused"));
+  });
+
+  test("who waits in vain for a header, and answers with one, demands it", () => {
+    assert.ok(codes({ ...HEALTHY, ...probe({ none: SILENT }) }, "ok").includes("header-accepted"));
+  });
+});
+
 describe("without Switchback", () => {
   test("it tells whether there is the problem", () => {
     assert.deepEqual(codes(NOT_INSTALLED), ["short-circuited", "not-probed", "not-installed"]);

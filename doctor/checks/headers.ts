@@ -83,7 +83,7 @@ function judgeUnmapped(judged: Judged): Finding {
   if (stance.kind === "demands") {
     return broken(subject, "pods-cut-off", `it demands a PROXY header, which pods do not send: ${seen}`, ...cures);
   }
-  if (straight === false && stance.kind !== "mute") {
+  if (straight === false && (stance.kind === "accepts" || stance.kind === "refuses")) {
     const evidence = `pods do not reach its load balancer's address, though it would answer them: ${seen}`;
     return broken(
       subject,
@@ -92,10 +92,21 @@ function judgeUnmapped(judged: Judged): Finding {
       "let Switchback map its names to it: a target with `protocol: none`",
     );
   }
-  return unknown(subject, "stance-unclear", seen, "see the ingress controller's log for the probe's connections");
+  return unclear(judged);
 }
 
-function judgeBare({ subject, stance, seen }: Judged): Finding {
+function unclear({ subject, seen }: Judged): Finding {
+  return unknown(
+    subject,
+    "stance-unclear",
+    seen,
+    "see the ingress controller's log for the probe's connections; ask again",
+  );
+}
+
+function judgeBare(judged: Judged): Finding {
+  const { subject, stance, seen } = judged;
+  if (stance.kind === "unclear") return unclear(judged);
   if (stance.kind === "accepts" || stance.kind === "refuses") {
     return ok(subject, "header-not-needed", `as its target says, it needs no header: ${seen}`);
   }
@@ -116,6 +127,7 @@ function judgeHeaded(judged: Judged, protocol: "v1" | "v2"): Finding {
     const evidence = `it takes ${protocol} from the proxies' addresses, though not from others: ${seen}`;
     return ok(subject, "header-accepted-from-proxies", evidence);
   }
+  if (stance.kind === "unclear" || stance.silent.includes(protocol)) return unclear(judged);
   const [other] = stance.versions;
   if (other !== undefined) {
     const evidence = `its target says ${protocol}, but it takes ${other} only: ${seen}`;

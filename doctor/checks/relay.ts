@@ -47,6 +47,9 @@ function judgeDial(
       "see the Deployment switchback-proxy, the front Service's ports and selector, and NetworkPolicies before the proxy";
     return broken(subject, "relay-unreachable", seen, cure);
   }
+  // Slow, if it is no quicker without us.
+  if (outcome.kind === "silent" && !direct)
+    return unknown(subject, "relay-slow", seen, "ask again; see the ingress controller's log");
   const contrast = direct ? "; the same header from the probe pod's own address is answered" : "";
   const log = "see the proxy's log (`upstream cannot be reached`) and the ingress controller's";
   return broken(subject, "relay-refused", `${seen}${contrast}`, trustCure(software), log);

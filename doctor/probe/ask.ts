@@ -4,9 +4,9 @@ import { connect as connectTls } from "node:tls";
 import { encodeHeader } from "../../proxy/header.ts";
 import type { Dial, DialResult, Lookup, Outcome, ProbePlan, ProbeResult } from "./result.ts";
 
-/** Time for a connection, and then for an answer on it, milliseconds. A backend that waits for a header waits no longer, mostly. */
+/** Time for a connection, and then for an answer on it, milliseconds. What has not answered by then may only be slow. */
 const CONNECT_MS = 3000;
-const ANSWER_MS = 3000;
+const ANSWER_MS = 10_000;
 const LOOKUP_MS = 2000;
 /** Bytes of an answer that are looked at. */
 const MAX_HEAD_BYTES = 1024;

@@ -7,7 +7,7 @@ import type { Dial, ProbePlan } from "./result.ts";
 /** Names looked up at most, of each load balancer and in all: the plan travels in the pod's arguments. */
 const MAX_NAMES_EACH = 20;
 const MAX_NAMES = 200;
-/** Asked for where no name of a load balancer is known; RFC 6761 keeps it from ever being one. */
+/** Nobody's name: RFC 6761 keeps it from ever being one. */
 const NO_NAME = "switchback-doctor.invalid";
 
 /** What the probe pod asks: every web port in each way there is, and the names of every load balancer. */
@@ -27,7 +27,10 @@ function dialsAt(balancer: Balancer, port: ServicePort, facts: Facts): Dial[] {
   const speaks = spokenAt(port);
   if (speaks === undefined) return [];
   const { service, names, addresses } = balancer;
-  const common = { service: keyOf(service), servicePort: port.port, speaks, name: names[0] ?? NO_NAME } as const;
+  // A TLS handshake needs a name that is served. An HTTP request does not: the controller itself refuses a strange Host, and no
+  // backend is bothered or waited for.
+  const name = speaks === "tls" ? (names[0] ?? NO_NAME) : NO_NAME;
+  const common = { service: keyOf(service), servicePort: port.port, speaks, name } as const;
   const at = (via: Dial["via"], address: string | undefined, header: Dial["header"], dialled = port.port): Dial[] =>
     address === undefined ? [] : [{ ...common, via, address, port: dialled, header }];
   const front = frontOf(balancer, port, facts);

@@ -4,12 +4,15 @@ export type Version = "v1" | "v2";
 
 /**
  * How a backend takes PROXY headers from the address of whoever asked. `accepts`: with and without. `demands`: only with.
- * `refuses`: only without. `mute`: it takes connections and answers none of them. `unreachable`: it takes none.
+ * `refuses`: only without. `mute`: it takes connections and ends them without an answer. `unreachable`: it takes none. `unclear`: what would
+ * tell was not answered in time, which a slow backend does too.
  */
 export interface Stance {
-  readonly kind: "accepts" | "demands" | "refuses" | "mute" | "unreachable";
+  readonly kind: "accepts" | "demands" | "refuses" | "mute" | "unreachable" | "unclear";
   /** The versions that were answered. */
   readonly versions: readonly Version[];
+  /** The versions of which it is not known: no answer in time. */
+  readonly silent: readonly Version[];
   /** What came of each try. */
   readonly detail: string;
 }
@@ -27,9 +30,11 @@ export function stanceOf(result: ProbeResult, place: Place): Stance | undefined 
   const dials = dialsOf(result, place, "service");
   const bare = dials.find(({ header }) => header === "none");
   if (bare === undefined) return undefined;
-  const versions = VERSIONS.filter((version) => dials.some((dial) => dial.header === version && answered(dial)));
+  const headed = dials.filter(({ header }) => header !== "none");
+  const versions = VERSIONS.filter((version) => headed.some((dial) => dial.header === version && answered(dial)));
+  const silent = VERSIONS.filter((version) => headed.some((dial) => dial.header === version && isSilent(dial)));
   const detail = dials.map(({ header, outcome }) => `${HEADERS[header]}: ${outcome.detail}`).join("; ");
-  return { kind: kindOf(dials, answered(bare), versions.length > 0), versions, detail };
+  return { kind: kindOf(bare, headed), versions, silent, detail };
 }
 
 /** What came of calling the load balancer's own address, or of going through the front Service. */
@@ -49,9 +54,16 @@ function dialsOf(result: ProbeResult, { service, servicePort }: Place, via: Dial
   );
 }
 
-function kindOf(dials: readonly DialResult[], bare: boolean, headed: boolean): Stance["kind"] {
-  if (bare) return headed ? "accepts" : "refuses";
-  if (headed) return "demands";
-  const connected = dials.some(({ outcome }) => ["misread", "closed", "silent"].includes(outcome.kind));
-  return connected ? "mute" : "unreachable";
+function isSilent({ outcome }: DialResult): boolean {
+  return outcome.kind === "silent";
 }
+
+function kindOf(bare: DialResult, headed: readonly DialResult[]): Stance["kind"] {
+  if (headed.some(answered)) return answered(bare) ? "accepts" : "demands";
+  if (answered(bare)) return headed.every(isSilent) ? "unclear" : "refuses";
+  if (headed.some(isSilent)) return "unclear";
+  return [bare, ...headed].some(({ outcome }) => ENDED.has(outcome.kind)) ? "mute" : "unreachable";
+}
+
+/** There was a connection, and it ended without an answer. */
+const ENDED: ReadonlySet<string> = new Set(["misread", "closed", "silent"]);
