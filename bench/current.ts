@@ -1,31 +1,29 @@
 import { parseArgs } from "node:util";
+import { measureLive } from "./current-live.ts";
 import { measureNode } from "./current-node.ts";
 import { createReporter } from "./report.ts";
 
 /**
- * `npm run bench -- current [--json] [--pods 200] [--names 5000] [--changes 50] [--idle 30]`
+ * `npm run bench -- current [--json] [--only node|live] [--pods 200] [--names 5000] [--changes 100] [--idle 30]`
  *
- * How soon running pods follow the map, and what that costs.
+ * How soon running pods follow the map, and what that costs: one node's agent against a control plane of its own, then (as root)
+ * `live` on this machine's cluster. Both ends of it need nothing that is not there after `npm ci`, Go apart.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
     args: argv,
     options: {
+      only: { type: "string", default: "node,live" },
       json: { type: "boolean", default: false },
       pods: { type: "string", default: "200" },
       names: { type: "string", default: "5000" },
-      changes: { type: "string", default: "50" },
+      changes: { type: "string", default: "100" },
       idle: { type: "string", default: "30" },
     },
   });
   const report = createReporter("current", values.json);
-  await measureNode(
-    {
-      pods: Number(values.pods),
-      names: Number(values.names),
-      changes: Number(values.changes),
-      idleSeconds: Number(values.idle),
-    },
-    report,
-  );
+  const changes = Number(values.changes);
+  const node = { pods: Number(values.pods), names: Number(values.names), changes, idleSeconds: Number(values.idle) };
+  if (values.only.includes("node")) await measureNode(node, report);
+  if (values.only.includes("live")) await measureLive(changes, report);
 }

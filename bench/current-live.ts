@@ -1,0 +1,59 @@
+import { deployment } from "../test/cluster/addons/objects.ts";
+import type { Cluster } from "../test/cluster/cluster.ts";
+import { IMAGES } from "../test/cluster/images.ts";
+import { ADMIN_KUBECONFIG, statePath } from "../test/cluster/node/layout.ts";
+import { runIn } from "../test/cluster/node/run.ts";
+import { importImages } from "../test/cluster/node/up.ts";
+import { withProductImage } from "../test/cluster/product-image.ts";
+import { progressLines } from "../test/cluster/progress.ts";
+import { wholeCluster } from "../test/cluster/whole.ts";
+import { AGENTS, installSwitchback, removeSwitchback, WITH_AGENT } from "../test/e2e/switchback.ts";
+import { percentile, progress, type Reporter } from "./report.ts";
+
+const NAMESPACE = "bench-live";
+/** No change is to wait for the pace of publications, two a second. */
+const PAUSE_MS = 700;
+
+/**
+ * On this machine's cluster: Ingress created -> its name stands in the hosts file of a pod that runs, as its containers see it (the
+ * kubelet has bind-mounted that very file). The Ingress is created and the file is read by one process beside the node.
+ */
+export async function measureLive(changes: number, report: Reporter): Promise<void> {
+  const steps = progressLines();
+  const { cluster } = await wholeCluster(steps);
+  await withProductImage((image) => importImages([image], steps));
+  try {
+    await installSwitchback(cluster, WITH_AGENT);
+    await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
+    const uid = await runClient(cluster);
+    progress(`${changes} Ingresses, one after the other`);
+    const file = statePath("kubelet", "pods", uid, "etc-hosts");
+    const script = new URL("current-live-changes.ts", import.meta.url).pathname;
+    const args = [script, ADMIN_KUBECONFIG, NAMESPACE, file, String(changes), String(PAUSE_MS)];
+    const delays = JSON.parse(await runIn("node", process.execPath, ...args)) as number[];
+    const last = `live-${changes - 1}.example.com`;
+    const { stdout } = await cluster.exec(`${NAMESPACE}/deployment/client`, "/client", "resolve", last);
+    if (!stdout.includes("198.51.100.")) throw new Error(`${last} does not resolve in the pod: ${stdout}`);
+    report.section({ changes });
+    for (const [share, goal] of [[0.5], [0.99, 1_000], [1]] as const) {
+      const figure = { name: `ingress-to-running-pod-p${share * 100}`, value: percentile(delays, share), unit: "ms" };
+      report.figure({ ...figure, goal });
+    }
+  } finally {
+    await cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s");
+    await removeSwitchback(cluster);
+  }
+}
+
+/** A pod that follows live; gives its uid. */
+async function runClient(cluster: Cluster): Promise<string> {
+  const metadata = {
+    name: NAMESPACE,
+    labels: { "switchback.dev/inject": "enabled" },
+    annotations: { "switchback.dev/on-change": "live" },
+  };
+  await cluster.apply({ apiVersion: "v1", kind: "Namespace", metadata });
+  await cluster.apply(deployment({ namespace: NAMESPACE, name: "client", image: IMAGES.goClient, args: ["sleep"] }));
+  await cluster.rolledOut(NAMESPACE, "deployment/client");
+  return await cluster.kubectl("-n", NAMESPACE, "get", "pods", "-o", "jsonpath={.items[0].metadata.uid}");
+}
