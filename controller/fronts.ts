@@ -106,9 +106,12 @@ export class Fronts implements Addresses {
   }
 
   lead(remembered: readonly TargetAddress[], signal: AbortSignal): void {
+    // The addresses of a target without a relay are its own Service's: no front can have them.
+    const fronts = [...this.#store.published.targets, ...this.#deps.config.targets.filter(isRelayed)].map(byName);
     for (const { name, clusterIPs } of remembered) {
+      if (clusterIPs.length === 0 || !fronts.includes(name)) continue;
       this.#services.remember(name, clusterIPs);
-      if (clusterIPs.length > 0) this.#listening.trust(name);
+      this.#listening.trust(name);
     }
     for (const { name, clusterIPs } of this.#store.published.targets) this.#services.remember(name, clusterIPs);
     this.#leading = signal;

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { type IncomingMessage, request } from "node:http";
 import { describeError } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { resourcePath } from "../kube/paths.ts";
@@ -141,13 +143,25 @@ export class Listening {
   }
 }
 
-/** By plain HTTP to the proxy's health port. */
+/** Longest wait for a proxy's answer, and the most of it that is read. */
+const ASK_MS = 2_000;
+const MAX_BYTES = 1_000_000;
+
+/** By plain HTTP to the proxy's health port. (`fetch` would cost the process 20 MB for this alone.) */
 export function askByHttp(port: number): AskProxy {
   return async (address) => {
-    const host = address.includes(":") ? `[${address}]` : address;
-    const response = await fetch(`http://${host}:${port}/targets`, { signal: AbortSignal.timeout(2_000) });
-    const body = (await response.json()) as Partial<ProxyAnswer> | null;
-    if (!response.ok || !Array.isArray(body?.listening)) throw new Error(`/targets answered ${response.status}`);
+    const signal = AbortSignal.timeout(ASK_MS);
+    const sent = request({ host: address, port, path: "/targets", agent: false, signal }).end();
+    const [response] = (await once(sent, "response", { signal })) as [IncomingMessage];
+    let text = "";
+    for await (const chunk of response.setEncoding("utf8")) {
+      text += chunk;
+      if (text.length > MAX_BYTES) throw new Error(`/targets answered more than ${MAX_BYTES} bytes`);
+    }
+    const body = JSON.parse(text) as Partial<ProxyAnswer> | null;
+    if (response.statusCode !== 200 || !Array.isArray(body?.listening)) {
+      throw new Error(`/targets answered ${response.statusCode}`);
+    }
     return { listening: body.listening.filter((name) => typeof name === "string") };
   };
 }

@@ -408,3 +408,20 @@ test("stopped in the middle of a turn, it does not wait for what is due later: a
   await sleep(30);
   assert.equal(timers.mock.callCount(), before);
 });
+
+test("what names lead to is told at each turn, on followers too, but not before the sources have been read", async (t) => {
+  const pass = stopClock(t);
+  const { loop, source, addresses, leadership } = loopRig();
+  loop.start();
+  source.set("a", "a.example.com");
+  await pass(100);
+  assert.deepEqual(addresses.used, []);
+  source.sync();
+  await pass(100);
+  assert.deepEqual(addresses.used, ["ingress-nginx"]);
+  loop.lead(leadership.signal);
+  source.set("a");
+  await pass(1_000);
+  assert.deepEqual(addresses.used, ["ingress-nginx", ""]);
+  await loop.stop();
+});
