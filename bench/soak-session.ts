@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { TLV_TYPE } from "../proxy/header.ts";
 import type { ParsedHeader } from "../proxy/header-parse.ts";
 import { Pattern } from "./pattern.ts";
 import { End, type EndEvents, type Script } from "./soak-end.ts";
@@ -73,6 +74,10 @@ export class Session implements EndEvents {
       told.source.port === source.port &&
       told.destination.address === destination.address &&
       told.destination.port === destination.port;
+    // The parser has held a checksum that is there against the bytes.
+    const types = header.tlvs.map(({ type }) => type);
+    const wanted = version === 2 ? [TLV_TYPE.crc32c, TLV_TYPE.uniqueId] : [];
+    if (!wanted.every((type) => types.includes(type))) this.#fault(`a header with TLVs ${types} instead of ${wanted}`);
     if (!isRight) this.#fault(`the header says ${JSON.stringify(told)} instead of ${JSON.stringify(this.expected)}`);
     if (this.upstream !== undefined) this.#fault("the proxy has dialled twice for one client");
     this.upstream = new End(socket, this.plan.upstream, { send: this.#down, receive: this.#up }, this);

@@ -304,6 +304,8 @@ class Soak {
         address: hasIpv6 ? "::" : "0.0.0.0",
         healthPort: this.#healthPort,
         drainSeconds: DRAIN_SECONDS,
+        v2Checksum: true,
+        v2UniqueId: true,
       },
       log: { level: "info" },
     };
