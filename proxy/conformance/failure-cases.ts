@@ -19,6 +19,8 @@ async function refused(rig: Rig, cause: DialCause, firstBytes = ""): Promise<voi
   await rig.idle();
   assert.equal(rig.stats().dialErrors[cause], 1);
   assert.equal(rig.stats().refused.upstream, 1);
+  // An engine with threads of its own may tell of it a moment later.
+  await until(() => rig.reports.length > 0, "the report");
   const report = rig.reports.at(-1);
   assert.deepEqual([report?.listener, report?.connected, report?.failures.at(-1)?.cause], [LISTENER, false, cause]);
 }

@@ -32,6 +32,7 @@ export const limitCases: readonly Case[] = [
       await turnedAway(rig, "127.0.0.4");
       assert.equal(rig.stats().refused["limit-total"], 2);
       assert.equal(rig.stats().accepted, 3);
+      await until(() => rig.lines.some((line) => line.includes("limit")), "the line in the log");
       assert.equal(rig.lines.filter((line) => line.includes("limit")).length, 1);
       await first.end();
       await served(rig, "127.0.0.4");

@@ -9,6 +9,12 @@ import { must } from "./sockets.ts";
 /** `.ts` as it stands in the repository, `.js` in the image: nothing rewrites the name of a file that is no import. */
 const WORKER = new URL(`./worker${extname(import.meta.url)}`, import.meta.url);
 
+/**
+ * A connection is a handful of small objects, most of them gone before they are ever collected. Without a limit V8 lets their nursery grow
+ * to tens of megabytes, and never shrinks it in a thread that does not come back to its event loop.
+ */
+const LIMITS = { maxYoungGenerationSizeMb: 2 };
+
 type Report = Exclude<Reply, { kind: "ready" | "done" }>;
 
 /** A command without the number that its answer comes under. */
@@ -36,7 +42,7 @@ export class WorkerThread {
     this.#wake = must("eventfd", libc.eventfd(0, O_CLOEXEC | O_NONBLOCK));
     const workerData: WorkerData = { ...data, wake: this.#wake };
     // The flags of the process are not the worker's: some of them speak of the main script.
-    this.#worker = new Worker(WORKER, { workerData, execArgv: [] });
+    this.#worker = new Worker(WORKER, { workerData, execArgv: [], resourceLimits: LIMITS });
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.ready = promise;
     this.ready.catch(() => {});
