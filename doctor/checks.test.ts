@@ -42,6 +42,10 @@ const status = (change: object): Partial<Facts> => {
   assert.ok(fact.known);
   return install({ status: known({ ...fact.value, ...change }) });
 };
+const workload = (change: object) => {
+  const base = { namespace: "shop", kind: "Deployment", name: "web", stale: 1, standing: "stuck" };
+  return { ...base, code: "restart-not-permitted", text: "t", ...change };
+};
 const pod = (change: object): Partial<Facts> => {
   assert.ok(HEALTHY.pods.known);
   return { pods: known(HEALTHY.pods.value.map((one) => ({ ...one, ...change }))) };
@@ -183,6 +187,12 @@ const FAULTS: readonly [what: string, change: Partial<Facts>, ...expected: `${Ve
   ],
   ["no map", install({ map: known(undefined) }), "broken map-missing", "warning front-not-published"],
   ["a source that is not read", status({ sources: [{ name: "ingress", synced: false }] }), "broken source-not-synced"],
+  ["nobody leads", status({ leader: false }), "broken no-leader"],
+  [
+    "a workload that stays behind",
+    status({ running: { workloads: [workload({}), workload({ standing: "waiting" }), workload({ stale: 0 })] } }),
+    "warning workload-stuck",
+  ],
   ["a held removal", status({ hold: { names: 6, of: 10, until: 0 } }), "warning removal-held"],
   [
     "a refused name",

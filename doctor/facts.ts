@@ -117,6 +117,8 @@ export interface MapFacts {
 
 /** What of the controller's /status is judged; it may be another version's. */
 export interface StatusFacts {
+  /** Whether the replica that answered leads; what is held back and how pods follow is the leader's to know. */
+  readonly leader: boolean;
   readonly synced: boolean;
   readonly sources: readonly { readonly name: string; readonly synced: boolean }[];
   readonly hold?: { readonly names: number; readonly of: number; readonly until: number } | undefined;
@@ -129,6 +131,15 @@ export interface StatusFacts {
     readonly ports: readonly { readonly port: number }[];
   }[];
   readonly names: readonly { readonly name: string; readonly reason?: Reason | undefined }[];
+  readonly running?: { readonly workloads: readonly WorkloadFacts[] } | undefined;
+}
+
+/** An owner of opted-in pods, as the leader judges it (running/report.ts). */
+export interface WorkloadFacts extends ObjectName, Reason {
+  readonly kind: string;
+  readonly stale: number;
+  /** `stuck`: it stays behind until somebody does something. */
+  readonly standing: string;
 }
 
 /** What is there of Switchback itself. */

@@ -6,6 +6,7 @@ import { MAP_KEY } from "../hosts/keys.ts";
 import { parseIndex, parsePublished } from "../hosts/published.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath, resourcePath, serviceProxyPath } from "../kube/paths.ts";
+import { pause } from "../kube/time.ts";
 import type { ObjectMeta } from "../kube/types.ts";
 import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../published/configmaps.ts";
 import { parseTargets, TARGETS_KEY, TARGETS_NAME } from "../targets/published.ts";
@@ -111,7 +112,16 @@ async function gatherMap(client: KubeClient, namespace: string): Promise<Known<M
 }
 
 const reasonSchema = z.object({ code: z.string(), text: z.string() });
+const workloadSchema = z.object({
+  namespace: z.string(),
+  kind: z.string(),
+  name: z.string(),
+  stale: z.number(),
+  standing: z.string(),
+  ...reasonSchema.shape,
+});
 const statusSchema = z.object({
+  leader: z.boolean(),
   synced: z.boolean(),
   sources: z.array(z.object({ name: z.string(), synced: z.boolean() })),
   hold: z.object({ names: z.number(), of: z.number(), until: z.number().min(0).max(8.64e15) }).optional(),
@@ -125,19 +135,30 @@ const statusSchema = z.object({
     }),
   ),
   names: z.array(z.object({ name: z.string(), reason: reasonSchema.optional() })),
+  running: z.object({ workloads: z.array(workloadSchema) }).optional(),
 });
 
+/** The API server picks any replica for each request, and one of them leads. */
+const STATUS_TRIES = 12;
+const STATUS_AGAIN_MS = 100;
+
+/** Of the leader; of a follower where none leads. */
 async function gatherStatus(client: KubeClient, namespace: string): Promise<Known<StatusFacts>> {
   const service = { name: "switchback-controller", port: "http" };
-  return await learn(
-    { verb: "get", resource: "services/proxy", namespace, name: "switchback-controller:http" },
-    async () => {
-      const { text } = await client.raw(serviceProxyPath(namespace, service, "/status"), {
-        maxBytes: MAX_STATUS_BYTES,
-      });
-      return statusSchema.parse(JSON.parse(text));
-    },
-  );
+  const path = serviceProxyPath(namespace, service, "/status");
+  const right = { verb: "get", resource: "services/proxy", namespace, name: "switchback-controller:http" };
+  const ask = async (): Promise<StatusFacts> => {
+    const { text } = await client.raw(path, { maxBytes: MAX_STATUS_BYTES });
+    return statusSchema.parse(JSON.parse(text));
+  };
+  return await learn(right, async () => {
+    let status = await ask();
+    for (let tries = 1; !status.leader && tries < STATUS_TRIES; tries++) {
+      await pause(STATUS_AGAIN_MS, new AbortController().signal);
+      status = await ask();
+    }
+    return status;
+  });
 }
 
 /** One replica answers; which one is not said. A 503 is an answer when it is the proxy's own. */

@@ -1,5 +1,5 @@
 import type { Reason } from "../../hosts/types.ts";
-import type { Facts } from "../facts.ts";
+import type { Facts, WorkloadFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { isInstalled } from "./install.ts";
 
@@ -14,9 +14,15 @@ export function checkController(facts: Facts): Finding[] {
   const { status } = facts.install;
   const subject = "controller";
   if (!status.known) return [unknown(subject, status.reason.code, status.reason.text)];
-  const { sources, hold, names, warnings, synced } = status.value;
+  const { leader, sources, hold, names, warnings, synced, running } = status.value;
   const unsynced = sources.filter((source) => !source.synced).map(({ name }) => name);
   const findings: Finding[] = [];
+  if (!leader) {
+    const evidence = "no replica that answered leads: nothing is published, and no certificate is renewed";
+    findings.push(
+      broken(subject, "no-leader", evidence, "ask again in a minute; then see the controllers' logs and their Lease"),
+    );
+  }
   if (!synced || unsynced.length > 0) {
     const evidence = `not everything has been read yet: ${unsynced.join(", ") || "its own objects"}`;
     findings.push(
@@ -33,6 +39,7 @@ export function checkController(facts: Facts): Finding[] {
     findings.push(
       warning(subject, "names-refused", refusedText(refused), "see `reason` of each in the controller's /status"),
     );
+  findings.push(...judgeWorkloads(running?.workloads ?? []));
   if (findings.length > 0) return findings;
   return [
     ok(subject, "controller-settled", `all sources are read, ${names.length} name(s) are claimed, none is refused`),
@@ -43,4 +50,14 @@ function refusedText(reasons: readonly Reason[]): string {
   const counts = Map.groupBy(reasons, ({ code }) => code);
   const list = [...counts].map(([code, all]) => `${code} (${all.length}: ${all[0]?.text ?? ""})`);
   return `${reasons.length} claim(s) are not in pods: ${list.join("; ")}`;
+}
+
+/** Those whose pods stay behind until somebody does something, by the leader's own account. */
+function judgeWorkloads(workloads: readonly WorkloadFacts[]): Finding[] {
+  const stuck = workloads.filter(({ standing, stale }) => standing === "stuck" && stale > 0);
+  const cure = "`switchback restart NAMESPACE/WORKLOAD`; docs/running-pods.md says what each reason means";
+  return stuck.map(({ namespace, kind, name, stale, code, text }) => {
+    const evidence = `${stale} pod(s) have not the current names, and stay so: ${code}: ${text}`;
+    return warning(`${kind} ${namespace}/${name}`, "workload-stuck", evidence, cure);
+  });
 }

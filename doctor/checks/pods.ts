@@ -83,7 +83,7 @@ function ownedAddresses(text: string | undefined): string[] {
 }
 
 function describe(groups: ReadonlyMap<Standing, readonly PodFacts[]>, { agents }: Facts): Finding[] {
-  const restart = "make them anew: `kubectl rollout restart` of what owns them";
+  const restart = "make them anew: `switchback restart NAMESPACE`, or `kubectl rollout restart` of what owns them";
   const findings = [
     about(
       groups.get("not-injected"),

@@ -104,6 +104,7 @@ export const HEALTHY: Facts = {
       map: MAP,
     }),
     status: known({
+      leader: true,
       synced: true,
       sources: [{ name: "ingress", synced: true }],
       warnings: [],
