@@ -13,6 +13,7 @@ export const ACME_DIRECTORY = `https://${ADDRESSES.acme}:14000/dir`;
 /** Where public names are; all other names of the world are at nginx's load balancer. */
 const NAMES: Record<string, string> = {
   "traefik.example.com": TRAEFIK.address,
+  "route.example.com": TRAEFIK.address,
   "gateway.example.com": TRAEFIK.address,
   "plain.example.com": PLAIN.address,
 };
