@@ -37,6 +37,8 @@ export interface Workload {
   readonly unit: string;
   /** What `rate` counts. */
   readonly rateUnit: string;
+  /** `cost` times `rate` at which the proxy's core is full; below that the load is what limits the rate. */
+  readonly full?: number;
   /** A new process each time: memory that was used once stays. */
   readonly isFresh?: boolean;
   run(program: Program, place: LoadPlace): Promise<Measured>;
@@ -46,6 +48,7 @@ export const WORKLOADS = {
   close: {
     unit: "µs/conn",
     rateUnit: "conn/s",
+    full: 1e6,
     async run(program, place) {
       const measured = await withWrk(program, place, "small", true);
       place.rates.set(program.name, measured.rate);
@@ -55,15 +58,17 @@ export const WORKLOADS = {
   keepalive: {
     unit: "µs/req",
     rateUnit: "req/s",
+    full: 1e6,
     run: (program, place) => withWrk(program, place, "small", false),
   },
   "64k": {
     unit: "µs/req",
     rateUnit: "req/s",
+    full: 1e6,
     run: (program, place) => withWrk(program, place, "64k", true),
   },
-  bulk: { unit: "ms/GB", rateUnit: "GB/s", run: bulk },
-  churn: { unit: "µs/conn", rateUnit: "conn/s", run: churn },
+  bulk: { unit: "ms/GB", rateUnit: "GB/s", full: 1e3, run: bulk },
+  churn: { unit: "µs/conn", rateUnit: "conn/s", full: 1e6, run: churn },
   idle: { unit: "KiB/conn", rateUnit: "", isFresh: true, run: idle },
 } as const satisfies Record<string, Workload>;
 export type WorkloadName = keyof typeof WORKLOADS;

@@ -284,7 +284,7 @@ function rotated<Item>(items: readonly Item[], round: number): Item[] {
 }
 
 function table(name: string, samples: readonly Sample[]): string[] {
-  const { unit, rateUnit } = WORKLOADS[name as WorkloadName];
+  const { unit, rateUnit, full }: Workload = WORKLOADS[name as WorkloadName];
   const best = bestPeer(samples, "cost");
   const lines = ["", `${name}${best === undefined ? "" : ` (cheapest peer: ${best})`}`];
   for (const program of PROGRAMS) {
@@ -293,13 +293,16 @@ function table(name: string, samples: readonly Sample[]): string[] {
       const values = valuesOf(samples, program, metric);
       return values.length === 0 ? "" : `${digits(spreadOf(values).median).padStart(8)} ${text}`;
     };
-    const columns = [cell("cost", unit), cell("rate", rateUnit), cell("p99", "ms p99")];
+    const [cost, rate] = [valuesOf(samples, program, "cost"), valuesOf(samples, program, "rate")];
+    const share =
+      full === undefined ? "" : `core ${Math.round((spreadOf(cost).median * spreadOf(rate).median * 100) / full)} %`;
+    const columns = [cell("cost", unit), cell("rate", rateUnit), cell("p99", "ms p99"), share];
     const ratios = (["cost", "rate", "p99"] as const)
       .map((metric) => [metric, spreadOf(pairedRatios(samples, [OURS, program], metric))] as const)
       .filter(([, { count }]) => count > 0 && program !== OURS)
       .map(([metric, spread]) => `${metric} ${ratio(spread)}`);
     const against = ratios.length === 0 ? "" : `   ${OURS}/${program}: ${ratios.join(", ")}`;
-    lines.push(`  ${program.padEnd(15)}${columns.map((column) => column.padEnd(18)).join("")}${against}`.trimEnd());
+    lines.push(`  ${program.padEnd(15)}${columns.map((column) => column.padEnd(17)).join("")}${against}`.trimEnd());
   }
   return lines;
 }
