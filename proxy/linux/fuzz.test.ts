@@ -219,6 +219,11 @@ class World {
     this.settle();
     for (const client of this.clients) client.end();
     this.settle();
+    for (const [client, upstream] of this.upstreams) {
+      const isUndisturbed = !client.hasReset && !upstream.hasReset && upstream.socket.goneBy === undefined;
+      if (isUndisturbed)
+        assert.ok(upstream.socket.finOut, "the client's FIN is passed on while the upstream may still answer");
+    }
     for (const upstream of this.upstreams.values()) upstream.end();
     this.settle();
     this.#now += 40_000;
@@ -285,6 +290,17 @@ const steps = fc.array(
   { minLength: 1, maxLength: 150, size: "max" },
 );
 
+const MEET: readonly Step[] = [
+  ["turn", 0, 0],
+  ["turn", 0, 0],
+  ...Array.from({ length: 12 }, (_, which): Step => ["connect", which, 0]),
+  ["turn", 0, 0],
+  ["turn", 0, 0],
+  ["wait", 0, 60],
+  ["turn", 0, 0],
+  ["read", 0, 10],
+];
+
 function play(script: readonly Step[], seed: number): void {
   let state = seed;
   const chance = (below: number): number => {
@@ -295,6 +311,39 @@ function play(script: readonly Step[], seed: number): void {
   for (const step of script) world.step(step);
   world.finish();
 }
+
+/** Streams that are spliced, stall with bytes in their pipe and are cut there, so that pipes and descriptors pass to others. */
+const heavySteps = fc.array(
+  fc.tuple(
+    fc.constantFrom(
+      "open",
+      "clientSend",
+      "upstreamSend",
+      "upstreamSend",
+      "clientReset",
+      "upstreamReset",
+      "turn",
+      "turn",
+      "read",
+    ),
+    fc.nat(11),
+    fc.integer({ min: 30_000, max: 400_000 }),
+  ),
+  { minLength: 30, maxLength: 120, size: "max" },
+);
+
+test("what a pipe or a descriptor held for one connection never comes out at another", () => {
+  fc.assert(
+    fc.property(heavySteps, fc.nat(), (script, seed) => {
+      // Every client is connected and known from the start.
+      play(
+        script.flatMap((step): Step[] => (step[0] === "open" ? [step, ["clientSend", step[1], 1], ...MEET] : [step])),
+        seed,
+      );
+    }),
+    { numRuns: 40 },
+  );
+});
 
 test("no byte is lost, doubled or reordered, and every descriptor is closed once, whatever the far ends do", () => {
   fc.assert(
