@@ -133,7 +133,7 @@ export class Follower {
       if (following === "no" && clean) continue;
       if (following !== "live" || this.#deps.files.stamp(uid) !== stamp) this.#noted.add(uid);
     }
-    this.#begin();
+    if (this.#noted.size > 0) this.#begin();
   }
 
   /** Whether nothing of ours stands in any file of the node. */

@@ -9,6 +9,7 @@ import { type Watcher, watchObjects } from "../kube/watch.ts";
 import { type Health, livenessOf, startHealthServer } from "../observe/health.ts";
 import type { Logger } from "../observe/log.ts";
 import { isMap, type MapSource } from "../published/source.ts";
+import { createCompactor } from "./compactor.ts";
 import { Follower, type FollowerState, type Following } from "./follower.ts";
 import { type HostsFiles, openHostsFiles } from "./hostsfile.ts";
 import { judgePod, type NamespaceFacts, namespaceFacts, sameFacts } from "./judge.ts";
@@ -62,7 +63,11 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
     if (leaving.leaving) return "no";
     return judgePod(pod, config, picture.namespaces, () => owners.wordOf(pod));
   };
+  const compactor = createCompactor(globalThis.gc);
+  let written = 0;
   const onRound = (state: FollowerState): void => {
+    if (state.written !== written) compactor.worked();
+    written = state.written;
     if (!picture.pods.state.synced || !picture.namespaces.state.synced) return;
     if (!leaving.leaving) lease.report(state);
     else if (follower.isClean)
@@ -71,6 +76,7 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
   const follower = new Follower({ files, watches, judge, maxNames: config.inject.maxNames, log, onRound });
   const picture = watchCluster(client, node, { follower, log });
   const maps = deps.maps.start((offer) => {
+    compactor.worked();
     if (isMap(offer)) follower.setMap(offer);
     else log.warn({ ...offer }, "map: not replaced");
     picture.hasMap ||= isMap(offer);
@@ -79,6 +85,7 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
   const sweep = setInterval(() => {
     follower.sweep();
     owners.tidy();
+    compactor.rest();
   }, sweepSeconds * 1000);
   const health = await startHealthServer({
     address,
