@@ -72,7 +72,6 @@ export class Load {
   /** How many of each family have been used. */
   readonly #sourceCount: { v4: number; v6: number };
   #nextId = 1;
-  /** Seconds that this process has really run: a machine that stands still lets no time pass. */
   #seconds = 0;
   #debt = 0;
   #isRunning = false;
@@ -108,6 +107,11 @@ export class Load {
   pause(): void {
     this.#isRunning = false;
     this.#debt = 0;
+  }
+
+  /** How long this process has really run: while it is stopped, or waits for a slow machine, this stands still. */
+  get seconds(): number {
+    return this.#seconds;
   }
 
   get open(): number {

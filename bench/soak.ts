@@ -28,7 +28,7 @@ const PORTS = 7_000;
 const MAX_FAULTS = 200;
 const MINUTE_MS = 60_000;
 /** A proxy may read on for 30 s after its upstream has gone (LINGER_MS); this much for a slow machine. */
-const QUIET_MS = 180_000;
+const QUIET_SECONDS = 180;
 /** Checkpoints in all, first and last included, and how far apart they are at least and at most. */
 const CHECKPOINTS = 10;
 const LEAST_SEGMENT_S = 20;
@@ -159,22 +159,22 @@ class Soak {
   }
 
   async #loadFor(seconds: number, load: Load): Promise<void> {
-    const from = performance.now();
+    const from = load.seconds;
     load.start();
-    while (performance.now() - from < seconds * 1_000 && !this.#isOver()) await delay(200);
+    while (load.seconds - from < seconds && !this.#isOver()) await delay(200);
     load.pause();
-    this.#loadedSeconds += (performance.now() - from) / 1_000;
+    this.#loadedSeconds += load.seconds - from;
   }
 
   /** Lets all connections end, then sees what the proxy still holds. */
   async #checkpoint(proxy: ProxyProcess, load: Load): Promise<void> {
-    const deadline = performance.now() + (STUCK_SECONDS * 1_000 + QUIET_MS);
-    while (load.open > 0 && performance.now() < deadline && !this.#interrupted) await delay(100);
+    const deadline = load.seconds + STUCK_SECONDS + QUIET_SECONDS;
+    while (load.open > 0 && load.seconds < deadline && !this.#interrupted) await delay(100);
     if (this.#interrupted) return;
     if (load.open > 0) this.#fault(`${load.open} connections do not end though no new ones are begun`);
     const sockets = this.#checkpoints[0]?.files.sockets;
-    const quietBy = performance.now() + QUIET_MS;
-    while (sockets !== undefined && openFilesOf(proxy.pid).sockets !== sockets && performance.now() < quietBy) {
+    const quietBy = load.seconds + QUIET_SECONDS;
+    while (sockets !== undefined && openFilesOf(proxy.pid).sockets !== sockets && load.seconds < quietBy) {
       await delay(250);
     }
     await delay(500);
