@@ -1,29 +1,32 @@
 import { parseArgs } from "node:util";
 import { measureLive } from "./current-live.ts";
 import { measureNode } from "./current-node.ts";
+import { measureRestarts } from "./current-restart.ts";
 import { createReporter } from "./report.ts";
 
 /**
- * `npm run bench -- current [--json] [--only node|live] [--pods 200] [--names 5000] [--changes 100] [--idle 30]`
+ * `npm run bench -- current [--json] [--only node|restart|live] [--pods 200] [--names 5000] [--changes 100] [--idle 30] [--restarts 5]`
  *
- * How soon running pods follow the map, and what that costs: one node's agent against a control plane of its own, then (as root)
+ * How soon running pods follow the map, and what that costs: one node's agent against a control plane of its own, restarts against another, then (as root)
  * `live` on this machine's cluster. Both ends of it need nothing that is not there after `npm ci`, Go apart.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
     args: argv,
     options: {
-      only: { type: "string", default: "node,live" },
+      only: { type: "string", default: "node,restart,live" },
       json: { type: "boolean", default: false },
       pods: { type: "string", default: "200" },
       names: { type: "string", default: "5000" },
       changes: { type: "string", default: "100" },
       idle: { type: "string", default: "30" },
+      restarts: { type: "string", default: "5" },
     },
   });
   const report = createReporter("current", values.json);
   const changes = Number(values.changes);
   const node = { pods: Number(values.pods), names: Number(values.names), changes, idleSeconds: Number(values.idle) };
   if (values.only.includes("node")) await measureNode(node, report);
+  if (values.only.includes("restart")) await measureRestarts(Number(values.restarts), report);
   if (values.only.includes("live")) await measureLive(changes, report);
 }

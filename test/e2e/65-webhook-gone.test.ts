@@ -3,9 +3,9 @@ import { after, before, test } from "node:test";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { admissionCounts, clientRevision } from "./meanwhile.ts";
-import { inClient, optIn } from "./opted-in.ts";
+import { inClient, OPTED_IN, optIn } from "./opted-in.ts";
 import { NAME } from "./shop.ts";
-import { SYSTEM } from "./switchback.ts";
+import { leaderStatus, SYSTEM } from "./switchback.ts";
 
 // Nothing of ours may block a pod: without the webhook pods are made as if it had never been there.
 
@@ -37,6 +37,15 @@ test("with the webhook's pods gone a pod is still made and runs, not injected, a
   await assert.rejects(clientRevision(cluster), /carries no revision/);
   assert.match(await inClient(cluster, "resolve", NAME), /192\.0\.2\.80$/);
   assert.notDeepEqual(await admissionCounts(cluster), countsBefore, "the fail-open count rises");
+});
+
+test("the controller reports the pod as not injected", async () => {
+  const client = await cluster.until("the pod is reported", 30, async () => {
+    const { running } = await leaderStatus(cluster);
+    return running?.workloads.find(({ namespace, notInjected }) => namespace === OPTED_IN && notInjected > 0);
+  });
+  assert.deepEqual([client.kind, client.name, client.notInjected, client.stale], ["Deployment", "client", 1, 1]);
+  assert.equal(client.code, "restart-not-permitted");
 });
 
 test("once it is back, new pods are injected again", async () => {

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { stringify } from "yaml";
+import type { FullStatus } from "../../cli/leader-status.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import { NGINX, PLAIN, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -72,6 +73,15 @@ export async function frontAddress(cluster: Cluster, target: string): Promise<st
 export async function publishedMap(cluster: Cluster): Promise<string> {
   const { data } = await cluster.get<{ data: Record<string, string> }>("-n", SYSTEM, "configmap", "switchback-hosts-0");
   return Object.values(data).join("\n");
+}
+
+/** What the leading controller knows; the API server's proxy picks any replica. */
+export async function leaderStatus(cluster: Cluster): Promise<FullStatus> {
+  const path = `/api/v1/namespaces/${SYSTEM}/services/switchback-controller:http/proxy/status`;
+  return await cluster.until("a controller that leads", 30, async () => {
+    const status = JSON.parse(await cluster.kubectl("get", "--raw", path)) as FullStatus;
+    return status.leader ? status : undefined;
+  });
 }
 
 /** What an earlier run has left: Switchback is gone, and cert-manager's namespace is not opted in. */

@@ -13,6 +13,8 @@ export class Kubelet {
   startMs = 0;
   /** Pods whose name matches never become ready. */
   broken: RegExp | undefined;
+  /** Pods whose name matches lose our annotations before they run, as by somebody who tidies up. */
+  stripped: RegExp | undefined;
   readonly #system: System;
   readonly #namespaces: readonly string[];
   readonly #stop = new AbortController();
@@ -56,7 +58,15 @@ export class Kubelet {
     const since = this.#seen.get(uid) ?? performance.now();
     this.#seen.set(uid, since);
     if (performance.now() - since < this.startMs) return;
+    if (this.stripped?.test(name)) await this.#strip(namespace, name);
     this.#address = (this.#address % 200) + 1;
     await this.#system.cluster.runPod(`${namespace}/${name}`, `203.0.113.${this.#address}`);
+  }
+
+  async #strip(namespace: string, name: string): Promise<void> {
+    const keys = ["injected", "revision", "owned"].map((key) => [`switchback.dev/${key}`, null]);
+    const body = { metadata: { annotations: Object.fromEntries(keys) } };
+    const path = `/api/v1/namespaces/${namespace}/pods/${name}`;
+    await this.#system.cluster.call({ method: "PATCH", path, contentType: "application/merge-patch+json", body });
   }
 }

@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type RawWorkload, type WorkloadKind, workloadState } from "./workload-state.ts";
+
+const metadata = { uid: "u", resourceVersion: "7", generation: 3 };
+const SETTLED: Readonly<Record<WorkloadKind, RawWorkload>> = {
+  Deployment: {
+    metadata,
+    spec: { replicas: 2 },
+    status: { observedGeneration: 3, replicas: 2, updatedReplicas: 2, availableReplicas: 2 },
+  },
+  StatefulSet: {
+    metadata,
+    spec: { replicas: 2 },
+    status: {
+      observedGeneration: 3,
+      readyReplicas: 2,
+      availableReplicas: 2,
+      currentRevision: "a",
+      updateRevision: "a",
+    },
+  },
+  DaemonSet: {
+    metadata,
+    status: { observedGeneration: 3, desiredNumberScheduled: 2, updatedNumberScheduled: 2, numberAvailable: 2 },
+  },
+};
+
+const MISSING: ReadonlyArray<readonly [WorkloadKind, RawWorkload["status"], string]> = [
+  ["Deployment", { observedGeneration: 2 }, "its controller has not yet seen the last change"],
+  ["Deployment", { updatedReplicas: 1 }, "1 of 2 replicas updated"],
+  ["Deployment", { replicas: 3 }, "1 old replicas still there"],
+  ["Deployment", { availableReplicas: 1 }, "1 of 2 available"],
+  ["StatefulSet", { updateRevision: "b" }, "not every replica is updated"],
+  ["StatefulSet", { availableReplicas: 1 }, "1 of 2 available"],
+  ["DaemonSet", { updatedNumberScheduled: 1 }, "1 of 2 pods updated"],
+  ["DaemonSet", { numberAvailable: 0 }, "0 of 2 available"],
+];
+
+for (const kind of Object.keys(SETTLED) as WorkloadKind[]) {
+  test(`a ${kind} that is rolled out and available is settled`, () => {
+    assert.equal(workloadState(kind, SETTLED[kind]).unsettled, undefined);
+  });
+}
+
+for (const [kind, status, text] of MISSING) {
+  test(`a ${kind} with ${JSON.stringify(status)}: ${text}`, () => {
+    const raw = { ...SETTLED[kind], status: { ...SETTLED[kind].status, ...status } };
+    assert.equal(workloadState(kind, raw).unsettled, text);
+  });
+}
+
+test("what its owner does not want is refused", () => {
+  const codeOf = (raw: Partial<RawWorkload>) =>
+    workloadState("Deployment", { ...SETTLED.Deployment, ...raw }).refusal?.code;
+  assert.equal(codeOf({}), undefined);
+  assert.equal(codeOf({ spec: { paused: true } }), "paused");
+  assert.equal(codeOf({ spec: { updateStrategy: { type: "OnDelete" } } }), "on-delete");
+  assert.equal(codeOf({ spec: { updateStrategy: { rollingUpdate: { partition: 1 } } } }), "partitioned");
+  assert.equal(codeOf({ metadata: { ...metadata, deletionTimestamp: "2026-01-01T00:00:00Z" } }), "being-deleted");
+});
+
+test("a rollout that its controller has given up has failed", () => {
+  const conditions = [{ type: "Progressing", status: "False" }];
+  const raw = { ...SETTLED.Deployment, status: { ...SETTLED.Deployment.status, conditions } };
+  assert.equal(workloadState("Deployment", raw).failed, true);
+  assert.equal(workloadState("Deployment", SETTLED.Deployment).failed, false);
+});

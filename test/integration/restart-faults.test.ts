@@ -1,0 +1,218 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { Following } from "./following.ts";
+import { Kubelet } from "./kubelet.ts";
+import { ingress, mapped, namespaceYaml, workload } from "./objects.ts";
+import { NAMESPACE, type System, startSystem, until } from "./system.ts";
+
+// What goes wrong around restarts, on a real API server: each at most one restart a workload, and what can be healed is.
+
+const NS = "faults";
+let system: System;
+let kubelet: Kubelet;
+let follow: Following;
+
+before(async () => {
+  system = await startSystem({
+    controllers: 2,
+    before: namespaceYaml(NS, "enabled"),
+    values: {
+      config: {
+        controller: { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 },
+        restart: { namespaces: [NS], debounceSeconds: 1, minIntervalSeconds: 1 },
+        map: { vanishSeconds: 1 },
+      },
+    },
+  });
+  follow = new Following(system, NS);
+  await system.showWebhooks();
+  kubelet = new Kubelet(system, NS);
+  await follow.addName("first.example.com");
+});
+after(async () => {
+  await kubelet?.stop();
+  await system?.stop();
+});
+
+/** A Deployment that is in step. */
+async function made(name: string, template: object = {}): Promise<void> {
+  await system.apply(workload("Deployment", name, NS, template));
+  await follow.rolledOut("Deployment", name);
+}
+
+const gone = (name: string) => system.kubectl("-n", NS, "delete", "deployment", name);
+
+async function hasName(name: string, hostname: string): Promise<boolean> {
+  const pods = await follow.pods(name);
+  return pods.length > 0 && pods.every((pod) => mapped(pod).includes(hostname));
+}
+
+describe("running pods", () => {
+  it("are not restarted while the webhook is dead, and once when it is back", async () => {
+    const [webhook] = system.webhooks;
+    assert.ok(webhook);
+    await made("dead");
+    await system.end(webhook);
+    await system.apply(ingress("while-dead", ["while-dead.example.com"]));
+    await follow.codeIs("dead", "webhook-behind");
+    await system.apply(workload("Deployment", "not-injected", NS));
+    await follow.rolledOut("Deployment", "not-injected");
+    await until("the pod without a trace of the webhook to be reported", async () => {
+      const status = await follow.statusOf("not-injected");
+      return status?.notInjected === 1 && status.stale === 1;
+    });
+    assert.equal((await follow.changes("dead")) + (await follow.changes("not-injected")), 0);
+    await system.start("webhook");
+    await system.ready(["while-dead.example.com"]);
+    await system.showWebhooks();
+    for (const name of ["dead", "not-injected"]) {
+      await until(`${name} to follow`, () => hasName(name, "while-dead.example.com"));
+      await follow.codeIs(name, "in-step");
+      assert.equal(await follow.changes(name), 1);
+      await gone(name);
+    }
+  });
+
+  it("whose annotations were forged or taken away are looked at, and not restarted for lines they have", async () => {
+    await made("forged");
+    const [pod] = await follow.pods("forged");
+    assert.ok(pod);
+    const annotate = (word: string) =>
+      system.kubectl("-n", NS, "annotate", "pod", pod.metadata.name, "--overwrite", word);
+    await annotate("switchback.dev/revision=000000000000");
+    await follow.codeIs("forged", "same-names");
+    await annotate("switchback.dev/revision-");
+    await annotate("switchback.dev/owned-");
+    await follow.codeIs("forged", "same-names");
+    assert.equal((await follow.statusOf("forged"))?.stale, 0);
+    await delay(2_000);
+    assert.equal(await follow.changes("forged"), 0);
+    await gone("forged");
+  });
+
+  it("of a template with annotations of ours in it are injected all the same, and restarted once for a new name", async () => {
+    const annotations = { "switchback.dev/revision": "000000000000", "switchback.dev/owned": "none" };
+    await made("baked", { annotations });
+    await follow.codeIs("baked", "in-step");
+    await follow.addName("baked.example.com");
+    await until("it to follow", () => hasName("baked", "baked.example.com"));
+    await follow.codeIs("baked", "in-step");
+    assert.equal(await follow.changes("baked"), 1);
+    await gone("baked");
+  });
+
+  it("that lose our annotations as soon as they are made are restarted once for a new name, and then left alone", async () => {
+    kubelet.stripped = /^stripped-/;
+    await made("stripped");
+    await follow.codeIs("stripped", "same-names");
+    await follow.addName("stripped.example.com");
+    await until("it to follow", () => hasName("stripped", "stripped.example.com"));
+    await follow.codeIs("stripped", "did-not-converge");
+    await delay(3_000);
+    assert.equal(await follow.restarts("stripped"), 1);
+    kubelet.stripped = undefined;
+    await gone("stripped");
+  });
+
+  it("follow although somebody else changes the workload all the time", async () => {
+    await made("busy");
+    let edits = 0;
+    const stop = new AbortController();
+    const editing = (async () => {
+      while (!stop.signal.aborted) {
+        edits++;
+        await system.kubectl("-n", NS, "annotate", "deployment", "busy", "--overwrite", `example.com/n=${edits}`);
+      }
+    })();
+    await follow.addName("busy.example.com");
+    await until("it to follow", () => hasName("busy", "busy.example.com")).finally(() => stop.abort());
+    await editing;
+    assert.ok(edits > 3, `${edits} edits`);
+    assert.equal(await follow.restarts("busy"), 1);
+    await gone("busy");
+  });
+
+  it("are restarted once when the leader ends in the middle of it", async () => {
+    kubelet.startMs = 3_000;
+    await made("led");
+    await follow.addName("led.example.com");
+    await until("a restart to be under way", async () => (await follow.changes("led")) === 1);
+    await system.end(await system.leader(), "SIGKILL");
+    await until("it to follow", () => hasName("led", "led.example.com"));
+    await follow.codeIs("led", "in-step");
+    assert.equal(await follow.changes("led"), 1);
+    kubelet.startMs = 0;
+    await gone("led");
+    await system.start("controller");
+  });
+
+  it("are left alone while the API server is away, and follow once when it is back", async () => {
+    await made("away");
+    await follow.addName("away.example.com");
+    await system.cluster.stopApiServer("SIGKILL");
+    await delay(5_000);
+    await system.cluster.startApiServer();
+    await until("it to follow", () => hasName("away", "away.example.com"), 60_000);
+    await follow.codeIs("away", "in-step");
+    assert.equal(await follow.changes("away"), 1);
+    await gone("away");
+  });
+
+  it("are restarted at most once for a name that flaps 20 times in 10 s", async () => {
+    await made("flaps");
+    for (let flap = 0; flap < 20; flap++) {
+      if (flap % 2 === 0) await system.apply(ingress("flapping", ["flapping.example.com"]));
+      else await system.kubectl("delete", "ingress", "flapping");
+      await delay(400);
+    }
+    await delay(5_000);
+    assert.ok((await follow.changes("flaps")) <= 1, `${await follow.changes("flaps")} restarts`);
+    await gone("flaps");
+  });
+
+  it("do not notice Ingresses of a solver, which come and go with a name that is mapped already", async () => {
+    await made("solved");
+    await follow.codeIs("solved", "in-step");
+    for (let order = 0; order < 5; order++) {
+      await system.apply(ingress(`cm-acme-http-solver-${order}`, ["first.example.com"]));
+      await delay(700);
+      await system.kubectl("delete", "ingress", `cm-acme-http-solver-${order}`);
+    }
+    await delay(3_000);
+    assert.equal(await follow.changes("solved"), 0);
+    await gone("solved");
+  });
+
+  it("are told of by `switchback status`, which fails when something is stuck, and restarted by hand", async () => {
+    await system.apply(namespaceYaml("by-hand", "enabled"));
+    const others = new Following(system, "by-hand");
+    const hands = new Kubelet(system, "by-hand");
+    try {
+      await system.apply(workload("Deployment", "web", "by-hand"));
+      await others.rolledOut("Deployment", "web");
+      await follow.addName("by-hand.example.com");
+      await others.codeIs("web", "restart-not-permitted");
+      await showController();
+      const before = await system.cli(["status"]);
+      assert.equal(before.code, 1, before.stderr);
+      assert.match(before.stdout, /by-hand\/Deployment\/web +0\/1 +cannot follow +restart +- +restart-not-permitted/);
+      const { code, stdout, stderr } = await system.cli(["restart", "by-hand/web", "--yes"]);
+      assert.deepEqual([code, stderr], [0, ""], stdout);
+      await others.codeIs("web", "in-step");
+      const after = await system.cli(["status", "-o", "json"]);
+      assert.equal(after.code, 0, after.stdout);
+      assert.ok(JSON.parse(after.stdout).leader);
+    } finally {
+      await hands.stop();
+    }
+  });
+});
+
+/** The controller's pod, as the API server's proxy finds it: the leader's health server behind a ready pod. */
+async function showController(): Promise<void> {
+  const select = ["-n", NAMESPACE, "get", "pods", "-l", "app.kubernetes.io/component=controller", "-o", "name"];
+  const [pod = ""] = (await system.kubectl(...select)).split("\n");
+  const { healthPort } = await system.leader();
+  await system.cluster.runPod(`${NAMESPACE}/${pod.replace("pod/", "")}`, "203.0.113.250", { 8080: healthPort });
+}
