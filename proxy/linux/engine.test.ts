@@ -59,12 +59,13 @@ test("a worker that dies is reported, resets its connections, and the rest drain
 test("several workers share what comes, and the limits hold over all of them", async () => {
   await using rig = await Rig.start(linuxEngine(3), { limits: { maxConnections: 20 } });
   const clients = Array.from({ length: 30 }, () => rig.dial());
-  const endings = clients.map((client) => endOf(client).then(({ how }) => how));
+  let refused = 0;
+  for (const client of clients) client.on("error", () => (refused += 1));
   await until(() => rig.stats().accepted + rig.stats().refused["limit-total"] === 30, "all to be taken in or refused");
   assert.equal(rig.stats().accepted, 20);
+  await until(() => refused === 10, "the refused to notice");
   for (const client of clients) client.resetAndDestroy();
   await rig.idle();
-  assert.equal((await Promise.all(endings)).filter((how) => how === "ECONNRESET").length, 10);
 });
 
 test("several thousand connections later nothing is left open", async () => {

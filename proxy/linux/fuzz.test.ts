@@ -286,7 +286,11 @@ const RARE = [
   "feed",
 ];
 const steps = fc.array(
-  fc.tuple(fc.constantFrom(...KINDS, ...RARE), fc.nat(11), fc.oneof(fc.nat(100), fc.nat(5000), fc.nat(200_000))),
+  fc.tuple(
+    fc.constantFrom(...KINDS, ...RARE),
+    fc.nat(11),
+    fc.oneof(fc.nat(100), fc.nat(5000), fc.nat(200_000), fc.integer({ min: 200_000, max: 1_500_000 })),
+  ),
   { minLength: 1, maxLength: 150, size: "max" },
 );
 
