@@ -108,11 +108,18 @@ async function save(object: string): Promise<() => Promise<void>> {
   };
 }
 
+async function confirmRemoval(): Promise<void> {
+  const { code, stderr } = await cluster.switchback("confirm", "--yes", "--namespace", SYSTEM);
+  assert.equal(code, 0, stderr);
+}
+
 /** Until a healthy install says so: kube-proxy, endpoints and the controller follow within seconds. */
 async function allIsWell(): Promise<Examination> {
   let last: Examination | undefined;
   const well = async () => {
     last = await examine("--probe");
+    // The many names of an earlier file are held back, as the doctor rightly says; its cure lets them go.
+    if (last.findings.some(({ code }) => code === "removal-held")) await confirmRemoval();
     return last.findings.every(({ verdict }) => verdict === "ok") ? last : undefined;
   };
   return await cluster.until("all is well", 60, well).catch(() => assert.fail(last?.text));

@@ -219,15 +219,17 @@ describe("a running pod", () => {
 describe("a file that is not the kubelet's", () => {
   it("stays as it is, keeps the Lease's revision where it was, and the Lease names the pod", async () => {
     const uid = await runPod("shop", "foreign");
-    await until("the pod to be followed", async () => agent.state.applied !== undefined);
+    const told = async () => (await lease()).metadata.annotations?.["switchback.dev/revision"];
+    // The Lease is paced: it must be through with what came before.
+    await until("the Lease to have caught up", async () => (await told()) === (await system.index()).revision);
     writeFileSync(kubelet.path(uid), "127.0.0.1 localhost\n");
-    const before = (await lease()).metadata.annotations?.["switchback.dev/revision"];
+    const before = await told();
     await system.apply(ingress("ninth", ["ninth.example.com"], { namespace: "other" }));
     await until(
       "the Lease to name it",
       async () => (await lease()).metadata.annotations?.["switchback.dev/problem"] === "shop/foreign: not-kubelets",
     );
-    assert.equal((await lease()).metadata.annotations?.["switchback.dev/revision"], before);
+    assert.equal(await told(), before);
     assert.equal(hosts(uid), "127.0.0.1 localhost\n");
     await system.kubectl("-n", "shop", "delete", "pod", "foreign", "--force", "--grace-period=0");
     await until("the Lease to go on", async () => {
