@@ -3,6 +3,7 @@ import { describeError, statusOf } from "../errors/errors.ts";
 import { TARGET_KEY } from "../hosts/keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
+import { pause } from "../kube/time.ts";
 import { type Watcher, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../observe/log.ts";
 import { frontName } from "../targets/listeners.ts";
@@ -40,6 +41,8 @@ interface FrontServicesDeps {
 }
 
 const FIELD_MANAGER = "switchback-controller";
+/** Pauses after each refusal of an address that pods hold, before it is given up: 3 s in all. */
+const ADDRESS_WAITS_MS = [100, 200, 400, 800, 1_500] as const;
 
 /**
  * The front Services, which give relayed targets an address of their own: at layer 4 the address is what tells targets apart. Running
@@ -95,20 +98,34 @@ export class FrontServices {
     if (addresses.length > 0 && !this.#known.has(target)) this.#known.set(target, addresses);
   }
 
-  /** Makes the front Service as it should be; nothing is written if it is. Throws what the API server says. */
-  async ensure(target: PublishedTarget): Promise<void> {
+  /** Makes the front Service as it should be; nothing is written if it is. Throws what the API server says, and when `signal` aborts. */
+  async ensure(target: PublishedTarget, signal: AbortSignal): Promise<void> {
     const addresses = this.addressesOf(target.name);
     if (this.#seen.get(target.name)?.said === this.#sayingOf(target)) return;
-    try {
-      await this.#apply(target, addresses);
-    } catch (error) {
-      // 422 with an address of ours: it was given to another Service, or the Service range has changed. Names must move on.
-      if (statusOf(error) !== 422 || addresses.length === 0) throw error;
-      await this.#apply(target, []);
-      const note = `the ClusterIP ${addresses.join(", ")} could not be had again; pods that hold it must be made anew`;
-      this.#deps.log.error({ code: "front-address-lost", target: target.name }, `${note}: ${describeError(error)}`);
-      this.#deps.notify("front-address-lost", note, frontName(target.name));
+    if (await this.#applyWith(target, addresses, signal)) return;
+    await this.#apply(target, []);
+    const note = `the ClusterIP ${addresses.join(", ")} could not be had again; pods that hold it must be made anew`;
+    this.#deps.log.error({ code: "front-address-lost", target: target.name }, note);
+    this.#deps.notify("front-address-lost", note, frontName(target.name));
+  }
+
+  /**
+   * False if the API server goes on saying 422: the address was given to another Service, or the Service range has changed. A front
+   * that was just deleted is seen to be gone a moment before its address is free again, so a refusal counts only when it stays.
+   */
+  async #applyWith(target: PublishedTarget, addresses: readonly string[], signal: AbortSignal): Promise<boolean> {
+    for (const waitMs of ADDRESS_WAITS_MS) {
+      try {
+        await this.#apply(target, addresses);
+        return true;
+      } catch (error) {
+        if (statusOf(error) !== 422 || addresses.length === 0) throw error;
+        this.#deps.log.warn({ code: "front-address-refused", target: target.name, waitMs }, describeError(error));
+        await pause(waitMs, signal);
+        signal.throwIfAborted();
+      }
     }
+    return false;
   }
 
   /** Deletes the front Service of a target that is given up. */

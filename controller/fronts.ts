@@ -229,7 +229,7 @@ export class Fronts implements Addresses {
     let failed = 0;
     const ensure = async (target: PublishedTarget) => {
       try {
-        await this.#services.ensure(target);
+        await this.#services.ensure(target, signal);
       } catch (error) {
         failed += 1;
         this.#deps.log.warn({ code: "front-not-written", target: target.name }, describeError(error));

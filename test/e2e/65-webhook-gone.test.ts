@@ -5,7 +5,7 @@ import { withCluster } from "../cluster/whole.ts";
 import { admissionCounts, clientRevision } from "./meanwhile.ts";
 import { inClient, OPTED_IN, optIn } from "./opted-in.ts";
 import { NAME } from "./shop.ts";
-import { leaderStatus, SYSTEM } from "./switchback.ts";
+import { leaderStatus, SYSTEM, webhookAnswers } from "./switchback.ts";
 
 // Nothing of ours may block a pod: without the webhook pods are made as if it had never been there.
 
@@ -50,6 +50,7 @@ test("the controller reports the pod as not injected", async () => {
 
 test("once it is back, new pods are injected again", async () => {
   await scale(2);
+  await webhookAnswers(cluster);
   await optIn(cluster);
   assert.match(await clientRevision(cluster), /^[0-9a-f]+$/);
 });
