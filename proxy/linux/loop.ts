@@ -24,6 +24,8 @@ import { type Waiter, WaitingList } from "./waiting.ts";
 const ACCEPT_BATCH = 64;
 /** Most that are taken from a listener that is closed, so that no client is reset that had been let in. */
 const LAST_ACCEPTS = 4096;
+/** Descriptors that are kept for turning clients away. */
+const SPARES = 3;
 /** Pause after the system refused a client for a reason that closing the client does not mend. */
 const ACCEPT_PAUSE_MS = 100;
 /** The loop comes up for air at least this often. */
@@ -82,8 +84,11 @@ export class Loop implements RelayContext {
   readonly #acceptors = new Map<string, Acceptor>();
   #queue: Connection[] = [];
   #serial = 0;
-  /** Kept open, to be closed for a moment when no other descriptor is left. */
-  #spare: number;
+  /**
+   * Kept open, to be closed for a moment when no other descriptor is left. Several, since a descriptor that is free for that moment
+   * may go to a connection of another worker, which then holds it.
+   */
+  readonly #spares: number[] = [];
   readonly #sweepMs: number;
   readonly #silentSweeps: number;
   #sweepAt = Number.POSITIVE_INFINITY;
@@ -116,7 +121,7 @@ export class Loop implements RelayContext {
     this.#sweepMs = Math.min(LONGEST_WAIT_MS, timeoutMs / SWEEPS);
     this.#silentSweeps = Math.ceil(timeoutMs / this.#sweepMs);
     this.#epoll = must("epoll_create1", libc.epollCreate(O_CLOEXEC));
-    this.#spare = must("eventfd", libc.eventfd(0, O_CLOEXEC));
+    for (let count = 0; count < SPARES; count += 1) this.#spares.push(must("eventfd", libc.eventfd(0, O_CLOEXEC)));
     must("epoll_ctl", this.#control(EPOLL_CTL_ADD, options.wake, EPOLLIN, 0));
   }
 
@@ -318,23 +323,37 @@ export class Loop implements RelayContext {
   #turnAway(acceptor: Acceptor, errno: number): boolean {
     const { spec, counters } = acceptor.state;
     this.#tell("local-limit", { listener: spec.name, err: `accept ${errnoName(errno)}` });
-    this.libc.close(this.#spare);
-    const fd = acceptFrom(this.libc, acceptor.fd);
-    if (fd >= 0) {
-      counters.refused("local-limit");
-      closeWithReset(this.libc, fd);
+    const spare = this.#spares.pop();
+    if (spare !== undefined) {
+      this.libc.close(spare);
+      const fd = acceptFrom(this.libc, acceptor.fd);
+      if (fd >= 0) {
+        counters.refused("local-limit");
+        closeWithReset(this.libc, fd);
+      }
+      this.#keepSpares();
+      // Fewer spares and no client: another worker took the descriptor. All spares and no client: it is not descriptors that lack.
+      const isTaken = this.#spares.length < SPARES;
+      if (this.#spares.length > 0 && (fd >= 0 || isTaken)) return true;
     }
-    this.#spare = this.libc.eventfd(0, O_CLOEXEC);
-    if (fd >= 0 && this.#spare >= 0) return true;
     acceptor.pausedUntil = this.now + ACCEPT_PAUSE_MS;
     this.#resumeAt = Math.min(this.#resumeAt, acceptor.pausedUntil);
     must("epoll_ctl", this.#control(EPOLL_CTL_MOD, acceptor.fd, 0, acceptor.serial));
     return false;
   }
 
+  /** As many spare descriptors as can be had now. */
+  #keepSpares(): void {
+    while (this.#spares.length < SPARES) {
+      const fd = this.libc.eventfd(0, O_CLOEXEC);
+      if (fd < 0) return;
+      this.#spares.push(fd);
+    }
+  }
+
   #resume(): void {
     this.#resumeAt = Number.POSITIVE_INFINITY;
-    if (this.#spare < 0) this.#spare = this.libc.eventfd(0, O_CLOEXEC);
+    this.#keepSpares();
     for (const acceptor of this.#acceptors.values()) {
       if (acceptor.pausedUntil === 0) continue;
       acceptor.pausedUntil = 0;
@@ -438,7 +457,7 @@ export class Loop implements RelayContext {
   #shutDown(): void {
     this.#tellAll();
     this.pipes.close();
-    if (this.#spare >= 0) this.libc.close(this.#spare);
+    for (const fd of this.#spares) this.libc.close(fd);
     this.libc.close(this.#epoll);
   }
 }
