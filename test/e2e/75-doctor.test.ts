@@ -10,7 +10,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { OPTED_IN, optIn } from "./opted-in.ts";
 import { openShop } from "./shop.ts";
-import { installSwitchback, restartAllOfCertManager, SYSTEM } from "./switchback.ts";
+import { installSwitchback, leaderStatus, restartAllOfCertManager, SYSTEM } from "./switchback.ts";
 
 // The doctor names each fault that is planted, with its code, and says that all is well when there is none.
 
@@ -23,6 +23,7 @@ before(async () => {
   cluster = await withCluster();
   await openShop(cluster);
   await installSwitchback(cluster);
+  await mapAtRest();
   await optIn(cluster);
   const { metadata } = await cluster.get<{ metadata: { labels: object } }>("namespace", CERT_MANAGER);
   if ("switchback.dev/inject" in metadata.labels) await restartAllOfCertManager(cluster);
@@ -108,9 +109,19 @@ async function save(object: string): Promise<() => Promise<void>> {
   };
 }
 
-async function confirmRemoval(): Promise<void> {
-  const { code, stderr } = await cluster.switchback("confirm", "--yes", "--namespace", SYSTEM);
-  assert.equal(code, 0, stderr);
+/**
+ * Until nothing of earlier files is on its way out of the map: names that go would leave stale pods behind, as the doctor rightly says.
+ * Many at once are held back, which its cure ends.
+ */
+async function mapAtRest(): Promise<void> {
+  await cluster.until("the map is at rest", 180, async () => {
+    const { hold, leaving } = await leaderStatus(cluster);
+    if (hold !== undefined) {
+      const { code, stderr } = await cluster.switchback("confirm", "--yes", "--namespace", SYSTEM);
+      assert.equal(code, 0, stderr);
+    }
+    return (hold === undefined && leaving.length === 0) || undefined;
+  });
 }
 
 /** Until a healthy install says so: kube-proxy, endpoints and the controller follow within seconds. */
@@ -118,8 +129,6 @@ async function allIsWell(): Promise<Examination> {
   let last: Examination | undefined;
   const well = async () => {
     last = await examine("--probe");
-    // The many names of an earlier file are held back, as the doctor rightly says; its cure lets them go.
-    if (last.findings.some(({ code }) => code === "removal-held")) await confirmRemoval();
     return last.findings.every(({ verdict }) => verdict === "ok") ? last : undefined;
   };
   return await cluster.until("all is well", 60, well).catch(() => assert.fail(last?.text));
