@@ -59,7 +59,14 @@ test("once they are made anew it goes through, and nothing of ours is left", asy
   const { code, text } = await uninstall();
   assert.equal(code, 0, text);
   assert.match(text, /no pod holds an address of Switchback/);
-  assert.deepEqual(await ofOurs(), [`namespace/${SYSTEM}`]);
+  // Pods that were told to stop serve for a while, until no Service leads to them any more.
+  let left: string[] = [];
+  const isGone = async () => {
+    left = await ofOurs();
+    return left.length <= 1 || undefined;
+  };
+  await cluster.until("nothing of ours is left", 60, isGone).catch(() => {});
+  assert.deepEqual(left, [`namespace/${SYSTEM}`]);
   await cluster.kubectl("delete", "namespace", SYSTEM, "--timeout=120s");
 });
 
