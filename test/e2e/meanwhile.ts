@@ -38,10 +38,12 @@ export async function clientRevision(cluster: Cluster): Promise<string> {
 }
 
 async function getRevisions(cluster: Cluster, selector: string): Promise<string[]> {
-  const { items } = await cluster.get<{ items: { metadata: { annotations?: Record<string, string> } }[] }>(
-    ...["-n", OPTED_IN, "pods", "-l", selector],
-  );
-  return items.map(({ metadata }) => metadata.annotations?.[REVISION] ?? "");
+  const { items } = await cluster.get<{
+    items: { metadata: { annotations?: Record<string, string>; deletionTimestamp?: string } }[];
+  }>("-n", OPTED_IN, "pods", "-l", selector);
+  // One that is on its way out is of an earlier test.
+  const staying = items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  return staying.map(({ metadata }) => metadata.annotations?.[REVISION] ?? "");
 }
 
 /** What the API server has counted of our webhooks' failures: one line a counter. */
