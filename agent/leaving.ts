@@ -5,9 +5,7 @@ import { resourcePath } from "../kube/paths.ts";
 import type { ApiObject } from "../kube/types.ts";
 import { watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../observe/log.ts";
-
-/** The agents' DaemonSet; the chart gives it this name. */
-export const DAEMON_SET = "switchback-agent";
+import { AGENT_DAEMON_SET } from "../published/agent-lease.ts";
 
 export interface LeavingWatch {
   /** True once our DaemonSet is going away or says that we are to leave: then nothing of ours may stay on the node. */
@@ -47,7 +45,7 @@ export function watchLeaving(deps: {
   const watcher = watchObjects<Seen>({
     client,
     path: resourcePath(collection),
-    fieldSelector: `metadata.name=${DAEMON_SET}`,
+    fieldSelector: `metadata.name=${AGENT_DAEMON_SET}`,
     project: seenOf,
     onChange({ after }) {
       seen = after ?? seen;
@@ -69,7 +67,7 @@ export function watchLeaving(deps: {
       if (seen === undefined || leaving) return leaving;
       try {
         const now = seenOf(
-          await client.get(resourcePath({ ...collection, name: DAEMON_SET }), {}, { timeoutMs: 2_000 }),
+          await client.get(resourcePath({ ...collection, name: AGENT_DAEMON_SET }), {}, { timeoutMs: 2_000 }),
         );
         set(now.leaving || now.uid !== seen.uid);
       } catch (error) {

@@ -3,11 +3,8 @@ import type { Cluster } from "../test/cluster/cluster.ts";
 import { IMAGES } from "../test/cluster/images.ts";
 import { ADMIN_KUBECONFIG, statePath } from "../test/cluster/node/layout.ts";
 import { runIn } from "../test/cluster/node/run.ts";
-import { importImages } from "../test/cluster/node/up.ts";
-import { withProductImage } from "../test/cluster/product-image.ts";
-import { progressLines } from "../test/cluster/progress.ts";
-import { wholeCluster } from "../test/cluster/whole.ts";
-import { AGENTS, installSwitchback, removeSwitchback, WITH_AGENT } from "../test/e2e/switchback.ts";
+import { AGENTS, WITH_AGENT } from "../test/e2e/switchback.ts";
+import { onCluster } from "./current-cluster.ts";
 import { percentile, progress, type Reporter } from "./report.ts";
 
 const NAMESPACE = "bench-live";
@@ -19,11 +16,7 @@ const PAUSE_MS = 700;
  * kubelet has bind-mounted that very file). The Ingress is created and the file is read by one process beside the node.
  */
 export async function measureLive(changes: number, report: Reporter): Promise<void> {
-  const steps = progressLines();
-  const { cluster } = await wholeCluster(steps);
-  await withProductImage((image) => importImages([image], steps));
-  try {
-    await installSwitchback(cluster, WITH_AGENT);
+  await onCluster(NAMESPACE, WITH_AGENT, async (cluster) => {
     await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
     const uid = await runClient(cluster);
     progress(`${changes} Ingresses, one after the other`);
@@ -39,20 +32,12 @@ export async function measureLive(changes: number, report: Reporter): Promise<vo
       const figure = { name: `ingress-to-running-pod-p${share * 100}`, value: percentile(delays, share), unit: "ms" };
       report.figure({ ...figure, goal });
     }
-  } finally {
-    await cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s");
-    await removeSwitchback(cluster);
-  }
+  });
 }
 
 /** A pod that follows live; gives its uid. */
 async function runClient(cluster: Cluster): Promise<string> {
-  const metadata = {
-    name: NAMESPACE,
-    labels: { "switchback.dev/inject": "enabled" },
-    annotations: { "switchback.dev/on-change": "live" },
-  };
-  await cluster.apply({ apiVersion: "v1", kind: "Namespace", metadata });
+  await cluster.kubectl("annotate", "namespace", NAMESPACE, "switchback.dev/on-change=live");
   await cluster.apply(deployment({ namespace: NAMESPACE, name: "client", image: IMAGES.goClient, args: ["sleep"] }));
   await cluster.rolledOut(NAMESPACE, "deployment/client");
   return await cluster.kubectl("-n", NAMESPACE, "get", "pods", "-o", "jsonpath={.items[0].metadata.uid}");

@@ -1,53 +1,78 @@
-import { Following } from "../test/integration/following.ts";
-import { Kubelet } from "../test/integration/kubelet.ts";
-import { ingress, mapped, namespaceYaml, workload } from "../test/integration/objects.ts";
-import { startSystem, until } from "../test/integration/system.ts";
+import { deployment } from "../test/cluster/addons/objects.ts";
+import type { Cluster } from "../test/cluster/cluster.ts";
+import { IMAGES } from "../test/cluster/images.ts";
+import { leaderStatus } from "../test/e2e/switchback.ts";
+import { onCluster } from "./current-cluster.ts";
 import { percentile, progress, type Reporter } from "./report.ts";
 
-const NAMESPACE = "followed";
-/** How long the Deployment's container takes to start. */
-const START_MS = 2_000;
+const NAMESPACE = "bench-restart";
+/** How long the Deployment's container takes until it is ready. */
+const START_SECONDS = 2;
 const GOAL_SECONDS = 15;
+const DEADLINE_SECONDS = 60;
+
+interface Pod {
+  readonly metadata: { readonly deletionTimestamp?: string };
+  readonly spec: { readonly hostAliases?: ReadonlyArray<{ readonly hostnames: readonly string[] }> };
+  readonly status: { readonly conditions?: ReadonlyArray<{ readonly type: string; readonly status: string }> };
+}
 
 /**
- * From an Ingress to a ready pod with its name, by a restart with the default settings: a real API server and Deployment controller,
- * and a kubelet that is played, whose containers take two seconds to start.
+ * On this machine's cluster: from an Ingress to a ready pod that has its name, by a restart with the default settings, of a Deployment
+ * of one replica that takes two seconds to be ready.
  */
 export async function measureRestarts(rounds: number, report: Reporter): Promise<void> {
-  progress("starting a control plane, the controller and the webhook");
-  const values = { config: { restart: { namespaces: [NAMESPACE] } } };
-  const system = await startSystem({ before: namespaceYaml(NAMESPACE, "enabled"), values });
-  const kubelet = new Kubelet(system, NAMESPACE);
-  kubelet.startMs = START_MS;
-  const following = new Following(system, NAMESPACE);
   const seconds: number[] = [];
-  try {
-    await system.showWebhooks();
+  await onCluster(NAMESPACE, { config: { restart: { namespaces: [NAMESPACE] } } }, async (cluster) => {
     for (let round = 0; round < rounds; round++) {
       progress(`restart ${round + 1} of ${rounds}`);
-      const [name, host] = [`web-${round}`, `web-${round}.example.com`];
-      // Each round has a Deployment of its own: the interval between two restarts of one is not what is measured.
-      await system.apply(workload("Deployment", name, NAMESPACE));
-      await following.rolledOut("Deployment", name);
-      await following.codeIs(name, "in-step");
-      const created = performance.now();
-      await system.apply(ingress(name, [host]));
-      await until(
-        `${name} to follow`,
-        async () => {
-          const [pod, ...others] = await following.pods(name);
-          return others.length === 0 && pod?.status.phase === "Running" && mapped(pod).includes(host);
-        },
-        60_000,
-      );
-      seconds.push((performance.now() - created) / 1000);
-      await system.kubectl("-n", NAMESPACE, "delete", "deployment", name);
+      seconds.push(await measureOne(cluster, `restart-${round}`));
     }
-  } finally {
-    await kubelet.stop();
-    await system.stop();
-  }
+  });
   report.section({ restarts: rounds });
   report.figure({ name: "ingress-to-ready-pod-p50", value: percentile(seconds, 0.5), unit: "s" });
   report.figure({ name: "ingress-to-ready-pod-max", value: Math.max(...seconds), unit: "s", goal: GOAL_SECONDS });
+}
+
+/** A Deployment of its own each time: the interval between two restarts of one is not what is measured. */
+async function measureOne(cluster: Cluster, name: string): Promise<number> {
+  const host = `${name}.example.com`;
+  const probe = { exec: { command: ["/client", "resolve", "localhost"] }, initialDelaySeconds: START_SECONDS };
+  const workload = deployment({
+    namespace: NAMESPACE,
+    name,
+    image: IMAGES.goClient,
+    args: ["sleep"],
+    readinessProbe: probe,
+  });
+  await cluster.apply(workload);
+  await cluster.rolledOut(NAMESPACE, `deployment/${name}`);
+  await cluster.until(`${name} is in step`, DEADLINE_SECONDS, async () => {
+    const { running } = await leaderStatus(cluster);
+    const found = running?.workloads.find((each) => each.namespace === NAMESPACE && each.name === name);
+    return found?.standing === "in-step" || undefined;
+  });
+  const created = performance.now();
+  await cluster.apply({
+    apiVersion: "networking.k8s.io/v1",
+    kind: "Ingress",
+    metadata: { name, namespace: NAMESPACE },
+    spec: { ingressClassName: "nginx", rules: [{ host }] },
+  });
+  await cluster.until(`a ready pod has ${host}`, DEADLINE_SECONDS, async () => {
+    const { items } = await cluster.get<{ items: Pod[] }>("-n", NAMESPACE, "pods", "-l", `app=${name}`);
+    return items.some((pod) => isReady(pod) && has(pod, host)) || undefined;
+  });
+  const took = (performance.now() - created) / 1000;
+  await cluster.delete(workload);
+  return took;
+}
+
+function isReady({ metadata, status }: Pod): boolean {
+  const isTrue = status.conditions?.some((condition) => condition.type === "Ready" && condition.status === "True");
+  return isTrue === true && metadata.deletionTimestamp === undefined;
+}
+
+function has({ spec }: Pod, host: string): boolean {
+  return (spec.hostAliases ?? []).some(({ hostnames }) => hostnames.includes(host));
 }

@@ -7,8 +7,8 @@ import { createReporter } from "./report.ts";
 /**
  * `npm run bench -- current [--json] [--only node|restart|live] [--pods 200] [--names 5000] [--changes 100] [--idle 30] [--restarts 5]`
  *
- * How soon running pods follow the map, and what that costs: one node's agent against a control plane of its own, restarts against another, then (as root)
- * `live` on this machine's cluster. Both ends of it need nothing that is not there after `npm ci`, Go apart.
+ * How soon running pods follow the map, and what that costs: one node's agent against a control plane of its own, then (as root) restarts
+ * and `live` on this machine's cluster. It needs nothing that is not there after `npm ci`, Go apart.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({

@@ -42,6 +42,15 @@ function program(context: CliContext): Command {
   return root;
 }
 
+/** A command that talks to an API server: as whom, and where Switchback is. */
+function onCluster(root: Command, name: string): Command {
+  return root
+    .command(name)
+    .option("--namespace <name>", "namespace of Switchback", "switchback-system")
+    .option("--kubeconfig <file>", "kubeconfig to use")
+    .option("--context <name>", "context of the kubeconfig");
+}
+
 function addTools(root: Command, context: CliContext): void {
   root
     .command("demo")
@@ -49,27 +58,18 @@ function addTools(root: Command, context: CliContext): void {
     .argument("[directory]", "Kubernetes YAML to work on", "examples/demo")
     .option("--keep", "leave it running until Ctrl-C")
     .action(async (directory, flags) => (await import("./demo.ts")).demo({ directory, ...flags }, context));
-  root
-    .command("inject")
+  onCluster(root, "inject")
     .description("print workloads with their hostAliases, for GitOps without the webhook")
     .requiredOption("-f, --filename <file>", "YAML of pods and workloads; - for standard input")
     .option("--hosts <file>", "take the names from a hosts file instead of the live map")
     .option("--max-names <n>", "names a pod gets at most", Number)
     .option("--long-line", "allow lines that musl (Alpine) reads only 512 bytes of")
-    .option("--namespace <name>", "namespace of Switchback", "switchback-system")
-    .option("--kubeconfig <file>", "kubeconfig to use")
-    .option("--context <name>", "context of the kubeconfig")
     .action(async (flags) => (await import("./inject.ts")).inject(flags, context));
-  root
-    .command("confirm")
+  onCluster(root, "confirm")
     .description("let a held removal of more than half of the names happen")
-    .option("--namespace <name>", "namespace of Switchback", "switchback-system")
-    .option("--kubeconfig <file>", "kubeconfig to use")
-    .option("--context <name>", "context of the kubeconfig")
     .option("--yes", "do not ask")
     .action(async (flags) => (await import("./confirm.ts")).confirm(flags, context));
-  root
-    .command("uninstall")
+  onCluster(root, "uninstall")
     .description(
       "free the cluster's pods from the addresses of Switchback, before it is removed; the chart's hooks run this",
     )
@@ -77,9 +77,6 @@ function addTools(root: Command, context: CliContext): void {
     .option("--remains", "delete what was made at run time, once the rest is removed")
     .option("--force", "go on although pods hold addresses of Switchback")
     .option("--timeout <seconds>", "how long restarts may take", Number, 240)
-    .option("--namespace <name>", "namespace of Switchback", "switchback-system")
-    .option("--kubeconfig <file>", "kubeconfig to use")
-    .option("--context <name>", "context of the kubeconfig")
     .option("--yes", "do not ask")
     .action(async (flags) => (await import("./uninstall.ts")).uninstall(flags, context));
   addFollowing(root, context);
@@ -88,42 +85,30 @@ function addTools(root: Command, context: CliContext): void {
 
 /** How running pods follow the map: to look at, and by hand. */
 function addFollowing(root: Command, context: CliContext): void {
-  root
-    .command("status")
+  onCluster(root, "status")
     .description(
       "every name with its target or why it has none, every opted-in workload and whether its pods are in step",
     )
     .addOption(new Option("-o, --output <form>", "what is printed").choices(["text", "json"]).default("text"))
     .option("--watch", "print it again whenever it changes")
-    .option("--namespace <name>", "namespace of Switchback", "switchback-system")
-    .option("--kubeconfig <file>", "kubeconfig to use")
-    .option("--context <name>", "context of the kubeconfig")
     .action(async (flags) => {
       process.exitCode = await (await import("./status.ts")).status(flags, context);
     });
-  root
-    .command("restart")
+  onCluster(root, "restart")
     .description("restart the workloads whose pods have not the current names, with your own rights")
     .argument("<namespace[/workload]>", "all of a namespace, or one")
     .option("--timeout <seconds>", "how long each rollout may take", Number, 300)
-    .option("--namespace <name>", "namespace of Switchback", "switchback-system")
-    .option("--kubeconfig <file>", "kubeconfig to use")
-    .option("--context <name>", "context of the kubeconfig")
     .option("--yes", "do not ask")
     .action(async (what, flags) => (await import("./restart.ts")).restart(what, flags, context));
 }
 
 function addDoctor(root: Command, context: CliContext): void {
-  root
-    .command("doctor")
+  onCluster(root, "doctor")
     .description("look at a cluster, installed or not, and say what is wrong and what cures it")
     .option("--probe", "run a short-lived pod that tries connections and looks names up")
     .option("--probe-namespace <name>", "where that pod, and a pod as a dry run, are made", "default")
     .option("--image <image>", "image of the probe pod; default: that of the installed proxy")
     .addOption(new Option("-o, --output <form>", "what is printed").choices(["text", "json"]).default("text"))
-    .option("--namespace <name>", "namespace of Switchback", "switchback-system")
-    .option("--kubeconfig <file>", "kubeconfig to use")
-    .option("--context <name>", "context of the kubeconfig")
     .action(async (flags) => {
       process.exitCode = await (await import("./doctor.ts")).doctor(flags, context);
     });

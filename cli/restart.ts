@@ -4,8 +4,9 @@ import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { pause } from "../kube/time.ts";
 import { stamp } from "../running/history.ts";
 import type { WorkloadStatus } from "../running/report.ts";
-import { type RawWorkload, type WorkloadKind, workloadState } from "../running/workload-state.ts";
-import { RESOURCES, restartPatch, workloadPath } from "../running/workloads.ts";
+import { isWorkloadKind, type WorkloadKind, workloadPath } from "../running/workload-kinds.ts";
+import { type RawWorkload, workloadState } from "../running/workload-state.ts";
+import { restartPatch } from "../running/workloads.ts";
 import { ask } from "./ask.ts";
 import { leaderStatus } from "./leader-status.ts";
 import type { CliContext } from "./main.ts";
@@ -55,11 +56,11 @@ export function choose(what: string, all: readonly WorkloadStatus[] | undefined)
     const message = `${what}: no opted-in pods of it are known; \`switchback status\` lists those that are`;
     throw new SwitchbackError("input-invalid", message);
   }
-  const [other] = named.filter(({ kind }) => !Object.hasOwn(RESOURCES, kind));
+  const [other] = named.filter(({ kind }) => !isWorkloadKind(kind));
   if (name !== undefined && other !== undefined) {
     throw new SwitchbackError("input-invalid", `${what} is a ${other.kind}: delete its pods, or make it anew`);
   }
-  return named.filter(({ kind, stale }) => stale > 0 && Object.hasOwn(RESOURCES, kind));
+  return named.filter(({ kind, stale }) => stale > 0 && isWorkloadKind(kind));
 }
 
 async function restartOne(client: KubeClient, workload: WorkloadStatus, timeoutMs: number): Promise<void> {

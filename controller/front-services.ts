@@ -1,4 +1,3 @@
-import { isIP } from "node:net";
 import { describeError, statusOf } from "../errors/errors.ts";
 import { TARGET_KEY } from "../hosts/keys.ts";
 import type { KubeClient } from "../kube/client.ts";
@@ -8,6 +7,7 @@ import { type Watcher, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../observe/log.ts";
 import { frontName } from "../targets/listeners.ts";
 import type { PublishedTarget } from "../targets/published.ts";
+import { literalIPs } from "../targets/service-view.ts";
 
 interface RawService {
   readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
@@ -189,9 +189,4 @@ function viewFront({ metadata, spec }: RawService): Front {
 
 function sayingOf(target: string, selector: Readonly<Record<string, string>>, ports: readonly object[]): string {
   return JSON.stringify([target, Object.entries(selector).sort(), ports]);
-}
-
-/** The literals among a Service's ClusterIPs: a headless one says `None`. */
-export function literalIPs(spec: RawService["spec"]): readonly string[] {
-  return (spec?.clusterIPs ?? [spec?.clusterIP ?? ""]).filter((address) => isIP(address) !== 0);
 }

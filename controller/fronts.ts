@@ -9,8 +9,9 @@ import { isRelayed } from "../targets/listeners.ts";
 import type { PublishedTarget } from "../targets/published.ts";
 import { type RelayedTargets, relayedTargets } from "../targets/relayed.ts";
 import type { TargetCatalog } from "../targets/resolver.ts";
+import { literalIPs } from "../targets/service-view.ts";
 import type { Addresses } from "./addresses.ts";
-import { FrontServices, literalIPs } from "./front-services.ts";
+import { FrontServices } from "./front-services.ts";
 import { type AskProxy, Listening } from "./listening.ts";
 import { TargetStore } from "./target-store.ts";
 
@@ -30,6 +31,8 @@ interface FrontsDeps {
 /** Writes that failed are tried again after this time; a change that is seen is reconciled after the shorter one. */
 const RETRY_MS = 5_000;
 const SETTLE_MS = 20;
+/** Targets that come at about the same time are told of together: each telling may have the whole map written. */
+const TELL_MS = 50;
 /** Front Services that are made at a time, when many targets come at once. */
 const AT_A_TIME = 4;
 /** `setTimeout` overflows above 2^31-1 ms. */
@@ -52,6 +55,7 @@ export class Fronts implements Addresses {
   #waiting: readonly string[] = [];
   #leading: AbortSignal | undefined;
   #timer: NodeJS.Timeout | undefined;
+  #telling: NodeJS.Timeout | undefined;
   #running = false;
   #again = false;
   #onChange: () => void = () => {};
@@ -120,6 +124,7 @@ export class Fronts implements Addresses {
 
   async stop(): Promise<void> {
     clearTimeout(this.#timer);
+    clearTimeout(this.#telling);
     this.#leading = undefined;
     const own = [this.#store, this.#services, this.#listening, ...this.#upstreams];
     await Promise.all(own.map((part) => part.stop()));
@@ -164,7 +169,10 @@ export class Fronts implements Addresses {
 
   #changed(): void {
     this.#reconcileSoon(SETTLE_MS);
-    this.#onChange();
+    this.#telling ??= setTimeout(() => {
+      this.#telling = undefined;
+      this.#onChange();
+    }, TELL_MS);
   }
 
   #reconcileSoon(delayMs: number): void {

@@ -1,9 +1,8 @@
-import { once } from "node:events";
-import { type IncomingMessage, request } from "node:http";
 import { describeError } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { resourcePath } from "../kube/paths.ts";
+import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "../kube/endpoints.ts";
 import { type Watcher, watchObjects } from "../kube/watch.ts";
+import { askJson } from "../observe/ask.ts";
 import type { Logger } from "../observe/log.ts";
 
 /** What a proxy says under `/targets`. */
@@ -25,13 +24,6 @@ interface ListeningDeps {
   readonly now: () => number;
   /** A target has begun to be listened on, or is no longer waited for. */
   readonly onChange: () => void;
-}
-
-interface RawSlice {
-  readonly endpoints?: ReadonlyArray<{
-    readonly addresses?: readonly string[];
-    readonly conditions?: { readonly ready?: boolean };
-  }> | null;
 }
 
 /** The Service of the proxies' own, whose endpoints are all of them. */
@@ -60,14 +52,10 @@ export class Listening {
 
   start(): void {
     const { client, namespace, log } = this.#deps;
-    this.#slices = watchObjects<readonly string[], RawSlice>({
+    this.#slices = watchObjects<readonly string[], RawEndpointSlice>({
       client,
-      path: resourcePath({ group: "discovery.k8s.io", version: "v1", resource: "endpointslices", namespace }),
-      labelSelector: `kubernetes.io/service-name=${PROXY_SERVICE}`,
-      project: ({ endpoints }) =>
-        (endpoints ?? []).flatMap(({ addresses, conditions }) =>
-          conditions?.ready === false ? [] : (addresses?.slice(0, 1) ?? []),
-        ),
+      ...endpointSlicesOf(namespace, PROXY_SERVICE),
+      project: readyAddresses,
       onChange: () => {},
       onSynced: this.#deps.onChange,
       log,
@@ -143,25 +131,11 @@ export class Listening {
   }
 }
 
-/** Longest wait for a proxy's answer, and the most of it that is read. */
-const ASK_MS = 2_000;
-const MAX_BYTES = 1_000_000;
-
-/** By plain HTTP to the proxy's health port. (`fetch` would cost the process 20 MB for this alone.) */
+/** By the proxies' health port. */
 export function askByHttp(port: number): AskProxy {
   return async (address) => {
-    const signal = AbortSignal.timeout(ASK_MS);
-    const sent = request({ host: address, port, path: "/targets", agent: false, signal }).end();
-    const [response] = (await once(sent, "response", { signal })) as [IncomingMessage];
-    let text = "";
-    for await (const chunk of response.setEncoding("utf8")) {
-      text += chunk;
-      if (text.length > MAX_BYTES) throw new Error(`/targets answered more than ${MAX_BYTES} bytes`);
-    }
-    const body = JSON.parse(text) as Partial<ProxyAnswer> | null;
-    if (response.statusCode !== 200 || !Array.isArray(body?.listening)) {
-      throw new Error(`/targets answered ${response.statusCode}`);
-    }
+    const body = (await askJson(address, port, "/targets")) as Partial<ProxyAnswer> | null;
+    if (!Array.isArray(body?.listening)) throw new Error("/targets answered without what it listens on");
     return { listening: body.listening.filter((name) => typeof name === "string") };
   };
 }

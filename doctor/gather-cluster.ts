@@ -2,6 +2,7 @@ import { statusOf } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath, resourcePath } from "../kube/paths.ts";
 import type { ObjectMeta } from "../kube/types.ts";
+import { literalIPs } from "../targets/service-view.ts";
 import type { BalancerEntry, NamespaceFacts, RouteFacts, ServiceFacts } from "./facts.ts";
 import { type Known, learn } from "./known.ts";
 
@@ -37,7 +38,7 @@ export async function gatherServices(client: KubeClient): Promise<Known<readonly
 }
 
 function serviceFacts({ metadata, spec = {}, status }: RawService): ServiceFacts {
-  const { ports = [], clusterIPs = [spec.clusterIP ?? ""] } = spec;
+  const { ports = [] } = spec;
   return {
     namespace: metadata.namespace ?? "",
     name: metadata.name ?? "",
@@ -45,7 +46,7 @@ function serviceFacts({ metadata, spec = {}, status }: RawService): ServiceFacts
     labels: metadata.labels ?? {},
     annotations: metadata.annotations ?? {},
     selector: spec.selector ?? {},
-    clusterIPs: clusterIPs.filter((address) => address !== "" && address !== "None"),
+    clusterIPs: literalIPs(spec),
     ports: ports
       .filter(({ protocol = "TCP" }) => protocol === "TCP")
       .map(({ name = "", port, targetPort = port, appProtocol = "" }) => {

@@ -3,7 +3,7 @@ import { statusOf } from "../errors/errors.ts";
 import { LEAVING_KEY } from "../hosts/keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { resourcePath } from "../kube/paths.ts";
-import { AGENT_LEASE_LABELS } from "../published/agent-lease.ts";
+import { AGENT_DAEMON_SET, AGENT_LEASE_LABELS } from "../published/agent-lease.ts";
 
 export interface AgentsOptions {
   readonly client: KubeClient;
@@ -15,7 +15,6 @@ export interface AgentsOptions {
   readonly say: (line: string) => void;
 }
 
-const DAEMON_SET = "switchback-agent";
 const POLL_MS = 1_000;
 
 /**
@@ -23,7 +22,13 @@ const POLL_MS = 1_000;
  * An agent that is done deletes its Lease. @returns the Leases that are still there when the time is over; none without agents.
  */
 export async function agentsLeave({ client, namespace, timeoutMs, now, say }: AgentsOptions): Promise<string[]> {
-  const path = resourcePath({ group: "apps", version: "v1", resource: "daemonsets", namespace, name: DAEMON_SET });
+  const path = resourcePath({
+    group: "apps",
+    version: "v1",
+    resource: "daemonsets",
+    namespace,
+    name: AGENT_DAEMON_SET,
+  });
   try {
     await client.get(path);
   } catch (error) {

@@ -1,4 +1,5 @@
 import { OWNED_KEY } from "../hosts/keys.ts";
+import { deploymentOf } from "../running/workload-kinds.ts";
 
 /** A pod, as far as it is looked at. */
 export interface RawPod {
@@ -16,10 +17,6 @@ export interface RawPod {
   readonly spec?: { readonly hostAliases?: ReadonlyArray<{ readonly ip: string }> };
   readonly status?: { readonly phase?: string };
 }
-
-/** Kinds that make their pods anew when their template changes. */
-export const RESTARTABLE = ["Deployment", "StatefulSet", "DaemonSet"] as const;
-export type RestartableKind = (typeof RESTARTABLE)[number];
 
 export interface Workload {
   readonly namespace: string;
@@ -47,17 +44,12 @@ export function holderOf(pod: RawPod, ours: ReadonlySet<string>): Holder | undef
   return { ...workloadOf(pod), pods: [pod.metadata.name], addresses };
 }
 
-/**
- * What makes the pod. A Deployment names its ReplicaSets after itself and the pods' `pod-template-hash`, so that no ReplicaSet has to
- * be read (and no right to read them is needed).
- */
+/** What makes the pod. */
 function workloadOf({ metadata: { namespace, name, labels, ownerReferences = [] } }: RawPod): Workload {
   const owner = ownerReferences.find(({ controller }) => controller);
   if (owner === undefined) return { namespace, kind: "Pod", name };
-  const suffix = `-${labels?.["pod-template-hash"]}`;
-  if (owner.kind === "ReplicaSet" && owner.name.endsWith(suffix)) {
-    return { namespace, kind: "Deployment", name: owner.name.slice(0, -suffix.length) };
-  }
+  const deployment = owner.kind === "ReplicaSet" ? deploymentOf(owner.name, labels?.["pod-template-hash"]) : undefined;
+  if (deployment !== undefined) return { namespace, kind: "Deployment", name: deployment };
   return { namespace, kind: owner.kind, name: owner.name };
 }
 
@@ -75,8 +67,4 @@ export function byWorkload(holders: readonly Holder[]): Holder[] {
     const addresses = [...new Set(all.flatMap((holder) => holder.addresses))].sort();
     return { ...first, pods: all.flatMap(({ pods }) => pods).sort(), addresses };
   });
-}
-
-export function isRestartable(kind: string): kind is RestartableKind {
-  return (RESTARTABLE as readonly string[]).includes(kind);
 }

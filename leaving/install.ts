@@ -8,6 +8,7 @@ import { listPages } from "../kube/list.ts";
 import { corePath } from "../kube/paths.ts";
 import { INDEX_KEY, INDEX_NAME } from "../published/configmaps.ts";
 import { frontName } from "../targets/listeners.ts";
+import { literalIPs } from "../targets/service-view.ts";
 import { byWorkload, type Holder, holderOf, type RawPod } from "./holders.ts";
 
 /** What there is to leave. */
@@ -51,9 +52,7 @@ export async function readInstall(client: KubeClient, namespace: string): Promis
   const config = await readConfig(client, namespace);
   const fronts = await client.list<RawService>(corePath("services", namespace), { labelSelector: TARGET_KEY });
   const addresses = new Map(
-    fronts.items.flatMap(({ metadata, spec }) =>
-      (spec?.clusterIPs ?? [spec?.clusterIP ?? ""]).map((address) => [address, metadata.name] as const),
-    ),
+    fronts.items.flatMap(({ metadata, spec }) => literalIPs(spec).map((address) => [address, metadata.name] as const)),
   );
   // Of a front that somebody has deleted, the index remembers the address; pods may hold it all the same.
   const index = parseIndex((await readConfigMap(client, namespace, INDEX_NAME))?.data?.[INDEX_KEY] ?? "");

@@ -1,5 +1,6 @@
 import type { Reason } from "../hosts/types.ts";
-import { type Holder, isRestartable } from "./holders.ts";
+import { isWorkloadKind } from "../running/workload-kinds.ts";
+import type { Holder } from "./holders.ts";
 import type { Install } from "./install.ts";
 
 /** What leaving does about each workload that has something of ours. */
@@ -26,7 +27,7 @@ export function planLeaving(holders: readonly Holder[], { restartNamespaces }: I
 
 function whyNotRestarted({ kind, namespace }: Holder, namespaces: ReadonlySet<string>): Reason | undefined {
   if (kind === "Pod") return { code: "bare-pod", text: "nothing makes it anew: delete it" };
-  if (!isRestartable(kind)) return { code: "not-restartable", text: `a ${kind} is not restarted: delete its pods` };
+  if (!isWorkloadKind(kind)) return { code: "not-restartable", text: `a ${kind} is not restarted: delete its pods` };
   if (namespaces.has(namespace)) return undefined;
   return { code: "restart-not-permitted", text: `${namespace} is not among restart.namespaces: restart it` };
 }

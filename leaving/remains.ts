@@ -4,6 +4,8 @@ import { SwitchbackError, statusOf } from "../errors/errors.ts";
 import { MAP_KEY, TARGET_KEY } from "../hosts/keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath, resourcePath } from "../kube/paths.ts";
+import { RECORDS_NAME } from "../running/records.ts";
+import { TARGETS_NAME } from "../targets/published.ts";
 
 export interface RemainsOptions {
   readonly client: KubeClient;
@@ -22,7 +24,7 @@ const CONTROLLER_PODS = "app.kubernetes.io/name=switchback,app.kubernetes.io/com
 /** The CA that cert-manager keeps for the chart's Certificates; it leaves the Secrets of Certificates that are deleted. */
 const CERT_MANAGER_CA = "switchback-cert-manager-ca";
 /** What the proxies listen on, and what was restarted when. */
-const OTHER_MAPS: readonly string[] = ["switchback-targets", "switchback-restarts"];
+const OTHER_MAPS: readonly string[] = [TARGETS_NAME, RECORDS_NAME];
 const POLL_MS = 500;
 
 /**

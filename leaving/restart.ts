@@ -2,8 +2,8 @@ import { describeError, statusOf } from "../errors/errors.ts";
 import { RESTARTED_KEY } from "../hosts/keys.ts";
 import type { Reason } from "../hosts/types.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { resourcePath } from "../kube/paths.ts";
-import type { Holder, Workload } from "./holders.ts";
+import { type WorkloadKind, workloadPath } from "../running/workload-kinds.ts";
+import type { Holder } from "./holders.ts";
 
 const FIELD_MANAGER = "switchback-uninstall";
 
@@ -15,9 +15,9 @@ interface RawWorkload {
   };
 }
 
-/** As `kubectl rollout restart` does it, with a key of our own. @returns why it could not be, or would not help. */
+/** As `kubectl rollout restart` does it, with a key of our own; of a kind that can be. @returns why it could not be, or would not help. */
 export async function restart(client: KubeClient, holder: Holder, at: string): Promise<Reason | undefined> {
-  const path = pathOf(holder);
+  const path = workloadPath(holder.namespace, holder.kind as WorkloadKind, holder.name);
   try {
     const { spec } = await client.get<RawWorkload>(path);
     const aliases = spec?.template?.spec?.hostAliases ?? [];
@@ -40,8 +40,4 @@ export async function restart(client: KubeClient, holder: Holder, at: string): P
     if (statusOf(error) === 404) return undefined;
     return { code: "restart-failed", text: `it could not be restarted: ${describeError(error)}` };
   }
-}
-
-function pathOf({ namespace, kind, name }: Workload): string {
-  return resourcePath({ group: "apps", version: "v1", resource: `${kind.toLowerCase()}s`, namespace, name });
 }

@@ -6,6 +6,9 @@ import type { ObjectMeta } from "../kube/types.ts";
 const MAX_NAME = 253;
 const PREFIX = "switchback-agent-";
 
+/** The agents of all nodes, in the same namespace. */
+export const AGENT_DAEMON_SET = "switchback-agent";
+
 /** Label of the agents' Leases, so that they are listed without the others of their namespace. */
 export const AGENT_LEASE_LABELS: Readonly<Record<string, string>> = {
   "app.kubernetes.io/name": "switchback",

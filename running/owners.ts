@@ -1,5 +1,6 @@
 import type { Reason } from "../hosts/types.ts";
 import type { PodFacts } from "./pods.ts";
+import { deploymentOf, isWorkloadKind } from "./workload-kinds.ts";
 
 /** The thing that has to be changed for a pod to be made anew. */
 export interface Owner {
@@ -18,11 +19,10 @@ export type OwnerOfReplicaSet = (
 ) => { kind: string; name: string } | "none" | undefined;
 
 const APPS = "apps/";
-const RESTARTABLE: readonly string[] = ["Deployment", "StatefulSet", "DaemonSet"];
 
 /**
  * Pod -> ReplicaSet -> Deployment, or StatefulSet, or DaemonSet. Where ReplicaSets may not be read, the Deployment's name is told from
- * theirs: `<deployment>-<pod-template-hash>`, as the Deployment controller makes it. Nothing is restarted there.
+ * theirs; nothing is restarted there.
  */
 export function ownerOf(pod: PodFacts, replicaSetOwner: OwnerOfReplicaSet): Owner {
   const { namespace, name, owner } = pod;
@@ -38,14 +38,13 @@ export function ownerOf(pod: PodFacts, replicaSetOwner: OwnerOfReplicaSet): Owne
   return parent === "none" ? unknown(namespace, owner.kind, owner.name) : known(namespace, parent.kind, parent.name);
 }
 
-/** Deployments label their pods so; other owners of ReplicaSets have labels of their own. */
 function guessed(replicaSet: string, templateHash: string | undefined): { kind: string; name: string } | "none" {
-  if (templateHash === undefined || !replicaSet.endsWith(`-${templateHash}`)) return "none";
-  return { kind: "Deployment", name: replicaSet.slice(0, -templateHash.length - 1) };
+  const name = deploymentOf(replicaSet, templateHash);
+  return name === undefined ? "none" : { kind: "Deployment", name };
 }
 
 function known(namespace: string, kind: string, name: string): Owner {
-  return RESTARTABLE.includes(kind) ? made(namespace, kind, name, undefined) : unknown(namespace, kind, name);
+  return isWorkloadKind(kind) ? made(namespace, kind, name, undefined) : unknown(namespace, kind, name);
 }
 
 function unknown(namespace: string, kind: string, name: string): Owner {

@@ -1,8 +1,9 @@
 import { describeError } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
+import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "../kube/endpoints.ts";
 import { resourcePath } from "../kube/paths.ts";
-import type { ApiObject } from "../kube/types.ts";
 import { type Watcher, watchObjects } from "../kube/watch.ts";
+import { askJson } from "../observe/ask.ts";
 import type { Logger } from "../observe/log.ts";
 import type { WebhookFacts } from "./decide.ts";
 
@@ -15,13 +16,12 @@ const CONFIGURATION = resourcePath({
   resource: "mutatingwebhookconfigurations",
   name: "switchback-webhook",
 });
-const ASK_MS = 2_000;
-const MAX_ANSWER = 4_096;
 
-type EndpointSlice = ApiObject & {
-  endpoints?: ReadonlyArray<{ addresses: readonly string[]; conditions?: { ready?: boolean } }> | null;
-  ports?: ReadonlyArray<{ name?: string; port?: number }> | null;
-};
+/** One replica's health server. */
+interface Replica {
+  readonly address: string;
+  readonly port: number;
+}
 
 /** What a replica must use. */
 export interface Wanted {
@@ -32,20 +32,14 @@ export interface Wanted {
 /** The webhook's ready replicas, and what each says it has loaded: asked one by one, not through the Service. */
 export class Replicas {
   readonly #client: Pick<KubeClient, "get">;
-  readonly #watcher: Watcher<readonly string[]>;
+  readonly #watcher: Watcher<readonly Replica[]>;
 
   constructor(deps: { client: Pick<KubeClient, "get" | "stream">; log: Logger; namespace: string }) {
     this.#client = deps.client;
-    this.#watcher = watchObjects<readonly string[], EndpointSlice>({
+    this.#watcher = watchObjects<readonly Replica[], RawEndpointSlice>({
       client: deps.client,
-      path: resourcePath({
-        group: "discovery.k8s.io",
-        version: "v1",
-        namespace: deps.namespace,
-        resource: "endpointslices",
-      }),
-      labelSelector: `kubernetes.io/service-name=${SERVICE}`,
-      project: readyAddresses,
+      ...endpointSlicesOf(deps.namespace, SERVICE),
+      project: readyReplicas,
       onChange: () => {},
       log: deps.log,
     });
@@ -56,13 +50,15 @@ export class Replicas {
     const missing = await this.#configurationProblem();
     if (missing !== undefined) return { ok: false, text: missing };
     if (!this.#watcher.state.synced) return { ok: false, text: "the webhook's replicas are not known yet" };
-    const addresses = [...new Set([...this.#watcher.objects().values()].flat())];
-    if (addresses.length === 0) return { ok: false, text: "no webhook replica is ready" };
-    const answers = await Promise.all(addresses.map((address) => askOne(address, wanted)));
+    const all = [...this.#watcher.objects().values()].flat();
+    // While an endpoint moves from one slice to another it is in both.
+    const replicas = [...new Map(all.map((replica) => [replica.address, replica])).values()];
+    if (replicas.length === 0) return { ok: false, text: "no webhook replica is ready" };
+    const answers = await Promise.all(replicas.map((replica) => askOne(replica, wanted)));
     const [problem] = answers.filter((answer) => answer !== undefined);
-    if (problem === undefined) return { ok: true, text: `${addresses.length} webhook replicas use the map` };
+    if (problem === undefined) return { ok: true, text: `${replicas.length} webhook replicas use the map` };
     const behind = answers.filter((answer) => answer !== undefined).length;
-    return { ok: false, text: `${behind} of ${addresses.length} webhook replicas do not use this map yet: ${problem}` };
+    return { ok: false, text: `${behind} of ${replicas.length} webhook replicas do not use this map yet: ${problem}` };
   }
 
   /** Without the webhook's configuration, as while Switchback is being uninstalled, new pods would get nothing at all. */
@@ -84,24 +80,15 @@ export class Replicas {
   }
 }
 
-/** `203.0.113.7:8081`, `[2001:db8::7]:8081`. */
-function readyAddresses({ endpoints, ports }: EndpointSlice): readonly string[] {
-  const port = ports?.find(({ name }) => name === PORT)?.port;
-  if (port === undefined) return [];
-  return (endpoints ?? [])
-    .filter(({ conditions }) => conditions?.ready !== false)
-    .flatMap(({ addresses }) => addresses.slice(0, 1))
-    .map((address) => `${address.includes(":") ? `[${address}]` : address}:${port}`);
+function readyReplicas(slice: RawEndpointSlice): readonly Replica[] {
+  const port = slice.ports?.find(({ name }) => name === PORT)?.port;
+  return port === undefined ? [] : readyAddresses(slice).map((address) => ({ address, port }));
 }
 
 /** What is wrong with one replica; undefined: nothing. */
-async function askOne(address: string, { revision, maxNames }: Wanted): Promise<string | undefined> {
+async function askOne({ address, port }: Replica, { revision, maxNames }: Wanted): Promise<string | undefined> {
   try {
-    const response = await fetch(`http://${address}/loaded`, {
-      signal: AbortSignal.timeout(ASK_MS),
-      redirect: "error",
-    });
-    const loaded = JSON.parse((await response.text()).slice(0, MAX_ANSWER)) as Partial<Wanted> | null;
+    const loaded = (await askJson(address, port, "/loaded")) as Partial<Wanted> | null;
     if (loaded?.revision !== revision) return `${address} has ${String(loaded?.revision ?? "none").slice(0, 20)}`;
     return loaded.maxNames === maxNames ? undefined : `${address} has another inject.maxNames`;
   } catch (error) {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type RawWorkload, type WorkloadKind, workloadState } from "./workload-state.ts";
+import type { WorkloadKind } from "./workload-kinds.ts";
+import { type RawWorkload, workloadState } from "./workload-state.ts";
 
 const metadata = { uid: "u", resourceVersion: "7", generation: 3 };
 const SETTLED: Readonly<Record<WorkloadKind, RawWorkload>> = {

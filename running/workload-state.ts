@@ -2,8 +2,7 @@ import { ON_CHANGE_KEY, RESTARTED_KEY } from "../hosts/keys.ts";
 import type { Reason } from "../hosts/types.ts";
 import type { ObjectMeta } from "../kube/types.ts";
 import type { WorkloadState } from "./facts.ts";
-
-export type WorkloadKind = "Deployment" | "StatefulSet" | "DaemonSet";
+import type { WorkloadKind } from "./workload-kinds.ts";
 
 /** The parts of apps/v1 workloads that are read; the fields of the three kinds do not contradict each other. */
 export interface RawWorkload {

@@ -6,17 +6,11 @@ import { type Watcher, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Patched } from "./engine.ts";
 import type { WorkloadState } from "./facts.ts";
-import { type RawWorkload, type WorkloadKind, workloadState } from "./workload-state.ts";
+import { WORKLOAD_KINDS, type WorkloadKind, workloadPath } from "./workload-kinds.ts";
+import { type RawWorkload, workloadState } from "./workload-state.ts";
 
 /** One word for all changes of ours, so that `kubectl get -o yaml --show-managed-fields` tells them from anybody else's. */
 const FIELD_MANAGER = "switchback-restart";
-
-export const RESOURCES: Readonly<Record<WorkloadKind, string>> = {
-  Deployment: "deployments",
-  StatefulSet: "statefulsets",
-  DaemonSet: "daemonsets",
-};
-const KINDS = Object.keys(RESOURCES) as readonly WorkloadKind[];
 
 type ParentOf = { kind: string; name: string } | "none";
 
@@ -91,10 +85,10 @@ export class Workloads {
 
   #watch(namespace: string, onChange: () => void): Watched {
     const common = { client: this.#client, log: this.#log, onSynced: onChange };
-    const kinds = KINDS.map((kind) => {
+    const kinds = WORKLOAD_KINDS.map((kind) => {
       const watcher = watchObjects<WorkloadState, RawWorkload>({
         ...common,
-        path: appsPath(namespace, RESOURCES[kind]),
+        path: workloadPath(namespace, kind),
         project: (raw) => workloadState(kind, raw),
         onChange: ({ key }) => {
           this.#patched.delete(key.replace("/", `/${kind}/`));
@@ -105,7 +99,7 @@ export class Workloads {
     });
     const replicaSets = watchObjects<ParentOf>({
       ...common,
-      path: appsPath(namespace, "replicasets"),
+      path: resourcePath({ group: "apps", version: "v1", namespace, resource: "replicasets" }),
       metadataOnly: true,
       project: ({ metadata }) => {
         const owner = metadata?.ownerReferences?.find(({ controller }) => controller === true);
@@ -132,20 +126,6 @@ export function restartPatch(
 ): object {
   const template = { metadata: { annotations: { [RESTARTED_KEY]: stamp } } };
   return { metadata: { uid, resourceVersion }, spec: { template } };
-}
-
-export function workloadPath(namespace: string, kind: WorkloadKind, name: string): string {
-  return appsPath(namespace, RESOURCES[kind], name);
-}
-
-function appsPath(namespace: string, resource: string, name?: string): string {
-  return resourcePath({
-    group: "apps",
-    version: "v1",
-    namespace,
-    resource,
-    ...(name === undefined ? {} : { name }),
-  });
 }
 
 /** `shop/Deployment/web` -> its parts. */

@@ -52,9 +52,14 @@ export function viewService(raw: RawLoadBalancerService, fallback: Protocol): Se
     addresses: withIp.map(({ ip }) => canonicalIp(ip ?? "")),
     hostnames: entries.flatMap(({ ip, hostname }) => (ip || !hostname ? [] : [hostname])),
     proxied: withIp.length > 0 && withIp.every(({ ipMode }) => ipMode === "Proxy"),
-    clusterIPs: (spec?.clusterIPs ?? [spec?.clusterIP ?? ""]).filter((address) => isIP(address) !== 0),
+    clusterIPs: literalIPs(spec),
     ports: portsOf(raw, fallback),
   };
+}
+
+/** The addresses among a Service's ClusterIPs: a headless one says `None`. */
+export function literalIPs(spec: RawLoadBalancerService["spec"]): readonly string[] {
+  return (spec?.clusterIPs ?? [spec?.clusterIP ?? ""]).filter((address) => isIP(address) !== 0);
 }
 
 function portsOf({ metadata, spec }: RawLoadBalancerService, fallback: Protocol): ServiceView["ports"] {

@@ -1,5 +1,4 @@
 import { addressText } from "../address.ts";
-import type { RefusalCause } from "../causes.ts";
 import type { EngineLimits } from "../engine.ts";
 import { encodeHeaderOf } from "../header.ts";
 import { v2Options } from "../tlvs.ts";
@@ -13,8 +12,10 @@ import { PipePool } from "./pipes.ts";
 import { LIMIT_TOTAL, Places } from "./places.ts";
 import type { Command, Reply, WorkerData, WorkerListener } from "./plan.ts";
 import { Pump } from "./pump.ts";
+import { Refusals } from "./refusals.ts";
 import type { Side } from "./side.ts";
 import { acceptFrom, closeWithReset, errnoName, localName, must } from "./sockets.ts";
+import { Spares } from "./spares.ts";
 import { type Waiter, WaitingList } from "./waiting.ts";
 
 /**
@@ -24,15 +25,11 @@ import { type Waiter, WaitingList } from "./waiting.ts";
 const ACCEPT_BATCH = 64;
 /** Most that are taken from a listener that is closed, so that no client is reset that had been let in. */
 const LAST_ACCEPTS = 4096;
-/** Descriptors that are kept for turning clients away. */
-const SPARES = 3;
 /** Pause after the system refused a client for a reason that closing the client does not mend. */
 const ACCEPT_PAUSE_MS = 100;
 /** The loop comes up for air at least this often. */
 const LONGEST_WAIT_MS = 1000;
 const SWEEPS = 4;
-/** Refusals are told to the main thread this often at most. */
-const TELL_MS = 100;
 /** Long enough for a client to notice that it is answered, as nginx's lingering_time. */
 export const LINGER_MS = 30_000;
 
@@ -63,8 +60,6 @@ export interface LoopOptions extends WorkerData {
   readonly clock?: () => number;
 }
 
-type LocalRefusal = Exclude<RefusalCause, "upstream">;
-
 /** One worker: an epoll set, and everything that is in it. */
 export class Loop implements RelayContext {
   readonly libc: Libc;
@@ -84,16 +79,11 @@ export class Loop implements RelayContext {
   readonly #acceptors = new Map<string, Acceptor>();
   #queue: Connection[] = [];
   #serial = 0;
-  /**
-   * Kept open, to be closed for a moment when no other descriptor is left. Several, since a descriptor that is free for that moment
-   * may go to a connection of another worker, which then holds it.
-   */
-  readonly #spares: number[] = [];
+  readonly #spares: Spares;
+  readonly #refusals: Refusals;
   readonly #sweepMs: number;
   readonly #silentSweeps: number;
   #sweepAt = Number.POSITIVE_INFINITY;
-  readonly #untold = new Map<LocalRefusal, { count: number; fields: object }>();
-  #tellAt = Number.POSITIVE_INFINITY;
   #resumeAt = Number.POSITIVE_INFINITY;
   #round = 0;
   #isEnding = false;
@@ -121,7 +111,8 @@ export class Loop implements RelayContext {
     this.#sweepMs = Math.min(LONGEST_WAIT_MS, timeoutMs / SWEEPS);
     this.#silentSweeps = Math.ceil(timeoutMs / this.#sweepMs);
     this.#epoll = must("epoll_create1", libc.epollCreate(O_CLOEXEC));
-    for (let count = 0; count < SPARES; count += 1) this.#spares.push(must("eventfd", libc.eventfd(0, O_CLOEXEC)));
+    this.#spares = new Spares(libc);
+    this.#refusals = new Refusals(options.reply);
     must("epoll_ctl", this.#control(EPOLL_CTL_ADD, options.wake, EPOLLIN, 0));
   }
 
@@ -186,7 +177,7 @@ export class Loop implements RelayContext {
 
   outOfResources({ listener }: Connection, detail: string): void {
     listener.counters.refused("local-limit");
-    this.#tell("local-limit", { target: listener.spec.target, err: detail });
+    this.#refusals.tell("local-limit", { target: listener.spec.target, err: detail }, this.now);
   }
 
   closed(connection: Connection): void {
@@ -233,7 +224,7 @@ export class Loop implements RelayContext {
       this.greeting.next(),
       this.lingering.next(),
       this.#sweepAt,
-      this.#tellAt,
+      this.#refusals.dueAt,
       this.#resumeAt,
       now + LONGEST_WAIT_MS,
     );
@@ -246,7 +237,7 @@ export class Loop implements RelayContext {
     this.greeting.expire(now);
     this.lingering.expire(now);
     if (now >= this.#sweepAt) this.#sweep();
-    if (now >= this.#tellAt) this.#tellAll();
+    if (now >= this.#refusals.dueAt) this.#refusals.flush();
     if (now >= this.#resumeAt) this.#resume();
   }
 
@@ -294,7 +285,7 @@ export class Loop implements RelayContext {
     if (place < 0) {
       const cause = place === LIMIT_TOTAL ? "limit-total" : "limit-source";
       counters.refused(cause);
-      this.#tell(cause, { target: spec.target, source: addressText(source) });
+      this.#refusals.tell(cause, { target: spec.target, source: addressText(source) }, this.now);
       closeWithReset(this.libc, fd);
       return;
     }
@@ -322,19 +313,16 @@ export class Loop implements RelayContext {
    */
   #turnAway(acceptor: Acceptor, errno: number): boolean {
     const { spec, counters } = acceptor.state;
-    this.#tell("local-limit", { listener: spec.name, err: `accept ${errnoName(errno)}` });
-    const spare = this.#spares.pop();
-    if (spare !== undefined) {
-      this.libc.close(spare);
+    this.#refusals.tell("local-limit", { listener: spec.name, err: `accept ${errnoName(errno)}` }, this.now);
+    if (this.#spares.free()) {
       const fd = acceptFrom(this.libc, acceptor.fd);
       if (fd >= 0) {
         counters.refused("local-limit");
         closeWithReset(this.libc, fd);
       }
-      this.#keepSpares();
+      this.#spares.keep();
       // Fewer spares and no client: another worker took the descriptor. All spares and no client: it is not descriptors that lack.
-      const isTaken = this.#spares.length < SPARES;
-      if (this.#spares.length > 0 && (fd >= 0 || isTaken)) return true;
+      if (this.#spares.any && (fd >= 0 || !this.#spares.all)) return true;
     }
     acceptor.pausedUntil = this.now + ACCEPT_PAUSE_MS;
     this.#resumeAt = Math.min(this.#resumeAt, acceptor.pausedUntil);
@@ -342,43 +330,14 @@ export class Loop implements RelayContext {
     return false;
   }
 
-  /** As many spare descriptors as can be had now. */
-  #keepSpares(): void {
-    while (this.#spares.length < SPARES) {
-      const fd = this.libc.eventfd(0, O_CLOEXEC);
-      if (fd < 0) return;
-      this.#spares.push(fd);
-    }
-  }
-
   #resume(): void {
     this.#resumeAt = Number.POSITIVE_INFINITY;
-    this.#keepSpares();
+    this.#spares.keep();
     for (const acceptor of this.#acceptors.values()) {
       if (acceptor.pausedUntil === 0) continue;
       acceptor.pausedUntil = 0;
       must("epoll_ctl", this.#control(EPOLL_CTL_MOD, acceptor.fd, EPOLLIN, acceptor.serial));
     }
-  }
-
-  /** Tells the main thread of the first refusal at once, and of those that follow closely together. */
-  #tell(cause: LocalRefusal, fields: object): void {
-    const untold = this.#untold.get(cause);
-    if (untold !== undefined) {
-      untold.count += 1;
-      return;
-    }
-    this.#untold.set(cause, { count: 0, fields });
-    this.#options.reply({ kind: "refused", cause, count: 1, fields });
-    this.#tellAt = Math.min(this.#tellAt, this.now + TELL_MS);
-  }
-
-  #tellAll(): void {
-    this.#tellAt = Number.POSITIVE_INFINITY;
-    for (const [cause, { count, fields }] of this.#untold) {
-      if (count > 0) this.#options.reply({ kind: "refused", cause, count, fields });
-    }
-    this.#untold.clear();
   }
 
   // --- commands
@@ -455,9 +414,9 @@ export class Loop implements RelayContext {
   }
 
   #shutDown(): void {
-    this.#tellAll();
+    this.#refusals.flush();
     this.pipes.close();
-    for (const fd of this.#spares) this.libc.close(fd);
+    this.#spares.close();
     this.libc.close(this.#epoll);
   }
 }

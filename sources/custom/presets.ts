@@ -1,4 +1,5 @@
-import type { CustomSource, PresetName } from "../../config/schema.ts";
+import type { CustomSource } from "../../config/schema.ts";
+import type { PresetName } from "../../config/sources.ts";
 
 /** A kind to read, as configured or ready-made. Paths are JSONPaths (RFC 9535) from the top of the object. */
 export interface CustomKind {
