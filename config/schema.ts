@@ -41,6 +41,9 @@ const restartSchema = z.strictObject({
     .describe("Only workloads of these namespaces are restarted; elsewhere reported."),
   dryRun: z.boolean().default(false).describe("Report what would be restarted, and restart nothing."),
   debounceSeconds: seconds.default(2).describe("A workload's names must have been the same for this long."),
+  maxDebounceSeconds: seconds
+    .default(20)
+    .describe("Names that never rest put a restart off for this long at most (never less than `debounceSeconds`)."),
   minIntervalSeconds: seconds.default(30).describe("Least time between two restarts of a workload; doubles with each."),
   maxIntervalSeconds: seconds.default(3600).describe("What that time grows to at most."),
   dailyBudget: z.int().min(0).default(6).describe("Restarts of one workload in any 24 hours."),
@@ -49,6 +52,14 @@ const restartSchema = z.strictObject({
     .default(300)
     .describe("A restart that is taken back within this time was not wanted: the workload is left alone."),
   rolloutSeconds: seconds.default(600).describe("A rollout that takes longer has failed."),
+  holdAfter: z
+    .int()
+    .min(1)
+    .default(3)
+    .describe(
+      "After this many restarts in a row, of any workloads, that failed or brought no names, none for a while.",
+    ),
+  holdSeconds: seconds.default(3600).describe("How long that while is."),
 });
 
 /** The one schema of the configuration file. Every setting is read from here, once. */

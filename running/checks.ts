@@ -1,6 +1,6 @@
 import type { Verdict, WorkloadFacts } from "./facts.ts";
 import { budgetReturns, type History, intervalEnds, spentToday, stamp } from "./history.ts";
-import { isSuperseded, outcomeOf } from "./outcome.ts";
+import { hasFailed, isSuperseded, outcomeOf } from "./outcome.ts";
 import type { RestartRules } from "./rules.ts";
 
 /** What a check sees: one workload, the rules, the time. */
@@ -94,11 +94,10 @@ function notWanted({ workload, rules, now }: Case): Verdict | undefined {
   const last = lastOf(workload);
   const { state } = workload;
   if (last === undefined || typeof state === "string" || isSuperseded(last, state)) return undefined;
-  const outcome = outcomeOf(last, state, rules, now);
-  if (outcome === "reverted") {
+  if (outcomeOf(last, state, rules, now) === "reverted") {
     return stuck("reverted-by-owner", "its owner took our restart back: restart it by whatever manages it");
   }
-  if (outcome === "failed" && state.generation <= last.generation + 1) {
+  if (hasFailed(last, state, rules, now)) {
     return stuck(
       "rollout-failed",
       `the rollout of ${stamp(last.at)} failed: nothing more is tried until somebody changes it`,
@@ -150,11 +149,8 @@ function interval({ workload: { history }, rules, now }: Case): Verdict | undefi
     : undefined;
 }
 
-/** Names that keep changing do not put a restart off for ever. */
-const MOST_DEBOUNCES = 10;
-
 function debounce({ workload: { since, changingSince }, rules, now }: Case): Verdict | undefined {
-  const until = Math.min(since + rules.debounceMs, changingSince + MOST_DEBOUNCES * rules.debounceMs);
+  const until = Math.min(since + rules.debounceMs, changingSince + rules.maxDebounceMs);
   return now < until ? waiting("debouncing", "its names changed a moment ago", until) : undefined;
 }
 

@@ -1,7 +1,7 @@
 import { isHistory, judgeWorkload, waiting } from "./checks.ts";
 import type { Verdict, WorkloadFacts } from "./facts.ts";
 import { stamp } from "./history.ts";
-import { type Outcome, outcomeOf } from "./outcome.ts";
+import { hasFailed, type Outcome, outcomeOf } from "./outcome.ts";
 import type { RestartRules } from "./rules.ts";
 
 /** What every ready webhook replica says it uses. Undefined: not asked. */
@@ -34,9 +34,6 @@ export interface Decision {
 
 /** Workloads that are looked at in one go: a queue of hundreds is looked at as it moves. */
 const LOOK_AHEAD = 5;
-/** After so many restarts in a row that came to nothing it is our fault, or the cluster's, and not the workloads'. */
-const FRUITLESS = 3;
-const HOLD_MS = 3_600_000;
 
 /**
  * The whole of restarting, as a function of what is known. At most one workload is under way: a restart without an outcome, of
@@ -52,7 +49,7 @@ export function decide(world: World): Decision {
     else verdicts.set(workload.key, verdict);
   }
   queue.sort(byTurn);
-  const turn = takeTurn(world, queue, heldUntil(workloads, verdicts, now));
+  const turn = takeTurn(world, queue, heldUntil(world, verdicts));
   for (const [index, { key }] of queue.entries()) verdicts.set(key, turn.verdictOf(index));
   return {
     verdicts,
@@ -79,7 +76,7 @@ function takeTurn(world: World, queue: readonly WorkloadFacts[], held: number | 
   const place = (index: number) => waiting("its-turn", `one workload at a time; ${index} before it`);
   const busy = world.workloads.find((workload) => isUnderWay(workload, rules, now));
   if (held !== undefined) {
-    const text = `the last ${FRUITLESS} restarts did not bring the names into the pods: none until ${stamp(held)}`;
+    const text = `the last ${rules.holdAfter} restarts failed or brought no names into the pods: none until ${stamp(held)}`;
     return { ...NOT_NOW, verdictOf: () => waiting("restarts-held", text, held) };
   }
   if (busy !== undefined) return { ...NOT_NOW, verdictOf: (index) => place(index + 1) };
@@ -123,19 +120,21 @@ function newOutcome(workload: WorkloadFacts, rules: RestartRules, now: number): 
   return outcome === "running" || outcome === last.outcome ? [] : [{ key: workload.key, outcome }];
 }
 
-/** Until when nothing is restarted, because the last few restarts were all in vain. */
-function heldUntil(
-  workloads: readonly WorkloadFacts[],
-  verdicts: ReadonlyMap<string, Verdict>,
-  now: number,
-): number | undefined {
+/** Until when nothing is restarted, because the last few restarts were all in vain: whatever is wrong is not of one workload. */
+function heldUntil({ workloads, rules, now }: World, verdicts: ReadonlyMap<string, Verdict>): number | undefined {
   const last = workloads
-    .flatMap(({ key, history }) => (isHistory(history) ? history.slice(-1) : []).map(({ at }) => ({ key, at })))
-    .sort((one, other) => other.at - one.at)
-    .slice(0, FRUITLESS);
-  const newest = last[0];
-  if (newest === undefined || last.length < FRUITLESS || now >= newest.at + HOLD_MS) return undefined;
-  return last.every(({ key }) => verdicts.get(key)?.code === "did-not-converge") ? newest.at + HOLD_MS : undefined;
+    .flatMap(({ key, state, history }) =>
+      (isHistory(history) ? history.slice(-1) : []).map((restart) => ({ key, state, restart })),
+    )
+    .sort((one, other) => other.restart.at - one.restart.at)
+    .slice(0, rules.holdAfter);
+  const [newest] = last;
+  if (newest === undefined || last.length < rules.holdAfter) return undefined;
+  const failed = ({ state, restart }: typeof newest) => hasFailed(restart, state, rules, now);
+  // That a rollout fails is known only when its time is over.
+  const until = newest.restart.at + (failed(newest) ? rules.rolloutMs : 0) + rules.holdMs;
+  const inVain = last.every((each) => verdicts.get(each.key)?.code === "did-not-converge" || failed(each));
+  return inVain && now < until ? until : undefined;
 }
 
 function earliest(verdicts: Iterable<Verdict>, now: number): number | undefined {

@@ -100,7 +100,7 @@ function guard(world: RunningWorld): { look(step: Step): void } {
     }
     assert.ok(!world.isRollingOut(key), `${key} was not fully available`);
     if (!patch.late) assert.equal(world.webhook, to, `${key}: restarted before the webhooks had the map`);
-    const restless = world.mapChanges.filter((change) => at - change < 10 * RULES.debounceMs).length > 1;
+    const restless = world.mapChanges.filter((change) => at - change < RULES.maxDebounceMs).length > 1;
     assert.ok(patch.late || at - world.mapSince >= RULES.debounceMs || restless, `${key}: restarted at once`);
     const today = before.filter(({ patch: earlier }) => at - earlier.at < DAY_MS);
     assert.ok(today.length < RULES.dailyBudget, `${key}: over the budget`);

@@ -52,6 +52,17 @@ test("a name that changes without rest puts a restart off for twenty seconds, no
   assert.equal(world.patches.length, 1);
 });
 
+test("for how long at most is a setting", async () => {
+  const world = new RunningWorld({ ...RULES, maxDebounceMs: 5_000 });
+  world.add(KEY);
+  for (let change = 0; change < 8; change++) {
+    world.publish(change % 2 === 0 ? "abc" : "abd");
+    await world.pass(1_000, 100);
+    if (change < 4) assert.equal(world.patches.length, 0);
+  }
+  assert.equal(world.patches.length, 1);
+});
+
 test("a name that goes away waits ten minutes, and none is restarted if it comes back", async () => {
   const world = new RunningWorld();
   world.names = world.webhook = "ab";
@@ -209,14 +220,65 @@ test("500 stale workloads are restarted one at a time, and each says how many ar
   assert.ok(Math.min(...gaps) >= 2_000, "two were under way at once");
 });
 
+/** A queue of workloads `shop/Deployment/w00`, `w01`, ... with these tempers, for all of which a name has just been added. */
+function queue(tempers: readonly Temper[], rules = RULES): RunningWorld {
+  const world = new RunningWorld(rules);
+  for (const [n, temper] of tempers.entries()) world.add(nth(n), temper);
+  world.publish("ab");
+  return world;
+}
+
+function nth(n: number): string {
+  return `shop/Deployment/w${String(n).padStart(2, "0")}`;
+}
+
 test("three restarts in a row that came to nothing hold everything for an hour", async () => {
-  const world = new RunningWorld();
-  for (let n = 0; n < 20; n++) world.add(`shop/Deployment/w${String(n).padStart(2, "0")}`, "stripped");
+  const world = queue(Array<Temper>(20).fill("stripped"));
   await world.pass(50 * MINUTE_MS, 1_000);
   assert.equal(world.patches.length, 3);
-  assert.equal(await world.codeOf("shop/Deployment/w19"), "restarts-held");
+  assert.equal(await world.codeOf(nth(19)), "restarts-held");
   await world.pass(20 * MINUTE_MS, 1_000);
   assert.equal(world.patches.length, 4);
+});
+
+test("so do three rollouts in a row that failed, for an hour after the last; then one is tried, and all are held again", async () => {
+  const world = queue(Array<Temper>(20).fill("stuck"));
+  await world.pass(31 * MINUTE_MS, 1_000);
+  assert.equal(world.patches.length, 3);
+  assert.equal(await world.codeOf(nth(2)), "rollout-failed");
+  assert.equal(await world.codeOf(nth(19)), "restarts-held");
+  await world.pass(58 * MINUTE_MS, 1_000);
+  assert.equal(world.patches.length, 3);
+  await world.pass(60 * MINUTE_MS, 1_000);
+  assert.equal(world.patches.length, 4);
+  assert.equal(await world.codeOf(nth(19)), "restarts-held");
+});
+
+test("of both kinds together it takes three too, and a restart that did its work in between counts for the others", async () => {
+  const mixed = queue(["stuck", "stripped", "stuck", "good"]);
+  await mixed.pass(40 * MINUTE_MS, 1_000);
+  assert.deepEqual([mixed.patches.length, await mixed.codeOf(nth(3))], [3, "restarts-held"]);
+  const well = queue(["stuck", "stripped", "good", "stuck", "stripped", "good"]);
+  await well.pass(40 * MINUTE_MS, 1_000);
+  assert.deepEqual([well.patches.length, await well.codeOf(nth(5))], [6, "in-step"]);
+});
+
+test("somebody who mends one of those whose rollout failed lets the others go on", async () => {
+  const world = queue(["stuck", "stuck", "stuck", "good"]);
+  await world.pass(40 * MINUTE_MS, 1_000);
+  assert.equal(await world.codeOf(nth(3)), "restarts-held");
+  world.edit(nth(1));
+  await world.pass(MINUTE_MS, 1_000);
+  assert.equal(await world.codeOf(nth(3)), "in-step");
+});
+
+test("how many it takes, and how long they hold, are settings", async () => {
+  const rules = { ...RULES, holdAfter: 1, holdMs: 5 * MINUTE_MS };
+  const world = queue(["good", "stripped", "stripped", "stripped"], rules);
+  await world.pass(4 * MINUTE_MS, 1_000);
+  assert.deepEqual([world.patches.length, await world.codeOf(nth(3))], [2, "restarts-held"]);
+  await world.pass(2 * MINUTE_MS, 1_000);
+  assert.equal(world.patches.length, 3);
 });
 
 test("a dry run says what it would do", async () => {

@@ -32,6 +32,12 @@ function missingOf(last: Restart, state: WorkloadState, rules: RestartRules, now
   return last.outcome ?? (now - last.at >= LOST_MS ? "void" : "running");
 }
 
+/** Whether the rollout of the last restart failed, and nobody has restarted or changed the workload since. */
+export function hasFailed(last: Restart, state: WorkloadFacts["state"], rules: RestartRules, now: number): boolean {
+  if (typeof state === "string" || isSuperseded(last, state)) return false;
+  return outcomeOf(last, state, rules, now) === "failed" && state.generation <= last.generation + 1;
+}
+
 /** Whether somebody has restarted the workload by hand since, which clears what we held against it. */
 export function isSuperseded(last: Restart, state: WorkloadFacts["state"]): boolean {
   if (typeof state === "string") return state === "absent";

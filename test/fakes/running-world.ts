@@ -51,12 +51,15 @@ const LATE_MS = 6_000;
 export const RULES: RestartRules = {
   dryRun: false,
   debounceMs: 2_000,
+  maxDebounceMs: 20_000,
   minIntervalMs: 30_000,
   maxIntervalMs: 3_600_000,
   dailyBudget: 6,
   vanishedMs: 600_000,
   revertMs: 300_000,
   rolloutMs: 600_000,
+  holdAfter: 3,
+  holdMs: 3_600_000,
   agentMs: 600_000,
 };
 
