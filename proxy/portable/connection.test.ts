@@ -63,3 +63,15 @@ test("a client that never stops sending to an upstream that has answered and gon
     clearInterval(upload);
   }
 });
+
+test("a connection that is cut while a FIN is just being passed on still closes both its sockets, with a reset", async () => {
+  await using server = await Upstream.listen();
+  const { connection, client, farClient, farUpstream, closed } = await connectionOn(server, 10_000);
+  // Once the stream has asked for the shutdown, and before libuv, in the same turn of the event loop, makes it.
+  client.once("end", () => process.nextTick(() => connection.cut("idle-timeout")));
+  const farEnd = endOf(farClient.resume());
+  farClient.end("the last");
+  farUpstream.resume();
+  await soon(closed, "the connection to close");
+  assert.equal((await farEnd).how, "ECONNRESET");
+});

@@ -90,8 +90,8 @@ export class Connection {
     clearTimeout(this.#timer);
     this.#options.stats.cut[cause] += 1;
     this.#abandon();
-    this.client.resetAndDestroy();
-    this.#upstream?.resetAndDestroy();
+    resetNow(this.client);
+    if (this.#upstream !== undefined) resetNow(this.#upstream);
   }
 
   /** The other side has taken what it was sent: reading from this one goes on. */
@@ -173,4 +173,14 @@ export class Connection {
     this.#abandonDial?.();
     this.#abandonDial = undefined;
   }
+}
+
+/**
+ * Resets a socket as soon as that can be done. While a shutdown is under way libuv refuses (uv_tcp_close_reset gives EINVAL) and Node then
+ * never closes the descriptor; the FIN leaves with the next turn of the event loop, and the reset can follow it.
+ */
+function resetNow(socket: Socket): void {
+  const isShuttingDown = socket.writableEnded && socket.writableLength === 0 && !socket.writableFinished;
+  if (!isShuttingDown || socket.destroyed) socket.resetAndDestroy();
+  else socket.pause().once("finish", () => socket.resetAndDestroy());
 }
