@@ -16,6 +16,13 @@ export interface Spot {
   readonly host: string;
 }
 
+/** A change that is measured. `write` resolves when the API server has answered. */
+export interface Change {
+  /** The name that it brings into the map. */
+  readonly host: string;
+  readonly write: () => Promise<void>;
+}
+
 /** The Ingresses of the benchmark's API server: N that stay, and the changes that are measured. */
 export class Ingresses {
   readonly #cluster: ControlPlane;
@@ -45,8 +52,8 @@ export class Ingresses {
     this.#seeded = count;
   }
 
-  /** The next change, by turns a new Ingress and a seeded one with another host. `write` resolves when the API server has answered. */
-  nextChange(): { readonly host: string; readonly write: () => Promise<void> } {
+  /** The next change, by turns a new Ingress and a seeded one with another host. */
+  nextChange(): Change {
     const number = this.#changes++;
     const host = `change-${number}.team-new.example.com`;
     if (number % 2 === 0) {

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { Ingresses } from "./controller-ingresses.ts";
+import type { Change, Ingresses } from "./controller-ingresses.ts";
 import type { MapFollower, SeenPublication } from "./controller-map.ts";
 import { cpuOf } from "./process.ts";
 
@@ -8,6 +8,8 @@ export interface Bench {
   /** Address and port of a DNS server that answers for every name. */
   readonly dns: string;
   readonly ingresses: Ingresses;
+  /** Changes of every kind that was seeded, by turns. */
+  readonly nextChange: () => Change;
   readonly map: MapFollower;
 }
 
@@ -36,7 +38,7 @@ export async function singleChanges(bench: Bench, pid: number, count: number, id
   const fromAnswer: number[] = [];
   const [cpu, start] = [cpuOf(pid), performance.now()];
   for (let number = 0; number < count; number++) {
-    const change = bench.ingresses.nextChange();
+    const change = bench.nextChange();
     const published = bench.map.published(change.host);
     const writtenAt = performance.now();
     await change.write();
@@ -68,7 +70,7 @@ export async function churn(bench: Bench, pid: number, perSecond: number, second
   const [cpu, start] = [cpuOf(pid), performance.now()];
   for (let number = 0; number < perSecond * seconds; number++) {
     await until(start + (number * 1_000) / perSecond);
-    const change = bench.ingresses.nextChange();
+    const change = bench.nextChange();
     const published = bench.map.published(change.host);
     const writtenAt = performance.now();
     writes.push(change.write());

@@ -1,6 +1,7 @@
 import { createSocket } from "node:dgram";
 import { gatewayApiDefinitions } from "../test/cluster/addons/gateway-api.ts";
 import type { ControlPlane } from "../test/cluster/controlplane.ts";
+import type { Change } from "./controller-ingresses.ts";
 import { progress } from "./report.ts";
 
 const GROUP = "gateway.networking.k8s.io";
@@ -16,6 +17,7 @@ export class Routes {
   readonly #cluster: ControlPlane;
   #gateways = 0;
   #seeded = 0;
+  #changes = 0;
 
   private constructor(cluster: ControlPlane) {
     this.#cluster = cluster;
@@ -46,6 +48,15 @@ export class Routes {
     this.#seeded = Math.max(this.#seeded, count);
   }
 
+  /** The next change: a seeded route with another hostname. A new one counts only with its controller's word, a second write. */
+  nextChange(): Change {
+    const number = this.#changes++;
+    const host = `change-${number}.routes-new.example.com`;
+    // A prime step: neighbours lie in different namespaces and on different Gateways, and none is changed twice soon.
+    const { path } = seededSpot((number * 7_919) % this.#seeded);
+    return { host, write: () => this.#call("PATCH", path, { spec: { hostnames: [host] } }, 200) };
+  }
+
   async #gateway(index: number): Promise<void> {
     const name = `gateway-${index}`;
     const ip = `203.0.${Math.floor(index / 250)}.${(index % 250) + 1}`;
@@ -69,15 +80,13 @@ export class Routes {
   }
 
   async #route(index: number, gateways: number): Promise<void> {
-    const team = Math.floor(index / PER_NAMESPACE);
-    const name = `route-${index}`;
+    const { namespace, name, collection, path } = seededSpot(index);
     const parentRef = { namespace: NAMESPACE, name: `gateway-${index % gateways}` };
-    const path = `${API}/namespaces/routes-${team}/httproutes`;
     const rules = [{ backendRefs: [{ name, port: 8080 }] }];
-    const spec = { parentRefs: [parentRef], hostnames: [`${name}.routes-${team}.example.com`], rules };
-    await this.#create(path, { apiVersion: `${GROUP}/v1`, kind: "HTTPRoute", metadata: { name }, spec });
+    const spec = { parentRefs: [parentRef], hostnames: [`${name}.${namespace}.example.com`], rules };
+    await this.#create(collection, { apiVersion: `${GROUP}/v1`, kind: "HTTPRoute", metadata: { name }, spec });
     const parent = { parentRef, controllerName: "example.com/many", conditions: [condition("Accepted")] };
-    await this.#status(`${path}/${name}`, { parents: [parent] });
+    await this.#status(path, { parents: [parent] });
   }
 
   async #create(path: string, body: object): Promise<void> {
@@ -94,6 +103,12 @@ export class Routes {
     if (answer.status === expected) return;
     throw new Error(`${method} ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`);
   }
+}
+
+function seededSpot(index: number) {
+  const [namespace, name] = [`routes-${Math.floor(index / PER_NAMESPACE)}`, `route-${index}`];
+  const collection = `${API}/namespaces/${namespace}/httproutes`;
+  return { namespace, name, collection, path: `${collection}/${name}` };
 }
 
 function condition(type: string): object {

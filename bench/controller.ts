@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { MAP_KEY, TARGET_KEY } from "../hosts/keys.ts";
 import { type ControlPlane, startControlPlane } from "../test/cluster/controlplane.ts";
-import { Ingresses } from "./controller-ingresses.ts";
+import { type Change, Ingresses } from "./controller-ingresses.ts";
 import { MapFollower } from "./controller-map.ts";
 import { type Bench, churn, idleCpu, singleChanges, within } from "./controller-phases.ts";
 import { NAMESPACE, type ServedProcess, serve } from "./controller-process.ts";
@@ -28,8 +28,8 @@ interface Options {
  * `npm run bench -- controller [--json] [--names 100,10000,50000] [--seconds 60] [--churn 30] [--dual-stack] [--mixed] [--cpu-prof DIR]`
  *
  * The controller as a process of its own against a real etcd and kube-apiserver. `--seconds` are single changes, one a second, at each
- * size; `--churn` seconds of 50 changes a second follow. With `--mixed` half of the names are HTTPRoutes' and a fiftieth as many Gateways
- * (200 at most) have a load balancer each, which the controller finds. `--cpu-prof` keeps a profile of each controller.
+ * size; `--churn` seconds of 50 changes a second follow. With `--mixed` half of the names and of the changes are HTTPRoutes', and a
+ * fiftieth as many Gateways (200 at most) have a load balancer each, which the controller finds. `--cpu-prof` keeps a profile of each controller.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
@@ -73,7 +73,9 @@ async function measure(cluster: ControlPlane, options: Options, report: Reporter
   await createTarget(cluster);
   const routes = options.mixed ? await Routes.prepare(cluster) : undefined;
   const dns = await startDns();
-  const bench = { dns: dns.server, ingresses: new Ingresses(cluster), map: new MapFollower(cluster, NAMESPACE) };
+  const ingresses = new Ingresses(cluster);
+  const nextChange = byTurns(ingresses, routes ?? ingresses);
+  const bench = { dns: dns.server, ingresses, nextChange, map: new MapFollower(cluster, NAMESPACE) };
   await bench.map.start();
   let smallestCpu: number | undefined;
   for (const names of options.names) {
@@ -90,6 +92,11 @@ async function measure(cluster: ControlPlane, options: Options, report: Reporter
   }
   bench.map.stop();
   dns.close();
+}
+
+function byTurns(first: Ingresses | Routes, second: Ingresses | Routes): () => Change {
+  let number = 0;
+  return () => (number++ % 2 === 0 ? first : second).nextChange();
 }
 
 /** The Service of the default target: names lead to that target only where there is one. */
@@ -190,7 +197,7 @@ async function churnFigures(bench: Bench, { pid }: ServedProcess, seconds: numbe
 
 /** A new leader over a published map: from its start to a change that was made meanwhile being published. */
 async function restart(cluster: ControlPlane, bench: Bench, report: Reporter): Promise<void> {
-  const change = bench.ingresses.nextChange();
+  const change = bench.nextChange();
   const published = bench.map.published(change.host);
   const controller = await serve(cluster, "controller", settingsOf(bench));
   try {
