@@ -12,6 +12,23 @@ import { type RouteKind, viewGateway, viewRoute } from "./view.ts";
 const same = (...hostnames: (string | undefined)[]) =>
   hostnames.map((hostname) => ({ from: "Same", ...(hostname !== undefined && { hostname }) }));
 
+const tls = (hostname: string | undefined) => [
+  {
+    port: 443,
+    protocol: "TLS",
+    from: "Same",
+    kinds: [{ kind: "TLSRoute" }],
+    ...(hostname !== undefined && { hostname }),
+  },
+];
+
+const ISOLATED = [
+  { name: "empty-hostname", from: "All" },
+  { name: "wildcard-example-com", hostname: "*.example.com", from: "All" },
+  { name: "wildcard-foo-example-com", hostname: "*.foo.example.com", from: "All" },
+  { name: "abc-foo-example-com", hostname: "abc.foo.example.com", from: "All" },
+];
+
 const GATEWAYS = [
   gatewayObject("same-namespace", [{ name: "http", from: "Same" }]),
   gatewayObject("all-namespaces", [{ name: "http", from: "All" }]),
@@ -31,18 +48,13 @@ const GATEWAYS = [
   gatewayObject("gateway-with-one-not-matching-port-and-section-name-route", [
     { name: "http", from: "All", kinds: [{ kind: "HTTPRoute" }] },
   ]),
-  gatewayObject("tlsroutes-only", [
-    { name: "tls", port: 443, protocol: "TLS", from: "Same", kinds: [{ kind: "TLSRoute" }] },
-  ]),
-  gatewayObject("gateway-tlsroute", [
-    { port: 443, protocol: "TLS", hostname: "*.example.com", from: "Same", kinds: [{ kind: "TLSRoute" }] },
-  ]),
-  gatewayObject("http-listener-isolation", [
-    { name: "empty-hostname", from: "All" },
-    { name: "wildcard-example-com", hostname: "*.example.com", from: "All" },
-    { name: "wildcard-foo-example-com", hostname: "*.foo.example.com", from: "All" },
-    { name: "abc-foo-example-com", hostname: "abc.foo.example.com", from: "All" },
-  ]),
+  gatewayObject("tlsroutes-only", tls(undefined)),
+  gatewayObject("gateway-tlsroute", tls("*.example.com")),
+  gatewayObject("gateway-tlsroute-exact-hostname-intersection", tls("abc.example.com")),
+  gatewayObject("gateway-tlsroute-more-specific-wildcard-hostname-intersection", tls("*.example.com")),
+  gatewayObject("gateway-tlsroute-empty-hostname-intersection", tls(undefined)),
+  gatewayObject("http-listener-isolation", ISOLATED),
+  gatewayObject("http-listener-isolation-with-hostname-intersection", ISOLATED),
 ].map((raw) => viewGateway(raw));
 
 const NAMESPACES = new Map<string, Labels>([
@@ -79,6 +91,13 @@ const at = (name: string, sectionName?: string, port?: number): Raw => ({
 });
 const section = (sectionName: string) => at("listener-hostname-matching", sectionName);
 const INTERSECTION = ["httproute-hostname-intersection"];
+const isolated = (sectionName: string) => at("http-listener-isolation", sectionName);
+/** All four routes name the same hosts; each hangs on a listener of its own. */
+const intersecting = (sectionName: string, expected: readonly string[]): Example => ({
+  parents: [at("http-listener-isolation-with-hostname-intersection", sectionName)],
+  hostnames: ["bar.com", "*.example.com", "*.foo.example.com", "abc.foo.example.com"],
+  expected,
+});
 
 const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>>> = {
   HTTPRouteHostnameIntersection: {
@@ -130,6 +149,7 @@ const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>>> = {
   },
   GRPCRouteListenerHostnameMatching: {
     "backend-v1": { kind: "GRPCRoute", parents: [section("listener-1")], expected: ["bar.com"] },
+    "backend-v2": { kind: "GRPCRoute", parents: [section("listener-2")], expected: ["foo.bar.com"] },
     "backend-v3": {
       kind: "GRPCRoute",
       parents: [section("listener-3"), section("listener-4")],
@@ -144,16 +164,39 @@ const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>>> = {
     },
     "backend-v3": { parents: [at("httproute-listener-port-matching", "listener-4", 8090)], expected: ["foo.com"] },
   },
+  // Isolation decides which listener answers for a name: whichever it is, the Gateway does.
   GatewayHTTPListenerIsolation: {
-    "attaches-to-empty-hostname": { parents: [at("http-listener-isolation", "empty-hostname")], expected: [] },
-    "attaches-to-wildcard-example-com": {
-      parents: [at("http-listener-isolation", "wildcard-example-com")],
-      expected: ["*.example.com"],
+    "attaches-to-empty-hostname": { parents: [isolated("empty-hostname")], expected: [] },
+    "attaches-to-wildcard-example-com": { parents: [isolated("wildcard-example-com")], expected: ["*.example.com"] },
+    "attaches-to-wildcard-foo-example-com": {
+      parents: [isolated("wildcard-foo-example-com")],
+      expected: ["*.foo.example.com"],
     },
     "attaches-to-abc-foo-example-com": {
-      parents: [at("http-listener-isolation", "abc-foo-example-com")],
+      parents: [isolated("abc-foo-example-com")],
       expected: ["abc.foo.example.com"],
     },
+    "attaches-to-empty-hostname-with-hostname-intersection": intersecting("empty-hostname", [
+      "bar.com",
+      "*.example.com",
+      "*.foo.example.com",
+      "abc.foo.example.com",
+    ]),
+    "attaches-to-wildcard-example-com-with-hostname-intersection": intersecting("wildcard-example-com", [
+      "bar.com: no-matching-hostname",
+      "*.example.com",
+      "*.foo.example.com",
+      "abc.foo.example.com",
+    ]),
+    "attaches-to-wildcard-foo-example-com-with-hostname-intersection": intersecting("wildcard-foo-example-com", [
+      "bar.com: no-matching-hostname",
+      "*.foo.example.com",
+      "abc.foo.example.com",
+    ]),
+    "attaches-to-abc-foo-example-com-with-hostname-intersection": intersecting("abc-foo-example-com", [
+      "bar.com: no-matching-hostname",
+      "abc.foo.example.com",
+    ]),
   },
   HTTPRouteCrossNamespace: {
     "cross-namespace": {
@@ -212,6 +255,26 @@ const EXAMPLES: Readonly<Record<string, Readonly<Record<string, Example>>>> = {
       parents: ["gateway-tlsroute"],
       hostnames: ["abc.example.com"],
       expected: ["abc.example.com"],
+    },
+  },
+  TLSRouteHostnameIntersection: {
+    "tlsroute-exact-hostname": {
+      kind: "TLSRoute",
+      parents: ["gateway-tlsroute-more-specific-wildcard-hostname-intersection"],
+      hostnames: ["abc.example.com"],
+      expected: ["abc.example.com"],
+    },
+    "tlsroute-more-specific-wildcard-hostname": {
+      kind: "TLSRoute",
+      parents: ["gateway-tlsroute-exact-hostname-intersection"],
+      hostnames: ["*.example.com"],
+      expected: ["abc.example.com"],
+    },
+    "tlsroute-less-specific-wildcard-hostname": {
+      kind: "TLSRoute",
+      parents: ["gateway-tlsroute-empty-hostname-intersection"],
+      hostnames: ["*.com"],
+      expected: ["*.com"],
     },
   },
 };
