@@ -225,7 +225,7 @@ describe("names that are refused", () => {
     const first = names.slice(0, QUOTA - 1);
     await system.apply(ingress("older", first, { namespace: "many", className: "one" }));
     await system.ready(first);
-    await until("another second: creation times have no smaller unit", ticked("many", "older"));
+    await system.aged("many", "older");
     await system.apply(ingress("younger", names.slice(QUOTA - 1), { namespace: "many", className: "one" }));
     await system.ready(names.slice(0, QUOTA));
     for (const name of names.slice(QUOTA)) assert.match(await refusal(name, "namespace-quota"), /many .* 4 names/);
@@ -235,25 +235,11 @@ describe("names that are refused", () => {
   });
 });
 
-/** True once the clock shows a later second than the object's creation. */
-function ticked(namespace: string, name: string): () => Promise<boolean> {
-  return async () => {
-    const { metadata } = await system.json<{ metadata: { creationTimestamp: string } }>(
-      "-n",
-      namespace,
-      "get",
-      "ingress",
-      name,
-    );
-    return Date.now() >= Date.parse(metadata.creationTimestamp) + 1_000;
-  };
-}
-
 describe("one name, claimed for two targets", () => {
   it("is the oldest object's; the other hears why, and takes over at once when that goes", async () => {
     await claim("first", "contested.example.com", { namespace: "old", className: "one" });
     await leadsTo("contested.example.com", await front("one"));
-    await until("another second", ticked("old", "first"));
+    await system.aged("old", "first");
     await claim("second", "contested.example.com", { namespace: "young", className: "two" });
     await until("the second claim", async () => (await claims("contested.example.com")).length === 2);
     const [won, lost] = (await claims("contested.example.com")).toSorted((a, b) =>

@@ -214,6 +214,13 @@ export class System {
     return JSON.parse(await this.kubectl(...args, "-o", "json")) as T;
   }
 
+  /** Waits until whatever is made next is younger than this Ingress: ages are known to the second. */
+  async aged(namespace: string, ingress: string): Promise<void> {
+    const args = ["-n", namespace, "get", "ingress", ingress];
+    const { metadata } = await this.json<{ metadata: { creationTimestamp: string } }>(...args);
+    await until("another second", () => Date.now() >= Date.parse(metadata.creationTimestamp) + 1_000);
+  }
+
   /** Waits until the API server's call of the webhook works and every replica uses the published map with all of `names` in it. */
   async ready(names: readonly string[] = []): Promise<void> {
     await until(`the webhooks to be ready with ${names.join(", ") || "a map"}`, async () => {
