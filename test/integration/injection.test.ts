@@ -159,10 +159,12 @@ describe("a pod, created on a real API server", () => {
     assert.equal(deployment.spec.template.spec.hostAliases, undefined);
   });
 
-  it("follows the map: a new Ingress is in the next pod, well within a second", async () => {
-    await system.apply(ingress("late", ["late.example.com"]));
-    await system.ready(["late.example.com"]);
-    assert.ok(mapped(await create("labelled", "after-late")).includes("late.example.com"));
+  it("follows the map: a new Ingress is in the next pod, and so is another host of that Ingress", async () => {
+    for (const host of ["late", "later"]) {
+      await system.apply(ingress("late", [`${host}.example.com`]));
+      await system.ready([`${host}.example.com`]);
+      assert.ok(mapped(await create("labelled", `after-${host}`)).includes(`${host}.example.com`));
+    }
   });
 
   it("is created all the same when no webhook answers, and then carries nothing of ours", async () => {
