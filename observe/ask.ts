@@ -11,7 +11,8 @@ const MAX_BYTES = 1_000_000;
  */
 export async function askJson(address: string, port: number, path: string): Promise<unknown> {
   const signal = AbortSignal.timeout(ASK_MS);
-  const sent = request({ host: address, port, path, agent: false, signal }).end();
+  // By the process's own agent, the one that NODE_USE_ENV_PROXY speaks to; no connection is kept until the next question.
+  const sent = request({ host: address, port, path, headers: { connection: "close" }, signal }).end();
   const [response] = (await once(sent, "response", { signal })) as [IncomingMessage];
   let text = "";
   for await (const chunk of response.setEncoding("utf8")) {
