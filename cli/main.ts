@@ -99,7 +99,9 @@ function addFollowing(root: Command, context: CliContext): void {
     .argument("<namespace[/workload]>", "all of a namespace, or one")
     .option("--timeout <seconds>", "how long each rollout may take", Number, 300)
     .option("--yes", "do not ask")
-    .action(async (what, flags) => (await import("./restart.ts")).restart(what, flags, context));
+    .action(async (what, flags) => {
+      process.exitCode = await (await import("./restart.ts")).restart(what, flags, context);
+    });
 }
 
 function addDoctor(root: Command, context: CliContext): void {

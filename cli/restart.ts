@@ -1,15 +1,12 @@
 import { SwitchbackError } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
-import { pause } from "../kube/time.ts";
-import { stamp } from "../running/history.ts";
 import type { WorkloadStatus } from "../running/report.ts";
-import { isWorkloadKind, type WorkloadKind, workloadPath } from "../running/workload-kinds.ts";
-import { type RawWorkload, workloadState } from "../running/workload-state.ts";
-import { restartPatch } from "../running/workloads.ts";
+import { isWorkloadKind } from "../running/workload-kinds.ts";
 import { ask } from "./ask.ts";
 import { leaderStatus } from "./leader-status.ts";
 import type { CliContext } from "./main.ts";
+import { type Restarted, restartOne } from "./restart-one.ts";
 
 export interface RestartFlags {
   readonly namespace: string;
@@ -20,28 +17,61 @@ export interface RestartFlags {
   readonly timeout: number;
 }
 
-const POLL_MS = 500;
-
 /**
  * Restarts workloads whose pods have not the current names, with the caller's own rights: what the install may not do, or has given
- * up. `what` is `NAMESPACE` (all of its stale workloads) or `NAMESPACE/WORKLOAD`. One after the other, each until it is rolled out.
+ * up. `what` is `NAMESPACE` (all of its stale workloads) or `NAMESPACE/WORKLOAD`. One after the other, each until it is rolled out. What
+ * stands against one is said and the others are gone on with; a rollout that fails ends it. Gives the exit code: 1 if any was not restarted.
  */
-export async function restart(what: string, flags: RestartFlags, { env, stdout }: CliContext): Promise<void> {
-  const client = await connect(connectOptionsFrom(env, flags));
-  const say = (line: string) => void stdout.write(`${line}\n`);
+export async function restart(what: string, flags: RestartFlags, context: CliContext): Promise<number> {
+  const client = await connect(connectOptionsFrom(context.env, flags));
+  const say = (line: string) => void context.stdout.write(`${line}\n`);
   try {
-    const chosen = choose(what, (await leaderStatus(client, flags.namespace)).running?.workloads);
-    if (chosen.length === 0) return say("nothing to do: its pods have the current names");
-    for (const each of chosen)
-      say(`${each.kind} ${each.namespace}/${each.name}: ${each.stale} of ${each.pods} pods stale`);
-    if (!flags.yes && !(await ask("restart? [y/N] "))) return say("nothing was changed");
-    for (const each of chosen) {
-      await restartOne(client, each, flags.timeout * 1000);
-      say(`${each.kind} ${each.namespace}/${each.name} is restarted`);
-    }
+    const known = async () => (await leaderStatus(client, flags.namespace)).running?.workloads;
+    const chosen = choose(what, await known());
+    for (const each of chosen) say(`${labelOf(each)}: ${each.stale} of ${each.pods} pods stale`);
+    if (chosen.length === 0) say("nothing to do: its pods have the current names");
+    else if (flags.yes || (await ask("restart? [y/N] ")))
+      return await restartAll(client, chosen, { known, ...flags }, context);
+    else say("nothing was changed");
+    return 0;
   } finally {
     client.close();
   }
+}
+
+interface Going {
+  readonly known: () => Promise<readonly WorkloadStatus[] | undefined>;
+  readonly timeout: number;
+}
+
+async function restartAll(
+  client: KubeClient,
+  chosen: readonly WorkloadStatus[],
+  { known, timeout }: Going,
+  { stdout, stderr }: CliContext,
+): Promise<number> {
+  let exitCode = 0;
+  const left = [...chosen];
+  for (let each = left.shift(); each !== undefined; each = left.shift()) {
+    const label = labelOf(each);
+    // The controller goes on meanwhile, and may have restarted it.
+    const now = (await known())?.find((other) => labelOf(other) === label) ?? each;
+    const { came, text } = now.stale > 0 ? await restartOne(client, now, timeout * 1000) : IN_STEP;
+    const isGood = came === "restarted" || came === "already";
+    (isGood ? stdout : stderr).write(`${label} ${text}\n`);
+    if (!isGood) exitCode = 1;
+    if (came === "failed" && left.length > 0) {
+      stderr.write(`nothing more is restarted; left: ${left.map(labelOf).join(", ")}\n`);
+      break;
+    }
+  }
+  return exitCode;
+}
+
+const IN_STEP: Restarted = { came: "already", text: "has the current names by now" };
+
+function labelOf({ namespace, kind, name }: WorkloadStatus): string {
+  return `${kind} ${namespace}/${name}`;
 }
 
 /** The stale ones of what was named. Throws `input-invalid` for what is not there, or is nothing that can be restarted. */
@@ -61,27 +91,4 @@ export function choose(what: string, all: readonly WorkloadStatus[] | undefined)
     throw new SwitchbackError("input-invalid", `${what} is a ${other.kind}: delete its pods, or make it anew`);
   }
   return named.filter(({ kind, stale }) => stale > 0 && isWorkloadKind(kind));
-}
-
-async function restartOne(client: KubeClient, workload: WorkloadStatus, timeoutMs: number): Promise<void> {
-  const kind = workload.kind as WorkloadKind;
-  const path = workloadPath(workload.namespace, kind, workload.name);
-  const read = async () => workloadState(kind, await client.get<RawWorkload>(path));
-  const before = await read();
-  const { refusal } = before;
-  if (refusal !== undefined) throw new SwitchbackError("input-invalid", `${workload.name}: ${refusal.text}`);
-  const options = { fieldManager: "switchback-cli" };
-  await client.mergePatch(path, restartPatch(stamp(Date.now()), before), options);
-  const deadline = performance.now() + timeoutMs;
-  for (;;) {
-    const { unsettled } = await read();
-    if (unsettled === undefined) return;
-    if (performance.now() > deadline) {
-      throw new SwitchbackError(
-        "kube-unreachable",
-        `${workload.name} is restarted, and not rolled out yet: ${unsettled}`,
-      );
-    }
-    await pause(POLL_MS, new AbortController().signal);
-  }
 }

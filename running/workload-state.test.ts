@@ -66,4 +66,7 @@ test("a rollout that its controller has given up has failed", () => {
   const raw = { ...SETTLED.Deployment, status: { ...SETTLED.Deployment.status, conditions } };
   assert.equal(workloadState("Deployment", raw).failed, true);
   assert.equal(workloadState("Deployment", SETTLED.Deployment).failed, false);
+  // Of the rollout before the last change.
+  const earlier = { ...raw, metadata: { ...metadata, generation: 4 } };
+  assert.equal(workloadState("Deployment", earlier).failed, false);
 });

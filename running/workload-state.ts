@@ -39,8 +39,10 @@ export function workloadState(kind: WorkloadKind, raw: RawWorkload): WorkloadSta
     onChange: metadata.annotations?.[ON_CHANGE_KEY],
     refusal: refusalOf(raw),
     unsettled: isSeen(raw) ? MISSING[kind](raw) : "its controller has not yet seen the last change",
-    // The Deployment controller's word for a rollout that made no progress for progressDeadlineSeconds.
-    failed: (status.conditions ?? []).some(({ type, status: is }) => type === "Progressing" && is === "False"),
+    // The Deployment controller's word for a rollout that made no progress for progressDeadlineSeconds; until it has seen the
+    // last change, for the rollout before.
+    failed:
+      isSeen(raw) && (status.conditions ?? []).some(({ type, status: is }) => type === "Progressing" && is === "False"),
   };
 }
 

@@ -198,6 +198,15 @@ export class System {
     await until("the webhook's endpoints", async () => (await count()) === this.webhooks.length);
   }
 
+  /** Makes the leader answer behind the controller's Service, as the API server's proxy finds it: through a ready pod. */
+  async showController(): Promise<void> {
+    const select = ["-n", NAMESPACE, "get", "pods", "-l", "app.kubernetes.io/component=controller", "-o", "name"];
+    await until("the controller's pods", async () => (await this.kubectl(...select)).includes("pod/"));
+    const [pod = ""] = (await this.kubectl(...select)).split("\n");
+    const { healthPort } = await this.leader();
+    await this.cluster.runPod(`${NAMESPACE}/${pod.replace("pod/", "")}`, "203.0.113.250", { 8080: healthPort });
+  }
+
   async kubectl(...args: string[]): Promise<string> {
     const { code, stdout, stderr } = await this.cluster.kubectl(...args);
     assert.equal(code, 0, `kubectl ${args.join(" ")}: ${stderr}`);

@@ -1,0 +1,80 @@
+import { describeError, hasCode, SwitchbackError, statusOf } from "../errors/errors.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { pause } from "../kube/time.ts";
+import type { WorkloadState } from "../running/facts.ts";
+import { stamp } from "../running/history.ts";
+import type { WorkloadStatus } from "../running/report.ts";
+import { type WorkloadKind, workloadPath } from "../running/workload-kinds.ts";
+import { type RawWorkload, workloadState } from "../running/workload-state.ts";
+import { restartPatch } from "../running/workloads.ts";
+
+/** `against`: it was not restarted, and that tells nothing about others. `failed`: nothing more is to be restarted after it. */
+export interface Restarted {
+  readonly came: "restarted" | "already" | "against" | "failed";
+  readonly text: string;
+}
+
+const POLL_MS = 500;
+/** The API server's word of this one workload, or of what is allowed. */
+const REFUSALS: readonly (number | undefined)[] = [403, 404, 409, 422];
+/** Controllers write a workload's status at any time, and a restart is of exactly what was read. */
+const TRIES = 10;
+
+/** Restarts one workload unless something is against it, or it is being restarted, and waits until it is rolled out. */
+export async function restartOne(client: KubeClient, workload: WorkloadStatus, timeoutMs: number): Promise<Restarted> {
+  const kind = workload.kind as WorkloadKind;
+  const path = workloadPath(workload.namespace, kind, workload.name);
+  const read = async () => workloadState(kind, await client.get<RawWorkload>(path));
+  try {
+    const isNew = await begin(client, { path, workload, read, timeoutMs });
+    const failure = await rollOut(read, timeoutMs);
+    if (failure !== undefined) return { came: "failed", text: `is restarted, and not rolled out: ${failure}` };
+    return isNew
+      ? { came: "restarted", text: "is restarted" }
+      : { came: "already", text: "was being restarted already" };
+  } catch (error) {
+    if (!hasCode(error, "input-invalid") && !REFUSALS.includes(statusOf(error))) throw error;
+    const right = `it takes the rights get and patch of ${kind}s in ${workload.namespace}: `;
+    const why = `${statusOf(error) === 403 ? right : ""}${describeError(error)}`;
+    return { came: "against", text: `was not restarted: ${why}` };
+  }
+}
+
+interface Beginning {
+  readonly path: string;
+  readonly workload: WorkloadStatus;
+  readonly read: () => Promise<WorkloadState>;
+  readonly timeoutMs: number;
+}
+
+/** False: it is being restarted already, by whomever. */
+async function begin(client: KubeClient, { path, workload, read, timeoutMs }: Beginning): Promise<boolean> {
+  for (let tries = 1; ; tries++) {
+    const state = await read();
+    if (state.refusal !== undefined) throw new SwitchbackError("input-invalid", state.refusal.text);
+    const now = Date.now();
+    if (isUnderWay(workload, state, now - timeoutMs)) return false;
+    try {
+      await client.mergePatch(path, restartPatch(stamp(now), state), { fieldManager: "switchback-cli" });
+      return true;
+    } catch (error) {
+      if (statusOf(error) !== 409 || tries === TRIES) throw error;
+    }
+  }
+}
+
+/** By the leader's account, or by the stamp of a restart that may still come to its end. */
+function isUnderWay({ code }: WorkloadStatus, state: WorkloadState, since: number): boolean {
+  if (code === "restarting" || code === "restarted") return true;
+  return state.unsettled !== undefined && !state.failed && Date.parse(state.restartedAt ?? "") > since;
+}
+
+/** Why it is not rolled out, once that is certain or has taken too long. */
+async function rollOut(read: () => Promise<WorkloadState>, timeoutMs: number): Promise<string | undefined> {
+  const deadline = performance.now() + timeoutMs;
+  for (;;) {
+    const { unsettled, failed } = await read();
+    if (unsettled === undefined || failed || performance.now() > deadline) return unsettled;
+    await pause(POLL_MS, new AbortController().signal);
+  }
+}

@@ -1,0 +1,157 @@
+import assert from "node:assert/strict";
+import { after, afterEach, before, beforeEach, describe, it } from "node:test";
+import type { WorkloadStatus } from "../running/report.ts";
+import { captured, filesFolder } from "../test/fakes/cli.ts";
+import { type FakeApi, type FakeCall, fakeApi, json, refuse } from "../test/fakes/kube-api.ts";
+import { restart } from "./restart.ts";
+
+// What stands against one workload and what that means for the others; what a real API server says is asked of a real one.
+
+const STAMP = "switchback.dev/restartedAt";
+
+interface Deployment {
+  spec: object;
+  annotations: Record<string, string>;
+  /** What a patch gets: the statuses of the first ones, then 200. */
+  refusals: number[];
+  /** So often it is read before it is rolled out. */
+  unavailable: number;
+  patches: number;
+}
+
+let files: Awaited<ReturnType<typeof filesFolder>>;
+let api: FakeApi;
+let deployments: Map<string, Deployment>;
+let known: (asked: number) => Partial<WorkloadStatus>[];
+before(async () => {
+  files = await filesFolder();
+});
+after(() => files.remove());
+beforeEach(async () => {
+  deployments = new Map();
+  known = () => [...deployments.keys()].map((name) => ({ name }));
+  let asked = 0;
+  api = await fakeApi((call) => {
+    if (call.path.endsWith("/status")) return json(statusOf(known(asked++)))(call);
+    return ofDeployment(call);
+  });
+});
+afterEach(() => api.close());
+
+function add(name: string, parts: Partial<Deployment> = {}): Deployment {
+  const base = { spec: {}, annotations: {}, refusals: [], unavailable: 0, patches: 0 };
+  const deployment = { ...base, ...parts };
+  deployments.set(name, deployment);
+  return deployment;
+}
+
+function statusOf(workloads: readonly Partial<WorkloadStatus>[]): object {
+  const base = { namespace: "shop", kind: "Deployment", pods: 1, stale: 1, standing: "stuck", code: "budget-spent" };
+  return { leader: true, running: { workloads: workloads.map((each) => ({ ...base, ...each })) } };
+}
+
+function ofDeployment(call: FakeCall): void | Promise<void> {
+  const name = call.path.split("/").at(-1) ?? "";
+  const deployment = deployments.get(name);
+  if (deployment === undefined) return refuse(404, "NotFound")(call);
+  if (call.method === "PATCH") {
+    const refusal = deployment.refusals.shift();
+    if (refusal !== undefined) return refuse(refusal, "Refused")(call);
+    deployment.patches++;
+    deployment.annotations = JSON.parse(call.body).spec.template.metadata.annotations;
+  }
+  const { spec, annotations, patches } = deployment;
+  const availableReplicas = call.method === "GET" && deployment.unavailable-- > 0 ? 0 : 1;
+  const count = { replicas: 1, updatedReplicas: 1, availableReplicas };
+  const body = {
+    metadata: { name, uid: name, resourceVersion: "1", generation: patches },
+    spec: { ...spec, template: { metadata: { annotations } } },
+    status: { observedGeneration: patches, ...count },
+  };
+  return json(body)(call);
+}
+
+async function run(what: string, timeout = 30) {
+  const { context, written } = captured();
+  const kubeconfig = await files.kubeconfig(api.url);
+  const exitCode = await restart(what, { namespace: "ours", kubeconfig, yes: true, timeout }, context);
+  const lines = (text: string) => text.split("\n").filter((line) => line !== "");
+  return {
+    exitCode,
+    out: lines(written.stdout).filter((line) => !line.endsWith("pods stale")),
+    err: lines(written.stderr),
+  };
+}
+
+const patches = () => [...deployments.values()].map((each) => each.patches);
+
+describe("restart", () => {
+  it("goes on past what is paused, OnDelete, forbidden or gone, says so, and fails at the end", async () => {
+    add("a", { spec: { paused: true } });
+    add("b", { spec: { updateStrategy: { type: "OnDelete" } } });
+    add("c", { refusals: [403] });
+    add("d");
+    known = () => ["a", "b", "c", "gone", "d"].map((name) => ({ name }));
+    const { exitCode, out, err } = await run("shop");
+    assert.deepEqual([exitCode, out, patches()], [1, ["Deployment shop/d is restarted"], [0, 0, 0, 1]]);
+    const expected = [
+      /^Deployment shop\/a was not restarted: spec\.paused/,
+      /^Deployment shop\/b was not restarted: its update strategy is OnDelete/,
+      /^Deployment shop\/c was not restarted: it takes the rights get and patch of Deployments in shop: .*403/,
+      /^Deployment shop\/gone was not restarted: .*404/,
+    ];
+    assert.equal(err.length, expected.length);
+    for (const [index, pattern] of expected.entries()) assert.match(err[index] ?? "", pattern);
+  });
+
+  it("is not put off by somebody who changes the workload at the same moment", async () => {
+    add("a", { refusals: [409, 409, 409] });
+    assert.deepEqual(await run("shop/a"), { exitCode: 0, out: ["Deployment shop/a is restarted"], err: [] });
+    add("a", { refusals: Array(100).fill(409) });
+    const { exitCode, err } = await run("shop/a");
+    assert.equal(exitCode, 1);
+    assert.match(err[0] ?? "", /was not restarted: .*409/);
+  });
+
+  it("restarts nothing after a rollout that does not end, and names what is left", async () => {
+    add("a");
+    add("b", { unavailable: Number.POSITIVE_INFINITY });
+    add("c");
+    add("d");
+    const { exitCode, out, err } = await run("shop", 1);
+    assert.deepEqual([exitCode, out, patches()], [1, ["Deployment shop/a is restarted"], [1, 1, 0, 0]]);
+    assert.deepEqual(err, [
+      "Deployment shop/b is restarted, and not rolled out: 0 of 1 available",
+      "nothing more is restarted; left: Deployment shop/c, Deployment shop/d",
+    ]);
+  });
+
+  it("waits for a restart that is under way instead of beginning another, by the leader's account or by its stamp", async () => {
+    add("a");
+    add("b", { unavailable: 2, annotations: { [STAMP]: new Date().toISOString() } });
+    known = () => [{ name: "a", code: "restarting" }, { name: "b" }];
+    const { exitCode, out } = await run("shop");
+    const already = ["a", "b"].map((name) => `Deployment shop/${name} was being restarted already`);
+    assert.deepEqual([exitCode, out, patches()], [0, already, [0, 0]]);
+  });
+
+  it("restarts what is not available for another reason than a restart, or stale after one", async () => {
+    const old = new Date(Date.now() - 3_600_000).toISOString();
+    const broken = add("a", { unavailable: 2, annotations: { [STAMP]: old } });
+    assert.deepEqual((await run("shop")).out, ["Deployment shop/a is restarted"]);
+    assert.equal(broken.patches, 1);
+    // Restarted a moment ago, rolled out, and its pods are stale all the same.
+    const again = add("b", { annotations: { [STAMP]: new Date().toISOString() } });
+    assert.deepEqual((await run("shop/b")).out, ["Deployment shop/b is restarted"]);
+    assert.equal(again.patches, 1);
+  });
+
+  it("leaves alone what the controller has restarted since it was asked", async () => {
+    add("a");
+    add("b");
+    known = (asked) => [{ name: "a" }, { name: "b", stale: asked < 2 ? 1 : 0 }];
+    const { exitCode, out } = await run("shop");
+    assert.deepEqual([exitCode, patches()], [0, [1, 0]]);
+    assert.equal(out.at(-1), "Deployment shop/b has the current names by now");
+  });
+});

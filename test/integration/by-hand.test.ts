@@ -1,0 +1,172 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { Following } from "./following.ts";
+import { Kubelet } from "./kubelet.ts";
+import { namespaceYaml, type PodParts, podObject, workload } from "./objects.ts";
+import { NAMESPACE, type System, startSystem, sumOf, until } from "./system.ts";
+
+// What the install cannot restart, or may not: told once, and restarted by those who may.
+
+const NS = "by-hand";
+const OTHER = "not-theirs";
+let system: System;
+let kubelet: Kubelet;
+let here: Following;
+let there: Following;
+
+before(async () => {
+  system = await startSystem({ before: namespaceYaml(NS, "enabled") + namespaceYaml(OTHER, "enabled") });
+  here = new Following(system, NS);
+  there = new Following(system, OTHER);
+  await system.showWebhooks();
+  await system.showController();
+  kubelet = new Kubelet(system, NS, OTHER);
+  await here.addName("first.example.com");
+});
+after(async () => {
+  await kubelet?.stop();
+  await system?.stop();
+});
+
+interface Event {
+  readonly type: string;
+  readonly reason: string;
+  readonly regarding: { readonly kind: string; readonly name: string; readonly uid: string };
+}
+
+async function eventsOf(reason: string): Promise<Event[]> {
+  const { items } = await system.json<{ items: Event[] }>("-n", NS, "get", "events.events.k8s.io");
+  return items.filter((event) => event.reason === reason);
+}
+
+async function stuck(code: string): Promise<number> {
+  const { text } = await (await system.leader()).page("/metrics");
+  return sumOf(text, "switchback_controller_workloads", ['standing="stuck"', `code="${code}"`]);
+}
+
+const uidOf = async (kind: string, name: string): Promise<string> =>
+  await system.kubectl("-n", NS, "get", kind, name, "-o", "jsonpath={.metadata.uid}");
+
+describe("pods that nobody's restart makes anew", () => {
+  const KINDS = [
+    ["Pod", "bare", "bare-pod", "BarePod"],
+    ["Job", "work", "job", "Job"],
+    ["ConfigMap", "owner", "unknown-owner", "UnknownOwner"],
+  ] as const;
+
+  before(async () => {
+    const template = { restartPolicy: "Never", containers: [{ name: "c", image: "example.com/c:1" }] };
+    const job = { apiVersion: "batch/v1", kind: "Job", metadata: { name: "work", namespace: NS } };
+    await system.kubectl("-n", NS, "create", "configmap", "owner");
+    const owner = { apiVersion: "v1", kind: "ConfigMap", name: "owner", uid: await uidOf("cm", "owner") };
+    const owned = podObject(NS, "owned") as { metadata: PodParts };
+    const objects = [
+      podObject(NS, "bare"),
+      { ...job, spec: { template: { spec: template } } },
+      { ...owned, metadata: { ...owned.metadata, ownerReferences: [{ ...owner, controller: true }] } },
+    ];
+    await system.apply(objects.map((object) => `${JSON.stringify(object)}\n---\n`).join(""));
+    for (const [, name] of KINDS) await here.codeIs(name, "in-step");
+    await here.addName("second.example.com");
+    for (const [, name, code] of KINDS) await here.codeIs(name, code);
+  });
+
+  for (const [kind, name, code, reason] of KINDS) {
+    it(`are told of in the status, in a metric and by one Event: ${code}`, async () => {
+      const status = await here.statusOf(name);
+      assert.deepEqual([status?.kind, status?.standing, status?.pods, status?.stale], [kind, "stuck", 1, 1]);
+      assert.equal(await stuck(code), 1);
+      await until("the Event", async () => (await eventsOf(reason)).length > 0);
+      const [event] = await eventsOf(reason);
+      assert.deepEqual([event?.type, event?.regarding.kind], ["Warning", "Pod"]);
+      assert.equal(event?.regarding.uid, await uidOf("pod", event?.regarding.name ?? ""));
+    });
+  }
+
+  it("get no second Event with the next name", async () => {
+    await here.addName("third.example.com");
+    // A Deployment that is stale for it shows that a turn has passed.
+    await system.apply(workload("Deployment", "turn", NS));
+    await here.rolledOut("Deployment", "turn");
+    await here.addName("fourth.example.com");
+    await here.codeIs("turn", "restart-not-permitted");
+    await delay(1_000);
+    for (const [, , code, reason] of KINDS) {
+      assert.equal((await eventsOf(reason)).length, 1, reason);
+      assert.equal(await stuck(code), 1);
+    }
+    await system.kubectl("-n", NS, "delete", "pod/bare", "pod/owned", "job/work", "deployment/turn");
+  });
+});
+
+/** Somebody with a client certificate, who is bound to a Role of the chart or to none. */
+async function somebody(name: string, role?: string): Promise<string> {
+  if (role !== undefined)
+    await system.kubectl("-n", NAMESPACE, "create", "rolebinding", name, "--role", role, "--user", name);
+  return await system.cluster.kubeconfigFor({ clientCert: system.cluster.ca.client(name, []) });
+}
+
+describe("switchback restart", () => {
+  const restart = (kubeconfig: string, what: string) => system.cli(["restart", what, "--yes"], { kubeconfig });
+
+  before(async () => {
+    for (const name of ["held", "web"]) await system.apply(workload("Deployment", name, NS));
+    await system.apply(workload("Deployment", "web", OTHER));
+    for (const name of ["held", "web"]) await here.rolledOut("Deployment", name);
+    await there.rolledOut("Deployment", "web");
+    await system.kubectl("-n", NS, "patch", "deployment", "held", "-p", '{"spec":{"paused":true}}');
+    await here.addName("fifth.example.com");
+    for (const name of ["held", "web"]) await here.codeIs(name, "restart-not-permitted");
+    await there.codeIs("web", "restart-not-permitted");
+  });
+
+  it("refuses somebody who may not ask the controller", async () => {
+    const { code, stdout, stderr } = await restart(await somebody("stranger"), NS);
+    assert.deepEqual([code, stdout], [1, ""]);
+    assert.match(stderr, /^switchback: .*forbidden: User "stranger" cannot get resource "services\/proxy"/);
+  });
+
+  it("refuses an operator who may not patch the workloads, one by one, and changes nothing", async () => {
+    const { code, stderr } = await restart(await somebody("operator", "switchback-operator"), NS);
+    assert.equal(code, 1);
+    const needs = "was not restarted: it takes the rights get and patch of Deployments in by-hand";
+    assert.match(stderr, new RegExp(`^Deployment by-hand/held ${needs}.*\nDeployment by-hand/web ${needs}.*\n$`));
+    assert.match(
+      stderr,
+      /User "operator" cannot get resource "deployments" in API group "apps" in the namespace "by-hand"/,
+    );
+    assert.equal(await here.changes("web"), 0);
+  });
+
+  it("does it for an operator who may patch in one namespace, past what is paused, and nowhere else", async () => {
+    const owner = await somebody("owner", "switchback-operator");
+    const rights = ["--verb", "get,patch", "--resource", "deployments.apps"];
+    await system.kubectl("-n", NS, "create", "role", "restarter", ...rights);
+    await system.kubectl("-n", NS, "create", "rolebinding", "owner", "--role", "restarter", "--user", "owner");
+    const { code, stdout, stderr } = await restart(owner, NS);
+    assert.equal(code, 1, "a workload is paused");
+    assert.equal(stderr, "Deployment by-hand/held was not restarted: spec.paused: its owner wants no rollout\n");
+    assert.match(stdout, /^Deployment by-hand\/web is restarted$/m);
+    await here.codeIs("web", "in-step");
+    // One change is its pause.
+    assert.deepEqual([await here.changes("web"), await here.changes("held")], [1, 1]);
+    const again = await restart(owner, `${NS}/web`);
+    assert.deepEqual([again.code, again.stdout], [0, "nothing to do: its pods have the current names\n"]);
+    const elsewhere = await restart(owner, OTHER);
+    assert.equal(elsewhere.code, 1);
+    assert.match(elsewhere.stderr, /^Deployment not-theirs\/web was not restarted: it takes the rights/);
+    assert.equal(await there.changes("web"), 0);
+  });
+
+  it("called twice at once restarts once", async () => {
+    kubelet.startMs = 3_000;
+    await here.addName("sixth.example.com");
+    await here.codeIs("web", "restart-not-permitted");
+    const admin = system.cluster.adminKubeconfig;
+    const both = await Promise.all([restart(admin, `${NS}/web`), restart(admin, `${NS}/web`)]);
+    for (const { code, stderr } of both) assert.deepEqual([code, stderr], [0, ""]);
+    await here.codeIs("web", "in-step");
+    assert.equal(await here.changes("web"), 2);
+  });
+});
