@@ -2,7 +2,8 @@ import { hostsOf } from "./objects.ts";
 import { NAMESPACE, type System } from "./system.ts";
 
 // What was written, in order: a watch from an earlier version replays it from the API server's cache, which holds the last 75 s and more.
-// Nothing has to run meanwhile, and nothing is missed.
+// What was before an API server that has begun anew is read from etcd, one version after the other. Nothing has to run meanwhile, and nothing
+// is missed.
 
 const CONFIG_MAPS = `/api/v1/namespaces/${NAMESPACE}/configmaps`;
 const LEASES = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases`;
@@ -42,7 +43,14 @@ async function list(system: System, path: string): Promise<{ version: string; it
   return { version: metadata.resourceVersion, items };
 }
 
-async function replay(system: System, path: string, from: string): Promise<WatchEvent[]> {
+/** As it was at a version; the API server asks etcd. */
+async function listAt(system: System, path: string, version: string): Promise<{ version: string; items: RawObject[] }> {
+  const { items } = await list(system, `${path}&resourceVersion=${version}&resourceVersionMatch=Exact`);
+  return { version, items };
+}
+
+/** `gone`: the API server's cache does not reach back so far. */
+async function replay(system: System, path: string, from: string): Promise<WatchEvent[] | "gone"> {
   const separator = path.includes("?") ? "&" : "?";
   const query = `watch=true&resourceVersion=${from}&timeoutSeconds=1`;
   const text = await system.kubectl("get", "--raw", `${path}${separator}${query}`);
@@ -51,22 +59,27 @@ async function replay(system: System, path: string, from: string): Promise<Watch
     .filter((line) => line !== "")
     .map((line) => JSON.parse(line) as WatchEvent);
   const error = events.find(({ type }) => type === "ERROR");
-  if (error !== undefined) throw new Error(`the history since ${from} is gone: ${JSON.stringify(error.object)}`);
-  return events;
+  return error === undefined ? events : "gone";
 }
 
 /** Starts to look at the map; the function gives every edition since, the first one included. */
 export async function recordMap(system: System): Promise<() => Promise<Edition[]>> {
-  const { version, items } = await list(system, `${CONFIG_MAPS}?${MAP}`);
+  const path = `${CONFIG_MAPS}?${MAP}`;
+  const first = await list(system, path);
   return async () => {
-    const objects = new Map(items.map((item) => [item.metadata.name, item]));
-    const editions = [editionOf(objects)];
-    for (const { type, object } of await replay(system, `${CONFIG_MAPS}?${MAP}`, version)) {
-      if (type === "DELETED") objects.delete(object.metadata.name);
-      else objects.set(object.metadata.name, object);
+    const editions: Edition[] = [];
+    for (let at = first; ; at = await listAt(system, path, String(Number(at.version) + 1))) {
+      const objects = new Map(at.items.map((item) => [item.metadata.name, item]));
       editions.push(editionOf(objects));
+      const events = await replay(system, path, at.version);
+      if (events === "gone") continue;
+      for (const { type, object } of events) {
+        if (type === "DELETED") objects.delete(object.metadata.name);
+        else objects.set(object.metadata.name, object);
+        editions.push(editionOf(objects));
+      }
+      return editions;
     }
-    return editions;
   };
 }
 
@@ -80,6 +93,7 @@ export async function recordLease(system: System): Promise<() => Promise<LeaseSp
   const { version, items } = await list(system, LEASES);
   return async () => {
     const events = await replay(system, LEASES, version);
+    if (events === "gone") throw new Error(`the history since ${version} is gone`);
     return [...items, ...events.map(({ object }) => object)].map(({ spec }) => spec ?? {});
   };
 }
