@@ -90,7 +90,7 @@ function addFollowing(root: Command, context: CliContext): void {
       "every name with its target or why it has none, every opted-in workload and whether its pods are in step",
     )
     .addOption(new Option("-o, --output <form>", "what is printed").choices(["text", "json"]).default("text"))
-    .option("--watch", "print it again whenever it changes")
+    .option("--watch", "print it again whenever it changes, until Ctrl-C")
     .action(async (flags) => {
       process.exitCode = await (await import("./status.ts")).status(flags, context);
     });

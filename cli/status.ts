@@ -1,4 +1,5 @@
 import type { NameStatus } from "../controller/status.ts";
+import { describeError } from "../errors/errors.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { pause } from "../kube/time.ts";
 import { table } from "../observe/table.ts";
@@ -17,22 +18,60 @@ export interface StatusFlags {
 const WATCH_MS = 2_000;
 
 /** Prints names and workloads. Gives the exit code: 1 when a workload is stale and stays so until somebody does something. */
-export async function status(flags: StatusFlags, { env, stdout }: CliContext): Promise<number> {
+export async function status(flags: StatusFlags, { env, stdout, stderr }: CliContext): Promise<number> {
   const client = await connect(connectOptionsFrom(env, flags));
+  const ask = (signal?: AbortSignal) => leaderStatus(client, flags.namespace, signal);
   const render = flags.output === "json" ? (full: FullStatus) => `${JSON.stringify(full, null, 2)}\n` : renderStatus;
   try {
-    let shown = "";
-    for (;;) {
-      const full = await leaderStatus(client, flags.namespace);
-      const text = render(full);
-      if (text !== shown) stdout.write(shown === "" ? text : `\n${text}`);
-      shown = text;
-      if (!flags.watch) return isStuck(full) ? 1 : 0;
-      await pause(WATCH_MS, new AbortController().signal);
-    }
+    const first = await ask();
+    const last = flags.watch ? await follow(first, { ask, render, stdout, stderr }) : first;
+    if (!flags.watch) stdout.write(render(first));
+    return last === undefined || isStuck(last) ? 1 : 0;
   } finally {
     client.close();
   }
+}
+
+interface Following extends Pick<CliContext, "stdout" | "stderr"> {
+  readonly ask: (signal: AbortSignal) => Promise<FullStatus>;
+  readonly render: (full: FullStatus) => string;
+}
+
+/**
+ * Prints what has changed until Ctrl-C. What could be asked once is asked again however it answers then: the leader may be changing, or
+ * the API server be away. Gives what was known last; undefined when that is nothing any more.
+ */
+async function follow(first: FullStatus, how: Following): Promise<FullStatus | undefined> {
+  const { signal } = untilInterrupted();
+  let seen: Seen = { full: first, text: how.render(first) };
+  how.stdout.write(seen.text);
+  for (;;) {
+    await pause(WATCH_MS, signal);
+    const now = await look(how, signal);
+    if (signal.aborted) return seen.full;
+    if (now.text !== seen.text) (now.full === undefined ? how.stderr : how.stdout).write(`\n${now.text}`);
+    seen = now;
+  }
+}
+
+interface Seen {
+  readonly full: FullStatus | undefined;
+  readonly text: string;
+}
+
+async function look({ ask, render }: Following, signal: AbortSignal): Promise<Seen> {
+  try {
+    const full = await ask(signal);
+    return { full, text: render(full) };
+  } catch (error) {
+    return { full: undefined, text: `not known at the moment: ${describeError(error)}; asking again\n` };
+  }
+}
+
+function untilInterrupted(): AbortController {
+  const interrupted = new AbortController();
+  for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, () => interrupted.abort());
+  return interrupted;
 }
 
 export function isStuck({ running }: FullStatus): boolean {

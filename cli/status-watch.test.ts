@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { after, afterEach, before, it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { filesFolder } from "../test/fakes/cli.ts";
+import { type FakeApi, fakeApi, json, type Responder, refuse } from "../test/fakes/kube-api.ts";
+
+// `switchback status --watch` as a process, as somebody at a terminal has it.
+
+const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
+const DEADLINE_MS = 60_000;
+
+let files: Awaited<ReturnType<typeof filesFolder>>;
+let api: FakeApi;
+let child: ChildProcess;
+let answer: Responder;
+before(async () => {
+  files = await filesFolder();
+});
+after(() => files.remove());
+afterEach(async () => {
+  child.kill("SIGKILL");
+  await api.close();
+});
+
+/** What the leader says, with one workload. */
+function says(revision: string, standing = "in-step"): Responder {
+  const workload = { namespace: "shop", kind: "Deployment", name: "web", pods: 1, stale: 1, notInjected: 0, standing };
+  const workloads = [{ ...workload, mode: "restart", code: "in-step", text: "", warnings: [] }];
+  const running = { workloads, waiting: 0, restartsLastHour: 0, restartsToday: 0, dryRun: false };
+  return json({ leader: true, identity: "controller-0", revision, warnings: [], names: [], running });
+}
+
+async function watching(...flags: string[]) {
+  api = await fakeApi((call) => answer(call));
+  const kubeconfig = await files.kubeconfig(api.url);
+  const args = [MAIN, "status", "--watch", "--kubeconfig", kubeconfig, ...flags];
+  child = spawn(process.execPath, args, { env: { PATH: process.env.PATH }, stdio: ["ignore", "pipe", "pipe"] });
+  const written = { stdout: "", stderr: "" };
+  for (const key of ["stdout", "stderr"] as const) child[key]?.on("data", (chunk) => (written[key] += String(chunk)));
+  const ended = once(child, "exit");
+  const sees = async (key: keyof typeof written, pattern: RegExp) => {
+    for (const deadline = performance.now() + DEADLINE_MS; !pattern.test(written[key]); await delay(50)) {
+      assert.ok(performance.now() < deadline && child.exitCode === null, `${pattern}: ${JSON.stringify(written)}`);
+    }
+  };
+  const interrupt = async (signal: NodeJS.Signals = "SIGINT") => {
+    child.kill(signal);
+    return await ended;
+  };
+  return { written, sees, interrupt };
+}
+
+const away: Responder = (call) => void call.socket.destroy();
+const endpointsGone = refuse(503, "ServiceUnavailable");
+
+it("outlives an API server that is away and a Service without endpoints, says each once, and shows the state anew after it", async () => {
+  answer = says("one");
+  const { written, sees, interrupt } = await watching();
+  await sees("stdout", /^map one, /m);
+  answer = away;
+  await sees("stderr", /^not known at the moment: .*; asking again$/m);
+  answer = endpointsGone;
+  await sees("stderr", /^not known at the moment: .*503.*$/m);
+  const asked = api.calls.length;
+  while (api.calls.length < asked + 3) await delay(50);
+  answer = says("one");
+  await sees("stdout", /^map one, [\s\S]*^map one, /m);
+  answer = says("two");
+  await sees("stdout", /^map two, /m);
+  assert.deepEqual(await interrupt(), [0, null]);
+  assert.equal(written.stderr.split("\n").filter((line) => line.includes("503")).length, 1);
+});
+
+it("on Ctrl-C gives the exit code of what it has seen last: 1 when something is stuck, or nothing is known", async () => {
+  answer = says("one", "stuck");
+  const stuck = await watching();
+  await stuck.sees("stdout", /^map one, /m);
+  assert.deepEqual(await stuck.interrupt(), [1, null]);
+  await api.close();
+  answer = says("one");
+  const unknown = await watching();
+  await unknown.sees("stdout", /^map one, /m);
+  answer = away;
+  await unknown.sees("stderr", /not known/);
+  assert.deepEqual(await unknown.interrupt("SIGTERM"), [1, null]);
+});
+
+it("does not wait on Ctrl-C for an answer that does not come", async () => {
+  answer = says("one");
+  const { sees, interrupt } = await watching("-o", "json");
+  await sees("stdout", /"revision": "one"/);
+  const asked = Promise.withResolvers<void>();
+  answer = () => asked.resolve();
+  await asked.promise;
+  const before = performance.now();
+  assert.deepEqual(await interrupt(), [0, null]);
+  assert.ok(performance.now() - before < 8_000, "a call is given up after 10 s by itself");
+});
+
+it("that cannot be asked at all is an error at once, as without --watch", async () => {
+  answer = refuse(404, "NotFound");
+  const { written, interrupt } = await watching();
+  await once(child, "exit");
+  assert.equal(child.exitCode, 2, written.stderr);
+  await interrupt();
+});
