@@ -105,11 +105,14 @@ export class ControlPlane {
     return (body as { status: { token: string } }).status.token;
   }
 
-  /** The path of a new kubeconfig for a token, or for a client certificate (`ca.client(user, groups)`). */
-  async kubeconfigFor(identity: Identity): Promise<string> {
+  /**
+   * The path of a new kubeconfig for a token, or for a client certificate (`ca.client(user, groups)`). `url`: another way to the API
+   * server, on 127.0.0.1 too.
+   */
+  async kubeconfigFor(identity: Identity, url = this.url): Promise<string> {
     this.#kubeconfigs++;
     const path = join(this.folder, `${this.#kubeconfigs}.kubeconfig`);
-    await writeFile(path, kubeconfigText(this.url, this.ca.cert, identity), { mode: 0o600 });
+    await writeFile(path, kubeconfigText(url, this.ca.cert, identity), { mode: 0o600 });
     return path;
   }
 

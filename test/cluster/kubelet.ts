@@ -2,7 +2,8 @@ import type { ApiAnswer, ApiRequest } from "./api.ts";
 
 type Call = (request: Omit<ApiRequest, "token">) => Promise<ApiAnswer>;
 
-const NODE = "node-1";
+/** The one node of a test control plane. */
+export const NODE = "node-1";
 const CONFLICT = 409;
 
 /**

@@ -46,6 +46,10 @@ test("the chart installs the agent, which runs under the Pod Security of its own
   await cluster.kubectl("annotate", "namespace", CERT_MANAGER, "switchback.dev/on-change=live", "--overwrite");
   await installSwitchback(cluster, WITH_AGENT);
   await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
+  // From now on whatever no agent keeps current may be restarted: that nothing is, below, is the agents' doing.
+  const restart = { namespaces: [CERT_MANAGER] };
+  await installSwitchback(cluster, { ...WITH_AGENT, config: { ...WITH_AGENT.config, restart } });
+  await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
 });
 
 test("a new Ingress, with cert-manager running: its Certificate becomes Ready with nobody touching anything", async (t) => {

@@ -24,6 +24,20 @@ export function kubeletText(more = ""): string {
   return `# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n10.32.0.7\tapi-0\n${more}`;
 }
 
+/** What the kubelet adds for the hostAliases of a pod's spec. */
+export function aliasesText(
+  aliases: ReadonlyArray<{ readonly ip: string; readonly hostnames: readonly string[] }> = [],
+) {
+  if (aliases.length === 0) return "";
+  const lines = aliases.map(({ ip, hostnames }) => `${ip}\t${hostnames.join("\t")}\n`);
+  return `\n# Entries added by HostAliases.\n${lines.join("")}`;
+}
+
+/** Whether a line of the file that is no comment has this name. */
+export function hasName(text: string, name: string): boolean {
+  return new RegExp(`^[^#\\n]*\\s${name.replaceAll(".", "\\.")}(\\s|$)`, "m").test(text);
+}
+
 export function kubeletFiles(t: Pick<TestContext, "after">): KubeletFiles {
   const root = realpathSync(mkdtempSync(join(tmpdir(), "switchback-kubelet-")));
   const pods = join(root, "pods");

@@ -1,27 +1,19 @@
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import { parse } from "yaml";
-import { type RunningAgent, runAgent } from "../../agent/run.ts";
-import { type Config, configSchema } from "../../config/schema.ts";
-import { type ConnectedClient, connect } from "../../kube/connect.ts";
-import { silentLogger } from "../../observe/log.ts";
-import { agentLeaseName } from "../../published/agent-lease.ts";
-import { configMapSource } from "../../published/feed.ts";
-import { kubeletFiles } from "../fakes/kubelet-files.ts";
+import { NODE } from "../cluster/kubelet.ts";
+import { aliasesText, hasName, kubeletFiles } from "../fakes/kubelet-files.ts";
+import { AGENTS, agentLease, startAgent, type TestAgent } from "./agents.ts";
 import { ingress, namespaceYaml, podObject } from "./objects.ts";
 import { type System, startSystem, until } from "./system.ts";
 
 // The agent against a real API server, with the rights and the configuration that the chart gives it. There is no kubelet: the
 // test writes the hosts files, in a directory of its own.
 
-const AGENTS = "switchback-agent";
-const NODE = "node-1";
 const cleanups: Array<() => void> = [];
 const kubelet = kubeletFiles({ after: (done) => cleanups.push(done as () => void) });
 let system: System;
-let client: ConnectedClient;
-let agent: RunningAgent;
+let agent: TestAgent;
 
 before(async () => {
   system = await startSystem({
@@ -30,37 +22,15 @@ before(async () => {
       config: { map: { vanishSeconds: 0 }, agent: { sweepSeconds: 2, renewSeconds: 5 } },
     },
   });
-  agent = await startAgent();
+  agent = await startAgent(system, kubelet.root);
   await system.apply(namespaceYaml("shop", "enabled") + namespaceYaml("other"));
   await system.kubectl("annotate", "namespace", "shop", "switchback.dev/on-change=live");
 });
 after(async () => {
   await agent?.stop();
-  client?.close();
   await system?.stop();
   for (const done of cleanups) done();
 });
-
-async function startAgent(): Promise<RunningAgent> {
-  const token = await system.cluster.tokenFor(`${AGENTS}/switchback-agent`);
-  client = await connect({ kubeconfig: await system.cluster.kubeconfigFor({ token }) });
-  const text = await system.kubectl(
-    "-n",
-    AGENTS,
-    "get",
-    "cm",
-    "switchback-config",
-    "-o",
-    "jsonpath={.data.config\\.yaml}",
-  );
-  const config: Config = configSchema.parse(parse(text));
-  const maps = configMapSource({ client, namespace: config.namespace, log: silentLogger });
-  const own = { node: NODE, kubeletRoot: kubelet.root, healthPort: 0, address: "127.0.0.1" };
-  return runAgent(
-    { ...config, agent: { ...config.agent, ...own } },
-    { client, maps, log: silentLogger, identity: "agent-1", now: Date.now },
-  );
-}
 
 /** A pod on our node whose container runs, as far as its hosts file tells. */
 async function runPod(namespace: string, name: string, more: object = {}, metadata: object = {}): Promise<string> {
@@ -71,22 +41,16 @@ async function runPod(namespace: string, name: string, more: object = {}, metada
     metadata: { uid: string };
     spec: { hostAliases?: Array<{ ip: string; hostnames: string[] }> };
   }>("-n", namespace, "get", "pod", name);
-  const lines = (spec.hostAliases ?? []).map(({ ip, hostnames }) => `${ip}\t${hostnames.join("\t")}\n`);
-  kubelet.write(made.uid, lines.length === 0 ? "" : `\n# Entries added by HostAliases.\n${lines.join("")}`);
+  kubelet.write(made.uid, aliasesText(spec.hostAliases));
   return made.uid;
 }
 
 const hosts = (uid: string) => readFileSync(kubelet.path(uid), "latin1");
-const has = (uid: string, name: string) =>
-  new RegExp(`^[^#\\n]*\\s${name.replaceAll(".", "\\.")}(\\s|$)`, "m").test(hosts(uid));
+const has = (uid: string, name: string) => hasName(hosts(uid), name);
 const until_ = (uid: string, name: string) => until(`${name} in the file`, () => has(uid, name), 10_000);
 const gone = (uid: string, name: string) => until(`${name} to leave the file`, () => !has(uid, name), 10_000);
 
-interface Lease {
-  metadata: { annotations?: Record<string, string>; ownerReferences?: Array<{ kind: string }> };
-  spec: { renewTime: string; holderIdentity: string };
-}
-const lease = () => system.json<Lease>("-n", AGENTS, "get", "lease", agentLeaseName(NODE));
+const lease = () => agentLease(system);
 
 describe("a running pod", () => {
   it("that opted in gets the name of a new Ingress, and the Lease says so", async () => {
@@ -249,9 +213,8 @@ describe("an agent that ends", () => {
     await until_(uid, "tenth.example.com");
     const before = hosts(uid);
     await agent.stop();
-    client.close();
     assert.equal(hosts(uid), before);
-    agent = await startAgent();
+    agent = await startAgent(system, kubelet.root);
     await until("it to follow", () => agent.state.applied !== undefined);
     assert.equal(agent.state.written, 0);
   });
@@ -262,9 +225,8 @@ describe("an agent that ends", () => {
     await until_(uid, "eleventh.example.com");
     const whole = hosts(uid);
     await agent.stop();
-    client.close();
     writeFileSync(kubelet.path(uid), whole.slice(0, -30), "latin1");
-    agent = await startAgent();
+    agent = await startAgent(system, kubelet.root);
     await until("the file to be whole", () => hosts(uid) === whole, 10_000);
   });
 });

@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { type ConnectedClient, connect } from "../../kube/connect.ts";
 import { corePath, resourcePath } from "../../kube/paths.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
-import { kubeconfigText } from "../cluster/kubeconfig.ts";
 import { until } from "../fakes/kube-api.ts";
 import { type Road, startRoad } from "../fakes/road.ts";
 import { type Watching, watching } from "../fakes/watching.ts";
@@ -31,9 +28,7 @@ before(async () => {
   admin = await connect({ kubeconfig: cluster.adminKubeconfig });
   await admin.create(corePath("namespaces"), { metadata: { name: NAMESPACE } });
   road = await startRoad(Number(new URL(cluster.url).port));
-  const kubeconfig = join(cluster.folder, "by-the-road.kubeconfig");
-  const text = kubeconfigText(`https://127.0.0.1:${road.port}`, cluster.ca.cert, { token: cluster.adminToken });
-  await writeFile(kubeconfig, text, { mode: 0o600 });
+  const kubeconfig = await cluster.kubeconfigFor({ token: cluster.adminToken }, `https://127.0.0.1:${road.port}`);
   client = await connect({ kubeconfig });
 });
 after(async () => {

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { aliasesText, type KubeletFiles } from "../fakes/kubelet-files.ts";
 import type { Pod } from "./objects.ts";
 import type { System } from "./system.ts";
 
@@ -15,6 +16,8 @@ export class Kubelet {
   broken: RegExp | undefined;
   /** Pods whose name matches lose our annotations before they run, as by somebody who tidies up. */
   stripped: RegExp | undefined;
+  /** Where the hosts files of pods are written as they start; undefined: nowhere. */
+  files: KubeletFiles | undefined;
   readonly #system: System;
   readonly #namespaces: readonly string[];
   readonly #stop = new AbortController();
@@ -47,7 +50,7 @@ export class Kubelet {
     for (const pod of items) await this.#look(namespace, pod);
   }
 
-  async #look(namespace: string, { metadata, status }: RunningPod): Promise<void> {
+  async #look(namespace: string, { metadata, spec, status }: RunningPod): Promise<void> {
     const { name, uid, deletionTimestamp } = metadata;
     if (deletionTimestamp !== undefined) {
       const path = `/api/v1/namespaces/${namespace}/pods/${name}?gracePeriodSeconds=0`;
@@ -59,6 +62,7 @@ export class Kubelet {
     this.#seen.set(uid, since);
     if (performance.now() - since < this.startMs) return;
     if (this.stripped?.test(name)) await this.#strip(namespace, name);
+    this.files?.write(uid, aliasesText(spec.hostAliases));
     this.#address = (this.#address % 200) + 1;
     await this.#system.cluster.runPod(`${namespace}/${name}`, `203.0.113.${this.#address}`);
   }

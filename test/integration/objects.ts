@@ -52,8 +52,15 @@ export function namespaceYaml(name: string, inject?: string): string {
   return `apiVersion: v1\nkind: Namespace\nmetadata: { name: "${name}", labels: ${labels} }\n---\n`;
 }
 
-/** YAML of a Deployment, StatefulSet or DaemonSet with one container; `template` is the metadata of its pods beside the label. */
-export function workload(kind: string, name: string, namespace: string, template: object = {}): string {
+export interface WorkloadParts {
+  /** Metadata of its pods beside the label. */
+  readonly template?: object;
+  readonly spec?: object;
+}
+
+/** YAML of a Deployment, StatefulSet or DaemonSet with one container. */
+export function workload(kind: string, name: string, namespace: string, parts: WorkloadParts = {}): string {
+  const { template = {}, spec = {} } = parts;
   const object = {
     apiVersion: "apps/v1",
     kind,
@@ -61,6 +68,7 @@ export function workload(kind: string, name: string, namespace: string, template
     spec: {
       selector: { matchLabels: { app: name } },
       ...(kind === "StatefulSet" ? { serviceName: name } : {}),
+      ...spec,
       template: {
         metadata: { labels: { app: name }, ...template },
         // The one node of the tests has no kubelet, and is tainted for it.

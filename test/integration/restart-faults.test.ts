@@ -3,8 +3,9 @@ import { after, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { Following } from "./following.ts";
 import { Kubelet } from "./kubelet.ts";
+import { startMeddler } from "./meddler.ts";
 import { ingress, mapped, namespaceYaml, workload } from "./objects.ts";
-import { NAMESPACE, type System, startSystem, until } from "./system.ts";
+import { type System, startSystem, sumOf, until } from "./system.ts";
 
 // What goes wrong around restarts, on a real API server: each at most one restart a workload, and what can be healed is.
 
@@ -37,7 +38,7 @@ after(async () => {
 
 /** A Deployment that is in step. */
 async function made(name: string, template: object = {}): Promise<void> {
-  await system.apply(workload("Deployment", name, NS, template));
+  await system.apply(workload("Deployment", name, NS, { template }));
   await follow.rolledOut("Deployment", name);
 }
 
@@ -93,11 +94,27 @@ describe("running pods", () => {
 
   it("of a template with annotations of ours in it are injected all the same, and restarted once for a new name", async () => {
     const annotations = { "switchback.dev/revision": "000000000000", "switchback.dev/owned": "none" };
-    await made("baked", { annotations });
+    await made("annotated", { annotations });
+    await follow.codeIs("annotated", "in-step");
+    await follow.addName("annotated.example.com");
+    await until("it to follow", () => hasName("annotated", "annotated.example.com"));
+    await follow.codeIs("annotated", "in-step");
+    assert.equal(await follow.changes("annotated"), 1);
+    await gone("annotated");
+  });
+
+  it("of a template that `switchback inject` has printed are restarted once for a new name", async () => {
+    const input = workload("Deployment", "baked", NS);
+    const { code, stdout, stderr } = await system.cli(["inject", "-f", "-"], { input });
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /first\.example\.com/);
+    await system.apply(stdout);
+    await follow.rolledOut("Deployment", "baked");
     await follow.codeIs("baked", "in-step");
     await follow.addName("baked.example.com");
     await until("it to follow", () => hasName("baked", "baked.example.com"));
     await follow.codeIs("baked", "in-step");
+    await delay(3_000);
     assert.equal(await follow.changes("baked"), 1);
     await gone("baked");
   });
@@ -131,6 +148,25 @@ describe("running pods", () => {
     assert.ok(edits > 3, `${edits} edits`);
     assert.equal(await follow.restarts("busy"), 1);
     await gone("busy");
+  });
+
+  it("follow by one restart when somebody changes the workload at the very same moment, twice", async () => {
+    await made("met");
+    await follow.codeIs("met", "in-step");
+    const metrics = async () => (await (await system.leader()).page("/metrics")).text;
+    const conflicts = async () => sumOf(await metrics(), "switchback_controller_restart_conflicts_total");
+    const before = await conflicts();
+    const meddler = await startMeddler(system, NS, 2);
+    try {
+      await follow.addName("met.example.com");
+      await until("it to follow", () => hasName("met", "met.example.com"));
+      await follow.codeIs("met", "in-step");
+      assert.deepEqual([meddler.met, (await conflicts()) - before], [2, 2]);
+      assert.equal(await follow.restarts("met"), 1);
+    } finally {
+      await meddler.stop();
+    }
+    await gone("met");
   });
 
   it("are restarted once when the leader ends in the middle of it", async () => {
@@ -184,6 +220,26 @@ describe("running pods", () => {
     await gone("solved");
   });
 
+  it("are restarted once for a solver's name that nothing else has, however often it goes and comes back", async () => {
+    await made("ordered");
+    const solver = ingress("cm-acme-http-solver-own", ["ordered.example.com"]);
+    await system.apply(solver);
+    await until("it to follow", () => hasName("ordered", "ordered.example.com"));
+    await follow.codeIs("ordered", "in-step");
+    for (let order = 0; order < 4; order++) {
+      await system.kubectl("delete", "ingress", "cm-acme-http-solver-own");
+      await follow.codeIs("ordered", "vanished-waiting");
+      await delay(1_500);
+      await system.apply(solver);
+      await follow.codeIs("ordered", "in-step");
+    }
+    await system.kubectl("delete", "ingress", "cm-acme-http-solver-own");
+    await follow.codeIs("ordered", "vanished-waiting");
+    await delay(3_000);
+    assert.equal(await follow.changes("ordered"), 1);
+    await gone("ordered");
+  });
+
   it("are told of by `switchback status`, which fails when something is stuck, and restarted by hand", async () => {
     await system.apply(namespaceYaml("by-hand", "enabled"));
     const others = new Following(system, "by-hand");
@@ -193,7 +249,7 @@ describe("running pods", () => {
       await others.rolledOut("Deployment", "web");
       await follow.addName("by-hand.example.com");
       await others.codeIs("web", "restart-not-permitted");
-      await showController();
+      await system.showController();
       const before = await system.cli(["status"]);
       assert.equal(before.code, 1, before.stderr);
       assert.match(before.stdout, /by-hand\/Deployment\/web +0\/1 +cannot follow +restart +- +restart-not-permitted/);
@@ -208,11 +264,3 @@ describe("running pods", () => {
     }
   });
 });
-
-/** The controller's pod, as the API server's proxy finds it: the leader's health server behind a ready pod. */
-async function showController(): Promise<void> {
-  const select = ["-n", NAMESPACE, "get", "pods", "-l", "app.kubernetes.io/component=controller", "-o", "name"];
-  const [pod = ""] = (await system.kubectl(...select)).split("\n");
-  const { healthPort } = await system.leader();
-  await system.cluster.runPod(`${NAMESPACE}/${pod.replace("pod/", "")}`, "203.0.113.250", { 8080: healthPort });
-}

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { type Road, startRoad } from "../fakes/road.ts";
 import { Following } from "./following.ts";
 import { Kubelet } from "./kubelet.ts";
 import { ingress, mapped, namespaceYaml, workload } from "./objects.ts";
@@ -12,6 +14,7 @@ let system: System;
 let kubelet: Kubelet;
 let here: Following;
 let elsewhere: Following;
+let road: Road | undefined;
 
 before(async () => {
   system = await startSystem({
@@ -34,6 +37,7 @@ before(async () => {
 after(async () => {
   await kubelet?.stop();
   await system?.stop();
+  await road?.close();
 });
 
 describe("a new name", () => {
@@ -77,5 +81,33 @@ describe("a new name", () => {
       const events = await system.kubectl("-n", "elsewhere", "get", "events", "-o", "jsonpath={.items[*].reason}");
       return events.split(" ").filter((reason) => reason === "RestartNotPermitted").length === 1;
     });
+  });
+  it("restarts nothing before every webhook replica has it", async () => {
+    const [, second] = system.webhooks;
+    assert.ok(second);
+    await system.end(second);
+    road = await startRoad(Number(new URL(system.cluster.url).port));
+    const slow = await system.start("webhook", road);
+    await system.ready();
+    await system.showWebhooks();
+    await system.apply(workload("Deployment", "patient", NS));
+    await here.rolledOut("Deployment", "patient");
+    await here.codeIs("patient", "in-step");
+    // The second replica hears no more of the map, and is as ready as before.
+    road.freeze();
+    await system.apply(ingress("held-back", ["held-back.example.com"]));
+    await here.codeIs("patient", "webhook-behind");
+    const behind = await here.statusOf("patient");
+    assert.match(behind?.text ?? "", /^1 of 2 webhook replicas do not use this map yet: \S+ has [0-9a-f]+$/);
+    await delay(3_000);
+    assert.equal((await slow.page("/readyz")).status, 200);
+    assert.equal(await here.changes("patient"), 0);
+    road.cut();
+    await until("the new pod", async () => {
+      const pods = await here.pods("patient");
+      return pods.length === 1 && pods.every((pod) => mapped(pod).includes("held-back.example.com"));
+    });
+    await here.codeIs("patient", "in-step");
+    assert.equal(await here.changes("patient"), 1);
   });
 });

@@ -8,6 +8,7 @@ import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from "
 import { freePorts } from "../cluster/ports.ts";
 import { type Component, Processes } from "../cluster/processes.ts";
 import { runTool, type ToolOptions, type ToolResult } from "../cluster/tools.ts";
+import type { Road } from "../fakes/road.ts";
 import { AuditLog, type PEOPLE } from "./audit.ts";
 import { hostsOf, type IndexMap, type Status } from "./objects.ts";
 import { PodNetwork } from "./pod-network.ts";
@@ -93,10 +94,10 @@ export class System {
     assert.equal(code, 0, stderr);
   }
 
-  /** Starts one more replica of a component. */
-  async start(component: "controller" | "webhook"): Promise<Replica> {
+  /** Starts one more replica of a component; `road`: by which it comes to the API server. */
+  async start(component: "controller" | "webhook", road?: Road): Promise<Replica> {
     const ports = component === "controller" ? ["controller.port=0"] : ["webhook.port=0", "webhook.healthPort=0"];
-    const { name, child, token } = await this.#run(component, [...ports, `${component}.address=127.0.0.1`]);
+    const { name, child, token } = await this.#run(component, [...ports, `${component}.address=127.0.0.1`], road);
     const replica = await listening(child, join(this.#folder, `${name}.log`), credentialOf(token));
     (component === "controller" ? this.controllers : this.webhooks).push(replica);
     this.routeWebhooks();
@@ -120,7 +121,7 @@ export class System {
   }
 
   /** A component's program, as its pod would run it. */
-  async #run(component: "controller" | "webhook" | "proxy", settings: readonly string[]) {
+  async #run(component: "controller" | "webhook" | "proxy", settings: readonly string[], road?: Road) {
     this.#started += 1;
     const name = `switchback-${component}-${this.#started}`;
     const config = join(this.#folder, `${name}.yaml`);
@@ -129,7 +130,7 @@ export class System {
       await this.kubectl("-n", NAMESPACE, "get", "cm", "switchback-config", "-o", "jsonpath={.data.config\\.yaml}"),
     );
     const token = await this.cluster.tokenFor(`${NAMESPACE}/switchback-${component}`);
-    const kubeconfig = await this.cluster.kubeconfigFor({ token });
+    const kubeconfig = await this.cluster.kubeconfigFor({ token }, road && `https://127.0.0.1:${road.port}`);
     const env = { ...this.#network.environment, KUBECONFIG: kubeconfig, POD_NAME: name };
     const sets = settings.flatMap((set) => ["--set", set]);
     const args = [join(TOP, "cli/main.ts"), component, "--config", config, ...sets];

@@ -1,0 +1,54 @@
+import { parse } from "yaml";
+import { type RunningAgent, runAgent } from "../../agent/run.ts";
+import { configSchema } from "../../config/schema.ts";
+import { connect } from "../../kube/connect.ts";
+import { silentLogger } from "../../observe/log.ts";
+import { agentLeaseName } from "../../published/agent-lease.ts";
+import { configMapSource } from "../../published/feed.ts";
+import { NODE } from "../cluster/kubelet.ts";
+import type { System } from "./system.ts";
+
+/** The agents' namespace, and the name of their account. */
+export const AGENTS = "switchback-agent";
+
+/** An agent in this process. */
+export interface TestAgent {
+  readonly state: RunningAgent["state"];
+  stop(): Promise<void>;
+}
+
+/** The one node's agent, with the rights and the configuration that the chart gives it; `kubeletRoot` is a directory of the test's own. */
+export async function startAgent(system: System, kubeletRoot: string): Promise<TestAgent> {
+  const token = await system.cluster.tokenFor(`${AGENTS}/switchback-agent`);
+  const client = await connect({ kubeconfig: await system.cluster.kubeconfigFor({ token }) });
+  const read = ["-n", AGENTS, "get", "cm", "switchback-config", "-o", "jsonpath={.data.config\\.yaml}"];
+  const config = configSchema.parse(parse(await system.kubectl(...read)));
+  const maps = configMapSource({ client, namespace: config.namespace, log: silentLogger });
+  const own = { node: NODE, kubeletRoot, healthPort: 0, address: "127.0.0.1" };
+  const agent = await runAgent(
+    { ...config, agent: { ...config.agent, ...own } },
+    { client, maps, log: silentLogger, identity: "agent-1", now: Date.now },
+  );
+  return {
+    get state() {
+      return agent.state;
+    },
+    async stop() {
+      await agent.stop();
+      client.close();
+    },
+  };
+}
+
+/** What the agent's Lease says. */
+export interface AgentLease {
+  readonly metadata: {
+    readonly annotations?: Readonly<Record<string, string>>;
+    readonly ownerReferences?: ReadonlyArray<{ readonly kind: string }>;
+  };
+  readonly spec: { readonly renewTime: string; readonly holderIdentity: string };
+}
+
+export async function agentLease(system: System): Promise<AgentLease> {
+  return await system.json<AgentLease>("-n", AGENTS, "get", "lease", agentLeaseName(NODE));
+}

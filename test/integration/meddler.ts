@@ -1,0 +1,91 @@
+import { once } from "node:events";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { json } from "node:stream/consumers";
+import { workload } from "./objects.ts";
+import { NAMESPACE, type System, until } from "./system.ts";
+
+const NAME = "meddler";
+const CONTROLLER = `system:serviceaccount:${NAMESPACE}:switchback-controller`;
+
+interface Review {
+  readonly request: { readonly uid: string; readonly name: string; readonly userInfo: { readonly username: string } };
+}
+
+/** Somebody who changes Deployments of a namespace at just the moment when our controller does. */
+export interface Meddler {
+  /** Changes of the controller that met a change of the meddler's. */
+  readonly met: number;
+  stop(): Promise<void>;
+}
+
+/**
+ * An admission webhook of the test's own: it is asked after the API server has read the object and before it writes it. What it
+ * changes meanwhile makes the controller's change a conflict, `times` times.
+ */
+export async function startMeddler(system: System, namespace: string, times: number): Promise<Meddler> {
+  let asked = 0;
+  let met = 0;
+  const annotate = async (deployment: string, note: string) => {
+    const path = `/apis/apps/v1/namespaces/${namespace}/deployments/${deployment}`;
+    const body = { metadata: { annotations: { "example.com/meddled": note } } };
+    await system.cluster.call({ method: "PATCH", path, contentType: "application/merge-patch+json", body });
+  };
+  const server = createServer(system.cluster.ca.serving([`${NAME}.${namespace}.svc`]), async (request, response) => {
+    const { uid, name, userInfo } = ((await json(request)) as Review).request;
+    asked += 1;
+    if (userInfo.username === CONTROLLER && met < times) {
+      met += 1;
+      await annotate(name, `${met}`);
+    }
+    response.setHeader("content-type", "application/json");
+    const answer = { uid, allowed: true };
+    response.end(JSON.stringify({ apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", response: answer }));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  system.cluster.routeService(`${namespace}/${NAME}`, 443, [(server.address() as AddressInfo).port]);
+  await system.apply(objects(namespace, system.cluster.ca.cert));
+  await system.apply(workload("Deployment", "probe", namespace, { spec: { replicas: 0 } }));
+  // It takes the API server a moment to notice.
+  await until("the API server to ask the meddler", async () => {
+    await annotate("probe", `${Math.random()}`);
+    return asked > 0;
+  });
+  await system.kubectl("-n", namespace, "delete", "deployment", "probe");
+  return {
+    get met() {
+      return met;
+    },
+    async stop() {
+      await system.kubectl("delete", "validatingwebhookconfiguration", NAME);
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+function objects(namespace: string, ca: string): string {
+  const service = {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { namespace, name: NAME },
+    spec: { ports: [{ port: 443 }], selector: { app: NAME } },
+  };
+  const webhook = {
+    name: "meddler.example.com",
+    admissionReviewVersions: ["v1"],
+    sideEffects: "None",
+    failurePolicy: "Ignore",
+    clientConfig: { service: { namespace, name: NAME }, caBundle: Buffer.from(ca).toString("base64") },
+    namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
+    rules: [{ apiGroups: ["apps"], apiVersions: ["v1"], operations: ["UPDATE"], resources: ["deployments"] }],
+  };
+  const configuration = {
+    apiVersion: "admissionregistration.k8s.io/v1",
+    kind: "ValidatingWebhookConfiguration",
+    metadata: { name: NAME },
+    webhooks: [webhook],
+  };
+  return `${JSON.stringify(service)}\n---\n${JSON.stringify(configuration)}\n`;
+}

@@ -1,0 +1,114 @@
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { hasName, kubeletFiles } from "../fakes/kubelet-files.ts";
+import { agentLease, startAgent, type TestAgent } from "./agents.ts";
+import { Following } from "./following.ts";
+import { Kubelet } from "./kubelet.ts";
+import { namespaceYaml, workload } from "./objects.ts";
+import { type System, startSystem, until } from "./system.ts";
+
+// The controller's side of `live`, where it may restart: an agent that is at work, is exchanged or is dead, on a real API server.
+
+const NS = "lively";
+/** Far more than it takes to exchange an agent. */
+const SILENCE_SECONDS = 30;
+const cleanups: Array<() => void> = [];
+const files = kubeletFiles({ after: (done) => cleanups.push(done as () => void) });
+let system: System;
+let kubelet: Kubelet;
+let follow: Following;
+let agent: TestAgent | undefined;
+
+before(async () => {
+  system = await startSystem({
+    before: namespaceYaml(NS, "enabled"),
+    values: {
+      agent: { enabled: true },
+      config: {
+        restart: { namespaces: [NS], debounceSeconds: 1, minIntervalSeconds: 1 },
+        pods: { agentSilenceSeconds: SILENCE_SECONDS },
+        agent: { sweepSeconds: 2, renewSeconds: 2 },
+      },
+    },
+  });
+  follow = new Following(system, NS);
+  await system.kubectl("annotate", "namespace", NS, "switchback.dev/on-change=live");
+  await system.showWebhooks();
+  kubelet = new Kubelet(system, NS);
+  kubelet.files = files;
+  agent = await startAgent(system, files.root);
+  await follow.addName("first.example.com");
+  await system.apply(workload("Deployment", "web", NS));
+  await follow.rolledOut("Deployment", "web");
+});
+after(async () => {
+  await agent?.stop();
+  await kubelet?.stop();
+  await system?.stop();
+  for (const done of cleanups) done();
+});
+
+async function fileHas(name: string): Promise<boolean> {
+  const [pod] = await follow.pods("web");
+  const path = files.path(pod?.metadata.uid ?? "none");
+  return existsSync(path) && hasName(readFileSync(path, "latin1"), name);
+}
+
+/** Whatever would be restarted is, well within this: the debounce is 1 s. */
+const enoughToRestart = () => delay(4_000);
+
+describe("a workload that follows live, in a namespace that is listed", () => {
+  it("is not restarted while the agent is at work", async () => {
+    await follow.addName("second.example.com");
+    await until("the name in the pod's file", () => fileHas("second.example.com"));
+    await follow.codeIs("web", "in-step");
+    await enoughToRestart();
+    await follow.codeIs("web", "in-step");
+    assert.deepEqual([(await follow.statusOf("web"))?.mode, await follow.changes("web")], ["live", 0]);
+  });
+
+  it("is not restarted when the agent is exchanged and the map changes meanwhile", async () => {
+    await agent?.stop();
+    agent = undefined;
+    await follow.addName("third.example.com");
+    await follow.codeIs("web", "live");
+    await enoughToRestart();
+    assert.equal(await fileHas("third.example.com"), false);
+    agent = await startAgent(system, files.root);
+    await until("the name in the pod's file", () => fileHas("third.example.com"));
+    await follow.codeIs("web", "in-step");
+    await enoughToRestart();
+    assert.equal(await follow.changes("web"), 0);
+  });
+
+  it("is restarted once when the agent was not heard of for long enough, and not a moment before", async () => {
+    await agent?.stop();
+    agent = undefined;
+    const heard = Date.parse((await agentLease(system)).spec.renewTime);
+    await follow.addName("fourth.example.com");
+    await follow.codeIs("web", "live");
+    await until("a restart", async () => (await follow.changes("web")) > 0, (SILENCE_SECONDS + 60) * 1_000);
+    await follow.rolledOut("Deployment", "web");
+    await follow.codeIs("web", "in-step");
+    const { lastRestart = "never" } = (await follow.statusOf("web")) ?? {};
+    assert.ok(Date.parse(lastRestart) - heard >= SILENCE_SECONDS * 1_000, `${lastRestart}, heard ${heard}`);
+    assert.ok(await fileHas("fourth.example.com"), "its new pod was injected");
+    await enoughToRestart();
+    assert.equal(await follow.changes("web"), 1);
+  });
+
+  it("is left to the agent again when there is one", async () => {
+    agent = await startAgent(system, files.root);
+    await until("the agent to be heard of", async () => {
+      const { metadata } = await agentLease(system);
+      return metadata.annotations?.["switchback.dev/revision"] === (await system.index()).revision;
+    });
+    await follow.addName("fifth.example.com");
+    await until("the name in the pod's file", () => fileHas("fifth.example.com"));
+    await follow.codeIs("web", "in-step");
+    await enoughToRestart();
+    assert.equal(await follow.changes("web"), 1);
+  });
+});
