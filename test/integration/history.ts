@@ -19,9 +19,9 @@ interface RawObject {
   readonly spec?: LeaseSpec;
 }
 
-interface WatchEvent {
+interface WatchEvent<T> {
   readonly type: "ADDED" | "MODIFIED" | "DELETED" | "ERROR";
-  readonly object: RawObject;
+  readonly object: T;
 }
 
 export interface LeaseSpec {
@@ -37,9 +37,10 @@ export interface Edition {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-async function list(system: System, path: string): Promise<{ version: string; items: RawObject[] }> {
+/** The objects of a path, and their version. */
+export async function list<T = RawObject>(system: System, path: string): Promise<{ version: string; items: T[] }> {
   const { body } = await system.cluster.call({ path });
-  const { metadata, items } = body as { metadata: { resourceVersion: string }; items: RawObject[] };
+  const { metadata, items } = body as { metadata: { resourceVersion: string }; items: T[] };
   return { version: metadata.resourceVersion, items };
 }
 
@@ -50,14 +51,18 @@ async function listAt(system: System, path: string, version: string): Promise<{ 
 }
 
 /** `gone`: the API server's cache does not reach back so far. */
-async function replay(system: System, path: string, from: string): Promise<WatchEvent[] | "gone"> {
+export async function replay<T = RawObject>(
+  system: System,
+  path: string,
+  from: string,
+): Promise<WatchEvent<T>[] | "gone"> {
   const separator = path.includes("?") ? "&" : "?";
   const query = `watch=true&resourceVersion=${from}&timeoutSeconds=1`;
   const text = await system.kubectl("get", "--raw", `${path}${separator}${query}`);
   const events = text
     .split("\n")
     .filter((line) => line !== "")
-    .map((line) => JSON.parse(line) as WatchEvent);
+    .map((line) => JSON.parse(line) as WatchEvent<T>);
   const error = events.find(({ type }) => type === "ERROR");
   return error === undefined ? events : "gone";
 }
