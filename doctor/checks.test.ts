@@ -402,4 +402,50 @@ describe("a pod whose hosts file the agent keeps current", () => {
       );
     });
   }
+
+  for (const [what, own, words, expected] of [
+    ["by its workload's annotation", { mode: "live", modeFrom: "workload" }, {}, "ok pods-in-step"],
+    [
+      "unless its own says something else",
+      { mode: "live", modeFrom: "workload" },
+      { mine: "restart" },
+      "warning pod-stale",
+    ],
+    [
+      "unless its workload's says something else",
+      { mode: "restart", modeFrom: "workload" },
+      { ns: "live" },
+      "warning pod-stale",
+    ],
+    [
+      "by its namespace's, which is no word of the workload",
+      { mode: "restart", modeFrom: "pod" },
+      { ns: "live" },
+      "ok pods-in-step",
+    ],
+    ["by its namespace's, where the leader is of a version that tells no modes", {}, { ns: "live" }, "ok pods-in-step"],
+  ] as const) {
+    test(`is one ${what}`, () => {
+      const { mine, ns }: { mine?: string; ns?: string } = words;
+      const annotated = { "switchback.dev/revision": "0", ...(mine && { "switchback.dev/on-change": mine }) };
+      const facts = {
+        ...HEALTHY,
+        ...pod({ annotations: annotated }),
+        ...status({ running: { workloads: [workload({ stale: 0, standing: "in-step", ...own })] } }),
+        agents: agent({}),
+        namespaces: known([
+          {
+            name: "shop",
+            labels: { "switchback.dev/inject": "enabled" },
+            annotations: ns === undefined ? {} : { "switchback.dev/on-change": ns },
+          },
+        ]),
+      };
+      const found = examine(facts).filter(({ check }) => check === "pods");
+      assert.ok(
+        found.some(({ verdict, code }) => `${verdict} ${code}` === expected),
+        JSON.stringify(found),
+      );
+    });
+  }
 });

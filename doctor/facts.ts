@@ -86,6 +86,8 @@ export type DryRun =
   | { readonly outcome: "refused"; readonly text: string };
 
 export interface PodFacts extends ObjectName {
+  /** `namespace/Kind/name` of what would have to be made anew for it, as the leader calls it. */
+  readonly owner: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
   readonly node: string;
@@ -140,6 +142,9 @@ export interface WorkloadFacts extends ObjectName, Reason {
   readonly stale: number;
   /** `stuck`: it stays behind until somebody does something. */
   readonly standing: string;
+  /** How its pods follow the map, and whose word that is: `workload` where it is an annotation of its own. */
+  readonly mode?: string | undefined;
+  readonly modeFrom?: string | undefined;
 }
 
 /** What is there of Switchback itself. */

@@ -118,6 +118,8 @@ const workloadSchema = z.object({
   name: z.string(),
   stale: z.number(),
   standing: z.string(),
+  mode: z.string().optional(),
+  modeFrom: z.string().optional(),
   ...reasonSchema.shape,
 });
 const statusSchema = z.object({

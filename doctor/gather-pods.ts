@@ -2,6 +2,8 @@ import { INJECT_KEY } from "../hosts/keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import type { ObjectMeta } from "../kube/types.ts";
+import { ownerOf } from "../running/owners.ts";
+import { podFacts as metadataFacts } from "../running/pods.ts";
 import type { NamespaceFacts, PodFacts } from "./facts.ts";
 import { keyOf } from "./facts.ts";
 import { type Known, learn } from "./known.ts";
@@ -39,6 +41,8 @@ function podFacts({ metadata, spec }: RawPod): PodFacts {
   return {
     namespace: metadata.namespace ?? "",
     name: metadata.name ?? "",
+    // ReplicaSets are not read for this: a Deployment's name is told from theirs.
+    owner: ownerOf(metadataFacts({ metadata }), () => undefined).key,
     labels: metadata.labels ?? {},
     annotations: metadata.annotations ?? {},
     node: spec?.nodeName ?? "",

@@ -5,8 +5,8 @@ import { agentLeaseName } from "../published/agent-lease.ts";
 import type { Facts, PodFacts } from "./facts.ts";
 
 /**
- * Whether a pod's hosts file is to be kept current by its node's agent. What a workload's own annotation says is not looked up, only
- * what stands on the pod, its namespace and in the install.
+ * Whether a pod's hosts file is to be kept current by its node's agent. What the annotation of its workload says is the leader's to
+ * know, which reads the workloads of the namespaces where it may restart.
  */
 export function isLive({ namespaces, install }: Pick<Facts, "namespaces" | "install">): (pod: PodFacts) => boolean {
   const config = install.config.known ? install.config.value : undefined;
@@ -14,9 +14,14 @@ export function isLive({ namespaces, install }: Pick<Facts, "namespaces" | "inst
   const words = new Map(
     (namespaces.known ? namespaces.value : []).map(({ name, annotations }) => [name, annotations[ON_CHANGE_KEY]]),
   );
-  return ({ namespace, annotations }) => {
-    const pod = annotations[ON_CHANGE_KEY];
-    return effectiveOnChange({ pod, workload: undefined, namespace: words.get(namespace), fallback }).mode === "live";
+  const workloads = new Map(
+    ((install.status.known ? install.status.value.running?.workloads : undefined) ?? [])
+      .filter(({ modeFrom }) => modeFrom === "workload")
+      .map(({ namespace, kind, name, mode }) => [`${namespace}/${kind}/${name}`, mode]),
+  );
+  return ({ namespace, annotations, owner }) => {
+    const [pod, workload] = [annotations[ON_CHANGE_KEY], workloads.get(owner)];
+    return effectiveOnChange({ pod, workload, namespace: words.get(namespace), fallback }).mode === "live";
   };
 }
 

@@ -126,6 +126,7 @@ export const HEALTHY: Facts = {
     {
       namespace: "shop",
       name: "web",
+      owner: "shop/Deployment/web",
       labels: {},
       annotations: { "switchback.dev/revision": REVISION, "switchback.dev/owned": `${FRONT_IP} x1 (0123456789ab)` },
       node: "node-1",

@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { after, before, it } from "node:test";
+import type { ReportDocument } from "../../doctor/report.ts";
+import { AGENT_LEASE_LABELS, agentLeaseName } from "../../published/agent-lease.ts";
+import { Following } from "./following.ts";
+import { Kubelet } from "./kubelet.ts";
+import { namespaceYaml, workload } from "./objects.ts";
+import { type System, startSystem, until } from "./system.ts";
+
+// A Deployment that is to follow live by its own annotation, which the doctor hears of from the leader; its node's agent is a Lease.
+
+const NS = "lively";
+const AGENTS = "switchback-agent";
+const NODE = "node-1";
+let system: System;
+let kubelet: Kubelet;
+let follow: Following;
+
+before(async () => {
+  system = await startSystem({
+    before: namespaceYaml(NS, "enabled") + namespaceYaml(AGENTS),
+    // Only there does the leader read workloads; nothing is restarted, since no webhook is known to be ready.
+    values: { config: { restart: { namespaces: [NS] } } },
+  });
+  await system.showController();
+  follow = new Following(system, NS);
+  kubelet = new Kubelet(system, NS);
+});
+after(async () => {
+  await kubelet?.stop();
+  await system?.stop();
+});
+
+/** What the doctor finds about pods, without those of Switchback itself. */
+async function aboutPods(): Promise<string[]> {
+  const { stdout } = await system.cli(["doctor", "-o", "json"]);
+  const { findings } = JSON.parse(stdout) as ReportDocument;
+  return findings.filter(({ check }) => check === "pods").map(({ verdict, code }) => `${verdict} ${code}`);
+}
+
+async function beat(revision: string): Promise<void> {
+  const annotations = { "switchback.dev/revision": revision };
+  const lease = {
+    apiVersion: "coordination.k8s.io/v1",
+    kind: "Lease",
+    metadata: { name: agentLeaseName(NODE), namespace: AGENTS, labels: AGENT_LEASE_LABELS, annotations },
+    spec: { renewTime: new Date().toISOString().replace("Z", "000Z") },
+  };
+  await system.apply(JSON.stringify(lease));
+}
+
+it("the pod of a Deployment annotated `live` is in step when its node's agent is, and stale when it is behind", async () => {
+  const deployment = JSON.parse(workload("Deployment", "web", NS).replace("---", ""));
+  deployment.metadata.annotations = { "switchback.dev/on-change": "live" };
+  await system.apply(JSON.stringify(deployment));
+  await follow.rolledOut("Deployment", "web");
+  await until("the leader to know how it follows", async () => (await follow.statusOf("web"))?.mode === "live");
+  const before = await system.index();
+  await beat(before.revision);
+  await follow.addName("new.example.com");
+  assert.deepEqual(await aboutPods(), ["warning pod-stale"]);
+  const { revision } = await system.index();
+  assert.notEqual(revision, before.revision);
+  await beat(revision);
+  assert.deepEqual(await aboutPods(), ["ok pods-in-step"]);
+  assert.equal(await follow.changes("web"), 0);
+});
