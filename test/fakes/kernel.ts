@@ -5,8 +5,6 @@ import {
   EPOLLET,
   EPOLLHUP,
   EPOLLIN,
-  EPOLLOUT,
-  EPOLLRDHUP,
   ERRNO,
   encodeSockaddr,
   epollEventLayout,
@@ -14,9 +12,11 @@ import {
   SHUT_WR,
   SO_ERROR,
   SO_LINGER,
+  SOL_SOCKET,
 } from "../../proxy/linux/abi.ts";
 import type { Libc } from "../../proxy/linux/libc.ts";
 import { layMemory, MEMORY_BYTES, type Memory } from "../../proxy/linux/memory.ts";
+import { Bytes, FakeSocket } from "./kernel-socket.ts";
 
 /*
  * The system calls of proxy/linux/libc.ts over sockets that exist in memory only: what a test does at the far ends (send, read, FIN,
@@ -25,137 +25,44 @@ import { layMemory, MEMORY_BYTES, type Memory } from "../../proxy/linux/memory.t
  */
 const BASE_ADDRESS = 0x10000;
 const EINVAL = 22;
+const ENOSPC = 28;
+const PIPE_BYTES = 65_536;
 
-/** Bytes in a queue, with their number in the stream. */
-class Bytes {
-  #chunks: Uint8Array[] = [];
-  length = 0;
+/** What befalls a call though nothing is in its way. */
+export const FAULTS = [
+  /** A signal comes. */
+  "interrupt",
+  /** EAGAIN: what it waits for comes a moment later, which epoll then tells. */
+  "later",
+  /** A client cannot be taken in, for its own sake or for lack of memory. */
+  "accept",
+  /** epoll takes no more descriptors. */
+  "watch",
+  /** An option of a socket is not taken. All but SO_LINGER: that cannot fail on a socket that is open. */
+  "option",
+  /** The socket's own name cannot be told. */
+  "name",
+] as const;
+export type Fault = (typeof FAULTS)[number];
 
-  push(bytes: Uint8Array): void {
-    if (bytes.length === 0) return;
-    this.#chunks.push(bytes);
-    this.length += bytes.length;
-  }
-
-  take(count: number): Uint8Array {
-    const all = Buffer.concat(this.#chunks);
-    this.#chunks = all.length > count ? [all.subarray(count)] : [];
-    this.length = Math.max(0, this.length - count);
-    return all.subarray(0, count);
-  }
-}
-
-/** One TCP socket of the relay, with what its far end does. */
-export class FakeSocket {
-  readonly kernel: FakeKernel;
-  readonly isAccepted: boolean;
-  /** On their way to the relay, and from it. */
-  readonly inbound = new Bytes();
-  readonly outbound = new Bytes();
-  /** The last bytes of those, which the relay has said more will follow (MSG_MORE): they wait for it. */
-  held = 0;
-  /** Bytes that the relay may have under way. */
-  room: number;
-  /** The client's port, once it is accepted. */
-  port = 0;
-  state: "closed" | "connecting" | "open" = "closed";
-  finIn = false;
-  /** The relay has said FIN; it has closed the socket, by a FIN or a reset. */
-  finOut = false;
-  goneBy: "fin" | "reset" | undefined = undefined;
-  error = 0;
-  wasReset = false;
-  lingerZero = false;
-  wantsRoom = false;
-  /** epoll: what is asked for, and whether an edge waits to be reported. */
-  interest = 0;
-  data: readonly [number, number] = [0, 0];
-  isPending = false;
-
-  constructor(kernel: FakeKernel, isAccepted: boolean, room: number) {
-    this.kernel = kernel;
-    this.isAccepted = isAccepted;
-    this.room = room;
-  }
-
-  // --- what the far end does
-
-  send(bytes: Uint8Array): void {
-    if (this.finIn || this.wasReset || this.goneBy !== undefined) return;
-    this.inbound.push(bytes);
-    this.edge();
-  }
-
-  end(): void {
-    if (this.finIn || this.wasReset || this.goneBy !== undefined) return;
-    this.finIn = true;
-    this.edge();
-  }
-
-  reset(): void {
-    if (this.wasReset || this.goneBy !== undefined) return;
-    this.wasReset = true;
-    this.error = this.state === "connecting" ? 111 : this.finIn ? ERRNO.EPIPE : ERRNO.ECONNRESET;
-    this.edge();
-  }
-
-  connected(): void {
-    if (this.state !== "connecting" || this.wasReset) return;
-    this.state = "open";
-    this.edge();
-  }
-
-  read(count: number): Uint8Array {
-    const bytes = this.outbound.take(Math.min(count, this.outbound.length - this.held));
-    if (bytes.length > 0 && this.wantsRoom && this.outbound.length <= this.room / 2) {
-      this.wantsRoom = false;
-      this.edge();
-    }
-    return bytes;
-  }
-
-  // --- what epoll sees
-
-  edge(): void {
-    this.isPending = true;
-  }
-
-  ready(): number {
-    if (this.wasReset) return EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLHUP | (this.error === 0 ? 0 : EPOLLERR);
-    if (this.state === "connecting") return 0;
-    let events = this.outbound.length < this.room && !this.wantsRoom ? EPOLLOUT : 0;
-    if (this.inbound.length > 0) events |= EPOLLIN;
-    if (this.finIn) events |= EPOLLIN | EPOLLRDHUP;
-    if (this.finIn && this.finOut) events |= EPOLLHUP;
-    return events;
-  }
-
-  /** The error that waits, taken away; as a negative errno. */
-  takeError(): number {
-    const { error } = this;
-    this.error = 0;
-    return -error;
-  }
-}
-
-interface FakePipe {
-  readonly bytes: Bytes;
-  readonly capacity: number;
-}
-type Entry =
-  | { kind: "socket"; socket: FakeSocket }
-  | { kind: "listener"; queue: FakeSocket[]; interest: number; data: readonly [number, number] }
-  | { kind: "pipe"; pipe: FakePipe; end: "read" | "write" }
-  | { kind: "epoll" }
-  | { kind: "event"; count: number; interest: number; data: readonly [number, number] };
+/** Whether that befalls this call. */
+export type Faults = (fault: Fault) => boolean;
 
 /** Decisions that the kernel takes as it likes: `below(n)` is 0 to n - 1. */
 export type Chance = (below: number) => number;
 
+type Entry =
+  | { kind: "socket"; socket: FakeSocket }
+  | { kind: "listener"; queue: FakeSocket[]; interest: number; data: readonly [number, number] }
+  | { kind: "pipe"; bytes: Bytes; end: "read" | "write" }
+  | { kind: "epoll" }
+  | { kind: "event"; count: number; interest: number; data: readonly [number, number] };
+
 export class FakeKernel implements Libc {
   readonly memory: Memory;
+  /** Those that the relay has opened, in that order. */
   readonly sockets: FakeSocket[] = [];
-  /** What connect() makes of a new socket. */
+  /** What connect() makes of a new socket, and gives. */
   onConnect: (socket: FakeSocket) => number = (socket) => {
     socket.state = "connecting";
     return -ERRNO.EINPROGRESS;
@@ -166,12 +73,14 @@ export class FakeKernel implements Libc {
   readonly #bytes: Uint8Array;
   readonly #table: (Entry | undefined)[] = [undefined, undefined, undefined];
   readonly #chance: Chance;
+  readonly #faults: Faults;
   #ports = 40_000;
 
-  constructor(chance: Chance = () => 1) {
+  constructor(chance: Chance, faults: Faults) {
     const buffer = new ArrayBuffer(MEMORY_BYTES);
     this.#view = new DataView(buffer);
     this.#chance = chance;
+    this.#faults = faults;
     this.memory = layMemory(buffer, BASE_ADDRESS, epollEventLayout("x64"));
     this.#bytes = this.memory.bytes;
   }
@@ -181,28 +90,35 @@ export class FakeKernel implements Libc {
     return this.#table.flatMap((entry) => (entry === undefined || entry === null ? [] : [entry.kind]));
   }
 
+  /** A socket that listens, as the main thread would hand it to a worker. */
+  listener(): number {
+    return this.#give({ kind: "listener", queue: [], interest: 0, data: [0, 0] });
+  }
+
   /** A client that has connected and waits to be accepted. */
-  client(listener: number, room: number): FakeSocket {
+  client(listener: number, mostRoom: number): FakeSocket {
     const entry = this.#entry(listener);
-    const socket = new FakeSocket(this, true, room);
+    if (entry.kind !== "listener") throw new Error(`a client of a ${entry.kind}`);
+    const socket = new FakeSocket(this.#firstRoom(mostRoom), mostRoom);
     socket.state = "open";
-    if (entry.kind === "listener") entry.queue.push(socket);
+    entry.queue.push(socket);
     return socket;
   }
 
   socket(): number {
-    const socket = new FakeSocket(this, false, 16_384 + this.#chance(200_000));
-    this.sockets.push(socket);
-    return this.#give({ kind: "socket", socket });
+    const mostRoom = 16_384 + this.#chance(200_000);
+    const socket = new FakeSocket(this.#firstRoom(mostRoom), mostRoom);
+    const given = this.#give({ kind: "socket", socket });
+    if (given >= 0) this.sockets.push(socket);
+    return given;
   }
 
-  bind(fd: number): number {
-    this.#table[fd] = { kind: "listener", queue: [], interest: 0, data: [0, 0] };
-    return 0;
+  bind(): number {
+    throw new Error("a worker binds nothing");
   }
 
-  listen(fd: number): number {
-    return this.#entry(fd).kind === "listener" ? 0 : -EINVAL;
+  listen(): number {
+    throw new Error("a worker listens on nothing of its own");
   }
 
   connect(fd: number): number {
@@ -214,7 +130,9 @@ export class FakeKernel implements Libc {
     if (entry.kind !== "listener") throw new Error(`accept4 on a ${entry.kind}`);
     const socket = entry.queue[0];
     if (socket === undefined) return -ERRNO.EAGAIN;
-    if (this.#chance(16) === 0) return -ERRNO.EINTR;
+    if (this.#faults("interrupt")) return -ERRNO.EINTR;
+    if (this.#faults("later")) return -ERRNO.EAGAIN;
+    if (this.#faults("accept")) return this.#chance(2) === 0 ? -ERRNO.ECONNABORTED : -ERRNO.ENOMEM;
     const given = this.#give({ kind: "socket", socket });
     if (given < 0) return given;
     entry.queue.shift();
@@ -226,7 +144,9 @@ export class FakeKernel implements Libc {
   }
 
   getsockname(fd: number, address: number): number {
-    this.#entry(fd);
+    const socket = this.#socket(fd);
+    socket.isNameless = this.#faults("name");
+    if (socket.isNameless) return -ERRNO.ENOBUFS;
     this.#bytes.set(encodeSockaddr(Uint8Array.of(198, 51, 100, 9), 15_443), address - BASE_ADDRESS);
     return 0;
   }
@@ -238,26 +158,25 @@ export class FakeKernel implements Libc {
   }
 
   setsockopt(fd: number, level: number, name: number): number {
-    const entry = this.#entry(fd);
-    if (entry.kind === "socket" && level === 1 && name === SO_LINGER) entry.socket.lingerZero = true;
+    const socket = this.#socket(fd);
+    if (level === SOL_SOCKET && name === SO_LINGER) socket.lingerZero = true;
+    else if (this.#faults("option")) return -EINVAL;
     return 0;
   }
 
   recv(fd: number, buffer: number, length: number): number {
     const socket = this.#socket(fd);
-    if (this.#chance(16) === 0) return -ERRNO.EINTR;
-    const outcome = this.#readable(socket);
+    const outcome = this.#unreadable(socket);
     if (outcome !== undefined) return outcome;
-    const bytes = socket.inbound.take(length);
+    const bytes = socket.take(length);
     this.#bytes.set(bytes, buffer - BASE_ADDRESS);
     return bytes.length;
   }
 
   send(fd: number, buffer: number, length: number, flags: number): number {
     const socket = this.#socket(fd);
-    if (this.#chance(16) === 0) return -ERRNO.EINTR;
     const start = buffer - BASE_ADDRESS;
-    const sent = this.#write(socket, () => this.#bytes.slice(start, start + length), length);
+    const sent = this.#write(socket, (count) => this.#bytes.slice(start, start + count), length);
     // A full socket sends what it has.
     socket.held = sent === length && (flags & MSG_MORE) !== 0 ? length : 0;
     return sent;
@@ -265,21 +184,19 @@ export class FakeKernel implements Libc {
 
   splice(from: number, to: number, length: number): number {
     const [source, sink] = [this.#entry(from), this.#entry(to)];
-    if (this.#chance(16) === 0) return -ERRNO.EINTR;
     if (source.kind === "socket" && sink.kind === "pipe" && sink.end === "write") {
-      const outcome = this.#readable(source.socket);
+      const outcome = this.#unreadable(source.socket);
       if (outcome !== undefined) return outcome;
-      const free = sink.pipe.capacity - sink.pipe.bytes.length;
+      const free = PIPE_BYTES - sink.bytes.length;
       if (free === 0) return -ERRNO.EAGAIN;
       // A pipe fills by pages, whatever is in them: it may take less than there is.
-      const bytes = source.socket.inbound.take(1 + this.#chance(Math.min(length, free)));
-      sink.pipe.bytes.push(bytes);
+      const bytes = source.socket.take(1 + this.#chance(Math.min(length, free)));
+      sink.bytes.push(bytes);
       return bytes.length;
     }
     if (source.kind === "pipe" && source.end === "read" && sink.kind === "socket") {
-      const count = Math.min(length, source.pipe.bytes.length);
-      if (count === 0) return -ERRNO.EAGAIN;
-      return this.#write(sink.socket, (taken) => source.pipe.bytes.take(taken), count);
+      const count = Math.min(length, source.bytes.length);
+      return count === 0 ? -ERRNO.EAGAIN : this.#write(sink.socket, (taken) => source.bytes.take(taken), count);
     }
     throw new Error(`splice from ${source.kind} to ${sink.kind}`);
   }
@@ -296,6 +213,8 @@ export class FakeKernel implements Libc {
   close(fd: number): number {
     const entry = this.#entry(fd);
     this.#table[fd] = undefined;
+    // Whoever is still in the queue of a listener is reset.
+    if (entry.kind === "listener") for (const client of entry.queue) client.goneBy = "reset";
     if (entry.kind !== "socket") return 0;
     const { socket } = entry;
     const isReset = socket.lingerZero || socket.inbound.length > 0;
@@ -306,10 +225,10 @@ export class FakeKernel implements Libc {
   }
 
   pipe2(pair: number): number {
-    const pipe: FakePipe = { bytes: new Bytes(), capacity: 65_536 };
-    const read = this.#give({ kind: "pipe", pipe, end: "read" });
+    const bytes = new Bytes();
+    const read = this.#give({ kind: "pipe", bytes, end: "read" });
     if (read < 0) return read;
-    const write = this.#give({ kind: "pipe", pipe, end: "write" });
+    const write = this.#give({ kind: "pipe", bytes, end: "write" });
     if (write < 0) {
       this.#table[read] = undefined;
       return write;
@@ -337,6 +256,10 @@ export class FakeKernel implements Libc {
     const data = [this.#view.getUint32(at + dataAt, true), this.#view.getUint32(at + dataAt + 4, true)] as const;
     if (entry.kind === "socket") {
       if ((operation === EPOLL_CTL_ADD) !== (entry.socket.interest === 0)) throw new Error("epoll_ctl out of order");
+      if (operation === EPOLL_CTL_ADD && this.#faults("watch")) {
+        entry.socket.isUnwatched = true;
+        return this.#chance(2) === 0 ? -ERRNO.ENOMEM : -ENOSPC;
+      }
       Object.assign(entry.socket, { interest, data });
       entry.socket.edge();
     } else if (entry.kind === "listener" || entry.kind === "event") Object.assign(entry, { interest, data });
@@ -346,7 +269,7 @@ export class FakeKernel implements Libc {
 
   epollWait(epoll: number, events: number, count: number): number {
     if (this.#entry(epoll).kind !== "epoll") throw new Error("epoll_wait on something else");
-    if (this.#chance(16) === 0) return -ERRNO.EINTR;
+    if (this.#faults("interrupt")) return -ERRNO.EINTR;
     let found = 0;
     // Not always from the lowest descriptor on.
     const start = this.#chance(this.#table.length);
@@ -382,23 +305,34 @@ export class FakeKernel implements Libc {
     return 8;
   }
 
-  #readable(socket: FakeSocket): number | undefined {
-    if (socket.inbound.length > 0) return undefined;
-    if (socket.finIn) return 0;
-    if (socket.error !== 0) return socket.takeError();
-    return socket.wasReset ? 0 : -ERRNO.EAGAIN;
+  /** What a read gives instead of bytes. */
+  #unreadable(socket: FakeSocket): number | undefined {
+    if (this.#faults("interrupt")) return -ERRNO.EINTR;
+    const outcome = socket.readable();
+    if ((outcome ?? 0) !== 0 || !this.#faults("later")) return outcome;
+    socket.edge();
+    return -ERRNO.EAGAIN;
   }
 
   #write(socket: FakeSocket, take: (count: number) => Uint8Array, length: number): number {
-    if (socket.error !== 0) return socket.takeError();
-    if (socket.wasReset || socket.finOut) return -ERRNO.EPIPE;
-    if (socket.state !== "open") return -ERRNO.EAGAIN;
-    const free = socket.room - socket.outbound.length;
-    const taken = free <= 0 ? 0 : Math.min(length, free);
+    if (this.#faults("interrupt")) return -ERRNO.EINTR;
+    const outcome = socket.writable();
+    if (outcome !== undefined) return outcome;
+    if (this.#faults("later")) {
+      socket.edge();
+      return -ERRNO.EAGAIN;
+    }
+    const taken = Math.max(0, Math.min(length, socket.room - socket.outbound.length));
     if (taken < length) socket.wantsRoom = true;
     if (taken === 0) return -ERRNO.EAGAIN;
-    socket.outbound.push(take(taken).slice(0, taken));
+    socket.outbound.push(take(taken).slice());
     return taken;
+  }
+
+  /** A socket may have room for less than a header at first. */
+  #firstRoom(mostRoom: number): number {
+    const room = [1 + this.#chance(100), 1 + this.#chance(20_000), mostRoom][this.#chance(3)] ?? mostRoom;
+    return Math.min(room, mostRoom);
   }
 
   #give(entry: Entry): number {

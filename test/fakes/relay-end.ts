@@ -1,0 +1,155 @@
+import assert from "node:assert/strict";
+import { Pattern } from "../../bench/pattern.ts";
+import { parseHeader } from "../../proxy/header-parse.ts";
+import type { FakeSocket } from "./kernel-socket.ts";
+
+export const PROTOCOLS = ["v1", "v2", "none"] as const;
+export type Protocol = (typeof PROTOCOLS)[number];
+
+/** Addresses of the fake kernel's clients and listeners, and the port that the headers declare. */
+const SOURCE = "192.0.2.7";
+const DESTINATION = "198.51.100.9";
+export const DECLARED_PORT = 443;
+
+/** Checksum and id. */
+const V2_TLVS = 2;
+
+/** The first bytes of clients' streams begin here, so that none is taken for that of a header. */
+const FIRST_CLIENT = 100;
+export const MOST_CLIENTS = 40;
+/** Streams of different ends are so far apart in the pattern. */
+const APART = 4099;
+
+/** One far end: what it has sent, and what it has got so far. Its first byte tells whose stream it is. */
+export class End {
+  readonly socket: FakeSocket;
+  readonly #first: number;
+  readonly #rest: Pattern;
+  /** Of a client: what its listener puts before the stream. */
+  readonly protocol: Protocol | undefined;
+  /** Known as soon as one has got something of the other's. */
+  peer: End | undefined = undefined;
+  sent = 0;
+  got = 0;
+  hasEnded = false;
+  hasReset = false;
+  /** A drain has reset its connection. */
+  wasCut = false;
+  /** When it was taken in or dialled, when the relay last read from it, when it was reset, and when the relay closed it. */
+  bornAt: number | undefined = undefined;
+  movedAt = 0;
+  resetAt = 0;
+  goneAt = 0;
+  #seen = 0;
+  #header: number[] | undefined;
+
+  /** `index`: its number among the clients, or among the upstreams. */
+  constructor(socket: FakeSocket, index: number, protocol?: Protocol) {
+    this.socket = socket;
+    this.#first = index + (protocol === undefined ? 0 : FIRST_CLIENT);
+    this.#rest = new Pattern(this.#first * APART);
+    this.protocol = protocol;
+    this.#header = protocol === undefined ? [] : undefined;
+  }
+
+  get isGone(): boolean {
+    return this.socket.goneBy !== undefined;
+  }
+
+  /** Whether it can still do something. */
+  get isAlive(): boolean {
+    return !this.isGone && !this.hasReset && this.socket.state === "open";
+  }
+
+  send(count: number): void {
+    if (this.hasEnded || !this.isAlive) return;
+    if (this.sent === 0 && count > 0) this.socket.send(Uint8Array.of(this.#first));
+    const begun = Math.max(1, this.sent);
+    this.socket.send(this.#rest.slice(begun, this.sent + count - begun));
+    this.sent += count;
+  }
+
+  end(): void {
+    if (!this.isAlive) return;
+    this.hasEnded = true;
+    this.socket.end();
+  }
+
+  reset(now: number): void {
+    if (!this.isAlive) return;
+    this.hasReset = true;
+    this.resetAt = now;
+    this.socket.reset();
+  }
+
+  /** Takes in what the relay has done to it since the last time. */
+  observe(now: number): void {
+    const { socket } = this;
+    if (this.bornAt === undefined && (this.protocol === undefined || socket.port !== 0)) this.bornAt = now;
+    if (socket.taken !== this.#seen) this.movedAt = now;
+    this.#seen = socket.taken;
+    if (this.isGone && this.goneAt === 0) this.goneAt = now;
+  }
+
+  /** Reads at most `count` bytes, which are checked against what the peer has sent; `others`: who that may be. How many there were. */
+  read(count: number, others: readonly End[]): number {
+    if (this.#header !== undefined) return this.#readHeader(this.#header, others);
+    const bytes = this.socket.read(count);
+    const [first] = bytes;
+    if (first === undefined) return 0;
+    if (this.peer === undefined) this.#meet(others.find((other) => other.#first === first));
+    this.#check(bytes);
+    return bytes.length;
+  }
+
+  /** Byte by byte, so that what follows stays where it is. */
+  #readHeader(header: number[], others: readonly End[]): number {
+    const [byte] = this.socket.read(1);
+    if (byte === undefined) return 0;
+    header.push(byte);
+    const bytes = Uint8Array.from(header);
+    const bare = header.length > 1 ? undefined : others.find((end) => end.#first === byte);
+    if (bare !== undefined) {
+      assert.equal(bare.protocol, "none", "a client's bytes come after its header");
+      this.#meet(bare);
+      this.#header = undefined;
+      this.#check(bytes);
+      return 1;
+    }
+    const parsed = parseHeader(bytes);
+    assert.notEqual(parsed.status, "invalid", `a header: ${JSON.stringify(String.fromCharCode(...header))}`);
+    if (parsed.status !== "complete") return 1 + this.#readHeader(header, others);
+    const { source, destination } = parsed.header.endpoints ?? {};
+    const client = others.find((end) => end.socket.port === source?.port);
+    assert.ok(client !== undefined, "a header that no client has");
+    assert.equal(client.protocol, `v${parsed.header.version}`);
+    assert.equal(parsed.header.tlvs.length, client.protocol === "v2" ? V2_TLVS : 0);
+    assert.equal(source?.address, SOURCE);
+    const address = client.socket.isNameless ? SOURCE : DESTINATION;
+    assert.deepEqual(destination, { address, port: DECLARED_PORT });
+    this.#meet(client);
+    this.#header = undefined;
+    return 1;
+  }
+
+  #meet(other: End | undefined): void {
+    assert.ok(other !== undefined, "bytes that nobody has sent");
+    if (this.peer === other) return;
+    assert.ok(
+      this.peer === undefined && other.peer === undefined,
+      "a client is relayed once, an upstream has one client",
+    );
+    this.peer = other;
+    other.peer = this;
+  }
+
+  #check(bytes: Uint8Array): void {
+    const { peer } = this;
+    assert.ok(peer !== undefined);
+    const skipped = this.got === 0 ? 1 : 0;
+    if (skipped > 0) assert.equal(bytes[0], peer.#first);
+    assert.equal(peer.#rest.fault(this.got + skipped, Buffer.from(bytes).subarray(skipped)), undefined);
+    this.got += bytes.length;
+    assert.ok(this.got <= peer.sent, "no more arrives than was sent");
+  }
+}

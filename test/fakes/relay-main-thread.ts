@@ -1,0 +1,159 @@
+import assert from "node:assert/strict";
+import { encodeSockaddr } from "../../proxy/linux/abi.ts";
+import { newCounters, readCounters } from "../../proxy/linux/counters.ts";
+import { newDials } from "../../proxy/linux/dials.ts";
+import type { Command, Reply, WorkerAddress, WorkerListener } from "../../proxy/linux/plan.ts";
+import type { TargetStats } from "../../proxy/stats.ts";
+import type { FakeKernel } from "./kernel.ts";
+import { DECLARED_PORT, type End, PROTOCOLS, type Protocol } from "./relay-end.ts";
+
+type Order =
+  | { readonly kind: "plan"; readonly listeners: readonly WorkerListener[] }
+  | { readonly kind: "cut"; readonly listener: string | undefined }
+  | { readonly kind: "exit" };
+
+/** The lists of upstream addresses that a listener can have: which of them lead back to the relay. */
+const ADDRESS_LISTS = [[], [false], [false, false], [false, false, false], [true, false], [true]];
+
+/** The main thread as a worker sees it: a listener a protocol, which it drops and opens again, and the orders that it gives. */
+export class MainThread {
+  readonly wake: number;
+  readonly #kernel: FakeKernel;
+  readonly #clients: readonly End[];
+  readonly #counters = new Map(PROTOCOLS.map((protocol) => [protocol, newCounters()] as const));
+  readonly #listeners = new Map<Protocol, number>();
+  readonly #commands: Command[] = [];
+  readonly #whenDone = new Map<number, (count: number) => void>();
+  #addresses: readonly WorkerAddress[] = addresses([false, false]);
+  #lastId = 0;
+
+  /** `clients`: all there ever were, which a cut is checked against. */
+  constructor(kernel: FakeKernel, clients: readonly End[]) {
+    this.#kernel = kernel;
+    this.#clients = clients;
+    this.wake = kernel.eventfd();
+    for (const protocol of PROTOCOLS) this.adopt(protocol);
+  }
+
+  stats(): TargetStats {
+    return readCounters([...this.#counters.values()]);
+  }
+
+  /** Where clients of a protocol connect to, if they can. */
+  listener(protocol: Protocol): number | undefined {
+    return this.#listeners.get(protocol);
+  }
+
+  cut(listener: Protocol | undefined): void {
+    this.#order({ kind: "cut", listener });
+  }
+
+  drop(protocol: Protocol): void {
+    const fd = this.#listeners.get(protocol);
+    if (fd === undefined) return;
+    this.#listeners.delete(protocol);
+    this.#plan(fd);
+  }
+
+  adopt(protocol: Protocol): void {
+    if (this.#listeners.has(protocol)) return;
+    this.#listeners.set(protocol, this.#open());
+    this.#plan();
+  }
+
+  /** The same listener on another socket. */
+  swap(protocol: Protocol): void {
+    const fd = this.#listeners.get(protocol);
+    if (fd === undefined) return;
+    this.#listeners.set(protocol, this.#open());
+    this.#plan(fd);
+  }
+
+  /** Other addresses of the upstream. */
+  move(which: number): void {
+    this.#addresses = addresses(ADDRESS_LISTS[which % ADDRESS_LISTS.length] ?? []);
+    this.#plan();
+  }
+
+  /** As the engine ends a worker: it accepts no more, what is left is cut. */
+  end(): void {
+    for (const protocol of PROTOCOLS) this.drop(protocol);
+    this.cut(undefined);
+    this.#order({ kind: "exit" });
+  }
+
+  // --- the worker's end
+
+  readonly receive = (): Command | undefined => {
+    const command = this.#commands.shift();
+    if (command?.kind === "cut") this.#expectCut(command.id, command.listener);
+    return command;
+  };
+
+  readonly reply = (reply: Reply): void => {
+    if (reply.kind === "done") this.#whenDone.get(reply.id)?.(reply.count);
+  };
+
+  #expectCut(id: number, listener: string | undefined): void {
+    const open = this.#clients.filter(({ isGone, socket }) => socket.port !== 0 && !isGone);
+    const wanted = open.filter(({ protocol }) => listener === undefined || listener === protocol);
+    this.#whenDone.set(id, (count) => {
+      assert.equal(count, wanted.length, "a cut ends every connection that is open");
+      for (const client of wanted) {
+        assert.equal(client.socket.goneBy, "reset");
+        client.wasCut = true;
+      }
+    });
+  }
+
+  #order(order: Order, onDone?: () => void): void {
+    this.#lastId += 1;
+    if (onDone !== undefined) this.#whenDone.set(this.#lastId, onDone);
+    this.#commands.push({ ...order, id: this.#lastId });
+    this.#kernel.write(this.wake);
+  }
+
+  /** The plan of now; `gone` is closed once the worker does not accept on it any more. */
+  #plan(gone?: number): void {
+    const listeners = [...this.#listeners].map(([protocol, fd]) => this.#spec(protocol, fd));
+    this.#order({ kind: "plan", listeners }, () => {
+      if (gone !== undefined) this.#kernel.close(gone);
+    });
+  }
+
+  /** The main thread gets a descriptor whatever the worker lacks. */
+  #open(): number {
+    const { maxFiles } = this.#kernel;
+    this.#kernel.maxFiles = Number.POSITIVE_INFINITY;
+    const fd = this.#kernel.listener();
+    this.#kernel.maxFiles = maxFiles;
+    return fd;
+  }
+
+  #spec(protocol: Protocol, fd: number): WorkerListener {
+    const counters = this.#counters.get(protocol);
+    if (counters === undefined) throw new Error(`no counters of ${protocol}`);
+    return {
+      name: protocol,
+      target: "target",
+      fd,
+      localAddress: undefined,
+      declaredPort: DECLARED_PORT,
+      protocol,
+      tlvs: { crc32c: true, uniqueId: true },
+      addresses: this.#addresses,
+      port: 443,
+      unresolved: this.#addresses.length === 0 ? "dns-timeout" : undefined,
+      counters,
+      dials: newDials(),
+    };
+  }
+}
+
+function addresses(areSelf: readonly boolean[]): WorkerAddress[] {
+  return areSelf.map((isSelf, index) => ({
+    text: `10.0.0.${index + 1}`,
+    sockaddr: encodeSockaddr(Uint8Array.of(10, 0, 0, index + 1), 443),
+    isSelf,
+  }));
+}

@@ -1,0 +1,264 @@
+import assert from "node:assert/strict";
+import type { EngineLimits } from "../../proxy/engine.ts";
+import { ERRNO } from "../../proxy/linux/abi.ts";
+import { LINGER_MS, Loop } from "../../proxy/linux/loop.ts";
+import { newPlaces, Places } from "../../proxy/linux/places.ts";
+import type { TargetStats } from "../../proxy/stats.ts";
+import { type Chance, FakeKernel, type Faults } from "./kernel.ts";
+import type { FakeSocket } from "./kernel-socket.ts";
+import { End, MOST_CLIENTS, PROTOCOLS, type Protocol } from "./relay-end.ts";
+import { MainThread } from "./relay-main-thread.ts";
+import { checkEnding } from "./relay-verdict.ts";
+
+/** What may happen in a world; `which` chooses among those whom it can happen to. */
+export type Step = readonly [kind: string, which: number, amount: number];
+
+/** How a world ends: everybody ends what they sent; a drain whose grace is over; the worker dies; nobody does anything any more. */
+export type Ending = "orderly" | "drain" | "death" | "silence";
+
+export interface WorldOptions {
+  readonly chance: Chance;
+  readonly faults: Faults;
+  /** How many upstreams of two answer before connect() returns. */
+  readonly near: number;
+  /** Every upstream answers, at its time. */
+  readonly isCalm?: boolean;
+  readonly idleTimeoutMs?: number;
+}
+
+const CONNECT_TIMEOUT_MS = 5000;
+const MOST_OPEN = 12;
+const ECONNREFUSED = 111;
+const ENETUNREACH = 101;
+const CONNECT_ERRORS = [ENETUNREACH, ECONNREFUSED, ERRNO.EADDRNOTAVAIL, ERRNO.ENOBUFS];
+/** Longer than whatever the relay waits for by itself. */
+const LONG_MS = LINGER_MS + 10_000;
+
+/** A worker's loop on a kernel in memory, with clients and upstreams that do what steps say, and the model of what must come of it. */
+export class World {
+  readonly kernel: FakeKernel;
+  readonly loop: Loop;
+  readonly clients: End[] = [];
+  readonly upstreams: End[] = [];
+  readonly #options: WorldOptions;
+  readonly #limits: EngineLimits;
+  readonly #places: SharedArrayBuffer;
+  readonly #main: MainThread;
+  #now = 1000;
+
+  constructor(options: WorldOptions) {
+    const { chance, faults, idleTimeoutMs = 0 } = options;
+    this.#options = options;
+    this.kernel = new FakeKernel(chance, faults);
+    this.kernel.onConnect = (socket) => this.#answer(socket);
+    this.#limits = {
+      maxConnections: MOST_OPEN - 2,
+      maxConnectionsPerSource: 100,
+      connectTimeoutMs: CONNECT_TIMEOUT_MS,
+      idleTimeoutMs,
+      keepaliveMs: 30_000,
+      firstBytesMs: 50,
+      dropGraceMs: 0,
+    };
+    this.#places = newPlaces(this.#limits);
+    this.#main = new MainThread(this.kernel, this.clients);
+    this.loop = new Loop({
+      libc: this.kernel,
+      wake: this.#main.wake,
+      limits: this.#limits,
+      places: this.#places,
+      receive: this.#main.receive,
+      reply: this.#main.reply,
+      clock: () => this.#now,
+    });
+    this.turns(2);
+  }
+
+  step([kind, which, amount]: Step): void {
+    const pick = (ends: readonly End[]): End | undefined => {
+      const alive = ends.filter((end) => end.isAlive);
+      return alive[which % Math.max(1, alive.length)];
+    };
+    const protocol = PROTOCOLS[which % PROTOCOLS.length] ?? "v1";
+    const steps: Readonly<Record<string, () => void>> = {
+      open: () => this.#open(protocol, amount),
+      /** Those whose first bytes, or all bytes, are there when they are taken in. */
+      openAndSend: () => this.#open(protocol, 100_000)?.send(amount),
+      openSendAndEnd: () => {
+        const client = this.#open(protocol, 100_000);
+        client?.send(amount);
+        client?.end();
+      },
+      turn: () => this.turns(1),
+      wait: () => this.#wait(amount % 100),
+      sweep: () => this.#wait((amount % 3) * 260),
+      late: () => this.#wait(1 + (amount % 4 === 0 ? LINGER_MS : CONNECT_TIMEOUT_MS)),
+      connect: () => this.#dialled(which)?.connected(),
+      refuse: () => this.#dialled(which)?.reset(),
+      clientSend: () => pick(this.clients)?.send(amount),
+      clientEnd: () => pick(this.clients)?.end(),
+      clientReset: () => pick(this.clients)?.reset(this.#now),
+      upstreamSend: () => pick(this.#met())?.send(amount),
+      upstreamEnd: () => pick(this.#met())?.end(),
+      upstreamReset: () => pick(this.#met())?.reset(this.#now),
+      read: () => this.#readAll(amount),
+      /** epoll may tell what it has told before. */
+      nudge: () => pick([...this.clients, ...this.upstreams])?.socket.edge(),
+      starve: () => {
+        this.kernel.maxFiles = this.kernel.open().length + (amount % 3);
+      },
+      feed: () => {
+        this.kernel.maxFiles = 1024;
+      },
+      cut: () => this.#main.cut(amount % 2 === 0 ? undefined : protocol),
+      drop: () => this.#main.drop(protocol),
+      adopt: () => this.#main.adopt(protocol),
+      swap: () => this.#main.swap(protocol),
+      move: () => this.#main.move(amount),
+    };
+    const run = steps[kind];
+    assert.ok(run !== undefined, `a step that is known: ${kind}`);
+    run();
+  }
+
+  turns(count: number): void {
+    for (let turn = 0; turn < count; turn += 1) {
+      this.loop.turn(0);
+      for (const end of [...this.clients, ...this.#met()]) end.observe(this.#now);
+    }
+  }
+
+  /** Everybody reads, and time passes, until nothing moves any more. */
+  settle(): void {
+    for (let quiet = 0, rounds = 0; quiet < 12; rounds += 1) {
+      assert.ok(rounds < 20_000, "comes to rest");
+      for (const socket of this.kernel.sockets) socket.connected();
+      this.#wait(20);
+      quiet = this.#readAll(1_000_000) > 0 ? 0 : quiet + 1;
+    }
+  }
+
+  /** Brings it to an end; then nothing may be left. */
+  finish(ending: Ending): void {
+    this.kernel.maxFiles = 1024;
+    if (ending === "orderly") this.#endAll();
+    else if (ending === "silence") this.#fallSilent();
+    if (ending === "death") this.loop.abandon();
+    else {
+      this.#main.end();
+      this.loop.run();
+      assert.ok(!this.kernel.open().includes("listener"), "every listener is closed");
+    }
+    this.#checkEmpty();
+  }
+
+  stats(): TargetStats {
+    return this.#main.stats();
+  }
+
+  /** What holds however a world ends. */
+  #checkEmpty(): void {
+    for (const end of [...this.clients, ...this.#met()]) end.observe(this.#now);
+    assert.equal(this.loop.open, 0, "no connection is left");
+    assert.equal(new Places(this.#places, this.#limits).total(), 0);
+    for (const socket of this.kernel.sockets)
+      assert.ok(socket.goneBy !== undefined, "every upstream's socket is closed");
+    const taken = this.clients.filter((client) => client.socket.port !== 0);
+    for (const client of taken) assert.ok(client.isGone, "every client's socket is closed");
+    const stats = this.stats();
+    assert.equal(stats.active, 0);
+    assert.equal(stats.clientBytes, sum(this.clients));
+    assert.equal(stats.upstreamBytes, sum(this.upstreams));
+    const away = stats.refused["local-limit"] + stats.refused["limit-total"];
+    assert.ok(stats.accepted + away >= taken.length, "every client is accounted for");
+    const left = this.kernel.open().filter((kind) => kind !== "listener");
+    assert.deepEqual(left, ["event"], "every descriptor is closed");
+  }
+
+  // --- the far ends
+
+  #open(protocol: Protocol, mostRoom: number): End | undefined {
+    const listener = this.#main.listener(protocol);
+    const open = this.clients.filter((client) => !client.isGone).length;
+    if (listener === undefined || open >= MOST_OPEN || this.clients.length >= MOST_CLIENTS) return undefined;
+    const client = new End(this.kernel.client(listener, 4096 + mostRoom), this.clients.length, protocol);
+    this.clients.push(client);
+    return client;
+  }
+
+  /** What connect() says of a new upstream, and what becomes of it. */
+  #answer(socket: FakeSocket): number {
+    const { chance, near, isCalm = false } = this.#options;
+    const fate = isCalm ? 2 : chance(12);
+    if (fate === 0) return -(CONNECT_ERRORS[chance(CONNECT_ERRORS.length)] ?? ENETUNREACH);
+    const isThere = fate !== 1 && chance(2) < near;
+    socket.state = isThere ? "open" : "connecting";
+    if (fate === 1) socket.reset();
+    return isThere && chance(4) === 0 ? 0 : -ERRNO.EINPROGRESS;
+  }
+
+  /** One that is still to answer. */
+  #dialled(which: number): FakeSocket | undefined {
+    const waiting = this.kernel.sockets.filter((socket) => socket.state === "connecting" && !socket.wasReset);
+    return waiting[which % Math.max(1, waiting.length)];
+  }
+
+  /** All upstreams that were ever dialled. */
+  #met(): readonly End[] {
+    for (const socket of this.kernel.sockets.slice(this.upstreams.length)) {
+      this.upstreams.push(new End(socket, this.upstreams.length));
+    }
+    return this.upstreams;
+  }
+
+  #readAll(count: number): number {
+    const upstreams = this.#met();
+    let total = 0;
+    for (const upstream of upstreams) total += upstream.read(count, this.clients);
+    for (const client of this.clients) total += client.read(count, upstreams);
+    return total;
+  }
+
+  #wait(ms: number): void {
+    this.#now += ms;
+    this.turns(1);
+  }
+
+  // --- the end
+
+  #endAll(): void {
+    this.settle();
+    // Who has not exchanged a byte yet does now, so that it is known who belongs together.
+    for (const end of [...this.clients, ...this.#met()]) end.send(1);
+    this.settle();
+    for (const client of this.clients) client.end();
+    this.settle();
+    for (const upstream of this.#met()) {
+      const isUndisturbed = upstream.isAlive && upstream.peer !== undefined && !upstream.peer.hasReset;
+      if (isUndisturbed) assert.ok(upstream.socket.finOut, "a client's FIN is passed on while the upstream may answer");
+    }
+    for (const upstream of this.upstreams) upstream.end();
+    this.settle();
+    this.#wait(LONG_MS);
+    this.turns(3);
+    this.#checkEndings();
+  }
+
+  /** All who say nothing any more are cut after the idle timeout. */
+  #fallSilent(): void {
+    if (this.#limits.idleTimeoutMs === 0) return;
+    this.settle();
+    for (let sweep = 0; sweep < 12; sweep += 1) this.#wait(this.#limits.idleTimeoutMs / 4 + 1);
+    assert.equal(this.loop.open, 0, "nobody stays who is silent for longer than the idle timeout");
+    this.#checkEndings();
+  }
+
+  #checkEndings(): void {
+    for (const client of this.clients) checkEnding(client, this.upstreams, this.#limits.idleTimeoutMs);
+  }
+}
+
+/** Bytes that the relay has read from them. */
+function sum(ends: readonly End[]): number {
+  return ends.reduce((total, { socket }) => total + socket.taken, 0);
+}
