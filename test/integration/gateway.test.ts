@@ -5,8 +5,8 @@ import { HOLD_KEY } from "../../hosts/keys.ts";
 import { GATEWAY_GROUP } from "../../sources/gateway/view.ts";
 import { CONFIRM_MS } from "../../sources/kind.ts";
 import { foundName } from "../../targets/service-view.ts";
-import { CRDS, installGatewayApi, PLURALS } from "./gateway-api.ts";
-import { recordMap } from "./history.ts";
+import { ACCEPTED, CRDS, condition, GatewayApi, installGatewayApi } from "./gateway-api.ts";
+import { type Edition, recordMap } from "./history.ts";
 import { namespaceYaml } from "./objects.ts";
 import { type System, startSystem, until } from "./system.ts";
 
@@ -15,6 +15,7 @@ import { type System, startSystem, until } from "./system.ts";
 const NAMES = [...Array(12).keys()].map((index) => `gw${index}.example.com`);
 
 let system: System;
+let api: GatewayApi;
 before(async () => {
   const config = {
     // Fewer names than these are not guarded: what stays of them stays because the source holds it.
@@ -24,63 +25,15 @@ before(async () => {
     targets: [{ name: "edge", upstream: { service: { namespace: "edge", name: "edge" } }, classes: ["edge"] }],
   };
   system = await startSystem({ values: { config } });
+  api = new GatewayApi(system);
   await system.apply(["infra", "shop", "crowd"].map((name) => namespaceYaml(name)).join(""));
 });
 after(() => system?.stop());
-
-type Kind = keyof typeof PLURALS;
-const VERSION: Readonly<Record<Kind, string>> = {
-  Gateway: "v1",
-  HTTPRoute: "v1",
-  GRPCRoute: "v1",
-  TLSRoute: "v1alpha3",
-};
-const ACCEPTED = [condition("Accepted", "True")];
-
-function condition(type: string, status: string) {
-  return { type, status, reason: "Test", message: "", lastTransitionTime: "2026-01-01T00:00:00Z" };
-}
-
-/** Makes an object, or replaces its spec, and then its status, as its controller would. */
-async function put(kind: Kind, namespace: string, name: string, spec: object, status?: object): Promise<void> {
-  const path = `/apis/${GATEWAY_GROUP}/${VERSION[kind]}/namespaces/${namespace}/${PLURALS[kind]}/${name}`;
-  const apiVersion = `${GATEWAY_GROUP}/${VERSION[kind]}`;
-  const call = async (subresource: string, body: object) => {
-    const { status: code, body: answer } = await system.cluster.call({
-      method: "PATCH",
-      path: `${path}${subresource}?fieldManager=test&force=true`,
-      contentType: "application/apply-patch+yaml",
-      body: { apiVersion, kind, metadata: { namespace, name }, ...body },
-    });
-    assert.ok(code < 300, `${code} ${JSON.stringify(answer)}`);
-  };
-  await call("", { spec });
-  if (status !== undefined) await call("/status", { status });
-}
 
 const listener = (name: string, more: object = {}) => ({ name, port: 80, protocol: "HTTP", ...more });
 const from = (value: string, selector?: object) => ({
   allowedRoutes: { namespaces: { from: value, ...(selector && { selector }) } },
 });
-
-const gateway = (name: string, listeners: object[], accepted = ACCEPTED) =>
-  put("Gateway", "infra", name, { gatewayClassName: "edge", listeners }, { conditions: accepted });
-
-async function route(
-  kind: Kind,
-  name: string,
-  parent: string,
-  hostnames: string[] | undefined,
-  parts: { namespace?: string; accepted?: object[] } = {},
-) {
-  const { namespace = "shop", accepted = ACCEPTED } = parts;
-  const parentRef = { group: GATEWAY_GROUP, kind: "Gateway", namespace: "infra", name: parent };
-  const rules = kind === "TLSRoute" ? [{ backendRefs: [{ name: "b", port: 443 }] }] : [];
-  const spec = { parentRefs: [parentRef], ...(hostnames && { hostnames }), ...(rules.length > 0 && { rules }) };
-  await put(kind, namespace, name, spec, {
-    parents: [{ parentRef, controllerName: "example.com/c", conditions: accepted }],
-  });
-}
 
 async function published(...names: string[]): Promise<void> {
   await until(`${names.slice(0, 3).join(", ")} to be published`, async () =>
@@ -120,15 +73,15 @@ describe("Gateway API, once it is installed", () => {
   before(() => installGatewayApi(system));
 
   it("maps the names of each kind of route, and those of listeners before a route is there", async () => {
-    await gateway("open", [
+    await api.gateway("open", [
       listener("http", { ...from("All") }),
       listener("own", { hostname: "listener.example.com" }),
       listener("tls", { port: 443, protocol: "TLS", tls: { mode: "Passthrough" }, ...from("All") }),
     ]);
     await published("listener.example.com");
-    await route("HTTPRoute", "http", "open", ["http.example.com"]);
-    await route("GRPCRoute", "grpc", "open", ["grpc.example.com"]);
-    await route("TLSRoute", "tls", "open", ["tls.example.com"]);
+    await api.route("HTTPRoute", "http", "open", ["http.example.com"]);
+    await api.route("GRPCRoute", "grpc", "open", ["grpc.example.com"]);
+    await api.route("TLSRoute", "tls", "open", ["tls.example.com"]);
     await published("http.example.com", "grpc.example.com", "tls.example.com");
     const { sources } = await (await system.leader()).status();
     assert.ok(!sources.some(({ name }) => name === "namespaces"), "no listener selects by labels yet");
@@ -136,20 +89,20 @@ describe("Gateway API, once it is installed", () => {
 
   it("maps nothing that is not accepted, and follows acceptance", async () => {
     const accepted = [condition("Accepted", "False")];
-    await route("HTTPRoute", "later", "open", ["later.example.com"], { accepted });
+    await api.route("HTTPRoute", "later", "open", ["later.example.com"], { accepted });
     await refused("later.example.com", "not-accepted");
-    await route("HTTPRoute", "later", "open", ["later.example.com"]);
+    await api.route("HTTPRoute", "later", "open", ["later.example.com"]);
     await published("later.example.com");
-    await route("HTTPRoute", "later", "open", ["later.example.com"], { accepted });
+    await api.route("HTTPRoute", "later", "open", ["later.example.com"], { accepted });
     await unpublished("later.example.com");
   });
 
   it("keeps to the listeners that a namespace may use, by its labels, and follows those", async () => {
-    await gateway("picky", [
+    await api.gateway("picky", [
       listener("same", { hostname: "same.picky.example.com", ...from("Same") }),
       listener("labelled", { hostname: "*.picky.example.com", ...from("Selector", { matchLabels: { team: "shop" } }) }),
     ]);
-    await route("HTTPRoute", "picky", "picky", ["a.picky.example.com"]);
+    await api.route("HTTPRoute", "picky", "picky", ["a.picky.example.com"]);
     await refused("a.picky.example.com", "not-allowed");
     await system.kubectl("label", "namespace", "shop", "team=shop");
     await published("a.picky.example.com");
@@ -165,8 +118,8 @@ describe("Gateway API, once it is installed", () => {
     await system.kubectl(..."-n infra patch service envoy --subresource=status --type=merge -p".split(" "), patch);
     const listeners = [listener("http", { ...from("All") })];
     const status = { conditions: ACCEPTED, addresses: [{ type: "IPAddress", value: ip }] };
-    await put("Gateway", "infra", "found", { gatewayClassName: "unheard-of", listeners }, status);
-    await route("HTTPRoute", "found", "found", ["found.example.com"]);
+    await api.put("Gateway", "infra", "found", { gatewayClassName: "unheard-of", listeners }, status);
+    await api.route("HTTPRoute", "found", "found", ["found.example.com"]);
     await until("its target to be found", async () => {
       const { names } = await (await system.leader()).status();
       return names.find(({ name }) => name === "found.example.com")?.target === foundName("infra", "envoy");
@@ -174,24 +127,35 @@ describe("Gateway API, once it is installed", () => {
   });
 
   it("follows a Gateway that goes, and comes again", async () => {
-    await gateway("moving", [listener("http", { ...from("All") })]);
-    await route("HTTPRoute", "moving", "moving", ["moving.example.com"]);
+    await api.gateway("moving", [listener("http", { ...from("All") })]);
+    await api.route("HTTPRoute", "moving", "moving", ["moving.example.com"]);
     await published("moving.example.com");
     await system.kubectl("-n", "infra", "delete", "gateway", "moving");
     await refused("moving.example.com", "gateway-not-found");
     await unpublished("moving.example.com");
-    await gateway("moving", [listener("http", { ...from("All") })]);
+    await api.gateway("moving", [listener("http", { ...from("All") })]);
     await published("moving.example.com");
   });
 });
 
+/** An API server that was just started remembers what came after its start: from then on, the map is recorded. */
+async function newHistory(): Promise<() => Promise<Edition[]>> {
+  let editions: (() => Promise<Edition[]>) | undefined;
+  await until("a history that can be replayed", async () => {
+    editions = await recordMap(system);
+    return (await editions()).length > 0;
+  });
+  assert.ok(editions);
+  return editions;
+}
+
 describe("an API server that begins anew", () => {
   it("does not yet serve what it will: no name leaves, and everything is followed again", async () => {
-    const editions = await recordMap(system);
     const before = await system.published();
     await system.cluster.restartApiServer("SIGKILL");
+    const editions = await newHistory();
     await until("no problem", async () => (await problems()).length === 0, 60_000);
-    await route("HTTPRoute", "afterwards", "open", ["afterwards.example.com"]);
+    await api.route("HTTPRoute", "afterwards", "open", ["afterwards.example.com"]);
     await published("afterwards.example.com");
     const written = await editions();
     assert.ok(written.some(({ hosts }) => hosts.has("afterwards.example.com")));
@@ -203,7 +167,7 @@ describe("an API server that begins anew", () => {
 
 describe("the definitions, removed while everything runs", () => {
   it("take no name along: what was known stays, and status says so", async () => {
-    await route("HTTPRoute", "many", "open", NAMES);
+    await api.route("HTTPRoute", "many", "open", NAMES);
     await published(...NAMES);
     const before = await system.published();
     await system.kubectl("delete", "crd", ...CRDS, "--timeout=60s");
@@ -215,8 +179,8 @@ describe("the definitions, removed while everything runs", () => {
 
   it("are followed again when they come back, and what was not made again leaves", async () => {
     await installGatewayApi(system);
-    await gateway("open", [listener("http", { ...from("All") })]);
-    await route("HTTPRoute", "many", "open", NAMES.slice(0, 8));
+    await api.gateway("open", [listener("http", { ...from("All") })]);
+    await api.route("HTTPRoute", "many", "open", NAMES.slice(0, 8));
     await until("no problem", async () => (await problems()).length === 0, 60_000);
     await unpublished(...NAMES.slice(8), "grpc.example.com");
     await published(...NAMES.slice(0, 8));
@@ -231,20 +195,20 @@ describe("a Gateway with 64 listeners and 1,000 routes", () => {
   const ALL = [...Array(1_000).keys()];
 
   it("is mapped, and a change of the Gateway reaches the map at once", async () => {
-    await gateway("crowd", LISTENERS);
+    await api.gateway("crowd", LISTENERS);
     const waiting = [...ALL];
     const worker = async () => {
       for (let index = waiting.pop(); index !== undefined; index = waiting.pop()) {
-        await route("HTTPRoute", `r${index}`, "crowd", [nameOf(index), `elsewhere${index}.example.com`], {
+        await api.route("HTTPRoute", `r${index}`, "crowd", [nameOf(index), `elsewhere${index}.example.com`], {
           namespace: "crowd",
         });
       }
     };
     await Promise.all(Array.from({ length: 16 }, worker));
     await published(...ALL.map(nameOf));
-    await gateway("crowd", LISTENERS.slice(1));
+    await api.gateway("crowd", LISTENERS.slice(1));
     await unpublished(...ALL.filter((index) => index % 64 === 0).map(nameOf));
-    await gateway("crowd", LISTENERS);
+    await api.gateway("crowd", LISTENERS);
     await published(...ALL.map(nameOf));
     assert.ok(!(await system.publishedNames()).has("elsewhere1.example.com"));
   });
@@ -254,7 +218,7 @@ describe("a Gateway with 64 listeners and 1,000 routes", () => {
     await refused(nameOf(1), "gateway-not-found");
     await until("a hold", async () => (await system.index()).annotations[HOLD_KEY] !== undefined);
     await published(...ALL.map(nameOf));
-    await gateway("crowd", LISTENERS);
+    await api.gateway("crowd", LISTENERS);
     await until("no hold", async () => (await system.index()).annotations[HOLD_KEY] === undefined);
     await published(...ALL.map(nameOf));
   });

@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { HOLD_KEY } from "../../hosts/keys.ts";
 import type { Hold } from "../../hosts/ledger.ts";
+import { GatewayApi, installGatewayApi } from "./gateway-api.ts";
 import { recordMap } from "./history.ts";
-import { ingress } from "./objects.ts";
+import { ingress, namespaceYaml } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
 const VANISH_MS = 5_000;
@@ -13,7 +14,8 @@ const DROPPED = Array.from({ length: 8 }, (_, index) => `n${index}.example.com`)
 let system: System;
 let operator: string;
 before(async () => {
-  system = await startSystem({ values: { config: { map: { vanishSeconds: VANISH_MS / 1000 } } } });
+  const config = { map: { vanishSeconds: VANISH_MS / 1000 }, sources: { discoverySeconds: 1 } };
+  system = await startSystem({ values: { config } });
   operator = await system.person("switchback-operator");
   await system.apply(ingress("kept", KEPT));
   await system.ready(KEPT);
@@ -164,6 +166,41 @@ describe("eight names of twelve, gone at once", () => {
     await assertNothingLeft(from);
     for (const { hosts } of await editions()) assert.ok(DROPPED.every((name) => hosts.has(name)));
     assert.equal((await confirm("--yes")).stdout, "nothing is held back\n");
+  });
+});
+
+describe("every object of a source, deleted at once", () => {
+  /** Nothing leaves until it is confirmed, and then everything does. */
+  async function heldUntilConfirmed(names: readonly string[]): Promise<void> {
+    const from = Date.now();
+    await until("the hold", async () => (await publishedHold())?.names === names.length);
+    assert.equal((await publishedHold())?.of, names.length);
+    await until("the vanish time to be over", () => Date.now() - from > 2 * VANISH_MS);
+    assert.deepEqual([...(await system.publishedNames())].sort(), [...names].sort());
+    const { code, stdout, stderr } = await confirm("--yes");
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, new RegExp(`^${names.length} of ${names.length} names are held back`));
+    await until("an empty map", async () => (await system.publishedNames()).size === 0);
+    await until("the hold to end", async () => (await publishedHold()) === undefined);
+  }
+
+  it("is held, and once confirmed leaves an empty map: Ingresses", async () => {
+    await system.ready([...KEPT, ...DROPPED]);
+    await system.kubectl("delete", "ingress", "--all");
+    await heldUntilConfirmed([...KEPT, ...DROPPED]);
+  });
+
+  it("is held, and once confirmed leaves an empty map: HTTPRoutes", async () => {
+    await installGatewayApi(system);
+    await system.apply(namespaceYaml("infra") + namespaceYaml("shop"));
+    const api = new GatewayApi(system);
+    const allowedRoutes = { namespaces: { from: "All" } };
+    await api.gateway("open", [{ name: "http", port: 80, protocol: "HTTP", allowedRoutes }]);
+    for (const [index, name] of DROPPED.entries()) await api.route("HTTPRoute", `r${index}`, "open", [name]);
+    await api.route("HTTPRoute", "more", "open", KEPT);
+    await system.ready([...KEPT, ...DROPPED]);
+    await system.kubectl("-n", "shop", "delete", "httproute", "--all");
+    await heldUntilConfirmed([...KEPT, ...DROPPED]);
   });
 });
 
