@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { MAP_KEY, TARGET_KEY } from "../hosts/keys.ts";
+import { TARGETS_NAME } from "../targets/published.ts";
 import { type ControlPlane, startControlPlane } from "../test/cluster/controlplane.ts";
 import { type Change, Ingresses } from "./controller-ingresses.ts";
 import { MapFollower } from "./controller-map.ts";
@@ -58,8 +59,8 @@ export async function run(argv: string[]): Promise<void> {
   progress("starting etcd and kube-apiserver");
   const cluster = await startControlPlane({
     controllerManager: false,
-    // With one family a name is one line, as in most clusters.
-    apiServerArgs: values["dual-stack"] ? [] : ["--service-cluster-ip-range=198.51.100.0/24"],
+    // With one family a name is one line, as in most clusters; the range has room for 200 Gateways' Services and as many fronts.
+    apiServerArgs: values["dual-stack"] ? [] : ["--service-cluster-ip-range=198.51.100.0/22"],
   });
   try {
     await measure(cluster, options, createReporter("controller", values.json));
@@ -233,6 +234,7 @@ async function forget(cluster: ControlPlane): Promise<void> {
   const base = `/api/v1/namespaces/${NAMESPACE}`;
   for (const path of [
     `${base}/configmaps?labelSelector=${encodeURIComponent(`${MAP_KEY}=hosts`)}`,
+    `${base}/configmaps/${TARGETS_NAME}`,
     `${base}/services?labelSelector=${encodeURIComponent(TARGET_KEY)}`,
     `${base}/secrets`,
     `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases`,
