@@ -31,7 +31,7 @@ interface FrontsDeps {
 /** Writes that failed are tried again after this time; a change that is seen is reconciled after the shorter one. */
 const RETRY_MS = 5_000;
 const SETTLE_MS = 20;
-/** Targets that come at about the same time are told of together: each telling may have the whole map written. */
+/** What comes at about the same time is told of together: each telling is a turn of the loop (24, not 70, for 200 new fronts). */
 const TELL_MS = 50;
 /** Front Services that are made at a time, when many targets come at once. */
 const AT_A_TIME = 4;
