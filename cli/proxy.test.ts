@@ -1,63 +1,185 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { test } from "node:test";
+import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { freePort, soon, Upstream } from "../proxy/conformance/rig.ts";
-import { endOf, takeHeader } from "../proxy/conformance/streams.ts";
+import { freePort, pause, Upstream, until } from "../proxy/conformance/rig.ts";
+import { digest, endOf, randomBytes, send, take, takeHeader } from "../proxy/conformance/streams.ts";
 
 const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
+const LOSE_WORKER = new URL("../test/fakes/lose-worker.ts", import.meta.url).href;
+const MIB = 1024 * 1024;
+/** Nothing lasts longer, drains included. */
+const LONGEST_MS = 120_000;
+/** More than the kernel's socket buffers on both sides of a relay hold together. */
+const BEYOND_KERNEL = 64 * MIB;
 
-/** The configuration of one target whose front port is 443. */
-function configuration(upstreamPort: number, listenPort: number): string {
-  return `
+interface Settings {
+  readonly engine: "portable" | "linux";
+  readonly drainSeconds: number;
+  readonly workers?: number;
+}
+
+/** `switchback proxy` as a process of its own, in front of an upstream of the test. */
+class ProxyProcess {
+  readonly upstream: Upstream;
+  readonly child: ChildProcess;
+  readonly exited: Promise<unknown[]>;
+  readonly #port: number;
+  readonly #directory: string;
+  readonly #clients: Socket[] = [];
+  readonly #lines: { readonly msg: string; readonly [field: string]: unknown }[] = [];
+
+  private constructor(upstream: Upstream, port: number, directory: string) {
+    this.upstream = upstream;
+    this.#port = port;
+    this.#directory = directory;
+    const args = ["--import", LOSE_WORKER, MAIN, "proxy", "--config", join(directory, "config.yaml")];
+    this.child = spawn(process.execPath, args, { stdio: ["ignore", "inherit", "pipe"] });
+    this.exited = once(this.child, "exit", { signal: AbortSignal.timeout(LONGEST_MS) });
+    if (this.child.stderr === null) throw new Error("no standard error");
+    createInterface({ input: this.child.stderr }).on("line", (line) => {
+      if (line.startsWith("{")) this.#lines.push(JSON.parse(line));
+    });
+  }
+
+  static async start({ engine, drainSeconds, workers = 0 }: Settings): Promise<ProxyProcess> {
+    const upstream = await Upstream.listen();
+    const directory = await mkdtemp(join(tmpdir(), "switchback-"));
+    const port = await freePort();
+    // The front port of its one target is 443.
+    const configuration = `
 targets:
   - name: web
     upstream: {host: 127.0.0.1}
-    ports: [{port: 443, upstreamPort: ${upstreamPort}, listenPort: ${listenPort}, protocol: v2}]
-proxy: {address: 127.0.0.1, healthPort: 0, drainSeconds: 10}
+    ports: [{port: 443, upstreamPort: ${upstream.port}, listenPort: ${port}, protocol: v2}]
+proxy: {address: 127.0.0.1, healthPort: 0, drainSeconds: ${drainSeconds}, engine: ${engine}, workers: ${workers}}
 `;
+    await writeFile(join(directory, "config.yaml"), configuration);
+    const proxy = new ProxyProcess(upstream, port, directory);
+    await proxy.says("listening");
+    return proxy;
+  }
+
+  /** A client that has sent `first`, and its upstream, which has read the header. */
+  async relayed(first: string): Promise<{ client: Socket; upstream: Socket }> {
+    const client = connect({ port: this.#port, host: "127.0.0.1", allowHalfOpen: true, noDelay: true });
+    client.on("error", () => {});
+    this.#clients.push(client);
+    if (first.length > 0) client.write(first);
+    const upstream = await this.upstream.next();
+    assert.equal((await takeHeader(upstream)).version, 2);
+    return { client, upstream };
+  }
+
+  /** Waits for a line of the log with this message. */
+  async says(message: string): Promise<{ readonly [field: string]: unknown }> {
+    const line = () => this.#lines.find(({ msg }) => msg === message);
+    await until(() => line() !== undefined, `the log to say "${message}"`);
+    return line() ?? {};
+  }
+
+  async terminate(): Promise<void> {
+    this.child.kill("SIGTERM");
+    await this.says("stopping");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const client of this.#clients) client.destroy();
+    this.child.kill("SIGKILL");
+    await this.exited;
+    await this.upstream[Symbol.asyncDispose]();
+    await rm(this.#directory, { recursive: true });
+  }
 }
 
-test("the process relays, and on SIGTERM lets a connection finish before it exits with 0", async () => {
-  await using upstream = await Upstream.listen();
-  const directory = await mkdtemp(join(tmpdir(), "switchback-"));
-  const file = join(directory, "config.yaml");
-  const listenPort = await freePort();
-  await writeFile(file, configuration(upstream.port, listenPort));
-  const child = spawn(process.execPath, [MAIN, "proxy", "--config", file], { stdio: ["ignore", "inherit", "pipe"] });
-  const exited = once(child, "exit");
-  try {
-    const lines = createInterface({ input: child.stderr });
-    await soon(saying(lines, "listening"), "the process to listen");
-    const client = connect({ port: listenPort, host: "127.0.0.1", allowHalfOpen: true });
-    client.write("question");
-    const arrived = await upstream.next();
-    assert.equal((await takeHeader(arrived)).version, 2);
-    const stopping = saying(lines, "stopping");
-    child.kill("SIGTERM");
-    await soon(stopping, "the process to hear the signal");
-    arrived.end("answer");
-    client.end();
-    assert.deepEqual(await endOf(client), { how: "FIN", bytes: Buffer.from("answer") });
-    await endOf(arrived);
-    assert.deepEqual(await soon(exited, "the process to end"), [0, null]);
-  } finally {
-    child.kill("SIGKILL");
-    await rm(directory, { recursive: true });
-  }
-});
+for (const engine of ["portable", "linux"] as const) {
+  describe(`the process with the ${engine} engine`, { concurrency: true }, () => {
+    test("relays, and on SIGTERM lets a connection finish before it exits with 0", async () => {
+      await using proxy = await ProxyProcess.start({ engine, drainSeconds: 60 });
+      const { client, upstream } = await proxy.relayed("question");
+      await proxy.terminate();
+      upstream.end("answer");
+      client.end();
+      assert.deepEqual(await endOf(client), { how: "FIN", bytes: Buffer.from("answer") });
+      await endOf(upstream);
+      assert.deepEqual(await proxy.exited, [0, null]);
+    });
 
-/** Until a line of the log has this message. */
-function saying(lines: ReturnType<typeof createInterface>, message: string): Promise<void> {
-  return new Promise((resolve) => {
-    lines.on("line", (line) => {
-      if ((JSON.parse(line) as { msg: string }).msg === message) resolve();
+    test("on SIGTERM in the middle of it all: who finishes gets every byte, the rest is reset at the deadline, and it exits with 0", async () => {
+      await using proxy = await ProxyProcess.start({ engine, drainSeconds: 10 });
+      const [bulk, answer] = [randomBytes(BEYOND_KERNEL), randomBytes(MIB)];
+      const stalled = await proxy.relayed("never reads");
+      const silent = await proxy.relayed("");
+      const dripping = await proxy.relayed("");
+      const large = await proxy.relayed("download");
+      void send(stalled.upstream, bulk).catch(() => {});
+      const sent = send(large.upstream, bulk).then(() => large.upstream.end());
+      const begun = await take(large.client, 100_000);
+      dripping.client.write("0");
+
+      await proxy.terminate();
+      const resets = Promise.all([silent.client, silent.upstream, stalled.upstream].map(resetOf));
+      const drips = drip(dripping.client, "123456789".repeat(5));
+      const [atUpstream, atClient] = await Promise.all([endOf(dripping.upstream), endOf(large.client), drips, sent]);
+      assert.deepEqual(atUpstream, { how: "FIN", bytes: Buffer.from(`0${"123456789".repeat(5)}`) });
+      dripping.upstream.end(answer);
+      assert.equal(digest((await endOf(dripping.client)).bytes), digest(answer));
+      assert.equal(digest(Buffer.concat([begun, atClient.bytes])), digest(bulk));
+      large.client.end();
+
+      assert.deepEqual(await resets, ["ECONNRESET", "ECONNRESET", "ECONNRESET"]);
+      const { finished, reset } = await proxy.says("drained");
+      assert.deepEqual({ finished, reset }, { finished: 2, reset: 2 });
+      assert.deepEqual(await proxy.exited, [0, null]);
     });
   });
+}
+
+test("a worker dies: the other's transfers finish, then the process exits with 1", async () => {
+  await using proxy = await ProxyProcess.start({ engine: "linux", drainSeconds: 60, workers: 2 });
+  // The kernel spreads them over the two.
+  const relayed = [];
+  for (let count = 0; count < 20; count += 1) relayed.push(await proxy.relayed("download"));
+  const [first, rest] = [randomBytes(100_000), randomBytes(2 * MIB)];
+  for (const { client, upstream } of relayed) {
+    upstream.write(first);
+    await take(client, 1000);
+  }
+  proxy.child.kill("SIGUSR2");
+  await proxy.says("a worker of the relay has died");
+  const endings = relayed.map(async ({ client, upstream }) => {
+    client.end();
+    const sent = send(upstream, rest).then(() => upstream.end());
+    const ending = await endOf(client);
+    if (ending.how !== "FIN") return ending.how;
+    await sent;
+    assert.equal(digest(ending.bytes), digest(Buffer.concat([first.subarray(1000), rest])));
+    return ending.how;
+  });
+  const finished = (await Promise.all(endings)).filter((how) => how === "FIN").length;
+  assert.ok(finished > 0 && finished < relayed.length, `${finished} of ${relayed.length} transfers finished`);
+  assert.deepEqual(await proxy.exited, [1, null]);
+  assert.deepEqual((await proxy.says("drained")).finished, finished);
+});
+
+/** How a socket ends that is read for as long as a drain may take. */
+async function resetOf(socket: Socket): Promise<string> {
+  socket.resume();
+  const [error] = await once(socket, "error", { signal: AbortSignal.timeout(LONGEST_MS) }).catch((error) => [error]);
+  return (error as NodeJS.ErrnoException).code ?? String(error);
+}
+
+/** Writes byte by byte, each in a segment of its own, and ends. */
+async function drip(socket: Socket, text: string): Promise<void> {
+  for (const byte of text) {
+    socket.write(byte);
+    await pause(10);
+  }
+  socket.end();
 }

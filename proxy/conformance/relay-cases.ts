@@ -206,6 +206,35 @@ export const relayCases: readonly Case[] = [
       assert.equal((await endOf(client)).bytes.toString(), "answer");
     },
   ],
+
+  [
+    "serves small requests while a stream goes as fast as it can",
+    async (make) => {
+      await using rig = await Rig.start(make);
+      const client = await rig.connect();
+      client.write("x");
+      const bulk = await rig.upstream.next();
+      await takeHeader(bulk);
+      const piece = randomBytes(MIB);
+      const more = (): void => {
+        while (!bulk.destroyed && bulk.write(piece)) if (client.destroyed) return;
+      };
+      bulk.on("drain", more);
+      more();
+      client.resume();
+      for (let count = 0; count < 20; count += 1) {
+        const before = client.bytesRead;
+        const small = await rig.connect();
+        small.end(`question ${count}`);
+        const upstream = await rig.upstream.next();
+        await takeHeader(upstream);
+        assert.equal((await endOf(upstream)).bytes.toString(), `question ${count}`);
+        upstream.end(`answer ${count}`);
+        assert.equal((await endOf(small)).bytes.toString(), `answer ${count}`);
+        await until(() => client.bytesRead > before + MIB, "the stream to go on meanwhile");
+      }
+    },
+  ],
 ];
 
 /** Until a count has stood still for 60 ms. */

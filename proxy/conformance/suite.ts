@@ -2,6 +2,7 @@ import { describe, test } from "node:test";
 import type { MakeEngine } from "../engine.ts";
 import { failureCases } from "./failure-cases.ts";
 import { headerCases } from "./header-cases.ts";
+import { keepaliveCases } from "./keepalive-cases.ts";
 import { lifecycleCases } from "./lifecycle-cases.ts";
 import { limitCases } from "./limit-cases.ts";
 import { relayCases } from "./relay-cases.ts";
@@ -15,6 +16,7 @@ const GROUPS = {
   reset: resetCases,
   limits: limitCases,
   lifecycle: lifecycleCases,
+  keepalive: keepaliveCases,
 };
 
 /** A case that hangs is a case that fails. */
