@@ -20,23 +20,32 @@ interface Heard {
   readonly at: number;
 }
 
-/** The agents' Leases. A Lease that is seen for the first time counts from its own renewTime, so that a dead one is not waited for. */
+/**
+ * The agents' Leases. A Lease that is seen for the first time counts from its own renewTime, so that a dead one is not waited for
+ * as long again. But whoever has not listened for a while, because it has just begun to lead or the API server was away, has to do so
+ * for `graceMs`: what kept us from hearing kept the agents from speaking.
+ */
 export class Agents {
   readonly #silenceMs: number;
+  readonly #graceMs: number;
   readonly #now: () => number;
   readonly #heard = new Map<string, Heard>();
   readonly #watcher: Watcher<unknown>;
   readonly #namespace: string;
+  #listeningSince: number;
 
   constructor(deps: {
     client: Pick<KubeClient, "get" | "stream">;
     log: Logger;
     namespace: string;
     silenceMs: number;
+    graceMs: number;
     now: () => number;
     onChange: () => void;
   }) {
     this.#silenceMs = deps.silenceMs;
+    this.#graceMs = deps.graceMs;
+    this.#listeningSince = deps.now();
     this.#now = deps.now;
     this.#namespace = deps.namespace;
     this.#watcher = watchObjects<Omit<Heard, "at">, Lease>({
@@ -65,7 +74,8 @@ export class Agents {
   of(node: string): AgentFacts | undefined {
     const heard = this.#heard.get(`${this.#namespace}/${agentLeaseName(node)}`);
     if (heard === undefined) return undefined;
-    return { alive: this.#now() < heard.at + this.#silenceMs, revision: heard.revision };
+    if (!this.#watcher.state.following) this.#listeningSince = this.#now();
+    return { alive: this.#now() < this.#silentAt(heard), revision: heard.revision };
   }
 
   /** Whether all Leases were read, or it is known that they cannot be. */
@@ -80,12 +90,16 @@ export class Agents {
 
   /** When the next agent falls silent, if none is heard of again. */
   nextSilence(): number | undefined {
-    const ends = [...this.#heard.values()].map(({ at }) => at + this.#silenceMs).filter((end) => end > this.#now());
+    const ends = [...this.#heard.values()].map((heard) => this.#silentAt(heard)).filter((end) => end > this.#now());
     return ends.length === 0 ? undefined : Math.min(...ends);
   }
 
   async stop(): Promise<void> {
     await this.#watcher.stop();
+  }
+
+  #silentAt({ at }: Heard): number {
+    return Math.max(at + this.#silenceMs, this.#listeningSince + this.#graceMs);
   }
 
   #heardAt(key: string, renewTime: string | undefined): number {

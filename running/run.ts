@@ -220,6 +220,8 @@ export class RunningPods {
       log,
       namespace: config.agent.namespace,
       silenceMs: config.pods.agentSilenceSeconds * 1000,
+      // An agent that is at work is heard of at least once in that time.
+      graceMs: config.agent.renewSeconds * 2_000,
       now,
       onChange: () => this.#wake(SETTLE_MS),
     });

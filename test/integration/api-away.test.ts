@@ -1,0 +1,106 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, before, it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { aliasesText, hasName, kubeletFiles } from "../fakes/kubelet-files.ts";
+import { agentLease, startAgent, type TestAgent } from "./agents.ts";
+import { Following } from "./following.ts";
+import { Kubelet } from "./kubelet.ts";
+import { ingress, mapped, namespaceYaml, workload } from "./objects.ts";
+import { type System, startSystem, until } from "./system.ts";
+
+// The API server is away for a minute: for much longer than a leader keeps its Lease, and than an agent may be silent here.
+
+const NS = "away";
+const AWAY_MS = 60_000;
+const cleanups: Array<() => void> = [];
+const files = kubeletFiles({ after: (done) => cleanups.push(done as () => void) });
+let system: System;
+let kubelet: Kubelet;
+let follow: Following;
+let agent: TestAgent;
+
+before(async () => {
+  system = await startSystem({
+    controllers: 2,
+    before: namespaceYaml(NS, "enabled"),
+    values: {
+      agent: { enabled: true },
+      config: {
+        controller: { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 },
+        restart: { namespaces: [NS], debounceSeconds: 1, minIntervalSeconds: 1 },
+        pods: { agentSilenceSeconds: 20 },
+        agent: { sweepSeconds: 2, renewSeconds: 15 },
+      },
+    },
+  });
+  follow = new Following(system, NS);
+  await system.showWebhooks();
+  kubelet = new Kubelet(system, NS);
+  kubelet.files = files;
+  agent = await startAgent(system, files.root);
+  await follow.addName("first.example.com");
+});
+after(async () => {
+  await agent?.stop();
+  await kubelet?.stop();
+  await system?.stop();
+  for (const done of cleanups) done();
+});
+
+const hasIn = (path: string, name: string) => hasName(readFileSync(path, "latin1"), name);
+
+async function restartedHas(hostname: string): Promise<boolean> {
+  const pods = await follow.pods("restarted");
+  return pods.length > 0 && pods.every((pod) => mapped(pod).includes(hostname));
+}
+
+it("nothing is restarted that has its names, what the agent wrote stays, and everything catches up", async () => {
+  await system.apply(workload("Deployment", "restarted", NS));
+  const template = { annotations: { "switchback.dev/on-change": "live" } };
+  await system.apply(workload("Deployment", "live", NS, { template }));
+  for (const name of ["restarted", "live"]) await follow.rolledOut("Deployment", name);
+  // What the live pod was made with is not what it has: only the agent's Lease says that it is in step.
+  await follow.addName("second.example.com");
+  const [live] = await follow.pods("live");
+  assert.ok(live);
+  const path = files.path(live.metadata.uid);
+  await until("the live pod's file", () => hasIn(path, "second.example.com"));
+  await until("a restart", () => restartedHas("second.example.com"));
+  for (const name of ["restarted", "live"]) await follow.codeIs(name, "in-step");
+  await until("the agent's Lease", async () => {
+    const { annotations } = (await agentLease(system)).metadata;
+    return annotations?.["switchback.dev/revision"] === (await system.index()).revision;
+  });
+
+  await system.apply(ingress("third", ["third.example.com"]));
+  await until("its publication", async () => (await system.publishedNames()).has("third.example.com"));
+  await system.cluster.stopApiServer("SIGKILL");
+  const away = performance.now();
+  await delay(5_000);
+  const text = readFileSync(path, "latin1");
+  files.write(live.metadata.uid, aliasesText(live.spec.hostAliases));
+  await until("the block to be back", () => readFileSync(path, "latin1") === text);
+  await delay(AWAY_MS - (performance.now() - away));
+  assert.equal(readFileSync(path, "latin1"), text);
+  for (const { page, process } of [...system.controllers, ...system.webhooks]) {
+    assert.deepEqual([process.exited, (await page("/healthz")).status], [undefined, 200]);
+  }
+
+  // The agent is the last to come back: after the leader, which has not heard of it for a minute.
+  await agent.stop();
+  await system.cluster.startApiServer();
+  await system.leader();
+  await delay(5_000);
+  agent = await startAgent(system, files.root);
+  // The real controller-manager itself takes up to a minute more.
+  await until("the restart of who lacks a name", () => restartedHas("third.example.com"), 180_000);
+  assert.equal(await follow.changes("live"), 0);
+  await until("the live pod's file", () => hasIn(path, "third.example.com"), 60_000);
+  for (const name of ["restarted", "live"]) await follow.codeIs(name, "in-step");
+  await follow.addName("fourth.example.com");
+  await until("the live pod's file", () => hasIn(path, "fourth.example.com"));
+  await until("the next restart", () => restartedHas("fourth.example.com"));
+  for (const name of ["restarted", "live"]) await follow.codeIs(name, "in-step");
+  assert.deepEqual([await follow.changes("restarted"), await follow.changes("live")], [3, 0]);
+});
