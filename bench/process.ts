@@ -6,6 +6,9 @@ export interface Memory {
   readonly peak: number;
 }
 
+/** A MiB in MB. */
+export const MB_PER_MIB = 1.048576;
+
 /** From /proc, so of Linux only: VmRSS and VmHWM. */
 export function memoryOf(pid: number): Memory {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");

@@ -1,5 +1,6 @@
-import http, { type IncomingMessage } from "node:http";
+import type { Agent, IncomingMessage } from "node:http";
 import https from "node:https";
+import { http } from "../observe/http.ts";
 import { type Access, type Credentials, sameTls } from "./credentials.ts";
 
 /** One HTTP request to the API server. */
@@ -27,8 +28,8 @@ export interface Transport {
 
 interface Agents {
   tls: Access["tls"];
-  call: http.Agent;
-  watch: http.Agent;
+  call: Agent;
+  watch: Agent;
 }
 
 /** kube-apiserver closes idle connections after 90 s (Go's default in its server); ours go before that, so that no call meets a dying one. */
@@ -45,7 +46,7 @@ const MAX_CALL_SOCKETS = 16;
 export function createTransport(credentials: Credentials, userAgent: string): Transport {
   let agents: Agents | undefined;
 
-  function agentFor(access: Access, channel: Exchange["channel"]): http.Agent {
+  function agentFor(access: Access, channel: Exchange["channel"]): Agent {
     if (access.agent) return access.agent;
     if (agents === undefined || !sameTls(agents.tls, access.tls)) {
       if (agents) retire(agents);
@@ -90,7 +91,7 @@ export function createTransport(credentials: Credentials, userAgent: string): Tr
 /** A kept-alive connection that the server had closed before it took our request. */
 class StaleSocket extends Error {}
 
-function request(access: Access, agent: http.Agent, exchange: Exchange, userAgent: string): Promise<IncomingMessage> {
+function request(access: Access, agent: Agent, exchange: Exchange, userAgent: string): Promise<IncomingMessage> {
   const { server } = access;
   const body = exchange.body === undefined ? undefined : Buffer.from(exchange.body);
   return new Promise((resolve, reject) => {
@@ -120,7 +121,7 @@ function request(access: Access, agent: http.Agent, exchange: Exchange, userAgen
 
 function createAgents(access: Access): Agents {
   const options = { keepAlive: true, keepAliveMsecs: TCP_KEEPALIVE_MS, timeout: IDLE_SOCKET_MS };
-  const create = (maxSockets: number): http.Agent =>
+  const create = (maxSockets: number): Agent =>
     access.server.protocol === "https:"
       ? new https.Agent({ ...options, maxSockets, ...access.tls })
       : new http.Agent({ ...options, maxSockets });
@@ -135,7 +136,7 @@ function retire(agents: Agents): void {
   }
 }
 
-function destroyIdle(agent: http.Agent): void {
+function destroyIdle(agent: Agent): void {
   for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
 }
 

@@ -1,5 +1,6 @@
 import { once } from "node:events";
-import { type IncomingMessage, request } from "node:http";
+import type { IncomingMessage } from "node:http";
+import { http } from "./http.ts";
 
 /** Longest wait for an answer, and the most of it that is read. */
 const ASK_MS = 2_000;
@@ -12,7 +13,7 @@ const MAX_BYTES = 1_000_000;
 export async function askJson(address: string, port: number, path: string): Promise<unknown> {
   const signal = AbortSignal.timeout(ASK_MS);
   // By the process's own agent, the one that NODE_USE_ENV_PROXY speaks to; no connection is kept until the next question.
-  const sent = request({ host: address, port, path, headers: { connection: "close" }, signal }).end();
+  const sent = http.request({ host: address, port, path, headers: { connection: "close" }, signal }).end();
   const [response] = (await once(sent, "response", { signal })) as [IncomingMessage];
   let text = "";
   for await (const chunk of response.setEncoding("utf8")) {

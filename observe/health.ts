@@ -1,6 +1,7 @@
-import { createServer, type ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import type { AddressInfo, Server as NetServer } from "node:net";
 import { SwitchbackError } from "../errors/errors.ts";
+import { http } from "./http.ts";
 
 /** What a probe is told. The text is for the person who reads the probe's failure. */
 export interface Health {
@@ -63,7 +64,7 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
     const { contentType, body } = page();
     send(response, 200, contentType, body);
   };
-  const server = createServer((request, response) => {
+  const server = http.createServer((request, response) => {
     const path = (request.url ?? "/").split("?", 1)[0] ?? "/";
     answer(path, response).catch(() => {
       if (response.headersSent) response.destroy();

@@ -1,5 +1,6 @@
-import { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Express } from "express";
+import { http } from "../observe/http.ts";
 
 /** Options of `createServer`. */
 export interface HttpClasses {
@@ -13,8 +14,8 @@ export interface HttpClasses {
  * born with that prototype are left as they are.
  */
 export function classesOf(app: Express): HttpClasses {
-  class Request extends IncomingMessage {}
-  class Response<Of extends IncomingMessage = IncomingMessage> extends ServerResponse<Of> {}
+  class Request extends http.IncomingMessage {}
+  class Response<Of extends IncomingMessage = IncomingMessage> extends http.ServerResponse<Of> {}
   Object.setPrototypeOf(Request.prototype, app.request);
   Object.setPrototypeOf(Response.prototype, app.response);
   Object.assign(app, { request: Request.prototype, response: Response.prototype });
