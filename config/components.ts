@@ -3,6 +3,9 @@ import { label, seconds } from "./values.ts";
 
 // The settings of each component.
 
+/** What Linux takes for TCP_KEEPIDLE; with more it would go on with its own two hours, and nobody would hear of it. */
+const MAX_KEEPALIVE_SECONDS = 32_767;
+
 export const webhookSchema = z.strictObject({
   address: z.string().default("::").describe("Address that both ports bind."),
   port: z.int().min(0).max(65535).default(8443).describe("HTTPS, for the API server."),
@@ -51,7 +54,10 @@ export const proxySchema = z.strictObject({
   connectTimeoutSeconds: seconds.default(5).describe("Time to reach the upstream."),
   idleTimeoutSeconds: seconds.default(3600).describe("A connection without a byte for this long is closed."),
   drainSeconds: seconds.default(30).describe("Connections may finish this long after SIGTERM, then are reset."),
-  keepaliveSeconds: seconds.default(60).describe("Idle time before TCP keepalive probes."),
+  keepaliveSeconds: seconds
+    .max(MAX_KEEPALIVE_SECONDS)
+    .default(60)
+    .describe("Idle time before TCP keepalive probes; 0: none are sent."),
   resolveSeconds: seconds.default(30).describe("The upstream's name is looked up again at least this often."),
 });
 

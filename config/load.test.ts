@@ -50,6 +50,7 @@ const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
   ["inject: {maxNames: 10.5}", "inject.maxNames: Invalid input: expected int, received number"],
   ["map: {vanishSeconds: -1}", "map.vanishSeconds: Too small: expected number to be >=0"],
   ["proxy: {idleTimeoutSeconds: 1.0e+12}", "proxy.idleTimeoutSeconds: Too big: expected number to be <=2000000"],
+  ["proxy: {keepaliveSeconds: 32768}", "proxy.keepaliveSeconds: Too big: expected number to be <=32767"],
   ["proxy: {selector: {a: 5}}", "proxy.selector.a: Invalid input: expected string, received number"],
   ["log: {level: loud}", 'log.level: Invalid option: expected one of "trace"|"debug"|"info"|"warn"|"error"'],
   ["certs: {mode: files, certFile: a}", "certs: mode files needs certFile and keyFile"],
