@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "node:test";
 import {
+  asksNewest,
   clientFor,
   collection,
   end,
@@ -42,8 +43,12 @@ const failure = (code: number, reason: string, details?: object) => ({
 
 const isWatch = ({ query }: FakeCall) => query.get("watch") === "true";
 /** `L`: a list; `W5`: a watch from version 5. */
-const order = () => api.calls.map((call) => (isWatch(call) ? `W${call.query.get("resourceVersion")}` : "L"));
-const gaps = () => api.calls.slice(1).map((call, index) => call.at - (api.calls[index]?.at ?? 0));
+const calls = () => api.calls.filter((call) => !asksNewest(call));
+const order = () => calls().map((call) => (isWatch(call) ? `W${call.query.get("resourceVersion")}` : "L"));
+const gaps = () =>
+  calls()
+    .slice(1)
+    .map((call, index) => call.at - (calls()[index]?.at ?? 0));
 
 const firstList = page([object("a", "1"), object("b", "1")], "5");
 /** What was missed while the watch was broken. */
@@ -100,6 +105,30 @@ describe("a lost window (410) leads to a new list", () => {
       assert.deepEqual(changes, ["+a@1", "+b@1", "~b@1>8", "+c@7", "-a@1"]);
     });
   }
+
+  for (const how of ["ended", "broke"]) {
+    it(`which an API server that was restored does not tell: it is asked when a watch ${how}`, async () => {
+      const first = watch(
+        [added("x", "77")],
+        how === "ended" ? (call: FakeCall) => void setTimeout(() => end(call), 60) : reset,
+      );
+      const lists = inTurn(firstList, later);
+      const { changes } = await start(collection(lists, inTurn(first, watch()), page([], "9")));
+      await until(() => order().length === 5, "a watch from the version that is there");
+      assert.deepEqual(order(), ["L", "W5", "W77", "L", "W9"]);
+      assert.deepEqual(changes.slice(3), ["~b@1>8", "+c@7", "-a@1", "-x@77"]);
+    });
+  }
+
+  it("is not believed of an API server that cannot be asked, or that counts in another way", async () => {
+    for (const newest of [refuse(500, "InternalError"), page([], "five")]) {
+      const { watcher } = await start(collection(firstList, inTurn(watch([added("x", "77")], reset), watch()), newest));
+      await until(() => order().length === 3 && watcher.state.following, "the next watch");
+      assert.deepEqual(order(), ["L", "W5", "W77"]);
+      await watcher.stop();
+      await api.close();
+    }
+  });
 
   it("between two pages", async () => {
     const { changes } = await start(

@@ -4,6 +4,7 @@ import { METADATA_LIST, METADATA_WATCH } from "./accept.ts";
 import { type Backoff, createBackoff } from "./backoff.ts";
 import { type Change, createCache, type ObjectCache } from "./cache.ts";
 import type { KubeClient } from "./client.ts";
+import { isFromTheFuture } from "./future.ts";
 import { listPages, PAGE_SIZE } from "./list.ts";
 import { retryAfterOf, watchStatusError } from "./status.ts";
 import { between, pause, steadyNow, yieldToLoop } from "./time.ts";
@@ -16,7 +17,7 @@ export interface WatchTimings {
   idleMs: number;
   /** How long the server is asked to keep a watch open, seconds. */
   watchSeconds: readonly [number, number];
-  /** How often everything is listed again, watch or no watch: a cluster restored from a backup is noticed by nothing else. */
+  /** How often everything is listed again, watch or no watch: whatever was missed comes with it. */
   relistMs: readonly [number, number];
   /** How soon such a list is tried again if it fails; the watch goes on in the meantime. */
   relistRetryMs: number;
@@ -137,8 +138,9 @@ async function run<P>(loop: Loop<P>): Promise<void> {
   await yieldToLoop();
   while (!stopped.aborted) {
     try {
-      if (loop.resourceVersion === undefined || now() >= loop.relistAt) await relist(loop);
-      if (!stopped.aborted) await follow(loop, loop.resourceVersion ?? "");
+      const resumes = loop.resourceVersion !== undefined && now() < loop.relistAt;
+      if (!resumes) await relist(loop);
+      if (!stopped.aborted) await follow(loop, loop.resourceVersion ?? "", resumes);
     } catch (error) {
       if (stopped.aborted) return;
       keeper.failed(error);
@@ -187,20 +189,25 @@ async function relist<P>(loop: Loop<P>): Promise<void> {
   if (first) guarded(loop, "onSynced", () => options.onSynced?.());
 }
 
-/** One watch, to its end. Returns when the next may follow at once, throws when something was wrong. */
-async function follow<P>(loop: Loop<P>, resourceVersion: string): Promise<void> {
+/**
+ * One watch, to its end. Returns when the next may follow at once, throws when something was wrong. One that `resumes` begins at a version
+ * of earlier, which may be from before a restore: that is asked meanwhile.
+ */
+async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolean): Promise<void> {
   const { options, timings, keeper, now, random, stopped } = loop;
   const seconds = watchSeconds(loop, between(...timings.watchSeconds, random));
   let openedAt: number | undefined;
   let events = 0;
   let healthy: NodeJS.Timeout | undefined;
+  const ending = new AbortController();
+  const signal = AbortSignal.any([stopped, ending.signal]);
   try {
     const query = { watch: true, allowWatchBookmarks: true, resourceVersion, timeoutSeconds: seconds };
     const end = await options.client.stream(
       options.path,
       { ...query, ...selectors(options) },
       {
-        signal: stopped,
+        signal,
         ...(options.metadataOnly ? { accept: METADATA_WATCH } : {}),
         idleMs: timings.idleMs,
         maxMs: (seconds + 30) * 1000,
@@ -208,6 +215,7 @@ async function follow<P>(loop: Loop<P>, resourceVersion: string): Promise<void> 
           openedAt = now();
           keeper.opened();
           healthy = setTimeout(() => keeper.healthy(), timings.shortMs);
+          if (resumes) void endIfRestored(loop, resourceVersion, ending);
         },
         onLine: (line) => {
           if (stopped.aborted) return;
@@ -225,8 +233,20 @@ async function follow<P>(loop: Loop<P>, resourceVersion: string): Promise<void> 
     throw error;
   } finally {
     clearTimeout(healthy);
+    ending.abort();
     if (openedAt !== undefined && now() - openedAt >= timings.healthyMs) loop.backoff.reset();
   }
+}
+
+/** Ends a watch that begins in the future. If that cannot be told the watch goes on: the next one asks again. */
+async function endIfRestored<P>(loop: Loop<P>, resourceVersion: string, ending: AbortController): Promise<void> {
+  const { options, timings } = loop;
+  const accept = options.metadataOnly ? { accept: METADATA_LIST } : {};
+  const read = { timeoutMs: timings.pageMs, signal: ending.signal, ...accept };
+  const request = { path: options.path, query: selectors(options), options: read };
+  if (!(await isFromTheFuture(options.client, resourceVersion, request).catch(() => false))) return;
+  const text = `watch of ${options.path}: the API server has not come to version ${resourceVersion} again: it was restored`;
+  ending.abort(new SwitchbackError("kube-expired", text));
 }
 
 /** A watch ends in time for the next full list. */

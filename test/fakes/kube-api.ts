@@ -101,9 +101,17 @@ export function inTurn(...responders: Responder[]): Responder {
   return (call) => responders[Math.min(count++, responders.length - 1)]?.(call);
 }
 
-/** Lists are answered by the one, watches by the other. */
-export function collection(list: Responder, watch: Responder): Responder {
-  return (call) => (call.query.get("watch") === "true" ? watch(call) : list(call));
+/** Lists are answered by the one, watches by the other; whoever asks for the newest version alone hears that it is far ahead. */
+export function collection(list: Responder, watch: Responder, newest = page([], "1000000")): Responder {
+  return (call) => {
+    if (call.query.get("watch") === "true") return watch(call);
+    return asksNewest(call) ? newest(call) : list(call);
+  };
+}
+
+/** A list for the sake of its version. */
+export function asksNewest({ query }: FakeCall): boolean {
+  return query.get("limit") === "1";
 }
 
 export function json(body: unknown, status = 200, headers: Record<string, string> = {}): Responder {

@@ -110,7 +110,7 @@ describe("a watch", () => {
   it("of an etcd that was restored from a backup, whose versions are behind its own, comes to what is there", async () => {
     await create("kept");
     await cluster.backUp();
-    const seen = await follow({ timings: { relistMs: [2_000, 3_000], relistRetryMs: 1_000 } });
+    const seen = await follow();
     for (let count = 0; count < 30; count += 1) await create(`lost-${count}`);
     await until(() => seen.watcher.objects().size === 31, "all objects");
     await cluster.restore();
