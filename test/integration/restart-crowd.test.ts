@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import { after, before, it } from "node:test";
+import type { RunningStatus } from "../../running/report.ts";
+import { Following } from "./following.ts";
+import { Kubelet } from "./kubelet.ts";
+import { namespaceYaml, workload } from "./objects.ts";
+import { recordRollouts } from "./rollouts.ts";
+import { type System, startSystem, until } from "./system.ts";
+
+// 500 workloads that are stale at once, on a real API server.
+
+const NS = "crowd";
+const CROWD = 500;
+/** Restarts that are waited for, of 500. */
+const SEEN = 5;
+let system: System;
+let kubelet: Kubelet;
+let follow: Following;
+
+before(async () => {
+  system = await startSystem({
+    before: namespaceYaml(NS, "enabled"),
+    values: { config: { restart: { namespaces: [NS], debounceSeconds: 1, minIntervalSeconds: 1 } } },
+  });
+  follow = new Following(system, NS);
+  await system.showWebhooks();
+  kubelet = new Kubelet(system, NS);
+  await follow.addName("first.example.com");
+});
+after(async () => {
+  await kubelet?.stop();
+  await system?.stop();
+});
+
+async function running(): Promise<RunningStatus> {
+  const { running: told } = await (await system.leader()).status();
+  assert.ok(told);
+  return told;
+}
+
+async function available(): Promise<number> {
+  const path = "jsonpath={.items[*].status.availableReplicas}";
+  return (await system.kubectl("-n", NS, "get", "deployments", "-o", path)).split(" ").length;
+}
+
+/** How many workloads have this code. */
+const count = ({ workloads }: RunningStatus, code: string) => workloads.filter((each) => each.code === code).length;
+
+it("they are restarted one at a time, and the pace is told", async (t) => {
+  const names = Array.from({ length: CROWD }, (_, index) => `web-${index}`);
+  await system.apply(names.map((name) => workload("Deployment", name, NS)).join(""));
+  await until("all to be available", async () => (await available()) === CROWD, 300_000);
+  await until("all to be in step", async () => count(await running(), "in-step") === CROWD);
+  kubelet.startMs = 2_000;
+  const told = await recordRollouts(system, NS);
+  await follow.addName("second.example.com");
+  await system.showController();
+  const samples: RunningStatus[] = [];
+  await until(
+    "the first few restarts",
+    async () => {
+      const sample = await running();
+      samples.push(sample);
+      return sample.waiting > 0 && count(sample, "in-step") >= SEEN;
+    },
+    180_000,
+  );
+
+  for (const sample of samples) {
+    const restarting = sample.workloads.filter(({ code }) => code === "restarting");
+    assert.ok(restarting.length <= 1, `${restarting.length} at once`);
+    assert.equal(sample.underWay, restarting.map(({ name }) => `${NS}/Deployment/${name}`)[0]);
+    const left = count(sample, "in-step");
+    if (left < CROWD) assert.equal(sample.waiting, CROWD - left);
+  }
+  const busy = samples.filter(({ underWay }) => underWay !== undefined);
+  assert.ok(busy.length > 0 && busy.every((sample) => count(sample, "its-turn") === sample.waiting - 1));
+  t.diagnostic(`${samples.length} samples, ${busy.length} of them with a restart under way`);
+
+  await until("a restart in `switchback status`", async () => {
+    const { code, stdout, stderr } = await system.cli(["status"]);
+    assert.equal(code, 0, stderr);
+    const [, name, waiting = "", restarts = ""] =
+      /restarting now: (\S+); waiting: (\d+); restarted in the last hour: (\d+)/.exec(stdout) ?? [];
+    assert.match(stdout, /its-turn: one workload at a time; \d+ before it/);
+    return name?.startsWith(`${NS}/Deployment/`) === true && Number(waiting) + Number(restarts) >= CROWD - 1;
+  });
+  const { restarted, atOnce } = await told();
+  assert.equal(atOnce, 1);
+  assert.ok(restarted.length >= SEEN, restarted.join());
+  assert.equal(new Set(restarted).size, restarted.length);
+});
