@@ -11,15 +11,19 @@ interface Written {
 
 function start(t: TestContext) {
   t.mock.timers.enable({ apis: ["setTimeout", "Date"], now: 1_000_000 });
-  const rig = { written: [] as Written[], deleted: 0, failing: false };
+  /** What answers wait for. */
+  const answered: Promise<void> = Promise.resolve();
+  const rig = { written: [] as Written[], deleted: 0, failing: false, answered };
   const client = {
     async apply<T>(_path: string, object: object): Promise<T> {
       if (rig.failing) throw new SwitchbackError("kube-unreachable", "away");
       rig.written.push(object as Written);
+      await rig.answered;
       return object as T;
     },
     async delete() {
       rig.deleted += 1;
+      await rig.answered;
     },
   };
   const keeper = new LeaseKeeper({
@@ -104,4 +108,63 @@ test("once it is deleted nothing writes it, until there is something to report a
   keeper.report(step("r1"));
   await pass(1_000);
   assert.equal(rig.written.length, 2);
+});
+
+for (const [what, first, deleted, answerMs] of [
+  ["it is being deleted", undefined, 1, 5_000],
+  ["its deletion waits for a renewal", "r2", 0, 5_000],
+  ["its deletion waits for a renewal that ends soon", "r2", 0, 100],
+] as const) {
+  test(`what is to be reported again while ${what} is written after that, not before`, async (t) => {
+    const { rig, keeper, pass } = start(t);
+    keeper.report(step("r1"));
+    await pass(2_000);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    rig.answered = promise;
+    if (first !== undefined) keeper.report(step(first));
+    await pass(100);
+    const before = rig.written.length;
+    const removed = keeper.remove();
+    await pass(100);
+    keeper.report(step("r3"));
+    await pass(answerMs);
+    assert.deepEqual([rig.written.length, rig.deleted], [before, deleted]);
+    resolve();
+    await removed;
+    await pass(2_000);
+    assert.equal(rig.deleted, 1);
+    assert.ok(rig.written.length > before);
+    assert.equal(revisions(rig.written).at(-1), "r3");
+  });
+}
+
+test("what was reported before it is deleted is not written after that", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  keeper.report(step("r1"));
+  await pass(2_000);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  rig.answered = promise;
+  keeper.report(step("r2"));
+  await pass(100);
+  keeper.report(step("r3"));
+  const removed = keeper.remove();
+  await pass(5_000);
+  resolve();
+  await removed;
+  await pass(60_000);
+  assert.deepEqual([revisions(rig.written), rig.deleted], [["r1", "r2"], 1]);
+});
+
+test("one that could not be renewed is deleted, and comes back, all the same", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  rig.failing = true;
+  keeper.report(step("r1"));
+  await pass(1_000);
+  await keeper.remove();
+  rig.failing = false;
+  await pass(10_000);
+  assert.deepEqual([rig.written.length, rig.deleted], [0, 1]);
+  keeper.report(step("r1"));
+  await pass(1_000);
+  assert.deepEqual(revisions(rig.written), ["r1"]);
 });

@@ -46,6 +46,8 @@ export class LeaseKeeper {
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
   #failing = false;
+  /** Whether there is to be a Lease: not from when it is removed until there is something to report again. */
+  #present = false;
   #stopped = false;
 
   constructor(deps: LeaseDeps) {
@@ -63,18 +65,16 @@ export class LeaseKeeper {
       ...(revision === undefined ? {} : { [REVISION_KEY]: revision }),
       ...(problems.length === 0 ? {} : { [PROBLEM_KEY]: describe(problems) }),
     };
+    this.#present = true;
     if (!this.#failing && this.#isBehind) this.#schedule(this.#untilNext);
   }
 
   /** Deletes the Lease: nothing of ours is on the node any more. A later report makes it anew. */
   async remove(): Promise<void> {
-    clearTimeout(this.#timer);
-    await this.#writing;
-    clearTimeout(this.#timer);
-    this.#said = undefined;
-    await this.#deps.client.delete(this.#path).catch((error) => {
-      if (statusOf(error) !== 404) throw error;
-    });
+    this.#present = false;
+    const removed = this.#writing.then(() => this.#delete());
+    this.#writing = removed.catch(() => {});
+    await removed;
   }
 
   /** Writes no more; the Lease stays. */
@@ -101,7 +101,7 @@ export class LeaseKeeper {
 
   async #write(): Promise<void> {
     const { client, log, now, renewMs } = this.#deps;
-    if (this.#stopped) return;
+    if (this.#stopped || !this.#present) return;
     const annotations = this.#wanted;
     this.#lastAt = now();
     try {
@@ -115,6 +115,20 @@ export class LeaseKeeper {
     }
     if (this.#failing) this.#schedule(RETRY_MS);
     else this.#schedule(this.#isBehind ? this.#untilNext : renewMs);
+  }
+
+  async #delete(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#said = undefined;
+    this.#failing = false;
+    try {
+      await this.#deps.client.delete(this.#path);
+    } catch (error) {
+      if (statusOf(error) !== 404) throw error;
+    } finally {
+      // Reported again meanwhile: what was written before the deletion would be gone.
+      if (this.#present) this.#schedule(this.#untilNext);
+    }
   }
 
   #lease(annotations: Record<string, string>): object {
