@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import type { PresetName } from "../../config/sources.ts";
 import { PRESETS } from "../../sources/custom/presets.ts";
 import { foundName } from "../../targets/service-view.ts";
 import { namespaceYaml } from "./objects.ts";
+import { PRESET_OBJECTS } from "./preset-objects.ts";
 import { type System, startSystem, until } from "./system.ts";
 
-// Kinds by configuration, with the rights that the chart gives for them: a definition that checks nothing, one of a preset, Services.
+// Kinds by configuration, with the rights that the chart gives for them: a definition that checks nothing, those of all presets, Services.
 
 const WIDGETS = {
   group: "example.com",
@@ -15,46 +17,58 @@ const WIDGETS = {
   class: "$.class",
   className: "edge",
 };
-const ROUTES = PRESETS["traefik-ingressroute"];
+const PRESET_NAMES = Object.keys(PRESETS) as PresetName[];
+/** Each has a target of its name. */
+const CLASSES = ["edge", ...new Set(Object.values(PRESET_OBJECTS).map(({ className }) => className))];
 const QUOTA = 20;
 
 let system: System;
 before(async () => {
   const config = {
     map: { vanishSeconds: 0 },
-    sources: { discoverySeconds: 1, custom: [WIDGETS], presets: ["traefik-ingressroute"], services: { enabled: true } },
-    policy: { maxNamesPerNamespace: QUOTA },
-    targets: [
-      { name: "edge", upstream: { service: { namespace: "edge", name: "edge" } }, classes: ["edge"] },
-      { name: "traefik", upstream: { service: { namespace: "edge", name: "traefik" } }, classes: ["traefik"] },
-    ],
+    sources: { discoverySeconds: 1, custom: [WIDGETS], presets: PRESET_NAMES, services: { enabled: true } },
+    policy: { maxNamesPerNamespace: QUOTA, requireAdmitted: true },
+    targets: CLASSES.map((name) => ({
+      name,
+      upstream: { service: { namespace: "edge", name } },
+      classes: [name],
+    })),
   };
   system = await startSystem({ values: { config } });
   await system.apply(["shop", "hostile"].map((name) => namespaceYaml(name)).join(""));
-  await install("Widget", WIDGETS.group, WIDGETS.version, WIDGETS.resource);
-  await install("IngressRoute", ROUTES.group, ROUTES.versions[0] ?? "", ROUTES.resource);
+  await install("Widget", WIDGETS, { type: "object", "x-kubernetes-preserve-unknown-fields": true });
+  for (const name of PRESET_NAMES) {
+    const { kind, schema } = PRESET_OBJECTS[name];
+    await install(kind, { ...PRESETS[name], version: versionOf(name) }, schema);
+  }
 });
 after(() => system?.stop());
 
-/** A definition that takes every shape. */
-async function install(kind: string, group: string, version: string, plural: string): Promise<void> {
-  const openAPIV3Schema = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
+const versionOf = (name: PresetName) => PRESETS[name].versions[0] ?? "";
+
+async function install(
+  kind: string,
+  { group, version, resource }: { group: string; version: string; resource: string },
+  openAPIV3Schema: object,
+): Promise<void> {
   const definition = {
     apiVersion: "apiextensions.k8s.io/v1",
     kind: "CustomResourceDefinition",
-    metadata: { name: `${plural}.${group}` },
+    metadata: { name: `${resource}.${group}` },
     spec: {
       group,
       scope: "Namespaced",
-      names: { kind, plural, singular: kind.toLowerCase() },
-      versions: [{ name: version, served: true, storage: true, schema: { openAPIV3Schema } }],
+      names: { kind, plural: resource, singular: kind.toLowerCase() },
+      versions: [
+        { name: version, served: true, storage: true, schema: { openAPIV3Schema }, subresources: { status: {} } },
+      ],
     },
   };
   await system.apply(JSON.stringify(definition));
-  await system.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", `${plural}.${group}`);
+  await system.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", `${resource}.${group}`);
 }
 
-async function put(path: string, object: { metadata: { name: string } }): Promise<void> {
+async function put(path: string, object: object): Promise<void> {
   const { status, body } = await system.cluster.call({ method: "POST", path, body: object });
   assert.equal(status, 201, JSON.stringify(body));
 }
@@ -91,20 +105,27 @@ describe("a kind by configuration", () => {
     ]);
   });
 
-  it("of a preset is read like its controller reads it", async () => {
-    const route = {
-      apiVersion: `${ROUTES.group}/${ROUTES.versions[0]}`,
-      kind: "IngressRoute",
-      metadata: { name: "route" },
-    };
-    const match = "Host(`r1.example.com`) && PathPrefix(`/`) || Host(`r2.example.com`)";
-    await put(`/apis/${route.apiVersion}/namespaces/shop/ingressroutes`, {
-      ...route,
-      ...{ spec: { routes: [{ match }] } },
+  for (const preset of PRESET_NAMES) {
+    it(`of the preset ${preset} gives its names`, async () => {
+      const { kind, spec, status, annotations = {}, names, className } = PRESET_OBJECTS[preset];
+      const apiVersion = `${PRESETS[preset].group}/${versionOf(preset)}`;
+      const path = `/apis/${apiVersion}/namespaces/shop/${PRESETS[preset].resource}`;
+      await put(path, { apiVersion, kind, metadata: { name: preset, annotations }, spec });
+      if (status !== undefined) {
+        await until("a claim that waits for its controller", async () => {
+          const codes = (await reasons(preset)).map(([, code]) => code);
+          return codes.length === names.length && !codes.includes(undefined);
+        });
+        const args = ["-n", "shop", "patch", `${PRESETS[preset].resource}.${PRESETS[preset].group}`, preset];
+        await system.kubectl(...args, "--subresource=status", "--type=merge", "-p", JSON.stringify({ status }));
+      }
+      for (const name of names) await leadsTo(name, className);
+      assert.deepEqual(
+        await reasons(preset),
+        names.map((name) => [name, undefined]),
+      );
     });
-    await leadsTo("r1.example.com", "traefik");
-    await leadsTo("r2.example.com", "traefik");
-  });
+  }
 
   it("that is a Service is seen with external-dns's annotation, and nothing else of it", async () => {
     const annotations = { "external-dns.alpha.kubernetes.io/hostname": "service.example.com" };
