@@ -6,7 +6,7 @@ import { GATEWAY_GROUP } from "../../sources/gateway/view.ts";
 import { CONFIRM_MS } from "../../sources/kind.ts";
 import { foundName } from "../../targets/service-view.ts";
 import { ACCEPTED, CRDS, condition, GatewayApi, installGatewayApi } from "./gateway-api.ts";
-import { type Edition, recordMap } from "./history.ts";
+import { recordMap } from "./history.ts";
 import { namespaceYaml } from "./objects.ts";
 import { type System, startSystem, until } from "./system.ts";
 
@@ -138,22 +138,11 @@ describe("Gateway API, once it is installed", () => {
   });
 });
 
-/** An API server that was just started remembers what came after its start: from then on, the map is recorded. */
-async function newHistory(): Promise<() => Promise<Edition[]>> {
-  let editions: (() => Promise<Edition[]>) | undefined;
-  await until("a history that can be replayed", async () => {
-    editions = await recordMap(system);
-    return (await editions()).length > 0;
-  });
-  assert.ok(editions);
-  return editions;
-}
-
 describe("an API server that begins anew", () => {
   it("does not yet serve what it will: no name leaves, and everything is followed again", async () => {
+    const editions = await recordMap(system);
     const before = await system.published();
     await system.cluster.restartApiServer("SIGKILL");
-    const editions = await newHistory();
     await until("no problem", async () => (await problems()).length === 0, 60_000);
     await api.route("HTTPRoute", "afterwards", "open", ["afterwards.example.com"]);
     await published("afterwards.example.com");
