@@ -59,10 +59,11 @@ async function nodes(t: TestContext, bound: Record<string, string | number | und
 }
 
 test("a pod's node is read when it is asked for, once", async (t) => {
-  const { known, api, round } = await nodes(t, { web: "node-1", other: "node-2" });
+  const { known, clock, api, round } = await nodes(t, { web: "node-1", other: "node-2" });
   const [web, other] = [pod("web"), pod("other")];
   assert.equal(known.of(web), undefined);
   await round([web, other]);
+  clock.now = AGAIN_MS;
   assert.equal(known.of(web), "node-1");
   assert.equal(known.of(other), undefined);
   await round([web, other]);
@@ -96,6 +97,20 @@ test("a pod that is not bound, gone, or cannot be read is asked for again after 
     pods.map((each) => known.of(each)),
     ["node-2", "node-2", "node-2"],
   );
+  assert.equal(known.pending, false);
+});
+
+test("as long as a pod is not bound, something is pending", async (t) => {
+  const bound: Record<string, string | undefined> = { unbound: undefined };
+  const { known, clock, round } = await nodes(t, bound);
+  const unbound = pod("unbound");
+  known.of(unbound);
+  await round([unbound]);
+  assert.equal(known.pending, true);
+  bound.unbound = "node-1";
+  clock.now = AGAIN_MS;
+  known.of(unbound);
+  await round([unbound]);
   assert.equal(known.pending, false);
 });
 
