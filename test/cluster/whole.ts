@@ -3,16 +3,9 @@ import { installAddons } from "./addons/all.ts";
 import { Cluster } from "./cluster.ts";
 import { withLock } from "./lock.ts";
 import { STATE_FOLDER, TEMPORARY_FILE } from "./node/layout.ts";
-import { NotHere } from "./node/requirements.ts";
+import { requireRoot } from "./node/requirements.ts";
 import { isUp, up } from "./node/up.ts";
 import { type Progress, progressLines } from "./progress.ts";
-
-/** @throws NotHere */
-export function requireRoot(): void {
-  if (process.getuid?.() !== 0) {
-    throw new NotHere("a node needs root (namespaces, mounts): run it with sudo, or use kind");
-  }
-}
 
 /** Runs `work` while no other process brings the machine's cluster up or down. */
 export async function withMachine<T>(progress: Progress, work: () => Promise<T>): Promise<T> {

@@ -7,11 +7,11 @@ import { withLock } from "../cluster/lock.ts";
 import { collectLogs } from "../cluster/logs.ts";
 import { down } from "../cluster/node/down.ts";
 import { LOGS, STATE_FOLDER } from "../cluster/node/layout.ts";
-import { NotHere } from "../cluster/node/requirements.ts";
+import { NotHere, requireRoot } from "../cluster/node/requirements.ts";
 import { importImages, isTemporary } from "../cluster/node/up.ts";
 import { withProductImage } from "../cluster/product-image.ts";
 import { type Progress, progressLines } from "../cluster/progress.ts";
-import { requireRoot, wholeCluster, withMachine } from "../cluster/whole.ts";
+import { wholeCluster, withMachine } from "../cluster/whole.ts";
 import { runFiles } from "../run-files.ts";
 import { ANYWHERE, existing, needsOf } from "./where.ts";
 

@@ -23,7 +23,7 @@ const DNS_MANAGEMENT = `http://${ADDRESSES.publicDns}:8055`;
 /** The public DNS, the load balancers and the ACME server, as processes of the namespace that stands for the internet. */
 export async function install(cluster: Cluster): Promise<void> {
   const options = { namespace: "internet" } as const;
-  startDaemon("public-dns", await binary("pebble-challtestsrv"), publicDnsArgs(), options);
+  const dns = startDaemon("public-dns", await binary("pebble-challtestsrv"), publicDnsArgs(), options);
   const haproxy = statePath("haproxy.cfg");
   await writeFile(haproxy, haproxyConfiguration([NGINX, TRAEFIK, PLAIN]));
   const balancer = startDaemon("load-balancers", await programPath("haproxy"), ["-db", "-f", haproxy], options);
@@ -33,7 +33,7 @@ export async function install(cluster: Cluster): Promise<void> {
   });
   for (const [name, address] of Object.entries(NAMES)) {
     const body = JSON.stringify({ host: `${name}.`, addresses: [address] });
-    await until("the public DNS answers", 20, () => post(cluster, `${DNS_MANAGEMENT}/add-a`, body));
+    await until("the public DNS answers", 20, () => post(cluster, `${DNS_MANAGEMENT}/add-a`, body), dns);
   }
   await until("the load balancers listen", 20, () => listens(cluster, `${NGINX.address}:80`), balancer);
   await until("the ACME server listens", 20, () => listens(cluster, `${ADDRESSES.acme}:14000`), acme);

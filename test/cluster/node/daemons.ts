@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { daemonGroup } from "./cgroup.ts";
 import { LOGS, type NamespaceName } from "./layout.ts";
+import { NotHere } from "./requirements.ts";
 import { inNamespace } from "./run.ts";
 
 const TAIL_LINES = 15;
@@ -14,6 +15,8 @@ const POLL_MS = 100;
 export interface Daemon {
   name: string;
   pid: number;
+  /** Where its output goes. */
+  log: string;
   /** Its exit, if it has ended while this process ran. */
   readonly exited: string | undefined;
 }
@@ -28,7 +31,8 @@ export interface DaemonOptions {
  * cgroup before it becomes that program, so that nothing it starts can be outside.
  */
 export function startDaemon(name: string, command: string, args: string[], options: DaemonOptions): Daemon {
-  const log = openSync(logFile(name), "a");
+  const path = join(LOGS, `${name}.log`);
+  const log = openSync(path, "a");
   const [program, all] = inNamespace(options.namespace, command, args);
   const enter = `echo $$ > "$0/cgroup.procs" && exec "$@"`;
   const child = spawn("/bin/sh", ["-c", enter, daemonGroup(), program, ...all], {
@@ -49,38 +53,58 @@ export function startDaemon(name: string, command: string, args: string[], optio
   return {
     name,
     pid: child.pid ?? 0,
+    log: path,
     get exited() {
       return exited;
     },
   };
 }
 
-export function logFile(name: string): string {
-  return join(LOGS, `${name}.log`);
+async function logTail(path: string): Promise<string> {
+  const text = await readFile(path, "utf8").catch(() => "");
+  return text.trimEnd().split("\n").slice(-TAIL_LINES).join("\n");
 }
 
-export async function logTail(name: string): Promise<string> {
-  const text = await readFile(logFile(name), "utf8").catch(() => "");
-  return text.trimEnd().split("\n").slice(-TAIL_LINES).join("\n");
+/** As Go's programs and HAProxy say that they cannot have an address: the address, and why. */
+const REFUSED = [
+  /listen \w+ (?<address>\S+): bind: (?<why>address already in use|cannot assign requested address)/,
+  /cannot bind socket \((?<why>[^)]+)\) for \[(?<address>[^\]]+)\]/,
+];
+
+function addressRefused(log: string): string | undefined {
+  for (const pattern of REFUSED) {
+    const { address, why } = pattern.exec(log)?.groups ?? {};
+    if (address !== undefined) return `${address}: ${why?.toLowerCase()}`;
+  }
+  return undefined;
 }
 
 /**
  * Polls until `check` has no objection (it returns or throws what is missing).
- * @throws when the daemon has ended, or after `seconds`: with the last objection and the end of the daemon's log.
+ * @throws when a daemon has ended, or after `seconds`: with the last objection and the ends of the daemons' logs; NotHere, where its
+ * log says that its address is taken.
  */
 export async function until(
   what: string,
   seconds: number,
   check: () => Promise<string | undefined>,
-  daemon?: Daemon,
+  ...daemons: Daemon[]
 ): Promise<void> {
   const deadline = Date.now() + seconds * 1000;
   for (;;) {
     const missing = await check().catch((error: unknown) => (error instanceof Error ? error.message : String(error)));
     if (missing === undefined) return;
-    const tail = async () => (daemon === undefined ? "" : `\n${await logTail(daemon.name)}`);
-    if (daemon?.exited !== undefined) throw new Error(`${daemon.name} ended (${daemon.exited})${await tail()}`);
-    if (Date.now() > deadline) throw new Error(`${what}: not after ${seconds} s: ${missing}${await tail()}`);
+    for (const { name, log, exited } of daemons) {
+      if (exited === undefined) continue;
+      const tail = await logTail(log);
+      const taken = addressRefused(tail);
+      if (taken !== undefined) throw new NotHere(`${name} cannot listen at ${taken} (${log})`);
+      throw new Error(`${name} ended (${exited})\n${tail}`);
+    }
+    if (Date.now() > deadline) {
+      const tails = await Promise.all(daemons.map(({ log }) => logTail(log)));
+      throw new Error([`${what}: not after ${seconds} s: ${missing}`, ...tails].join("\n"));
+    }
     await delay(POLL_MS);
   }
 }

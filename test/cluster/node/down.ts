@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { readdir, readFile, readlink, rm, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { endAll } from "./cgroup.ts";
-import { POD_LOGS, STATE_FOLDER, statePath } from "./layout.ts";
+import { DEVICE_PLUGINS, POD_LOGS, STATE_FOLDER, statePath } from "./layout.ts";
 import { deleteNetwork } from "./network.ts";
 import { run } from "./run.ts";
 
@@ -10,7 +10,6 @@ import { run } from "./run.ts";
 const CONTAINER_LINKS = "/var/log/containers";
 const CNI_RESULTS = "/var/lib/cni/results";
 const SHIM_SOCKETS = "/run/containerd/s";
-const DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins";
 
 /** Ends a cluster, or what a crash has left of one, and removes every trace: processes, cgroups, mounts, namespaces, files. */
 export async function down(): Promise<void> {

@@ -32,6 +32,9 @@ export type NamespaceName = keyof typeof NAMESPACES;
 /** The cgroup of everything that `cluster:up` starts, below each hierarchy's root. */
 export const CGROUP = "switchback-cluster";
 
+/** Where any kubelet has the socket for device plugins, whatever it is told. */
+export const DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins";
+
 /** A path in the state folder. */
 export function statePath(...parts: string[]): string {
   return join(STATE_FOLDER, ...parts);

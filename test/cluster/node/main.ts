@@ -6,10 +6,10 @@ import { wholeCluster, withMachine } from "../whole.ts";
 import { down } from "./down.ts";
 import { toolEnv } from "./kubectl.ts";
 import { ADMIN_KUBECONFIG, LOGS } from "./layout.ts";
-import { NotHere } from "./requirements.ts";
+import { NotHere, requireRoot } from "./requirements.ts";
 import { inNamespace } from "./run.ts";
 
-const USAGE = "usage: npm run cluster:up | npm run cluster:down | npm run cluster:kubectl -- get pods -A";
+const USAGE = "usage: npm run cluster:up [-- --bare] | npm run cluster:down | npm run cluster:kubectl -- get pods -A";
 
 const [command, ...args] = process.argv.slice(2);
 try {
@@ -23,12 +23,13 @@ try {
 
 async function main(): Promise<number> {
   const progress = progressLines();
-  if (command === "up") {
-    const { fresh } = await wholeCluster(progress, { bare: args.includes("--bare"), temporary: false });
+  const isBare = args[0] === "--bare";
+  if (command === "up" && args.length === (isBare ? 1 : 0)) {
+    const { fresh } = await wholeCluster(progress, { bare: isBare, temporary: false });
     if (!fresh) progress.say("the node was up already");
     return 0;
   }
-  if (command === "down") {
+  if (command === "down" && args.length === 0) {
     await withMachine(progress, down);
     progress.say("the cluster is gone");
     return 0;
@@ -40,6 +41,7 @@ async function main(): Promise<number> {
 
 /** With this terminal's input and output, so that `exec -it` and `edit` work. */
 async function kubectlHere(): Promise<number> {
+  requireRoot();
   if (!existsSync(ADMIN_KUBECONFIG)) throw new NotHere("there is no cluster here: npm run cluster:up");
   const [program, all] = inNamespace("node", await binary("kubectl"), args);
   const child = spawn(program, all, { stdio: "inherit", env: { ...process.env, ...toolEnv() } });

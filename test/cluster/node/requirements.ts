@@ -1,6 +1,7 @@
 import { access, constants, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Progress } from "../progress.ts";
+import { DEVICE_PLUGINS, STATE_FOLDER } from "./layout.ts";
 import { run } from "./run.ts";
 
 /** Programs of the machine, and the Debian package that each comes in. */
@@ -20,6 +21,7 @@ const PROGRAMS: Record<string, string> = {
 };
 const FILES: Record<string, string> = { "/usr/lib/nginx/modules/ngx_stream_module.so": "libnginx-mod-stream" };
 const FOLDERS = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
+const KUBELET_SOCKET = join(DEVICE_PLUGINS, "kubelet.sock");
 const POLICY = "/usr/sbin/policy-rc.d";
 
 /** What keeps a cluster from running here: one line that says what, and how to get it. */
@@ -27,15 +29,41 @@ export class NotHere extends Error {
   override readonly name = "NotHere";
 }
 
+/** @throws NotHere */
+export function requireRoot(): void {
+  if (process.platform !== "linux") throw new NotHere(`a node needs Linux, this is ${process.platform}: use kind`);
+  if (process.getuid?.() === 0) return;
+  throw new NotHere("a node needs root (namespaces, mounts): run it with sudo, or use kind");
+}
+
 /**
- * Linux, root, and the machine's own programs; packages that are missing are installed where that is Debian's way.
+ * Linux, root, no kubelet of somebody else's, and the machine's own programs; packages that are missing are installed where that is
+ * Debian's way.
  * @throws NotHere
  */
 export async function requireMachine(progress: Progress): Promise<void> {
-  if (process.platform !== "linux") throw new NotHere(`a node needs Linux, this is ${process.platform}: use kind`);
-  if (process.getuid?.() !== 0)
-    throw new NotHere("a node needs root (namespaces, mounts): run it with sudo, or use kind");
+  requireRoot();
+  await requireNoKubelet();
   process.env.PATH = [process.env.PATH, ...FOLDERS].join(":");
+  await requirePrograms(progress);
+  const filesystems = await readFile("/proc/filesystems", "utf8");
+  if (!filesystems.includes("\toverlay\n")) await run("modprobe", "overlay");
+}
+
+/**
+ * A kubelet has its device plugins' socket where it has it, whatever it is told: ours would take the other's place. What a crash of
+ * ours has left lies there too, but then there is its state folder.
+ * @throws NotHere
+ */
+export async function requireNoKubelet(socket = KUBELET_SOCKET, state = STATE_FOLDER): Promise<void> {
+  if ((await exists(state, constants.F_OK)) || !(await exists(socket, constants.F_OK))) return;
+  throw new NotHere(
+    `${socket} is taken: this machine has a kubelet, and a second one would disturb it; use another machine, or kind`,
+  );
+}
+
+/** @throws NotHere */
+export async function requirePrograms(progress: Progress): Promise<void> {
   let missing = await missingPackages();
   if (missing.length > 0) {
     const install = `apt-get install --no-install-recommends ${missing.join(" ")}`;
@@ -47,8 +75,6 @@ export async function requireMachine(progress: Progress): Promise<void> {
     missing = await missingPackages();
     if (missing.length > 0) throw new NotHere(`still missing after it was installed: ${missing.join(", ")}`);
   }
-  const filesystems = await readFile("/proc/filesystems", "utf8");
-  if (!filesystems.includes("\toverlay\n")) await run("modprobe", "overlay");
 }
 
 async function missingPackages(): Promise<string[]> {

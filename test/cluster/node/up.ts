@@ -74,14 +74,20 @@ export async function up(progress: Progress, { temporary = false } = {}): Promis
   progress.say("network and configuration are there; starting the control plane and containerd");
   const daemon = async (name: BinaryName, args: string[], env?: Record<string, string>): Promise<Daemon> =>
     startDaemon(name, await binary(name), args, { namespace: "node", ...(env && { env }) });
-  await daemon("etcd", etcdArgs());
+  const etcd = await daemon("etcd", etcdArgs());
   const apiServer = await daemon("kube-apiserver", apiServerArgs());
   const containerd = await daemon("containerd", containerdArgs(), {
     PATH: `${statePath("bin")}:${process.env.PATH}`,
   });
   await until("containerd answers", 30, async () => void (await ctr("version")), containerd);
   await importImages([await pauseImage(), await corednsImage()], progress);
-  await until("the API server is ready", 60, async () => void (await kubectl(["get", "--raw", "/readyz"])), apiServer);
+  await until(
+    "the API server is ready",
+    60,
+    async () => void (await kubectl(["get", "--raw", "/readyz"])),
+    etcd,
+    apiServer,
+  );
   progress.say("the API server is ready; starting the other components");
   await daemon("kube-controller-manager", controllerManagerArgs());
   await daemon("kube-scheduler", schedulerArgs());
