@@ -3,7 +3,7 @@ import type { Cluster } from "../test/cluster/cluster.ts";
 import { IMAGES } from "../test/cluster/images.ts";
 import { ADMIN_KUBECONFIG, statePath } from "../test/cluster/node/layout.ts";
 import { runIn } from "../test/cluster/node/run.ts";
-import { AGENTS, WITH_AGENT } from "../test/e2e/switchback.ts";
+import { AGENTS, withAgent } from "../test/e2e/switchback.ts";
 import { onCluster } from "./current-cluster.ts";
 import { percentile, progress, type Reporter } from "./report.ts";
 
@@ -16,7 +16,7 @@ const PAUSE_MS = 700;
  * kubelet has bind-mounted that very file). The Ingress is created and the file is read by one process beside the node.
  */
 export async function measureLive(changes: number, report: Reporter): Promise<void> {
-  await onCluster(NAMESPACE, WITH_AGENT, async (cluster) => {
+  await onCluster(NAMESPACE, withAgent(), async (cluster) => {
     await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
     const uid = await runClient(cluster);
     progress(`${changes} Ingresses, one after the other`);

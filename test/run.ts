@@ -14,7 +14,7 @@ const INTEGRATION_CONCURRENCY = Math.max(1, Math.min(4, availableParallelism()))
 const isCi = process.env.CI === "true";
 
 function testFiles(filters: string[]): { unit: string[]; integration: string[] } {
-  const wanted = globSync("**/*.test.ts", { cwd: ROOT, exclude: ["**/node_modules", "test/e2e"] })
+  const wanted = globSync("**/*.test.ts", { cwd: ROOT, exclude: ["**/node_modules", "test/e2e/[0-9]*"] })
     .filter((file) => filters.length === 0 || filters.some((filter) => file.includes(filter)))
     .sort();
   const isIntegration = (file: string) => file.startsWith(join("test", "integration"));

@@ -28,8 +28,6 @@ export const IMAGES = {
   certManagerAcmesolver: "switchback.test/cert-manager-acmesolver:1",
   /** Static Go: Go's own resolver. Its commands: test/cluster/images/client.go. */
   goClient: "switchback.test/client-go:1",
-  /** Node on the machine's C library. */
-  glibcClient: "switchback.test/client-glibc:1",
   /** Static C on musl. */
   muslClient: "switchback.test/client-musl:1",
 } as const;
@@ -98,7 +96,6 @@ export async function clientImages(): Promise<ImageSpec[]> {
       user: USER,
       entrypoint: ["/client"],
     },
-    { name: IMAGES.glibcClient, layers: [await nodeLayer()], user: USER, entrypoint: ["/usr/local/bin/node"] },
     {
       name: IMAGES.muslClient,
       layers: [{ "/client": { from: await muslProgram("resolve") }, ...USERS }],

@@ -1,9 +1,7 @@
-import { existsSync } from "node:fs";
-import { cp, mkdtemp, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Cluster } from "./cluster.ts";
-import { LOGS } from "./node/layout.ts";
 
 const QUERIES: Record<string, string[]> = {
   "pods.txt": ["get", "pods", "-A", "-o", "wide"],
@@ -19,16 +17,56 @@ const QUERIES: Record<string, string[]> = {
   "cert-manager.yaml": ["get", "certificates,certificaterequests,orders,challenges,issuers", "-A", "-o", "yaml"],
 };
 
+/** Of one container; somebody's cluster may have any number. */
+const LIMIT = "--limit-bytes=20000000";
+
 /**
  * The logs of every component and pod, and what the API server says of the objects at hand, in a new folder that outlives the
- * cluster. What cannot be had says so in its place. @returns the folder.
+ * cluster. `components` is the folder with the logs of a node of this machine; of another cluster the API server is asked for
+ * those of its pods, also of containers that have ended. What cannot be had says so in its place. @returns the folder.
  */
-export async function collectLogs(cluster: Cluster, { components = LOGS } = {}): Promise<string> {
+export async function collectLogs(cluster: Cluster, components?: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "switchback-e2e-logs-"));
-  if (existsSync(components)) await cp(components, join(folder, "logs"), { recursive: true });
-  for (const [name, args] of Object.entries(QUERIES)) {
+  const keep = async (name: string, args: string[]) => {
     const { stdout, stderr } = await cluster.tool("kubectl", args);
     await writeFile(join(folder, name), stdout + stderr);
+  };
+  for (const [name, args] of Object.entries(QUERIES)) await keep(name, args);
+  const logs = join(folder, "logs");
+  if (components !== undefined) await cp(components, logs, { recursive: true });
+  else {
+    await mkdir(logs);
+    for (const { namespace, pod, container, hasRestarted } of await containers(cluster)) {
+      const args = ["-n", namespace, "logs", pod, "-c", container, "--tail=-1", LIMIT];
+      const name = `${namespace}_${pod}_${container}`;
+      await keep(join("logs", `${name}.log`), args);
+      if (hasRestarted) await keep(join("logs", `${name}.previous.log`), [...args, "--previous"]);
+    }
   }
   return folder;
+}
+
+interface ContainerStatus {
+  readonly name: string;
+  readonly restartCount: number;
+}
+
+interface PodList {
+  readonly items: readonly {
+    readonly metadata: { readonly namespace: string; readonly name: string };
+    readonly status?: {
+      readonly initContainerStatuses?: readonly ContainerStatus[];
+      readonly containerStatuses?: readonly ContainerStatus[];
+    };
+  }[];
+}
+
+/** Every container of every pod that was ever started. */
+async function containers(cluster: Cluster) {
+  const { items } = await cluster.get<PodList>("pods", "-A").catch((): PodList => ({ items: [] }));
+  return items.flatMap(({ metadata: { namespace, name: pod }, status }) =>
+    [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])].map(({ name, restartCount }) => {
+      return { namespace, pod, container: name, hasRestarted: restartCount > 0 };
+    }),
+  );
 }

@@ -1,7 +1,8 @@
 import { spawn } from "node:child_process";
 import { text } from "node:stream/consumers";
 
-const TIMEOUT_MS = 120_000;
+/** Nothing hangs for ever; `helm uninstall` alone may take five minutes. */
+const TIMEOUT_MS = 360_000;
 
 /** What a command line tool answered. A failure is a `code` that is not 0, never an exception. */
 export interface ToolResult {

@@ -5,7 +5,7 @@ import { NGINX } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { getInside, getOutside, isCertificateReady, NAME, openShop, orderCertificate, SHOP } from "./shop.ts";
-import { removeSwitchback } from "./switchback.ts";
+import { removeSwitchback, restoreCertManager } from "./switchback.ts";
 
 // Before: the failure that all of this is about, with nothing of Switchback in the cluster.
 
@@ -16,6 +16,7 @@ let cluster: Cluster;
 before(async () => {
   cluster = await withCluster();
   await removeSwitchback(cluster);
+  await restoreCertManager(cluster);
   await cluster.kubectl("delete", "namespace", SHOP, "--ignore-not-found", "--timeout=120s");
   await openShop(cluster);
 });

@@ -7,7 +7,7 @@ import { statePath } from "../cluster/node/layout.ts";
 import { ctr } from "../cluster/node/up.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { ingress, isCertificateReady, orderCertificate } from "./shop.ts";
-import { AGENTS, installSwitchback, WITH_AGENT } from "./switchback.ts";
+import { AGENTS, installSwitchback, withAgent } from "./switchback.ts";
 
 // `live`: the agent of the node keeps running pods current, and nobody touches cert-manager.
 
@@ -44,11 +44,10 @@ const contains = (name: string) =>
 test("the chart installs the agent, which runs under the Pod Security of its own namespace", async () => {
   pod = await certManager();
   await cluster.kubectl("annotate", "namespace", CERT_MANAGER, "switchback.dev/on-change=live", "--overwrite");
-  await installSwitchback(cluster, WITH_AGENT);
+  await installSwitchback(cluster, withAgent());
   await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
   // From now on whatever no agent keeps current may be restarted: that nothing is, below, is the agents' doing.
-  const restart = { namespaces: [CERT_MANAGER] };
-  await installSwitchback(cluster, { ...WITH_AGENT, config: { ...WITH_AGENT.config, restart } });
+  await installSwitchback(cluster, withAgent({ restart: { namespaces: [CERT_MANAGER] } }));
   await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
 });
 

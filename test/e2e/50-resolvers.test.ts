@@ -3,10 +3,12 @@ import { after, before, test } from "node:test";
 import { RESTRICTED_CONTAINER, RESTRICTED_POD } from "../cluster/addons/objects.ts";
 import type { Cluster, KubeObject } from "../cluster/cluster.ts";
 import { IMAGES } from "../cluster/images.ts";
-import { withCluster } from "../cluster/whole.ts";
 import { OPTED_IN, optIn } from "./opted-in.ts";
+import { imageName, programCommand } from "./programs/run.ts";
 import { ingress } from "./shop.ts";
+import { prepared } from "./stand-in.ts";
 import { frontAddress, publishedMap } from "./switchback.ts";
+import { where } from "./where.ts";
 
 // Three resolvers read the hosts files that the kubelet writes; each has limits of its own on lines.
 
@@ -14,21 +16,25 @@ const COUNT = 300;
 const NAMES = Array.from({ length: COUNT }, (_, n) => `shop-number-${String(n).padStart(3, "0")}.many.example.com`);
 const ASKED = [NAMES[0], NAMES[COUNT / 2], NAMES[COUNT - 1]] as string[];
 
-const GLIBC = `
-const { lookup } = require("node:dns/promises");
-(async () => { for (const name of process.argv.slice(1)) console.log(name, (await lookup(name, { family: 4 })).address); })();`;
-
+const { other, target, className, image } = where();
+const noImage = other !== undefined && "its image is not in a registry";
+const GLIBC = {
+  name: "glibc",
+  image: imageName(),
+  command: programCommand("client", "resolve", ...ASKED),
+  skip: false,
+};
 const CLIENTS = [
-  { name: "go", image: IMAGES.goClient, command: ["/client", "resolve", ...ASKED] },
-  { name: "musl", image: IMAGES.muslClient, command: ["/client", ...ASKED] },
-  { name: "glibc", image: IMAGES.glibcClient, command: ["/usr/local/bin/node", "-e", GLIBC, ...ASKED] },
+  { name: "go", image: IMAGES.goClient, command: ["/client", "resolve", ...ASKED], skip: noImage },
+  { name: "musl", image: IMAGES.muslClient, command: ["/client", ...ASKED], skip: noImage },
+  GLIBC,
 ];
 
 let cluster: Cluster;
 let expected: string;
 
 before(async () => {
-  cluster = await withCluster();
+  cluster = await prepared();
   await optIn(cluster);
   await cluster.apply(...manyIngresses());
   const last = ASKED.at(-1) ?? "";
@@ -37,7 +43,7 @@ before(async () => {
     60,
     async () => (await publishedMap(cluster)).includes(last) || undefined,
   );
-  const front = await frontAddress(cluster, "ingress-nginx");
+  const front = await frontAddress(cluster, target);
   expected = ASKED.map((name) => `${name} ${front}`).join("\n");
 });
 
@@ -45,22 +51,20 @@ after(async () => {
   await cluster.delete(...manyIngresses());
 });
 
-for (const { name, image, command } of CLIENTS) {
-  test(`${name} resolves the first, the middle and the last of ${COUNT} injected names`, async () => {
+for (const { name, image, command, skip } of CLIENTS) {
+  test(`${name} resolves the first, the middle and the last of ${COUNT} injected names`, { skip }, async () => {
     assert.equal(await output(pod(`resolve-${name}`, { containers: [container("main", image, command)] })), expected);
   });
 }
 
 test("in a pod on the node's network, too", async () => {
-  const [{ image, command } = { image: "", command: [] }] = CLIENTS;
-  const spec = { hostNetwork: true, containers: [container("main", image, command)] };
+  const spec = { hostNetwork: true, containers: [container("main", GLIBC.image, GLIBC.command)] };
   assert.equal(await output(pod("resolve-host-network", spec)), expected);
 });
 
 test("and in an init container", async () => {
-  const [{ image, command } = { image: "", command: [] }] = CLIENTS;
-  const main = container("after", image, ["/client", "resolve", "localhost"]);
-  const spec = { initContainers: [container("main", image, command)], containers: [main] };
+  const main = container("after", GLIBC.image, programCommand("client", "resolve", "localhost"));
+  const spec = { initContainers: [container("main", GLIBC.image, GLIBC.command)], containers: [main] };
   assert.equal(await output(pod("resolve-init", spec)), expected);
 });
 
@@ -87,15 +91,15 @@ function pod(name: string, spec: object): KubeObject {
   };
 }
 
-function container(name: string, image: string, command: string[]): object {
-  return { name, image, imagePullPolicy: "Never", command, securityContext: RESTRICTED_CONTAINER };
+function container(name: string, of: string, command: string[]): object {
+  return { name, image: of, imagePullPolicy: image.pullPolicy, command, securityContext: RESTRICTED_CONTAINER };
 }
 
 /** One rule a name, in objects of the size that people write. */
 function manyIngresses(): KubeObject[] {
   return Array.from({ length: COUNT / 50 }, (_, n) => {
     const names = NAMES.slice(n * 50, (n + 1) * 50);
-    const object = ingress(`many-${n}`, names[0] ?? "", "nginx");
+    const object = ingress(`many-${n}`, names[0] ?? "", className);
     const spec = object.spec as { rules: { host: string }[] };
     const [rule] = spec.rules;
     spec.rules = names.map((host) => ({ ...rule, host }));

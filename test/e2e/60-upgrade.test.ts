@@ -2,54 +2,90 @@ import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Cluster } from "../cluster/cluster.ts";
-import { withCluster } from "../cluster/whole.ts";
 import { admissionCounts, clientRevision, createPods } from "./meanwhile.ts";
 import { inClient, optIn } from "./opted-in.ts";
 import { NAME } from "./shop.ts";
-import { installSwitchback } from "./switchback.ts";
+import { prepared } from "./stand-in.ts";
+import { installSwitchback, SYSTEM } from "./switchback.ts";
+import { where } from "./where.ts";
 
-// An upgrade that replaces every process: nobody who makes pods or calls public names may see it.
+// An upgrade that changes a setting and replaces every process: nobody who makes pods or calls public names may see it.
 
-const LOAD_SECONDS = 75;
+const COMPONENTS = ["controller", "webhook", "proxy"];
+/** Far more than the upgrade takes. */
+const LOAD_SECONDS = 200;
+const SETTLE_MS = 5_000;
+
+/** Answers of 20 s: less than a proxy that is told to stop gives its connections, and several, so that each proxy has some at any time. */
+const STREAMS = Array.from({ length: 4 }, () => `http://${NAME}/stream`);
+// The first is asked on kept connections too. A stand-in has no certificate.
+const URLS = [
+  `http://${NAME}/`,
+  ...(where().other === undefined ? [`https://${NAME}/`] : []),
+  `http://${NAME}/slow`,
+  ...STREAMS,
+];
 
 let cluster: Cluster;
 
 before(async () => {
-  cluster = await withCluster();
+  cluster = await prepared();
   await optIn(cluster);
 });
 
-test("helm upgrade with pods being created and requests in flight", async (t) => {
+async function podsOfOurs(): Promise<string[]> {
+  const names = await cluster.kubectl("-n", SYSTEM, "get", "pods", "-o", "name");
+  return names.split("\n").filter((name) => COMPONENTS.some((component) => name.includes(`switchback-${component}-`)));
+}
+
+/** With a setting that shows in what the webhook logs. The pods have to be new ones: an annotation of theirs changes at each run. */
+async function upgrade(): Promise<void> {
+  const old = await podsOfOurs();
+  const annotations = { "example.com/upgraded": new Date().toISOString() };
+  await installSwitchback(cluster, { config: { log: { level: "debug" } }, pods: { annotations } });
+  await cluster.rolledOut(SYSTEM, ...COMPONENTS.map((component) => `deployment/switchback-${component}`));
+  await cluster.until("the old pods have drained and are gone", 120, async () => {
+    const now = await podsOfOurs();
+    return old.every((name) => !now.includes(name)) || undefined;
+  });
+  await delay(SETTLE_MS);
+}
+
+interface Load {
+  readonly answered: number;
+  readonly reused: number;
+  readonly errors: readonly string[];
+  readonly stopped: boolean;
+}
+
+test("helm upgrade with pods being created, and requests, kept connections and long answers in flight", async (t) => {
   const countsBefore = await admissionCounts(cluster);
-  const load = inClient(
-    cluster,
-    "load",
-    String(LOAD_SECONDS),
-    `http://${NAME}/`,
-    `https://${NAME}/`,
-    `http://${NAME}/slow`,
-  );
+  const load = inClient(cluster, "load", String(LOAD_SECONDS), ...URLS);
   const upgraded = { done: false };
   const pods = createPods(cluster, upgraded);
-  // The pods have to be new ones: an annotation of theirs changes at each run.
-  const annotations = { "example.com/upgraded": new Date().toISOString() };
-  await installSwitchback(cluster, { pods: { annotations } });
-  for (const component of ["controller", "webhook", "proxy"]) {
-    await cluster.rolledOut("switchback-system", `deployment/switchback-${component}`);
+  try {
+    await upgrade();
+  } finally {
+    upgraded.done = true;
+    await inClient(cluster, "stop");
   }
-  await delay(5_000);
-  upgraded.done = true;
   const revisions = await pods;
   t.diagnostic(`${revisions.length} pods were made meanwhile`);
   assert.ok(revisions.length > 10);
-  assert.deepEqual(
-    new Set(revisions),
-    new Set([await clientRevision(cluster)]),
-    "every pod carries the current revision",
-  );
-  const { answered, errors } = JSON.parse(await load) as { answered: number; errors: string[] };
-  t.diagnostic(`${answered} requests were answered meanwhile`);
+  const expected = new Set([await clientRevision(cluster)]);
+  assert.deepEqual(new Set(revisions), expected, "every pod carries the current revision");
+  const { answered, reused, errors, stopped } = JSON.parse(await load) as Load;
+  t.diagnostic(`${answered} requests were answered meanwhile, ${reused} of them on connections that were there`);
   assert.deepEqual(errors, []);
-  assert.ok(answered > 500, `only ${answered} requests`);
+  assert.ok(stopped, "requests were in flight until the end of the upgrade");
+  assert.ok(answered > 500 && reused > 100, `only ${answered} requests, ${reused} on kept connections`);
   assert.deepEqual(await admissionCounts(cluster), countsBefore, "no webhook call failed open or was rejected");
+});
+
+test("the setting is in force: the webhook tells of every pod", async () => {
+  await optIn(cluster);
+  await cluster.until("the new pod in the webhook's log", 30, async () => {
+    const log = await cluster.logs(SYSTEM, "app.kubernetes.io/component=webhook");
+    return log.includes("pod answered") || undefined;
+  });
 });

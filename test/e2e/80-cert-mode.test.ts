@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Cluster } from "../cluster/cluster.ts";
-import { withCluster } from "../cluster/whole.ts";
 import { admissionCounts, clientRevision, createPods } from "./meanwhile.ts";
 import { optIn } from "./opted-in.ts";
 import type { Condition } from "./shop.ts";
+import { prepared } from "./stand-in.ts";
 import { installSwitchback, SYSTEM } from "./switchback.ts";
 
 // The serving certificate from the cluster's cert-manager, there and back, while pods are made.
@@ -16,7 +16,7 @@ const SETTLE_MS = 5_000;
 let cluster: Cluster;
 
 before(async () => {
-  cluster = await withCluster();
+  cluster = await prepared();
   await optIn(cluster);
 });
 

@@ -1,7 +1,7 @@
 import { RESTRICTED_CONTAINER, RESTRICTED_POD } from "../cluster/addons/objects.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { IMAGES } from "../cluster/images.ts";
 import { OPTED_IN } from "./opted-in.ts";
+import { imageName, programCommand } from "./programs/run.ts";
 
 const REVISION = "switchback.dev/revision";
 const MADE = "made=meanwhile";
@@ -10,7 +10,7 @@ const MADE = "made=meanwhile";
 export async function createPods(cluster: Cluster, until: { done: boolean }): Promise<string[]> {
   const remove = () => cluster.kubectl("-n", OPTED_IN, "delete", "pods", "-l", MADE, "--now", "--ignore-not-found");
   await remove();
-  const container = { name: "main", image: IMAGES.goClient, imagePullPolicy: "Never", args: ["resolve", "localhost"] };
+  const container = { name: "main", image: imageName(), command: programCommand("client", "resolve", "localhost") };
   for (let n = 0; !until.done && n < 1000; n++) {
     await cluster.apply({
       apiVersion: "v1",

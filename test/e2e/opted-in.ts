@@ -1,6 +1,5 @@
-import { deployment } from "../cluster/addons/objects.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { IMAGES } from "../cluster/images.ts";
+import { programCommand, programDeployment } from "./programs/run.ts";
 import type { Answer } from "./shop.ts";
 
 /** A namespace of which every new pod is injected. */
@@ -11,15 +10,16 @@ const CLIENT = "client";
 export async function optIn(cluster: Cluster): Promise<void> {
   const labels = { "switchback.dev/inject": "enabled" };
   await cluster.apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: OPTED_IN, labels } });
-  const client = deployment({ namespace: OPTED_IN, name: CLIENT, image: IMAGES.goClient, args: ["sleep"] });
+  const client = programDeployment(OPTED_IN, CLIENT, programCommand("client", "sleep"));
   await cluster.delete(client);
   await cluster.apply(client);
   await cluster.rolledOut(OPTED_IN, `deployment/${CLIENT}`);
 }
 
-/** A command of the Go client in that pod; its output. */
+/** A command of programs/client.ts in that pod; its output. */
 export async function inClient(cluster: Cluster, ...args: string[]): Promise<string> {
-  return (await cluster.exec(`${OPTED_IN}/deployment/${CLIENT}`, "/client", ...args)).stdout.trim();
+  const command = programCommand("client", ...args);
+  return (await cluster.exec(`${OPTED_IN}/deployment/${CLIENT}`, ...command)).stdout.trim();
 }
 
 export async function getMapped(cluster: Cluster, url: string): Promise<Answer> {

@@ -1,38 +1,36 @@
 import { existsSync, globSync } from "node:fs";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Unavailable } from "../cluster/binaries.ts";
 import { Cluster } from "../cluster/cluster.ts";
 import { withLock } from "../cluster/lock.ts";
 import { collectLogs } from "../cluster/logs.ts";
+import { crashDuringUp } from "../cluster/node/crash.ts";
 import { down } from "../cluster/node/down.ts";
 import { LOGS, STATE_FOLDER } from "../cluster/node/layout.ts";
 import { NotHere, requireRoot } from "../cluster/node/requirements.ts";
-import { importImages, isTemporary } from "../cluster/node/up.ts";
+import { importImages, isTemporary, isUp } from "../cluster/node/up.ts";
 import { withProductImage } from "../cluster/product-image.ts";
 import { type Progress, progressLines } from "../cluster/progress.ts";
 import { wholeCluster, withMachine } from "../cluster/whole.ts";
 import { runFiles } from "../run-files.ts";
-import { ANYWHERE, existing, needsOf } from "./where.ts";
+import { examine, leave, missingFor } from "./other-cluster.ts";
+import { where } from "./where.ts";
 
-// `npm run e2e [-- FILTER...]`: the files of this folder in order, against this machine's cluster. One that was not up is
-// brought up before and taken down after, unless --keep is given; one that such a run has left when it was killed goes as well. Where E2E_KUBECONFIG names another cluster (and E2E_IMAGE the image),
-// what needs nothing of this machine's node runs there.
+// `npm run e2e [-- FILTER...]`: the files of this folder in order, against this machine's cluster. One that was not up is brought up
+// before and taken down after, unless --keep is given; one that such a run has left when it was killed goes as well. Where
+// E2E_KUBECONFIG names another cluster (and E2E_IMAGE the image), what can run there does (other-cluster.ts).
 
 const ROOT = join(import.meta.dirname, "..", "..");
 
-const { values, positionals: filters } = parseArgs({
-  allowPositionals: true,
-  options: { keep: { type: "boolean", default: false }, break: { type: "string", default: "" } },
-});
-process.env.E2E_BREAK = values.break;
+const USAGE = "usage: npm run e2e -- [--keep] [--break no-proxy|no-header] [FILTER...]";
 
 /** Told to stop, a run ends its tests and then clears up as ever. */
 const stop = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
 
 try {
-  process.exitCode = await main(progressLines());
+  process.exitCode = await main(process.argv.slice(2), progressLines());
 } catch (error) {
   process.stderr.write(`${isExpected(error) ? error.message : error instanceof Error ? error.stack : error}\n`);
   process.exitCode = 1;
@@ -43,26 +41,42 @@ function isExpected(error: unknown): error is Error {
   return error instanceof NotHere || error instanceof Unavailable;
 }
 
-async function main(progress: Progress): Promise<number> {
-  const other = existing(process.env);
-  if (other !== undefined) return await onOther(other.cluster, progress);
+async function main(args: string[], progress: Progress): Promise<number> {
+  const { keep, broken, filters } = readArguments(args);
+  process.env.E2E_BREAK = broken;
+  const files = testFiles(filters);
+  const { other } = where();
+  if (other !== undefined) return await onOther(other, files, progress);
   requireRoot();
   const waiting = () => progress.status("waiting for another run of the end-to-end tests on this machine");
-  return await withLock(`${STATE_FOLDER}.e2e.lock`, () => onOwnNode(progress), waiting);
+  return await withLock(`${STATE_FOLDER}.e2e.lock`, () => onOwnNode(files, keep, progress), waiting);
+}
+
+function readArguments(args: string[]): { keep: boolean; broken: string; filters: string[] } {
+  const options = { keep: { type: "boolean", default: false }, break: { type: "string", default: "" } } as const;
+  try {
+    const { values, positionals } = parseArgs({ args, allowPositionals: true, options });
+    if (["", "no-proxy", "no-header"].includes(values.break)) {
+      return { keep: values.keep, broken: values.break, filters: positionals };
+    }
+  } catch {
+    // An option that there is not.
+  }
+  throw new NotHere(USAGE);
 }
 
 /** What was brought up for this run goes with it, however it ends; what was there stays. */
-async function onOwnNode(progress: Progress): Promise<number> {
+async function onOwnNode(files: string[], keep: boolean, progress: Progress): Promise<number> {
   try {
-    const cluster = await prepare(progress);
-    const code = await runTests(testFiles(), progress);
+    const cluster = await prepare(keep, progress);
+    const code = await runTests(files, progress);
     if (code === 0) progress.say("all passed");
-    else await keepLogs(cluster);
+    else await keepLogs(cluster, LOGS);
     return code;
   } catch (error) {
     if (isExpected(error) || !existsSync(LOGS)) throw error;
     process.stderr.write(`${error instanceof Error ? error.stack : error}\n`);
-    await keepLogs(new Cluster());
+    await keepLogs(new Cluster(), LOGS);
     return 1;
   } finally {
     if (await isTemporary()) {
@@ -72,34 +86,49 @@ async function onOwnNode(progress: Progress): Promise<number> {
   }
 }
 
-async function keepLogs(cluster: Cluster): Promise<void> {
-  process.stderr.write(`logs of every component and pod: ${await collectLogs(cluster)}\n`);
+/** `components`: the logs of the node's own programs and pods, where the tests can read them. */
+async function keepLogs(cluster: Cluster, components?: string): Promise<void> {
+  const what = components === undefined ? "every pod" : "every component and pod";
+  process.stderr.write(`logs of ${what}: ${await collectLogs(cluster, components)}\n`);
 }
 
-async function onOther(cluster: Cluster, progress: Progress): Promise<number> {
-  const files = testFiles();
-  const run = files.filter((file) => file.endsWith(ANYWHERE));
-  for (const file of files.filter((each) => !run.includes(each))) {
-    progress.say(`${file}: not applicable, it needs ${needsOf(basename(file))}`);
+/** Runs what can run on somebody's cluster, and says of each other file why it does not. What the files made there goes. */
+async function onOther(cluster: Cluster, files: string[], progress: Progress): Promise<number> {
+  const present = await examine(cluster);
+  const run = files.filter((file) => {
+    const missing = missingFor(file, present);
+    if (missing !== undefined) progress.say(`${file}: not run, ${missing}`);
+    return missing === undefined;
+  });
+  try {
+    const code = await runTests(run, progress);
+    if (code !== 0) await keepLogs(cluster);
+    const isIncomplete = process.env.CI === "true" && run.length < files.length;
+    if (isIncomplete) progress.say("CI=true: a file that does not run is a failed run");
+    return code !== 0 || isIncomplete ? 1 : 0;
+  } finally {
+    await leave(cluster);
+    progress.say("what the tests made in the cluster is gone");
   }
-  const code = await runTests(run, progress);
-  if (code !== 0) process.stderr.write(`logs of every pod: ${await collectLogs(cluster, { components: "" })}\n`);
-  const isIncomplete = process.env.CI === "true" && run.length < files.length;
-  if (isIncomplete) progress.say("CI=true: a file that does not run is a failed run");
-  return code !== 0 || isIncomplete ? 1 : 0;
 }
 
-async function prepare(progress: Progress): Promise<Cluster> {
-  const { cluster } = await wholeCluster(progress, { temporary: !values.keep });
+async function prepare(keep: boolean, progress: Progress): Promise<Cluster> {
+  if (process.env.CI === "true" && !(await isUp())) {
+    progress.say("CI=true: an `up` is killed half-way; the next one has to clear up after it");
+    await crashDuringUp();
+  }
+  const { cluster } = await wholeCluster(progress, { temporary: !keep });
   progress.say("importing the image of the product");
   await withProductImage((image) => importImages([image], progress));
   return cluster;
 }
 
-function testFiles(): string[] {
-  return globSync("test/e2e/*.test.ts", { cwd: ROOT })
+function testFiles(filters: string[]): string[] {
+  const files = globSync("test/e2e/[0-9]*.test.ts", { cwd: ROOT })
     .filter((file) => filters.length === 0 || filters.some((filter) => file.includes(filter)))
     .sort();
+  if (files.length === 0) throw new NotHere(`no end-to-end test has ${filters.join(" or ")} in its path`);
+  return files;
 }
 
 /**

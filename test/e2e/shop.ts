@@ -11,7 +11,7 @@ export const SHOP = "shop";
 export const NAME = "app.example.com";
 export const CERTIFICATE = "app-tls";
 
-/** What the Go client prints. */
+/** What both clients print of a GET (cluster/images/client.go, programs/client.ts): the error, or the rest. */
 export interface Answer {
   status?: number;
   body?: string;

@@ -2,45 +2,20 @@ import { join } from "node:path";
 import { stringify } from "yaml";
 import type { FullStatus } from "../../cli/leader-status.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
-import { NGINX, PLAIN, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { statePath } from "../cluster/node/layout.ts";
-import { PRODUCT_IMAGE } from "../cluster/product-image.ts";
+import { where } from "./where.ts";
 
 export const SYSTEM = "switchback-system";
 export const OPT_IN = "switchback.dev/inject=enabled";
 const CHART = join(import.meta.dirname, "..", "..", "manifests", "chart");
 
-/** All ingress controllers, each with the PROXY protocol version that its load balancer speaks. */
-const TARGETS = [
-  { balancer: NGINX, name: "ingress-nginx", className: "nginx" },
-  { balancer: TRAEFIK, name: "traefik", className: "traefik" },
-  { balancer: PLAIN, name: "plain", className: "plain" },
-].map(({ balancer, name, className }) => ({
-  name,
-  upstream: { service: { namespace: balancer.namespace, name: balancer.service } },
-  classes: [className],
-  ports: [80, 443].map((port) => ({ port, protocol: protocolOf(balancer.protocol, port) })),
-}));
-
-/**
- * `npm run e2e -- --break no-proxy` leads names straight to the ingress controllers, `--break no-header` lets the proxy relay port 80
- * without a header: to see that the tests fail when what they are about does not work.
- */
-function protocolOf(protocol: string, port: number): string {
-  const { E2E_BREAK: broken } = process.env;
-  return broken === "no-proxy" || (broken === "no-header" && port === 80) ? "none" : protocol;
-}
-
-/** The image as it was imported: there is no registry. */
-const IMAGE = { ...PRODUCT_IMAGE, pullPolicy: "Never" };
-
-/** As a user installs it; `values` beside those that this cluster needs. */
+/** As a user installs it; `values` beside those that the cluster needs. */
 export async function installSwitchback(
   cluster: Cluster,
-  { config = {}, image = IMAGE, ...values }: { config?: object; image?: object; pods?: object; agent?: object } = {},
+  { config = {}, ...values }: { config?: object; pods?: object; agent?: object } = {},
 ): Promise<void> {
-  const all = { image, config: { targets: TARGETS, ...config }, ...values };
+  const { image, targets } = where();
+  const all = { image, config: { targets, ...config }, ...values };
   const flags = ["--namespace", SYSTEM, "--create-namespace", "--values", "-", "--wait", "--timeout", "120s"];
   const args = ["upgrade", "--install", "switchback", CHART, ...flags];
   const { code, stderr } = await cluster.tool("helm", args, stringify(all));
@@ -50,11 +25,10 @@ export async function installSwitchback(
 
 export const AGENTS = "switchback-agent";
 
-/** Values with agents, on a node whose kubelet keeps its files in the cluster's own folder. */
-export const WITH_AGENT = {
-  agent: { enabled: true },
-  config: { agent: { kubeletRoot: statePath("kubelet") } },
-};
+/** Values with agents. */
+export function withAgent(config: object = {}): { agent: object; config: object } {
+  return { agent: { enabled: true }, config: { agent: { kubeletRoot: where().kubeletRoot }, ...config } };
+}
 
 /** The ClusterIP that a target's names lead to, once the controller has made its front Service. */
 export async function frontAddress(cluster: Cluster, target: string): Promise<string> {
@@ -84,7 +58,7 @@ export async function leaderStatus(cluster: Cluster): Promise<FullStatus> {
   });
 }
 
-/** What an earlier run has left: Switchback is gone, and cert-manager's namespace is not opted in. */
+/** What an earlier run has left of Switchback is gone, whoever holds addresses of it. */
 export async function removeSwitchback(cluster: Cluster): Promise<void> {
   await cluster.kubectl("delete", "mutatingwebhookconfiguration", "switchback-webhook", "--ignore-not-found");
   await cluster.tool("helm", [
@@ -97,6 +71,10 @@ export async function removeSwitchback(cluster: Cluster): Promise<void> {
     "--no-hooks",
   ]);
   await cluster.kubectl("delete", "namespace", SYSTEM, AGENTS, "--ignore-not-found", "--timeout=120s");
+}
+
+/** cert-manager as it is without Switchback. */
+export async function restoreCertManager(cluster: Cluster): Promise<void> {
   await cluster.kubectl("label", "namespace", CERT_MANAGER, "switchback.dev/inject-");
   const pods = await cluster.kubectl("-n", CERT_MANAGER, "get", "pods", "-o", "yaml");
   if (pods.includes("switchback.dev/injected")) await restartAllOfCertManager(cluster);

@@ -1,32 +1,42 @@
-import { existsSync, mkdtempSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { NGINX, PLAIN, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import { accessBy, Cluster } from "../cluster/cluster.ts";
+import { statePath } from "../cluster/node/layout.ts";
 import { NotHere } from "../cluster/node/requirements.ts";
 import { PRODUCT_IMAGE } from "../cluster/product-image.ts";
-import { withCluster } from "../cluster/whole.ts";
+import { SHOP } from "./shop.ts";
 
-/** The one file that needs nothing but a cluster. */
-export const ANYWHERE = "95-any-cluster.test.ts";
+// The cluster that the tests run on: this machine's own node with all its add-ons, or the one that E2E_KUBECONFIG names, as it is.
 
-/** What each of the other files needs of this machine's node. */
-const NEEDS: Record<string, string> = {
-  "00": "an ingress controller behind a load balancer with PROXY protocol, cert-manager and an ACME server outside",
-  "10": "what 00 has set up",
-  "20": "what 00 and 10 have set up, and a CoreDNS whose ConfigMap is known",
-  "30": "the logs of an nginx and a Traefik that take PROXY headers",
-  "35": "two ingress controllers that take different PROXY headers, and their logs",
-  "40": "a load balancer whose status a test may change",
-  "50": "images of clients with three resolvers",
-};
-
-export function needsOf(file: string): string {
-  return NEEDS[file.slice(0, 2)] ?? "the load balancers, images and add-ons of this machine's node";
+/** What the tests have to know of either. */
+export interface Where {
+  /** Undefined: this machine's own. */
+  readonly other: Cluster | undefined;
+  /** Switchback's. Its Node runs the programs of the tests too. */
+  readonly image: { readonly repository: string; readonly tag: string; readonly pullPolicy: string };
+  /** `config.targets`. */
+  readonly targets: readonly object[];
+  /** The one that NAME (shop.ts) leads to, and the class of its Ingresses. */
+  readonly target: string;
+  readonly className: string;
+  readonly kubeletRoot: string;
 }
 
-export interface Where {
-  readonly cluster: Cluster;
-  readonly image: { readonly repository: string; readonly tag: string; readonly pullPolicy: string };
+let known: Where | undefined;
+
+/** @throws NotHere */
+export function where(): Where {
+  known ??= existing(process.env) ?? {
+    other: undefined,
+    image: { ...PRODUCT_IMAGE, pullPolicy: "Never" },
+    targets: ownTargets(process.env.E2E_BREAK ?? ""),
+    target: "ingress-nginx",
+    className: "nginx",
+    kubeletRoot: statePath("kubelet"),
+  };
+  return known;
 }
 
 /**
@@ -41,11 +51,36 @@ export function existing(env: NodeJS.ProcessEnv): Where | undefined {
   if (repository === undefined || tag === undefined) {
     throw new NotHere("E2E_IMAGE: must name the image of Switchback that the cluster's nodes can pull: REPOSITORY:TAG");
   }
-  const cluster = new Cluster(accessBy(kubeconfig, mkdtempSync(join(tmpdir(), "switchback-e2e-"))));
-  return { cluster, image: { repository, tag, pullPolicy: "IfNotPresent" } };
+  const [target, className] = ["stand-in", "switchback-e2e"];
+  const upstream = { service: { namespace: SHOP, name: "app" } };
+  const home = mkdtempSync(join(tmpdir(), "switchback-e2e-"));
+  process.once("exit", () => rmSync(home, { recursive: true, force: true }));
+  return {
+    other: new Cluster(accessBy(kubeconfig, home)),
+    image: { repository, tag, pullPolicy: "IfNotPresent" },
+    targets: [{ name: target, upstream, classes: [className], ports: [{ port: 80, protocol: "v1" }] }],
+    target,
+    className,
+    kubeletRoot: "/var/lib/kubelet",
+  };
 }
 
-/** That cluster, or this machine's own. */
-export async function anyCluster(): Promise<Where> {
-  return existing(process.env) ?? { cluster: await withCluster(), image: { ...PRODUCT_IMAGE, pullPolicy: "Never" } };
+/**
+ * All ingress controllers of the own node, each with the PROXY protocol version that its load balancer speaks.
+ * `npm run e2e -- --break no-proxy` leads names straight to them, `--break no-header` lets the proxy relay port 80 without a header: to
+ * see that the tests fail when what they are about does not work.
+ */
+function ownTargets(broken: string): object[] {
+  const protocolOf = (protocol: string, port: number) =>
+    broken === "no-proxy" || (broken === "no-header" && port === 80) ? "none" : protocol;
+  return [
+    { balancer: NGINX, name: "ingress-nginx", className: "nginx" },
+    { balancer: TRAEFIK, name: "traefik", className: "traefik" },
+    { balancer: PLAIN, name: "plain", className: "plain" },
+  ].map(({ balancer, name, className }) => ({
+    name,
+    upstream: { service: { namespace: balancer.namespace, name: balancer.service } },
+    classes: [className],
+    ports: [80, 443].map((port) => ({ port, protocol: protocolOf(balancer.protocol, port) })),
+  }));
 }

@@ -1,9 +1,7 @@
 // client sleep: waits for its end, so that `kubectl exec` has a pod to run in.
-// client serve ADDRESS TEXT: answers each request with TEXT, the host asked for and who asked, as a proxy in front tells it; /slow after 3 s.
+// client serve ADDRESS TEXT: answers each request with TEXT, the host asked for and who asked, as a proxy in front tells it; /slow after 3 s, /stream in pieces for 20 s.
 // client get URL [ADDRESS]: one GET on a connection of its own, certificates unchecked, to ADDRESS where given; the answer as JSON.
-// client load SECONDS URL...: GETs for this long, one after the other for each URL, each on a connection of its own; the counts as JSON.
 // client resolve NAME...: the first IPv4 address of each name, one line a name.
-// client txt NAME, client cname NAME: what DNS answers.
 package main
 
 import (
@@ -16,8 +14,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -33,18 +29,10 @@ func main() {
 		serve(args[1], args[2])
 	case len(args) >= 2 && args[0] == "get":
 		get(args[1], args[2:])
-	case len(args) >= 3 && args[0] == "load":
-		load(args[1], args[2:])
 	case len(args) >= 2 && args[0] == "resolve":
 		resolve(args[1:])
-	case len(args) == 2 && args[0] == "txt":
-		texts, err := net.LookupTXT(args[1])
-		show(strings.Join(texts, "\n"), err)
-	case len(args) == 2 && args[0] == "cname":
-		name, err := net.LookupCNAME(args[1])
-		show(name, err)
 	default:
-		fmt.Fprintln(os.Stderr, "usage: client sleep | serve ADDRESS TEXT | get URL [ADDRESS] | load SECONDS URL... | resolve NAME... | txt NAME | cname NAME")
+		fmt.Fprintln(os.Stderr, "usage: client sleep | serve ADDRESS TEXT | get URL [ADDRESS] | resolve NAME...")
 		os.Exit(2)
 	}
 }
@@ -57,16 +45,15 @@ func serve(address, text string) {
 		time.Sleep(3 * time.Second)
 		fmt.Fprintln(w, text)
 	})
+	http.HandleFunc("/stream", func(w http.ResponseWriter, r *http.Request) {
+		for range 40 {
+			fmt.Fprintln(w, text)
+			w.(http.Flusher).Flush()
+			time.Sleep(500 * time.Millisecond)
+		}
+	})
 	fmt.Fprintln(os.Stderr, http.ListenAndServe(address, nil))
 	os.Exit(1)
-}
-
-func show(text string, err error) {
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
-	fmt.Println(text)
 }
 
 func resolve(names []string) {
@@ -127,47 +114,4 @@ func get(url string, address []string) {
 	if err != nil {
 		os.Exit(1)
 	}
-}
-
-func load(seconds string, urls []string) {
-	duration, err := time.ParseDuration(seconds + "s")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
-	}
-	end := time.Now().Add(duration)
-	var mutex sync.Mutex
-	var workers sync.WaitGroup
-	result := struct {
-		Answered int      `json:"answered"`
-		Errors   []string `json:"errors"`
-	}{Errors: []string{}}
-	for _, url := range urls {
-		workers.Add(1)
-		go func() {
-			defer workers.Done()
-			client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
-				DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-			for time.Now().Before(end) {
-				response, err := client.Get(url)
-				if err == nil {
-					_, err = io.Copy(io.Discard, response.Body)
-					response.Body.Close()
-					if err == nil && response.StatusCode != 200 {
-						err = fmt.Errorf("%s: %s", url, response.Status)
-					}
-				}
-				mutex.Lock()
-				if err == nil {
-					result.Answered++
-				} else {
-					result.Errors = append(result.Errors, time.Now().Format(time.TimeOnly)+" "+err.Error())
-				}
-				mutex.Unlock()
-				time.Sleep(20 * time.Millisecond)
-			}
-		}()
-	}
-	workers.Wait()
-	json.NewEncoder(os.Stdout).Encode(result)
 }

@@ -1,0 +1,78 @@
+import { basename } from "node:path";
+import type { Cluster } from "../cluster/cluster.ts";
+import { NotHere } from "../cluster/node/requirements.ts";
+import { OPTED_IN } from "./opted-in.ts";
+import { SHOP } from "./shop.ts";
+import { removeSwitchback, SYSTEM } from "./switchback.ts";
+
+// A cluster that somebody has: what is in it, which files can run there, and leaving it as it was.
+
+/** What a cluster may have that a file needs, by the API that tells. */
+const ADD_ONS = { "cert-manager": /^cert-manager\.io\//m } as const;
+type AddOn = keyof typeof ADD_ONS;
+
+/** Files that run on any cluster which has these: they bring a stand-in for an ingress controller. By the number in their names. */
+const ANYWHERE: Readonly<Record<string, readonly AddOn[]>> = {
+  "20": [],
+  "50": [],
+  "60": [],
+  "65": [],
+  "80": ["cert-manager"],
+  "90": [],
+  "95": [],
+};
+
+const OUTSIDE =
+  "an ingress controller with PROXY protocol behind a load balancer, and an ACME server that calls it from outside";
+
+/** What each of the other files takes that a test cannot have of somebody's cluster. */
+const OWN_NODE_ONLY: Readonly<Record<string, string>> = {
+  "00": OUTSIDE,
+  "10": OUTSIDE,
+  "12": OUTSIDE,
+  "15": `${OUTSIDE}; and the files of the node`,
+  "30": "ingress controllers with PROXY v1 and v2 behind load balancers, and their access logs",
+  "35": "ingress controllers with PROXY v1 and v2 behind load balancers, and their access logs",
+  "40": "a load balancer's Service whose status a test may change",
+  "70": "a load balancer whose address does not answer to pods",
+  "75": "load balancers and an ingress controller in which a test may plant faults",
+};
+
+/** What keeps a file from running where there are these add-ons. Undefined: nothing does. */
+export function missingFor(file: string, present: ReadonlySet<string>): string | undefined {
+  const number = basename(file).slice(0, 2);
+  const wanted = ANYWHERE[number];
+  if (wanted === undefined) return `takes ${OWN_NODE_ONLY[number] ?? "this machine's own node"}`;
+  const missing = wanted.filter((one) => !present.has(one));
+  return missing.length === 0 ? undefined : `the cluster has no ${missing.join(", no ")}`;
+}
+
+/** Whether a file's number is in exactly one of the two lists. */
+export function isListed(file: string): boolean {
+  const number = basename(file).slice(0, 2);
+  return number in ANYWHERE !== number in OWN_NODE_ONLY;
+}
+
+/** Which add-ons a cluster has. @throws NotHere when it does not answer, or holds what the tests would make. */
+export async function examine(cluster: Cluster): Promise<Set<string>> {
+  const prefix = `E2E_KUBECONFIG: the cluster of ${process.env.E2E_KUBECONFIG}`;
+  const { code, stdout, stderr } = await cluster.tool("kubectl", ["api-versions"]);
+  if (code !== 0) throw new NotHere(`${prefix} does not answer: ${lastLine(stderr)}`);
+  const namespaces = [SHOP, OPTED_IN, SYSTEM].map((name) => `namespace/${name}`);
+  const objects = ["mutatingwebhookconfiguration/switchback-webhook", ...namespaces];
+  for (const object of objects) {
+    if ((await cluster.kubectl("get", object, "--ignore-not-found", "-o", "name")) === "") continue;
+    throw new NotHere(`${prefix} has a ${object} already, which the tests would make and remove`);
+  }
+  return new Set(Object.entries(ADD_ONS).flatMap(([name, api]) => (api.test(stdout) ? [name] : [])));
+}
+
+/** Everything that the files make there goes. */
+export async function leave(cluster: Cluster): Promise<void> {
+  await removeSwitchback(cluster);
+  await cluster.kubectl("delete", "namespace", SHOP, OPTED_IN, "--ignore-not-found", "--timeout=120s");
+}
+
+function lastLine(text: string): string {
+  return text.trim().split("\n").at(-1) ?? "";
+}

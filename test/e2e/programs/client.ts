@@ -1,0 +1,118 @@
+import { lookup, resolveCname, resolveTxt } from "node:dns/promises";
+import { existsSync, writeFileSync } from "node:fs";
+import * as http from "node:http";
+import * as https from "node:https";
+import { text } from "node:stream/consumers";
+import { setTimeout as delay } from "node:timers/promises";
+
+// What the tests' pods run, on the Node of Switchback's own image, so that any cluster that can pull that can run the tests; a pod has
+// no other file of the tests, so this imports none.
+// sleep: waits for its end, so that `kubectl exec` has a pod to run in.
+// get URL: one GET on a connection of its own, certificates unchecked; the answer as JSON.
+// load SECONDS URL...: GETs until `stop`, or for this long: for each URL one after the other, each on a connection of its own,
+//   and for the first one, one after the other on connections that are kept for a while; the counts as JSON.
+// stop: ends `load` in this pod.
+// resolve NAME...: the first IPv4 address of each name, one line a name.
+// txt NAME, cname NAME: what DNS answers.
+
+const STOP = "/tmp/stop";
+const PAUSE_MS = 20;
+const TIMEOUT_MS = 20_000;
+/** Less than a proxy that is told to stop gives its connections. */
+const KEPT_MS = 15_000;
+
+const [command = "", ...args] = process.argv.slice(1);
+const commands: Record<string, () => Promise<void> | void> = {
+  sleep,
+  get: () => get(args[0] ?? ""),
+  load: () => load(Number(args[0]), args.slice(1)),
+  stop: () => writeFileSync(STOP, ""),
+  resolve: () => resolve(args),
+  txt: async () => console.log((await resolveTxt(args[0] ?? "")).flat().join("\n")),
+  cname: async () => console.log((await resolveCname(args[0] ?? "")).join("\n")),
+};
+await commands[command]?.();
+
+function sleep(): void {
+  process.once("SIGTERM", () => process.exit());
+  setInterval(() => {}, 60_000);
+}
+
+interface Received {
+  readonly status: number;
+  readonly body: string;
+  readonly isReused: boolean;
+}
+
+/** A GET to the end of its body. Rejects when the connection ends before. */
+function ask(url: string, agent: http.Agent | false = false): Promise<Received> {
+  return new Promise((done, failed) => {
+    const client = url.startsWith("https:") ? https : http;
+    const options = { agent, rejectUnauthorized: false, timeout: TIMEOUT_MS };
+    const request = client.get(url, options, (response) => {
+      const received = (body: string) =>
+        done({ status: response.statusCode ?? 0, body, isReused: request.reusedSocket });
+      text(response).then(received, failed);
+    });
+    request.on("error", failed);
+    request.on("timeout", () => request.destroy(new Error("timeout")));
+  });
+}
+
+async function get(url: string): Promise<void> {
+  try {
+    const { status, body } = await ask(url);
+    console.log(JSON.stringify({ status, body }));
+  } catch (error) {
+    console.log(JSON.stringify({ error: describe(error) }));
+    process.exitCode = 1;
+  }
+}
+
+async function load(seconds: number, urls: string[]): Promise<void> {
+  const started = performance.now();
+  const result = { answered: 0, reused: 0, errors: [] as string[], stopped: false };
+  const isOver = () => existsSync(STOP) || performance.now() - started > seconds * 1000;
+  const count = async (url: string, agent?: http.Agent) => {
+    try {
+      const { status, isReused } = await ask(url, agent);
+      if (status !== 200) throw new Error(`status ${status}`);
+      result.answered++;
+      if (isReused) result.reused++;
+    } catch (error) {
+      result.errors.push(`${new Date().toISOString()} ${url}${agent ? " (kept connection)" : ""}: ${describe(error)}`);
+    }
+    await delay(PAUSE_MS);
+  };
+  const each = async (url: string) => {
+    while (!isOver()) await count(url);
+  };
+  const kept = async (url: string) => {
+    while (!isOver()) {
+      const { Agent } = url.startsWith("https:") ? https : http;
+      const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+      const since = performance.now();
+      while (performance.now() - since < KEPT_MS && !isOver()) await count(url, agent);
+      agent.destroy();
+    }
+  };
+  await Promise.all([...urls.map(each), kept(urls[0] ?? "")]);
+  result.stopped = existsSync(STOP);
+  console.log(JSON.stringify(result));
+}
+
+async function resolve(names: string[]): Promise<void> {
+  for (const name of names) {
+    try {
+      console.log(name, (await lookup(name, { family: 4 })).address);
+    } catch (error) {
+      console.log(name, describe(error));
+      process.exitCode = 1;
+    }
+  }
+}
+
+function describe(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return [code, message].filter(Boolean).join(": ");
+}

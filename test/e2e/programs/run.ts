@@ -1,0 +1,22 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { deployment } from "../../cluster/addons/objects.ts";
+import type { KubeObject } from "../../cluster/cluster.ts";
+import { where } from "../where.ts";
+
+/** The command that runs a program of this folder where there is nothing but Node. */
+export function programCommand(name: "client" | "strict", ...args: string[]): string[] {
+  const text = readFileSync(join(import.meta.dirname, `${name}.ts`), "utf8");
+  return ["node", "--input-type=module-typescript", "-e", text, ...args];
+}
+
+/** Switchback's image, as a pod's container names it. */
+export function imageName(): string {
+  const { repository, tag } = where().image;
+  return `${repository}:${tag}`;
+}
+
+/** One pod that runs such a program, in Switchback's image. */
+export function programDeployment(namespace: string, name: string, command: string[], more: object = {}): KubeObject {
+  return deployment({ namespace, name, image: imageName(), pullPolicy: where().image.pullPolicy, command, ...more });
+}

@@ -1,0 +1,39 @@
+import { namespace, service } from "../cluster/addons/objects.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { withCluster } from "../cluster/whole.ts";
+import { programCommand, programDeployment } from "./programs/run.ts";
+import { ingress, NAME, SHOP } from "./shop.ts";
+import { installSwitchback, publishedMap } from "./switchback.ts";
+import { where } from "./where.ts";
+
+// What another cluster than this machine's own gets in place of an ingress controller behind a load balancer.
+
+/** The cluster with the shop open and Switchback installed: this machine's own as the files before have left it, another as made here. */
+export async function prepared(): Promise<Cluster> {
+  const { other } = where();
+  if (other === undefined) return await withCluster();
+  await openStandIn(other);
+  await installSwitchback(other);
+  await other.until("the name is published", 60, async () => (await publishedMap(other)).includes(NAME) || undefined);
+  return other;
+}
+
+/** An Ingress of which a program takes PROXY headers, and a pod that does not opt in. */
+export async function openStandIn(cluster: Cluster): Promise<void> {
+  const listening = { ports: { http: 8080 }, readinessProbe: { tcpSocket: { port: "http" } } };
+  await cluster.apply(
+    namespace(SHOP),
+    programDeployment(SHOP, "app", programCommand("strict"), listening),
+    service(SHOP, "app", { app: "app", ports: [{ name: "http", port: 80, targetPort: "http" }] }),
+    ingress("app", NAME, where().className),
+    programDeployment(SHOP, "client", programCommand("client", "sleep")),
+  );
+  await cluster.rolledOut(SHOP, "deployment/app", "deployment/client");
+}
+
+/** As a pod that never opted in resolves NAME: with its address, or why it has none. */
+export async function resolvedPlainly(cluster: Cluster): Promise<string> {
+  const isOwn = where().other === undefined;
+  const command = isOwn ? ["/client", "resolve", NAME] : programCommand("client", "resolve", NAME);
+  return (await cluster.exec(`${SHOP}/deployment/client`, ...command)).stdout.trim();
+}
