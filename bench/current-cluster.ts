@@ -15,9 +15,10 @@ export async function onCluster(
   const { cluster } = await wholeCluster(steps);
   await withProductImage((image) => importImages([image], steps));
   try {
-    await installSwitchback(cluster, values);
+    // First: the chart makes Roles in the namespaces that restarts are listed for.
     const metadata = { name: namespace, labels: { "switchback.dev/inject": "enabled" } };
     await cluster.apply({ apiVersion: "v1", kind: "Namespace", metadata });
+    await installSwitchback(cluster, values);
     await measure(cluster);
   } finally {
     await cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--timeout=120s");
