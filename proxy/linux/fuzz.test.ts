@@ -25,7 +25,7 @@ const OFTEN = [
 ].flat();
 const RARE = [
   ["refuse", "clientEnd", "clientReset", "upstreamEnd", "upstreamReset", "late", "sweep", "nudge"],
-  ["starve", "feed", "cut", "drop", "adopt", "adopt", "swap", "move"],
+  ["starve", "feed", "cut", "drop", "adopt", "adopt", "swap", "move", "clientUrge", "upstreamUrge"],
 ].flat();
 
 const amounts = fc.oneof(fc.nat(100), fc.nat(5000), fc.nat(200_000), fc.integer({ min: 200_000, max: 1_000_000 }));

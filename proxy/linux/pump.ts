@@ -115,7 +115,8 @@ export class Pump {
     if (source.ended) return PUMP.atEnd;
     if (!source.readable || !(sink.writable || source.discarded)) return PUMP.waits;
     if (this.#budget <= 0) return PUMP.hasMore;
-    return source.isBulk ? this.#splice(source, sink) : this.#copy(source, sink, READ_BYTES);
+    // A splice does not get past the mark of urgent data.
+    return source.isBulk && !source.isUrgent ? this.#splice(source, sink) : this.#copy(source, sink, READ_BYTES);
   }
 
   /** Sends what waits. Undefined: all of it is gone. */
@@ -170,7 +171,8 @@ export class Pump {
     const read = this.#libc.splice(source.fd, pipe.write, SPLICE_BYTES);
     if (read <= 0) {
       this.#context.pipes.give(pipe);
-      return this.#readNothing(source, read);
+      // It may be such a mark, of which epoll has not told yet, and not the end.
+      return read === 0 ? this.#copy(source, sink, READ_BYTES) : this.#readNothing(source, read);
     }
     pipe.bytes = read;
     source.pipe = pipe;

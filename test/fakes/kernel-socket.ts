@@ -1,4 +1,4 @@
-import { EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP, ERRNO } from "../../proxy/linux/abi.ts";
+import { EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, ERRNO } from "../../proxy/linux/abi.ts";
 
 const ECONNREFUSED = 111;
 
@@ -33,6 +33,8 @@ export class FakeSocket {
   /** On their way to the relay, and from it. */
   readonly inbound = new Bytes();
   readonly outbound = new Bytes();
+  /** Bytes before urgent data, at which a read stops; it takes another read, and no splice, to get past. */
+  mark: number | undefined = undefined;
   /** Bytes that the relay has read. */
   taken = 0;
   /** The last bytes of `outbound`, which the relay has said more will follow (MSG_MORE): they wait for it. */
@@ -72,6 +74,12 @@ export class FakeSocket {
     this.edge();
   }
 
+  urge(): void {
+    if (this.finIn || this.wasReset || this.goneBy !== undefined) return;
+    this.mark = this.inbound.length;
+    this.edge();
+  }
+
   end(): void {
     if (this.finIn || this.wasReset || this.goneBy !== undefined) return;
     this.finIn = true;
@@ -105,7 +113,9 @@ export class FakeSocket {
 
   /** What came in, up to `count` bytes; to be called if `readable` says nothing. */
   take(count: number): Uint8Array {
-    const bytes = this.inbound.take(count);
+    if (this.mark === 0) this.mark = undefined;
+    const bytes = this.inbound.take(Math.min(count, this.mark ?? count));
+    if (this.mark !== undefined) this.mark -= bytes.length;
     this.taken += bytes.length;
     return bytes;
   }
@@ -143,6 +153,7 @@ export class FakeSocket {
     if (this.state === "connecting") return 0;
     let events = this.outbound.length < this.room && !this.wantsRoom ? EPOLLOUT : 0;
     if (this.inbound.length > 0) events |= EPOLLIN;
+    if (this.mark !== undefined) events |= EPOLLPRI;
     if (this.finIn) events |= EPOLLIN | EPOLLRDHUP;
     if (this.finIn && this.finOut) events |= EPOLLHUP;
     return events;

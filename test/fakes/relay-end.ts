@@ -69,6 +69,10 @@ export class End {
     this.sent += count;
   }
 
+  urge(): void {
+    if (this.isAlive && !this.hasEnded) this.socket.urge();
+  }
+
   end(): void {
     if (!this.isAlive) return;
     this.hasEnded = true;

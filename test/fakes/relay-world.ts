@@ -96,6 +96,9 @@ export class World {
       connect: () => this.#dialled(which)?.connected(),
       refuse: () => this.#dialled(which)?.reset(),
       clientSend: () => pick(this.clients)?.send(amount),
+      /** Urgent data between what was sent and what is sent next. */
+      clientUrge: () => pick(this.clients)?.urge(),
+      upstreamUrge: () => pick(this.#met())?.urge(),
       clientEnd: () => pick(this.clients)?.end(),
       clientReset: () => pick(this.clients)?.reset(this.#now),
       upstreamSend: () => pick(this.#met())?.send(amount),
