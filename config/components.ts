@@ -33,7 +33,7 @@ export const controllerSchema = z.strictObject({
 export const proxySchema = z.strictObject({
   engine: z
     .enum(["auto", "linux", "portable"])
-    .default("portable")
+    .default("auto")
     .describe("What moves the bytes: `linux` is epoll and splice, `portable` node:net; `auto`: linux where it works."),
   workers: z
     .int()

@@ -27,7 +27,8 @@ test("auto takes the linux engine where it works, with as many workers as are as
   };
   const log = new LineLog();
   assert.equal(await chooseEngine({ engine: "auto", workers: 3 }, log, linux), stand);
-  assert.deepEqual([asked, log.lines], [[3], []]);
+  assert.deepEqual(asked, [3]);
+  assert.match(JSON.stringify(log.lines), /the linux engine relays/);
 });
 
 test("auto falls back to portable, with one line that says why", async () => {

@@ -17,8 +17,8 @@ async function provenLinuxEngine(workers: number): Promise<MakeEngine> {
 }
 
 /**
- * The engine that the configuration asks for. `auto`: the linux engine where it works, else the portable one, with a line in the log
- * that says why. Throws `engine-unavailable` if the linux engine is asked for and does not work here.
+ * The engine that the configuration asks for; a line in the log says which. `auto`: the linux engine where it works, else the portable
+ * one, and the line says why. Throws `engine-unavailable` if the linux engine is asked for and does not work here.
  */
 export async function chooseEngine(
   { engine, workers }: Wanted,
@@ -27,7 +27,9 @@ export async function chooseEngine(
 ): Promise<MakeEngine> {
   if (engine === "portable") return makePortableEngine;
   try {
-    return await linux(workers);
+    const made = await linux(workers);
+    log.info({ engine: "linux" }, "the linux engine relays: it has been seen to work here");
+    return made;
   } catch (cause) {
     if (engine === "linux") {
       throw new SwitchbackError("engine-unavailable", "the linux engine does not work here (proxy.engine)", { cause });

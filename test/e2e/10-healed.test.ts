@@ -5,7 +5,7 @@ import { NGINX } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { getOutside, ingress, isCertificateReady, NAME, orderCertificate } from "./shop.ts";
-import { frontAddress, installSwitchback, OPT_IN, publishedMap, restartCertManager } from "./switchback.ts";
+import { frontAddress, installSwitchback, OPT_IN, publishedMap, restartCertManager, SYSTEM } from "./switchback.ts";
 
 // The cure, as the README tells it: install, opt cert-manager in, restart it.
 
@@ -27,6 +27,12 @@ test("the chart installs, and the name of the Ingress is mapped to the front Ser
     return text.includes(NAME) ? text : undefined;
   });
   assert.match(map, new RegExp(`^${front}\\s.*\\b${NAME}\\b`, "m"));
+});
+
+test("the proxies of the image found that the linux engine works in a restricted pod", async () => {
+  const logs = await cluster.logs(SYSTEM, "app.kubernetes.io/component=proxy");
+  assert.match(logs, /"engine":"linux"/);
+  assert.doesNotMatch(logs, /"engine":"portable"/);
 });
 
 test("opted in and restarted, cert-manager's pod is described with the mapping, and the Certificate is issued", async (t) => {
