@@ -61,7 +61,7 @@ export function existing(env: NodeJS.ProcessEnv): Where | undefined {
     targets: [{ name: target, upstream, classes: [className], ports: [{ port: 80, protocol: "v1" }] }],
     target,
     className,
-    kubeletRoot: "/var/lib/kubelet",
+    kubeletRoot: env.E2E_KUBELET_ROOT ?? "/var/lib/kubelet",
   };
 }
 
