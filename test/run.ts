@@ -58,13 +58,14 @@ async function main(filters: string[]): Promise<number> {
 
 /** The exit code, and the last lines that a person reads. */
 function verdict(outcomes: Outcome[], reason: string | undefined): number {
-  const failed = outcomes.reduce((sum, outcome) => sum + outcome.failed, 0);
+  const failed = outcomes.flatMap((outcome) => outcome.failed);
   const skipped = outcomes.flatMap((outcome) => outcome.skipped);
   if (skipped.length > 0) heading(`SKIPPED: ${skipped.length} tests: ${skipped.join("; ")}`);
   if (reason !== undefined) heading(`INTEGRATION TESTS SKIPPED: ${reason}`);
   const isIncomplete = skipped.length > 0 || reason !== undefined;
   if (isCi && isIncomplete) heading("CI=true: a skipped test is a failed run");
-  return failed > 0 || (isCi && isIncomplete) ? 1 : 0;
+  if (failed.length > 0) heading(`FAILED: ${failed.length} tests\n${failed.join("\n")}`);
+  return failed.length > 0 || (isCi && isIncomplete) ? 1 : 0;
 }
 
 process.exitCode = await main(process.argv.slice(2));

@@ -81,6 +81,18 @@ export class Cluster {
     return await this.kubectl("-n", namespace, "logs", "-l", selector, "--tail=-1", "--all-containers", ...from);
   }
 
+  /**
+   * Until what a Helm release runs in these namespaces is rolled out. Instead of `--wait`: Helm 4 works out statuses side by side
+   * and may take an older one of a Deployment for its last; then it fails although all is ready, or waits for nothing.
+   */
+  async releaseRuns(release: string, ...namespaces: string[]): Promise<void> {
+    for (const namespace of namespaces) {
+      const of = ["deployments,daemonsets", "-l", `app.kubernetes.io/instance=${release}`];
+      const names = await this.kubectl("-n", namespace, "get", ...of, "-o", "name");
+      await this.rolledOut(namespace, ...names.split("\n").filter((name) => name !== ""));
+    }
+  }
+
   async rolledOut(namespace: string, ...workloads: string[]): Promise<void> {
     for (const workload of workloads) {
       await this.kubectl("-n", namespace, "rollout", "status", workload, "--timeout=120s");

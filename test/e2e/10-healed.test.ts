@@ -4,7 +4,7 @@ import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import { NGINX } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { getOutside, ingress, isCertificateReady, NAME, orderCertificate } from "./shop.ts";
+import { certificateIsReady, getOutside, ingress, isCertificateReady, NAME, orderCertificate } from "./shop.ts";
 import { frontAddress, installSwitchback, OPT_IN, publishedMap, restartCertManager, SYSTEM } from "./switchback.ts";
 
 // The cure, as the README tells it: install, opt cert-manager in, restart it.
@@ -41,8 +41,8 @@ test("opted in and restarted, cert-manager's pod is described with the mapping, 
   await restartCertManager(cluster);
   const controller = ["-l", "app.kubernetes.io/component=controller"];
   const described = await cluster.kubectl("-n", CERT_MANAGER, "describe", "pod", ...controller);
-  assert.match(described, new RegExp(`switchback\\.dev/injected: ${front} ${NAME}`));
-  await cluster.until("the Certificate is Ready", 180, async () => (await isCertificateReady(cluster)) || undefined);
+  assert.equal(/switchback\.dev\/injected: (.*)/.exec(described)?.[1], `${front} ${NAME}`);
+  await certificateIsReady(cluster);
   t.diagnostic(`label to Certificate Ready: ${((performance.now() - labelled) / 1000).toFixed(1)} s`);
 });
 
@@ -56,11 +56,7 @@ test("a name that comes later takes a restart of cert-manager, and is issued too
     async () => (await publishedMap(cluster)).includes(LATER) || undefined,
   );
   await restartCertManager(cluster);
-  await cluster.until(
-    "the Certificate is Ready",
-    180,
-    async () => (await isCertificateReady(cluster, "later-tls")) || undefined,
-  );
+  await certificateIsReady(cluster, "later-tls");
   t.diagnostic(`Ingress created to Certificate Ready: ${((performance.now() - created) / 1000).toFixed(1)} s`);
 });
 

@@ -3,8 +3,8 @@ import { after, before, test } from "node:test";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { ingress, isCertificateReady, orderCertificate } from "./shop.ts";
-import { installSwitchback, leaderStatus } from "./switchback.ts";
+import { certificateIsReady, ingress, orderCertificate } from "./shop.ts";
+import { certManagerInStep, certManagerWorkloads, installSwitchback } from "./switchback.ts";
 
 // `restart`: the controller restarts what has not the current names, and nobody touches cert-manager.
 
@@ -19,20 +19,9 @@ after(async () => {
   await installSwitchback(cluster);
 });
 
-/** The opted-in workloads of cert-manager, as the leader sees them. */
-async function workloads() {
-  const { running } = await leaderStatus(cluster);
-  return (running?.workloads ?? []).filter(({ namespace }) => namespace === CERT_MANAGER);
-}
-
-async function allInStep(): Promise<true | undefined> {
-  const all = await workloads();
-  return (all.length > 0 && all.every(({ standing }) => standing === "in-step")) || undefined;
-}
-
 test("where the install lists the namespace, whatever was made before it opted in is injected without anybody", async () => {
   await installSwitchback(cluster, { config: { restart: { namespaces: [CERT_MANAGER] } } });
-  await cluster.until("all of cert-manager is in step", 120, allInStep);
+  await certManagerInStep(cluster);
 });
 
 test("a new Ingress, with cert-manager running: its Certificate becomes Ready with nobody touching anything", async (t) => {
@@ -40,16 +29,12 @@ test("a new Ingress, with cert-manager running: its Certificate becomes Ready wi
   await cluster.apply(ingress("restart", NAME, "nginx", "restart-tls"));
   await orderCertificate(cluster, NAME, "restart-tls");
   await cluster.until("cert-manager was restarted", 60, async () => {
-    const controller = (await workloads()).find(({ name }) => name === "cert-manager");
+    const controller = (await certManagerWorkloads(cluster)).find(({ name }) => name === "cert-manager");
     return (controller?.standing === "in-step" && controller.lastRestart !== undefined) || undefined;
   });
   t.diagnostic(`Ingress created to a pod with the name: ${((performance.now() - created) / 1000).toFixed(1)} s`);
-  await cluster.until(
-    "the Certificate is Ready",
-    180,
-    async () => (await isCertificateReady(cluster, "restart-tls")) || undefined,
-  );
+  await certificateIsReady(cluster, "restart-tls");
   t.diagnostic(`Ingress created to Certificate Ready: ${((performance.now() - created) / 1000).toFixed(1)} s`);
-  await cluster.until("all of cert-manager is in step", 120, allInStep);
-  assert.ok((await workloads()).every(({ stale }) => stale === 0));
+  await certManagerInStep(cluster);
+  assert.ok((await certManagerWorkloads(cluster)).every(({ stale }) => stale === 0));
 });

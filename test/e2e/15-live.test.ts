@@ -6,7 +6,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { statePath } from "../cluster/node/layout.ts";
 import { ctr } from "../cluster/node/up.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { ingress, isCertificateReady, orderCertificate } from "./shop.ts";
+import { certificateIsReady, ingress, orderCertificate } from "./shop.ts";
 import { AGENTS, installSwitchback, withAgent } from "./switchback.ts";
 
 // `live`: the agent of the node keeps running pods current, and nobody touches cert-manager.
@@ -57,11 +57,7 @@ test("a new Ingress, with cert-manager running: its Certificate becomes Ready wi
   await contains(NAME);
   t.diagnostic(`Ingress created to the name in the pod's file: ${(performance.now() - created).toFixed(0)} ms`);
   await orderCertificate(cluster, NAME, "live-tls");
-  await cluster.until(
-    "the Certificate is Ready",
-    180,
-    async () => (await isCertificateReady(cluster, "live-tls")) || undefined,
-  );
+  await certificateIsReady(cluster, "live-tls");
   t.diagnostic(`Ingress created to Certificate Ready: ${((performance.now() - created) / 1000).toFixed(1)} s`);
   const now = await certManager();
   assert.equal(now.metadata.uid, pod.metadata.uid, "the same pod");

@@ -141,8 +141,9 @@ async function runTests(files: string[], progress: Progress): Promise<number> {
     const { failed, skipped } = await runFiles([file], 1, stop.signal);
     const isIncomplete = skipped.length > 0 && process.env.CI === "true";
     if (isIncomplete) progress.say(`CI=true: a skipped test is a failed run: ${skipped.join("; ")}`);
-    if (failed === 0 && !isIncomplete && !stop.signal.aborted) continue;
+    if (failed.length === 0 && !isIncomplete && !stop.signal.aborted) continue;
     const left = files.slice(n + 1);
+    for (const line of failed) progress.say(`failed: ${line}`);
     progress.say(`${file} failed${left.length === 0 ? "" : `; not run: ${left.join(" ")}`}`);
     return 1;
   }

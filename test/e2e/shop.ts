@@ -123,3 +123,10 @@ export async function isCertificateReady(cluster: Cluster, certificate = CERTIFI
   );
   return status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") === true;
 }
+
+/** Until it is issued. */
+export async function certificateIsReady(cluster: Cluster, certificate = CERTIFICATE): Promise<void> {
+  await cluster.until("the Certificate is Ready", 180, async () => {
+    return (await isCertificateReady(cluster, certificate)) || undefined;
+  });
+}

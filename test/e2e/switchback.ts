@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { stringify } from "yaml";
 import type { FullStatus } from "../../cli/leader-status.ts";
+import type { WorkloadStatus } from "../../running/report.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { where } from "./where.ts";
@@ -16,10 +17,11 @@ export async function installSwitchback(
 ): Promise<void> {
   const { image, targets } = where();
   const all = { image, config: { targets, ...config }, ...values };
-  const flags = ["--namespace", SYSTEM, "--create-namespace", "--values", "-", "--wait", "--timeout", "120s"];
+  const flags = ["--namespace", SYSTEM, "--create-namespace", "--values", "-"];
   const args = ["upgrade", "--install", "switchback", CHART, ...flags];
   const { code, stderr } = await cluster.tool("helm", args, stringify(all));
   if (code !== 0) throw new Error(`helm ${args.join(" ")}: ${stderr.trim()}`);
+  await cluster.releaseRuns("switchback", SYSTEM, AGENTS);
   await webhookAnswers(cluster);
 }
 
@@ -55,6 +57,20 @@ export async function leaderStatus(cluster: Cluster): Promise<FullStatus> {
   return await cluster.until("a controller that leads", 30, async () => {
     const status = JSON.parse(await cluster.kubectl("get", "--raw", path)) as FullStatus;
     return status.leader ? status : undefined;
+  });
+}
+
+/** The opted-in workloads of cert-manager, as the leader sees them. */
+export async function certManagerWorkloads(cluster: Cluster): Promise<WorkloadStatus[]> {
+  const { running } = await leaderStatus(cluster);
+  return (running?.workloads ?? []).filter(({ namespace }) => namespace === CERT_MANAGER);
+}
+
+/** Until each of them has the current names. */
+export async function certManagerInStep(cluster: Cluster): Promise<void> {
+  await cluster.until("all of cert-manager is in step", 120, async () => {
+    const all = await certManagerWorkloads(cluster);
+    return (all.length > 0 && all.every(({ standing }) => standing === "in-step")) || undefined;
   });
 }
 

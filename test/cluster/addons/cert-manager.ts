@@ -29,8 +29,9 @@ export async function install(cluster: Cluster): Promise<void> {
   for (const name of crds) await cp(join(deploy, "crds", name), join(chart, "templates", name));
   const values = statePath("charts", `${CERT_MANAGER}.yaml`);
   await writeFile(values, stringify(VALUES));
-  const flags = ["--namespace", CERT_MANAGER, "--create-namespace", "--values", values, "--wait", "--timeout", "180s"];
+  const flags = ["--namespace", CERT_MANAGER, "--create-namespace", "--values", values];
   await cluster.helm("upgrade", "--install", CERT_MANAGER, chart, ...flags);
+  await cluster.releaseRuns(CERT_MANAGER, CERT_MANAGER);
 }
 
 const VALUES = {
@@ -38,7 +39,7 @@ const VALUES = {
   webhook: { image: image(IMAGES.certManagerWebhook) },
   cainjector: { image: image(IMAGES.certManagerCainjector) },
   acmesolver: { image: image(IMAGES.certManagerAcmesolver) },
-  // It waits for the webhook with a command line of its own; --wait does here.
+  // It waits for the webhook with a command line of its own; `install` does here.
   startupapicheck: { enabled: false },
 };
 
