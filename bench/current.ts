@@ -1,20 +1,21 @@
 import { parseArgs } from "node:util";
+import { measureCertManager } from "./current-cert-manager.ts";
 import { measureLive } from "./current-live.ts";
 import { measureNode } from "./current-node.ts";
 import { measureRestarts } from "./current-restart.ts";
 import { createReporter } from "./report.ts";
 
 /**
- * `npm run bench -- current [--json] [--only node|restart|live] [--pods 200] [--names 5000] [--changes 100] [--idle 30] [--restarts 5]`
+ * `npm run bench -- current [--json] [--only node|restart|live|cert-manager] [--pods 200] [--names 5000] [--changes 100] [--idle 30] [--restarts 5]`
  *
- * How soon running pods follow the map, and what that costs: one node's agent against a control plane of its own, then (as root) restarts
- * and `live` on this machine's cluster. It needs nothing that is not there after `npm ci`, Go apart.
+ * How soon running pods follow the map, and what that costs: one node's agent against a control plane of its own, then (as root) restarts,
+ * `live` and cert-manager with either on this machine's cluster. It needs nothing that is not there after `npm ci`, Go apart.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
     args: argv,
     options: {
-      only: { type: "string", default: "node,restart,live" },
+      only: { type: "string", default: "node,restart,live,cert-manager" },
       json: { type: "boolean", default: false },
       pods: { type: "string", default: "200" },
       names: { type: "string", default: "5000" },
@@ -29,4 +30,5 @@ export async function run(argv: string[]): Promise<void> {
   if (values.only.includes("node")) await measureNode(node, report);
   if (values.only.includes("restart")) await measureRestarts(Number(values.restarts), report);
   if (values.only.includes("live")) await measureLive(changes, report);
+  if (values.only.includes("cert-manager")) await measureCertManager(report);
 }
