@@ -1,9 +1,10 @@
 import { HOSTS_KEY } from "../hosts/keys.ts";
-import { applyLive, removeLive } from "../hosts/live.ts";
+import { removeLive } from "../hosts/live.ts";
 import { type Chosen, createSelector } from "../hosts/select.ts";
 import type { PublishedMap, Reason } from "../hosts/types.ts";
 import { steadyNow, yieldToLoop } from "../kube/time.ts";
 import type { Logger } from "../observe/log.ts";
+import { onText } from "./bytes.ts";
 import type { HostsFiles, Outcome } from "./hostsfile.ts";
 import { createPlans } from "./plans.ts";
 import type { NodePod } from "./pod.ts";
@@ -81,6 +82,7 @@ export class Follower {
   }
 
   setMap(map: PublishedMap): void {
+    this.#arrived = this.#now();
     const select = createSelector(map, this.#deps.maxNames);
     const known = new Map<string | undefined, Chosen>();
     this.#revision = map.revision;
@@ -90,7 +92,6 @@ export class Follower {
       known.set(annotation, chosen);
       return chosen;
     };
-    this.#arrived = this.#now();
     this.noteAll();
   }
 
@@ -207,9 +208,7 @@ export class Follower {
     if (this.#choose === undefined || this.#isCurrent(uid, tracked)) return;
     this.#deps.watches.add(uid);
     const chosen = this.#choose(tracked.pod.annotations[HOSTS_KEY]);
-    const outcome = this.#deps.files.update(uid, (text) =>
-      applyLive(text, this.#plans.aliases(tracked.pod.ours), chosen, this.#plans.plan),
-    );
+    const outcome = this.#deps.files.update(uid, (content) => this.#plans.apply(content, tracked.pod.ours, chosen));
     this.#take(uid, tracked, outcome);
     tracked.clean = false;
     if (outcome.kind === "refused") return;
@@ -230,7 +229,10 @@ export class Follower {
     this.#take(
       uid,
       tracked,
-      this.#deps.files.update(uid, (text) => removeLive(text, this.#plans.aliases(tracked.pod.ours))),
+      this.#deps.files.update(
+        uid,
+        onText((text) => removeLive(text, this.#plans.aliases(tracked.pod.ours))),
+      ),
     );
     tracked.applied = undefined;
     // What is not the kubelet's cannot hold anything of ours; the rest is tried again.

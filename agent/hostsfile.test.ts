@@ -20,7 +20,7 @@ import { openHostsFiles } from "./hostsfile.ts";
 
 const UID = uidOf(1);
 const LINE = "198.51.100.9\ta.example.com\n";
-const add = (text: string) => `${text}${LINE}`;
+const add = (content: Buffer) => Buffer.concat([content, Buffer.from(LINE)]);
 
 function start(t: TestContext) {
   const kubelet = kubeletFiles(t);
@@ -32,9 +32,9 @@ function start(t: TestContext) {
 /** The code of a refusal; whatever was there must be untouched. */
 function refusedAs({ kubelet, files }: ReturnType<typeof start>, uid = UID): string {
   let asked = false;
-  const outcome = files.update(uid, (text) => {
+  const outcome = files.update(uid, (content) => {
     asked = true;
-    return add(text);
+    return add(content);
   });
   assert.equal(asked, false, "not even read");
   assert.equal(outcome.kind, "refused", `${kubelet.pods} ${JSON.stringify(outcome)}`);
@@ -51,7 +51,7 @@ test("the file is changed in place: the same inode, and every byte kept, also th
   assert.deepEqual(readFileSync(path), Buffer.concat([before.content, Buffer.from(LINE)]));
   assert.equal(statSync(path).ino, before.inode);
   assert.equal(outcome.kind === "written" && outcome.stamp, files.stamp(UID));
-  assert.equal(files.update(UID, (text) => text).kind, "current");
+  assert.equal(files.update(UID, (content) => content).kind, "current");
 });
 
 test("a change of the file is seen in its stamp", (t) => {
@@ -149,10 +149,10 @@ test("what the kubelet writes between our read and our write is not written over
   const { kubelet, files, path } = start(t);
   kubelet.write(UID);
   let turns = 0;
-  const outcome = files.update(UID, (text) => {
+  const outcome = files.update(UID, (content) => {
     turns += 1;
     if (turns === 1) kubelet.write(UID, "10.32.0.8\tnew-address\n");
-    return add(text);
+    return add(content);
   });
   assert.equal(outcome.kind, "written");
   assert.match(readFileSync(path, "utf8"), /10\.32\.0\.8\tnew-address\n198\.51\.100\.9\ta\.example\.com\n$/);
@@ -161,9 +161,9 @@ test("what the kubelet writes between our read and our write is not written over
 test("a file that never rests is given up until the next look", (t) => {
   const { kubelet, files, path } = start(t);
   kubelet.write(UID);
-  const outcome = files.update(UID, (text) => {
+  const outcome = files.update(UID, (content) => {
     appendFileSync(path, "10.0.0.2 busy\n");
-    return add(text);
+    return add(content);
   });
   assert.equal(outcome.kind === "refused" && outcome.reason.code, "file-busy");
   assert.doesNotMatch(readFileSync(path, "utf8"), /a\.example\.com/);
@@ -172,9 +172,9 @@ test("a file that never rests is given up until the next look", (t) => {
 test("a pod that is deleted while its file is being changed does no harm", (t) => {
   const { kubelet, files } = start(t);
   kubelet.write(UID);
-  const outcome = files.update(UID, (text) => {
+  const outcome = files.update(UID, (content) => {
     rmSync(join(kubelet.pods, UID), { recursive: true });
-    return add(text);
+    return add(content);
   });
   assert.ok(["written", "absent"].includes(outcome.kind), outcome.kind);
   assert.equal(files.update(UID, add).kind, "absent");
@@ -187,7 +187,7 @@ test("without room on the disk the file keeps its content, and says so", (t) => 
   const script = `
     const { openHostsFiles } = await import(${JSON.stringify(join(import.meta.dirname, "hostsfile.ts"))});
     const files = openHostsFiles(${JSON.stringify(kubelet.pods)}, ${OWNER});
-    process.stdout.write(JSON.stringify(files.update("${UID}", (text) => text + "198.51.100.9\\ta.example.com\\n".repeat(100))));
+    process.stdout.write(JSON.stringify(files.update("${UID}", (content) => Buffer.concat([content, Buffer.from("198.51.100.9\\ta.example.com\\n".repeat(100))]))));
   `;
   const limited = [
     "-c",

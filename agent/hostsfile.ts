@@ -10,8 +10,9 @@ import {
   writeSync,
 } from "node:fs";
 import { describeError } from "../errors/errors.ts";
-import { isKubeletHosts } from "../hosts/live.ts";
+import { isKubeletHosts, KUBELET_HEADER_LENGTH } from "../hosts/live.ts";
 import type { Reason } from "../hosts/types.ts";
+import { type Change, createRoom } from "./bytes.ts";
 import { rewrite, type WritableFile } from "./rewrite.ts";
 
 /** A hosts file of 40,000 names has 1.2 MB. A container may write to its own without end. */
@@ -30,8 +31,8 @@ export type Outcome =
   | { readonly kind: "refused"; readonly reason: Reason };
 
 export interface HostsFiles {
-  /** Brings a pod's file to what `change` makes of its text (latin1: a character a byte). Never throws. */
-  update(uid: string, change: (text: string) => string): Outcome;
+  /** Brings a pod's file to what `change` makes of it. Never throws. */
+  update(uid: string, change: Change): Outcome;
   /** The stamp of a pod's file as it is, undefined if there is none. */
   stamp(uid: string): string | undefined;
   close(): void;
@@ -114,7 +115,7 @@ function attempt<T>(work: () => T): T | Refusal {
   }
 }
 
-function updateIn(directory: number, owner: number, change: (text: string) => string): Outcome {
+function updateIn(directory: number, owner: number, change: Change): Outcome {
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
     const outcome = tryUpdate(`${handle(directory)}/etc-hosts`, owner, change);
     if (outcome !== undefined) return outcome;
@@ -123,7 +124,7 @@ function updateIn(directory: number, owner: number, change: (text: string) => st
 }
 
 /** Undefined: somebody else wrote to the file in between. */
-function tryUpdate(path: string, owner: number, change: (text: string) => string): Outcome | undefined {
+function tryUpdate(path: string, owner: number, change: Change): Outcome | undefined {
   // Looked at before it is opened: to open a device may do something.
   const unfit = strangeness(lstatSync(path, { bigint: true }), owner);
   if (unfit !== undefined) return { kind: "refused", reason: unfit };
@@ -133,11 +134,10 @@ function tryUpdate(path: string, owner: number, change: (text: string) => string
     const strange = strangeness(seen, owner);
     if (strange !== undefined) return { kind: "refused", reason: strange };
     const before = readAll(descriptor, Number(seen.size));
-    const text = before.toString("latin1");
-    if (!isKubeletHosts(text)) return { kind: "refused", reason: notKubelets(text) };
-    const changed = change(text);
-    if (changed === text) return { kind: "current", stamp: stampOf(seen) };
-    const after = Buffer.from(changed, "latin1");
+    if (!isKubeletHosts(before.toString("latin1", 0, KUBELET_HEADER_LENGTH)))
+      return { kind: "refused", reason: notKubelets(before) };
+    const after = change(before);
+    if (after.equals(before)) return { kind: "current", stamp: stampOf(seen) };
     if (stampOf(fstatSync(descriptor, { bigint: true })) !== stampOf(seen)) return undefined;
     withFile(descriptor, (file) => rewrite(file, before, after));
     const written = fstatSync(descriptor, { bigint: true });
@@ -158,8 +158,8 @@ function strangeness(stat: BigIntStats, owner: number): Reason | undefined {
   return undefined;
 }
 
-function notKubelets(text: string): Reason {
-  if (text === "") return { code: "file-empty", text: "the hosts file is empty: it is just being written" };
+function notKubelets(content: Buffer): Reason {
+  if (content.length === 0) return { code: "file-empty", text: "the hosts file is empty: it is just being written" };
   return {
     code: "not-kubelets",
     text: "the hosts file does not begin as the kubelet's do: something in the pod has replaced its content",
@@ -170,19 +170,19 @@ function stampOf(stat: BigIntStats): string {
   return `${stat.ino} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs}`;
 }
 
-/** The files of a node are read one after the other: a buffer for each would be garbage that stays for a while. */
-let scratch = Buffer.allocUnsafeSlow(64 * 1024);
+/** What it holds is used until the next file is read. */
+const room = createRoom();
 
 function readAll(descriptor: number, size: number): Buffer {
-  // One more than there should be, so that a file that has grown is noticed by its length. Used until the next file is read.
-  if (scratch.length < size + 1) scratch = Buffer.allocUnsafeSlow(size + 1);
-  const buffer = scratch.subarray(0, size + 1);
+  // One more than there should be, so that a file that has grown is noticed by its length.
+  const buffer = room(size + 1);
   let length = 0;
-  while (length < buffer.length) {
+  // Linux reads less of a regular file than it is asked for only at its end, or for a signal's sake.
+  do {
     const count = readSync(descriptor, buffer, length, buffer.length - length, length);
     if (count === 0) break;
     length += count;
-  }
+  } while (length < size);
   return buffer.subarray(0, length);
 }
 

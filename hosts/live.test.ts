@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { goodNames } from "../test/arbitraries.ts";
-import { applyLive as apply, isKubeletHosts, liveAliases, removeLive as remove } from "./live.ts";
+import { applyLive as apply, headLength, isKubeletHosts, liveAliases, removeLive as remove } from "./live.ts";
 import { MAX_LINE_BYTES, packLines } from "./pack.ts";
 import { publishedMapOf } from "./published.ts";
 import { type Chosen, createSelector } from "./select.ts";
@@ -110,11 +110,37 @@ test("empty room behind the block, zeros before it and the rest of a marker are 
   }
 });
 
+test("a last marker half written over another is ours, however much of it was written", () => {
+  const chosen = choose({ "a.example.com": [FRONT] });
+  const whole = applyLive(kubelet(), [], chosen);
+  const end = "# END switchback.dev";
+  for (let written = 1; written <= end.length; written += 1) {
+    for (let left = 1; left <= end.length; left += 1) {
+      const torn = `${whole.slice(0, -end.length - 1)}${end.slice(0, written)}${end.slice(-left)}\n`;
+      assert.equal(applyLive(torn, [], chosen), whole, torn);
+      assert.equal(removeLive(torn, []), kubelet(), torn);
+    }
+  }
+});
+
 test("only a file that begins as the kubelet's files do is one", () => {
   assert.ok(isKubeletHosts(kubelet()));
   assert.ok(isKubeletHosts("# Kubernetes-managed hosts file (host network).\n127.0.0.1 localhost\n"));
   for (const text of ["", "127.0.0.1 localhost\n", "# Kubernetes-managed hosts file", ` ${kubelet()}`])
     assert.ok(!isKubeletHosts(text), text);
+});
+
+test("the head that has no part in the change ends where a line of ours, a chosen name or the aliases begin", () => {
+  const ours = [{ ip: FRONT, hostnames: ["a.example.com"] }];
+  const chosen = choose({ "b.example.com": [FRONT] });
+  const head = (text: string) => headLength(text, liveAliases(ours), chosen);
+  assert.equal(head(kubelet(ours)), kubelet().length);
+  assert.equal(head(kubelet()), kubelet().length);
+  assert.equal(head(`${kubelet()}10.0.0.2 B.example.com\n`), kubelet().length);
+  assert.equal(head(`${kubelet()}${FRONT}\ta.example.com\n`), kubelet().length);
+  assert.equal(head(applyLive(kubelet(), [], chosen)), kubelet().length);
+  assert.equal(head(kubelet().slice(0, -1)), kubelet().indexOf("10.32.0.7"), "a line that may go on is none yet");
+  assert.ok(head(kubelet() + "10.0.0.2 other.example.com\n".repeat(1000)) < 1000, "a few lines");
 });
 
 const ips = fc.constantFrom(FRONT, OTHER, "2001:db8::9");
@@ -203,6 +229,22 @@ test("property: lines that others add stay, byte for byte and at their place, th
         assert.equal(file.slice(place, place + behind.length), behind);
       }
       assert.equal(removeLive(file, ours).trimEnd(), `${text}${behind}`.trimEnd());
+    }),
+  );
+});
+
+test("property: what is made of a file is its head and what is made of the rest, in whatever order its lines come", () => {
+  fc.assert(
+    fc.property(cases, fc.infiniteStream(fc.nat()), ({ before, now, cap, user, newline }, order) => {
+      const { ours, text } = fileOf({ before, user, newline });
+      const written = applyLive(text, ours, choose(before, cap));
+      const lines = written.split("\n").map((line) => ({ line, place: order.next().value % 8 }));
+      const mixed = lines.sort((a, b) => a.place - b.place).map(({ line }) => line);
+      const chosen = choose(now, cap);
+      for (const file of [text, written, mixed.join("\n"), `${mixed.join("\n")}\n`]) {
+        const head = headLength(file, liveAliases(ours), chosen);
+        assert.equal(file.slice(0, head) + applyLive(file.slice(head), ours, chosen), applyLive(file, ours, chosen));
+      }
     }),
   );
 });

@@ -19,6 +19,9 @@ const KUBELET_HEADERS: readonly string[] = [
   "# Kubernetes-managed hosts file (host network).\n",
 ];
 
+/** The first so many characters of a file tell whether it has one of them. */
+export const KUBELET_HEADER_LENGTH = Math.max(...KUBELET_HEADERS.map((header) => header.length));
+
 const BEGIN = "# BEGIN switchback.dev: names of this cluster, kept current while the pod runs";
 /** The same below a line that had no newline of its own: the one before the block is ours. */
 const BEGIN_JOINED = `${BEGIN}, newline added`;
@@ -30,7 +33,7 @@ const CUT_BEGIN = BEGIN.slice(0, "# BEGIN switch".length);
 /** Fewer characters at the end of a marker are no sign of it. */
 const MIN_REST = 8;
 
-/** Whether the text is a hosts file of the kubelet's; what a container mounts or writes there itself is left alone. */
+/** Whether a text is, or begins, a hosts file of the kubelet's; what a container mounts or writes there itself is left alone. */
 export function isKubeletHosts(text: string): boolean {
   return KUBELET_HEADERS.some((header) => text.startsWith(header));
 }
@@ -76,6 +79,26 @@ export function applyLive(text: string, aliases: LiveAliases, chosen: Chosen, pl
     if (line.alias !== undefined) line.text = current.has(line.alias) ? line.alias : silenced(line.alias);
   return withBlock(lines, body);
 }
+
+/**
+ * How long the beginning of a text is that has no part in what `applyLive` makes of it: whole lines of others that it neither changes
+ * nor finds a chosen name on. What it makes of the text is that beginning and then what it makes of the rest. The kubelet writes a line
+ * there that no other pod has; the rest of pods that are alike is alike.
+ */
+export function headLength(text: string, aliases: LiveAliases, chosen: Chosen): number {
+  let length = 0;
+  for (let lines = 0; lines < MAX_HEAD_LINES; lines += 1) {
+    const newline = text.indexOf("\n", length);
+    if (newline === -1) break;
+    const line = text.slice(length, newline);
+    if (line === "" || aliases.lines.has(line) || isOurs(line, false) || namesOn(line).some(chosen.has)) break;
+    length = newline + 1;
+  }
+  return length;
+}
+
+/** The kubelet's own for a pod are at most nine. */
+const MAX_HEAD_LINES = 10;
 
 /** The file as it was before `applyLive`, with what others have added since. */
 export function removeLive(text: string, aliases: LiveAliases): string {
@@ -132,13 +155,10 @@ function readLines(text: string, aliases: LiveAliases): Line[] {
     const newline = text.indexOf("\n", at);
     const stop = newline === -1 ? text.length : newline;
     const own = text.slice(at, stop);
-    const kind = isOurs(own, newline === -1) ? "ours" : "theirs";
-    lines.push({
-      text: own,
-      end: newline === -1 ? "" : "\n",
-      kind,
-      alias: kind === "ours" ? undefined : aliases.lines.get(own),
-    });
+    // Most lines are these, and none of them bears a mark of ours.
+    const alias = aliases.lines.get(own);
+    const kind = alias === undefined && isOurs(own, newline === -1) ? "ours" : "theirs";
+    lines.push({ text: own, end: newline === -1 ? "" : "\n", kind, alias });
     at = stop + 1;
   }
   claimHalves(lines);
@@ -189,7 +209,15 @@ type Place = "outside" | "in" | "behind";
 
 function isHalf({ text, end }: Line, next: Line | undefined, place: Place): boolean {
   if (place === "behind") return TAG.endsWith(text) || END.endsWith(text);
-  return place === "in" && (end === "" || text.endsWith(END) || next?.kind === "ours" || next?.text === "");
+  if (place === "outside") return false;
+  return end === "" || text.endsWith(END) || isTornEnd(text) || next?.kind === "ours" || next?.text === "";
+}
+
+/** A new last marker as far as it was written, and what it left of the old one. */
+function isTornEnd(text: string): boolean {
+  for (let written = 1; written <= END.length && text.startsWith(END.slice(0, written)); written += 1)
+    if (END.endsWith(text.slice(written))) return true;
+  return false;
 }
 
 /** Empty lines behind a block are room that a write made and did not come to use. */

@@ -9,8 +9,8 @@ export interface KubeletFiles {
   readonly pods: string;
   /** A pod's hosts file. */
   path(uid: string): string;
-  /** Writes it as the kubelet does: emptied, then written, the same inode. Gives the text. */
-  write(uid: string, more?: string): string;
+  /** Writes it as the kubelet does: emptied, then written, the same inode. `own`: the pod's own line. Gives the text. */
+  write(uid: string, more?: string, own?: string): string;
 }
 
 /** As root the files are root's, elsewhere the user's own. */
@@ -20,8 +20,8 @@ export function uidOf(index: number): string {
   return `00000000-0000-4000-8000-${String(index).padStart(12, "0")}`;
 }
 
-export function kubeletText(more = ""): string {
-  return `# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n10.32.0.7\tapi-0\n${more}`;
+export function kubeletText(more = "", own = "10.32.0.7\tapi-0"): string {
+  return `# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n${own}\n${more}`;
 }
 
 /** What the kubelet adds for the hostAliases of a pod's spec. */
@@ -48,10 +48,11 @@ export function kubeletFiles(t: Pick<TestContext, "after">): KubeletFiles {
     root,
     pods,
     path,
-    write(uid, more) {
+    write(uid, more, own) {
       mkdirSync(join(pods, uid), { recursive: true });
-      writeFileSync(path(uid), kubeletText(more), { mode: 0o644 });
-      return kubeletText(more);
+      const text = kubeletText(more, own);
+      writeFileSync(path(uid), text, { mode: 0o644 });
+      return text;
     },
   };
 }
