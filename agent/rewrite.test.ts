@@ -87,6 +87,15 @@ const changes = fc
     return { ours, before, apply: (text: string) => applyLive(text, ours, choose(second)) };
   });
 
+/** A text without what a killed write may leave at its very end and no resolver reads: empty lines, too little of a marker to know it. */
+function bare(text: string): string {
+  const whole = text.trimEnd();
+  const last = whole.slice(whole.lastIndexOf("\n") + 1);
+  const isRest =
+    "# BEGIN switchback.dev: names".startsWith(last) || (last.length < 8 && "# END switchback.dev".endsWith(last));
+  return isRest ? whole.slice(0, -last.length).trimEnd() : whole;
+}
+
 const bytes = (text: string) => Buffer.from(text, "latin1");
 
 test("property: the file becomes what it should", () => {
@@ -127,8 +136,6 @@ test("property: killed at any byte, no line of anybody else's is hurt, and the n
         assert.ok(error instanceof Killed);
       }
       const stands = file.content.toString("latin1");
-      // A few bytes of a first marker at the very end are a comment like any other, and room behind an alias are empty lines.
-      const bare = (text: string) => text.replace(/#[^\n]*$/, "").trimEnd();
       assert.equal(bare(removeLive(stands, ours)), bare(removeLive(before, ours)));
       assert.equal(bare(removeLive(apply(stands), ours)), bare(removeLive(before, ours)));
       const names = (text: string) =>
