@@ -4,10 +4,10 @@ import { after, before, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { aliasesText, hasName, kubeletFiles } from "../fakes/kubelet-files.ts";
 import { agentLease, startAgent, type TestAgent } from "./agents.ts";
-import { Following } from "./following.ts";
-import { Kubelet } from "./kubelet.ts";
-import { ingress, mapped, namespaceYaml, workload } from "./objects.ts";
-import { type System, startSystem, until } from "./system.ts";
+import { type Following, startFollowing } from "./following.ts";
+import type { Kubelet } from "./kubelet.ts";
+import { ingress, workload } from "./objects.ts";
+import { type System, until } from "./system.ts";
 
 // The API server is away for a minute: for much longer than a leader keeps its Lease, and than an agent may be silent here.
 
@@ -21,9 +21,8 @@ let follow: Following;
 let agent: TestAgent;
 
 before(async () => {
-  system = await startSystem({
+  ({ system, kubelet, follow } = await startFollowing(NS, {
     controllers: 2,
-    before: namespaceYaml(NS, "enabled"),
     values: {
       agent: { enabled: true },
       config: {
@@ -33,13 +32,9 @@ before(async () => {
         agent: { sweepSeconds: 2, renewSeconds: 15 },
       },
     },
-  });
-  follow = new Following(system, NS);
-  await system.showWebhooks();
-  kubelet = new Kubelet(system, NS);
+  }));
   kubelet.files = files;
   agent = await startAgent(system, files.root);
-  await follow.addName("first.example.com");
 });
 after(async () => {
   await agent?.stop();
@@ -49,11 +44,6 @@ after(async () => {
 });
 
 const hasIn = (path: string, name: string) => hasName(readFileSync(path, "latin1"), name);
-
-async function restartedHas(hostname: string): Promise<boolean> {
-  const pods = await follow.pods("restarted");
-  return pods.length > 0 && pods.every((pod) => mapped(pod).includes(hostname));
-}
 
 it("nothing is restarted that has its names, what the agent wrote stays, and everything catches up", async () => {
   await system.apply(workload("Deployment", "restarted", NS));
@@ -66,7 +56,7 @@ it("nothing is restarted that has its names, what the agent wrote stays, and eve
   assert.ok(live);
   const path = files.path(live.metadata.uid);
   await until("the live pod's file", () => hasIn(path, "second.example.com"));
-  await until("a restart", () => restartedHas("second.example.com"));
+  await until("a restart", () => follow.haveName("restarted", "second.example.com"));
   for (const name of ["restarted", "live"]) await follow.codeIs(name, "in-step");
   await until("the agent's Lease", async () => {
     const { annotations } = (await agentLease(system)).metadata;
@@ -94,13 +84,13 @@ it("nothing is restarted that has its names, what the agent wrote stays, and eve
   await delay(5_000);
   agent = await startAgent(system, files.root);
   // The real controller-manager itself takes up to a minute more.
-  await until("the restart of who lacks a name", () => restartedHas("third.example.com"), 180_000);
+  await until("the restart of who lacks a name", () => follow.haveName("restarted", "third.example.com"), 180_000);
   assert.equal(await follow.changes("live"), 0);
   await until("the live pod's file", () => hasIn(path, "third.example.com"), 60_000);
   for (const name of ["restarted", "live"]) await follow.codeIs(name, "in-step");
   await follow.addName("fourth.example.com");
   await until("the live pod's file", () => hasIn(path, "fourth.example.com"));
-  await until("the next restart", () => restartedHas("fourth.example.com"));
+  await until("the next restart", () => follow.haveName("restarted", "fourth.example.com"));
   for (const name of ["restarted", "live"]) await follow.codeIs(name, "in-step");
   assert.deepEqual([await follow.changes("restarted"), await follow.changes("live")], [3, 0]);
 });

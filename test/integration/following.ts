@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
+import { setTimeout as delay } from "node:timers/promises";
 import type { WorkloadStatus } from "../../running/report.ts";
-import type { RunningPod } from "./kubelet.ts";
-import { ingress } from "./objects.ts";
-import { type System, until } from "./system.ts";
+import { Kubelet, type RunningPod } from "./kubelet.ts";
+import { ingress, mapped, namespaceYaml } from "./objects.ts";
+import { type System, type SystemOptions, startSystem, until } from "./system.ts";
 
 /** Workloads of one namespace, and how they follow the map. */
 export class Following {
@@ -18,6 +19,12 @@ export class Following {
     const args = ["-n", this.namespace, "get", "pods", "-l", `app=${name}`];
     const { items } = await this.#system.json<{ items: RunningPod[] }>(...args);
     return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  }
+
+  /** Whether all pods of a workload were made with the name. */
+  async haveName(name: string, hostname: string): Promise<boolean> {
+    const pods = await this.pods(name);
+    return pods.length > 0 && pods.every((pod) => mapped(pod).includes(hostname));
   }
 
   async rolledOut(kind: string, name: string): Promise<void> {
@@ -57,5 +64,30 @@ export class Following {
   async addName(name: string): Promise<void> {
     await this.#system.apply(ingress(name.replaceAll(".", "-"), [name]));
     await this.#system.ready([name]);
+  }
+}
+
+/** Whatever would be restarted is, well within this, where the debounce is a second. */
+export const enoughToRestart = () => delay(4_000);
+
+export interface FollowingSystem {
+  readonly system: System;
+  readonly kubelet: Kubelet;
+  readonly follow: Following;
+}
+
+/** A system with a name that is published, webhooks that the controller sees, and a namespace that opted in, whose pods run. */
+export async function startFollowing(namespace: string, options: SystemOptions): Promise<FollowingSystem> {
+  const system = await startSystem({ ...options, before: namespaceYaml(namespace, "enabled") });
+  const kubelet = new Kubelet(system, namespace);
+  try {
+    const follow = new Following(system, namespace);
+    await system.showWebhooks();
+    await follow.addName("first.example.com");
+    return { system, kubelet, follow };
+  } catch (error) {
+    await kubelet.stop();
+    await system.stop();
+    throw error;
   }
 }

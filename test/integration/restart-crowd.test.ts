@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import type { RunningStatus } from "../../running/report.ts";
-import { Following } from "./following.ts";
-import { Kubelet } from "./kubelet.ts";
-import { namespaceYaml, workload } from "./objects.ts";
+import { type Following, startFollowing } from "./following.ts";
+import type { Kubelet } from "./kubelet.ts";
+import { workload } from "./objects.ts";
 import { recordRollouts } from "./rollouts.ts";
-import { type System, startSystem, until } from "./system.ts";
+import { type System, until } from "./system.ts";
 
 // 500 workloads that are stale at once, on a real API server.
 
@@ -18,14 +18,9 @@ let kubelet: Kubelet;
 let follow: Following;
 
 before(async () => {
-  system = await startSystem({
-    before: namespaceYaml(NS, "enabled"),
+  ({ system, kubelet, follow } = await startFollowing(NS, {
     values: { config: { restart: { namespaces: [NS], debounceSeconds: 1, minIntervalSeconds: 1 } } },
-  });
-  follow = new Following(system, NS);
-  await system.showWebhooks();
-  kubelet = new Kubelet(system, NS);
-  await follow.addName("first.example.com");
+  }));
 });
 after(async () => {
   await kubelet?.stop();

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { Following } from "./following.ts";
+import { Following, startFollowing } from "./following.ts";
 import { Kubelet } from "./kubelet.ts";
 import { startMeddler } from "./meddler.ts";
-import { ingress, mapped, namespaceYaml, workload } from "./objects.ts";
-import { type System, startSystem, sumOf, until } from "./system.ts";
+import { ingress, namespaceYaml, workload } from "./objects.ts";
+import { type System, sumOf, until } from "./system.ts";
 
 // What goes wrong around restarts, on a real API server: each at most one restart a workload, and what can be healed is.
 
@@ -15,9 +15,8 @@ let kubelet: Kubelet;
 let follow: Following;
 
 before(async () => {
-  system = await startSystem({
+  ({ system, kubelet, follow } = await startFollowing(NS, {
     controllers: 2,
-    before: namespaceYaml(NS, "enabled"),
     values: {
       config: {
         controller: { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 },
@@ -25,11 +24,7 @@ before(async () => {
         map: { vanishSeconds: 1 },
       },
     },
-  });
-  follow = new Following(system, NS);
-  await system.showWebhooks();
-  kubelet = new Kubelet(system, NS);
-  await follow.addName("first.example.com");
+  }));
 });
 after(async () => {
   await kubelet?.stop();
@@ -43,11 +38,6 @@ async function made(name: string, template: object = {}): Promise<void> {
 }
 
 const gone = (name: string) => system.kubectl("-n", NS, "delete", "deployment", name);
-
-async function hasName(name: string, hostname: string): Promise<boolean> {
-  const pods = await follow.pods(name);
-  return pods.length > 0 && pods.every((pod) => mapped(pod).includes(hostname));
-}
 
 describe("running pods", () => {
   it("are not restarted while the webhook is dead, and once when it is back", async () => {
@@ -68,7 +58,7 @@ describe("running pods", () => {
     await system.ready(["while-dead.example.com"]);
     await system.showWebhooks();
     for (const name of ["dead", "not-injected"]) {
-      await until(`${name} to follow`, () => hasName(name, "while-dead.example.com"));
+      await until(`${name} to follow`, () => follow.haveName(name, "while-dead.example.com"));
       await follow.codeIs(name, "in-step");
       assert.equal(await follow.changes(name), 1);
       await gone(name);
@@ -97,7 +87,7 @@ describe("running pods", () => {
     await made("annotated", { annotations });
     await follow.codeIs("annotated", "in-step");
     await follow.addName("annotated.example.com");
-    await until("it to follow", () => hasName("annotated", "annotated.example.com"));
+    await until("it to follow", () => follow.haveName("annotated", "annotated.example.com"));
     await follow.codeIs("annotated", "in-step");
     assert.equal(await follow.changes("annotated"), 1);
     await gone("annotated");
@@ -112,7 +102,7 @@ describe("running pods", () => {
     await follow.rolledOut("Deployment", "baked");
     await follow.codeIs("baked", "in-step");
     await follow.addName("baked.example.com");
-    await until("it to follow", () => hasName("baked", "baked.example.com"));
+    await until("it to follow", () => follow.haveName("baked", "baked.example.com"));
     await follow.codeIs("baked", "in-step");
     await delay(3_000);
     assert.equal(await follow.changes("baked"), 1);
@@ -124,7 +114,7 @@ describe("running pods", () => {
     await made("stripped");
     await follow.codeIs("stripped", "same-names");
     await follow.addName("stripped.example.com");
-    await until("it to follow", () => hasName("stripped", "stripped.example.com"));
+    await until("it to follow", () => follow.haveName("stripped", "stripped.example.com"));
     await follow.codeIs("stripped", "did-not-converge");
     await delay(3_000);
     assert.equal(await follow.restarts("stripped"), 1);
@@ -143,7 +133,7 @@ describe("running pods", () => {
       }
     })();
     await follow.addName("busy.example.com");
-    await until("it to follow", () => hasName("busy", "busy.example.com")).finally(() => stop.abort());
+    await until("it to follow", () => follow.haveName("busy", "busy.example.com")).finally(() => stop.abort());
     await editing;
     assert.ok(edits > 3, `${edits} edits`);
     assert.equal(await follow.restarts("busy"), 1);
@@ -159,7 +149,7 @@ describe("running pods", () => {
     const meddler = await startMeddler(system, NS, 2);
     try {
       await follow.addName("met.example.com");
-      await until("it to follow", () => hasName("met", "met.example.com"));
+      await until("it to follow", () => follow.haveName("met", "met.example.com"));
       await follow.codeIs("met", "in-step");
       assert.deepEqual([meddler.met, (await conflicts()) - before], [2, 2]);
       assert.equal(await follow.restarts("met"), 1);
@@ -175,7 +165,7 @@ describe("running pods", () => {
     await follow.addName("led.example.com");
     await until("a restart to be under way", async () => (await follow.changes("led")) === 1);
     await system.end(await system.leader(), "SIGKILL");
-    await until("it to follow", () => hasName("led", "led.example.com"));
+    await until("it to follow", () => follow.haveName("led", "led.example.com"));
     await follow.codeIs("led", "in-step");
     assert.equal(await follow.changes("led"), 1);
     kubelet.startMs = 0;
@@ -189,7 +179,7 @@ describe("running pods", () => {
     await system.cluster.stopApiServer("SIGKILL");
     await delay(5_000);
     await system.cluster.startApiServer();
-    await until("it to follow", () => hasName("away", "away.example.com"), 60_000);
+    await until("it to follow", () => follow.haveName("away", "away.example.com"), 60_000);
     await follow.codeIs("away", "in-step");
     assert.equal(await follow.changes("away"), 1);
     await gone("away");
@@ -224,7 +214,7 @@ describe("running pods", () => {
     await made("ordered");
     const solver = ingress("cm-acme-http-solver-own", ["ordered.example.com"]);
     await system.apply(solver);
-    await until("it to follow", () => hasName("ordered", "ordered.example.com"));
+    await until("it to follow", () => follow.haveName("ordered", "ordered.example.com"));
     await follow.codeIs("ordered", "in-step");
     for (let order = 0; order < 4; order++) {
       await system.kubectl("delete", "ingress", "cm-acme-http-solver-own");

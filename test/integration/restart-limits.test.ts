@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { Following } from "./following.ts";
-import { Kubelet } from "./kubelet.ts";
-import { mapped, namespaceYaml, workload } from "./objects.ts";
+import { enoughToRestart, type Following, startFollowing } from "./following.ts";
+import type { Kubelet } from "./kubelet.ts";
+import { mapped, workload } from "./objects.ts";
 import { recordRollouts } from "./rollouts.ts";
-import { type System, startSystem, until } from "./system.ts";
+import { type System, until } from "./system.ts";
 
 // What keeps restarts within bounds, each bound by itself, on a real API server with the real Deployment controller.
 
@@ -27,11 +27,7 @@ let follow: Following;
 const values = (restart: object) => ({ config: { restart, map: { vanishSeconds: 1 } } });
 
 before(async () => {
-  system = await startSystem({ before: namespaceYaml(NS, "enabled"), values: values(RESTART) });
-  follow = new Following(system, NS);
-  await system.showWebhooks();
-  kubelet = new Kubelet(system, NS);
-  await follow.addName("first.example.com");
+  ({ system, kubelet, follow } = await startFollowing(NS, { values: values(RESTART) }));
 });
 after(async () => {
   await kubelet?.stop();
@@ -52,15 +48,9 @@ const gone = (name: string, kind = "Deployment") => system.kubectl("-n", NS, "de
 const patch = (name: string, spec: object, kind = "Deployment") =>
   system.kubectl("-n", NS, "patch", kind, name, "--type=merge", "-p", JSON.stringify({ spec }));
 
-/** Whatever would be restarted is, well within this: the debounce is 1 s. */
-const enoughToRestart = () => delay(4_000);
-
 /** Waits until all pods of a workload have the name, and it is in step. */
 async function hasFollowed(name: string, hostname: string): Promise<void> {
-  await until(`${name} to have ${hostname}`, async () => {
-    const pods = await follow.pods(name);
-    return pods.length > 0 && pods.every((pod) => mapped(pod).includes(hostname));
-  });
+  await until(`${name} to have ${hostname}`, () => follow.haveName(name, hostname));
   await follow.codeIs(name, "in-step");
 }
 

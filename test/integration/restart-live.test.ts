@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
 import { hasName, kubeletFiles } from "../fakes/kubelet-files.ts";
 import { agentLease, startAgent, type TestAgent } from "./agents.ts";
-import { Following } from "./following.ts";
-import { Kubelet } from "./kubelet.ts";
-import { namespaceYaml, workload } from "./objects.ts";
-import { type System, startSystem, until } from "./system.ts";
+import { enoughToRestart, type Following, startFollowing } from "./following.ts";
+import type { Kubelet } from "./kubelet.ts";
+import { workload } from "./objects.ts";
+import { type System, until } from "./system.ts";
 
 // The controller's side of `live`, where it may restart: an agent that is at work, is exchanged or is dead, on a real API server.
 
@@ -22,8 +21,7 @@ let follow: Following;
 let agent: TestAgent | undefined;
 
 before(async () => {
-  system = await startSystem({
-    before: namespaceYaml(NS, "enabled"),
+  ({ system, kubelet, follow } = await startFollowing(NS, {
     values: {
       agent: { enabled: true },
       config: {
@@ -32,14 +30,10 @@ before(async () => {
         agent: { sweepSeconds: 2, renewSeconds: 2 },
       },
     },
-  });
-  follow = new Following(system, NS);
-  await system.kubectl("annotate", "namespace", NS, "switchback.dev/on-change=live");
-  await system.showWebhooks();
-  kubelet = new Kubelet(system, NS);
+  }));
   kubelet.files = files;
+  await system.kubectl("annotate", "namespace", NS, "switchback.dev/on-change=live");
   agent = await startAgent(system, files.root);
-  await follow.addName("first.example.com");
   await system.apply(workload("Deployment", "web", NS));
   await follow.rolledOut("Deployment", "web");
 });
@@ -55,9 +49,6 @@ async function fileHas(name: string): Promise<boolean> {
   const path = files.path(pod?.metadata.uid ?? "none");
   return existsSync(path) && hasName(readFileSync(path, "latin1"), name);
 }
-
-/** Whatever would be restarted is, well within this: the debounce is 1 s. */
-const enoughToRestart = () => delay(4_000);
 
 describe("a workload that follows live, in a namespace that is listed", () => {
   it("is not restarted while the agent is at work", async () => {
