@@ -31,6 +31,8 @@ const SWEEP_SECONDS = 5;
 
 export interface NodeOptions {
   readonly pods: number;
+  /** How many maps the pods were injected with: so many hosts files differ in more than the pod's own line. */
+  readonly kinds: number;
   readonly names: number;
   readonly changes: number;
   readonly idleSeconds: number;
@@ -52,8 +54,8 @@ export async function measureNode(options: NodeOptions, report: Reporter): Promi
     const map = new PublishedNames(cluster, options.names);
     await map.start();
     progress(`making ${options.pods} pods`);
-    const uids = await makePods(cluster, kubelet, map, options.pods);
-    report.section({ pods: options.pods, names: options.names });
+    const uids = await makePods(cluster, kubelet, map, options);
+    report.section({ pods: options.pods, kinds: options.kinds, names: options.names });
     const agent = await startAgent(cluster, kubelet, program, folder);
     try {
       await measure(agent, { map, uids, kubelet }, options, report);
@@ -175,18 +177,17 @@ async function makePods(
   cluster: ControlPlane,
   kubelet: KubeletFiles,
   map: PublishedNames,
-  count: number,
+  options: NodeOptions,
 ): Promise<string[]> {
   const labels = { "switchback.dev/inject": "enabled" };
   await call(cluster, "POST", "/api/v1/namespaces", {
     metadata: { name: "live", labels, annotations: { "switchback.dev/on-change": "live" } },
   });
   await call(cluster, "POST", "/api/v1/namespaces/live/serviceaccounts", { metadata: { name: "default" } });
-  const published = publishedMapOf("bench", new Map(map.names.map((name) => [name, ADDRESS])));
-  const { aliases, annotations } = buildBlock(createSelector(published, MAX_NAMES)(undefined), []);
-  const lines = aliases.map(({ ip, hostnames }) => `${ip}\t${hostnames.join("\t")}\n`).join("");
+  const specs = Array.from({ length: options.kinds }, (_, kind) => specOf(map.names.slice(kind)));
   const uids: string[] = [];
-  for (let index = 0; index < count; index += 1) {
+  for (let index = 0; index < options.pods; index += 1) {
+    const { aliases, annotations, lines } = specs[index % specs.length] as InjectedSpec;
     const body = {
       metadata: { name: `app-${index}`, labels: { app: `app-${index}`, ...labels }, annotations },
       spec: { nodeName: NODE, hostAliases: aliases, containers: [{ name: "main", image: "example.com/main:1" }] },
@@ -199,6 +200,22 @@ async function makePods(
     kubelet.write(metadata.uid, `\n# Entries added by HostAliases.\n${lines}`, own);
   }
   return uids;
+}
+
+interface InjectedSpec extends Pick<ReturnType<typeof buildBlock>, "aliases" | "annotations"> {
+  /** What the kubelet writes for it. */
+  readonly lines: string;
+}
+
+/** What the webhook makes of a pod when the map has these names. */
+function specOf(names: readonly string[]): InjectedSpec {
+  const published = publishedMapOf("bench", new Map(names.map((name) => [name, ADDRESS])));
+  const { aliases, annotations } = buildBlock(createSelector(published, MAX_NAMES)(undefined), []);
+  return {
+    aliases,
+    annotations,
+    lines: aliases.map(({ ip, hostnames }) => `${ip}\t${hostnames.join("\t")}\n`).join(""),
+  };
 }
 
 async function call(
