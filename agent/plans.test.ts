@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { applyLive, liveAliases } from "../hosts/live.ts";
+import { applyLive } from "../hosts/live.ts";
+import { liveAliases } from "../hosts/live-plan.ts";
 import { packLines } from "../hosts/pack.ts";
 import { publishedMapOf } from "../hosts/published.ts";
 import { createSelector } from "../hosts/select.ts";

@@ -1,4 +1,5 @@
-import { applyLive, headLength, type LiveAliases, type LivePlan, liveAliases, planLive } from "../hosts/live.ts";
+import { applyLive, headLength } from "../hosts/live.ts";
+import { type LiveAliases, type LivePlan, liveAliases, planLive } from "../hosts/live-plan.ts";
 import type { Chosen } from "../hosts/select.ts";
 import type { HostAlias } from "../hosts/types.ts";
 import { createRoom, joined } from "./bytes.ts";

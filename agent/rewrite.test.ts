@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { applyLive as apply, liveAliases, removeLive as remove } from "../hosts/live.ts";
+import { applyLive as apply, removeLive as remove } from "../hosts/live.ts";
+import { liveAliases } from "../hosts/live-plan.ts";
 import { packLines } from "../hosts/pack.ts";
 import { publishedMapOf } from "../hosts/published.ts";
 import { type Chosen, createSelector } from "../hosts/select.ts";

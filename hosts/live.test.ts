@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { goodNames } from "../test/arbitraries.ts";
-import { applyLive as apply, headLength, isKubeletHosts, liveAliases, removeLive as remove } from "./live.ts";
+import { applyLive as apply, headLength, isKubeletHosts, removeLive as remove } from "./live.ts";
+import { liveAliases } from "./live-plan.ts";
 import { MAX_LINE_BYTES, packLines } from "./pack.ts";
 import { publishedMapOf } from "./published.ts";
 import { type Chosen, createSelector } from "./select.ts";
@@ -74,6 +75,22 @@ test("somebody else's line wins: the user's alias, the kubelet's own, one that a
   assert.equal(found.get("user.example.com"), undefined);
   assert.deepEqual(found.get("added.example.com"), ["10.0.0.2"]);
   assert.deepEqual(found.get("new.example.com"), [FRONT]);
+});
+
+test("a line that is ours but for its first character is somebody else's", () => {
+  const ours = [{ ip: FRONT, hostnames: ["a.example.com"] }];
+  const text = `${kubelet(ours)}298.51.100.9\ta.example.com\n`;
+  assert.equal(applyLive(text, ours, choose({})), text.replace(`\n${FRONT}\ta`, `\n#${FRONT.slice(1)}\ta`));
+});
+
+test("no line of the block is longer than musl reads, what ends it included", () => {
+  const names = Array.from({ length: 200 }, (_, index) => `name-${index}.example.com`);
+  const text = applyLive(kubelet(), [], choose(Object.fromEntries(names.map((name) => [name, [FRONT]]))));
+  const lengths = text.split("\n").map((line) => line.length + 1);
+  assert.ok(
+    Math.max(...lengths) <= MAX_LINE_BYTES && Math.max(...lengths) > MAX_LINE_BYTES - 30,
+    `${Math.max(...lengths)}`,
+  );
 });
 
 test("a line that a container adds behind the block stays where it is, while the block goes on changing and leaves", () => {

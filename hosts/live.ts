@@ -1,7 +1,6 @@
+import { aliasOn, type LiveAliases, type LivePlanner, planLive, silenced, TAG } from "./live-plan.ts";
 import { compareNames } from "./names.ts";
-import { MAX_LINE_BYTES, packLinesOf } from "./pack.ts";
 import type { Chosen } from "./select.ts";
-import type { HostAlias } from "./types.ts";
 
 /**
  * The hosts file of a running pod, brought up to date as a text. What is ours in it:
@@ -26,7 +25,6 @@ const BEGIN = "# BEGIN switchback.dev: names of this cluster, kept current while
 /** The same below a line that had no newline of its own: the one before the block is ours. */
 const BEGIN_JOINED = `${BEGIN}, newline added`;
 const END = "# END switchback.dev";
-const TAG = "\t# switchback.dev";
 /** So much of a first marker, cut off at the end of the file, is known as ours. */
 const CUT_BEGIN = BEGIN.slice(0, "# BEGIN switch".length);
 
@@ -37,36 +35,6 @@ const MIN_REST = 8;
 export function isKubeletHosts(text: string): boolean {
   return KUBELET_HEADERS.some((header) => text.startsWith(header));
 }
-
-/** The aliases of a pod that are ours, as its hosts file has them. Costs their names: pods with equal ones share it. */
-export interface LiveAliases {
-  /** What stands in the file, live or silenced, and what that line says when it is live. */
-  readonly lines: ReadonlyMap<string, string>;
-  readonly all: ReadonlyMap<string, HostAlias>;
-}
-
-export function liveAliases(ours: readonly HostAlias[]): LiveAliases {
-  const all = new Map(ours.map((alias) => [spelled(alias), alias]));
-  const live = [...all.keys()];
-  return {
-    all,
-    lines: new Map([
-      ...live.map((line) => [silenced(line), line] as const),
-      ...live.map((line) => [line, line] as const),
-    ]),
-  };
-}
-
-/** What a choice of names makes of a file, apart from the lines of others in it. */
-export interface LivePlan {
-  /** Lines of the spec that the map still has, all of each. */
-  readonly current: ReadonlySet<string>;
-  /** The block's own lines. */
-  readonly body: readonly string[];
-}
-
-/** Makes the plan for a choice of names, without those in `taken`. */
-export type LivePlanner = (aliases: LiveAliases, chosen: Chosen, taken: readonly string[]) => LivePlan;
 
 /**
  * The file with exactly the chosen names in it, as far as no line of somebody else's maps them. `plan` is where the cost lies that
@@ -91,7 +59,8 @@ export function headLength(text: string, aliases: LiveAliases, chosen: Chosen): 
     const newline = text.indexOf("\n", length);
     if (newline === -1) break;
     const line = text.slice(length, newline);
-    if (line === "" || aliases.lines.has(line) || isOurs(line, false) || namesOn(line).some(chosen.has)) break;
+    if (line === "" || aliasOn(line, aliases) !== undefined || isOurs(line, false) || namesOn(line).some(chosen.has))
+      break;
     length = newline + 1;
   }
   return length;
@@ -108,23 +77,6 @@ export function removeLive(text: string, aliases: LiveAliases): string {
     .join("");
 }
 
-/** The reference that any planner which remembers must equal. */
-export function planLive({ all }: LiveAliases, chosen: Chosen, taken: readonly string[]): LivePlan {
-  const current = new Set<string>();
-  const carried = new Set<string>();
-  for (const [line, alias] of all) {
-    if (!isCurrent(alias, chosen)) continue;
-    current.add(line);
-    for (const name of alias.hostnames) carried.add(`${alias.ip} ${name}`);
-  }
-  const left = new Set(taken);
-  const entries = chosen.names
-    .filter((name) => !left.has(name))
-    .map((name) => [name, chosen.addressesOf(name).filter((ip) => !carried.has(`${ip} ${name}`))] as const);
-  const body = packLinesOf(entries, MAX_LINE_BYTES - TAG.length).map((alias) => `${spelled(alias)}${TAG}`);
-  return { current, body };
-}
-
 interface Line {
   text: string;
   /** `"\n"`, or `""` at the end of a file that lacks it: also where the newline there is ours. */
@@ -134,21 +86,6 @@ interface Line {
   readonly alias: string | undefined;
 }
 
-/** The kubelet's line for an alias. */
-function spelled(alias: HostAlias): string {
-  return `${alias.ip}\t${alias.hostnames.join("\t")}`;
-}
-
-/** The same made a comment in place: one byte is written, and nothing moves. */
-function silenced(line: string): string {
-  return `#${line.slice(1)}`;
-}
-
-/** Whether the map still has all that the alias says. */
-function isCurrent({ ip, hostnames }: HostAlias, chosen: Chosen): boolean {
-  return hostnames.every((name) => chosen.has(name) && chosen.addressesOf(name).includes(ip));
-}
-
 function readLines(text: string, aliases: LiveAliases): Line[] {
   const lines: Line[] = [];
   for (let at = 0; at < text.length; ) {
@@ -156,7 +93,7 @@ function readLines(text: string, aliases: LiveAliases): Line[] {
     const stop = newline === -1 ? text.length : newline;
     const own = text.slice(at, stop);
     // Most lines are these, and none of them bears a mark of ours.
-    const alias = aliases.lines.get(own);
+    const alias = aliasOn(own, aliases);
     const kind = alias === undefined && isOurs(own, newline === -1) ? "ours" : "theirs";
     lines.push({ text: own, end: newline === -1 ? "" : "\n", kind, alias });
     at = stop + 1;

@@ -18,12 +18,7 @@ export type Packing = (entries: Iterable<MappedName>) => HostAlias[];
  * pod is created, but anything that applies merges hostAliases by IP and loses them: only for the patch of a new pod.
  */
 export function packLines(entries: Iterable<MappedName>): HostAlias[] {
-  return packLinesOf(entries, MAX_LINE_BYTES);
-}
-
-/** The same with lines of at most `maxBytes`, where something of ours is to stand behind the names. */
-export function packLinesOf(entries: Iterable<MappedName>, maxBytes: number): HostAlias[] {
-  return packOnePerAddress(entries).flatMap((alias) => splitLine(alias, maxBytes));
+  return packOnePerAddress(entries).flatMap((alias) => splitLine(alias, MAX_LINE_BYTES));
 }
 
 /** Names as hostAliases, one alias an IP whatever the length of its line: the form that survives `kubectl apply`. */
@@ -56,7 +51,8 @@ export function longLineReason(aliases: readonly HostAlias[]): Reason | undefine
   };
 }
 
-function splitLine(alias: HostAlias, maxBytes: number): HostAlias[] {
+/** An alias as several of at most so many bytes a line. */
+export function splitLine(alias: HostAlias, maxBytes: number): HostAlias[] {
   const lines: HostAlias[] = [];
   let line: HostAlias = { ip: alias.ip, hostnames: [] };
   let bytes = lineBytes(line);

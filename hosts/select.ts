@@ -32,6 +32,8 @@ export interface Chosen {
   readonly revision: string;
   readonly warnings: readonly Reason[];
   readonly addressesOf: (name: string) => readonly string[];
+  /** The names of each address, in name order. Made when it is asked for. */
+  readonly byAddress: () => ReadonlyMap<string, ReadonlySet<string>>;
 }
 
 /**
@@ -77,6 +79,7 @@ export function createSelector(map: PublishedMap, cap: number): (annotation: str
     const { names, total } =
       items[0] === "*" ? { names: map.first(cap), total: map.size } : first(cap, items.map(matches));
     const chosen = new Set(names);
+    let byAddress: ReadonlyMap<string, ReadonlySet<string>> | undefined;
     return {
       names,
       has: (name) => chosen.has(name),
@@ -89,8 +92,23 @@ export function createSelector(map: PublishedMap, cap: number): (annotation: str
         ...(total > cap ? [capWarning(total, cap)] : []),
       ],
       addressesOf,
+      byAddress: () => {
+        byAddress ??= groupByAddress(names, addressesOf);
+        return byAddress;
+      },
     };
   };
+}
+
+function groupByAddress(names: readonly string[], addressesOf: Chosen["addressesOf"]): Map<string, Set<string>> {
+  const groups = new Map<string, Set<string>>();
+  for (const name of names) {
+    for (const ip of addressesOf(name)) {
+      const group = groups.get(ip) ?? new Set();
+      groups.set(ip, group.add(name));
+    }
+  }
+  return groups;
 }
 
 function capWarning(total: number, cap: number): Reason {
