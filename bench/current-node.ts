@@ -268,6 +268,9 @@ async function startAgent(
         KUBERNETES_SERVICE_HOST: hostname,
         KUBERNETES_SERVICE_PORT: apiPort,
         BENCH_SERVICE_ACCOUNT: account,
+        // As in the chart's agent.yaml.
+        MALLOC_ARENA_MAX: "1",
+        MALLOC_TRIM_THRESHOLD_: "524288",
       },
       stdio: ["ignore", "ignore", "inherit"],
     },
