@@ -42,24 +42,14 @@ export type LivePlanner = (aliases: LiveAliases, chosen: Chosen, taken: readonly
 /** The reference that any planner which remembers must equal. */
 export function planLive({ all }: LiveAliases, chosen: Chosen, taken: readonly string[]): LivePlan {
   const names = chosen.byAddress();
-  const current = new Set<string>();
-  const carried = new Map<string, string[][]>();
-  for (const [line, { ip, hostnames }] of all) {
-    if (!new Set(hostnames).isSubsetOf(names.get(ip) ?? NONE)) continue;
-    current.add(line);
-    const lists = carried.get(ip) ?? [];
-    lists.push(hostnames);
-    carried.set(ip, lists);
-  }
+  const kept = [...all].filter(([, { ip, hostnames }]) => new Set(hostnames).isSubsetOf(names.get(ip) ?? NONE));
   const others = new Set(taken);
-  const left = [...names].map(([ip, mapped]) => ({
-    ip,
-    hostnames: [...mapped.difference(new Set(carried.get(ip)?.flat())).difference(others)],
-  }));
-  const body = left
-    .filter(({ hostnames }) => hostnames.length > 0)
-    .flatMap((alias) => splitLine(alias, MAX_LINE_BYTES - TAG.length));
-  return { current, body: body.map((alias) => `${spelled(alias)}${TAG}`) };
+  const body = [...names].flatMap(([ip, mapped]) => {
+    const carried = new Set(kept.flatMap(([, alias]) => (alias.ip === ip ? alias.hostnames : [])));
+    const hostnames = [...mapped.difference(carried).difference(others)];
+    return hostnames.length === 0 ? [] : splitLine({ ip, hostnames }, MAX_LINE_BYTES - TAG.length);
+  });
+  return { current: new Set(kept.map(([line]) => line)), body: body.map((alias) => `${spelled(alias)}${TAG}`) };
 }
 
 const NONE: ReadonlySet<string> = new Set();
