@@ -1,0 +1,187 @@
+import type { TestContext } from "node:test";
+import { SwitchbackError } from "../../errors/errors.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import type { Query } from "../../kube/paths.ts";
+import { KubeStatusError } from "../../kube/status.ts";
+import type { StreamOptions } from "../../kube/stream.ts";
+import type { ApiObject } from "../../kube/types.ts";
+
+/** Turns of the event loop after which everything has settled that does not wait for a timer. */
+const TURNS = 40;
+
+interface OpenWatch {
+  readonly collection: string;
+  readonly onLine: (line: string) => void;
+  readonly end: () => void;
+}
+
+/**
+ * Lists, watches and documents of an API server in memory, without sockets and without delay. A collection is named by its path, with
+ * `?` and the field selector where the product asks for one. What was put in before a list is in the list; what comes later is an event.
+ */
+export class MemoryApi {
+  readonly client: KubeClient;
+  /** Single answers by path; a path that is in neither map is a 404. */
+  readonly documents = new Map<string, unknown>();
+  /** Every list and document that was asked for, in order. */
+  readonly asked: string[] = [];
+  /** Aborted watches stay open until this settles: for tests that a stop waits. */
+  lingering: Promise<void> = Promise.resolve();
+  readonly #objects = new Map<string, Map<string, ApiObject>>();
+  readonly #refused = new Map<string, number>();
+  readonly #held = new Map<string, PromiseWithResolvers<void>>();
+  readonly #open = new Set<OpenWatch>();
+  #version = 1;
+
+  constructor() {
+    const get = (path: string, query?: Query, options?: { signal?: AbortSignal }) => this.#get(path, query, options);
+    const stream = (path: string, query: Query, options: StreamOptions) => this.#stream(path, query, options);
+    this.client = { get, stream } as Pick<KubeClient, "get" | "stream"> as KubeClient;
+  }
+
+  /** The collections with an open watch, sorted; one twice if it is watched twice. */
+  get watched(): string[] {
+    return [...this.#open].map(({ collection }) => collection).sort();
+  }
+
+  /** Creates or changes an object. */
+  set(collection: string, object: ApiObject): void {
+    const { key, whole } = this.#stamped(object);
+    const objects = this.#objectsOf(collection);
+    const type = objects.has(key) ? "MODIFIED" : "ADDED";
+    objects.set(key, whole);
+    this.#tell(collection, type, whole);
+  }
+
+  /** Deletes an object by `namespace/name` or `name`. */
+  remove(collection: string, key: string): void {
+    const object = this.#objectsOf(collection).get(key);
+    if (object === undefined) throw new Error(`no ${key} in ${collection}`);
+    this.#objectsOf(collection).delete(key);
+    this.#tell(collection, "DELETED", this.#stamped(object).whole);
+  }
+
+  /** Lists of a collection do not answer until the function that comes back is called. */
+  hold(collection: string): () => void {
+    const held = Promise.withResolvers<void>();
+    this.#held.set(collection, held);
+    return () => {
+      this.#held.delete(collection);
+      held.resolve();
+    };
+  }
+
+  /** Lists and watches of a collection are answered with this status; undefined: as usual again. */
+  refuse(collection: string, status: number | undefined): void {
+    if (status === undefined) this.#refused.delete(collection);
+    else this.#refused.set(collection, status);
+  }
+
+  /** Ends the watches of a collection, as a server that closes does. */
+  cut(collection: string): void {
+    for (const watch of [...this.#open]) if (watch.collection === collection) watch.end();
+  }
+
+  async #get(path: string, query?: Query, { signal }: { signal?: AbortSignal } = {}): Promise<unknown> {
+    signal?.throwIfAborted();
+    const collection = nameOf(path, query);
+    this.asked.push(collection);
+    const held = this.#held.get(collection);
+    if (held !== undefined) await Promise.race([held.promise, abortOf(signal)]);
+    this.#throwIfRefused("GET", collection);
+    if (query?.limit === undefined) {
+      if (!this.documents.has(path)) throw new KubeStatusError(`GET ${path}`, 404, { reason: "NotFound", message: "" });
+      return structuredClone(this.documents.get(path));
+    }
+    const items = structuredClone([...this.#objectsOf(collection).values()]);
+    return { kind: "List", metadata: { resourceVersion: String(this.#version) }, items };
+  }
+
+  async #stream(path: string, query: Query, { signal, onOpen, onLine }: StreamOptions): Promise<"closed"> {
+    signal.throwIfAborted();
+    const collection = nameOf(path, query);
+    this.#throwIfRefused("WATCH", collection);
+    const ended = Promise.withResolvers<void>();
+    const watch = { collection, onLine, end: ended.resolve };
+    this.#open.add(watch);
+    onOpen?.();
+    try {
+      await Promise.race([ended.promise, abortOf(signal)]);
+      return "closed";
+    } finally {
+      if (signal.aborted) await this.lingering;
+      this.#open.delete(watch);
+    }
+  }
+
+  #throwIfRefused(what: string, collection: string): void {
+    const status = this.#refused.get(collection);
+    if (status === 0) throw new SwitchbackError("kube-unreachable", `${what} ${collection}: no answer`);
+    if (status !== undefined) {
+      throw new KubeStatusError(`${what} ${collection}`, status, { reason: "Refused", message: "refused by the fake" });
+    }
+  }
+
+  #tell(collection: string, type: string, object: ApiObject): void {
+    const line = JSON.stringify({ type, object });
+    for (const watch of [...this.#open]) if (watch.collection === collection) watch.onLine(line);
+  }
+
+  #stamped(object: ApiObject): { readonly key: string; readonly whole: ApiObject } {
+    const { namespace, name = "" } = object.metadata ?? {};
+    const key = namespace === undefined ? name : `${namespace}/${name}`;
+    this.#version += 1;
+    return {
+      key,
+      whole: { ...object, metadata: { uid: key, ...object.metadata, resourceVersion: `${this.#version}` } },
+    };
+  }
+
+  #objectsOf(collection: string): Map<string, ApiObject> {
+    const objects = this.#objects.get(collection) ?? new Map<string, ApiObject>();
+    this.#objects.set(collection, objects);
+    return objects;
+  }
+}
+
+/** Lets everything settle that does not wait for a timer. */
+export async function settled(): Promise<void> {
+  for (let turn = 0; turn < TURNS; turn += 1) await new Promise(setImmediate);
+}
+
+/**
+ * Stops timers, `Date` and `performance.now` and gives how to let time pass, in steps of `stepMs` with everything settled after each.
+ */
+export function stopTime(t: TestContext, stepMs = 10): (ms: number) => Promise<void> {
+  t.mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"], now: 1_700_000_000_000 });
+  const begun = Date.now();
+  t.mock.method(performance, "now", () => 1_000_000 + Date.now() - begun);
+  return async (ms) => {
+    await settled();
+    for (let passed = 0; passed < ms; passed += stepMs) {
+      t.mock.timers.tick(Math.min(stepMs, ms - passed));
+      await settled();
+    }
+  };
+}
+
+/** Whether a promise has settled by now. */
+export async function isSettled(promise: Promise<unknown>): Promise<boolean> {
+  let done = false;
+  const note = () => {
+    done = true;
+  };
+  promise.then(note, note);
+  await settled();
+  return done;
+}
+
+function nameOf(path: string, query: Query | undefined): string {
+  return query?.fieldSelector === undefined ? path : `${path}?${query.fieldSelector}`;
+}
+
+function abortOf(signal: AbortSignal | undefined): Promise<never> {
+  return new Promise((_, reject) => {
+    signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+}
