@@ -133,12 +133,12 @@ export class TestAddresses {
   }
 }
 
-/** Puts the test's clock in place of the real one; gives how to let time pass. */
-export function stopClock(t: TestContext): (ms: number) => Promise<void> {
+/** Puts the test's clock in place of the real one; gives how to let time pass, in steps of `stepMs`. */
+export function stopClock(t: TestContext): (ms: number, stepMs?: number) => Promise<void> {
   t.mock.timers.enable({ apis: ["setTimeout", "Date"], now: START });
-  return async (ms) => {
-    for (let passed = 0; passed < ms; passed += 10) {
-      t.mock.timers.tick(Math.min(10, ms - passed));
+  return async (ms, stepMs = 10) => {
+    for (let passed = 0; passed < ms; passed += stepMs) {
+      t.mock.timers.tick(Math.min(stepMs, ms - passed));
       // Lets the promises that a timer has set going come to rest.
       await new Promise(setImmediate);
     }

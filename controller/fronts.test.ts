@@ -1,0 +1,530 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  DOCUMENT,
+  direct,
+  type FrontsRig,
+  frontPath,
+  frontsRig,
+  NAMESPACE,
+  passHours,
+  proxyAt,
+  SLICES,
+  target,
+  told,
+  written,
+} from "../test/fakes/fronts-rig.ts";
+import { refusal } from "../test/fakes/memory-kube.ts";
+
+/** Leads, with names that lead to these targets, until what follows from it is written. */
+async function lead({ fronts, term, pass }: FrontsRig, ...names: readonly string[]): Promise<void> {
+  fronts.use(new Set(names));
+  fronts.lead([], term.signal);
+  await pass(100);
+}
+
+/** Writes wait until they are let go. */
+function holdWrites({ kube }: FrontsRig) {
+  const held: PromiseWithResolvers<void>[] = [];
+  kube.onWrite = async () => {
+    const gate = Promise.withResolvers<void>();
+    held.push(gate);
+    await gate.promise;
+  };
+  return {
+    held,
+    release() {
+      kube.onWrite = () => {};
+      for (const gate of held.splice(0)) gate.resolve();
+    },
+  };
+}
+
+test("the proxies' document is written first, then the fronts; an address counts once every proxy listens", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge")], found: [target("found")] });
+  proxyAt(rig, "10.0.0.1");
+  await rig.pass(20);
+  await lead(rig, "edge", "found");
+  assert.deepEqual(written(rig), [
+    "APPLY switchback-targets",
+    "APPLY switchback-edge",
+    "APPLY switchback-found",
+    "APPLY switchback-targets",
+  ]);
+  assert.deepEqual(
+    told(rig).map(({ name, clusterIPs, upstream }) => [name, clusterIPs, upstream]),
+    [
+      ["edge", ["198.51.100.1"], "edge.infra.svc.cluster.local."],
+      ["found", ["198.51.100.2"], "found.infra.svc.cluster.local."],
+    ],
+  );
+  const unknown = [
+    { name: "edge", clusterIPs: [] },
+    { name: "found", clusterIPs: [] },
+  ];
+  assert.deepEqual(rig.fronts.targets(), unknown);
+  rig.bound.set("10.0.0.1", ["edge"]);
+  const { changes } = rig.state;
+  await rig.pass(300);
+  assert.deepEqual(rig.fronts.targets(), [{ name: "edge", clusterIPs: ["198.51.100.1"] }, unknown[1]]);
+  assert.ok(rig.state.changes > changes, "it is reported");
+  rig.bound.set("10.0.0.1", ["edge", "found"]);
+  await rig.pass(300);
+  assert.deepEqual(rig.fronts.targets()[1], { name: "found", clusterIPs: ["198.51.100.2"] });
+  assert.deepEqual(written(rig), [], "what stands there already is not written again");
+});
+
+for (const [what, path] of [
+  ["document", `${NAMESPACE}/configmaps`],
+  ["front Services", `${NAMESPACE}/services`],
+  ["proxies", SLICES],
+  ["Service of a target without a relay", "/api/v1/namespaces/infra/services"],
+] as const) {
+  test(`nothing is written before the ${what} have been listed`, async (t) => {
+    const rig = await frontsRig(t, { configured: [target("edge"), direct("plain")], silent: [path] });
+    assert.equal(rig.fronts.synced, false);
+    await lead(rig, "edge");
+    await rig.pass(10_000);
+    assert.deepEqual(written(rig), []);
+    const { changes } = rig.state;
+    rig.kube.speak(path);
+    await rig.pass(100);
+    assert.equal(rig.fronts.synced, true);
+    assert.ok(rig.state.changes > changes, "it is reported");
+    if (what === "Service of a target without a relay") rig.catalog.changed();
+    await rig.pass(100);
+    assert.deepEqual(written(rig).slice(0, 2), ["APPLY switchback-targets", "APPLY switchback-edge"]);
+  });
+}
+
+test("nothing is written before it is known what names lead to", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge")] });
+  rig.fronts.lead([], rig.term.signal);
+  await rig.pass(10_000);
+  assert.deepEqual(written(rig), []);
+  assert.deepEqual(rig.catalog.used, []);
+  rig.fronts.use(new Set());
+  await rig.pass(100);
+  assert.equal(written(rig)[0], "APPLY switchback-targets", "none in use is an answer too");
+});
+
+test("a follower writes nothing, and has the addresses without asking the proxies", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge")] });
+  proxyAt(rig, "10.0.0.1");
+  rig.kube.put(frontPath("edge"), {
+    metadata: { labels: { "switchback.dev/target": "edge" } },
+    spec: { clusterIPs: ["198.51.100.50"] },
+  });
+  rig.fronts.use(new Set(["edge"]));
+  await rig.pass(10_000);
+  assert.deepEqual(written(rig), []);
+  assert.deepEqual(rig.fronts.targets(), [{ name: "edge", clusterIPs: ["198.51.100.50"] }]);
+  rig.fronts.lead([], rig.term.signal);
+  assert.deepEqual(rig.fronts.targets(), [{ name: "edge", clusterIPs: [] }], "the leader asks");
+});
+
+test("found targets are made reachable only while names lead to them, and the catalog hears of each change once", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge")], found: [target("b"), target("a"), target("edge")] });
+  await lead(rig, "b");
+  assert.deepEqual(
+    rig.fronts.targets().map(({ name }) => name),
+    ["edge", "b"],
+  );
+  rig.fronts.use(new Set(["b"]));
+  assert.deepEqual(rig.catalog.used, ["b"]);
+  rig.fronts.use(new Set(["b", "a", "edge", "gone"]));
+  assert.deepEqual(
+    rig.fronts.targets().map(({ name }) => name),
+    ["edge", "a", "b"],
+    "a configured name is the config's, found ones are in name order, and one that is gone is none",
+  );
+  await rig.pass(0);
+  await rig.pass(10);
+  assert.ok(rig.kube.at(frontPath("a")), "at once");
+  assert.deepEqual(rig.catalog.used, ["b", "b,a,edge,gone"]);
+});
+
+test("found targets beyond the most wait, with a reason, until there is room", async (t) => {
+  const found = [target("a"), target("b"), target("c")];
+  const rig = await frontsRig(t, { found, discovery: { maxTargets: 2 } });
+  await lead(rig, "a", "b", "c");
+  assert.equal(rig.kube.at(frontPath("c")), undefined);
+  assert.deepEqual(rig.fronts.reasonOf("c"), {
+    code: "too-many-targets",
+    text: "more than 2 targets were found (discovery.maxTargets)",
+  });
+  assert.equal(rig.fronts.reasonOf("a"), undefined);
+  rig.fronts.use(new Set(["a", "c"]));
+  await rig.pass(100);
+  assert.equal(rig.fronts.reasonOf("c"), undefined);
+  assert.ok(rig.kube.at(frontPath("c")));
+});
+
+test("a found target that nothing leads to any more keeps its front for a day, then it is given up", async (t) => {
+  const rig = await frontsRig(t, { found: [target("a"), target("b")] });
+  await lead(rig, "a", "b");
+  const since = new Date(Date.now() + 10).toISOString();
+  rig.fronts.use(new Set(["a"]));
+  await rig.pass(100);
+  assert.deepEqual(
+    told(rig).map(({ name, unusedSince }) => [name, unusedSince]),
+    [
+      ["a", undefined],
+      ["b", since],
+    ],
+  );
+  await passHours(t, 23);
+  written(rig);
+  assert.equal(told(rig).length, 2);
+  await rig.pass(3_599_800 - 100, 1_000);
+  assert.deepEqual(written(rig), []);
+  await rig.pass(300);
+  assert.deepEqual(written(rig), ["DELETE switchback-b", "APPLY switchback-targets"], "no later than that");
+  assert.deepEqual(
+    told(rig).map(({ name }) => name),
+    ["a"],
+  );
+  assert.ok(rig.log.messages.includes("nothing has led to this target for long: it is given up"));
+  await passHours(t, 2);
+  assert.deepEqual(written(rig), []);
+});
+
+test("a front that cannot be deleted stays remembered and is tried again", async (t) => {
+  const rig = await frontsRig(t, { found: [target("a")], discovery: { keepSeconds: 60 } });
+  await lead(rig, "a");
+  rig.fronts.use(new Set());
+  await rig.pass(100);
+  written(rig);
+  rig.kube.onWrite = ({ method, path }) => {
+    if (method === "DELETE") throw refusal(path, 403);
+  };
+  await rig.pass(60_000);
+  assert.deepEqual(
+    told(rig).map(({ name }) => name),
+    ["a"],
+  );
+  assert.deepEqual(
+    rig.log.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields),
+    [{ code: "front-not-deleted", target: "a" }, { code: "targets-not-written" }],
+  );
+  assert.ok(rig.log.messages.at(-1)?.startsWith("1 front Services could not be written"));
+  rig.kube.onWrite = () => {};
+  written(rig);
+  await rig.pass(4_800);
+  assert.deepEqual(written(rig), []);
+  await rig.pass(400);
+  assert.deepEqual(written(rig), ["DELETE switchback-a", "APPLY switchback-targets"]);
+});
+
+test("a front that cannot be written keeps no other from it; it is tried again after five seconds", async (t) => {
+  const configured = ["a", "b", "c"].map((name) => target(name));
+  const rig = await frontsRig(t, { configured });
+  rig.kube.onWrite = ({ path }) => {
+    if (path === frontPath("b")) throw refusal(path, 503);
+  };
+  await lead(rig);
+  assert.deepEqual(
+    ["a", "b", "c"].map((name) => rig.kube.at(frontPath(name)) !== undefined),
+    [true, false, true],
+  );
+  const [first, second] = rig.log.lines.filter(({ level }) => level === "warn");
+  assert.deepEqual(first?.fields, { code: "front-not-written", target: "b" });
+  assert.match(first?.message ?? "", /503: refused by the test/);
+  assert.deepEqual(
+    [second?.fields, second?.message],
+    [{ code: "targets-not-written" }, "1 front Services could not be written"],
+  );
+  assert.ok(rig.fronts.targets()[0]?.clusterIPs.length, "those that stand are expected to be listened on");
+  rig.kube.onWrite = () => {};
+  written(rig);
+  await rig.pass(4_800);
+  assert.deepEqual(written(rig), []);
+  await rig.pass(400);
+  assert.ok(written(rig).includes("APPLY switchback-b"));
+});
+
+test("without the document no front is written, as nobody would listen behind it", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge")] });
+  rig.kube.onWrite = ({ path }) => {
+    if (path === DOCUMENT) throw refusal(path, 500);
+  };
+  await lead(rig);
+  assert.deepEqual(written(rig), ["APPLY switchback-targets"]);
+  rig.kube.onWrite = () => {};
+  await rig.pass(5_000);
+  assert.deepEqual(written(rig).slice(0, 2), ["APPLY switchback-targets", "APPLY switchback-edge"]);
+});
+
+test("what is edited or deleted is put right, a front with the address that pods hold", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge"), target("other")] });
+  await lead(rig);
+  written(rig);
+  rig.kube.remove(frontPath("edge"));
+  rig.kube.put(DOCUMENT, { data: { "targets.json": "{}" } });
+  await rig.pass(100);
+  assert.deepEqual(written(rig), ["APPLY switchback-targets", "APPLY switchback-edge"]);
+  const { spec } = rig.kube.at(frontPath("edge")) as unknown as { spec: { clusterIPs: string[] } };
+  assert.deepEqual(spec.clusterIPs, ["198.51.100.1"]);
+});
+
+test("a new leader takes over the addresses that pods may hold, and trusts that those targets are listened on", async (t) => {
+  const rig = await frontsRig(t, {
+    configured: [target("edge"), direct("plain"), target("fresh")],
+    found: [target("found")],
+    objects: {
+      [DOCUMENT]: {
+        data: {
+          "targets.json": JSON.stringify({
+            version: 1,
+            revision: "r",
+            targets: ["found", "kept"].map((name, index) => ({
+              name,
+              upstream: "u",
+              ports: [{ port: 443, listenPort: 16_000 + index, upstreamPort: 443, protocol: "v1" }],
+              clusterIPs: [`198.51.100.${71 + index}`],
+            })),
+          }),
+        },
+      },
+    },
+  });
+  proxyAt(rig, "10.0.0.1");
+  await rig.pass(20);
+  const remembered = [
+    { name: "edge", clusterIPs: ["198.51.100.70"] },
+    { name: "found", clusterIPs: ["198.51.100.71"] },
+    { name: "plain", clusterIPs: ["198.51.100.72"] },
+    { name: "fresh", clusterIPs: [] },
+    { name: "stranger", clusterIPs: ["198.51.100.73"] },
+  ];
+  rig.fronts.use(new Set(["edge", "found", "stranger"]));
+  rig.catalog.others.set("stranger", target("stranger"));
+  rig.fronts.lead(remembered, rig.term.signal);
+  const now = new Map(rig.fronts.targets().map(({ name, clusterIPs }) => [name, clusterIPs.join()]));
+  assert.deepEqual(Object.fromEntries(now), {
+    edge: "198.51.100.70",
+    plain: "",
+    fresh: "",
+    found: "198.51.100.71",
+    stranger: "",
+  });
+  await rig.pass(100);
+  const addressOf = (name: string) =>
+    (rig.kube.at(frontPath(name))?.spec as { clusterIPs: string[] } | undefined)?.clusterIPs.join();
+  assert.equal(addressOf("edge"), "198.51.100.70");
+  assert.equal(addressOf("kept"), "198.51.100.72", "by the document, for pods that still hold it");
+  assert.equal(addressOf("fresh"), "198.51.100.1");
+  assert.equal(addressOf("stranger"), "198.51.100.2", "nobody published it");
+});
+
+test("a target without a relay is where its Service is, and stays there when the Service goes", async (t) => {
+  const path = "/api/v1/namespaces/infra/services/plain";
+  const configured = [
+    direct("plain"),
+    direct("fixed", { clusterIPs: ["198.51.100.60"] }),
+    direct("host", { upstream: { host: "192.0.2.1" }, clusterIPs: ["192.0.2.1"] }),
+    target("relayed"),
+  ];
+  const rig = await frontsRig(t, { configured });
+  assert.deepEqual(
+    rig.kube.watched.filter((watched) => watched.includes("infra")),
+    ["/api/v1/namespaces/infra/services"],
+    "only what is needed is watched",
+  );
+  const { changes } = rig.state;
+  rig.kube.put(path, { spec: { clusterIPs: ["198.51.100.61"] } });
+  await rig.pass(10);
+  assert.ok(rig.state.changes > changes, "it is reported at once");
+  const addresses = () =>
+    Object.fromEntries(rig.fronts.targets().map(({ name, clusterIPs }) => [name, clusterIPs.join()]));
+  const expected = { plain: "198.51.100.61", fixed: "198.51.100.60", host: "192.0.2.1", relayed: "" };
+  assert.deepEqual(addresses(), expected);
+  rig.kube.put(path, { spec: { clusterIPs: ["None"] } });
+  await rig.pass(10);
+  assert.deepEqual(addresses(), expected);
+  rig.kube.remove(path);
+  await rig.pass(10);
+  assert.deepEqual(addresses(), expected);
+});
+
+test("a relayed target with addresses of its own gets listeners and no front Service", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge", { clusterIPs: ["198.51.100.60"] })] });
+  await lead(rig);
+  assert.deepEqual(written(rig), ["APPLY switchback-targets"]);
+  assert.deepEqual(told(rig)[0]?.clusterIPs, ["198.51.100.60"]);
+});
+
+test("without discovery only configured fronts are written, and what is left of others stays as it is", async (t) => {
+  const rest = (name: string, listenPort: number, unusedSince?: string) => ({
+    name,
+    upstream: "u",
+    ports: [{ port: 443, listenPort, upstreamPort: 443, protocol: "v1" }],
+    clusterIPs: [],
+    unusedSince,
+  });
+  const targets = [
+    rest("left", 16_000),
+    rest("old", 16_001, "2020-01-01T00:00:00.000Z"),
+    rest("lapsed", 16_002, undefined),
+  ];
+  const rig = await frontsRig(t, {
+    configured: [target("edge"), target("lapsed")],
+    discovery: { enabled: false },
+    objects: {
+      [DOCUMENT]: { data: { "targets.json": JSON.stringify({ version: 1, revision: "r", targets }) } },
+      [frontPath("old")]: { metadata: { labels: { "switchback.dev/target": "old" } } },
+    },
+  });
+  rig.catalog.config = [target("edge")];
+  await lead(rig);
+  assert.deepEqual(written(rig), ["APPLY switchback-targets", "APPLY switchback-edge", "APPLY switchback-targets"]);
+  assert.deepEqual(
+    told(rig).map(({ name }) => name),
+    ["edge", "lapsed", "left"],
+    "listeners of what is no longer in force stay, those of what is given up go",
+  );
+  assert.ok(rig.kube.at(frontPath("old")), "the right to delete it is missing");
+});
+
+test("at most four fronts are written at a time", async (t) => {
+  const rig = await frontsRig(t, { configured: Array.from({ length: 9 }, (_, index) => target(`t${index}`)) });
+  let open = 0;
+  let most = 0;
+  rig.kube.onWrite = async () => {
+    most = Math.max(most, ++open);
+    await new Promise(setImmediate);
+    open -= 1;
+  };
+  await lead(rig);
+  assert.equal(most, 4);
+  assert.equal(rig.kube.paths(`${NAMESPACE}/services`).length, 9);
+});
+
+test("a term that has ended, before or meanwhile, writes no more and reports no failure", async (t) => {
+  const rig = await frontsRig(t, { configured: Array.from({ length: 6 }, (_, index) => target(`t${index}`)) });
+  rig.fronts.use(new Set());
+  rig.fronts.lead([], AbortSignal.abort());
+  await rig.pass(10_000);
+  assert.deepEqual(written(rig), []);
+  rig.kube.onWrite = ({ path }) => {
+    if (path === DOCUMENT) rig.term.abort();
+  };
+  await lead(rig);
+  await rig.pass(10_000);
+  assert.deepEqual(written(rig), ["APPLY switchback-targets"]);
+  const second = new AbortController();
+  rig.kube.onWrite = ({ path }) => {
+    if (path === frontPath("t3")) second.abort();
+  };
+  rig.fronts.lead([], second.signal);
+  await rig.pass(10_000);
+  assert.deepEqual(
+    written(rig),
+    ["t0", "t1", "t2", "t3"].map((name) => `APPLY switchback-${name}`),
+  );
+  assert.deepEqual(rig.log.messages, []);
+  rig.kube.onWrite = () => {};
+  rig.fronts.lead([], new AbortController().signal);
+  await rig.pass(100);
+  assert.equal(rig.kube.paths(`${NAMESPACE}/services`).length, 6, "a later term goes on");
+});
+
+test("a term that ends before what is given up is deleted leaves it", async (t) => {
+  const rig = await frontsRig(t, { found: [target("a"), target("b")], discovery: { keepSeconds: 60 } });
+  await lead(rig, "a", "b");
+  rig.fronts.use(new Set());
+  await rig.pass(100);
+  written(rig);
+  rig.kube.onWrite = () => rig.term.abort();
+  await rig.pass(61_000);
+  assert.deepEqual(written(rig), ["DELETE switchback-a"]);
+});
+
+test("what changes during a turn is taken up right after it", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge")], found: [target("late")] });
+  const { held, release } = holdWrites(rig);
+  await lead(rig);
+  assert.equal(held.length, 1);
+  rig.fronts.use(new Set(["late"]));
+  await rig.pass(10_000);
+  assert.equal(rig.kube.writes.length, 1, "one turn at a time");
+  release();
+  await rig.pass(40);
+  assert.ok(rig.kube.at(frontPath("late")));
+});
+
+test("a change after a failure is not kept waiting for the retry", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge")], found: [target("late")] });
+  rig.kube.onWrite = ({ path }) => {
+    throw refusal(path, 503);
+  };
+  await lead(rig);
+  rig.kube.onWrite = () => {};
+  rig.catalog.changed();
+  await rig.pass(40);
+  assert.ok(rig.kube.at(frontPath("edge")));
+});
+
+test("changes that come together are reported once, a twentieth of a second after the first", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge")] });
+  rig.state.changes = 0;
+  for (let change = 0; change < 10; change += 1) rig.catalog.changed();
+  await rig.pass(40);
+  assert.equal(rig.state.changes, 0);
+  await rig.pass(10);
+  assert.equal(rig.state.changes, 1);
+  await rig.pass(1_000);
+  assert.equal(rig.state.changes, 1);
+  rig.catalog.changed();
+  await rig.pass(50);
+  assert.equal(rig.state.changes, 2);
+});
+
+for (const [what, part] of [
+  ["document", DOCUMENT],
+  ["front Services", frontPath("edge")],
+  ["proxies", `${SLICES}/slice`],
+  ["Services of targets without a relay", "/api/v1/namespaces/infra/services/plain"],
+] as const) {
+  test(`the silence of the watch of the ${what} is seen`, async (t) => {
+    const labels = { "switchback.dev/target": "edge", "kubernetes.io/service-name": "switchback-proxy" };
+    const paths = [DOCUMENT, frontPath("edge"), `${SLICES}/slice`, "/api/v1/namespaces/infra/services/plain"];
+    const rig = await frontsRig(t, { configured: [direct("plain")] });
+    for (const path of paths) rig.kube.put(path, { metadata: { labels } });
+    await rig.pass(100);
+    assert.ok(rig.fronts.inactiveMs <= 100);
+    await rig.pass(5_000);
+    for (const path of paths) if (path !== part) rig.kube.put(path, { metadata: { labels }, touched: true });
+    await rig.pass(10);
+    assert.ok(rig.fronts.inactiveMs >= 5_000);
+    rig.kube.put(part, { metadata: { labels }, touched: true });
+    await rig.pass(10);
+    assert.ok(rig.fronts.inactiveMs <= 20);
+  });
+}
+
+test("stopped, it ends its watches and does nothing that was due", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge"), direct("plain")] });
+  assert.equal(rig.kube.watched.length, 4);
+  rig.fronts.use(new Set());
+  rig.fronts.lead([], rig.term.signal);
+  rig.catalog.changed();
+  const { changes } = rig.state;
+  await rig.fronts.stop();
+  assert.deepEqual(rig.kube.watched, []);
+  rig.fronts.use(new Set(["edge"]));
+  await rig.pass(10_000);
+  assert.deepEqual(written(rig), []);
+  assert.equal(rig.state.changes, changes);
+});
+
+test("stopped during a turn, it finishes that and begins none, whatever changed", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge")], found: [target("late")] });
+  const { release } = holdWrites(rig);
+  await lead(rig);
+  rig.fronts.use(new Set(["late"]));
+  await rig.fronts.stop();
+  release();
+  await rig.pass(10_000);
+  assert.deepEqual(written(rig), ["APPLY switchback-targets", "APPLY switchback-edge"]);
+});

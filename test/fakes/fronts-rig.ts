@@ -1,0 +1,124 @@
+import type { TestContext } from "node:test";
+import { configSchema, type TargetConfig } from "../../config/schema.ts";
+import { Fronts } from "../../controller/fronts.ts";
+import type { PublishedTarget } from "../../targets/published.ts";
+import { LineLog } from "./clock.ts";
+import { stopClock } from "./loop-rig.ts";
+import { MemoryKube } from "./memory-kube.ts";
+
+export const NAMESPACE = "/api/v1/namespaces/switchback-system";
+export const DOCUMENT = `${NAMESPACE}/configmaps/switchback-targets`;
+export const SLICES = "/apis/discovery.k8s.io/v1/namespaces/switchback-system/endpointslices";
+export const HOUR_MS = 3_600_000;
+
+/** A target as discovery or the config has it. */
+export function target(name: string, more: Partial<TargetConfig> = {}): TargetConfig {
+  const upstream = { service: { namespace: "infra", name } };
+  return { name, upstream, classes: [name], ports: [{ port: 443, protocol: "v1" }], clusterIPs: [], ...more };
+}
+
+/** A target without a relay. */
+export function direct(name: string, more: Partial<TargetConfig> = {}): TargetConfig {
+  return target(name, { ports: [{ port: 443, protocol: "none" }], ...more });
+}
+
+/** The path of a target's front Service. */
+export function frontPath(name: string): string {
+  return `${NAMESPACE}/services/switchback-${name}`;
+}
+
+/** Found targets in the test's hands. */
+export class TestCatalog {
+  config: readonly TargetConfig[] = [];
+  readonly others = new Map<string, TargetConfig>();
+  readonly used: string[] = [];
+  changed: () => void = () => {};
+
+  configured(): readonly TargetConfig[] {
+    return this.config;
+  }
+
+  found(name: string): TargetConfig | undefined {
+    return this.others.get(name);
+  }
+
+  follow(onChange: () => void): void {
+    this.changed = onChange;
+  }
+
+  use(names: ReadonlySet<string>): void {
+    this.used.push([...names].join());
+  }
+}
+
+interface Setting {
+  readonly configured?: readonly TargetConfig[];
+  readonly found?: readonly TargetConfig[];
+  readonly discovery?: object;
+  /** Lists that get no answer at first. */
+  readonly silent?: readonly string[];
+  /** What is there before the start. */
+  readonly objects?: Readonly<Record<string, object>>;
+}
+
+/** The fronts of a cluster in memory, started and synced, on a clock that stands still. */
+export async function frontsRig(t: TestContext, setting: Setting = {}) {
+  const { configured = [], found = [], discovery = {}, silent = [], objects = {} } = setting;
+  const pass = stopClock(t);
+  t.mock.method(performance, "now", () => Date.now());
+  const kube = new MemoryKube();
+  for (const path of silent) kube.silent.add(path);
+  for (const [path, object] of Object.entries(objects)) kube.put(path, object);
+  const catalog = new TestCatalog();
+  catalog.config = configured;
+  for (const each of found) catalog.others.set(each.name, each);
+  const log = new LineLog();
+  const notes: (readonly [code: string, note: string, service: string])[] = [];
+  /** What each proxy says that it listens on. */
+  const bound = new Map<string, readonly string[]>();
+  const state = { changes: 0 };
+  const config = configSchema.parse({ discovery });
+  const fronts = new Fronts({
+    client: kube.client,
+    config: { ...config, targets: [...configured] },
+    clusterDomain: "cluster.local",
+    catalog,
+    log,
+    notify: (...note) => void notes.push(note),
+    now: Date.now,
+    askProxy: async (address) => ({ listening: bound.get(address) ?? [] }),
+  });
+  fronts.start(() => {
+    state.changes += 1;
+  });
+  await pass(200);
+  const term = new AbortController();
+  return { fronts, kube, catalog, log, notes, bound, state, term, pass };
+}
+
+export type FrontsRig = Awaited<ReturnType<typeof frontsRig>>;
+
+/** Lets hours pass, one at a time. */
+export async function passHours(t: TestContext, hours: number): Promise<void> {
+  for (let hour = 0; hour < hours; hour += 1) {
+    t.mock.timers.tick(HOUR_MS);
+    for (let turn = 0; turn < 3; turn += 1) await new Promise(setImmediate);
+  }
+}
+
+/** The targets that the proxies are told of. */
+export function told({ kube }: Pick<FrontsRig, "kube">): readonly PublishedTarget[] {
+  const data = kube.at(DOCUMENT)?.data as Record<string, string> | undefined;
+  return data === undefined ? [] : JSON.parse(data["targets.json"] ?? "").targets;
+}
+
+/** The writes so far, each as `METHOD name`; forgets them. */
+export function written({ kube }: Pick<FrontsRig, "kube">): string[] {
+  return kube.writes.splice(0).map(({ method, path }) => `${method} ${path.slice(path.lastIndexOf("/") + 1)}`);
+}
+
+/** A proxy that is ready at `address`. */
+export function proxyAt({ kube }: Pick<FrontsRig, "kube">, address: string): void {
+  const metadata = { labels: { "kubernetes.io/service-name": "switchback-proxy" } };
+  kube.put(`${SLICES}/slice`, { metadata, endpoints: [{ addresses: [address], conditions: { ready: true } }] });
+}

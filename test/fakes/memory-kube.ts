@@ -1,0 +1,209 @@
+import { once } from "node:events";
+import type { KubeClient } from "../../kube/client.ts";
+import type { Query } from "../../kube/paths.ts";
+import { KubeStatusError } from "../../kube/status.ts";
+import type { StreamOptions } from "../../kube/stream.ts";
+import type { JsonPatchOperation, ObjectMeta } from "../../kube/types.ts";
+
+/** An object as a client sees it. */
+export interface KubeObject {
+  metadata: ObjectMeta;
+  [field: string]: unknown;
+}
+
+/** A write as a client asked for it. */
+export interface Write {
+  readonly method: "APPLY" | "CREATE" | "REPLACE" | "PATCH" | "DELETE";
+  readonly path: string;
+  readonly body: unknown;
+}
+
+interface Watch {
+  readonly matches: (path: string, object: KubeObject) => boolean;
+  readonly onLine: (line: string) => void;
+}
+
+const PATH = /^(\/api\/v1|\/apis\/[^/]+\/[^/]+)(?:\/namespaces\/([^/]+)(?=\/))?\/([^/]+)(?:\/([^/]+))?$/;
+
+/**
+ * Objects in memory behind the calls of a `KubeClient`: enough of an API server for unit tests on a clock of their own. Services get
+ * ClusterIPs 198.51.100.1, .2, ... in the order in which they are written. Watches hear of a write after its answer.
+ */
+export class MemoryKube {
+  readonly writes: Write[] = [];
+  /** Called before each write; what it throws is the answer, and what it returns is waited for. */
+  onWrite: (write: Write) => void | Promise<void> = () => {};
+  /** Lists of these collections get no answer until they are removed from the set. */
+  readonly silent = new Set<string>();
+  /** Paths whose watches are open. */
+  readonly watched: string[] = [];
+  /** Answers of paths that are no objects, such as those of API discovery. */
+  readonly documents = new Map<string, unknown>();
+  readonly #objects = new Map<string, KubeObject>();
+  readonly #watches = new Set<Watch>();
+  readonly #waiting: { readonly path: string; readonly answer: () => void }[] = [];
+  #version = 0;
+  #addresses = 0;
+
+  readonly client: KubeClient = {
+    get: async <T>(path: string, query?: Query) => (await this.#get(path, query)) as T,
+    list: async <T>(path: string, query?: Query) => {
+      const { items, metadata } = (await this.#get(path, query)) as { items: T[]; metadata: ObjectMeta };
+      return { items, resourceVersion: metadata.resourceVersion ?? "" };
+    },
+    apply: async <T>(path: string, object: object) => {
+      await this.#begin("APPLY", path, object);
+      return this.put(path, object) as T;
+    },
+    create: async <T>(path: string, object: object) => {
+      await this.#begin("CREATE", path, object);
+      const { name, generateName } = (object as KubeObject).metadata;
+      return this.put(`${path}/${name ?? `${generateName}${this.#version}`}`, object) as T;
+    },
+    replace: async <T>(path: string, object: object) => {
+      await this.#begin("REPLACE", path, object);
+      const { resourceVersion } = (object as KubeObject).metadata;
+      if (this.#read(path).metadata.resourceVersion !== resourceVersion) throw refusal(path, 409);
+      return this.put(path, object) as T;
+    },
+    mergePatch: async <T>(path: string, body: object) => {
+      await this.#begin("PATCH", path, body);
+      return this.put(path, { ...this.#read(path), ...body }) as T;
+    },
+    jsonPatch: async <T>(path: string, operations: readonly JsonPatchOperation[]) => {
+      await this.#begin("PATCH", path, operations);
+      return this.#read(path) as T;
+    },
+    delete: async (path: string) => {
+      await this.#begin("DELETE", path, undefined);
+      this.#read(path);
+      this.remove(path);
+    },
+    raw: async (path: string) => {
+      throw refusal(path, 503);
+    },
+    stream: (path: string, query: Query, options: StreamOptions) => this.#stream(path, query, options),
+    close: () => {},
+  };
+
+  /** The object at a path as it is now. */
+  at(path: string): KubeObject | undefined {
+    return this.#objects.get(path);
+  }
+
+  /** Paths of all objects of a collection. */
+  paths(collection: string): string[] {
+    return [...this.#objects.keys()].filter((path) => inCollection(path, collection));
+  }
+
+  /** Somebody else writes an object. Gives it as it is now. */
+  put(path: string, object: object): KubeObject {
+    const [, , namespace, resource, name] = PATH.exec(path) ?? [];
+    const before = this.#objects.get(path);
+    const { metadata = {}, ...rest } = structuredClone(object) as Partial<KubeObject>;
+    const own = { name, uid: path, resourceVersion: String(++this.#version), ...(namespace && { namespace }) };
+    const written: KubeObject = { ...rest, metadata: { ...metadata, ...own } as ObjectMeta };
+    if (resource === "services") this.#allocate(written, before);
+    this.#objects.set(path, written);
+    this.#announce(before === undefined ? "ADDED" : "MODIFIED", path, written);
+    return structuredClone(written);
+  }
+
+  /** Somebody else deletes an object. */
+  remove(path: string): void {
+    const object = this.#objects.get(path);
+    if (object === undefined) return;
+    this.#objects.delete(path);
+    object.metadata.resourceVersion = String(++this.#version);
+    this.#announce("DELETED", path, object);
+  }
+
+  /** The lists of a silent collection are answered from now on. */
+  speak(collection: string): void {
+    this.silent.delete(collection);
+    for (const { path, answer } of this.#waiting.splice(0)) {
+      if (path === collection) answer();
+      else this.#waiting.push({ path, answer });
+    }
+  }
+
+  async #begin(method: Write["method"], path: string, body: unknown): Promise<void> {
+    const write = { method, path, body: structuredClone(body) };
+    this.writes.push(write);
+    await this.onWrite(write);
+  }
+
+  async #get(path: string, query: Query | undefined): Promise<unknown> {
+    const document = this.documents.get(path);
+    if (document !== undefined) return document;
+    const [, , , , name] = PATH.exec(path) ?? [];
+    if (name !== undefined) return structuredClone(this.#read(path));
+    if (!PATH.test(path)) throw refusal(path, 404);
+    if (this.silent.has(path)) await new Promise<void>((resolve) => this.#waiting.push({ path, answer: resolve }));
+    const matches = selecting(path, query);
+    const items = [...this.#objects].filter(([each, object]) => matches(each, object)).map(([, object]) => object);
+    return { metadata: { resourceVersion: String(this.#version) }, items: structuredClone(items) };
+  }
+
+  #read(path: string): KubeObject {
+    const object = this.#objects.get(path);
+    if (object === undefined) throw refusal(path, 404);
+    return object;
+  }
+
+  async #stream(path: string, query: Query, { signal, onOpen, onLine }: StreamOptions): Promise<never> {
+    const watch = { matches: selecting(path, query), onLine };
+    this.#watches.add(watch);
+    this.watched.push(path);
+    onOpen?.();
+    if (!signal.aborted) await once(signal, "abort");
+    this.#watches.delete(watch);
+    this.watched.splice(this.watched.indexOf(path), 1);
+    throw signal.reason;
+  }
+
+  #announce(type: string, path: string, object: KubeObject): void {
+    const line = JSON.stringify({ type, object });
+    for (const watch of this.#watches) {
+      if (watch.matches(path, object)) setImmediate(() => this.#watches.has(watch) && watch.onLine(line));
+    }
+  }
+
+  #allocate(service: KubeObject, before: KubeObject | undefined): void {
+    const spec = (service.spec ?? {}) as { clusterIPs?: readonly string[] };
+    const had = (before?.spec as typeof spec | undefined)?.clusterIPs;
+    service.spec = { ...spec, clusterIPs: spec.clusterIPs ?? had ?? [`198.51.100.${++this.#addresses}`] };
+  }
+}
+
+/** A refusal of the API server. */
+export function refusal(path: string, status: number): KubeStatusError {
+  return new KubeStatusError(path, status, { message: "refused by the test" });
+}
+
+function inCollection(path: string, collection: string): boolean {
+  const [, group, namespace, resource] = PATH.exec(path) ?? [];
+  const [, wantedGroup, wantedNamespace, wantedResource] = PATH.exec(collection) ?? [];
+  const isKind = group === wantedGroup && resource === wantedResource;
+  return isKind && (wantedNamespace === undefined || namespace === wantedNamespace);
+}
+
+/** What a list or watch of `collection` holds. Selectors: `key`, `key=value` and `key!=value`, with commas between them. */
+function selecting(collection: string, query: Query = {}): Watch["matches"] {
+  const terms = (selector: Query[string]) => (selector === undefined ? [] : String(selector).split(","));
+  const fits = (term: string, lookUp: (key: string) => unknown): boolean => {
+    const [, key = "", operator, value = ""] = /^([^!=]+)(!?=)?(.*)$/.exec(term) ?? [];
+    if (operator === undefined) return lookUp(key) !== undefined;
+    return (lookUp(key) === value) === (operator === "=");
+  };
+  return (path, object) => {
+    const fieldOf = (key: string) =>
+      key.split(".").reduce<unknown>((value, part) => (value as Record<string, unknown> | undefined)?.[part], object);
+    const labelOf = (key: string) => object.metadata.labels?.[key];
+    return (
+      inCollection(path, collection) &&
+      terms(query.labelSelector).every((term) => fits(term, labelOf)) &&
+      terms(query.fieldSelector).every((term) => fits(term, fieldOf))
+    );
+  };
+}
