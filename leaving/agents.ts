@@ -1,8 +1,8 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { statusOf } from "../errors/errors.ts";
 import { LEAVING_KEY } from "../hosts/keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { resourcePath } from "../kube/paths.ts";
+import { pause } from "../kube/time.ts";
 import { AGENT_DAEMON_SET, AGENT_LEASE_LABELS } from "../published/agent-lease.ts";
 
 export interface AgentsOptions {
@@ -42,7 +42,7 @@ export async function agentsLeave({ client, namespace, timeoutMs, now, say }: Ag
   for (;;) {
     const left = await leases(client, namespace);
     if (left.length === 0 || now() >= deadline) return left;
-    await delay(POLL_MS);
+    await pause(POLL_MS);
   }
 }
 

@@ -1,9 +1,9 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { WEBHOOK_CONFIGURATION } from "../certs/cabundle.ts";
 import { SwitchbackError, statusOf } from "../errors/errors.ts";
 import type { Reason } from "../hosts/types.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { resourcePath } from "../kube/paths.ts";
+import { pause } from "../kube/time.ts";
 import { agentsLeave } from "./agents.ts";
 import { type Holder, keyOf } from "./holders.ts";
 import { type Install, readHolders, readInstall } from "./install.ts";
@@ -52,7 +52,7 @@ export async function leave(options: LeaveOptions): Promise<void> {
   const install = await readInstall(client, namespace);
   await deleteWebhookConfiguration(client);
   say(`the webhook configuration ${WEBHOOK_CONFIGURATION} is gone: new pods are no longer injected`);
-  await delay(options.settleMs ?? SETTLE_MS);
+  await pause(options.settleMs ?? SETTLE_MS);
   const plan = planLeaving(await readHolders(client, install), install);
   const reasons = new Map<string, Reason>(plan.stuck.map(({ holder, reason }) => [keyOf(holder), reason]));
   const restarted: Holder[] = [];
@@ -100,7 +100,7 @@ async function waitForOldPods(options: LeaveOptions, install: Install, restarted
   let said = started;
   let waiting = restarted;
   while (waiting.length > 0 && now() - started < timeoutMs) {
-    await delay(Math.min(POLL_MS, timeoutMs));
+    await pause(Math.min(POLL_MS, timeoutMs));
     const left: Holder[] = [];
     for (const namespace of new Set(waiting.map((holder) => holder.namespace))) {
       left.push(...(await readHolders(client, install, namespace)));

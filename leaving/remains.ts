@@ -1,9 +1,9 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { CA_SECRET, TLS_SECRET } from "../certs/store.ts";
 import { SwitchbackError, statusOf } from "../errors/errors.ts";
 import { MAP_KEY, TARGET_KEY } from "../hosts/keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath, resourcePath } from "../kube/paths.ts";
+import { pause } from "../kube/time.ts";
 import { RECORDS_NAME } from "../running/records.ts";
 import { TARGETS_NAME } from "../targets/published.ts";
 
@@ -54,7 +54,7 @@ async function controllersGone({ client, namespace, timeoutMs, now }: RemainsOpt
       const names = items.map(({ metadata }) => metadata.name).join(", ");
       throw new SwitchbackError("still-held", `a controller still runs, and would make what is deleted anew: ${names}`);
     }
-    await delay(POLL_MS);
+    await pause(POLL_MS);
   }
 }
 
