@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { byWorkload, type Holder, holderOf, type RawPod } from "./holders.ts";
+import { byWorkload, type Holder, holderOf, keyOf, type RawPod } from "./holders.ts";
 import type { Install } from "./install.ts";
 import { planLeaving } from "./plan.ts";
 import { countPods, describePlan, refusal } from "./report.ts";
@@ -74,6 +74,106 @@ test("pods are told by what makes them: a Deployment by its ReplicaSet's name an
     "ReplicaSet/odd-5d4f6: odd",
     "StatefulSet/db: db-0",
   ]);
+});
+
+test("a pod holds its addresses until it has ended: pending, of unknown phase, and on its way out too", () => {
+  const phases = ["Pending", "Running", "Unknown", ""].map((phase) => pod(`p-${phase}`, { ips: [OURS], phase }));
+  const { status: _, ...without } = pod("no-status", { ips: [OURS] });
+  const leaving = pod("terminating", { ips: [OURS] });
+  Object.assign(leaving.metadata, { deletionTimestamp: "2026-01-01T00:00:00Z" });
+  const names = found(...phases, without, leaving).map(({ name }) => name);
+  assert.deepEqual(names, ["no-status", "p-", "p-Pending", "p-Running", "p-Unknown", "terminating"]);
+});
+
+test("a pod as the API server may give it, without a spec, labels or annotations", () => {
+  const metadata = { name: "p", namespace: "shop" };
+  assert.deepEqual(found({ metadata }, { metadata, spec: {} }), []);
+  const owned = { "switchback.dev/owned": "x" };
+  const traced: Holder = { namespace: "shop", kind: "Pod", name: "p", pods: ["p"], addresses: [] };
+  assert.deepEqual(found({ metadata: { ...metadata, annotations: owned } }), [traced]);
+});
+
+test("an owner that does not control the pod does not make it", () => {
+  const owned = pod("p", { ips: [OURS] });
+  const ownerReferences = [
+    { kind: "Node", name: "n", controller: false },
+    { kind: "ConfigMap", name: "c" },
+  ];
+  const metadata = { ...owned.metadata, ownerReferences };
+  assert.deepEqual(found({ ...owned, metadata }).map(keyOf), ["shop/Pod/p"]);
+  const controlled = {
+    ...metadata,
+    ownerReferences: [...ownerReferences, { kind: "Job", name: "j", controller: true }],
+  };
+  assert.deepEqual(found({ ...owned, metadata: controlled }).map(keyOf), ["shop/Job/j"]);
+});
+
+test("a workload's pods and addresses are put together, in order, each once", () => {
+  const db = { owner: ["StatefulSet", "db"] as [string, string] };
+  const ours = new Set(["198.51.100.9", "198.51.100.10", "2001:db8::9"]);
+  const pods = [
+    pod("db-1", { ...db, ips: ["2001:db8::9", "198.51.100.9"] }),
+    pod("db-0", { ...db, ips: ["198.51.100.9", "198.51.100.10"] }),
+    pod("db-2", { ...db, owned: "x" }),
+    pod("db-0", { ...db, namespace: "other", ips: ["198.51.100.9"] }),
+  ];
+  const holders = pods.map((one) => holderOf(one, ours)).filter((holder) => holder !== undefined);
+  assert.deepEqual(holders[0]?.addresses, ["198.51.100.9", "2001:db8::9"]);
+  const common = { kind: "StatefulSet", name: "db" };
+  const addresses = ["198.51.100.10", "198.51.100.9", "2001:db8::9"];
+  assert.deepEqual(byWorkload(holders), [
+    { ...common, namespace: "other", pods: ["db-0"], addresses: ["198.51.100.9"] },
+    { ...common, namespace: "shop", pods: ["db-0", "db-1", "db-2"], addresses },
+  ]);
+});
+
+test("a node's own pod is not restarted", () => {
+  const mirror = found(pod("etcd-n", { owner: ["Node", "n"], ips: [OURS] }));
+  const { stuck, ...rest } = planLeaving(mirror, INSTALL);
+  assert.deepEqual(
+    [stuck.map(({ reason }) => reason), rest],
+    [[{ code: "not-restartable", text: "a Node is not restarted: delete its pods" }], { restart: [], harmless: [] }],
+  );
+});
+
+test("what may be restarted is, whatever of ours it has; what may not be and holds no address goes on as it is", () => {
+  const plan = planLeaving(
+    found(
+      pod("web-1", { owner: ["StatefulSet", "web"], owned: "x" }),
+      pod("plain", { owned: "x" }),
+      pod("api-1", { namespace: "other", owner: ["Deployment", "api"], ips: [OURS] }),
+    ),
+    INSTALL,
+  );
+  assert.deepEqual(
+    [
+      plan.restart.map(keyOf),
+      plan.harmless.map(keyOf),
+      plan.stuck.map(({ holder, reason }) => [keyOf(holder), reason.code]),
+    ],
+    [["shop/StatefulSet/web"], ["shop/Pod/plain"], [["other/Deployment/api", "restart-not-permitted"]]],
+  );
+});
+
+test("a plan names each front, and five pods of a workload", () => {
+  const addresses = new Map([
+    [OURS, "switchback-nginx"],
+    ["198.51.100.10", "switchback-traefik"],
+  ]);
+  const five = ["a", "b", "c", "d", "e"].map((name) => pod(name, { owner: ["DaemonSet", "log"], ips: [OURS] }));
+  const plan = planLeaving(found(...five), INSTALL);
+  const lines = describePlan(plan, { ...INSTALL, addresses }, "ours");
+  assert.equal(
+    lines[0],
+    `Addresses that end with Switchback: ${OURS} (switchback-nginx), 198.51.100.10 (switchback-traefik)`,
+  );
+  assert.equal(lines[3], "     shop/DaemonSet/log (a, b, c, d, e)");
+  assert.equal(describePlan(plan, { ...INSTALL, addresses: new Map() }, "ours")[0]?.endsWith(": none"), true);
+});
+
+test("nobody is refused without a holder, and agents alone hold addresses too", () => {
+  assert.deepEqual(refusal([], new Map()), []);
+  assert.equal(countPods([]), "agents hold addresses");
 });
 
 const EXAMPLE = found(

@@ -1,0 +1,42 @@
+import { MemoryServer } from "./memory-server.ts";
+
+/** Where the tests install Switchback. */
+export const NAMESPACE = "ours";
+/** ClusterIP of the front Service `switchback-nginx`. */
+export const FRONT_IP = "198.51.100.9";
+export const WEBHOOK_PATH = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook";
+export const AGENT_PATH = "/apis/apps/v1/namespaces/switchback-agent/daemonsets/switchback-agent";
+export const AGENT_LEASES = "/apis/coordination.k8s.io/v1/namespaces/switchback-agent/leases";
+export const AGENT_LABELS = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "agent" };
+
+/** Collections of the namespace that Switchback is in. */
+export const ours = (resource: string) => `/api/v1/namespaces/${NAMESPACE}/${resource}`;
+
+/** An API server with an install that may restart in `shop`, has one front Service and a webhook configuration, and no agents. */
+export function installed(config = "restart: { namespaces: [shop] }"): MemoryServer {
+  const api = new MemoryServer();
+  api.add(ours("configmaps"), "switchback-config", { data: { "config.yaml": config } });
+  const labels = { "switchback.dev/target": "nginx" };
+  api.add(ours("services"), "switchback-nginx", { metadata: { labels }, spec: { clusterIPs: [FRONT_IP] } });
+  api.add(WEBHOOK_PATH.slice(0, WEBHOOK_PATH.lastIndexOf("/")), "switchback-webhook");
+  return api;
+}
+
+/** Who owns a pod: `["ReplicaSet", "web-5d4f6"]`. */
+export type Owner = readonly [kind: string, name: string];
+
+/** Adds a running pod with the front's address in its hosts file; one of a ReplicaSet is of a Deployment with the hash `5d4f6`. */
+export function addHolder(api: MemoryServer, namespace: string, name: string, owner?: Owner, ip = FRONT_IP): void {
+  const ownerReferences = owner === undefined ? [] : [{ kind: owner[0], name: owner[1], controller: true }];
+  api.add(`/api/v1/namespaces/${namespace}/pods`, name, {
+    metadata: { labels: { "pod-template-hash": "5d4f6" }, ownerReferences },
+    spec: { hostAliases: [{ ip }] },
+    status: { phase: "Running" },
+  });
+}
+
+/** Adds the Deployment `name` with one pod that holds the front's address. */
+export function addDeployment(api: MemoryServer, namespace: string, name: string, spec: object = {}): void {
+  api.add(`/apis/apps/v1/namespaces/${namespace}/deployments`, name, { spec });
+  addHolder(api, namespace, `${name}-old`, ["ReplicaSet", `${name}-5d4f6`]);
+}

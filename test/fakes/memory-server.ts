@@ -1,0 +1,134 @@
+import type { IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
+import { createClient, type KubeClient } from "../../kube/client.ts";
+import type { Transport } from "../../kube/transport.ts";
+
+/** One request, as the API server in memory has it. */
+export interface MemoryCall {
+  readonly method: string;
+  /** Without its query. */
+  readonly path: string;
+  readonly query: URLSearchParams;
+  /** Parsed JSON; undefined without a body. */
+  readonly body: unknown;
+}
+
+interface Stored {
+  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
+  readonly [field: string]: unknown;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: object;
+}
+
+interface Parts {
+  /** Path of the collection in its namespace, or of all namespaces. */
+  readonly inCollection: (path: string) => boolean;
+  readonly isList: boolean;
+}
+
+/**
+ * An API server in memory, without a network: objects by path, with lists in pages, label selectors, merge patches and deletions.
+ * Time is not needed for any of it, so that tests may let time stand still. `onCall` sees each request before it is answered: it may
+ * change objects, or give an answer of its own.
+ */
+export class MemoryServer {
+  readonly objects = new Map<string, Stored>();
+  readonly calls: MemoryCall[] = [];
+  readonly client: KubeClient;
+  onCall: (call: MemoryCall) => Answer | undefined = () => undefined;
+  /** Objects a page holds at most. */
+  pageSize = Number.POSITIVE_INFINITY;
+  closed = 0;
+
+  constructor() {
+    const transport: Transport = {
+      send: async ({ method, path, body }) => {
+        const { pathname, searchParams } = new URL(path, "http://memory");
+        const call = { method, path: pathname, query: searchParams, body: body ? JSON.parse(body) : undefined };
+        this.calls.push(call);
+        const { status, body: text } = this.onCall(call) ?? this.#answer(call);
+        const headers = { "content-type": "application/json" };
+        const response = Readable.from([Buffer.from(JSON.stringify(text))]);
+        return Object.assign(response, { statusCode: status, headers }) as unknown as IncomingMessage;
+      },
+      dropIdle: () => {},
+      close: () => void this.closed++,
+    };
+    this.client = createClient(transport);
+  }
+
+  /** Puts an object under `collection`, such as `/api/v1/namespaces/shop/pods`. */
+  add(collection: string, name: string, fields: { metadata?: object; [field: string]: unknown } = {}): void {
+    const namespace = /\/namespaces\/([^/]+)\//.exec(collection)?.[1];
+    const metadata = { ...(namespace === undefined ? {} : { namespace }), ...fields.metadata, name };
+    this.objects.set(`${collection}/${name}`, { ...fields, metadata });
+  }
+
+  /** `DELETE /api/v1/...`, a request each, those that only read left out. */
+  get writes(): string[] {
+    return this.calls.filter(({ method }) => method !== "GET").map(({ method, path }) => `${method} ${path}`);
+  }
+
+  /** The requests of one method to one path. */
+  callsOf(method: string, path: string): MemoryCall[] {
+    return this.calls.filter((call) => call.method === method && call.path === path);
+  }
+
+  #answer({ method, path, query, body }: MemoryCall): Answer {
+    const { isList, inCollection } = partsOf(path);
+    if (isList) return { status: 200, body: this.#list(inCollection, query) };
+    const object = this.objects.get(path);
+    if (object === undefined) return refusal(404, "NotFound");
+    if (method === "DELETE") this.objects.delete(path);
+    if (method === "PATCH") this.objects.set(path, merge(object, body) as Stored);
+    return { status: 200, body: this.objects.get(path) ?? object };
+  }
+
+  #list(inCollection: Parts["inCollection"], query: URLSearchParams): object {
+    const matching = [...this.objects]
+      .filter(([path, { metadata }]) => inCollection(path) && selects(query.get("labelSelector"), metadata.labels))
+      .map(([, object]) => object);
+    const from = Number(query.get("continue") ?? 0);
+    const end = from + Math.min(this.pageSize, Number(query.get("limit") ?? this.pageSize));
+    const next = end < matching.length ? { continue: String(end) } : {};
+    return { kind: "List", metadata: { resourceVersion: "1", ...next }, items: matching.slice(from, end) };
+  }
+}
+
+/** A refusal as the API server words it. */
+export function refusal(code: number, reason: string): Answer {
+  return { status: code, body: { kind: "Status", code, reason, message: `${reason} by the fake` } };
+}
+
+function partsOf(path: string): Parts {
+  const [, root, rest = ""] = /^(\/api\/v1|\/apis\/[^/]+\/[^/]+)\/(.+)$/.exec(path) ?? [];
+  const parts = rest.split("/");
+  const [resource, name] = parts[0] === "namespaces" && parts.length > 2 ? parts.slice(2) : parts;
+  const inCollection = (other: string) =>
+    parts[0] === "namespaces"
+      ? other.startsWith(`${path}/`)
+      : other.startsWith(`${root}/`) && other.split("/").at(-2) === resource;
+  return { isList: name === undefined, inCollection };
+}
+
+function selects(selector: string | null, labels: Readonly<Record<string, string>> = {}): boolean {
+  if (!selector) return true;
+  return selector.split(",").every((term) => {
+    const [key = "", value] = term.split("=");
+    return value === undefined ? key in labels : labels[key] === value;
+  });
+}
+
+/** JSON merge patch (RFC 7386). */
+function merge(target: unknown, patch: unknown): unknown {
+  if (typeof patch !== "object" || patch === null || Array.isArray(patch)) return patch;
+  const merged: Record<string, unknown> = { ...(target as object) };
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) delete merged[key];
+    else merged[key] = merge(merged[key], value);
+  }
+  return merged;
+}
