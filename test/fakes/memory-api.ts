@@ -45,7 +45,7 @@ export class MemoryApi {
   }
 
   /** Creates or changes an object. */
-  set(collection: string, object: ApiObject): void {
+  set<T extends ApiObject>(collection: string, object: T): void {
     const { key, whole } = this.#stamped(object);
     const objects = this.#objectsOf(collection);
     const type = objects.has(key) ? "MODIFIED" : "ADDED";
