@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import type { KubeClient } from "../../kube/client.ts";
+import type { CallOptions, KubeClient, WriteOptions } from "../../kube/client.ts";
 import type { Query } from "../../kube/paths.ts";
 import { KubeStatusError } from "../../kube/status.ts";
 import type { StreamOptions } from "../../kube/stream.ts";
@@ -16,9 +16,11 @@ export interface Write {
   readonly method: "APPLY" | "CREATE" | "REPLACE" | "PATCH" | "DELETE";
   readonly path: string;
   readonly body: unknown;
+  readonly fieldManager: string | undefined;
 }
 
 interface Watch {
+  readonly path: string;
   readonly matches: (path: string, object: KubeObject) => boolean;
   readonly onLine: (line: string) => void;
 }
@@ -33,6 +35,10 @@ export class MemoryKube {
   readonly writes: Write[] = [];
   /** Called before each write; what it throws is the answer, and what it returns is waited for. */
   onWrite: (write: Write) => void | Promise<void> = () => {};
+  /** Paths of objects and collections that were read, in order. */
+  readonly reads: string[] = [];
+  /** Called before each read, as `onWrite` is. */
+  onRead: (path: string) => void | Promise<void> = () => {};
   /** Lists of these collections get no answer until they are removed from the set. */
   readonly silent = new Set<string>();
   /** Paths whose watches are open. */
@@ -46,13 +52,13 @@ export class MemoryKube {
   #addresses = 0;
 
   readonly client: KubeClient = {
-    get: async <T>(path: string, query?: Query) => (await this.#get(path, query)) as T,
+    get: async <T>(path: string, query?: Query, options?: CallOptions) => (await this.#get(path, query, options)) as T,
     list: async <T>(path: string, query?: Query) => {
       const { items, metadata } = (await this.#get(path, query)) as { items: T[]; metadata: ObjectMeta };
       return { items, resourceVersion: metadata.resourceVersion ?? "" };
     },
-    apply: async <T>(path: string, object: object) => {
-      await this.#begin("APPLY", path, object);
+    apply: async <T>(path: string, object: object, options?: WriteOptions) => {
+      await this.#begin("APPLY", path, object, options);
       return this.put(path, object) as T;
     },
     create: async <T>(path: string, object: object) => {
@@ -66,9 +72,9 @@ export class MemoryKube {
       if (this.#read(path).metadata.resourceVersion !== resourceVersion) throw refusal(path, 409);
       return this.put(path, object) as T;
     },
-    mergePatch: async <T>(path: string, body: object) => {
-      await this.#begin("PATCH", path, body);
-      return this.put(path, { ...this.#read(path), ...body }) as T;
+    mergePatch: async <T>(path: string, body: object, options?: WriteOptions) => {
+      await this.#begin("PATCH", path, body, options);
+      return this.put(path, patched(path, this.#read(path), body)) as T;
     },
     jsonPatch: async <T>(path: string, operations: readonly JsonPatchOperation[]) => {
       await this.#begin("PATCH", path, operations);
@@ -127,13 +133,25 @@ export class MemoryKube {
     }
   }
 
-  async #begin(method: Write["method"], path: string, body: unknown): Promise<void> {
-    const write = { method, path, body: structuredClone(body) };
-    this.writes.push(write);
-    await this.onWrite(write);
+  /** A sign of life on the watches of a collection. */
+  bookmark(collection: string): void {
+    const object = { metadata: { resourceVersion: String(this.#version) } };
+    const line = JSON.stringify({ type: "BOOKMARK", object });
+    for (const { path, onLine } of this.#watches) if (path === collection) onLine(line);
   }
 
-  async #get(path: string, query: Query | undefined): Promise<unknown> {
+  async #begin(method: Write["method"], path: string, body: unknown, options: WriteOptions = {}): Promise<void> {
+    const write = { method, path, body: structuredClone(body), fieldManager: options.fieldManager };
+    this.writes.push(write);
+    await this.onWrite(write);
+    options.signal?.throwIfAborted();
+  }
+
+  async #get(path: string, query: Query | undefined, { signal }: CallOptions = {}): Promise<unknown> {
+    signal?.throwIfAborted();
+    this.reads.push(path);
+    await this.onRead(path);
+    signal?.throwIfAborted();
     const document = this.documents.get(path);
     if (document !== undefined) return document;
     const [, , , , name] = PATH.exec(path) ?? [];
@@ -152,7 +170,7 @@ export class MemoryKube {
   }
 
   async #stream(path: string, query: Query, { signal, onOpen, onLine }: StreamOptions): Promise<never> {
-    const watch = { matches: selecting(path, query), onLine };
+    const watch = { path, matches: selecting(path, query), onLine };
     this.#watches.add(watch);
     this.watched.push(path);
     onOpen?.();
@@ -179,6 +197,28 @@ export class MemoryKube {
 /** A refusal of the API server. */
 export function refusal(path: string, status: number): KubeStatusError {
   return new KubeStatusError(path, status, { message: "refused by the test" });
+}
+
+/** An object after a merge patch, whose `metadata.uid` and `resourceVersion` are preconditions; a change of the spec is counted. */
+function patched(path: string, before: KubeObject, body: object): KubeObject {
+  const { uid, resourceVersion } = (body as Partial<KubeObject>).metadata ?? {};
+  const { metadata } = before;
+  if (uid !== undefined && uid !== metadata.uid) throw refusal(path, 409);
+  if (resourceVersion !== undefined && resourceVersion !== metadata.resourceVersion) throw refusal(path, 409);
+  const after = merged(before, body) as KubeObject;
+  if ("spec" in body) after.metadata = { ...after.metadata, generation: (metadata.generation ?? 0) + 1 };
+  return after;
+}
+
+/** RFC 7386. */
+function merged(target: unknown, patch: unknown): unknown {
+  if (typeof patch !== "object" || patch === null || Array.isArray(patch)) return patch;
+  const result: Record<string, unknown> = typeof target === "object" && target !== null ? { ...target } : {};
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) delete result[key];
+    else result[key] = merged(result[key], value);
+  }
+  return result;
 }
 
 function inCollection(path: string, collection: string): boolean {

@@ -1,0 +1,172 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { TestContext } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
+import { configSchema } from "../../config/schema.ts";
+import { describeOwned } from "../../hosts/owned.ts";
+import { mapRevision, Shards } from "../../hosts/shards.ts";
+import type { EventRecord } from "../../kube/events.ts";
+import { RunningPods } from "../../running/run.ts";
+import { LineLog } from "./clock.ts";
+import { MemoryKube } from "./memory-kube.ts";
+
+/** When the tests begin, milliseconds since 1970. */
+export const RIG_START = Date.parse("2026-01-01T00:00:00Z");
+const CONFIG = "/api/v1/namespaces/switchback-system/configmaps";
+export const RECORDS = `${CONFIG}/switchback-restarts`;
+export const WEB = "/apis/apps/v1/namespaces/shop/deployments/web";
+/** Far more turns of the event loop than an answer over the loopback takes. */
+const MOST_TURNS = 20_000;
+
+/** Settings of the section `restart`. */
+type Restart = Readonly<Record<string, unknown>>;
+
+/**
+ * The leader's work on running pods for one term, against an API server in memory. Timers and `Date` are mocked: time passes only
+ * in `pass`. A cluster with the namespace `shop`, which opted in and is listed, and nothing else.
+ */
+export function runningRig(t: TestContext, restart: Restart = {}, more: object = {}) {
+  t.mock.timers.enable({ apis: ["setTimeout", "Date"], now: RIG_START });
+  const api = new MemoryKube();
+  const log = new LineLog();
+  const events: EventRecord[] = [];
+  const counted: string[] = [];
+  const count = (what: string) => () => void counted.push(what);
+  const term = new AbortController();
+  const config = configSchema.parse({ restart: { namespaces: ["shop"], ...restart }, ...more });
+  const clock = { reads: 0 };
+  api.put("/api/v1/namespaces/shop", { metadata: { labels: { "switchback.dev/inject": "enabled" } } });
+  const start = () => {
+    const stats = { sent: 0, repeated: 0, dropped: 0, failed: 0 };
+    const running = new RunningPods(
+      {
+        client: api.client,
+        config,
+        log,
+        events: { record: (event) => void events.push(event), stats, flush: async () => {} },
+        counters: {
+          restarted: count("restarted"),
+          conflict: count("conflict"),
+          forbidden: count("forbidden"),
+          outcome: (outcome) => void counted.push(outcome),
+        },
+        now: () => {
+          clock.reads += 1;
+          return Date.now();
+        },
+      },
+      term.signal,
+    );
+    t.after(async () => {
+      term.abort();
+      await running.done;
+    });
+    return running;
+  };
+  /** Lets time go by in steps of at most 50 ms, and what hangs on it happen. */
+  const pass = async (ms: number): Promise<void> => {
+    await turns();
+    for (let left = ms; left > 0; left -= 50) {
+      t.mock.timers.tick(Math.min(50, left));
+      await turns();
+    }
+  };
+  return {
+    api,
+    log,
+    events,
+    counted,
+    term,
+    config,
+    clock,
+    start,
+    pass,
+    ...objectsOf(api),
+    replica: () => replica(t, api),
+  };
+}
+
+/** What hangs on promises and on the next turns of the event loop happens. */
+async function turns(): Promise<void> {
+  for (let count = 0; count < 6; count += 1) await turn();
+}
+
+/** For what comes over the loopback: turns of the event loop until it is so. */
+export async function reached(what: string, condition: () => boolean): Promise<void> {
+  for (let count = 0; !condition(); count += 1) {
+    if (count > MOST_TURNS) throw new Error(`in vain waited for ${what}`);
+    await turn();
+  }
+}
+
+function objectsOf(api: MemoryKube) {
+  return {
+    /** Publishes a map of these names; gives its revision. */
+    publish(...names: string[]): string {
+      const shards = new Shards();
+      for (const name of names) shards.set(name, ["198.51.100.9"]);
+      const rendered = shards.render();
+      const metadata = { labels: { "switchback.dev/map": "hosts" } };
+      const revision = mapRevision(rendered);
+      const list = rendered.map(({ index, revision: of }) => ({ name: `switchback-hosts-${index}`, revision: of }));
+      for (const { index, text } of rendered)
+        put(api, `${CONFIG}/switchback-hosts-${index}`, { metadata, data: { hosts: text } });
+      const index = JSON.stringify({ revision, targets: [], shards: list });
+      put(api, `${CONFIG}/switchback-hosts`, { metadata, data: { "index.json": index } });
+      return revision;
+    },
+    /** A Deployment that is rolled out, with its ReplicaSet. */
+    deployment(name = "web", more: { generation?: number; annotations?: Record<string, string> } = {}): void {
+      const { generation = 1, annotations = {} } = more;
+      put(api, `/apis/apps/v1/namespaces/shop/deployments/${name}`, {
+        metadata: { generation, annotations },
+        spec: { replicas: 1 },
+        status: { observedGeneration: generation, replicas: 1, updatedReplicas: 1, availableReplicas: 1 },
+      });
+      const owner = { apiVersion: "apps/v1", kind: "Deployment", name, uid: `uid-${name}`, controller: true };
+      put(api, `/apis/apps/v1/namespaces/shop/replicasets/${name}-1`, { metadata: { ownerReferences: [owner] } });
+    },
+    /** A pod of a Deployment's ReplicaSet. `names`: those that the webhook put into its spec. */
+    pod(
+      name: string,
+      more: { of?: string; annotations?: Record<string, string>; node?: string; names?: string[] } = {},
+    ) {
+      const { of = "web", annotations = {}, node, names = [] } = more;
+      const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: `${of}-1`, uid: "rs", controller: true };
+      const hostAliases = names.length === 0 ? [] : [{ ip: "198.51.100.9", hostnames: names }];
+      const owned = { "switchback.dev/owned": describeOwned(hostAliases) };
+      put(api, `/api/v1/namespaces/shop/pods/${name}`, {
+        metadata: { annotations: { ...owned, ...annotations }, ownerReferences: [owner] },
+        spec: { nodeName: node, hostAliases },
+      });
+    },
+  };
+}
+
+function put(api: MemoryKube, path: string, object: object): void {
+  api.put(path, object);
+}
+
+/** The webhook's configuration and one ready replica, which says that it has what `loaded` holds. */
+async function replica(t: TestContext, api: MemoryKube) {
+  const loaded = { revision: "", maxNames: 500, asked: 0 };
+  const server = createServer((_request, response) => {
+    loaded.asked += 1;
+    response.end(JSON.stringify(loaded));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const { port } = server.address() as AddressInfo;
+  put(api, "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook", {});
+  put(api, "/apis/discovery.k8s.io/v1/namespaces/switchback-system/endpointslices/webhook-1", {
+    metadata: { labels: { "kubernetes.io/service-name": "switchback-webhook" } },
+    endpoints: [{ addresses: ["127.0.0.1"], conditions: { ready: true } }],
+    ports: [{ name: "metrics", port }],
+  });
+  return loaded;
+}
