@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { equivalentOf } from "./equivalents.ts";
+import { isValid, mutantsOf, sample } from "./mutant.ts";
+
+const SOURCE = "export function f(a: number): boolean {\n  return a < 3 && a !== 2;\n}\n";
+const sources = new Map(["a.ts", "b.ts"].map((file) => [file, SOURCE]));
+const all = [...sources].flatMap(([file, source]) => mutantsOf(file, source));
+
+test("a sample is the same for a seed, whatever the order of the candidates, and another for another seed", () => {
+  const one = sample(all, 6, "seed", sources);
+  assert.equal(new Set(one).size, 6);
+  assert.deepEqual(sample([...all].reverse(), 6, "seed", sources), one);
+  assert.notDeepEqual(sample(all, 6, "other", sources), one);
+});
+
+test("a bigger sample has the smaller one in it, and at most every valid candidate", () => {
+  assert.deepEqual(sample(all, 8, "seed", sources).slice(0, 6), sample(all, 6, "seed", sources));
+  assert.equal(sample(all, 1000, "seed", sources).length, all.filter((mutant) => isValid(SOURCE, mutant)).length);
+});
+
+test("mutants that do not parse are left out of a sample", () => {
+  const mixed = new Map([["a.ts", "a ?? b ?? c;"]]);
+  const broken = { file: "a.ts", line: 1, operator: "X", original: "a", start: 0, end: 1, text: "(" };
+  assert.deepEqual(sample([broken], 1, "seed", mixed), []);
+});
+
+test("a mutant's line is where its change begins", () => {
+  assert.deepEqual([...new Set(mutantsOf("a.ts", SOURCE).map(({ line }) => line))].sort(), [1, 2]);
+});
+
+test("a known equivalent is found by the text of its line, for one replacement or all of an operator", () => {
+  const mutant = mutantsOf("a.ts", SOURCE).find(({ text }) => text === "<=")!;
+  const entry = { file: "a.ts", line: "return a < 3 && a !== 2;", operator: "EqualityOperator", reason: "because" };
+  assert.equal(equivalentOf(mutant, SOURCE, [entry]), entry);
+  assert.equal(equivalentOf(mutant, SOURCE, [{ ...entry, mutated: ">=" }]), undefined);
+  assert.equal(equivalentOf(mutant, SOURCE, [{ ...entry, line: "return a;" }]), undefined);
+});

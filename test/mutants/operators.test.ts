@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { apply, isValid, mutantsOf } from "./mutant.ts";
+import { OPERATORS } from "./operators.ts";
+
+function textsOf(source: string, operator?: string): string[] {
+  return mutantsOf("a.ts", source)
+    .filter((mutant) => operator === undefined || mutant.operator === operator)
+    .map((mutant) => apply(source, mutant));
+}
+
+for (const { name, example } of OPERATORS) {
+  test(`${name} makes of its example what it says`, () => {
+    const [original, mutated] = example;
+    assert.ok(textsOf(original, name).includes(mutated), textsOf(original, name).join("\n"));
+  });
+}
+
+const CASES: [operator: string, source: string, mutated: string[]][] = [
+  ["ConditionalExpression", "while (a) b();", ["while (false) b();"]],
+  ["ConditionNegation", "for (;a;) b();", []],
+  ["EqualityOperator", "(a as A<B>) < b;", ["(a as A<B>) <= b;", "(a as A<B>) >= b;"]],
+  ["LogicalOperator", "a && (b /* && */ && c);", ["a || (b /* && */ && c);", "a && (b /* && */ || c);"]],
+  ["ArithmeticOperator", 'a + "b";', []],
+  ["ArrowFunction", "f(() => ({}));", ["f(() => undefined);"]],
+  ["BlockStatement", "class A { constructor() { a(); } }", []],
+  ["StringLiteral", 'import a from "b"; export * from "c"; const d = { "e-f": 1 };', []],
+  ["StringLiteral", 'throw new Error("a"); log.info({ b }, "c"); const d = { help: "e" };', []],
+  ["StringLiteral", 'log.info({ b: f(() => g("c")) });', ['log.info({ b: f(() => g("")) });']],
+  ["SpreadRemoval", "f({ ...a });", ["f({ ...{} });"]],
+  ["NumericLiteral", "const a: 1 | 2 = 2n;", ["const a: 1 | 2 = 3n;"]],
+];
+for (const [operator, source, mutated] of CASES) {
+  test(`${operator} of ${source}`, () => assert.deepEqual(textsOf(source, operator), mutated));
+}
+
+test("a text that two operators make counts once", () => {
+  const texts = textsOf("if (!a) b();");
+  assert.equal(new Set(texts).size, texts.length);
+});
+
+test("a mutant that does not parse is not valid", () => {
+  const source = "const a = b;";
+  assert.equal(isValid(source, { start: 10, end: 11, text: "c" }), true);
+  assert.equal(isValid(source, { start: 10, end: 11, text: "" }), false);
+});

@@ -1,0 +1,36 @@
+import type { AnyNode } from "acorn";
+import { contains } from "./syntax.ts";
+
+/** Calls whose texts a person reads: a log's, a schema's and a command's. */
+const PROSE_CALLS = /^(trace|debug|info|warn|error|fatal|log|describe|description|option|argument)$/;
+/** Properties that hold such a text: a metric's help, an error's message. */
+const PROSE_KEYS = /^(help|description|message)$/;
+
+/** Module names: of an import, and of `new URL("./x.ts", import.meta.url)`. */
+export function isSpecifier(node: AnyNode, [parent]: AnyNode[]): boolean {
+  if (parent === undefined) return false;
+  if ("source" in parent && parent.source === node) return true;
+  if (parent.type === "ExpressionStatement" && "directive" in parent) return true;
+  return "imported" in parent || "exported" in parent;
+}
+
+/**
+ * A text for people, which tests rightly do not repeat: it is thrown, an argument of `new SomeError()`, of a call in PROSE_CALLS, or
+ * the value of a property in PROSE_KEYS. Looked for outwards up to the next function.
+ */
+export function isProse(node: AnyNode, ancestors: AnyNode[]): boolean {
+  for (const around of ancestors) {
+    if (/Function/.test(around.type)) return false;
+    if (around.type === "ThrowStatement") return true;
+    if (around.type === "Property" && PROSE_KEYS.test(nameOf(around.key)) && contains(around.value, node)) return true;
+    if (around.type === "NewExpression" && /Error$/.test(nameOf(around.callee))) return true;
+    if (around.type === "CallExpression" && PROSE_CALLS.test(nameOf(around.callee))) return true;
+  }
+  return false;
+}
+
+/** `error` of `error()` and of `log.error()`. */
+function nameOf(node: AnyNode): string {
+  if (node.type === "Identifier") return node.name;
+  return node.type === "MemberExpression" ? nameOf(node.property) : "";
+}
