@@ -1,9 +1,10 @@
 import type { TestContext } from "node:test";
 import { Loop } from "../../controller/loop.ts";
 import { MemoryStore } from "../../controller/memory-store.ts";
-import { Pacer } from "../../controller/pacer.ts";
+import { type PaceRules, Pacer } from "../../controller/pacer.ts";
 import type { Publication } from "../../controller/publisher.ts";
 import type { PublishedIndex } from "../../controller/store.ts";
+import type { RemovalRules } from "../../hosts/ledger.ts";
 import { Plan } from "../../hosts/plan.ts";
 import { createJudge } from "../../hosts/policy.ts";
 import { parseIndex, parsePublished } from "../../hosts/published.ts";
@@ -145,8 +146,14 @@ export function stopClock(t: TestContext): (ms: number, stepMs?: number) => Prom
   };
 }
 
+/** The rules of a rig's loop, where they are not the default ones. */
+interface RigRules {
+  readonly removal?: Partial<RemovalRules>;
+  readonly pace?: Partial<PaceRules>;
+}
+
 /** A loop on a source, addresses and a store that the test holds; several loops can share one store. */
-export function loopRig(store = new TestStore()) {
+export function loopRig(store = new TestStore(), { removal, pace }: RigRules = {}) {
   const source = new TestSource();
   const addresses = new TestAddresses();
   const plan = new Plan(
@@ -166,8 +173,8 @@ export function loopRig(store = new TestStore()) {
     plan,
     addresses,
     store,
-    removal: { vanishMs: 60_000, guardNames: 10, holdMs: 300_000 },
-    pacer: new Pacer({ publicationsPerSecond: 2, bytesPerSecond: 200_000 }),
+    removal: { vanishMs: 60_000, guardNames: 10, holdMs: 300_000, ...removal },
+    pacer: new Pacer({ publicationsPerSecond: 2, bytesPerSecond: 200_000, ...pace }),
     now: () => Date.now(),
     log: { debug: log, info: log, warn: log, error: log },
     onPublished: (publication, lagMs) => publications.push({ ...publication, at: Date.now() - START, lagMs }),

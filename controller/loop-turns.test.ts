@@ -1,0 +1,292 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { IP, loopRig, mapped, names, published, stopClock, TestStore } from "../test/fakes/loop-rig.ts";
+
+// When the loop's turns come: what wakes it, what it waits for, and how it ends.
+
+/** A store whose next index is not written before the test lets it. */
+class SlowStore extends TestStore {
+  gate: PromiseWithResolvers<void> | undefined;
+
+  override async writeIndex(text: string, hold: string | undefined): Promise<void> {
+    await this.gate?.promise;
+    await super.writeIndex(text, hold);
+  }
+}
+
+/** A leader in the middle of a turn: its index is on its way. `finish` ends that turn. */
+async function midTurn(t: TestContext) {
+  const pass = stopClock(t);
+  const store = new SlowStore();
+  const rig = loopRig(store);
+  rig.loop.start();
+  rig.source.sync();
+  rig.loop.lead(rig.leadership.signal);
+  await pass(5_000);
+  rig.publications.length = 0;
+  const gate = Promise.withResolvers<void>();
+  store.gate = gate;
+  rig.source.set("shop/first", "first.example.com");
+  await pass(50);
+  const finish = () => {
+    store.gate = undefined;
+    gate.resolve();
+  };
+  return { ...rig, pass, finish };
+}
+
+test("a change during a turn is published by the next one, and its lag counts from the change", async (t) => {
+  const { source, store, publications, pass, finish } = await midTurn(t);
+  source.set("shop/late", "late.example.com");
+  await pass(100);
+  finish();
+  await pass(20);
+  assert.deepEqual(published(store), mapped(["first.example.com", "late.example.com"]));
+  const [first, second] = publications.map(({ lagMs }) => lagMs);
+  assert.ok(first !== undefined && first >= 150 && first <= 160, `${first}`);
+  assert.ok(second !== undefined && second >= 100 && second <= 120, `${second}`);
+});
+
+test("what somebody edits during a turn is put right by the next one", async (t) => {
+  const { store, pass, finish } = await midTurn(t);
+  await store.edit("switchback-hosts-7", "203.0.113.66 bank.example.com\n");
+  finish();
+  await pass(20);
+  assert.deepEqual(store.shardNames(), ["switchback-hosts-0"]);
+});
+
+test("a target that moves during a turn takes its names along in the next one", async (t) => {
+  const { addresses, store, pass, finish } = await midTurn(t);
+  addresses.move("198.51.100.1");
+  finish();
+  await pass(20);
+  assert.deepEqual(published(store), mapped(["first.example.com"], "198.51.100.1"));
+});
+
+test("there is one turn at a time, and no next one unless something happened", async (t) => {
+  const { loop, store, source, pass, finish } = await midTurn(t);
+  const before = store.writes.length;
+  for (let change = 0; change < 5; change += 1) {
+    source.set("shop/late", `late${change}.example.com`);
+    await pass(1_000);
+  }
+  assert.equal(store.writes.length, before);
+  finish();
+  await pass(1_000);
+  const turns = t.mock.method(store, "index");
+  await pass(60_000);
+  assert.ok(turns.mock.callCount() <= 2, "only the deadline of what left the map in between asks for a turn");
+  assert.deepEqual(published(store), mapped(["first.example.com", "late4.example.com"]));
+  await loop.stop();
+});
+
+test("stopped during a turn, it begins no other, whatever came in", async (t) => {
+  const { loop, source, store, publications, pass, finish } = await midTurn(t);
+  source.set("shop/late", "late.example.com");
+  await loop.stop();
+  finish();
+  await pass(60_000);
+  assert.equal(publications.length, 1);
+  assert.deepEqual(published(store), mapped(["first.example.com"]));
+  assert.equal(loop.ledger, undefined);
+});
+
+test("stopped, a turn that was due does not come", async (t) => {
+  const pass = stopClock(t);
+  const { loop, source, addresses } = loopRig();
+  loop.start();
+  source.sync();
+  source.set("shop/web", "a.example.com");
+  await loop.stop();
+  await pass(1_000);
+  assert.deepEqual(addresses.used, []);
+  loop.wake();
+  await pass(1_000);
+  assert.deepEqual(addresses.used, []);
+});
+
+test("stopping waits until the source, the addresses and the store have stopped", async (t) => {
+  const { loop, source, addresses, store } = loopRig();
+  const gates = [source, addresses, store].map((part) => {
+    const gate = Promise.withResolvers<void>();
+    t.mock.method(part as { stop(): Promise<void> }, "stop", () => gate.promise);
+    return gate;
+  });
+  let stopped = false;
+  const stopping = loop.stop().then(() => {
+    stopped = true;
+  });
+  for (const gate of gates) {
+    await new Promise(setImmediate);
+    assert.equal(stopped, false);
+    gate.resolve();
+  }
+  await stopping;
+});
+
+test("the first view of the store alone wakes a leader", async (t) => {
+  const pass = stopClock(t);
+  const store = new TestStore();
+  store.isSynced = false;
+  const { loop, source, leadership } = loopRig(store);
+  loop.start();
+  source.set("shop/web", "a.example.com");
+  source.sync();
+  loop.lead(leadership.signal);
+  await pass(1_000);
+  assert.deepEqual(store.writes, []);
+  store.isSynced = true;
+  await store.edit("switchback-hosts-0", undefined);
+  await pass(10);
+  assert.deepEqual(published(store), mapped(["a.example.com"]));
+});
+
+test("what somebody else did to the map is no change whose lag counts", async (t) => {
+  const { store, publications, pass, finish } = await midTurn(t);
+  finish();
+  await pass(5_000);
+  publications.length = 0;
+  await store.edit("switchback-hosts-0", "");
+  await pass(20);
+  assert.deepEqual(
+    publications.map(({ lagMs }) => lagMs),
+    [0],
+  );
+});
+
+/** A leader whose writes fail; `tries` are the times of its tries, milliseconds. */
+async function failing(t: TestContext) {
+  const pass = stopClock(t);
+  const rig = loopRig();
+  rig.loop.start();
+  rig.source.sync();
+  rig.loop.lead(rig.leadership.signal);
+  await pass(5_000);
+  const began = Date.now();
+  const tries: number[] = [];
+  rig.store.onWrite = () => {
+    tries.push(Date.now() - began);
+    throw new Error("503");
+  };
+  rig.source.set("shop/web", "a.example.com");
+  return { ...rig, pass, tries };
+}
+
+function gapsOf(tries: readonly number[]): number[] {
+  return tries.slice(1).map((time, index) => Math.round((time - (tries[index] ?? 0)) / 100) * 100);
+}
+
+test("the pause after a failure doubles from half a second up to fifteen, and begins anew after a success", async (t) => {
+  const { source, store, tries, failures, logged, pass } = await failing(t);
+  await pass(62_000);
+  assert.deepEqual(gapsOf(tries), [500, 1_000, 2_000, 4_000, 8_000, 15_000, 15_000, 15_000]);
+  assert.equal(failures.length, tries.length);
+  assert.equal(logged.filter((code) => code === "publish-failed").length, tries.length);
+  const fail = store.onWrite;
+  store.onWrite = () => {};
+  await pass(15_000);
+  assert.deepEqual(published(store), mapped(["a.example.com"]));
+  store.onWrite = fail;
+  tries.length = 0;
+  source.set("shop/web", "b.example.com");
+  await pass(2_000);
+  assert.deepEqual(gapsOf(tries), [500, 1_000]);
+});
+
+test("a new term does not wait for the retry of the last one", async (t) => {
+  const { loop, store, leadership, tries, pass } = await failing(t);
+  await pass(20_000);
+  leadership.abort();
+  tries.length = 0;
+  loop.lead(new AbortController().signal);
+  await pass(2_000);
+  assert.ok((tries[0] ?? 0) <= 20_020, "at once");
+  assert.deepEqual(gapsOf(tries), [500, 1_000]);
+  store.onWrite = () => {};
+  await pass(4_000);
+  assert.deepEqual(published(store), mapped(["a.example.com"]));
+});
+
+test("it sleeps no longer than an hour, as timers overflow", async (t) => {
+  const pass = stopClock(t);
+  const store = new TestStore();
+  const { loop, source, leadership } = loopRig(store, { removal: { vanishMs: 40 * 86_400_000 } });
+  loop.start();
+  source.set("shop/web", "a.example.com", "b.example.com");
+  source.sync();
+  loop.lead(leadership.signal);
+  await pass(2_000);
+  const timers = t.mock.method(globalThis, "setTimeout");
+  source.set("shop/web", "a.example.com");
+  await pass(100);
+  const delays = timers.mock.calls.map(({ arguments: [, ms] }) => ms);
+  assert.deepEqual(delays, [0, 3_600_000]);
+  for (let day = 0; day < 40; day += 1) {
+    assert.deepEqual(published(store), mapped(["a.example.com", "b.example.com"]));
+    await pass(86_400_000, 3_600_000);
+  }
+  await pass(3_600_000, 3_600_000);
+  assert.deepEqual(published(store), mapped(["a.example.com"]));
+});
+
+test("a publication that moves a target costs its turn only, the next one what it writes", async (t) => {
+  const pass = stopClock(t);
+  const store = new TestStore();
+  const { loop, source, addresses, publications, leadership } = loopRig(store, { pace: { bytesPerSecond: 1_000 } });
+  loop.start();
+  source.set("shop/web", ...names(100));
+  source.sync();
+  loop.lead(leadership.signal);
+  await pass(20_000);
+  publications.length = 0;
+  const began = Date.now();
+  addresses.move("198.51.100.1");
+  await pass(20);
+  for (const label of ["one", "two", "three"]) {
+    source.set(`shop/${label}`, `${label}.example.com`);
+    const before = publications.length;
+    while (publications.length === before) await pass(10);
+  }
+  const gaps = gapsOf([
+    began,
+    ...publications.map(({ lagMs: _, ...rest }) => rest.at - (publications[0]?.at ?? 0) + began),
+  ]);
+  assert.deepEqual(gaps.slice(0, 2), [0, 0], "after a quiet time one more follows at once");
+  assert.ok((gaps[2] ?? 0) >= 3_000 && (gaps[2] ?? 0) <= 6_000, `${gaps}`);
+  await loop.stop();
+});
+
+test("the longest silence of any watch is the loop's", () => {
+  const { loop, source, addresses, store } = loopRig();
+  const silence = (sources: readonly (number | undefined)[], own?: number, fronts?: number) => {
+    const states = sources.map((inactiveMs) => ({ name: "s", synced: true, problems: [], inactiveMs }));
+    Object.assign(source, { state: () => states });
+    Object.defineProperty(store, "inactiveMs", { value: own, configurable: true });
+    Object.defineProperty(addresses, "inactiveMs", { value: fronts, configurable: true });
+    return loop.inactiveMs;
+  };
+  assert.equal(silence([]), 0);
+  assert.equal(silence([undefined, 7, 3], 5, 6), 7);
+  assert.equal(silence([undefined, 4, 3], 5, 6), 6);
+  assert.equal(silence([undefined, 4, 3], 8, 6), 8);
+});
+
+test("each hold is reported, and each overflow", async (t) => {
+  const pass = stopClock(t);
+  const { loop, source, store, holds, logged, leadership } = loopRig();
+  loop.start();
+  source.set("shop/web", ...names(12));
+  source.sync();
+  loop.lead(leadership.signal);
+  await pass(1_000);
+  for (const _round of [1, 2]) {
+    source.set("shop/web");
+    await pass(1_000);
+    source.set("shop/web", ...names(12));
+    await pass(2_000);
+    assert.equal(store.index()?.hold, undefined);
+  }
+  assert.equal(holds.length, 2);
+  assert.equal(logged.filter((code) => code === "removal-held").length, 2);
+  assert.deepEqual(published(store), mapped(names(12), IP));
+});
