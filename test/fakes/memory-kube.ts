@@ -102,12 +102,13 @@ export class MemoryKube {
     return [...this.#objects.keys()].filter((path) => inCollection(path, collection));
   }
 
-  /** Somebody else writes an object. Gives it as it is now. */
+  /** Somebody else writes an object, whose uid is its path unless it brings one. Gives it as it is now. */
   put(path: string, object: object): KubeObject {
     const [, , namespace, resource, name] = PATH.exec(path) ?? [];
     const before = this.#objects.get(path);
     const { metadata = {}, ...rest } = structuredClone(object) as Partial<KubeObject>;
-    const own = { name, uid: path, resourceVersion: String(++this.#version), ...(namespace && { namespace }) };
+    const uid = metadata.uid ?? path;
+    const own = { name, uid, resourceVersion: String(++this.#version), ...(namespace && { namespace }) };
     const written: KubeObject = { ...rest, metadata: { ...metadata, ...own } as ObjectMeta };
     if (resource === "services") this.#allocate(written, before);
     this.#objects.set(path, written);
