@@ -1,7 +1,8 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Writable } from "node:stream";
+import { Readable, Writable } from "node:stream";
+import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { runTool, type ToolResult } from "../cluster/tools.ts";
 
@@ -23,6 +24,16 @@ export function captured(env: Readonly<Record<string, string>> = {}) {
       },
     });
   return { context: { env, stdout: collect("stdout"), stderr: collect("stderr") }, written };
+}
+
+/** A person at the terminal, who types `input` and closes it. @returns whether a text was shown, such as a question. */
+export function atTerminal(t: TestContext, input: string): (text: string) => boolean {
+  const { stdin, stdout } = process;
+  Object.defineProperty(process, "stdin", { value: Readable.from([input]), configurable: true });
+  t.after(() => Object.defineProperty(process, "stdin", { value: stdin, configurable: true }));
+  const write = t.mock.method(stdout, "write");
+  // The test runner writes there too.
+  return (text) => write.mock.calls.some((call) => String(call.arguments[0]).includes(text));
 }
 
 /** A folder for the files of one test. */

@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import { createClient, type KubeClient } from "../../kube/client.ts";
 import type { Transport } from "../../kube/transport.ts";
+import { json, type Responder } from "./kube-api.ts";
 
 /** One request, as the API server in memory has it. */
 export interface MemoryCall {
@@ -47,9 +48,7 @@ export class MemoryServer {
     const transport: Transport = {
       send: async ({ method, path, body }) => {
         const { pathname, searchParams } = new URL(path, "http://memory");
-        const call = { method, path: pathname, query: searchParams, body: body ? JSON.parse(body) : undefined };
-        this.calls.push(call);
-        const { status, body: text } = this.onCall(call) ?? this.#answer(call);
+        const { status, body: text } = this.#take(method, pathname, searchParams, body ?? "");
         const headers = { "content-type": "application/json" };
         const response = Readable.from([Buffer.from(JSON.stringify(text))]);
         return Object.assign(response, { statusCode: status, headers }) as unknown as IncomingMessage;
@@ -59,6 +58,12 @@ export class MemoryServer {
     };
     this.client = createClient(transport);
   }
+
+  /** The same server behind a socket, for what makes a client of its own: `fakeApi(server.respond)`. */
+  readonly respond: Responder = (call) => {
+    const { status, body } = this.#take(call.method, call.path, call.query, call.body);
+    return json(body, status)(call);
+  };
 
   /** Puts an object under `collection`, such as `/api/v1/namespaces/shop/pods`. */
   add(collection: string, name: string, fields: { metadata?: object; [field: string]: unknown } = {}): void {
@@ -75,6 +80,12 @@ export class MemoryServer {
   /** The requests of one method to one path. */
   callsOf(method: string, path: string): MemoryCall[] {
     return this.calls.filter((call) => call.method === method && call.path === path);
+  }
+
+  #take(method: string, path: string, query: URLSearchParams, body: string): Answer {
+    const call = { method, path, query, body: body === "" ? undefined : JSON.parse(body) };
+    this.calls.push(call);
+    return this.onCall(call) ?? this.#answer(call);
   }
 
   #answer({ method, path, query, body }: MemoryCall): Answer {

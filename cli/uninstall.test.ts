@@ -1,0 +1,193 @@
+import assert from "node:assert/strict";
+import { after, afterEach, before, describe, type TestContext, test } from "node:test";
+import { atTerminal, captured, filesFolder } from "../test/fakes/cli.ts";
+import {
+  AGENT_LABELS,
+  AGENT_LEASES,
+  AGENT_PATH,
+  addDeployment,
+  addHolder,
+  installed,
+  NAMESPACE,
+  ours,
+  WEBHOOK_PATH,
+} from "../test/fakes/installed.ts";
+import { type FakeApi, fakeApi } from "../test/fakes/kube-api.ts";
+import { type MemoryServer, refusal } from "../test/fakes/memory-server.ts";
+import { skipWaits } from "../test/fakes/skipped-waits.ts";
+import { type UninstallFlags, uninstall } from "./uninstall.ts";
+
+const QUESTION = "leave now? [y/N] ";
+const DELETED = `DELETE ${WEBHOOK_PATH}`;
+
+let files: Awaited<ReturnType<typeof filesFolder>>;
+let api: FakeApi | undefined;
+before(async () => {
+  files = await filesFolder();
+});
+after(() => files.remove());
+afterEach(async () => {
+  await api?.close();
+  api = undefined;
+});
+
+interface Run extends Partial<UninstallFlags> {
+  readonly onWait?: (elapsed: number) => void;
+}
+
+async function run(t: TestContext, server: MemoryServer, { onWait, ...flags }: Run = {}) {
+  api = await fakeApi(server.respond);
+  const kubeconfig = await files.kubeconfig(api.url);
+  const time = skipWaits(t, onWait);
+  const { context, written } = captured();
+  const done = uninstall({ namespace: NAMESPACE, kubeconfig, timeout: 60, ...flags }, context);
+  return { done, written, time };
+}
+
+describe("--timeout", () => {
+  for (const timeout of [0, -1, Number.NaN]) {
+    test(`${timeout} is no time: nothing is asked`, async (t) => {
+      const server = installed();
+      const { done } = await run(t, server, { timeout, yes: true });
+      await assert.rejects(done, {
+        code: "input-invalid",
+        message: "--timeout: must be a number of seconds greater than 0",
+      });
+      assert.deepEqual(server.calls, []);
+    });
+  }
+
+  test("is in seconds", async (t) => {
+    const server = installed();
+    server.add(AGENT_PATH.slice(0, AGENT_PATH.lastIndexOf("/")), "switchback-agent");
+    server.add(AGENT_LEASES, "switchback-agent-a", { metadata: { labels: AGENT_LABELS } });
+    const { done, time } = await run(t, server, { timeout: 3, yes: true });
+    await assert.rejects(done, { code: "still-held" });
+    assert.deepEqual(time.waits, [2_000, 1_000, 1_000, 1_000]);
+  });
+});
+
+describe("--check", () => {
+  test("says the plan, fails while pods hold addresses, asks nothing and changes nothing", async (t) => {
+    const server = installed();
+    addHolder(server, "shop", "bare");
+    const shows = atTerminal(t, "y\n");
+    const { done, written } = await run(t, server, { check: true, yes: true, force: true });
+    await assert.rejects(done, { code: "still-held" });
+    assert.match(written.stdout, /^Addresses that end with Switchback: .*\n1\. The webhook configuration/);
+    assert.deepEqual([written.stderr, shows(QUESTION), server.writes], ["", false, []]);
+  });
+
+  test("succeeds where no pod does", async (t) => {
+    const server = installed();
+    const { done, written } = await run(t, server, { check: true });
+    await done;
+    assert.match(written.stdout, /\nLeft: the namespace ours\.\n$/);
+    assert.deepEqual(server.writes, []);
+  });
+});
+
+describe("--remains", () => {
+  test("deletes what was made at run time, and nothing that is for an uninstall before it", async (t) => {
+    const server = installed();
+    const { done, written } = await run(t, server, { remains: true });
+    await done;
+    assert.equal(written.stdout, "deleted services/switchback-nginx\n");
+    assert.ok(server.objects.has(WEBHOOK_PATH));
+  });
+
+  test("goes before --check, and waits for the controller as long as --timeout says", async (t) => {
+    const server = installed();
+    const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "controller" };
+    server.add(ours("pods"), "controller-0", { metadata: { labels } });
+    const { done, time, written } = await run(t, server, { remains: true, check: true, timeout: 1 });
+    await assert.rejects(done, { code: "still-held", message: /controller-0$/ });
+    assert.deepEqual([time.waits, written.stdout, server.writes], [[500, 500], "", []]);
+  });
+});
+
+describe("uninstall", () => {
+  test("with --yes leaves without a question", async (t) => {
+    const server = installed();
+    const shows = atTerminal(t, "n\n");
+    const { done, written } = await run(t, server, { yes: true });
+    await done;
+    assert.match(written.stdout, /^the webhook configuration .* is gone.*\nno pod holds an address of Switchback\n$/);
+    assert.deepEqual([shows(QUESTION), written.stderr, server.writes], [false, "", [DELETED]]);
+  });
+
+  test("without --yes shows the plan first, also what is still held, and asks; a yes leaves", async (t) => {
+    const server = installed();
+    addDeployment(server, "shop", "web");
+    const shows = atTerminal(t, "y\n");
+    const { done, written } = await run(t, server, {
+      onWait: (elapsed) => elapsed > 2_000 && server.objects.delete("/api/v1/namespaces/shop/pods/web-old"),
+    });
+    await done;
+    const lines = written.stdout.trimEnd().split("\n");
+    const asked = lines.indexOf("1 pod holds addresses of Switchback, and would call whoever gets these next");
+    assert.equal(lines[asked - 1], "Left: the namespace ours.");
+    assert.match(lines[asked + 1] ?? "", /^the webhook configuration/);
+    assert.equal(lines.at(-1), "no pod holds an address of Switchback");
+    assert.ok(shows(QUESTION));
+    assert.deepEqual(server.writes[0], DELETED);
+  });
+
+  for (const input of ["n\n", ""]) {
+    test(`that is answered with ${JSON.stringify(input)} changes nothing, and is no failure`, async (t) => {
+      const server = installed();
+      atTerminal(t, input);
+      const { done, written } = await run(t, server, { force: true });
+      await done;
+      assert.match(written.stdout, /\nLeft: the namespace ours\.\nnothing was changed\n$/);
+      assert.deepEqual(server.writes, []);
+    });
+  }
+
+  test("asks nothing where the plan is not known", async (t) => {
+    const server = installed();
+    server.onCall = ({ path }) => (path === "/api/v1/pods" ? refusal(403, "Forbidden") : undefined);
+    const shows = atTerminal(t, "y\n");
+    const { done } = await run(t, server);
+    await assert.rejects(done, { code: "kube-status", status: 403 });
+    assert.deepEqual([shows(QUESTION), server.writes], [false, []]);
+  });
+
+  test("is refused while pods hold addresses, and goes on with --force", async (t) => {
+    const server = installed();
+    addHolder(server, "shop", "bare");
+    const refused = await run(t, server, { yes: true });
+    await assert.rejects(refused.done, { code: "still-held", message: /^1 pod holds addresses.*uninstall again$/ });
+    await api?.close();
+    t.mock.restoreAll();
+    const forced = await run(t, server, { yes: true, force: true });
+    await forced.done;
+    assert.match(forced.written.stdout, /going on, as that was asked for\n$/);
+  });
+
+  test("is of the namespace that is given", async (t) => {
+    const { done } = await run(t, installed(), { namespace: "elsewhere", check: true });
+    await assert.rejects(done, { code: "input-invalid", message: /in the namespace elsewhere/ });
+  });
+
+  test("ends its connections, whether it succeeds or not", async (t) => {
+    const server = installed();
+    await (await run(t, server, { check: true })).done;
+    assert.ok(api);
+    const closed = api;
+    await noConnections(closed);
+    await closed.close();
+    t.mock.restoreAll();
+    const { done } = await run(t, server, { check: true, namespace: "elsewhere" });
+    await assert.rejects(done);
+    await noConnections(api);
+  });
+});
+
+/** Connections that the client ends are gone within some turns of the event loop; those that are kept alive stay for a minute. */
+async function noConnections(of: FakeApi): Promise<void> {
+  for (let turns = 0; of.connections() > 0; turns++) {
+    assert.ok(turns < 10_000, "the connections stay open");
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
