@@ -1,7 +1,7 @@
-import { setTimeout as delay } from "node:timers/promises";
 import type { CertsConfig } from "../config/schema.ts";
 import { describeError } from "../errors/errors.ts";
 import type { Reason } from "../hosts/types.ts";
+import { pause } from "../kube/time.ts";
 import type { Logger } from "../observe/log.ts";
 import type { BundleWriter } from "./cabundle.ts";
 import { type MakeKey, servingNames } from "./issue.ts";
@@ -77,7 +77,7 @@ function createBell() {
       const woken = new AbortController();
       waking = () => woken.abort();
       if (rung) woken.abort();
-      await delay(ms, undefined, { signal: AbortSignal.any([signal, woken.signal]) }).catch(() => undefined);
+      await pause(ms, AbortSignal.any([signal, woken.signal]));
       rung = false;
       waking = undefined;
     },
@@ -177,7 +177,7 @@ async function keep(options: CertManagerOptions, report: ReturnType<typeof creat
       sleepMs = retryMs;
       retryMs = Math.min(RECHECK_MS, retryMs * 2);
     }
-    await delay(report.contested() ? CONTESTED_GAP_MS : gapMs, undefined, { signal }).catch(() => undefined);
+    await pause(report.contested() ? CONTESTED_GAP_MS : gapMs, signal);
     await bell.sleep(sleepMs, signal);
   }
 }
