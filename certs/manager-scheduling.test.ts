@@ -1,0 +1,258 @@
+import assert from "node:assert/strict";
+import { before, type TestContext, test } from "node:test";
+import { configSchema } from "../config/schema.ts";
+import { LineLog } from "../test/fakes/clock.ts";
+import { pooledKey } from "../test/fakes/keys.ts";
+import { isSettled, settled, stopTime } from "../test/fakes/memory-api.ts";
+import { type BundleView, createMemoryBundle } from "./cabundle.ts";
+import { servingNames } from "./issue.ts";
+import { type CertManagerOptions, runCertManager } from "./manager.ts";
+import { CA_SECRET, createMemoryStore, type SecretContent, type SecretName, TLS_SECRET } from "./store.ts";
+import { runTurn } from "./turn.ts";
+
+// When turns run. A turn of an install that is steady reads the caBundle once, so its reads are counted.
+
+const SECOND = 1_000;
+const GAP_MS = 100;
+const RECHECK_MS = 60 * SECOND;
+const DAY = 86_400 * SECOND;
+const ENTRIES = [{ name: "pod.switchback.dev", bundle: "" }];
+const NAMES = servingNames("switchback-webhook", "switchback-system", "cluster.local");
+
+let secrets: ReadonlyMap<SecretName, SecretContent>;
+let view: BundleView;
+
+before(async () => {
+  const store = createMemoryStore();
+  const bundleWriter = createMemoryBundle(ENTRIES);
+  // As of the time at which the tests stop the clock.
+  const now = () => 1_700_000_000_000;
+  const times = { caDays: 3650, leafDays: 90, overlapMs: 0, now };
+  const context = { store, bundleWriter, names: NAMES, ...times, makeKey: pooledKey, log: new LineLog() };
+  await runTurn(context, new AbortController().signal);
+  const read = async (name: SecretName) => [name, (await store.read(name)) as SecretContent] as const;
+  secrets = new Map([await read(CA_SECRET), await read(TLS_SECRET)]);
+  view = (await bundleWriter.read()) as BundleView;
+});
+
+/** A manager of a steady install on a clock that stands still. */
+async function rig(t: TestContext, change: Partial<CertManagerOptions> = {}) {
+  const passSteps = stopTime(t, 50);
+  /** What follows a gap is set going in short steps; later only a long sleep ends. */
+  const pass = async (ms: number) => {
+    const short = Math.min(ms, 3 * GAP_MS);
+    await passSteps(short);
+    if (ms > short) await passSteps(ms - short, 2 * SECOND);
+  };
+  const store = createMemoryStore();
+  for (const [name, { data }] of secrets) await store.write(name, data, undefined);
+  const bundles = createMemoryBundle(view.entries);
+  const stop = new AbortController();
+  const log = new LineLog();
+  const turns = { begun: 0, during: async () => {}, watches: 0 };
+  const read = async () => {
+    turns.begun += 1;
+    await turns.during();
+    return await bundles.read();
+  };
+  const begin = () =>
+    runCertManager({
+      config: configSchema.parse({}).certs,
+      namespace: "switchback-system",
+      serviceName: "switchback-webhook",
+      clusterDomain: "cluster.local",
+      store,
+      bundleWriter: { ...bundles, read },
+      now: () => Date.now(),
+      log,
+      signal: stop.signal,
+      makeKey: () => assert.fail("a key was made: the install is not steady"),
+      ...change,
+    });
+  t.after(() => stop.abort());
+  /** Turns that begin within so many milliseconds. */
+  const turnsWithin = async (ms: number) => {
+    const already = turns.begun;
+    await pass(ms);
+    return turns.begun - already;
+  };
+  return { pass, store, bundles, stop, log, turns, begin, turnsWithin };
+}
+
+test("without an event a turn runs every minute", async (t) => {
+  const { begin, turns, turnsWithin } = await rig(t);
+  const manager = begin();
+  await turnsWithin(0);
+  assert.equal(turns.begun, 1);
+  assert.equal(manager.status().state.code, "steady");
+  assert.equal(await turnsWithin(RECHECK_MS), 0);
+  assert.equal(await turnsWithin(GAP_MS), 1);
+  assert.equal(await turnsWithin(RECHECK_MS + GAP_MS), 1);
+});
+
+test("a turn runs when a step is due, if that is sooner", async (t) => {
+  // Two thirds of the leaf's 90 days are over in five seconds.
+  const now = () => Date.now() + 60 * DAY - 5 * SECOND;
+  const makeKey = t.mock.fn(() => Promise.reject(new Error("no key yet")));
+  const { begin, turns, turnsWithin } = await rig(t, { now, makeKey });
+  const manager = begin();
+  await turnsWithin(0);
+  assert.deepEqual([turns.begun, (manager.status().nextStepAt ?? 0) - now()], [1, 5 * SECOND]);
+  assert.equal(await turnsWithin(5 * SECOND), 0);
+  assert.equal(await turnsWithin(GAP_MS), 1);
+  assert.deepEqual([makeKey.mock.callCount(), manager.status().lastError?.text], [1, "no key yet"]);
+});
+
+test("events of one change are one turn, after a gap", async (t) => {
+  const { begin, turnsWithin, bundles } = await rig(t);
+  begin();
+  await turnsWithin(10 * SECOND);
+  bundles.set(view.entries);
+  bundles.set(view.entries);
+  assert.equal(await turnsWithin(0), 1, "the first event after a silence is taken up at once");
+  bundles.set(view.entries);
+  bundles.set(view.entries);
+  assert.equal(await turnsWithin(GAP_MS - 50), 0);
+  assert.equal(await turnsWithin(50), 1);
+  assert.equal(await turnsWithin(RECHECK_MS / 2), 0);
+});
+
+test("an event of a Secret is one, too", async (t) => {
+  const { begin, turnsWithin, store } = await rig(t);
+  begin();
+  await turnsWithin(10 * SECOND);
+  const current = await store.read(TLS_SECRET);
+  await store.write(TLS_SECRET, current?.data ?? {}, current);
+  assert.equal(await turnsWithin(0), 1);
+});
+
+test("an event during a turn leads to another turn after the gap, not only at the recheck", async (t) => {
+  const { begin, turns, turnsWithin, bundles } = await rig(t);
+  const reading = Promise.withResolvers<void>();
+  turns.during = () => reading.promise;
+  begin();
+  await turnsWithin(SECOND);
+  assert.equal(turns.begun, 1);
+  bundles.set(view.entries);
+  assert.equal(await turnsWithin(RECHECK_MS * 2), 0, "one turn at a time");
+  turns.during = async () => {};
+  reading.resolve();
+  assert.equal(await turnsWithin(GAP_MS - 50), 0);
+  assert.equal(await turnsWithin(50), 1);
+  assert.equal(await turnsWithin(RECHECK_MS / 2), 0, "and to no more than one");
+});
+
+test("after failures turns come less and less often, up to one a minute; a success ends that", async (t) => {
+  const { begin, turns, turnsWithin } = await rig(t);
+  turns.during = () => Promise.reject(new Error("no route"));
+  const manager = begin();
+  await turnsWithin(0);
+  assert.equal(turns.begun, 1);
+  for (const seconds of [1, 2, 4, 8, 16, 32, 60, 60]) {
+    assert.equal(await turnsWithin(seconds * SECOND), 0, `${seconds} s`);
+    assert.equal(await turnsWithin(GAP_MS), 1, `${seconds} s`);
+  }
+  assert.match(manager.status().lastError?.text ?? "", /no route/);
+  turns.during = async () => {};
+  assert.equal(await turnsWithin(RECHECK_MS + GAP_MS), 1);
+  assert.equal(manager.status().lastError, undefined);
+  turns.during = () => Promise.reject(new Error("no route"));
+  assert.equal(await turnsWithin(RECHECK_MS + GAP_MS), 1);
+  assert.equal(await turnsWithin(SECOND), 0);
+  assert.equal(await turnsWithin(GAP_MS), 1, "the first retry is after a second again");
+});
+
+test("a turn that throws is a failure of its own, logged once while it is the same, with its time", async (t) => {
+  const { begin, store, turnsWithin, log } = await rig(t);
+  let fault: string | undefined = "no route";
+  const { read } = store;
+  store.read = (name) => (fault === undefined ? read(name) : Promise.reject(new Error(fault)));
+  const manager = begin();
+  await turnsWithin(0);
+  const begun = Date.now();
+  assert.deepEqual(manager.status().lastError, { text: "no route", at: begun });
+  assert.equal(await turnsWithin(SECOND + GAP_MS), 1);
+  assert.deepEqual(manager.status().lastError, { text: "no route", at: begun + SECOND + GAP_MS });
+  const errors = () => log.lines.filter(({ level }) => level === "error").length;
+  assert.equal(errors(), 1);
+  fault = "forbidden";
+  assert.equal(await turnsWithin(2 * SECOND + GAP_MS), 1);
+  assert.equal(errors(), 2);
+  fault = undefined;
+  assert.equal(await turnsWithin(4 * SECOND + GAP_MS), 1);
+  assert.equal(manager.status().lastError, undefined);
+});
+
+test("a bundle that someone else undoes ten times in a minute is put back every ten seconds", async (t) => {
+  const { begin, bundles, turnsWithin, log, pass } = await rig(t);
+  const manager = begin();
+  await pass(10 * SECOND);
+  for (let times = 1; times <= 10; times += 1) {
+    bundles.set(ENTRIES);
+    await pass(GAP_MS);
+    assert.equal(manager.status().bundleRestored, times);
+  }
+  bundles.set(ENTRIES);
+  assert.equal(await turnsWithin(9 * SECOND), 0);
+  assert.ok((await turnsWithin(SECOND)) >= 1);
+  assert.equal(manager.status().bundleRestored, 11);
+  const warnings = log.lines
+    .filter(({ message }) => message === "the caBundle was put back")
+    .map(({ fields }) => fields);
+  assert.deepEqual(warnings[9], { code: "bundle-restored", lastMinute: 10 });
+  // A minute later what was restored no longer counts.
+  await pass(2 * RECHECK_MS);
+  bundles.set(ENTRIES);
+  await pass(0);
+  assert.equal(manager.status().bundleRestored, 12);
+  bundles.set(ENTRIES);
+  await pass(GAP_MS);
+  assert.equal(manager.status().bundleRestored, 13);
+});
+
+for (const [what, ms] of [
+  ["in the gap", 0],
+  ["in the sleep", SECOND],
+] as const) {
+  test(`it ends at once when it no longer leads: ${what}`, async (t) => {
+    const { begin, stop, turnsWithin, bundles, pass } = await rig(t);
+    const manager = begin();
+    await pass(ms);
+    assert.equal(await isSettled(manager.done), false);
+    stop.abort();
+    assert.equal(await isSettled(manager.done), true);
+    bundles.set(ENTRIES);
+    assert.equal(await turnsWithin(2 * RECHECK_MS), 0);
+  });
+}
+
+for (const [what, ends] of [
+  ["ends well", async () => {}],
+  ["fails", () => Promise.reject(new Error("aborted"))],
+] as const) {
+  test(`its end waits for the turn that runs, which ${what} and is the last`, async (t) => {
+    const { begin, stop, turns, turnsWithin, store } = await rig(t);
+    const reading = Promise.withResolvers<void>();
+    const { read } = store;
+    store.read = async (name) => {
+      await reading.promise;
+      await ends();
+      return await read(name);
+    };
+    const manager = begin();
+    await settled();
+    stop.abort();
+    assert.equal(await isSettled(manager.done), false);
+    reading.resolve();
+    assert.equal(await isSettled(manager.done), true);
+    assert.equal(manager.status().lastError, undefined, "what fails at the end is no failure");
+    assert.deepEqual([turns.begun, await turnsWithin(2 * RECHECK_MS)], [1, 0]);
+  });
+}
+
+test("one that has lost its lead before it began does nothing", async (t) => {
+  const { begin, stop, turns } = await rig(t);
+  stop.abort();
+  await begin().done;
+  assert.equal(turns.begun, 0);
+});
