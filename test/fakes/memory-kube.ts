@@ -97,6 +97,11 @@ export class MemoryKube {
     return this.#objects.get(path);
   }
 
+  /** A field of an object, such as `data` or `spec`; empty if either is missing. */
+  field<T>(path: string, name: string): Partial<T> {
+    return (this.#objects.get(path)?.[name] ?? {}) as Partial<T>;
+  }
+
   /** Paths of all objects of a collection. */
   paths(collection: string): string[] {
     return [...this.#objects.keys()].filter((path) => inCollection(path, collection));
@@ -158,7 +163,12 @@ export class MemoryKube {
     const [, , , , name] = PATH.exec(path) ?? [];
     if (name !== undefined) return structuredClone(this.#read(path));
     if (!PATH.test(path)) throw refusal(path, 404);
-    if (this.silent.has(path)) await new Promise<void>((resolve) => this.#waiting.push({ path, answer: resolve }));
+    if (this.silent.has(path)) {
+      await new Promise<void>((resolve, reject) => {
+        this.#waiting.push({ path, answer: resolve });
+        signal?.addEventListener("abort", () => reject(signal.reason));
+      });
+    }
     const matches = selecting(path, query);
     const items = [...this.#objects].filter(([each, object]) => matches(each, object)).map(([, object]) => object);
     return { metadata: { resourceVersion: String(this.#version) }, items: structuredClone(items) };

@@ -1,0 +1,319 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import {
+  controllerRig,
+  EVENTS,
+  events,
+  INGRESSES,
+  LEASE,
+  lines,
+  NAME,
+  OWN,
+  putIngress,
+  untilPublished,
+} from "../test/fakes/controller-rig.ts";
+import { until } from "../test/fakes/kube-api.ts";
+import { refusal } from "../test/fakes/memory-kube.ts";
+
+const FRONT = `${OWN}/services/switchback-ingress-nginx`;
+
+/** The value of a metric without labels. */
+function metric(text: string, name: string): number {
+  return Number(new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1]);
+}
+
+test("a leader publishes, makes the front, and says all of it in its pages", async (t) => {
+  const rig = await controllerRig(t, { config: { certs: { mode: "self-signed" } } });
+  await untilPublished(rig);
+  await until(() => rig.kube.paths(`${OWN}/secrets`).length === 2, "the certificates");
+  assert.equal(lines(rig), `198.51.100.1 ${NAME}\n`);
+  assert.deepEqual(rig.kube.field<{ clusterIPs: string[] }>(FRONT, "spec").clusterIPs, ["198.51.100.1"]);
+  assert.equal(rig.kube.field<{ holderIdentity: string }>(LEASE, "spec").holderIdentity, "pod-0");
+  const status = await rig.status();
+  assert.deepEqual([status.leader, status.identity, status.synced], [true, "pod-0", true]);
+  const index = JSON.parse(
+    rig.kube.field<Record<string, string>>(`${OWN}/configmaps/switchback-hosts`, "data")["index.json"] ?? "",
+  );
+  assert.equal(status.revision, index.revision);
+  assert.deepEqual(
+    status.names.map(({ name, target, addresses, reason }) => ({ name, target, addresses, reason })),
+    [{ name: NAME, target: "ingress-nginx", addresses: ["198.51.100.1"], reason: undefined }],
+  );
+  assert.equal(status.certificates?.mode, "self-signed");
+  assert.ok(status.running);
+  assert.equal(status.dns, undefined, "DNS is not asked");
+  assert.deepEqual(await rig.page("/readyz"), { status: 200, text: "ok\n" });
+  assert.deepEqual(await rig.page("/healthz"), { status: 200, text: "ok\n" });
+  const { text } = await rig.page("/metrics");
+  assert.ok(metric(text, "switchback_controller_publications_total") >= 1);
+  assert.ok(metric(text, "switchback_controller_published_bytes_total") >= lines(rig).length);
+  assert.ok(metric(text, "switchback_controller_publish_lag_seconds_count") >= 1);
+  assert.ok(metric(text, "switchback_controller_publish_lag_seconds_sum") < 20, "seconds, not milliseconds");
+  assert.equal(metric(text, "switchback_controller_publish_failures_total"), 0);
+  assert.equal(metric(text, "switchback_controller_leader"), 1);
+  assert.match(text, /^switchback_certificate|^switchback_.*cert/m);
+  assert.match(text, /^# HELP switchback_.*restart/m);
+  const listening = rig.log.lines.find(({ message }) => message === "listening");
+  assert.deepEqual(listening?.fields, { port: rig.port, namespace: "switchback-system" });
+  assert.ok(rig.log.messages.includes("map published"));
+});
+
+test("stopped, it gives the Lease back, ends every watch and closes its port", async (t) => {
+  const rig = await controllerRig(t, {
+    config: {
+      certs: { mode: "self-signed" },
+      policy: { namespaceAnnotation: true },
+      sources: { gateway: { enabled: true }, services: { enabled: true } },
+      targets: [
+        { name: "plain", upstream: { service: { namespace: "a", name: "b" } }, ports: [{ port: 1, protocol: "none" }] },
+      ],
+    },
+  });
+  await until(() => rig.kube.watched.includes("/api/v1/pods"), "the leader's watches");
+  await until(() => rig.kube.watched.includes(`${OWN}/secrets`), "the certificates' watches");
+  await rig.stop();
+  assert.deepEqual(rig.kube.watched, []);
+  assert.equal(rig.kube.field<{ holderIdentity: string }>(LEASE, "spec").holderIdentity || undefined, undefined);
+  await assert.rejects(rig.page("/healthz"));
+});
+
+for (const [what, path, text] of [
+  ["a source", INGRESSES, "not synced: ingresses\n"],
+  ["our own objects", `${OWN}/configmaps`, "not synced: own objects\n"],
+] as const) {
+  test(`while ${what} has not been read, it is not ready, says so, and publishes nothing`, async (t) => {
+    const rig = await controllerRig(t, {
+      prepare: (kube) => {
+        kube.silent.add(path);
+        putIngress(kube, [NAME]);
+      },
+    });
+    await until(() => rig.kube.watched.includes("/api/v1/services"), "the other watches");
+    await until(() => rig.kube.at(LEASE) !== undefined, "the Lease");
+    let page = await rig.page("/readyz");
+    while (page.text !== text) page = await rig.page("/readyz");
+    assert.equal(page.status, 503);
+    assert.equal((await rig.page("/healthz")).status, 200);
+    assert.equal((await rig.status()).synced, false);
+    assert.deepEqual(
+      rig.kube.paths(`${OWN}/configmaps`).filter((each) => each.includes("switchback-hosts")),
+      [],
+    );
+    rig.kube.speak(path);
+    await untilPublished(rig);
+    assert.equal((await rig.page("/readyz")).status, 200);
+  });
+}
+
+test("it leads no more when another has the Lease, writes nothing then, and leads again when that is gone", async (t) => {
+  const rig = await controllerRig(t);
+  await untilPublished(rig);
+  const lease = rig.kube.at(LEASE);
+  const renewTime = "2099-01-01T00:00:00.000000Z";
+  const spec = (holderIdentity: string) => ({ holderIdentity, renewTime, leaseDurationSeconds: 3_600 });
+  rig.kube.put(LEASE, { ...lease, spec: spec("pod-1") });
+  await until(() => !rig.kube.watched.includes("/api/v1/pods"), "the end of the leader's watches");
+  let status = await rig.status();
+  while (status.running !== undefined) status = await rig.status();
+  assert.equal(status.leader, false);
+  assert.equal(status.certificates, undefined);
+  assert.equal(metric((await rig.page("/metrics")).text, "switchback_controller_leader"), 0);
+  const writes = rig.kube.writes.length;
+  putIngress(rig.kube, [NAME, "new.example.com"]);
+  rig.kube.remove(FRONT);
+  while ((await rig.status()).names.length < 2);
+  assert.deepEqual(
+    rig.kube.writes.slice(writes).filter(({ path }) => path.startsWith(OWN)),
+    [],
+  );
+  rig.kube.put(LEASE, { ...lease, spec: spec("") });
+  await untilPublished(rig, "new.example.com");
+  assert.ok((await rig.status()).leader);
+});
+
+test("a removal that is held is an Event about the map", async (t) => {
+  const hosts = Array.from({ length: 12 }, (_, index) => `n${index}.example.com`);
+  const rig = await controllerRig(t, { prepare: (kube) => putIngress(kube, hosts) });
+  await untilPublished(rig, "n11.example.com");
+  putIngress(rig.kube, [NAME]);
+  await until(() => events(rig).length > 0, "the Event");
+  const [event] = events(rig);
+  assert.deepEqual(
+    [event?.type, event?.reason, event?.action, event?.reportingController, event?.reportingInstance],
+    ["Warning", "RemovalHeld", "Publish", "switchback.dev/switchback-controller", "pod-0"],
+  );
+  assert.match(
+    String(event?.note),
+    /^12 of 1[23] names would go at once; held back until 20\d\d-.*Z or `switchback confirm`$/,
+  );
+  const map = { apiVersion: "v1", kind: "ConfigMap", namespace: "switchback-system", name: "switchback-hosts" };
+  assert.deepEqual(event?.regarding, map);
+  assert.equal((await rig.status()).hold?.names, 12);
+});
+
+test("an address that cannot be had again is an Event about its front Service", async (t) => {
+  const real = globalThis.setTimeout;
+  const rig = await controllerRig(t);
+  await untilPublished(rig);
+  // The refusals take three seconds in all.
+  t.mock.method(globalThis, "setTimeout", ((run: () => void, ms: number) => real(run, ms / 50)) as typeof setTimeout);
+  rig.kube.onWrite = ({ path, body }) => {
+    if (path === FRONT && (body as { spec: { clusterIPs?: unknown } }).spec.clusterIPs !== undefined) {
+      throw refusal(path, 422);
+    }
+  };
+  rig.kube.remove(FRONT);
+  await until(() => events(rig).length > 0, "the Event");
+  const [event] = events(rig);
+  assert.deepEqual([event?.type, event?.reason, event?.action], ["Warning", "FrontAddressLost", "Publish"]);
+  assert.match(String(event?.note), /^the ClusterIP 198\.51\.100\.1 could not be had again/);
+  const front = { apiVersion: "v1", kind: "Service", namespace: "switchback-system", name: "switchback-ingress-nginx" };
+  assert.deepEqual(event?.regarding, front);
+  t.mock.restoreAll();
+});
+
+test("a publication that fails is counted", async (t) => {
+  const rig = await controllerRig(t, {
+    prepare: (kube) => {
+      putIngress(kube, [NAME]);
+      kube.onWrite = ({ path }) => {
+        if (path.endsWith("/switchback-hosts-0")) throw refusal(path, 503);
+      };
+    },
+  });
+  await until(() => rig.kube.writes.some(({ path }) => path.endsWith("/switchback-hosts-0")), "a try");
+  const { text } = await rig.page("/metrics");
+  assert.ok(metric(text, "switchback_controller_publish_failures_total") >= 1);
+  assert.equal(metric(text, "switchback_controller_publications_total"), 0);
+});
+
+test("a watch that does nothing for minutes is a reason for a restart", async (t) => {
+  const rig = await controllerRig(t);
+  await untilPublished(rig);
+  const { now } = performance;
+  t.mock.method(performance, "now", () => now.call(performance) + 200_000);
+  const page = await rig.page("/healthz");
+  assert.equal(page.status, 503);
+  assert.match(page.text, /^a watch has done nothing for 2\d\d s\n$/);
+  t.mock.restoreAll();
+});
+
+test("with requireAdmitted names wait until a controller has taken their object on", async (t) => {
+  const rig = await controllerRig(t, {
+    config: { policy: { requireAdmitted: true } },
+    prepare: (kube) => putIngress(kube, [NAME], {}),
+  });
+  await until(() => rig.kube.at(`${OWN}/configmaps/switchback-hosts`) !== undefined, "an empty map");
+  assert.equal((await rig.status()).names[0]?.reason?.code, "not-admitted");
+  putIngress(rig.kube, [NAME]);
+  await untilPublished(rig);
+});
+
+test("without it they do not", async (t) => {
+  const rig = await controllerRig(t, { prepare: (kube) => putIngress(kube, [NAME], {}) });
+  await untilPublished(rig);
+});
+
+test("without discovery targets are told by class alone, their fronts are written, and no Service of others is read", async (t) => {
+  const upstream = { service: { namespace: "ingress-nginx", name: "ingress-nginx-controller" } };
+  const targets = [
+    { name: "nginx", upstream, classes: ["nginx"] },
+    { name: "other", upstream, classes: ["other"] },
+  ];
+  const rig = await controllerRig(t, { config: { targets, discovery: { enabled: false } } });
+  await untilPublished(rig);
+  assert.deepEqual(
+    (await rig.status()).names.map(({ target }) => target),
+    ["nginx"],
+  );
+  assert.deepEqual(
+    rig.kube.paths(`${OWN}/services`).map((path) => path.split("/").at(-1)),
+    ["switchback-nginx", "switchback-other"],
+  );
+  assert.ok(!rig.kube.watched.includes("/api/v1/services"));
+});
+
+test("a namespace's annotation says what it may claim, and counts when it changes", async (t) => {
+  const annotated = (domains: string) => ({ metadata: { annotations: { "switchback.dev/domains": domains } } });
+  const rig = await controllerRig(t, {
+    config: { policy: { namespaceAnnotation: true } },
+    prepare: (kube) => {
+      kube.put("/api/v1/namespaces/shop", annotated("other.example.com"));
+      putIngress(kube, [NAME]);
+    },
+  });
+  await until(() => rig.kube.at(`${OWN}/configmaps/switchback-hosts`) !== undefined, "an empty map");
+  const status = await rig.status();
+  assert.ok(status.names[0]?.reason, "not its domain");
+  assert.ok(status.sources.some(({ name }) => name === "namespaces"));
+  rig.kube.put("/api/v1/namespaces/shop", annotated(NAME));
+  await untilPublished(rig);
+});
+
+test("the cluster's domain is the config's, else the one that was found", async (t) => {
+  const hosts = [NAME, "a.b.svc.cluster.local", "a.b.svc.corp.example"];
+  const reasons = async (config: object) => {
+    const rig = await controllerRig(t, { config: { ...config }, prepare: (kube) => putIngress(kube, hosts) });
+    await untilPublished(rig);
+    const data = rig.kube.field<Record<string, string>>(`${OWN}/configmaps/switchback-targets`, "data");
+    const { names } = await rig.status();
+    const refused = names.filter(({ reason }) => reason !== undefined).map(({ name }) => name);
+    return [JSON.parse(data["targets.json"] ?? "").targets[0].upstream, refused];
+  };
+  const service = "ingress-nginx-controller.ingress-nginx.svc";
+  assert.deepEqual(await reasons({}), [`${service}.cluster.local.`, ["a.b.svc.cluster.local"]]);
+  assert.deepEqual((await reasons({ clusterDomain: "corp.example" }))[0], `${service}.corp.example.`);
+});
+
+test("DNS is asked of names: with `warn` nothing waits for it, with `enforce` names do", async (t) => {
+  // Nobody answers there.
+  const dnsServers = ["127.0.0.1:1"];
+  const warned = await controllerRig(t, { config: { policy: { verifyDns: "warn", dnsServers } } });
+  await untilPublished(warned);
+  assert.ok((await warned.status()).dns);
+  const enforced = await controllerRig(t, { config: { policy: { verifyDns: "enforce", dnsServers } } });
+  await until(() => enforced.kube.at(`${OWN}/configmaps/switchback-hosts`) !== undefined, "an empty map");
+  assert.equal((await enforced.status()).names[0]?.reason?.code, "dns-not-verified");
+  assert.equal(lines(enforced), "");
+});
+
+test("every source that is configured is read, and no other", async (t) => {
+  const sourceNames = async (sources: object) => {
+    const rig = await controllerRig(t, { config: { sources } });
+    return (await rig.status()).sources.map(({ name }) => name);
+  };
+  const services = ["services", "service of ingress-nginx"];
+  const ingress = ["ingresses", "ingressclasses"];
+  assert.deepEqual(await sourceNames({}), [...ingress, ...services]);
+  const off = { ingress: { enabled: false } };
+  const gateways = await sourceNames({ ...off, gateway: { enabled: true } });
+  assert.ok(
+    gateways.some((name) => name.includes("gateway.networking.k8s.io")),
+    gateways.join(),
+  );
+  assert.ok(!gateways.includes("ingresses"));
+  const custom = await sourceNames({ ...off, presets: ["traefik-ingressroute"] });
+  assert.ok(
+    custom.some((name) => name.startsWith("ingressroutes.")),
+    custom.join(),
+  );
+});
+
+test("objects of files are read beside the cluster's", async (t) => {
+  const directory = await mkdtemp(join(tmpdir(), "switchback-run-"));
+  t.after(() => rm(directory, { recursive: true }));
+  const ingress = {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "Ingress",
+    metadata: { namespace: "shop", name: "file", creationTimestamp: "2026-01-01T00:00:00Z" },
+    spec: { ingressClassName: "nginx", rules: [{ host: "file.example.com" }] },
+  };
+  await writeFile(join(directory, "ingress.yaml"), JSON.stringify(ingress));
+  const rig = await controllerRig(t, { config: { sources: { directory } } });
+  await untilPublished(rig, "file.example.com");
+  assert.ok(lines(rig).includes(NAME));
+  assert.deepEqual(rig.kube.paths(EVENTS), []);
+});

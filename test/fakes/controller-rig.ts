@@ -1,0 +1,98 @@
+import type { TestContext } from "node:test";
+import { configSchema } from "../../config/schema.ts";
+import { runController } from "../../controller/run.ts";
+import type { StatusDocument } from "../../controller/status.ts";
+import { LineLog } from "./clock.ts";
+import { until } from "./kube-api.ts";
+import { type KubeObject, MemoryKube } from "./memory-kube.ts";
+
+export const OWN = "/api/v1/namespaces/switchback-system";
+export const INGRESSES = "/apis/networking.k8s.io/v1/ingresses";
+export const LEASE = "/apis/coordination.k8s.io/v1/namespaces/switchback-system/leases/switchback-controller";
+export const EVENTS = "/apis/events.k8s.io/v1/namespaces/switchback-system/events";
+export const NAME = "shop.example.com";
+
+/** The page behind `/status`. */
+export interface StatusPage extends StatusDocument {
+  readonly certificates?: { readonly mode: string };
+  readonly running?: object;
+}
+
+const BALANCER = { ingress: [{ ip: "192.0.2.80", ipMode: "VIP" }] };
+
+/** Writes an Ingress of the namespace `shop`, taken on by its controller unless `status` says otherwise. */
+export function putIngress(kube: MemoryKube, hosts: readonly string[], status: object = { loadBalancer: BALANCER }) {
+  const metadata = { creationTimestamp: "2026-01-01T00:00:00Z" };
+  const spec = { ingressClassName: "nginx", rules: hosts.map((host) => ({ host })) };
+  kube.put("/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web", { metadata, spec, status });
+}
+
+/** The ingress controller's Service, with a load balancer. */
+export function putUpstream(kube: MemoryKube): void {
+  kube.put("/api/v1/namespaces/ingress-nginx/services/ingress-nginx-controller", {
+    metadata: { creationTimestamp: "2026-01-01T00:00:00Z" },
+    spec: { type: "LoadBalancer", clusterIPs: ["198.51.100.80"], ports: [{ port: 443, protocol: "TCP" }] },
+    status: { loadBalancer: BALANCER },
+  });
+}
+
+interface Setting {
+  readonly config?: Readonly<Record<string, unknown>>;
+  readonly clusterDomain?: string | undefined;
+  /** What is there before the start. Default: the ingress controller's Service and an Ingress. */
+  readonly prepare?: (kube: MemoryKube) => void;
+}
+
+/** A controller on a cluster in memory, with its own clock and one source; it stops when the test ends. */
+export async function controllerRig(t: TestContext, setting: Setting = {}) {
+  const { config = {}, clusterDomain = "cluster.local" } = setting;
+  const kube = new MemoryKube();
+  const prepare = setting.prepare ?? ((api: MemoryKube) => putIngress(api, [NAME]));
+  putUpstream(kube);
+  prepare(kube);
+  const log = new LineLog();
+  const parsed = configSchema.parse({
+    certs: { mode: "cert-manager" },
+    ...config,
+    policy: { verifyDns: "off", ...(config.policy as object) },
+    sources: { gateway: { enabled: false }, ...(config.sources as object) },
+    controller: { address: "127.0.0.1", port: 0, retrySeconds: 0.1 },
+  });
+  const controller = await runController(parsed, {
+    client: kube.client,
+    identity: "pod-0",
+    clusterDomain,
+    log,
+    now: Date.now,
+  });
+  let stopping: Promise<void> | undefined;
+  const stop = () => {
+    stopping ??= controller.stop();
+    return stopping;
+  };
+  t.after(stop);
+  const page = async (path: string) => {
+    const response = await fetch(`http://127.0.0.1:${controller.healthPort}${path}`);
+    return { status: response.status, text: await response.text() };
+  };
+  const status = async () => JSON.parse((await page("/status")).text) as StatusPage;
+  return { kube, log, page, status, stop, port: controller.healthPort };
+}
+
+export type ControllerRig = Awaited<ReturnType<typeof controllerRig>>;
+
+/** The hosts files' lines of all shards. */
+export function lines({ kube }: Pick<ControllerRig, "kube">): string {
+  const shards = kube.paths(`${OWN}/configmaps`).filter((path) => /switchback-hosts-\d+$/.test(path));
+  return shards.map((path) => kube.field<Record<string, string>>(path, "data").hosts).join("");
+}
+
+/** Waits until this name is published. */
+export async function untilPublished(rig: Pick<ControllerRig, "kube">, name = NAME): Promise<void> {
+  await until(() => lines(rig).includes(name) && rig.kube.at(`${OWN}/configmaps/switchback-hosts`) !== undefined, name);
+}
+
+/** The Events so far. */
+export function events({ kube }: Pick<ControllerRig, "kube">): KubeObject[] {
+  return kube.paths(EVENTS).flatMap((path) => kube.at(path) ?? []);
+}
