@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { SwitchbackError } from "../errors/errors.ts";
-import { silentLogger } from "../observe/log.ts";
+import { LineLog } from "../test/fakes/clock.ts";
 import { createOwners } from "./owners.ts";
 import type { NodePod, OwnerRef } from "./pod.ts";
 
@@ -15,7 +15,8 @@ function podOf(owner: OwnerRef | undefined): NodePod {
 const replicaSet = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "app-1" };
 
 /** An API server of workloads by path; `fail` makes it refuse. */
-function start(objects: Record<string, object>) {
+function start(objects: Record<string, object>, random = 0.5) {
+  const log = new LineLog();
   const rig = { now: 0, asked: [] as string[], learned: 0, status: 0 };
   const client = {
     async get<T>(path: string): Promise<T> {
@@ -29,8 +30,8 @@ function start(objects: Record<string, object>) {
   const onLearned = () => {
     rig.learned += 1;
   };
-  const owners = createOwners({ client, log: silentLogger, now: () => rig.now, random: () => 0.5, onLearned });
-  return { rig, owners, objects };
+  const owners = createOwners({ client, log, now: () => rig.now, random: () => random, onLearned });
+  return { rig, owners, objects, log };
 }
 
 async function settle(): Promise<void> {
@@ -107,4 +108,98 @@ test("owners that no pod has any more are forgotten", async () => {
   assert.deepEqual(owners.wordOf(podOf(replicaSet)), { known: false });
   await settle();
   assert.equal(rig.asked.length, 2);
+});
+
+test("an owner that cannot be read is asked for again after fifteen seconds, not before, with a line each", async () => {
+  const { rig, owners, log } = start({});
+  rig.now = 1_000;
+  rig.status = 500;
+  const pod = podOf(replicaSet);
+  owners.wordOf(pod);
+  await settle();
+  rig.now += 14_999;
+  owners.wordOf(pod);
+  await settle();
+  assert.equal(rig.asked.length, 1);
+  rig.now += 1;
+  owners.wordOf(pod);
+  await settle();
+  assert.equal(rig.asked.length, 2);
+  assert.deepEqual(log.messages, ["workload: not read", "workload: not read"]);
+  assert.deepEqual(rig.learned, 0);
+});
+
+for (const [random, dueMs] of [
+  [0, 4 * 60_000],
+  [0.5, 5 * 60_000],
+  [1, 6 * 60_000],
+]) {
+  test(`a word is fresh for ${dueMs} ms where the dice say ${random}`, async () => {
+    const { rig, owners } = start({ "replicasets/app-1": {} }, random);
+    const pod = podOf(replicaSet);
+    owners.wordOf(pod);
+    await settle();
+    rig.now += (dueMs ?? 0) - 1;
+    owners.wordOf(pod);
+    await settle();
+    assert.equal(rig.asked.length, 1);
+    rig.now += 1;
+    owners.wordOf(pod);
+    await settle();
+    assert.equal(rig.asked.length, 2);
+    assert.equal(rig.learned, 1, "the same word again is no news");
+  });
+}
+
+test("many pods of one owner make one question, also while it is not answered", async () => {
+  const { rig, owners } = start({ "replicasets/app-1": {} });
+  for (let count = 0; count < 5; count += 1) owners.wordOf({ ...podOf(replicaSet), uid: `u${count}` });
+  await settle();
+  assert.equal(rig.asked.length, 1);
+});
+
+test("each owner has a word of its own: by namespace, kind and name", async () => {
+  const of = (kind: string, name: string) => ({ apiVersion: "apps/v1", kind, name });
+  const { owners, rig } = start({
+    "statefulsets/db": { annotations: { [ON_CHANGE]: "live" } },
+    "daemonsets/db": { annotations: { [ON_CHANGE]: "none" } },
+    "deployments/db": { annotations: { [ON_CHANGE]: "restart" } },
+  });
+  const words = () => ["StatefulSet", "DaemonSet", "Deployment"].map((kind) => owners.wordOf(podOf(of(kind, "db"))));
+  words();
+  await settle();
+  assert.deepEqual(
+    words().map((word) => word.known && word.word),
+    ["live", "none", "restart"],
+  );
+  owners.wordOf({ ...podOf(of("StatefulSet", "db")), namespace: "bank" });
+  assert.match(rig.asked.at(-1) ?? "", /namespaces.bank/);
+});
+
+test("a ReplicaSet's controller alone is asked for, and none above it; what is no controller says nothing", async () => {
+  const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "above", controller: true };
+  const { owners, rig } = start({
+    "replicasets/app-1": { ownerReferences: [{ ...owner, kind: "Deployment", name: "no", controller: false }, owner] },
+    "replicasets/above": { ownerReferences: [{ ...owner, kind: "Deployment", name: "top" }] },
+    "deployments/top": { annotations: { [ON_CHANGE]: "live" } },
+    "deployments/no": { annotations: { [ON_CHANGE]: "live" } },
+  });
+  owners.wordOf(podOf(replicaSet));
+  await settle();
+  assert.deepEqual(owners.wordOf(podOf(replicaSet)), { known: true, word: undefined });
+  assert.deepEqual(
+    rig.asked.map((path) => path.split("/").at(-1)),
+    ["app-1", "above"],
+  );
+});
+
+test("an owner that is asked about between two tidyings is kept", async () => {
+  const { rig, owners } = start({ "replicasets/app-1": {} });
+  owners.wordOf(podOf(replicaSet));
+  await settle();
+  for (let count = 0; count < 3; count += 1) {
+    owners.tidy();
+    assert.deepEqual(owners.wordOf(podOf(replicaSet)), { known: true, word: undefined });
+  }
+  assert.equal(rig.asked.length, 1);
 });

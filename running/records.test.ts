@@ -54,8 +54,8 @@ test("it is written as a compare-and-swap; of two leaders the second is refused,
   const { kube, records: first } = await opened({});
   const second = await Records.open(kube.client, "ours", never);
   await first.put(WEB, [restart()], NOW, never);
-  const { metadata } = kube.writes[0]?.body as { metadata: object };
-  assert.deepEqual(metadata, { resourceVersion: "1" });
+  const data = { "shop.Deployment.web": encodeRecord(WEB, [restart()]) };
+  assert.deepEqual(kube.writes[0]?.body, { metadata: { resourceVersion: "1" }, data });
   assert.equal(kube.writes[0]?.fieldManager, "switchback-controller");
   await assert.rejects(second.put(WEB, [restart(NOW + 1)], NOW, never), { status: 409 });
   assert.deepEqual(second.of(WEB), [restart()]);
