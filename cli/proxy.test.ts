@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { freePort, pause, Upstream, until } from "../proxy/conformance/rig.ts";
+import { freePort, pause, Upstream } from "../proxy/conformance/rig.ts";
 import { digest, endOf, randomBytes, send, take, takeHeader } from "../proxy/conformance/streams.ts";
 
 const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
@@ -25,6 +25,11 @@ interface Settings {
   readonly workers?: number;
 }
 
+interface LogLine {
+  readonly msg: string;
+  readonly [field: string]: unknown;
+}
+
 /** `switchback proxy` as a process of its own, in front of an upstream of the test. */
 class ProxyProcess {
   readonly upstream: Upstream;
@@ -33,7 +38,10 @@ class ProxyProcess {
   readonly #port: number;
   readonly #directory: string;
   readonly #clients: Socket[] = [];
-  readonly #lines: { readonly msg: string; readonly [field: string]: unknown }[] = [];
+  /** Rejects when nothing more can be said. */
+  readonly #silent: Promise<never>;
+  readonly #lines: LogLine[] = [];
+  readonly #waiting = new Set<(line: LogLine) => void>();
 
   private constructor(upstream: Upstream, port: number, directory: string) {
     this.upstream = upstream;
@@ -41,10 +49,19 @@ class ProxyProcess {
     this.#directory = directory;
     const args = ["--import", LOSE_WORKER, MAIN, "proxy", "--config", join(directory, "config.yaml")];
     this.child = spawn(process.execPath, args, { stdio: ["ignore", "inherit", "pipe"] });
-    this.exited = once(this.child, "exit", { signal: AbortSignal.timeout(LONGEST_MS) });
+    const signal = AbortSignal.timeout(LONGEST_MS);
+    this.exited = once(this.child, "exit", { signal });
+    // Its last lines are read after it has exited.
+    this.#silent = once(this.child, "close", { signal }).then(() => {
+      throw new Error("the process has ended");
+    });
+    this.#silent.catch(() => {});
     if (this.child.stderr === null) throw new Error("no standard error");
     createInterface({ input: this.child.stderr }).on("line", (line) => {
-      if (line.startsWith("{")) this.#lines.push(JSON.parse(line));
+      if (!line.startsWith("{")) return;
+      const parsed = JSON.parse(line) as LogLine;
+      this.#lines.push(parsed);
+      for (const take of this.#waiting) take(parsed);
     });
   }
 
@@ -61,8 +78,10 @@ targets:
 proxy: {address: 127.0.0.1, healthPort: 0, drainSeconds: ${drainSeconds}, engine: ${engine}, workers: ${workers}}
 `;
     await writeFile(join(directory, "config.yaml"), configuration);
-    const proxy = new ProxyProcess(upstream, port, directory);
+    await using cleanup = new AsyncDisposableStack();
+    const proxy = cleanup.use(new ProxyProcess(upstream, port, directory));
     await proxy.says("listening");
+    cleanup.move();
     return proxy;
   }
 
@@ -77,11 +96,20 @@ proxy: {address: 127.0.0.1, healthPort: 0, drainSeconds: ${drainSeconds}, engine
     return { client, upstream };
   }
 
-  /** Waits for a line of the log with this message. */
-  async says(message: string): Promise<{ readonly [field: string]: unknown }> {
-    const line = () => this.#lines.find(({ msg }) => msg === message);
-    await until(() => line() !== undefined, `the log to say "${message}"`);
-    return line() ?? {};
+  /** The first line of the log with this message, there or to come. Rejects when the process ends without one. */
+  async says(message: string): Promise<LogLine> {
+    const there = this.#lines.find(({ msg }) => msg === message);
+    if (there !== undefined) return there;
+    const { promise, resolve } = Promise.withResolvers<LogLine>();
+    const take = (line: LogLine) => line.msg === message && resolve(line);
+    this.#waiting.add(take);
+    try {
+      return await Promise.race([promise, this.#silent]);
+    } catch (cause) {
+      throw new Error(`in vain waited for "${message}"; it said ${JSON.stringify(this.#lines)}`, { cause });
+    } finally {
+      this.#waiting.delete(take);
+    }
   }
 
   async terminate(): Promise<void> {
