@@ -7,7 +7,9 @@ import type { KubeClient } from "../kube/client.ts";
 import type { Query } from "../kube/paths.ts";
 import type { StreamOptions } from "../kube/stream.ts";
 import { silentLogger } from "../observe/log.ts";
+import { FakeClock } from "../test/fakes/clock.ts";
 import { configMapSource } from "./feed.ts";
+import { PATIENCE_MS, SETTLE_MS } from "./follow.ts";
 
 interface ConfigMap {
   metadata: { name: string; namespace: string; uid: string; resourceVersion: string };
@@ -19,6 +21,7 @@ function fakeCluster() {
   const objects = new Map<string, ConfigMap>();
   const asked: Array<{ path: string; query: Query | undefined }> = [];
   let version = 1;
+  let closed = false;
   let send: ((line: string) => void) | undefined;
   const opened = Promise.withResolvers<void>();
   const client: Pick<KubeClient, "get" | "stream"> = {
@@ -32,6 +35,7 @@ function fakeCluster() {
       options.onOpen?.();
       opened.resolve();
       await once(options.signal, "abort");
+      closed = true;
       throw options.signal.reason;
     },
   };
@@ -50,7 +54,7 @@ function fakeCluster() {
     object.metadata.resourceVersion = String(version);
     send?.(JSON.stringify({ type: "DELETED", object }));
   };
-  return { client, asked, put, remove, opened: opened.promise };
+  return { client, asked, put, remove, opened: opened.promise, closed: () => closed };
 }
 
 function publish(cluster: ReturnType<typeof fakeCluster>, names: readonly string[]): string {
@@ -68,32 +72,28 @@ function publish(cluster: ReturnType<typeof fakeCluster>, names: readonly string
   return revision;
 }
 
-function start(cluster: ReturnType<typeof fakeCluster>) {
-  const waiting: Array<(offer: PublishedMap | Reason) => void> = [];
+/** A feed that has read what there is, on a clock that stands still. */
+async function start(cluster: ReturnType<typeof fakeCluster>) {
+  const clock = new FakeClock();
   const offers: Array<PublishedMap | Reason> = [];
-  const next = (): Promise<PublishedMap | Reason> => {
-    const offer = offers.shift();
-    return offer !== undefined ? Promise.resolve(offer) : new Promise((resolve) => waiting.push(resolve));
-  };
   const feed = configMapSource({
     client: cluster.client,
     namespace: "sys",
     log: silentLogger,
-    // Short, and in the order that the real ones have.
-    startTimer: (callback, ms) => {
-      const timer = setTimeout(callback, ms > 1_000 ? 50 : 1);
-      return { cancel: () => clearTimeout(timer) };
-    },
-  }).start((offer) => {
-    const waiter = waiting.shift();
-    if (waiter === undefined) offers.push(offer);
-    else waiter(offer);
-  });
-  return { feed, next, offers };
+    startTimer: (callback, ms) => ({ cancel: clock.after(ms, callback) }),
+  }).start((offer) => void offers.push(offer));
+  await cluster.opened;
+  const pass = (ms: number) => clock.pass(ms);
+  /** The one offer since the last time. */
+  const only = (): PublishedMap | Reason => {
+    const [offer, ...more] = offers.splice(0);
+    assert.ok(offer !== undefined && more.length === 0, `${more.length} more`);
+    return offer;
+  };
+  return { feed, only, offers, pass, clock };
 }
 
-async function nextMap(next: () => Promise<PublishedMap | Reason>): Promise<PublishedMap> {
-  const offer = await next();
+function mapOf(offer: PublishedMap | Reason): PublishedMap {
   assert.ok("revision" in offer, JSON.stringify(offer));
   return offer;
 }
@@ -101,14 +101,15 @@ async function nextMap(next: () => Promise<PublishedMap | Reason>): Promise<Publ
 test("the map is read from the labelled ConfigMaps of our namespace, and followed", async () => {
   const cluster = fakeCluster();
   const first = publish(cluster, ["a.example.com", "b.example.com"]);
-  const { feed, next } = start(cluster);
-  const map = await nextMap(next);
+  const { feed, only, pass } = await start(cluster);
+  await pass(SETTLE_MS);
+  const map = mapOf(only());
   assert.equal(map.revision, first);
   assert.deepEqual(map.names, ["a.example.com", "b.example.com"]);
   assert.deepEqual(map.addressesOf("a.example.com"), ["198.51.100.9"]);
-  await cluster.opened;
   const second = publish(cluster, ["a.example.com", "c.example.com"]);
-  const followed = await nextMap(next);
+  await pass(SETTLE_MS);
+  const followed = mapOf(only());
   assert.equal(followed.revision, second);
   assert.deepEqual(followed.names, ["a.example.com", "c.example.com"]);
   for (const { path, query } of cluster.asked) {
@@ -118,12 +119,12 @@ test("the map is read from the labelled ConfigMaps of our namespace, and followe
   await feed.stop();
 });
 
-test("a deleted index, a deleted shard and an edited shard are said and take nothing away", async () => {
+test("a deleted index, a deleted shard and an edited shard are said, after a while, and take nothing away", async () => {
   const cluster = fakeCluster();
   publish(cluster, ["a.example.com"]);
-  const { feed, next } = start(cluster);
-  await nextMap(next);
-  await cluster.opened;
+  const { feed, only, offers, pass } = await start(cluster);
+  await pass(SETTLE_MS);
+  mapOf(only());
   for (const [breakIt, code] of [
     [() => cluster.remove("switchback-hosts"), "index-missing"],
     [() => cluster.remove("switchback-hosts-0"), "shard-missing"],
@@ -131,10 +132,14 @@ test("a deleted index, a deleted shard and an edited shard are said and take not
     [() => cluster.put("switchback-hosts-0", {}), "shard-other-revision"],
   ] as const) {
     breakIt();
-    const offer = await next();
+    await pass(SETTLE_MS + PATIENCE_MS - 1);
+    assert.deepEqual(offers, []);
+    await pass(1);
+    const offer = only();
     assert.equal("code" in offer && offer.code, code);
     publish(cluster, ["a.example.com"]);
-    assert.deepEqual((await nextMap(next)).names, ["a.example.com"]);
+    await pass(SETTLE_MS);
+    assert.deepEqual(mapOf(only()).names, ["a.example.com"]);
   }
   await feed.stop();
 });
@@ -143,14 +148,35 @@ test("a ConfigMap that carries the label and is none of ours is passed over", as
   const cluster = fakeCluster();
   cluster.put("somebody-elses", { hosts: "198.51.100.9 stranger.example.com\n" });
   cluster.put("switchback-hostsX", { hosts: "198.51.100.9 stranger.example.com\n" });
-  const { feed, next } = start(cluster);
-  const nothing = await next();
+  const { feed, only, pass } = await start(cluster);
+  await pass(PATIENCE_MS);
+  const nothing = only();
   assert.equal("code" in nothing && nothing.code, "index-missing");
   publish(cluster, ["a.example.com"]);
-  for (let offer = await next(); ; offer = await next()) {
-    if (!("revision" in offer)) continue;
-    assert.deepEqual(offer.names, ["a.example.com"]);
-    break;
-  }
+  await pass(SETTLE_MS);
+  assert.deepEqual(mapOf(only()).names, ["a.example.com"]);
+  await feed.stop();
+});
+
+test("stopped, it ends its watch and its timers, and offers nothing more", async () => {
+  const cluster = fakeCluster();
+  const { feed, offers, pass, clock } = await start(cluster);
+  await pass(0);
+  publish(cluster, ["a.example.com"]);
+  assert.equal(clock.pending, 2);
+  await feed.stop();
+  assert.equal(clock.pending, 0);
+  assert.equal(cluster.closed(), true);
+  await pass(PATIENCE_MS);
+  assert.deepEqual(offers, []);
+});
+
+test("the silence of its watch is seen", async (t) => {
+  const { now } = performance;
+  const cluster = fakeCluster();
+  const { feed } = await start(cluster);
+  t.mock.method(performance, "now", () => now.call(performance) + 60_000);
+  assert.ok((feed.inactiveMs?.() ?? 0) >= 60_000);
+  t.mock.restoreAll();
   await feed.stop();
 });
