@@ -9,6 +9,7 @@ import { publishedMapOf } from "../hosts/published.ts";
 import type { PublishedMap, Reason } from "../hosts/types.ts";
 import { type Logger, silentLogger } from "../observe/log.ts";
 import type { MapSource } from "../published/source.ts";
+import { isSettled } from "../test/fakes/memory-api.ts";
 import { type RunningWebhook, runWebhook } from "./run.ts";
 
 const HOST = "switchback-webhook.switchback-system.svc";
@@ -52,7 +53,7 @@ function mapOf(revision: string, ...names: string[]): PublishedMap {
   return publishedMapOf(revision, new Map(names.map((name) => [name, ["198.51.100.9"]])));
 }
 
-function admit(port: number): Promise<{ allowed: boolean; patch?: string }> {
+function admit(port: number): Promise<{ allowed: boolean; patch?: string; warnings?: string[] }> {
   const body = JSON.stringify({
     apiVersion: "admission.k8s.io/v1",
     kind: "AdmissionReview",
@@ -156,4 +157,58 @@ test("told to stop, it is unready at once, serves on until callers have gone, th
   await assert.rejects(admit(webhook.port));
   await assert.rejects(health("/healthz"));
   assert.deepEqual(stopped.sort(), ["certificates", "maps"]);
+});
+
+test("its end waits for each of its parts, and probes are answered to the last", async () => {
+  const ends = { maps: Promise.withResolvers<void>(), certificates: Promise.withResolvers<void>() };
+  const paused: number[] = [];
+  const begun: string[] = [];
+  const part = (name: keyof typeof ends) => ({
+    start: () => ({
+      stop: () => {
+        begun.push(name);
+        return ends[name].promise;
+      },
+    }),
+  });
+  const config = configSchema.parse({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
+  const pause = async (ms: number) => void paused.push(ms);
+  const deps = { maps: part("maps"), certificates: part("certificates"), log: silentLogger, now: Date.now, pause };
+  const webhook = await runWebhook(config, deps);
+  const stopped = webhook.stop();
+  const status = async () => (await fetch(`http://${LOCAL}:${webhook.healthPort}/readyz`)).status;
+  assert.equal(await isSettled(stopped), false);
+  assert.deepEqual([paused, begun.sort(), webhook.state.draining], [[1_000], ["certificates", "maps"], true]);
+  ends.maps.resolve();
+  assert.equal(await isSettled(stopped), false);
+  assert.equal(await status(), 503);
+  ends.certificates.resolve();
+  await stopped;
+  await assert.rejects(status());
+});
+
+test("liveness is that of the watch behind the map", async (t) => {
+  let inactiveMs: number | undefined = 180_000;
+  const maps: MapSource = { start: () => ({ stop: async () => {}, inactiveMs: () => inactiveMs ?? 0 }) };
+  const certificates: ServingSource = { start: () => ({ stop: async () => {} }) };
+  const config = configSchema.parse({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
+  const webhook = await runWebhook(config, {
+    maps,
+    certificates,
+    log: silentLogger,
+    now: Date.now,
+    pause: async () => {},
+  });
+  t.after(() => webhook.stop());
+  const status = async () => (await fetch(`http://${LOCAL}:${webhook.healthPort}/healthz`)).status;
+  assert.equal(await status(), 200);
+  inactiveMs = 180_001;
+  assert.equal(await status(), 503);
+});
+
+test("without a map a pod is admitted as it is, with a warning", async () => {
+  const { webhook, offerPair } = await start();
+  offerPair(pair);
+  const answer = await admit(webhook.port);
+  assert.deepEqual([answer.allowed, answer.patch, answer.warnings?.length], [true, undefined, 1]);
 });

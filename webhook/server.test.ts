@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { RequestListener } from "node:http";
-import { Agent, request } from "node:https";
+import { Agent, request, type Server } from "node:https";
 import { connect } from "node:net";
 import { after, before, test } from "node:test";
 import { type DetailedPeerCertificate, type TLSSocket, connect as tlsConnect } from "node:tls";
 import { issueAuthority, issueLeaf } from "../certs/issue.ts";
 import type { PemPair } from "../certs/pem.ts";
 import { hasCode } from "../errors/errors.ts";
+import { isSettled } from "../test/fakes/memory-api.ts";
 import { createWebhookServer, type WebhookServer } from "./server.ts";
 
 const HOST = "switchback-webhook.switchback-system.svc";
@@ -149,20 +150,49 @@ test("closing lets a running request finish, takes no new one and does not wait 
   await arrived;
   const closed = server.close(5_000);
   await assert.rejects(get(port));
+  assert.equal(await isSettled(closed), false, "it waits for the request");
   answer();
   assert.equal((await late).text, "late");
   await closed;
   idle.destroy();
 });
 
-test("a request that does not end is cut off when the grace is over", { timeout: 10_000 }, async () => {
-  const { server, port } = await start(() => {});
+test("a request that does not end is cut off when the grace is over, and not before", {
+  timeout: 10_000,
+}, async (t) => {
+  const arrived = Promise.withResolvers<void>();
+  const { server, port } = await start(() => arrived.resolve());
   server.usePair(first);
   const stuck = get(port);
   const lost = assert.rejects(stuck);
-  await new Promise((resolve) => setTimeout(resolve, 50));
-  await server.close(50);
-  await lost;
+  await arrived.promise;
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const closed = server.close(50);
+  t.mock.timers.tick(49);
+  assert.equal(await isSettled(closed), false);
+  t.mock.timers.tick(1);
+  await Promise.all([lost, closed]);
+});
+
+test("a close leaves no timer behind, however long its grace", async (t) => {
+  const { server } = await start();
+  const cleared = t.mock.method(globalThis, "clearTimeout");
+  const set = t.mock.method(globalThis, "setTimeout");
+  await server.close(3_600_000);
+  const [cut] = set.mock.calls.filter(({ arguments: [, ms] }) => ms === 3_600_000);
+  assert.ok(cut !== undefined && cleared.mock.calls.some(({ arguments: [timer] }) => timer === cut.result));
+});
+
+test("what is slow, and more connections than API servers have, is cut off", async () => {
+  let limits: unknown;
+  const { server, port } = await start((req, res) => {
+    const { server: own } = req.socket as unknown as { server: Server };
+    limits = [own.headersTimeout, own.requestTimeout, own.maxConnections];
+    res.end("ok");
+  });
+  server.usePair(first);
+  await get(port);
+  assert.deepEqual(limits, [5_000, 10_000, 1_024]);
 });
 
 test("a port that is taken is `listen-failed`, and says which", async () => {
