@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
@@ -16,10 +18,11 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
-async function output(keep?: Promise<void>): Promise<string> {
+async function output(keep?: Promise<void>, onPart: (part: string) => void = () => {}): Promise<string> {
   let text = "";
   const print = (part: string) => {
     text += part;
+    onPart(part);
   };
   await runDemo({ directory, keep: keep !== undefined }, print, keep ?? Promise.resolve());
   return text;
@@ -69,19 +72,22 @@ spec:
     assert.doesNotMatch(await output(), /\u001b/);
   });
 
-  it("with --keep stays until it is told to stop", async () => {
-    let release = () => {};
-    const stopped = new Promise<void>((resolve) => {
-      release = resolve;
+  it("with --keep stays until it is told to stop, and has ended its parts then", async () => {
+    const [stopped, relay] = [Promise.withResolvers<void>(), Promise.withResolvers<number>()];
+    const running = output(stopped.promise, (part) => {
+      const port = /^relay on 127\.0\.0\.1:(\d+)\. Ctrl-C ends it\.\n$/.exec(part)?.[1];
+      if (port !== undefined) relay.resolve(Number(port));
     });
-    let ended = false;
-    const running = output(stopped).finally(() => {
-      ended = true;
-    });
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    assert.equal(ended, false);
-    release();
+    const port = await Promise.race([relay.promise, running.then(() => assert.fail("it has ended by itself"))]);
+    const client = connect(port, "127.0.0.1");
+    try {
+      await once(client, "connect");
+    } finally {
+      client.destroy();
+      stopped.resolve();
+    }
     assert.match(await running, /Ctrl-C ends it/);
+    await assert.rejects(once(connect(port, "127.0.0.1"), "connect"), { code: "ECONNREFUSED" });
   });
 
   for (const [what, prepare, message] of [

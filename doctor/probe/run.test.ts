@@ -121,10 +121,18 @@ for (const [what, answers, code, expected] of [
 }
 
 test("an abort is thrown, and the pod is removed all the same, even while it is being made", async () => {
-  for (const answers of [{ pod: waiting("ContainerCreating") }, { create: () => {} }]) {
-    const abort = new AbortController();
-    setTimeout(() => abort.abort(new Error("SIGINT")), 100);
-    const { outcome, calls } = await run(answers, abort.signal);
+  const abort = (by: AbortController) => by.abort(new Error("SIGINT"));
+  for (const answersOf of [
+    (by: AbortController): Answers => ({
+      pod: (call) => {
+        call.response.once("finish", () => abort(by));
+        return waiting("ContainerCreating")(call);
+      },
+    }),
+    (by: AbortController): Answers => ({ create: () => abort(by) }),
+  ]) {
+    const aborted = new AbortController();
+    const { outcome, calls } = await run(answersOf(aborted), aborted.signal);
     assert.ok(outcome instanceof Error);
     assert.match(String(outcome), /SIGINT/);
     assert.equal(podOf(calls).deleted.length, 1);

@@ -155,8 +155,8 @@ export class Rig {
   }
 }
 
-/** What never ends would keep a case from cleaning up, and its process from ending. */
-const PATIENCE_MS = 8000;
+/** What never ends would keep a case from cleaning up, and its process from ending. Far, so that a busy machine does not matter. */
+const PATIENCE_MS = 60_000;
 
 /** `promise`, or after a while an error that says what was waited for. */
 export function soon<Value>(promise: Promise<Value>, what: string): Promise<Value> {
