@@ -184,3 +184,67 @@ test("a pod whose containers have ended is not written any more", async (t) => {
   await follower.settled();
   assert.equal(hosts(1), kubeletText());
 });
+
+test("a pod that goes makes a round of its own, so that what is left is reported", async (t) => {
+  const { kubelet, follower, rounds } = start(t);
+  for (const index of [1, 2]) kubelet.write(uidOf(index));
+  writeFileSync(kubelet.path(uidOf(2)), "127.0.0.1 localhost\n");
+  follower.setMap(mapOf("r1", "a.example.com"));
+  for (const index of [1, 2]) follower.putPod(podOf(index));
+  await follower.settled();
+  assert.equal(rounds.at(-1)?.applied, undefined);
+  const before = rounds.length;
+  follower.removePod(uidOf(2));
+  await follower.settled();
+  assert.deepEqual([rounds.length, rounds.at(-1)?.applied], [before + 1, "r1"]);
+});
+
+test("a file that cannot be written keeps no other from being written", async (t) => {
+  const { kubelet, follower, hosts } = start(t);
+  for (const index of [1, 2, 3]) kubelet.write(uidOf(index));
+  writeFileSync(kubelet.path(uidOf(2)), "127.0.0.1 localhost\n");
+  follower.setMap(mapOf("r1", "a.example.com"));
+  for (const index of [1, 2, 3]) follower.putPod(podOf(index));
+  await follower.settled();
+  for (const index of [1, 3]) assert.match(hosts(index), /a\.example\.com/);
+  assert.deepEqual([follower.state.live, follower.state.written], [3, 2]);
+});
+
+test("a note that comes from the round itself leads to another round", async (t) => {
+  const { kubelet, follower, rounds, judged } = start(t);
+  kubelet.write(uidOf(1));
+  judged["pod-1"] = "unknown";
+  follower.setMap(mapOf("r1", "a.example.com"));
+  follower.putPod(podOf(1));
+  const push = rounds.push.bind(rounds);
+  rounds.push = (state) => {
+    if (rounds.length === 0) {
+      judged["pod-1"] = "live";
+      follower.noteAll();
+    }
+    return push(state);
+  };
+  await follower.settled();
+  assert.deepEqual(
+    rounds.map(({ applied }) => applied),
+    [undefined, "r1"],
+  );
+});
+
+test("once stopped nothing that was noted or touched is looked at", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { kubelet, follower, hosts, rounds } = start(t);
+  for (const index of [1, 2]) kubelet.write(uidOf(index));
+  follower.setMap(mapOf("r1", "a.example.com"));
+  follower.putPod(podOf(1));
+  await follower.settled();
+  const text = kubelet.write(uidOf(1));
+  follower.touched(uidOf(1));
+  follower.putPod(podOf(2));
+  follower.stop();
+  await follower.settled();
+  const before = rounds.length;
+  t.mock.timers.tick(60_000);
+  await follower.settled();
+  assert.deepEqual([hosts(1), hosts(2), rounds.length], [text, kubeletText(), before]);
+});

@@ -6,6 +6,8 @@ import { type TestContext, test } from "node:test";
 import type { RawEndpointSlice } from "../kube/endpoints.ts";
 import { silentLogger } from "../observe/log.ts";
 import { type FakeCall, fakeApi, json, page, refuse, until, watch } from "../test/fakes/kube-api.ts";
+import { settled } from "../test/fakes/memory-api.ts";
+import { MemoryKube } from "../test/fakes/memory-kube.ts";
 import { Replicas } from "./replicas.ts";
 
 const WANTED = { revision: "abc", maxNames: 500 };
@@ -115,4 +117,40 @@ test("without a ready replica, or without the webhook's configuration, nothing i
   const { ok, text } = await (await replicas(t, [slice], false)).ask(WANTED);
   assert.equal(ok, false);
   assert.match(text, /^no pod would be injected: /);
+});
+
+test("before the replicas are listed it is not said that there is none, and once stopped nothing is watched", async (t) => {
+  const kube = new MemoryKube();
+  const slices = "/apis/discovery.k8s.io/v1/namespaces/ours/endpointslices";
+  kube.put("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook", {});
+  kube.silent.add(slices);
+  const found = new Replicas({ client: kube.client, log: silentLogger, namespace: "ours" });
+  t.after(() => found.stop());
+  await settled();
+  assert.deepEqual(await found.ask(WANTED), { ok: false, text: "the webhook's replicas are not known yet" });
+  kube.speak(slices);
+  await settled();
+  assert.deepEqual(await found.ask(WANTED), { ok: false, text: "no webhook replica is ready" });
+  assert.deepEqual(kube.watched, [slices]);
+  await found.stop();
+  assert.deepEqual(kube.watched, []);
+});
+
+test("a slice without the health server's port, or without endpoints, has no replica", async (t) => {
+  const slice = await replica(t, "127.0.0.1", current);
+  const found = await replicas(t, [
+    { ...slice, ports: [{ name: "https", port: 1 }] },
+    { endpoints: null, ports: slice.ports ?? [] },
+    { ports: null },
+  ]);
+  assert.deepEqual(await found.ask(WANTED), { ok: false, text: "no webhook replica is ready" });
+});
+
+test("an answer that is no document is one without a revision, and a long revision is cut", async (t) => {
+  let answer: unknown = null;
+  const found = await replicas(t, [await replica(t, "127.0.0.1", () => answer as object)]);
+  const behind = "1 of 1 webhook replicas do not use this map yet: 127.0.0.1 has";
+  assert.deepEqual(await found.ask(WANTED), { ok: false, text: `${behind} none` });
+  answer = { ...WANTED, revision: "x".repeat(21) };
+  assert.deepEqual(await found.ask(WANTED), { ok: false, text: `${behind} ${"x".repeat(20)}` });
 });
