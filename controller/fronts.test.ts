@@ -528,3 +528,28 @@ test("stopped during a turn, it finishes that and begins none, whatever changed"
   await rig.pass(10_000);
   assert.deepEqual(written(rig), ["APPLY switchback-targets", "APPLY switchback-edge"]);
 });
+
+test("a change is taken up a little later, so that those that come together are one turn", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge")] });
+  await lead(rig);
+  written(rig);
+  rig.kube.put(DOCUMENT, { data: { "targets.json": "{}" } });
+  await rig.pass(20);
+  assert.deepEqual(written(rig), []);
+  await rig.pass(10);
+  assert.deepEqual(written(rig), ["APPLY switchback-targets"]);
+});
+
+test("it sleeps no longer than an hour, as timers overflow, and stopping leaves no timer", async (t) => {
+  const rig = await frontsRig(t, { found: [target("a")] });
+  await lead(rig, "a");
+  const started = t.mock.method(globalThis, "setTimeout");
+  const cleared = t.mock.method(globalThis, "clearTimeout");
+  rig.fronts.use(new Set());
+  await rig.pass(1_000);
+  assert.equal(Math.max(...started.mock.calls.map(({ arguments: [, ms] }) => ms ?? 0)), 3_600_000);
+  const sleep = started.mock.calls.findLast(({ arguments: [, ms] }) => ms === 3_600_000);
+  assert.ok(sleep);
+  await rig.fronts.stop();
+  assert.ok(cleared.mock.calls.some(({ arguments: [timer] }) => timer === sleep.result));
+});
