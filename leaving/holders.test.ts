@@ -136,6 +136,11 @@ test("a node's own pod is not restarted", () => {
   );
 });
 
+test("a pod that nothing makes anew is not restarted", () => {
+  const [stuck] = planLeaving(found(pod("p", { ips: [OURS] })), INSTALL).stuck;
+  assert.deepEqual(stuck?.reason, { code: "bare-pod", text: "nothing makes it anew: delete it" });
+});
+
 test("what may be restarted is, whatever of ours it has; what may not be and holds no address goes on as it is", () => {
   const plan = planLeaving(
     found(

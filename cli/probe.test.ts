@@ -1,0 +1,21 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { captured } from "../test/fakes/cli.ts";
+import { probe } from "./probe.ts";
+
+test("the answer is one line of JSON on standard output", async () => {
+  const { context, written } = captured();
+  await probe(JSON.stringify({ dials: [], names: [] }), context);
+  assert.deepEqual([written.stdout, written.stderr], ['{"dials":[],"lookups":[]}\n', ""]);
+});
+
+for (const plan of ["", "{", "null", "{}", '{"dials":[],"names":"a"}', '{"dials":[{}],"names":[]}']) {
+  test(`${JSON.stringify(plan)} is no plan: nothing is tried or printed`, async () => {
+    const { context, written } = captured();
+    await assert.rejects(probe(plan, context), {
+      code: "input-invalid",
+      message: "the plan is not one that `switchback doctor` makes",
+    });
+    assert.equal(written.stdout, "");
+  });
+}
