@@ -79,8 +79,8 @@ async function rig(t: TestContext, change: Partial<CertManagerOptions> = {}) {
   return { pass, store, bundles, stop, log, turns, begin, turnsWithin };
 }
 
-test("without an event a turn runs every minute", async (t) => {
-  const { begin, turns, turnsWithin } = await rig(t);
+test("without an event a turn runs every minute, and only a state that is another one is logged", async (t) => {
+  const { begin, turns, turnsWithin, log } = await rig(t);
   const manager = begin();
   await turnsWithin(0);
   assert.equal(turns.begun, 1);
@@ -88,6 +88,7 @@ test("without an event a turn runs every minute", async (t) => {
   assert.equal(await turnsWithin(RECHECK_MS), 0);
   assert.equal(await turnsWithin(GAP_MS), 1);
   assert.equal(await turnsWithin(RECHECK_MS + GAP_MS), 1);
+  assert.deepEqual(log.messages, ["certificates: state"]);
 });
 
 test("a turn runs when a step is due, if that is sooner", async (t) => {
