@@ -1,0 +1,183 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import type { KubeClient } from "../kube/client.ts";
+import { KubeStatusError } from "../kube/status.ts";
+import { silentLogger } from "../observe/log.ts";
+import { MemoryApi, settled } from "../test/fakes/memory-api.ts";
+import { WEBHOOK_CONFIGURATION } from "./cabundle.ts";
+import { KubeBundleWriter } from "./kube-bundle.ts";
+import { KubeSecretStore } from "./kube-store.ts";
+import { secretSource, storeSource } from "./serving-secret.ts";
+import { CA_SECRET, createMemoryStore, TLS_SECRET } from "./store.ts";
+
+// How certificates are read from, written to and watched in the API server; the API server's own rules are tested against it.
+
+const SECRETS = "/api/v1/namespaces/ns/secrets";
+const TLS = `${SECRETS}?metadata.name=${TLS_SECRET}`;
+const CA = `${SECRETS}?metadata.name=${CA_SECRET}`;
+const WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+const CONFIGURATION = `${WEBHOOKS}?metadata.name=${WEBHOOK_CONFIGURATION}`;
+const base64 = (text: string) => Buffer.from(text).toString("base64");
+
+/** A client that notes its writes and answers each read with what `read` gives. */
+function writing(read: () => unknown = () => assert.fail("read")) {
+  const writes: unknown[][] = [];
+  const note = async (...call: unknown[]) => void writes.push(call);
+  const client = { get: async () => read(), apply: note, mergePatch: note, jsonPatch: note };
+  return { client: client as unknown as KubeClient, writes };
+}
+
+const failing = (status: number) => () => {
+  throw new KubeStatusError("GET", status, { reason: "x", message: "" });
+};
+
+for (const [what, of] of [
+  [
+    "Secret",
+    (client: KubeClient) => new KubeSecretStore({ client, namespace: "ns", log: silentLogger }).read(TLS_SECRET),
+  ],
+  ["configuration", (client: KubeClient) => new KubeBundleWriter({ client, log: silentLogger }).read()],
+] as const) {
+  test(`a ${what} that is not there is none; that it cannot be read is a failure`, async () => {
+    assert.equal(await of(writing(failing(404)).client), undefined);
+    for (const status of [403, 500]) await assert.rejects(of(writing(failing(status)).client), { status });
+  });
+}
+
+test("a Secret is read as text, with its version", async () => {
+  const { client } = writing(() => ({ metadata: { resourceVersion: "7" }, data: { "tls.crt": base64("päm") } }));
+  const store = new KubeSecretStore({ client, namespace: "ns", log: silentLogger });
+  assert.deepEqual(await store.read(TLS_SECRET), { data: { "tls.crt": "päm" }, version: "7" });
+  const empty = writing(() => ({ metadata: { resourceVersion: "8" } })).client;
+  const other = new KubeSecretStore({ client: empty, namespace: "ns", log: silentLogger });
+  assert.deepEqual(await other.read(CA_SECRET), { data: {}, version: "8" });
+});
+
+test("a new Secret is applied so that it can only be created; a known one is patched at its version", async () => {
+  const { client, writes } = writing();
+  const store = new KubeSecretStore({ client, namespace: "ns", log: silentLogger });
+  await store.write(TLS_SECRET, { a: "1" }, undefined);
+  await store.write(CA_SECRET, { a: "1" }, undefined);
+  await store.write(CA_SECRET, { a: "2" }, { data: { a: "1", old: "x" }, version: "7" });
+  const secret = (name: string, type: string) => {
+    const metadata = { name, namespace: "ns", resourceVersion: "1" };
+    return { apiVersion: "v1", kind: "Secret", metadata, type, data: { a: base64("1") } };
+  };
+  const create = { fieldManager: "switchback-certs", force: true };
+  assert.deepEqual(writes, [
+    [`${SECRETS}/${TLS_SECRET}`, secret(TLS_SECRET, "kubernetes.io/tls"), create],
+    [`${SECRETS}/${CA_SECRET}`, secret(CA_SECRET, "Opaque"), create],
+    [
+      `${SECRETS}/${CA_SECRET}`,
+      { metadata: { resourceVersion: "7" }, data: { a: base64("2"), old: null } },
+      { fieldManager: "switchback-certs" },
+    ],
+  ]);
+});
+
+test("the caBundle is read of each entry, and written to each at the version that was read", async () => {
+  const webhooks = [
+    { name: "a", clientConfig: { caBundle: base64("pem") } },
+    { name: "b", clientConfig: {} },
+    { name: "c" },
+  ];
+  const { client, writes } = writing(() => ({ metadata: { resourceVersion: "7" }, webhooks }));
+  const writer = new KubeBundleWriter({ client, log: silentLogger });
+  const view = await writer.read();
+  assert.deepEqual(view, {
+    version: "7",
+    entries: [
+      { name: "a", bundle: "pem" },
+      { name: "b", bundle: "" },
+      { name: "c", bundle: "" },
+    ],
+  });
+  await writer.write("new", view ?? assert.fail());
+  const value = base64("new");
+  const operations = [
+    { op: "replace", path: "/metadata/resourceVersion", value: "7" },
+    ...[0, 1, 2].map((at) => ({ op: "add", path: `/webhooks/${at}/clientConfig/caBundle`, value })),
+  ];
+  assert.deepEqual(writes, [
+    [`${WEBHOOKS}/${WEBHOOK_CONFIGURATION}`, operations, { fieldManager: "switchback-cabundle" }],
+  ]);
+});
+
+/** Watches what `collections` names; gives the events that were heard since the last call. */
+async function heardOf(t: TestContext, begin: (api: MemoryApi, changed: () => void, signal: AbortSignal) => void) {
+  const api = new MemoryApi();
+  const stop = new AbortController();
+  t.after(() => stop.abort());
+  let heard = 0;
+  begin(
+    api,
+    () => {
+      heard += 1;
+    },
+    stop.signal,
+  );
+  await settled();
+  const take = () => {
+    const count = heard;
+    heard = 0;
+    return count;
+  };
+  return { api, stop, take };
+}
+
+test("both Secrets are watched, each list and change is heard, and the signal ends both", async (t) => {
+  const { api, stop, take } = await heardOf(t, ({ client }, changed, signal) =>
+    new KubeSecretStore({ client, namespace: "ns", log: silentLogger }).watch(changed, signal),
+  );
+  assert.deepEqual([api.watched, take()], [[CA, TLS].sort(), 2]);
+  api.set(CA, { metadata: { namespace: "ns", name: CA_SECRET } });
+  api.set(TLS, { metadata: { namespace: "ns", name: TLS_SECRET } });
+  api.remove(TLS, `ns/${TLS_SECRET}`);
+  assert.equal(take(), 3);
+  stop.abort();
+  await settled();
+  assert.deepEqual(api.watched, []);
+});
+
+test("the configuration is watched, its list and changes are heard, and the signal ends that", async (t) => {
+  const { api, stop, take } = await heardOf(t, ({ client }, changed, signal) =>
+    new KubeBundleWriter({ client, log: silentLogger }).watch(changed, signal),
+  );
+  assert.deepEqual([api.watched, take()], [[CONFIGURATION], 1]);
+  api.set(CONFIGURATION, { metadata: { name: WEBHOOK_CONFIGURATION } });
+  assert.equal(take(), 1);
+  stop.abort();
+  await settled();
+  assert.deepEqual(api.watched, []);
+});
+
+test("the serving Secret is followed; that it goes is told, and stopping ends the watch", async () => {
+  const api = new MemoryApi();
+  const offers: unknown[] = [];
+  const source = secretSource({ client: api.client, namespace: "ns", log: silentLogger });
+  api.set(TLS, {
+    metadata: { namespace: "ns", name: TLS_SECRET },
+    data: { "tls.crt": base64("cert"), "tls.key": base64("key") },
+  });
+  const running = source.start((offer) => void offers.push("code" in offer ? offer.code : offer));
+  await settled();
+  api.set(TLS, { metadata: { namespace: "ns", name: TLS_SECRET }, data: {} });
+  api.remove(TLS, `ns/${TLS_SECRET}`);
+  assert.deepEqual(offers, [{ cert: "cert", key: "key" }, { cert: "", key: "" }, "secret-missing"]);
+  await running.stop();
+  assert.deepEqual(api.watched, []);
+});
+
+test("a store in this process is followed from its first look until it is stopped", async () => {
+  const store = createMemoryStore();
+  const offers: unknown[] = [];
+  const running = storeSource(store).start((offer) => void offers.push("code" in offer ? offer.code : offer));
+  await settled();
+  await store.write(TLS_SECRET, { "tls.crt": "cert", "tls.key": "key" }, undefined);
+  await settled();
+  assert.deepEqual(offers, ["secret-missing", { cert: "cert", key: "key" }]);
+  store.remove(TLS_SECRET);
+  await running.stop();
+  await settled();
+  assert.equal(offers.length, 2, "what was being read is no longer told");
+});
