@@ -22,13 +22,13 @@ export function readSources(files: string[]): Map<string, string> {
   );
 }
 
-const isAround = (file: string): boolean => /^(test|bench|examples|manifests)\//.test(file);
+const AROUND = /^(test|bench|examples|manifests)\/|\/conformance\//;
 
 export function isProduction(file: string): boolean {
-  return file.endsWith(".ts") && !file.endsWith(".test.ts") && !isAround(file) && !file.includes("/conformance/");
+  return file.endsWith(".ts") && !file.endsWith(".test.ts") && !AROUND.test(file);
 }
 
-/** Unit tests of the product; those of `test/` and `bench/` are about these folders themselves. */
+/** Those of `test/` are about the folder itself, or need a cluster. */
 export function isUnitTest(file: string): boolean {
-  return file.endsWith(".test.ts") && !isAround(file);
+  return file.endsWith(".test.ts") && !file.startsWith("test/");
 }

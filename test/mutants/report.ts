@@ -4,7 +4,8 @@ import type { Result } from "./judge.ts";
 import type { Mutant } from "./mutant.ts";
 import { OPERATORS } from "./operators.ts";
 
-const MAX_TEXT = 70;
+const MAX_TEXT = 60;
+const MAX_LINE = 240;
 
 export function isKilled({ verdict }: Result): boolean {
   return verdict === "killed" || verdict === "timeout";
@@ -14,13 +15,20 @@ export function describe({ file, line, operator, original, text }: Mutant): stri
   return `${file}:${line} ${operator}: ${short(original)} -> ${short(text === "" ? "(nothing)" : text)}`;
 }
 
+/** What became of a mutant, in one line. */
+export function progress(result: Result): string {
+  const { verdict, ms, by, tests } = result;
+  const line = `${verdict} ${(ms / 1000).toFixed(1)} s ${describe(result)} (${by ?? `${tests} test files`})`;
+  return line.replace(/\s+/g, " ").slice(0, MAX_LINE);
+}
+
 function short(text: string): string {
   const line = text.replace(/\s+/g, " ");
   return line.length > MAX_TEXT ? `${line.slice(0, MAX_TEXT - 3)}...` : line;
 }
 
 /** The kill rate by folder, then what survived, for a person. */
-export function report(results: Result[], sources: ReadonlyMap<string, string>): string {
+export function report(results: Result[], flaky: string[], sources: ReadonlyMap<string, string>): string {
   const known = new Map<Result, Equivalent>();
   for (const result of results) {
     const equivalent = isKilled(result) ? undefined : equivalentOf(result, sources.get(result.file) ?? "");
@@ -36,11 +44,13 @@ export function report(results: Result[], sources: ReadonlyMap<string, string>):
     ),
     "",
     `survivors (${unknown.length}):`,
-    ...unknown.map(
-      (result) => `  ${describe(result)}${result.verdict === "not covered" ? " [no test reaches it]" : ""}`,
-    ),
+    ...unknown.map((result) => `  ${describe(result)}${result.verdict === "not covered" ? " [no test runs it]" : ""}`),
     `known equivalents (${known.size}):`,
     ...[...known].map(([result, { reason }]) => `  ${describe(result)}: ${reason}`),
+    ...(flaky.length > 0 ? [`flaky without any mutant: ${flaky.join(", ")}`] : []),
+    ...results.flatMap((result) =>
+      (result.flaky ?? []).map((by) => `failed once, then passed: ${describe(result)} (${by})`),
+    ),
     "",
   ].join("\n");
 }

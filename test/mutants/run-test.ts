@@ -1,5 +1,6 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, type ChildProcessByStdio, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 
 export interface TestRun {
   verdict: "green" | "red" | "timeout";
@@ -10,7 +11,11 @@ export interface TestRun {
 
 /** A mutant that allocates for ever fails before the machine suffers. */
 const HEAP_MB = 2048;
-const MAX_DETAIL = 2000;
+const MAX_TAIL = 2000;
+/** After the end of a test, for what it wrote last. */
+const CLOSING_MS = 1000;
+
+type Reading = ChildProcessByStdio<null, Readable, Readable>;
 
 /** Where a test file is run: its tree, and a folder for what it leaves behind. */
 export interface Surroundings {
@@ -19,13 +24,21 @@ export interface Surroundings {
   signal: AbortSignal;
 }
 
-/** Runs one test file in a process group of its own, which is gone when this returns. The first failed test ends it. */
-export async function runTest(file: string, timeoutMs: number, { tree, temp, signal }: Surroundings): Promise<TestRun> {
+/**
+ * Runs one test file in a process group of its own, which is gone when this returns. The first failed test ends it. With
+ * `coverage`, every process of it that ends by itself writes there what it ran.
+ */
+export async function runTest(
+  file: string,
+  { tree, temp, signal }: Surroundings,
+  { timeoutMs, coverage }: { timeoutMs: number; coverage?: string },
+): Promise<TestRun> {
+  signal.throwIfAborted();
   const started = performance.now();
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const child = spawn(process.execPath, [`--max-old-space-size=${HEAP_MB}`, "--test-reporter=tap", file], {
     cwd: tree,
-    env: { ...env, TMPDIR: temp },
+    env: { ...env, TMPDIR: temp, ...(coverage !== undefined && { NODE_V8_COVERAGE: coverage }) },
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -36,30 +49,48 @@ export async function runTest(file: string, timeoutMs: number, { tree, temp, sig
     isTimeout = true;
     stop();
   }, timeoutMs);
-  let failed: string | undefined;
-  let tail = "";
-  const read = (line: string): void => {
-    tail = `${tail}${line}\n`.slice(-MAX_DETAIL);
-    const match = /^\s*not ok \d+ - (.*)$/.exec(line);
-    if (match === null || failed !== undefined || / # (TODO|SKIP)/.test(line)) return;
-    failed = match[1] ?? "";
-    stop();
-  };
-  for (const input of [child.stdout, child.stderr]) createInterface({ input }).on("line", read);
-  const code = await new Promise<number | null>((resolve, reject) => {
-    child.once("error", reject);
-    child.once("exit", (status) => {
-      stop();
-      resolve(status);
-    });
-  });
+  const output = follow(child, stop);
+  const code = await ended(child);
   clearTimeout(timer);
   signal.removeEventListener("abort", stop);
   signal.throwIfAborted();
   const ms = performance.now() - started;
-  if (failed !== undefined) return { verdict: "red", ms, detail: failed };
+  if (output.failed !== undefined) return { verdict: "red", ms, detail: output.failed };
   if (isTimeout) return { verdict: "timeout", ms, detail: `after ${timeoutMs} ms` };
-  return code === 0 ? { verdict: "green", ms, detail: "" } : { verdict: "red", ms, detail: tail };
+  const detail = `ended by ${code}: ${output.tail}`;
+  return code === 0 ? { verdict: "green", ms, detail: "" } : { verdict: "red", ms, detail };
+}
+
+/** The first failed test and the end of what the process writes, as they become known. */
+function follow({ stdout, stderr }: Reading, onFailed: () => void): { failed?: string; tail: string } {
+  const output: { failed?: string; tail: string } = { tail: "" };
+  const read = (line: string): void => {
+    output.tail = `${output.tail}${line}\n`.slice(-MAX_TAIL);
+    const match = /^\s*not ok \d+ - (.*)$/.exec(line);
+    if (match === null || output.failed !== undefined || / # (TODO|SKIP)/.test(line)) return;
+    output.failed = match[1] ?? "";
+    onFailed();
+  };
+  for (const input of [stdout, stderr]) createInterface({ input }).on("line", read);
+  return output;
+}
+
+/** The exit code, or the signal that ended it. What it started ends with it; of that, none may keep its output open. */
+async function ended(child: Reading): Promise<number | NodeJS.Signals | null> {
+  return await new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("exit", (code, signal) => {
+      stopGroup(child);
+      const closing = setTimeout(() => {
+        child.stdout.destroy();
+        child.stderr.destroy();
+      }, CLOSING_MS);
+      child.once("close", () => {
+        clearTimeout(closing);
+        resolve(code ?? signal);
+      });
+    });
+  });
 }
 
 function stopGroup({ pid }: ChildProcess): void {

@@ -1,0 +1,55 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** File -> for every offset of its text whether it ran. */
+export type Coverage = ReadonlyMap<string, Uint8Array>;
+
+/** What V8 writes for each process and worker thread that ends by itself, of which this is read. */
+export interface Written {
+  result: { url: string; functions: { ranges: Range[] }[] }[];
+}
+
+interface Range {
+  startOffset: number;
+  endOffset: number;
+  count: number;
+}
+
+/** Reads what NODE_V8_COVERAGE left in `folder`, of the files below `tree`. */
+export function readCoverage(folder: string, tree: string): Coverage {
+  const written = readdirSync(folder).map((name) => JSON.parse(readFileSync(join(folder, name), "utf8")) as Written);
+  return merge(written, `${tree}/`);
+}
+
+/** What ran in any of the processes. Paths are from `prefix`. */
+export function merge(written: Written[], prefix: string): Coverage {
+  const coverage = new Map<string, Uint8Array>();
+  for (const { url, functions } of written.flatMap(({ result }) => result)) {
+    const path = url.startsWith("file://") ? fileURLToPath(url) : "";
+    if (!path.startsWith(prefix)) continue;
+    const file = path.slice(prefix.length);
+    const ran = paint(functions.flatMap(({ ranges }) => ranges));
+    const before = coverage.get(file);
+    coverage.set(file, before === undefined ? ran : union(before, ran));
+  }
+  return coverage;
+}
+
+/** Whether any of the text from `start` to `end` ran. */
+export function ran(coverage: Coverage, { file, start, end }: { file: string; start: number; end: number }): boolean {
+  return coverage.get(file)?.subarray(start, end).includes(1) ?? false;
+}
+
+/** Ranges lie in one another; the innermost says what an offset's count is. */
+function paint(ranges: Range[]): Uint8Array {
+  const outerFirst = ranges.sort((a, b) => b.endOffset - b.startOffset - (a.endOffset - a.startOffset));
+  const painted = new Uint8Array(outerFirst[0]?.endOffset ?? 0);
+  for (const { startOffset, endOffset, count } of outerFirst) painted.fill(count > 0 ? 1 : 0, startOffset, endOffset);
+  return painted;
+}
+
+function union(a: Uint8Array, b: Uint8Array): Uint8Array {
+  const [short, long] = a.length < b.length ? [a, b] : [b, a];
+  return long.map((value, offset) => value | (short[offset] ?? 0));
+}

@@ -1,0 +1,54 @@
+import { isUnitTest } from "./files.ts";
+import { graphOf } from "./graph.ts";
+import { Judge, type Result } from "./judge.ts";
+import type { Mutant } from "./mutant.ts";
+import { Sandboxes } from "./sandbox.ts";
+
+export interface Run {
+  results: Result[];
+  /** Tests that failed on the unchanged tree before they were green. */
+  flaky: string[];
+  /** Why it ended before the last mutant, if so. */
+  error?: unknown;
+}
+
+export interface How {
+  jobs: number;
+  confirm: boolean;
+  exhaustive: boolean;
+  signal: AbortSignal;
+  onResult: (result: Result, done: number) => void;
+}
+
+/** Judges all mutants in copies of the tree, `jobs` at once, and removes the copies. Errors come with what was judged until then. */
+export async function judgeAll(
+  mutants: Mutant[],
+  files: string[],
+  sources: ReadonlyMap<string, string>,
+  { jobs, signal, onResult, ...how }: How,
+): Promise<Run> {
+  const failing = new AbortController();
+  const either = AbortSignal.any([signal, failing.signal]);
+  using sandboxes = new Sandboxes(files, sources, either);
+  const judge = new Judge(sources, graphOf(sources), { clean: sandboxes.make(), isTest: isUnitTest, ...how });
+  const results: Result[] = [];
+  const waiting = [...mutants];
+  const work = async (): Promise<void> => {
+    const place = sandboxes.make();
+    for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
+      const result = await judge.judge(mutant, place);
+      results.push(result);
+      onResult(result, results.length);
+    }
+  };
+  const workers = Array.from({ length: Math.min(jobs, mutants.length) }, work);
+  let outcome: { error?: unknown } = {};
+  try {
+    await Promise.all(workers);
+  } catch (error) {
+    outcome = { error };
+    failing.abort(error);
+    await Promise.allSettled(workers);
+  }
+  return { results, flaky: await judge.flakyTests(), ...outcome };
+}
