@@ -22,5 +22,6 @@ for (const [input, agreed] of [
     const shows = atTerminal(t, input);
     assert.equal(await ask(question), agreed);
     assert.ok(shows(question));
+    assert.ok(process.stdin.isPaused(), "nothing is read after the answer, so that the process may end");
   });
 }
