@@ -181,3 +181,13 @@ test("a store in this process is followed from its first look until it is stoppe
   await settled();
   assert.equal(offers.length, 2, "what was being read is no longer told");
 });
+
+test("a write that is refused is a failure of the write", async () => {
+  const refuse = async () => failing(409)();
+  const client = { apply: refuse, mergePatch: refuse, jsonPatch: refuse } as unknown as KubeClient;
+  const store = new KubeSecretStore({ client, namespace: "ns", log: silentLogger });
+  await assert.rejects(store.write(TLS_SECRET, {}, undefined), { status: 409 });
+  await assert.rejects(store.write(TLS_SECRET, {}, { data: {}, version: "7" }), { status: 409 });
+  const writer = new KubeBundleWriter({ client, log: silentLogger });
+  await assert.rejects(writer.write("new", { version: "7", entries: [] }), { status: 409 });
+});
