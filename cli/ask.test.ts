@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { PassThrough } from "node:stream";
 import { test } from "node:test";
 import { atTerminal } from "../test/fakes/cli.ts";
 import { ask } from "./ask.ts";
@@ -22,6 +23,14 @@ for (const [input, agreed] of [
     const shows = atTerminal(t, input);
     assert.equal(await ask(question), agreed);
     assert.ok(shows(question));
-    assert.ok(process.stdin.isPaused(), "nothing is read after the answer, so that the process may end");
   });
 }
+
+test("nothing is read after the answer, so that the process may end", async (t) => {
+  atTerminal(t, "");
+  const stdin = new PassThrough();
+  Object.defineProperty(process, "stdin", { value: stdin, configurable: true });
+  stdin.write("y\n");
+  assert.equal(await ask("go on? "), true);
+  assert.ok(stdin.isPaused());
+});
