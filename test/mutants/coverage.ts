@@ -18,8 +18,19 @@ interface Range {
 
 /** Reads what NODE_V8_COVERAGE left in `folder`, of the files below `tree`. */
 export function readCoverage(folder: string, tree: string): Coverage {
-  const written = readdirSync(folder).map((name) => JSON.parse(readFileSync(join(folder, name), "utf8")) as Written);
-  return merge(written, `${tree}/`);
+  return merge(
+    readdirSync(folder).flatMap((name) => parse(readFileSync(join(folder, name), "utf8"))),
+    `${tree}/`,
+  );
+}
+
+/** Nothing of a process that was killed while it wrote. */
+function parse(text: string): Written[] {
+  try {
+    return [JSON.parse(text) as Written];
+  } catch {
+    return [];
+  }
 }
 
 /** What ran in any of the processes. Paths are from `prefix`. */

@@ -105,9 +105,10 @@ export class Judge {
 
   async #measure(test: string): Promise<Baseline> {
     const { clean } = this.#options;
-    const folder = join(clean.temp, `coverage-${this.#baselines.size}`);
+    const number = this.#baselines.size;
     let red: TestRun | undefined;
     for (let attempt = 0; attempt < BASELINE_ATTEMPTS; attempt += 1) {
+      const folder = join(clean.temp, `coverage-${number}-${attempt}`);
       const run = await runTest(test, clean, { timeoutMs: BASELINE_TIMEOUT_MS, coverage: folder });
       if (run.verdict === "green") {
         return { ms: run.ms, coverage: takeCoverage(folder, clean.tree), isFlaky: red !== undefined };

@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { graphOf } from "./graph.ts";
+import { Judge, type Options, RedBaseline } from "./judge.ts";
+import { type Mutant, mutantsOf } from "./mutant.ts";
+import type { Surroundings } from "./run-test.ts";
+
+const folders: string[] = [];
+after(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true });
+});
+
+function place(files: Record<string, string>): Surroundings {
+  const tree = mkdtempSync(join(tmpdir(), "judge-"));
+  folders.push(tree);
+  for (const [file, text] of Object.entries(files)) writeFileSync(join(tree, file), text);
+  return { tree, temp: tree, signal: new AbortController().signal };
+}
+
+const X =
+  "export function f(a: number): number {\n  return a < 3 ? 1 : 2;\n}\nexport function g(): number {\n  return 7;\n}\n";
+const mutant = (original: string, text: string): Mutant =>
+  mutantsOf("x.ts", X).find((one) => one.original === original && one.text === text)!;
+const KILLED = mutant("<", ">=");
+const SURVIVES = mutant("<", "<=");
+const UNCOVERED = mutant("7", "8");
+
+const asTest = (body: string): string =>
+  `import { test } from "node:test"; import fs from "node:fs"; import assert from "node:assert"; import { f } from "./x.ts";\ntest("of f", () => { ${body} });\n`;
+const GOOD = asTest("assert.equal(f(1), 1);");
+
+async function judge(one: Mutant, tests: Record<string, string>, options: Partial<Options> = {}) {
+  const files = { "x.ts": X, ...tests };
+  const sources = new Map(Object.entries(files));
+  const isTest = (file: string) => file.endsWith(".test.ts");
+  const here = place(files);
+  const judging = new Judge(sources, graphOf(sources), { clean: place(files), isTest, ...options });
+  const result = await judging.judge(one, here);
+  assert.equal(readFileSync(join(here.tree, "x.ts"), "utf8"), X);
+  return { ...result, flakyTests: await judging.flakyTests() };
+}
+
+test("a mutant is killed by the first test that fails, and further ones do not run", async () => {
+  const { verdict, by, tests } = await judge(KILLED, { "x.test.ts": GOOD, "y.test.ts": GOOD });
+  assert.deepEqual({ verdict, by, tests }, { verdict: "killed", by: "x.test.ts: of f", tests: 1 });
+});
+
+test("a mutant survives tests that run it and pass", async () => {
+  const { verdict, tests } = await judge(SURVIVES, { "x.test.ts": GOOD, "y.test.ts": GOOD });
+  assert.deepEqual({ verdict, tests }, { verdict: "survived", tests: 2 });
+});
+
+test("what no test runs is not covered, and no test is run for it unless all are", async () => {
+  const { verdict, tests } = await judge(UNCOVERED, { "x.test.ts": GOOD });
+  assert.deepEqual({ verdict, tests }, { verdict: "not covered", tests: 0 });
+  assert.equal((await judge(UNCOVERED, { "x.test.ts": GOOD }, { exhaustive: true })).verdict, "survived");
+  assert.equal((await judge(UNCOVERED, {})).verdict, "not covered");
+});
+
+test("a test that is red without the mutant ends it all", async () => {
+  const red = judge(KILLED, { "x.test.ts": asTest("assert.equal(f(1), 2);") });
+  await assert.rejects(
+    red,
+    (error) => error instanceof RedBaseline && /x\.test\.ts is red .*of f/s.test(error.message),
+  );
+});
+
+/** Fails at its first run in a tree. */
+const ONCE = 'if (!fs.existsSync("ran")) { fs.writeFileSync("ran", ""); assert.fail(); }';
+
+test("a test that is flaky without the mutant has to fail twice with it", async () => {
+  const { verdict, flaky, flakyTests } = await judge(SURVIVES, { "x.test.ts": asTest(`f(1); ${ONCE}`) });
+  assert.deepEqual(
+    { verdict, flaky, flakyTests },
+    { verdict: "survived", flaky: ["x.test.ts: of f"], flakyTests: ["x.test.ts"] },
+  );
+});
+
+test("with confirm every test has to fail twice", async () => {
+  const files = { "x.test.ts": asTest(`if (f(1) !== 1) { ${ONCE} }`) };
+  assert.equal((await judge(KILLED, files)).verdict, "killed");
+  assert.equal((await judge(KILLED, files, { confirm: true })).verdict, "survived");
+  assert.equal((await judge(KILLED, { "x.test.ts": GOOD }, { confirm: true })).verdict, "killed");
+});

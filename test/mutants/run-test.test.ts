@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { runTest } from "./run-test.ts";
+
+const tree = mkdtempSync(join(tmpdir(), "run-test-"));
+const place = { tree, temp: tree, signal: new AbortController().signal };
+after(() => rmSync(tree, { recursive: true }));
+
+async function runText(text: string, { timeoutMs = 60_000, signal = place.signal } = {}) {
+  writeFileSync(join(tree, "a.test.ts"), `import { test } from "node:test"; import fs from "node:fs";\n${text}`);
+  return await runTest("a.test.ts", { ...place, signal }, { timeoutMs });
+}
+
+test("green: every test passes, or fails as a todo", async () => {
+  const run = await runText('test("a", () => {}); test("b", { todo: true }, () => { throw new Error("c"); });');
+  assert.equal(run.verdict, "green");
+});
+
+test("red: the first test that fails ends the run", async () => {
+  const run = await runText(
+    'test("a", (t) => t.test("b", () => { throw new Error(); })); test("hangs", () => new Promise((resolve) => setTimeout(resolve, 1e9)));',
+  );
+  assert.equal(run.verdict, "red");
+  assert.equal(run.detail, "b");
+});
+
+test("red: a file that does not get as far as a test, with what it wrote", async () => {
+  const run = await runText('throw new Error("out of order");');
+  assert.equal(run.verdict, "red");
+  assert.match(run.detail, /^ended by 1: .*out of order/s);
+});
+
+test("a run that takes too long is a timeout", async () => {
+  assert.equal((await runText("setInterval(() => {}, 1e6);", { timeoutMs: 1 })).verdict, "timeout");
+});
+
+test("what a test leaves running ends with it, even if it keeps the output open", async () => {
+  const run = await runText(`
+    const { spawn } = await import("node:child_process");
+    const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1e6)"], { stdio: "inherit" });
+    child.unref();
+    fs.writeFileSync("pid", String(child.pid));`);
+  assert.equal(run.verdict, "green");
+  const state = `/proc/${readFileSync(join(tree, "pid"), "utf8")}/stat`;
+  // Until its new parent has seen it, a process that has ended is a zombie.
+  assert.ok(!existsSync(state) || / Z /.test(readFileSync(state, "utf8")));
+});
+
+test("an abort ends the run and rejects", async () => {
+  const stopping = new AbortController();
+  const run = runText("setInterval(() => {}, 1e6);", { signal: stopping.signal });
+  stopping.abort(new Error("enough"));
+  await assert.rejects(run, /enough/);
+  await assert.rejects(runText("", { signal: stopping.signal }), /enough/);
+});
