@@ -1,5 +1,5 @@
-import type { MetricsText } from "../observe/health.ts";
-import type { FollowerState } from "./follower.ts";
+import type { MetricsText } from "../telemetry/health.ts";
+import type { FollowerState } from "./hosts-reconciler.ts";
 
 /** Gauges of a few numbers: prom-client would cost 8 MB on every node for them. */
 const GAUGES: ReadonlyArray<readonly [name: string, help: string, value: (state: FollowerState) => number]> = [

@@ -3,8 +3,8 @@ import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { SwitchbackError } from "../errors/errors.ts";
 import { LineLog } from "../test/fakes/clock.ts";
+import type { NodePod, OwnerRef } from "./node-pod.ts";
 import { createOwners } from "./owners.ts";
-import type { NodePod, OwnerRef } from "./pod.ts";
 
 const ON_CHANGE = "switchback.dev/on-change";
 

@@ -1,9 +1,9 @@
 import { describeError, statusOf } from "../errors/errors.ts";
-import { ON_CHANGE_KEY } from "../hosts/keys.ts";
+import { ON_CHANGE_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { resourcePath } from "../kube/paths.ts";
-import type { Logger } from "../observe/log.ts";
-import type { NodePod, OwnerRef, RawPod } from "./pod.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { NodePod, OwnerRef, RawPod } from "./node-pod.ts";
 
 /** What a workload says by `switchback.dev/on-change`. `known: false`: it was asked and has not answered yet. */
 export type OwnerWord = { readonly known: true; readonly word: string | undefined } | { readonly known: false };

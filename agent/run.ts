@@ -1,24 +1,24 @@
 import { join } from "node:path";
 import type { Config } from "../config/schema.ts";
 import { describeError, SwitchbackError } from "../errors/errors.ts";
-import type { Reason } from "../hosts/types.ts";
+import type { Reason } from "../hostmap/types.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import { steadyNow } from "../kube/time.ts";
 import { type Watcher, watchObjects } from "../kube/watch.ts";
-import { type Health, livenessOf, startHealthServer } from "../observe/health.ts";
-import type { Logger } from "../observe/log.ts";
-import { isMap, type MapSource } from "../published/source.ts";
+import { LeaseKeeper } from "../snapshot/agent-lease-writer.ts";
+import { isMap, type MapSource } from "../snapshot/map-source.ts";
+import { type Health, livenessOf, startHealthServer } from "../telemetry/health.ts";
+import type { Logger } from "../telemetry/log.ts";
 import { createCompactor } from "./compactor.ts";
-import { Follower, type FollowerState, type Following } from "./follower.ts";
-import { type HostsFiles, openHostsFiles } from "./hostsfile.ts";
-import { judgePod, type NamespaceFacts, namespaceFacts, sameFacts } from "./judge.ts";
-import { LeaseKeeper } from "./lease.ts";
-import { watchLeaving } from "./leaving.ts";
+import { watchDirectories } from "./directory-watches.ts";
+import { type HostsFiles, openHostsFiles } from "./hosts-files.ts";
+import { Follower, type FollowerState, type Following } from "./hosts-reconciler.ts";
+import { judgePod, type NamespaceFacts, namespaceFacts, sameFacts } from "./live-mode.ts";
 import { agentMetrics } from "./metrics.ts";
+import { createProjection, type NodePod, type RawPod } from "./node-pod.ts";
 import { createOwners } from "./owners.ts";
-import { createProjection, type NodePod, type RawPod } from "./pod.ts";
-import { watchDirectories } from "./watches.ts";
+import { watchLeaving } from "./uninstall-watch.ts";
 
 export interface AgentDeps {
   readonly client: Pick<KubeClient, "get" | "stream" | "apply" | "delete">;

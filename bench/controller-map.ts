@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { request } from "node:https";
 import { createInterface } from "node:readline";
-import { shortHash } from "../hosts/hash.ts";
-import { MAP_KEY } from "../hosts/keys.ts";
-import type { MapIndex } from "../hosts/published.ts";
-import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../published/configmaps.ts";
+import { shortHash } from "../hostmap/hash.ts";
+import { MAP_KEY } from "../hostmap/metadata-keys.ts";
+import type { MapIndex } from "../snapshot/map-format.ts";
+import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../snapshot/map-objects.ts";
 import type { ControlPlane } from "../test/cluster/controlplane.ts";
 
 interface ConfigMapEvent {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { MAP_KEY, TARGET_KEY } from "../hosts/keys.ts";
-import { TARGETS_NAME } from "../targets/published.ts";
+import { MAP_KEY, TARGET_KEY } from "../hostmap/metadata-keys.ts";
+import { TARGETS_NAME } from "../snapshot/targets-format.ts";
 import { type ControlPlane, startControlPlane } from "../test/cluster/controlplane.ts";
 import { type Change, Ingresses } from "./controller-ingresses.ts";
 import { MapFollower } from "./controller-map.ts";

@@ -1,7 +1,7 @@
 import { loadConfig } from "../config/load.ts";
-import { createLogger } from "../observe/log.ts";
 import type { MakeEngine } from "../proxy/engine.ts";
 import { runProxy } from "../proxy/run.ts";
+import { createLogger } from "../telemetry/log.ts";
 
 // `node proxy-server.ts ENGINE WORKERS CONFIG`: the proxy as `switchback proxy` runs it, save that the engine, and how many workers it has, are
 // given here: by itself it takes what suits the machine, and a measurement must know what it measures.

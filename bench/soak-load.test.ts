@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { encodeHeader } from "../proxy/header.ts";
+import { encodeHeader } from "../proxy/proxy-header.ts";
 import { freePorts } from "../test/cluster/ports.ts";
 import { Load, type Route } from "./soak-load.ts";
 import type { Plan, SessionFault } from "./soak-session.ts";

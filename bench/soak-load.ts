@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { normalAddress } from "../proxy/address.ts";
-import { type ParsedHeader, parseHeader } from "../proxy/header-parse.ts";
+import { type ParsedHeader, parseHeader } from "../proxy/proxy-header-parse.ts";
 import { randomFrom } from "./pattern.ts";
 import { nextPlan, requestPlan } from "./soak-kinds.ts";
 import { type Plan, Session, type SessionFault } from "./soak-session.ts";

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
-import { TLV_TYPE } from "../proxy/header.ts";
-import type { ParsedHeader } from "../proxy/header-parse.ts";
+import { TLV_TYPE } from "../proxy/proxy-header.ts";
+import type { ParsedHeader } from "../proxy/proxy-header-parse.ts";
 import { Pattern } from "./pattern.ts";
 import { End, type EndEvents, type Script } from "./soak-end.ts";
 

@@ -3,8 +3,8 @@ import type { AddressInfo } from "node:net";
 import { issueAuthority, issueLeaf } from "../certs/issue.ts";
 import type { PemPair } from "../certs/pem.ts";
 import { configSchema } from "../config/schema.ts";
-import { publishedMapOf } from "../hosts/published.ts";
-import { createLogger } from "../observe/log.ts";
+import { publishedMapOf } from "../snapshot/map-format.ts";
+import { createLogger } from "../telemetry/log.ts";
 import { runWebhook } from "../webhook/run.ts";
 
 // One of the two servers of `bench/webhook.ts`, as a process of its own; started by it with an IPC channel.

@@ -3,7 +3,7 @@ import type { KubeClient } from "../kube/client.ts";
 import { resourcePath } from "../kube/paths.ts";
 import type { JsonPatchOperation } from "../kube/types.ts";
 import { watchObjects } from "../kube/watch.ts";
-import type { Logger } from "../observe/log.ts";
+import type { Logger } from "../telemetry/log.ts";
 import { type BundleView, type BundleWriter, WEBHOOK_CONFIGURATION } from "./cabundle.ts";
 
 interface RawConfiguration {

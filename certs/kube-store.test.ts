@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import type { KubeClient } from "../kube/client.ts";
 import { KubeStatusError } from "../kube/status.ts";
-import { silentLogger } from "../observe/log.ts";
+import { silentLogger } from "../telemetry/log.ts";
 import { MemoryApi, settled } from "../test/fakes/memory-api.ts";
 import { WEBHOOK_CONFIGURATION } from "./cabundle.ts";
 import { KubeBundleWriter } from "./kube-bundle.ts";

@@ -2,7 +2,7 @@ import { statusOf } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import { watchObjects } from "../kube/watch.ts";
-import type { Logger } from "../observe/log.ts";
+import type { Logger } from "../telemetry/log.ts";
 import { CA_SECRET, type SecretContent, type SecretName, type SecretStore, TLS_SECRET } from "./store.ts";
 
 /** The object behind a Secret, as far as it is read. */

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { Registry } from "prom-client";
 import { configSchema } from "../config/schema.ts";
-import { silentLogger } from "../observe/log.ts";
+import { silentLogger } from "../telemetry/log.ts";
 import { pooledKey } from "../test/fakes/keys.ts";
 import { createMemoryBundle, type MemoryBundle } from "./cabundle.ts";
 import { type CertManager, type CertManagerOptions, runCertManager } from "./manager.ts";

@@ -1,8 +1,8 @@
 import type { CertsConfig } from "../config/schema.ts";
 import { describeError } from "../errors/errors.ts";
-import type { Reason } from "../hosts/types.ts";
+import type { Reason } from "../hostmap/types.ts";
 import { pause } from "../kube/time.ts";
-import type { Logger } from "../observe/log.ts";
+import type { Logger } from "../telemetry/log.ts";
 import type { BundleWriter } from "./cabundle.ts";
 import { type MakeKey, servingNames } from "./issue.ts";
 import type { BundleState } from "./rotation.ts";

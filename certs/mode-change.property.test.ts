@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import fc from "fast-check";
-import { silentLogger } from "../observe/log.ts";
+import { silentLogger } from "../telemetry/log.ts";
 import { pooledKey } from "../test/fakes/keys.ts";
 import { type BundleView, createMemoryBundle, type MemoryBundle } from "./cabundle.ts";
 import { issueAuthority, issueLeaf, servingNames } from "./issue.ts";

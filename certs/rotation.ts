@@ -16,7 +16,7 @@
  * only a pause. The same steps heal what was deleted or broken, and take over from someone else (takeover.ts): our CA is then
  * the next one, and theirs a previous one.
  */
-import type { Reason } from "../hosts/types.ts";
+import type { Reason } from "../hostmap/types.ts";
 
 /** How far certificates reach back, for clocks that are behind ours. */
 export const BACKDATE_MS = 5 * 60_000;

@@ -1,7 +1,7 @@
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import { watchObjects } from "../kube/watch.ts";
-import type { Logger } from "../observe/log.ts";
+import type { Logger } from "../telemetry/log.ts";
 import { type RawSecret, textOf } from "./kube-store.ts";
 import type { PemPair } from "./pem.ts";
 import type { ServingSource } from "./serving.ts";

@@ -1,6 +1,6 @@
 import { describeError } from "../errors/errors.ts";
-import type { Reason } from "../hosts/types.ts";
-import type { Logger } from "../observe/log.ts";
+import type { Reason } from "../hostmap/types.ts";
+import type { Logger } from "../telemetry/log.ts";
 import { loadPair, type PemPair } from "./pem.ts";
 
 /** Where a webhook replica's certificate comes from: see `serving-secret.ts` and `serving-files.ts`. */

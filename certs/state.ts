@@ -1,5 +1,5 @@
 import { describeError } from "../errors/errors.ts";
-import type { Reason } from "../hosts/types.ts";
+import type { Reason } from "../hostmap/types.ts";
 import { type Certificate, leadsTo, loadPair, parseCertificates, readableAuthorities } from "./pem.ts";
 import type { LeafFacts } from "./rotation.ts";
 import type { SecretContent } from "./store.ts";

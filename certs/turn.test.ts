@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 import fc from "fast-check";
 import { SwitchbackError } from "../errors/errors.ts";
-import { silentLogger } from "../observe/log.ts";
+import { silentLogger } from "../telemetry/log.ts";
 import { pooledKey } from "../test/fakes/keys.ts";
 import { type BundleView, createMemoryBundle, type MemoryBundle } from "./cabundle.ts";
 import { servingNames } from "./issue.ts";

@@ -1,6 +1,6 @@
 import { describeError, statusOf } from "../errors/errors.ts";
-import type { Reason } from "../hosts/types.ts";
-import type { Logger } from "../observe/log.ts";
+import type { Reason } from "../hostmap/types.ts";
+import type { Logger } from "../telemetry/log.ts";
 import { authoritiesIn, type BundleView, type BundleWriter, holdsBundle } from "./cabundle.ts";
 import { issueAuthority, issueLeaf, type MakeKey } from "./issue.ts";
 import { type Certificate, loadPair, readableAuthorities } from "./pem.ts";

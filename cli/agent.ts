@@ -1,6 +1,6 @@
 import { runAgent } from "../agent/run.ts";
 import type { Config } from "../config/schema.ts";
-import { configMapSource } from "../published/feed.ts";
+import { configMapSource } from "../snapshot/map-reader.ts";
 import type { Running, Surroundings } from "./serve.ts";
 
 /** `switchback agent`: the map from our own namespace, the hosts files of this node. */

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { SwitchbackError, statusOf } from "../errors/errors.ts";
-import { CONFIRM_KEY, HOLD_KEY } from "../hosts/keys.ts";
+import { CONFIRM_KEY, HOLD_KEY } from "../hostmap/metadata-keys.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { corePath } from "../kube/paths.ts";
-import { INDEX_NAME } from "../published/configmaps.ts";
+import { INDEX_NAME } from "../snapshot/map-objects.ts";
 import { ask } from "./ask.ts";
 import type { CliContext } from "./main.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
-import { publishedMapOf } from "../hosts/published.ts";
-import { createSelector } from "../hosts/select.ts";
+import { createSelector } from "../hostmap/select-hosts.ts";
+import { publishedMapOf } from "../snapshot/map-format.ts";
 import { type InjectOptions, injectYaml } from "./inject-yaml.ts";
 
 const IP = "198.51.100.9";

@@ -10,11 +10,11 @@ import {
   type ScalarTag,
   type Tags,
 } from "yaml";
-import { type Injection, planBakedInjection } from "../hosts/inject.ts";
-import { HOSTS_KEY, INJECT_KEY } from "../hosts/keys.ts";
-import { longLineReason } from "../hosts/pack.ts";
-import type { Chosen } from "../hosts/select.ts";
-import type { HostAlias, Reason } from "../hosts/types.ts";
+import { type Injection, planBakedInjection } from "../hostmap/inject.ts";
+import { HOSTS_KEY, INJECT_KEY } from "../hostmap/metadata-keys.ts";
+import { longLineReason } from "../hostmap/pack.ts";
+import type { Chosen } from "../hostmap/select-hosts.ts";
+import type { HostAlias, Reason } from "../hostmap/types.ts";
 
 /** What became of one document of a file. */
 export interface InjectOutcome {

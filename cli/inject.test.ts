@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, it } from "node:test";
 import { parse } from "yaml";
-import { shortHash } from "../hosts/hash.ts";
+import { shortHash } from "../hostmap/hash.ts";
 import { captured, filesFolder } from "../test/fakes/cli.ts";
 import { type FakeApi, fakeApi, inTurn, json, type Responder, refuse } from "../test/fakes/kube-api.ts";
 import { type InjectFlags, inject } from "./inject.ts";

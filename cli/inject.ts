@@ -1,17 +1,17 @@
 import { readFileSync } from "node:fs";
 import { configSchema } from "../config/schema.ts";
 import { describeError, SwitchbackError } from "../errors/errors.ts";
-import { shortHash } from "../hosts/hash.ts";
-import { MAP_KEY } from "../hosts/keys.ts";
-import { parseIndex, parsePublished, publishedMapOf } from "../hosts/published.ts";
-import { parseHosts } from "../hosts/render.ts";
-import { createSelector } from "../hosts/select.ts";
-import type { PublishedMap, Reason } from "../hosts/types.ts";
+import { shortHash } from "../hostmap/hash.ts";
+import { parseHosts } from "../hostmap/hosts-text.ts";
+import { MAP_KEY } from "../hostmap/metadata-keys.ts";
+import { createSelector } from "../hostmap/select-hosts.ts";
+import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { corePath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
-import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../published/configmaps.ts";
+import { parseIndex, parsePublished, publishedMapOf } from "../snapshot/map-format.ts";
+import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../snapshot/map-objects.ts";
 import { injectYaml } from "./inject-yaml.ts";
 import type { CliContext } from "./main.ts";
 

@@ -1,9 +1,9 @@
+import type { RunningStatus } from "../controller/rollout/rollout-status.ts";
 import type { StatusDocument } from "../controller/status.ts";
 import { SwitchbackError, statusOf } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { serviceProxyPath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
-import type { RunningStatus } from "../running/report.ts";
 
 /** The controller's `/status`, as far as the command line shows it. */
 export type FullStatus = StatusDocument & { readonly running?: RunningStatus };

@@ -1,6 +1,6 @@
 import type { Config } from "../config/schema.ts";
-import { configMapFeed, mountedTargets } from "../proxy/feed.ts";
 import { runProxy } from "../proxy/run.ts";
+import { configMapFeed, mountedTargets } from "../snapshot/targets-reader.ts";
 import type { Running, Surroundings } from "./serve.ts";
 
 /** Where the chart mounts the ConfigMap of the targets. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
-import type { WorkloadStatus } from "../running/report.ts";
+import type { WorkloadStatus } from "../controller/rollout/rollout-status.ts";
 import { captured, filesFolder } from "../test/fakes/cli.ts";
 import { type FakeApi, type FakeCall, fakeApi, json, refuse } from "../test/fakes/kube-api.ts";
 import { restart } from "./restart.ts";

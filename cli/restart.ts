@@ -1,8 +1,8 @@
+import type { WorkloadStatus } from "../controller/rollout/rollout-status.ts";
 import { SwitchbackError } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
-import type { WorkloadStatus } from "../running/report.ts";
-import { isWorkloadKind } from "../running/workload-kinds.ts";
+import { isWorkloadKind } from "../workloads/workload-kinds.ts";
 import { ask } from "./ask.ts";
 import { leaderStatus } from "./leader-status.ts";
 import type { CliContext } from "./main.ts";

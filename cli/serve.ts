@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Config } from "../config/schema.ts";
+import { clusterDomainFrom } from "../controller/targets/cluster-domain.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { connect, connectOptionsFrom, isInPod } from "../kube/connect.ts";
-import type { Logger } from "../observe/log.ts";
-import { clusterDomainFrom } from "../targets/cluster-domain.ts";
+import type { Logger } from "../telemetry/log.ts";
 import type { CliContext } from "./main.ts";
 
 export type Component = "controller" | "webhook" | "proxy" | "agent";
@@ -54,8 +54,8 @@ export async function serve(component: Component, flags: ServeFlags, { env }: Cl
 }
 
 async function createLog(level: string, component: Component): Promise<Logger> {
-  if (component === "agent") return (await import("../observe/plain-log.ts")).createPlainLogger(level, component);
-  return (await import("../observe/log.ts")).createLogger(level, component);
+  if (component === "agent") return (await import("../telemetry/plain-log.ts")).createPlainLogger(level, component);
+  return (await import("../telemetry/log.ts")).createLogger(level, component);
 }
 
 async function readConfig(component: Component, flags: ServeFlags, env: CliContext["env"]) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { WorkloadStatus } from "../running/report.ts";
+import type { WorkloadStatus } from "../controller/rollout/rollout-status.ts";
 import type { FullStatus } from "./leader-status.ts";
 import { choose } from "./restart.ts";
 import { isStuck, renderStatus } from "./status.ts";

@@ -1,11 +1,11 @@
+import type { RunningStatus, WorkloadStatus } from "../controller/rollout/rollout-status.ts";
 import type { NameStatus } from "../controller/status.ts";
 import { describeError } from "../errors/errors.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { pause } from "../kube/time.ts";
-import { table } from "../observe/table.ts";
-import type { RunningStatus, WorkloadStatus } from "../running/report.ts";
 import { type FullStatus, leaderStatus } from "./leader-status.ts";
 import type { CliContext } from "./main.ts";
+import { table } from "./table.ts";
 
 export interface StatusFlags {
   readonly namespace: string;

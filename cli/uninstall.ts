@@ -1,7 +1,7 @@
 import { SwitchbackError } from "../errors/errors.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
-import { check, leave } from "../leaving/leave.ts";
-import { removeRemains } from "../leaving/remains.ts";
+import { removeRemains } from "../uninstall/leftovers.ts";
+import { check, leave } from "../uninstall/release-pods.ts";
 import { ask } from "./ask.ts";
 import type { CliContext } from "./main.ts";
 

@@ -3,8 +3,8 @@ import { fileSource } from "../certs/serving-files.ts";
 import { secretSource } from "../certs/serving-secret.ts";
 import type { Config } from "../config/schema.ts";
 import type { KubeClient } from "../kube/client.ts";
-import type { Logger } from "../observe/log.ts";
-import { configMapSource } from "../published/feed.ts";
+import { configMapSource } from "../snapshot/map-reader.ts";
+import type { Logger } from "../telemetry/log.ts";
 import { runWebhook } from "../webhook/run.ts";
 import type { Running, Surroundings } from "./serve.ts";
 

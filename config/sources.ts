@@ -13,7 +13,7 @@ const gatewaySchema = z.strictObject({
     .describe("The hostnames of listeners count too, before a route is there: certificates are asked for by them."),
 });
 
-/** Kinds of well-known ingress controllers; sources/custom/presets.ts says how they are read. */
+/** Kinds of well-known ingress controllers; controller/sources/custom/presets.ts says how they are read. */
 const PRESET_NAMES = [
   "traefik-ingressroute",
   "traefik-ingressroutetcp",

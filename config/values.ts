@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import { z } from "zod";
-import { isGlob, parseGlob } from "../hosts/names.ts";
+import { isGlob, parseGlob } from "../hostmap/hostnames.ts";
 import { jsonPathFault } from "./json-path.ts";
 
 // What single settings may hold.

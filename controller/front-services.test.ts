@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SwitchbackError } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { silentLogger } from "../observe/log.ts";
-import type { PublishedTarget } from "../targets/published.ts";
+import type { PublishedTarget } from "../snapshot/targets-format.ts";
+import { silentLogger } from "../telemetry/log.ts";
 import { FrontServices } from "./front-services.ts";
 
 const HELD = ["198.51.100.9"];

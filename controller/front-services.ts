@@ -1,13 +1,13 @@
 import { describeError, statusOf } from "../errors/errors.ts";
-import { TARGET_KEY } from "../hosts/keys.ts";
+import { TARGET_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
 import { type Watcher, watchObjects } from "../kube/watch.ts";
-import type { Logger } from "../observe/log.ts";
-import { frontName } from "../targets/listeners.ts";
-import type { PublishedTarget } from "../targets/published.ts";
-import { literalIPs } from "../targets/service-view.ts";
+import { frontName } from "../snapshot/listeners.ts";
+import type { PublishedTarget } from "../snapshot/targets-format.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { literalIPs } from "./targets/service-view.ts";
 
 interface RawService {
   readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };

@@ -4,46 +4,46 @@ import type { CertManager } from "../certs/manager.ts";
 import { runCertManager } from "../certs/manager.ts";
 import { registerCertMetrics } from "../certs/metrics.ts";
 import type { Config } from "../config/schema.ts";
-import type { DomainsOf } from "../hosts/permissions.ts";
-import { Plan } from "../hosts/plan.ts";
-import { createJudge } from "../hosts/policy.ts";
+import type { DomainsOf } from "../hostmap/claim-permissions.ts";
+import { createJudge } from "../hostmap/claim-policy.ts";
+import { Plan } from "../hostmap/plan.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { createEventRecorder, type EventRecorder } from "../kube/events.ts";
 import { type Election, runElection } from "../kube/lease.ts";
-import { type HealthServer, livenessOf, startHealthServer } from "../observe/health.ts";
-import type { Logger } from "../observe/log.ts";
-import { INDEX_NAME } from "../published/configmaps.ts";
-import { registerRunningMetrics } from "../running/metrics.ts";
-import { RunningPods } from "../running/run.ts";
-import { customSource } from "../sources/custom.ts";
-import { directorySource } from "../sources/directory.ts";
-import { gatewaySource } from "../sources/gateway.ts";
-import { ingressSource } from "../sources/ingress.ts";
-import { mergeSources } from "../sources/merge.ts";
-import { namespaceDomains } from "../sources/namespace-domains.ts";
-import { resolveSource } from "../sources/resolve.ts";
-import type { OpenSource, Source } from "../sources/types.ts";
-import { Discovery } from "../targets/discovery.ts";
+import { INDEX_NAME } from "../snapshot/map-objects.ts";
+import type { MapStore } from "../snapshot/map-store.ts";
+import { KubeStore } from "../snapshot/map-store-kube.ts";
+import { type HealthServer, livenessOf, startHealthServer } from "../telemetry/health.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { clusterLookup } from "./dnscheck/lookup.ts";
+import { verifiedSource } from "./dnscheck/verified-source.ts";
+import { DnsVerifier } from "./dnscheck/verifier.ts";
+import { Fronts } from "./front-reconciler.ts";
+import { Loop } from "./map-reconciler.ts";
+import { createControllerMetrics } from "./metrics.ts";
+import { askByHttp } from "./proxy-readiness.ts";
+import { Pacer } from "./publish-pacer.ts";
+import { removalRules } from "./removal-rules.ts";
+import { registerRunningMetrics } from "./rollout/metrics.ts";
+import { RunningPods } from "./rollout/run.ts";
+import { customSource } from "./sources/custom.ts";
+import { gatewaySource } from "./sources/gateway.ts";
+import { ingressSource } from "./sources/ingress.ts";
+import { mergeSources } from "./sources/merge.ts";
+import { namespaceDomains } from "./sources/namespace-domains.ts";
+import type { OpenSource, Source } from "./sources/types.ts";
+import { directorySource } from "./sources/yaml-directory.ts";
+import { statusDocument } from "./status.ts";
+import type { Addresses } from "./target-addresses.ts";
+import { Discovery } from "./targets/discovery.ts";
+import { resolveSource } from "./targets/resolve-claims.ts";
 import {
   admittedOnly,
   classCatalog,
   classResolver,
   type TargetCatalog,
   type TargetResolver,
-} from "../targets/resolver.ts";
-import { clusterLookup } from "../verify/lookup.ts";
-import { verifiedSource } from "../verify/source.ts";
-import { DnsVerifier } from "../verify/verifier.ts";
-import type { Addresses } from "./addresses.ts";
-import { Fronts } from "./fronts.ts";
-import { KubeStore } from "./kube-store.ts";
-import { askByHttp } from "./listening.ts";
-import { Loop } from "./loop.ts";
-import { createControllerMetrics } from "./metrics.ts";
-import { Pacer } from "./pacer.ts";
-import { removalRules } from "./removal.ts";
-import { statusDocument } from "./status.ts";
-import type { MapStore } from "./store.ts";
+} from "./targets/resolver.ts";
 
 /** What a controller needs from outside. */
 export interface ControllerDeps {

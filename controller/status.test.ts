@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { configSchema } from "../config/schema.ts";
-import { Ledger } from "../hosts/ledger.ts";
-import { Plan } from "../hosts/plan.ts";
-import { createJudge } from "../hosts/policy.ts";
-import type { Source } from "../sources/types.ts";
-import { classCatalog } from "../targets/resolver.ts";
+import { createJudge } from "../hostmap/claim-policy.ts";
+import { Plan } from "../hostmap/plan.ts";
+import { Ledger } from "../hostmap/published-names.ts";
 import { claimOf } from "../test/arbitraries.ts";
-import { fixedAddresses } from "./addresses.ts";
+import type { Source } from "./sources/types.ts";
 import { type StatusDeps, statusDocument } from "./status.ts";
+import { fixedAddresses } from "./target-addresses.ts";
+import { classCatalog } from "./targets/resolver.ts";
 
 const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 2 };
 const SOURCE: Source = {

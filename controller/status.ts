@@ -1,13 +1,13 @@
 import type { Config } from "../config/schema.ts";
-import { HOSTS_KEY } from "../hosts/keys.ts";
-import type { Hold, Ledger } from "../hosts/ledger.ts";
-import type { Plan, ReportedClaim } from "../hosts/plan.ts";
-import type { Reason } from "../hosts/types.ts";
-import type { Source, SourceState } from "../sources/types.ts";
-import { isRelayed } from "../targets/listeners.ts";
-import type { TargetCatalog } from "../targets/resolver.ts";
-import type { DnsVerifier } from "../verify/verifier.ts";
-import type { Addresses } from "./addresses.ts";
+import { HOSTS_KEY } from "../hostmap/metadata-keys.ts";
+import type { Plan, ReportedClaim } from "../hostmap/plan.ts";
+import type { Hold, Ledger } from "../hostmap/published-names.ts";
+import type { Reason } from "../hostmap/types.ts";
+import { isRelayed } from "../snapshot/listeners.ts";
+import type { DnsVerifier } from "./dnscheck/verifier.ts";
+import type { Source, SourceState } from "./sources/types.ts";
+import type { Addresses } from "./target-addresses.ts";
+import type { TargetCatalog } from "./targets/resolver.ts";
 
 /** One claimed name, as `/status` and `switchback status` show it. */
 export interface NameStatus {

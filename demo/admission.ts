@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { request } from "node:https";
 import { applyPatch, type Operation } from "rfc6902";
-import { INJECT_KEY } from "../hosts/keys.ts";
-import type { HostAlias } from "../hosts/types.ts";
-import type { FileObject, KubeObject } from "../sources/yaml-file.ts";
+import type { FileObject, KubeObject } from "../controller/sources/yaml-file.ts";
+import { INJECT_KEY } from "../hostmap/metadata-keys.ts";
+import type { HostAlias } from "../hostmap/types.ts";
 
 /** A pod of the directory (or of a workload in it), as the API server would send it to a webhook. */
 export interface DemoPod {

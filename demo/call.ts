@@ -1,5 +1,5 @@
 import { request } from "node:http";
-import type { HostAlias } from "../hosts/types.ts";
+import type { HostAlias } from "../hostmap/types.ts";
 
 /** What a pod's HTTP request came to. */
 export interface CallResult {

@@ -1,8 +1,8 @@
 import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
 import { type AddressInfo, createServer, type Socket, type Server as TcpServer } from "node:net";
-import { show } from "../hosts/names.ts";
-import { listen } from "../observe/health.ts";
-import { parseHeader } from "../proxy/header-parse.ts";
+import { show } from "../hostmap/hostnames.ts";
+import { parseHeader } from "../proxy/proxy-header-parse.ts";
+import { listen } from "../telemetry/health.ts";
 
 /** An ingress controller's stand-in: it serves one text for every host it knows, and it insists on a PROXY header, as nginx does. */
 export interface IngressStandIn {

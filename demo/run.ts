@@ -1,9 +1,9 @@
 import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { table } from "../cli/table.ts";
 import { describeError, SwitchbackError } from "../errors/errors.ts";
-import { silentLogger } from "../observe/log.ts";
-import { table } from "../observe/table.ts";
+import { silentLogger } from "../telemetry/log.ts";
 import { type Admitted, admit, type DemoPod, podsOf } from "./admission.ts";
 import { call, lookUp } from "./call.ts";
 import { type IngressStandIn, startIngress } from "./ingress.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { describe, test } from "node:test";
-import type { PublishedTarget } from "../targets/published.ts";
+import type { PublishedTarget } from "../snapshot/targets-format.ts";
 import type { Ways } from "../test/fakes/doctor-facts.ts";
 import * as fakes from "../test/fakes/doctor-facts.ts";
 import { examine } from "./checks.ts";

@@ -1,7 +1,7 @@
 import type { Config } from "../config/schema.ts";
-import type { MapIndex } from "../hosts/published.ts";
-import type { PublishedMap, Reason } from "../hosts/types.ts";
-import type { PublishedTarget } from "../targets/published.ts";
+import type { PublishedMap, Reason } from "../hostmap/types.ts";
+import type { MapIndex } from "../snapshot/map-format.ts";
+import type { PublishedTarget } from "../snapshot/targets-format.ts";
 import type { Known } from "./known.ts";
 import type { ProbeResult } from "./probe/result.ts";
 
@@ -97,7 +97,7 @@ export interface PodFacts extends ObjectName {
 
 /** A node's agent, by its Lease. */
 export interface AgentFacts {
-  /** Name of the Lease (published/agent-lease.ts). */
+  /** Name of the Lease (snapshot/agent-lease.ts). */
   readonly lease: string;
   /** The map's revision that it has applied; undefined: none yet. */
   readonly revision: string | undefined;
@@ -136,7 +136,7 @@ export interface StatusFacts {
   readonly running?: { readonly workloads: readonly WorkloadFacts[] } | undefined;
 }
 
-/** An owner of opted-in pods, as the leader judges it (running/report.ts). */
+/** An owner of opted-in pods, as the leader judges it (controller/rollout/rollout-status.ts). */
 export interface WorkloadFacts extends ObjectName, Reason {
   readonly kind: string;
   readonly stale: number;

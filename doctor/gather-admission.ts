@@ -1,7 +1,7 @@
 import { WEBHOOK_CONFIGURATION } from "../certs/cabundle.ts";
 import { TLS_SECRET } from "../certs/store.ts";
 import { describeError, statusOf } from "../errors/errors.ts";
-import { INJECT_KEY, REVISION_KEY } from "../hosts/keys.ts";
+import { INJECT_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath, resourcePath } from "../kube/paths.ts";
 import type { ObjectMeta } from "../kube/types.ts";

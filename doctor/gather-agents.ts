@@ -2,7 +2,7 @@ import type { Config } from "../config/schema.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { Lease } from "../kube/lease-record.ts";
 import { resourcePath } from "../kube/paths.ts";
-import { AGENT_LEASE_LABELS, appliedRevision } from "../published/agent-lease.ts";
+import { AGENT_LEASE_LABELS, appliedRevision } from "../snapshot/agent-lease.ts";
 import type { AgentFacts } from "./facts.ts";
 import { type Known, learn } from "./known.ts";
 

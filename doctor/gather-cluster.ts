@@ -1,8 +1,8 @@
+import { literalIPs } from "../controller/targets/service-view.ts";
 import { statusOf } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath, resourcePath } from "../kube/paths.ts";
 import type { ObjectMeta } from "../kube/types.ts";
-import { literalIPs } from "../targets/service-view.ts";
 import type { BalancerEntry, NamespaceFacts, RouteFacts, ServiceFacts } from "./facts.ts";
 import { type Known, learn } from "./known.ts";
 

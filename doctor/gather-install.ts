@@ -2,14 +2,14 @@ import { parse } from "yaml";
 import { z } from "zod";
 import { type Config, configSchema } from "../config/schema.ts";
 import { SwitchbackError } from "../errors/errors.ts";
-import { MAP_KEY } from "../hosts/keys.ts";
-import { parseIndex, parsePublished } from "../hosts/published.ts";
+import { MAP_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath, resourcePath, serviceProxyPath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
 import type { ObjectMeta } from "../kube/types.ts";
-import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../published/configmaps.ts";
-import { parseTargets, TARGETS_KEY, TARGETS_NAME } from "../targets/published.ts";
+import { parseIndex, parsePublished } from "../snapshot/map-format.ts";
+import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../snapshot/map-objects.ts";
+import { parseTargets, TARGETS_KEY, TARGETS_NAME } from "../snapshot/targets-format.ts";
 import { CONFIG_NAME, type DeploymentFacts, type InstallFacts, type MapFacts, type StatusFacts } from "./facts.ts";
 import { type Known, known, learn, mapKnown, notKnown } from "./known.ts";
 

@@ -1,9 +1,9 @@
-import { INJECT_KEY } from "../hosts/keys.ts";
+import { INJECT_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import type { ObjectMeta } from "../kube/types.ts";
-import { ownerOf } from "../running/owners.ts";
-import { podFacts as metadataFacts } from "../running/pods.ts";
+import { ownerOf } from "../workloads/owners.ts";
+import { podFacts as metadataFacts } from "../workloads/pods.ts";
 import type { NamespaceFacts, PodFacts } from "./facts.ts";
 import { keyOf } from "./facts.ts";
 import { type Known, learn } from "./known.ts";

@@ -1,5 +1,5 @@
 import { describeError, statusOf } from "../errors/errors.ts";
-import type { Reason } from "../hosts/types.ts";
+import type { Reason } from "../hostmap/types.ts";
 
 /** A fact, or why it is not known. */
 export type Known<T> = { readonly known: true; readonly value: T } | { readonly known: false; readonly reason: Reason };

@@ -1,7 +1,7 @@
 import { configSchema } from "../config/schema.ts";
-import { ON_CHANGE_KEY } from "../hosts/keys.ts";
-import { effectiveOnChange } from "../hosts/on-change.ts";
-import { agentLeaseName } from "../published/agent-lease.ts";
+import { ON_CHANGE_KEY } from "../hostmap/metadata-keys.ts";
+import { effectiveOnChange } from "../hostmap/on-change.ts";
+import { agentLeaseName } from "../snapshot/agent-lease.ts";
 import type { Facts, PodFacts } from "./facts.ts";
 
 /**

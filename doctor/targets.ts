@@ -1,6 +1,6 @@
 import type { TargetConfig } from "../config/schema.ts";
-import { isRelayed } from "../targets/listeners.ts";
-import type { PublishedTarget } from "../targets/published.ts";
+import { isRelayed } from "../snapshot/listeners.ts";
+import type { PublishedTarget } from "../snapshot/targets-format.ts";
 import { type Facts, keyOf, type ObjectName } from "./facts.ts";
 
 /**
@@ -58,7 +58,7 @@ export function entryFor(target: Target | undefined, upstreamPort: number): Targ
   return target?.ports.find((entry) => entry.upstreamPort === upstreamPort);
 }
 
-/** A Service's name in the cluster's DNS, as `upstreamHost` of targets/listeners.ts makes it. */
+/** A Service's name in the cluster's DNS, as `upstreamHost` of snapshot/listeners.ts makes it. */
 const SERVICE_HOST = /^([a-z0-9-]+)\.([a-z0-9-]+)\.svc(\.|$)/;
 
 function publishedTarget(
@@ -78,7 +78,7 @@ function publishedTarget(
 function configuredTarget(target: TargetConfig, all: readonly TargetConfig[], there: ReadonlySet<string>): Target {
   const { name, upstream, ports, classes, clusterIPs } = target;
   const service = "service" in upstream ? upstream.service : undefined;
-  // As targets/discovery.ts has it: without classes it is for whatever is not found, where its Service is.
+  // As controller/targets/discovery.ts has it: without classes it is for whatever is not found, where its Service is.
   const idle = service !== undefined && classes.length === 0 && all.length === 1 && !there.has(keyOf(service));
   const state = idle ? "idle" : isRelayed(target) ? "waiting" : "direct";
   return {

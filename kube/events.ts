@@ -1,5 +1,5 @@
 import { describeError } from "../errors/errors.ts";
-import { type Logger, silentLogger } from "../observe/log.ts";
+import { type Logger, silentLogger } from "../telemetry/log.ts";
 import type { KubeClient } from "./client.ts";
 import { microTime } from "./lease-record.ts";
 import { resourcePath } from "./paths.ts";

@@ -1,5 +1,5 @@
 import { describeError } from "../errors/errors.ts";
-import type { Reason } from "../hosts/types.ts";
+import type { Reason } from "../hostmap/types.ts";
 import type { ElectionContext } from "./lease.ts";
 import { type Lease, microTime } from "./lease-record.ts";
 import { pause } from "./time.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it, mock } from "node:test";
-import { silentLogger } from "../observe/log.ts";
+import { silentLogger } from "../telemetry/log.ts";
 import { FakeLeases } from "../test/fakes/leases.ts";
 import { type Election, type ElectionOptions, runElection } from "./lease.ts";
 

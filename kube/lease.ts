@@ -1,6 +1,6 @@
 import { describeError, SwitchbackError } from "../errors/errors.ts";
-import type { Reason } from "../hosts/types.ts";
-import type { Logger } from "../observe/log.ts";
+import type { Reason } from "../hostmap/types.ts";
+import type { Logger } from "../telemetry/log.ts";
 import type { KubeClient } from "./client.ts";
 import { createLeaseStore, type Lease, type LeaseStore, microTime } from "./lease-record.ts";
 import { runTerm, type Term } from "./lease-term.ts";

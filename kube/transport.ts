@@ -1,6 +1,6 @@
 import type { Agent, IncomingMessage } from "node:http";
 import https from "node:https";
-import { http } from "../observe/http.ts";
+import { http } from "../telemetry/http.ts";
 import { type Access, type Credentials, sameTls } from "./credentials.ts";
 
 /** One HTTP request to the API server. */

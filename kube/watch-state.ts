@@ -1,6 +1,6 @@
 import { describeError, hasCode, statusOf } from "../errors/errors.ts";
-import type { Reason } from "../hosts/types.ts";
-import type { Logger } from "../observe/log.ts";
+import type { Reason } from "../hostmap/types.ts";
+import type { Logger } from "../telemetry/log.ts";
 
 /** What a watch knows of itself. All numbers only grow, so that they can be metrics. */
 export interface WatchState {

@@ -1,5 +1,5 @@
 import { hasCode, SwitchbackError } from "../errors/errors.ts";
-import type { Logger } from "../observe/log.ts";
+import type { Logger } from "../telemetry/log.ts";
 import { METADATA_LIST, METADATA_WATCH } from "./accept.ts";
 import { type Backoff, createBackoff } from "./backoff.ts";
 import { type Change, createCache, type ObjectCache } from "./cache.ts";

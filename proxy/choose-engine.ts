@@ -1,6 +1,6 @@
 import type { ProxyConfig } from "../config/schema.ts";
 import { describeError, SwitchbackError } from "../errors/errors.ts";
-import type { Logger } from "../observe/log.ts";
+import type { Logger } from "../telemetry/log.ts";
 import type { MakeEngine } from "./engine.ts";
 import { checkEngine } from "./engine-check.ts";
 import { makePortableEngine } from "./portable/engine.ts";

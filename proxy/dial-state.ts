@@ -1,6 +1,6 @@
-import type { Logger } from "../observe/log.ts";
-import type { DialCause } from "./causes.ts";
+import type { Logger } from "../telemetry/log.ts";
 import type { Clock } from "./clock.ts";
+import type { DialCause } from "./close-causes.ts";
 
 /** `unknown`: nobody has dialled yet. */
 export type DialPhase =

@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server } from "node:net";
-import { silentLogger } from "../observe/log.ts";
+import { silentLogger } from "../telemetry/log.ts";
 import type { Engine, EngineLimits, MakeEngine, RelayPlan } from "./engine.ts";
-import { parseHeader } from "./header-parse.ts";
+import { parseHeader } from "./proxy-header-parse.ts";
 
 const TIMEOUT_MS = 5000;
 /** Enough that large transfers go their own way too. */

@@ -1,8 +1,8 @@
-import type { Logger } from "../observe/log.ts";
-import type { DialCause } from "./causes.ts";
-import type { Endpoint } from "./header.ts";
-import type { TargetStats } from "./stats.ts";
-import type { WantedTlvs } from "./tlvs.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { DialCause } from "./close-causes.ts";
+import type { Endpoint } from "./proxy-header.ts";
+import type { WantedTlvs } from "./proxy-header-tlvs.ts";
+import type { TargetStats } from "./target-stats.ts";
 
 /*
  * What relays bytes. An engine binds listeners, admits clients, dials, writes the header and moves bytes; it looks no name up

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ListenerStatus } from "./engine.ts";
 import { createMetrics } from "./metrics.ts";
-import { newTargetStats, observeConnect, type TargetStats } from "./stats.ts";
+import { newTargetStats, observeConnect, type TargetStats } from "./target-stats.ts";
 import type { UpstreamState } from "./upstream.ts";
 
 const STATE: UpstreamState = {

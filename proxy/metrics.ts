@@ -1,6 +1,6 @@
 import { Counter, Gauge, type Metric, type MetricValueWithName, Registry } from "prom-client";
 import type { Engine } from "./engine.ts";
-import { CONNECT_BUCKETS, type TargetStats } from "./stats.ts";
+import { CONNECT_BUCKETS, type TargetStats } from "./target-stats.ts";
 import type { UpstreamState } from "./upstream.ts";
 
 export interface MetricSources {

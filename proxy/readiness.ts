@@ -1,4 +1,4 @@
-import type { Health } from "../observe/health.ts";
+import type { Health } from "../telemetry/health.ts";
 import type { ListenerStatus } from "./engine.ts";
 import type { UpstreamState } from "./upstream.ts";
 

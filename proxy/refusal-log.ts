@@ -1,6 +1,6 @@
-import type { Logger } from "../observe/log.ts";
-import type { RefusalCause } from "./causes.ts";
+import type { Logger } from "../telemetry/log.ts";
 import type { Clock } from "./clock.ts";
+import type { RefusalCause } from "./close-causes.ts";
 
 /** Refusals of a cause are over when none came for this long. */
 export const QUIET_MS = 10_000;

@@ -4,13 +4,13 @@ import { connect, createServer, type Socket } from "node:net";
 import { test } from "node:test";
 import { type Config, configSchema } from "../config/schema.ts";
 import { hasCode } from "../errors/errors.ts";
-import { silentLogger } from "../observe/log.ts";
-import type { Listener } from "../targets/listeners.ts";
-import type { PublishedTarget, PublishedTargets } from "../targets/published.ts";
+import type { Listener } from "../snapshot/listeners.ts";
+import type { PublishedTarget, PublishedTargets } from "../snapshot/targets-format.ts";
+import type { TargetFeed } from "../snapshot/targets-reader.ts";
+import { silentLogger } from "../telemetry/log.ts";
 import { FakeClock, LineLog } from "../test/fakes/clock.ts";
 import { freePort, Upstream } from "./conformance/rig.ts";
 import { endOf, take, takeHeader } from "./conformance/streams.ts";
-import type { TargetFeed } from "./feed.ts";
 import { type ProxyDeps, type RunningProxy, runProxy } from "./run.ts";
 
 const NXDOMAIN = Object.assign(new Error("getaddrinfo ENOTFOUND"), { code: "ENOTFOUND" });

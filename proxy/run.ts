@@ -1,19 +1,19 @@
 import { networkInterfaces } from "node:os";
 import type { Config, ProxyConfig } from "../config/schema.ts";
-import { type HealthServer, startHealthServer } from "../observe/health.ts";
-import type { Logger } from "../observe/log.ts";
-import { type Listener, listenersOf } from "../targets/listeners.ts";
-import { listenersOfPublished, type PublishedTargets } from "../targets/published.ts";
+import { type Listener, listenersOf } from "../snapshot/listeners.ts";
+import { listenersOfPublished, type PublishedTargets } from "../snapshot/targets-format.ts";
+import type { TargetFeed } from "../snapshot/targets-reader.ts";
+import { type HealthServer, startHealthServer } from "../telemetry/health.ts";
+import type { Logger } from "../telemetry/log.ts";
 import { chooseEngine } from "./choose-engine.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { Engine, EngineLimits, ListenerStatus, MakeEngine, RelayPlan } from "./engine.ts";
-import type { TargetFeed } from "./feed.ts";
 import { affordableConnections, readProcessLimits } from "./file-limit.ts";
-import { type Following, followTargets } from "./following.ts";
-import { Fronts, frontServices, frontsOfPublished } from "./fronts.ts";
+import { type Following, followTargets } from "./follow-targets.ts";
+import { type Lookup, systemLookup } from "./host-resolver.ts";
 import { createMetrics } from "./metrics.ts";
 import { readiness } from "./readiness.ts";
-import { type Lookup, systemLookup } from "./resolve.ts";
+import { Fronts, frontServices, frontsOfPublished } from "./self-addresses.ts";
 import { listenerName, Upstreams } from "./upstream.ts";
 
 /** How long the header waits for the client's first bytes before it goes out alone. In most connections they are there first: a client speaks as soon

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { configSchema } from "../config/schema.ts";
-import type { PublishedTarget, PublishedTargets } from "../targets/published.ts";
+import type { PublishedTarget, PublishedTargets } from "../snapshot/targets-format.ts";
+import type { TargetFeed } from "../snapshot/targets-reader.ts";
 import { FakeClock, LineLog } from "../test/fakes/clock.ts";
 import { isSettled, settled } from "../test/fakes/memory-api.ts";
 import type { DrainResult, Engine, EngineOptions, ListenerStatus, RelayPlan } from "./engine.ts";
-import type { TargetFeed } from "./feed.ts";
 import { type RunningProxy, runProxy } from "./run.ts";
 
 const REBIND_MS = 5_000;

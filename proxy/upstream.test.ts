@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Listener } from "../targets/listeners.ts";
+import type { Listener } from "../snapshot/listeners.ts";
 import { FakeClock, LineLog } from "../test/fakes/clock.ts";
-import type { DialCause } from "./causes.ts";
+import type { DialCause } from "./close-causes.ts";
 import type { DialReport } from "./engine.ts";
 import { listenerName, Upstreams } from "./upstream.ts";
 

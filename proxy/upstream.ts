@@ -1,10 +1,10 @@
-import type { Logger } from "../observe/log.ts";
-import type { Listener } from "../targets/listeners.ts";
-import type { DialCause } from "./causes.ts";
+import type { Listener } from "../snapshot/listeners.ts";
+import type { Logger } from "../telemetry/log.ts";
 import type { Clock } from "./clock.ts";
+import type { DialCause } from "./close-causes.ts";
 import { type DialPhase, DialState } from "./dial-state.ts";
 import type { DialReport, UpstreamSpec } from "./engine.ts";
-import { HostResolver, type Lookup } from "./resolve.ts";
+import { HostResolver, type Lookup } from "./host-resolver.ts";
 
 export interface UpstreamsOptions {
   readonly lookup: Lookup;

@@ -4,10 +4,10 @@ import { type AddressInfo, connect } from "node:net";
 import { after, before, describe, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import request from "supertest";
-import { publishedMapOf } from "../hosts/published.ts";
-import { type Logger, silentLogger } from "../observe/log.ts";
+import { publishedMapOf } from "../snapshot/map-format.ts";
+import { type Logger, silentLogger } from "../telemetry/log.ts";
 import { type AppOptions, createApp } from "./app.ts";
-import { loadMap } from "./loaded.ts";
+import { loadMap } from "./injection-cache.ts";
 import { createMetrics } from "./metrics.ts";
 
 const names = Array.from({ length: 600 }, (_, index) => `host-${index}.example.com`);

@@ -1,11 +1,11 @@
 import express, { type ErrorRequestHandler, type Express, type RequestHandler, type Response } from "express";
 import { describeError, hasCode } from "../errors/errors.ts";
 import { steadyNow } from "../kube/time.ts";
-import { type AdmissionRequest, decodeReview } from "./admission.ts";
-import { type AnswerOptions, answerReview } from "./answer.ts";
-import { type BodyReader, createBodyReader, type Refusal } from "./body.ts";
-import type { OptIn } from "./decide.ts";
-import { createThrottle } from "./throttle.ts";
+import { type AnswerOptions, answerReview } from "./admission-response.ts";
+import { type AdmissionRequest, decodeReview } from "./admission-review.ts";
+import type { OptIn } from "./injection-decision.ts";
+import { createThrottle } from "./log-throttle.ts";
+import { type BodyReader, createBodyReader, type Refusal } from "./request-body.ts";
 
 export interface AppOptions extends Omit<AnswerOptions, "throttle"> {
   /** Larger bodies are refused with 413. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Express } from "express";
-import { http } from "../observe/http.ts";
+import { http } from "../telemetry/http.ts";
 
 /** Options of `createServer`. */
 export interface HttpClasses {

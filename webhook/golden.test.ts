@@ -4,11 +4,11 @@ import { basename, join } from "node:path";
 import { test } from "node:test";
 import { applyPatch } from "rfc6902";
 import { parseAllDocuments } from "yaml";
-import { publishedMapOf } from "../hosts/published.ts";
-import { parseHosts } from "../hosts/render.ts";
-import { decide, type OptIn } from "./decide.ts";
-import { loadMap } from "./loaded.ts";
-import { encodePatch, patchOperations } from "./patch.ts";
+import { parseHosts } from "../hostmap/hosts-text.ts";
+import { publishedMapOf } from "../snapshot/map-format.ts";
+import { loadMap } from "./injection-cache.ts";
+import { decide, type OptIn } from "./injection-decision.ts";
+import { encodePatch, patchOperations } from "./json-patch.ts";
 
 // Pod in (fixtures/*.yaml: how it comes, then the pod), decision and patch out (fixtures/*.patch.json). To write those anew:
 //   npx node --test --test-update-snapshots webhook/golden.test.ts

@@ -1,7 +1,7 @@
 import type { ServingStatus } from "../certs/serving.ts";
-import type { Reason } from "../hosts/types.ts";
-import type { Health, Page } from "../observe/health.ts";
-import type { LoadedMap } from "./loaded.ts";
+import type { Reason } from "../hostmap/types.ts";
+import type { Health, Page } from "../telemetry/health.ts";
+import type { LoadedMap } from "./injection-cache.ts";
 
 /** What the webhook has, as of now. */
 export interface WebhookState {

@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { OptIn } from "./decide.ts";
 import type { WebhookState } from "./health.ts";
+import type { OptIn } from "./injection-decision.ts";
 
 /** What the webhook counts, in a registry of its own. */
 export interface WebhookMetrics {

@@ -5,10 +5,10 @@ import { issueAuthority, issueLeaf } from "../certs/issue.ts";
 import type { PemPair } from "../certs/pem.ts";
 import type { ServingSource } from "../certs/serving.ts";
 import { configSchema } from "../config/schema.ts";
-import { publishedMapOf } from "../hosts/published.ts";
-import type { PublishedMap, Reason } from "../hosts/types.ts";
-import { type Logger, silentLogger } from "../observe/log.ts";
-import type { MapSource } from "../published/source.ts";
+import type { PublishedMap, Reason } from "../hostmap/types.ts";
+import { publishedMapOf } from "../snapshot/map-format.ts";
+import type { MapSource } from "../snapshot/map-source.ts";
+import { type Logger, silentLogger } from "../telemetry/log.ts";
 import { isSettled } from "../test/fakes/memory-api.ts";
 import { type RunningWebhook, runWebhook } from "./run.ts";
 

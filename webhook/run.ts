@@ -1,14 +1,14 @@
 import { type ServingSource, watchServingCertificate } from "../certs/serving.ts";
 import type { Config } from "../config/schema.ts";
-import type { PublishedMap, Reason } from "../hosts/types.ts";
+import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import { pause } from "../kube/time.ts";
-import { livenessOf, startHealthServer } from "../observe/health.ts";
-import type { Logger } from "../observe/log.ts";
-import { isMap, type MapSource } from "../published/source.ts";
+import { isMap, type MapSource } from "../snapshot/map-source.ts";
+import { livenessOf, startHealthServer } from "../telemetry/health.ts";
+import type { Logger } from "../telemetry/log.ts";
 import { createApp } from "./app.ts";
 import { classesOf } from "./classes.ts";
 import { loadedPage, readiness, type WebhookState } from "./health.ts";
-import { loadMap } from "./loaded.ts";
+import { loadMap } from "./injection-cache.ts";
 import { addStateGauges, createMetrics } from "./metrics.ts";
 import { createWebhookServer } from "./server.ts";
 

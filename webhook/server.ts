@@ -2,7 +2,7 @@ import type { RequestListener } from "node:http";
 import { createServer, type ServerOptions } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { PemPair } from "../certs/pem.ts";
-import { listen } from "../observe/health.ts";
+import { listen } from "../telemetry/health.ts";
 
 /** The HTTPS listener that the API server calls. */
 export interface WebhookServer {

@@ -1,9 +1,9 @@
-import { PROXY_PROTOCOL_KEY } from "../../hosts/keys.ts";
+import { PROXY_PROTOCOL_KEY } from "../../hostmap/metadata-keys.ts";
 import { type Balancer, findBalancers } from "../balancers.ts";
 import { type Facts, keyOf, type ServicePort } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
+import { answered, dialOf, type Place, type Stance, stanceOf } from "../probe/proxy-protocol-support.ts";
 import type { ProbeResult } from "../probe/result.ts";
-import { answered, dialOf, type Place, type Stance, stanceOf } from "../probe/stance.ts";
 import { providerCures } from "../providers.ts";
 import { acceptCure, trustCure } from "../software.ts";
 import { entryFor } from "../targets.ts";

@@ -1,5 +1,5 @@
-import { INJECT_KEY, USER_KEYS } from "../../hosts/keys.ts";
-import { show } from "../../hosts/names.ts";
+import { show } from "../../hostmap/hostnames.ts";
+import { INJECT_KEY, USER_KEYS } from "../../hostmap/metadata-keys.ts";
 import type { Facts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { isInstalled } from "./install.ts";

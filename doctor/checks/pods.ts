@@ -1,8 +1,8 @@
 import { configSchema } from "../../config/schema.ts";
-import { HOSTS_KEY, OWNED_KEY, REVISION_KEY } from "../../hosts/keys.ts";
-import { judgeOptIn } from "../../hosts/opt-in.ts";
-import { createSelector } from "../../hosts/select.ts";
-import type { PublishedMap } from "../../hosts/types.ts";
+import { HOSTS_KEY, OWNED_KEY, REVISION_KEY } from "../../hostmap/metadata-keys.ts";
+import { judgeOptIn } from "../../hostmap/opt-in.ts";
+import { createSelector } from "../../hostmap/select-hosts.ts";
+import type { PublishedMap } from "../../hostmap/types.ts";
 import { type Facts, keyOf, type PodFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { appliedByAgent, isLive } from "../live.ts";
@@ -77,7 +77,7 @@ function judgeMapping(facts: Facts, map: PublishedMap): (pod: PodFacts) => Stand
   };
 }
 
-/** The addresses in `198.51.100.9 x1, 2001:db8::9 x1 (402fbc344eb3)`, as hosts/owned.ts writes it. */
+/** The addresses in `198.51.100.9 x1, 2001:db8::9 x1 (402fbc344eb3)`, as hostmap/managed-aliases.ts writes it. */
 function ownedAddresses(text: string | undefined): string[] {
   return [...(text ?? "").matchAll(/([0-9a-fA-F:.]+) x\d+/g)].map(([, address = ""]) => address);
 }

@@ -1,9 +1,9 @@
-import { frontName } from "../../targets/listeners.ts";
+import { frontName } from "../../snapshot/listeners.ts";
 import { findBalancers } from "../balancers.ts";
 import { type Facts, keyOf } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
+import { dialOf, stanceOf } from "../probe/proxy-protocol-support.ts";
 import type { DialResult } from "../probe/result.ts";
-import { dialOf, stanceOf } from "../probe/stance.ts";
 import { type IngressSoftware, trustCure } from "../software.ts";
 import { isInstalled } from "./install.ts";
 

@@ -1,4 +1,4 @@
-import { frontName } from "../../targets/listeners.ts";
+import { frontName } from "../../snapshot/listeners.ts";
 import { CONFIG_NAME, type Facts, keyOf, type ServiceFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { type Target, targetsOf } from "../targets.ts";

@@ -3,11 +3,11 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { after, describe, it } from "node:test";
 import { createServer as createTlsServer } from "node:tls";
-import { parseHeader } from "../../proxy/header-parse.ts";
+import { parseHeader } from "../../proxy/proxy-header-parse.ts";
 import { createTestCa } from "../../test/cluster/pki.ts";
 import { carryOut } from "./ask.ts";
+import { stanceOf } from "./proxy-protocol-support.ts";
 import type { Dial, DialResult } from "./result.ts";
-import { stanceOf } from "./stance.ts";
 
 const { cert, key } = createTestCa("test").serving(["backend.example.com"]);
 const servers: Server[] = [];

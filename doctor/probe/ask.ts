@@ -1,7 +1,7 @@
 import { Resolver } from "node:dns/promises";
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import { encodeHeader } from "../../proxy/header.ts";
+import { encodeHeader } from "../../proxy/proxy-header.ts";
 import type { Dial, DialResult, Lookup, Outcome, ProbePlan, ProbeResult } from "./result.ts";
 
 /** Time for a connection, and then for an answer on it, milliseconds. What has not answered by then may only be slow. */

@@ -1,4 +1,4 @@
-import { frontName } from "../../targets/listeners.ts";
+import { frontName } from "../../snapshot/listeners.ts";
 import { type Balancer, findBalancers } from "../balancers.ts";
 import { type Facts, keyOf, type ServicePort } from "../facts.ts";
 import { entryFor } from "../targets.ts";

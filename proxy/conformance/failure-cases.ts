@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import type { DialCause } from "../causes.ts";
+import type { DialCause } from "../close-causes.ts";
 import { Blackhole } from "./blackhole.ts";
 import { type Case, LISTENER, Rig, type RigOptions, Upstream, until } from "./rig.ts";
 import { endOf } from "./streams.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
-import { TLV_TYPE } from "../header.ts";
+import { TLV_TYPE } from "../proxy-header.ts";
 import { type Case, DECLARED_PORT, pause, Rig, type RigOptions } from "./rig.ts";
 import { endOf, firstChunk, randomBytes, take, takeHeader } from "./streams.ts";
 

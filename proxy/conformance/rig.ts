@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket, type TcpNetConnectOpts } from "node:net";
-import type { Logger } from "../../observe/log.ts";
+import type { Logger } from "../../telemetry/log.ts";
 import type { DialReport, Engine, EngineLimits, ListenerSpec, MakeEngine, OwnAddresses, RelayPlan } from "../engine.ts";
-import { newTargetStats, type TargetStats } from "../stats.ts";
-import type { WantedTlvs } from "../tlvs.ts";
+import type { WantedTlvs } from "../proxy-header-tlvs.ts";
+import { newTargetStats, type TargetStats } from "../target-stats.ts";
 
 /** One conformance case: a sentence about any engine, and the check of it. */
 export type Case = readonly [title: string, run: (make: MakeEngine) => Promise<void>];

@@ -1,7 +1,7 @@
 import { createHash, randomFillSync } from "node:crypto";
 import { once } from "node:events";
 import type { Socket } from "node:net";
-import { type ParsedHeader, parseHeader } from "../header-parse.ts";
+import { type ParsedHeader, parseHeader } from "../proxy-header-parse.ts";
 import { soon } from "./rig.ts";
 
 /** How a socket's reading side ended: a FIN, or an errno; with all bytes that came before. */

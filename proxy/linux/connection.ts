@@ -1,4 +1,4 @@
-import type { CutCause } from "../causes.ts";
+import type { CutCause } from "../close-causes.ts";
 import type { EngineLimits } from "../engine.ts";
 import {
   EPOLLERR,
@@ -16,9 +16,9 @@ import { DIAL_LOCAL_LIMIT, Dial } from "./dial.ts";
 import type { ListenerState } from "./listener-state.ts";
 import { IO } from "./memory.ts";
 import { PUMP, type Pump, type PumpContext, READ_BYTES } from "./pump.ts";
-import { Side } from "./side.ts";
+import { Side } from "./socket-state.ts";
 import { closeWithReset, pendingError, setKeepalive } from "./sockets.ts";
-import type { Waiter, WaitingList } from "./waiting.ts";
+import type { Waiter, WaitingList } from "./timeout-queue.ts";
 
 /** What connections need of the loop they live in. */
 export interface RelayContext extends PumpContext {

@@ -5,8 +5,8 @@ import {
   type DialCause,
   REFUSAL_CAUSES,
   type RefusalCause,
-} from "../causes.ts";
-import { CONNECT_BUCKETS, newTargetStats, type TargetStats } from "../stats.ts";
+} from "../close-causes.ts";
+import { CONNECT_BUCKETS, newTargetStats, type TargetStats } from "../target-stats.ts";
 
 /*
  * A target's counters in shared memory: a block of doubles a worker, which that worker alone writes and the main thread reads and adds up.

@@ -1,4 +1,4 @@
-import { connectCause, type DialCause } from "../causes.ts";
+import { connectCause, type DialCause } from "../close-causes.ts";
 import { type DialFailure, MAX_DIALS } from "../engine.ts";
 import { ERRNO } from "./abi.ts";
 import type { Libc } from "./libc.ts";

@@ -1,7 +1,7 @@
-import { CandidateOrder } from "../candidates.ts";
-import type { DialCause } from "../causes.ts";
+import type { DialCause } from "../close-causes.ts";
+import { CandidateOrder } from "../upstream-candidates.ts";
 import { Counters } from "./counters.ts";
-import { Dials } from "./dials.ts";
+import { Dials } from "./dial-failures.ts";
 import type { WorkerAddress, WorkerListener } from "./plan.ts";
 
 const LEAST_CAUTIOUS = 8;

@@ -1,6 +1,6 @@
-import type { DialCause, RefusalCause } from "../causes.ts";
+import type { DialCause, RefusalCause } from "../close-causes.ts";
 import type { DialReport, EngineLimits } from "../engine.ts";
-import type { WantedTlvs } from "../tlvs.ts";
+import type { WantedTlvs } from "../proxy-header-tlvs.ts";
 
 /*
  * What the main thread and a worker say to each other: plain data. A message to a worker is followed by a write to its eventfd,

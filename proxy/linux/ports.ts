@@ -1,9 +1,9 @@
 import { SwitchbackError } from "../../errors/errors.ts";
 import { addressBytes, addressText } from "../address.ts";
 import type { ListenerSpec, ListenerStatus, OwnAddresses } from "../engine.ts";
-import { isSelf } from "../self.ts";
+import { isSelf } from "../is-self.ts";
 import { encodeSockaddr } from "./abi.ts";
-import { newDials } from "./dials.ts";
+import { newDials } from "./dial-failures.ts";
 import type { Libc } from "./libc.ts";
 import type { WorkerAddress, WorkerListener } from "./plan.ts";
 import { listenOn, localName } from "./sockets.ts";

@@ -2,7 +2,7 @@ import { ERRNO, MSG_MORE, MSG_NOSIGNAL } from "./abi.ts";
 import type { Libc } from "./libc.ts";
 import { IO, IO_BYTES } from "./memory.ts";
 import type { PipePool } from "./pipes.ts";
-import type { Side } from "./side.ts";
+import type { Side } from "./socket-state.ts";
 import { setNoDelay } from "./sockets.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { RefusalCause } from "../causes.ts";
+import type { RefusalCause } from "../close-causes.ts";
 import type { Reply } from "./plan.ts";
 
 /** Refusals are told to the main thread this often at most. */

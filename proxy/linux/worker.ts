@@ -1,6 +1,6 @@
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { Loop } from "./event-loop.ts";
 import { openLibc } from "./libc.ts";
-import { Loop } from "./loop.ts";
 import type { Command, Reply, WorkerData } from "./plan.ts";
 
 /*

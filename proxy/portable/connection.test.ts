@@ -4,7 +4,7 @@ import { connect, type Socket } from "node:net";
 import { test } from "node:test";
 import { pause, soon, Upstream, until } from "../conformance/rig.ts";
 import { endOf, firstChunk, randomBytes } from "../conformance/streams.ts";
-import { newTargetStats } from "../stats.ts";
+import { newTargetStats } from "../target-stats.ts";
 import { Connection } from "./connection.ts";
 
 /** Both ends of one TCP connection on loopback. */

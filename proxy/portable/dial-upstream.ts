@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
-import type { CandidateOrder } from "../candidates.ts";
 import { type DialFailure, MAX_DIALS, type UpstreamSpec } from "../engine.ts";
-import { observeConnect, type TargetStats } from "../stats.ts";
+import { observeConnect, type TargetStats } from "../target-stats.ts";
+import type { CandidateOrder } from "../upstream-candidates.ts";
 import { dial } from "./dial.ts";
 
 export interface UpstreamDial {

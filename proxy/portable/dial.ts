@@ -1,5 +1,5 @@
 import { connect, type Socket } from "node:net";
-import { connectCause, type DialCause } from "../causes.ts";
+import { connectCause, type DialCause } from "../close-causes.ts";
 
 export interface DialAttempt {
   readonly address: string;

@@ -1,8 +1,8 @@
 import type { Socket } from "node:net";
 import { describeError } from "../../errors/errors.ts";
 import { normalAddress } from "../address.ts";
-import { Admission } from "../admission.ts";
 import { systemClock } from "../clock.ts";
+import { Admission } from "../connection-admission.ts";
 import type {
   DrainResult,
   Engine,
@@ -13,11 +13,11 @@ import type {
   OwnAddresses,
   RelayPlan,
 } from "../engine.ts";
-import { encodeHeader } from "../header.ts";
+import { isSelf } from "../is-self.ts";
+import { encodeHeader } from "../proxy-header.ts";
+import { v2Options } from "../proxy-header-tlvs.ts";
 import { RefusalLog } from "../refusal-log.ts";
-import { isSelf } from "../self.ts";
-import { newTargetStats, type TargetStats } from "../stats.ts";
-import { v2Options } from "../tlvs.ts";
+import { newTargetStats, type TargetStats } from "../target-stats.ts";
 import { Connection, LINGER_MS } from "./connection.ts";
 import { dialUpstream, type UpstreamOutcome } from "./dial-upstream.ts";
 import { startIdleSweep } from "./idle-sweep.ts";

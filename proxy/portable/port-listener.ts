@@ -1,8 +1,8 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { SwitchbackError } from "../../errors/errors.ts";
-import { CandidateOrder } from "../candidates.ts";
 import { LISTEN_BACKLOG, type ListenerSpec, type ListenerStatus } from "../engine.ts";
-import type { Endpoint } from "../header.ts";
+import type { Endpoint } from "../proxy-header.ts";
+import { CandidateOrder } from "../upstream-candidates.ts";
 
 /** Without IPv6 in the kernel `::` cannot be bound; the IPv4 wildcard then means the same. */
 const NO_IPV6 = new Set(["EAFNOSUPPORT", "EADDRNOTAVAIL"]);

@@ -3,7 +3,7 @@ import { after, before, describe, test } from "node:test";
 import { stringify } from "yaml";
 import type { Finding, Verdict } from "../../doctor/findings.ts";
 import type { ReportDocument } from "../../doctor/report.ts";
-import type { PublishedTarget } from "../../targets/published.ts";
+import type { PublishedTarget } from "../../snapshot/targets-format.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import { NGINX, PLAIN, publishAddress, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";

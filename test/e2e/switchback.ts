@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { stringify } from "yaml";
 import type { FullStatus } from "../../cli/leader-status.ts";
-import type { WorkloadStatus } from "../../running/report.ts";
+import type { WorkloadStatus } from "../../controller/rollout/rollout-status.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { where } from "./where.ts";

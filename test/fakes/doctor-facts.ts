@@ -2,10 +2,10 @@ import { configSchema } from "../../config/schema.ts";
 import type { Facts, ServiceFacts, WebhookEntry } from "../../doctor/facts.ts";
 import { type Known, known, notKnown } from "../../doctor/known.ts";
 import type { DialResult, Outcome, ProbeResult } from "../../doctor/probe/result.ts";
-import { publishedMapOf } from "../../hosts/published.ts";
-import { createSelector } from "../../hosts/select.ts";
-import { listenersOf } from "../../targets/listeners.ts";
-import type { PublishedTarget } from "../../targets/published.ts";
+import { createSelector } from "../../hostmap/select-hosts.ts";
+import { listenersOf } from "../../snapshot/listeners.ts";
+import { publishedMapOf } from "../../snapshot/map-format.ts";
+import type { PublishedTarget } from "../../snapshot/targets-format.ts";
 import { createTestCa } from "../cluster/pki.ts";
 
 // The facts of a healthy install: one ingress-nginx behind a short-circuited load balancer, one name, one opted-in pod. Tests change

@@ -1,6 +1,6 @@
 import { connect } from "../../kube/connect.ts";
 import { runElection } from "../../kube/lease.ts";
-import { silentLogger } from "../../observe/log.ts";
+import { silentLogger } from "../../telemetry/log.ts";
 
 // A process that contends for a Lease and says on standard output how it fares, until standard input ends.
 // Arguments: kubeconfig, namespace, name of the Lease, identity. Lines: `<epoch ms> started|aborted|<reason>|tick`; a tick means that it leads.

@@ -1,7 +1,7 @@
 import type { TestContext } from "node:test";
 import { configSchema, type TargetConfig } from "../../config/schema.ts";
-import { Fronts } from "../../controller/fronts.ts";
-import type { PublishedTarget } from "../../targets/published.ts";
+import { Fronts } from "../../controller/front-reconciler.ts";
+import type { PublishedTarget } from "../../snapshot/targets-format.ts";
 import { LineLog } from "./clock.ts";
 import { stopClock } from "./loop-rig.ts";
 import { MemoryKube } from "./memory-kube.ts";

@@ -1,15 +1,15 @@
 import type { TestContext } from "node:test";
-import { Loop } from "../../controller/loop.ts";
-import { MemoryStore } from "../../controller/memory-store.ts";
-import { type PaceRules, Pacer } from "../../controller/pacer.ts";
-import type { Publication } from "../../controller/publisher.ts";
-import type { PublishedIndex } from "../../controller/store.ts";
-import type { RemovalRules } from "../../hosts/ledger.ts";
-import { Plan } from "../../hosts/plan.ts";
-import { createJudge } from "../../hosts/policy.ts";
-import { parseIndex, parsePublished } from "../../hosts/published.ts";
-import type { TargetAddress } from "../../hosts/types.ts";
-import type { ClaimSink } from "../../sources/types.ts";
+import { Loop } from "../../controller/map-reconciler.ts";
+import { type PaceRules, Pacer } from "../../controller/publish-pacer.ts";
+import type { ClaimSink } from "../../controller/sources/types.ts";
+import { createJudge } from "../../hostmap/claim-policy.ts";
+import { Plan } from "../../hostmap/plan.ts";
+import type { RemovalRules } from "../../hostmap/published-names.ts";
+import type { TargetAddress } from "../../hostmap/types.ts";
+import { parseIndex, parsePublished } from "../../snapshot/map-format.ts";
+import type { PublishedIndex } from "../../snapshot/map-store.ts";
+import { MemoryStore } from "../../snapshot/map-store-memory.ts";
+import type { Publication } from "../../snapshot/map-writer.ts";
 import { claimOf } from "../arbitraries.ts";
 
 /** A store whose writes are counted, and can fail or be interrupted. */

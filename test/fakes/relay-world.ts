@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import type { EngineLimits } from "../../proxy/engine.ts";
 import { ERRNO } from "../../proxy/linux/abi.ts";
-import { LINGER_MS, Loop } from "../../proxy/linux/loop.ts";
-import { newPlaces, Places } from "../../proxy/linux/places.ts";
-import type { TargetStats } from "../../proxy/stats.ts";
+import { newPlaces, Places } from "../../proxy/linux/connection-limiter.ts";
+import { LINGER_MS, Loop } from "../../proxy/linux/event-loop.ts";
+import type { TargetStats } from "../../proxy/target-stats.ts";
 import { type Chance, FakeKernel, type Faults } from "./kernel.ts";
 import type { FakeSocket } from "./kernel-socket.ts";
 import { End, MOST_CLIENTS, PROTOCOLS, type Protocol } from "./relay-end.ts";

@@ -4,10 +4,10 @@ import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { configSchema } from "../../config/schema.ts";
-import { describeOwned } from "../../hosts/owned.ts";
-import { mapRevision, Shards } from "../../hosts/shards.ts";
+import { RunningPods } from "../../controller/rollout/run.ts";
+import { describeOwned } from "../../hostmap/managed-aliases.ts";
 import type { EventRecord } from "../../kube/events.ts";
-import { RunningPods } from "../../running/run.ts";
+import { mapRevision, Shards } from "../../snapshot/shards.ts";
 import { LineLog } from "./clock.ts";
 import { MemoryKube } from "./memory-kube.ts";
 

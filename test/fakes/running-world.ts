@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { silentLogger } from "../../observe/log.ts";
-import type { Observed, Patched, Ports, Told } from "../../running/engine.ts";
-import { Engine } from "../../running/engine.ts";
-import type { Need, StalePod, WorkloadState } from "../../running/facts.ts";
-import type { History } from "../../running/history.ts";
-import type { RestartRules } from "../../running/rules.ts";
+import type { Observed, Patched, Ports, Told } from "../../controller/rollout/reconciler.ts";
+import { Engine } from "../../controller/rollout/reconciler.ts";
+import type { History } from "../../controller/rollout/restart-history.ts";
+import type { RestartRules } from "../../controller/rollout/restart-rules.ts";
+import type { Need, StalePod, WorkloadState } from "../../controller/rollout/workload-facts.ts";
+import { silentLogger } from "../../telemetry/log.ts";
 
 // A cluster of workloads, a published map and a webhook in memory, on a clock of its own, with the faults that tests put in.
 

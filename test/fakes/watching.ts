@@ -1,7 +1,7 @@
 import type { Change } from "../../kube/cache.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { type Watcher, type WatchOptions, type WatchTimings, watchObjects } from "../../kube/watch.ts";
-import type { Logger } from "../../observe/log.ts";
+import type { Logger } from "../../telemetry/log.ts";
 
 /** A watch under test and all that it said. */
 export interface Watching {

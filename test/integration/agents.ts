@@ -2,9 +2,9 @@ import { parse } from "yaml";
 import { type RunningAgent, runAgent } from "../../agent/run.ts";
 import { configSchema } from "../../config/schema.ts";
 import { connect } from "../../kube/connect.ts";
-import { silentLogger } from "../../observe/log.ts";
-import { agentLeaseName } from "../../published/agent-lease.ts";
-import { configMapSource } from "../../published/feed.ts";
+import { agentLeaseName } from "../../snapshot/agent-lease.ts";
+import { configMapSource } from "../../snapshot/map-reader.ts";
+import { silentLogger } from "../../telemetry/log.ts";
 import { NODE } from "../cluster/kubelet.ts";
 import type { System } from "./system.ts";
 

@@ -15,7 +15,7 @@ import { secretSource } from "../../certs/serving-secret.ts";
 import type { SecretName } from "../../certs/store.ts";
 import { configSchema } from "../../config/schema.ts";
 import { type ConnectedClient, connect } from "../../kube/connect.ts";
-import { silentLogger } from "../../observe/log.ts";
+import { silentLogger } from "../../telemetry/log.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 
 // install.yaml on a real API server, certificate managers and webhook replicas with the rights of their ServiceAccounts, and

@@ -5,7 +5,7 @@ import { issueAuthority, issueLeaf, servingNames } from "../../certs/issue.ts";
 import { KubeSecretStore } from "../../certs/kube-store.ts";
 import { isSignedBy, parseCertificates } from "../../certs/pem.ts";
 import { CA_SECRET, TLS_SECRET } from "../../certs/store.ts";
-import { silentLogger } from "../../observe/log.ts";
+import { silentLogger } from "../../telemetry/log.ts";
 import { type CertsCluster, NAMESPACE, startCertsCluster, until } from "./certs-cluster.ts";
 
 const DAY = 86_400_000;

@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { KubeBundleWriter } from "../../certs/kube-bundle.ts";
 import { KubeSecretStore } from "../../certs/kube-store.ts";
 import { CA_SECRET, TLS_SECRET } from "../../certs/store.ts";
-import { silentLogger } from "../../observe/log.ts";
+import { silentLogger } from "../../telemetry/log.ts";
 import {
   type CertsCluster,
   CONFIGURATION,

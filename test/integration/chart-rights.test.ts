@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { WEBHOOK_CONFIGURATION } from "../../certs/cabundle.ts";
 import { CA_SECRET, TLS_SECRET } from "../../certs/store.ts";
-import { INJECT_KEY } from "../../hosts/keys.ts";
-import { MAX_SHARDS } from "../../hosts/shards.ts";
-import { INDEX_NAME, shardName } from "../../published/configmaps.ts";
-import { RECORDS_NAME } from "../../running/records.ts";
-import { PRESETS } from "../../sources/custom/presets.ts";
-import { frontName } from "../../targets/listeners.ts";
-import { TARGETS_NAME } from "../../targets/published.ts";
+import { RECORDS_NAME } from "../../controller/rollout/restart-records.ts";
+import { PRESETS } from "../../controller/sources/custom/presets.ts";
+import { INJECT_KEY } from "../../hostmap/metadata-keys.ts";
+import { frontName } from "../../snapshot/listeners.ts";
+import { INDEX_NAME, shardName } from "../../snapshot/map-objects.ts";
+import { MAX_SHARDS } from "../../snapshot/shards.ts";
+import { TARGETS_NAME } from "../../snapshot/targets-format.ts";
 import { direct, NAMESPACE, named, type Rendered, relayed, render } from "./rendered.ts";
 
 describe("the MutatingWebhookConfiguration", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
-import { listenersOf } from "../../targets/listeners.ts";
-import { TARGETS_NAME } from "../../targets/published.ts";
+import { listenersOf } from "../../snapshot/listeners.ts";
+import { TARGETS_NAME } from "../../snapshot/targets-format.ts";
 import {
   COMPONENTS,
   configOf,

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, before, describe, it } from "node:test";
 import type { NameStatus } from "../../controller/status.ts";
-import { type PublishedTargets, parseTargets } from "../../targets/published.ts";
-import { foundName } from "../../targets/service-view.ts";
+import { foundName } from "../../controller/targets/service-view.ts";
+import { type PublishedTargets, parseTargets } from "../../snapshot/targets-format.ts";
 import { ingress, namespaceYaml } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 

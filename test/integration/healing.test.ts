@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { shortHash } from "../../hosts/hash.ts";
+import { shortHash } from "../../hostmap/hash.ts";
 import { recordMap } from "./history.ts";
 import { ingress, mapped, namespaceYaml } from "./objects.ts";
 import { type Created, refused, streamPods } from "./pod-stream.ts";

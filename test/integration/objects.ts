@@ -1,6 +1,6 @@
+import type { RunningStatus } from "../../controller/rollout/rollout-status.ts";
 import type { StatusDocument } from "../../controller/status.ts";
-import { parseHosts } from "../../hosts/render.ts";
-import type { RunningStatus } from "../../running/report.ts";
+import { parseHosts } from "../../hostmap/hosts-text.ts";
 
 // Kubernetes objects as the tests write and read them.
 

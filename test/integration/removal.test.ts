@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { HOLD_KEY } from "../../hosts/keys.ts";
-import type { Hold } from "../../hosts/ledger.ts";
+import { HOLD_KEY } from "../../hostmap/metadata-keys.ts";
+import type { Hold } from "../../hostmap/published-names.ts";
 import { GatewayApi, installGatewayApi } from "./gateway-api.ts";
 import { recordMap } from "./history.ts";
 import { ingress, namespaceYaml } from "./objects.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { TLS_SECRET } from "../../certs/store.ts";
-import { GATEWAY_GROUP } from "../../sources/gateway/view.ts";
+import { GATEWAY_GROUP } from "../../controller/sources/gateway/view.ts";
 import type { AuditEntry } from "./audit.ts";
 import { installGatewayApi, PLURALS } from "./gateway-api.ts";
 import { Kubelet } from "./kubelet.ts";

@@ -54,7 +54,7 @@ paths of mounted certificates.
 {{- toYaml $config -}}
 {{- end }}
 
-{{/* Whether a target goes through the proxy (targets/listeners.ts, isRelayed). "true" or "". */}}
+{{/* Whether a target goes through the proxy (snapshot/listeners.ts, isRelayed). "true" or "". */}}
 {{- define "switchback.relayed" -}}
 {{- $relayed := not .ports -}}
 {{- range .ports -}}

@@ -35,7 +35,7 @@
 {{- end }}
 {{- end }}
 
-{{/* The kinds behind `sources.presets` (sources/custom/presets.ts). YAML. */}}
+{{/* The kinds behind `sources.presets` (controller/sources/custom/presets.ts). YAML. */}}
 {{- define "switchback.presetKinds" -}}
 traefik-ingressroute: { group: traefik.io, resource: ingressroutes }
 traefik-ingressroutetcp: { group: traefik.io, resource: ingressroutetcps }

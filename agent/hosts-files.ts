@@ -1,0 +1,204 @@
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  fstatSync,
+  ftruncateSync,
+  lstatSync,
+  openSync,
+  readSync,
+  writeSync,
+} from "node:fs";
+import { describeError } from "../errors/errors.ts";
+import { isKubeletHosts, KUBELET_HEADER_LENGTH } from "../hostmap/live-hosts.ts";
+import type { Reason } from "../hostmap/types.ts";
+import { type Change, createRoom } from "./file-bytes.ts";
+import { rewrite, type WritableFile } from "./rewrite-file.ts";
+
+/** A hosts file of 40,000 names has 1.2 MB. A container may write to its own without end. */
+const MAX_BYTES = 4 * 1024 * 1024;
+/** How often a file that somebody else writes at the same time is read again. */
+const MAX_TRIES = 3;
+
+/** The pod's uid is a directory's name: nothing else passes. */
+const UID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** What became of a look at one pod's hosts file. `stamp` changes whenever the file does. */
+export type Outcome =
+  | { readonly kind: "current" | "written"; readonly stamp: string }
+  /** There is none (yet): no container has started, or each mounts a file of its own there. */
+  | { readonly kind: "absent" }
+  | { readonly kind: "refused"; readonly reason: Reason };
+
+export interface HostsFiles {
+  /** Brings a pod's file to what `change` makes of it. Never throws. */
+  update(uid: string, change: Change): Outcome;
+  /** The stamp of a pod's file as it is, undefined if there is none. */
+  stamp(uid: string): string | undefined;
+  close(): void;
+}
+
+/**
+ * The hosts files below the kubelet's `pods` directory. Every directory on the way is opened by its parent's handle, and no
+ * symbolic link is followed anywhere. `owner` is the uid that files must have.
+ * Throws the errno error when the directory is not there.
+ */
+export function openHostsFiles(podsDirectory: string, owner = 0): HostsFiles {
+  const root = openDirectory(podsDirectory);
+  const within = <T>(uid: string, work: (directory: number) => T): T | Refusal => {
+    if (!UID.test(uid)) return refusal("uid-malformed", "the pod's uid is none");
+    return attempt(() => {
+      const directory = openSync(`${handle(root)}/${uid}`, DIRECTORY);
+      try {
+        return work(directory);
+      } finally {
+        closeSync(directory);
+      }
+    });
+  };
+  return {
+    update(uid, change) {
+      const outcome = within(uid, (directory) => updateIn(directory, owner, change));
+      return outcome instanceof Refusal ? outcome.outcome : outcome;
+    },
+    stamp(uid) {
+      const found = within(uid, (directory) => stampOf(lstatSync(`${handle(directory)}/etc-hosts`, { bigint: true })));
+      return found instanceof Refusal ? undefined : found;
+    },
+    close: () => closeSync(root),
+  };
+}
+
+const DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+/** O_NONBLOCK: whatever is there by the time that it is opened must not hold us up. */
+const FILE = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+
+/** The kernel's own name of what a descriptor refers to: with a name behind it, what openat(2) opens. */
+function handle(descriptor: number): string {
+  return `/proc/self/fd/${descriptor}`;
+}
+
+function openDirectory(path: string): number {
+  let directory = openSync("/", DIRECTORY);
+  for (const part of path.split("/").filter((name) => name !== "")) {
+    const parent = directory;
+    try {
+      directory = openSync(`${handle(parent)}/${part}`, DIRECTORY);
+    } finally {
+      closeSync(parent);
+    }
+  }
+  return directory;
+}
+
+class Refusal {
+  readonly outcome: Outcome;
+  constructor(outcome: Outcome) {
+    this.outcome = outcome;
+  }
+}
+
+function refusal(code: string, text: string): Refusal {
+  return new Refusal({ kind: "refused", reason: { code, text } });
+}
+
+/** What the errors of a path mean. */
+function attempt<T>(work: () => T): T | Refusal {
+  try {
+    return work();
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT") return new Refusal({ kind: "absent" });
+    if (code === "ELOOP" || code === "ENOTDIR")
+      return refusal("path-not-plain", "a symbolic link, or no directory, stands on the way to the hosts file");
+    return refusal("write-failed", `the hosts file cannot be written: ${describeError(error)}`);
+  }
+}
+
+function updateIn(directory: number, owner: number, change: Change): Outcome {
+  for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+    const outcome = tryUpdate(`${handle(directory)}/etc-hosts`, owner, change);
+    if (outcome !== undefined) return outcome;
+  }
+  return { kind: "refused", reason: { code: "file-busy", text: "the hosts file changes faster than it can be read" } };
+}
+
+/** Undefined: somebody else wrote to the file in between. */
+function tryUpdate(path: string, owner: number, change: Change): Outcome | undefined {
+  // Looked at before it is opened: to open a device may do something.
+  const unfit = strangeness(lstatSync(path, { bigint: true }), owner);
+  if (unfit !== undefined) return { kind: "refused", reason: unfit };
+  const descriptor = openSync(path, FILE);
+  try {
+    const seen = fstatSync(descriptor, { bigint: true });
+    const strange = strangeness(seen, owner);
+    if (strange !== undefined) return { kind: "refused", reason: strange };
+    const before = readAll(descriptor, Number(seen.size));
+    if (!isKubeletHosts(before.toString("latin1", 0, KUBELET_HEADER_LENGTH)))
+      return { kind: "refused", reason: notKubelets(before) };
+    const after = change(before);
+    if (after.equals(before)) return { kind: "current", stamp: stampOf(seen) };
+    if (stampOf(fstatSync(descriptor, { bigint: true })) !== stampOf(seen)) return undefined;
+    withFile(descriptor, (file) => rewrite(file, before, after));
+    const written = fstatSync(descriptor, { bigint: true });
+    return Number(written.size) === after.length ? { kind: "written", stamp: stampOf(written) } : undefined;
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Why it is not a file that the kubelet has made, as far as that can be told without reading it. */
+function strangeness(stat: BigIntStats, owner: number): Reason | undefined {
+  if (stat.isSymbolicLink()) return { code: "path-not-plain", text: "the hosts file is a symbolic link" };
+  if (!stat.isFile()) return { code: "not-kubelets", text: "what stands in the hosts file's place is no file" };
+  if (stat.uid !== BigInt(owner))
+    return { code: "not-kubelets", text: `the hosts file belongs to the user ${stat.uid}` };
+  if (stat.nlink !== 1n) return { code: "not-kubelets", text: `the hosts file has ${stat.nlink} names` };
+  if (stat.size > BigInt(MAX_BYTES)) return { code: "file-too-large", text: `the hosts file has ${stat.size} bytes` };
+  return undefined;
+}
+
+function notKubelets(content: Buffer): Reason {
+  if (content.length === 0) return { code: "file-empty", text: "the hosts file is empty: it is just being written" };
+  return {
+    code: "not-kubelets",
+    text: "the hosts file does not begin as the kubelet's do: something in the pod has replaced its content",
+  };
+}
+
+function stampOf(stat: BigIntStats): string {
+  return `${stat.ino} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs}`;
+}
+
+/** What it holds is used until the next file is read. */
+const room = createRoom();
+
+function readAll(descriptor: number, size: number): Buffer {
+  // One more than there should be, so that a file that has grown is noticed by its length.
+  const buffer = room(size + 1);
+  let length = 0;
+  // Linux reads less of a regular file than it is asked for only at its end, or for a signal's sake.
+  do {
+    const count = readSync(descriptor, buffer, length, buffer.length - length, length);
+    if (count === 0) break;
+    length += count;
+  } while (length < size);
+  return buffer.subarray(0, length);
+}
+
+function withFile(descriptor: number, work: (file: WritableFile) => void): void {
+  let appending: number | undefined;
+  try {
+    work({
+      append(bytes) {
+        appending ??= openSync(handle(descriptor), constants.O_WRONLY | constants.O_APPEND);
+        return writeSync(appending, bytes);
+      },
+      write: (bytes, position) => writeSync(descriptor, bytes, 0, bytes.length, position),
+      truncate: (size) => ftruncateSync(descriptor, size),
+      size: () => fstatSync(descriptor).size,
+    });
+  } finally {
+    if (appending !== undefined) closeSync(appending);
+  }
+}

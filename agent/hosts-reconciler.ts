@@ -1,0 +1,278 @@
+import { removeLive } from "../hostmap/live-hosts.ts";
+import { HOSTS_KEY } from "../hostmap/metadata-keys.ts";
+import { type Chosen, createSelector } from "../hostmap/select-hosts.ts";
+import type { PublishedMap, Reason } from "../hostmap/types.ts";
+import { steadyNow, yieldToLoop } from "../kube/time.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { DirectoryWatches } from "./directory-watches.ts";
+import { onText } from "./file-bytes.ts";
+import type { HostsFiles, Outcome } from "./hosts-files.ts";
+import { createPlans } from "./live-plans.ts";
+import type { NodePod } from "./node-pod.ts";
+import { createThrottle, type Throttle } from "./read-backoff.ts";
+
+/** Whether a pod follows the map by its hosts file; `unknown`: what it takes to tell is not known yet, so nothing is done. */
+export type Following = "live" | "no" | "unknown";
+
+export interface FollowerDeps {
+  readonly files: HostsFiles;
+  readonly watches: Pick<DirectoryWatches, "add" | "remove">;
+  readonly judge: (pod: NodePod) => Following;
+  /** Names a pod gets at most. */
+  readonly maxNames: number;
+  readonly log: Logger;
+  /** Called after every round of work, with what stands then. */
+  readonly onRound: (state: FollowerState) => void;
+  /** Milliseconds, never going back; another one only in tests. */
+  readonly now?: () => number;
+}
+
+/** Where the node's pods stand. */
+export interface FollowerState {
+  /** The revision that every pod which follows the map has, or undefined while one of them has not. */
+  readonly applied: string | undefined;
+  readonly live: number;
+  /** Files written since the start. */
+  readonly written: number;
+  /** Pods that should follow and cannot, by reason. */
+  readonly problems: ReadonlyArray<{ readonly pod: string; readonly reason: Reason }>;
+  /** Milliseconds of the last round that had a new map: from its arrival to the last file. */
+  readonly roundMs: number;
+}
+
+interface Tracked {
+  pod: NodePod;
+  following: Following | undefined;
+  /** The map's revision that the file was brought to, and the pod as it was then. */
+  applied: string | undefined;
+  appliedTo: NodePod | undefined;
+  stamp: string | undefined;
+  problem: Reason | undefined;
+  /** Whether the file was looked through for what an earlier agent may have left. */
+  clean: boolean;
+  readonly throttle: Throttle;
+  timer: NodeJS.Timeout | undefined;
+}
+
+/** Refusals that may be over at the next look. */
+const AGAIN: ReadonlySet<string> = new Set(["file-empty", "file-busy", "write-failed"]);
+/** Work goes on for so long before other things of the process have their turn, milliseconds. */
+const SLICE_MS = 8;
+
+/**
+ * Keeps the hosts files of one node's pods as the map and the pods say. Everything that may matter comes in as a note; rounds of
+ * work bring the noted pods up to date, one after the other.
+ */
+export class Follower {
+  readonly #deps: FollowerDeps;
+  readonly #now: () => number;
+  readonly #pods = new Map<string, Tracked>();
+  readonly #noted = new Set<string>();
+  readonly #plans = createPlans();
+  #choose: ((annotation: string | undefined) => Chosen) | undefined;
+  #revision: string | undefined;
+  #working = false;
+  #written = 0;
+  #arrived: number | undefined;
+  #roundMs = 0;
+
+  constructor(deps: FollowerDeps) {
+    this.#deps = deps;
+    this.#now = deps.now ?? steadyNow;
+  }
+
+  setMap(map: PublishedMap): void {
+    this.#arrived = this.#now();
+    const select = createSelector(map, this.#deps.maxNames);
+    const known = new Map<string | undefined, Chosen>();
+    this.#revision = map.revision;
+    this.#plans.clear();
+    this.#choose = (annotation) => {
+      const chosen = known.get(annotation) ?? select(annotation);
+      known.set(annotation, chosen);
+      return chosen;
+    };
+    this.noteAll();
+  }
+
+  putPod(pod: NodePod): void {
+    const tracked = this.#pods.get(pod.uid);
+    if (tracked === undefined) this.#pods.set(pod.uid, track(pod, this.#now));
+    else tracked.pod = pod;
+    this.#note(pod.uid);
+  }
+
+  removePod(uid: string): void {
+    clearTimeout(this.#pods.get(uid)?.timer);
+    this.#deps.watches.remove(uid);
+    this.#pods.delete(uid);
+    // The pods that are left may all have the newest revision now.
+    this.#begin();
+  }
+
+  /** What a judgement rests on has changed. */
+  noteAll(): void {
+    for (const uid of this.#pods.keys()) this.#noted.add(uid);
+    this.#begin();
+  }
+
+  /** A pod's hosts file or directory has changed, perhaps by our own hand. */
+  touched(uid: string): void {
+    const tracked = this.#pods.get(uid);
+    if (tracked?.following !== "live" || tracked.timer !== undefined) return;
+    this.#deps.watches.add(uid);
+    if (tracked.stamp !== undefined && this.#deps.files.stamp(uid) === tracked.stamp) return;
+    tracked.timer = setTimeout(() => {
+      tracked.timer = undefined;
+      this.#note(uid);
+    }, tracked.throttle.next());
+  }
+
+  /** Looks at every file that ought to be ours: what no event told of, and what failed, is tried again. */
+  sweep(): void {
+    for (const [uid, { following, stamp, clean }] of this.#pods) {
+      if (following === "no" && clean) continue;
+      if (following !== "live" || this.#deps.files.stamp(uid) !== stamp) this.#noted.add(uid);
+    }
+    if (this.#noted.size > 0) this.#begin();
+  }
+
+  /** Whether nothing of ours stands in any file of the node. */
+  get isClean(): boolean {
+    return this.#noted.size === 0 && [...this.#pods.values()].every(({ clean }) => clean);
+  }
+
+  /** Resolves when nothing is left to do. */
+  async settled(): Promise<void> {
+    while (this.#working) await yieldToLoop();
+  }
+
+  stop(): void {
+    for (const { timer } of this.#pods.values()) clearTimeout(timer);
+    this.#pods.clear();
+    this.#noted.clear();
+  }
+
+  get state(): FollowerState {
+    const live = [...this.#pods.values()].filter(({ following }) => following === "live");
+    const unknown = [...this.#pods.values()].some(
+      ({ following }) => following === "unknown" || following === undefined,
+    );
+    const behind = unknown || live.some(({ applied }) => applied !== this.#revision);
+    return {
+      applied: behind ? undefined : this.#revision,
+      live: live.length,
+      written: this.#written,
+      problems: live.flatMap(({ pod, problem }) =>
+        problem === undefined ? [] : [{ pod: `${pod.namespace}/${pod.name}`, reason: problem }],
+      ),
+      roundMs: this.#roundMs,
+    };
+  }
+
+  #note(uid: string): void {
+    this.#noted.add(uid);
+    this.#begin();
+  }
+
+  #begin(): void {
+    if (this.#working) return;
+    this.#working = true;
+    // What comes together is worked on together.
+    setImmediate(() => void this.#round());
+  }
+
+  async #round(): Promise<void> {
+    let until = this.#now() + SLICE_MS;
+    for (let uid = first(this.#noted); uid !== undefined; uid = first(this.#noted)) {
+      this.#noted.delete(uid);
+      const tracked = this.#pods.get(uid);
+      if (tracked !== undefined) this.#bringUpToDate(uid, tracked);
+      if (this.#now() < until) continue;
+      await yieldToLoop();
+      until = this.#now() + SLICE_MS;
+    }
+    this.#working = false;
+    if (this.#arrived !== undefined) this.#roundMs = this.#now() - this.#arrived;
+    this.#arrived = undefined;
+    this.#deps.onRound(this.state);
+  }
+
+  #bringUpToDate(uid: string, tracked: Tracked): void {
+    tracked.following = tracked.pod.ended ? "no" : this.#deps.judge(tracked.pod);
+    if (tracked.following === "live") this.#follow(uid, tracked);
+    else if (tracked.following === "no") this.#leave(uid, tracked);
+  }
+
+  #follow(uid: string, tracked: Tracked): void {
+    if (this.#choose === undefined || this.#isCurrent(uid, tracked)) return;
+    this.#deps.watches.add(uid);
+    const chosen = this.#choose(tracked.pod.annotations[HOSTS_KEY]);
+    const outcome = this.#deps.files.update(uid, (content) => this.#plans.apply(content, tracked.pod.ours, chosen));
+    this.#take(uid, tracked, outcome);
+    tracked.clean = false;
+    if (outcome.kind === "refused") return;
+    tracked.applied = this.#revision;
+    tracked.appliedTo = tracked.pod;
+  }
+
+  /** Whether nothing that the file depends on has changed since it was written, and nobody has touched it. */
+  #isCurrent(uid: string, { pod, applied, appliedTo, stamp, problem }: Tracked): boolean {
+    if (applied !== this.#revision || appliedTo === undefined || problem !== undefined) return false;
+    if (appliedTo.ours !== pod.ours || appliedTo.annotations[HOSTS_KEY] !== pod.annotations[HOSTS_KEY]) return false;
+    return stamp !== undefined && this.#deps.files.stamp(uid) === stamp;
+  }
+
+  #leave(uid: string, tracked: Tracked): void {
+    if (tracked.clean) return;
+    this.#deps.watches.remove(uid);
+    this.#take(
+      uid,
+      tracked,
+      this.#deps.files.update(
+        uid,
+        onText((text) => removeLive(text, this.#plans.aliases(tracked.pod.ours))),
+      ),
+    );
+    tracked.applied = undefined;
+    // What is not the kubelet's cannot hold anything of ours; the rest is tried again.
+    tracked.clean = tracked.problem === undefined || !AGAIN.has(tracked.problem.code);
+  }
+
+  #take(uid: string, tracked: Tracked, outcome: Outcome): void {
+    tracked.stamp = "stamp" in outcome ? outcome.stamp : undefined;
+    if (outcome.kind === "written") this.#written += 1;
+    const problem = outcome.kind === "refused" ? outcome.reason : undefined;
+    const pod = `${tracked.pod.namespace}/${tracked.pod.name}`;
+    if (tracked.following === "live" && problem !== undefined) this.#refused(uid, tracked, problem);
+    else if (tracked.problem !== undefined) this.#deps.log.info({ pod }, "hosts file: follows again");
+    tracked.problem = problem;
+  }
+
+  #refused(uid: string, tracked: Tracked, problem: Reason): void {
+    const pod = `${tracked.pod.namespace}/${tracked.pod.name}`;
+    if (tracked.problem?.code !== problem.code && problem.code !== "file-empty")
+      this.#deps.log.warn({ pod, ...problem }, "hosts file: not written");
+    // Somebody is writing it just now; then the next look is soon.
+    if (problem.code === "file-empty" || problem.code === "file-busy") setImmediate(() => this.touched(uid));
+  }
+}
+
+function track(pod: NodePod, now: () => number): Tracked {
+  return {
+    pod,
+    following: undefined,
+    applied: undefined,
+    appliedTo: undefined,
+    stamp: undefined,
+    problem: undefined,
+    clean: false,
+    throttle: createThrottle(now),
+    timer: undefined,
+  };
+}
+
+function first(set: ReadonlySet<string>): string | undefined {
+  for (const item of set) return item;
+  return undefined;
+}

@@ -1,0 +1,75 @@
+import { applyLive, headLength } from "../hostmap/live-hosts.ts";
+import { type LiveAliases, type LivePlan, liveAliases, planLive } from "../hostmap/live-hosts-plan.ts";
+import type { Chosen } from "../hostmap/select-hosts.ts";
+import type { HostAlias } from "../hostmap/types.ts";
+import { createRoom, joined } from "./file-bytes.ts";
+
+/** Files whose lines of others differ want plans of their own, and containers write those lines. */
+const MAX_PLANS = 256;
+/** So much of a file is looked at for its head. */
+const MAX_HEAD_BYTES = 1024;
+/** Texts take room, a megabyte each if it comes to the worst. */
+const MAX_TEXTS = 4;
+
+/** The pods of a node are mostly alike: what was worked out for one is at hand for the next. */
+export interface Plans {
+  aliases(ours: readonly HostAlias[]): LiveAliases;
+  /** `applyLive` on a file's bytes. */
+  apply(content: Buffer, ours: readonly HostAlias[], chosen: Chosen): Buffer;
+  /** Forgets the plans: another map. */
+  clear(): void;
+}
+
+interface Made {
+  readonly aliases: LiveAliases;
+  readonly revision: string;
+  readonly before: Buffer;
+  readonly after: Buffer;
+}
+
+export function createPlans(): Plans {
+  const known = new WeakMap<readonly HostAlias[], LiveAliases>();
+  let plans = new WeakMap<LiveAliases, Map<string, LivePlan>>();
+  let texts: readonly Made[] = [];
+  const room = createRoom();
+
+  const aliasesOf = (ours: readonly HostAlias[]): LiveAliases => {
+    const aliases = known.get(ours) ?? liveAliases(ours);
+    known.set(ours, aliases);
+    return aliases;
+  };
+  const plan = (aliases: LiveAliases, chosen: Chosen, taken: readonly string[]): LivePlan => {
+    const made = plans.get(aliases) ?? new Map<string, LivePlan>();
+    plans.set(aliases, made);
+    // The revision covers the selection, so within one map it stands for the names that are chosen.
+    const key = `${chosen.revision} ${taken.join(" ")}`;
+    const plan = made.get(key) ?? planLive(aliases, chosen, taken);
+    if (made.size >= MAX_PLANS) made.clear();
+    made.set(key, plan);
+    return plan;
+  };
+  const make = (before: Buffer, aliases: LiveAliases, chosen: Chosen): Made => {
+    const { revision } = chosen;
+    const same = texts.find(
+      (made) => made.aliases === aliases && made.revision === revision && made.before.equals(before),
+    );
+    if (same !== undefined) return same;
+    const text = before.toString("latin1");
+    const after = Buffer.from(applyLive(text, aliases, chosen, plan), "latin1");
+    const made = { aliases, revision, before: Buffer.from(text, "latin1"), after };
+    texts = [made, ...texts.slice(0, MAX_TEXTS - 1)];
+    return made;
+  };
+  return {
+    aliases: aliasesOf,
+    apply(content, ours, chosen) {
+      const aliases = aliasesOf(ours);
+      const head = headLength(content.toString("latin1", 0, MAX_HEAD_BYTES), aliases, chosen);
+      return joined(content.subarray(0, head), make(content.subarray(head), aliases, chosen).after, room);
+    },
+    clear() {
+      plans = new WeakMap();
+      texts = [];
+    },
+  };
+}

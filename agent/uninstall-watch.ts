@@ -1,0 +1,88 @@
+import { statusOf } from "../errors/errors.ts";
+import { LEAVING_KEY } from "../hostmap/metadata-keys.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { resourcePath } from "../kube/paths.ts";
+import type { ApiObject } from "../kube/types.ts";
+import { watchObjects } from "../kube/watch.ts";
+import { AGENT_DAEMON_SET } from "../snapshot/agent-lease.ts";
+import type { Logger } from "../telemetry/log.ts";
+
+export interface LeavingWatch {
+  /** True once our DaemonSet is going away or says that we are to leave: then nothing of ours may stay on the node. */
+  readonly leaving: boolean;
+  /** The DaemonSet as it was last seen. */
+  readonly daemonSet: { readonly name: string; readonly uid: string } | undefined;
+  /** Milliseconds since the watch last heard or tried anything. */
+  readonly inactiveMs: number;
+  /** Asks once more, for a process that is told to stop: an upgrade, or the end? An API server that does not answer says neither. */
+  askNow(): Promise<boolean>;
+  stop(): Promise<void>;
+}
+
+interface Seen {
+  readonly name: string;
+  readonly uid: string;
+  readonly leaving: boolean;
+}
+
+/** Looks after our own DaemonSet. One that was never there (an agent run by hand) means nothing; one that was there and is gone does. */
+export function watchLeaving(deps: {
+  readonly client: Pick<KubeClient, "get" | "stream">;
+  readonly namespace: string;
+  readonly log: Logger;
+  readonly onChange: () => void;
+}): LeavingWatch {
+  const { client, namespace, log, onChange } = deps;
+  const collection = { group: "apps", version: "v1", namespace, resource: "daemonsets" };
+  let seen: Seen | undefined;
+  let leaving = false;
+  const set = (next: boolean): void => {
+    if (next === leaving) return;
+    leaving = next;
+    log.info({}, leaving ? "leaving: the blocks are taken out of the hosts files" : "leaving: taken back");
+    onChange();
+  };
+  const watcher = watchObjects<Seen>({
+    client,
+    path: resourcePath(collection),
+    fieldSelector: `metadata.name=${AGENT_DAEMON_SET}`,
+    project: seenOf,
+    onChange({ after }) {
+      seen = after ?? seen;
+      set(after?.leaving ?? true);
+    },
+    log,
+  });
+  return {
+    get leaving() {
+      return leaving;
+    },
+    get daemonSet() {
+      return seen && { name: seen.name, uid: seen.uid };
+    },
+    get inactiveMs() {
+      return watcher.state.inactiveMs;
+    },
+    async askNow() {
+      if (seen === undefined || leaving) return leaving;
+      try {
+        const now = seenOf(
+          await client.get(resourcePath({ ...collection, name: AGENT_DAEMON_SET }), {}, { timeoutMs: 2_000 }),
+        );
+        set(now.leaving || now.uid !== seen.uid);
+      } catch (error) {
+        if (statusOf(error) === 404) set(true);
+      }
+      return leaving;
+    },
+    stop: () => watcher.stop(),
+  };
+}
+
+function seenOf({ metadata }: ApiObject): Seen {
+  return {
+    name: metadata?.name ?? "",
+    uid: metadata?.uid ?? "",
+    leaving: metadata?.annotations?.[LEAVING_KEY] === "true" || metadata?.deletionTimestamp !== undefined,
+  };
+}

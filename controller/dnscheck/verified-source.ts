@@ -1,0 +1,98 @@
+import { parseHostname } from "../../hostmap/hostnames.ts";
+import type { Claim } from "../../hostmap/types.ts";
+import type { ClaimSink, Source } from "../sources/types.ts";
+import type { DnsVerifier } from "./verifier.ts";
+
+/** What a name's claims expect together. */
+interface Following {
+  readonly objects: Map<string, readonly string[]>;
+}
+
+/**
+ * Tells a verifier which names to look up, and where they should lead. With `enforce` a name whose DNS does not lead there (yet)
+ * carries the reason instead of its target. Gives the source, and what the verifier is to call.
+ */
+export function verifiedSource(
+  source: Source,
+  verifier: DnsVerifier,
+  enforce: boolean,
+): { readonly source: Source; readonly onVerdict: (name: string) => void } {
+  const names = new Map<string, Following>();
+  /** By object, with `enforce` only: nothing else is told again. */
+  const objects = new Map<string, readonly Claim[]>();
+  const followed = new Map<string, readonly string[]>();
+  let sink: ClaimSink = () => {};
+
+  const follow = (object: string, claims: readonly Claim[]): void => {
+    const expected = expectations(claims);
+    for (const name of followed.get(object) ?? []) {
+      if (expected.has(name)) continue;
+      const following = names.get(name);
+      following?.objects.delete(object);
+      update(name, following);
+    }
+    for (const [name, addresses] of expected) {
+      const following = names.get(name) ?? { objects: new Map() };
+      following.objects.set(object, addresses);
+      names.set(name, following);
+      update(name, following);
+    }
+    if (expected.size === 0) followed.delete(object);
+    else followed.set(object, [...expected.keys()]);
+  };
+  const update = (name: string, following: Following | undefined): void => {
+    if (following === undefined || following.objects.size === 0) {
+      names.delete(name);
+      verifier.forget(name);
+      return;
+    }
+    const [first = [], ...more] = following.objects.values();
+    verifier.expect(name, more.length === 0 ? first : [...new Set([...first, ...more.flat()])]);
+  };
+  const judged = (claim: Claim): Claim => {
+    if (typeof claim.target !== "string") return claim;
+    const parsed = parseHostname(claim.hostname);
+    if (parsed.kind !== "name") return claim;
+    const verdict = verifier.verdictOf(parsed.name, claim.publicAddresses ?? []);
+    if (verdict === "verified") return claim;
+    const text = "the cluster's DNS has not yet been seen to lead it to its load balancer (policy.verifyDns: enforce)";
+    return { ...claim, target: verdict === "unknown" ? { code: "dns-not-verified", text } : verdict };
+  };
+
+  return {
+    source: {
+      start(downstream, onSynced) {
+        sink = downstream;
+        verifier.start();
+        source.start((object, claims) => {
+          follow(object, claims);
+          if (!enforce) return downstream(object, claims);
+          if (claims.length === 0) objects.delete(object);
+          else objects.set(object, claims);
+          downstream(object, claims.map(judged));
+        }, onSynced);
+      },
+      state: () => source.state(),
+      stop: async () => {
+        verifier.stop();
+        await source.stop();
+      },
+    },
+    onVerdict(name) {
+      if (!enforce) return;
+      for (const object of names.get(name)?.objects.keys() ?? []) {
+        sink(object, (objects.get(object) ?? []).map(judged));
+      }
+    },
+  };
+}
+
+/** Names with where they should lead; what is no name, a wildcard or has no target is not looked up. */
+function expectations(claims: readonly Claim[]): Map<string, readonly string[]> {
+  const expected = new Map<string, readonly string[]>();
+  for (const { hostname, target, publicAddresses = [] } of claims) {
+    const parsed = typeof target === "string" ? parseHostname(hostname) : undefined;
+    if (parsed?.kind === "name") expected.set(parsed.name, publicAddresses);
+  }
+  return expected;
+}

@@ -1,0 +1,136 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { silentLogger } from "../../telemetry/log.ts";
+import type { LookUp } from "./lookup.ts";
+import { DnsVerifier } from "./verifier.ts";
+
+const LB = "203.0.113.9";
+
+/** A verifier on a DNS and a clock in the test's hands. */
+function rig(t: TestContext) {
+  t.mock.timers.enable({ apis: ["setInterval"] });
+  const records = new Map<string, readonly string[] | Error>();
+  const asked: string[] = [];
+  const told: string[] = [];
+  const state = { now: 1_000, ttl: 300, open: 0, most: 0, slow: false };
+  const lookup: LookUp = async (name, family) => {
+    asked.push(`${name}/${family}`);
+    state.open += 1;
+    state.most = Math.max(state.most, state.open);
+    await new Promise((resolve) => setImmediate(resolve));
+    while (state.slow) await new Promise((resolve) => setImmediate(resolve));
+    state.open -= 1;
+    const found = records.get(name) ?? [];
+    if (found instanceof Error) throw found;
+    return { addresses: found, ttl: state.ttl };
+  };
+  const onVerdict = (name: string) => told.push(name);
+  const verifier = new DnsVerifier({ lookup, now: () => state.now, log: silentLogger, onVerdict });
+  verifier.start();
+  t.after(() => verifier.stop());
+  const pass = async (ms: number) => {
+    for (let passed = 0; passed < ms; passed += 100) {
+      state.now += 100;
+      t.mock.timers.tick(100);
+      for (let turn = 0; turn < 4; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  const code = (name: string) => {
+    const verdict = verifier.verdictOf(name);
+    return typeof verdict === "string" ? verdict : verdict.code;
+  };
+  return { verifier, records, asked, told, state, pass, code };
+}
+
+test("verified, elsewhere, absent; unknown until DNS was asked, and where there is nothing to compare with", async (t) => {
+  const { verifier, records, pass, code, asked } = rig(t);
+  records.set("here.example.com", ["198.51.100.1", LB]);
+  records.set("cdn.example.com", ["198.51.100.1"]);
+  for (const name of ["here", "cdn", "none"]) verifier.expect(`${name}.example.com`, [LB]);
+  verifier.expect("bare.example.com", ["lb.example.net"]);
+  assert.equal(code("here.example.com"), "unknown");
+  await pass(500);
+  assert.deepEqual(
+    ["here", "cdn", "none", "bare"].map((name) => code(`${name}.example.com`)),
+    ["verified", "dns-elsewhere", "dns-absent", "unknown"],
+  );
+  assert.deepEqual(verifier.counts(), { verified: 1, unknown: 1, "dns-elsewhere": 1, "dns-absent": 1 });
+  assert.deepEqual([...verifier.flagged()].map(([name]) => name).sort(), ["cdn.example.com", "none.example.com"]);
+  assert.ok(!asked.some((each) => each.startsWith("bare")));
+});
+
+test("either family is asked for as the load balancer has it, whatever the spelling", async (t) => {
+  const { verifier, records, pass, code, asked } = rig(t);
+  records.set("six.example.com", ["2001:db8::9"]);
+  verifier.expect("six.example.com", ["2001:DB8:0::9"]);
+  await pass(200);
+  assert.deepEqual([code("six.example.com"), asked], ["verified", ["six.example.com/6"]]);
+});
+
+test("an answer is believed for its time to live, within a minute and an hour", async (t) => {
+  const { verifier, records, pass, asked, state, code } = rig(t);
+  records.set("a.example.com", [LB]);
+  state.ttl = 120;
+  verifier.expect("a.example.com", [LB]);
+  await pass(119_000);
+  assert.equal(asked.length, 1);
+  records.set("a.example.com", ["198.51.100.1"]);
+  state.ttl = 1;
+  await pass(3_000);
+  assert.deepEqual([asked.length, code("a.example.com")], [2, "dns-elsewhere"]);
+  await pass(57_000);
+  assert.equal(asked.length, 2);
+  await pass(4_000);
+  assert.equal(asked.length, 3);
+});
+
+test("a look-up that fails keeps the last verdict, and is tried again", async (t) => {
+  const { verifier, records, pass, asked, code, told } = rig(t);
+  records.set("a.example.com", [LB]);
+  verifier.expect("a.example.com", [LB]);
+  await pass(200);
+  records.set("a.example.com", new Error("ESERVFAIL"));
+  await pass(305_000);
+  assert.deepEqual([code("a.example.com"), asked.length], ["verified", 2]);
+  await pass(31_000);
+  assert.deepEqual([code("a.example.com"), asked.length, told.length], ["verified", 3, 1]);
+});
+
+test("many failures in a row are a DNS that is away: it is left alone for a while", async (t) => {
+  const { verifier, records, pass, asked } = rig(t);
+  for (let index = 0; index < 200; index += 1) {
+    records.set(`n${index}.example.com`, new Error("ETIMEOUT"));
+    verifier.expect(`n${index}.example.com`, [LB]);
+  }
+  await pass(10_000);
+  assert.ok(asked.length < 40, String(asked.length));
+  await pass(25_000);
+  assert.ok(asked.length > 20, "it goes on after the pause");
+});
+
+test("few look-ups at a time and a second, however many names there are", async (t) => {
+  const { verifier, pass, asked, state } = rig(t);
+  for (let index = 0; index < 1_000; index += 1) verifier.expect(`n${index}.example.com`, [LB]);
+  await pass(1_000);
+  assert.ok(asked.length >= 50 && asked.length <= 100, String(asked.length));
+  state.slow = true;
+  await pass(2_000);
+  assert.equal(state.most, 8);
+  state.slow = false;
+});
+
+test("other addresses are judged by what is known, and asked for again; a name that is forgotten is not", async (t) => {
+  const { verifier, records, pass, asked, code } = rig(t);
+  records.set("a.example.com", [LB]);
+  verifier.expect("a.example.com", ["198.51.100.1"]);
+  await pass(200);
+  assert.equal(code("a.example.com"), "dns-elsewhere");
+  verifier.expect("a.example.com", [LB]);
+  assert.equal(code("a.example.com"), "verified");
+  assert.equal(typeof verifier.verdictOf("a.example.com", ["198.51.100.1"]), "object", "told of one claim alone");
+  await pass(1_000);
+  assert.equal(asked.length, 2);
+  verifier.forget("a.example.com");
+  await pass(400_000);
+  assert.deepEqual([asked.length, code("a.example.com")], [2, "unknown"]);
+});

@@ -1,0 +1,280 @@
+import type { Config, TargetConfig } from "../config/schema.ts";
+import { describeError } from "../errors/errors.ts";
+import type { Reason, TargetAddress } from "../hostmap/types.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { corePath } from "../kube/paths.ts";
+import { type Watcher, watchObjects } from "../kube/watch.ts";
+import { isRelayed } from "../snapshot/listeners.ts";
+import type { PublishedTarget } from "../snapshot/targets-format.ts";
+import { TargetStore } from "../snapshot/targets-writer.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { FrontServices } from "./front-services.ts";
+import { type AskProxy, Listening } from "./proxy-readiness.ts";
+import type { Addresses } from "./target-addresses.ts";
+import { type RelayedTargets, relayedTargets } from "./targets/relayed-targets.ts";
+import type { TargetCatalog } from "./targets/resolver.ts";
+import { literalIPs } from "./targets/service-view.ts";
+
+interface FrontsDeps {
+  readonly client: KubeClient;
+  readonly config: Pick<Config, "namespace" | "targets" | "discovery" | "proxy">;
+  readonly clusterDomain: string | undefined;
+  readonly catalog: TargetCatalog;
+  readonly log: Logger;
+  /** Tells people (an Event) when an address that pods hold is lost. */
+  readonly notify: (code: string, note: string, service: string) => void;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  readonly askProxy: AskProxy;
+}
+
+/** Writes that failed are tried again after this time; a change that is seen is reconciled after the shorter one. */
+const RETRY_MS = 5_000;
+const SETTLE_MS = 20;
+/** What comes at about the same time is told of together: each telling is a turn of the loop (24, not 70, for 200 new fronts). */
+const TELL_MS = 50;
+/** Front Services that are made at a time, when many targets come at once. */
+const AT_A_TIME = 4;
+/** `setTimeout` overflows above 2^31-1 ms. */
+const MAX_SLEEP_MS = 3_600_000;
+
+/**
+ * Where each target is. The leader keeps what makes a relayed target reachable, in this order: what the proxies listen on (ConfigMap),
+ * its front Service, and only then, once every ready proxy listens, its address in the map.
+ */
+export class Fronts implements Addresses {
+  readonly #deps: FrontsDeps;
+  readonly #store: TargetStore;
+  readonly #services: FrontServices;
+  readonly #listening: Listening;
+  /** Configured targets without a relay: the addresses of their own Services. */
+  readonly #direct = new Map<string, readonly string[]>();
+  #upstreams: Watcher<readonly string[]>[] = [];
+  /** Undefined until it was told: "none in use" and "not known yet" differ. */
+  #inUse: ReadonlySet<string> | undefined;
+  #waiting: readonly string[] = [];
+  #leading: AbortSignal | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #telling: NodeJS.Timeout | undefined;
+  #running = false;
+  #again = false;
+  #onChange: () => void = () => {};
+
+  constructor(deps: FrontsDeps) {
+    this.#deps = deps;
+    const { client, config, log, notify, askProxy: ask } = deps;
+    const { namespace } = config;
+    const onChange = () => this.#changed();
+    const { selector } = config.proxy;
+    this.#store = new TargetStore({ client, namespace, log });
+    this.#services = new FrontServices({ client, namespace, selector, log, notify, onChange });
+    this.#listening = new Listening({ client, namespace, log, ask, onChange, now: () => performance.now() });
+  }
+
+  start(onChange: () => void): void {
+    this.#onChange = onChange;
+    this.#store.start(() => this.#changed());
+    this.#services.start();
+    this.#listening.start();
+    this.#deps.catalog.follow(() => this.#changed());
+    for (const target of this.#deps.config.targets) this.#watchUpstream(target);
+  }
+
+  get synced(): boolean {
+    const watchers = this.#upstreams.every(({ state }) => state.synced);
+    return watchers && this.#store.synced && this.#services.synced && this.#listening.synced;
+  }
+
+  get inactiveMs(): number {
+    const own = [this.#store, this.#services, this.#listening].map(({ inactiveMs }) => inactiveMs);
+    return Math.max(...own, ...this.#upstreams.map(({ state }) => state.inactiveMs ?? 0));
+  }
+
+  targets(): readonly TargetAddress[] {
+    return this.#definitions().map((target) => ({ name: target.name, clusterIPs: this.#addressesOf(target) }));
+  }
+
+  /** The targets that names lead to now. */
+  use(names: ReadonlySet<string>): void {
+    if (this.#inUse !== undefined && this.#inUse.symmetricDifference(names).size === 0) return;
+    this.#inUse = new Set(names);
+    this.#deps.catalog.use(names);
+    this.#reconcileSoon(0);
+  }
+
+  /** Why a target has no address, if there is more to say than that it has none yet. */
+  reasonOf(target: string): Reason | undefined {
+    if (!this.#waiting.includes(target)) return undefined;
+    const { maxTargets } = this.#deps.config.discovery;
+    return { code: "too-many-targets", text: `more than ${maxTargets} targets were found (discovery.maxTargets)` };
+  }
+
+  lead(remembered: readonly TargetAddress[], signal: AbortSignal): void {
+    // The addresses of a target without a relay are its own Service's: no front can have them.
+    const fronts = [...this.#store.published.targets, ...this.#deps.config.targets.filter(isRelayed)].map(byName);
+    for (const { name, clusterIPs } of remembered) {
+      if (clusterIPs.length === 0 || !fronts.includes(name)) continue;
+      this.#services.remember(name, clusterIPs);
+      this.#listening.trust(name);
+    }
+    for (const { name, clusterIPs } of this.#store.published.targets) this.#services.remember(name, clusterIPs);
+    this.#leading = signal;
+    this.#reconcileSoon(0);
+  }
+
+  async stop(): Promise<void> {
+    clearTimeout(this.#timer);
+    clearTimeout(this.#telling);
+    this.#leading = undefined;
+    const own = [this.#store, this.#services, this.#listening, ...this.#upstreams];
+    await Promise.all(own.map((part) => part.stop()));
+  }
+
+  /** Everything that names may lead to: of the config, and found. */
+  #definitions(): TargetConfig[] {
+    const { catalog } = this.#deps;
+    const configured = catalog.configured();
+    const own = new Set(configured.map(({ name }) => name));
+    const found = [...(this.#inUse ?? [])].sort().flatMap((name) => (own.has(name) ? [] : (catalog.found(name) ?? [])));
+    return [...configured, ...found];
+  }
+
+  #addressesOf(target: TargetConfig): readonly string[] {
+    const { name, clusterIPs } = target;
+    if (clusterIPs.length > 0) return clusterIPs;
+    if (!isRelayed(target)) return this.#direct.get(name) ?? [];
+    // Followers publish nothing, and need not know who listens.
+    if (this.#leading !== undefined && !this.#listening.has(name)) return [];
+    return this.#services.addressesOf(name);
+  }
+
+  #watchUpstream(target: TargetConfig): void {
+    if (isRelayed(target) || target.clusterIPs.length > 0 || !("service" in target.upstream)) return;
+    const { client, log } = this.#deps;
+    const { namespace, name } = target.upstream.service;
+    const watcher = watchObjects<readonly string[]>({
+      client,
+      path: corePath("services", namespace),
+      fieldSelector: `metadata.name=${name}`,
+      project: (raw) => literalIPs((raw as { spec?: { clusterIPs?: string[] } }).spec),
+      onChange: ({ after }) => {
+        if (after !== undefined && after.length > 0) this.#direct.set(target.name, after);
+        this.#onChange();
+      },
+      onSynced: () => this.#onChange(),
+      log,
+    });
+    this.#upstreams.push(watcher);
+  }
+
+  #changed(): void {
+    this.#reconcileSoon(SETTLE_MS);
+    this.#telling ??= setTimeout(() => {
+      this.#telling = undefined;
+      this.#onChange();
+    }, TELL_MS);
+  }
+
+  #reconcileSoon(delayMs: number): void {
+    if (this.#leading === undefined || this.#leading.aborted) return;
+    this.#again = true;
+    if (this.#running) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#reconcile(), Math.min(delayMs, MAX_SLEEP_MS));
+  }
+
+  /** What stands there already is not written again and makes no event, so this does not feed itself. */
+  async #reconcile(): Promise<void> {
+    const signal = this.#leading;
+    if (signal === undefined || signal.aborted || !this.synced || this.#inUse === undefined) return;
+    this.#running = true;
+    this.#again = false;
+    let sleepMs = 0;
+    try {
+      const plan = this.#plan();
+      await this.#carryOut(plan, signal);
+      if (plan.nextDrop !== undefined) sleepMs = plan.nextDrop - this.#deps.now();
+    } catch (error) {
+      if (!signal.aborted) this.#deps.log.warn({ code: "targets-not-written" }, describeError(error));
+      sleepMs = RETRY_MS;
+    }
+    this.#running = false;
+    if (this.#again || sleepMs !== 0) this.#reconcileSoon(this.#again ? SETTLE_MS : Math.max(SETTLE_MS, sleepMs));
+  }
+
+  #plan(): RelayedTargets {
+    const { catalog, config, clusterDomain, now } = this.#deps;
+    const configured = catalog.configured();
+    const own = new Set(configured.map(({ name }) => name));
+    const plan = relayedTargets({
+      configured,
+      found: this.#definitions().filter((target) => !own.has(target.name) && isRelayed(target)),
+      remembered: this.#store.published.targets,
+      addresses: this.#services.addresses,
+      clusterDomain,
+      maxFound: config.discovery.maxTargets,
+      keepMs: config.discovery.keepSeconds * 1000,
+      now: now(),
+    });
+    this.#waiting = plan.waiting;
+    return plan;
+  }
+
+  async #carryOut({ targets, dropped }: RelayedTargets, signal: AbortSignal): Promise<void> {
+    const stuck = await this.#giveUp(dropped, signal);
+    signal.throwIfAborted();
+    const remembered = this.#store.published.targets.filter(({ name }) => stuck.has(name));
+    await this.#store.write([...targets, ...remembered]);
+    const failed = await this.#ensureFronts(targets, signal);
+    this.#listening.expect(targets.map(byName));
+    if (failed + stuck.size > 0) throw new Error(`${failed + stuck.size} front Services could not be written`);
+  }
+
+  /** One that cannot be written must not keep the others from it. Gives how many failed. */
+  async #ensureFronts(targets: readonly PublishedTarget[], signal: AbortSignal): Promise<number> {
+    const fixed = new Set(this.#deps.config.targets.filter(({ clusterIPs }) => clusterIPs.length > 0).map(byName));
+    const fronts = targets.filter(({ name, unusedSince }) => !fixed.has(name) && this.#mayWrite(name, unusedSince));
+    let failed = 0;
+    const ensure = async (target: PublishedTarget) => {
+      try {
+        await this.#services.ensure(target, signal);
+      } catch (error) {
+        failed += 1;
+        this.#deps.log.warn({ code: "front-not-written", target: target.name }, describeError(error));
+      }
+    };
+    for (let index = 0; index < fronts.length; index += AT_A_TIME) {
+      signal.throwIfAborted();
+      await Promise.all(fronts.slice(index, index + AT_A_TIME).map(ensure));
+    }
+    return failed;
+  }
+
+  /** The front Service goes before the listeners do. Gives those that could not be deleted: they stay remembered. */
+  async #giveUp(dropped: readonly string[], signal: AbortSignal): Promise<ReadonlySet<string>> {
+    const stuck = new Set<string>();
+    for (const name of dropped) {
+      signal.throwIfAborted();
+      try {
+        if (this.#deps.config.discovery.enabled) await this.#services.remove(name);
+        this.#deps.log.info({ target: name }, "nothing has led to this target for long: it is given up");
+      } catch (error) {
+        stuck.add(name);
+        this.#deps.log.warn({ code: "front-not-deleted", target: name }, describeError(error));
+      }
+    }
+    return stuck;
+  }
+
+  /** Without discovery the rights cover the configured fronts only, and what is left of others stays as it is. */
+  #mayWrite(name: string, unusedSince: string | undefined): boolean {
+    return (
+      this.#deps.config.discovery.enabled ||
+      (unusedSince === undefined && this.#deps.config.targets.some((target) => target.name === name))
+    );
+  }
+}
+
+function byName({ name }: { readonly name: string }): string {
+  return name;
+}

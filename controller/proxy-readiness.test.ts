@@ -1,0 +1,118 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { type TestContext, test } from "node:test";
+import { silentLogger } from "../telemetry/log.ts";
+import { collection, fakeApi, json, until, watch } from "../test/fakes/kube-api.ts";
+import { type AskProxy, askByHttp, Listening } from "./proxy-readiness.ts";
+
+interface Endpoint {
+  readonly address: string;
+  readonly ready?: boolean;
+}
+
+/** The proxies of a slice, and what each says that it listens on. */
+async function rig(t: TestContext, endpoints: readonly Endpoint[]) {
+  const slice = {
+    metadata: { namespace: "switchback-system", name: "slice", uid: "s", resourceVersion: "2" },
+    endpoints: endpoints.map(({ address, ready }) => ({
+      addresses: [address],
+      conditions: ready === undefined ? {} : { ready },
+    })),
+  };
+  const list = json({ kind: "List", metadata: { resourceVersion: "2" }, items: endpoints.length === 0 ? [] : [slice] });
+  const api = await fakeApi(collection(list, watch()));
+  const bound = new Map<string, readonly string[]>();
+  const asked: string[] = [];
+  const ask: AskProxy = async (address) => {
+    asked.push(address);
+    const listening = bound.get(address);
+    if (listening === undefined) throw new Error("connection refused");
+    return { listening };
+  };
+  const state = { now: 0, changes: 0 };
+  const listening = new Listening({
+    client: api.client,
+    namespace: "switchback-system",
+    log: silentLogger,
+    ask,
+    now: () => state.now,
+    onChange: () => {
+      state.changes += 1;
+    },
+  });
+  listening.start();
+  t.after(async () => {
+    await listening.stop();
+    await api.close();
+  });
+  await until(() => listening.synced, "the slices");
+  return { listening, bound, asked, state };
+}
+
+const polled = async (asked: readonly string[]) => {
+  const before = asked.length;
+  await until(() => asked.length >= before + 4, "two more rounds of asking");
+};
+
+test("a target counts once every ready proxy listens; one that is not ready is not asked", async (t) => {
+  const endpoints = [
+    { address: "10.0.0.1" },
+    { address: "10.0.0.2", ready: true },
+    { address: "10.0.0.3", ready: false },
+  ];
+  const { listening, bound, asked } = await rig(t, endpoints);
+  bound.set("10.0.0.1", ["a"]);
+  bound.set("10.0.0.2", []);
+  listening.expect(["a"]);
+  await polled(asked);
+  assert.equal(listening.has("a"), false);
+  bound.set("10.0.0.2", ["a"]);
+  await until(() => listening.has("a"), "a to be listened on");
+  assert.ok(!asked.includes("10.0.0.3"));
+});
+
+test("a proxy that does not answer is waited for, but not for ever", async (t) => {
+  const { listening, bound, asked, state } = await rig(t, [{ address: "10.0.0.1" }, { address: "10.0.0.2" }]);
+  bound.set("10.0.0.1", ["a"]);
+  listening.expect(["a"]);
+  await polled(asked);
+  state.now = 14_999;
+  await polled(asked);
+  assert.equal(listening.has("a"), false);
+  state.now = 15_000;
+  await until(() => listening.has("a"), "patience to end");
+});
+
+test("where no proxy is ready there is nobody to wait for", async (t) => {
+  const { listening, state } = await rig(t, []);
+  const before = state.changes;
+  listening.expect(["a"]);
+  await until(() => listening.has("a"), "a to count");
+  assert.ok(state.changes > before, "it is told");
+});
+
+test("what names lead to already counts at once; what is dropped counts no more", async (t) => {
+  const { listening } = await rig(t, [{ address: "10.0.0.1" }]);
+  listening.trust("a");
+  listening.expect(["a"]);
+  assert.equal(listening.has("a"), true);
+  listening.expect([]);
+  assert.equal(listening.has("a"), false);
+});
+
+test("by HTTP: what a proxy says, and nothing else passes", async (t) => {
+  let answer = '{"listening":["a",7,"b"]}';
+  const server = createServer((request, response) => {
+    response.statusCode = request.url === "/targets" ? 200 : 404;
+    response.end(answer);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => server.close());
+  const ask = askByHttp((server.address() as AddressInfo).port);
+  assert.deepEqual(await ask("127.0.0.1"), { listening: ["a", "b"] });
+  for (const bad of ["null", "{}", "no JSON"]) {
+    answer = bad;
+    await assert.rejects(ask("127.0.0.1"), bad);
+  }
+});

@@ -1,0 +1,141 @@
+import { describeError } from "../errors/errors.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "../kube/endpoints.ts";
+import { type Watcher, watchObjects } from "../kube/watch.ts";
+import { askJson } from "../telemetry/ask-json.ts";
+import type { Logger } from "../telemetry/log.ts";
+
+/** What a proxy says under `/targets`. */
+export interface ProxyAnswer {
+  /** Targets all of whose listeners are bound. */
+  readonly listening: readonly string[];
+}
+
+/** Asks one proxy; rejects when it does not answer. */
+export type AskProxy = (address: string) => Promise<ProxyAnswer>;
+
+interface ListeningDeps {
+  readonly client: Pick<KubeClient, "get" | "stream">;
+  /** Our own namespace. */
+  readonly namespace: string;
+  readonly log: Logger;
+  readonly ask: AskProxy;
+  /** Milliseconds, monotonic. */
+  readonly now: () => number;
+  /** A target has begun to be listened on, or is no longer waited for. */
+  readonly onChange: () => void;
+}
+
+/** The Service of the proxies' own, whose endpoints are all of them. */
+const PROXY_SERVICE = "switchback-proxy";
+const POLL_MS = 200;
+/** Names wait no longer than this: a proxy that cannot bind one port must not keep a target's names from those that can. */
+const PATIENCE_MS = 15_000;
+
+/**
+ * Which targets the proxies listen on. A name must not lead to a front Service before every ready proxy has bound that target's ports:
+ * kube-proxy spreads connections over all of them. The proxies are asked straight, since only they know; where none is ready there
+ * is nobody to wait for.
+ */
+export class Listening {
+  readonly #deps: ListeningDeps;
+  readonly #listened = new Set<string>();
+  /** Targets that are waited for, and since when. */
+  readonly #awaited = new Map<string, number>();
+  #slices: Watcher<readonly string[]> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #stopped = false;
+
+  constructor(deps: ListeningDeps) {
+    this.#deps = deps;
+  }
+
+  start(): void {
+    const { client, namespace, log } = this.#deps;
+    this.#slices = watchObjects<readonly string[], RawEndpointSlice>({
+      client,
+      ...endpointSlicesOf(namespace, PROXY_SERVICE),
+      project: readyAddresses,
+      onChange: () => {},
+      onSynced: this.#deps.onChange,
+      log,
+    });
+  }
+
+  get synced(): boolean {
+    return this.#slices?.state.synced ?? false;
+  }
+
+  get inactiveMs(): number {
+    return this.#slices?.state.inactiveMs ?? 0;
+  }
+
+  /** Whether names may lead to the target. */
+  has(target: string): boolean {
+    return this.#listened.has(target);
+  }
+
+  /** It is known to be listened on: names lead to it already. */
+  trust(target: string): void {
+    this.#listened.add(target);
+  }
+
+  /** The proxies have been told of these targets, and of no others. */
+  expect(targets: readonly string[]): void {
+    const told = new Set(targets);
+    for (const target of this.#listened) if (!told.has(target)) this.#listened.delete(target);
+    for (const target of this.#awaited.keys()) if (!told.has(target)) this.#awaited.delete(target);
+    for (const target of told) {
+      if (!this.#listened.has(target) && !this.#awaited.has(target)) this.#awaited.set(target, this.#deps.now());
+    }
+    if (this.#awaited.size > 0 && this.#timer === undefined) this.#pollIn(0);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+    await this.#slices?.stop();
+  }
+
+  #pollIn(delayMs: number): void {
+    this.#timer = setTimeout(() => void this.#poll(), delayMs);
+  }
+
+  async #poll(): Promise<void> {
+    const proxies = [...new Set([...(this.#slices?.objects().values() ?? [])].flat())];
+    const answers = await Promise.all(proxies.map((address) => this.#ask(address)));
+    if (this.#stopped) return;
+    const before = this.#listened.size;
+    for (const [target, since] of this.#awaited) {
+      const bound = answers.every((answer) => answer.has(target));
+      if (!bound && this.#deps.now() - since < PATIENCE_MS) continue;
+      if (!bound) {
+        const fields = { code: "proxy-not-listening", target };
+        this.#deps.log.warn(fields, "not every proxy listens for this target; its names are no longer kept waiting");
+      }
+      this.#awaited.delete(target);
+      this.#listened.add(target);
+    }
+    this.#timer = undefined;
+    if (this.#awaited.size > 0) this.#pollIn(POLL_MS);
+    if (this.#listened.size > before) this.#deps.onChange();
+  }
+
+  async #ask(address: string): Promise<ReadonlySet<string>> {
+    try {
+      return new Set((await this.#deps.ask(address)).listening);
+    } catch (error) {
+      this.#deps.log.debug({ proxy: address }, `a proxy does not answer: ${describeError(error)}`);
+      return new Set();
+    }
+  }
+}
+
+/** By the proxies' health port. */
+export function askByHttp(port: number): AskProxy {
+  return async (address) => {
+    const body = (await askJson(address, port, "/targets")) as Partial<ProxyAnswer> | null;
+    if (!Array.isArray(body?.listening)) throw new Error("/targets answered without what it listens on");
+    return { listening: body.listening.filter((name) => typeof name === "string") };
+  };
+}

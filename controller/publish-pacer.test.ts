@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import fc from "fast-check";
+import { Pacer } from "./publish-pacer.ts";
+
+const RULES = { publicationsPerSecond: 2, bytesPerSecond: 200_000 };
+
+/** Publishes `bytes` whenever it is allowed; gives the times until `end`. */
+function churn(pacer: Pacer, start: number, end: number, bytes: number): number[] {
+  const times: number[] = [];
+  for (let now = start; now < end; now += Math.max(10, pacer.delay(now))) {
+    if (pacer.delay(now) > 0) continue;
+    pacer.spend(now, bytes);
+    times.push(now);
+  }
+  return times;
+}
+
+describe("Pacer", () => {
+  test("a change after a quiet time goes out at once, and one more does", () => {
+    const pacer = new Pacer(RULES);
+    assert.equal(pacer.delay(1_000_000), 0);
+    pacer.spend(1_000_000, 30_000);
+    assert.equal(pacer.delay(1_000_010), 0);
+    pacer.spend(1_000_010, 30_000);
+    assert.equal(pacer.delay(1_000_020), 980);
+  });
+
+  test("one change a second, now and then with a second one beside it, never waits", () => {
+    const pacer = new Pacer(RULES);
+    for (let second = 0; second < 100; second++) {
+      for (const now of second % 2 === 0 ? [second * 1000] : [second * 1000, second * 1000 + 20]) {
+        assert.ok(pacer.delay(now) <= 20, `second ${second}: ${pacer.delay(now)} ms`);
+        pacer.spend(now, 30_000);
+      }
+    }
+  });
+
+  test("under churn it is two a second, evenly", () => {
+    const times = churn(new Pacer(RULES), 0, 30_000, 10_000);
+    const gaps = times.slice(3).map((time, index) => time - (times[index + 2] ?? 0));
+    assert.deepEqual(new Set(gaps), new Set([500]));
+    assert.equal(times.length, 60);
+  });
+
+  test("many bytes make it fewer, so that the average holds", () => {
+    const times = churn(new Pacer(RULES), 0, 30_000, 400_000);
+    assert.equal(times.length, 15);
+  });
+
+  test("what is overdrawn is paid for however long it takes, and then it is quiet again", () => {
+    const pacer = new Pacer(RULES);
+    pacer.spend(0, 2_000_000);
+    pacer.spend(10, 10_000);
+    assert.equal(pacer.delay(20), 10_480);
+    assert.equal(pacer.delay(10_500), 0);
+    pacer.spend(11_000, 10_000);
+    assert.equal(pacer.delay(11_010), 0);
+  });
+
+  test("a clock that is set back delays nothing", () => {
+    const pacer = new Pacer(RULES);
+    pacer.spend(3_600_000, 0);
+    pacer.spend(3_600_000, 0);
+    assert.equal(pacer.delay(3_600_000), 1_000);
+    assert.equal(pacer.delay(0), 1_000);
+    assert.equal(pacer.delay(1_000), 0);
+  });
+
+  test("property: whatever is written and when, all but the last two publications are paid for", () => {
+    const write = fc.record({ wait: fc.nat(3_000), bytes: fc.nat(900_000) });
+    fc.assert(
+      fc.property(fc.array(write, { minLength: 3, maxLength: 100 }), (writes) => {
+        const pacer = new Pacer(RULES);
+        let now = 1_700_000_000_000;
+        const begun = now;
+        for (const { wait, bytes } of writes) {
+          now += wait;
+          now += pacer.delay(now);
+          assert.equal(pacer.delay(now), 0, "what it says is enough");
+          pacer.spend(now, bytes);
+        }
+        const seconds = (now - begun) / 1_000;
+        const paid = writes.slice(0, -2);
+        assert.ok(paid.length <= seconds * RULES.publicationsPerSecond);
+        assert.ok(paid.reduce((sum, { bytes }) => sum + bytes, 0) <= seconds * RULES.bytesPerSecond + 1);
+      }),
+    );
+  });
+});

@@ -1,0 +1,95 @@
+import { HOSTS_KEY } from "../../hostmap/metadata-keys.ts";
+import type { EventRecorder, Regarding } from "../../kube/events.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import { partsOf } from "../../workloads/workload-informers.ts";
+import type { Group } from "./observe-workloads.ts";
+import type { Told } from "./reconciler.ts";
+import type { Verdict } from "./workload-facts.ts";
+
+/** Counters that the engine moves; `metrics.ts` has the real ones. */
+export interface RestartCounters {
+  readonly restarted: () => void;
+  readonly conflict: () => void;
+  readonly forbidden: () => void;
+  readonly outcome: (outcome: string) => void;
+}
+
+/** Tells people: a log line and an Event when something becomes so, not while it stays so. */
+export class Teller {
+  readonly #deps: { readonly events: EventRecorder; readonly log: Logger; readonly counters: RestartCounters };
+  /** By workload, the code that was told last. */
+  readonly #told = new Map<string, string>();
+  readonly #overCap = new Map<string, string>();
+
+  constructor(deps: { events: EventRecorder; log: Logger; counters: RestartCounters }) {
+    this.#deps = deps;
+  }
+
+  /** What the engine did. */
+  did(what: Told, group: Group | undefined): void {
+    const { log, counters } = this.#deps;
+    if (what.kind === "restarted") {
+      const { from, to } = what.restart;
+      counters.restarted();
+      log.info({ workload: what.key, from, to }, "restarted, so that its pods get the current names");
+      const note = `restarted by Switchback: its pods had not the current public names (${to})`;
+      this.#event("Normal", "Restarted", note, what.key, group);
+    } else if (what.kind === "outcome") {
+      counters.outcome(what.outcome);
+      log.info({ workload: what.key, outcome: what.outcome }, "restart ended");
+    } else counters[what.kind]();
+  }
+
+  /** What is so now: workloads that stay as they are until somebody does something, and pods that cannot have every name. */
+  report(groups: readonly Group[], verdicts: ReadonlyMap<string, Verdict>): void {
+    const byKey = new Map(groups.map((group) => [group.owner.key, group]));
+    for (const memory of [this.#told, this.#overCap]) {
+      for (const key of memory.keys()) if (!byKey.has(key)) memory.delete(key);
+    }
+    for (const [key, group] of byKey) {
+      this.#stuck(key, group, verdicts.get(key));
+      this.#cap(key, group);
+    }
+  }
+
+  #stuck(key: string, group: Group, verdict: Verdict | undefined): void {
+    const code = verdict?.standing === "stuck" ? verdict.code : "";
+    if ((this.#told.get(key) ?? "") === code) return;
+    this.#told.set(key, code);
+    if (verdict === undefined || code === "") return;
+    const note = `${group.stale.length} of ${group.pods} pods have not the current public names: ${verdict.text}`;
+    this.#deps.log.warn({ workload: key, code, stale: group.stale.length }, note);
+    this.#event("Warning", wordOf(code), note, key, group);
+  }
+
+  #cap(key: string, group: Group): void {
+    const { overCap } = group;
+    const text = overCap === undefined ? "" : `${overCap.cap} of ${overCap.total}`;
+    if ((this.#overCap.get(key) ?? "") === text) return;
+    this.#overCap.set(key, text);
+    if (overCap === undefined) return;
+    const note = `only the first ${text} mapped names are in its pods; choose fewer with the annotation ${HOSTS_KEY}`;
+    this.#event("Warning", "OverCap", note, key, group);
+  }
+
+  #event(type: "Normal" | "Warning", reason: string, note: string, key: string, group: Group | undefined): void {
+    const regarding = regardingOf(key, group);
+    if (regarding !== undefined) this.#deps.events.record({ type, reason, action: "Restart", note, regarding });
+  }
+}
+
+/** The workload if it was read, since an Event shows up by the uid of its object; else one of its pods. */
+function regardingOf(key: string, group: Group | undefined): Regarding | undefined {
+  const { namespace, kind, name } = partsOf(key);
+  const state = group?.observed.state;
+  if (state !== undefined && typeof state !== "string") {
+    return { apiVersion: "apps/v1", kind, namespace, name, uid: state.uid };
+  }
+  const pod = group?.stale[0] ?? group?.first;
+  return pod && { apiVersion: "v1", kind: "Pod", namespace, name: pod.name, uid: pod.uid };
+}
+
+/** `did-not-converge` as Events write it. */
+function wordOf(code: string): string {
+  return code.replace(/(^|-)([a-z])/g, (_match, _dash, letter: string) => letter.toUpperCase());
+}

@@ -1,0 +1,28 @@
+import { planInjection } from "../../hostmap/inject.ts";
+import type { Chosen } from "../../hostmap/select-hosts.ts";
+import type { HostAlias } from "../../hostmap/types.ts";
+import type { Need } from "./workload-facts.ts";
+
+/** The parts of a pod from the API server that tell what it was made with. */
+export interface RawPod {
+  readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> };
+  readonly spec?: {
+    readonly nodeName?: string;
+    readonly hostAliases?: ReadonlyArray<{ readonly ip: string; readonly hostnames?: readonly string[] | null }> | null;
+  };
+}
+
+/**
+ * What a new pod would have that this one has not, and the other way round, in lines of the hosts file. A revision that differs, or
+ * is not there, says only that something may be different: an annotation that was forged or stripped changes no line.
+ */
+export function needOf({ metadata, spec }: RawPod, chosen: Chosen): Need {
+  const hostAliases = (spec?.hostAliases ?? []).map(({ ip, hostnames }) => ({ ip, hostnames: [...(hostnames ?? [])] }));
+  const { own, block } = planInjection({ hostAliases, annotations: metadata?.annotations ?? {} }, chosen);
+  const [has, should] = [linesOf(hostAliases), linesOf([...own, ...block.aliases])];
+  return { missing: should.difference(has).size, extra: has.difference(should).size };
+}
+
+function linesOf(aliases: readonly HostAlias[]): Set<string> {
+  return new Set(aliases.flatMap(({ ip, hostnames }) => hostnames.map((name) => `${ip} ${name.toLowerCase()}`)));
+}

@@ -1,0 +1,137 @@
+import { INJECT_KEY } from "../../hostmap/metadata-keys.ts";
+import { type EffectiveOnChange, effectiveOnChange, type OnChange } from "../../hostmap/on-change.ts";
+import { judgeOptIn, MIRROR_KEY } from "../../hostmap/opt-in.ts";
+import type { Chosen } from "../../hostmap/select-hosts.ts";
+import type { Reason } from "../../hostmap/types.ts";
+import type { AgentFacts } from "../../snapshot/agent-lease-reader.ts";
+import { type Owner, type OwnerOfReplicaSet, ownerOf } from "../../workloads/owners.ts";
+import type { NamespaceFacts, PodFacts } from "../../workloads/pods.ts";
+import { partsOf } from "../../workloads/workload-informers.ts";
+import type { Observed } from "./reconciler.ts";
+import type { WorkloadState } from "./workload-facts.ts";
+
+/** What is told of a choice of names without them: every annotation's is kept. */
+export type Choice = Pick<Chosen, "revision" | "total" | "cap">;
+
+/** What is looked at, as it is now. */
+export interface View {
+  readonly pods: Iterable<PodFacts>;
+  readonly namespaces: ReadonlyMap<string, NamespaceFacts>;
+  readonly excludedNamespaces: ReadonlySet<string>;
+  /** The names that a `switchback.dev/hosts` annotation chooses from the published map. */
+  readonly choose: (hosts: string | undefined) => Choice;
+  /** Revision of the published map. */
+  readonly revision: string;
+  readonly fallback: OnChange;
+  readonly isListed: (namespace: string) => boolean;
+  readonly parentOf: OwnerOfReplicaSet;
+  readonly stateOf: (key: string) => WorkloadState | "unknown" | "absent";
+  /** The agent on a pod's node. `unknown`: the node is not known yet. */
+  readonly agentOf: (pod: PodFacts) => AgentFacts | "unknown" | undefined;
+  /** Workloads with a restart that has no outcome yet. */
+  readonly unfinished: Iterable<string>;
+}
+
+/** The opted-in pods of one owner. */
+export interface Group {
+  readonly observed: Observed;
+  readonly owner: Owner;
+  readonly onChange: EffectiveOnChange;
+  readonly pods: number;
+  readonly stale: readonly PodFacts[];
+  readonly first: PodFacts | undefined;
+  /** Pods without a trace of the webhook. */
+  readonly notInjected: number;
+  /** Names that the pods' selection matches, if that is more than a pod may have. */
+  readonly overCap: { readonly total: number; readonly cap: number } | undefined;
+  readonly warnings: readonly Reason[];
+}
+
+interface Judged {
+  readonly pod: PodFacts;
+  readonly chosen: Choice;
+  readonly onChange: EffectiveOnChange;
+  readonly agent: "keeping" | "silent" | undefined;
+  readonly stale: boolean;
+}
+
+/** Every owner of opted-in pods, and whether its pods have what they would get now. */
+export function observe(view: View): Group[] {
+  const groups = new Map<string, { owner: Owner; pods: PodFacts[] }>();
+  for (const pod of view.pods) {
+    if (pod.leaving || !isOptedIn(pod, view)) continue;
+    const owner = ownerOf(pod, view.parentOf);
+    const group = groups.get(owner.key);
+    if (group === undefined) groups.set(owner.key, { owner, pods: [pod] });
+    else group.pods.push(pod);
+  }
+  for (const key of view.unfinished) {
+    const { kind, name } = partsOf(key);
+    if (!groups.has(key)) groups.set(key, { owner: { key, kind, name, unrestartable: undefined }, pods: [] });
+  }
+  return [...groups.values()].map(({ owner, pods }) => groupOf(owner, pods, view));
+}
+
+function isOptedIn(pod: PodFacts, { namespaces, excludedNamespaces }: View): boolean {
+  const label = (value: string | undefined) => (value === undefined ? {} : { [INJECT_KEY]: value });
+  const { optedIn } = judgeOptIn({
+    namespace: pod.namespace,
+    labels: label(pod.inject),
+    annotations: pod.mirror ? { [MIRROR_KEY]: "" } : {},
+    namespaceLabels: label(namespaces.get(pod.namespace)?.inject),
+    excludedNamespaces,
+  });
+  return optedIn;
+}
+
+function groupOf(owner: Owner, pods: readonly PodFacts[], view: View): Group {
+  const { namespace } = partsOf(owner.key);
+  const state = view.stateOf(owner.key);
+  const workload = typeof state === "string" ? undefined : state.onChange;
+  const judged = pods.map((pod) => judge(pod, workload, view));
+  const stale = judged.filter((each) => each.stale);
+  const [first] = [...stale, ...judged];
+  const onChange = first?.onChange ?? { mode: view.fallback, from: "install", problems: [] };
+  const most = judged.map(({ chosen }) => chosen).find(({ total, cap }) => total > cap);
+  return {
+    owner,
+    onChange,
+    pods: pods.length,
+    stale: stale.map(({ pod }) => pod),
+    first: pods[0],
+    notInjected: pods.filter(({ revision }) => revision === undefined).length,
+    overCap: most && { total: most.total, cap: most.cap },
+    warnings: onChange.problems,
+    observed: {
+      key: owner.key,
+      namespace,
+      kind: owner.kind,
+      unrestartable: owner.unrestartable,
+      permitted: view.isListed(namespace),
+      state,
+      mode: onChange.mode,
+      agents: agentsOf(stale),
+      stale: stale.map(({ pod: { revision, restartedAt } }) => ({ revision, restartedAt })),
+      to: [...new Set(judged.map(({ chosen }) => chosen.revision))].sort().join("+"),
+    },
+  };
+}
+
+function judge(pod: PodFacts, workload: string | undefined, view: View): Judged {
+  const chosen = view.choose(pod.hosts);
+  const namespace = view.namespaces.get(pod.namespace)?.onChange;
+  const onChange = effectiveOnChange({ pod: pod.onChange, workload, namespace, fallback: view.fallback });
+  const byAnnotation = pod.revision !== chosen.revision;
+  if (onChange.mode !== "live") return { pod, chosen, onChange, agent: undefined, stale: byAnnotation };
+  const agent = view.agentOf(pod);
+  if (agent === "unknown") return { pod, chosen, onChange, agent: "keeping", stale: byAnnotation };
+  if (!agent?.alive) return { pod, chosen, onChange, agent: "silent", stale: byAnnotation };
+  // The annotation says what the pod was made with; the agent has long since written more.
+  return { pod, chosen, onChange, agent: "keeping", stale: agent.revision !== view.revision };
+}
+
+/** One agent that is at work on any of the stale pods is waited for. */
+function agentsOf(stale: readonly Judged[]): Observed["agents"] {
+  if (stale.some(({ agent }) => agent === "keeping")) return "keeping";
+  return stale.some(({ agent }) => agent === "silent") ? "silent" : undefined;
+}

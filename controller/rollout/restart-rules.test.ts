@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { configSchema } from "../../config/schema.ts";
+import { RULES } from "../../test/fakes/running-world.ts";
+import { restartRules } from "./restart-rules.ts";
+
+test("every limit is a setting, and the defaults are what the other tests go by", () => {
+  assert.deepEqual(restartRules(configSchema.parse({})), RULES);
+  const restart = {
+    dryRun: true,
+    debounceSeconds: 1,
+    maxDebounceSeconds: 2,
+    minIntervalSeconds: 3,
+    maxIntervalSeconds: 4,
+    dailyBudget: 5,
+    vanishedSeconds: 6,
+    revertSeconds: 7,
+    rolloutSeconds: 8,
+    holdAfter: 9,
+    holdSeconds: 10,
+  };
+  const config = configSchema.parse({ restart, pods: { agentSilenceSeconds: 11 } });
+  assert.deepEqual(restartRules(config), {
+    dryRun: true,
+    debounceMs: 1_000,
+    maxDebounceMs: 2_000,
+    minIntervalMs: 3_000,
+    maxIntervalMs: 4_000,
+    dailyBudget: 5,
+    vanishedMs: 6_000,
+    revertMs: 7_000,
+    rolloutMs: 8_000,
+    holdAfter: 9,
+    holdMs: 10_000,
+    agentMs: 11_000,
+  });
+  const { namespaces: _, ...settings } = config.restart;
+  assert.deepEqual(settings, restart, "a setting that this test does not know");
+});
+
+test("names that never rest are waited for at least as long as names that do", () => {
+  const rules = restartRules(configSchema.parse({ restart: { debounceSeconds: 60 } }));
+  assert.equal(rules.maxDebounceMs, 60_000);
+});

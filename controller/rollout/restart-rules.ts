@@ -1,0 +1,37 @@
+import type { Config } from "../../config/schema.ts";
+
+/** The limits of restarting, in milliseconds. */
+export interface RestartRules {
+  readonly dryRun: boolean;
+  readonly debounceMs: number;
+  /** Names that keep changing do not put a restart off for ever. */
+  readonly maxDebounceMs: number;
+  readonly minIntervalMs: number;
+  readonly maxIntervalMs: number;
+  readonly dailyBudget: number;
+  readonly vanishedMs: number;
+  readonly revertMs: number;
+  readonly rolloutMs: number;
+  /** After so many restarts in a row that came to nothing it is our fault, or the cluster's, and not the workloads'. */
+  readonly holdAfter: number;
+  readonly holdMs: number;
+  /** An agent that has been behind for this long does not catch up by itself. */
+  readonly agentMs: number;
+}
+
+export function restartRules({ restart: config, pods }: Pick<Config, "restart" | "pods">): RestartRules {
+  return {
+    dryRun: config.dryRun,
+    debounceMs: config.debounceSeconds * 1000,
+    maxDebounceMs: Math.max(config.debounceSeconds, config.maxDebounceSeconds) * 1000,
+    minIntervalMs: config.minIntervalSeconds * 1000,
+    maxIntervalMs: config.maxIntervalSeconds * 1000,
+    dailyBudget: config.dailyBudget,
+    vanishedMs: config.vanishedSeconds * 1000,
+    revertMs: config.revertSeconds * 1000,
+    rolloutMs: config.rolloutSeconds * 1000,
+    holdAfter: config.holdAfter,
+    holdMs: config.holdSeconds * 1000,
+    agentMs: pods.agentSilenceSeconds * 1000,
+  };
+}

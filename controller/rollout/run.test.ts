@@ -1,0 +1,428 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { refusal } from "../../test/fakes/memory-kube.ts";
+import { RECORDS, RIG_START, reached, runningRig, WEB } from "../../test/fakes/running-rig.ts";
+import { encodeRecord } from "./restart-history.ts";
+
+const REVISION = "switchback.dev/revision";
+const ON_CHANGE = "switchback.dev/on-change";
+const KEY = "shop.Deployment.web";
+/** Changes that come together are looked at together. */
+const SETTLE_MS = 100;
+const RETRY_MS = 5_000;
+const MOST_SLEEP_MS = 15_000;
+/** One look, and one question to the webhooks, after the debounce of 2 s. */
+const DEBOUNCED_MS = 2_500;
+
+type Rig = ReturnType<typeof runningRig>;
+type Status = ReturnType<ReturnType<Rig["start"]>["status"]>;
+
+const patches = ({ writes }: Rig["api"], end = "") =>
+  writes.filter(({ method, path }) => method === "PATCH" && path.endsWith(end));
+const readsOf = ({ reads }: Rig["api"], part: string) => reads.filter((path) => path.includes(part));
+const codes = ({ workloads }: Status) => Object.fromEntries(workloads.map(({ name, code }) => [name, code]));
+
+/** The record of web in a ConfigMap, or in a patch of it. */
+const recordIn = (body: unknown) => JSON.parse((body as { data: Record<string, string> }).data[KEY] ?? "{}");
+
+/** A rig with a map and the Deployment web, of which one pod is stale. */
+function stale(t: Parameters<typeof runningRig>[0], restart: Record<string, unknown> = {}) {
+  const rig = runningRig(t, restart);
+  const revision = rig.publish("a.example.com");
+  rig.deployment();
+  rig.pod("web-a", { annotations: { [REVISION]: "old" } });
+  return { ...rig, revision };
+}
+
+test("why nothing can be said yet is said: pods, namespaces, map, records, one after the other", async (t) => {
+  const { api, start, pass, publish } = runningRig(t);
+  const refused = new Set(["/api/v1/pods", "/api/v1/namespaces", RECORDS]);
+  api.onRead = (path) => {
+    if (refused.has(path)) throw refusal(path, 500);
+  };
+  const running = start();
+  assert.equal(running.status().unknown, "the pods of the cluster are not known yet");
+  await pass(500);
+  assert.match(running.status().unknown ?? "", /^the pods of the cluster are not known yet: .*refused by the test/);
+  refused.delete("/api/v1/pods");
+  await pass(10_000);
+  assert.match(
+    running.status().unknown ?? "",
+    /^the namespaces of the cluster are not known yet: .*refused by the test/,
+  );
+  refused.delete("/api/v1/namespaces");
+  await pass(10_000);
+  assert.equal(running.status().unknown, "no map is published yet");
+  publish("a.example.com");
+  await pass(500);
+  assert.equal(running.status().unknown, "earlier restarts are not known yet");
+  refused.delete(RECORDS);
+  await pass(RETRY_MS);
+  assert.equal(running.status().unknown, undefined);
+});
+
+test("records that cannot be read are asked for every five seconds, with a line each, and not once the term is over", async (t) => {
+  const { api, log, term, start, pass } = runningRig(t);
+  api.onRead = (path) => {
+    if (path === RECORDS) throw refusal(path, 500);
+  };
+  const running = start();
+  const asked = () => readsOf(api, RECORDS).length;
+  await pass(RETRY_MS - 50);
+  assert.equal(asked(), 1);
+  await pass(50);
+  assert.equal(asked(), 2);
+  const lines = log.lines.filter(({ fields }) => "code" in fields && fields.code === "restarts-not-read");
+  assert.deepEqual([lines.length, lines[0]?.level], [2, "warn"]);
+  term.abort();
+  await running.done;
+  const [before] = [log.lines.length, readsOf(api, RECORDS).length];
+  await pass(60_000);
+  assert.equal(log.lines.length, before);
+});
+
+test("a stale workload is restarted once its names have rested: remembered first, then patched as it was seen", async (t) => {
+  const { api, events, counted, config, start, pass, revision, replica } = stale(t);
+  const loaded = await replica();
+  loaded.revision = revision;
+  const version = api.at(WEB)?.metadata?.resourceVersion;
+  const running = start();
+  await pass(1_950);
+  assert.equal(codes(running.status()).web, "debouncing");
+  await pass(DEBOUNCED_MS - 1_950);
+  await reached("the restart", () => patches(api, "/web").length > 0);
+  const [remembered, patched] = patches(api);
+  const { at } = recordIn(remembered?.body).restarts[0];
+  assert.deepEqual([remembered?.path, patched?.path], [RECORDS, WEB]);
+  assert.deepEqual(patched?.body, {
+    metadata: { uid: WEB, resourceVersion: version },
+    spec: { template: { metadata: { annotations: { "switchback.dev/restartedAt": new Date(at).toISOString() } } } },
+  });
+  await pass(50);
+  assert.deepEqual(counted, ["restarted"]);
+  assert.deepEqual([events[0]?.reason, events[0]?.regarding.uid], ["Restarted", WEB]);
+  const status = running.status();
+  assert.deepEqual([status.underWay, status.restartsToday, status.restartsLastHour], ["shop/Deployment/web", 1, 1]);
+  assert.equal(status.workloads[0]?.lastRestart, new Date(at).toISOString());
+  assert.equal(config.inject.maxNames, loaded.maxNames);
+});
+
+test("webhooks that have another map, or another most of names, hold restarts back", async (t) => {
+  const { api, start, pass, revision, replica } = stale(t);
+  const loaded = await replica();
+  const running = start();
+  await pass(DEBOUNCED_MS);
+  await reached("the first question", () => loaded.asked > 0);
+  await pass(50);
+  assert.equal(codes(running.status()).web, "webhook-behind");
+  Object.assign(loaded, { revision, maxNames: 499 });
+  const before = loaded.asked;
+  await pass(600);
+  await reached("the next question", () => loaded.asked > before);
+  await pass(50);
+  assert.equal(codes(running.status()).web, "webhook-behind");
+  assert.deepEqual(patches(api), []);
+});
+
+test("with dryRun nothing is written, and the status says so", async (t) => {
+  const { api, start, pass } = stale(t, { dryRun: true });
+  const running = start();
+  await pass(DEBOUNCED_MS);
+  const status = running.status();
+  assert.deepEqual([status.dryRun, codes(status), patches(api)], [true, { web: "dry-run" }, []]);
+});
+
+test("a pod that appears is looked at a tenth of a second later", async (t) => {
+  const { start, pass, pod, deployment, publish } = runningRig(t);
+  publish("a.example.com");
+  deployment();
+  const running = start();
+  await pass(5_000);
+  pod("new");
+  await pass(SETTLE_MS - 50);
+  assert.deepEqual(codes(running.status()), {});
+  await pass(50);
+  assert.deepEqual(codes(running.status()), { web: "debouncing" });
+});
+
+test("changes without rest do not put a turn off", async (t) => {
+  const { start, pass, pod, publish } = runningRig(t);
+  publish("a.example.com");
+  const running = start();
+  await pass(5_000);
+  pod("new-0");
+  await pass(50);
+  pod("new-1");
+  await pass(50);
+  assert.equal(running.status().workloads[0]?.pods, 2);
+});
+
+test("if nothing happens there is a turn every fifteen seconds", async (t) => {
+  const { start, pass, clock, publish } = runningRig(t);
+  publish("a.example.com");
+  start();
+  await pass(5_000);
+  // From one turn to the next.
+  const first = clock.reads;
+  let waited = 0;
+  for (; clock.reads === first && waited < 2 * MOST_SLEEP_MS; waited += 50) await pass(50);
+  const second = clock.reads;
+  await pass(MOST_SLEEP_MS - 50);
+  assert.equal(clock.reads, second);
+  await pass(50);
+  assert.ok(clock.reads > second);
+});
+
+test("a map that comes again with the same revision is no reason for a turn, another one is", async (t) => {
+  const { start, pass, pod, deployment, publish } = runningRig(t);
+  const revision = publish("a.example.com");
+  deployment();
+  pod("web-a");
+  const running = start();
+  await pass(1_000);
+  pod("web-a", { annotations: { [REVISION]: "of the pod" } });
+  await pass(50);
+  assert.equal(running.status().workloads[0]?.notInjected, 1);
+  await pass(200);
+  assert.equal(running.status().workloads[0]?.notInjected, 0);
+  assert.equal(publish("a.example.com"), revision);
+  await pass(1_000);
+  assert.notEqual(publish("b.example.com"), revision);
+  await pass(250);
+  assert.equal(codes(running.status()).web, "debouncing");
+});
+
+test("pods that have all names are in step whatever revision they carry, and stale again after the next map", async (t) => {
+  const { start, pass, pod, deployment, publish } = runningRig(t);
+  publish("a.example.com");
+  deployment();
+  pod("web-a", { annotations: { [REVISION]: "old" }, names: ["a.example.com"] });
+  const running = start();
+  await pass(DEBOUNCED_MS);
+  assert.deepEqual(codes(running.status()), { web: "same-names" });
+  publish("a.example.com", "b.example.com");
+  await pass(DEBOUNCED_MS + 200);
+  assert.notEqual(codes(running.status()).web, "same-names");
+});
+
+test("one each of the stale pods that differ is read, at most five", async (t) => {
+  const { api, start, pass, pod } = stale(t);
+  for (const index of [0, 1, 2, 3, 4, 5, 6]) pod(`web-${index}`, { annotations: { [REVISION]: `old-${index % 3}` } });
+  start();
+  const read = () => readsOf(api, "/pods/").length;
+  await pass(DEBOUNCED_MS);
+  assert.equal(read(), 4);
+  for (const index of [0, 1, 2, 3, 4, 5, 6]) pod(`web-${index}`, { annotations: { [REVISION]: `old-${index}` } });
+  await pass(DEBOUNCED_MS);
+  assert.equal(read(), 9);
+});
+
+test("a workload needs what the worst of its stale pods lacks", async (t) => {
+  const { start, pass, pod } = stale(t, { dryRun: true });
+  pod("web-b", { annotations: { [REVISION]: "other" }, names: ["a.example.com"] });
+  const running = start();
+  await pass(DEBOUNCED_MS);
+  assert.equal(codes(running.status()).web, "dry-run");
+  pod("web-a", { annotations: { [REVISION]: "old" }, names: ["a.example.com"] });
+  pod("web-b", { annotations: { [REVISION]: "third" }, names: ["a.example.com", "gone.example.com"] });
+  await pass(DEBOUNCED_MS);
+  assert.equal(codes(running.status()).web, "vanished-waiting");
+});
+
+test("what happens while a turn runs is looked at right after it, also when the turn fails", async (t) => {
+  const { api, log, start, pass, pod, deployment, revision, replica } = stale(t);
+  Object.assign(await replica(), { revision });
+  const held = Promise.withResolvers<void>();
+  api.onWrite = async ({ method, path }) => {
+    if (method === "PATCH" && path === RECORDS) await held.promise;
+  };
+  const running = start();
+  await pass(DEBOUNCED_MS);
+  await reached("the record", () => patches(api, RECORDS).length > 0);
+  deployment("other");
+  pod("other-a", { of: "other" });
+  await pass(1_000);
+  assert.ok(!("other" in codes(running.status())), "one turn at a time");
+  assert.equal(patches(api).length, 1);
+  held.reject(refusal(RECORDS, 500));
+  await pass(2 * SETTLE_MS);
+  assert.ok("other" in codes(running.status()));
+  assert.deepEqual(log.lines.find(({ level }) => level === "warn")?.fields, { code: "restart-turn-failed" });
+});
+
+test("a turn that failed is tried again after five seconds", async (t) => {
+  const { api, log, start, pass, revision, replica } = stale(t);
+  Object.assign(await replica(), { revision });
+  api.onWrite = ({ method, path }) => {
+    if (method === "PATCH" && path === RECORDS) throw refusal(path, 500);
+  };
+  start();
+  const failed = () => log.lines.filter(({ level }) => level === "warn").length;
+  while (failed() === 0) await pass(50);
+  await pass(RETRY_MS - 100);
+  assert.equal(failed(), 1);
+  await pass(150);
+  await reached("the second", () => failed() === 2);
+  assert.equal(patches(api, "/web").length, 0);
+});
+
+test("once the term is over nothing is patched, no watch is open and no timer is left", async (t) => {
+  const { api, log, clock, term, start, pass, pod, revision, replica } = stale(t);
+  Object.assign(await replica(), { revision });
+  const held = Promise.withResolvers<void>();
+  api.onWrite = async ({ method, path }) => {
+    if (method === "PATCH" && path === RECORDS) await held.promise;
+  };
+  const running = start();
+  await pass(DEBOUNCED_MS);
+  await reached("the record", () => patches(api, RECORDS).length > 0);
+  assert.deepEqual(api.watched.map((path) => path.split("/").at(-1)).sort(), [
+    "configmaps",
+    "daemonsets",
+    "deployments",
+    "endpointslices",
+    "namespaces",
+    "pods",
+    "replicasets",
+    "statefulsets",
+  ]);
+  pod("other-a", { of: "other" });
+  term.abort();
+  await running.done;
+  assert.deepEqual(api.watched, []);
+  held.resolve();
+  await pass(200);
+  const [turns, reads] = [clock.reads, api.reads.length];
+  await pass(60_000);
+  assert.deepEqual([clock.reads, api.reads.length], [turns, reads]);
+  assert.equal(patches(api, "/web").length, 0);
+  assert.deepEqual(log.messages, []);
+});
+
+test("a term that is over before it begins opens nothing", async (t) => {
+  const { api, term, start, pass } = stale(t);
+  term.abort();
+  await start().done;
+  await pass(60_000);
+  assert.deepEqual([api.watched, api.reads], [[], []]);
+});
+
+test("a restart that an earlier leader began is told of and its end is remembered, although no pod is left", async (t) => {
+  const { api, counted, start, pass, publish } = runningRig(t);
+  publish("a.example.com");
+  const restart = { at: RIG_START - 60_000, from: ["old"], to: "new", uid: "uid-web", generation: 1 };
+  const ended = { ...restart, at: RIG_START - 2 * 3_600_000, outcome: "failed" as const };
+  api.put(RECORDS, {
+    data: {
+      [KEY]: encodeRecord("shop/Deployment/web", [restart]),
+      "shop.Deployment.other": encodeRecord("shop/Deployment/other", [ended]),
+    },
+  });
+  const running = start();
+  await pass(500);
+  assert.deepEqual(recordIn(api.at(RECORDS)).restarts, [{ ...restart, outcome: "done" }]);
+  assert.deepEqual(counted, ["done"]);
+  const { restartsLastHour, restartsToday, workloads } = running.status();
+  assert.deepEqual([restartsLastHour, restartsToday, workloads], [1, 2, []]);
+});
+
+test("the agents' Leases are watched from the first pod on that follows live, until the term ends", async (t) => {
+  const { api, term, start, pass, pod, publish } = runningRig(t);
+  publish("a.example.com");
+  const running = start();
+  const leases = () => api.watched.filter((path) => path.endsWith("/leases"));
+  pod("web-a");
+  await pass(1_000);
+  assert.deepEqual(leases(), []);
+  pod("web-b", { annotations: { [ON_CHANGE]: "live" }, node: "node-1" });
+  await pass(1_000);
+  assert.deepEqual(leases(), ["/apis/coordination.k8s.io/v1/namespaces/switchback-agent/leases"]);
+  term.abort();
+  await running.done;
+  assert.deepEqual(leases(), []);
+});
+
+/** The Lease of an agent on node-1 that has come to this revision. */
+function lease(rig: Pick<Rig, "api">, revision: string): void {
+  rig.api.put("/apis/coordination.k8s.io/v1/namespaces/switchback-agent/leases/switchback-agent-node-1", {
+    metadata: {
+      labels: { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "agent" },
+      annotations: { [REVISION]: revision },
+    },
+    spec: { renewTime: new Date().toISOString() },
+  });
+}
+
+test("a live pod is in step by its agent's revision; an agent that falls silent is noticed to the moment", async (t) => {
+  const rig = runningRig(t, { dryRun: true }, { pods: { agentSilenceSeconds: 70 }, agent: { renewSeconds: 10 } });
+  const { api, start, pass, pod, deployment, publish } = rig;
+  const revision = publish("a.example.com");
+  lease(rig, "earlier");
+  deployment();
+  pod("web-a", { annotations: { [ON_CHANGE]: "live", [REVISION]: "old" }, node: "node-1" });
+  const running = start();
+  await pass(1_000);
+  assert.deepEqual(codes(running.status()), { web: "live" });
+  lease(rig, revision);
+  await pass(200);
+  assert.deepEqual(codes(running.status()), { web: "in-step" });
+  const heard = Date.now() - 200;
+  await pass(heard + 70_000 - 50 - Date.now());
+  assert.deepEqual(codes(running.status()), { web: "in-step" });
+  await pass(150);
+  assert.equal(codes(running.status()).web, "debouncing");
+  assert.equal(readsOf(api, "/pods/web-a").length, 1, "the node is read once");
+});
+
+test("an agent may be silent for twice its renewal while nobody has listened for longer", async (t) => {
+  const rig = runningRig(t, { dryRun: true }, { pods: { agentSilenceSeconds: 60 }, agent: { renewSeconds: 10 } });
+  const { start, pass, pod, deployment, publish } = rig;
+  publish("a.example.com");
+  lease(rig, "earlier");
+  deployment();
+  pod("web-a", { annotations: { [ON_CHANGE]: "live", [REVISION]: "old" }, node: "node-1" });
+  t.mock.timers.tick(3_600_000);
+  const running = start();
+  await pass(19_000);
+  assert.equal(codes(running.status()).web, "live");
+  await pass(2_000);
+  assert.notEqual(codes(running.status()).web, "live");
+});
+
+test("a live pod that is not bound yet is asked for again two seconds later", async (t) => {
+  const rig = runningRig(t);
+  const { api, start, pass, pod, deployment, publish } = rig;
+  lease(rig, publish("a.example.com"));
+  deployment();
+  const annotations = { [ON_CHANGE]: "live", [REVISION]: "old" };
+  pod("web-a", { annotations });
+  const running = start();
+  const asked = () => readsOf(api, "/pods/web-a").length;
+  await pass(1_000);
+  assert.equal(asked(), 1);
+  await pass(1_600);
+  assert.equal(asked(), 2);
+  pod("web-a", { annotations, node: "node-1" });
+  await pass(2_600);
+  assert.deepEqual([asked(), codes(running.status()).web], [3, "in-step"]);
+  await pass(60_000);
+  assert.equal(asked(), 3);
+});
+
+test("inactiveMs is that of the watch that has heard nothing for longest", async (t) => {
+  let steady = performance.now();
+  t.mock.method(performance, "now", () => steady);
+  const rig = stale(t);
+  rig.pod("web-b", { annotations: { [ON_CHANGE]: "live" }, node: "node-1" });
+  const running = rig.start();
+  await rig.pass(1_000);
+  const all = new Set(rig.api.watched);
+  assert.equal(all.size, 9);
+  for (const silent of all) {
+    for (const path of all) rig.api.bookmark(path);
+    assert.equal(running.inactiveMs, 0);
+    steady += 60_000;
+    for (const path of all) if (path !== silent) rig.api.bookmark(path);
+    assert.equal(running.inactiveMs, 60_000, silent);
+  }
+});

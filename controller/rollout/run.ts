@@ -1,0 +1,304 @@
+import { type Config, excludedNamespaces } from "../../config/schema.ts";
+import { describeError } from "../../errors/errors.ts";
+import { type Chosen, createSelector } from "../../hostmap/select-hosts.ts";
+import type { PublishedMap } from "../../hostmap/types.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import type { EventRecorder } from "../../kube/events.ts";
+import { corePath } from "../../kube/paths.ts";
+import type { Watcher } from "../../kube/watch.ts";
+import { type AgentFacts, Agents } from "../../snapshot/agent-lease-reader.ts";
+import { configMapSource } from "../../snapshot/map-reader.ts";
+import { type Following, isMap } from "../../snapshot/map-source.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import { Nodes } from "../../workloads/pod-nodes.ts";
+import { type NamespaceFacts, type PodFacts, watchNamespaces, watchPods } from "../../workloads/pods.ts";
+import { Workloads } from "../../workloads/workload-informers.ts";
+import { type RestartCounters, Teller } from "./event-reporter.ts";
+import { needOf, type RawPod } from "./hosts-diff.ts";
+import { type Choice, type Group, observe } from "./observe-workloads.ts";
+import { Engine, type Observed, type Ports } from "./reconciler.ts";
+import type { Decision } from "./restart-decision.ts";
+import { Records } from "./restart-records.ts";
+import { restartRules } from "./restart-rules.ts";
+import { type RunningStatus, runningStatus } from "./rollout-status.ts";
+import { Replicas } from "./webhook-replicas.ts";
+import type { Need } from "./workload-facts.ts";
+
+export interface RunningDeps {
+  readonly client: KubeClient;
+  readonly config: Config;
+  readonly log: Logger;
+  readonly events: EventRecorder;
+  readonly counters: RestartCounters;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+/** Changes that come together are looked at together. */
+const SETTLE_MS = 100;
+/** A turn whose writes failed is tried again after this. */
+const RETRY_MS = 5_000;
+/** Even if nothing seems to happen: pods that were not bound yet, agents that fall silent. */
+const MOST_SLEEP_MS = 15_000;
+/** A pod whose node is not known is looked at again after this. */
+const NODE_MS = 2_000;
+/** Stale pods of a workload that are read: one each of those that differ. */
+const MOST_SAMPLES = 5;
+
+/** Running pods follow the map: the leader's work for one term, from when it begins to lead until `signal` aborts. */
+export class RunningPods {
+  readonly #deps: RunningDeps;
+  readonly #signal: AbortSignal;
+  readonly #engine: Engine;
+  readonly #teller: Teller;
+  readonly #pods: Watcher<PodFacts>;
+  readonly #namespaces: Watcher<NamespaceFacts>;
+  readonly #workloads: Workloads;
+  readonly #replicas: Replicas;
+  readonly #nodes: Nodes;
+  readonly #maps: Following;
+  readonly #excluded: ReadonlySet<string>;
+  readonly #ended = Promise.withResolvers<void>();
+  #agents: Agents | undefined;
+  #records: Records | undefined;
+  #map: PublishedMap | undefined;
+  #select: (hosts: string | undefined) => Chosen = () => {
+    throw new Error("no map yet");
+  };
+  #choices = new Map<string | undefined, Choice>();
+  #groups: readonly Group[] = [];
+  #decision: Decision | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #due = 0;
+  #running = false;
+
+  constructor(deps: RunningDeps, signal: AbortSignal) {
+    const { client, config, log, now } = deps;
+    const onChange = () => this.#wake(SETTLE_MS);
+    const watching = { client, log, onChange };
+    this.#deps = deps;
+    this.#signal = signal;
+    this.#excluded = excludedNamespaces(config);
+    this.#teller = new Teller(deps);
+    const ports: Ports = {
+      observe: () => this.#observe(),
+      historyOf: (key) => this.#historyOf(key),
+      remember: (key, history) => this.#remember(key, history),
+      patch: (key, stamp) => this.#patch(key, stamp),
+      look: (key) => this.#look(key),
+      askWebhooks: () => this.#askWebhooks(),
+      tell: (what) => this.#teller.did(what, this.#groupOf(what.key)),
+      now,
+    };
+    this.#engine = new Engine(ports, restartRules(config), log);
+    this.#pods = watchPods(watching);
+    this.#namespaces = watchNamespaces(watching);
+    this.#workloads = new Workloads({ ...watching, namespaces: config.restart.namespaces });
+    this.#replicas = new Replicas({ client, log, namespace: config.namespace });
+    this.#nodes = new Nodes({ client, log, now, onChange });
+    this.#maps = configMapSource({ client, namespace: config.namespace, log }).start((offer) => {
+      if (isMap(offer)) this.#takeMap(offer);
+    });
+    signal.addEventListener("abort", () => void this.#end(), { once: true });
+    if (signal.aborted) void this.#end();
+    else void this.#open();
+  }
+
+  /** Resolves when nothing of it runs any more. */
+  get done(): Promise<void> {
+    return this.#ended.promise;
+  }
+
+  /** The longest time, in milliseconds, that any watch has neither heard nor tried anything. */
+  get inactiveMs(): number {
+    const maps = this.#maps.inactiveMs?.() ?? 0;
+    const watches = [this.#pods.state, this.#namespaces.state, this.#workloads, this.#replicas, this.#agents];
+    return Math.max(maps, ...watches.map((each) => each?.inactiveMs ?? 0));
+  }
+
+  status(): RunningStatus {
+    const { config, now } = this.#deps;
+    const restarts = [...(this.#records?.all() ?? [])].flatMap(({ restarts: list }) => list.map(({ at }) => at));
+    return runningStatus({
+      unknown: this.#unknown(),
+      dryRun: config.restart.dryRun,
+      groups: this.#groups,
+      verdicts: this.#decision?.verdicts ?? new Map(),
+      historyOf: (key) => this.#historyOf(key),
+      restarts,
+      now: now(),
+    });
+  }
+
+  #observe(): readonly Observed[] | undefined {
+    const map = this.#map;
+    if (this.#unknown() !== undefined || map === undefined) return undefined;
+    const { pods: settings } = this.#deps.config;
+    this.#groups = observe({
+      pods: this.#pods.objects().values(),
+      namespaces: this.#namespaces.objects(),
+      excludedNamespaces: this.#excluded,
+      choose: (hosts) => this.#choose(hosts),
+      revision: map.revision,
+      fallback: settings.onChange,
+      isListed: (namespace) => this.#workloads.has(namespace),
+      parentOf: (namespace, name) => this.#workloads.parentOf(namespace, name),
+      stateOf: (key) => this.#workloads.stateOf(key),
+      agentOf: (pod) => this.#agentOf(pod),
+      unfinished: this.#unfinished(),
+    });
+    return this.#groups.map(({ observed }) => observed);
+  }
+
+  #historyOf(key: string) {
+    return this.#records?.of(key) ?? [];
+  }
+
+  async #remember(key: string, history: Parameters<Ports["remember"]>[1]): Promise<void> {
+    await this.#records?.put(key, history, this.#deps.now(), this.#signal);
+  }
+
+  #patch(key: string, stamp: string) {
+    return this.#workloads.patch(key, stamp, this.#signal);
+  }
+
+  /** Reads one each of the stale pods that differ by what they were made from. */
+  async #look(key: string): Promise<Need | undefined> {
+    const different = new Map(this.#groupOf(key)?.stale.map((pod) => [`${pod.revision} ${pod.hosts}`, pod]));
+    const samples = [...different.values()].slice(0, MOST_SAMPLES);
+    const needs = await Promise.all(
+      samples.map(async ({ namespace, name, hosts }) => {
+        const path = corePath("pods", namespace, name);
+        return needOf(await this.#deps.client.get<RawPod>(path, {}, { signal: this.#signal }), this.#select(hosts));
+      }),
+    );
+    if (needs.length === 0) return undefined;
+    return {
+      missing: Math.max(...needs.map(({ missing }) => missing)),
+      extra: Math.max(...needs.map(({ extra }) => extra)),
+    };
+  }
+
+  #askWebhooks() {
+    const revision = this.#map?.revision ?? "";
+    return this.#replicas.ask({ revision, maxNames: this.#deps.config.inject.maxNames });
+  }
+
+  /** Why nothing can be said yet; a list that has not come is not an empty one. */
+  #unknown(): string | undefined {
+    const problem = (what: string, { problem: reason }: Watcher<unknown>["state"]) =>
+      `the ${what} of the cluster are not known yet${reason === undefined ? "" : `: ${reason.text}`}`;
+    if (!this.#pods.state.synced) return problem("pods", this.#pods.state);
+    if (!this.#namespaces.state.synced) return problem("namespaces", this.#namespaces.state);
+    if (this.#map === undefined) return "no map is published yet";
+    if (this.#records === undefined) return "earlier restarts are not known yet";
+    return undefined;
+  }
+
+  #takeMap(map: PublishedMap): void {
+    if (map.revision === this.#map?.revision) return;
+    this.#map = map;
+    this.#select = createSelector(map, this.#deps.config.inject.maxNames);
+    this.#choices = new Map();
+    this.#wake(SETTLE_MS);
+  }
+
+  #choose(hosts: string | undefined): Choice {
+    const known = this.#choices.get(hosts);
+    if (known !== undefined) return known;
+    const { revision, total, cap } = this.#select(hosts);
+    const choice = { revision, total, cap };
+    this.#choices.set(hosts, choice);
+    return choice;
+  }
+
+  /** Leases are watched from the first pod that is to follow live: without one there may be no right to them. */
+  #agentOf(pod: PodFacts): AgentFacts | "unknown" | undefined {
+    const { client, config, log, now } = this.#deps;
+    this.#agents ??= new Agents({
+      client,
+      log,
+      namespace: config.agent.namespace,
+      silenceMs: config.pods.agentSilenceSeconds * 1000,
+      // An agent that is at work is heard of at least once in that time.
+      graceMs: config.agent.renewSeconds * 2_000,
+      now,
+      onChange: () => this.#wake(SETTLE_MS),
+    });
+    if (!this.#agents.synced) return "unknown";
+    const node = this.#nodes.of(pod);
+    return node === undefined ? "unknown" : this.#agents.of(node);
+  }
+
+  *#unfinished(): Iterable<string> {
+    for (const { workload, restarts } of this.#records?.all() ?? []) {
+      const last = restarts.at(-1);
+      if (last !== undefined && last.outcome === undefined) yield workload;
+    }
+  }
+
+  #groupOf(key: string): Group | undefined {
+    return this.#groups.find(({ owner }) => owner.key === key);
+  }
+
+  /** The records first: without them nothing is decided. */
+  async #open(): Promise<void> {
+    const { client, config, log } = this.#deps;
+    try {
+      this.#records = await Records.open(client, config.namespace, this.#signal);
+      this.#wake(0);
+    } catch (error) {
+      if (this.#signal.aborted) return;
+      log.warn({ code: "restarts-not-read" }, describeError(error));
+      setTimeout(() => void this.#open(), RETRY_MS).unref();
+    }
+  }
+
+  /** A turn after `delayMs` at the latest. */
+  #wake(delayMs: number): void {
+    const due = this.#deps.now() + delayMs;
+    if (this.#signal.aborted || (this.#timer !== undefined && this.#due <= due)) return;
+    clearTimeout(this.#timer);
+    this.#due = due;
+    this.#timer = setTimeout(() => void this.#turn(), delayMs);
+  }
+
+  async #turn(): Promise<void> {
+    this.#timer = undefined;
+    if (this.#running) return this.#wake(SETTLE_MS);
+    this.#running = true;
+    try {
+      this.#decision = await this.#engine.turn(this.#signal);
+      if (this.#decision !== undefined) this.#teller.report(this.#groups, this.#decision.verdicts);
+      this.#wake(this.#sleepMs());
+    } catch (error) {
+      if (!this.#signal.aborted) {
+        this.#deps.log.warn({ code: "restart-turn-failed" }, describeError(error));
+        this.#wake(RETRY_MS);
+      }
+    }
+    this.#running = false;
+    this.#nodes.refresh(new Set([...this.#pods.objects().values()].map(({ uid }) => uid)), this.#signal);
+  }
+
+  #sleepMs(): number {
+    const now = this.#deps.now();
+    const never = Number.POSITIVE_INFINITY;
+    const next = Math.min(this.#decision?.wakeAt ?? never, this.#agents?.nextSilence() ?? never);
+    const most = this.#nodes.pending ? NODE_MS : MOST_SLEEP_MS;
+    return Math.max(SETTLE_MS, Math.min(next - now, most));
+  }
+
+  async #end(): Promise<void> {
+    clearTimeout(this.#timer);
+    await Promise.all([
+      this.#pods.stop(),
+      this.#namespaces.stop(),
+      this.#workloads.stop(),
+      this.#replicas.stop(),
+      this.#agents?.stop(),
+      this.#maps.stop(),
+    ]);
+    this.#ended.resolve();
+  }
+}

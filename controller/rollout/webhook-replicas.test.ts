@@ -1,0 +1,156 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { type TestContext, test } from "node:test";
+import type { RawEndpointSlice } from "../../kube/endpoints.ts";
+import { silentLogger } from "../../telemetry/log.ts";
+import { type FakeCall, fakeApi, json, page, refuse, until, watch } from "../../test/fakes/kube-api.ts";
+import { settled } from "../../test/fakes/memory-api.ts";
+import { MemoryKube } from "../../test/fakes/memory-kube.ts";
+import { Replicas } from "./webhook-replicas.ts";
+
+const WANTED = { revision: "abc", maxNames: 500 };
+
+/** What a replica's health server answers under /loaded; `mute`: nothing, ever. */
+type Answer = object | "mute" | "broken";
+
+/** A replica at an address of the loopback; gives its EndpointSlice. */
+async function replica(t: TestContext, address: string, answer: () => Answer, ready = true): Promise<RawEndpointSlice> {
+  const server = createServer((request, response) => {
+    const loaded = answer();
+    if (loaded === "mute") return;
+    response.statusCode = loaded === "broken" || request.url !== "/loaded" ? 500 : 200;
+    response.end(JSON.stringify(loaded));
+  });
+  server.listen(0, address);
+  await once(server, "listening");
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    endpoints: [{ addresses: [address], conditions: { ready } }],
+    ports: [
+      { name: "https", port: 1 },
+      { name: "metrics", port },
+    ],
+  };
+}
+
+/** Replicas as an API server tells of them. `configured`: there is a webhook configuration. */
+async function replicas(t: TestContext, slices: readonly RawEndpointSlice[], configured = true): Promise<Replicas> {
+  const items = slices.map((slice, index) => ({
+    metadata: { namespace: "ours", name: `slice-${index}`, uid: `uid-${index}`, resourceVersion: "1" },
+    ...slice,
+  }));
+  const respond = (call: FakeCall) => {
+    if (call.path.includes("mutatingwebhookconfigurations")) {
+      return configured ? json({ metadata: { name: "switchback-webhook" } })(call) : refuse(404, "NotFound")(call);
+    }
+    return call.query.get("watch") === "true" ? watch()(call) : page(items, "2")(call);
+  };
+  const api = await fakeApi(respond);
+  const found = new Replicas({ client: api.client, log: silentLogger, namespace: "ours" });
+  t.after(async () => {
+    await found.stop();
+    await api.close();
+  });
+  // It watches once it has listed.
+  await until(() => api.calls.some(({ query }) => query.get("watch") === "true"), "the list of replicas");
+  return found;
+}
+
+const current = () => WANTED;
+
+test("when every ready replica says that it uses the map, and only then, it is used", async (t) => {
+  let second: Answer = { ...WANTED, revision: "old" };
+  const slices = [await replica(t, "127.0.0.1", current), await replica(t, "127.0.0.2", () => second)];
+  const found = await replicas(t, slices);
+  const behind = (problem: string) => ({
+    ok: false,
+    text: `1 of 2 webhook replicas do not use this map yet: 127.0.0.2${problem}`,
+  });
+  assert.deepEqual(await found.ask(WANTED), behind(" has old"));
+  second = { revision: null };
+  assert.deepEqual(await found.ask(WANTED), behind(" has none"));
+  second = { ...WANTED, maxNames: 100 };
+  assert.deepEqual(await found.ask(WANTED), behind(" has another inject.maxNames"));
+  second = "broken";
+  assert.deepEqual(await found.ask(WANTED), behind(": /loaded answered 500"));
+  second = "mute";
+  assert.equal((await found.ask(WANTED)).ok, false);
+  second = WANTED;
+  assert.deepEqual(await found.ask(WANTED), { ok: true, text: "2 webhook replicas use the map" });
+});
+
+test("a replica that is not ready is not asked", async (t) => {
+  const old = () => ({ ...WANTED, revision: "old" });
+  const found = await replicas(t, [await replica(t, "127.0.0.1", current), await replica(t, "127.0.0.2", old, false)]);
+  assert.equal((await found.ask(WANTED)).ok, true);
+});
+
+test("a replica that moves from one slice to another counts once", async (t) => {
+  const slice = await replica(t, "127.0.0.1", current);
+  const found = await replicas(t, [slice, slice]);
+  assert.deepEqual(await found.ask(WANTED), { ok: true, text: "1 webhook replicas use the map" });
+});
+
+test("a replica whose server is gone does not use the map", async (t) => {
+  const slice: RawEndpointSlice = {
+    endpoints: [{ addresses: ["127.0.0.1"] }],
+    ports: [{ name: "metrics", port: 1 }],
+  };
+  const { ok, text } = await (await replicas(t, [slice])).ask(WANTED);
+  assert.equal(ok, false);
+  assert.match(text, /^1 of 1 webhook replicas do not use this map yet: 127\.0\.0\.1: .*ECONNREFUSED/);
+});
+
+test("without a ready replica, or without the webhook's configuration, nothing is used", async (t) => {
+  const unready = await replica(t, "127.0.0.1", current, false);
+  assert.deepEqual(await (await replicas(t, [unready])).ask(WANTED), {
+    ok: false,
+    text: "no webhook replica is ready",
+  });
+  const slice = await replica(t, "127.0.0.1", current);
+  const { ok, text } = await (await replicas(t, [slice], false)).ask(WANTED);
+  assert.equal(ok, false);
+  assert.match(text, /^no pod would be injected: /);
+});
+
+test("before the replicas are listed it is not said that there is none, and once stopped nothing is watched", async (t) => {
+  const kube = new MemoryKube();
+  const slices = "/apis/discovery.k8s.io/v1/namespaces/ours/endpointslices";
+  kube.put("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook", {});
+  kube.silent.add(slices);
+  const found = new Replicas({ client: kube.client, log: silentLogger, namespace: "ours" });
+  t.after(() => found.stop());
+  await settled();
+  assert.deepEqual(await found.ask(WANTED), { ok: false, text: "the webhook's replicas are not known yet" });
+  kube.speak(slices);
+  await settled();
+  assert.deepEqual(await found.ask(WANTED), { ok: false, text: "no webhook replica is ready" });
+  assert.deepEqual(kube.watched, [slices]);
+  await found.stop();
+  assert.deepEqual(kube.watched, []);
+});
+
+test("a slice without the health server's port, or without endpoints, has no replica", async (t) => {
+  const slice = await replica(t, "127.0.0.1", current);
+  const found = await replicas(t, [
+    { ...slice, ports: [{ name: "https", port: 1 }] },
+    { endpoints: null, ports: slice.ports ?? [] },
+    { ports: null },
+  ]);
+  assert.deepEqual(await found.ask(WANTED), { ok: false, text: "no webhook replica is ready" });
+});
+
+test("an answer that is no document is one without a revision, and a long revision is cut", async (t) => {
+  let answer: unknown = null;
+  const found = await replicas(t, [await replica(t, "127.0.0.1", () => answer as object)]);
+  const behind = "1 of 1 webhook replicas do not use this map yet: 127.0.0.1 has";
+  assert.deepEqual(await found.ask(WANTED), { ok: false, text: `${behind} none` });
+  answer = { ...WANTED, revision: "x".repeat(21) };
+  assert.deepEqual(await found.ask(WANTED), { ok: false, text: `${behind} ${"x".repeat(20)}` });
+});

@@ -1,0 +1,97 @@
+import { describeError } from "../../errors/errors.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "../../kube/endpoints.ts";
+import { resourcePath } from "../../kube/paths.ts";
+import { type Watcher, watchObjects } from "../../kube/watch.ts";
+import { askJson } from "../../telemetry/ask-json.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import type { WebhookFacts } from "./restart-decision.ts";
+
+const SERVICE = "switchback-webhook";
+/** The Service's port that leads to the health server. */
+const PORT = "metrics";
+const CONFIGURATION = resourcePath({
+  group: "admissionregistration.k8s.io",
+  version: "v1",
+  resource: "mutatingwebhookconfigurations",
+  name: "switchback-webhook",
+});
+
+/** One replica's health server. */
+interface Replica {
+  readonly address: string;
+  readonly port: number;
+}
+
+/** What a replica must use. */
+export interface Wanted {
+  readonly revision: string;
+  readonly maxNames: number;
+}
+
+/** The webhook's ready replicas, and what each says it has loaded: asked one by one, not through the Service. */
+export class Replicas {
+  readonly #client: Pick<KubeClient, "get">;
+  readonly #watcher: Watcher<readonly Replica[]>;
+
+  constructor(deps: { client: Pick<KubeClient, "get" | "stream">; log: Logger; namespace: string }) {
+    this.#client = deps.client;
+    this.#watcher = watchObjects<readonly Replica[], RawEndpointSlice>({
+      client: deps.client,
+      ...endpointSlicesOf(deps.namespace, SERVICE),
+      project: readyReplicas,
+      onChange: () => {},
+      log: deps.log,
+    });
+  }
+
+  /** Whether every ready replica uses this map, and there is one. An answer that does not come counts as no. */
+  async ask(wanted: Wanted): Promise<WebhookFacts> {
+    const missing = await this.#configurationProblem();
+    if (missing !== undefined) return { ok: false, text: missing };
+    if (!this.#watcher.state.synced) return { ok: false, text: "the webhook's replicas are not known yet" };
+    const all = [...this.#watcher.objects().values()].flat();
+    // While an endpoint moves from one slice to another it is in both.
+    const replicas = [...new Map(all.map((replica) => [replica.address, replica])).values()];
+    if (replicas.length === 0) return { ok: false, text: "no webhook replica is ready" };
+    const answers = await Promise.all(replicas.map((replica) => askOne(replica, wanted)));
+    const [problem] = answers.filter((answer) => answer !== undefined);
+    if (problem === undefined) return { ok: true, text: `${replicas.length} webhook replicas use the map` };
+    const behind = answers.filter((answer) => answer !== undefined).length;
+    return { ok: false, text: `${behind} of ${replicas.length} webhook replicas do not use this map yet: ${problem}` };
+  }
+
+  /** Without the webhook's configuration, as while Switchback is being uninstalled, new pods would get nothing at all. */
+  async #configurationProblem(): Promise<string | undefined> {
+    try {
+      await this.#client.get(CONFIGURATION);
+      return undefined;
+    } catch (error) {
+      return `no pod would be injected: ${describeError(error)}`;
+    }
+  }
+
+  get inactiveMs(): number {
+    return this.#watcher.state.inactiveMs;
+  }
+
+  async stop(): Promise<void> {
+    await this.#watcher.stop();
+  }
+}
+
+function readyReplicas(slice: RawEndpointSlice): readonly Replica[] {
+  const port = slice.ports?.find(({ name }) => name === PORT)?.port;
+  return port === undefined ? [] : readyAddresses(slice).map((address) => ({ address, port }));
+}
+
+/** What is wrong with one replica; undefined: nothing. */
+async function askOne({ address, port }: Replica, { revision, maxNames }: Wanted): Promise<string | undefined> {
+  try {
+    const loaded = (await askJson(address, port, "/loaded")) as Partial<Wanted> | null;
+    if (loaded?.revision !== revision) return `${address} has ${String(loaded?.revision ?? "none").slice(0, 20)}`;
+    return loaded.maxNames === maxNames ? undefined : `${address} has another inject.maxNames`;
+  } catch (error) {
+    return `${address}: ${describeError(error)}`;
+  }
+}

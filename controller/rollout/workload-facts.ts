@@ -1,0 +1,72 @@
+import type { OnChange } from "../../hostmap/on-change.ts";
+import type { Reason } from "../../hostmap/types.ts";
+import type { History } from "./restart-history.ts";
+
+/** What is told of a Deployment, StatefulSet or DaemonSet. */
+export interface WorkloadState {
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly generation: number;
+  /** `switchback.dev/restartedAt` of its pod template. */
+  readonly restartedAt: string | undefined;
+  /** `switchback.dev/on-change` of the workload itself. */
+  readonly onChange: string | undefined;
+  /** Why it must not be restarted however stale it is: paused, OnDelete, being deleted. */
+  readonly refusal: Reason | undefined;
+  /** Undefined: rolled out and every replica available. Else what is missing. */
+  readonly unsettled: string | undefined;
+  /** Its controller has given the rollout up. */
+  readonly failed: boolean;
+}
+
+/** A pod that has not what it should have. */
+export interface StalePod {
+  /** Its `switchback.dev/revision`; undefined: the webhook never saw it, or somebody took the annotation away. */
+  readonly revision: string | undefined;
+  readonly restartedAt: string | undefined;
+}
+
+/** What the pods' specs lack of what new pods would get, and have beyond it: lines of the hosts file. */
+export interface Need {
+  readonly missing: number;
+  readonly extra: number;
+}
+
+/** One owner of opted-in pods, and everything that decides about it. Times in milliseconds since 1970. */
+export interface WorkloadFacts {
+  /** `namespace/Kind/name`. */
+  readonly key: string;
+  readonly namespace: string;
+  readonly kind: string;
+  /** Whether a restart of this kind makes its pods anew; else why not. */
+  readonly unrestartable: Reason | undefined;
+  /** Whether its namespace is listed. */
+  readonly permitted: boolean;
+  /** `unknown`: not seen yet, or not readable. `absent`: there is none. */
+  readonly state: WorkloadState | "unknown" | "absent";
+  readonly mode: OnChange;
+  /** For mode `live`: whether the agents of its stale pods' nodes are at work. */
+  readonly agents: "keeping" | "silent" | undefined;
+  readonly stale: readonly StalePod[];
+  /** The revision that new pods would get. */
+  readonly to: string;
+  /** Since when `to` is what it is, since when it has not been the same for long, and since when there are stale pods at all. */
+  readonly since: number;
+  readonly changingSince: number;
+  readonly staleSince: number;
+  /** Undefined: not looked at yet. */
+  readonly need: Need | undefined;
+  /** No look and no restart before: the last one was refused, or met somebody else's change. */
+  readonly notBefore: number;
+  readonly history: History | Reason;
+}
+
+/**
+ * What becomes of a workload. `in-step`: nothing to do. `waiting`: it will be restarted, or come into step by itself, without
+ * anybody. `left`: nobody wants it to follow. `stuck`: it stays as it is until somebody does something.
+ */
+export interface Verdict extends Reason {
+  readonly standing: "in-step" | "waiting" | "left" | "stuck";
+  /** When to look again, if nothing happens before. */
+  readonly until?: number;
+}

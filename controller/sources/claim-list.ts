@@ -1,0 +1,59 @@
+import { foldCase } from "../../hostmap/hostnames.ts";
+import type { ObjectRef, Reason } from "../../hostmap/types.ts";
+import type { Clue, OpenClaim } from "./types.ts";
+
+/** Names that one object may claim, good or bad; the rest is left out and said. A resource without a schema may hold a million. */
+export const MAX_NAMES_PER_OBJECT = 1_000;
+/** One more than a hostname may have: what is cut here is refused for its length (`hostmap/hostnames.ts`), and a megabyte is not kept. */
+const MAX_KEPT = 254;
+
+/** The claims of one object as they are found, each name once a clue; a name that leads somewhere needs no reason. */
+export class ClaimList {
+  readonly #from: ObjectRef;
+  readonly #created: string;
+  readonly #byName = new Map<string, OpenClaim[]>();
+  #leftOut = 0;
+  #firstLeftOut = "";
+
+  constructor(object: { readonly ref: ObjectRef; readonly created: string }) {
+    this.#from = object.ref;
+    this.#created = object.created;
+  }
+
+  /** `name` as written. Clues are compared by identity. */
+  add(name: string, clue: Clue | Reason): void {
+    const hostname = name.length > MAX_KEPT ? name.slice(0, MAX_KEPT) : name;
+    const key = foldCase(hostname);
+    const before = this.#byName.get(key);
+    if (before === undefined) {
+      if (this.#byName.size >= MAX_NAMES_PER_OBJECT) this.#leaveOut(hostname);
+      else this.#byName.set(key, [this.#claim(hostname, clue)]);
+      return;
+    }
+    if ("code" in clue || before.some((claim) => claim.clue === clue)) return;
+    const leading = before.filter((claim) => !("code" in claim.clue));
+    this.#byName.set(key, [...leading, this.#claim(hostname, clue)]);
+  }
+
+  /** Gives all names the same reason. */
+  refuseAll(names: readonly string[], reason: Reason): OpenClaim[] {
+    for (const name of names) this.add(name, reason);
+    return this.all;
+  }
+
+  get all(): OpenClaim[] {
+    const claims = [...this.#byName.values()].flat();
+    if (this.#leftOut === 0) return claims;
+    const text = `the ${this.#from.kind} has more than ${MAX_NAMES_PER_OBJECT} names; ${this.#leftOut} are left out`;
+    return [...claims, this.#claim(this.#firstLeftOut, { code: "too-many-names", text })];
+  }
+
+  #leaveOut(hostname: string): void {
+    if (this.#leftOut === 0) this.#firstLeftOut = hostname;
+    this.#leftOut += 1;
+  }
+
+  #claim(hostname: string, clue: Clue | Reason): OpenClaim {
+    return { hostname, from: this.#from, created: this.#created, clue };
+  }
+}

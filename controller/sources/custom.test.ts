@@ -1,0 +1,165 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { configSchema } from "../../config/schema.ts";
+import { silentLogger } from "../../telemetry/log.ts";
+import { isSettled, MemoryApi, settled, stopTime } from "../../test/fakes/memory-api.ts";
+import { customSource } from "./custom.ts";
+
+const VERBS = ["list", "watch", "create", "delete"];
+const SERVICES = "/api/v1/services";
+const ROUTES = "/apis/route.openshift.io/v1/routes";
+const PROXIES = "/apis/projectcontour.io/v1/httpproxies";
+
+/** A source of two presets, in two groups, and of Services. */
+function rig(t: TestContext, sources: object) {
+  const pass = stopTime(t, 50);
+  const api = new MemoryApi();
+  api.documents.set("/apis/route.openshift.io", { versions: [{ version: "v1" }] });
+  api.documents.set("/apis/route.openshift.io/v1", { resources: [{ name: "routes", kind: "Route", verbs: VERBS }] });
+  api.documents.set("/apis/projectcontour.io", { versions: [{ version: "v1" }] });
+  api.documents.set("/apis/projectcontour.io/v1", {
+    resources: [{ name: "httpproxies", kind: "HTTPProxy", verbs: VERBS }],
+  });
+  api.documents.set("/api/v1", { resources: [{ name: "services", kind: "Service", verbs: VERBS }] });
+  const config = configSchema.parse({ sources }).sources;
+  const source = customSource({ client: api.client, config, log: silentLogger });
+  const told: string[] = [];
+  const heard = { synced: 0 };
+  const start = () =>
+    source?.start(
+      (key, claims) => told.push(`${key} ${claims.map(({ hostname }) => hostname).join()}`),
+      () => {
+        heard.synced += 1;
+      },
+    );
+  t.after(() => source?.stop());
+  return { pass, api, source, start, told, heard, discoveryMs: config.discoverySeconds * 1000 };
+}
+
+const route = (name: string) => ({ metadata: { namespace: "shop", name }, spec: { host: `${name}.example.com` } });
+const proxy = (name: string) => ({
+  metadata: { namespace: "shop", name },
+  spec: { virtualhost: { fqdn: `${name}.example.com` } },
+});
+const balancer = (name: string) => ({
+  metadata: {
+    namespace: "shop",
+    name,
+    annotations: { "external-dns.alpha.kubernetes.io/hostname": `${name}.example.com` },
+  },
+  spec: { type: "LoadBalancer" },
+});
+const ALL = { presets: ["openshift-route", "contour-httpproxy"], services: { enabled: true } };
+
+test("where no kind is named there is no source", () => {
+  const config = configSchema.parse({}).sources;
+  assert.equal(customSource({ client: new MemoryApi().client, config, log: silentLogger }), undefined);
+});
+
+test("Services are read only where they are asked for, and alone they are a source", async (t) => {
+  const { api, source, start, heard } = rig(t, { services: { enabled: true } });
+  start();
+  await settled();
+  assert.deepEqual(
+    source?.state().map(({ name }) => name),
+    ["services"],
+  );
+  assert.deepEqual([api.watched, heard.synced], [[SERVICES], 1]);
+});
+
+test("Services that were not asked for are not read", async (t) => {
+  const { api, start } = rig(t, { presets: ["openshift-route"] });
+  start();
+  await settled();
+  assert.deepEqual(api.watched, [ROUTES]);
+});
+
+for (const last of [ROUTES, PROXIES, SERVICES]) {
+  test(`synced once every kind is, and once: ${last.split("/").pop()} last`, async (t) => {
+    const { api, start, heard, source } = rig(t, ALL);
+    const release = api.hold(last);
+    start();
+    await settled();
+    assert.equal(heard.synced, 0);
+    assert.equal(source?.state().filter(({ synced }) => !synced).length, 1);
+    release();
+    await settled();
+    assert.equal(heard.synced, 1);
+    assert.deepEqual(api.watched, [PROXIES, ROUTES, SERVICES].sort());
+  });
+}
+
+test("the objects of all kinds are told, each under a key of its own; a change is told, too", async (t) => {
+  const { api, start, told } = rig(t, ALL);
+  api.set(ROUTES, route("a"));
+  api.set(PROXIES, proxy("a"));
+  api.set(SERVICES, balancer("a"));
+  start();
+  await settled();
+  assert.deepEqual(told.splice(0).sort(), [
+    "0 shop/a a.example.com",
+    "1 shop/a a.example.com",
+    "2 shop/a a.example.com",
+  ]);
+  api.set(PROXIES, { ...proxy("a"), spec: { virtualhost: { fqdn: "b.example.com" } } });
+  assert.deepEqual(told, ["1 shop/a b.example.com"]);
+});
+
+test("an object that is deleted claims nothing once its kind is seen to be there still", async (t) => {
+  const { pass, api, start, told } = rig(t, { presets: ["openshift-route"] });
+  api.set(ROUTES, route("a"));
+  start();
+  await pass(10);
+  api.remove(ROUTES, "shop/a");
+  await pass(900);
+  assert.deepEqual(told, ["0 shop/a a.example.com"]);
+  await pass(200);
+  assert.deepEqual(told, ["0 shop/a a.example.com", "0 shop/a "]);
+});
+
+test("two kinds of one group share its discovery; a kind that is misspelt says so", async (t) => {
+  const widgets = (resource: string) => ({
+    group: "route.openshift.io",
+    version: "v1",
+    resource,
+    hostnames: "$.spec.host",
+    className: "x",
+  });
+  const { api, start, source, heard } = rig(t, { presets: ["openshift-route"], custom: [widgets("rotues")] });
+  start();
+  await settled();
+  assert.equal(heard.synced, 1);
+  assert.equal(api.asked.filter((path) => path === "/apis/route.openshift.io").length, 1);
+  const [, misspelt] = source?.state() ?? [];
+  assert.equal(misspelt?.problems[0]?.code, "resource-not-served");
+});
+
+test("a kind that comes later is found within the time that is configured", async (t) => {
+  const { pass, api, start, discoveryMs } = rig(t, { presets: ["openshift-route"] });
+  const group = api.documents.get("/apis/route.openshift.io");
+  api.documents.delete("/apis/route.openshift.io");
+  start();
+  await settled();
+  assert.deepEqual(api.watched, []);
+  api.documents.set("/apis/route.openshift.io", group);
+  await pass(discoveryMs - 100);
+  assert.deepEqual(api.watched, []);
+  await pass(150);
+  assert.deepEqual(api.watched, [ROUTES]);
+});
+
+test("stopping ends every watch and every look at the groups, and waits for them", async (t) => {
+  const { pass, api, start, source, discoveryMs } = rig(t, ALL);
+  start();
+  await settled();
+  const linger = Promise.withResolvers<void>();
+  api.lingering = linger.promise;
+  const stopped = source?.stop() ?? Promise.resolve();
+  assert.equal(await isSettled(stopped), false);
+  linger.resolve();
+  await stopped;
+  assert.deepEqual(api.watched, []);
+  const asked = api.asked.length;
+  await pass(discoveryMs * 2);
+  assert.equal(api.asked.length, asked);
+});

@@ -1,0 +1,64 @@
+import type { Config } from "../../config/schema.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import { type GroupWatch, watchGroup } from "./api-discovery.ts";
+import { customReader } from "./custom/claims.ts";
+import { type CustomKind, customKind, PRESETS } from "./custom/presets.ts";
+import { serviceClaims } from "./custom/service-claims.ts";
+import { type FollowedKind, KindFollower } from "./optional-informer.ts";
+import type { Raw } from "./raw-object.ts";
+import type { OpenClaim, OpenSource } from "./types.ts";
+
+/** A kind whose objects' claims depend on nothing but the object. */
+interface Kind extends Pick<CustomKind, "group" | "versions" | "resource"> {
+  readonly read: (raw: Raw, kind: string) => readonly OpenClaim[];
+}
+
+/** The kinds that the configuration names: presets, custom ones, Services with external-dns's annotation. None: no source. */
+export function customSource(deps: {
+  readonly client: KubeClient;
+  readonly config: Config["sources"];
+  readonly log: Logger;
+}): OpenSource | undefined {
+  const { client, config, log } = deps;
+  const wanted = kindsOf(config);
+  if (wanted.length === 0) return undefined;
+  const groups = new Map<string, GroupWatch>();
+  const kinds: FollowedKind[] = [];
+  const discoveryOf = (group: string): GroupWatch => {
+    const watch = groups.get(group) ?? watchGroup({ client, group, everyMs: config.discoverySeconds * 1000 });
+    groups.set(group, watch);
+    return watch;
+  };
+  return {
+    start(sink, onSynced) {
+      for (const [place, { read, ...names }] of wanted.entries()) {
+        const kind = new KindFollower<readonly OpenClaim[]>({
+          ...names,
+          client,
+          discovery: discoveryOf(names.group),
+          named: true,
+          project: read,
+          onChange: (key, claims) => sink(`${place} ${key}`, claims ?? []),
+          onKnown: () => {
+            if (kinds.length === wanted.length && kinds.every(({ known }) => known)) onSynced();
+          },
+          removedMs: config.removedKindSeconds * 1000,
+          log,
+        });
+        kinds.push(kind);
+      }
+    },
+    state: () => kinds.map(({ state }) => state),
+    stop: async () => {
+      await Promise.all([...[...groups.values()].map((group) => group.stop()), ...kinds.map((kind) => kind.stop())]);
+    },
+  };
+}
+
+function kindsOf({ presets, custom, services }: Config["sources"]): Kind[] {
+  const named = [...presets.map((name) => PRESETS[name]), ...custom.map(customKind)];
+  const kinds = named.map((kind): Kind => ({ ...kind, read: customReader(kind) }));
+  if (!services.enabled) return kinds;
+  return [...kinds, { group: "", versions: ["v1"], resource: "services", read: serviceClaims }];
+}

@@ -1,0 +1,268 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { configSchema } from "../../../config/schema.ts";
+import { createJudge } from "../../../hostmap/claim-policy.ts";
+import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
+import type { Raw } from "../raw-object.ts";
+import type { OpenClaim } from "../types.ts";
+import { customReader } from "./claims.ts";
+import { type CustomKind, customKind, PRESETS } from "./presets.ts";
+import { serviceClaims } from "./service-claims.ts";
+
+const CREATED = "2026-01-01T00:00:00Z";
+const object = (parts: Raw, annotations: Raw = {}): Raw => ({
+  metadata: { namespace: "shop", name: "web", creationTimestamp: CREATED, annotations },
+  ...parts,
+});
+/** `name class addresses admitted`, or `name: code`. */
+const shown = (claims: readonly OpenClaim[]) =>
+  claims.map(({ hostname, clue }) =>
+    "code" in clue
+      ? `${hostname}: ${clue.code}`
+      : [hostname, clue.className ?? "-", clue.addresses.join() || "-", clue.admitted].join(" "),
+  );
+const read = (kind: CustomKind, raw: Raw) => shown(customReader(kind)(raw, "Widget"));
+
+function configured(parts: object): CustomKind {
+  const [source] = configSchema.parse({
+    sources: { custom: [{ group: "example.com", version: "v1", resource: "widgets", ...parts }] },
+  }).sources.custom;
+  assert.ok(source);
+  return customKind(source);
+}
+const HOSTS = configured({ hostnames: "$.spec.hosts[*]" });
+
+describe("ready-made kinds", () => {
+  const CASES: ReadonlyArray<readonly [what: string, kind: CustomKind, raw: Raw, expected: readonly string[]]> = [
+    [
+      "Traefik's IngressRoute",
+      PRESETS["traefik-ingressroute"],
+      object({ spec: { routes: [{ match: "Host(`a.com`) || Host(`b.com`)" }, { match: "PathPrefix(`/x`)" }, {}] } }),
+      ["a.com traefik - true", "b.com traefik - true"],
+    ],
+    [
+      "with a class in the old annotation",
+      PRESETS["traefik-ingressroute"],
+      object({ spec: { routes: [{ match: "Host(`a.com`)" }] } }, { "kubernetes.io/ingress.class": "inner" }),
+      ["a.com inner - true"],
+    ],
+    [
+      "Traefik's IngressRouteTCP",
+      PRESETS["traefik-ingressroutetcp"],
+      object({ spec: { routes: [{ match: "HostSNI(`a.com`)" }, { match: "HostSNI(`*`)" }] } }),
+      ["a.com traefik - true"],
+    ],
+    [
+      "Istio's Gateway",
+      PRESETS["istio-gateway"],
+      object({ spec: { servers: [{ hosts: ["a.com", "shop/b.com", "./c.com", "*/*.d.com", "*", "ns/*"] }, {}] } }),
+      ["a.com istio - true", "b.com istio - true", "c.com istio - true", "*.d.com istio - true"],
+    ],
+    [
+      "Istio's VirtualService behind a gateway",
+      PRESETS["istio-virtualservice"],
+      object({ spec: { hosts: ["a.com"], gateways: ["mesh", "infra/public"] } }),
+      ["a.com istio - true"],
+    ],
+    [
+      "one for the mesh",
+      PRESETS["istio-virtualservice"],
+      object({ spec: { hosts: ["a.com"], gateways: ["mesh"] } }),
+      [],
+    ],
+    ["one that names no gateway", PRESETS["istio-virtualservice"], object({ spec: { hosts: ["reviews"] } }), []],
+    [
+      "Contour's HTTPProxy",
+      PRESETS["contour-httpproxy"],
+      object({
+        spec: { virtualhost: { fqdn: "a.com" }, ingressClassName: "edge" },
+        status: { currentStatus: "valid", loadBalancer: { ingress: [{ ip: "192.0.2.1" }, { hostname: "lb.com" }] } },
+      }),
+      ["a.com edge 192.0.2.1,lb.com true"],
+    ],
+    [
+      "one that Contour refuses, with the class in an annotation",
+      PRESETS["contour-httpproxy"],
+      object(
+        { spec: { virtualhost: { fqdn: "a.com" } }, status: { currentStatus: "invalid" } },
+        { "projectcontour.io/ingress.class": "inner" },
+      ),
+      ["a.com inner - false"],
+    ],
+    ["an included HTTPProxy without a host", PRESETS["contour-httpproxy"], object({ spec: { routes: [] } }), []],
+    [
+      "OpenShift's Route",
+      PRESETS["openshift-route"],
+      object({
+        spec: { host: "a.com" },
+        status: {
+          ingress: [
+            {
+              routerName: "default",
+              routerCanonicalHostname: "router.com",
+              conditions: [{ type: "Admitted", status: "True" }],
+            },
+          ],
+        },
+      }),
+      ["a.com default router.com true"],
+    ],
+    [
+      "a Route that no router has seen",
+      PRESETS["openshift-route"],
+      object({ spec: { host: "a.com" } }),
+      ["a.com openshift - false"],
+    ],
+  ];
+  for (const [what, kind, raw, expected] of CASES) it(what, () => assert.deepEqual(read(kind, raw), expected));
+
+  it("carry the object, by the kind that the API names", () => {
+    const [claim] = customReader(PRESETS["istio-gateway"])(
+      object({ spec: { servers: [{ hosts: ["a.com"] }] } }),
+      "Gateway",
+    );
+    assert.deepEqual(claim, {
+      hostname: "a.com",
+      from: { kind: "Gateway", namespace: "shop", name: "web" },
+      created: CREATED,
+      clue: { className: "istio", addresses: [], admitted: true },
+    });
+  });
+});
+
+describe("a configured kind", () => {
+  it("takes class, addresses and admission from where it was told", () => {
+    const kind = configured({
+      hostnames: "$.spec.host",
+      class: "$.spec.class",
+      className: "fallback",
+      addresses: "$.status.ip",
+      admitted: "$.status[?@.ready == true]",
+    });
+    const raw = object({ spec: { host: "a.com", class: "own" }, status: { ip: "192.0.2.1", x: { ready: true } } });
+    assert.deepEqual(read(kind, raw), ["a.com own 192.0.2.1 true"]);
+    assert.deepEqual(read(kind, object({ spec: { host: "a.com" } })), ["a.com fallback - false"]);
+  });
+
+  it("with names between commas", () => {
+    const kind = configured({ hostnames: "$.metadata.annotations['example.com/hosts']", syntax: "list" });
+    assert.deepEqual(read(kind, object({}, { "example.com/hosts": "a.com, b.com,,*" })), [
+      "a.com - - true",
+      "b.com - - true",
+    ]);
+  });
+
+  it("is ignored with our annotation", () => {
+    const raw = object({ spec: { hosts: ["a.com"] } }, { "switchback.dev/ignore": "true" });
+    assert.deepEqual(read(HOSTS, raw), ["a.com: ignored"]);
+  });
+});
+
+describe("values of hostile shape", () => {
+  const judge = createJudge(configSchema.parse({}).policy, undefined);
+  /** What the policy says of each claim, with a target that would take it. */
+  const verdicts = (hosts: unknown) =>
+    customReader(HOSTS)(object({ spec: { hosts } }), "Widget").map((claim) => {
+      const { clue, ...rest } = claim;
+      return judge({ ...rest, target: "code" in clue ? clue : "target" }).refused?.code;
+    });
+
+  for (const [what, value, expected] of [
+    ["a number", 5, "syntax-invalid"],
+    ["a map", { toString: "a.com" }, "syntax-invalid"],
+    ["a list", ["a.com"], "syntax-invalid"],
+    ["true", true, "syntax-invalid"],
+    ["a line break", "a.com\n192.0.2.1 b.com", "name-not-rfc1123"],
+    ["a zero byte", "a.com\u0000", "name-not-rfc1123"],
+    ["an escape sequence", "\u001b[2Ja.com", "name-not-rfc1123"],
+    ["a right-to-left mark", "a\u202e.com", "name-not-rfc1123"],
+    ["half a surrogate pair", "\ud800.com", "name-not-rfc1123"],
+    ["a tab", "a.com\tb.com", "name-not-rfc1123"],
+    ["a comment", "a.com#", "name-not-rfc1123"],
+    ["a megabyte", "x".repeat(1_000_000), "name-too-long"],
+    ["an address", "192.0.2.1", "name-is-ip"],
+    ["the API server", "kubernetes.default.svc", "cluster-domain"],
+    ["an ACME server", "acme-v02.api.letsencrypt.org", "acme-server"],
+  ] as const) {
+    it(`${what}: ${expected}`, () => assert.deepEqual(verdicts([value]), [expected]));
+  }
+
+  it("nothing at all, and a star, claim nothing", () => {
+    assert.deepEqual(verdicts([null, "", "*"]), []);
+    assert.deepEqual(verdicts("a.com"), []);
+    assert.deepEqual(verdicts(undefined), []);
+  });
+
+  it("a reason shows a value fit for a terminal, and no more of it than a line", () => {
+    const [claim] = customReader(HOSTS)(object({ spec: { hosts: [{ x: "\u001b\u009b".repeat(100) }] } }), "Widget");
+    assert.ok(claim !== undefined && "code" in claim.clue);
+    assert.match(claim.clue.text, /^\$\.spec\.hosts\[\*\] leads to [\u0020-\u007e]{1,600}$/);
+  });
+
+  it("a million names are bounded, one by one or in one text", () => {
+    const many = Array.from({ length: 100_000 }, (_, index) => `n${index}.com`);
+    assert.equal(verdicts(many).length, MAX_NAMES_PER_OBJECT + 1);
+    const kind = configured({ hostnames: "$.spec.hosts", syntax: "list" });
+    assert.equal(read(kind, object({ spec: { hosts: many.join() } })).length, MAX_NAMES_PER_OBJECT + 1);
+  });
+
+  it("an object nested too deeply for its path is refused, and nothing is thrown", () => {
+    let deep: Raw = {};
+    for (let level = 0; level < 5_000; level++) deep = { a: deep };
+    assert.deepEqual(read(configured({ hostnames: "$..host" }), object({ spec: deep })), [
+      "unreadable.invalid: path-failed",
+    ]);
+  });
+
+  it("property: whatever the object is, its claims are text", () => {
+    const part = fc.anything({ maxDepth: 4, values: [fc.string(), fc.integer(), fc.constant(null), fc.boolean()] });
+    const readers = [...Object.values(PRESETS), HOSTS].map(customReader);
+    const raw = fc.record({ metadata: part, spec: part, status: part }, { requiredKeys: [] });
+    fc.assert(
+      fc.property(raw, (parts) => {
+        // As it comes over the wire: plain JSON.
+        const plain = JSON.parse(JSON.stringify(parts)) as Raw;
+        for (const claim of [...readers.flatMap((reader) => reader(plain, "Widget")), ...serviceClaims(plain)]) {
+          assert.equal(typeof claim.hostname, "string");
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+describe("a Service with external-dns's annotation", () => {
+  const HOSTNAME = "external-dns.alpha.kubernetes.io/hostname";
+  const service = (type: string, annotations: Raw) =>
+    object(
+      { spec: { type }, status: { loadBalancer: { ingress: [{ ip: "192.0.2.1" }, { hostname: "lb.com" }] } } },
+      annotations,
+    );
+
+  it("claims each name for itself", () => {
+    const claims = serviceClaims(service("LoadBalancer", { [HOSTNAME]: "a.com, b.com" }));
+    assert.deepEqual(shown(claims), ["a.com - 192.0.2.1,lb.com true", "b.com - 192.0.2.1,lb.com true"]);
+    for (const { clue } of claims) assert.ok("service" in clue);
+    assert.deepEqual("service" in (claims[0]?.clue ?? {}) && claims[0]?.clue, {
+      className: undefined,
+      addresses: ["192.0.2.1", "lb.com"],
+      admitted: true,
+      service: { namespace: "shop", name: "web" },
+    });
+  });
+
+  it("claims nothing without it, and is refused where no address is short-circuited, or with our annotation", () => {
+    assert.deepEqual(serviceClaims(service("LoadBalancer", {})), []);
+    assert.deepEqual(shown(serviceClaims(service("ClusterIP", { [HOSTNAME]: "a.com" }))), [
+      "a.com: not-a-load-balancer",
+    ]);
+    const ignored = { [HOSTNAME]: "a.com", "switchback.dev/ignore": "true" };
+    assert.deepEqual(shown(serviceClaims(service("LoadBalancer", ignored))), ["a.com: ignored"]);
+  });
+
+  it("that has no address yet is not admitted", () => {
+    const pending = { ...service("LoadBalancer", { [HOSTNAME]: "a.com" }), status: {} };
+    assert.deepEqual(shown(serviceClaims(pending)), ["a.com - - false"]);
+  });
+});

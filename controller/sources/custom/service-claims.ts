@@ -1,0 +1,41 @@
+import { IGNORE_KEY } from "../../../hostmap/metadata-keys.ts";
+import type { Reason } from "../../../hostmap/types.ts";
+import { ClaimList } from "../claim-list.ts";
+import { listOf, mapOf, type Raw, textOf } from "../raw-object.ts";
+import type { Clue, OpenClaim } from "../types.ts";
+import { namesIn } from "./names.ts";
+
+/** external-dns's: hostnames with commas between them. */
+const HOSTNAME_ANNOTATION = "external-dns.alpha.kubernetes.io/hostname";
+
+/** The claims of a Service: the names that external-dns publishes for it. Only a load balancer's address is short-circuited. */
+export function serviceClaims(raw: Raw): readonly OpenClaim[] {
+  const metadata = mapOf(raw.metadata);
+  const annotations = mapOf(metadata.annotations);
+  const hostnames = textOf(annotations[HOSTNAME_ANNOTATION]);
+  if (hostnames === undefined) return [];
+  const ref = { kind: "Service", namespace: textOf(metadata.namespace) ?? "", name: textOf(metadata.name) ?? "" };
+  const claims = new ClaimList({ ref, created: textOf(metadata.creationTimestamp) ?? "" });
+  const clue = clueOf(raw, annotations, ref);
+  for (const name of namesIn(hostnames, "list") ?? []) claims.add(name, clue);
+  return claims.all;
+}
+
+function clueOf(raw: Raw, annotations: Raw, service: { namespace: string; name: string }): Clue | Reason {
+  if (annotations[IGNORE_KEY] === "true") {
+    return { code: "ignored", text: `the Service carries ${IGNORE_KEY}: "true"` };
+  }
+  const { type } = mapOf(raw.spec);
+  if (type !== "LoadBalancer") {
+    return {
+      code: "not-a-load-balancer",
+      text: "the Service is not of type LoadBalancer: pods reach its address directly",
+    };
+  }
+  const ingress = listOf(mapOf(mapOf(raw.status).loadBalancer).ingress).map(mapOf);
+  const addresses = ingress.flatMap(({ ip, hostname }) =>
+    [textOf(ip), textOf(hostname)].filter((one) => one !== undefined),
+  );
+  const { namespace, name } = service;
+  return { className: undefined, addresses, admitted: addresses.length > 0, service: { namespace, name } };
+}

@@ -1,0 +1,163 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { configSchema } from "../../config/schema.ts";
+import { silentLogger } from "../../telemetry/log.ts";
+import { gatewayObject, INFRA, type ListenerParts, routeObject } from "../../test/fakes/gateway-objects.ts";
+import { isSettled, MemoryApi, settled, stopTime } from "../../test/fakes/memory-api.ts";
+import { gatewaySource } from "./gateway.ts";
+
+const GROUP = "/apis/gateway.networking.k8s.io";
+const GATEWAYS = `${GROUP}/v1/gateways`;
+const HTTP_ROUTES = `${GROUP}/v1/httproutes`;
+const GRPC_ROUTES = `${GROUP}/v1/grpcroutes`;
+const TLS_ROUTES = `${GROUP}/v1alpha2/tlsroutes`;
+const NAMESPACES = "/api/v1/namespaces";
+const KINDS = [GATEWAYS, HTTP_ROUTES, GRPC_ROUTES, TLS_ROUTES];
+
+const served = (name: string, kind: string) => ({ name, kind, verbs: ["list", "watch", "create"] });
+const SELECTING: ListenerParts = { from: "Selector", selector: { matchLabels: { shared: "yes" } } };
+
+/** A cluster with Gateway API, TLSRoutes in an old version only, and a source on it. */
+function rig(t: TestContext, gateway: object = { listeners: false }) {
+  const pass = stopTime(t, 50);
+  const api = new MemoryApi();
+  api.documents.set(GROUP, { versions: [{ version: "v1" }, { version: "v1alpha2" }] });
+  api.documents.set(`${GROUP}/v1`, {
+    resources: [served("gateways", "Gateway"), served("httproutes", "HTTPRoute"), served("grpcroutes", "GRPCRoute")],
+  });
+  api.documents.set(`${GROUP}/v1alpha2`, { resources: [served("tlsroutes", "TLSRoute")] });
+  const config = configSchema.parse({ sources: { gateway } }).sources;
+  const source = gatewaySource({ client: api.client, config, log: silentLogger });
+  const told: string[] = [];
+  const heard = { synced: 0 };
+  const start = () =>
+    source.start(
+      (key, claims) => {
+        told.push(`${key}: ${claims.map(({ hostname, clue }) => ("code" in clue ? clue.code : hostname)).join()}`);
+      },
+      () => {
+        heard.synced += 1;
+      },
+    );
+  t.after(() => source.stop());
+  return {
+    pass,
+    api,
+    source,
+    start,
+    heard,
+    take: () => told.splice(0).sort(),
+    everyMs: config.discoverySeconds * 1000,
+  };
+}
+
+for (const last of KINDS) {
+  test(`nothing is told before every kind is known, then all at once: ${last.split("/").pop()} last`, async (t) => {
+    const { api, start, heard, take } = rig(t);
+    api.set(GATEWAYS, gatewayObject("gw", [{}]));
+    api.set(HTTP_ROUTES, routeObject("web", ["gw"], ["a.example.com"]));
+    const release = api.hold(last);
+    start();
+    await settled();
+    assert.deepEqual([take(), heard.synced], [[], 0]);
+    release();
+    await settled();
+    assert.deepEqual([take(), heard.synced], [[`HTTPRoute ${INFRA}/web: a.example.com`], 1]);
+    assert.deepEqual(api.watched, [...KINDS].sort());
+  });
+}
+
+test("a cluster without Gateway API is synced and has no problem", async (t) => {
+  const { api, source, start, heard } = rig(t);
+  api.documents.clear();
+  start();
+  await settled();
+  assert.deepEqual([heard.synced, api.watched], [1, []]);
+  assert.deepEqual(
+    source.state().map(({ name, synced, problems }) => [name.split(".")[0], synced, problems.length]),
+    ["gateways", "httproutes", "grpcroutes", "tlsroutes"].map((name) => [name, true, 0]),
+  );
+});
+
+test("Gateway API that is installed later is followed, within the time that is configured", async (t) => {
+  const { pass, api, start, everyMs } = rig(t);
+  const documents = [...api.documents];
+  api.documents.clear();
+  start();
+  await settled();
+  for (const [path, document] of documents) api.documents.set(path, document);
+  await pass(everyMs - 100);
+  assert.deepEqual(api.watched, []);
+  await pass(200);
+  assert.deepEqual(api.watched, [...KINDS].sort());
+});
+
+test("a Gateway that changes moves its routes; routes of two kinds with one name are two", async (t) => {
+  const { api, start, take } = rig(t);
+  start();
+  await settled();
+  api.set(GATEWAYS, gatewayObject("gw", [{}]));
+  api.set(HTTP_ROUTES, routeObject("web", ["gw"], ["a.example.com"]));
+  api.set(GRPC_ROUTES, routeObject("web", ["gw"], ["b.example.com"]));
+  assert.deepEqual(take(), [`GRPCRoute ${INFRA}/web: b.example.com`, `HTTPRoute ${INFRA}/web: a.example.com`]);
+  api.set(GATEWAYS, gatewayObject("gw", [{ hostname: "a.example.com" }]));
+  assert.deepEqual(take(), [`GRPCRoute ${INFRA}/web: no-matching-hostname`, `HTTPRoute ${INFRA}/web: a.example.com`]);
+});
+
+test("listeners claim where that is configured", async (t) => {
+  const { api, start, take } = rig(t, { listeners: true });
+  api.set(GATEWAYS, gatewayObject("gw", [{ hostname: "a.example.com" }]));
+  start();
+  await settled();
+  assert.deepEqual(take(), [`Gateway ${INFRA}/gw: a.example.com`]);
+});
+
+test("where a listener selects namespaces by labels, synced waits for the namespaces", async (t) => {
+  const { api, source, start, heard, take } = rig(t);
+  api.set(GATEWAYS, gatewayObject("gw", [SELECTING]));
+  api.set(HTTP_ROUTES, routeObject("web", ["gw"], ["a.example.com"], { namespace: "shop" }));
+  api.set(NAMESPACES, { metadata: { name: "shop", labels: { shared: "yes" } } });
+  const release = api.hold(NAMESPACES);
+  start();
+  await settled();
+  assert.deepEqual([heard.synced, take()], [0, []]);
+  assert.deepEqual([source.state().at(-1)?.name, source.state().at(-1)?.synced], ["namespaces", false]);
+  release();
+  await settled();
+  assert.deepEqual([heard.synced, take()], [1, ["HTTPRoute shop/web: a.example.com"]]);
+  api.set(NAMESPACES, { metadata: { name: "shop", labels: {} } });
+  assert.equal(take().length, 1);
+  api.set(GATEWAYS, gatewayObject("other", [SELECTING]));
+  await settled();
+  assert.equal(api.watched.filter((collection) => collection === NAMESPACES).length, 1, "watched once");
+});
+
+test("namespaces that are selected only later are read then; nothing is synced twice", async (t) => {
+  const { api, source, start, heard, take } = rig(t);
+  start();
+  await settled();
+  assert.equal(source.state().length, KINDS.length);
+  api.set(NAMESPACES, { metadata: { name: "shop", labels: { shared: "yes" } } });
+  api.set(GATEWAYS, gatewayObject("gw", [SELECTING]));
+  api.set(HTTP_ROUTES, routeObject("web", ["gw"], ["a.example.com"], { namespace: "shop" }));
+  await settled();
+  assert.deepEqual([heard.synced, take()], [1, ["HTTPRoute shop/web: a.example.com"]]);
+});
+
+test("stopping ends every watch and the look at the group, and waits for them", async (t) => {
+  const { pass, api, source, start, everyMs } = rig(t);
+  api.set(GATEWAYS, gatewayObject("gw", [SELECTING]));
+  start();
+  await settled();
+  assert.deepEqual(api.watched, [NAMESPACES, ...KINDS].sort());
+  const linger = Promise.withResolvers<void>();
+  api.lingering = linger.promise;
+  const stopped = source.stop();
+  assert.equal(await isSettled(stopped), false);
+  linger.resolve();
+  await stopped;
+  assert.deepEqual(api.watched, []);
+  const asked = api.asked.length;
+  await pass(everyMs * 2);
+  assert.equal(api.asked.length, asked);
+});

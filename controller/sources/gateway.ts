@@ -1,0 +1,99 @@
+import type { Config } from "../../config/schema.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { type Watcher, watchObjects } from "../../kube/watch.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import { watchGroup } from "./api-discovery.ts";
+import { GatewayRegister } from "./gateway/gateway-registry.ts";
+import type { Labels } from "./gateway/selector.ts";
+import {
+  GATEWAY_GROUP,
+  type GatewayView,
+  type RouteKind,
+  type RouteView,
+  viewGateway,
+  viewRoute,
+} from "./gateway/view.ts";
+import { watcherState } from "./ingress.ts";
+import { type FollowedKind, KindFollower } from "./optional-informer.ts";
+import { mapOf, type Raw, textMapOf } from "./raw-object.ts";
+import type { OpenClaimSink, OpenSource } from "./types.ts";
+
+/** The resources of routes, with the versions whose fields are those that `viewRoute` reads. TLSRoute became `v1` last. */
+const ROUTES: ReadonlyArray<readonly [kind: RouteKind, resource: string, versions: readonly string[]]> = [
+  ["HTTPRoute", "httproutes", ["v1"]],
+  ["GRPCRoute", "grpcroutes", ["v1"]],
+  ["TLSRoute", "tlsroutes", ["v1", "v1alpha3", "v1alpha2"]],
+];
+
+/** Gateways, routes and (only if a listener selects namespaces by their labels) namespaces of a cluster that may have Gateway API. */
+export function gatewaySource(deps: {
+  readonly client: KubeClient;
+  readonly config: Config["sources"];
+  readonly log: Logger;
+}): OpenSource {
+  const { client, config, log } = deps;
+  const discovery = watchGroup({ client, group: GATEWAY_GROUP, everyMs: config.discoverySeconds * 1000 });
+  const removedMs = config.removedKindSeconds * 1000;
+  const kinds: FollowedKind[] = [];
+  let namespaces: Watcher<Labels> | undefined;
+
+  function begin(sink: OpenClaimSink, onSynced: () => void): void {
+    const register = new GatewayRegister(config.gateway, sink);
+    let open = false;
+    const openWhenKnown = () => {
+      if (open || kinds.some(({ known }) => !known)) return;
+      if (register.selects && namespaces?.state.synced !== true) return;
+      open = true;
+      register.open();
+      onSynced();
+    };
+    const common = { client, discovery, group: GATEWAY_GROUP, removedMs, log, onKnown: openWhenKnown };
+    const gateways = new KindFollower<GatewayView>({
+      ...common,
+      resource: "gateways",
+      versions: ["v1"],
+      project: (raw) => viewGateway(raw),
+      onChange: (key, view) => {
+        register.setGateway(key, view);
+        if (register.selects) namespaces ??= watchNamespaces(register, openWhenKnown);
+      },
+    });
+    const routes = ROUTES.map(
+      ([kind, resource, versions]) =>
+        new KindFollower<RouteView>({
+          ...common,
+          resource,
+          versions,
+          project: (raw) => viewRoute(kind, raw),
+          onChange: (key, view) => register.setRoute(`${kind} ${key}`, view),
+        }),
+    );
+    kinds.push(gateways, ...routes);
+  }
+
+  function watchNamespaces(register: GatewayRegister, onSynced: () => void): Watcher<Labels> {
+    const watcher = watchObjects<Labels, Raw>({
+      client,
+      path: "/api/v1/namespaces",
+      project: (raw) => textMapOf(mapOf(raw.metadata).labels),
+      onChange: ({ key }) => register.namespaceChanged(key),
+      onSynced: () => {
+        register.setNamespaces(watcher.objects());
+        onSynced();
+      },
+      log,
+    });
+    return watcher;
+  }
+
+  return {
+    start: begin,
+    state: () => [
+      ...kinds.map(({ state }) => state),
+      ...(namespaces === undefined ? [] : [watcherState("namespaces", namespaces)]),
+    ],
+    stop: async () => {
+      await Promise.all([discovery.stop(), namespaces?.stop(), ...kinds.map((kind) => kind.stop())]);
+    },
+  };
+}

@@ -1,0 +1,51 @@
+import type { Raw } from "../raw-object.ts";
+import type { OpenClaimSink } from "../types.ts";
+import type { FileObject } from "../yaml-file.ts";
+import { GatewayRegister } from "./gateway-registry.ts";
+import type { Labels } from "./selector.ts";
+import { GATEWAY_GROUP, ROUTE_KINDS, viewGateway, viewRoute } from "./view.ts";
+
+/** Gateways and routes of YAML files. No controller reports on these, so none has to have accepted them. */
+export class GatewayFiles {
+  readonly #register: GatewayRegister;
+  #known: ReadonlySet<string> = new Set();
+
+  constructor(sink: OpenClaimSink) {
+    this.#register = new GatewayRegister({ requireAccepted: false, listeners: true }, sink);
+    this.#register.open();
+  }
+
+  /** Takes in all objects as they are now. */
+  update(objects: readonly FileObject[]): void {
+    const namespaces = objects.filter(({ raw }) => raw.kind === "Namespace");
+    const labels = namespaces.map(({ raw }): [string, Labels] => [raw.metadata.name, raw.metadata.labels ?? {}]);
+    this.#register.setNamespaces(new Map(labels));
+    const there = new Set<string>();
+    for (const object of objects.filter(isGatewayKind)) {
+      there.add(keyOf(object));
+      this.#set(keyOf(object), object);
+    }
+    for (const key of this.#known.difference(there)) this.#set(key, undefined);
+    this.#known = there;
+  }
+
+  #set(key: string, object: FileObject | undefined): void {
+    const [name = "", namespacedName = ""] = key.split(" ");
+    const raw = object?.raw as Raw | undefined;
+    const kind = ROUTE_KINDS.find((each) => each === name);
+    if (kind !== undefined) this.#register.setRoute(key, raw && viewRoute(kind, raw, object?.file));
+    else this.#register.setGateway(namespacedName, raw && viewGateway(raw, object?.file));
+  }
+}
+
+/** Istio has Gateways too: the group tells them apart. */
+export function isGatewayKind({ raw }: FileObject): boolean {
+  const ours: readonly string[] = ["Gateway", ...ROUTE_KINDS];
+  return (
+    ours.includes(raw.kind) && typeof raw.apiVersion === "string" && raw.apiVersion.startsWith(`${GATEWAY_GROUP}/`)
+  );
+}
+
+function keyOf({ raw }: FileObject): string {
+  return `${raw.kind} ${raw.metadata.namespace ?? "default"}/${raw.metadata.name}`;
+}

@@ -1,0 +1,122 @@
+import { isDeepStrictEqual } from "node:util";
+import type { OpenClaimSink } from "../types.ts";
+import { claimsOfGateway, claimsOfRoute, type Surroundings } from "./route-attachment.ts";
+import type { Labels } from "./selector.ts";
+import type { GatewayView, RouteView } from "./view.ts";
+
+export interface RegisterOptions {
+  /** Only what the controllers say they accepted counts. */
+  readonly requireAccepted: boolean;
+  /** Gateways claim their listeners' hostnames themselves. */
+  readonly listeners: boolean;
+}
+
+/**
+ * Gateways, routes and what follows from them, kept incrementally: a changed route is decided alone, a changed Gateway with the routes
+ * that name it as a parent. What comes in before `open` is decided then, all at once.
+ */
+export class GatewayRegister {
+  readonly #options: RegisterOptions;
+  readonly #sink: OpenClaimSink;
+  readonly #gateways = new Map<string, GatewayView>();
+  readonly #routes = new Map<string, RouteView>();
+  /** Gateway -> keys of the routes that name it, whether it exists or not. */
+  readonly #children = new Map<string, Set<string>>();
+  /** Gateways with a listener that selects namespaces by their labels. */
+  readonly #selecting = new Set<string>();
+  #namespaces: ReadonlyMap<string, Labels> | undefined;
+  #open = false;
+
+  constructor(options: RegisterOptions, sink: OpenClaimSink) {
+    this.#options = options;
+    this.#sink = sink;
+  }
+
+  /** Whether the labels of namespaces matter. */
+  get selects(): boolean {
+    return this.#selecting.size > 0;
+  }
+
+  /** Begins to tell. */
+  open(): void {
+    this.#open = true;
+    for (const key of this.#gateways.keys()) this.#decideGateway(key);
+    for (const key of this.#routes.keys()) this.#decideRoute(key);
+  }
+
+  setGateway(key: string, view: GatewayView | undefined): void {
+    // Its status counts its routes: each of them changes the object, and nothing that matters here.
+    if (isDeepStrictEqual(this.#gateways.get(key), view)) return;
+    if (view === undefined) this.#gateways.delete(key);
+    else this.#gateways.set(key, view);
+    if (view?.listeners.some(({ from }) => from === "Selector")) this.#selecting.add(key);
+    else this.#selecting.delete(key);
+    this.#decideGateway(key);
+    for (const route of this.#children.get(key) ?? []) this.#decideRoute(route);
+  }
+
+  /** `key` tells routes of different kinds apart. */
+  setRoute(key: string, view: RouteView | undefined): void {
+    const before = this.#routes.get(key);
+    if (isDeepStrictEqual(before, view)) return;
+    for (const { gateway } of before?.parents ?? []) this.#unlink(gateway, key);
+    for (const { gateway } of view?.parents ?? []) this.#link(gateway, key);
+    if (view === undefined) this.#routes.delete(key);
+    else this.#routes.set(key, view);
+    this.#decideRoute(key);
+  }
+
+  /** The labels of all namespaces: known from now on. */
+  setNamespaces(namespaces: ReadonlyMap<string, Labels>): void {
+    this.#namespaces = namespaces;
+    this.#decideSelected(() => true);
+  }
+
+  /** The labels of one namespace are others than before. */
+  namespaceChanged(name: string): void {
+    if (this.#namespaces !== undefined) this.#decideSelected(({ ref }) => ref.namespace === name);
+  }
+
+  #decideSelected(concerned: (route: RouteView) => boolean): void {
+    const keys = new Set<string>();
+    for (const gateway of this.#selecting) for (const key of this.#children.get(gateway) ?? []) keys.add(key);
+    for (const key of keys) {
+      const route = this.#routes.get(key);
+      if (route !== undefined && concerned(route)) this.#decideRoute(key);
+    }
+  }
+
+  #decideGateway(key: string): void {
+    if (!this.#open || !this.#options.listeners) return;
+    const view = this.#gateways.get(key);
+    this.#sink(`Gateway ${key}`, view === undefined ? [] : claimsOfGateway(view, this.#options.requireAccepted));
+  }
+
+  #decideRoute(key: string): void {
+    if (!this.#open) return;
+    const route = this.#routes.get(key);
+    const claims = route === undefined ? [] : claimsOfRoute(route, this.#surroundings());
+    // What cannot be said yet leaves what was said before.
+    if (claims !== undefined) this.#sink(key, claims);
+  }
+
+  #surroundings(): Surroundings {
+    return {
+      gateway: (key) => this.#gateways.get(key),
+      namespaces: this.#namespaces,
+      requireAccepted: this.#options.requireAccepted,
+    };
+  }
+
+  #link(gateway: string, route: string): void {
+    const children = this.#children.get(gateway);
+    if (children === undefined) this.#children.set(gateway, new Set([route]));
+    else children.add(route);
+  }
+
+  #unlink(gateway: string, route: string): void {
+    const children = this.#children.get(gateway);
+    children?.delete(route);
+    if (children?.size === 0) this.#children.delete(gateway);
+  }
+}

@@ -1,0 +1,284 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import {
+  BACKEND,
+  CREATED,
+  gatewayObject,
+  HTTP,
+  INFRA,
+  type ListenerParts,
+  routeObject,
+} from "../../../test/fakes/gateway-objects.ts";
+import type { Raw } from "../raw-object.ts";
+import { claimsOfGateway, claimsOfRoute, type Surroundings } from "./route-attachment.ts";
+import { viewGateway, viewRoute } from "./view.ts";
+
+const NOT_ACCEPTED = [{ type: "Accepted", status: "False", reason: "NotAllowedByListeners", message: "no\u001b[2J" }];
+const IGNORE = { "switchback.dev/ignore": "true" };
+
+function around(gateways: readonly Raw[], options: Partial<Surroundings> = {}): Surroundings {
+  const views = gateways.map((raw) => viewGateway(raw));
+  return {
+    gateway: (key) => views.find(({ ref }) => `${ref.namespace}/${ref.name}` === key),
+    namespaces: new Map(),
+    requireAccepted: true,
+    ...options,
+  };
+}
+const one = (...listeners: ListenerParts[]) => around([gatewayObject("gw", listeners)]);
+
+function outcome(route: Raw, surroundings: Surroundings): unknown {
+  return claimsOfRoute(viewRoute(HTTP, route), surroundings)?.map(({ hostname, clue }) =>
+    "code" in clue ? `${hostname}: ${clue.code}` : hostname,
+  );
+}
+
+function reasonOf(route: Raw, surroundings: Surroundings): string {
+  const [claim] = claimsOfRoute(viewRoute(HTTP, route), surroundings) ?? [];
+  assert.ok(claim !== undefined && "code" in claim.clue, JSON.stringify(claim));
+  return `${claim.clue.code}: ${claim.clue.text}`;
+}
+
+describe("a route's claims", () => {
+  it("carry the route, its age, and what the Gateway tells of its controller", () => {
+    assert.deepEqual(claimsOfRoute(viewRoute(HTTP, routeObject("web", ["gw"], ["a.com"])), one({})), [
+      {
+        hostname: "a.com",
+        from: { kind: "HTTPRoute", namespace: INFRA, name: "web" },
+        created: CREATED,
+        clue: { className: "example", addresses: ["192.0.2.1"], admitted: true },
+      },
+    ]);
+  });
+
+  it("are once a name, however many listeners of a Gateway have it", () => {
+    const gateway = one({ hostname: "a.com" }, { hostname: "A.com", port: 443, protocol: "HTTPS" }, {});
+    assert.deepEqual(outcome(routeObject("web", ["gw"], ["a.com"]), gateway), ["a.com"]);
+    assert.deepEqual(outcome(routeObject("web", ["gw"]), gateway), ["A.com"]);
+  });
+
+  it("are one for each Gateway that leads elsewhere", () => {
+    const both = around([gatewayObject("gw", [{}]), gatewayObject("other", [{}])]);
+    assert.deepEqual(outcome(routeObject("web", ["gw", "other"], ["a.com"]), both), ["a.com", "a.com"]);
+  });
+
+  it("need one good parent; the others' reasons are then left out", () => {
+    const route = routeObject("web", ["missing", "gw"], ["a.com"]);
+    assert.deepEqual(outcome(route, one({})), ["a.com"]);
+  });
+
+  it("that no parent takes have the reason of the one where they got furthest", () => {
+    const surroundings = one({ hostname: "b.com" });
+    for (const parents of [
+      ["gw", "missing"],
+      ["missing", "gw"],
+    ]) {
+      assert.deepEqual(outcome(routeObject("web", parents, ["a.com"]), surroundings), ["a.com: no-matching-hostname"]);
+    }
+  });
+
+  it("wait while a listener selects namespaces that are not known, and nobody else does", () => {
+    const unknown = around([gatewayObject("gw", [{ from: "Selector" }]), gatewayObject("plain", [{}])], {
+      namespaces: undefined,
+    });
+    assert.equal(outcome(routeObject("web", ["gw", "plain"], ["a.com"]), unknown), undefined);
+    assert.deepEqual(outcome(routeObject("web", ["plain"], ["a.com"]), unknown), ["a.com"]);
+  });
+
+  it("that hang on a namespace we never heard of are not selected, whatever the selector", () => {
+    const gateway = gatewayObject("gw", [
+      { from: "Selector", selector: { matchExpressions: [{ key: "x", operator: "DoesNotExist" }] } },
+    ]);
+    const route = routeObject("web", ["gw"], ["a.com"]);
+    assert.deepEqual(outcome(route, around([gateway])), ["a.com: not-allowed"]);
+    assert.deepEqual(outcome(route, around([gateway], { namespaces: new Map([[INFRA, {}]]) })), ["a.com"]);
+  });
+});
+
+describe("a parent", () => {
+  it("is in the route's namespace by default", () => {
+    const parent = { name: "gw" };
+    assert.deepEqual(outcome(routeObject("web", [parent], ["a.com"]), one({})), ["a.com"]);
+    const elsewhere = routeObject("web", [parent], ["a.com"], { namespace: BACKEND });
+    assert.match(
+      reasonOf(elsewhere, one({ from: "All" })),
+      /^gateway-not-found: .*gateway-conformance-web-backend\/gw/,
+    );
+  });
+
+  for (const parent of [
+    { name: "gw", group: "", kind: "Service" },
+    { name: "gw", kind: "ListenerSet" },
+    { name: "gw", group: "example.com" },
+  ]) {
+    it(`is no Gateway: ${JSON.stringify(parent)}`, () => {
+      assert.match(reasonOf(routeObject("web", [parent], ["a.com"]), one({})), /^no-gateway: the HTTPRoute/);
+    });
+  }
+
+  it("with group and kind written out is the same one", () => {
+    const full = { group: "gateway.networking.k8s.io", kind: "Gateway", namespace: INFRA, name: "gw" };
+    assert.deepEqual(outcome(routeObject("web", [full], ["a.com"]), one({})), ["a.com"]);
+  });
+
+  it("that does not exist is said", () => {
+    assert.match(
+      reasonOf(routeObject("web", ["gone"], ["a.com"]), one({})),
+      /^gateway-not-found: .*\/gone" does not|gone/,
+    );
+  });
+});
+
+describe("acceptance", () => {
+  const refused = routeObject("web", ["gw"], ["a.com"], { accepted: NOT_ACCEPTED });
+
+  it("is needed, and the controller's words are made fit to be shown", () => {
+    const text = reasonOf(refused, one({}));
+    assert.match(text, /^not-accepted: .*NotAllowedByListeners: no\\u001b\[2J/);
+    assert.match(reasonOf(routeObject("web", ["gw"], ["a.com"], { accepted: [] }), one({})), /has said nothing/);
+  });
+
+  it("is not needed where implementations do not report it", () => {
+    const gateway = around([gatewayObject("gw", [{}])], { requireAccepted: false });
+    assert.deepEqual(outcome(refused, gateway), ["a.com"]);
+  });
+
+  it("counts for the very parent that was accepted, not for another section of it", () => {
+    const parentRef = { name: "gw", namespace: INFRA, sectionName: "listener-1" };
+    const route = routeObject("web", [{ ...parentRef, sectionName: "listener-2" }], ["a.com"]);
+    const status = { parents: [{ parentRef, conditions: [{ type: "Accepted", status: "True" }] }] };
+    assert.deepEqual(outcome({ ...route, status }, one({}, {})), ["a.com: not-accepted"]);
+    const filledIn = {
+      parents: [{ ...status.parents[0], parentRef: { ...parentRef, sectionName: "listener-2", kind: "Gateway" } }],
+    };
+    assert.deepEqual(outcome({ ...route, status: filledIn }, one({}, {})), ["a.com"]);
+  });
+
+  it("by one of several controllers is enough", () => {
+    const [parentRef] = [{ name: "gw", namespace: INFRA }];
+    const parents = [
+      { parentRef, conditions: NOT_ACCEPTED },
+      { parentRef, conditions: [{ type: "Accepted", status: "True" }] },
+    ];
+    assert.deepEqual(outcome({ ...routeObject("web", ["gw"], ["a.com"]), status: { parents } }, one({})), ["a.com"]);
+  });
+
+  it("that is missing is said of a route without hostnames too, by its listeners' names", () => {
+    const hostless = routeObject("web", ["gw"], undefined, { accepted: NOT_ACCEPTED });
+    assert.deepEqual(outcome(hostless, one({ hostname: "a.com" })), ["a.com: not-accepted"]);
+  });
+});
+
+describe("the ignore annotation", () => {
+  it("on a route keeps its names out, and on a Gateway those of its routes", () => {
+    const ignored = routeObject("web", ["gw"], ["a.com"], { annotations: IGNORE });
+    assert.match(reasonOf(ignored, one({})), /^ignored: the HTTPRoute gateway-conformance-infra\/web carries/);
+    const metadata = { namespace: INFRA, name: "gw", annotations: IGNORE };
+    const gateway = around([gatewayObject("gw", [{}], { metadata })]);
+    assert.match(reasonOf(routeObject("web", ["gw"], ["a.com"]), gateway), /^ignored: the Gateway gateway-conf/);
+  });
+});
+
+describe("listeners", () => {
+  const kinds = (protocol: string, listed?: readonly object[]) =>
+    viewGateway(gatewayObject("gw", [{ protocol, ...(listed && { kinds: listed }) }])).listeners[0]?.kinds ?? [];
+  const GROUP = "gateway.networking.k8s.io";
+
+  for (const [protocol, listed, expected] of [
+    ["HTTP", undefined, ["HTTPRoute", "GRPCRoute"]],
+    ["HTTPS", undefined, ["HTTPRoute", "GRPCRoute"]],
+    ["TLS", undefined, ["TLSRoute"]],
+    ["TCP", undefined, []],
+    ["UDP", [{ kind: "HTTPRoute" }], []],
+    ["HTTP", [{ kind: "GRPCRoute" }], ["GRPCRoute"]],
+    ["HTTP", [{ kind: "TLSRoute" }], []],
+    ["HTTP", [{ group: GROUP, kind: "HTTPRoute" }], ["HTTPRoute"]],
+    ["HTTP", [{ group: "example.com", kind: "HTTPRoute" }], []],
+    ["example.com/quic", undefined, []],
+    ["example.com/quic", [{ kind: "HTTPRoute" }], ["HTTPRoute"]],
+    ["constructor", undefined, []],
+  ] as const) {
+    it(`of protocol ${protocol} with the kinds ${JSON.stringify(listed)} take ${expected.join(", ") || "none"}`, () => {
+      assert.deepEqual(kinds(protocol, listed), expected);
+    });
+  }
+
+  for (const from of [undefined, "Same", "All", "None", "Later"]) {
+    it(`with from: ${from} let in another namespace: ${from === "All"}`, () => {
+      const route = routeObject("web", ["gw"], ["a.com"], { namespace: BACKEND });
+      const listener = from === undefined ? {} : { from };
+      assert.deepEqual(outcome(route, one(listener)), [from === "All" ? "a.com" : "a.com: not-allowed"]);
+    });
+  }
+
+  it("that their controller refuses take no route", () => {
+    const status = (type: string, value: string) => ({
+      conditions: [{ type: "Accepted", status: "True" }],
+      listeners: [{ name: "listener-1", conditions: [{ type, status: value }] }],
+    });
+    const with_ = (more: Raw) => around([gatewayObject("gw", [{}], { status: more })]);
+    const route = routeObject("web", ["gw"], ["a.com"]);
+    assert.deepEqual(outcome(route, with_(status("Conflicted", "True"))), ["a.com: not-allowed"]);
+    assert.deepEqual(outcome(route, with_(status("Accepted", "False"))), ["a.com: not-allowed"]);
+    assert.deepEqual(outcome(route, with_(status("ResolvedRefs", "False"))), ["a.com"]);
+  });
+});
+
+describe("a Gateway's own claims", () => {
+  const claims = (raw: Raw, requireAccepted = true) =>
+    claimsOfGateway(viewGateway(raw), requireAccepted).map(({ hostname, from, clue }) =>
+      [from.kind, hostname, "code" in clue ? clue.code : clue.className].join(" "),
+    );
+  const LISTENERS = [
+    { hostname: "a.com" },
+    { hostname: "A.com", protocol: "HTTPS", port: 443 },
+    { hostname: "*.b.com", protocol: "TLS", port: 444 },
+    { hostname: "tcp.com", protocol: "TCP", port: 1 },
+    {},
+  ];
+
+  it("are the hostnames of its listeners, where the protocol knows hostnames", () => {
+    assert.deepEqual(claims(gatewayObject("gw", LISTENERS)), ["Gateway a.com example", "Gateway *.b.com example"]);
+  });
+
+  it("wait until a controller has accepted it, unless that is not asked for", () => {
+    const conditions = [{ type: "Accepted", status: "Unknown", reason: "Pending", message: "Waiting for controller" }];
+    const pending = gatewayObject("gw", [{ hostname: "a.com" }], { status: { conditions } });
+    assert.deepEqual(claims(pending), ["Gateway a.com not-accepted"]);
+    assert.deepEqual(claims(pending, false), ["Gateway a.com example"]);
+    const [claim] = claimsOfGateway(viewGateway(pending), false);
+    assert.deepEqual(claim?.clue, { className: "example", addresses: [], admitted: false });
+  });
+
+  it("of a refused listener stand back behind those of another one", () => {
+    const status = {
+      conditions: [{ type: "Accepted", status: "True" }],
+      listeners: [{ name: "listener-1", conditions: [{ type: "Conflicted", status: "True" }] }],
+    };
+    assert.deepEqual(claims(gatewayObject("gw", LISTENERS.slice(0, 1), { status })), [
+      "Gateway a.com listener-refused",
+    ]);
+    for (const listeners of [LISTENERS.slice(0, 2), LISTENERS.slice(0, 2).reverse()]) {
+      const named = listeners.map((parts) => ({ ...parts, name: parts.port === undefined ? "listener-1" : "other" }));
+      assert.deepEqual(claims(gatewayObject("gw", named, { status })), ["Gateway A.com example"]);
+    }
+  });
+
+  it("are refused with the ignore annotation", () => {
+    const metadata = { namespace: INFRA, name: "gw", annotations: IGNORE };
+    assert.deepEqual(claims(gatewayObject("gw", [{ hostname: "a.com" }], { metadata })), ["Gateway a.com ignored"]);
+  });
+
+  it("carry every address once that is an IP address or a hostname", () => {
+    const addresses = [
+      { type: "IPAddress", value: "192.0.2.1" },
+      { value: "192.0.2.1" },
+      { type: "Hostname", value: "lb.example.com" },
+      { type: "example.com/Named", value: "x" },
+      { type: "IPAddress", value: "" },
+      {},
+    ];
+    const { clue } = viewGateway(gatewayObject("gw", [], { status: { addresses } }));
+    assert.deepEqual(clue.addresses, ["192.0.2.1", "lb.example.com"]);
+  });
+});

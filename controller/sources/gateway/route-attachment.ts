@@ -1,0 +1,172 @@
+import { foldCase, show } from "../../../hostmap/hostnames.ts";
+import { IGNORE_KEY } from "../../../hostmap/metadata-keys.ts";
+import type { ObjectRef, Reason } from "../../../hostmap/types.ts";
+import { ClaimList } from "../claim-list.ts";
+import type { Clue, OpenClaim } from "../types.ts";
+import { narrowerOf } from "./hostnames.ts";
+import { type Labels, matchesSelector } from "./selector.ts";
+import type { GatewayView, ListenerView, ParentView, RouteView } from "./view.ts";
+
+/** What a route's claims depend on besides the route. */
+export interface Surroundings {
+  gateway(key: string): GatewayView | undefined;
+  /** Labels by namespace; undefined while they are not known. */
+  readonly namespaces: ReadonlyMap<string, Labels> | undefined;
+  /** Only what the controllers say they accepted counts. */
+  readonly requireAccepted: boolean;
+}
+
+/** How far a route got with one parent; the parent where it got furthest gives the reason. */
+type Attachment =
+  | { readonly listeners: readonly ListenerView[]; readonly clue: Clue | Reason; readonly stage: number }
+  | { readonly reason: Reason; readonly stage: number }
+  | "unknown";
+
+/** Listeners that a reason names. */
+const MAX_SHOWN = 4;
+
+const STAGES = { gateway: 0, listener: 1, allowed: 2, hostname: 3, accepted: 4 } as const;
+
+/**
+ * The claims of a route: for each of its parents the names that route and listener have in common, or why it has none. Undefined while
+ * that cannot be said, because a listener selects namespaces and these are not known yet.
+ */
+export function claimsOfRoute(route: RouteView, around: Surroundings): OpenClaim[] | undefined {
+  const claims = new ClaimList(route);
+  if (route.ignored) return claims.refuseAll(route.hostnames, ignored(route.ref));
+  const attachments = route.parents.map((parent) => attach(route, parent, around));
+  if (attachments.includes("unknown")) return undefined;
+  const known = attachments.filter((attachment) => attachment !== "unknown");
+  // A route that names no hosts takes those of its listeners.
+  for (const hostname of route.hostnames.length === 0 ? [undefined] : route.hostnames) {
+    claimOne(hostname, route, known, claims);
+  }
+  return claims.all;
+}
+
+function claimOne(
+  hostname: string | undefined,
+  { ref }: RouteView,
+  attachments: readonly Exclude<Attachment, "unknown">[],
+  claims: ClaimList,
+): void {
+  const own = hostname === undefined ? [] : [hostname];
+  let furthest = { stage: -1, reason: noGateway(ref), names: own };
+  let leads = false;
+  const failed = (stage: number, reason: Reason, names: string[]) => {
+    if (stage > furthest.stage) furthest = { stage, reason, names };
+  };
+  for (const attachment of attachments) {
+    if ("reason" in attachment) {
+      failed(attachment.stage, attachment.reason, own);
+      continue;
+    }
+    const names = commonNames(attachment.listeners, hostname);
+    if (names.length === 0) failed(STAGES.hostname, noMatchingHostname(attachment.listeners), own);
+    else if ("code" in attachment.clue) failed(attachment.stage, attachment.clue, names);
+    else {
+      leads = true;
+      for (const name of names) claims.add(name, attachment.clue);
+    }
+  }
+  if (!leads) claims.refuseAll(furthest.names, furthest.reason);
+}
+
+function commonNames(listeners: readonly ListenerView[], hostname: string | undefined): string[] {
+  const names = new Map<string | undefined, string>();
+  const folded = hostname && foldCase(hostname);
+  for (const listener of listeners) {
+    const side = narrowerOf(listener.folded, folded);
+    const name = side === "listener" ? listener.hostname : hostname;
+    if (side !== undefined && name !== undefined) names.set(side === "listener" ? listener.folded : folded, name);
+  }
+  return [...names.values()];
+}
+
+function attach(route: RouteView, parent: ParentView, around: Surroundings): Attachment {
+  const gateway = around.gateway(parent.gateway);
+  const of = `its parent, the Gateway ${show(parent.gateway)},`;
+  if (gateway === undefined) {
+    return { stage: STAGES.gateway, reason: { code: "gateway-not-found", text: `${of} does not exist` } };
+  }
+  const named = gateway.listeners.filter((listener) => isNamed(listener, parent));
+  if (named.length === 0) {
+    const text = `${of} has no listener for hostnames with the name and port that the route gives`;
+    return { stage: STAGES.listener, reason: { code: "no-matching-listener", text } };
+  }
+  const verdicts = named.map((listener) => allows(listener, route, gateway, around));
+  // One listener that takes it is not enough while another is undecided: the names of both count.
+  if (verdicts.includes("unknown")) return "unknown";
+  const listeners = named.filter((_, index) => verdicts[index] === true);
+  if (listeners.length === 0) {
+    const text = `no listener of the Gateway ${show(parent.gateway)} takes a ${route.kind} of this namespace`;
+    return { stage: STAGES.allowed, reason: { code: "not-allowed", text } };
+  }
+  return { stage: STAGES.accepted, listeners, clue: refusalOf(parent, gateway, around) ?? gateway.clue };
+}
+
+/** Name and port must both fit where both are given (`ParentReference`). */
+function isNamed(listener: ListenerView, { sectionName, port }: ParentView): boolean {
+  return (sectionName === undefined || sectionName === listener.name) && (port === undefined || port === listener.port);
+}
+
+function allows(
+  listener: ListenerView,
+  route: RouteView,
+  gateway: GatewayView,
+  { namespaces }: Surroundings,
+): boolean | "unknown" {
+  const { namespace } = route.ref;
+  if (listener.refused || !listener.kinds.includes(route.kind)) return false;
+  if (listener.from === "Same") return namespace === gateway.ref.namespace;
+  if (listener.from !== "Selector") return listener.from === "All";
+  if (namespaces === undefined) return "unknown";
+  const labels = namespaces.get(namespace);
+  return labels !== undefined && matchesSelector(listener.selector, labels);
+}
+
+function refusalOf(parent: ParentView, gateway: GatewayView, { requireAccepted }: Surroundings): Reason | undefined {
+  if (gateway.ignored) return ignored(gateway.ref);
+  if (!requireAccepted || parent.accepted) return undefined;
+  const words = parent.refusal === undefined ? "its controller has said nothing" : show(parent.refusal);
+  return { code: "not-accepted", text: `the Gateway ${show(parent.gateway)} has not accepted the route: ${words}` };
+}
+
+/**
+ * The claims of a Gateway itself: its listeners' hostnames, also before a route is there. cert-manager asks for certificates by them,
+ * and its self-check comes before any route is accepted.
+ */
+export function claimsOfGateway(gateway: GatewayView, requireAccepted: boolean): OpenClaim[] {
+  const claims = new ClaimList(gateway);
+  const clue = gatewayRefusal(gateway, requireAccepted) ?? gateway.clue;
+  for (const { hostname, refused } of gateway.listeners) {
+    if (hostname === undefined) continue;
+    claims.add(hostname, refused ? listenerRefused(hostname) : clue);
+  }
+  return claims.all;
+}
+
+function gatewayRefusal(gateway: GatewayView, requireAccepted: boolean): Reason | undefined {
+  if (gateway.ignored) return ignored(gateway.ref);
+  if (!requireAccepted || gateway.accepted) return undefined;
+  const words = gateway.refusal === undefined ? "nothing was said" : show(gateway.refusal);
+  return { code: "not-accepted", text: `no controller has accepted the Gateway: ${words}` };
+}
+
+function noGateway({ kind }: ObjectRef): Reason {
+  return { code: "no-gateway", text: `the ${kind} has no Gateway among its parents` };
+}
+
+function noMatchingHostname(listeners: readonly ListenerView[]): Reason {
+  const taken = listeners.slice(0, MAX_SHOWN).map(({ hostname }) => show(hostname ?? "*"));
+  const more = listeners.length > MAX_SHOWN ? ` and ${listeners.length - MAX_SHOWN} more` : "";
+  return { code: "no-matching-hostname", text: `no listener takes this name; they take ${taken.join(", ")}${more}` };
+}
+
+function listenerRefused(hostname: string): Reason {
+  return { code: "listener-refused", text: `the Gateway's controller refuses the listener for ${show(hostname)}` };
+}
+
+function ignored({ kind, namespace, name }: ObjectRef): Reason {
+  return { code: "ignored", text: `the ${kind} ${namespace}/${name} carries ${IGNORE_KEY}: "true"` };
+}

@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { gatewayObject, HTTP, routeObject } from "../../../test/fakes/gateway-objects.ts";
+import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
+import type { Raw } from "../raw-object.ts";
+import { claimsOfGateway, claimsOfRoute } from "./route-attachment.ts";
+import { matchesSelector } from "./selector.ts";
+import { viewGateway, viewRoute } from "./view.ts";
+
+const LABELS = { app: "web", empty: "", tier: "front" };
+for (const [selector, expected] of [
+  [undefined, true],
+  [{}, true],
+  [{ matchLabels: { app: "web" } }, true],
+  [{ matchLabels: { app: "web", tier: "back" } }, false],
+  [{ matchLabels: { missing: "" } }, false],
+  [{ matchLabels: { constructor: "x" } }, false],
+  [{ matchExpressions: [{ key: "app", operator: "In", values: ["api", "web"] }] }, true],
+  [{ matchExpressions: [{ key: "missing", operator: "In", values: ["web"] }] }, false],
+  [{ matchExpressions: [{ key: "empty", operator: "In", values: [""] }] }, true],
+  [{ matchExpressions: [{ key: "app", operator: "NotIn", values: ["web"] }] }, false],
+  [{ matchExpressions: [{ key: "missing", operator: "NotIn", values: ["web"] }] }, true],
+  [{ matchExpressions: [{ key: "empty", operator: "Exists" }] }, true],
+  [{ matchExpressions: [{ key: "missing", operator: "Exists" }] }, false],
+  [{ matchExpressions: [{ key: "missing", operator: "DoesNotExist" }] }, true],
+  [{ matchExpressions: [{ key: "app", operator: "DoesNotExist" }] }, false],
+  [{ matchExpressions: [{ key: "app", operator: "Later" }] }, false],
+  [
+    {
+      matchLabels: { app: "web" },
+      matchExpressions: [
+        { key: "tier", operator: "Exists" },
+        { key: "x", operator: "Exists" },
+      ],
+    },
+    false,
+  ],
+] as const) {
+  test(`the selector ${JSON.stringify(selector)} ${expected ? "fits" : "does not fit"}`, () => {
+    assert.equal(matchesSelector(selector, LABELS), expected);
+  });
+}
+
+test("what changes at every route of a Gateway is not kept, so that its routes are not decided again", () => {
+  const status = (attachedRoutes: number) => ({
+    conditions: [{ type: "Accepted", status: "True", lastTransitionTime: `2026-01-01T00:00:0${attachedRoutes}Z` }],
+    listeners: [{ name: "listener-1", attachedRoutes, conditions: [] }],
+  });
+  const before = viewGateway(gatewayObject("gw", [{}], { status: status(1) }));
+  assert.deepEqual(viewGateway(gatewayObject("gw", [{}], { status: status(2) })), before);
+});
+
+test("one object's names are bounded, the rest is said", () => {
+  const hostnames = Array.from({ length: MAX_NAMES_PER_OBJECT + 5 }, (_, index) => `h${index}.com`);
+  const around = {
+    gateway: () => viewGateway(gatewayObject("gw", [{}])),
+    namespaces: undefined,
+    requireAccepted: true,
+  };
+  const claims = claimsOfRoute(viewRoute(HTTP, routeObject("web", ["gw"], hostnames)), around) ?? [];
+  assert.equal(claims.length, MAX_NAMES_PER_OBJECT + 1);
+  const last = claims.at(-1);
+  assert.equal(last?.hostname, `h${MAX_NAMES_PER_OBJECT}.com`);
+  assert.deepEqual(last.clue, {
+    code: "too-many-names",
+    text: `the HTTPRoute has more than ${MAX_NAMES_PER_OBJECT} names; 5 are left out`,
+  });
+});
+
+test("a name longer than any hostname is cut to a length that is refused", () => {
+  const around = {
+    gateway: () => viewGateway(gatewayObject("gw", [{}])),
+    namespaces: undefined,
+    requireAccepted: true,
+  };
+  const [claim] = claimsOfRoute(viewRoute(HTTP, routeObject("web", ["gw"], ["x".repeat(1_000_000)])), around) ?? [];
+  assert.equal(claim?.hostname.length, 254);
+});
+
+test("property: whatever shape its parts have, an object gives claims of text, or none", () => {
+  const part = fc.anything({ maxDepth: 2, values: [fc.string(), fc.integer(), fc.constant(null), fc.boolean()] });
+  const some = (shape: Record<string, fc.Arbitrary<unknown>>) => fc.oneof(part, fc.record(shape, { requiredKeys: [] }));
+  const many = (shape: Record<string, fc.Arbitrary<unknown>>) => fc.oneof(part, fc.array(some(shape)));
+  const condition = many({
+    type: fc.constantFrom("Accepted", "Conflicted"),
+    status: part,
+    reason: part,
+    message: part,
+  });
+  const parentRef = some({ name: part, namespace: part, group: part, kind: part, sectionName: part, port: part });
+  const parts = {
+    metadata: some({ name: part, namespace: part, annotations: part, creationTimestamp: part }),
+    spec: some({
+      hostnames: part,
+      gatewayClassName: part,
+      parentRefs: fc.oneof(part, fc.array(parentRef)),
+      listeners: many({
+        name: part,
+        hostname: part,
+        port: part,
+        protocol: fc.constantFrom("HTTP", "TLS", 1),
+        allowedRoutes: some({ kinds: part, namespaces: some({ from: part, selector: part }) }),
+      }),
+    }),
+    status: some({
+      addresses: many({ type: part, value: part }),
+      conditions: condition,
+      parents: many({ parentRef, conditions: condition }),
+      listeners: many({ name: part, conditions: condition }),
+    }),
+  };
+  const raw = fc.record(parts, { requiredKeys: [] });
+  fc.assert(
+    fc.property(raw, raw, (first, second) => {
+      const gateway = viewGateway(first as Raw);
+      const around = { gateway: () => gateway, namespaces: new Map([["default", {}]]), requireAccepted: false };
+      const claims = [
+        ...claimsOfGateway(gateway, false),
+        ...(claimsOfRoute(viewRoute(HTTP, second as Raw), around) ?? []),
+      ];
+      for (const { hostname } of claims) assert.equal(typeof hostname, "string");
+    }),
+    { numRuns: 1_000 },
+  );
+});

@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { DOMAINS_KEY } from "../../hostmap/metadata-keys.ts";
+import { silentLogger } from "../../telemetry/log.ts";
+import { isSettled, MemoryApi, settled } from "../../test/fakes/memory-api.ts";
+import { namespaceDomains } from "./namespace-domains.ts";
+
+const NAMESPACES = "/api/v1/namespaces";
+
+function namespace(name: string, domains?: string, labels: Record<string, string> = {}) {
+  return { metadata: { name, labels, ...(domains !== undefined && { annotations: { [DOMAINS_KEY]: domains } }) } };
+}
+
+function rig(t: TestContext) {
+  const api = new MemoryApi();
+  const changed: string[] = [];
+  const source = namespaceDomains({
+    client: api.client,
+    log: silentLogger,
+    onChange: (name) => changed.push(`${name} ${source.domainsOf(name)}`),
+  });
+  const heard = { synced: 0 };
+  const start = () =>
+    source.start(
+      () => assert.fail("claims something"),
+      () => {
+        heard.synced += 1;
+      },
+    );
+  t.after(() => source.stop());
+  return { api, source, start, heard, changed };
+}
+
+test("a namespace is reported when its annotation changes, and for nothing else", async (t) => {
+  const { api, start, changed } = rig(t);
+  api.set(NAMESPACES, namespace("shop", "example.com"));
+  api.set(NAMESPACES, namespace("plain"));
+  start();
+  await settled();
+  assert.deepEqual(changed.splice(0), ["shop example.com"]);
+  api.set(NAMESPACES, namespace("shop", "example.com", { a: "b" }));
+  assert.deepEqual(changed, []);
+  api.set(NAMESPACES, namespace("shop", "example.org"));
+  api.set(NAMESPACES, namespace("shop"));
+  api.set(NAMESPACES, namespace("shop", ""));
+  api.remove(NAMESPACES, "shop");
+  assert.deepEqual(changed, ["shop example.org", "shop undefined", "shop ", "shop undefined"]);
+});
+
+test("synced once, when the namespaces were listed", async (t) => {
+  const { api, source, start, heard } = rig(t);
+  const release = api.hold(NAMESPACES);
+  assert.deepEqual([source.state()[0]?.synced, source.domainsOf("shop")], [false, undefined]);
+  start();
+  await settled();
+  assert.deepEqual([source.state()[0]?.synced, heard.synced], [false, 0]);
+  release();
+  await settled();
+  assert.deepEqual([source.state()[0]?.synced, source.state()[0]?.name, heard.synced], [true, "namespaces", 1]);
+});
+
+test("stopping ends the watch and waits for it; without a start there is nothing to stop", async (t) => {
+  const { api, source, start, changed } = rig(t);
+  await source.stop();
+  start();
+  await settled();
+  const linger = Promise.withResolvers<void>();
+  api.lingering = linger.promise;
+  const stopped = source.stop();
+  assert.equal(await isSettled(stopped), false);
+  api.set(NAMESPACES, namespace("shop", "example.com"));
+  linger.resolve();
+  await stopped;
+  assert.deepEqual([api.watched, changed], [[], []]);
+});

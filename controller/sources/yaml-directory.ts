@@ -1,0 +1,182 @@
+import { type FSWatcher, watch } from "node:fs";
+import { readdir, readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { describeError } from "../../errors/errors.ts";
+import { GatewayFiles } from "./gateway/files.ts";
+import { claimsOfIngress, type RawIngress, viewIngress } from "./ingress-hosts.ts";
+import type { OpenClaimSink, OpenSource, SourceProblem } from "./types.ts";
+import { checkFileObject } from "./validate-object.ts";
+import { type FileObject, parseYamlFile } from "./yaml-file.ts";
+
+/** A burst of writes (an editor, a checkout) is read once, this long after its last event. */
+const SETTLE_MS = 50;
+/** File events are lost on some file systems (network shares, some container mounts), so the directory is also looked at slowly. */
+const SWEEP_MS = 2_000;
+
+interface ReadFile {
+  /** Size and time of the version that was read; another one is read again. */
+  readonly stamp: string;
+  readonly objects: readonly FileObject[];
+  readonly problems: readonly SourceProblem[];
+}
+
+/** A source on YAML files, which also gives the other objects of those files (the demo's namespaces and pods). */
+export interface DirectorySource extends OpenSource {
+  objects(): readonly FileObject[];
+}
+
+/** Ingresses, Gateways and routes in the `.yaml` and `.yml` files of a directory, followed as files come, change and go. */
+export function directorySource(deps: {
+  readonly directory: string;
+  /** How often the directory is looked at without a hint; another value only in tests. */
+  readonly sweepMs?: number;
+}): DirectorySource {
+  const { directory, sweepMs = SWEEP_MS } = deps;
+  let files: ReadonlyMap<string, ReadFile> = new Map();
+  let failure: SourceProblem | undefined;
+  let synced = false;
+  let stopped = false;
+  let reading: Promise<void> = Promise.resolve();
+  let stopWatching = () => {};
+  let gateways: GatewayFiles | undefined;
+
+  async function refresh(sink: OpenClaimSink, onSynced: () => void): Promise<void> {
+    const before = files;
+    try {
+      files = await scan(directory, before);
+      failure = undefined;
+    } catch (error) {
+      // The last good objects stay: a directory that cannot be read says nothing about what it holds.
+      failure = { place: directory, code: "directory-unreadable", text: describeError(error) };
+      return;
+    }
+    if (stopped || (synced && stamps(files) === stamps(before))) return;
+    emit(collect(before), collect(files), sink);
+    gateways ??= new GatewayFiles(sink);
+    gateways.update(collect(files));
+    if (synced) return;
+    synced = true;
+    onSynced();
+  }
+
+  return {
+    start(sink, onSynced) {
+      const queue = () => {
+        reading = reading.then(() => (stopped ? undefined : refresh(sink, onSynced)));
+      };
+      queue();
+      stopWatching = watchDirectory(directory, sweepMs, queue);
+    },
+    state() {
+      const ofFiles = [...files.values()].flatMap(({ problems }) => problems);
+      const problems = [...(failure === undefined ? [] : [failure]), ...ofFiles, ...duplicates(collect(files))];
+      return [{ name: `files in ${directory}`, synced, problems }];
+    },
+    objects: () => collect(files),
+    stop: async () => {
+      stopped = true;
+      stopWatching();
+      await reading;
+    },
+  };
+}
+
+/** Calls `onHint` when something may have changed; returns how to stop. */
+function watchDirectory(directory: string, sweepMs: number, onHint: () => void): () => void {
+  const sweep = setInterval(onHint, sweepMs);
+  let settle: NodeJS.Timeout | undefined;
+  let watcher: FSWatcher | undefined;
+  try {
+    watcher = watch(directory, () => {
+      clearTimeout(settle);
+      settle = setTimeout(onHint, SETTLE_MS);
+    });
+    // A directory that is removed ends the watch; the sweep goes on, and the reading says what is wrong.
+    watcher.on("error", () => watcher?.close());
+  } catch {
+    // There is no such directory yet: the first reading says so, the sweep sees it come.
+  }
+  return () => {
+    clearInterval(sweep);
+    clearTimeout(settle);
+    watcher?.close();
+  };
+}
+
+async function scan(directory: string, before: ReadonlyMap<string, ReadFile>): Promise<Map<string, ReadFile>> {
+  const files = new Map<string, ReadFile>();
+  for (const name of (await readdir(directory)).sort()) {
+    if (/\.ya?ml$/.test(name)) files.set(name, await readOne(join(directory, name), name, before.get(name)));
+  }
+  return files;
+}
+
+function emit(before: readonly FileObject[], after: readonly FileObject[], sink: OpenClaimSink): void {
+  const gone = new Set(before.filter(isIngress).map(objectKey));
+  const defaultClass = defaultClassIn(after);
+  for (const object of after.filter(isIngress)) {
+    gone.delete(objectKey(object));
+    const view = viewIngress(object.raw as RawIngress, object.file);
+    sink(objectKey(object), claimsOfIngress(view, defaultClass));
+  }
+  for (const key of gone) sink(key, []);
+}
+
+/** Reads a file unless this version was read before. What cannot be read leaves the objects of the last good version. */
+async function readOne(path: string, name: string, before: ReadFile | undefined): Promise<ReadFile> {
+  const lastGood = before?.objects ?? [];
+  try {
+    const { ino, size, mtimeMs, ctimeMs } = await stat(path);
+    const stamp = [ino, size, mtimeMs, ctimeMs].join(" ");
+    if (before?.stamp === stamp) return before;
+    const { objects, problems } = parseYamlFile(name, await readFile(path, "utf8"));
+    const kept = problems.length === 0 ? objects : [...objects, ...missingFrom(objects, lastGood)];
+    return { stamp, objects: kept, problems: [...problems, ...objects.flatMap(checkFileObject)] };
+  } catch (error) {
+    const problem = { place: name, code: "file-unreadable", text: describeError(error) };
+    return { stamp: problem.text, objects: lastGood, problems: [problem] };
+  }
+}
+
+/** Objects of the last good version that the new one lacks: one of its broken documents may be theirs. */
+function missingFrom(objects: readonly FileObject[], lastGood: readonly FileObject[]): FileObject[] {
+  const there = new Set(objects.map(identity));
+  return lastGood.filter((object) => !there.has(identity(object)));
+}
+
+function identity(object: FileObject): string {
+  return `${object.raw.kind} ${objectKey(object)}`;
+}
+
+function collect(files: ReadonlyMap<string, ReadFile>): FileObject[] {
+  return [...files.values()].flatMap(({ objects }) => objects);
+}
+
+/** Objects that stand in the files twice: a copy whose name was not changed hides the first one, as with `kubectl apply`. */
+function duplicates(objects: readonly FileObject[]): SourceProblem[] {
+  const last = new Map(objects.map((object) => [identity(object), object]));
+  return objects.flatMap((object) => {
+    const other = last.get(identity(object));
+    if (other === undefined || other === object) return [];
+    const text = `it stands again at ${other.place(["metadata", "name"])}, and that one counts`;
+    return [{ place: object.place(["metadata", "name"]), code: "duplicate-object", text }];
+  });
+}
+
+function stamps(files: ReadonlyMap<string, ReadFile>): string {
+  return [...files].map(([name, { stamp }]) => `${name} ${stamp}`).join("\n");
+}
+
+function isIngress({ raw }: FileObject): boolean {
+  return raw.kind === "Ingress";
+}
+
+function objectKey({ raw }: FileObject): string {
+  return `${raw.metadata.namespace ?? "default"}/${raw.metadata.name}`;
+}
+
+function defaultClassIn(objects: readonly FileObject[]): string | undefined {
+  const isDefault = ({ raw }: FileObject) =>
+    raw.kind === "IngressClass" && raw.metadata.annotations?.["ingressclass.kubernetes.io/is-default-class"] === "true";
+  return objects.find(isDefault)?.raw.metadata.name;
+}

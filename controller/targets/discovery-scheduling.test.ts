@@ -1,0 +1,220 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { type Config, configSchema } from "../../config/schema.ts";
+import { silentLogger } from "../../telemetry/log.ts";
+import { isSettled, MemoryApi, settled, stopTime } from "../../test/fakes/memory-api.ts";
+import type { Clue } from "../sources/types.ts";
+import { Discovery } from "./discovery.ts";
+import { foundName } from "./service-view.ts";
+
+const BALANCERS = "/api/v1/services?spec.type=LoadBalancer";
+const NGINX = "/api/v1/namespaces/ingress-nginx/services?metadata.name=ingress-nginx-controller";
+const EDGE = foundName("edge", "lb");
+/** Services that change together are looked at together, after this long. */
+const SETTLE_MS = 20;
+
+function service(namespace: string, name: string, ip: string, annotations: Record<string, string> = {}) {
+  return {
+    metadata: { namespace, name, annotations },
+    spec: { clusterIPs: ["10.96.0.7"], ports: [{ port: 443 }] },
+    status: { loadBalancer: { ingress: [{ ip }] } },
+  };
+}
+
+const clue = (ip: string) => ({ className: "any", addresses: [ip], admitted: true });
+const NO_ADDRESS: Clue = { className: "any", addresses: [], admitted: false };
+const SOMEWHERE = { service: { namespace: "edge", name: "lb" } };
+const upstreamConfig = (upstream: object) => configSchema.parse({ targets: [{ name: "only", upstream }] });
+
+function rig(t: TestContext, config: Config = configSchema.parse({ targets: [] })) {
+  const pass = stopTime(t);
+  const api = new MemoryApi();
+  const discovery = new Discovery({ client: api.client, config, log: silentLogger });
+  const heard = { changes: 0, definitions: 0, synced: 0 };
+  const start = () =>
+    discovery.start(
+      () => {
+        heard.changes += 1;
+      },
+      () => {
+        heard.synced += 1;
+      },
+    );
+  const follow = () =>
+    discovery.follow(() => {
+      heard.definitions += 1;
+    });
+  t.after(() => discovery.stop());
+  const codeOf = (of: Clue) => {
+    const target = discovery.resolve(of);
+    return typeof target === "string" ? target : target.code;
+  };
+  return { pass, api, discovery, heard, start, follow, codeOf };
+}
+
+test("Services that change together are one change, and one later is another", async (t) => {
+  const { pass, api, heard, start, follow } = rig(t);
+  start();
+  follow();
+  await settled();
+  for (const number of [1, 2, 3]) api.set(BALANCERS, service("edge", `lb${number}`, `203.0.113.${number}`));
+  await pass(SETTLE_MS - 10);
+  assert.deepEqual([heard.changes, heard.definitions], [0, 0]);
+  await pass(10);
+  assert.deepEqual([heard.changes, heard.definitions], [1, 1]);
+  await pass(1_000);
+  assert.deepEqual([heard.changes, heard.definitions], [1, 1], "and no more");
+  api.remove(BALANCERS, "edge/lb2");
+  await pass(SETTLE_MS);
+  assert.deepEqual([heard.changes, heard.definitions], [2, 2]);
+});
+
+test("a change that comes while a change is reported is reported too", async (t) => {
+  const { pass, api, discovery, heard } = rig(t);
+  discovery.start(
+    () => {
+      heard.changes += 1;
+      if (heard.changes === 1) api.set(BALANCERS, service("edge", "lb", "203.0.113.2"));
+    },
+    () => {},
+  );
+  await settled();
+  api.set(BALANCERS, service("edge", "lb", "203.0.113.1"));
+  await pass(SETTLE_MS);
+  assert.equal(heard.changes, 1);
+  await pass(SETTLE_MS);
+  assert.equal(heard.changes, 2);
+});
+
+for (const last of [BALANCERS, NGINX]) {
+  test(`with a target without classes, synced once both were listed, and once: ${last} last`, async (t) => {
+    const { api, discovery, heard, start } = rig(t, configSchema.parse({}));
+    api.set(NGINX, service("ingress-nginx", "ingress-nginx-controller", "203.0.113.1"));
+    const release = api.hold(last);
+    start();
+    await settled();
+    assert.equal(heard.synced, 0);
+    assert.deepEqual(
+      discovery.state().map(({ name, synced }) => [name, synced]),
+      [
+        ["services", last !== BALANCERS],
+        ["service of ingress-nginx", last !== NGINX],
+      ],
+    );
+    release();
+    await settled();
+    assert.equal(heard.synced, 1);
+    assert.ok(discovery.state().every(({ synced }) => synced));
+    assert.deepEqual(api.watched, [NGINX, BALANCERS].sort());
+  });
+}
+
+test("without such a target one watch is enough", async (t) => {
+  const { api, discovery, heard, start } = rig(t);
+  start();
+  await settled();
+  assert.deepEqual([heard.synced, api.watched, discovery.state().length], [1, [BALANCERS], 1]);
+});
+
+test("a target without classes outside the cluster is believed to be there, and nothing is watched for it", async (t) => {
+  const { api, discovery, heard, start, codeOf } = rig(t, upstreamConfig({ host: "lb.example.net" }));
+  assert.deepEqual(
+    discovery.state().map(({ name, synced }) => [name, synced]),
+    [["services", false]],
+  );
+  start();
+  await settled();
+  assert.deepEqual([heard.synced, api.watched], [1, [BALANCERS]]);
+  assert.equal(codeOf(NO_ADDRESS), "only");
+  assert.equal(discovery.configured().length, 1);
+});
+
+test("the Service of the target without classes comes and goes: both are changes", async (t) => {
+  const { pass, api, heard, start, codeOf, discovery } = rig(t, configSchema.parse({}));
+  start();
+  await pass(SETTLE_MS);
+  assert.equal(codeOf(NO_ADDRESS), "target-missing");
+  const missing = discovery.resolve(NO_ADDRESS);
+  assert.match(typeof missing === "string" ? "" : missing.text, /Service ingress-nginx\/ingress-nginx-controller of/);
+  const before = heard.changes;
+  api.set(NGINX, service("ingress-nginx", "ingress-nginx-controller", "203.0.113.1"));
+  assert.equal(codeOf(NO_ADDRESS), "ingress-nginx");
+  await pass(SETTLE_MS);
+  assert.equal(heard.changes, before + 1);
+  api.remove(NGINX, "ingress-nginx/ingress-nginx-controller");
+  await pass(SETTLE_MS);
+  assert.deepEqual([heard.changes, codeOf(NO_ADDRESS)], [before + 2, "target-missing"]);
+});
+
+test("use is a change only where the target without classes is alone, or is alone no longer", async (t) => {
+  const { pass, heard, start, discovery } = rig(t, configSchema.parse({}));
+  start();
+  const changesBy = async (...names: string[]) => {
+    const before = heard.changes;
+    discovery.use(new Set(names));
+    await pass(SETTLE_MS);
+    return heard.changes - before;
+  };
+  await pass(SETTLE_MS);
+  assert.equal(await changesBy("ingress-nginx"), 0);
+  assert.equal(await changesBy("ingress-nginx", EDGE), 1);
+  assert.equal(await changesBy(EDGE), 0);
+  assert.equal(await changesBy(), 1);
+});
+
+test("without a target without classes use changes nothing", async (t) => {
+  const { pass, heard, start, discovery } = rig(t);
+  start();
+  await pass(SETTLE_MS);
+  discovery.use(new Set([EDGE]));
+  await pass(SETTLE_MS);
+  assert.equal(heard.changes, 0);
+});
+
+for (const [what, targets] of [
+  ["one target with a class", [{ name: "one", classes: ["one"], upstream: SOMEWHERE }]],
+  ["two targets", ["one", "two"].map((name) => ({ name, classes: [name], upstream: SOMEWHERE }))],
+] as const) {
+  test(`no target stands in where there is ${what}, and both reasons are given`, (t) => {
+    const { discovery } = rig(t, configSchema.parse({ targets }));
+    assert.equal(discovery.configured().length, targets.length);
+    const reason = discovery.resolve(NO_ADDRESS);
+    assert.match(typeof reason === "string" ? "" : `${reason.code}: ${reason.text}`, /^no-target: .*; /);
+  });
+}
+
+test("a wrong annotation of a Service that was never right is a problem, and goes with the Service", async (t) => {
+  const { api, discovery, start, codeOf } = rig(t);
+  start();
+  await settled();
+  api.set(BALANCERS, service("edge", "lb", "203.0.113.1", { "switchback.dev/proxy-protocol": "v9" }));
+  assert.equal(discovery.state()[0]?.problems.length, 1);
+  assert.equal(discovery.found(EDGE), undefined);
+  assert.notEqual(codeOf(clue("203.0.113.1")), EDGE);
+  api.remove(BALANCERS, "edge/lb");
+  assert.deepEqual(discovery.state()[0]?.problems, []);
+});
+
+test("stopping ends both watches, waits for them and takes back what was to be reported", async (t) => {
+  const { pass, api, discovery, heard, start } = rig(t, configSchema.parse({}));
+  start();
+  await pass(SETTLE_MS);
+  api.set(BALANCERS, service("edge", "lb", "203.0.113.1"));
+  const before = heard.changes;
+  const linger = Promise.withResolvers<void>();
+  api.lingering = linger.promise;
+  const stopped = discovery.stop();
+  assert.equal(await isSettled(stopped), false);
+  assert.equal(api.watched.length, 2);
+  linger.resolve();
+  await stopped;
+  assert.deepEqual(api.watched, []);
+  await pass(SETTLE_MS * 5);
+  assert.equal(heard.changes, before);
+});
+
+test("what was never started stops", async (t) => {
+  const { discovery, api } = rig(t, configSchema.parse({}));
+  await discovery.stop();
+  assert.deepEqual([api.watched, api.asked], [[], []]);
+});

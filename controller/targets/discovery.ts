@@ -1,0 +1,237 @@
+import type { Config, TargetConfig } from "../../config/schema.ts";
+import type { Reason } from "../../hostmap/types.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { corePath } from "../../kube/paths.ts";
+import { type Watcher, watchObjects } from "../../kube/watch.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import { watcherState } from "../sources/ingress.ts";
+import type { Clue, SourceProblem, SourceState } from "../sources/types.ts";
+import { targetOfClass } from "./ingress-class.ts";
+import { AddressIndex, matchService } from "./match-service.ts";
+import type { TargetResolver } from "./resolver.ts";
+import { type RawLoadBalancerService, type ServiceView, targetOfService, viewService } from "./service-view.ts";
+
+export interface DiscoveryDeps {
+  readonly client: Pick<KubeClient, "get" | "stream">;
+  readonly config: Pick<Config, "targets" | "discovery">;
+  readonly log: Logger;
+}
+
+/** Services that change together are looked at together: asking every clue again costs all of them. */
+const SETTLE_MS = 20;
+
+/**
+ * Finds targets: the LoadBalancer Service that has an object's load balancer address is that object's target, whatever its name
+ * and implementation. In this order:
+ *
+ *   1. a configured target that lists the class
+ *   2. the Service that has the address: the configured target whose upstream it is, else a found target
+ *   3. the configured target without classes, while it is the only target and its Service is there
+ */
+export class Discovery implements TargetResolver {
+  readonly #deps: DiscoveryDeps;
+  readonly #index = new AddressIndex();
+  readonly #problems = new Map<string, SourceProblem>();
+  /** Found targets by name, each with the key of its Service. */
+  readonly #found = new Map<string, { readonly key: string; readonly target: TargetConfig }>();
+  readonly #fallback: Fallback | undefined;
+  #services: Watcher<ServiceView> | undefined;
+  #inUse: ReadonlySet<string> = new Set();
+  #onChange: () => void = () => {};
+  #onDefinition: () => void = () => {};
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(deps: DiscoveryDeps) {
+    this.#deps = deps;
+    const [only] = deps.config.targets;
+    if (only !== undefined && deps.config.targets.length === 1 && only.classes.length === 0) {
+      this.#fallback = new Fallback(only, deps, () => this.#changedSoon());
+    }
+  }
+
+  start(onChange: () => void, onSynced: () => void): void {
+    const { client, config, log } = this.#deps;
+    this.#onChange = onChange;
+    let told = false;
+    const syncedToo = () => {
+      if (told || !this.#synced) return;
+      told = true;
+      onSynced();
+    };
+    this.#fallback?.start(syncedToo);
+    this.#services = watchObjects<ServiceView, RawLoadBalancerService>({
+      client,
+      path: corePath("services"),
+      // One that becomes another type leaves the watch as if it were deleted.
+      fieldSelector: "spec.type=LoadBalancer",
+      project: (raw) => viewService(raw, config.discovery.protocol),
+      onChange: ({ key, after }) => this.#heard(key, after),
+      onSynced: syncedToo,
+      log,
+    });
+  }
+
+  get #synced(): boolean {
+    return this.#services?.state.synced === true && (this.#fallback?.synced ?? true);
+  }
+
+  resolve(clue: Clue): string | Reason {
+    const { targets } = this.#deps.config;
+    const byClass = targets.find(({ classes }) => clue.className !== undefined && classes.includes(clue.className));
+    if (byClass !== undefined) return byClass.name;
+    const service = matchService(clue, this.#index);
+    if (!("code" in service)) return this.#targetOf(service);
+    if (service.code !== "no-service" && service.code !== "no-address") return service;
+    return this.#fallback?.answer(this.#inUse) ?? this.#withClass(clue, service);
+  }
+
+  /** A found target as it is now; undefined of one whose Service is gone, or that never was. */
+  found(name: string): TargetConfig | undefined {
+    return this.#found.get(name)?.target;
+  }
+
+  follow(onChange: () => void): void {
+    this.#onDefinition = onChange;
+  }
+
+  /** The targets that names lead to: with a found one among them the target without classes is no longer alone. */
+  use(names: ReadonlySet<string>): void {
+    const alone = this.#isAlone();
+    this.#inUse = names;
+    if (alone !== this.#isAlone()) this.#changedSoon();
+  }
+
+  /** Configured targets that are in force: one without classes only where its Service is. */
+  configured(): readonly TargetConfig[] {
+    const { targets } = this.#deps.config;
+    return targets.filter((target) => target !== this.#fallback?.target || this.#fallback.exists);
+  }
+
+  state(): SourceState[] {
+    const services = watcherState("services", this.#services);
+    const problems = [...services.problems, ...this.#problems.values()];
+    return [{ ...services, problems }, ...(this.#fallback?.state() ?? [])];
+  }
+
+  async stop(): Promise<void> {
+    clearTimeout(this.#timer);
+    await Promise.all([this.#services?.stop(), this.#fallback?.stop()]);
+  }
+
+  /** Where targets are configured, that none lists the class is said first. */
+  #withClass({ className }: Clue, reason: Reason): Reason {
+    const { targets } = this.#deps.config;
+    if (this.#fallback !== undefined || targets.length === 0) return reason;
+    const byClass = targetOfClass(className, targets);
+    return typeof byClass === "string" ? reason : { ...byClass, text: `${byClass.text}; ${reason.text}` };
+  }
+
+  #isAlone(): boolean {
+    return this.#fallback?.isAlone(this.#inUse) ?? true;
+  }
+
+  #heard(key: string, after: ServiceView | undefined): void {
+    this.#problems.delete(key);
+    const before = this.#index.get(key);
+    let view = after;
+    if (after !== undefined && "code" in after.ports) {
+      this.#problems.set(key, { place: `Service ${key}`, ...after.ports });
+      // A slip of the pen must not cost names that work: what was good stays.
+      if (before !== undefined) view = { ...after, ports: before.ports };
+    }
+    this.#index.set(key, view);
+    this.#remember(key, view);
+    this.#changedSoon();
+  }
+
+  #remember(key: string, view: ServiceView | undefined): void {
+    for (const [name, found] of this.#found) if (found.key === key) this.#found.delete(name);
+    const target = view === undefined ? undefined : targetOfService(view);
+    if (target === undefined || "code" in target || this.#found.has(target.name)) return;
+    this.#found.set(target.name, { key, target });
+  }
+
+  #targetOf(view: ServiceView): string | Reason {
+    const { namespace, name } = view;
+    const configured = this.#deps.config.targets.find(
+      ({ upstream }) =>
+        "service" in upstream && upstream.service.namespace === namespace && upstream.service.name === name,
+    );
+    if (configured !== undefined) return configured.name;
+    const target = targetOfService(view);
+    if ("code" in target) return target;
+    // Names of Services are tenants' choice, and a hash of 48 bits can be met on purpose.
+    if (this.#found.get(target.name)?.key === `${namespace}/${name}`) return target.name;
+    return { code: "target-name-taken", text: `another Service has the target name ${target.name} already` };
+  }
+
+  #changedSoon(): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      this.#onChange();
+      this.#onDefinition();
+    }, SETTLE_MS);
+  }
+}
+
+/** The configured target without classes. It takes what nothing else tells of, while it is the only target. */
+class Fallback {
+  readonly target: TargetConfig;
+  readonly #deps: DiscoveryDeps;
+  readonly #onChange: () => void;
+  #watcher: Watcher<true> | undefined;
+
+  constructor(target: TargetConfig, deps: DiscoveryDeps, onChange: () => void) {
+    this.target = target;
+    this.#deps = deps;
+    this.#onChange = onChange;
+  }
+
+  start(onSynced: () => void): void {
+    const { upstream } = this.target;
+    if (!("service" in upstream)) return;
+    const { client, log } = this.#deps;
+    this.#watcher = watchObjects<true>({
+      client,
+      path: corePath("services", upstream.service.namespace),
+      fieldSelector: `metadata.name=${upstream.service.name}`,
+      project: () => true,
+      onChange: this.#onChange,
+      onSynced,
+      log,
+    });
+  }
+
+  get synced(): boolean {
+    return this.#watcher?.state.synced ?? true;
+  }
+
+  /** A host outside the cluster is believed to be there. */
+  get exists(): boolean {
+    return this.#watcher === undefined || this.#watcher.objects().size > 0;
+  }
+
+  isAlone(inUse: ReadonlySet<string>): boolean {
+    return [...inUse].every((name) => name === this.target.name);
+  }
+
+  /** Undefined: it has nothing to say. */
+  answer(inUse: ReadonlySet<string>): string | Reason | undefined {
+    if (!this.isAlone(inUse)) return undefined;
+    const { name, upstream } = this.target;
+    if (this.exists) return name;
+    const where = "service" in upstream ? `${upstream.service.namespace}/${upstream.service.name}` : upstream.host;
+    return {
+      code: "target-missing",
+      text: `no load balancer address tells its target, and the Service ${where} of the target ${name} does not exist`,
+    };
+  }
+
+  state(): SourceState[] {
+    return this.#watcher === undefined ? [] : [watcherState(`service of ${this.target.name}`, this.#watcher)];
+  }
+
+  async stop(): Promise<void> {
+    await this.#watcher?.stop();
+  }
+}

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { configSchema, type TargetConfig } from "../../config/schema.ts";
+import { targetOfClass } from "./ingress-class.ts";
+
+function targetsOf(...targets: ReadonlyArray<readonly [name: string, classes: readonly string[]]>): TargetConfig[] {
+  return targets.map(([name, classes]) => ({
+    ...(configSchema.parse({}).targets[0] as TargetConfig),
+    name,
+    classes: [...classes],
+  }));
+}
+
+const ALONE = targetsOf(["nginx", []]);
+const LISTED = targetsOf(["nginx", ["nginx", "nginx-old"]]);
+const TWO = targetsOf(["nginx", ["nginx"]], ["traefik", ["traefik"]]);
+
+const CASES: ReadonlyArray<readonly [targets: TargetConfig[], className: string | undefined, expected: string]> = [
+  [ALONE, undefined, "nginx"],
+  [ALONE, "anything", "nginx"],
+  [LISTED, "nginx-old", "nginx"],
+  [LISTED, "traefik", "no-target"],
+  [LISTED, undefined, "no-class"],
+  [TWO, "traefik", "traefik"],
+  [TWO, "Traefik", "no-target"],
+  [TWO, undefined, "no-class"],
+  // The schema refuses this, as a guess could send traffic astray; so does the code.
+  [targetsOf(["nginx", []], ["traefik", ["traefik"]]), "other", "no-target"],
+  [[], "nginx", "no-target"],
+];
+for (const [targets, className, expected] of CASES) {
+  const list = targets.map(({ name, classes }) => `${name} [${classes.join()}]`).join(", ");
+  test(`class ${className ?? "(none)"} with targets ${list || "(none)"}: ${expected}`, () => {
+    const target = targetOfClass(className, targets);
+    assert.equal(typeof target === "string" ? target : target.code, expected);
+  });
+}
+
+test("the reason names the class, however hostile, and the classes that would do", () => {
+  const reason = targetOfClass("x\n", TWO);
+  assert.deepEqual(reason, {
+    code: "no-target",
+    text: 'no target serves the ingress class "x\\n"; the targets list nginx, traefik',
+  });
+});

@@ -1,0 +1,90 @@
+import { isIP } from "node:net";
+import type { Reason } from "../../hostmap/types.ts";
+import type { Clue } from "../sources/types.ts";
+import { canonicalIp, type ServiceView } from "./service-view.ts";
+
+/** LoadBalancer Services by the addresses that they have. */
+export class AddressIndex {
+  readonly #services = new Map<string, ServiceView>();
+  readonly #byAddress = new Map<string, Set<string>>();
+
+  get(key: string): ServiceView | undefined {
+    return this.#services.get(key);
+  }
+
+  values(): Iterable<ServiceView> {
+    return this.#services.values();
+  }
+
+  /** `view` undefined: the Service is gone, or no load balancer's any more. */
+  set(key: string, view: ServiceView | undefined): void {
+    for (const address of this.#services.get(key)?.addresses ?? []) {
+      const keys = this.#byAddress.get(address);
+      keys?.delete(key);
+      if (keys?.size === 0) this.#byAddress.delete(address);
+    }
+    if (view === undefined) {
+      this.#services.delete(key);
+      return;
+    }
+    this.#services.set(key, view);
+    for (const address of view.addresses) {
+      const keys = this.#byAddress.get(address) ?? new Set();
+      this.#byAddress.set(address, keys.add(key));
+    }
+  }
+
+  at(address: string): ServiceView[] {
+    const keys = this.#byAddress.get(canonicalIp(address)) ?? [];
+    return [...keys].sort().flatMap((key) => this.#services.get(key) ?? []);
+  }
+}
+
+/** The one Service that serves the objects of a clue, or why there is none, or not one. */
+export function matchService(clue: Clue, index: AddressIndex): ServiceView | Reason {
+  const { service } = clue;
+  if (service !== undefined) {
+    const view = index.get(`${service.namespace}/${service.name}`);
+    if (view !== undefined) return whetherShortCircuited(view);
+    const text = `the Service ${service.namespace}/${service.name} is no load balancer's`;
+    return { code: "no-service", text };
+  }
+  const addresses = clue.addresses.filter((address) => isIP(address) !== 0);
+  if (addresses.length === 0) return withoutAddress(clue);
+  const found = new Set(addresses.flatMap((address) => index.at(address)));
+  // One address may be shared by a Service for TCP and one for UDP (HTTP/3).
+  const serving = [...found].filter(({ ports }) => "code" in ports || ports.length > 0);
+  const [only] = serving.length > 0 ? serving : found;
+  if (only === undefined) {
+    return { code: "no-service", text: `no LoadBalancer Service has the address ${addresses.join(", ")}` };
+  }
+  if (serving.length > 1) {
+    const names = serving.map(({ namespace, name }) => `${namespace}/${name}`).join(", ");
+    const text = `${addresses.join(", ")} leads to several Services (${names}); configure the target by its class`;
+    return { code: "several-services", text };
+  }
+  return whetherShortCircuited(only);
+}
+
+/** kube-proxy short-circuits IP addresses, unless their `ipMode` is `Proxy`; elsewhere there is nothing to cure. */
+function whetherShortCircuited(view: ServiceView): ServiceView | Reason {
+  const { namespace, name, addresses, hostnames, proxied } = view;
+  if (proxied) {
+    const text = `the Service ${namespace}/${name} has ipMode Proxy: pods reach its load balancer, nothing has to be mapped`;
+    return { code: "ip-mode-proxy", text };
+  }
+  if (addresses.length > 0) return view;
+  if (hostnames.length > 0) return hostnameInstead(hostnames);
+  return { code: "no-address", text: `the load balancer of the Service ${namespace}/${name} has no address yet` };
+}
+
+function withoutAddress({ addresses }: Clue): Reason {
+  if (addresses.length > 0) return hostnameInstead(addresses);
+  const text = "its status names no load balancer address yet, and no target lists its class";
+  return { code: "no-address", text };
+}
+
+function hostnameInstead(hostnames: readonly string[]): Reason {
+  const text = `its load balancer is known by the host name ${hostnames.join(", ")}, which nothing short-circuits: pods reach it`;
+  return { code: "load-balancer-hostname", text };
+}

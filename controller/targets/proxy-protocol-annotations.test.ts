@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { PROTOCOL_KEYS, type Protocol, protocolOf } from "./proxy-protocol-annotations.ts";
+
+const BETA = "service.beta.kubernetes.io/";
+const OWN = "switchback.dev/proxy-protocol";
+
+const CASES: ReadonlyArray<readonly [what: string, annotations: Record<string, string>, expected: Protocol]> = [
+  ["none at all: the fallback", {}, "none"],
+  ["ours", { [OWN]: "v2" }, "v2"],
+  ["ours before a provider's", { [OWN]: "none", "load-balancer.hetzner.cloud/uses-proxyprotocol": "true" }, "none"],
+  ["AWS, a classic load balancer", { [`${BETA}aws-load-balancer-proxy-protocol`]: "*" }, "v1"],
+  [
+    "AWS, a network load balancer",
+    { [`${BETA}aws-load-balancer-proxy-protocol`]: "*", [`${BETA}aws-load-balancer-type`]: "nlb-ip" },
+    "v2",
+  ],
+  [
+    "AWS, the load balancer controller's attributes",
+    {
+      [`${BETA}aws-load-balancer-target-group-attributes`]:
+        "preserve_client_ip.enabled=true,proxy_protocol_v2.enabled=true",
+    },
+    "v2",
+  ],
+  ["Hetzner", { "load-balancer.hetzner.cloud/uses-proxyprotocol": "true" }, "v1"],
+  ["Hetzner, off", { "load-balancer.hetzner.cloud/uses-proxyprotocol": "false" }, "none"],
+  ["DigitalOcean", { [`${BETA}do-loadbalancer-enable-proxy-protocol`]: "true" }, "v1"],
+  ["Scaleway", { [`${BETA}scw-loadbalancer-proxy-protocol-v2`]: "true" }, "v2"],
+  ["Scaleway, this port among others", { [`${BETA}scw-loadbalancer-proxy-protocol-v2`]: "80, 443" }, "v2"],
+  ["Scaleway, other ports only", { [`${BETA}scw-loadbalancer-proxy-protocol-v2`]: "80,8443" }, "none"],
+  ["OpenStack", { "loadbalancer.openstack.org/proxy-protocol": "true" }, "v1"],
+  ["OpenStack, by version", { "loadbalancer.openstack.org/proxy-protocol": "v2" }, "v2"],
+  ["OVH, v2 with TLVs", { [`${BETA}ovh-loadbalancer-proxy-protocol`]: "v2-ssl-cn" }, "v2"],
+  ["Linode", { [`${BETA}linode-loadbalancer-proxy-protocol`]: "v2" }, "v2"],
+  ["Vultr", { [`${BETA}vultr-loadbalancer-proxy-protocol`]: "true" }, "v1"],
+  ["IBM", { "service.kubernetes.io/ibm-load-balancer-cloud-provider-enable-features": "proxy-protocol" }, "v1"],
+  [
+    "IBM, another feature",
+    { "service.kubernetes.io/ibm-load-balancer-cloud-provider-enable-features": "ipvs" },
+    "none",
+  ],
+  ["cloudscale", { "k8s.cloudscale.ch/loadbalancer-pool-protocol": "proxyv2" }, "v2"],
+  ["Civo", { "kubernetes.civo.com/loadbalancer-enable-proxy-protocol": "send-proxy-v2" }, "v2"],
+  ["Oracle", { [`${BETA}oci-load-balancer-connection-proxy-protocol-version`]: "2" }, "v2"],
+  [
+    "a provider's with a value that means nothing here",
+    { [`${BETA}oci-load-balancer-connection-proxy-protocol-version`]: "constructor" },
+    "none",
+  ],
+];
+for (const [what, annotations, expected] of CASES) {
+  test(`the protocol on 443: ${what}`, () => assert.equal(protocolOf(annotations, 443, "none"), expected));
+}
+
+test("without annotations the fallback counts, whatever it is", () => {
+  for (const fallback of ["v1", "v2", "none"] as const) assert.equal(protocolOf(undefined, 80, fallback), fallback);
+});
+
+test("a value of ours that does not exist is refused, with what is accepted, and its escapes do no harm", () => {
+  assert.deepEqual(protocolOf({ [OWN]: "v3\u001b" }, 80, "v1"), {
+    code: "annotation-invalid",
+    text: 'switchback.dev/proxy-protocol is "v3\\u001b"; accepted are v1, v2, none',
+  });
+});
+
+test("every key that decides is listed once, for the documentation", () => {
+  assert.equal(new Set(PROTOCOL_KEYS).size, PROTOCOL_KEYS.length);
+  for (const [, annotations] of CASES) {
+    for (const key of Object.keys(annotations))
+      assert.ok(PROTOCOL_KEYS.includes(key) || key.endsWith("balancer-type"), key);
+  }
+});

@@ -1,0 +1,96 @@
+import { show } from "../../hostmap/hostnames.ts";
+import { PROXY_PROTOCOL_KEY } from "../../hostmap/metadata-keys.ts";
+import type { Reason } from "../../hostmap/types.ts";
+
+/** What a load balancer puts before a connection's bytes. */
+export type Protocol = "v1" | "v2" | "none";
+export const PROTOCOLS: readonly Protocol[] = ["v1", "v2", "none"];
+
+type Annotations = Readonly<Record<string, string>>;
+/** The protocol on a port, or undefined where the annotation says nothing of it. */
+type Meaning = (value: string, port: number, annotations: Annotations) => Protocol | undefined;
+
+const AWS = "service.beta.kubernetes.io/aws-load-balancer-";
+const BETA = "service.beta.kubernetes.io/";
+
+/** `"true"` switches on; receivers behind these load balancers take either version, as the header tells which it is. */
+const switched =
+  (version: Protocol): Meaning =>
+  (value) =>
+    value === "true" ? version : value === "false" ? "none" : undefined;
+
+const versioned: Meaning = (value) => {
+  if (value === "none" || value === "false") return "none";
+  if (value === "true") return "v1";
+  // OVH's `v2-ssl` and `v2-ssl-cn` are v2 with TLVs.
+  return value.startsWith("v2") ? "v2" : value === "v1" ? "v1" : undefined;
+};
+
+/** Scaleway: `true` and `*` mean all ports, else those that are listed. */
+const listed =
+  (version: Protocol): Meaning =>
+  (value, port) => {
+    if (value === "true" || value === "*") return version;
+    if (value === "false") return undefined;
+    return value.split(",").some((entry) => entry.trim() === String(port)) ? version : undefined;
+  };
+
+const words =
+  (meanings: Readonly<Record<string, Protocol>>): Meaning =>
+  (value) =>
+    Object.hasOwn(meanings, value) ? meanings[value] : undefined;
+
+/**
+ * What cloud controllers read off a Service to make its load balancer send PROXY headers, each from its provider's documentation
+ * or cloud-controller-manager. The first that says anything counts.
+ */
+const PROVIDERS: ReadonlyArray<readonly [key: string, meaning: Meaning]> = [
+  // A network load balancer sends version 2, a classic one version 1.
+  [
+    `${AWS}proxy-protocol`,
+    (value, _port, annotations) =>
+      value !== "*" ? undefined : /^(nlb|external)/.test(annotations[`${AWS}type`] ?? "") ? "v2" : "v1",
+  ],
+  [
+    `${AWS}target-group-attributes`,
+    (value) => (/(^|,)\s*proxy_protocol_v2\.enabled=true\s*(,|$)/.test(value) ? "v2" : undefined),
+  ],
+  ["load-balancer.hetzner.cloud/uses-proxyprotocol", switched("v1")],
+  [`${BETA}do-loadbalancer-enable-proxy-protocol`, switched("v1")],
+  [`${BETA}scw-loadbalancer-proxy-protocol-v2`, listed("v2")],
+  [`${BETA}scw-loadbalancer-proxy-protocol-v1`, listed("v1")],
+  ["loadbalancer.openstack.org/proxy-protocol", versioned],
+  [`${BETA}ovh-loadbalancer-proxy-protocol`, versioned],
+  [`${BETA}linode-loadbalancer-proxy-protocol`, versioned],
+  [`${BETA}linode-loadbalancer-default-proxy-protocol`, versioned],
+  [`${BETA}vultr-loadbalancer-proxy-protocol`, switched("v1")],
+  [
+    "service.kubernetes.io/ibm-load-balancer-cloud-provider-enable-features",
+    (value) => (/(^|,)\s*proxy-protocol\s*(,|$)/.test(value) ? "v1" : undefined),
+  ],
+  ["k8s.cloudscale.ch/loadbalancer-pool-protocol", words({ proxy: "v1", proxyv2: "v2", tcp: "none" })],
+  ["kubernetes.civo.com/loadbalancer-enable-proxy-protocol", words({ "send-proxy": "v1", "send-proxy-v2": "v2" })],
+  [`${BETA}oci-load-balancer-connection-proxy-protocol-version`, words({ 1: "v1", 2: "v2" })],
+];
+
+/** The annotations that decide, ours first. */
+export const PROTOCOL_KEYS: readonly string[] = [PROXY_PROTOCOL_KEY, ...PROVIDERS.map(([key]) => key)];
+
+/**
+ * The protocol that a load balancer Service's ingress controller expects on a port: what our annotation says, else what a known
+ * provider's says, else `fallback`. A value of ours that does not exist is a reason, not a guess.
+ */
+export function protocolOf(annotations: Annotations | undefined, port: number, fallback: Protocol): Protocol | Reason {
+  const own = annotations?.[PROXY_PROTOCOL_KEY];
+  if (own !== undefined) {
+    const accepted = PROTOCOLS.find((protocol) => protocol === own);
+    const text = `${PROXY_PROTOCOL_KEY} is ${show(String(own))}; accepted are ${PROTOCOLS.join(", ")}`;
+    return accepted ?? { code: "annotation-invalid", text };
+  }
+  for (const [key, meaning] of PROVIDERS) {
+    const value = annotations?.[key];
+    const protocol = typeof value === "string" ? meaning(value, port, annotations ?? {}) : undefined;
+    if (protocol !== undefined) return protocol;
+  }
+  return fallback;
+}

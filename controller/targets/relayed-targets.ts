@@ -1,0 +1,107 @@
+import type { TargetConfig } from "../../config/schema.ts";
+import { isRelayed, type Listener, listenersOf, portKey } from "../../snapshot/listeners.ts";
+import type { PublishedTarget } from "../../snapshot/targets-format.ts";
+
+export interface RelayedInput {
+  /** Targets of the config that are in force. */
+  readonly configured: readonly TargetConfig[];
+  /** Found targets that names lead to. */
+  readonly found: readonly TargetConfig[];
+  /** What was published last. */
+  readonly remembered: readonly PublishedTarget[];
+  /** Addresses of front Services, by target. */
+  readonly addresses: ReadonlyMap<string, readonly string[]>;
+  readonly clusterDomain: string | undefined;
+  /** Found targets at a time. */
+  readonly maxFound: number;
+  readonly keepMs: number;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+}
+
+export interface RelayedTargets {
+  readonly targets: readonly PublishedTarget[];
+  /** Found targets for which there was no room. */
+  readonly waiting: readonly string[];
+  /** Targets that were remembered and are given up. */
+  readonly dropped: readonly string[];
+  /** When the next one is to be given up. */
+  readonly nextDrop: number | undefined;
+}
+
+/**
+ * The targets that proxies relay to from now on: those in use, and those that pods may still call. What is there keeps its listen
+ * ports, whatever comes or goes beside it.
+ */
+export function relayedTargets(input: RelayedInput): RelayedTargets {
+  const { configured, found, remembered, now, keepMs } = input;
+  const before = new Map(remembered.map((target) => [target.name, target]));
+  const { fitting, waiting } = admit(input, before);
+  const wanted = [...configured, ...fitting].filter(isRelayed);
+  const names = new Set(wanted.map(({ name }) => name));
+  const unused = remembered
+    .filter(({ name }) => !names.has(name))
+    .map((target) => ({ ...target, unusedSince: target.unusedSince ?? new Date(now).toISOString() }));
+  const claimed = new Set(wanted.flatMap(({ ports }) => ports.map(({ listenPort }) => listenPort)));
+  const [kept, dropped] = partition(
+    // A listen port that the config gives to somebody else is lost to what is not in use.
+    unused.map((target) => ({ ...target, ports: target.ports.filter(({ listenPort }) => !claimed.has(listenPort)) })),
+    ({ unusedSince, ports }) => ports.length > 0 && Date.parse(unusedSince) + keepMs > now,
+  );
+  const targets = [...listened(wanted, kept, input), ...kept];
+  const deadlines = kept.map(({ unusedSince }) => Date.parse(unusedSince) + keepMs);
+  return {
+    targets: targets.sort((a, b) => (a.name < b.name ? -1 : 1)),
+    waiting: [...waiting, ...found.filter(({ name }) => configured.some((own) => own.name === name))].map(
+      ({ name }) => name,
+    ),
+    dropped: dropped.map(({ name }) => name),
+    nextDrop: deadlines.length === 0 ? undefined : Math.min(...deadlines),
+  };
+}
+
+/** Those that had a place keep it; who comes last, by name where several come at once, waits. A configured name is the config's. */
+function admit({ configured, found, maxFound }: RelayedInput, before: ReadonlyMap<string, PublishedTarget>) {
+  const own = found.filter(({ name }) => !configured.some((target) => target.name === name));
+  const [old, fresh] = partition(own, ({ name }) => before.has(name));
+  const order = [...old, ...fresh.toSorted((a, b) => (a.name < b.name ? -1 : 1))];
+  return { fitting: order.slice(0, maxFound), waiting: order.slice(maxFound) };
+}
+
+function listened(
+  wanted: readonly TargetConfig[],
+  kept: readonly PublishedTarget[],
+  { remembered, addresses, clusterDomain }: RelayedInput,
+): PublishedTarget[] {
+  const ports = new Map(
+    remembered.flatMap(({ name, ports: own }) =>
+      own.map(({ port, listenPort }) => [portKey(name, port), listenPort] as const),
+    ),
+  );
+  // The ports of those that are kept are theirs; as targets with fixed ports they take part in the allocation.
+  const fixed = kept.map(({ name, ports: own }) => fixedTarget(name, own));
+  const listeners = listenersOf([...wanted, ...fixed], clusterDomain, ports);
+  return wanted.map(({ name, clusterIPs }) => {
+    const own = listeners.filter(({ target }) => target === name);
+    return {
+      name,
+      upstream: own[0]?.upstream ?? "",
+      ports: own.map(({ port, listenPort, upstreamPort, protocol }) => ({ port, listenPort, upstreamPort, protocol })),
+      clusterIPs: clusterIPs.length > 0 ? clusterIPs : (addresses.get(name) ?? []),
+    };
+  });
+}
+
+function fixedTarget(name: string, ports: ReadonlyArray<Pick<Listener, "port" | "listenPort">>): TargetConfig {
+  return {
+    name,
+    upstream: { host: "localhost" },
+    classes: [],
+    clusterIPs: [],
+    ports: ports.map(({ port, listenPort }) => ({ port, listenPort, protocol: "v1" })),
+  };
+}
+
+function partition<T>(list: readonly T[], test: (item: T) => boolean): [T[], T[]] {
+  return [list.filter(test), list.filter((item) => !test(item))];
+}

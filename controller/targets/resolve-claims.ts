@@ -1,0 +1,121 @@
+import type { Claim, Reason } from "../../hostmap/types.ts";
+import type { ClaimSink, Clue, OpenClaim, OpenSource, Source } from "../sources/types.ts";
+import type { TargetResolver } from "./resolver.ts";
+
+/** Objects with equal clues, and what was answered for them. */
+interface Group {
+  readonly key: string;
+  readonly clue: Clue;
+  readonly objects: Set<string>;
+  /** Undefined until it was asked for. */
+  target: string | Reason | undefined;
+}
+
+/** An open claim whose clue is shared with all that are equal: many objects, few clues. */
+interface HeldClaim extends Omit<OpenClaim, "clue"> {
+  readonly group: Group | Reason;
+}
+
+/**
+ * Gives each open claim its target. Objects share few clues (a class, an address), so when the resolver's answers may have changed
+ * each clue is asked once, and only the objects whose answer is another one are told again.
+ */
+export function resolveSource(source: OpenSource, resolver: TargetResolver): Source {
+  const objects = new Map<string, readonly HeldClaim[]>();
+  const groups = new Groups();
+  let ready = false;
+
+  const claimsOf = (object: string): Claim[] =>
+    (objects.get(object) ?? []).map(({ group, ...claim }) => {
+      if (!isGroup(group)) return { ...claim, target: group };
+      group.target ??= resolver.resolve(group.clue);
+      return { ...claim, target: group.target, publicAddresses: group.clue.addresses };
+    });
+  const set = (object: string, claims: readonly OpenClaim[]): void => {
+    const before = objects.get(object) ?? [];
+    const after = claims.map(({ clue, ...claim }) => ({ ...claim, group: groups.join(clue, object) }));
+    if (after.length === 0) objects.delete(object);
+    else objects.set(object, after);
+    const stays = new Set(after.map(({ group }) => group));
+    for (const { group } of before) if (!stays.has(group)) groups.leave(group, object);
+  };
+  const redecide = (sink: ClaimSink): void => {
+    if (!ready) return;
+    const stale = new Set<string>();
+    for (const group of groups.all()) {
+      const target = resolver.resolve(group.clue);
+      if (group.target !== undefined && sameTarget(target, group.target)) continue;
+      group.target = target;
+      for (const object of group.objects) stale.add(object);
+    }
+    for (const object of stale) sink(object, claimsOf(object));
+  };
+
+  return {
+    start(sink, onSynced) {
+      let sourceSynced = false;
+      resolver.start(
+        () => redecide(sink),
+        () => {
+          ready = true;
+          for (const object of objects.keys()) sink(object, claimsOf(object));
+          if (sourceSynced) onSynced();
+        },
+      );
+      source.start(
+        (object, claims) => {
+          set(object, claims);
+          // Told once the resolver can answer; until then it is only kept.
+          if (ready) sink(object, claimsOf(object));
+        },
+        () => {
+          sourceSynced = true;
+          if (ready) onSynced();
+        },
+      );
+    },
+    state: () => [...source.state(), ...resolver.state()],
+    stop: async () => {
+      await Promise.all([source.stop(), resolver.stop()]);
+    },
+  };
+}
+
+class Groups {
+  readonly #byKey = new Map<string, Group>();
+
+  join(clue: Clue | Reason, object: string): Group | Reason {
+    if ("code" in clue) return clue;
+    const key = clueKey(clue);
+    let group = this.#byKey.get(key);
+    if (group === undefined) {
+      group = { key, clue, objects: new Set(), target: undefined };
+      this.#byKey.set(key, group);
+    }
+    group.objects.add(object);
+    return group;
+  }
+
+  leave(group: Group | Reason, object: string): void {
+    if (!isGroup(group)) return;
+    group.objects.delete(object);
+    if (group.objects.size === 0) this.#byKey.delete(group.key);
+  }
+
+  all(): Iterable<Group> {
+    return this.#byKey.values();
+  }
+}
+
+function isGroup(group: Group | Reason): group is Group {
+  return "objects" in group;
+}
+
+function clueKey({ className, addresses, admitted, service }: Clue): string {
+  return JSON.stringify([className ?? null, addresses, admitted, service?.namespace ?? null, service?.name ?? null]);
+}
+
+function sameTarget(a: string | Reason, b: string | Reason): boolean {
+  if (typeof a === "string" || typeof b === "string") return a === b;
+  return a.code === b.code && a.text === b.text;
+}

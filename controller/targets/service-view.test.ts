@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { configSchema } from "../../config/schema.ts";
+import { canonicalIp, foundName, type RawLoadBalancerService, targetOfService, viewService } from "./service-view.ts";
+
+const RAW: RawLoadBalancerService = {
+  metadata: { namespace: "edge", name: "lb", creationTimestamp: "2026-01-01T00:00:00Z" },
+  spec: {
+    clusterIPs: ["10.96.0.7", "fd00::7"],
+    ports: [{ port: 80 }, { port: 443, protocol: "TCP" }, { port: 443, protocol: "UDP" }],
+  },
+  status: { loadBalancer: { ingress: [{ ip: "203.0.113.9" }, { ip: "2001:DB8:0::9" }] } },
+};
+
+test("its addresses in one spelling, its TCP ports, its ClusterIPs", () => {
+  assert.deepEqual(viewService(RAW, "v2"), {
+    namespace: "edge",
+    name: "lb",
+    created: "2026-01-01T00:00:00Z",
+    addresses: ["203.0.113.9", "2001:db8::9"],
+    hostnames: [],
+    proxied: false,
+    clusterIPs: ["10.96.0.7", "fd00::7"],
+    ports: [
+      { port: 80, protocol: "v2" },
+      { port: 443, protocol: "v2" },
+    ],
+  });
+});
+
+test("ipMode Proxy counts when all addresses have it; a host name counts where there is no IP", () => {
+  const view = (...ingress: { ip?: string; hostname?: string; ipMode?: string }[]) =>
+    viewService({ ...RAW, status: { loadBalancer: { ingress } } }, "v1");
+  assert.equal(view({ ip: "203.0.113.9", ipMode: "Proxy" }).proxied, true);
+  assert.equal(view({ ip: "203.0.113.9", ipMode: "Proxy" }, { ip: "203.0.113.8" }).proxied, false);
+  assert.deepEqual(view({ hostname: "lb.example.net" }, { ip: "203.0.113.9", hostname: "x" }).hostnames, [
+    "lb.example.net",
+  ]);
+  assert.deepEqual(viewService({ ...RAW, status: {} }, "v1").addresses, []);
+});
+
+test("addresses have one spelling; what is none stays as it is", () => {
+  assert.equal(canonicalIp("2001:DB8::0:1"), "2001:db8::1");
+  for (const text of ["203.0.113.9", "fe80::1%eth0", "lb.example.net", ""]) assert.equal(canonicalIp(text), text);
+});
+
+test("the target: all TCP ports, by way of the Service; without a header anywhere the ClusterIPs themselves", () => {
+  const relayed = targetOfService(viewService(RAW, "v2"));
+  assert.ok(!("code" in relayed));
+  assert.deepEqual([relayed.upstream, relayed.clusterIPs], [{ service: { namespace: "edge", name: "lb" } }, []]);
+  assert.deepEqual(
+    relayed.ports.map(({ port }) => port),
+    [80, 443],
+  );
+  const direct = targetOfService(viewService(RAW, "none"));
+  assert.deepEqual("code" in direct || direct.clusterIPs, ["10.96.0.7", "fd00::7"]);
+});
+
+test("a Service without a TCP port, or with a wrong annotation, is no target, and says why", () => {
+  const code = (raw: RawLoadBalancerService) => {
+    const target = targetOfService(viewService(raw, "v1"));
+    return "code" in target ? target.code : "a target";
+  };
+  assert.equal(code({ ...RAW, spec: { ports: [{ port: 443, protocol: "UDP" }] } }), "service-without-port");
+  const annotations = { "switchback.dev/proxy-protocol": "yes" };
+  assert.equal(code({ ...RAW, metadata: { ...RAW.metadata, annotations } }), "annotation-invalid");
+});
+
+test("names can be read, and what would read alike is told apart", () => {
+  assert.match(foundName("ingress-nginx", "ingress-nginx-controller"), /^ingress-nginx-controller-[0-9a-f]{12}$/);
+  assert.match(foundName("edge", "lb"), /^edge-lb-[0-9a-f]{12}$/);
+  assert.notEqual(foundName("a-b", "c"), foundName("a", "b-c"));
+  assert.notEqual(foundName("n".repeat(63), "a"), foundName("n".repeat(63), "b"));
+});
+
+test("property: whatever a Service is called, its target's name is one that a configured target could have", () => {
+  const label = fc.stringMatching(/^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/);
+  fc.assert(
+    fc.property(label, label, (namespace, name) => {
+      const targets = [{ name: foundName(namespace, name), upstream: { host: "h" } }];
+      assert.equal(configSchema.safeParse({ targets }).success, true);
+      assert.equal(foundName(namespace, name), foundName(namespace, name));
+    }),
+    { numRuns: 300 },
+  );
+});

@@ -1,0 +1,109 @@
+import { isIP } from "node:net";
+import type { TargetConfig } from "../../config/schema.ts";
+import { shortHash } from "../../hostmap/hash.ts";
+import type { Reason } from "../../hostmap/types.ts";
+import { type Protocol, protocolOf } from "./proxy-protocol-annotations.ts";
+
+/** What is kept of a LoadBalancer Service. */
+export interface ServiceView {
+  readonly namespace: string;
+  readonly name: string;
+  readonly created: string;
+  /** IP addresses of its load balancer status. */
+  readonly addresses: readonly string[];
+  /** Host names of that status: nothing short-circuits those. */
+  readonly hostnames: readonly string[];
+  /** Whether all its addresses have `ipMode: Proxy` (KEP-1860): kube-proxy leaves them alone. */
+  readonly proxied: boolean;
+  readonly clusterIPs: readonly string[];
+  /** TCP ports, or why it is not known what its ingress controller expects there. */
+  readonly ports: ReadonlyArray<{ readonly port: number; readonly protocol: Protocol }> | Reason;
+}
+
+/** The raw JSON of a Service, as far as it is read. */
+export interface RawLoadBalancerService {
+  readonly metadata?: {
+    readonly name?: string;
+    readonly namespace?: string;
+    readonly creationTimestamp?: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+  readonly spec?: {
+    readonly clusterIP?: string;
+    readonly clusterIPs?: readonly string[];
+    readonly ports?: ReadonlyArray<{ readonly port?: number; readonly protocol?: string }>;
+  };
+  readonly status?: {
+    readonly loadBalancer?: {
+      readonly ingress?: ReadonlyArray<{ readonly ip?: string; readonly hostname?: string; readonly ipMode?: string }>;
+    };
+  };
+}
+
+/** Keeps what matters of a Service. `fallback` is the protocol where nothing on the Service tells. */
+export function viewService(raw: RawLoadBalancerService, fallback: Protocol): ServiceView {
+  const { metadata, spec, status } = raw;
+  const entries = status?.loadBalancer?.ingress ?? [];
+  const withIp = entries.filter(({ ip }) => isIP(ip ?? "") !== 0);
+  return {
+    namespace: metadata?.namespace ?? "",
+    name: metadata?.name ?? "",
+    created: metadata?.creationTimestamp ?? "",
+    addresses: withIp.map(({ ip }) => canonicalIp(ip ?? "")),
+    hostnames: entries.flatMap(({ ip, hostname }) => (ip || !hostname ? [] : [hostname])),
+    proxied: withIp.length > 0 && withIp.every(({ ipMode }) => ipMode === "Proxy"),
+    clusterIPs: literalIPs(spec),
+    ports: portsOf(raw, fallback),
+  };
+}
+
+/** The addresses among a Service's ClusterIPs: a headless one says `None`. */
+export function literalIPs(spec: RawLoadBalancerService["spec"]): readonly string[] {
+  return (spec?.clusterIPs ?? [spec?.clusterIP ?? ""]).filter((address) => isIP(address) !== 0);
+}
+
+function portsOf({ metadata, spec }: RawLoadBalancerService, fallback: Protocol): ServiceView["ports"] {
+  const ports: { port: number; protocol: Protocol }[] = [];
+  for (const { port, protocol: transport } of spec?.ports ?? []) {
+    if (port === undefined || (transport ?? "TCP") !== "TCP") continue;
+    const protocol = protocolOf(metadata?.annotations, port, fallback);
+    if (typeof protocol !== "string") return protocol;
+    ports.push({ port, protocol });
+  }
+  return ports;
+}
+
+/** One spelling an address: `2001:DB8:0::1` and `2001:db8::1` are the same (RFC 5952). What is no address stays as it is. */
+export function canonicalIp(address: string): string {
+  return isIP(address) === 6 && !address.includes("%") ? new URL(`http://[${address}]`).hostname.slice(1, -1) : address;
+}
+
+/** 52 bytes are left of a Service's name behind `switchback-`; 13 of them tell apart what reads alike. */
+const READABLE_BYTES = 39;
+
+/**
+ * The name of the target that a Service is: readable, and from its namespace and name alone, so that it is the same for every
+ * replica and after every restart. The hash tells `a-b/c` from `a/b-c`, and long names from each other.
+ */
+export function foundName(namespace: string, name: string): string {
+  const readable = name.startsWith(namespace) ? name : `${namespace}-${name}`;
+  const head = readable.slice(0, READABLE_BYTES).replace(/[^a-z0-9]+$/, "");
+  return `${head.replace(/[^a-z0-9-]/g, "-")}-${shortHash(`${namespace}/${name}`)}`;
+}
+
+/** The target that a Service is, or why it cannot be one. */
+export function targetOfService(view: ServiceView): TargetConfig | Reason {
+  const { namespace, name, ports, clusterIPs } = view;
+  if ("code" in ports) return { ...ports, text: `the Service ${namespace}/${name}: ${ports.text}` };
+  if (ports.length === 0) {
+    return { code: "service-without-port", text: `the Service ${namespace}/${name} has no TCP port` };
+  }
+  const direct = ports.every(({ protocol }) => protocol === "none");
+  return {
+    name: foundName(namespace, name),
+    upstream: { service: { namespace, name } },
+    classes: [],
+    ports: ports.map(({ port, protocol }) => ({ port, protocol })),
+    clusterIPs: direct ? [...clusterIPs] : [],
+  };
+}

@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { claimOf } from "../test/arbitraries.ts";
+import { createJudge, type PolicyRules } from "./claim-policy.ts";
+
+const OPEN: PolicyRules = {
+  allowDomains: [],
+  denyDomains: [],
+  namespaces: [],
+  denyNamespaces: [],
+  maxNamesPerNamespace: 1000,
+};
+
+function codeOf(hostname: string, rules: Partial<PolicyRules> = {}, clusterDomain?: string): string {
+  return createJudge({ ...OPEN, ...rules }, clusterDomain)(claimOf(hostname, "shop/web")).refused?.code ?? "allowed";
+}
+
+const BUILT_IN: ReadonlyArray<readonly [hostname: string, code: string]> = [
+  ["a.example.com", "allowed"],
+  ["printer.local", "allowed"],
+  ["*.example.com", "allowed"],
+  ["kubernetes.default", "cluster-domain"],
+  ["Kubernetes.Default.SVC", "cluster-domain"],
+  ["web.shop.svc", "cluster-domain"],
+  ["*.shop.svc", "cluster-domain"],
+  ["web.shop.svc.cluster.local", "cluster-domain"],
+  ["cluster.local", "cluster-domain"],
+  ["a.localhost", "loopback-name"],
+  ["localhost.localdomain", "loopback-name"],
+  ["metadata.google.internal", "metadata-server"],
+  ["*.google.internal", "metadata-server"],
+  ["host.docker.internal", "metadata-server"],
+  ["acme-v02.api.letsencrypt.org", "acme-server"],
+  ["r3.o.lencr.org", "acme-server"],
+  ["acme.zerossl.com", "acme-server"],
+  ["*.buypass.com", "acme-server"],
+  ["*.digicert.com", "acme-server"],
+  ["notletsencrypt.org", "allowed"],
+  ["letsencrypt.org.example.com", "allowed"],
+  ["svc.example.com", "allowed"],
+];
+for (const [hostname, code] of BUILT_IN) {
+  test(`${hostname} is ${code}, whatever the rules allow`, () => {
+    assert.equal(codeOf(hostname), code);
+    assert.equal(codeOf(hostname, { allowDomains: ["*"] }), code);
+  });
+}
+
+test("the cluster's own domain is refused as it was found, a wildcard above it is not", () => {
+  assert.equal(codeOf("web.shop.svc.k8s.corp.example", {}, "K8s.Corp.example."), "cluster-domain");
+  assert.equal(codeOf("k8s.corp.example", {}, "k8s.corp.example"), "cluster-domain");
+  assert.equal(codeOf("shop.corp.example", {}, "k8s.corp.example"), "allowed");
+  assert.equal(codeOf("*.corp.example", {}, "k8s.corp.example"), "allowed");
+});
+
+const RULES: ReadonlyArray<readonly [rules: Partial<PolicyRules>, hostname: string, code: string]> = [
+  [{ allowDomains: ["*.example.com"] }, "a.example.com", "allowed"],
+  [{ allowDomains: ["*.example.com"] }, "example.com", "domain-not-allowed"],
+  [{ allowDomains: ["*.example.com", "example.com"] }, "example.com", "allowed"],
+  [{ denyDomains: ["*.secret.example.com"] }, "a.secret.example.com", "domain-denied"],
+  [{ denyDomains: ["*.example.com"], allowDomains: ["a.example.com"] }, "a.example.com", "domain-denied"],
+  [{ namespaces: ["shop"] }, "a.example.com", "allowed"],
+  [{ namespaces: ["other"] }, "a.example.com", "namespace-not-allowed"],
+  [{ denyNamespaces: ["shop"] }, "a.example.com", "namespace-not-allowed"],
+  [{ namespaces: ["shop"], denyNamespaces: ["shop"] }, "a.example.com", "namespace-not-allowed"],
+  [{ namespaces: ["other"], denyDomains: ["*"] }, "a.example.com", "namespace-not-allowed"],
+  // A pattern that cannot be read must not open what it was to close.
+  [{ allowDomains: ["no_pattern"] }, "a.example.com", "domain-not-allowed"],
+];
+for (const [rules, hostname, code] of RULES) {
+  test(`with ${JSON.stringify(rules)} ${hostname} is ${code}`, () => assert.equal(codeOf(hostname, rules), code));
+}
+
+test("an invalid name keeps its text, its own reason comes first, and it is refused before any rule", () => {
+  const judged = createJudge({ ...OPEN, denyDomains: ["*"] }, undefined)(claimOf("a b", "shop/web"));
+  assert.equal(judged.name, "a b");
+  assert.equal(judged.refused?.code, "name-not-rfc1123");
+});
+
+test("a claim without a target is refused with the source's reason, unless its name is refused already", () => {
+  const reason = { code: "no-target", text: "no target serves the class" };
+  const judge = createJudge(OPEN, undefined);
+  assert.deepEqual(judge(claimOf("a.example.com", "shop/web", { target: reason })).refused, reason);
+  assert.equal(judge(claimOf("a.localhost", "shop/web", { target: reason })).refused?.code, "loopback-name");
+});

@@ -1,0 +1,140 @@
+import { type ClaimRule, createPermissions, type DomainsOf } from "./claim-permissions.ts";
+import { isGlob, parseGlob, parseHostname, show } from "./hostnames.ts";
+import type { Claim, Reason } from "./types.ts";
+
+/** What an install allows to be mapped. Empty lists do not restrict. */
+export interface PolicyRules {
+  readonly allowDomains: readonly string[];
+  readonly denyDomains: readonly string[];
+  readonly namespaces: readonly string[];
+  readonly denyNamespaces: readonly string[];
+  /** Which namespaces may claim which domains; none: all may claim all. */
+  readonly claims?: readonly ClaimRule[];
+  /** Distinct names that the objects of one namespace may claim. */
+  readonly maxNamesPerNamespace: number;
+}
+
+/** A claim whose name is well formed, with the name folded; `refused` says why policy keeps it out. */
+export interface JudgedClaim {
+  readonly claim: Claim;
+  readonly name: string;
+  readonly wildcard: boolean;
+  readonly refused: Reason | undefined;
+}
+
+/** Judges single claims; what depends on other claims (quota, conflicts) is `plan.ts`'s. */
+export type Judge = (claim: Claim) => JudgedClaim;
+
+/** RFC 6761, 6.3, and what distributions put beside it. */
+const LOOPBACK = ["localhost", "localdomain"];
+
+/** Names by which clouds and container tools hand out credentials or reach the host; a pod must never be sent elsewhere for them. */
+const METADATA = [
+  "metadata.google.internal",
+  "google.internal",
+  "metadata.goog",
+  "ec2.internal",
+  "instance-data.ec2.internal",
+  "azure.internal",
+  "metadata.azure.com",
+  "metadata.tencentyun.com",
+  "metadata.platformequinix.com",
+  "docker.internal",
+  "minikube.internal",
+];
+
+/** Directories of public ACME servers, and what their clients call besides. A tenant who maps one owns cert-manager's traffic. */
+const ACME = [
+  "letsencrypt.org",
+  "lencr.org",
+  "pki.goog",
+  "acme.zerossl.com",
+  "zerossl.com",
+  "api.buypass.com",
+  "api.test4.buypass.no",
+  "acme.ssl.com",
+  "acme.sectigo.com",
+  "acme.digicert.com",
+  "acme.entrust.net",
+  "acme.actalis.com",
+  "acme.harica.gr",
+  "acme-api.actalis.com",
+];
+
+/**
+ * Suffixes that mean "inside this cluster". A pod's search list turns `kubernetes.default` and `kubernetes.default.svc` into the
+ * API server, and the hosts file is read before DNS, so these names would hijack Services.
+ */
+const CLUSTER = ["svc", "cluster.local", "default", "kube-system", "kube-public", "kube-node-lease"];
+
+/**
+ * Makes the judge of an install. `clusterDomain` is what the cluster was found to use (`cozy.local`); the built-in refusals
+ * hold whatever the rules say. Patterns are assumed checked (`config/schema.ts`); one that does not parse matches nothing, so that
+ * a list of such patterns allows nothing. `domainsOf` is what namespaces' annotations list, where those count.
+ */
+export function createJudge(rules: PolicyRules, clusterDomain: string | undefined, domainsOf?: DomainsOf): Judge {
+  const cluster = clusterDomain === undefined ? CLUSTER : [...CLUSTER, clusterDomain.toLowerCase().replace(/\.$/, "")];
+  const builtIn: ReadonlyArray<readonly [readonly string[], string, string]> = [
+    [cluster, "cluster-domain", "belongs to the cluster's own DNS"],
+    [LOOPBACK, "loopback-name", "means the machine itself (RFC 6761)"],
+    [METADATA, "metadata-server", "belongs to a cloud's metadata service or to the container host"],
+    [ACME, "acme-server", "belongs to a public ACME server"],
+  ];
+  const allowed = patterns(rules.allowDomains);
+  const denied = patterns(rules.denyDomains);
+  const mayClaim = createPermissions(rules.claims ?? [], domainsOf);
+  const checks: ReadonlyArray<(name: string, claim: Claim) => Reason | undefined> = [
+    (name) => {
+      const hit = builtIn.find(([suffixes]) =>
+        suffixes.some((suffix) => isAtOrBelow(name, suffix) || (suffixes !== cluster && covers(name, suffix))),
+      );
+      return hit && { code: hit[1], text: `${show(name)} ${hit[2]} and is never mapped` };
+    },
+    (_name, { from }) =>
+      rules.denyNamespaces.includes(from.namespace) ||
+      (rules.namespaces.length > 0 && !rules.namespaces.includes(from.namespace))
+        ? {
+            code: "namespace-not-allowed",
+            text: `the namespace ${from.namespace} may not claim names (policy.namespaces)`,
+          }
+        : undefined,
+    (name) =>
+      denied.some((glob) => glob.matches(name))
+        ? { code: "domain-denied", text: `${show(name)} is under policy.denyDomains` }
+        : undefined,
+    (name) =>
+      rules.allowDomains.length > 0 && !allowed.some((glob) => glob.matches(name))
+        ? { code: "domain-not-allowed", text: `${show(name)} is not under policy.allowDomains` }
+        : undefined,
+    (name, { from }) => mayClaim(name, from.namespace),
+    (_name, { target }) => (typeof target === "string" ? undefined : target),
+  ];
+  return (claim) => {
+    const parsed = parseHostname(claim.hostname);
+    if (parsed.kind === "invalid") return { claim, name: claim.hostname, wildcard: false, refused: parsed.reason };
+    const { name } = parsed;
+    let refused: Reason | undefined;
+    for (const check of checks) {
+      refused = check(name, claim);
+      if (refused !== undefined) break;
+    }
+    return { claim, name, wildcard: parsed.kind === "wildcard", refused };
+  };
+}
+
+function patterns(texts: readonly string[]) {
+  return texts.map(parseGlob).filter(isGlob);
+}
+
+/**
+ * Whether a wildcard takes a protected name with it: `*.buypass.com` is the ACME server `api.buypass.com` too. The cluster's own
+ * domain is no such name: a cluster DNS server answers for it before any wildcard, and `*.corp.example` above it is ordinary.
+ */
+function covers(name: string, suffix: string): boolean {
+  return name.startsWith("*.") && suffix.endsWith(name.slice(1));
+}
+
+/** `*.example.com` counts as below `example.com`, and as at it when only the apex is protected. */
+function isAtOrBelow(name: string, suffix: string): boolean {
+  return name === suffix || name.endsWith(`.${suffix}`);
+}

@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ON_CHANGE_KEY, USER_KEYS } from "./metadata-keys.ts";
+import { effectiveOnChange, ON_CHANGE_VALUES } from "./on-change.ts";
+
+const NOTHING = { pod: undefined, workload: undefined, namespace: undefined, fallback: "restart" } as const;
+
+test("nothing said: the install's", () => {
+  assert.deepEqual(effectiveOnChange({ ...NOTHING, fallback: "none" }), {
+    mode: "none",
+    from: "install",
+    problems: [],
+  });
+});
+
+test("the nearest word wins", () => {
+  const all = { pod: "none", workload: "live", namespace: "restart", fallback: "restart" } as const;
+  assert.deepEqual(effectiveOnChange(all), { mode: "none", from: "pod", problems: [] });
+  assert.deepEqual(effectiveOnChange({ ...all, pod: undefined }), { mode: "live", from: "workload", problems: [] });
+  const namespace = effectiveOnChange({ ...all, pod: undefined, workload: undefined });
+  assert.deepEqual(namespace, { mode: "restart", from: "namespace", problems: [] });
+});
+
+test("a word that is no mode is passed over, with a reason that names the place and what is accepted", () => {
+  const { mode, from, problems } = effectiveOnChange({ ...NOTHING, pod: "Live\u001b[31m", namespace: "live" });
+  assert.deepEqual([mode, from], ["live", "namespace"]);
+  assert.deepEqual(problems, [
+    {
+      code: "on-change-invalid",
+      text: `the pod's ${ON_CHANGE_KEY} is "Live\\u001b[31m"; accepted are restart, live, none; it is passed over`,
+    },
+  ]);
+});
+
+test("an empty word is a word", () => {
+  assert.equal(effectiveOnChange({ ...NOTHING, workload: "" }).problems.length, 1);
+});
+
+test("the modes are those that the table of keys accepts", () => {
+  assert.deepEqual(USER_KEYS[ON_CHANGE_KEY]?.values, ON_CHANGE_VALUES);
+});

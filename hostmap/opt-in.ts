@@ -1,0 +1,72 @@
+import { INJECT_KEY } from "./metadata-keys.ts";
+import type { Reason } from "./types.ts";
+
+/** The kubelet's copies of static pods; their hostAliases are in the file on the node, and an edit here reaches nothing. */
+export const MIRROR_KEY = "kubernetes.io/config.mirror";
+
+/** What decides whether a pod is one of ours, all of it metadata. */
+export interface OptInFacts {
+  readonly namespace: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly namespaceLabels: Readonly<Record<string, string>>;
+  /** Namespaces whose pods are never sent to the webhook, our own among them. */
+  readonly excludedNamespaces: ReadonlySet<string>;
+}
+
+/** `code` is a machine word (`namespace`, `pod`, or why not), `text` the sentence. */
+export interface OptInVerdict extends Reason {
+  readonly optedIn: boolean;
+}
+
+interface Rule extends OptInVerdict {
+  readonly applies: (facts: OptInFacts) => boolean;
+}
+
+/** The first that applies is the answer: what the webhook's two entries and `webhook/injection-decision.ts` come to together. */
+const RULES: readonly Rule[] = [
+  {
+    optedIn: false,
+    code: "namespace-excluded",
+    text: "the pods of this namespace are never sent to the webhook",
+    applies: ({ namespace, excludedNamespaces }) => excludedNamespaces.has(namespace),
+  },
+  {
+    optedIn: false,
+    code: "mirror-pod",
+    text: "the pod mirrors a static pod, whose hostAliases come from its file on the node",
+    applies: ({ annotations }) => Object.hasOwn(annotations, MIRROR_KEY),
+  },
+  {
+    optedIn: false,
+    code: "pod-disabled",
+    text: `the pod's label ${INJECT_KEY} is disabled, and a pod's own word wins`,
+    applies: ({ labels }) => labels[INJECT_KEY] === "disabled",
+  },
+  {
+    optedIn: true,
+    code: "pod",
+    text: `the pod's label ${INJECT_KEY} is enabled`,
+    applies: ({ labels }) => labels[INJECT_KEY] === "enabled",
+  },
+  {
+    optedIn: true,
+    code: "namespace",
+    text: `the namespace's label ${INJECT_KEY} is enabled`,
+    applies: ({ namespaceLabels }) => namespaceLabels[INJECT_KEY] === "enabled",
+  },
+];
+
+const NOT_OPTED_IN: OptInVerdict = {
+  optedIn: false,
+  code: "not-opted-in",
+  text: `neither the pod nor its namespace has the label ${INJECT_KEY} with the value enabled`,
+};
+
+/** Whether a pod that is created with this metadata is injected, as the API server and the webhook decide it. */
+export function judgeOptIn(facts: OptInFacts): OptInVerdict {
+  const rule = RULES.find(({ applies }) => applies(facts));
+  if (rule === undefined) return NOT_OPTED_IN;
+  const { optedIn, code, text } = rule;
+  return { optedIn, code, text };
+}

@@ -1,0 +1,224 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { claimOf } from "../test/arbitraries.ts";
+import { createJudge } from "./claim-policy.ts";
+import { Plan } from "./plan.ts";
+import type { Claim } from "./types.ts";
+
+const RULES = {
+  allowDomains: [],
+  denyDomains: ["denied.example.com"],
+  namespaces: [],
+  denyNamespaces: [],
+  maxNamesPerNamespace: 3,
+};
+const judge = createJudge(RULES, "cluster.local");
+const OLD = "2025-01-01T00:00:00Z";
+const NEW = "2026-01-01T00:00:00Z";
+
+function planOf(...objects: ReadonlyArray<readonly [object: string, claims: readonly Claim[]]>): Plan {
+  const plan = new Plan(judge, 3);
+  for (const [object, claims] of objects) plan.set(object, claims);
+  plan.take();
+  return plan;
+}
+
+function targets(plan: Plan): Record<string, string> {
+  return Object.fromEntries([...plan.planned.values()].map(({ name, target }) => [name, target]));
+}
+
+function codes(plan: Plan): Record<string, string> {
+  return Object.fromEntries(
+    [...plan.report()].map(({ name, from, verdict }) => [
+      `${from.namespace}/${from.name} ${name}`,
+      verdict.mapped ? verdict.target : verdict.reason.code,
+    ]),
+  );
+}
+
+test("take gives what changed since the last call, and nothing twice", () => {
+  const plan = new Plan(judge, 3);
+  plan.set("shop/web", [claimOf("a.example.com", "shop/web")]);
+  assert.deepEqual([...plan.take().keys()], ["a.example.com"]);
+  assert.equal(plan.take().size, 0);
+  plan.set("shop/web", [claimOf("a.example.com", "shop/web")]);
+  assert.equal(plan.take().size, 0, "the same claims again");
+  plan.set("shop/web", []);
+  assert.deepEqual([...plan.take()], [["a.example.com", undefined]]);
+  assert.deepEqual(targets(plan), {});
+});
+
+test("a name that came and went between two calls is no change", () => {
+  const plan = planOf(["shop/web", [claimOf("a.example.com", "shop/web")]]);
+  plan.set("shop/web", []);
+  plan.set("shop/web", [claimOf("a.example.com", "shop/web")]);
+  assert.equal(plan.take().size, 0);
+});
+
+test("the oldest object wins a name, the other is told which, and takes over when it goes", () => {
+  const plan = planOf(
+    ["b/new", [claimOf("a.example.com", "b/new", { target: "two", created: NEW })]],
+    ["a/old", [claimOf("A.example.com", "a/old", { target: "one", created: OLD })]],
+  );
+  assert.deepEqual(targets(plan), { "a.example.com": "one" });
+  assert.deepEqual(codes(plan), { "b/new a.example.com": "conflict", "a/old a.example.com": "one" });
+  const texts = [...plan.report()].map(({ verdict }) => (verdict.mapped ? "" : verdict.reason.text));
+  assert.match(texts.join(""), /^Ingress a\/old is older .* target one$/);
+  plan.set("a/old", []);
+  plan.take();
+  assert.deepEqual(targets(plan), { "a.example.com": "two" });
+});
+
+test("objects made at the same time are told apart by namespace and name, in whatever order they come", () => {
+  const claims = ["b/x", "a/z", "a/y"].map(
+    (object) => [object, [claimOf("a.example.com", object, { target: object.replace("/", "-") })]] as const,
+  );
+  for (const order of [claims, claims.toReversed()]) assert.equal(targets(planOf(...order))["a.example.com"], "a-y");
+});
+
+test("objects of two kinds with one name are told apart by their keys, in whatever order they come", () => {
+  const claims = ["1/shop/web", "0/shop/web"].map(
+    (key) => [key, [claimOf("a.example.com", "shop/web", { target: `of-${key[0]}` })]] as const,
+  );
+  for (const order of [claims, claims.toReversed()]) assert.equal(targets(planOf(...order))["a.example.com"], "of-0");
+});
+
+test("two claims for one name and one target are both mapped", () => {
+  const plan = planOf(
+    ["a/x", [claimOf("a.example.com", "a/x")]],
+    ["b/y", [claimOf("a.example.com", "b/y", { created: OLD })]],
+  );
+  assert.deepEqual(codes(plan), { "a/x a.example.com": "ingress-nginx", "b/y a.example.com": "ingress-nginx" });
+});
+
+test("over its quota a namespace keeps the names of its oldest objects; a newcomer pushes nothing out", () => {
+  const plan = planOf(
+    ["shop/old", ["c", "d"].map((name) => claimOf(`${name}.example.com`, "shop/old", { created: OLD }))],
+    ["shop/new", ["a", "b"].map((name) => claimOf(`${name}.example.com`, "shop/new", { created: NEW }))],
+    ["other/x", [claimOf("e.example.com", "other/x")]],
+  );
+  assert.deepEqual(
+    Object.keys(targets(plan)).sort(),
+    ["a", "c", "d", "e"].map((name) => `${name}.example.com`),
+  );
+  assert.equal(codes(plan)["shop/new b.example.com"], "namespace-quota");
+});
+
+test("back under its quota a namespace has all its names again", () => {
+  const plan = planOf(["shop/x", ["a", "b", "c", "d", "e"].map((name) => claimOf(`${name}.example.com`, "shop/x"))]);
+  assert.equal(plan.planned.size, 3);
+  plan.set(
+    "shop/x",
+    ["b", "d", "e"].map((name) => claimOf(`${name}.example.com`, "shop/x")),
+  );
+  assert.deepEqual(
+    [...plan.take().keys()].sort(),
+    ["a", "c", "d", "e"].map((name) => `${name}.example.com`),
+    "a and c go, d and e fit now, b stays",
+  );
+  assert.deepEqual(Object.keys(targets(plan)).sort(), ["b.example.com", "d.example.com", "e.example.com"]);
+});
+
+test("a name that does not fit its namespace's quota goes to the next claim of it", () => {
+  const plan = planOf(
+    ["shop/old", ["a", "b", "c"].map((name) => claimOf(`${name}.example.com`, "shop/old", { created: OLD }))],
+    ["shop/new", [claimOf("d.example.com", "shop/new", { target: "one" })]],
+    ["other/newest", [claimOf("d.example.com", "other/newest", { target: "two", created: "2026-06-01T00:00:00Z" })]],
+  );
+  assert.equal(targets(plan)["d.example.com"], "two");
+});
+
+test("a claim that policy refuses takes no name, no quota and no part in a conflict", () => {
+  const plan = planOf(
+    ["shop/x", ["denied.example.com", "a b", "a.localhost"].map((name) => claimOf(name, "shop/x", { created: OLD }))],
+    ["shop/y", ["a", "b", "c"].map((name) => claimOf(`${name}.example.com`, "shop/y"))],
+  );
+  assert.equal(plan.planned.size, 3);
+  assert.equal(codes(plan)["shop/x denied.example.com"], "domain-denied");
+});
+
+const NAMES = ["a", "b", "c", "d", "e", "f"].map((label) => `${label}.example.com`);
+const claims = fc.array(
+  fc.record({
+    hostname: fc.constantFrom(...NAMES, "A.example.com", "*.example.com", "denied.example.com", "bad name"),
+    target: fc.constantFrom<Claim["target"]>("one", "two", { code: "no-target", text: "none" }),
+  }),
+  { maxLength: 5 },
+);
+const change = fc.record({
+  object: fc.constantFrom("a/1", "a/2", "a/3", "b/1", "b/2", "c/1"),
+  created: fc.constantFrom(OLD, NEW),
+  claims,
+  take: fc.boolean(),
+});
+
+test("property: a plan kept up to date equals one made anew, whatever changes came before and in whatever order", () => {
+  fc.assert(
+    fc.property(fc.array(change, { maxLength: 30 }), fc.infiniteStream(fc.nat()), (changes, chance) => {
+      const kept = new Plan(judge, 3);
+      const heard = new Map<string, string>();
+      const hear = () => {
+        for (const [name, planned] of kept.take()) {
+          if (planned === undefined) heard.delete(name);
+          else heard.set(name, planned.target);
+        }
+      };
+      const content = new Map<string, readonly Claim[]>();
+      for (const { object, created, claims: wishes, take } of changes) {
+        const own = wishes.map(({ hostname, target }) => claimOf(hostname, object, { target, created }));
+        content.set(object, own);
+        kept.set(object, own);
+        if (take) hear();
+      }
+      hear();
+      const shuffled = [...content].map((entry) => ({ entry, at: chance.next().value })).sort((a, b) => a.at - b.at);
+      const anew = planOf(...shuffled.map(({ entry }) => entry));
+      const sorted = (plan: Plan) => [...plan.planned].sort(([a], [b]) => (a < b ? -1 : 1));
+      assert.deepEqual(sorted(kept), sorted(anew));
+      assert.deepEqual(Object.fromEntries(heard), targets(anew), "what take() told adds up");
+      assert.deepEqual(codes(kept), codes(anew));
+      for (const namespace of ["a", "b", "c"]) {
+        const own = [...anew.planned.values()].filter(({ from }) => from.namespace === namespace);
+        assert.ok(own.length <= 3, `${namespace} has ${own.length} names`);
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("what a namespace may claim changes: its claims are judged again, and no others", () => {
+  const domains = new Map([["shop", "*.shop.example.com"]]);
+  const judged: string[] = [];
+  const judge = createJudge(RULES, undefined, (namespace) => domains.get(namespace));
+  const plan = new Plan((claim) => {
+    judged.push(claim.hostname);
+    return judge(claim);
+  }, 100);
+  plan.set("shop/a", [claimOf("a.shop.example.com", "shop/a"), claimOf("b.example.com", "shop/a")]);
+  plan.set("other/c", [claimOf("c.shop.example.com", "other/c")]);
+  plan.take();
+  assert.deepEqual([...plan.planned.keys()], ["a.shop.example.com"]);
+  judged.length = 0;
+  domains.set("shop", "b.example.com");
+  plan.rejudge("shop");
+  plan.take();
+  assert.deepEqual([[...plan.planned.keys()], judged], [["b.example.com"], ["a.shop.example.com", "b.example.com"]]);
+});
+
+test("tells which targets names lead to", () => {
+  const plan = new Plan(createJudge(RULES, undefined), 100);
+  plan.set("shop/a", [
+    claimOf("a.example.com", "shop/a", { target: "one" }),
+    claimOf("b.example.com", "shop/a", { target: "two" }),
+  ]);
+  plan.set("shop/b", [claimOf("c.example.com", "shop/b", { target: "two" })]);
+  plan.take();
+  assert.deepEqual(plan.targets, new Set(["one", "two"]));
+  plan.set("shop/a", [claimOf("a.example.com", "shop/a", { target: "three" })]);
+  plan.take();
+  assert.deepEqual([...plan.targets].sort(), ["three", "two"]);
+  plan.set("shop/b", []);
+  plan.take();
+  assert.deepEqual(plan.targets, new Set(["three"]));
+});

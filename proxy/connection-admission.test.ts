@@ -1,0 +1,29 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { Admission } from "./connection-admission.ts";
+
+test("whatever comes and goes, neither limit is passed and no place is lost", () => {
+  const step = fc.record({ source: fc.constantFrom("a", "b", "c"), leave: fc.boolean() });
+  fc.assert(
+    fc.property(
+      fc.array(step, { maxLength: 200 }),
+      fc.integer({ min: 1, max: 8 }),
+      fc.integer({ min: 1, max: 8 }),
+      (steps, all, each) => {
+        const admission = new Admission({ maxConnections: all, maxConnectionsPerSource: each });
+        const open: string[] = [];
+        for (const { source, leave } of steps) {
+          const held = open.filter((other) => other === source).length;
+          if (leave) {
+            if (held > 0) admission.release(open.splice(open.indexOf(source), 1)[0]!);
+            continue;
+          }
+          const refusal = admission.admit(source);
+          assert.equal(refusal, open.length >= all ? "limit-total" : held >= each ? "limit-source" : undefined);
+          if (refusal === undefined) open.push(source);
+        }
+      },
+    ),
+  );
+});

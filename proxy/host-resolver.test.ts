@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { FakeClock, LineLog } from "../test/fakes/clock.ts";
+import { HostResolver, LOOKUP_TIMEOUT_MS, MIN_INTERVAL_MS, NXDOMAIN_HOLD_MS } from "./host-resolver.ts";
+
+const INTERVAL_MS = 30_000;
+const NXDOMAIN = Object.assign(new Error("getaddrinfo ENOTFOUND"), { code: "ENOTFOUND" });
+const AGAIN = Object.assign(new Error("getaddrinfo EAI_AGAIN"), { code: "EAI_AGAIN" });
+
+type Answer = readonly string[] | Error | "never";
+
+/** A name server that gives `answer` until it is changed, and counts how often it was asked. */
+class NameServer {
+  answer: Answer;
+  asked = 0;
+
+  constructor(answer: Answer) {
+    this.answer = answer;
+  }
+
+  readonly lookup = async (): Promise<readonly string[]> => {
+    this.asked += 1;
+    if (this.answer === "never") return new Promise(() => {});
+    if (this.answer instanceof Error) throw this.answer;
+    return this.answer;
+  };
+}
+
+function setUp(answer: Answer, host = "ingress.test") {
+  const clock = new FakeClock();
+  const log = new LineLog();
+  const server = new NameServer(answer);
+  let changes = 0;
+  const onChange = () => {
+    changes += 1;
+  };
+  const options = { lookup: server.lookup, clock, log, intervalMs: INTERVAL_MS, onChange };
+  return { clock, log, server, resolver: new HostResolver(host, options), changes: () => changes };
+}
+
+test("an IP literal is its own address, and nobody is asked", async () => {
+  const { resolver, server, clock } = setUp(NXDOMAIN, "192.0.2.7");
+  await resolver.first;
+  resolver.refresh();
+  await clock.pass(10 * INTERVAL_MS);
+  assert.deepEqual([resolver.addresses, resolver.failure, server.asked], [["192.0.2.7"], undefined, 0]);
+});
+
+test("the name is looked up again at the interval, and a new address is told", async () => {
+  const { resolver, server, clock, changes } = setUp(["192.0.2.7"]);
+  await resolver.first;
+  assert.deepEqual([resolver.addresses, changes()], [["192.0.2.7"], 1]);
+  server.answer = ["192.0.2.8"];
+  await clock.pass(INTERVAL_MS - 1);
+  assert.deepEqual(resolver.addresses, ["192.0.2.7"]);
+  await clock.pass(1);
+  assert.deepEqual([resolver.addresses, changes(), server.asked], [["192.0.2.8"], 2, 2]);
+});
+
+test("the same addresses in another order are no change", async () => {
+  const { resolver, server, clock, changes } = setUp(["192.0.2.7", "192.0.2.8"]);
+  await resolver.first;
+  server.answer = ["192.0.2.8", "192.0.2.7"];
+  await clock.pass(INTERVAL_MS);
+  assert.deepEqual([server.asked, changes(), resolver.addresses], [2, 1, ["192.0.2.7", "192.0.2.8"]]);
+});
+
+test("a failed dial brings the next look-up forward, but not closer than a second to the last", async () => {
+  const { resolver, server, clock } = setUp(["192.0.2.7"]);
+  await resolver.first;
+  for (let times = 0; times < 5; times += 1) resolver.refresh();
+  await clock.pass(MIN_INTERVAL_MS - 1);
+  assert.equal(server.asked, 1);
+  await clock.pass(1);
+  assert.equal(server.asked, 2);
+  await clock.pass(5000);
+  resolver.refresh();
+  await clock.pass(0);
+  assert.equal(server.asked, 3);
+});
+
+for (const [title, answer, cause] of [
+  ["no answer", "never", "dns-timeout"],
+  ["a temporary failure", AGAIN, "dns-timeout"],
+  ["no such name", NXDOMAIN, "dns-nxdomain"],
+  ["an empty answer", [], "dns-nxdomain"],
+] as const) {
+  test(`${title} is ${cause}; the last addresses stay, which is said once, and so is the recovery`, async () => {
+    const { resolver, server, clock, log, changes } = setUp(["192.0.2.7"]);
+    await resolver.first;
+    server.answer = answer;
+    await clock.pass(INTERVAL_MS + 60_000);
+    assert.deepEqual([resolver.addresses, resolver.failure, changes()], [["192.0.2.7"], cause, 1]);
+    assert.equal(log.messages.length, 1);
+    assert.match(log.messages[0] ?? "", /last addresses stay/);
+    if (answer === "never") return;
+    server.answer = ["192.0.2.7"];
+    await clock.pass(INTERVAL_MS);
+    assert.equal(resolver.failure, undefined);
+    assert.match(log.messages[1] ?? "", /resolves again/);
+  });
+}
+
+test("a name that never had an address says why, and is tried again at growing intervals", async () => {
+  const { resolver, server, clock, changes } = setUp(NXDOMAIN);
+  await resolver.first;
+  assert.deepEqual([resolver.addresses, resolver.failure, changes()], [[], "dns-nxdomain", 1]);
+  await clock.pass(60_000);
+  assert.ok(server.asked >= 5 && server.asked <= 8, `asked ${server.asked} times in a minute`);
+  server.answer = ["192.0.2.7"];
+  await clock.pass(INTERVAL_MS);
+  assert.deepEqual([resolver.addresses, resolver.failure], [["192.0.2.7"], undefined]);
+});
+
+test("a name that stays unknown for two minutes loses its addresses; one that nobody answers for never does", async () => {
+  const gone = setUp(["192.0.2.7"]);
+  await gone.resolver.first;
+  gone.server.answer = NXDOMAIN;
+  await gone.clock.pass(INTERVAL_MS + NXDOMAIN_HOLD_MS - 1000);
+  assert.deepEqual(gone.resolver.addresses, ["192.0.2.7"]);
+  await gone.clock.pass(INTERVAL_MS + 2000);
+  assert.deepEqual([gone.resolver.addresses, gone.changes()], [[], 2]);
+
+  const silent = setUp(["192.0.2.7"]);
+  await silent.resolver.first;
+  silent.server.answer = AGAIN;
+  await silent.clock.pass(100 * NXDOMAIN_HOLD_MS);
+  assert.deepEqual(silent.resolver.addresses, ["192.0.2.7"]);
+});
+
+test("no such name counts from anew after an answer in between", async () => {
+  const { resolver, server, clock } = setUp(["192.0.2.7"]);
+  await resolver.first;
+  for (let round = 0; round < 4; round += 1) {
+    server.answer = NXDOMAIN;
+    await clock.pass(NXDOMAIN_HOLD_MS - INTERVAL_MS);
+    server.answer = ["192.0.2.7"];
+    await clock.pass(INTERVAL_MS);
+  }
+  assert.deepEqual(resolver.addresses, ["192.0.2.7"]);
+});
+
+test("a look-up that hangs is a failure after five seconds and is not begun a second time", async () => {
+  const { resolver, server, clock } = setUp("never");
+  let answered = false;
+  void resolver.first.then(() => {
+    answered = true;
+  });
+  await clock.pass(LOOKUP_TIMEOUT_MS - 1);
+  assert.equal(answered, false);
+  await clock.pass(1);
+  assert.deepEqual([answered, resolver.failure], [true, "dns-timeout"]);
+  await clock.pass(10 * INTERVAL_MS);
+  assert.equal(server.asked, 1);
+});
+
+test("after stop nothing is asked any more", async () => {
+  const { resolver, server, clock } = setUp(["192.0.2.7"]);
+  await resolver.first;
+  resolver.stop();
+  resolver.refresh();
+  await clock.pass(10 * INTERVAL_MS);
+  assert.deepEqual([server.asked, clock.pending], [1, 0]);
+});

@@ -1,0 +1,216 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { PublishedMap, Reason } from "../hostmap/types.ts";
+import { createAssembler } from "./map-builder.ts";
+import { followMap, PATIENCE_MS, SETTLE_MS, type StartTimer } from "./map-follower.ts";
+import { mapRevision, Shards } from "./shards.ts";
+
+/** A clock that moves when told to. */
+function fakeTimers() {
+  let now = 0;
+  const timers = new Set<{ at: number; callback: () => void }>();
+  const start: StartTimer = (callback, ms) => {
+    const timer = { at: now + ms, callback };
+    timers.add(timer);
+    return { cancel: () => timers.delete(timer) };
+  };
+  const advance = (ms: number): void => {
+    const until = now + ms;
+    for (;;) {
+      const [next] = [...timers].filter(({ at }) => at <= until).sort((a, b) => a.at - b.at);
+      if (next === undefined) break;
+      timers.delete(next);
+      now = next.at;
+      next.callback();
+    }
+    now = until;
+  };
+  return { start, advance, pending: () => timers.size };
+}
+
+/** Index and shards as the controller publishes them. */
+function publication(names: readonly string[], ip = "198.51.100.9") {
+  const shards = new Shards();
+  for (const name of names) shards.set(name, [ip]);
+  const rendered = shards.render();
+  const revision = mapRevision(rendered);
+  const index = {
+    revision,
+    targets: [],
+    shards: rendered.map((shard) => ({ name: `switchback-hosts-${shard.index}`, revision: shard.revision })),
+  };
+  const texts = rendered.map(({ index: number, text }) => [`switchback-hosts-${number}`, text] as const);
+  return { revision, index: JSON.stringify(index), shards: new Map(texts) };
+}
+
+const manyNames = (count: number, prefix = "host") =>
+  Array.from({ length: count }, (_, index) => `${prefix}-${index}.some-long-team-name.example.com`);
+
+function follow() {
+  const timers = fakeTimers();
+  const assembler = createAssembler();
+  const offers: Array<PublishedMap | Reason> = [];
+  const follower = followMap(assembler, (offer) => offers.push(offer), timers.start);
+  const put = ({ index, shards }: ReturnType<typeof publication>): void => {
+    for (const [name, text] of shards) assembler.putShard(name, text);
+    assembler.putIndex(index);
+    follower.changed();
+  };
+  const take = (): string[] => offers.splice(0).map((offer) => ("revision" in offer ? offer.revision : offer.code));
+  return { timers, assembler, follower, offers, put, take };
+}
+
+test("index and shards that fit together are offered at once, in whatever order they come", () => {
+  const { index, shards, revision } = publication(manyNames(2_000));
+  assert.ok(shards.size > 1);
+  const parts: Array<(a: ReturnType<typeof createAssembler>) => void> = [
+    (a) => a.putIndex(index),
+    ...[...shards].map(
+      ([name, text]) =>
+        (a: ReturnType<typeof createAssembler>) =>
+          a.putShard(name, text),
+    ),
+  ];
+  for (const order of [parts, parts.toReversed()]) {
+    const { timers, assembler, follower, take } = follow();
+    for (const part of order) {
+      assert.deepEqual(take(), []);
+      part(assembler);
+      follower.changed();
+      timers.advance(SETTLE_MS);
+    }
+    assert.deepEqual(take(), [revision]);
+  }
+});
+
+test("a publication under way leaves the last good map, and says nothing", () => {
+  const { timers, assembler, follower, put, take } = follow();
+  const [older, newer] = [publication(manyNames(2_000)), publication(manyNames(2_001))];
+  put(older);
+  follower.synced();
+  timers.advance(PATIENCE_MS * 2);
+  assert.deepEqual(take(), [older.revision]);
+  for (const [name, text] of newer.shards) assembler.putShard(name, text);
+  follower.changed();
+  timers.advance(PATIENCE_MS - 100);
+  assert.deepEqual(take(), []);
+  assembler.putIndex(newer.index);
+  follower.changed();
+  timers.advance(PATIENCE_MS * 3);
+  assert.deepEqual(take(), [newer.revision]);
+});
+
+test("with a last good map, what does not fit for long is a reason, never a map", () => {
+  const faults: ReadonlyArray<readonly [string, (a: ReturnType<typeof createAssembler>) => void]> = [
+    ["index-missing", (a) => a.putIndex(undefined)],
+    ["index-not-json", (a) => a.putIndex("{")],
+    ["index-malformed", (a) => a.putIndex('{"revision": 1}')],
+    ["shard-missing", (a) => a.putShard("switchback-hosts-0", undefined)],
+    ["shard-other-revision", (a) => a.putShard("switchback-hosts-0", "198.51.100.9 edited.example.com\n")],
+  ];
+  for (const [code, breakIt] of faults) {
+    const { timers, assembler, follower, put, take } = follow();
+    const good = publication(manyNames(3));
+    put(good);
+    follower.synced();
+    timers.advance(SETTLE_MS);
+    assert.deepEqual(take(), [good.revision]);
+    breakIt(assembler);
+    follower.changed();
+    timers.advance(SETTLE_MS + PATIENCE_MS);
+    assert.deepEqual(take(), [code]);
+    put(good);
+    timers.advance(SETTLE_MS + PATIENCE_MS * 3);
+    assert.deepEqual(take(), [good.revision]);
+  }
+});
+
+test("at a start without a last good map, what is there is taken after a while, and replaced once it fits", () => {
+  const { timers, assembler, follower, put, offers } = follow();
+  const whole = publication(manyNames(2_000));
+  put(whole);
+  assembler.putShard("switchback-hosts-0", undefined);
+  follower.synced();
+  timers.advance(PATIENCE_MS - 100);
+  assert.equal(offers.length, 0);
+  timers.advance(200);
+  const [partial, reason] = offers.splice(0);
+  assert.ok(partial && "names" in partial && partial.names.length > 0 && partial.names.length < 2_000);
+  assert.notEqual(partial.revision, whole.revision);
+  assert.ok(reason && "code" in reason && reason.code === "shard-missing");
+  put(whole);
+  timers.advance(SETTLE_MS);
+  const [mended] = offers.splice(0);
+  assert.ok(mended && "names" in mended && mended.revision === whole.revision && mended.names.length === 2_000);
+});
+
+test("at a start without an index the shards are taken after a while", () => {
+  const { timers, assembler, follower, put, offers } = follow();
+  put(publication(manyNames(5)));
+  assembler.putIndex(undefined);
+  follower.synced();
+  timers.advance(PATIENCE_MS + 100);
+  const [partial] = offers;
+  assert.ok(partial && "names" in partial && partial.names.length === 5);
+});
+
+test("nothing at all is never an empty map, however long it lasts", () => {
+  const { timers, follower, take } = follow();
+  follower.synced();
+  timers.advance(PATIENCE_MS * 10);
+  const codes = new Set(take());
+  assert.deepEqual([...codes], ["index-missing"]);
+});
+
+test("a published map without names is a map", () => {
+  const { timers, follower, put, take } = follow();
+  const empty = publication([]);
+  put(empty);
+  follower.synced();
+  timers.advance(SETTLE_MS);
+  assert.deepEqual(take(), [empty.revision]);
+});
+
+test("before the first list is complete a missing part means nothing: no partial map is taken, the wait is said", () => {
+  const { timers, assembler, follower, put, take } = follow();
+  put(publication(manyNames(2_000)));
+  assembler.putShard("switchback-hosts-0", undefined);
+  timers.advance(PATIENCE_MS * 5);
+  assert.deepEqual([...new Set(take())], ["map-not-listed"]);
+  follower.synced();
+  timers.advance(PATIENCE_MS * 2);
+  assert.ok(take().some((offer) => offer.endsWith("-partial")));
+});
+
+test("after stop nothing is offered and no timer is left", () => {
+  const { timers, follower, put, take } = follow();
+  put(publication(manyNames(3)));
+  follower.stop();
+  timers.advance(PATIENCE_MS * 3);
+  assert.deepEqual(take(), []);
+  assert.equal(timers.pending(), 0);
+});
+
+test("what would break a hosts file or make the API server refuse a pod does not come out of a shard", () => {
+  const { timers, assembler, follower, offers } = follow();
+  assembler.putShard(
+    "switchback-hosts-0",
+    [
+      "198.51.100.9 good.example.com",
+      "198.51.100.9 UPPER.example.com",
+      "198.51.100.999 bad-address.example.com",
+      "fe80::1%eth0 zone.example.com",
+      "198.51.100.9 under_score.example.com",
+      `198.51.100.9 ${"a.".repeat(126)}com`,
+      "198.51.100.9 *.wild.example.com",
+      "198.51.100.9 bell\u0007.example.com",
+      "198.51.100.9 trailing.example.com.",
+      "198.51.100.9 127.0.0.1",
+    ].join("\n"),
+  );
+  follower.synced();
+  timers.advance(PATIENCE_MS + 100);
+  const [partial] = offers;
+  assert.ok(partial && "names" in partial);
+  assert.deepEqual(partial.names, ["good.example.com", "upper.example.com"]);
+});

@@ -1,0 +1,87 @@
+import type { PublishedMap, Reason } from "../hostmap/types.ts";
+import type { Assembler } from "./map-builder.ts";
+import { isMap } from "./map-source.ts";
+
+/** Calls back after some milliseconds, unless told otherwise by then; injected, so that tests need not wait. */
+export type StartTimer = (callback: () => void, ms: number) => { readonly cancel: () => void };
+
+export const startTimer: StartTimer = (callback, ms) => {
+  const timer = setTimeout(callback, ms);
+  return { cancel: () => clearTimeout(timer) };
+};
+
+/** A publication writes its shards and then the index; what does not fit for longer than this is not just under way. */
+export const PATIENCE_MS = 10_000;
+/** ConfigMaps that come together are looked at together. */
+export const SETTLE_MS = 5;
+
+const NOT_LISTED: Reason = { code: "map-not-listed", text: "the ConfigMaps of the map have not all been read yet" };
+
+/** Watches over an assembler's parts. */
+export interface Follower {
+  /** A part arrived or went away. */
+  changed(): void;
+  /** Everything that there is has arrived once; before that, a missing part means nothing. */
+  synced(): void;
+  stop(): void;
+}
+
+/**
+ * Tells `found` of every map that fits together. What does not fit is left alone for a while, since the last good map is in use;
+ * then `found` hears why. Only without a last good map is what is there taken as it is.
+ */
+export function followMap(
+  assembler: Assembler,
+  found: (offer: PublishedMap | Reason) => void,
+  start: StartTimer = startTimer,
+): Follower {
+  let known = false;
+  let synced = false;
+  let settling: ReturnType<StartTimer> | undefined;
+  let patience: ReturnType<StartTimer> | undefined;
+
+  const waitLonger = (): void => {
+    patience ??= start(() => {
+      patience = undefined;
+      giveUp();
+    }, PATIENCE_MS);
+  };
+  const giveUp = (): void => {
+    const partial = synced && !known ? assembler.assemblePartial() : undefined;
+    if (partial !== undefined && isMap(partial)) {
+      known = true;
+      found(partial);
+    }
+    if (!known) waitLonger();
+    const whole = synced ? assembler.assemble() : NOT_LISTED;
+    if (!isMap(whole)) found(whole);
+  };
+  const look = (): void => {
+    settling = undefined;
+    const whole = assembler.assemble();
+    if (!isMap(whole)) {
+      waitLonger();
+      return;
+    }
+    patience?.cancel();
+    patience = undefined;
+    known = true;
+    found(whole);
+  };
+
+  waitLonger();
+  const changed = (): void => {
+    settling ??= start(look, SETTLE_MS);
+  };
+  return {
+    changed,
+    synced() {
+      synced = true;
+      changed();
+    },
+    stop() {
+      settling?.cancel();
+      patience?.cancel();
+    },
+  };
+}

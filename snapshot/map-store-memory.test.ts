@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { MemoryStore } from "./map-store-memory.ts";
+
+test("what was written is seen at once, and told to everybody who follows", async () => {
+  const store = new MemoryStore();
+  let told = 0;
+  store.start(() => {
+    told += 1;
+  });
+  assert.equal(store.synced, true);
+  assert.equal(store.index(), undefined);
+  await store.writeShard("s-0", "text");
+  await store.writeIndex("{}", "held");
+  assert.equal(store.shard("s-0"), "text");
+  assert.deepEqual(store.index(), { text: "{}", hold: "held", confirmed: undefined });
+  await store.removeShard("s-0");
+  assert.deepEqual([store.shard("s-0"), store.shardNames()], [undefined, []]);
+  assert.equal(told, 3);
+});
+
+test("a confirmation outlives the next index, as an annotation of somebody else's does", async () => {
+  const store = new MemoryStore();
+  store.confirm("early");
+  assert.equal(store.index(), undefined, "there is nothing to confirm yet");
+  await store.writeIndex("one", "held");
+  store.confirm("id");
+  await store.writeIndex("two", undefined);
+  assert.deepEqual(store.index(), { text: "two", hold: undefined, confirmed: "id" });
+});
+
+test("stopped, it tells nobody", async () => {
+  const store = new MemoryStore();
+  let told = 0;
+  store.start(() => {
+    told += 1;
+  });
+  await store.stop();
+  await store.writeShard("s-0", "text");
+  assert.equal(told, 0);
+});

@@ -1,0 +1,93 @@
+import type { KubeClient } from "../kube/client.ts";
+import { corePath } from "../kube/paths.ts";
+import { type Watcher, watchObjects } from "../kube/watch.ts";
+import type { Logger } from "../telemetry/log.ts";
+import {
+  type PublishedTarget,
+  type PublishedTargets,
+  parseTargets,
+  renderTargets,
+  TARGETS_KEY,
+  TARGETS_NAME,
+} from "./targets-format.ts";
+
+interface RawConfigMap {
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+interface TargetStoreDeps {
+  readonly client: KubeClient;
+  /** Our own namespace. */
+  readonly namespace: string;
+  readonly log: Logger;
+}
+
+const FIELD_MANAGER = "switchback-controller";
+
+/** The ConfigMap that tells the proxies what to listen on, and the controllers what they had decided. */
+export class TargetStore {
+  readonly #deps: TargetStoreDeps;
+  readonly #path: string;
+  #watcher: Watcher<string> | undefined;
+  #text: string | undefined;
+  /** The last text that made sense. */
+  #good: PublishedTargets = { revision: "", targets: [] };
+
+  constructor(deps: TargetStoreDeps) {
+    this.#deps = deps;
+    this.#path = corePath("configmaps", deps.namespace, TARGETS_NAME);
+  }
+
+  start(onChange: () => void): void {
+    const { client, namespace, log } = this.#deps;
+    this.#watcher = watchObjects<string, RawConfigMap>({
+      client,
+      path: corePath("configmaps", namespace),
+      fieldSelector: `metadata.name=${TARGETS_NAME}`,
+      project: (raw) => raw.data?.[TARGETS_KEY] ?? "",
+      onChange: ({ after }) => {
+        this.#take(after);
+        onChange();
+      },
+      onSynced: onChange,
+      log,
+    });
+  }
+
+  get synced(): boolean {
+    return this.#watcher?.state.synced ?? false;
+  }
+
+  get inactiveMs(): number {
+    return this.#watcher?.state.inactiveMs ?? 0;
+  }
+
+  /** What was published last, by us or by an earlier leader; what somebody has spoilt since does not count. */
+  get published(): PublishedTargets {
+    return this.#good;
+  }
+
+  /** Writes them unless they stand there. Gives whether it wrote. */
+  async write(targets: readonly PublishedTarget[]): Promise<boolean> {
+    const { client, namespace } = this.#deps;
+    const { text } = renderTargets(targets);
+    if (text === this.#text) return false;
+    const metadata = { name: TARGETS_NAME, namespace };
+    const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { [TARGETS_KEY]: text } };
+    await client.apply(this.#path, object, { fieldManager: FIELD_MANAGER, force: true });
+    this.#take(text);
+    return true;
+  }
+
+  async stop(): Promise<void> {
+    await this.#watcher?.stop();
+  }
+
+  #take(text: string | undefined): void {
+    this.#text = text;
+    if (text === undefined) return;
+    const parsed = parseTargets(text);
+    if (!("code" in parsed)) this.#good = parsed;
+    else this.#deps.log.warn({ code: parsed.code }, parsed.text);
+  }
+}

@@ -1,0 +1,227 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { byWorkload, type Holder, holderOf, keyOf, type RawPod } from "./address-holders.ts";
+import type { Install } from "./installation.ts";
+import { planLeaving } from "./plan.ts";
+import { countPods, describePlan, refusal } from "./report.ts";
+
+const OURS = "198.51.100.9";
+const INSTALL: Install = {
+  addresses: new Map([[OURS, "switchback-nginx"]]),
+  restartNamespaces: new Set(["shop"]),
+  agentNamespace: "switchback-agent",
+};
+
+interface Parts {
+  namespace?: string;
+  owner?: [kind: string, name: string];
+  hash?: string;
+  ips?: string[];
+  owned?: string;
+  phase?: string;
+}
+
+function pod(name: string, { namespace = "shop", owner, hash, ips = [], owned, phase = "Running" }: Parts): RawPod {
+  return {
+    metadata: {
+      name,
+      namespace,
+      labels: hash === undefined ? {} : { "pod-template-hash": hash },
+      annotations: owned === undefined ? {} : { "switchback.dev/owned": owned },
+      ownerReferences: owner === undefined ? [] : [{ kind: owner[0], name: owner[1], controller: true }],
+    },
+    spec: { hostAliases: ips.map((ip) => ({ ip })) },
+    status: { phase },
+  };
+}
+
+const found = (...pods: RawPod[]): Holder[] =>
+  byWorkload(
+    pods.map((one) => holderOf(one, new Set(INSTALL.addresses.keys()))).filter((holder) => holder !== undefined),
+  );
+
+test("a running pod with an address of ours in its hosts file holds it, whoever wrote that", () => {
+  const [holder, ...more] = found(pod("p", { ips: ["192.0.2.1", OURS, OURS] }));
+  assert.deepEqual([holder?.addresses, more.length], [[OURS], 0]);
+});
+
+test("injected with another's address: told, but it holds nothing of ours", () => {
+  assert.deepEqual(found(pod("p", { ips: ["192.0.2.1"], owned: "192.0.2.1 x1 (0123456789ab)" }))[0]?.addresses, []);
+});
+
+test("no trace of ours, nothing added, or ended: no holder", () => {
+  assert.deepEqual(found(pod("a", { ips: ["192.0.2.1"] }), pod("b", { owned: "none" }), pod("c", {})), []);
+  assert.deepEqual(
+    found(pod("d", { ips: [OURS], phase: "Succeeded" }), pod("e", { ips: [OURS], phase: "Failed" })),
+    [],
+  );
+});
+
+test("pods are told by what makes them: a Deployment by its ReplicaSet's name and the template's hash", () => {
+  const web = { owner: ["ReplicaSet", "web-5d4f6"] as [string, string], hash: "5d4f6", ips: [OURS] };
+  const keys = found(
+    pod("web-2", web),
+    pod("web-1", web),
+    pod("lone", { owner: ["ReplicaSet", "lone"], ips: [OURS] }),
+    pod("odd", { owner: ["ReplicaSet", "odd-5d4f6"], hash: "77777", ips: [OURS] }),
+    pod("db-0", { owner: ["StatefulSet", "db"], ips: [OURS] }),
+    pod("bare", { ips: [OURS] }),
+  ).map(({ kind, name, pods }) => `${kind}/${name}: ${pods.join(" ")}`);
+  assert.deepEqual(keys, [
+    "Deployment/web: web-1 web-2",
+    "Pod/bare: bare",
+    "ReplicaSet/lone: lone",
+    "ReplicaSet/odd-5d4f6: odd",
+    "StatefulSet/db: db-0",
+  ]);
+});
+
+test("a pod holds its addresses until it has ended: pending, of unknown phase, and on its way out too", () => {
+  const phases = ["Pending", "Running", "Unknown", ""].map((phase) => pod(`p-${phase}`, { ips: [OURS], phase }));
+  const { status: _, ...without } = pod("no-status", { ips: [OURS] });
+  const leaving = pod("terminating", { ips: [OURS] });
+  Object.assign(leaving.metadata, { deletionTimestamp: "2026-01-01T00:00:00Z" });
+  const names = found(...phases, without, leaving).map(({ name }) => name);
+  assert.deepEqual(names, ["no-status", "p-", "p-Pending", "p-Running", "p-Unknown", "terminating"]);
+});
+
+test("a pod as the API server may give it, without a spec, labels or annotations", () => {
+  const metadata = { name: "p", namespace: "shop" };
+  assert.deepEqual(found({ metadata }, { metadata, spec: {} }), []);
+  const owned = { "switchback.dev/owned": "x" };
+  const traced: Holder = { namespace: "shop", kind: "Pod", name: "p", pods: ["p"], addresses: [] };
+  assert.deepEqual(found({ metadata: { ...metadata, annotations: owned } }), [traced]);
+});
+
+test("an owner that does not control the pod does not make it", () => {
+  const owned = pod("p", { ips: [OURS] });
+  const ownerReferences = [
+    { kind: "Node", name: "n", controller: false },
+    { kind: "ConfigMap", name: "c" },
+  ];
+  const metadata = { ...owned.metadata, ownerReferences };
+  assert.deepEqual(found({ ...owned, metadata }).map(keyOf), ["shop/Pod/p"]);
+  const controlled = {
+    ...metadata,
+    ownerReferences: [...ownerReferences, { kind: "Job", name: "j", controller: true }],
+  };
+  assert.deepEqual(found({ ...owned, metadata: controlled }).map(keyOf), ["shop/Job/j"]);
+});
+
+test("a workload's pods and addresses are put together, in order, each once", () => {
+  const db = { owner: ["StatefulSet", "db"] as [string, string] };
+  const ours = new Set(["198.51.100.9", "198.51.100.10", "2001:db8::9"]);
+  const pods = [
+    pod("db-1", { ...db, ips: ["2001:db8::9", "198.51.100.9"] }),
+    pod("db-0", { ...db, ips: ["198.51.100.9", "198.51.100.10"] }),
+    pod("db-2", { ...db, owned: "x" }),
+    pod("db-0", { ...db, namespace: "other", ips: ["198.51.100.9"] }),
+  ];
+  const holders = pods.map((one) => holderOf(one, ours)).filter((holder) => holder !== undefined);
+  assert.deepEqual(holders[0]?.addresses, ["198.51.100.9", "2001:db8::9"]);
+  const common = { kind: "StatefulSet", name: "db" };
+  const addresses = ["198.51.100.10", "198.51.100.9", "2001:db8::9"];
+  assert.deepEqual(byWorkload(holders), [
+    { ...common, namespace: "other", pods: ["db-0"], addresses: ["198.51.100.9"] },
+    { ...common, namespace: "shop", pods: ["db-0", "db-1", "db-2"], addresses },
+  ]);
+});
+
+test("a node's own pod is not restarted", () => {
+  const mirror = found(pod("etcd-n", { owner: ["Node", "n"], ips: [OURS] }));
+  const { stuck, ...rest } = planLeaving(mirror, INSTALL);
+  assert.deepEqual(
+    [stuck.map(({ reason }) => reason), rest],
+    [[{ code: "not-restartable", text: "a Node is not restarted: delete its pods" }], { restart: [], harmless: [] }],
+  );
+});
+
+test("a pod that nothing makes anew is not restarted", () => {
+  const [stuck] = planLeaving(found(pod("p", { ips: [OURS] })), INSTALL).stuck;
+  assert.deepEqual(stuck?.reason, { code: "bare-pod", text: "nothing makes it anew: delete it" });
+});
+
+test("what may be restarted is, whatever of ours it has; what may not be and holds no address goes on as it is", () => {
+  const plan = planLeaving(
+    found(
+      pod("web-1", { owner: ["StatefulSet", "web"], owned: "x" }),
+      pod("plain", { owned: "x" }),
+      pod("api-1", { namespace: "other", owner: ["Deployment", "api"], ips: [OURS] }),
+    ),
+    INSTALL,
+  );
+  assert.deepEqual(
+    [
+      plan.restart.map(keyOf),
+      plan.harmless.map(keyOf),
+      plan.stuck.map(({ holder, reason }) => [keyOf(holder), reason.code]),
+    ],
+    [["shop/StatefulSet/web"], ["shop/Pod/plain"], [["other/Deployment/api", "restart-not-permitted"]]],
+  );
+});
+
+test("a plan names each front, and five pods of a workload", () => {
+  const addresses = new Map([
+    [OURS, "switchback-nginx"],
+    ["198.51.100.10", "switchback-traefik"],
+  ]);
+  const five = ["a", "b", "c", "d", "e"].map((name) => pod(name, { owner: ["DaemonSet", "log"], ips: [OURS] }));
+  const plan = planLeaving(found(...five), INSTALL);
+  const lines = describePlan(plan, { ...INSTALL, addresses }, "ours");
+  assert.equal(
+    lines[0],
+    `Addresses that end with Switchback: ${OURS} (switchback-nginx), 198.51.100.10 (switchback-traefik)`,
+  );
+  assert.equal(lines[3], "     shop/DaemonSet/log (a, b, c, d, e)");
+  assert.equal(describePlan(plan, { ...INSTALL, addresses: new Map() }, "ours")[0]?.endsWith(": none"), true);
+});
+
+test("nobody is refused without a holder, and agents alone hold addresses too", () => {
+  assert.deepEqual(refusal([], new Map()), []);
+  assert.equal(countPods([]), "agents hold addresses");
+});
+
+const EXAMPLE = found(
+  pod("web-1", { owner: ["ReplicaSet", "web-5d4f6"], hash: "5d4f6", ips: [OURS] }),
+  pod("api-1", { namespace: "other", owner: ["StatefulSet", "api"], ips: [OURS] }),
+  pod("plain-1", { namespace: "other", owner: ["DaemonSet", "plain"], owned: "192.0.2.1 x1 (0123456789ab)" }),
+  pod("job-1", { owner: ["Job", "job"], ips: [OURS] }),
+  pod("bare", { ips: [OURS] }),
+);
+
+test("what may be restarted is; the rest is told with what to do about it", () => {
+  assert.deepEqual(describePlan(planLeaving(EXAMPLE, INSTALL), INSTALL, "ours"), [
+    `Addresses that end with Switchback: ${OURS} (switchback-nginx)`,
+    "1. The webhook configuration switchback-webhook is deleted: new pods are no longer injected.",
+    "2. These are restarted:",
+    "     shop/Deployment/web (web-1)",
+    "   These hold addresses of Switchback, and you have to make them anew:",
+    "     other/StatefulSet/api (api-1): other is not among restart.namespaces: restart it",
+    "     shop/Job/job (job-1): a Job is not restarted: delete its pods",
+    "     shop/Pod/bare: nothing makes it anew: delete it",
+    "   These keep names of an ingress controller's own addresses:",
+    "     other/DaemonSet/plain (plain-1)",
+    "3. The agents, where there are any, take their names out of the hosts files of running pods.",
+    "4. Controller, webhook and proxy, the front Services, the map, the certificates and the Lease are deleted.",
+    "Left: the namespace ours.",
+  ]);
+});
+
+test("with nobody to free the plan is short", () => {
+  const lines = describePlan(planLeaving([], INSTALL), INSTALL, "ours");
+  assert.deepEqual([lines.length, lines[2]], [6, "2. These are restarted: none"]);
+});
+
+test("a refusal names who still holds an address, and why", () => {
+  const names = Array.from({ length: 7 }, (_, index) => `web-${index}`);
+  const many = found(...names.map((name) => pod(name, { owner: ["StatefulSet", "web"], ips: [OURS] })));
+  assert.deepEqual(refusal(many, new Map([["shop/StatefulSet/web", { code: "paused", text: "resume it" }]])), [
+    "still held:",
+    "  shop/StatefulSet/web (web-0, web-1, web-2, web-3, web-4, and 2 more): resume it",
+  ]);
+  assert.match(refusal(many, new Map())[1] ?? "", /its old pods are still there$/);
+  assert.deepEqual(
+    [countPods(many), countPods(many.map((holder) => ({ ...holder, pods: ["p"] })))],
+    ["7 pods hold addresses", "1 pod holds addresses"],
+  );
+});

@@ -1,0 +1,107 @@
+import { parse } from "yaml";
+import { z } from "zod";
+import { literalIPs } from "../controller/targets/service-view.ts";
+import { SwitchbackError, statusOf } from "../errors/errors.ts";
+import { TARGET_KEY } from "../hostmap/metadata-keys.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { listPages } from "../kube/list.ts";
+import { corePath } from "../kube/paths.ts";
+import { frontName } from "../snapshot/listeners.ts";
+import { parseIndex } from "../snapshot/map-format.ts";
+import { INDEX_KEY, INDEX_NAME } from "../snapshot/map-objects.ts";
+import { byWorkload, type Holder, holderOf, type RawPod } from "./address-holders.ts";
+
+/** What there is to leave. */
+export interface Install {
+  /** ClusterIPs that end with us, and the front Service of each. */
+  readonly addresses: ReadonlyMap<string, string>;
+  /** `restart.namespaces` of its configuration. */
+  readonly restartNamespaces: ReadonlySet<string>;
+  /** Where its agents run, if any do. */
+  readonly agentNamespace: string;
+}
+
+interface RawService {
+  readonly metadata: { readonly name: string };
+  readonly spec?: { readonly clusterIP?: string; readonly clusterIPs?: readonly string[] };
+}
+
+interface RawConfigMap {
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+const CONFIG_NAME = "switchback-config";
+
+/** Only what matters here, and leniently: the install may be of another version. */
+const configSchema = z.object({
+  agent: z.object({ namespace: z.string().default("switchback-agent") }).prefault({}),
+  restart: z.object({ namespaces: z.array(z.string()).default([]) }).prefault({}),
+  targets: z
+    .array(
+      z.object({
+        name: z.string(),
+        clusterIPs: z.array(z.string()).default([]),
+        ports: z.array(z.object({ protocol: z.string().default("v1") })).default([{ protocol: "v1" }]),
+      }),
+    )
+    .default([]),
+});
+
+/** Reads what is installed in a namespace. Throws `input-invalid` if that is nothing. */
+export async function readInstall(client: KubeClient, namespace: string): Promise<Install> {
+  const config = await readConfig(client, namespace);
+  const fronts = await client.list<RawService>(corePath("services", namespace), { labelSelector: TARGET_KEY });
+  const addresses = new Map(
+    fronts.items.flatMap(({ metadata, spec }) => literalIPs(spec).map((address) => [address, metadata.name] as const)),
+  );
+  // Of a front that somebody has deleted, the index remembers the address; pods may hold it all the same.
+  const index = parseIndex((await readConfigMap(client, namespace, INDEX_NAME))?.data?.[INDEX_KEY] ?? "");
+  for (const { name, clusterIPs } of "code" in index ? [] : index.targets) {
+    const target = config.targets.find((one) => one.name === name);
+    const isOurs = target?.clusterIPs.length === 0 && target.ports.some(({ protocol }) => protocol !== "none");
+    for (const address of isOurs ? clusterIPs : [])
+      if (!addresses.has(address)) addresses.set(address, frontName(name));
+  }
+  addresses.delete("");
+  const { agent, restart } = config;
+  return { addresses, restartNamespaces: new Set(restart.namespaces), agentNamespace: agent.namespace };
+}
+
+async function readConfig(client: KubeClient, namespace: string): Promise<z.infer<typeof configSchema>> {
+  const map = await readConfigMap(client, namespace, CONFIG_NAME);
+  if (map === undefined) {
+    const message = `there is no ConfigMap ${CONFIG_NAME} in the namespace ${namespace}; is Switchback installed there? (--namespace)`;
+    throw new SwitchbackError("input-invalid", message);
+  }
+  try {
+    return configSchema.parse(parse(map.data?.["config.yaml"] ?? "", { logLevel: "error" }) ?? {});
+  } catch (cause) {
+    throw new SwitchbackError("data-corrupt", `the ConfigMap ${CONFIG_NAME} holds no configuration`, { cause });
+  }
+}
+
+async function readConfigMap(client: KubeClient, namespace: string, name: string): Promise<RawConfigMap | undefined> {
+  try {
+    return await client.get<RawConfigMap>(corePath("configmaps", namespace, name));
+  } catch (error) {
+    if (statusOf(error) === 404) return undefined;
+    throw error;
+  }
+}
+
+/** Whoever has something of ours, in the whole cluster or in one namespace. Pods are read in pages and let go. */
+export async function readHolders(client: KubeClient, install: Install, namespace?: string): Promise<Holder[]> {
+  const ours = new Set(install.addresses.keys());
+  let found: Holder[] = [];
+  await listPages<RawPod>({
+    client,
+    path: corePath("pods", namespace),
+    onPage: (pods) => {
+      for (const pod of pods) found.push(...[holderOf(pod, ours)].filter((holder) => holder !== undefined));
+    },
+    restart: () => {
+      found = [];
+    },
+  });
+  return byWorkload(found);
+}

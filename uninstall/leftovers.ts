@@ -1,0 +1,74 @@
+import { CA_SECRET, TLS_SECRET } from "../certs/store.ts";
+import { RECORDS_NAME } from "../controller/rollout/restart-records.ts";
+import { SwitchbackError, statusOf } from "../errors/errors.ts";
+import { MAP_KEY, TARGET_KEY } from "../hostmap/metadata-keys.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { corePath, resourcePath } from "../kube/paths.ts";
+import { pause } from "../kube/time.ts";
+import { TARGETS_NAME } from "../snapshot/targets-format.ts";
+
+export interface RemainsOptions {
+  readonly client: KubeClient;
+  readonly namespace: string;
+  /** How long the controller may take to end, milliseconds. */
+  readonly timeoutMs: number;
+  readonly now: () => number;
+  readonly say: (line: string) => void;
+}
+
+interface Named {
+  readonly metadata: { readonly name: string };
+}
+
+const CONTROLLER_PODS = "app.kubernetes.io/name=switchback,app.kubernetes.io/component=controller";
+/** The CA that cert-manager keeps for the chart's Certificates; it leaves the Secrets of Certificates that are deleted. */
+const CERT_MANAGER_CA = "switchback-cert-manager-ca";
+/** What the proxies listen on, and what was restarted when. */
+const OTHER_MAPS: readonly string[] = [TARGETS_NAME, RECORDS_NAME];
+const POLL_MS = 500;
+
+/**
+ * Deletes what was made at run time, and what therefore no chart and no manifest knows: front Services, the map, Secrets, the
+ * election's Lease. Only once no controller runs, which would make them anew. Throws `still-held` where one does.
+ */
+export async function removeRemains(options: RemainsOptions): Promise<void> {
+  const { client, namespace, say } = options;
+  await controllersGone(options);
+  const lease = { group: "coordination.k8s.io", version: "v1", resource: "leases", namespace };
+  const paths = [
+    ...(await labelled(client, "services", namespace, TARGET_KEY)),
+    ...(await labelled(client, "configmaps", namespace, MAP_KEY)),
+    ...OTHER_MAPS.map((name) => corePath("configmaps", namespace, name)),
+    ...[CA_SECRET, TLS_SECRET, CERT_MANAGER_CA].map((name) => corePath("secrets", namespace, name)),
+    resourcePath({ ...lease, name: "switchback-controller" }),
+  ];
+  for (const path of paths) if (await remove(client, path)) say(`deleted ${path.split("/").slice(-2).join("/")}`);
+}
+
+async function controllersGone({ client, namespace, timeoutMs, now }: RemainsOptions): Promise<void> {
+  const deadline = now() + timeoutMs;
+  for (;;) {
+    const { items } = await client.list<Named>(corePath("pods", namespace), { labelSelector: CONTROLLER_PODS });
+    if (items.length === 0) return;
+    if (now() >= deadline) {
+      const names = items.map(({ metadata }) => metadata.name).join(", ");
+      throw new SwitchbackError("still-held", `a controller still runs, and would make what is deleted anew: ${names}`);
+    }
+    await pause(POLL_MS);
+  }
+}
+
+async function labelled(client: KubeClient, resource: string, namespace: string, labelSelector: string) {
+  const { items } = await client.list<Named>(corePath(resource, namespace), { labelSelector });
+  return items.map(({ metadata }) => corePath(resource, namespace, metadata.name));
+}
+
+async function remove(client: KubeClient, path: string): Promise<boolean> {
+  try {
+    await client.delete(path);
+    return true;
+  } catch (error) {
+    if (statusOf(error) === 404) return false;
+    throw error;
+  }
+}

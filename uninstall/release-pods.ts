@@ -1,0 +1,114 @@
+import { WEBHOOK_CONFIGURATION } from "../certs/cabundle.ts";
+import { SwitchbackError, statusOf } from "../errors/errors.ts";
+import type { Reason } from "../hostmap/types.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { resourcePath } from "../kube/paths.ts";
+import { pause } from "../kube/time.ts";
+import { type Holder, keyOf } from "./address-holders.ts";
+import { type Install, readHolders, readInstall } from "./installation.ts";
+import { planLeaving } from "./plan.ts";
+import { countPods, describePlan, refusal } from "./report.ts";
+import { restart } from "./restart-holder.ts";
+import { agentsLeave } from "./stop-agents.ts";
+
+export interface LeaveOptions {
+  readonly client: KubeClient;
+  /** Where Switchback is installed. */
+  readonly namespace: string;
+  /** Go on although pods hold our addresses. */
+  readonly force: boolean;
+  /** How long restarted workloads may take, milliseconds. */
+  readonly timeoutMs: number;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** A line for a person. */
+  readonly say: (line: string) => void;
+  /** How long API servers may go on calling a webhook whose configuration is gone, milliseconds; shorter only in tests. */
+  readonly settleMs?: number;
+}
+
+/** A watch event takes far less; a pod that is made in between would be injected once more. */
+const SETTLE_MS = 2_000;
+const POLL_MS = 2_000;
+const SAY_MS = 10_000;
+
+/** Says what `leave` would do, and changes nothing. Throws `still-held` while pods hold our addresses. */
+export async function check({ client, namespace, say }: LeaveOptions): Promise<void> {
+  const install = await readInstall(client, namespace);
+  const holders = await readHolders(client, install);
+  for (const line of describePlan(planLeaving(holders, install), install, namespace)) say(line);
+  const held = holders.filter(({ addresses }) => addresses.length > 0);
+  if (held.length === 0) return;
+  throw new SwitchbackError("still-held", `${countPods(held)} of Switchback, and would call whoever gets these next`);
+}
+
+/**
+ * Frees the pods of a cluster from our addresses, in the only order that works: no webhook first, or whatever is made anew is injected
+ * anew; then the workloads that we may restart. Proxy and front Services stay as they are: they serve until the last pod is gone.
+ * Throws `still-held`, with who it is, unless no pod holds an address of ours any more, or `force` is set.
+ */
+export async function leave(options: LeaveOptions): Promise<void> {
+  const { client, namespace, force, say } = options;
+  const install = await readInstall(client, namespace);
+  await deleteWebhookConfiguration(client);
+  say(`the webhook configuration ${WEBHOOK_CONFIGURATION} is gone: new pods are no longer injected`);
+  await pause(options.settleMs ?? SETTLE_MS);
+  const plan = planLeaving(await readHolders(client, install), install);
+  const reasons = new Map<string, Reason>(plan.stuck.map(({ holder, reason }) => [keyOf(holder), reason]));
+  const restarted: Holder[] = [];
+  for (const holder of plan.restart) {
+    const reason = await restart(client, holder, new Date(options.now()).toISOString());
+    if (reason === undefined) restarted.push(holder);
+    else reasons.set(keyOf(holder), reason);
+    say(`${keyOf(holder)}: ${reason === undefined ? "restarted" : reason.text}`);
+  }
+  await waitForOldPods(options, install, restarted);
+  const held = (await readHolders(client, install)).filter(({ addresses }) => addresses.length > 0);
+  for (const line of refusal(held, reasons)) say(line);
+  if (held.length > 0 && !force) {
+    const message = `${countPods(held)} of Switchback: nothing more is removed. Make them anew and uninstall again`;
+    throw new SwitchbackError("still-held", message);
+  }
+  // Last, as agents that have left do not come back by themselves.
+  const leases = await agentsLeave({ ...options, namespace: install.agentNamespace });
+  if (leases.length > 0 && !force) {
+    const message = `agents still have names in the hosts files of running pods: ${leases.join(", ")}. Uninstall again`;
+    throw new SwitchbackError("still-held", message);
+  }
+  const freed = held.length + leases.length === 0;
+  say(
+    freed
+      ? "no pod holds an address of Switchback"
+      : `${countPods(held)} of Switchback; going on, as that was asked for`,
+  );
+}
+
+async function deleteWebhookConfiguration(client: KubeClient): Promise<void> {
+  const resource = "mutatingwebhookconfigurations";
+  const group = "admissionregistration.k8s.io";
+  try {
+    await client.delete(resourcePath({ group, version: "v1", resource, name: WEBHOOK_CONFIGURATION }));
+  } catch (error) {
+    if (statusOf(error) !== 404) throw error;
+  }
+}
+
+/** Until the pods that were there before a restart are gone, or the time is over: what is left then is told by the last look. */
+async function waitForOldPods(options: LeaveOptions, install: Install, restarted: readonly Holder[]): Promise<void> {
+  const { client, timeoutMs, now, say } = options;
+  const started = now();
+  let said = started;
+  let waiting = restarted;
+  while (waiting.length > 0 && now() - started < timeoutMs) {
+    await pause(Math.min(POLL_MS, timeoutMs));
+    const left: Holder[] = [];
+    for (const namespace of new Set(waiting.map((holder) => holder.namespace))) {
+      left.push(...(await readHolders(client, install, namespace)));
+    }
+    const keys = new Map(left.map((holder) => [keyOf(holder), holder]));
+    waiting = waiting.flatMap((holder) => keys.get(keyOf(holder)) ?? []);
+    if (waiting.length === 0 || now() - said < SAY_MS) continue;
+    said = now();
+    say(`waiting for the old pods of ${waiting.map(keyOf).join(", ")}`);
+  }
+}

@@ -1,0 +1,70 @@
+import { describeError } from "../errors/errors.ts";
+import { MAX_WARNING } from "../hostmap/select-hosts.ts";
+import type { Reason } from "../hostmap/types.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { type AdmissionRequest, encodeAnswer } from "./admission-review.ts";
+import type { LoadedMap } from "./injection-cache.ts";
+import { type Decision, decide, type OptIn } from "./injection-decision.ts";
+import { encodePatch } from "./json-patch.ts";
+import type { Throttle } from "./log-throttle.ts";
+import type { WebhookMetrics } from "./metrics.ts";
+
+export interface AnswerOptions {
+  /** The map as of now; undefined until one was loaded. */
+  readonly map: () => LoadedMap | undefined;
+  readonly metrics: WebhookMetrics;
+  readonly log: Logger;
+  readonly throttle: Throttle;
+  /** Makes the decision; another one only in tests. */
+  readonly decide?: typeof decide;
+}
+
+const FAULT: Decision = {
+  inject: false,
+  code: "internal-error",
+  text: "internal error, the pod is admitted without hostAliases (see the webhook's log)",
+  warn: true,
+};
+
+/** The answer to a review, as JSON in ASCII. Whatever goes wrong here, it allows the pod. */
+export function answerReview(request: AdmissionRequest, optIn: OptIn, options: AnswerOptions): string {
+  const started = performance.now();
+  const { decision, patch } = outcomeOf(request, optIn, options);
+  const warnings = warningsOf(decision);
+  const answer = encodeAnswer(request.uid, { patch, warnings: warnings.map(({ text }) => text) });
+  options.metrics.admitted(decision.code, optIn, (performance.now() - started) / 1000);
+  if (warnings.length > 0) report(decision, warnings, request, options);
+  options.log.debug({ code: decision.code, optIn, namespace: request.namespace }, "pod answered");
+  return answer;
+}
+
+function outcomeOf(request: AdmissionRequest, optIn: OptIn, options: AnswerOptions) {
+  try {
+    const decision = (options.decide ?? decide)(request, optIn, options.map());
+    return { decision, patch: decision.inject ? encodePatch(decision.pod, decision.injection) : undefined };
+  } catch (error) {
+    options.log.error({ code: FAULT.code, optIn, error: describeError(error) }, "a pod could not be judged");
+    return { decision: FAULT, patch: undefined };
+  }
+}
+
+function warningsOf(decision: Decision): readonly Reason[] {
+  if (decision.inject) return decision.chosen.warnings;
+  const { code, text, warn } = decision;
+  return warn ? [{ code, text: `switchback: ${text}`.slice(0, MAX_WARNING) }] : [];
+}
+
+/** Counts each warning and logs its code, not its text: that holds what tenants wrote. */
+function report(
+  decision: Decision,
+  warnings: readonly Reason[],
+  request: AdmissionRequest,
+  options: AnswerOptions,
+): void {
+  const codes = warnings.map(({ code }) => code);
+  for (const code of codes) options.metrics.warned(code);
+  const { namespace } = request;
+  const held = options.throttle.pass(`${namespace} ${decision.code} ${codes}`);
+  if (held === undefined) return;
+  options.log.warn({ code: decision.code, namespace, warnings: codes, heldBack: held }, "pod admitted with warnings");
+}

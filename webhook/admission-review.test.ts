@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { hasCode } from "../errors/errors.ts";
+import { decodeReview, encodeAnswer } from "./admission-review.ts";
+
+const request = {
+  uid: "705ab4f5-6393-11e8-b7cc-42010a800002",
+  kind: { group: "", version: "v1", kind: "Pod" },
+  operation: "CREATE",
+  namespace: "shop",
+  object: { metadata: {}, spec: {} },
+  dryRun: true,
+  userInfo: { username: "somebody" },
+};
+const review = { apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request };
+
+function decode(value: unknown) {
+  return decodeReview(Buffer.from(typeof value === "string" ? value : JSON.stringify(value)));
+}
+
+test("a review is read, fields that are not known are passed over", () => {
+  const { uid, kind, operation, namespace, object } = decode(review);
+  assert.deepEqual(
+    { uid, kind: kind.kind, operation, namespace, object },
+    { uid: request.uid, kind: "Pod", operation: "CREATE", namespace: "shop", object: request.object },
+  );
+});
+
+const SECRET = "s3cr3t-value";
+const BAD: ReadonlyArray<readonly [title: string, body: unknown, says: RegExp]> = [
+  ["text that is not JSON", `{"apiVersion": ${SECRET}`, /not JSON/],
+  ["half a review", JSON.stringify(review).slice(0, 200), /not all of it came/],
+  ["bytes that are not UTF-8 text", Buffer.from([0xff, 0xfe, 0x00]).toString("latin1"), /not JSON/],
+  ["a number", "1", /the body/],
+  ["null", "null", /the body/],
+  ["a list", [review], /the body/],
+  ["another version", { ...review, apiVersion: "admission.k8s.io/v1beta1" }, /apiVersion.*admission\.k8s\.io\/v1/],
+  ["another kind", { ...review, kind: SECRET }, /kind.*AdmissionReview/],
+  ["no request", { ...review, request: undefined }, /request/],
+  ["no uid", { ...review, request: { ...request, uid: undefined } }, /request\.uid/],
+  ["a uid without end", { ...review, request: { ...request, uid: "x".repeat(1_000) } }, /request\.uid/],
+  ["a uid that is no text", { ...review, request: { ...request, uid: { toString: SECRET } } }, /request\.uid/],
+];
+
+for (const [title, body, says] of BAD) {
+  test(`${title} is refused with what is wrong, and without what it holds`, () => {
+    assert.throws(
+      () => decode(body),
+      (error) => {
+        assert.ok(hasCode(error, "input-invalid"));
+        assert.match(error.message, says);
+        assert.ok(!error.message.includes(SECRET));
+        assert.equal(error.cause, undefined);
+        return true;
+      },
+    );
+  });
+}
+
+test("an empty body is refused", () => {
+  assert.throws(() => decodeReview(Buffer.alloc(0)), /empty/);
+});
+
+test("a body that would take many times its size in memory is refused before it is parsed", () => {
+  const bomb = JSON.stringify({ ...review, request: { ...request, object: Array(300_000).fill([]) } });
+  assert.throws(() => decode(bomb), /more than 250000 values/);
+  const large = { ...request, object: { metadata: { annotations: { text: "x".repeat(3_000_000) } }, spec: {} } };
+  assert.equal(decode({ ...review, request: large }).uid, request.uid);
+});
+
+test("the answer is JSON whatever the uid and the warnings hold", () => {
+  const uid = 'a"b\\c\u2028\né\u{1f600}';
+  const warnings = ['"quoted"', "two"];
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: ASCII is what it must be
+  assert.match(encodeAnswer(uid, { warnings, patch: "W10=" }), /^[\u0000-\u007f]*$/);
+  assert.deepEqual(JSON.parse(encodeAnswer(uid, { warnings, patch: "W10=" })), {
+    apiVersion: "admission.k8s.io/v1",
+    kind: "AdmissionReview",
+    response: { uid, allowed: true, patchType: "JSONPatch", patch: "W10=", warnings },
+  });
+});
+
+test("without a patch there is no patchType either: the API server refuses one without the other", () => {
+  assert.deepEqual(JSON.parse(encodeAnswer("u", { warnings: [] })).response, { uid: "u", allowed: true });
+});

@@ -1,0 +1,58 @@
+import { type Block, type BlockBuilder, buildBlock } from "../hostmap/inject.ts";
+import { type Chosen, createSelector } from "../hostmap/select-hosts.ts";
+import type { PublishedMap } from "../hostmap/types.ts";
+import { createLru } from "./lru.ts";
+
+/** A map made ready for admissions: what was worked out for one pod is at hand for the next like it. Replaced as a whole. */
+export interface LoadedMap {
+  readonly revision: string;
+  /** How many names the map holds. */
+  readonly names: number;
+  /** The names a `switchback.dev/hosts` annotation chooses (undefined: no annotation). */
+  readonly choose: (annotation: string | undefined) => Chosen;
+  /** `buildBlock`, remembered; equal questions give the same object, so that patches can be kept by it. */
+  readonly build: BlockBuilder;
+}
+
+/** Bytes that selections and blocks of one map may hold: tenants pick the annotations, so their number has no bound. */
+const CHOSEN_BUDGET = 8 * 1024 * 1024;
+const BLOCK_BUDGET = 16 * 1024 * 1024;
+/** A name chosen is a reference in a list and an entry of a set. */
+const CHOSEN_NAME_BYTES = 48;
+/** A block's names appear in its aliases and, in base64, in the patch of each shape of pod. */
+const COPIES = 8;
+const OVERHEAD = 512;
+
+/** `maxNames`: most names a pod gets. */
+export function loadMap(map: PublishedMap, maxNames: number): LoadedMap {
+  const select = createSelector(map, maxNames);
+  const everything = select(undefined);
+  const chosen = createLru<Chosen>(CHOSEN_BUDGET);
+  const blocks = createLru<Block>(BLOCK_BUDGET);
+  return {
+    revision: map.revision,
+    names: map.size,
+    choose(annotation) {
+      if (annotation === undefined) return everything;
+      const known = chosen.get(annotation);
+      if (known !== undefined) return known;
+      const choice = select(annotation);
+      chosen.set(annotation, choice, OVERHEAD + annotation.length * 2 + choice.names.length * CHOSEN_NAME_BYTES);
+      return choice;
+    },
+    build(choice, taken) {
+      // The revision covers the selection, so within one map it stands for the names that are chosen.
+      const key = `${choice.revision} ${taken.join(" ")}`;
+      const known = blocks.get(key);
+      if (known !== undefined) return known;
+      const block = buildBlock(choice, taken);
+      blocks.set(key, block, weigh(block));
+      return block;
+    },
+  };
+}
+
+function weigh({ aliases }: Block): number {
+  const bytes = aliases.reduce((sum, { ip, hostnames }) => sum + ip.length + hostnames.join().length, 0);
+  return OVERHEAD + bytes * COPIES;
+}

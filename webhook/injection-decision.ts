@@ -1,0 +1,95 @@
+import { type Injection, planInjection } from "../hostmap/inject.ts";
+import { HOSTS_KEY, INJECT_KEY } from "../hostmap/metadata-keys.ts";
+import { MIRROR_KEY } from "../hostmap/opt-in.ts";
+import type { Chosen } from "../hostmap/select-hosts.ts";
+import type { Reason } from "../hostmap/types.ts";
+import type { AdmissionRequest } from "./admission-review.ts";
+import { isPod, type Pod, readPod } from "./admitted-pod.ts";
+import type { LoadedMap } from "./injection-cache.ts";
+
+/** What opted the pod in; the path of the request carries it. */
+export type OptIn = "namespace" | "pod";
+
+/**
+ * `injected`: aliases are in the pod afterwards. `nothing-chosen`: the selection matches no name, or the user's own aliases map
+ * all of them; the pod gets the annotations alone, which tells it from one that the webhook never saw.
+ */
+export type Decision =
+  | {
+      readonly inject: true;
+      readonly code: "injected" | "nothing-chosen";
+      readonly pod: Pod;
+      readonly chosen: Chosen;
+      readonly injection: Injection;
+    }
+  | { readonly inject: false; readonly code: string; readonly text: string; readonly warn: boolean };
+
+interface Check<T> extends Reason {
+  readonly applies: (subject: T) => boolean;
+  /** Whether this points at a fault that somebody should be told about. */
+  readonly warn: boolean;
+}
+
+/** What the request must be. */
+const REQUEST_CHECKS: ReadonlyArray<Check<AdmissionRequest>> = [
+  {
+    code: "not-a-pod",
+    text: "the review is not about a Pod: check the rules of the MutatingWebhookConfiguration",
+    warn: true,
+    applies: ({ kind, subResource }) => kind.kind !== "Pod" || kind.group !== "" || Boolean(subResource),
+  },
+  {
+    code: "not-create",
+    text: "hostAliases can only be set while a pod is created",
+    warn: false,
+    applies: ({ operation }) => operation !== "CREATE",
+  },
+];
+
+/** What keeps a pod from being injected: the first that applies is the answer. */
+const POD_CHECKS: ReadonlyArray<Check<{ readonly pod: Pod; readonly optIn: OptIn }>> = [
+  {
+    code: "mirror-pod",
+    text: "the pod mirrors a static pod, whose hostAliases come from its file on the node",
+    warn: false,
+    applies: ({ pod }) => Object.hasOwn(pod.annotations, MIRROR_KEY),
+  },
+  {
+    code: "pod-disabled",
+    text: `the pod's label ${INJECT_KEY} is disabled, and a pod's own word wins`,
+    warn: false,
+    applies: ({ pod }) => pod.labels[INJECT_KEY] === "disabled",
+  },
+  {
+    code: "not-opted-in",
+    text: `the pod's label ${INJECT_KEY} is not enabled, and its namespace did not opt in`,
+    warn: false,
+    applies: ({ pod, optIn }) => optIn === "pod" && pod.labels[INJECT_KEY] !== "enabled",
+  },
+];
+
+const NO_MAP = {
+  inject: false,
+  code: "no-map",
+  text: "no map of hostnames is loaded yet, so this pod gets none",
+  warn: true,
+} as const;
+
+/** Whether and how a pod is injected. A plain function of its arguments; `map` is undefined until one was loaded. */
+export function decide(request: AdmissionRequest, optIn: OptIn, map: LoadedMap | undefined): Decision {
+  const unfit = REQUEST_CHECKS.find((check) => check.applies(request));
+  if (unfit !== undefined) return skip(unfit);
+  const pod = readPod(request.object);
+  if (!isPod(pod)) return skip({ ...pod, warn: true });
+  const reason = POD_CHECKS.find((check) => check.applies({ pod, optIn }));
+  if (reason !== undefined) return skip(reason);
+  if (map === undefined) return NO_MAP;
+  const chosen = map.choose(pod.annotations[HOSTS_KEY]);
+  const injection = planInjection(pod, chosen, map.build);
+  const code = injection.block.aliases.length > 0 ? "injected" : "nothing-chosen";
+  return { inject: true, code, pod, chosen, injection };
+}
+
+function skip({ code, text, warn }: Reason & { readonly warn: boolean }): Decision {
+  return { inject: false, code, text, warn };
+}

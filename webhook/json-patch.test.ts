@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { applyPatch } from "rfc6902";
+import { planInjection } from "../hostmap/inject.ts";
+import type { HostAlias } from "../hostmap/types.ts";
+import { publishedMapOf } from "../snapshot/map-format.ts";
+import { isPod, type Pod, readPod } from "./admitted-pod.ts";
+import { loadMap } from "./injection-cache.ts";
+import { encodePatch, patchOperations, pointer } from "./json-patch.ts";
+
+const NAMES = ["a.example.com", "b.example.com", "c.example.org"];
+
+function mapTo(ip: string) {
+  return loadMap(publishedMapOf("r", new Map(NAMES.map((name) => [name, [ip]]))), 500);
+}
+
+const loaded = mapTo("198.51.100.9");
+
+interface PodObject {
+  metadata: { annotations?: Record<string, string> };
+  spec: { hostAliases?: HostAlias[] };
+}
+
+function read(object: PodObject): Pod {
+  const pod = readPod(object);
+  assert.ok(isPod(pod));
+  return pod;
+}
+
+function inject(object: PodObject, map = loaded): PodObject {
+  const pod = read(object);
+  const patch = encodePatch(pod, planInjection(pod, map.choose(undefined), map.build));
+  const result = structuredClone(object);
+  if (patch === undefined) return result;
+  const errors = applyPatch(result, JSON.parse(Buffer.from(patch, "base64").toString("utf8")));
+  assert.ok(errors.every((error) => error === null));
+  return result;
+}
+
+const pods: fc.Arbitrary<PodObject> = fc.record({
+  metadata: fc.record(
+    { annotations: fc.dictionary(fc.constantFrom("a/b", "c~d", "switchback.dev/owned"), fc.string()) },
+    { requiredKeys: [] },
+  ),
+  spec: fc.record(
+    {
+      hostAliases: fc.array(
+        fc.record({
+          ip: fc.constantFrom("203.0.113.7", "198.51.100.9"),
+          hostnames: fc.array(fc.constantFrom(...NAMES, "mine.example.com"), { maxLength: 3 }),
+        }),
+        { maxLength: 4 },
+      ),
+    },
+    { requiredKeys: [] },
+  ),
+});
+
+test("the patch makes the pod look as planned, whatever it had, and a second one is not needed", () => {
+  fc.assert(
+    fc.property(pods, (object) => {
+      const pod = read(object);
+      const plan = planInjection(pod, loaded.choose(undefined), loaded.build);
+      const after = inject(object);
+      assert.deepEqual(after.spec.hostAliases ?? [], [...plan.own, ...plan.block.aliases]);
+      assert.deepEqual(after.metadata.annotations, { ...object.metadata.annotations, ...plan.block.annotations });
+      const again = read(after);
+      assert.equal(encodePatch(again, planInjection(again, loaded.choose(undefined), loaded.build)), undefined);
+    }),
+  );
+});
+
+test("a second pass with another map ends where one pass with it does", () => {
+  fc.assert(
+    fc.property(pods, (object) => {
+      const other = mapTo("198.51.100.20");
+      assert.deepEqual(inject(inject(object), other), inject(object, other));
+    }),
+  );
+});
+
+test("a patch that rewrites the list holds the aliases of its own pod, not of the one before it", () => {
+  const other = mapTo("198.51.100.20");
+  for (const name of ["one.example.net", "two.example.net"]) {
+    const mine = [{ ip: "203.0.113.7", hostnames: [name] }];
+    const after = inject(inject({ metadata: {}, spec: { hostAliases: mine } }), other);
+    assert.deepEqual(after.spec.hostAliases?.slice(0, 1), mine);
+  }
+});
+
+test("with an empty map what an older one left is taken away again", () => {
+  const empty = loadMap(publishedMapOf("r", new Map()), 500);
+  const after = inject(inject({ metadata: {}, spec: {} }), empty);
+  assert.equal(after.spec.hostAliases, undefined);
+  assert.equal(after.metadata.annotations?.["switchback.dev/injected"], "none");
+});
+
+test("pods that look alike share one patch, also when they have aliases of their own", () => {
+  const patchFor = (object: PodObject) => {
+    const pod = read(object);
+    return encodePatch(pod, planInjection(pod, loaded.choose(undefined), loaded.build));
+  };
+  const shapes: PodObject[] = [
+    { metadata: {}, spec: {} },
+    { metadata: { annotations: {} }, spec: {} },
+    { metadata: {}, spec: { hostAliases: [{ ip: "203.0.113.7", hostnames: ["x.example.net"] }] } },
+    { metadata: {}, spec: { hostAliases: [{ ip: "203.0.113.7", hostnames: ["a.example.com"] }] } },
+  ];
+  const patches = shapes.map(patchFor);
+  assert.equal(new Set(patches).size, shapes.length);
+  const pod = read({ metadata: {}, spec: { hostAliases: [{ ip: "203.0.113.8", hostnames: ["y.example.net"] }] } });
+  const injection = planInjection(pod, loaded.choose(undefined), loaded.build);
+  // Same as the third shape: told by the shape, not by the user's names.
+  assert.equal(encodePatch(pod, injection), patches[2]);
+  assert.deepEqual(
+    JSON.parse(Buffer.from(patches[2] ?? "", "base64").toString("utf8")),
+    patchOperations(pod, injection),
+  );
+});
+
+test("pointer escapes ~ before /", () => {
+  assert.equal(pointer("metadata", "annotations", "a/b~c~1"), "/metadata/annotations/a~1b~0c~01");
+});

@@ -1,0 +1,24 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createThrottle } from "./log-throttle.ts";
+
+test("one line a minute for each key, and how many were held back", () => {
+  let now = 1_000_000;
+  const throttle = createThrottle(() => now);
+  assert.equal(throttle.pass("a"), 0);
+  assert.equal(throttle.pass("a"), undefined);
+  assert.equal(throttle.pass("a"), undefined);
+  assert.equal(throttle.pass("b"), 0);
+  now += 59_999;
+  assert.equal(throttle.pass("a"), undefined);
+  now += 1;
+  assert.equal(throttle.pass("a"), 3);
+  assert.equal(throttle.pass("a"), undefined);
+});
+
+test("keys without end are forgotten, not kept", () => {
+  const throttle = createThrottle(() => 0);
+  throttle.pass("first");
+  for (let index = 0; index < 1_000; index += 1) throttle.pass(`key-${index}`);
+  assert.equal(throttle.pass("first"), 0);
+});

@@ -1,0 +1,228 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { LineLog } from "../test/fakes/clock.ts";
+import { settled } from "../test/fakes/memory-api.ts";
+import { MemoryKube, refusal } from "../test/fakes/memory-kube.ts";
+import { partsOf, restartPatch, Workloads } from "./workload-informers.ts";
+
+const SHOP = "/apis/apps/v1/namespaces/shop";
+const KEY = "shop/Deployment/web";
+const STAMP = "2026-01-01T00:00:00.000Z";
+const never = new AbortController().signal;
+
+function rig(t: TestContext, namespaces: readonly string[] = ["shop"]) {
+  const kube = new MemoryKube();
+  const log = new LineLog();
+  const heard = { changes: 0 };
+  const onChange = () => {
+    heard.changes += 1;
+  };
+  kube.put(`${SHOP}/deployments/web`, { metadata: { generation: 1 }, spec: { paused: false } });
+  const open = () => {
+    const workloads = new Workloads({ client: kube.client, log, namespaces, onChange });
+    t.after(() => workloads.stop());
+    return workloads;
+  };
+  return { kube, log, heard, open };
+}
+
+const versionOf = (workloads: Workloads) => {
+  const state = workloads.stateOf(KEY);
+  return typeof state === "string" ? state : state.resourceVersion;
+};
+
+test("a workload is unknown until its kind and the ReplicaSets are listed, and absent if it is not there then", async (t) => {
+  for (const last of ["deployments", "replicasets"]) {
+    const { kube, open, heard } = rig(t);
+    kube.silent.add(`${SHOP}/${last}`);
+    const workloads = open();
+    await settled();
+    const before = heard.changes;
+    assert.equal(workloads.stateOf(KEY), "unknown", last);
+    kube.speak(`${SHOP}/${last}`);
+    await settled();
+    assert.equal(versionOf(workloads), "1");
+    assert.equal(workloads.stateOf("shop/Deployment/other"), "absent");
+    assert.equal(workloads.stateOf("shop/StatefulSet/web"), "absent");
+    assert.ok(heard.changes > before, "the list itself is news");
+  }
+});
+
+test("of a namespace that is not listed, and a kind that is none, nothing is known or watched", async (t) => {
+  const { kube, open } = rig(t);
+  const workloads = open();
+  await settled();
+  assert.deepEqual([workloads.has("shop"), workloads.has("bank")], [true, false]);
+  assert.equal(workloads.stateOf("bank/Deployment/web"), "unknown");
+  assert.equal(workloads.stateOf("shop/Job/web"), "unknown");
+  assert.equal(workloads.parentOf("bank", "web-1"), undefined);
+  assert.deepEqual(
+    [...kube.watched].sort(),
+    ["daemonsets", "deployments", "replicasets", "statefulsets"].map((kind) => `${SHOP}/${kind}`),
+  );
+});
+
+test("a ReplicaSet's parent is its controller of the group apps, others are nobody's", async (t) => {
+  const { kube, open } = rig(t);
+  const owner = { apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "u", controller: true };
+  const owners: Record<string, object[]> = {
+    "web-1": [{ ...owner, name: "another", controller: false }, owner],
+    "web-2": [{ ...owner, apiVersion: "argoproj.io/v1alpha1", kind: "Rollout" }],
+    "web-3": [{ ...owner, controller: false }],
+    "web-4": [],
+  };
+  for (const [name, ownerReferences] of Object.entries(owners)) {
+    kube.put(`${SHOP}/replicasets/${name}`, { metadata: { ownerReferences } });
+  }
+  const workloads = open();
+  await settled();
+  assert.deepEqual(workloads.parentOf("shop", "web-1"), { kind: "Deployment", name: "web" });
+  for (const name of ["web-2", "web-3", "web-4"]) assert.equal(workloads.parentOf("shop", name), "none", name);
+  assert.equal(workloads.parentOf("shop", "web-5"), undefined);
+});
+
+for (const kind of ["deployments", "statefulsets", "daemonsets", "replicasets"]) {
+  test(`a change of ${kind} is told`, async (t) => {
+    const { kube, open, heard } = rig(t);
+    open();
+    await settled();
+    const before = heard.changes;
+    kube.put(`${SHOP}/${kind}/one`, {});
+    await settled();
+    assert.equal(heard.changes, before + 1);
+  });
+}
+
+test("a restart is one stamp on the template, of exactly the object that was seen, in our name", async (t) => {
+  const { kube, open } = rig(t);
+  const workloads = open();
+  await settled();
+  assert.equal(await workloads.patch(KEY, STAMP, never), "patched");
+  assert.deepEqual(kube.writes, [
+    {
+      method: "PATCH",
+      path: `${SHOP}/deployments/web`,
+      fieldManager: "switchback-restart",
+      body: {
+        metadata: { uid: `${SHOP}/deployments/web`, resourceVersion: "1" },
+        spec: { template: { metadata: { annotations: { "switchback.dev/restartedAt": STAMP } } } },
+      },
+    },
+  ]);
+});
+
+test("the answer to a patch counts until the watch tells of the workload again", async (t) => {
+  const { kube, open } = rig(t);
+  const workloads = open();
+  await settled();
+  const patched = workloads.patch(KEY, STAMP, never);
+  await patched;
+  const state = workloads.stateOf(KEY);
+  assert.ok(typeof state !== "string");
+  assert.deepEqual([state.restartedAt, state.generation, state.resourceVersion], [STAMP, 2, "2"]);
+  await settled();
+  kube.put(`${SHOP}/deployments/web`, { metadata: { generation: 3 } });
+  await settled();
+  assert.equal(versionOf(workloads), "3");
+  // Another of the same name and of another kind says nothing about it.
+  await workloads.patch(KEY, STAMP, never);
+  kube.put(`${SHOP}/statefulsets/web`, {});
+  kube.put(`${SHOP}/deployments/other`, {});
+  assert.equal(versionOf(workloads), "4");
+  await settled();
+  kube.remove(`${SHOP}/deployments/web`);
+  await settled();
+  assert.equal(workloads.stateOf(KEY), "absent");
+});
+
+test("somebody's change that the watch has not told of yet is a conflict, and nothing is written", async (t) => {
+  const { kube, log, open } = rig(t);
+  const workloads = open();
+  await settled();
+  kube.put(`${SHOP}/deployments/web`, { metadata: { generation: 2 } });
+  assert.equal(await workloads.patch(KEY, STAMP, never), "conflict");
+  assert.equal(kube.at(`${SHOP}/deployments/web`)?.spec, undefined);
+  assert.deepEqual(log.lines[0]?.fields, { workload: KEY, outcome: "conflict" });
+  assert.match(log.messages[0] ?? "", /^not restarted: .*409/);
+});
+
+for (const [status, outcome] of [
+  [403, "forbidden"],
+  [404, "gone"],
+  [409, "conflict"],
+  [422, "forbidden"],
+] as const) {
+  test(`a patch that is answered with ${status} is ${outcome}, and what was seen stays`, async (t) => {
+    const { kube, open } = rig(t);
+    const workloads = open();
+    await settled();
+    kube.onWrite = ({ path }) => {
+      throw refusal(path, status);
+    };
+    assert.equal(await workloads.patch(KEY, STAMP, never), outcome);
+    assert.equal(versionOf(workloads), "1");
+  });
+}
+
+test("any other end of a patch is uncertain, and thrown", async (t) => {
+  const { kube, open, log } = rig(t);
+  const workloads = open();
+  await settled();
+  for (const error of [refusal(KEY, 500), refusal(KEY, 429), new Error("no answer")]) {
+    kube.onWrite = () => {
+      throw error;
+    };
+    await assert.rejects(workloads.patch(KEY, STAMP, never), error);
+  }
+  kube.onWrite = () => {};
+  const ended = AbortSignal.abort(new Error("the term is over"));
+  await assert.rejects(workloads.patch(KEY, STAMP, ended), /the term is over/);
+  assert.deepEqual(log.messages, []);
+});
+
+test("what is not known or not there is not patched", async (t) => {
+  const { kube, open } = rig(t);
+  const workloads = open();
+  assert.equal(await workloads.patch(KEY, STAMP, never), "gone");
+  await settled();
+  assert.equal(await workloads.patch("shop/Deployment/other", STAMP, never), "gone");
+  assert.deepEqual(kube.writes, []);
+});
+
+test("inactiveMs is that of the watch that has heard nothing for longest, 0 without any", async (t) => {
+  let steady = performance.now();
+  t.mock.method(performance, "now", () => steady);
+  const { kube, open } = rig(t);
+  assert.equal(new Workloads({ client: kube.client, log: new LineLog(), namespaces: [], onChange() {} }).inactiveMs, 0);
+  const workloads = open();
+  await settled();
+  const all = [...kube.watched];
+  for (const silent of all) {
+    for (const path of all) kube.bookmark(path);
+    steady += 1_000;
+    for (const path of all) if (path !== silent) kube.bookmark(path);
+    assert.equal(workloads.inactiveMs, 1_000, silent);
+  }
+});
+
+test("once stopped it watches nothing", async (t) => {
+  const { kube, open, heard } = rig(t, ["shop", "bank"]);
+  const workloads = open();
+  await settled();
+  assert.equal(kube.watched.length, 8);
+  await workloads.stop();
+  assert.deepEqual(kube.watched, []);
+  const before = heard.changes;
+  kube.put(`${SHOP}/deployments/web`, {});
+  await settled();
+  assert.equal(heard.changes, before);
+});
+
+test("a key and its parts; what is missing is empty", () => {
+  assert.deepEqual(partsOf(KEY), { namespace: "shop", kind: "Deployment", name: "web" });
+  assert.deepEqual(partsOf(""), { namespace: "", kind: "", name: "" });
+  assert.deepEqual(restartPatch("s", { uid: "u", resourceVersion: "7" }), {
+    metadata: { uid: "u", resourceVersion: "7" },
+    spec: { template: { metadata: { annotations: { "switchback.dev/restartedAt": "s" } } } },
+  });
+});

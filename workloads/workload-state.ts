@@ -1,0 +1,92 @@
+import type { WorkloadState } from "../controller/rollout/workload-facts.ts";
+import { ON_CHANGE_KEY, RESTARTED_KEY } from "../hostmap/metadata-keys.ts";
+import type { Reason } from "../hostmap/types.ts";
+import type { ObjectMeta } from "../kube/types.ts";
+import type { WorkloadKind } from "./workload-kinds.ts";
+
+/** The parts of apps/v1 workloads that are read; the fields of the three kinds do not contradict each other. */
+export interface RawWorkload {
+  readonly metadata: ObjectMeta;
+  readonly spec?: {
+    readonly replicas?: number;
+    readonly paused?: boolean;
+    readonly updateStrategy?: { readonly type?: string; readonly rollingUpdate?: { readonly partition?: number } };
+    readonly template?: { readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> } };
+  };
+  readonly status?: {
+    readonly observedGeneration?: number;
+    readonly replicas?: number;
+    readonly updatedReplicas?: number;
+    readonly readyReplicas?: number;
+    readonly availableReplicas?: number;
+    readonly currentRevision?: string;
+    readonly updateRevision?: string;
+    readonly desiredNumberScheduled?: number;
+    readonly updatedNumberScheduled?: number;
+    readonly numberAvailable?: number;
+    readonly conditions?: ReadonlyArray<{ readonly type: string; readonly status: string }>;
+  };
+}
+
+/** What decides about a restart. */
+export function workloadState(kind: WorkloadKind, raw: RawWorkload): WorkloadState {
+  const { metadata, spec = {}, status = {} } = raw;
+  return {
+    uid: metadata.uid ?? "",
+    resourceVersion: metadata.resourceVersion ?? "",
+    generation: metadata.generation ?? 0,
+    restartedAt: spec.template?.metadata?.annotations?.[RESTARTED_KEY],
+    onChange: metadata.annotations?.[ON_CHANGE_KEY],
+    refusal: refusalOf(raw),
+    unsettled: isSeen(raw) ? MISSING[kind](raw) : "its controller has not yet seen the last change",
+    // The Deployment controller's word for a rollout that made no progress for progressDeadlineSeconds; until it has seen the
+    // last change, for the rollout before.
+    failed:
+      isSeen(raw) && (status.conditions ?? []).some(({ type, status: is }) => type === "Progressing" && is === "False"),
+  };
+}
+
+function refusalOf({ metadata, spec = {} }: RawWorkload): Reason | undefined {
+  const { paused, updateStrategy = {} } = spec;
+  if (metadata.deletionTimestamp !== undefined) return { code: "being-deleted", text: "it is being deleted" };
+  if (paused) return { code: "paused", text: "spec.paused: its owner wants no rollout" };
+  if (updateStrategy.type === "OnDelete") {
+    return {
+      code: "on-delete",
+      text: "its update strategy is OnDelete: pods are made anew when somebody deletes them",
+    };
+  }
+  if ((updateStrategy.rollingUpdate?.partition ?? 0) > 0) {
+    return { code: "partitioned", text: "its update strategy has a partition: a restart would reach a part of it" };
+  }
+  return undefined;
+}
+
+function isSeen({ metadata, status = {} }: RawWorkload): boolean {
+  return (status.observedGeneration ?? 0) >= (metadata.generation ?? 0);
+}
+
+/** What `kubectl rollout status` would wait for. Undefined: nothing. */
+const MISSING: Readonly<Record<WorkloadKind, (raw: RawWorkload) => string | undefined>> = {
+  Deployment({ spec = {}, status = {} }) {
+    const { replicas: wanted = 1 } = spec;
+    const { replicas = 0, updatedReplicas = 0, availableReplicas = 0 } = status;
+    if (updatedReplicas < wanted) return `${updatedReplicas} of ${wanted} replicas updated`;
+    if (replicas > updatedReplicas) return `${replicas - updatedReplicas} old replicas still there`;
+    return short(availableReplicas, wanted);
+  },
+  StatefulSet({ spec = {}, status = {} }) {
+    const { replicas: wanted = 1 } = spec;
+    if (status.updateRevision !== status.currentRevision) return "not every replica is updated";
+    return short(Math.min(status.readyReplicas ?? 0, status.availableReplicas ?? 0), wanted);
+  },
+  DaemonSet({ status = {} }) {
+    const { desiredNumberScheduled: wanted = 0, updatedNumberScheduled = 0, numberAvailable = 0 } = status;
+    if (updatedNumberScheduled < wanted) return `${updatedNumberScheduled} of ${wanted} pods updated`;
+    return short(numberAvailable, wanted);
+  },
+};
+
+function short(available: number, wanted: number): string | undefined {
+  return available < wanted ? `${available} of ${wanted} available` : undefined;
+}
