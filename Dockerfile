@@ -19,17 +19,14 @@ COPY config ./config
 COPY controller ./controller
 COPY doctor ./doctor
 COPY errors ./errors
-COPY hosts ./hosts
+COPY hostmap ./hostmap
 COPY kube ./kube
-COPY leaving ./leaving
-COPY observe ./observe
 COPY proxy ./proxy
-COPY published ./published
-COPY running ./running
-COPY sources ./sources
-COPY targets ./targets
-COPY verify ./verify
+COPY snapshot ./snapshot
+COPY telemetry ./telemetry
+COPY uninstall ./uninstall
 COPY webhook ./webhook
+COPY workloads ./workloads
 RUN npx tsc --noEmit false --noCheck --rewriteRelativeImportExtensions --outDir out
 
 FROM node:26-slim

@@ -185,7 +185,7 @@ test("without room on the disk the file keeps its content, and says so", (t) => 
   const content = kubelet.write(UID, `${"# filler\n".repeat(100)}`);
   // A limit on the size of files stands for the disk: the kernel takes what fits, then refuses.
   const script = `
-    const { openHostsFiles } = await import(${JSON.stringify(join(import.meta.dirname, "hostsfile.ts"))});
+    const { openHostsFiles } = await import(${JSON.stringify(join(import.meta.dirname, "hosts-files.ts"))});
     const files = openHostsFiles(${JSON.stringify(kubelet.pods)}, ${OWNER});
     process.stdout.write(JSON.stringify(files.update("${UID}", (content) => Buffer.concat([content, Buffer.from("198.51.100.9\\ta.example.com\\n".repeat(100))]))));
   `;

@@ -1,5 +1,5 @@
 import { loadConfig } from "../config/load.ts";
-import type { CliContext } from "./main.ts";
+import type { CliContext } from "./context.ts";
 import type { ServeFlags } from "./serve.ts";
 
 /** Prints the configuration as a component reads it, from file, environment and flags, and what it passes over. */

@@ -5,7 +5,7 @@ import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { corePath } from "../kube/paths.ts";
 import { INDEX_NAME } from "../snapshot/map-objects.ts";
 import { ask } from "./ask.ts";
-import type { CliContext } from "./main.ts";
+import type { CliContext } from "./context.ts";
 
 export interface ConfirmFlags {
   readonly namespace: string;

@@ -10,7 +10,7 @@ import { runProbe } from "../doctor/probe/run.ts";
 import { reportDocument, reportText } from "../doctor/report.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
-import type { CliContext } from "./main.ts";
+import type { CliContext } from "./context.ts";
 
 export interface DoctorFlags {
   readonly namespace: string;

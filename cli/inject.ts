@@ -12,8 +12,8 @@ import { corePath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
 import { parseIndex, parsePublished, publishedMapOf } from "../snapshot/map-format.ts";
 import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../snapshot/map-objects.ts";
+import type { CliContext } from "./context.ts";
 import { injectYaml } from "./inject-yaml.ts";
-import type { CliContext } from "./main.ts";
 
 export interface InjectFlags {
   readonly filename: string;

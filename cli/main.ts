@@ -1,13 +1,7 @@
 #!/usr/bin/env node
 import { Command, Option } from "commander";
 import { describeError, hasCode } from "../errors/errors.ts";
-
-/** What every command gets; `cli/` alone reads the environment, and this is the one place. */
-export interface CliContext {
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly stdout: NodeJS.WritableStream;
-  readonly stderr: NodeJS.WritableStream;
-}
+import type { CliContext } from "./context.ts";
 
 /** Exit codes: 1 for a failure, 2 for input that has to be mended first. */
 const EXIT_FAILURE = 1;

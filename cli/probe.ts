@@ -1,7 +1,7 @@
 import { carryOut } from "../doctor/probe/ask.ts";
 import { type ProbePlan, planSchema } from "../doctor/probe/result.ts";
 import { SwitchbackError } from "../errors/errors.ts";
-import type { CliContext } from "./main.ts";
+import type { CliContext } from "./context.ts";
 
 /** `switchback probe`: what `switchback doctor --probe` runs in its pod. The plan is JSON, the answer too, on standard output. */
 export async function probe(plan: string, { stdout }: Pick<CliContext, "stdout">): Promise<void> {

@@ -1,11 +1,11 @@
 import { stamp } from "../controller/rollout/restart-history.ts";
 import type { WorkloadStatus } from "../controller/rollout/rollout-status.ts";
-import type { WorkloadState } from "../controller/rollout/workload-facts.ts";
 import { describeError, hasCode, SwitchbackError, statusOf } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { pause } from "../kube/time.ts";
 import { restartPatch } from "../workloads/workload-informers.ts";
 import { type WorkloadKind, workloadPath } from "../workloads/workload-kinds.ts";
+import type { WorkloadState } from "../workloads/workload-state.ts";
 import { type RawWorkload, workloadState } from "../workloads/workload-state.ts";
 
 /** `against`: it was not restarted, and that tells nothing about others. `failed`: nothing more is to be restarted after it. */

@@ -4,8 +4,8 @@ import type { KubeClient } from "../kube/client.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { isWorkloadKind } from "../workloads/workload-kinds.ts";
 import { ask } from "./ask.ts";
+import type { CliContext } from "./context.ts";
 import { leaderStatus } from "./leader-status.ts";
-import type { CliContext } from "./main.ts";
 import { type Restarted, restartOne } from "./restart-one.ts";
 
 export interface RestartFlags {

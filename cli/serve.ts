@@ -5,7 +5,7 @@ import { clusterDomainFrom } from "../controller/targets/cluster-domain.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { connect, connectOptionsFrom, isInPod } from "../kube/connect.ts";
 import type { Logger } from "../telemetry/log.ts";
-import type { CliContext } from "./main.ts";
+import type { CliContext } from "./context.ts";
 
 export type Component = "controller" | "webhook" | "proxy" | "agent";
 

@@ -3,8 +3,8 @@ import type { NameStatus } from "../controller/status.ts";
 import { describeError } from "../errors/errors.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { pause } from "../kube/time.ts";
+import type { CliContext } from "./context.ts";
 import { type FullStatus, leaderStatus } from "./leader-status.ts";
-import type { CliContext } from "./main.ts";
 import { table } from "./table.ts";
 
 export interface StatusFlags {

@@ -3,7 +3,7 @@ import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { removeRemains } from "../uninstall/leftovers.ts";
 import { check, leave } from "../uninstall/release-pods.ts";
 import { ask } from "./ask.ts";
-import type { CliContext } from "./main.ts";
+import type { CliContext } from "./context.ts";
 
 export interface UninstallFlags {
   readonly namespace: string;

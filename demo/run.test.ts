@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { table } from "../cli/table.ts";
 import { hasCode } from "../errors/errors.ts";
 import { runDemo } from "./run.ts";
 
@@ -24,7 +25,7 @@ async function output(keep?: Promise<void>, onPart: (part: string) => void = () 
     text += part;
     onPart(part);
   };
-  await runDemo({ directory, keep: keep !== undefined }, print, keep ?? Promise.resolve());
+  await runDemo({ directory, keep: keep !== undefined }, { print, table }, keep ?? Promise.resolve());
   return text;
 }
 

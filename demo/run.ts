@@ -1,7 +1,6 @@
 import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { table } from "../cli/table.ts";
 import { describeError, SwitchbackError } from "../errors/errors.ts";
 import { silentLogger } from "../telemetry/log.ts";
 import { type Admitted, admit, type DemoPod, podsOf } from "./admission.ts";
@@ -16,7 +15,11 @@ export interface DemoOptions {
   readonly keep?: boolean;
 }
 
-type Print = (text: string) => void;
+/** Where the demo writes, and how it lays a table out as text. */
+export interface DemoOutput {
+  readonly print: (text: string) => void;
+  readonly table: (head: readonly string[], rows: readonly (readonly string[])[]) => string;
+}
 
 /** How long the map may take to follow a file; generous, as the machine may be busy. */
 const FOLLOW_MS = 15_000;
@@ -33,7 +36,8 @@ spec:
  * The whole idea on one machine: the pods of a directory call its public names, straight and along the injected alias;
  * then an Ingress is added and the map follows. Throws when anything is not as it should be. `stopped` ends `--keep`.
  */
-export async function runDemo(options: DemoOptions, print: Print, stopped: Promise<void>): Promise<void> {
+export async function runDemo(options: DemoOptions, output: DemoOutput, stopped: Promise<void>): Promise<void> {
+  const { print } = output;
   await checkDirectory(options.directory);
   const extra = await mkdtemp(join(tmpdir(), "switchback-demo-"));
   const backends = new Map<string, string>();
@@ -41,7 +45,7 @@ export async function runDemo(options: DemoOptions, print: Print, stopped: Promi
   try {
     const system = await startSystem([options.directory, extra], ingress.port, silentLogger);
     try {
-      await show(options.directory, system, ingress, backends, print);
+      await show(options.directory, system, ingress, backends, output);
       await follow(extra, system, backends, print);
       if (options.keep) {
         print(
@@ -64,8 +68,9 @@ async function show(
   system: DemoSystem,
   ingress: IngressStandIn,
   backends: Map<string, string>,
-  print: Print,
+  output: DemoOutput,
 ): Promise<void> {
+  const { print, table } = output;
   await until(() => system.status().synced && system.map() !== undefined, `the files of ${directory} to be read`);
   learnBackends(system, backends);
   const status = system.status();
@@ -93,10 +98,10 @@ async function show(
     admitted.set(pod, result);
     describePod(pod, result, print);
   }
-  await requests(admitted, system, ingress, print);
+  await requests(admitted, system, ingress, output);
 }
 
-function describePod(pod: DemoPod, { hostAliases, annotations, warnings }: Admitted, print: Print): void {
+function describePod(pod: DemoPod, { hostAliases, annotations, warnings }: Admitted, print: DemoOutput["print"]): void {
   const how =
     pod.optIn === undefined ? "did not opt in: the API server does not call us" : `opted in by its ${pod.optIn}`;
   print(`\n  ${pod.namespace}/${pod.name}: ${how}\n`);
@@ -111,7 +116,7 @@ async function requests(
   admitted: ReadonlyMap<DemoPod, Admitted>,
   system: DemoSystem,
   ingress: IngressStandIn,
-  print: Print,
+  { print, table }: DemoOutput,
 ): Promise<void> {
   print(
     "\n3. The same request from each pod, to each name: straight, as kube-proxy short-circuits it, and along the alias\n\n",
@@ -140,7 +145,12 @@ async function requests(
   if (complaint !== undefined) print(`\n  the ingress controller's log: ${complaint}\n`);
 }
 
-async function follow(extra: string, system: DemoSystem, backends: Map<string, string>, print: Print): Promise<void> {
+async function follow(
+  extra: string,
+  system: DemoSystem,
+  backends: Map<string, string>,
+  print: DemoOutput["print"],
+): Promise<void> {
   print("\n4. An Ingress is added\n\n");
   const before = system.map()?.revision;
   const started = performance.now();

@@ -26,7 +26,7 @@ test("there is something to look at", () => {
 for (const file of FILES) {
   const source = readFileSync(`${FOLDER}/${file}`, "utf8");
 
-  test(`hosts/${file} imports nothing but its neighbours`, () => {
+  test(`hostmap/${file} imports nothing but its neighbours`, () => {
     for (const [statement, from, direct] of source.matchAll(IMPORT)) {
       const specifier = from ?? direct;
       if (file === "hash.ts" && specifier === "node:crypto") continue;
@@ -34,7 +34,7 @@ for (const file of FILES) {
     }
   });
 
-  test(`hosts/${file} uses no clock, chance, environment or output`, () => {
+  test(`hostmap/${file} uses no clock, chance, environment or output`, () => {
     assert.doesNotMatch(bare(source), IMPURE);
   });
 }

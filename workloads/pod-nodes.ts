@@ -1,9 +1,8 @@
-import type { RawPod } from "../controller/rollout/hosts-diff.ts";
 import { describeError, statusOf } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import type { Logger } from "../telemetry/log.ts";
-import type { PodFacts } from "./pods.ts";
+import type { PodFacts, RawPod } from "./pods.ts";
 
 /** Pods that are read at a time, and in one go; whoever is left is read in the next. */
 const AT_ONCE = 8;

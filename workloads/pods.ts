@@ -6,6 +6,15 @@ import type { ApiObject } from "../kube/types.ts";
 import { type Watcher, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
 
+/** The parts of a pod from the API server that tell what it was made with. */
+export interface RawPod {
+  readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> };
+  readonly spec?: {
+    readonly nodeName?: string;
+    readonly hostAliases?: ReadonlyArray<{ readonly ip: string; readonly hostnames?: readonly string[] | null }> | null;
+  };
+}
+
 /** What is kept of a pod: as little as tells whether it is ours and in step, since every pod of the cluster is watched. */
 export interface PodFacts {
   readonly namespace: string;

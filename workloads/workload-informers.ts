@@ -1,5 +1,3 @@
-import type { Patched } from "../controller/rollout/reconciler.ts";
-import type { WorkloadState } from "../controller/rollout/workload-facts.ts";
 import { describeError, statusOf } from "../errors/errors.ts";
 import { RESTARTED_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
@@ -7,10 +5,14 @@ import { resourcePath } from "../kube/paths.ts";
 import { type Watcher, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { WORKLOAD_KINDS, type WorkloadKind, workloadPath } from "./workload-kinds.ts";
+import type { WorkloadState } from "./workload-state.ts";
 import { type RawWorkload, workloadState } from "./workload-state.ts";
 
 /** One word for all changes of ours, so that `kubectl get -o yaml --show-managed-fields` tells them from anybody else's. */
 const FIELD_MANAGER = "switchback-restart";
+
+/** What a patch came to. `conflict`: somebody else was first, look again. Anything less certain is thrown. */
+export type Patched = "patched" | "conflict" | "gone" | "forbidden";
 
 type ParentOf = { kind: string; name: string } | "none";
 

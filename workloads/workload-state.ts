@@ -1,4 +1,3 @@
-import type { WorkloadState } from "../controller/rollout/workload-facts.ts";
 import { ON_CHANGE_KEY, RESTARTED_KEY } from "../hostmap/metadata-keys.ts";
 import type { Reason } from "../hostmap/types.ts";
 import type { ObjectMeta } from "../kube/types.ts";
@@ -26,6 +25,23 @@ export interface RawWorkload {
     readonly numberAvailable?: number;
     readonly conditions?: ReadonlyArray<{ readonly type: string; readonly status: string }>;
   };
+}
+
+/** What is told of a Deployment, StatefulSet or DaemonSet. */
+export interface WorkloadState {
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly generation: number;
+  /** `switchback.dev/restartedAt` of its pod template. */
+  readonly restartedAt: string | undefined;
+  /** `switchback.dev/on-change` of the workload itself. */
+  readonly onChange: string | undefined;
+  /** Why it must not be restarted however stale it is: paused, OnDelete, being deleted. */
+  readonly refusal: Reason | undefined;
+  /** Undefined: rolled out and every replica available. Else what is missing. */
+  readonly unsettled: string | undefined;
+  /** Its controller has given the rollout up. */
+  readonly failed: boolean;
 }
 
 /** What decides about a restart. */

@@ -1,16 +1,8 @@
 import { planInjection } from "../../hostmap/inject.ts";
 import type { Chosen } from "../../hostmap/select-hosts.ts";
 import type { HostAlias } from "../../hostmap/types.ts";
+import type { RawPod } from "../../workloads/pods.ts";
 import type { Need } from "./workload-facts.ts";
-
-/** The parts of a pod from the API server that tell what it was made with. */
-export interface RawPod {
-  readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> };
-  readonly spec?: {
-    readonly nodeName?: string;
-    readonly hostAliases?: ReadonlyArray<{ readonly ip: string; readonly hostnames?: readonly string[] | null }> | null;
-  };
-}
 
 /**
  * What a new pod would have that this one has not, and the other way round, in lines of the hosts file. A revision that differs, or

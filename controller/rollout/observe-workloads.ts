@@ -7,8 +7,8 @@ import type { AgentFacts } from "../../snapshot/agent-lease-reader.ts";
 import { type Owner, type OwnerOfReplicaSet, ownerOf } from "../../workloads/owners.ts";
 import type { NamespaceFacts, PodFacts } from "../../workloads/pods.ts";
 import { partsOf } from "../../workloads/workload-informers.ts";
+import type { WorkloadState } from "../../workloads/workload-state.ts";
 import type { Observed } from "./reconciler.ts";
-import type { WorkloadState } from "./workload-facts.ts";
 
 /** What is told of a choice of names without them: every annotation's is kept. */
 export type Choice = Pick<Chosen, "revision" | "total" | "cap">;

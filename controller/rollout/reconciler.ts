@@ -1,6 +1,7 @@
 import { describeError } from "../../errors/errors.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import type { Logger } from "../../telemetry/log.ts";
+import type { Patched } from "../../workloads/workload-informers.ts";
 import { isHistory } from "./restart-checks.ts";
 import { type Decision, decide, type WebhookFacts } from "./restart-decision.ts";
 import { type History, pruned, type Restart, stamp } from "./restart-history.ts";
@@ -9,9 +10,6 @@ import type { Need, WorkloadFacts } from "./workload-facts.ts";
 
 /** A workload as it is observed; the engine adds what it remembers. */
 export type Observed = Omit<WorkloadFacts, "since" | "changingSince" | "staleSince" | "need" | "notBefore" | "history">;
-
-/** What a patch came to. `conflict`: somebody else was first, look again. Anything less certain is thrown. */
-export type Patched = "patched" | "conflict" | "gone" | "forbidden";
 
 export type Told =
   | { readonly kind: "restarted"; readonly key: string; readonly restart: Restart }

@@ -1,6 +1,7 @@
+import type { WorkloadState } from "../../workloads/workload-state.ts";
 import { type Restart, stamp } from "./restart-history.ts";
 import type { RestartRules } from "./restart-rules.ts";
-import type { WorkloadFacts, WorkloadState } from "./workload-facts.ts";
+import type { WorkloadFacts } from "./workload-facts.ts";
 
 /** A patch that was sent has arrived or never will: calls end after 10 s. */
 export const LOST_MS = 15_000;

@@ -1,23 +1,7 @@
 import type { OnChange } from "../../hostmap/on-change.ts";
 import type { Reason } from "../../hostmap/types.ts";
+import type { WorkloadState } from "../../workloads/workload-state.ts";
 import type { History } from "./restart-history.ts";
-
-/** What is told of a Deployment, StatefulSet or DaemonSet. */
-export interface WorkloadState {
-  readonly uid: string;
-  readonly resourceVersion: string;
-  readonly generation: number;
-  /** `switchback.dev/restartedAt` of its pod template. */
-  readonly restartedAt: string | undefined;
-  /** `switchback.dev/on-change` of the workload itself. */
-  readonly onChange: string | undefined;
-  /** Why it must not be restarted however stale it is: paused, OnDelete, being deleted. */
-  readonly refusal: Reason | undefined;
-  /** Undefined: rolled out and every replica available. Else what is missing. */
-  readonly unsettled: string | undefined;
-  /** Its controller has given the rollout up. */
-  readonly failed: boolean;
-}
 
 /** A pod that has not what it should have. */
 export interface StalePod {

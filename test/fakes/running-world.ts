@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
-import type { Observed, Patched, Ports, Told } from "../../controller/rollout/reconciler.ts";
+import type { Observed, Ports, Told } from "../../controller/rollout/reconciler.ts";
 import { Engine } from "../../controller/rollout/reconciler.ts";
 import type { History } from "../../controller/rollout/restart-history.ts";
 import type { RestartRules } from "../../controller/rollout/restart-rules.ts";
-import type { Need, StalePod, WorkloadState } from "../../controller/rollout/workload-facts.ts";
+import type { Need, StalePod } from "../../controller/rollout/workload-facts.ts";
 import { silentLogger } from "../../telemetry/log.ts";
+import type { Patched } from "../../workloads/workload-informers.ts";
+import type { WorkloadState } from "../../workloads/workload-state.ts";
 
 // A cluster of workloads, a published map and a webhook in memory, on a clock of its own, with the faults that tests put in.
 
