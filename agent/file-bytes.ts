@@ -2,10 +2,10 @@
 // for the next: fresh buffers would be garbage of megabytes a round, and collecting it takes longer than to write the files.
 
 /** Makes a file's new content of what it has. `before` is good for the time of the call only; so is what comes back. */
-export type Change = (before: Buffer) => Buffer;
+export type FileChange = (before: Buffer) => Buffer;
 
 /** A change that is told as a text, latin1: a character a byte. */
-export function onText(change: (text: string) => string): Change {
+export function onText(change: (text: string) => string): FileChange {
   return (before) => {
     const text = before.toString("latin1");
     const changed = change(text);
@@ -14,9 +14,9 @@ export function onText(change: (text: string) => string): Change {
 }
 
 /** Gives room of a size in bytes, with anything in it; the same again each time. */
-export type Room = (size: number) => Buffer;
+export type ScratchBuffer = (size: number) => Buffer;
 
-export function createRoom(): Room {
+export function createScratchBuffer(): ScratchBuffer {
   let kept = Buffer.alloc(0);
   return (size) => {
     if (kept.length < size) kept = Buffer.allocUnsafeSlow(Math.max(size, 2 * kept.length, MIN_ROOM));
@@ -27,7 +27,7 @@ export function createRoom(): Room {
 const MIN_ROOM = 64 * 1024;
 
 /** Both, one behind the other; a copy only where there are two. */
-export function joined(first: Buffer, second: Buffer, room: Room): Buffer {
+export function concatenated(first: Buffer, second: Buffer, room: ScratchBuffer): Buffer {
   if (second.length === 0) return first;
   if (first.length === 0) return second;
   const both = room(first.length + second.length);

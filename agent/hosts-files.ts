@@ -12,7 +12,7 @@ import {
 import { describeError } from "../errors/errors.ts";
 import { isKubeletHosts, KUBELET_HEADER_LENGTH } from "../hostmap/live-hosts.ts";
 import type { Reason } from "../hostmap/types.ts";
-import { type Change, createRoom } from "./file-bytes.ts";
+import { createScratchBuffer, type FileChange } from "./file-bytes.ts";
 import { rewrite, type WritableFile } from "./rewrite-file.ts";
 
 /** A hosts file of 40,000 names has 1.2 MB. A container may write to its own without end. */
@@ -24,7 +24,7 @@ const MAX_TRIES = 3;
 const UID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** What became of a look at one pod's hosts file. `stamp` changes whenever the file does. */
-export type Outcome =
+export type HostsFileOutcome =
   | { readonly kind: "current" | "written"; readonly stamp: string }
   /** There is none (yet): no container has started, or each mounts a file of its own there. */
   | { readonly kind: "absent" }
@@ -32,7 +32,7 @@ export type Outcome =
 
 export interface HostsFiles {
   /** Brings a pod's file to what `change` makes of it. Never throws. */
-  update(uid: string, change: Change): Outcome;
+  update(uid: string, change: FileChange): HostsFileOutcome;
   /** The stamp of a pod's file as it is, undefined if there is none. */
   stamp(uid: string): string | undefined;
   close(): void;
@@ -92,8 +92,8 @@ function openDirectory(path: string): number {
 }
 
 class Refusal {
-  readonly outcome: Outcome;
-  constructor(outcome: Outcome) {
+  readonly outcome: HostsFileOutcome;
+  constructor(outcome: HostsFileOutcome) {
     this.outcome = outcome;
   }
 }
@@ -115,7 +115,7 @@ function attempt<T>(work: () => T): T | Refusal {
   }
 }
 
-function updateIn(directory: number, owner: number, change: Change): Outcome {
+function updateIn(directory: number, owner: number, change: FileChange): HostsFileOutcome {
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
     const outcome = tryUpdate(`${handle(directory)}/etc-hosts`, owner, change);
     if (outcome !== undefined) return outcome;
@@ -124,7 +124,7 @@ function updateIn(directory: number, owner: number, change: Change): Outcome {
 }
 
 /** Undefined: somebody else wrote to the file in between. */
-function tryUpdate(path: string, owner: number, change: Change): Outcome | undefined {
+function tryUpdate(path: string, owner: number, change: FileChange): HostsFileOutcome | undefined {
   // Looked at before it is opened: to open a device may do something.
   const unfit = strangeness(lstatSync(path, { bigint: true }), owner);
   if (unfit !== undefined) return { kind: "refused", reason: unfit };
@@ -171,7 +171,7 @@ function stampOf(stat: BigIntStats): string {
 }
 
 /** What it holds is used until the next file is read. */
-const room = createRoom();
+const room = createScratchBuffer();
 
 function readAll(descriptor: number, size: number): Buffer {
   // One more than there should be, so that a file that has grown is noticed by its length.

@@ -8,7 +8,7 @@ import { silentLogger } from "../telemetry/log.ts";
 import { kubeletFiles, kubeletText, OWNER, uidOf } from "../test/fakes/kubelet-files.ts";
 import { type DirectoryWatches, watchDirectories } from "./directory-watches.ts";
 import { openHostsFiles } from "./hosts-files.ts";
-import { Follower, type FollowerState, type Following } from "./hosts-reconciler.ts";
+import { HostsReconciler, type HostsReconcilerState, type LiveMode } from "./hosts-reconciler.ts";
 import type { NodePod } from "./node-pod.ts";
 
 const FRONT = "198.51.100.9";
@@ -26,11 +26,11 @@ function podOf(index: number, more: Partial<NodePod> = {}): NodePod {
 function start(t: TestContext, options: { watch?: boolean } = {}) {
   const kubelet = kubeletFiles(t);
   const files = openHostsFiles(kubelet.pods, OWNER);
-  const judged: Record<string, Following> = {};
-  const rounds: FollowerState[] = [];
+  const judged: Record<string, LiveMode> = {};
+  const rounds: HostsReconcilerState[] = [];
   const none: DirectoryWatches = { add() {}, remove() {}, close() {} };
   const watches = options.watch ? watchDirectories(kubelet.pods, (uid) => follower.touched(uid), silentLogger) : none;
-  const follower = new Follower({
+  const follower = new HostsReconciler({
     files,
     watches,
     judge: ({ name }) => judged[name] ?? "live",

@@ -1,34 +1,34 @@
 import { removeLive } from "../hostmap/live-hosts.ts";
 import { HOSTS_KEY } from "../hostmap/metadata-keys.ts";
-import { type Chosen, createSelector } from "../hostmap/select-hosts.ts";
+import { createSelector, type SelectedHosts } from "../hostmap/select-hosts.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import { steadyNow, yieldToLoop } from "../kube/time.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { DirectoryWatches } from "./directory-watches.ts";
 import { onText } from "./file-bytes.ts";
-import type { HostsFiles, Outcome } from "./hosts-files.ts";
+import type { HostsFileOutcome, HostsFiles } from "./hosts-files.ts";
 import { createPlans } from "./live-plans.ts";
 import type { NodePod } from "./node-pod.ts";
-import { createThrottle, type Throttle } from "./read-backoff.ts";
+import { createReadBackoff, type ReadBackoff } from "./read-backoff.ts";
 
 /** Whether a pod follows the map by its hosts file; `unknown`: what it takes to tell is not known yet, so nothing is done. */
-export type Following = "live" | "no" | "unknown";
+export type LiveMode = "live" | "no" | "unknown";
 
-export interface FollowerDeps {
+export interface HostsReconcilerDeps {
   readonly files: HostsFiles;
   readonly watches: Pick<DirectoryWatches, "add" | "remove">;
-  readonly judge: (pod: NodePod) => Following;
+  readonly judge: (pod: NodePod) => LiveMode;
   /** Names a pod gets at most. */
   readonly maxNames: number;
   readonly log: Logger;
   /** Called after every round of work, with what stands then. */
-  readonly onRound: (state: FollowerState) => void;
+  readonly onRound: (state: HostsReconcilerState) => void;
   /** Milliseconds, never going back; another one only in tests. */
   readonly now?: () => number;
 }
 
 /** Where the node's pods stand. */
-export interface FollowerState {
+export interface HostsReconcilerState {
   /** The revision that every pod which follows the map has, or undefined while one of them has not. */
   readonly applied: string | undefined;
   readonly live: number;
@@ -42,7 +42,7 @@ export interface FollowerState {
 
 interface Tracked {
   pod: NodePod;
-  following: Following | undefined;
+  following: LiveMode | undefined;
   /** The map's revision that the file was brought to, and the pod as it was then. */
   applied: string | undefined;
   appliedTo: NodePod | undefined;
@@ -50,7 +50,7 @@ interface Tracked {
   problem: Reason | undefined;
   /** Whether the file was looked through for what an earlier agent may have left. */
   clean: boolean;
-  readonly throttle: Throttle;
+  readonly throttle: ReadBackoff;
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -63,20 +63,20 @@ const SLICE_MS = 8;
  * Keeps the hosts files of one node's pods as the map and the pods say. Everything that may matter comes in as a note; rounds of
  * work bring the noted pods up to date, one after the other.
  */
-export class Follower {
-  readonly #deps: FollowerDeps;
+export class HostsReconciler {
+  readonly #deps: HostsReconcilerDeps;
   readonly #now: () => number;
   readonly #pods = new Map<string, Tracked>();
   readonly #noted = new Set<string>();
   readonly #plans = createPlans();
-  #choose: ((annotation: string | undefined) => Chosen) | undefined;
+  #choose: ((annotation: string | undefined) => SelectedHosts) | undefined;
   #revision: string | undefined;
   #working = false;
   #written = 0;
   #arrived: number | undefined;
   #roundMs = 0;
 
-  constructor(deps: FollowerDeps) {
+  constructor(deps: HostsReconcilerDeps) {
     this.#deps = deps;
     this.#now = deps.now ?? steadyNow;
   }
@@ -84,7 +84,7 @@ export class Follower {
   setMap(map: PublishedMap): void {
     this.#arrived = this.#now();
     const select = createSelector(map, this.#deps.maxNames);
-    const known = new Map<string | undefined, Chosen>();
+    const known = new Map<string | undefined, SelectedHosts>();
     this.#revision = map.revision;
     this.#plans.clear();
     this.#choose = (annotation) => {
@@ -153,7 +153,7 @@ export class Follower {
     this.#noted.clear();
   }
 
-  get state(): FollowerState {
+  get state(): HostsReconcilerState {
     const live = [...this.#pods.values()].filter(({ following }) => following === "live");
     const unknown = [...this.#pods.values()].some(
       ({ following }) => following === "unknown" || following === undefined,
@@ -239,7 +239,7 @@ export class Follower {
     tracked.clean = tracked.problem === undefined || !AGAIN.has(tracked.problem.code);
   }
 
-  #take(uid: string, tracked: Tracked, outcome: Outcome): void {
+  #take(uid: string, tracked: Tracked, outcome: HostsFileOutcome): void {
     tracked.stamp = "stamp" in outcome ? outcome.stamp : undefined;
     if (outcome.kind === "written") this.#written += 1;
     const problem = outcome.kind === "refused" ? outcome.reason : undefined;
@@ -267,7 +267,7 @@ function track(pod: NodePod, now: () => number): Tracked {
     stamp: undefined,
     problem: undefined,
     clean: false,
-    throttle: createThrottle(now),
+    throttle: createReadBackoff(now),
     timer: undefined,
   };
 }

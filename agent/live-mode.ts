@@ -1,12 +1,12 @@
 import type { Config } from "../config/schema.ts";
 import { INJECT_KEY, ON_CHANGE_KEY } from "../hostmap/metadata-keys.ts";
 import { effectiveOnChange } from "../hostmap/on-change.ts";
-import { judgeOptIn } from "../hostmap/opt-in.ts";
+import { decideOptIn } from "../hostmap/opt-in.ts";
 import type { ApiObject } from "../kube/types.ts";
-import type { Watcher } from "../kube/watch.ts";
-import type { Following } from "./hosts-reconciler.ts";
+import type { Informer } from "../kube/watch.ts";
+import type { LiveMode } from "./hosts-reconciler.ts";
 import { type NodePod, picked } from "./node-pod.ts";
-import type { OwnerWord } from "./owners.ts";
+import type { OwnerAnnotation } from "./owners.ts";
 
 /** What is kept of a Namespace. */
 export interface NamespaceFacts {
@@ -29,17 +29,17 @@ export function sameFacts(before: NamespaceFacts = SILENT, after: NamespaceFacts
 }
 
 /** Whether a pod is one that opted in and follows by its hosts file. The workload is asked for only if it comes to that. */
-export function judgePod(
+export function liveModeOf(
   pod: NodePod,
   config: Pick<Config, "namespace" | "pods">,
-  namespaces: Pick<Watcher<NamespaceFacts>, "objects"> & { readonly state: { readonly synced: boolean } },
-  ownerWord: () => OwnerWord,
-): Following {
+  namespaces: Pick<Informer<NamespaceFacts>, "objects"> & { readonly state: { readonly synced: boolean } },
+  ownerWord: () => OwnerAnnotation,
+): LiveMode {
   if (!namespaces.state.synced) return "unknown";
   const { labels, onChange } = namespaces.objects().get(pod.namespace) ?? SILENT;
   const { namespace, annotations } = pod;
   const excluded = new Set([...config.pods.excludedNamespaces, config.namespace]);
-  const verdict = judgeOptIn({
+  const verdict = decideOptIn({
     namespace,
     labels: pod.labels,
     annotations,

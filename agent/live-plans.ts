@@ -1,8 +1,8 @@
 import { applyLive, headLength } from "../hostmap/live-hosts.ts";
 import { type LiveAliases, type LivePlan, liveAliases, planLive } from "../hostmap/live-hosts-plan.ts";
-import type { Chosen } from "../hostmap/select-hosts.ts";
+import type { SelectedHosts } from "../hostmap/select-hosts.ts";
 import type { HostAlias } from "../hostmap/types.ts";
-import { createRoom, joined } from "./file-bytes.ts";
+import { concatenated, createScratchBuffer } from "./file-bytes.ts";
 
 /** Files whose lines of others differ want plans of their own, and containers write those lines. */
 const MAX_PLANS = 256;
@@ -15,7 +15,7 @@ const MAX_TEXTS = 4;
 export interface Plans {
   aliases(ours: readonly HostAlias[]): LiveAliases;
   /** `applyLive` on a file's bytes. */
-  apply(content: Buffer, ours: readonly HostAlias[], chosen: Chosen): Buffer;
+  apply(content: Buffer, ours: readonly HostAlias[], chosen: SelectedHosts): Buffer;
   /** Forgets the plans: another map. */
   clear(): void;
 }
@@ -31,14 +31,14 @@ export function createPlans(): Plans {
   const known = new WeakMap<readonly HostAlias[], LiveAliases>();
   let plans = new WeakMap<LiveAliases, Map<string, LivePlan>>();
   let texts: readonly Made[] = [];
-  const room = createRoom();
+  const room = createScratchBuffer();
 
   const aliasesOf = (ours: readonly HostAlias[]): LiveAliases => {
     const aliases = known.get(ours) ?? liveAliases(ours);
     known.set(ours, aliases);
     return aliases;
   };
-  const plan = (aliases: LiveAliases, chosen: Chosen, taken: readonly string[]): LivePlan => {
+  const plan = (aliases: LiveAliases, chosen: SelectedHosts, taken: readonly string[]): LivePlan => {
     const made = plans.get(aliases) ?? new Map<string, LivePlan>();
     plans.set(aliases, made);
     // The revision covers the selection, so within one map it stands for the names that are chosen.
@@ -48,7 +48,7 @@ export function createPlans(): Plans {
     made.set(key, plan);
     return plan;
   };
-  const make = (before: Buffer, aliases: LiveAliases, chosen: Chosen): Made => {
+  const make = (before: Buffer, aliases: LiveAliases, chosen: SelectedHosts): Made => {
     const { revision } = chosen;
     const same = texts.find(
       (made) => made.aliases === aliases && made.revision === revision && made.before.equals(before),
@@ -65,7 +65,7 @@ export function createPlans(): Plans {
     apply(content, ours, chosen) {
       const aliases = aliasesOf(ours);
       const head = headLength(content.toString("latin1", 0, MAX_HEAD_BYTES), aliases, chosen);
-      return joined(content.subarray(0, head), make(content.subarray(head), aliases, chosen).after, room);
+      return concatenated(content.subarray(0, head), make(content.subarray(head), aliases, chosen).after, room);
     },
     clear() {
       plans = new WeakMap();

@@ -1,8 +1,8 @@
 import type { MetricsText } from "../telemetry/health.ts";
-import type { FollowerState } from "./hosts-reconciler.ts";
+import type { HostsReconcilerState } from "./hosts-reconciler.ts";
 
 /** Gauges of a few numbers: prom-client would cost 8 MB on every node for them. */
-const GAUGES: ReadonlyArray<readonly [name: string, help: string, value: (state: FollowerState) => number]> = [
+const GAUGES: ReadonlyArray<readonly [name: string, help: string, value: (state: HostsReconcilerState) => number]> = [
   ["pods", "Pods of the node that follow the map by their hosts file.", ({ live }) => live],
   ["in_step", "1 while every one of them has the newest map.", ({ applied }) => (applied === undefined ? 0 : 1)],
   ["written_files", "Hosts files written since the start.", ({ written }) => written],
@@ -10,7 +10,7 @@ const GAUGES: ReadonlyArray<readonly [name: string, help: string, value: (state:
 ];
 
 /** What the agent shows of itself, as it is when somebody asks. */
-export function agentMetrics(read: () => FollowerState): MetricsText {
+export function agentMetrics(read: () => HostsReconcilerState): MetricsText {
   return {
     contentType: "text/plain; version=0.0.4; charset=utf-8",
     metrics() {

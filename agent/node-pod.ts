@@ -1,4 +1,4 @@
-import { splitOwned } from "../hostmap/managed-aliases.ts";
+import { splitAliases } from "../hostmap/managed-aliases.ts";
 import { HOSTS_KEY, INJECT_KEY, ON_CHANGE_KEY, OWNED_KEY } from "../hostmap/metadata-keys.ts";
 import { MIRROR_KEY } from "../hostmap/opt-in.ts";
 import type { HostAlias } from "../hostmap/types.ts";
@@ -62,7 +62,7 @@ export function createProjection(): (raw: RawPod) => NodePod {
       labels: picked(metadata.labels, LABELS),
       annotations: picked(metadata.annotations, ANNOTATIONS),
       owner: owner && { apiVersion: owner.apiVersion, kind: owner.kind, name: owner.name },
-      ours: shared(splitOwned(aliases, metadata.annotations?.[OWNED_KEY]).ours),
+      ours: shared(splitAliases(aliases, metadata.annotations?.[OWNED_KEY]).ours),
       ended: ENDED.includes(status?.phase),
     };
   };

@@ -4,7 +4,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { SwitchbackError } from "../errors/errors.ts";
 import { LineLog } from "../test/fakes/clock.ts";
 import type { NodePod, OwnerRef } from "./node-pod.ts";
-import { createOwners } from "./owners.ts";
+import { createOwnerAnnotations } from "./owners.ts";
 
 const ON_CHANGE = "switchback.dev/on-change";
 
@@ -30,7 +30,7 @@ function start(objects: Record<string, object>, random = 0.5) {
   const onLearned = () => {
     rig.learned += 1;
   };
-  const owners = createOwners({ client, log, now: () => rig.now, random: () => random, onLearned });
+  const owners = createOwnerAnnotations({ client, log, now: () => rig.now, random: () => random, onLearned });
   return { rig, owners, objects, log };
 }
 
@@ -44,10 +44,10 @@ test("the word is the Deployment's, by way of the ReplicaSet; it is asked for on
     "replicasets/app-1": { annotations: { [ON_CHANGE]: "none" }, ownerReferences: [deployment] },
     "deployments/app": { annotations: { [ON_CHANGE]: "live" } },
   });
-  assert.deepEqual(owners.wordOf(podOf(replicaSet)), { known: false });
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: false });
   await settle();
   assert.equal(rig.learned, 1);
-  assert.deepEqual(owners.wordOf(podOf(replicaSet)), { known: true, word: "live" });
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, word: "live" });
   await settle();
   assert.equal(rig.asked.length, 2);
 });
@@ -55,33 +55,33 @@ test("the word is the Deployment's, by way of the ReplicaSet; it is asked for on
 test("a changed word is noticed within minutes, and told", async () => {
   const set = { apiVersion: "apps/v1", kind: "StatefulSet", name: "db" };
   const { rig, owners, objects } = start({ "statefulsets/db": { annotations: { [ON_CHANGE]: "live" } } });
-  owners.wordOf(podOf(set));
+  owners.onChangeOf(podOf(set));
   await settle();
   objects["statefulsets/db"] = {};
   rig.now += 10 * 60_000;
-  assert.deepEqual(owners.wordOf(podOf(set)), { known: true, word: "live" });
+  assert.deepEqual(owners.onChangeOf(podOf(set)), { known: true, word: "live" });
   await settle();
-  assert.deepEqual(owners.wordOf(podOf(set)), { known: true, word: undefined });
+  assert.deepEqual(owners.onChangeOf(podOf(set)), { known: true, word: undefined });
   assert.equal(rig.learned, 2);
 });
 
 test("what cannot be read stays as it was known, or unknown, and is asked for again", async () => {
   const { rig, owners } = start({ "replicasets/app-1": {} });
   rig.status = 403;
-  owners.wordOf(podOf(replicaSet));
+  owners.onChangeOf(podOf(replicaSet));
   await settle();
-  assert.deepEqual(owners.wordOf(podOf(replicaSet)), { known: false });
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: false });
   assert.equal(rig.asked.length, 1, "not at once");
   rig.status = 0;
   rig.now += 20_000;
-  owners.wordOf(podOf(replicaSet));
+  owners.onChangeOf(podOf(replicaSet));
   await settle();
-  assert.deepEqual(owners.wordOf(podOf(replicaSet)), { known: true, word: undefined });
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, word: undefined });
   rig.status = 500;
   rig.now += 10 * 60_000;
-  owners.wordOf(podOf(replicaSet));
+  owners.onChangeOf(podOf(replicaSet));
   await settle();
-  assert.deepEqual(owners.wordOf(podOf(replicaSet)), { known: true, word: undefined });
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, word: undefined });
 });
 
 test("no owner, an owner of another kind or group, and one that is gone have no word", async () => {
@@ -92,20 +92,20 @@ test("no owner, an owner of another kind or group, and one that is gone have no 
     { apiVersion: "example.com/v1", kind: "ReplicaSet", name: "r" },
     { apiVersion: "apps/v1", kind: "toString", name: "r" },
   ])
-    assert.deepEqual(owners.wordOf(podOf(owner)), { known: true, word: undefined });
+    assert.deepEqual(owners.onChangeOf(podOf(owner)), { known: true, word: undefined });
   assert.equal(rig.asked.length, 0);
-  owners.wordOf(podOf(replicaSet));
+  owners.onChangeOf(podOf(replicaSet));
   await settle();
-  assert.deepEqual(owners.wordOf(podOf(replicaSet)), { known: true, word: undefined });
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, word: undefined });
 });
 
 test("owners that no pod has any more are forgotten", async () => {
   const { rig, owners } = start({ "replicasets/app-1": {} });
-  owners.wordOf(podOf(replicaSet));
+  owners.onChangeOf(podOf(replicaSet));
   await settle();
   owners.tidy();
   owners.tidy();
-  assert.deepEqual(owners.wordOf(podOf(replicaSet)), { known: false });
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: false });
   await settle();
   assert.equal(rig.asked.length, 2);
 });
@@ -115,14 +115,14 @@ test("an owner that cannot be read is asked for again after fifteen seconds, not
   rig.now = 1_000;
   rig.status = 500;
   const pod = podOf(replicaSet);
-  owners.wordOf(pod);
+  owners.onChangeOf(pod);
   await settle();
   rig.now += 14_999;
-  owners.wordOf(pod);
+  owners.onChangeOf(pod);
   await settle();
   assert.equal(rig.asked.length, 1);
   rig.now += 1;
-  owners.wordOf(pod);
+  owners.onChangeOf(pod);
   await settle();
   assert.equal(rig.asked.length, 2);
   assert.deepEqual(log.messages, ["workload: not read", "workload: not read"]);
@@ -137,14 +137,14 @@ for (const [random, dueMs] of [
   test(`a word is fresh for ${dueMs} ms where the dice say ${random}`, async () => {
     const { rig, owners } = start({ "replicasets/app-1": {} }, random);
     const pod = podOf(replicaSet);
-    owners.wordOf(pod);
+    owners.onChangeOf(pod);
     await settle();
     rig.now += (dueMs ?? 0) - 1;
-    owners.wordOf(pod);
+    owners.onChangeOf(pod);
     await settle();
     assert.equal(rig.asked.length, 1);
     rig.now += 1;
-    owners.wordOf(pod);
+    owners.onChangeOf(pod);
     await settle();
     assert.equal(rig.asked.length, 2);
     assert.equal(rig.learned, 1, "the same word again is no news");
@@ -153,7 +153,7 @@ for (const [random, dueMs] of [
 
 test("many pods of one owner make one question, also while it is not answered", async () => {
   const { rig, owners } = start({ "replicasets/app-1": {} });
-  for (let count = 0; count < 5; count += 1) owners.wordOf({ ...podOf(replicaSet), uid: `u${count}` });
+  for (let count = 0; count < 5; count += 1) owners.onChangeOf({ ...podOf(replicaSet), uid: `u${count}` });
   await settle();
   assert.equal(rig.asked.length, 1);
 });
@@ -165,14 +165,15 @@ test("each owner has a word of its own: by namespace, kind and name", async () =
     "daemonsets/db": { annotations: { [ON_CHANGE]: "none" } },
     "deployments/db": { annotations: { [ON_CHANGE]: "restart" } },
   });
-  const words = () => ["StatefulSet", "DaemonSet", "Deployment"].map((kind) => owners.wordOf(podOf(of(kind, "db"))));
+  const words = () =>
+    ["StatefulSet", "DaemonSet", "Deployment"].map((kind) => owners.onChangeOf(podOf(of(kind, "db"))));
   words();
   await settle();
   assert.deepEqual(
     words().map((word) => word.known && word.word),
     ["live", "none", "restart"],
   );
-  owners.wordOf({ ...podOf(of("StatefulSet", "db")), namespace: "bank" });
+  owners.onChangeOf({ ...podOf(of("StatefulSet", "db")), namespace: "bank" });
   assert.match(rig.asked.at(-1) ?? "", /namespaces.bank/);
 });
 
@@ -184,9 +185,9 @@ test("a ReplicaSet's controller alone is asked for, and none above it; what is n
     "deployments/top": { annotations: { [ON_CHANGE]: "live" } },
     "deployments/no": { annotations: { [ON_CHANGE]: "live" } },
   });
-  owners.wordOf(podOf(replicaSet));
+  owners.onChangeOf(podOf(replicaSet));
   await settle();
-  assert.deepEqual(owners.wordOf(podOf(replicaSet)), { known: true, word: undefined });
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, word: undefined });
   assert.deepEqual(
     rig.asked.map((path) => path.split("/").at(-1)),
     ["app-1", "above"],
@@ -195,11 +196,11 @@ test("a ReplicaSet's controller alone is asked for, and none above it; what is n
 
 test("an owner that is asked about between two tidyings is kept", async () => {
   const { rig, owners } = start({ "replicasets/app-1": {} });
-  owners.wordOf(podOf(replicaSet));
+  owners.onChangeOf(podOf(replicaSet));
   await settle();
   for (let count = 0; count < 3; count += 1) {
     owners.tidy();
-    assert.deepEqual(owners.wordOf(podOf(replicaSet)), { known: true, word: undefined });
+    assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, word: undefined });
   }
   assert.equal(rig.asked.length, 1);
 });

@@ -6,11 +6,11 @@ import type { Logger } from "../telemetry/log.ts";
 import type { NodePod, OwnerRef, RawPod } from "./node-pod.ts";
 
 /** What a workload says by `switchback.dev/on-change`. `known: false`: it was asked and has not answered yet. */
-export type OwnerWord = { readonly known: true; readonly word: string | undefined } | { readonly known: false };
+export type OwnerAnnotation = { readonly known: true; readonly word: string | undefined } | { readonly known: false };
 
-export interface Owners {
+export interface OwnerAnnotations {
   /** The word of a pod's workload, at once: from memory. Asks for what is not known, or was learned long ago. */
-  wordOf(pod: NodePod): OwnerWord;
+  onChangeOf(pod: NodePod): OwnerAnnotation;
   /** Forgets the owners that no pod was asked about since the last call. */
   tidy(): void;
 }
@@ -24,14 +24,14 @@ const SPREAD = 0.4;
 const MAX_DEPTH = 2;
 
 interface Known {
-  answer: OwnerWord;
+  answer: OwnerAnnotation;
   /** When to ask again, by the caller's clock. */
   dueAt: number;
   asking: boolean;
   used: boolean;
 }
 
-const NONE: OwnerWord = { known: true, word: undefined };
+const NONE: OwnerAnnotation = { known: true, word: undefined };
 const PLURALS: Readonly<Record<string, string>> = {
   ReplicaSet: "replicasets",
   Deployment: "deployments",
@@ -43,7 +43,7 @@ const PLURALS: Readonly<Record<string, string>> = {
  * Pod -> ReplicaSet -> Deployment, StatefulSet or DaemonSet, asked for one by one and remembered for minutes: a watch of every
  * workload of the cluster on every node would cost far more. An owner of another kind has no word.
  */
-export function createOwners(deps: {
+export function createOwnerAnnotations(deps: {
   readonly client: Pick<KubeClient, "get">;
   readonly log: Logger;
   /** Milliseconds, never going back. */
@@ -51,7 +51,7 @@ export function createOwners(deps: {
   readonly random: () => number;
   /** Something that was asked for became known, or changed. */
   readonly onLearned: () => void;
-}): Owners {
+}): OwnerAnnotations {
   const { client, log, now, random, onLearned } = deps;
   const owners = new Map<string, Known>();
 
@@ -73,7 +73,7 @@ export function createOwners(deps: {
   };
 
   return {
-    wordOf({ namespace, owner }) {
+    onChangeOf({ namespace, owner }) {
       if (owner === undefined || pathOf(namespace, owner) === undefined) return NONE;
       const key = `${namespace}/${owner.kind}/${owner.name}`;
       const known = owners.get(key) ?? { answer: { known: false }, dueAt: 0, asking: false, used: true };

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createThrottle } from "./read-backoff.ts";
+import { createReadBackoff } from "./read-backoff.ts";
 
 test("looks that follow each other are further and further apart, up to five seconds; after a calm the next is soon again", () => {
   let now = 0;
-  const throttle = createThrottle(() => now);
+  const throttle = createReadBackoff(() => now);
   const waits = Array.from({ length: 12 }, () => {
     const wait = throttle.next();
     now += wait;

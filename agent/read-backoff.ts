@@ -1,5 +1,5 @@
 /** A container may write to its hosts file without end, and must not keep the agent busy: its looks are further and further apart. */
-export interface Throttle {
+export interface ReadBackoff {
   /** How long to wait before the next look, milliseconds. */
   next(): number;
 }
@@ -10,7 +10,7 @@ const LONGEST_MS = 5_000;
 /** After so long without a look it begins anew. */
 const CALM_MS = 15_000;
 
-export function createThrottle(now: () => number): Throttle {
+export function createReadBackoff(now: () => number): ReadBackoff {
   let wait = FIRST_MS;
   let last = Number.NEGATIVE_INFINITY;
   return {

@@ -4,13 +4,14 @@ import fc from "fast-check";
 import { applyLive as apply, removeLive as remove } from "../hostmap/live-hosts.ts";
 import { liveAliases } from "../hostmap/live-hosts-plan.ts";
 import { packLines } from "../hostmap/pack.ts";
-import { type Chosen, createSelector } from "../hostmap/select-hosts.ts";
+import { createSelector, type SelectedHosts } from "../hostmap/select-hosts.ts";
 import type { HostAlias } from "../hostmap/types.ts";
 import { publishedMapOf } from "../snapshot/map-format.ts";
 import { goodNames } from "../test/arbitraries.ts";
 import { rewrite, type WritableFile } from "./rewrite-file.ts";
 
-const applyLive = (text: string, ours: readonly HostAlias[], chosen: Chosen) => apply(text, liveAliases(ours), chosen);
+const applyLive = (text: string, ours: readonly HostAlias[], chosen: SelectedHosts) =>
+  apply(text, liveAliases(ours), chosen);
 const removeLive = (text: string, ours: readonly HostAlias[]) => remove(text, liveAliases(ours));
 
 class Killed extends Error {}

@@ -1,4 +1,4 @@
-import { createRoom, joined } from "./file-bytes.ts";
+import { concatenated, createScratchBuffer } from "./file-bytes.ts";
 
 /** A file that is open for writing: the few calls that a rewrite makes, so that a test can stop it between and in the midst of them. */
 export interface WritableFile {
@@ -22,12 +22,12 @@ export function rewrite(file: WritableFile, before: Buffer, after: Buffer): void
   const less = Math.max(0, before.length - after.length);
   // What is only cut off need not be written over first.
   if (less === 0 || !before.subarray(0, after.length).equals(after))
-    overwrite(file, joined(before, more, room), joined(after, emptyLines(less), room), before.length);
+    overwrite(file, concatenated(before, more, room), concatenated(after, emptyLines(less), room), before.length);
   if (less > 0) file.truncate(after.length);
 }
 
 /** One for both: a file grows or it shrinks. */
-const room = createRoom();
+const room = createScratchBuffer();
 
 /** What makes `before` as long as `after`: its own last bytes if `after` keeps the last line and goes on behind it, else empty lines. */
 function growth(before: Buffer, after: Buffer): Buffer {

@@ -5,20 +5,20 @@ import type { Reason } from "../hostmap/types.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import { steadyNow } from "../kube/time.ts";
-import { type Watcher, watchObjects } from "../kube/watch.ts";
-import { LeaseKeeper } from "../snapshot/agent-lease-writer.ts";
+import { type Informer, watchObjects } from "../kube/watch.ts";
+import { AgentLeaseWriter } from "../snapshot/agent-lease-writer.ts";
 import { isMap, type MapSource } from "../snapshot/map-source.ts";
 import { type Health, livenessOf, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createCompactor } from "./compactor.ts";
 import { watchDirectories } from "./directory-watches.ts";
 import { type HostsFiles, openHostsFiles } from "./hosts-files.ts";
-import { Follower, type FollowerState, type Following } from "./hosts-reconciler.ts";
-import { judgePod, type NamespaceFacts, namespaceFacts, sameFacts } from "./live-mode.ts";
+import { HostsReconciler, type HostsReconcilerState, type LiveMode } from "./hosts-reconciler.ts";
+import { liveModeOf, type NamespaceFacts, namespaceFacts, sameFacts } from "./live-mode.ts";
 import { agentMetrics } from "./metrics.ts";
 import { createProjection, type NodePod, type RawPod } from "./node-pod.ts";
-import { createOwners } from "./owners.ts";
-import { watchLeaving } from "./uninstall-watch.ts";
+import { createOwnerAnnotations } from "./owners.ts";
+import { watchUninstall } from "./uninstall-watch.ts";
 
 export interface AgentDeps {
   readonly client: Pick<KubeClient, "get" | "stream" | "apply" | "delete">;
@@ -32,15 +32,15 @@ export interface AgentDeps {
 
 export interface RunningAgent {
   readonly healthPort: number;
-  readonly state: FollowerState;
+  readonly state: HostsReconcilerState;
   /** Ends. What stands in the hosts files stays, unless our DaemonSet is going away: an upgrade changes nothing for any pod. */
   stop(): Promise<void>;
 }
 
 /** What has been heard so far. */
 interface Picture {
-  pods: Watcher<NodePod>;
-  namespaces: Watcher<NamespaceFacts>;
+  pods: Informer<NodePod>;
+  namespaces: Informer<NamespaceFacts>;
   hasMap: boolean;
   mapProblem: Reason | undefined;
 }
@@ -54,26 +54,26 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
   const files = open(podsDirectory);
   const watches = watchDirectories(podsDirectory, (uid) => follower.touched(uid), log);
   const again = () => follower.noteAll();
-  const owners = createOwners({ client, log, now: steadyNow, random: Math.random, onLearned: again });
-  const leaving = watchLeaving({ client, namespace, log, onChange: again });
+  const owners = createOwnerAnnotations({ client, log, now: steadyNow, random: Math.random, onLearned: again });
+  const leaving = watchUninstall({ client, namespace, log, onChange: again });
   const renewMs = renewSeconds * 1000;
-  const lease = new LeaseKeeper({ ...deps, namespace, node, renewMs, daemonSet: () => leaving.daemonSet });
+  const lease = new AgentLeaseWriter({ ...deps, namespace, node, renewMs, daemonSet: () => leaving.daemonSet });
   let left: Promise<void> = Promise.resolve();
-  const judge = (pod: NodePod): Following => {
-    if (leaving.leaving) return "no";
-    return judgePod(pod, config, picture.namespaces, () => owners.wordOf(pod));
+  const judge = (pod: NodePod): LiveMode => {
+    if (leaving.uninstalling) return "no";
+    return liveModeOf(pod, config, picture.namespaces, () => owners.onChangeOf(pod));
   };
   const compactor = createCompactor(globalThis.gc);
   let written = 0;
-  const onRound = (state: FollowerState): void => {
+  const onRound = (state: HostsReconcilerState): void => {
     if (state.written !== written) compactor.worked();
     written = state.written;
     if (!picture.pods.state.synced || !picture.namespaces.state.synced) return;
-    if (!leaving.leaving) lease.report(state);
+    if (!leaving.uninstalling) lease.report(state);
     else if (follower.isClean)
       left = lease.remove().catch((error) => log.warn({ error: describeError(error) }, "lease: not deleted"));
   };
-  const follower = new Follower({ files, watches, judge, maxNames: config.inject.maxNames, log, onRound });
+  const follower = new HostsReconciler({ files, watches, judge, maxNames: config.inject.maxNames, log, onRound });
   const picture = watchCluster(client, node, { follower, log });
   const maps = deps.maps.start((offer) => {
     compactor.worked();
@@ -131,7 +131,7 @@ function open(podsDirectory: string): HostsFiles {
 function watchCluster(
   client: AgentDeps["client"],
   node: string,
-  { follower, log }: { readonly follower: Follower; readonly log: Logger },
+  { follower, log }: { readonly follower: HostsReconciler; readonly log: Logger },
 ): Picture {
   const pods = watchObjects<NodePod, RawPod>({
     client,
@@ -167,7 +167,7 @@ function inactivity({ pods, namespaces }: Picture): number[] {
 /** Ready once the pods, the namespaces and a map are known. */
 function readiness(
   { pods, namespaces, hasMap, mapProblem }: Picture,
-  { live, applied, problems }: FollowerState,
+  { live, applied, problems }: HostsReconcilerState,
 ): Health {
   const checks = [
     { ok: pods.state.synced, text: "pods of the node" },

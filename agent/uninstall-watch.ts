@@ -7,9 +7,9 @@ import { watchObjects } from "../kube/watch.ts";
 import { AGENT_DAEMON_SET } from "../snapshot/agent-lease.ts";
 import type { Logger } from "../telemetry/log.ts";
 
-export interface LeavingWatch {
+export interface UninstallWatch {
   /** True once our DaemonSet is going away or says that we are to leave: then nothing of ours may stay on the node. */
-  readonly leaving: boolean;
+  readonly uninstalling: boolean;
   /** The DaemonSet as it was last seen. */
   readonly daemonSet: { readonly name: string; readonly uid: string } | undefined;
   /** Milliseconds since the watch last heard or tried anything. */
@@ -26,12 +26,12 @@ interface Seen {
 }
 
 /** Looks after our own DaemonSet. One that was never there (an agent run by hand) means nothing; one that was there and is gone does. */
-export function watchLeaving(deps: {
+export function watchUninstall(deps: {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly namespace: string;
   readonly log: Logger;
   readonly onChange: () => void;
-}): LeavingWatch {
+}): UninstallWatch {
   const { client, namespace, log, onChange } = deps;
   const collection = { group: "apps", version: "v1", namespace, resource: "daemonsets" };
   let seen: Seen | undefined;
@@ -54,7 +54,7 @@ export function watchLeaving(deps: {
     log,
   });
   return {
-    get leaving() {
+    get uninstalling() {
       return leaving;
     },
     get daemonSet() {

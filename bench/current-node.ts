@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parse } from "yaml";
-import { buildBlock } from "../hostmap/inject.ts";
+import { buildManagedAliases } from "../hostmap/inject.ts";
 import { MAP_KEY } from "../hostmap/metadata-keys.ts";
 import { createSelector } from "../hostmap/select-hosts.ts";
 import { publishedMapOf } from "../snapshot/map-format.ts";
@@ -202,7 +202,7 @@ async function makePods(
   return uids;
 }
 
-interface InjectedSpec extends Pick<ReturnType<typeof buildBlock>, "aliases" | "annotations"> {
+interface InjectedSpec extends Pick<ReturnType<typeof buildManagedAliases>, "aliases" | "annotations"> {
   /** What the kubelet writes for it. */
   readonly lines: string;
 }
@@ -210,7 +210,7 @@ interface InjectedSpec extends Pick<ReturnType<typeof buildBlock>, "aliases" | "
 /** What the webhook makes of a pod when the map has these names. */
 function specOf(names: readonly string[]): InjectedSpec {
   const published = publishedMapOf("bench", new Map(names.map((name) => [name, ADDRESS])));
-  const { aliases, annotations } = buildBlock(createSelector(published, MAX_NAMES)(undefined), []);
+  const { aliases, annotations } = buildManagedAliases(createSelector(published, MAX_NAMES)(undefined), []);
   return {
     aliases,
     annotations,

@@ -8,7 +8,7 @@ import { WEBHOOK_CONFIGURATION } from "./cabundle.ts";
 import { KubeBundleWriter } from "./kube-bundle.ts";
 import { KubeSecretStore } from "./kube-store.ts";
 import { secretSource, storeSource } from "./serving-secret.ts";
-import { CA_SECRET, createMemoryStore, TLS_SECRET } from "./store.ts";
+import { CA_SECRET, createMemorySecretStore, TLS_SECRET } from "./store.ts";
 
 // How certificates are read from, written to and watched in the API server; the API server's own rules are tested against it.
 
@@ -169,7 +169,7 @@ test("the serving Secret is followed; that it goes is told, and stopping ends th
 });
 
 test("a store in this process is followed from its first look until it is stopped", async () => {
-  const store = createMemoryStore();
+  const store = createMemorySecretStore();
   const offers: unknown[] = [];
   const running = storeSource(store).start((offer) => void offers.push("code" in offer ? offer.code : offer));
   await settled();

@@ -19,7 +19,7 @@ const TYPES: Readonly<Record<SecretName, string>> = { [CA_SECRET]: "Opaque", [TL
 const NO_VERSION = "1";
 
 /** A Secret's data as text. */
-export function textOf(secret: RawSecret): Record<string, string> {
+export function secretTextOf(secret: RawSecret): Record<string, string> {
   const entries = Object.entries(secret.data ?? {});
   return Object.fromEntries(entries.map(([key, value]) => [key, Buffer.from(value, "base64").toString("utf8")]));
 }
@@ -40,7 +40,7 @@ export class KubeSecretStore implements SecretStore {
   async read(name: SecretName): Promise<SecretContent | undefined> {
     try {
       const secret = await this.#deps.client.get<RawSecret>(this.#path(name));
-      return { data: textOf(secret), version: secret.metadata.resourceVersion };
+      return { data: secretTextOf(secret), version: secret.metadata.resourceVersion };
     } catch (error) {
       if (statusOf(error) === 404) return undefined;
       throw error;

@@ -7,7 +7,7 @@ import { isSettled, settled, stopTime } from "../test/fakes/memory-api.ts";
 import { type BundleView, createMemoryBundle } from "./cabundle.ts";
 import { servingNames } from "./issue.ts";
 import { type CertManagerOptions, runCertManager } from "./manager.ts";
-import { CA_SECRET, createMemoryStore, type SecretContent, type SecretName, TLS_SECRET } from "./store.ts";
+import { CA_SECRET, createMemorySecretStore, type SecretContent, type SecretName, TLS_SECRET } from "./store.ts";
 import { runTurn } from "./turn.ts";
 
 // When turns run. A turn of an install that is steady reads the caBundle once, so its reads are counted.
@@ -23,7 +23,7 @@ let secrets: ReadonlyMap<SecretName, SecretContent>;
 let view: BundleView;
 
 before(async () => {
-  const store = createMemoryStore();
+  const store = createMemorySecretStore();
   const bundleWriter = createMemoryBundle(ENTRIES);
   // As of the time at which the tests stop the clock.
   const now = () => 1_700_000_000_000;
@@ -44,7 +44,7 @@ async function rig(t: TestContext, change: Partial<CertManagerOptions> = {}) {
     await passSteps(short);
     if (ms > short) await passSteps(ms - short, 2 * SECOND);
   };
-  const store = createMemoryStore();
+  const store = createMemorySecretStore();
   for (const [name, { data }] of secrets) await store.write(name, data, undefined);
   const bundles = createMemoryBundle(view.entries);
   const stop = new AbortController();

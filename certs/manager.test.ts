@@ -9,12 +9,12 @@ import { createMemoryBundle, type MemoryBundle } from "./cabundle.ts";
 import { type CertManager, type CertManagerOptions, runCertManager } from "./manager.ts";
 import { registerCertMetrics } from "./metrics.ts";
 import { parseCertificates } from "./pem.ts";
-import { CA_SECRET, createMemoryStore, type MemoryStore, TLS_SECRET } from "./store.ts";
+import { CA_SECRET, createMemorySecretStore, type MemorySecretStore, TLS_SECRET } from "./store.ts";
 
 const DAY = 86_400_000;
 const ENTRIES = [{ name: "pod.switchback.dev", bundle: "" }];
 
-let store: MemoryStore;
+let store: MemorySecretStore;
 let bundles: MemoryBundle;
 let stop: AbortController;
 let skew: number;
@@ -48,7 +48,7 @@ const live = async () => (await bundles.read())?.entries[0]?.bundle ?? "";
 const steady = (manager: CertManager) => until(() => manager.status().state.code === "steady", "steady");
 
 beforeEach(() => {
-  store = createMemoryStore();
+  store = createMemorySecretStore();
   bundles = createMemoryBundle(ENTRIES);
   stop = new AbortController();
   skew = 0;
@@ -135,7 +135,7 @@ test("another leader goes on in the middle of a rotation", async () => {
 
 test("a failure is kept in the status until it is over, and is tried again", async () => {
   let down = true;
-  const read: MemoryStore["read"] = (name) => (down ? Promise.reject(new Error("no route")) : store.read(name));
+  const read: MemorySecretStore["read"] = (name) => (down ? Promise.reject(new Error("no route")) : store.read(name));
   const manager = run({ store: { ...store, read } });
   await until(() => manager.status().lastError !== undefined, "the error");
   assert.match(manager.status().lastError?.text ?? "", /no route/);

@@ -6,7 +6,7 @@ import { pooledKey } from "../test/fakes/keys.ts";
 import { type BundleView, createMemoryBundle, type MemoryBundle } from "./cabundle.ts";
 import { issueAuthority, issueLeaf, servingNames } from "./issue.ts";
 import { type Certificate, leadsTo, type PemPair, parseCertificates, readableAuthorities } from "./pem.ts";
-import { createMemoryStore, type SecretStore, TLS_SECRET } from "./store.ts";
+import { createMemorySecretStore, type SecretStore, TLS_SECRET } from "./store.ts";
 import { runTurn } from "./turn.ts";
 
 /**
@@ -58,7 +58,7 @@ function inUse<T extends { readonly at: number }>(history: readonly T[], now: nu
 
 class World {
   now = START;
-  store = createMemoryStore();
+  store = createMemorySecretStore();
   leaves: Leaf[] = [];
   bundles: Bundle[] = [];
   readonly #live: MemoryBundle = createMemoryBundle([{ name: "namespace.switchback.dev", bundle: "" }]);

@@ -83,14 +83,14 @@ export type StepName =
   | "drop-previous"
   | "wait";
 
-export interface Plan {
+export interface RotationPlan {
   readonly step: StepName;
   readonly reason: Reason;
   /** With `wait`: when there may be something to do, Unix milliseconds. */
   readonly at: number;
 }
 
-type Rule = (state: RotationState, now: number, settings: RotationSettings) => Plan | undefined;
+type Rule = (state: RotationState, now: number, settings: RotationSettings) => RotationPlan | undefined;
 
 /** When a certificate is replaced: at two thirds of its life, counted from its making. */
 export function renewAt(cert: CertFacts): number {
@@ -117,7 +117,7 @@ function promotionWait(state: RotationState, now: number, { overlapMs }: Rotatio
   return state.previous.some((cert) => alive(cert, now)) ? Math.min(overlapMs, LOST_LEAF_WAIT_MS) : 0;
 }
 
-function act(step: StepName, code: string, text: string): Plan {
+function act(step: StepName, code: string, text: string): RotationPlan {
   return { step, reason: { code, text }, at: 0 };
 }
 
@@ -256,7 +256,7 @@ function waitUntil(state: RotationState, now: number, settings: RotationSettings
 }
 
 /** The one next step for this state, or `wait` and until when. */
-export function planRotation(state: RotationState, now: number, settings: RotationSettings): Plan {
+export function planRotation(state: RotationState, now: number, settings: RotationSettings): RotationPlan {
   for (const rule of RULES) {
     const plan = rule(state, now, settings);
     if (plan !== undefined) return plan;

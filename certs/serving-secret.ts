@@ -2,7 +2,7 @@ import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import { watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { type RawSecret, textOf } from "./kube-store.ts";
+import { type RawSecret, secretTextOf } from "./kube-store.ts";
 import type { PemPair } from "./pem.ts";
 import type { ServingSource } from "./serving.ts";
 import { type SecretStore, TLS_SECRET } from "./store.ts";
@@ -25,7 +25,7 @@ export function secretSource(deps: {
         client: deps.client,
         path: corePath("secrets", deps.namespace),
         fieldSelector: `metadata.name=${TLS_SECRET}`,
-        project: (raw) => pairOf(textOf(raw as RawSecret)),
+        project: (raw) => pairOf(secretTextOf(raw as RawSecret)),
         onChange: ({ after }) => found(after ?? MISSING),
         log: deps.log,
       });

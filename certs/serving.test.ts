@@ -16,7 +16,7 @@ import { loadPair, type PemPair } from "./pem.ts";
 import { type ServingWatch, watchServingCertificate } from "./serving.ts";
 import { fileSource } from "./serving-files.ts";
 import { storeSource } from "./serving-secret.ts";
-import { createMemoryStore, TLS_SECRET } from "./store.ts";
+import { createMemorySecretStore, TLS_SECRET } from "./store.ts";
 
 const DAY = 86_400_000;
 const START = Date.now();
@@ -226,7 +226,7 @@ test("files: a folder that is not there yet is found by the poll; files that van
 });
 
 test("a store in this process: what is written is served", async (t) => {
-  const store = createMemoryStore();
+  const store = createMemorySecretStore();
   const watch = watchServingCertificate(storeSource(store), () => undefined, options);
   t.after(() => watch.stop());
   const write = async (pair: PemPair) =>

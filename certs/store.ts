@@ -27,13 +27,13 @@ export interface SecretStore {
 }
 
 /** What `createMemoryStore` gives beyond the interface. */
-export interface MemoryStore extends SecretStore {
+export interface MemorySecretStore extends SecretStore {
   /** As `kubectl delete secret` would. */
   remove(name: SecretName): void;
 }
 
 /** Secrets in memory: for the demo, and for tests. */
-export function createMemoryStore(): MemoryStore {
+export function createMemorySecretStore(): MemorySecretStore {
   const secrets = new Map<SecretName, SecretContent>();
   const watchers = new Set<() => void>();
   let version = 0;

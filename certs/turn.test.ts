@@ -7,7 +7,7 @@ import { pooledKey } from "../test/fakes/keys.ts";
 import { type BundleView, createMemoryBundle, type MemoryBundle } from "./cabundle.ts";
 import { servingNames } from "./issue.ts";
 import { isSignedBy, parseCertificates } from "./pem.ts";
-import { CA_SECRET, createMemoryStore, type MemoryStore, TLS_SECRET } from "./store.ts";
+import { CA_SECRET, createMemorySecretStore, type MemorySecretStore, TLS_SECRET } from "./store.ts";
 import { runTurn, type TurnContext, type TurnResult } from "./turn.ts";
 
 const MINUTE = 60_000;
@@ -18,7 +18,7 @@ const ENTRIES = [
 ];
 
 let now: number;
-let store: MemoryStore;
+let store: MemorySecretStore;
 let bundles: MemoryBundle;
 const never = new AbortController().signal;
 
@@ -66,7 +66,7 @@ function verifies(cert: string, bundle: string): boolean {
 
 beforeEach(() => {
   now = Date.UTC(2026, 0, 1);
-  store = createMemoryStore();
+  store = createMemorySecretStore();
   bundles = createMemoryBundle(ENTRIES);
 });
 
@@ -313,7 +313,7 @@ test("crashes at any write, deletions and late API servers and replicas: what is
   await fc.assert(
     fc.asyncProperty(fc.array(act, { maxLength: 14 }), async (acts) => {
       now = Date.UTC(2026, 0, 1);
-      store = createMemoryStore();
+      store = createMemorySecretStore();
       bundles = createMemoryBundle(ENTRIES);
       const history: { at: number; leaf: string; bundle: string }[] = [];
       const check = async () => {

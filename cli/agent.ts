@@ -1,10 +1,10 @@
 import { runAgent } from "../agent/run.ts";
 import type { Config } from "../config/schema.ts";
 import { configMapSource } from "../snapshot/map-reader.ts";
-import type { Running, Surroundings } from "./serve.ts";
+import type { ProcessContext, Running } from "./serve.ts";
 
 /** `switchback agent`: the map from our own namespace, the hosts files of this node. */
-export async function startAgent(config: Config, { log, connect, identity }: Surroundings): Promise<Running> {
+export async function startAgent(config: Config, { log, connect, identity }: ProcessContext): Promise<Running> {
   const client = await connect();
   const maps = configMapSource({ client, namespace: config.namespace, log });
   const running = await runAgent(config, { client, maps, log, identity, now: Date.now });

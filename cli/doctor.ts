@@ -1,5 +1,5 @@
 import { examine } from "../doctor/checks.ts";
-import type { Facts } from "../doctor/facts.ts";
+import type { ClusterFacts } from "../doctor/facts.ts";
 import { worstOf } from "../doctor/findings.ts";
 import { gather } from "../doctor/gather.ts";
 import { type Known, notKnown } from "../doctor/known.ts";
@@ -42,7 +42,12 @@ export async function doctor(flags: DoctorFlags, { env, stdout, stderr }: CliCon
 type Say = (line: string) => void;
 
 /** A signal ends the probe and removes its pod; a second one ends the process at once. */
-async function probe(client: KubeClient, facts: Facts, flags: DoctorFlags, say: Say): Promise<Known<ProbeResult>> {
+async function probe(
+  client: KubeClient,
+  facts: ClusterFacts,
+  flags: DoctorFlags,
+  say: Say,
+): Promise<Known<ProbeResult>> {
   const image = probeImage(facts, flags.image);
   if (image === undefined) {
     return notKnown(
@@ -65,7 +70,7 @@ async function probe(client: KubeClient, facts: Facts, flags: DoctorFlags, say: 
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
 /** The installed one: the nodes have it already. */
-function probeImage({ install }: Facts, image: string | undefined): ProbeImage | undefined {
+function probeImage({ install }: ClusterFacts, image: string | undefined): ProbeImage | undefined {
   if (image !== undefined) return { image, pullPolicy: "IfNotPresent" };
   const deployments = install.deployments.known ? install.deployments.value : [];
   return deployments.find(({ name, image: of }) => name === "switchback-proxy" && of !== "");

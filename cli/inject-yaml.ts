@@ -13,7 +13,7 @@ import {
 import { type Injection, planBakedInjection } from "../hostmap/inject.ts";
 import { HOSTS_KEY, INJECT_KEY } from "../hostmap/metadata-keys.ts";
 import { longLineReason } from "../hostmap/pack.ts";
-import type { Chosen } from "../hostmap/select-hosts.ts";
+import type { SelectedHosts } from "../hostmap/select-hosts.ts";
 import type { HostAlias, Reason } from "../hostmap/types.ts";
 
 /** What became of one document of a file. */
@@ -27,7 +27,7 @@ export interface InjectOutcome {
 }
 
 export interface InjectOptions {
-  readonly choose: (annotation: string | undefined) => Chosen;
+  readonly choose: (annotation: string | undefined) => SelectedHosts;
   readonly longLine: boolean;
 }
 
@@ -150,8 +150,10 @@ function injectPod(document: Document, pod: Path, { choose, longLine }: InjectOp
   const plan = planBakedInjection({ hostAliases, annotations }, chosen, longLine);
   if ("code" in plan) return { injected: false, reason: withWayOut(plan), failed: true };
   writePlan(document, pod, hostAliases, plan);
-  const names = new Set(plan.block.aliases.flatMap(({ hostnames }) => hostnames));
-  const warnings = [...chosen.warnings, longLineReason(plan.block.aliases)].filter((warning) => warning !== undefined);
+  const names = new Set(plan.managed.aliases.flatMap(({ hostnames }) => hostnames));
+  const warnings = [...chosen.warnings, longLineReason(plan.managed.aliases)].filter(
+    (warning) => warning !== undefined,
+  );
   const text = [`${names.size} names`, ...warnings.map((warning) => warning.text)].join("; ");
   return { injected: true, reason: { code: "injected", text }, failed: false };
 }
@@ -166,17 +168,19 @@ function withWayOut(reason: Reason): Reason {
 function writePlan(document: Document, pod: Path, before: readonly HostAlias[], plan: Injection): void {
   const at = [...pod, "spec", "hostAliases"];
   const node = document.getIn(at);
-  const own = isSeq(node) ? node.items.filter((_, index) => plan.own.some((alias) => alias === before[index])) : [];
-  const ours = plan.block.aliases.map((alias) => document.createNode(alias));
+  const own = isSeq(node)
+    ? node.items.filter((_, index) => plan.userAliases.some((alias) => alias === before[index]))
+    : [];
+  const ours = plan.managed.aliases.map((alias) => document.createNode(alias));
   if (own.length + ours.length === 0) document.deleteIn(at);
   else if (isSeq(node)) node.items = [...own, ...ours];
-  else document.setIn(at, document.createNode(plan.block.aliases));
+  else document.setIn(at, document.createNode(plan.managed.aliases));
   for (const part of ["metadata", "metadata.annotations"]) {
     const path = [...pod, ...part.split(".")];
     // An empty `annotations:` is common where a template engine left it.
     if (!isMap(document.getIn(path))) document.setIn(path, document.createNode({}));
   }
-  for (const [key, value] of Object.entries(plan.block.annotations)) {
+  for (const [key, value] of Object.entries(plan.managed.annotations)) {
     document.setIn([...pod, "metadata", "annotations", key], value);
   }
 }

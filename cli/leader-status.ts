@@ -1,4 +1,4 @@
-import type { RunningStatus } from "../controller/rollout/rollout-status.ts";
+import type { RolloutStatus } from "../controller/rollout/rollout-status.ts";
 import type { StatusDocument } from "../controller/status.ts";
 import { SwitchbackError, statusOf } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
@@ -6,7 +6,7 @@ import { serviceProxyPath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
 
 /** The controller's `/status`, as far as the command line shows it. */
-export type FullStatus = StatusDocument & { readonly running?: RunningStatus };
+export type FullStatus = StatusDocument & { readonly running?: RolloutStatus };
 
 const SERVICE = { name: "switchback-controller", port: "http" };
 /** The API server picks any replica for each request, and one of them leads. */

@@ -23,7 +23,7 @@ export interface Running {
 }
 
 /** Facts of the pod that only the command line looks up. */
-export interface Surroundings {
+export interface ProcessContext {
   readonly identity: string;
   readonly podIP: string | undefined;
   readonly clusterDomain: string | undefined;
@@ -38,7 +38,7 @@ export async function serve(component: Component, flags: ServeFlags, { env }: Cl
   const { config, warnings } = await readConfig(component, flags, env);
   const log = await createLog(config.log.level, component);
   for (const warning of warnings) log.warn({ code: "config-ignored" }, warning);
-  const surroundings: Surroundings = {
+  const surroundings: ProcessContext = {
     identity: env.POD_NAME ?? hostname(),
     podIP: env.POD_IP,
     clusterDomain: config.clusterDomain ?? clusterDomainFrom(readIfThere("/etc/resolv.conf")),
@@ -64,7 +64,7 @@ async function readConfig(component: Component, flags: ServeFlags, env: CliConte
   return loadConfig({ file: flags.config, env, set: flags.set ?? [] });
 }
 
-type Starter = (config: Config, surroundings: Surroundings) => Promise<Running>;
+type Starter = (config: Config, surroundings: ProcessContext) => Promise<Running>;
 
 /** Each loads only what it needs: express stays out of the proxy, node-forge out of the webhook. */
 const STARTERS: Readonly<Record<Component, Starter>> = {

@@ -1,4 +1,4 @@
-import type { RunningStatus, WorkloadStatus } from "../controller/rollout/rollout-status.ts";
+import type { RolloutStatus, WorkloadStatus } from "../controller/rollout/rollout-status.ts";
 import type { NameStatus } from "../controller/status.ts";
 import { describeError } from "../errors/errors.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
@@ -101,7 +101,7 @@ function names(all: readonly NameStatus[]): string {
   return table(["NAME", "TARGET", "FROM", "SINCE", "WHY NOT"], rows);
 }
 
-function workloads(running: RunningStatus): string {
+function workloads(running: RolloutStatus): string {
   if (running.unknown !== undefined) return `  not known: ${running.unknown}\n`;
   if (running.workloads.length === 0) return "  none\n";
   const head = ["WORKLOAD", "PODS", "STATE", "ON CHANGE", "LAST RESTART", "REASON"];
@@ -130,7 +130,7 @@ function workloadRow(workload: WorkloadStatus): string[] {
   ];
 }
 
-function pace({ underWay, waiting, restartsLastHour, dryRun }: RunningStatus): string {
+function pace({ underWay, waiting, restartsLastHour, dryRun }: RolloutStatus): string {
   const now = underWay === undefined ? "none" : underWay;
   const dry = dryRun ? " (a dry run: nothing is restarted)" : "";
   return `\nrestarting now: ${now}; waiting: ${waiting}; restarted in the last hour: ${restartsLastHour}${dry}\n`;

@@ -1,7 +1,7 @@
 import { SwitchbackError } from "../errors/errors.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
-import { removeRemains } from "../uninstall/leftovers.ts";
-import { check, leave } from "../uninstall/release-pods.ts";
+import { removeLeftovers } from "../uninstall/leftovers.ts";
+import { checkUninstall, releasePods } from "../uninstall/release-pods.ts";
 import { ask } from "./ask.ts";
 import type { CliContext } from "./context.ts";
 
@@ -27,10 +27,10 @@ export async function uninstall(flags: UninstallFlags, { env, stdout }: CliConte
   const { namespace, force = false } = flags;
   const options = { client, namespace, force, timeoutMs: flags.timeout * 1000, now: Date.now, say };
   try {
-    if (flags.remains) return await removeRemains(options);
-    if (flags.check) return await check(options);
-    if (!flags.yes && !(await agreed(() => check(options), say))) return say("nothing was changed");
-    await leave(options);
+    if (flags.remains) return await removeLeftovers(options);
+    if (flags.check) return await checkUninstall(options);
+    if (!flags.yes && !(await agreed(() => checkUninstall(options), say))) return say("nothing was changed");
+    await releasePods(options);
   } finally {
     client.close();
   }

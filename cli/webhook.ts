@@ -6,10 +6,10 @@ import type { KubeClient } from "../kube/client.ts";
 import { configMapSource } from "../snapshot/map-reader.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { runWebhook } from "../webhook/run.ts";
-import type { Running, Surroundings } from "./serve.ts";
+import type { ProcessContext, Running } from "./serve.ts";
 
 /** `switchback webhook`: map and certificate from our own namespace, or the certificate from files. */
-export async function startWebhook(config: Config, { log, connect }: Surroundings): Promise<Running> {
+export async function startWebhook(config: Config, { log, connect }: ProcessContext): Promise<Running> {
   const client = await connect();
   const running = await runWebhook(config, {
     maps: configMapSource({ client, namespace: config.namespace, log }),

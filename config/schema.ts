@@ -2,7 +2,7 @@ import { z } from "zod";
 import { agentSchema, certsSchema, controllerSchema, proxySchema, webhookSchema } from "./components.ts";
 import { policySchema } from "./policy.ts";
 import { sourcesSchema } from "./sources.ts";
-import { checkTargets, discoverySchema, targetSchema } from "./targets.ts";
+import { discoverySchema, targetSchema, validateTargets } from "./targets.ts";
 import { domain, label, seconds } from "./values.ts";
 
 const mapSchema = z.strictObject({
@@ -105,7 +105,7 @@ const sectionsSchema = z.strictObject({
 
 /** The sections, and what they must agree on. */
 export const configSchema = sectionsSchema.superRefine((config, context) => {
-  checkTargets(config.targets, context);
+  validateTargets(config.targets, context);
   const { leaseSeconds, renewDeadlineSeconds, retrySeconds } = config.controller;
   // The waits between two tries are spread by up to a fifth, as in client-go.
   if (!(retrySeconds * 1.2 < renewDeadlineSeconds && renewDeadlineSeconds < leaseSeconds)) {

@@ -63,7 +63,7 @@ type Targets = ReadonlyArray<z.infer<typeof targetSchema>>;
 type Fault = (path: readonly (string | number)[], message: string) => void;
 
 /** What one target cannot tell of itself: names and classes are each one target's, and every target can have an address. */
-export function checkTargets(targets: Targets, context: Refine): void {
+export function validateTargets(targets: Targets, context: Refine): void {
   const fault: Fault = (path, message) => context.addIssue({ code: "custom", path: ["targets", ...path], message });
   for (const [index, target] of targets.entries()) {
     if (targets.findIndex(({ name }) => name === target.name) < index)

@@ -3,14 +3,14 @@ import { describeError } from "../errors/errors.ts";
 import type { Reason, TargetAddress } from "../hostmap/types.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
-import { type Watcher, watchObjects } from "../kube/watch.ts";
+import { type Informer, watchObjects } from "../kube/watch.ts";
 import { isRelayed } from "../snapshot/listeners.ts";
 import type { PublishedTarget } from "../snapshot/targets-format.ts";
-import { TargetStore } from "../snapshot/targets-writer.ts";
+import { TargetsWriter } from "../snapshot/targets-writer.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { FrontServices } from "./front-services.ts";
-import { type AskProxy, Listening } from "./proxy-readiness.ts";
-import type { Addresses } from "./target-addresses.ts";
+import { type AskProxy, ProxyReadiness } from "./proxy-readiness.ts";
+import type { TargetAddresses } from "./target-addresses.ts";
 import { type RelayedTargets, relayedTargets } from "./targets/relayed-targets.ts";
 import type { TargetCatalog } from "./targets/resolver.ts";
 import { literalIPs } from "./targets/service-view.ts";
@@ -42,14 +42,14 @@ const MAX_SLEEP_MS = 3_600_000;
  * Where each target is. The leader keeps what makes a relayed target reachable, in this order: what the proxies listen on (ConfigMap),
  * its front Service, and only then, once every ready proxy listens, its address in the map.
  */
-export class Fronts implements Addresses {
+export class FrontReconciler implements TargetAddresses {
   readonly #deps: FrontsDeps;
-  readonly #store: TargetStore;
+  readonly #store: TargetsWriter;
   readonly #services: FrontServices;
-  readonly #listening: Listening;
+  readonly #listening: ProxyReadiness;
   /** Configured targets without a relay: the addresses of their own Services. */
   readonly #direct = new Map<string, readonly string[]>();
-  #upstreams: Watcher<readonly string[]>[] = [];
+  #upstreams: Informer<readonly string[]>[] = [];
   /** Undefined until it was told: "none in use" and "not known yet" differ. */
   #inUse: ReadonlySet<string> | undefined;
   #waiting: readonly string[] = [];
@@ -66,9 +66,9 @@ export class Fronts implements Addresses {
     const { namespace } = config;
     const onChange = () => this.#changed();
     const { selector } = config.proxy;
-    this.#store = new TargetStore({ client, namespace, log });
+    this.#store = new TargetsWriter({ client, namespace, log });
     this.#services = new FrontServices({ client, namespace, selector, log, notify, onChange });
-    this.#listening = new Listening({ client, namespace, log, ask, onChange, now: () => performance.now() });
+    this.#listening = new ProxyReadiness({ client, namespace, log, ask, onChange, now: () => performance.now() });
   }
 
   start(onChange: () => void): void {

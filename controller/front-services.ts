@@ -3,7 +3,7 @@ import { TARGET_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
-import { type Watcher, watchObjects } from "../kube/watch.ts";
+import { type Informer, watchObjects } from "../kube/watch.ts";
 import { frontName } from "../snapshot/listeners.ts";
 import type { PublishedTarget } from "../snapshot/targets-format.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -54,7 +54,7 @@ export class FrontServices {
   readonly #seen = new Map<string, Front>();
   /** By target: the addresses seen last, and those that an earlier leader published. */
   readonly #known = new Map<string, readonly string[]>();
-  #watcher: Watcher<Front> | undefined;
+  #watcher: Informer<Front> | undefined;
 
   constructor(deps: FrontServicesDeps) {
     this.#deps = deps;

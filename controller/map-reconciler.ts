@@ -1,22 +1,22 @@
 import { describeError } from "../errors/errors.ts";
 import type { Plan, PlannedName } from "../hostmap/plan.ts";
-import { Ledger, type RemovalRules } from "../hostmap/published-names.ts";
+import { PublishedNames, type RemovalRules } from "../hostmap/published-names.ts";
 import type { MapStore } from "../snapshot/map-store.ts";
-import { type Publication, Publisher } from "../snapshot/map-writer.ts";
+import { MapWriter, type Publication } from "../snapshot/map-writer.ts";
 import { Shards } from "../snapshot/shards.ts";
 import type { Logger } from "../telemetry/log.ts";
-import type { Pacer } from "./publish-pacer.ts";
+import type { PublishPacer } from "./publish-pacer.ts";
 import type { Source } from "./sources/types.ts";
-import type { Addresses } from "./target-addresses.ts";
+import type { TargetAddresses } from "./target-addresses.ts";
 
 /** What the loop works on. `now` is in milliseconds since 1970. */
-export interface LoopDeps {
+export interface MapReconcilerDeps {
   readonly source: Source;
   readonly plan: Plan;
-  readonly addresses: Addresses;
+  readonly addresses: TargetAddresses;
   readonly store: MapStore;
   readonly removal: RemovalRules;
-  readonly pacer: Pacer;
+  readonly pacer: PublishPacer;
   readonly now: () => number;
   readonly log: Logger;
   /** Told of each publication, with the milliseconds since the first change that it carries. */
@@ -41,9 +41,9 @@ const MAX_SLEEP_MS = 3_600_000;
  * Every replica observes and plans, so that a new leader starts warm; only the leader has a ledger and publishes. Whatever is
  * not known yet (a source that has not synced, a store that has not answered) stops the turn: the last good map stays.
  */
-export class Loop {
-  readonly #deps: LoopDeps;
-  readonly #publisher: Publisher;
+export class MapReconciler {
+  readonly #deps: MapReconcilerDeps;
+  readonly #publisher: MapWriter;
   #sourceSynced = false;
   #leading: Leading | undefined;
   #running = false;
@@ -57,9 +57,9 @@ export class Loop {
   /** No turn before this time: the last publication failed. */
   #retryAt = 0;
 
-  constructor(deps: LoopDeps) {
+  constructor(deps: MapReconcilerDeps) {
     this.#deps = deps;
-    this.#publisher = new Publisher(deps.store);
+    this.#publisher = new MapWriter(deps.store);
   }
 
   /** Begins to observe. Nothing is published before `lead`. */
@@ -109,7 +109,7 @@ export class Loop {
   }
 
   /** The leader's ledger; undefined on a follower, and until the first turn. */
-  get ledger(): Ledger | undefined {
+  get ledger(): PublishedNames | undefined {
     return this.#leading?.state?.ledger;
   }
 
@@ -184,7 +184,7 @@ export class Loop {
   /** A new leader starts from what is published, not from nothing: names it does not know of must leave as slowly as any other. */
   #takeOver(signal: AbortSignal): LeaderState {
     const { addresses, plan, now, removal } = this.#deps;
-    const ledger = new Ledger(removal);
+    const ledger = new PublishedNames(removal);
     const shards = new Shards();
     const lines = this.#publisher.loadLines();
     ledger.load(lines);
@@ -219,7 +219,7 @@ export class Loop {
   }
 
   /** The targets that are somewhere else than at the last turn; every name of them has to be looked at again. */
-  #learnAddresses(state: LeaderState, addresses: Addresses): ReadonlySet<string> {
+  #learnAddresses(state: LeaderState, addresses: TargetAddresses): ReadonlySet<string> {
     const moved = new Set<string>();
     for (const { name, clusterIPs } of addresses.targets()) {
       const before = state.addresses.get(name);
@@ -230,7 +230,7 @@ export class Loop {
     return moved;
   }
 
-  #honourConfirmation(ledger: Ledger): void {
+  #honourConfirmation(ledger: PublishedNames): void {
     const id = this.#deps.store.index()?.confirmed;
     if (id === undefined || ledger.hold === undefined) return;
     const refusal = ledger.confirm(id);
@@ -275,7 +275,7 @@ interface Leading {
 }
 
 interface LeaderState {
-  readonly ledger: Ledger;
+  readonly ledger: PublishedNames;
   readonly shards: Shards;
   /** Addresses of targets as of the last turn. */
   readonly addresses: Map<string, readonly string[]>;

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
 import { silentLogger } from "../telemetry/log.ts";
 import { collection, fakeApi, json, until, watch } from "../test/fakes/kube-api.ts";
-import { type AskProxy, askByHttp, Listening } from "./proxy-readiness.ts";
+import { type AskProxy, askByHttp, ProxyReadiness } from "./proxy-readiness.ts";
 
 interface Endpoint {
   readonly address: string;
@@ -31,7 +31,7 @@ async function rig(t: TestContext, endpoints: readonly Endpoint[]) {
     return { listening };
   };
   const state = { now: 0, changes: 0 };
-  const listening = new Listening({
+  const listening = new ProxyReadiness({
     client: api.client,
     namespace: "switchback-system",
     log: silentLogger,

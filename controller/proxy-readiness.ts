@@ -1,7 +1,7 @@
 import { describeError } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "../kube/endpoints.ts";
-import { type Watcher, watchObjects } from "../kube/watch.ts";
+import { type Informer, watchObjects } from "../kube/watch.ts";
 import { askJson } from "../telemetry/ask-json.ts";
 import type { Logger } from "../telemetry/log.ts";
 
@@ -37,12 +37,12 @@ const PATIENCE_MS = 15_000;
  * kube-proxy spreads connections over all of them. The proxies are asked straight, since only they know; where none is ready there
  * is nobody to wait for.
  */
-export class Listening {
+export class ProxyReadiness {
   readonly #deps: ListeningDeps;
   readonly #listened = new Set<string>();
   /** Targets that are waited for, and since when. */
   readonly #awaited = new Map<string, number>();
-  #slices: Watcher<readonly string[]> | undefined;
+  #slices: Informer<readonly string[]> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
 

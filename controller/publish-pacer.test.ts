@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { Pacer } from "./publish-pacer.ts";
+import { PublishPacer } from "./publish-pacer.ts";
 
 const RULES = { publicationsPerSecond: 2, bytesPerSecond: 200_000 };
 
 /** Publishes `bytes` whenever it is allowed; gives the times until `end`. */
-function churn(pacer: Pacer, start: number, end: number, bytes: number): number[] {
+function churn(pacer: PublishPacer, start: number, end: number, bytes: number): number[] {
   const times: number[] = [];
   for (let now = start; now < end; now += Math.max(10, pacer.delay(now))) {
     if (pacer.delay(now) > 0) continue;
@@ -18,7 +18,7 @@ function churn(pacer: Pacer, start: number, end: number, bytes: number): number[
 
 describe("Pacer", () => {
   test("a change after a quiet time goes out at once, and one more does", () => {
-    const pacer = new Pacer(RULES);
+    const pacer = new PublishPacer(RULES);
     assert.equal(pacer.delay(1_000_000), 0);
     pacer.spend(1_000_000, 30_000);
     assert.equal(pacer.delay(1_000_010), 0);
@@ -27,7 +27,7 @@ describe("Pacer", () => {
   });
 
   test("one change a second, now and then with a second one beside it, never waits", () => {
-    const pacer = new Pacer(RULES);
+    const pacer = new PublishPacer(RULES);
     for (let second = 0; second < 100; second++) {
       for (const now of second % 2 === 0 ? [second * 1000] : [second * 1000, second * 1000 + 20]) {
         assert.ok(pacer.delay(now) <= 20, `second ${second}: ${pacer.delay(now)} ms`);
@@ -37,19 +37,19 @@ describe("Pacer", () => {
   });
 
   test("under churn it is two a second, evenly", () => {
-    const times = churn(new Pacer(RULES), 0, 30_000, 10_000);
+    const times = churn(new PublishPacer(RULES), 0, 30_000, 10_000);
     const gaps = times.slice(3).map((time, index) => time - (times[index + 2] ?? 0));
     assert.deepEqual(new Set(gaps), new Set([500]));
     assert.equal(times.length, 60);
   });
 
   test("many bytes make it fewer, so that the average holds", () => {
-    const times = churn(new Pacer(RULES), 0, 30_000, 400_000);
+    const times = churn(new PublishPacer(RULES), 0, 30_000, 400_000);
     assert.equal(times.length, 15);
   });
 
   test("what is overdrawn is paid for however long it takes, and then it is quiet again", () => {
-    const pacer = new Pacer(RULES);
+    const pacer = new PublishPacer(RULES);
     pacer.spend(0, 2_000_000);
     pacer.spend(10, 10_000);
     assert.equal(pacer.delay(20), 10_480);
@@ -59,7 +59,7 @@ describe("Pacer", () => {
   });
 
   test("a clock that is set back delays nothing", () => {
-    const pacer = new Pacer(RULES);
+    const pacer = new PublishPacer(RULES);
     pacer.spend(3_600_000, 0);
     pacer.spend(3_600_000, 0);
     assert.equal(pacer.delay(3_600_000), 1_000);
@@ -71,7 +71,7 @@ describe("Pacer", () => {
     const write = fc.record({ wait: fc.nat(3_000), bytes: fc.nat(900_000) });
     fc.assert(
       fc.property(fc.array(write, { minLength: 3, maxLength: 100 }), (writes) => {
-        const pacer = new Pacer(RULES);
+        const pacer = new PublishPacer(RULES);
         let now = 1_700_000_000_000;
         const begun = now;
         for (const { wait, bytes } of writes) {

@@ -10,7 +10,7 @@ export interface PaceRules {
  * a change in many shards goes out whole, and is waited for afterwards.
  * After a quiet time one more may follow at once: the second of two changes, the first addresses of a new install. Its price adds up.
  */
-export class Pacer {
+export class PublishPacer {
   readonly #rules: PaceRules;
   readonly #turnMs: number;
   /** When everything published so far is paid for. */

@@ -5,37 +5,37 @@ import { runCertManager } from "../certs/manager.ts";
 import { registerCertMetrics } from "../certs/metrics.ts";
 import type { Config } from "../config/schema.ts";
 import type { DomainsOf } from "../hostmap/claim-permissions.ts";
-import { createJudge } from "../hostmap/claim-policy.ts";
+import { createClaimPolicy } from "../hostmap/claim-policy.ts";
 import { Plan } from "../hostmap/plan.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { createEventRecorder, type EventRecorder } from "../kube/events.ts";
 import { type Election, runElection } from "../kube/lease.ts";
 import { INDEX_NAME } from "../snapshot/map-objects.ts";
 import type { MapStore } from "../snapshot/map-store.ts";
-import { KubeStore } from "../snapshot/map-store-kube.ts";
+import { KubeMapStore } from "../snapshot/map-store-kube.ts";
 import { type HealthServer, livenessOf, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { clusterLookup } from "./dnscheck/lookup.ts";
 import { verifiedSource } from "./dnscheck/verified-source.ts";
 import { DnsVerifier } from "./dnscheck/verifier.ts";
-import { Fronts } from "./front-reconciler.ts";
-import { Loop } from "./map-reconciler.ts";
+import { FrontReconciler } from "./front-reconciler.ts";
+import { MapReconciler } from "./map-reconciler.ts";
 import { createControllerMetrics } from "./metrics.ts";
 import { askByHttp } from "./proxy-readiness.ts";
-import { Pacer } from "./publish-pacer.ts";
+import { PublishPacer } from "./publish-pacer.ts";
 import { removalRules } from "./removal-rules.ts";
-import { registerRunningMetrics } from "./rollout/metrics.ts";
-import { RunningPods } from "./rollout/run.ts";
+import { registerRolloutMetrics } from "./rollout/metrics.ts";
+import { RolloutController } from "./rollout/run.ts";
 import { customSource } from "./sources/custom.ts";
 import { gatewaySource } from "./sources/gateway.ts";
 import { ingressSource } from "./sources/ingress.ts";
 import { mergeSources } from "./sources/merge.ts";
 import { namespaceDomains } from "./sources/namespace-domains.ts";
-import type { OpenSource, Source } from "./sources/types.ts";
+import type { Source, UnresolvedSource } from "./sources/types.ts";
 import { directorySource } from "./sources/yaml-directory.ts";
 import { statusDocument } from "./status.ts";
-import type { Addresses } from "./target-addresses.ts";
-import { Discovery } from "./targets/discovery.ts";
+import type { TargetAddresses } from "./target-addresses.ts";
+import { TargetDiscovery } from "./targets/discovery.ts";
 import { resolveSource } from "./targets/resolve-claims.ts";
 import {
   admittedOnly,
@@ -80,7 +80,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     ? namespaceDomains({ client, log, onChange: (changed) => observed.rejudge(changed) })
     : undefined;
   const source = domains === undefined ? verified.source : mergeSources([verified.source, domains]);
-  const store = new KubeStore({ client, namespace, log });
+  const store = new KubeMapStore({ client, namespace, log });
   const notify = (code: string, note: string, service: string) =>
     events.record({
       type: "Warning",
@@ -89,7 +89,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
       note,
       regarding: serviceRef(namespace, service),
     });
-  const addresses = new Fronts({
+  const addresses = new FrontReconciler({
     client,
     config,
     clusterDomain: config.clusterDomain ?? deps.clusterDomain,
@@ -111,7 +111,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   });
   const term: Term = { certs: undefined, running: undefined };
   registerCertMetrics(observed.metrics.registry, () => term.certs?.status());
-  const counters = registerRunningMetrics(observed.metrics.registry, () => term.running?.status());
+  const counters = registerRolloutMetrics(observed.metrics.registry, () => term.running?.status());
   const health = await serveHealth(config, observed, term);
   log.info({ port: health.port, namespace }, "listening");
   observed.loop.start();
@@ -125,7 +125,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
     onStartedLeading: async (signal) => {
       observed.loop.lead(signal);
       term.certs = manageCertificates(config, deps, signal);
-      term.running = new RunningPods({ client, config, log, events, counters, now }, signal);
+      term.running = new RolloutController({ client, config, log, events, counters, now }, signal);
       await Promise.all([term.certs.done, term.running.done]);
       // What a replica knew while it led is not true for long: the next leader tells.
       term.certs = undefined;
@@ -138,11 +138,11 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
 /** What a replica has while it leads. */
 interface Term {
   certs: CertManager | undefined;
-  running: RunningPods | undefined;
+  running: RolloutController | undefined;
 }
 
 interface Observed {
-  readonly loop: Loop;
+  readonly loop: MapReconciler;
   readonly metrics: ReturnType<typeof createControllerMetrics>;
   readonly status: () => ReturnType<typeof statusDocument>;
   /** What a namespace may claim is another thing now. */
@@ -154,7 +154,7 @@ function observe(
   deps: ControllerDeps & {
     source: Source;
     store: MapStore;
-    addresses: Addresses;
+    addresses: TargetAddresses;
     catalog: TargetCatalog;
     verifier: DnsVerifier | undefined;
     domainsOf: DomainsOf | undefined;
@@ -163,7 +163,7 @@ function observe(
 ): Observed {
   const { source, store, addresses, log, now } = deps;
   const plan = new Plan(
-    createJudge(config.policy, config.clusterDomain ?? deps.clusterDomain, deps.domainsOf),
+    createClaimPolicy(config.policy, config.clusterDomain ?? deps.clusterDomain, deps.domainsOf),
     config.policy.maxNamesPerNamespace,
   );
   let revision: string | undefined;
@@ -181,13 +181,13 @@ function observe(
       revision: () => revision,
     });
   const metrics = createControllerMetrics(status);
-  const loop = new Loop({
+  const loop = new MapReconciler({
     source,
     plan,
     addresses,
     store,
     removal: removalRules(config),
-    pacer: new Pacer(config.map),
+    pacer: new PublishPacer(config.map),
     now,
     log,
     onPublished: (publication, lagMs) => {
@@ -227,7 +227,7 @@ function targetsOf(
 ): { resolver: TargetResolver; catalog: TargetCatalog } {
   const admitted = (resolver: TargetResolver) => (config.policy.requireAdmitted ? admittedOnly(resolver) : resolver);
   if (config.discovery.enabled) {
-    const discovery = new Discovery({ client, config, log });
+    const discovery = new TargetDiscovery({ client, config, log });
     return { resolver: admitted(discovery), catalog: discovery };
   }
   return { resolver: admitted(classResolver(config.targets)), catalog: classCatalog(config.targets) };
@@ -235,7 +235,7 @@ function targetsOf(
 
 function sourceOf(config: Config, client: KubeClient, resolver: TargetResolver, log: Logger): Source {
   const { ingress, gateway, directory } = config.sources;
-  const sources: OpenSource[] = [];
+  const sources: UnresolvedSource[] = [];
   if (ingress.enabled) sources.push(ingressSource({ client, log }));
   if (gateway.enabled) sources.push(gatewaySource({ client, config: config.sources, log }));
   const custom = customSource({ client, config: config.sources, log });
@@ -307,7 +307,7 @@ function serveHealth(config: Config, observed: Observed, term: Readonly<Term>): 
 }
 
 /** The election waits for the leader's work to end. */
-async function stopAll(election: Election, loop: Loop, health: HealthServer): Promise<void> {
+async function stopAll(election: Election, loop: MapReconciler, health: HealthServer): Promise<void> {
   await election.stop();
   await Promise.all([loop.stop(), health.close()]);
 }

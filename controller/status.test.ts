@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { configSchema } from "../config/schema.ts";
-import { createJudge } from "../hostmap/claim-policy.ts";
+import { createClaimPolicy } from "../hostmap/claim-policy.ts";
 import { Plan } from "../hostmap/plan.ts";
-import { Ledger } from "../hostmap/published-names.ts";
+import { PublishedNames } from "../hostmap/published-names.ts";
 import { claimOf } from "../test/arbitraries.ts";
 import type { Source } from "./sources/types.ts";
 import { type StatusDeps, statusDocument } from "./status.ts";
-import { fixedAddresses } from "./target-addresses.ts";
+import { fixedTargetAddresses } from "./target-addresses.ts";
 import { classCatalog } from "./targets/resolver.ts";
 
 const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 2 };
@@ -41,7 +41,7 @@ function depsOf(plan: Plan, more: Partial<StatusDeps> = {}): StatusDeps {
     identity: "controller-0",
     source: SOURCE,
     plan,
-    addresses: fixedAddresses([
+    addresses: fixedTargetAddresses([
       { name: "relayed", clusterIPs: ["198.51.100.9", "2001:db8::9"] },
       { name: "waiting", clusterIPs: [] },
     ]),
@@ -55,7 +55,7 @@ function depsOf(plan: Plan, more: Partial<StatusDeps> = {}): StatusDeps {
 }
 
 function planOf(...claims: ReadonlyArray<ReturnType<typeof claimOf>>): Plan {
-  const plan = new Plan(createJudge(RULES, undefined), RULES.maxNamesPerNamespace);
+  const plan = new Plan(createClaimPolicy(RULES, undefined), RULES.maxNamesPerNamespace);
   for (const claim of claims) {
     plan.set(`${claim.from.namespace}/${claim.from.name}`, [claim]);
   }
@@ -97,7 +97,7 @@ test("a follower tells of names as the leader does, and that it does not lead", 
   const plan = planOf(claimOf("a.example.com", "shop/ok", { target: "relayed" }));
   const follower = statusDocument(depsOf(plan));
   assert.deepEqual([follower.leader, follower.hold, follower.leaving], [false, undefined, []]);
-  const ledger = new Ledger({ vanishMs: 60, guardNames: 1, holdMs: 300 });
+  const ledger = new PublishedNames({ vanishMs: 60, guardNames: 1, holdMs: 300 });
   ledger.load([["old.example.com", ["198.51.100.9"]]]);
   ledger.release("old.example.com", 1);
   ledger.settle(1);
@@ -124,7 +124,7 @@ test("a found target is told with its Service, and a name of one that has to wai
     found: (name: string) => (name === "found" ? (found as (typeof config.targets)[0]) : undefined),
   };
   const addresses = {
-    ...fixedAddresses([{ name: "found", clusterIPs: [] }]),
+    ...fixedTargetAddresses([{ name: "found", clusterIPs: [] }]),
     reasonOf: (target: string) => ({ code: "too-many-targets", text: `no room for ${target}` }),
   };
   const plan = planOf(claimOf("a.example.com", "shop/ok", { target: "found" }));

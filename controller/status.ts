@@ -1,12 +1,12 @@
 import type { Config } from "../config/schema.ts";
 import { HOSTS_KEY } from "../hostmap/metadata-keys.ts";
 import type { Plan, ReportedClaim } from "../hostmap/plan.ts";
-import type { Hold, Ledger } from "../hostmap/published-names.ts";
+import type { PublishedNames, RemovalHold } from "../hostmap/published-names.ts";
 import type { Reason } from "../hostmap/types.ts";
 import { isRelayed } from "../snapshot/listeners.ts";
 import type { DnsVerifier } from "./dnscheck/verifier.ts";
 import type { Source, SourceState } from "./sources/types.ts";
-import type { Addresses } from "./target-addresses.ts";
+import type { TargetAddresses } from "./target-addresses.ts";
 import type { TargetCatalog } from "./targets/resolver.ts";
 
 /** One claimed name, as `/status` and `switchback status` show it. */
@@ -38,7 +38,7 @@ export interface StatusDocument {
     readonly upstream: string;
     readonly ports: ReadonlyArray<{ readonly port: number; readonly protocol: string }>;
   }>;
-  readonly hold: Hold | undefined;
+  readonly hold: RemovalHold | undefined;
   /** What works, but should be looked at. */
   readonly warnings: readonly Reason[];
   /** Names that nothing claims any more and that leave soon. */
@@ -52,13 +52,13 @@ export interface StatusDeps {
   readonly identity: string;
   readonly source: Source;
   readonly plan: Plan;
-  readonly addresses: Addresses;
+  readonly addresses: TargetAddresses;
   /** What the cluster's DNS says of names; none: it is not asked. */
   readonly verifier?: Pick<DnsVerifier, "verdictOf" | "flagged" | "counts"> | undefined;
   readonly catalog: Pick<TargetCatalog, "configured" | "found">;
   readonly config: Pick<Config, "inject">;
   readonly synced: () => boolean;
-  readonly ledger: () => Ledger | undefined;
+  readonly ledger: () => PublishedNames | undefined;
   readonly revision: () => string | undefined;
 }
 

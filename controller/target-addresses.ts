@@ -1,7 +1,7 @@
 import type { Reason, TargetAddress } from "../hostmap/types.ts";
 
 /** Where targets are. Implemented by `fronts.ts` on a cluster, and by fixed addresses. */
-export interface Addresses {
+export interface TargetAddresses {
   /** Begins; `onChange` is called when an address became known or changed. */
   start(onChange: () => void): void;
   /** False until it is known of every target whether it has an address. */
@@ -20,7 +20,7 @@ export interface Addresses {
 }
 
 /** Addresses that the config gives, or that the demo knows. */
-export function fixedAddresses(targets: readonly TargetAddress[]): Addresses {
+export function fixedTargetAddresses(targets: readonly TargetAddress[]): TargetAddresses {
   return {
     start: (onChange) => onChange(),
     synced: true,

@@ -1,24 +1,24 @@
 import { type AddressInfo, createServer } from "node:net";
 import { issueAuthority, issueLeaf, servingNames } from "../certs/issue.ts";
 import { type Config, configSchema } from "../config/schema.ts";
-import { Loop } from "../controller/map-reconciler.ts";
-import { Pacer } from "../controller/publish-pacer.ts";
+import { MapReconciler } from "../controller/map-reconciler.ts";
+import { PublishPacer } from "../controller/publish-pacer.ts";
 import { removalRules } from "../controller/removal-rules.ts";
 import { mergeSources } from "../controller/sources/merge.ts";
 import { type DirectorySource, directorySource } from "../controller/sources/yaml-directory.ts";
 import { type StatusDocument, statusDocument } from "../controller/status.ts";
-import { fixedAddresses } from "../controller/target-addresses.ts";
+import { fixedTargetAddresses } from "../controller/target-addresses.ts";
 import { resolveSource } from "../controller/targets/resolve-claims.ts";
 import { classCatalog, classResolver } from "../controller/targets/resolver.ts";
-import { createJudge } from "../hostmap/claim-policy.ts";
+import { createClaimPolicy } from "../hostmap/claim-policy.ts";
 import { Plan } from "../hostmap/plan.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import { runProxy } from "../proxy/run.ts";
 import { parseIndex, parsePublished } from "../snapshot/map-format.ts";
-import { MemoryStore } from "../snapshot/map-store-memory.ts";
+import { MemoryMapStore } from "../snapshot/map-store-memory.ts";
 import { listen } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
-import type { LoadedMap } from "../webhook/injection-cache.ts";
+import type { InjectionCache } from "../webhook/injection-cache.ts";
 import { type RunningWebhook, runWebhook } from "../webhook/run.ts";
 
 /** The parts of Switchback on one machine, each the one that runs in a cluster, joined by memory in place of an API server. */
@@ -29,7 +29,7 @@ export interface DemoSystem {
   readonly status: () => StatusDocument;
   readonly directory: DirectorySource;
   /** The map that the webhook uses. */
-  readonly map: () => LoadedMap | undefined;
+  readonly map: () => InjectionCache | undefined;
   stop(): Promise<void>;
 }
 
@@ -43,18 +43,18 @@ export async function startSystem(
   log: Logger,
 ): Promise<DemoSystem> {
   const config = demoConfig(ingressPort, await freePort());
-  const store = new MemoryStore();
+  const store = new MemoryMapStore();
   const sources = directories.map((directory) => directorySource({ directory }));
   const source = resolveSource(mergeSources(sources), classResolver(config.targets));
-  const plan = new Plan(createJudge(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
-  const addresses = fixedAddresses([{ name: TARGET, clusterIPs: [LOOPBACK] }]);
-  const loop = new Loop({
+  const plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
+  const addresses = fixedTargetAddresses([{ name: TARGET, clusterIPs: [LOOPBACK] }]);
+  const loop = new MapReconciler({
     source,
     plan,
     addresses,
     store,
     removal: removalRules(config),
-    pacer: new Pacer(config.map),
+    pacer: new PublishPacer(config.map),
     now: Date.now,
     log,
   });
@@ -120,7 +120,7 @@ function demoConfig(ingressPort: number, listenPort: number): Config {
 /** The webhook, with the memory store in place of ConfigMaps and a certificate that was just issued. */
 async function startWebhook(
   config: Config,
-  store: MemoryStore,
+  store: MemoryMapStore,
   log: Logger,
 ): Promise<{ running: RunningWebhook; ca: string }> {
   const life = { now: Date.now(), days: 1 };
@@ -148,7 +148,7 @@ async function startWebhook(
   return { running, ca: authority.cert };
 }
 
-function readMap(store: MemoryStore): PublishedMap | Reason {
+function readMap(store: MemoryMapStore): PublishedMap | Reason {
   const index = parseIndex(store.index()?.text ?? "");
   return "code" in index ? index : parsePublished(index, (name) => store.shard(name));
 }

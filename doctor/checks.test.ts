@@ -5,39 +5,41 @@ import type { PublishedTarget } from "../snapshot/targets-format.ts";
 import type { Ways } from "../test/fakes/doctor-facts.ts";
 import * as fakes from "../test/fakes/doctor-facts.ts";
 import { examine } from "./checks.ts";
-import type { Facts, ServiceFacts } from "./facts.ts";
-import type { Verdict } from "./findings.ts";
+import type { ClusterFacts, ServiceFacts } from "./facts.ts";
+import type { FindingStatus } from "./findings.ts";
 import { known } from "./known.ts";
 
 const { HEALTHY, NGINX, FRONT, CONFIG, FORBIDDEN, CLOSED, NAMESPACE, NOT_INSTALLED } = fakes;
 const [TARGET] = CONFIG.targets;
 assert.ok(TARGET);
 
-const services = (...all: ServiceFacts[]): Partial<Facts> => ({ services: known(all) });
-const nginx = (change: Partial<ServiceFacts>): Partial<Facts> => services({ ...NGINX, ...change }, FRONT);
-const front = (change: Partial<ServiceFacts>): Partial<Facts> => services(NGINX, { ...FRONT, ...change });
-const install = (change: Partial<Facts["install"]>): Partial<Facts> => ({ install: { ...HEALTHY.install, ...change } });
-const admission = (change: Partial<Facts["admission"]>): Partial<Facts> => {
+const services = (...all: ServiceFacts[]): Partial<ClusterFacts> => ({ services: known(all) });
+const nginx = (change: Partial<ServiceFacts>): Partial<ClusterFacts> => services({ ...NGINX, ...change }, FRONT);
+const front = (change: Partial<ServiceFacts>): Partial<ClusterFacts> => services(NGINX, { ...FRONT, ...change });
+const install = (change: Partial<ClusterFacts["install"]>): Partial<ClusterFacts> => ({
+  install: { ...HEALTHY.install, ...change },
+});
+const admission = (change: Partial<ClusterFacts["admission"]>): Partial<ClusterFacts> => {
   return { admission: { ...HEALTHY.admission, ...change } };
 };
-const entries = (...all: Parameters<typeof fakes.entry>[]): Partial<Facts> => {
+const entries = (...all: Parameters<typeof fakes.entry>[]): Partial<ClusterFacts> => {
   return admission({ configuration: known(all.map((args) => fakes.entry(...args))) });
 };
-const relayed = (change: Partial<PublishedTarget>): Partial<Facts> => {
+const relayed = (change: Partial<PublishedTarget>): Partial<ClusterFacts> => {
   return install({ targets: known([{ ...fakes.RELAYED, ...change }]) });
 };
 /** As the controller says it, and the proxies do not know it. */
-const direct = (): Partial<Facts> => {
+const direct = (): Partial<ClusterFacts> => {
   const ports = [80, 443].map((port) => ({ port, protocol: "none" as const }));
   const config = { ...CONFIG, targets: [{ ...TARGET, classes: ["nginx"], ports }] };
   return install({ config: known(config), targets: known([]) });
 };
-const probe = (ways: Ways): Partial<Facts> => ({ probe: known(fakes.probed(ways)) });
-const deployments = (name: string, ready: number, desired = 2): Partial<Facts> => {
+const probe = (ways: Ways): Partial<ClusterFacts> => ({ probe: known(fakes.probed(ways)) });
+const deployments = (name: string, ready: number, desired = 2): Partial<ClusterFacts> => {
   const all = HEALTHY.install.deployments.known ? HEALTHY.install.deployments.value : [];
   return install({ deployments: known(all.map((one) => (one.name === name ? { ...one, ready, desired } : one))) });
 };
-const status = (change: object): Partial<Facts> => {
+const status = (change: object): Partial<ClusterFacts> => {
   const { status: fact } = HEALTHY.install;
   assert.ok(fact.known);
   return install({ status: known({ ...fact.value, ...change }) });
@@ -46,11 +48,11 @@ const workload = (change: object) => {
   const base = { namespace: "shop", kind: "Deployment", name: "web", stale: 1, standing: "stuck" };
   return { ...base, code: "restart-not-permitted", text: "t", ...change };
 };
-const pod = (change: object): Partial<Facts> => {
+const pod = (change: object): Partial<ClusterFacts> => {
   assert.ok(HEALTHY.pods.known);
   return { pods: known(HEALTHY.pods.value.map((one) => ({ ...one, ...change }))) };
 };
-const namespaces = (...all: [name: string, inject: string][]): Partial<Facts> => ({
+const namespaces = (...all: [name: string, inject: string][]): Partial<ClusterFacts> => ({
   namespaces: known(
     all.map(([name, inject]) => ({ name, labels: { "switchback.dev/inject": inject }, annotations: {} })),
   ),
@@ -60,7 +62,7 @@ const ANSWERED = { kind: "answered", detail: "HTTP 404" } as const;
 const REFUSED = { kind: "refused", detail: "ECONNREFUSED" } as const;
 const TIMEOUT = { kind: "timeout", detail: "no connection" } as const;
 
-function codes(facts: Facts, verdict?: Verdict): string[] {
+function codes(facts: ClusterFacts, verdict?: FindingStatus): string[] {
   const found = examine(facts).filter((finding) => verdict === undefined || finding.verdict === verdict);
   return [...new Set(found.map(({ code }) => code))];
 }
@@ -81,7 +83,7 @@ test("what is not ok has a cure, but for what the cluster itself does not let us
 });
 
 /** One thing is changed; these verdicts and codes are all that is not ok then. */
-const FAULTS: readonly [what: string, change: Partial<Facts>, ...expected: `${Verdict} ${string}`[]][] = [
+const FAULTS: readonly [what: string, change: Partial<ClusterFacts>, ...expected: `${FindingStatus} ${string}`[]][] = [
   ["no address yet", nginx({ entries: [] }), "warning address-pending"],
   [
     "the Ingress's own load balancer, no target",
@@ -324,7 +326,7 @@ describe("without Switchback", () => {
   });
 
   test("the provider's own cure comes first, told by the Service's annotations or the nodes", () => {
-    const cures = (change: Partial<Facts>) => examine({ ...NOT_INSTALLED, ...change })[0]?.cures[0] ?? "";
+    const cures = (change: Partial<ClusterFacts>) => examine({ ...NOT_INSTALLED, ...change })[0]?.cures[0] ?? "";
     assert.match(cures({}), /^have the provider's controller set `ipMode: Proxy`/);
     assert.match(cures({ providerIds: known(["hcloud://1"]) }), /load-balancer\.hetzner\.cloud\/hostname/);
     const annotations = { "service.beta.kubernetes.io/do-loadbalancer-enable-proxy-protocol": "true" };

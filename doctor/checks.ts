@@ -9,11 +9,11 @@ import { checkRelay } from "./checks/relay.ts";
 import { checkShortCircuit } from "./checks/short-circuit.ts";
 import { checkTargets } from "./checks/targets.ts";
 import { checkWebhook } from "./checks/webhook.ts";
-import type { Facts } from "./facts.ts";
+import type { ClusterFacts } from "./facts.ts";
 import type { Finding } from "./findings.ts";
 
 /** All checks, in the order in which one asks them: is there the problem, is there the cure, does it reach pods. */
-const CHECKS: readonly ((facts: Facts) => Finding[])[] = [
+const CHECKS: readonly ((facts: ClusterFacts) => Finding[])[] = [
   checkShortCircuit,
   checkHeaders,
   checkNames,
@@ -28,6 +28,6 @@ const CHECKS: readonly ((facts: Facts) => Finding[])[] = [
 ];
 
 /** What all checks find. A plain function of the facts. */
-export function examine(facts: Facts): Finding[] {
+export function examine(facts: ClusterFacts): Finding[] {
   return CHECKS.flatMap((check) => check(facts));
 }

@@ -50,7 +50,7 @@ export interface RouteFacts extends ObjectName {
   readonly className: string | undefined;
 }
 
-export interface NamespaceFacts {
+export interface NamespaceInfo {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
@@ -85,7 +85,7 @@ export type DryRun =
   /** Refused by somebody else, so that it tells nothing about us. */
   | { readonly outcome: "refused"; readonly text: string };
 
-export interface PodFacts extends ObjectName {
+export interface PodInfo extends ObjectName {
   /** `namespace/Kind/name` of what would have to be made anew for it, as the leader calls it. */
   readonly owner: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -96,7 +96,7 @@ export interface PodFacts extends ObjectName {
 }
 
 /** A node's agent, by its Lease. */
-export interface AgentFacts {
+export interface AgentInfo {
   /** Name of the Lease (snapshot/agent-lease.ts). */
   readonly lease: string;
   /** The map's revision that it has applied; undefined: none yet. */
@@ -133,11 +133,11 @@ export interface StatusFacts {
     readonly ports: readonly { readonly port: number }[];
   }[];
   readonly names: readonly { readonly name: string; readonly reason?: Reason | undefined }[];
-  readonly running?: { readonly workloads: readonly WorkloadFacts[] } | undefined;
+  readonly running?: { readonly workloads: readonly WorkloadInfo[] } | undefined;
 }
 
 /** An owner of opted-in pods, as the leader judges it (controller/rollout/rollout-status.ts). */
-export interface WorkloadFacts extends ObjectName, Reason {
+export interface WorkloadInfo extends ObjectName, Reason {
   readonly kind: string;
   readonly stale: number;
   /** `stuck`: it stays behind until somebody does something. */
@@ -169,7 +169,7 @@ export interface AdmissionFacts {
   readonly dryRun: Known<DryRun>;
 }
 
-export interface Facts {
+export interface ClusterFacts {
   /** Our own namespace, as asked for. */
   readonly namespace: string;
   /** Where the dry run and the probe pod are made. */
@@ -177,7 +177,7 @@ export interface Facts {
   readonly services: Known<readonly ServiceFacts[]>;
   readonly ingresses: Known<readonly RouteFacts[]>;
   readonly gateways: Known<readonly RouteFacts[]>;
-  readonly namespaces: Known<readonly NamespaceFacts[]>;
+  readonly namespaces: Known<readonly NamespaceInfo[]>;
   /** `spec.providerID` of some nodes. */
   readonly providerIds: Known<readonly string[]>;
   readonly install: InstallFacts;
@@ -185,14 +185,14 @@ export interface Facts {
   readonly endpoints: Known<readonly EndpointFacts[]>;
   readonly admission: AdmissionFacts;
   /** Pods that opted in themselves, are in a namespace that did, or carry an annotation of ours; finished ones left out. */
-  readonly pods: Known<readonly PodFacts[]>;
+  readonly pods: Known<readonly PodInfo[]>;
   /** The agents that keep pods of mode `live` current; undefined: there is no such pod. */
-  readonly agents: Known<readonly AgentFacts[]> | undefined;
+  readonly agents: Known<readonly AgentInfo[]> | undefined;
   /** Undefined: nobody asked for a probe. */
   readonly probe: Known<ProbeResult> | undefined;
 }
 
 /** `namespace/name`. */
-export function keyOf({ namespace, name }: ObjectName): string {
+export function objectKey({ namespace, name }: ObjectName): string {
   return `${namespace}/${name}`;
 }

@@ -1,8 +1,8 @@
 /** How a thing stands. `unknown` is never `ok`: what could not be looked at is said, with what it would take to. */
-export type Verdict = "ok" | "warning" | "broken" | "unknown";
+export type FindingStatus = "ok" | "warning" | "broken" | "unknown";
 
 /** From the best to the worst; the worst of all findings is the report's. */
-export const VERDICTS: readonly Verdict[] = ["ok", "unknown", "warning", "broken"];
+export const FINDING_STATUSES: readonly FindingStatus[] = ["ok", "unknown", "warning", "broken"];
 
 /** One thing that was looked at. */
 export interface Finding {
@@ -10,7 +10,7 @@ export interface Finding {
   readonly check: string;
   /** What it is about, as `kubectl` would name it; texts of the cluster may stand in it as they are. */
   readonly subject: string;
-  readonly verdict: Verdict;
+  readonly verdict: FindingStatus;
   /** A machine word, never reused for something else. */
   readonly code: string;
   /** What was seen. */
@@ -22,14 +22,14 @@ export interface Finding {
 type Report = (subject: string, code: string, evidence: string, ...cures: readonly string[]) => Finding;
 
 /** Makes the findings of one check. */
-export function findingsOf(check: string): Readonly<Record<Verdict, Report>> {
+export function findingsOf(check: string): Readonly<Record<FindingStatus, Report>> {
   const report =
-    (verdict: Verdict): Report =>
+    (verdict: FindingStatus): Report =>
     (subject, code, evidence, ...cures) => ({ check, subject, verdict, code, evidence, cures });
   return { ok: report("ok"), warning: report("warning"), broken: report("broken"), unknown: report("unknown") };
 }
 
 /** The worst verdict among findings; `ok` of none. */
-export function worstOf(findings: readonly Pick<Finding, "verdict">[]): Verdict {
-  return VERDICTS[Math.max(0, ...findings.map(({ verdict }) => VERDICTS.indexOf(verdict)))] ?? "ok";
+export function worstOf(findings: readonly Pick<Finding, "verdict">[]): FindingStatus {
+  return FINDING_STATUSES[Math.max(0, ...findings.map(({ verdict }) => FINDING_STATUSES.indexOf(verdict)))] ?? "ok";
 }

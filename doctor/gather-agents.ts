@@ -3,7 +3,7 @@ import type { KubeClient } from "../kube/client.ts";
 import type { Lease } from "../kube/lease-record.ts";
 import { resourcePath } from "../kube/paths.ts";
 import { AGENT_LEASE_LABELS, appliedRevision } from "../snapshot/agent-lease.ts";
-import type { AgentFacts } from "./facts.ts";
+import type { AgentInfo } from "./facts.ts";
 import { type Known, learn } from "./known.ts";
 
 /** The Leases of the agents. `now` is in milliseconds since 1970; a Lease that was never renewed has been silent for ever. */
@@ -11,7 +11,7 @@ export async function gatherAgents(
   client: KubeClient,
   { namespace }: Config["agent"],
   now: number,
-): Promise<Known<readonly AgentFacts[]>> {
+): Promise<Known<readonly AgentInfo[]>> {
   return await learn({ verb: "list", resource: "leases.coordination.k8s.io", namespace }, async () => {
     const path = resourcePath({ group: "coordination.k8s.io", version: "v1", resource: "leases", namespace });
     const labelSelector = Object.entries(AGENT_LEASE_LABELS)

@@ -3,7 +3,7 @@ import { statusOf } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath, resourcePath } from "../kube/paths.ts";
 import type { ObjectMeta } from "../kube/types.ts";
-import type { BalancerEntry, NamespaceFacts, RouteFacts, ServiceFacts } from "./facts.ts";
+import type { BalancerEntry, NamespaceInfo, RouteFacts, ServiceFacts } from "./facts.ts";
 import { type Known, learn } from "./known.ts";
 
 // What is there of the cluster itself: Services, Ingresses, Gateways, namespaces, nodes. Only what is judged is kept.
@@ -123,7 +123,7 @@ async function listGateways(client: KubeClient): Promise<RawGateway[]> {
   return [];
 }
 
-export async function gatherNamespaces(client: KubeClient): Promise<Known<readonly NamespaceFacts[]>> {
+export async function gatherNamespaces(client: KubeClient): Promise<Known<readonly NamespaceInfo[]>> {
   return await learn({ verb: "list", resource: "namespaces" }, async () => {
     const { items } = await client.list<{ metadata: ObjectMeta }>(corePath("namespaces"));
     return items.map(({ metadata: { name = "", labels = {}, annotations = {} } }) => ({ name, labels, annotations }));

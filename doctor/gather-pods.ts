@@ -4,8 +4,8 @@ import { corePath } from "../kube/paths.ts";
 import type { ObjectMeta } from "../kube/types.ts";
 import { ownerOf } from "../workloads/owners.ts";
 import { podFacts as metadataFacts } from "../workloads/pods.ts";
-import type { NamespaceFacts, PodFacts } from "./facts.ts";
-import { keyOf } from "./facts.ts";
+import type { NamespaceInfo, PodInfo } from "./facts.ts";
+import { objectKey } from "./facts.ts";
 import { type Known, learn } from "./known.ts";
 
 interface RawPod {
@@ -19,8 +19,8 @@ const ALIVE = "status.phase!=Succeeded,status.phase!=Failed";
 /** Pods of opted-in namespaces, and pods that opted in themselves. Not all of the cluster: there may be many. */
 export async function gatherPods(
   client: KubeClient,
-  namespaces: Known<readonly NamespaceFacts[]>,
-): Promise<Known<readonly PodFacts[]>> {
+  namespaces: Known<readonly NamespaceInfo[]>,
+): Promise<Known<readonly PodInfo[]>> {
   if (!namespaces.known) return namespaces;
   const optedIn = namespaces.value.filter(({ labels }) => labels[INJECT_KEY] === "enabled");
   return await learn({ verb: "list", resource: "pods" }, async () => {
@@ -33,11 +33,11 @@ export async function gatherPods(
       items.filter(({ metadata }) => metadata.deletionTimestamp === undefined),
     );
     const pods = staying.map(podFacts);
-    return [...new Map(pods.map((pod) => [keyOf(pod), pod])).values()];
+    return [...new Map(pods.map((pod) => [objectKey(pod), pod])).values()];
   });
 }
 
-function podFacts({ metadata, spec }: RawPod): PodFacts {
+function podFacts({ metadata, spec }: RawPod): PodInfo {
   return {
     namespace: metadata.namespace ?? "",
     name: metadata.name ?? "",

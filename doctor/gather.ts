@@ -1,6 +1,6 @@
 import { configSchema } from "../config/schema.ts";
 import type { KubeClient } from "../kube/client.ts";
-import type { Facts } from "./facts.ts";
+import type { ClusterFacts } from "./facts.ts";
 import { gatherAdmission } from "./gather-admission.ts";
 import { gatherAgents } from "./gather-agents.ts";
 import {
@@ -28,7 +28,7 @@ export interface GatherOptions {
 }
 
 /** All facts but those of a probe, read with the caller's own rights. Throws when the API server cannot be reached at all. */
-export async function gather({ client, namespace, probeNamespace, now }: GatherOptions): Promise<Facts> {
+export async function gather({ client, namespace, probeNamespace, now }: GatherOptions): Promise<ClusterFacts> {
   // Anybody may ask this; else an API server that is away would look like a dozen facts that are not known.
   await client.get("/version");
   const [services, ingresses, gateways, namespaces, providerIds, install, admission] = await Promise.all([

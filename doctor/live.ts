@@ -2,13 +2,16 @@ import { configSchema } from "../config/schema.ts";
 import { ON_CHANGE_KEY } from "../hostmap/metadata-keys.ts";
 import { effectiveOnChange } from "../hostmap/on-change.ts";
 import { agentLeaseName } from "../snapshot/agent-lease.ts";
-import type { Facts, PodFacts } from "./facts.ts";
+import type { ClusterFacts, PodInfo } from "./facts.ts";
 
 /**
  * Whether a pod's hosts file is to be kept current by its node's agent. What the annotation of its workload says is the leader's to
  * know, which reads the workloads of the namespaces where it may restart.
  */
-export function isLive({ namespaces, install }: Pick<Facts, "namespaces" | "install">): (pod: PodFacts) => boolean {
+export function isLive({
+  namespaces,
+  install,
+}: Pick<ClusterFacts, "namespaces" | "install">): (pod: PodInfo) => boolean {
   const config = install.config.known ? install.config.value : undefined;
   const fallback = (config?.pods ?? configSchema.parse({}).pods).onChange;
   const words = new Map(
@@ -26,7 +29,11 @@ export function isLive({ namespaces, install }: Pick<Facts, "namespaces" | "inst
 }
 
 /** Whether the agent of a pod's node has applied a revision of the map; undefined: that cannot be told. */
-export function appliedByAgent({ agents, install }: Facts, { node }: PodFacts, revision: string): boolean | undefined {
+export function appliedByAgent(
+  { agents, install }: ClusterFacts,
+  { node }: PodInfo,
+  revision: string,
+): boolean | undefined {
   if (agents === undefined || !agents.known) return undefined;
   const config = install.config.known ? install.config.value : undefined;
   const patienceMs = (config?.pods ?? configSchema.parse({}).pods).agentSilenceSeconds * 1000;

@@ -1,4 +1,4 @@
-import type { Facts, ServiceFacts } from "./facts.ts";
+import type { ClusterFacts, ServiceFacts } from "./facts.ts";
 
 /** A provider's own way out of the short circuit. */
 export interface Provider {
@@ -64,7 +64,7 @@ const PROVIDERS: readonly Known[] = [
 ];
 
 /** Who provides a Service's load balancer, told by the Service's annotations, else by the nodes; undefined where neither tells. */
-export function providerOf({ annotations }: ServiceFacts, { providerIds }: Facts): Provider | undefined {
+export function providerOf({ annotations }: ServiceFacts, { providerIds }: ClusterFacts): Provider | undefined {
   const keys = Object.keys(annotations);
   const byService = PROVIDERS.find(({ annotation }) => keys.some((key) => key.startsWith(annotation)));
   if (byService !== undefined || !providerIds.known) return byService;
@@ -72,7 +72,7 @@ export function providerOf({ annotations }: ServiceFacts, { providerIds }: Facts
 }
 
 /** The ways out of the short circuit that need no Switchback, the provider's own first. */
-export function providerCures(service: ServiceFacts, facts: Facts): string[] {
+export function providerCures(service: ServiceFacts, facts: ClusterFacts): string[] {
   const provider = providerOf(service, facts);
   const general =
     "have the provider's controller set `ipMode: Proxy` in the Service's status " +

@@ -1,14 +1,14 @@
-import { type Finding, VERDICTS, type Verdict, worstOf } from "./findings.ts";
+import { FINDING_STATUSES, type Finding, type FindingStatus, worstOf } from "./findings.ts";
 
 /** The report as a program reads it. */
 export interface ReportDocument {
-  readonly verdict: Verdict;
-  readonly counts: Readonly<Record<Verdict, number>>;
+  readonly verdict: FindingStatus;
+  readonly counts: Readonly<Record<FindingStatus, number>>;
   readonly findings: readonly Finding[];
 }
 
 export function reportDocument(findings: readonly Finding[]): ReportDocument {
-  const count = (verdict: Verdict): number => findings.filter((finding) => finding.verdict === verdict).length;
+  const count = (verdict: FindingStatus): number => findings.filter((finding) => finding.verdict === verdict).length;
   return {
     verdict: worstOf(findings),
     counts: { ok: count("ok"), unknown: count("unknown"), warning: count("warning"), broken: count("broken") },
@@ -16,7 +16,7 @@ export function reportDocument(findings: readonly Finding[]): ReportDocument {
   };
 }
 
-const MARKS: Readonly<Record<Verdict, string>> = {
+const MARKS: Readonly<Record<FindingStatus, string>> = {
   ok: "ok     ",
   unknown: "unknown",
   warning: "warning",
@@ -30,7 +30,7 @@ export function reportText(findings: readonly Finding[]): string {
     return lines.map((line, index) => `${index === 0 ? "" : "         "}${printable(line)}\n`).join("");
   });
   const { counts, verdict } = reportDocument(findings);
-  const sum = VERDICTS.toReversed()
+  const sum = FINDING_STATUSES.toReversed()
     .map((one) => `${counts[one]} ${one}`)
     .join(", ");
   const end =

@@ -1,7 +1,7 @@
 import type { TargetConfig } from "../config/schema.ts";
 import { isRelayed } from "../snapshot/listeners.ts";
 import type { PublishedTarget } from "../snapshot/targets-format.ts";
-import { type Facts, keyOf, type ObjectName } from "./facts.ts";
+import { type ClusterFacts, type ObjectName, objectKey } from "./facts.ts";
 
 /**
  * `published`: the proxies were told of it. `direct`: names lead straight to its Service, no proxy is involved. `unused`: published
@@ -30,11 +30,11 @@ export interface TargetPort {
 }
 
 /** Every target: what the proxies were told, then what the config has beside, then what the controller says it found beside. */
-export function targetsOf({ install, services }: Facts): readonly Target[] {
+export function targetsOf({ install, services }: ClusterFacts): readonly Target[] {
   const config = install.config.known ? install.config.value : undefined;
   const configured = config?.targets ?? [];
   const published = (install.targets.known ? install.targets.value : undefined) ?? [];
-  const there = new Set((services.known ? services.value : []).map(keyOf));
+  const there = new Set((services.known ? services.value : []).map(objectKey));
   const told = published.map((target) => publishedTarget(target, configured));
   const names = new Set(told.map(({ name }) => name));
   const own = configured
@@ -47,8 +47,10 @@ export function targetsOf({ install, services }: Facts): readonly Target[] {
 }
 
 /** The target whose ingress controller is this Service. */
-export function targetOfService(targets: readonly Target[], service: ObjectName): Target | undefined {
-  const of = targets.filter(({ upstream }) => typeof upstream !== "string" && keyOf(upstream) === keyOf(service));
+export function targetBehind(targets: readonly Target[], service: ObjectName): Target | undefined {
+  const of = targets.filter(
+    ({ upstream }) => typeof upstream !== "string" && objectKey(upstream) === objectKey(service),
+  );
   // One that is in use before one that is kept for pods of earlier.
   return of.find(({ state }) => state !== "unused") ?? of[0];
 }
@@ -79,7 +81,7 @@ function configuredTarget(target: TargetConfig, all: readonly TargetConfig[], th
   const { name, upstream, ports, classes, clusterIPs } = target;
   const service = "service" in upstream ? upstream.service : undefined;
   // As controller/targets/discovery.ts has it: without classes it is for whatever is not found, where its Service is.
-  const idle = service !== undefined && classes.length === 0 && all.length === 1 && !there.has(keyOf(service));
+  const idle = service !== undefined && classes.length === 0 && all.length === 1 && !there.has(objectKey(service));
   const state = idle ? "idle" : isRelayed(target) ? "waiting" : "direct";
   return {
     name,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { claimOf } from "../test/arbitraries.ts";
-import { createJudge, type PolicyRules } from "./claim-policy.ts";
+import { createClaimPolicy, type PolicyRules } from "./claim-policy.ts";
 
 const OPEN: PolicyRules = {
   allowDomains: [],
@@ -12,7 +12,9 @@ const OPEN: PolicyRules = {
 };
 
 function codeOf(hostname: string, rules: Partial<PolicyRules> = {}, clusterDomain?: string): string {
-  return createJudge({ ...OPEN, ...rules }, clusterDomain)(claimOf(hostname, "shop/web")).refused?.code ?? "allowed";
+  return (
+    createClaimPolicy({ ...OPEN, ...rules }, clusterDomain)(claimOf(hostname, "shop/web")).refused?.code ?? "allowed"
+  );
 }
 
 const BUILT_IN: ReadonlyArray<readonly [hostname: string, code: string]> = [
@@ -72,14 +74,14 @@ for (const [rules, hostname, code] of RULES) {
 }
 
 test("an invalid name keeps its text, its own reason comes first, and it is refused before any rule", () => {
-  const judged = createJudge({ ...OPEN, denyDomains: ["*"] }, undefined)(claimOf("a b", "shop/web"));
+  const judged = createClaimPolicy({ ...OPEN, denyDomains: ["*"] }, undefined)(claimOf("a b", "shop/web"));
   assert.equal(judged.name, "a b");
   assert.equal(judged.refused?.code, "name-not-rfc1123");
 });
 
 test("a claim without a target is refused with the source's reason, unless its name is refused already", () => {
   const reason = { code: "no-target", text: "no target serves the class" };
-  const judge = createJudge(OPEN, undefined);
+  const judge = createClaimPolicy(OPEN, undefined);
   assert.deepEqual(judge(claimOf("a.example.com", "shop/web", { target: reason })).refused, reason);
   assert.equal(judge(claimOf("a.localhost", "shop/web", { target: reason })).refused?.code, "loopback-name");
 });

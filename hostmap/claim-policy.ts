@@ -15,7 +15,7 @@ export interface PolicyRules {
 }
 
 /** A claim whose name is well formed, with the name folded; `refused` says why policy keeps it out. */
-export interface JudgedClaim {
+export interface EvaluatedClaim {
   readonly claim: Claim;
   readonly name: string;
   readonly wildcard: boolean;
@@ -23,7 +23,7 @@ export interface JudgedClaim {
 }
 
 /** Judges single claims; what depends on other claims (quota, conflicts) is `plan.ts`'s. */
-export type Judge = (claim: Claim) => JudgedClaim;
+export type ClaimPolicy = (claim: Claim) => EvaluatedClaim;
 
 /** RFC 6761, 6.3, and what distributions put beside it. */
 const LOOPBACK = ["localhost", "localdomain"];
@@ -72,7 +72,11 @@ const CLUSTER = ["svc", "cluster.local", "default", "kube-system", "kube-public"
  * hold whatever the rules say. Patterns are assumed checked (`config/schema.ts`); one that does not parse matches nothing, so that
  * a list of such patterns allows nothing. `domainsOf` is what namespaces' annotations list, where those count.
  */
-export function createJudge(rules: PolicyRules, clusterDomain: string | undefined, domainsOf?: DomainsOf): Judge {
+export function createClaimPolicy(
+  rules: PolicyRules,
+  clusterDomain: string | undefined,
+  domainsOf?: DomainsOf,
+): ClaimPolicy {
   const cluster = clusterDomain === undefined ? CLUSTER : [...CLUSTER, clusterDomain.toLowerCase().replace(/\.$/, "")];
   const builtIn: ReadonlyArray<readonly [readonly string[], string, string]> = [
     [cluster, "cluster-domain", "belongs to the cluster's own DNS"],

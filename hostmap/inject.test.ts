@@ -16,8 +16,11 @@ function choose(entries: ReadonlyArray<readonly [string, readonly string[]]>, an
 }
 
 /** The pod as it looks afterwards, which is what a second pass sees. */
-function applied(pod: PodHosts, { own, block }: Injection): PodHosts {
-  return { hostAliases: [...own, ...block.aliases], annotations: { ...pod.annotations, ...block.annotations } };
+function applied(pod: PodHosts, { userAliases, managed }: Injection): PodHosts {
+  return {
+    hostAliases: [...userAliases, ...managed.aliases],
+    annotations: { ...pod.annotations, ...managed.annotations },
+  };
 }
 
 const bare: PodHosts = { hostAliases: [], annotations: {} };
@@ -44,10 +47,10 @@ test("the user's aliases come first, as they were and in order", () => {
 test("every chosen name is mapped: as the map says, or where the user has it as the user says", () => {
   fc.assert(
     fc.property(userAliases, mapEntries, (hostAliases, entries) => {
-      const { block } = planInjection({ hostAliases, annotations: {} }, choose(entries));
+      const { managed } = planInjection({ hostAliases, annotations: {} }, choose(entries));
       for (const [name, ips] of entries) {
         const theirs = hostAliases.some((alias) => alias.hostnames.includes(name));
-        const ours = block.aliases.filter((alias) => alias.hostnames.includes(name)).map((alias) => alias.ip);
+        const ours = managed.aliases.filter((alias) => alias.hostnames.includes(name)).map((alias) => alias.ip);
         assert.deepEqual(ours.sort(), theirs ? [] : [...ips].sort());
       }
     }),
@@ -95,7 +98,7 @@ test("a baked-in block of an older map is replaced by the webhook's", () => {
   fc.assert(
     fc.property(mapEntries, mapEntries, (older, newest) => {
       const baked = planBakedInjection(bare, choose(older), true);
-      assert.ok("block" in baked);
+      assert.ok("managed" in baked);
       const seen = applied(bare, baked);
       assert.deepEqual(
         applied(seen, planInjection(seen, choose(newest))),
@@ -135,23 +138,23 @@ test("a forged annotation removes nothing, and is overwritten", () => {
 
 test("the annotation of another pod, or of aliases that were edited since, removes nothing", () => {
   const entries = [["a.example.com", [V4]] as const, ["b.example.com", [V4]] as const];
-  const { annotations } = planInjection(bare, choose(entries)).block;
+  const { annotations } = planInjection(bare, choose(entries)).managed;
   const edited = [{ ip: V4, hostnames: ["a.example.com", "mine.example.com"] }];
-  assert.deepEqual(planInjection({ hostAliases: edited, annotations }, choose(entries)).own, edited);
+  assert.deepEqual(planInjection({ hostAliases: edited, annotations }, choose(entries)).userAliases, edited);
 });
 
 test("a block of our size and address among thousands of equal aliases is searched for only so long", () => {
   const hostAliases = Array.from({ length: 20_000 }, () => ({ ip: V4, hostnames: ["a.example.com"] }));
   const annotations = { [OWNED_KEY]: `${V4} x10000 (0123456789ab)` };
   const before = process.cpuUsage().user;
-  assert.equal(planInjection({ hostAliases, annotations }, choose([])).own.length, 20_000);
+  assert.equal(planInjection({ hostAliases, annotations }, choose([])).userAliases.length, 20_000);
   // 10,000 windows of 10,000 aliases would take a minute.
   assert.ok(process.cpuUsage().user - before < 5_000_000);
 });
 
 test("owned tells IPs and counts, injected what people look for", () => {
   const entries = Array.from({ length: 30 }, (_, index) => [`host-${index + 10}.shop.example.com`, [V4, V6]] as const);
-  const { annotations } = planInjection(bare, choose(entries)).block;
+  const { annotations } = planInjection(bare, choose(entries)).managed;
   assert.match(annotations[OWNED_KEY] ?? "", /^198\.51\.100\.9 x2, 2001:db8::9 x2 \([0-9a-f]{12}\)$/);
   assert.equal(
     annotations[INJECTED_KEY],
@@ -162,9 +165,9 @@ test("owned tells IPs and counts, injected what people look for", () => {
 
 test("with nothing to add the annotations say so, and a later pass is no different", () => {
   const plan = planInjection(bare, choose([]));
-  assert.deepEqual(plan.block.aliases, []);
-  assert.equal(plan.block.annotations[INJECTED_KEY], "none");
-  assert.equal(plan.block.annotations[OWNED_KEY], "none");
+  assert.deepEqual(plan.managed.aliases, []);
+  assert.equal(plan.managed.annotations[INJECTED_KEY], "none");
+  assert.equal(plan.managed.annotations[OWNED_KEY], "none");
   const after = applied(bare, plan);
   assert.deepEqual(applied(after, planInjection(after, choose([]))), after);
 });
@@ -174,7 +177,7 @@ test("injected stays short whatever the names and addresses, and names the annot
     { length: 500 },
     (_, index) => [`${index}.${"x".repeat(240)}.com`, [`198.51.100.${index % 250}`]] as const,
   );
-  const { annotations } = planInjection(bare, choose(entries, undefined, 400)).block;
+  const { annotations } = planInjection(bare, choose(entries, undefined, 400)).managed;
   const text = annotations[INJECTED_KEY] ?? "";
   assert.ok(text.length < 2_500, String(text.length));
   assert.match(text, /\+244 more addresses \[only the first 400 of 500 names: choose with switchback\.dev\/hosts\]$/);
@@ -186,9 +189,9 @@ test("the revision is that of the choice, whether or not the user maps some of t
     ["b.example.com", [V4]],
   ]);
   const pod = { hostAliases: [{ ip: "203.0.113.7", hostnames: ["A.example.com"] }], annotations: {} };
-  const { block } = planInjection(pod, chosen);
-  assert.deepEqual(block.aliases, [{ ip: V4, hostnames: ["b.example.com"] }]);
-  assert.equal(block.annotations[REVISION_KEY], chosen.revision);
+  const { managed } = planInjection(pod, chosen);
+  assert.deepEqual(managed.aliases, [{ ip: V4, hostnames: ["b.example.com"] }]);
+  assert.equal(managed.annotations[REVISION_KEY], chosen.revision);
 });
 
 test("baked in, an address has one alias; too many names are refused unless a long line is asked for", () => {
@@ -196,8 +199,8 @@ test("baked in, an address has one alias; too many names are refused unless a lo
   const refused = planBakedInjection(bare, choose(entries), false);
   assert.equal("code" in refused && refused.code, "line-too-long");
   const long = planBakedInjection(bare, choose(entries), true);
-  assert.ok("block" in long);
-  assert.deepEqual(long.block.aliases, packOnePerAddress([...entries].sort(([a], [b]) => (a < b ? -1 : 1))));
+  assert.ok("managed" in long);
+  assert.deepEqual(long.managed.aliases, packOnePerAddress([...entries].sort(([a], [b]) => (a < b ? -1 : 1))));
 });
 
 test("baked in, an address that the user has an alias for is refused: hostAliases is a map keyed by ip to apply", () => {

@@ -1,5 +1,5 @@
 import { MAX_LINE_BYTES, splitLine } from "./pack.ts";
-import type { Chosen } from "./select-hosts.ts";
+import type { SelectedHosts } from "./select-hosts.ts";
 import type { HostAlias } from "./types.ts";
 
 // What a choice of names makes of a running pod's aliases. A node's agent works this out for each pod after every change of the map, in
@@ -37,10 +37,10 @@ export interface LivePlan {
 }
 
 /** Makes the plan for a choice of names, without those in `taken`. */
-export type LivePlanner = (aliases: LiveAliases, chosen: Chosen, taken: readonly string[]) => LivePlan;
+export type LivePlanner = (aliases: LiveAliases, chosen: SelectedHosts, taken: readonly string[]) => LivePlan;
 
 /** The reference that any planner which remembers must equal. */
-export function planLive({ all }: LiveAliases, chosen: Chosen, taken: readonly string[]): LivePlan {
+export function planLive({ all }: LiveAliases, chosen: SelectedHosts, taken: readonly string[]): LivePlan {
   const names = chosen.byAddress();
   const kept = [...all].filter(([, { ip, hostnames }]) => new Set(hostnames).isSubsetOf(names.get(ip) ?? NONE));
   const others = new Set(taken);

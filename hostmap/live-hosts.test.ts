@@ -6,16 +6,17 @@ import { goodNames } from "../test/arbitraries.ts";
 import { applyLive as apply, headLength, isKubeletHosts, removeLive as remove } from "./live-hosts.ts";
 import { liveAliases } from "./live-hosts-plan.ts";
 import { MAX_LINE_BYTES, packLines } from "./pack.ts";
-import { type Chosen, createSelector } from "./select-hosts.ts";
+import { createSelector, type SelectedHosts } from "./select-hosts.ts";
 import type { HostAlias } from "./types.ts";
 
-const applyLive = (text: string, ours: readonly HostAlias[], chosen: Chosen) => apply(text, liveAliases(ours), chosen);
+const applyLive = (text: string, ours: readonly HostAlias[], chosen: SelectedHosts) =>
+  apply(text, liveAliases(ours), chosen);
 const removeLive = (text: string, ours: readonly HostAlias[]) => remove(text, liveAliases(ours));
 
 const FRONT = "198.51.100.9";
 const OTHER = "198.51.100.10";
 
-function choose(entries: Readonly<Record<string, readonly string[]>>, cap = 500): Chosen {
+function choose(entries: Readonly<Record<string, readonly string[]>>, cap = 500): SelectedHosts {
   return createSelector(publishedMapOf("r", new Map(Object.entries(entries))), cap)(undefined);
 }
 

@@ -1,6 +1,6 @@
 import { compareNames } from "./hostnames.ts";
 import { aliasOn, type LiveAliases, type LivePlanner, planLive, silenced, TAG } from "./live-hosts-plan.ts";
-import type { Chosen } from "./select-hosts.ts";
+import type { SelectedHosts } from "./select-hosts.ts";
 
 /**
  * The hosts file of a running pod, brought up to date as a text. What is ours in it:
@@ -40,7 +40,12 @@ export function isKubeletHosts(text: string): boolean {
  * The file with exactly the chosen names in it, as far as no line of somebody else's maps them. `plan` is where the cost lies that
  * grows with the names: a caller with many pods passes one that remembers.
  */
-export function applyLive(text: string, aliases: LiveAliases, chosen: Chosen, plan: LivePlanner = planLive): string {
+export function applyLive(
+  text: string,
+  aliases: LiveAliases,
+  chosen: SelectedHosts,
+  plan: LivePlanner = planLive,
+): string {
   const lines = readLines(text, aliases);
   const { current, body } = plan(aliases, chosen, takenNames(lines, chosen));
   for (const line of lines)
@@ -53,7 +58,7 @@ export function applyLive(text: string, aliases: LiveAliases, chosen: Chosen, pl
  * nor finds a chosen name on. What it makes of the text is that beginning and then what it makes of the rest. The kubelet writes a line
  * there that no other pod has; the rest of pods that are alike is alike.
  */
-export function headLength(text: string, aliases: LiveAliases, chosen: Chosen): number {
+export function headLength(text: string, aliases: LiveAliases, chosen: SelectedHosts): number {
   let length = 0;
   for (let lines = 0; lines < MAX_HEAD_LINES; lines += 1) {
     const newline = text.indexOf("\n", length);
@@ -170,7 +175,7 @@ function claimEmpty(lines: readonly Line[]): void {
 }
 
 /** The chosen names that lines of others map, in name order. */
-function takenNames(lines: readonly Line[], chosen: Chosen): readonly string[] {
+function takenNames(lines: readonly Line[], chosen: SelectedHosts): readonly string[] {
   const theirs = lines.filter(({ kind, alias }) => kind === "theirs" && alias === undefined);
   const taken = theirs.flatMap(({ text }) => namesOn(text)).filter(chosen.has);
   return taken.length === 0 ? taken : [...new Set(taken)].sort(compareNames);

@@ -10,7 +10,7 @@ const NONE = "none";
 const MAX_WINDOWS = 64;
 
 /** The value of `switchback.dev/owned` for aliases of ours that stand next to each other in this order. */
-export function describeOwned(aliases: readonly HostAlias[]): string {
+export function describeManaged(aliases: readonly HostAlias[]): string {
   if (aliases.length === 0) return NONE;
   const runs: Array<{ ip: string; count: number }> = [];
   for (const { ip } of aliases) {
@@ -26,12 +26,12 @@ export function describeOwned(aliases: readonly HostAlias[]): string {
  * webhook has moved it; if it is nowhere as it was written (the annotation is forged or stale, or an alias was edited), nothing
  * counts as ours and nothing is removed.
  */
-export function withoutOwned(aliases: readonly HostAlias[], annotation: string | undefined): readonly HostAlias[] {
-  return splitOwned(aliases, annotation).own;
+export function withoutManaged(aliases: readonly HostAlias[], annotation: string | undefined): readonly HostAlias[] {
+  return splitAliases(aliases, annotation).own;
 }
 
 /** The user's own aliases and ours, as `withoutOwned` tells them apart. */
-export function splitOwned(
+export function splitAliases(
   aliases: readonly HostAlias[],
   annotation: string | undefined,
 ): { readonly own: readonly HostAlias[]; readonly ours: readonly HostAlias[] } {

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { INJECT_KEY } from "./metadata-keys.ts";
-import { judgeOptIn, MIRROR_KEY, type OptInFacts } from "./opt-in.ts";
+import { decideOptIn, MIRROR_KEY, type OptInFacts } from "./opt-in.ts";
 
 const EXCLUDED = new Set(["kube-system", "switchback-system"]);
 
 function verdict(pod: string | undefined, namespace: string | undefined, parts: Partial<OptInFacts> = {}): string {
-  const { optedIn, code } = judgeOptIn({
+  const { optedIn, code } = decideOptIn({
     namespace: "shop",
     labels: pod === undefined ? {} : { [INJECT_KEY]: pod },
     annotations: {},

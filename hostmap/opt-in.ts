@@ -15,11 +15,11 @@ export interface OptInFacts {
 }
 
 /** `code` is a machine word (`namespace`, `pod`, or why not), `text` the sentence. */
-export interface OptInVerdict extends Reason {
+export interface OptInDecision extends Reason {
   readonly optedIn: boolean;
 }
 
-interface Rule extends OptInVerdict {
+interface Rule extends OptInDecision {
   readonly applies: (facts: OptInFacts) => boolean;
 }
 
@@ -57,14 +57,14 @@ const RULES: readonly Rule[] = [
   },
 ];
 
-const NOT_OPTED_IN: OptInVerdict = {
+const NOT_OPTED_IN: OptInDecision = {
   optedIn: false,
   code: "not-opted-in",
   text: `neither the pod nor its namespace has the label ${INJECT_KEY} with the value enabled`,
 };
 
 /** Whether a pod that is created with this metadata is injected, as the API server and the webhook decide it. */
-export function judgeOptIn(facts: OptInFacts): OptInVerdict {
+export function decideOptIn(facts: OptInFacts): OptInDecision {
   const rule = RULES.find(({ applies }) => applies(facts));
   if (rule === undefined) return NOT_OPTED_IN;
   const { optedIn, code, text } = rule;

@@ -3,10 +3,10 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { mapRevision, Shards } from "../snapshot/shards.ts";
 import { anyNames, claimOf, goodNames, HOSTILE_NAMES } from "../test/arbitraries.ts";
-import { createJudge } from "./claim-policy.ts";
+import { createClaimPolicy } from "./claim-policy.ts";
 import { parseHosts } from "./hosts-text.ts";
 import { Plan } from "./plan.ts";
-import { Ledger } from "./published-names.ts";
+import { PublishedNames } from "./published-names.ts";
 import type { Claim } from "./types.ts";
 
 // From claims to text, as the controller's loop puts the parts together.
@@ -19,9 +19,9 @@ function publish(objects: ReadonlyArray<readonly [object: string, claims: readon
   text: string;
   revision: string;
 } {
-  const plan = new Plan(createJudge(rules, undefined), rules.maxNamesPerNamespace);
+  const plan = new Plan(createClaimPolicy(rules, undefined), rules.maxNamesPerNamespace);
   for (const [object, claims] of objects) plan.set(object, claims);
-  const ledger = new Ledger({ vanishMs: 60, guardNames: 10, holdMs: 300 });
+  const ledger = new PublishedNames({ vanishMs: 60, guardNames: 10, holdMs: 300 });
   for (const [name, planned] of plan.take()) if (planned !== undefined) ledger.want(name, ["198.51.100.9"]);
   const shards = new Shards();
   for (const name of ledger.settle(0)) shards.set(name, ledger.addressesOf(name) ?? []);

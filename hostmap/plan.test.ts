@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { claimOf } from "../test/arbitraries.ts";
-import { createJudge } from "./claim-policy.ts";
+import { createClaimPolicy } from "./claim-policy.ts";
 import { Plan } from "./plan.ts";
 import type { Claim } from "./types.ts";
 
@@ -13,7 +13,7 @@ const RULES = {
   denyNamespaces: [],
   maxNamesPerNamespace: 3,
 };
-const judge = createJudge(RULES, "cluster.local");
+const judge = createClaimPolicy(RULES, "cluster.local");
 const OLD = "2025-01-01T00:00:00Z";
 const NEW = "2026-01-01T00:00:00Z";
 
@@ -190,7 +190,7 @@ test("property: a plan kept up to date equals one made anew, whatever changes ca
 test("what a namespace may claim changes: its claims are judged again, and no others", () => {
   const domains = new Map([["shop", "*.shop.example.com"]]);
   const judged: string[] = [];
-  const judge = createJudge(RULES, undefined, (namespace) => domains.get(namespace));
+  const judge = createClaimPolicy(RULES, undefined, (namespace) => domains.get(namespace));
   const plan = new Plan((claim) => {
     judged.push(claim.hostname);
     return judge(claim);
@@ -207,7 +207,7 @@ test("what a namespace may claim changes: its claims are judged again, and no ot
 });
 
 test("tells which targets names lead to", () => {
-  const plan = new Plan(createJudge(RULES, undefined), 100);
+  const plan = new Plan(createClaimPolicy(RULES, undefined), 100);
   plan.set("shop/a", [
     claimOf("a.example.com", "shop/a", { target: "one" }),
     claimOf("b.example.com", "shop/a", { target: "two" }),

@@ -1,6 +1,6 @@
-import type { Judge, JudgedClaim } from "./claim-policy.ts";
+import type { ClaimPolicy, EvaluatedClaim } from "./claim-policy.ts";
 import { compareNames } from "./hostnames.ts";
-import type { ObjectRef, Reason, Verdict } from "./types.ts";
+import type { ClaimDecision, ObjectRef, Reason } from "./types.ts";
 
 /** What a name leads to, and the object that won it. */
 export interface PlannedName {
@@ -17,10 +17,10 @@ export interface ReportedClaim {
   readonly from: ObjectRef;
   /** creationTimestamp of the object. */
   readonly since: string;
-  readonly verdict: Verdict;
+  readonly verdict: ClaimDecision;
 }
 
-interface Held extends JudgedClaim {
+interface Held extends EvaluatedClaim {
   readonly object: string;
 }
 
@@ -31,7 +31,7 @@ interface Held extends JudgedClaim {
  *                                         └──> by namespace: quota
  */
 export class Plan {
-  readonly #judge: Judge;
+  readonly #judge: ClaimPolicy;
   readonly #quota: number;
   readonly #byObject = new Map<string, readonly Held[]>();
   readonly #byName = new Map<string, Held[]>();
@@ -45,13 +45,13 @@ export class Plan {
   #dirtyNames = new Set<string>();
   #dirtyNamespaces = new Set<string>();
 
-  constructor(judge: Judge, maxNamesPerNamespace: number) {
+  constructor(judge: ClaimPolicy, maxNamesPerNamespace: number) {
     this.#judge = judge;
     this.#quota = maxNamesPerNamespace;
   }
 
   /** Replaces everything that an object claims; an object that is gone claims nothing. */
-  set(object: string, claims: readonly Parameters<Judge>[0][]): void {
+  set(object: string, claims: readonly Parameters<ClaimPolicy>[0][]): void {
     for (const old of this.#byObject.get(object) ?? []) this.#forget(old);
     const held = claims.map((claim) => ({ ...this.#judge(claim), object }));
     if (held.length === 0) this.#byObject.delete(object);
@@ -175,7 +175,7 @@ export class Plan {
     return this.#fitting.get(held.claim.from.namespace)?.has(held.name) ?? true;
   }
 
-  #verdict(held: Held): Verdict {
+  #verdict(held: Held): ClaimDecision {
     const { target } = held.claim;
     const reason = held.refused ?? this.#refusalAmongOthers(held);
     if (reason !== undefined) return { mapped: false, reason };

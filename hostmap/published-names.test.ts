@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { Ledger, type RemovalRules } from "./published-names.ts";
+import { PublishedNames, type RemovalRules } from "./published-names.ts";
 
 const RULES: RemovalRules = { vanishMs: 60, guardNames: 10, holdMs: 300 };
 const IP = ["198.51.100.9"];
@@ -10,14 +10,14 @@ function names(count: number): string[] {
   return Array.from({ length: count }, (_, index) => `n${index}.example.com`);
 }
 
-function ledgerOf(count: number, rules = RULES): Ledger {
-  const ledger = new Ledger(rules);
+function ledgerOf(count: number, rules = RULES): PublishedNames {
+  const ledger = new PublishedNames(rules);
   for (const name of names(count)) ledger.want(name, IP);
   ledger.settle(0);
   return ledger;
 }
 
-function release(ledger: Ledger, from: number, to: number, now: number): void {
+function release(ledger: PublishedNames, from: number, to: number, now: number): void {
   for (const name of names(to).slice(from)) ledger.release(name, now);
 }
 
@@ -155,7 +155,7 @@ test("only the id of the present hold confirms it", () => {
 });
 
 test("what an earlier leader published is there, unchanged, and leaves as slowly as any other", () => {
-  const ledger = new Ledger(RULES);
+  const ledger = new PublishedNames(RULES);
   ledger.load([["old.example.com", IP]]);
   assert.equal(ledger.settle(0).size, 0);
   ledger.release("old.example.com", 0);
@@ -219,7 +219,7 @@ test("property: the ledger does what the plain rules say, whatever comes and goe
   let holds = 0;
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
-      const ledger = new Ledger(RULES);
+      const ledger = new PublishedNames(RULES);
       const model = new Model();
       const told = new Map<string, string>();
       let now = 1_000;

@@ -11,7 +11,7 @@ export interface RemovalRules {
 }
 
 /** A loss that is being held back, until the time runs out or a person confirms it by its id. */
-export interface Hold {
+export interface RemovalHold {
   /** Made from the time it began, so that an old confirmation never releases a later hold. */
   readonly id: string;
   readonly since: number;
@@ -29,7 +29,7 @@ export interface Hold {
  *
  * Additions and changed addresses always go through at once: a hold must not stop a new certificate.
  */
-export class Ledger {
+export class PublishedNames {
   readonly #rules: RemovalRules;
   readonly #lines = new Map<string, readonly string[]>();
   readonly #leaving = new Map<string, number>();
@@ -96,7 +96,7 @@ export class Ledger {
     return this.#leaving;
   }
 
-  get hold(): Hold | undefined {
+  get hold(): RemovalHold | undefined {
     if (this.#hold === undefined) return undefined;
     const { id, since } = this.#hold;
     return { id, since, until: since + this.#holdMs, names: this.#leaving.size, of: this.#lines.size };

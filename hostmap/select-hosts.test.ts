@@ -3,7 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { publishedMapOf } from "../snapshot/map-format.ts";
 import { isGlob, parseGlob } from "./hostnames.ts";
-import { createSelector, parseSelection } from "./select-hosts.ts";
+import { createSelector, parseHostsAnnotation } from "./select-hosts.ts";
 
 const IP = "198.51.100.9";
 
@@ -53,7 +53,7 @@ for (const [annotation, expected] of CASES) {
 }
 
 test("a bad item is named together with the accepted forms, and the valid ones still count", () => {
-  const { items, warnings } = parseSelection("a.example.com, api_1");
+  const { items, warnings } = parseHostsAnnotation("a.example.com, api_1");
   assert.deepEqual(items, ["a.example.com"]);
   assert.deepEqual(warnings, [
     { code: "item-invalid", text: 'switchback.dev/hosts: takes names, *.example.com or *; ignored: "api_1"' },
@@ -62,7 +62,7 @@ test("a bad item is named together with the accepted forms, and the valid ones s
 
 test("with no valid item it says that nothing is injected", () => {
   for (const text of ["", "api_1"]) {
-    assert.match(parseSelection(text).warnings.at(-1)?.text ?? "", /nothing is injected/);
+    assert.match(parseHostsAnnotation(text).warnings.at(-1)?.text ?? "", /nothing is injected/);
   }
 });
 
@@ -97,7 +97,7 @@ test("warnings are few, short and free of control characters, whatever the annot
 });
 
 test("a huge annotation is read in part, and says so", () => {
-  const { items, warnings } = parseSelection(
+  const { items, warnings } = parseHostsAnnotation(
     Array.from({ length: 20_000 }, (_, index) => `h${index}.example.com`).join(),
   );
   assert.ok(items.length <= 500);

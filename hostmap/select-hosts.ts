@@ -12,7 +12,7 @@ const MAX_NAMED = 3;
 export const MAX_WARNING = 120;
 
 /** What a pod asks for by `switchback.dev/hosts`. */
-export interface Selection {
+export interface HostsAnnotation {
   /** Valid items, lower-cased, sorted, each once; `["*"]` when the pod asks for everything (or has no annotation). */
   readonly items: readonly string[];
   /** About items that were ignored; the texts are short enough for admission warnings. */
@@ -20,7 +20,7 @@ export interface Selection {
 }
 
 /** The names that one selection takes from one map. */
-export interface Chosen {
+export interface SelectedHosts {
   /** At most `cap` names, in name order. */
   readonly names: readonly string[];
   /** Whether a name is among `names`. */
@@ -40,7 +40,7 @@ export interface Chosen {
  * Reads the annotation: names and patterns, separated by commas or white space. An item that is none of these is ignored with a
  * warning; when none is valid the selection is empty, never "all".
  */
-export function parseSelection(annotation: string | undefined): Selection {
+export function parseHostsAnnotation(annotation: string | undefined): HostsAnnotation {
   if (annotation === undefined) return { items: ["*"], warnings: [] };
   const found = annotation
     .slice(0, MAX_TEXT)
@@ -65,7 +65,7 @@ export function parseSelection(annotation: string | undefined): Selection {
  * Chooses names from one map by annotation text. Plain names cost a look-up each and patterns the names they match, thanks to an
  * index that is made when the first pattern comes; still, callers keep the answer as long as they keep the map.
  */
-export function createSelector(map: PublishedMap, cap: number): (annotation: string | undefined) => Chosen {
+export function createSelector(map: PublishedMap, cap: number): (annotation: string | undefined) => SelectedHosts {
   let suffixes: ReadonlyMap<string, readonly string[]> | undefined;
   const matches = (item: string): readonly string[] => {
     if (!item.startsWith("*")) return map.addressesOf(item) === undefined ? [] : [item];
@@ -75,7 +75,7 @@ export function createSelector(map: PublishedMap, cap: number): (annotation: str
   const unmatched = (item: string): boolean => (item === "*" ? map.size === 0 : matches(item).length === 0);
   const addressesOf = (name: string): readonly string[] => map.addressesOf(name) ?? [];
   return (annotation) => {
-    const { items, warnings } = parseSelection(annotation);
+    const { items, warnings } = parseHostsAnnotation(annotation);
     const { names, total } =
       items[0] === "*" ? { names: map.first(cap), total: map.size } : first(cap, items.map(matches));
     const chosen = new Set(names);
@@ -100,7 +100,7 @@ export function createSelector(map: PublishedMap, cap: number): (annotation: str
   };
 }
 
-function groupByAddress(names: readonly string[], addressesOf: Chosen["addressesOf"]): Map<string, Set<string>> {
+function groupByAddress(names: readonly string[], addressesOf: SelectedHosts["addressesOf"]): Map<string, Set<string>> {
   const groups = new Map<string, Set<string>>();
   for (const name of names) {
     for (const ip of addressesOf(name)) {
@@ -151,7 +151,7 @@ function revisionOf(
   items: readonly string[],
   cap: number,
   names: readonly string[],
-  addressesOf: Chosen["addressesOf"],
+  addressesOf: SelectedHosts["addressesOf"],
 ): string {
   const lines = names.map((name) => `${name} ${addressesOf(name).join(" ")}`);
   return shortHash([items.join(","), String(cap), ...lines].join("\n"));

@@ -26,7 +26,7 @@ export interface Reason {
 }
 
 /** The verdict on one claim. */
-export type Verdict =
+export type ClaimDecision =
   | { readonly mapped: true; readonly target: string }
   | { readonly mapped: false; readonly reason: Reason };
 

@@ -2,7 +2,7 @@ import { SwitchbackError } from "../errors/errors.ts";
 import type { ApiObject } from "./types.ts";
 
 /** What became of one object. No `before`: it is new. No `after`: it is gone. Both with a new uid behind them: deleted and made again. */
-export interface Change<P> {
+export interface ObjectChange<P> {
   /** `namespace/name`, or `name` for what is in no namespace. */
   readonly key: string;
   readonly before?: P;
@@ -13,8 +13,8 @@ export interface Change<P> {
 export interface ObjectCache<P> {
   readonly values: ReadonlyMap<string, P>;
   /** Takes in an added or modified object; nothing if it is the one that is known. */
-  put(object: ApiObject): Change<P> | undefined;
-  remove(object: ApiObject): Change<P> | undefined;
+  put(object: ApiObject): ObjectChange<P> | undefined;
+  remove(object: ApiObject): ObjectChange<P> | undefined;
   beginRelist(): Relist<P>;
 }
 
@@ -23,7 +23,7 @@ export interface Relist<P> {
   add(objects: readonly ApiObject[]): void;
   restart(): void;
   /** Applies each difference as it is taken from the iterator: what is there first, then what is gone, so that nothing seems to vanish while it moves. */
-  finish(): Iterable<Change<P>>;
+  finish(): Iterable<ObjectChange<P>>;
 }
 
 interface Entry<P> {
@@ -58,7 +58,7 @@ export function createCache<P>(
     return version === undefined ? undefined : { version, value: values.get(key) as P };
   }
 
-  function set(key: string, entry: Entry<P>): Change<P> | undefined {
+  function set(key: string, entry: Entry<P>): ObjectChange<P> | undefined {
     const before = known(key);
     if (before?.version === entry.version) return undefined;
     values.set(key, entry.value);
@@ -66,7 +66,7 @@ export function createCache<P>(
     return { key, ...(before ? { before: before.value } : {}), after: entry.value };
   }
 
-  function drop(key: string): Change<P> | undefined {
+  function drop(key: string): ObjectChange<P> | undefined {
     const before = known(key);
     if (before === undefined) return undefined;
     values.delete(key);
@@ -74,7 +74,7 @@ export function createCache<P>(
     return { key, before: before.value };
   }
 
-  function* difference(next: ReadonlyMap<string, Entry<P>>): Iterable<Change<P>> {
+  function* difference(next: ReadonlyMap<string, Entry<P>>): Iterable<ObjectChange<P>> {
     for (const [key, entry] of next) {
       const change = set(key, entry);
       if (change) yield change;
@@ -88,17 +88,17 @@ export function createCache<P>(
   return {
     values,
     put(object) {
-      const key = keyOf(object);
+      const key = cacheKey(object);
       const entry = entryOf(key, object);
       return entry && set(key, entry);
     },
-    remove: (object) => drop(keyOf(object)),
+    remove: (object) => drop(cacheKey(object)),
     beginRelist() {
       const next = new Map<string, Entry<P>>();
       return {
         add(objects) {
           for (const object of objects) {
-            const key = keyOf(object);
+            const key = cacheKey(object);
             const entry = entryOf(key, object);
             if (entry) next.set(key, entry);
           }
@@ -111,7 +111,7 @@ export function createCache<P>(
 }
 
 /** `namespace/name`, or `name` for what is in no namespace. */
-export function keyOf(object: ApiObject): string {
+export function cacheKey(object: ApiObject): string {
   const { namespace, name } = object.metadata ?? {};
   if (!name) throw new SwitchbackError("data-corrupt", "an object without a name");
   return namespace ? `${namespace}/${name}` : name;
@@ -120,7 +120,7 @@ export function keyOf(object: ApiObject): string {
 /** Equal for the same object in the same state, and for nothing else: a version alone is not, once a cluster was restored from a backup. */
 function versionOf(object: ApiObject): string {
   const { uid, resourceVersion } = object.metadata ?? {};
-  if (!resourceVersion) throw new SwitchbackError("data-corrupt", `${keyOf(object)} has no resourceVersion`);
+  if (!resourceVersion) throw new SwitchbackError("data-corrupt", `${cacheKey(object)} has no resourceVersion`);
   // Joined, it is one string; a template would keep its parts in memory beside it, for each object.
   return [uid, resourceVersion].join("/");
 }

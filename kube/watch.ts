@@ -2,7 +2,7 @@ import { hasCode, SwitchbackError } from "../errors/errors.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { METADATA_LIST, METADATA_WATCH } from "./accept.ts";
 import { type Backoff, createBackoff } from "./backoff.ts";
-import { type Change, createCache, type ObjectCache } from "./cache.ts";
+import { createCache, type ObjectCache, type ObjectChange } from "./cache.ts";
 import type { KubeClient } from "./client.ts";
 import { isFromTheFuture } from "./future.ts";
 import { listPages, PAGE_SIZE } from "./list.ts";
@@ -59,7 +59,7 @@ export interface WatchOptions<P, T = ApiObject> {
   /** Picks what is needed; only this is kept. Must copy what it takes: a value that holds the object keeps all of it. */
   project(object: T): P;
   /** Called for each change, also while the first list comes in. Should only note the key: watching waits for it. What it throws is logged. */
-  onChange: (change: Change<P>) => void;
+  onChange: (change: ObjectChange<P>) => void;
   /** Called once, after the first complete list. */
   onSynced?: () => void;
   log: Logger;
@@ -68,7 +68,7 @@ export interface WatchOptions<P, T = ApiObject> {
   timings?: Partial<WatchTimings>;
 }
 
-export interface Watcher<P> {
+export interface Informer<P> {
   readonly state: WatchState;
   /** The last known picture, live. */
   objects(): ReadonlyMap<string, P>;
@@ -96,11 +96,11 @@ interface Loop<P> {
  * Lists and then watches, for ever: every failure, of whatever kind, comes back to one place and leads to the next round.
  * What was known stays known until a complete list or an event says otherwise.
  */
-export function watchObjects<P, T = ApiObject>(options: WatchOptions<P, T>): Watcher<P> {
+export function watchObjects<P, T = ApiObject>(options: WatchOptions<P, T>): Informer<P> {
   return start(options as WatchOptions<P, unknown> as WatchOptions<P>);
 }
 
-function start<P>(options: WatchOptions<P>): Watcher<P> {
+function start<P>(options: WatchOptions<P>): Informer<P> {
   const stop = new AbortController();
   const now = options.now ?? steadyNow;
   const random = options.random ?? Math.random;
@@ -282,7 +282,7 @@ function parseEvent(line: string): WatchEvent {
   throw new SwitchbackError("data-corrupt", `a watch line of ${line.length} characters is not a watch event`);
 }
 
-function emit<P>(loop: Loop<P>, change: Change<P>): void {
+function emit<P>(loop: Loop<P>, change: ObjectChange<P>): void {
   guarded(loop, `onChange of ${change.key}`, () => loop.options.onChange(change));
 }
 

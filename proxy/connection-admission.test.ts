@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { Admission } from "./connection-admission.ts";
+import { ConnectionAdmission } from "./connection-admission.ts";
 
 test("whatever comes and goes, neither limit is passed and no place is lost", () => {
   const step = fc.record({ source: fc.constantFrom("a", "b", "c"), leave: fc.boolean() });
@@ -11,7 +11,7 @@ test("whatever comes and goes, neither limit is passed and no place is lost", ()
       fc.integer({ min: 1, max: 8 }),
       fc.integer({ min: 1, max: 8 }),
       (steps, all, each) => {
-        const admission = new Admission({ maxConnections: all, maxConnectionsPerSource: each });
+        const admission = new ConnectionAdmission({ maxConnections: all, maxConnectionsPerSource: each });
         const open: string[] = [];
         for (const { source, leave } of steps) {
           const held = open.filter((other) => other === source).length;

@@ -1,7 +1,7 @@
 import type { EngineLimits } from "./engine.ts";
 
 /** Counts open connections against the limits, in all and per source address. */
-export class Admission {
+export class ConnectionAdmission {
   readonly #limits: Pick<EngineLimits, "maxConnections" | "maxConnectionsPerSource">;
   readonly #bySource = new Map<string, number>();
   #total = 0;

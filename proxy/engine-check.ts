@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server } from "node:net";
 import { silentLogger } from "../telemetry/log.ts";
-import type { Engine, EngineLimits, MakeEngine, RelayPlan } from "./engine.ts";
+import type { EngineLimits, MakeEngine, RelayEngine, RelayPlan } from "./engine.ts";
 import { parseHeader } from "./proxy-header-parse.ts";
 
 const TIMEOUT_MS = 5000;
@@ -40,7 +40,7 @@ export async function checkEngine(make: MakeEngine): Promise<void> {
   }
 }
 
-async function relayOnce(engine: Engine, server: Server): Promise<void> {
+async function relayOnce(engine: RelayEngine, server: Server): Promise<void> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   await engine.start(planTo((server.address() as AddressInfo).port));

@@ -117,7 +117,7 @@ export interface DrainResult {
   readonly reset: number;
 }
 
-export interface Engine {
+export interface RelayEngine {
   /** Binds all listeners; throws `listen-failed`, with nothing left bound, if one cannot be. */
   start(plan: RelayPlan): Promise<void>;
   /**
@@ -135,7 +135,7 @@ export interface Engine {
   close(): Promise<void>;
 }
 
-export type MakeEngine = (options: EngineOptions) => Engine;
+export type MakeEngine = (options: EngineOptions) => RelayEngine;
 
 /** Upstream addresses that one connection tries at most, so that a client does not wait for a long list of dead ones. */
 export const MAX_DIALS = 3;

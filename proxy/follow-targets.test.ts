@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PublishedTargets } from "../snapshot/targets-format.ts";
-import type { TargetFeed } from "../snapshot/targets-reader.ts";
+import type { TargetsReader } from "../snapshot/targets-reader.ts";
 import { LineLog } from "../test/fakes/clock.ts";
 import { followTargets } from "./follow-targets.ts";
 
@@ -10,7 +10,7 @@ const document = (revision: string): PublishedTargets => ({ revision, targets: [
 /** A feed in the test's hands. */
 function manual() {
   const handle = { found: (_targets: PublishedTargets | undefined): void => {}, stopped: false };
-  const feed: TargetFeed = {
+  const feed: TargetsReader = {
     start(found) {
       handle.found = found;
       return {

@@ -1,12 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { PublishedTargets } from "../snapshot/targets-format.ts";
-import type { TargetFeed } from "../snapshot/targets-reader.ts";
+import type { TargetsReader } from "../snapshot/targets-reader.ts";
 import type { Logger } from "../telemetry/log.ts";
 
 /** How long a start waits for the API server; then the mounted copy has to do, or what the config says. */
 const FIRST_MS = 5_000;
 
-export interface Following {
+export interface TargetsSubscription {
   /** What to begin with; undefined: what the config says. */
   readonly first: PublishedTargets | undefined;
   /** From now on `next` hears of each further document. */
@@ -16,10 +16,10 @@ export interface Following {
 
 /** Begins to follow a feed. `mounted` is asked only if the feed has nothing to say in time. */
 export async function followTargets(
-  feed: TargetFeed,
+  feed: TargetsReader,
   mounted: () => PublishedTargets | undefined,
   log: Logger,
-): Promise<Following> {
+): Promise<TargetsSubscription> {
   let latest: PublishedTargets | undefined;
   let next: ((targets: PublishedTargets) => void) | undefined;
   const abort = new AbortController();

@@ -6,10 +6,10 @@ import type { Clock } from "./clock.ts";
 import { type DialCause, lookupCause } from "./close-causes.ts";
 
 /** All addresses of a host name; rejects as `node:dns` does. */
-export type Lookup = (host: string) => Promise<readonly string[]>;
+export type HostLookup = (host: string) => Promise<readonly string[]>;
 
 /** getaddrinfo: the pod's own search list and /etc/hosts count, and RFC 6724 orders the families. */
-export const systemLookup: Lookup = async (host) => {
+export const systemLookup: HostLookup = async (host) => {
   const found = await lookup(host, { all: true, order: "verbatim" });
   return found.map(({ address }) => address);
 };
@@ -25,7 +25,7 @@ export const MIN_INTERVAL_MS = 1_000;
 export const NXDOMAIN_HOLD_MS = 120_000;
 
 export interface ResolverOptions {
-  readonly lookup: Lookup;
+  readonly lookup: HostLookup;
   readonly clock: Clock;
   readonly log: Logger;
   /** Between two look-ups while all goes well. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ListenerStatus } from "./engine.ts";
-import { createMetrics } from "./metrics.ts";
+import { createProxyMetrics } from "./metrics.ts";
 import { newTargetStats, observeConnect, type TargetStats } from "./target-stats.ts";
 import type { UpstreamState } from "./upstream.ts";
 
@@ -19,7 +19,7 @@ function setUp() {
   const stats = new Map<string, TargetStats>();
   const listeners: ListenerStatus[] = [];
   const upstreams: UpstreamState[] = [];
-  const registry = createMetrics({
+  const registry = createProxyMetrics({
     engine: { stats: () => stats, listeners: () => listeners },
     upstreams: () => upstreams,
     draining: () => false,

@@ -1,10 +1,10 @@
 import { Counter, Gauge, type Metric, type MetricValueWithName, Registry } from "prom-client";
-import type { Engine } from "./engine.ts";
+import type { RelayEngine } from "./engine.ts";
 import { CONNECT_BUCKETS, type TargetStats } from "./target-stats.ts";
 import type { UpstreamState } from "./upstream.ts";
 
 export interface MetricSources {
-  readonly engine: Pick<Engine, "stats" | "listeners">;
+  readonly engine: Pick<RelayEngine, "stats" | "listeners">;
   readonly upstreams: () => readonly UpstreamState[];
   readonly draining: () => boolean;
   readonly maxConnections: number;
@@ -15,7 +15,7 @@ type Labels = Readonly<Record<string, string | number>>;
 type Reader = (stats: Readonly<TargetStats>) => readonly (readonly [Labels, number])[];
 
 /** The proxy's metrics in a registry of their own. All is read from the engine's counters when somebody asks. */
-export function createMetrics(sources: MetricSources): Registry {
+export function createProxyMetrics(sources: MetricSources): Registry {
   const registry = new Registry();
   const registers = [registry];
   addCounters(registry, sources);
@@ -115,7 +115,7 @@ function addStateGauges(registry: Registry, { engine, upstreams, draining, maxCo
 const CONNECT_NAME = "switchback_proxy_connect_seconds";
 
 /** Buckets that the engine has filled: prom-client's own histogram would have to see each connect by itself. */
-function connectHistogram(engine: Pick<Engine, "stats">): { name: string; get(): Promise<object> } {
+function connectHistogram(engine: Pick<RelayEngine, "stats">): { name: string; get(): Promise<object> } {
   return {
     name: CONNECT_NAME,
     get: async () => ({

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ListenerStatus } from "./engine.ts";
-import { readiness } from "./readiness.ts";
+import { relayReadiness } from "./readiness.ts";
 import type { UpstreamState } from "./upstream.ts";
 
 const BOUND: ListenerStatus = { name: "web:443", target: "web", address: "::", port: 15_443, bound: true };
@@ -16,26 +16,26 @@ const FAILING: UpstreamState = {
   since: 0,
 };
 
-const cases: [string, ReturnType<typeof readiness>, boolean, RegExp][] = [
-  ["before the start", readiness(undefined, [], false), false, /^\[-\] starting$/m],
-  ["with all listeners bound", readiness([BOUND], [], false), true, /^\[\+\] listener web:443: :: port 15443$/m],
+const cases: [string, ReturnType<typeof relayReadiness>, boolean, RegExp][] = [
+  ["before the start", relayReadiness(undefined, [], false), false, /^\[-\] starting$/m],
+  ["with all listeners bound", relayReadiness([BOUND], [], false), true, /^\[\+\] listener web:443: :: port 15443$/m],
   [
     "with one listener unbound",
-    readiness([BOUND, UNBOUND], [], false),
+    relayReadiness([BOUND, UNBOUND], [], false),
     false,
     /^\[-\] listener web:80: not bound \(EADDRINUSE\)$/m,
   ],
-  ["while stopping", readiness([BOUND], [], true), false, /^\[-\] stopping$/m],
-  ["with nothing to relay", readiness([], [], false), true, /^\[\+\] started$/m],
+  ["while stopping", relayReadiness([BOUND], [], true), false, /^\[-\] stopping$/m],
+  ["with nothing to relay", relayReadiness([], [], false), true, /^\[\+\] started$/m],
   [
     "with an upstream that fails",
-    readiness([BOUND], [FAILING], false),
+    relayReadiness([BOUND], [FAILING], false),
     true,
     /^\[i\] upstream web:443: failing \(connection-refused: .*since 1970-.*web\.test: 192\.0\.2\.7, kept though dns-timeout$/m,
   ],
   [
     "with an upstream without addresses",
-    readiness([BOUND], [{ ...FAILING, addresses: [] }], false),
+    relayReadiness([BOUND], [{ ...FAILING, addresses: [] }], false),
     true,
     /web\.test: no address$/m,
   ],

@@ -6,7 +6,7 @@ import type { UpstreamState } from "./upstream.ts";
  * Ready while all listeners are bound, until told to stop. A line a fact: `[+]` and `[-]` decide, `[i]` does not. That an upstream cannot be
  * reached is such an `[i]`: taking this proxy out of its Services would cut the other targets off and mend nothing.
  */
-export function readiness(
+export function relayReadiness(
   listeners: readonly ListenerStatus[] | undefined,
   upstreams: readonly UpstreamState[],
   draining: boolean,

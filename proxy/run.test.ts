@@ -6,7 +6,7 @@ import { type Config, configSchema } from "../config/schema.ts";
 import { hasCode } from "../errors/errors.ts";
 import type { Listener } from "../snapshot/listeners.ts";
 import type { PublishedTarget, PublishedTargets } from "../snapshot/targets-format.ts";
-import type { TargetFeed } from "../snapshot/targets-reader.ts";
+import type { TargetsReader } from "../snapshot/targets-reader.ts";
 import { silentLogger } from "../telemetry/log.ts";
 import { FakeClock, LineLog } from "../test/fakes/clock.ts";
 import { freePort, Upstream } from "./conformance/rig.ts";
@@ -194,7 +194,7 @@ test("stop resets what outlives the grace", async () => {
 /** A feed in the test's hands; `tell` publishes targets whose upstreams are on this machine. */
 function feedOf(first: readonly PublishedTarget[]) {
   let found = (_targets: PublishedTargets | undefined): void => {};
-  const feed: TargetFeed = {
+  const feed: TargetsReader = {
     start(callback) {
       found = callback;
       callback({ revision: "first", targets: first });
@@ -266,7 +266,7 @@ test("without anything published the config's targets are relayed to", async () 
   const config = configOf({}, [
     { name: "own", upstream: { host: "127.0.0.1" }, ports: [{ port: 80, upstreamPort: upstream.port, listenPort }] },
   ]);
-  const feed: TargetFeed = {
+  const feed: TargetsReader = {
     start(found) {
       found(undefined);
       return { stop: async () => {} };

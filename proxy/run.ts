@@ -2,18 +2,18 @@ import { networkInterfaces } from "node:os";
 import type { Config, ProxyConfig } from "../config/schema.ts";
 import { type Listener, listenersOf } from "../snapshot/listeners.ts";
 import { listenersOfPublished, type PublishedTargets } from "../snapshot/targets-format.ts";
-import type { TargetFeed } from "../snapshot/targets-reader.ts";
+import type { TargetsReader } from "../snapshot/targets-reader.ts";
 import { type HealthServer, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { chooseEngine } from "./choose-engine.ts";
 import { type Clock, systemClock } from "./clock.ts";
-import type { Engine, EngineLimits, ListenerStatus, MakeEngine, RelayPlan } from "./engine.ts";
+import type { EngineLimits, ListenerStatus, MakeEngine, RelayEngine, RelayPlan } from "./engine.ts";
 import { affordableConnections, readProcessLimits } from "./file-limit.ts";
-import { type Following, followTargets } from "./follow-targets.ts";
-import { type Lookup, systemLookup } from "./host-resolver.ts";
-import { createMetrics } from "./metrics.ts";
-import { readiness } from "./readiness.ts";
-import { Fronts, frontServices, frontsOfPublished } from "./self-addresses.ts";
+import { followTargets, type TargetsSubscription } from "./follow-targets.ts";
+import { type HostLookup, systemLookup } from "./host-resolver.ts";
+import { createProxyMetrics } from "./metrics.ts";
+import { relayReadiness } from "./readiness.ts";
+import { frontServices, frontsOfPublished, SelfAddresses } from "./self-addresses.ts";
 import { listenerName, Upstreams } from "./upstream.ts";
 
 /** How long the header waits for the client's first bytes before it goes out alone. In most connections they are there first: a client speaks as soon
@@ -34,12 +34,12 @@ export interface ProxyDeps {
   /** Default: those of the feed, and without one derived from the config's targets. */
   readonly listeners?: readonly Listener[];
   /** Where targets are followed from; none: the config's are all. */
-  readonly feed?: TargetFeed;
+  readonly feed?: TargetsReader;
   /** Targets for a start in which the feed does not answer. */
   readonly mounted?: () => PublishedTargets | undefined;
   /** How soon a listener that could not be bound is tried again; another value only in tests. */
   readonly rebindMs?: number;
-  readonly lookup?: Lookup;
+  readonly lookup?: HostLookup;
   readonly clock?: Clock;
   readonly makeEngine?: MakeEngine;
 }
@@ -121,10 +121,10 @@ function rebindLater(parts: Parts): void {
 }
 
 interface Parts {
-  readonly engine: Engine;
+  readonly engine: RelayEngine;
   readonly broken: Promise<Error>;
   readonly upstreams: Upstreams;
-  readonly fronts: Fronts;
+  readonly fronts: SelfAddresses;
   readonly plan: () => RelayPlan;
   readonly maxConnections: number;
   readonly drainMs: number;
@@ -163,7 +163,7 @@ function assemble(
   const resolving = { lookup, clock, log, intervalMs: config.proxy.resolveSeconds * 1000, onChange };
   const upstreams = new Upstreams(resolving);
   const services = published ? frontsOfPublished(published) : frontServices(config, clusterDomain);
-  const fronts = new Fronts(services, resolving);
+  const fronts = new SelfAddresses(services, resolving);
   const interfaces = deps.ownAddresses ?? interfaceAddresses();
   const plan = (): RelayPlan => ({
     listeners: state.listeners.map((listener) => ({
@@ -191,8 +191,8 @@ function startHealth(proxy: ProxyConfig, parts: Parts): Promise<HealthServer> {
     address: proxy.address,
     port: proxy.healthPort,
     live: () => ({ ok: true, text: "ok" }),
-    ready: () => readiness(state.started ? engine.listeners() : undefined, upstreams.states(), draining()),
-    registry: createMetrics({ engine, upstreams: () => upstreams.states(), draining, maxConnections }),
+    ready: () => relayReadiness(state.started ? engine.listeners() : undefined, upstreams.states(), draining()),
+    registry: createProxyMetrics({ engine, upstreams: () => upstreams.states(), draining, maxConnections }),
     pages: {
       // The controller asks it before it lets names lead here.
       "/targets": () => ({
@@ -212,7 +212,7 @@ function listeningTargets(listeners: readonly ListenerStatus[]): string[] {
 async function shutDown(
   parts: Parts,
   health: HealthServer,
-  following: Following | undefined,
+  following: TargetsSubscription | undefined,
   log: Logger,
 ): Promise<void> {
   clearTimeout(parts.state.rebind);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Config, configSchema } from "../config/schema.ts";
 import { FakeClock, LineLog } from "../test/fakes/clock.ts";
-import { Fronts, frontServices } from "./self-addresses.ts";
+import { frontServices, SelfAddresses } from "./self-addresses.ts";
 
 const SERVICE = { service: { namespace: "ingress", name: "controller" } };
 const HOST = { host: "192.0.2.1" };
@@ -40,7 +40,13 @@ test("each address comes with each port, as far as names resolve, and nothing is
     if (host === "front.test") return ["10.96.0.9", "fd00::9"];
     throw Object.assign(new Error(host), { code: "ENOTFOUND" });
   };
-  const fronts = new Fronts(services, { lookup, clock: new FakeClock(), log, intervalMs: 1000, onChange: () => {} });
+  const fronts = new SelfAddresses(services, {
+    lookup,
+    clock: new FakeClock(),
+    log,
+    intervalMs: 1000,
+    onChange: () => {},
+  });
   await fronts.first;
   assert.deepEqual(
     fronts.endpoints().map(({ address, port }) => `${address} ${port}`),

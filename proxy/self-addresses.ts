@@ -40,7 +40,7 @@ export function frontsOfPublished({ targets }: Pick<PublishedTargets, "targets">
 }
 
 /** Keeps the addresses of the front Services current, so that the proxy can tell an upstream that is itself. */
-export class Fronts {
+export class SelfAddresses {
   /** Resolves when each name has had its first answer or failure. */
   readonly first: Promise<unknown>;
   #services: readonly { readonly service: FrontService; readonly resolver: HostResolver | undefined }[];

@@ -2,16 +2,16 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { configSchema } from "../config/schema.ts";
 import type { PublishedTarget, PublishedTargets } from "../snapshot/targets-format.ts";
-import type { TargetFeed } from "../snapshot/targets-reader.ts";
+import type { TargetsReader } from "../snapshot/targets-reader.ts";
 import { FakeClock, LineLog } from "../test/fakes/clock.ts";
 import { isSettled, settled } from "../test/fakes/memory-api.ts";
-import type { DrainResult, Engine, EngineOptions, ListenerStatus, RelayPlan } from "./engine.ts";
+import type { DrainResult, EngineOptions, ListenerStatus, RelayEngine, RelayPlan } from "./engine.ts";
 import { type RunningProxy, runProxy } from "./run.ts";
 
 const REBIND_MS = 5_000;
 
 /** An engine that binds what it is asked to, but for the names in `unbound`, and notes what it is asked. */
-class FakeEngine implements Engine {
+class FakeEngine implements RelayEngine {
   readonly plans: RelayPlan[] = [];
   readonly unbound = new Set<string>();
   readonly drains: number[] = [];
@@ -62,7 +62,7 @@ function rig(t: TestContext) {
   const log = new LineLog();
   const feedEnd = Promise.withResolvers<void>();
   const seen = { feedStops: 0, lookups: 0, addresses: ["192.0.2.1"], tell: (_: PublishedTargets) => {} };
-  const feed: TargetFeed = {
+  const feed: TargetsReader = {
     start(found) {
       seen.tell = found;
       found({ revision: "first", targets: [target("a")] });

@@ -4,10 +4,10 @@ import type { Clock } from "./clock.ts";
 import type { DialCause } from "./close-causes.ts";
 import { type DialPhase, DialState } from "./dial-state.ts";
 import type { DialReport, UpstreamSpec } from "./engine.ts";
-import { HostResolver, type Lookup } from "./host-resolver.ts";
+import { type HostLookup, HostResolver } from "./host-resolver.ts";
 
 export interface UpstreamsOptions {
-  readonly lookup: Lookup;
+  readonly lookup: HostLookup;
   readonly clock: Clock;
   readonly log: Logger;
   readonly intervalMs: number;

@@ -4,7 +4,7 @@ import { microTime } from "../kube/lease-record.ts";
 import { silentLogger } from "../telemetry/log.ts";
 import { type FakeCall, fakeApi, json, page, refuse, until } from "../test/fakes/kube-api.ts";
 import { AGENT_LEASE_LABELS, agentLeaseName } from "./agent-lease.ts";
-import { Agents } from "./agent-lease-reader.ts";
+import { AgentLeaseReader } from "./agent-lease-reader.ts";
 
 const NODE = "node-1";
 const START = Date.parse("2026-01-01T00:00:00Z");
@@ -37,7 +37,7 @@ async function listening(t: TestContext, renewedAt: number) {
     call.response.writeHead(200, { "content-type": "application/json" }).flushHeaders();
     watches.push(call);
   });
-  const agents = new Agents({
+  const agents = new AgentLeaseReader({
     client: api.client,
     log: silentLogger,
     namespace: "agents",
@@ -148,7 +148,7 @@ test("that all Leases were read is known after the list, and when they may not b
   for (const respond of [page([], "1"), refuse(403, "Forbidden")]) {
     const api = await fakeApi(respond);
     const deps = { client: api.client, log: silentLogger, namespace: "agents", onChange: () => {} };
-    const agents = new Agents({ ...deps, silenceMs: SILENCE_MS, graceMs: GRACE_MS, now: () => START });
+    const agents = new AgentLeaseReader({ ...deps, silenceMs: SILENCE_MS, graceMs: GRACE_MS, now: () => START });
     t.after(async () => {
       await agents.stop();
       await api.close();
@@ -158,7 +158,7 @@ test("that all Leases were read is known after the list, and when they may not b
   }
   const api = await fakeApi(json({}, 500));
   const deps = { client: api.client, log: silentLogger, namespace: "agents", onChange: () => {} };
-  const agents = new Agents({ ...deps, silenceMs: SILENCE_MS, graceMs: GRACE_MS, now: () => START });
+  const agents = new AgentLeaseReader({ ...deps, silenceMs: SILENCE_MS, graceMs: GRACE_MS, now: () => START });
   t.after(async () => {
     await agents.stop();
     await api.close();

@@ -1,12 +1,12 @@
 import type { KubeClient } from "../kube/client.ts";
 import type { Lease } from "../kube/lease-record.ts";
 import { resourcePath } from "../kube/paths.ts";
-import { type Watcher, watchObjects } from "../kube/watch.ts";
+import { type Informer, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { AGENT_LEASE_LABELS, agentLeaseName, appliedRevision } from "./agent-lease.ts";
 
 /** A node's agent, as its Lease tells. */
-export interface AgentFacts {
+export interface AgentState {
   /** Heard of within `pods.agentSilenceSeconds`. */
   readonly alive: boolean;
   /** Revision of the map that every pod of the node follows. */
@@ -25,12 +25,12 @@ interface Heard {
  * as long again. But whoever has not listened for a while, because it has just begun to lead or the API server was away, has to do so
  * for `graceMs`: what kept us from hearing kept the agents from speaking.
  */
-export class Agents {
+export class AgentLeaseReader {
   readonly #silenceMs: number;
   readonly #graceMs: number;
   readonly #now: () => number;
   readonly #heard = new Map<string, Heard>();
-  readonly #watcher: Watcher<unknown>;
+  readonly #watcher: Informer<unknown>;
   readonly #namespace: string;
   #listeningSince: number;
 
@@ -71,7 +71,7 @@ export class Agents {
   }
 
   /** Undefined: that node has no agent. */
-  of(node: string): AgentFacts | undefined {
+  of(node: string): AgentState | undefined {
     const heard = this.#heard.get(`${this.#namespace}/${agentLeaseName(node)}`);
     if (heard === undefined) return undefined;
     if (!this.#watcher.state.following) this.#listeningSince = this.#now();

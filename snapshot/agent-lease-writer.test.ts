@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { SwitchbackError } from "../errors/errors.ts";
 import { LineLog } from "../test/fakes/clock.ts";
-import { LeaseKeeper } from "./agent-lease-writer.ts";
+import { AgentLeaseWriter } from "./agent-lease-writer.ts";
 
 interface Written {
   readonly metadata: { readonly annotations: Record<string, string>; readonly ownerReferences?: object[] };
@@ -29,7 +29,7 @@ function start(t: TestContext) {
       if (rig.refusal !== 0) throw new SwitchbackError("kube-status", "refused", { status: rig.refusal });
     },
   };
-  const keeper = new LeaseKeeper({
+  const keeper = new AgentLeaseWriter({
     client,
     namespace: "switchback-agent",
     node: "node-1",

@@ -8,13 +8,13 @@ import type { Logger } from "../telemetry/log.ts";
 import { AGENT_LEASE_LABELS, agentLeaseName } from "./agent-lease.ts";
 
 /** What the Lease says beside that the agent lives. */
-export interface Report {
+export interface AgentReport {
   /** The revision that every pod has; undefined: some have not. What was said before then stays. */
   readonly applied: string | undefined;
   readonly problems: ReadonlyArray<{ readonly pod: string; readonly reason: Reason }>;
 }
 
-export interface LeaseDeps {
+export interface AgentLeaseDeps {
   readonly client: Pick<KubeClient, "apply" | "delete">;
   readonly namespace: string;
   readonly node: string;
@@ -35,8 +35,8 @@ const RETRY_MS = 5_000;
 const MAX_PROBLEMS = 3;
 
 /** Keeps the Lease by which the controller knows that the node's pods are looked after, and how far they have come. */
-export class LeaseKeeper {
-  readonly #deps: LeaseDeps;
+export class AgentLeaseWriter {
+  readonly #deps: AgentLeaseDeps;
   readonly #name: string;
   readonly #path: string;
   #wanted: Record<string, string> = {};
@@ -50,7 +50,7 @@ export class LeaseKeeper {
   #present = false;
   #stopped = false;
 
-  constructor(deps: LeaseDeps) {
+  constructor(deps: AgentLeaseDeps) {
     const { namespace, node } = deps;
     const name = agentLeaseName(node);
     this.#deps = deps;
@@ -59,7 +59,7 @@ export class LeaseKeeper {
   }
 
   /** Writes soon if this differs from what was written, and at every renewal. */
-  report({ applied, problems }: Report): void {
+  report({ applied, problems }: AgentReport): void {
     const revision = applied ?? this.#wanted[REVISION_KEY];
     this.#wanted = {
       ...(revision === undefined ? {} : { [REVISION_KEY]: revision }),
@@ -153,7 +153,7 @@ export class LeaseKeeper {
   }
 }
 
-function describe(problems: Report["problems"]): string {
+function describe(problems: AgentReport["problems"]): string {
   const told = problems.slice(0, MAX_PROBLEMS).map(({ pod, reason }) => `${pod}: ${reason.code}`);
   const rest = problems.length - told.length;
   return rest > 0 ? `${told.join(", ")}, ${rest} more` : told.join(", ");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
-import { createAssembler } from "./map-builder.ts";
+import { createSnapshotBuilder } from "./map-builder.ts";
 import { followMap, PATIENCE_MS, SETTLE_MS, type StartTimer } from "./map-follower.ts";
 import { mapRevision, Shards } from "./shards.ts";
 
@@ -48,7 +48,7 @@ const manyNames = (count: number, prefix = "host") =>
 
 function follow() {
   const timers = fakeTimers();
-  const assembler = createAssembler();
+  const assembler = createSnapshotBuilder();
   const offers: Array<PublishedMap | Reason> = [];
   const follower = followMap(assembler, (offer) => offers.push(offer), timers.start);
   const put = ({ index, shards }: ReturnType<typeof publication>): void => {
@@ -63,11 +63,11 @@ function follow() {
 test("index and shards that fit together are offered at once, in whatever order they come", () => {
   const { index, shards, revision } = publication(manyNames(2_000));
   assert.ok(shards.size > 1);
-  const parts: Array<(a: ReturnType<typeof createAssembler>) => void> = [
+  const parts: Array<(a: ReturnType<typeof createSnapshotBuilder>) => void> = [
     (a) => a.putIndex(index),
     ...[...shards].map(
       ([name, text]) =>
-        (a: ReturnType<typeof createAssembler>) =>
+        (a: ReturnType<typeof createSnapshotBuilder>) =>
           a.putShard(name, text),
     ),
   ];
@@ -101,7 +101,7 @@ test("a publication under way leaves the last good map, and says nothing", () =>
 });
 
 test("with a last good map, what does not fit for long is a reason, never a map", () => {
-  const faults: ReadonlyArray<readonly [string, (a: ReturnType<typeof createAssembler>) => void]> = [
+  const faults: ReadonlyArray<readonly [string, (a: ReturnType<typeof createSnapshotBuilder>) => void]> = [
     ["index-missing", (a) => a.putIndex(undefined)],
     ["index-not-json", (a) => a.putIndex("{")],
     ["index-malformed", (a) => a.putIndex('{"revision": 1}')],

@@ -1,5 +1,5 @@
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
-import type { Assembler } from "./map-builder.ts";
+import type { SnapshotBuilder } from "./map-builder.ts";
 import { isMap } from "./map-source.ts";
 
 /** Calls back after some milliseconds, unless told otherwise by then; injected, so that tests need not wait. */
@@ -18,7 +18,7 @@ export const SETTLE_MS = 5;
 const NOT_LISTED: Reason = { code: "map-not-listed", text: "the ConfigMaps of the map have not all been read yet" };
 
 /** Watches over an assembler's parts. */
-export interface Follower {
+export interface MapFollower {
   /** A part arrived or went away. */
   changed(): void;
   /** Everything that there is has arrived once; before that, a missing part means nothing. */
@@ -31,10 +31,10 @@ export interface Follower {
  * then `found` hears why. Only without a last good map is what is there taken as it is.
  */
 export function followMap(
-  assembler: Assembler,
+  assembler: SnapshotBuilder,
   found: (offer: PublishedMap | Reason) => void,
   start: StartTimer = startTimer,
-): Follower {
+): MapFollower {
   let known = false;
   let synced = false;
   let settling: ReturnType<StartTimer> | undefined;
@@ -47,18 +47,18 @@ export function followMap(
     }, PATIENCE_MS);
   };
   const giveUp = (): void => {
-    const partial = synced && !known ? assembler.assemblePartial() : undefined;
+    const partial = synced && !known ? assembler.buildPartial() : undefined;
     if (partial !== undefined && isMap(partial)) {
       known = true;
       found(partial);
     }
     if (!known) waitLonger();
-    const whole = synced ? assembler.assemble() : NOT_LISTED;
+    const whole = synced ? assembler.build() : NOT_LISTED;
     if (!isMap(whole)) found(whole);
   };
   const look = (): void => {
     settling = undefined;
-    const whole = assembler.assemble();
+    const whole = assembler.build();
     if (!isMap(whole)) {
       waitLonger();
       return;

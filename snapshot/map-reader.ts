@@ -4,7 +4,7 @@ import { corePath } from "../kube/paths.ts";
 import type { ApiObject } from "../kube/types.ts";
 import { watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { createAssembler } from "./map-builder.ts";
+import { createSnapshotBuilder } from "./map-builder.ts";
 import { followMap, type StartTimer } from "./map-follower.ts";
 import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "./map-objects.ts";
 import type { MapSource } from "./map-source.ts";
@@ -26,7 +26,7 @@ export function configMapSource(deps: {
 }): MapSource {
   return {
     start(found) {
-      const assembler = createAssembler();
+      const assembler = createSnapshotBuilder();
       const follower = followMap(assembler, found, deps.startTimer);
       const watcher = watchObjects<Part, ConfigMap>({
         client: deps.client,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { silentLogger } from "../telemetry/log.ts";
 import { MemoryKube, refusal } from "../test/fakes/memory-kube.ts";
-import { KubeStore } from "./map-store-kube.ts";
+import { KubeMapStore } from "./map-store-kube.ts";
 
 const CONFIG_MAPS = "/api/v1/namespaces/sys/configmaps";
 const LABELS = { "switchback.dev/map": "hosts" };
@@ -15,7 +15,7 @@ async function settle(): Promise<void> {
 async function rig(t: TestContext, prepare: (kube: MemoryKube) => void = () => {}) {
   const kube = new MemoryKube();
   prepare(kube);
-  const store = new KubeStore({ client: kube.client, namespace: "sys", log: silentLogger });
+  const store = new KubeMapStore({ client: kube.client, namespace: "sys", log: silentLogger });
   const state = { changes: 0 };
   assert.equal(store.synced, false);
   assert.equal(store.inactiveMs, 0);

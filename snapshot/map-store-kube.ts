@@ -1,7 +1,7 @@
 import { statusOf } from "../errors/errors.ts";
 import { CONFIRM_KEY, HOLD_KEY, MAP_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { type Watcher, watchObjects } from "../kube/watch.ts";
+import { type Informer, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { INDEX_KEY, INDEX_NAME, isShardName, SHARD_KEY } from "./map-objects.ts";
 import type { MapStore, PublishedIndex } from "./map-store.ts";
@@ -14,9 +14,9 @@ interface RawConfigMap {
 const FIELD_MANAGER = "switchback-controller";
 
 /** The map in ConfigMaps of our own namespace, written by server-side apply. */
-export class KubeStore implements MapStore {
+export class KubeMapStore implements MapStore {
   readonly #deps: { readonly client: KubeClient; readonly namespace: string; readonly log: Logger };
-  #watcher: Watcher<RawConfigMap> | undefined;
+  #watcher: Informer<RawConfigMap> | undefined;
   /** By ConfigMap name; our own writes are entered when the API server has answered, before the watch tells of them. */
   readonly #seen = new Map<string, RawConfigMap>();
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { MemoryStore } from "./map-store-memory.ts";
+import { MemoryMapStore } from "./map-store-memory.ts";
 
 test("what was written is seen at once, and told to everybody who follows", async () => {
-  const store = new MemoryStore();
+  const store = new MemoryMapStore();
   let told = 0;
   store.start(() => {
     told += 1;
@@ -20,7 +20,7 @@ test("what was written is seen at once, and told to everybody who follows", asyn
 });
 
 test("a confirmation outlives the next index, as an annotation of somebody else's does", async () => {
-  const store = new MemoryStore();
+  const store = new MemoryMapStore();
   store.confirm("early");
   assert.equal(store.index(), undefined, "there is nothing to confirm yet");
   await store.writeIndex("one", "held");
@@ -30,7 +30,7 @@ test("a confirmation outlives the next index, as an annotation of somebody else'
 });
 
 test("stopped, it tells nobody", async () => {
-  const store = new MemoryStore();
+  const store = new MemoryMapStore();
   let told = 0;
   store.start(() => {
     told += 1;

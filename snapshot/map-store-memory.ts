@@ -1,7 +1,7 @@
 import type { MapStore, PublishedIndex } from "./map-store.ts";
 
 /** A store for one process: the demo's webhook reads the same object that the controller writes. */
-export class MemoryStore implements MapStore {
+export class MemoryMapStore implements MapStore {
   readonly #shards = new Map<string, string>();
   #index: PublishedIndex | undefined;
   readonly #listeners = new Set<() => void>();

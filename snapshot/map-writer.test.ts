@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { IP, mapped, names, published, TestStore } from "../test/fakes/loop-rig.ts";
 import { shardName } from "./map-objects.ts";
-import { type Edition, Publisher } from "./map-writer.ts";
+import { MapWriter, type Snapshot } from "./map-writer.ts";
 import { Shards } from "./shards.ts";
 
 const TARGETS = [{ name: "ingress-nginx", clusterIPs: [IP] }];
@@ -14,13 +14,13 @@ function shardsOf(hostnames: readonly string[]): Shards {
   return shards;
 }
 
-function edition(shards: Shards, more: Partial<Edition> = {}): Edition {
+function edition(shards: Shards, more: Partial<Snapshot> = {}): Snapshot {
   return { shards: shards.render(), targets: TARGETS, hold: undefined, ...more };
 }
 
 test("an edition is stale until it is published, and again when anything of it differs", async () => {
   const store = new TestStore();
-  const publisher = new Publisher(store);
+  const publisher = new MapWriter(store);
   const shards = shardsOf(names(3));
   assert.equal(publisher.isStale(edition(shards)), true);
   const { bytes, shards: written } = await publisher.publish(edition(shards), signal);
@@ -36,7 +36,7 @@ test("an edition is stale until it is published, and again when anything of it d
 
 test("publishing again writes nothing", async () => {
   const store = new TestStore();
-  const publisher = new Publisher(store);
+  const publisher = new MapWriter(store);
   const shards = shardsOf(names(3));
   await publisher.publish(edition(shards), signal);
   store.writes.length = 0;
@@ -47,7 +47,7 @@ test("publishing again writes nothing", async () => {
 
 test("an echo, an equal text from elsewhere, is no change; an edit is one, each time", async () => {
   const store = new TestStore();
-  const publisher = new Publisher(store);
+  const publisher = new MapWriter(store);
   const shards = shardsOf(names(3));
   await publisher.publish(edition(shards), signal);
   const text = store.shard(shardName(0)) ?? "";
@@ -61,7 +61,7 @@ test("an echo, an equal text from elsewhere, is no change; an edit is one, each 
 
 test("a shrunken map's last shards are removed after the index that no longer names them", async () => {
   const store = new TestStore();
-  const publisher = new Publisher(store);
+  const publisher = new MapWriter(store);
   const shards = shardsOf(names(4_000));
   await publisher.publish(edition(shards), signal);
   const before = store.shardNames().length;
@@ -88,14 +88,14 @@ test("an aborted signal stops before the next write, also before a removal", asy
       if (writes === allowed) leadership.abort();
     };
     if (allowed === 0) leadership.abort();
-    await assert.rejects(new Publisher(store).publish(edition(shards), leadership.signal), { name: "AbortError" });
+    await assert.rejects(new MapWriter(store).publish(edition(shards), leadership.signal), { name: "AbortError" });
     assert.equal(store.writes.length, allowed);
   }
 });
 
 test("what is loaded is what the index says, and nothing else", async () => {
   const store = new TestStore();
-  const publisher = new Publisher(store);
+  const publisher = new MapWriter(store);
   assert.equal(publisher.loadIndex(), undefined);
   assert.equal(publisher.loadLines().size, 0);
   await publisher.publish(edition(shardsOf([...names(4_000), "*.example.com"])), signal);
@@ -122,7 +122,7 @@ test("shards are written four at a time, and the index after all of them", async
   };
   const many = edition(shardsOf(names(20_000)));
   assert.ok(many.shards.length > 8);
-  const { shards } = await new Publisher(store).publish(many, signal);
+  const { shards } = await new MapWriter(store).publish(many, signal);
   assert.deepEqual([shards, state.most, store.writes.at(-1)], [many.shards.length, 4, "index"]);
   assert.equal(store.writes.indexOf("index"), many.shards.length);
 });

@@ -1,6 +1,6 @@
 import { shortHash } from "../hostmap/hash.ts";
 import { parseHosts } from "../hostmap/hosts-text.ts";
-import type { Hold } from "../hostmap/published-names.ts";
+import type { RemovalHold } from "../hostmap/published-names.ts";
 import type { TargetAddress } from "../hostmap/types.ts";
 import type { MapIndex } from "./map-format.ts";
 import { parseIndex } from "./map-format.ts";
@@ -20,10 +20,10 @@ export interface Publication {
 const AT_A_TIME = 4;
 
 /** What should stand in the store. */
-export interface Edition {
+export interface Snapshot {
   readonly shards: readonly RenderedShard[];
   readonly targets: readonly TargetAddress[];
-  readonly hold: Hold | undefined;
+  readonly hold: RemovalHold | undefined;
 }
 
 /** An edition's index, as it should stand in the store. */
@@ -34,7 +34,7 @@ interface Document {
 }
 
 /** Brings the store to an edition. What was compared once is remembered: looking at the whole map again would cost every turn. */
-export class Publisher {
+export class MapWriter {
   readonly #store: MapStore;
   /** By shard: a text of the store's that was seen to be the one of this revision. */
   readonly #verified = new Map<string, { text: string; readonly revision: string }>();
@@ -45,7 +45,7 @@ export class Publisher {
   }
 
   /** Whether the store differs from the edition: after a change of ours, or because somebody touched it. */
-  isStale(edition: Edition): boolean {
+  isStale(edition: Snapshot): boolean {
     const { index, hold } = this.#document(edition);
     const current = this.#store.index();
     return (
@@ -60,7 +60,7 @@ export class Publisher {
    * Writes what differs: shards first, then the index that names them, then the removal of shards that nothing names. A reader
    * thus never sees an index whose shards were not written. `signal` stops between writes: a deposed leader must not go on.
    */
-  async publish(edition: Edition, signal: AbortSignal): Promise<Publication> {
+  async publish(edition: Snapshot, signal: AbortSignal): Promise<Publication> {
     const { index, hold, revision } = this.#document(edition);
     const stale = edition.shards.filter((shard) => this.#isStaleShard(shard));
     await this.#writeShards(stale, signal);
@@ -127,12 +127,12 @@ export class Publisher {
     return false;
   }
 
-  #surplus(edition: Edition): string[] {
+  #surplus(edition: Snapshot): string[] {
     const wanted = new Set(edition.shards.map(({ index }) => shardName(index)));
     return this.#store.shardNames().filter((name) => !wanted.has(name));
   }
 
-  #document(edition: Edition): Document {
+  #document(edition: Snapshot): Document {
     const key = JSON.stringify([edition.targets, edition.hold]);
     if (this.#last?.shards !== edition.shards || this.#last.key !== key) {
       this.#last = { key, shards: edition.shards, document: describe(edition) };
@@ -141,7 +141,7 @@ export class Publisher {
   }
 }
 
-function describe({ shards, targets, hold }: Edition): Document {
+function describe({ shards, targets, hold }: Snapshot): Document {
   const revision = mapRevision(shards);
   const index: MapIndex = {
     revision,

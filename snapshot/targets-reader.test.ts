@@ -6,7 +6,7 @@ import { type TestContext, test } from "node:test";
 import { LineLog } from "../test/fakes/clock.ts";
 import { collection, fakeApi, json, type Responder, refuse, until, watch } from "../test/fakes/kube-api.ts";
 import { type PublishedTargets, renderTargets } from "./targets-format.ts";
-import { configMapFeed, mountedTargets } from "./targets-reader.ts";
+import { configMapTargets, mountedTargets } from "./targets-reader.ts";
 
 const PORTS = [{ port: 80, listenPort: 15_000, upstreamPort: 80, protocol: "v1" }] as const;
 const text = (name: string) => renderTargets([{ name, upstream: "h", ports: PORTS, clusterIPs: [] }]).text;
@@ -22,7 +22,7 @@ async function follow(t: TestContext, list: Responder, events: object[] = []) {
   const found: string[] = [];
   const name = (targets: PublishedTargets | undefined) =>
     targets?.targets.map((target) => target.name).join() ?? "none";
-  const running = configMapFeed({ client: api.client, namespace: "switchback-system", log }).start((targets) => {
+  const running = configMapTargets({ client: api.client, namespace: "switchback-system", log }).start((targets) => {
     found.push(name(targets));
   });
   t.after(async () => {

@@ -6,7 +6,7 @@ import type { Logger } from "../telemetry/log.ts";
 import { type PublishedTargets, parseTargets, TARGETS_KEY, TARGETS_NAME } from "./targets-format.ts";
 
 /** Tells what to relay to, again and again. */
-export interface TargetFeed {
+export interface TargetsReader {
   /**
    * `found` hears of each document that makes sense, and of `undefined` when it is certain that there is none. What cannot be read
    * is not told: the last good targets stay.
@@ -19,12 +19,12 @@ interface RawConfigMap {
 }
 
 /** The controller's ConfigMap: the one object that the proxy may read. */
-export function configMapFeed(deps: {
+export function configMapTargets(deps: {
   readonly client: Pick<KubeClient, "get" | "stream">;
   /** Our own namespace. */
   readonly namespace: string;
   readonly log: Logger;
-}): TargetFeed {
+}): TargetsReader {
   const { client, namespace, log } = deps;
   return {
     start(found) {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { LineLog } from "../test/fakes/clock.ts";
 import { MemoryKube, refusal } from "../test/fakes/memory-kube.ts";
 import type { PublishedTarget } from "./targets-format.ts";
-import { TargetStore } from "./targets-writer.ts";
+import { TargetsWriter } from "./targets-writer.ts";
 
 const CONFIG_MAPS = "/api/v1/namespaces/sys/configmaps";
 const PATH = `${CONFIG_MAPS}/switchback-targets`;
@@ -21,7 +21,7 @@ async function settle(): Promise<void> {
 async function rig() {
   const kube = new MemoryKube();
   const log = new LineLog();
-  const store = new TargetStore({ client: kube.client, namespace: "sys", log });
+  const store = new TargetsWriter({ client: kube.client, namespace: "sys", log });
   assert.deepEqual([store.synced, store.inactiveMs], [false, 0]);
   const state = { changes: 0 };
   store.start(() => {

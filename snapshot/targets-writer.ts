@@ -1,6 +1,6 @@
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
-import { type Watcher, watchObjects } from "../kube/watch.ts";
+import { type Informer, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
 import {
   type PublishedTarget,
@@ -25,10 +25,10 @@ interface TargetStoreDeps {
 const FIELD_MANAGER = "switchback-controller";
 
 /** The ConfigMap that tells the proxies what to listen on, and the controllers what they had decided. */
-export class TargetStore {
+export class TargetsWriter {
   readonly #deps: TargetStoreDeps;
   readonly #path: string;
-  #watcher: Watcher<string> | undefined;
+  #watcher: Informer<string> | undefined;
   #text: string | undefined;
   /** The last text that made sense. */
   #good: PublishedTargets = { revision: "", targets: [] };

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { byWorkload, type Holder, holderOf, keyOf, type RawPod } from "./address-holders.ts";
-import type { Install } from "./installation.ts";
-import { planLeaving } from "./plan.ts";
+import { type AddressHolder, addressHolderOf, byWorkload, type RawPod, workloadKey } from "./address-holders.ts";
+import type { Installation } from "./installation.ts";
+import { planUninstall } from "./plan.ts";
 import { countPods, describePlan, refusal } from "./report.ts";
 
 const OURS = "198.51.100.9";
-const INSTALL: Install = {
+const INSTALL: Installation = {
   addresses: new Map([[OURS, "switchback-nginx"]]),
   restartNamespaces: new Set(["shop"]),
   agentNamespace: "switchback-agent",
@@ -35,9 +35,9 @@ function pod(name: string, { namespace = "shop", owner, hash, ips = [], owned, p
   };
 }
 
-const found = (...pods: RawPod[]): Holder[] =>
+const found = (...pods: RawPod[]): AddressHolder[] =>
   byWorkload(
-    pods.map((one) => holderOf(one, new Set(INSTALL.addresses.keys()))).filter((holder) => holder !== undefined),
+    pods.map((one) => addressHolderOf(one, new Set(INSTALL.addresses.keys()))).filter((holder) => holder !== undefined),
   );
 
 test("a running pod with an address of ours in its hosts file holds it, whoever wrote that", () => {
@@ -89,7 +89,7 @@ test("a pod as the API server may give it, without a spec, labels or annotations
   const metadata = { name: "p", namespace: "shop" };
   assert.deepEqual(found({ metadata }, { metadata, spec: {} }), []);
   const owned = { "switchback.dev/owned": "x" };
-  const traced: Holder = { namespace: "shop", kind: "Pod", name: "p", pods: ["p"], addresses: [] };
+  const traced: AddressHolder = { namespace: "shop", kind: "Pod", name: "p", pods: ["p"], addresses: [] };
   assert.deepEqual(found({ metadata: { ...metadata, annotations: owned } }), [traced]);
 });
 
@@ -100,12 +100,12 @@ test("an owner that does not control the pod does not make it", () => {
     { kind: "ConfigMap", name: "c" },
   ];
   const metadata = { ...owned.metadata, ownerReferences };
-  assert.deepEqual(found({ ...owned, metadata }).map(keyOf), ["shop/Pod/p"]);
+  assert.deepEqual(found({ ...owned, metadata }).map(workloadKey), ["shop/Pod/p"]);
   const controlled = {
     ...metadata,
     ownerReferences: [...ownerReferences, { kind: "Job", name: "j", controller: true }],
   };
-  assert.deepEqual(found({ ...owned, metadata: controlled }).map(keyOf), ["shop/Job/j"]);
+  assert.deepEqual(found({ ...owned, metadata: controlled }).map(workloadKey), ["shop/Job/j"]);
 });
 
 test("a workload's pods and addresses are put together, in order, each once", () => {
@@ -117,7 +117,7 @@ test("a workload's pods and addresses are put together, in order, each once", ()
     pod("db-2", { ...db, owned: "x" }),
     pod("db-0", { ...db, namespace: "other", ips: ["198.51.100.9"] }),
   ];
-  const holders = pods.map((one) => holderOf(one, ours)).filter((holder) => holder !== undefined);
+  const holders = pods.map((one) => addressHolderOf(one, ours)).filter((holder) => holder !== undefined);
   assert.deepEqual(holders[0]?.addresses, ["198.51.100.9", "2001:db8::9"]);
   const common = { kind: "StatefulSet", name: "db" };
   const addresses = ["198.51.100.10", "198.51.100.9", "2001:db8::9"];
@@ -129,7 +129,7 @@ test("a workload's pods and addresses are put together, in order, each once", ()
 
 test("a node's own pod is not restarted", () => {
   const mirror = found(pod("etcd-n", { owner: ["Node", "n"], ips: [OURS] }));
-  const { stuck, ...rest } = planLeaving(mirror, INSTALL);
+  const { stuck, ...rest } = planUninstall(mirror, INSTALL);
   assert.deepEqual(
     [stuck.map(({ reason }) => reason), rest],
     [[{ code: "not-restartable", text: "a Node is not restarted: delete its pods" }], { restart: [], harmless: [] }],
@@ -137,12 +137,12 @@ test("a node's own pod is not restarted", () => {
 });
 
 test("a pod that nothing makes anew is not restarted", () => {
-  const [stuck] = planLeaving(found(pod("p", { ips: [OURS] })), INSTALL).stuck;
+  const [stuck] = planUninstall(found(pod("p", { ips: [OURS] })), INSTALL).stuck;
   assert.deepEqual(stuck?.reason, { code: "bare-pod", text: "nothing makes it anew: delete it" });
 });
 
 test("what may be restarted is, whatever of ours it has; what may not be and holds no address goes on as it is", () => {
-  const plan = planLeaving(
+  const plan = planUninstall(
     found(
       pod("web-1", { owner: ["StatefulSet", "web"], owned: "x" }),
       pod("plain", { owned: "x" }),
@@ -152,9 +152,9 @@ test("what may be restarted is, whatever of ours it has; what may not be and hol
   );
   assert.deepEqual(
     [
-      plan.restart.map(keyOf),
-      plan.harmless.map(keyOf),
-      plan.stuck.map(({ holder, reason }) => [keyOf(holder), reason.code]),
+      plan.restart.map(workloadKey),
+      plan.harmless.map(workloadKey),
+      plan.stuck.map(({ holder, reason }) => [workloadKey(holder), reason.code]),
     ],
     [["shop/StatefulSet/web"], ["shop/Pod/plain"], [["other/Deployment/api", "restart-not-permitted"]]],
   );
@@ -166,7 +166,7 @@ test("a plan names each front, and five pods of a workload", () => {
     ["198.51.100.10", "switchback-traefik"],
   ]);
   const five = ["a", "b", "c", "d", "e"].map((name) => pod(name, { owner: ["DaemonSet", "log"], ips: [OURS] }));
-  const plan = planLeaving(found(...five), INSTALL);
+  const plan = planUninstall(found(...five), INSTALL);
   const lines = describePlan(plan, { ...INSTALL, addresses }, "ours");
   assert.equal(
     lines[0],
@@ -190,7 +190,7 @@ const EXAMPLE = found(
 );
 
 test("what may be restarted is; the rest is told with what to do about it", () => {
-  assert.deepEqual(describePlan(planLeaving(EXAMPLE, INSTALL), INSTALL, "ours"), [
+  assert.deepEqual(describePlan(planUninstall(EXAMPLE, INSTALL), INSTALL, "ours"), [
     `Addresses that end with Switchback: ${OURS} (switchback-nginx)`,
     "1. The webhook configuration switchback-webhook is deleted: new pods are no longer injected.",
     "2. These are restarted:",
@@ -208,7 +208,7 @@ test("what may be restarted is; the rest is told with what to do about it", () =
 });
 
 test("with nobody to free the plan is short", () => {
-  const lines = describePlan(planLeaving([], INSTALL), INSTALL, "ours");
+  const lines = describePlan(planUninstall([], INSTALL), INSTALL, "ours");
   assert.deepEqual([lines.length, lines[2]], [6, "2. These are restarted: none"]);
 });
 

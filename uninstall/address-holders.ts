@@ -26,7 +26,7 @@ export interface Workload {
 }
 
 /** The running pods of one workload that have something of ours in their hosts files. */
-export interface Holder extends Workload {
+export interface AddressHolder extends Workload {
   readonly pods: readonly string[];
   /** Addresses that are free for any other Service once we are gone. Empty: the names lead elsewhere, to an ingress controller's own. */
   readonly addresses: readonly string[];
@@ -35,7 +35,7 @@ export interface Holder extends Workload {
 const ENDED = new Set(["Succeeded", "Failed"]);
 
 /** What a pod has of ours, or undefined. Aliases count whoever wrote them: a template may have them from `switchback inject`. */
-export function holderOf(pod: RawPod, ours: ReadonlySet<string>): Holder | undefined {
+export function addressHolderOf(pod: RawPod, ours: ReadonlySet<string>): AddressHolder | undefined {
   if (ENDED.has(pod.status?.phase ?? "")) return undefined;
   const ips = new Set((pod.spec?.hostAliases ?? []).map(({ ip }) => ip));
   const addresses = [...ips].filter((ip) => ours.has(ip)).sort();
@@ -53,13 +53,13 @@ function workloadOf({ metadata: { namespace, name, labels, ownerReferences = [] 
   return { namespace, kind: owner.kind, name: owner.name };
 }
 
-export function keyOf({ namespace, kind, name }: Workload): string {
+export function workloadKey({ namespace, kind, name }: Workload): string {
   return `${namespace}/${kind}/${name}`;
 }
 
 /** One entry a workload, in order of their keys. */
-export function byWorkload(holders: readonly Holder[]): Holder[] {
-  const groups = Map.groupBy(holders, keyOf);
+export function byWorkload(holders: readonly AddressHolder[]): AddressHolder[] {
+  const groups = Map.groupBy(holders, workloadKey);
   return [...groups.keys()].sort().flatMap((key) => {
     const [first, ...rest] = groups.get(key) ?? [];
     if (first === undefined) return [];

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { addHolder, FRONT_IP, installed, NAMESPACE, ours } from "../test/fakes/installed.ts";
 import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
-import { type Install, readHolders, readInstall } from "./installation.ts";
+import { type Installation, readHolders, readInstallation } from "./installation.ts";
 
-const read = (api: MemoryServer) => readInstall(api.client, NAMESPACE);
+const read = (api: MemoryServer) => readInstallation(api.client, NAMESPACE);
 const addressesOf = async (api: MemoryServer) => [...(await read(api)).addresses];
 const FRONT = [FRONT_IP, "switchback-nginx"] as const;
 
@@ -54,7 +54,7 @@ describe("the configuration", () => {
   }
 
   test("that is not there: the namespace is said", async () => {
-    await assert.rejects(readInstall(installed().client, "elsewhere"), {
+    await assert.rejects(readInstallation(installed().client, "elsewhere"), {
       code: "input-invalid",
       message:
         "there is no ConfigMap switchback-config in the namespace elsewhere; is Switchback installed there? (--namespace)",
@@ -123,7 +123,7 @@ describe("the addresses that end with the install", () => {
 });
 
 describe("the holders", () => {
-  const INSTALL: Install = {
+  const INSTALL: Installation = {
     addresses: new Map([[FRONT_IP, "switchback-nginx"]]),
     restartNamespaces: new Set(),
     agentNamespace: "a",

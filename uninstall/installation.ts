@@ -9,10 +9,10 @@ import { corePath } from "../kube/paths.ts";
 import { frontName } from "../snapshot/listeners.ts";
 import { parseIndex } from "../snapshot/map-format.ts";
 import { INDEX_KEY, INDEX_NAME } from "../snapshot/map-objects.ts";
-import { byWorkload, type Holder, holderOf, type RawPod } from "./address-holders.ts";
+import { type AddressHolder, addressHolderOf, byWorkload, type RawPod } from "./address-holders.ts";
 
 /** What there is to leave. */
-export interface Install {
+export interface Installation {
   /** ClusterIPs that end with us, and the front Service of each. */
   readonly addresses: ReadonlyMap<string, string>;
   /** `restart.namespaces` of its configuration. */
@@ -48,7 +48,7 @@ const configSchema = z.object({
 });
 
 /** Reads what is installed in a namespace. Throws `input-invalid` if that is nothing. */
-export async function readInstall(client: KubeClient, namespace: string): Promise<Install> {
+export async function readInstallation(client: KubeClient, namespace: string): Promise<Installation> {
   const config = await readConfig(client, namespace);
   const fronts = await client.list<RawService>(corePath("services", namespace), { labelSelector: TARGET_KEY });
   const addresses = new Map(
@@ -90,14 +90,18 @@ async function readConfigMap(client: KubeClient, namespace: string, name: string
 }
 
 /** Whoever has something of ours, in the whole cluster or in one namespace. Pods are read in pages and let go. */
-export async function readHolders(client: KubeClient, install: Install, namespace?: string): Promise<Holder[]> {
+export async function readHolders(
+  client: KubeClient,
+  install: Installation,
+  namespace?: string,
+): Promise<AddressHolder[]> {
   const ours = new Set(install.addresses.keys());
-  let found: Holder[] = [];
+  let found: AddressHolder[] = [];
   await listPages<RawPod>({
     client,
     path: corePath("pods", namespace),
     onPage: (pods) => {
-      for (const pod of pods) found.push(...[holderOf(pod, ours)].filter((holder) => holder !== undefined));
+      for (const pod of pods) found.push(...[addressHolderOf(pod, ours)].filter((holder) => holder !== undefined));
     },
     restart: () => {
       found = [];

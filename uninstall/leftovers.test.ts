@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { installed, NAMESPACE, ours } from "../test/fakes/installed.ts";
 import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
 import { skipWaits } from "../test/fakes/skipped-waits.ts";
-import { removeRemains } from "./leftovers.ts";
+import { removeLeftovers } from "./leftovers.ts";
 
 const LEASES = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases`;
 const CONTROLLER = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "controller" };
@@ -37,7 +37,7 @@ function run(t: TestContext, api: MemoryServer, { timeoutMs = 2_000, onWait = (_
   const said: string[] = [];
   const say = (line: string) => void said.push(line);
   return {
-    done: removeRemains({ client: api.client, namespace: NAMESPACE, timeoutMs, now: Date.now, say }),
+    done: removeLeftovers({ client: api.client, namespace: NAMESPACE, timeoutMs, now: Date.now, say }),
     said,
     time,
   };

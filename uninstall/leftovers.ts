@@ -7,7 +7,7 @@ import { corePath, resourcePath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
 import { TARGETS_NAME } from "../snapshot/targets-format.ts";
 
-export interface RemainsOptions {
+export interface LeftoversOptions {
   readonly client: KubeClient;
   readonly namespace: string;
   /** How long the controller may take to end, milliseconds. */
@@ -31,7 +31,7 @@ const POLL_MS = 500;
  * Deletes what was made at run time, and what therefore no chart and no manifest knows: front Services, the map, Secrets, the
  * election's Lease. Only once no controller runs, which would make them anew. Throws `still-held` where one does.
  */
-export async function removeRemains(options: RemainsOptions): Promise<void> {
+export async function removeLeftovers(options: LeftoversOptions): Promise<void> {
   const { client, namespace, say } = options;
   await controllersGone(options);
   const lease = { group: "coordination.k8s.io", version: "v1", resource: "leases", namespace };
@@ -45,7 +45,7 @@ export async function removeRemains(options: RemainsOptions): Promise<void> {
   for (const path of paths) if (await remove(client, path)) say(`deleted ${path.split("/").slice(-2).join("/")}`);
 }
 
-async function controllersGone({ client, namespace, timeoutMs, now }: RemainsOptions): Promise<void> {
+async function controllersGone({ client, namespace, timeoutMs, now }: LeftoversOptions): Promise<void> {
   const deadline = now() + timeoutMs;
   for (;;) {
     const { items } = await client.list<Named>(corePath("pods", namespace), { labelSelector: CONTROLLER_PODS });

@@ -1,18 +1,18 @@
 import type { Reason } from "../hostmap/types.ts";
 import { isWorkloadKind } from "../workloads/workload-kinds.ts";
-import type { Holder } from "./address-holders.ts";
-import type { Install } from "./installation.ts";
+import type { AddressHolder } from "./address-holders.ts";
+import type { Installation } from "./installation.ts";
 
 /** What leaving does about each workload that has something of ours. */
-export interface Plan {
-  readonly restart: readonly Holder[];
+export interface UninstallPlan {
+  readonly restart: readonly AddressHolder[];
   /** Holders of our addresses that others have to make anew; without them nothing ends. */
-  readonly stuck: ReadonlyArray<{ readonly holder: Holder; readonly reason: Reason }>;
+  readonly stuck: ReadonlyArray<{ readonly holder: AddressHolder; readonly reason: Reason }>;
   /** Injected, but with addresses that are not ours: they go on as they are. */
-  readonly harmless: readonly Holder[];
+  readonly harmless: readonly AddressHolder[];
 }
 
-export function planLeaving(holders: readonly Holder[], { restartNamespaces }: Install): Plan {
+export function planUninstall(holders: readonly AddressHolder[], { restartNamespaces }: Installation): UninstallPlan {
   const judged = holders.map((holder) => ({ holder, reason: whyNotRestarted(holder, restartNamespaces) }));
   return {
     restart: judged.filter(({ reason }) => reason === undefined).map(({ holder }) => holder),
@@ -25,7 +25,7 @@ export function planLeaving(holders: readonly Holder[], { restartNamespaces }: I
   };
 }
 
-function whyNotRestarted({ kind, namespace }: Holder, namespaces: ReadonlySet<string>): Reason | undefined {
+function whyNotRestarted({ kind, namespace }: AddressHolder, namespaces: ReadonlySet<string>): Reason | undefined {
   if (kind === "Pod") return { code: "bare-pod", text: "nothing makes it anew: delete it" };
   if (!isWorkloadKind(kind)) return { code: "not-restartable", text: `a ${kind} is not restarted: delete its pods` };
   if (namespaces.has(namespace)) return undefined;

@@ -14,14 +14,14 @@ import {
 } from "../test/fakes/installed.ts";
 import { type MemoryServer, refusal } from "../test/fakes/memory-server.ts";
 import { skipWaits } from "../test/fakes/skipped-waits.ts";
-import { check, type LeaveOptions, leave } from "./release-pods.ts";
+import { checkUninstall, releasePods, type UninstallOptions } from "./release-pods.ts";
 
 const WEBHOOK_GONE = "the webhook configuration switchback-webhook is gone: new pods are no longer injected";
 const FREE = "no pod holds an address of Switchback";
 const WEB = "/apis/apps/v1/namespaces/shop/deployments/web";
 const PODS = "/api/v1/pods";
 
-interface Run extends Partial<Omit<LeaveOptions, "client" | "now" | "say">> {
+interface Run extends Partial<Omit<UninstallOptions, "client" | "now" | "say">> {
   readonly onWait?: (elapsed: number) => void;
 }
 
@@ -35,7 +35,7 @@ function run(t: TestContext, api: MemoryServer, { onWait, ...options }: Run = {}
     saidAt.push(time.elapsed() / 1000);
   };
   const rest = { client: api.client, namespace: NAMESPACE, force: false, timeoutMs: 60_000, now: Date.now, say };
-  return { done: leave({ ...rest, ...options }), said, saidAt, time };
+  return { done: releasePods({ ...rest, ...options }), said, saidAt, time };
 }
 
 /** A restart takes the old pod of the Deployment away, at once or after some seconds. */
@@ -333,7 +333,7 @@ describe("check", () => {
     const said: string[] = [];
     const say = (line: string) => void said.push(line);
     const options = { client: api.client, namespace: NAMESPACE, force: true, timeoutMs: 1, now: Date.now, say };
-    return { done: check(options), said };
+    return { done: checkUninstall(options), said };
   }
 
   test("says the plan, changes nothing, and fails while pods hold addresses, also with force", async () => {

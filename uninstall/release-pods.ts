@@ -4,14 +4,14 @@ import type { Reason } from "../hostmap/types.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { resourcePath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
-import { type Holder, keyOf } from "./address-holders.ts";
-import { type Install, readHolders, readInstall } from "./installation.ts";
-import { planLeaving } from "./plan.ts";
+import { type AddressHolder, workloadKey } from "./address-holders.ts";
+import { type Installation, readHolders, readInstallation } from "./installation.ts";
+import { planUninstall } from "./plan.ts";
 import { countPods, describePlan, refusal } from "./report.ts";
-import { restart } from "./restart-holder.ts";
-import { agentsLeave } from "./stop-agents.ts";
+import { restartHolder } from "./restart-holder.ts";
+import { stopAgents } from "./stop-agents.ts";
 
-export interface LeaveOptions {
+export interface UninstallOptions {
   readonly client: KubeClient;
   /** Where Switchback is installed. */
   readonly namespace: string;
@@ -33,10 +33,10 @@ const POLL_MS = 2_000;
 const SAY_MS = 10_000;
 
 /** Says what `leave` would do, and changes nothing. Throws `still-held` while pods hold our addresses. */
-export async function check({ client, namespace, say }: LeaveOptions): Promise<void> {
-  const install = await readInstall(client, namespace);
+export async function checkUninstall({ client, namespace, say }: UninstallOptions): Promise<void> {
+  const install = await readInstallation(client, namespace);
   const holders = await readHolders(client, install);
-  for (const line of describePlan(planLeaving(holders, install), install, namespace)) say(line);
+  for (const line of describePlan(planUninstall(holders, install), install, namespace)) say(line);
   const held = holders.filter(({ addresses }) => addresses.length > 0);
   if (held.length === 0) return;
   throw new SwitchbackError("still-held", `${countPods(held)} of Switchback, and would call whoever gets these next`);
@@ -47,20 +47,20 @@ export async function check({ client, namespace, say }: LeaveOptions): Promise<v
  * anew; then the workloads that we may restart. Proxy and front Services stay as they are: they serve until the last pod is gone.
  * Throws `still-held`, with who it is, unless no pod holds an address of ours any more, or `force` is set.
  */
-export async function leave(options: LeaveOptions): Promise<void> {
+export async function releasePods(options: UninstallOptions): Promise<void> {
   const { client, namespace, force, say } = options;
-  const install = await readInstall(client, namespace);
+  const install = await readInstallation(client, namespace);
   await deleteWebhookConfiguration(client);
   say(`the webhook configuration ${WEBHOOK_CONFIGURATION} is gone: new pods are no longer injected`);
   await pause(options.settleMs ?? SETTLE_MS);
-  const plan = planLeaving(await readHolders(client, install), install);
-  const reasons = new Map<string, Reason>(plan.stuck.map(({ holder, reason }) => [keyOf(holder), reason]));
-  const restarted: Holder[] = [];
+  const plan = planUninstall(await readHolders(client, install), install);
+  const reasons = new Map<string, Reason>(plan.stuck.map(({ holder, reason }) => [workloadKey(holder), reason]));
+  const restarted: AddressHolder[] = [];
   for (const holder of plan.restart) {
-    const reason = await restart(client, holder, new Date(options.now()).toISOString());
+    const reason = await restartHolder(client, holder, new Date(options.now()).toISOString());
     if (reason === undefined) restarted.push(holder);
-    else reasons.set(keyOf(holder), reason);
-    say(`${keyOf(holder)}: ${reason === undefined ? "restarted" : reason.text}`);
+    else reasons.set(workloadKey(holder), reason);
+    say(`${workloadKey(holder)}: ${reason === undefined ? "restarted" : reason.text}`);
   }
   await waitForOldPods(options, install, restarted);
   const held = (await readHolders(client, install)).filter(({ addresses }) => addresses.length > 0);
@@ -70,7 +70,7 @@ export async function leave(options: LeaveOptions): Promise<void> {
     throw new SwitchbackError("still-held", message);
   }
   // Last, as agents that have left do not come back by themselves.
-  const leases = await agentsLeave({ ...options, namespace: install.agentNamespace });
+  const leases = await stopAgents({ ...options, namespace: install.agentNamespace });
   if (leases.length > 0 && !force) {
     const message = `agents still have names in the hosts files of running pods: ${leases.join(", ")}. Uninstall again`;
     throw new SwitchbackError("still-held", message);
@@ -94,21 +94,25 @@ async function deleteWebhookConfiguration(client: KubeClient): Promise<void> {
 }
 
 /** Until the pods that were there before a restart are gone, or the time is over: what is left then is told by the last look. */
-async function waitForOldPods(options: LeaveOptions, install: Install, restarted: readonly Holder[]): Promise<void> {
+async function waitForOldPods(
+  options: UninstallOptions,
+  install: Installation,
+  restarted: readonly AddressHolder[],
+): Promise<void> {
   const { client, timeoutMs, now, say } = options;
   const started = now();
   let said = started;
   let waiting = restarted;
   while (waiting.length > 0 && now() - started < timeoutMs) {
     await pause(Math.min(POLL_MS, timeoutMs));
-    const left: Holder[] = [];
+    const left: AddressHolder[] = [];
     for (const namespace of new Set(waiting.map((holder) => holder.namespace))) {
       left.push(...(await readHolders(client, install, namespace)));
     }
-    const keys = new Map(left.map((holder) => [keyOf(holder), holder]));
-    waiting = waiting.flatMap((holder) => keys.get(keyOf(holder)) ?? []);
+    const keys = new Map(left.map((holder) => [workloadKey(holder), holder]));
+    waiting = waiting.flatMap((holder) => keys.get(workloadKey(holder)) ?? []);
     if (waiting.length === 0 || now() - said < SAY_MS) continue;
     said = now();
-    say(`waiting for the old pods of ${waiting.map(keyOf).join(", ")}`);
+    say(`waiting for the old pods of ${waiting.map(workloadKey).join(", ")}`);
   }
 }

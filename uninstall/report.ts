@@ -1,14 +1,14 @@
 import { WEBHOOK_CONFIGURATION } from "../certs/cabundle.ts";
 import type { Reason } from "../hostmap/types.ts";
-import { type Holder, keyOf } from "./address-holders.ts";
-import type { Install } from "./installation.ts";
-import type { Plan } from "./plan.ts";
+import { type AddressHolder, workloadKey } from "./address-holders.ts";
+import type { Installation } from "./installation.ts";
+import type { UninstallPlan } from "./plan.ts";
 
 /** More pods of one workload are only counted. */
 const MAX_NAMES = 5;
 
 /** What leaving would do, in the order in which it would. */
-export function describePlan(plan: Plan, { addresses }: Install, namespace: string): string[] {
+export function describePlan(plan: UninstallPlan, { addresses }: Installation, namespace: string): string[] {
   const fronts = [...addresses].map(([address, service]) => `${address} (${service})`);
   return [
     `Addresses that end with Switchback: ${fronts.join(", ") || "none"}`,
@@ -26,23 +26,23 @@ export function describePlan(plan: Plan, { addresses }: Install, namespace: stri
 }
 
 /** Who still holds our addresses, and why. */
-export function refusal(held: readonly Holder[], reasons: ReadonlyMap<string, Reason>): string[] {
-  const why = (holder: Holder) =>
-    reasons.get(keyOf(holder))?.text ?? "it was restarted, but its old pods are still there";
+export function refusal(held: readonly AddressHolder[], reasons: ReadonlyMap<string, Reason>): string[] {
+  const why = (holder: AddressHolder) =>
+    reasons.get(workloadKey(holder))?.text ?? "it was restarted, but its old pods are still there";
   if (held.length === 0) return [];
   return ["still held:", ...held.map((holder) => `  ${describe(holder)}: ${why(holder)}`)];
 }
 
 /** `3 pods hold addresses`. */
-export function countPods(held: readonly Holder[]): string {
+export function countPods(held: readonly AddressHolder[]): string {
   const pods = held.reduce((sum, holder) => sum + holder.pods.length, 0);
   if (pods === 0) return "agents hold addresses";
   return pods === 1 ? "1 pod holds addresses" : `${pods} pods hold addresses`;
 }
 
-function describe(holder: Holder): string {
+function describe(holder: AddressHolder): string {
   const { pods } = holder;
-  if (holder.kind === "Pod") return keyOf(holder);
+  if (holder.kind === "Pod") return workloadKey(holder);
   const more = pods.length > MAX_NAMES ? `, and ${pods.length - MAX_NAMES} more` : "";
-  return `${keyOf(holder)} (${pods.slice(0, MAX_NAMES).join(", ")}${more})`;
+  return `${workloadKey(holder)} (${pods.slice(0, MAX_NAMES).join(", ")}${more})`;
 }

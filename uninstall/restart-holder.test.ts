@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { FRONT_IP } from "../test/fakes/installed.ts";
 import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
-import type { Holder } from "./address-holders.ts";
-import { restart } from "./restart-holder.ts";
+import type { AddressHolder } from "./address-holders.ts";
+import { restartHolder } from "./restart-holder.ts";
 
 const AT = "2026-01-01T00:00:00.000Z";
 
-function holder(kind: string, addresses: readonly string[] = [FRONT_IP]): Holder {
+function holder(kind: string, addresses: readonly string[] = [FRONT_IP]): AddressHolder {
   return { namespace: "shop", kind, name: "web", pods: ["web-1"], addresses };
 }
 
@@ -24,7 +24,7 @@ const aliases = (...ips: string[]) => ({ template: { spec: { hostAliases: ips.ma
 for (const kind of ["Deployment", "StatefulSet", "DaemonSet"]) {
   test(`a ${kind} gets the time on its template, and nothing else`, async () => {
     const api = withWorkload(kind, { paused: false, updateStrategy: { type: "RollingUpdate" } });
-    assert.equal(await restart(api.client, holder(kind), AT), undefined);
+    assert.equal(await restartHolder(api.client, holder(kind), AT), undefined);
     const [patch, ...more] = api.callsOf("PATCH", pathOf(kind));
     const annotations = { "switchback.dev/restartedAt": AT };
     assert.deepEqual(patch?.body, { spec: { template: { metadata: { annotations } } } });
@@ -50,35 +50,35 @@ for (const [code, text, kind, spec] of [
 ] as const) {
   test(`${code}: it is not restarted, and that is the reason`, async () => {
     const api = withWorkload(kind, spec);
-    assert.deepEqual(await restart(api.client, holder(kind), AT), { code, text });
+    assert.deepEqual(await restartHolder(api.client, holder(kind), AT), { code, text });
     assert.deepEqual(api.writes, []);
   });
 }
 
 test("aliases of its own that are not ours do not keep it", async () => {
   const api = withWorkload("Deployment", aliases("192.0.2.1"));
-  assert.equal(await restart(api.client, holder("Deployment"), AT), undefined);
+  assert.equal(await restartHolder(api.client, holder("Deployment"), AT), undefined);
   assert.equal(api.writes.length, 1);
 });
 
 test("its template's address is no obstacle where its pods do not hold it", async () => {
   const api = withWorkload("Deployment", aliases(FRONT_IP));
-  assert.equal(await restart(api.client, holder("Deployment", []), AT), undefined);
+  assert.equal(await restartHolder(api.client, holder("Deployment", []), AT), undefined);
   assert.equal(api.writes.length, 1);
 });
 
 test("an object without a spec is restarted as well", async () => {
   const api = new MemoryServer();
   api.add("/apis/apps/v1/namespaces/shop/deployments", "web");
-  assert.equal(await restart(api.client, holder("Deployment"), AT), undefined);
+  assert.equal(await restartHolder(api.client, holder("Deployment"), AT), undefined);
   assert.equal(api.writes.length, 1);
 });
 
 test("what is gone already, or goes while it is restarted, needs no restart", async () => {
-  assert.equal(await restart(new MemoryServer().client, holder("Deployment"), AT), undefined);
+  assert.equal(await restartHolder(new MemoryServer().client, holder("Deployment"), AT), undefined);
   const api = withWorkload("Deployment");
   api.onCall = ({ method }) => (method === "PATCH" ? refusal(404, "NotFound") : undefined);
-  assert.equal(await restart(api.client, holder("Deployment"), AT), undefined);
+  assert.equal(await restartHolder(api.client, holder("Deployment"), AT), undefined);
 });
 
 for (const status of [403, 409, 500]) {
@@ -86,7 +86,7 @@ for (const status of [403, 409, 500]) {
     test(`a ${status} on its ${method} is the reason why it was not restarted`, async () => {
       const api = withWorkload("Deployment");
       api.onCall = (call) => (call.method === method ? refusal(status, "Refused") : undefined);
-      const reason = await restart(api.client, holder("Deployment"), AT);
+      const reason = await restartHolder(api.client, holder("Deployment"), AT);
       assert.equal(reason?.code, "restart-failed");
       assert.match(reason.text, new RegExp(`^it could not be restarted: ${method} ${pathOf("Deployment")}.*${status}`));
     });

@@ -3,7 +3,7 @@ import { RESTARTED_KEY } from "../hostmap/metadata-keys.ts";
 import type { Reason } from "../hostmap/types.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { type WorkloadKind, workloadPath } from "../workloads/workload-kinds.ts";
-import type { Holder } from "./address-holders.ts";
+import type { AddressHolder } from "./address-holders.ts";
 
 const FIELD_MANAGER = "switchback-uninstall";
 
@@ -16,7 +16,11 @@ interface RawWorkload {
 }
 
 /** As `kubectl rollout restart` does it, with a key of our own; of a kind that can be. @returns why it could not be, or would not help. */
-export async function restart(client: KubeClient, holder: Holder, at: string): Promise<Reason | undefined> {
+export async function restartHolder(
+  client: KubeClient,
+  holder: AddressHolder,
+  at: string,
+): Promise<Reason | undefined> {
   const path = workloadPath(holder.namespace, holder.kind as WorkloadKind, holder.name);
   try {
     const { spec } = await client.get<RawWorkload>(path);

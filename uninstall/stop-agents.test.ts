@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { AGENT_LABELS, AGENT_LEASES, AGENT_PATH } from "../test/fakes/installed.ts";
 import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
 import { skipWaits } from "../test/fakes/skipped-waits.ts";
-import { agentsLeave } from "./stop-agents.ts";
+import { stopAgents } from "./stop-agents.ts";
 
 const DAEMON_SETS = AGENT_PATH.slice(0, AGENT_PATH.lastIndexOf("/"));
 
@@ -18,7 +18,7 @@ function run(t: TestContext, api: MemoryServer, { timeoutMs = 5_000, onWait = (_
   const time = skipWaits(t, onWait);
   const said: string[] = [];
   const say = (line: string) => void said.push(line);
-  const left = agentsLeave({ client: api.client, namespace: "switchback-agent", timeoutMs, now: Date.now, say });
+  const left = stopAgents({ client: api.client, namespace: "switchback-agent", timeoutMs, now: Date.now, say });
   return { left, said, time };
 }
 

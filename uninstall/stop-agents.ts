@@ -5,7 +5,7 @@ import { resourcePath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
 import { AGENT_DAEMON_SET, AGENT_LEASE_LABELS } from "../snapshot/agent-lease.ts";
 
-export interface AgentsOptions {
+export interface StopAgentsOptions {
   readonly client: KubeClient;
   /** The agents' own. */
   readonly namespace: string;
@@ -21,7 +21,7 @@ const POLL_MS = 1_000;
  * Has the agents take their blocks out of the hosts files of running pods: those hold our addresses too, and no pod's spec tells.
  * An agent that is done deletes its Lease. @returns the Leases that are still there when the time is over; none without agents.
  */
-export async function agentsLeave({ client, namespace, timeoutMs, now, say }: AgentsOptions): Promise<string[]> {
+export async function stopAgents({ client, namespace, timeoutMs, now, say }: StopAgentsOptions): Promise<string[]> {
   const path = resourcePath({
     group: "apps",
     version: "v1",

@@ -3,23 +3,23 @@ import { MAX_WARNING } from "../hostmap/select-hosts.ts";
 import type { Reason } from "../hostmap/types.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { type AdmissionRequest, encodeAnswer } from "./admission-review.ts";
-import type { LoadedMap } from "./injection-cache.ts";
-import { type Decision, decide, type OptIn } from "./injection-decision.ts";
+import type { InjectionCache } from "./injection-cache.ts";
+import { decideInjection, type InjectionDecision, type OptIn } from "./injection-decision.ts";
 import { encodePatch } from "./json-patch.ts";
-import type { Throttle } from "./log-throttle.ts";
+import type { LogThrottle } from "./log-throttle.ts";
 import type { WebhookMetrics } from "./metrics.ts";
 
 export interface AnswerOptions {
   /** The map as of now; undefined until one was loaded. */
-  readonly map: () => LoadedMap | undefined;
+  readonly map: () => InjectionCache | undefined;
   readonly metrics: WebhookMetrics;
   readonly log: Logger;
-  readonly throttle: Throttle;
+  readonly throttle: LogThrottle;
   /** Makes the decision; another one only in tests. */
-  readonly decide?: typeof decide;
+  readonly decide?: typeof decideInjection;
 }
 
-const FAULT: Decision = {
+const FAULT: InjectionDecision = {
   inject: false,
   code: "internal-error",
   text: "internal error, the pod is admitted without hostAliases (see the webhook's log)",
@@ -40,7 +40,7 @@ export function answerReview(request: AdmissionRequest, optIn: OptIn, options: A
 
 function outcomeOf(request: AdmissionRequest, optIn: OptIn, options: AnswerOptions) {
   try {
-    const decision = (options.decide ?? decide)(request, optIn, options.map());
+    const decision = (options.decide ?? decideInjection)(request, optIn, options.map());
     return { decision, patch: decision.inject ? encodePatch(decision.pod, decision.injection) : undefined };
   } catch (error) {
     options.log.error({ code: FAULT.code, optIn, error: describeError(error) }, "a pod could not be judged");
@@ -48,7 +48,7 @@ function outcomeOf(request: AdmissionRequest, optIn: OptIn, options: AnswerOptio
   }
 }
 
-function warningsOf(decision: Decision): readonly Reason[] {
+function warningsOf(decision: InjectionDecision): readonly Reason[] {
   if (decision.inject) return decision.chosen.warnings;
   const { code, text, warn } = decision;
   return warn ? [{ code, text: `switchback: ${text}`.slice(0, MAX_WARNING) }] : [];
@@ -56,7 +56,7 @@ function warningsOf(decision: Decision): readonly Reason[] {
 
 /** Counts each warning and logs its code, not its text: that holds what tenants wrote. */
 function report(
-  decision: Decision,
+  decision: InjectionDecision,
   warnings: readonly Reason[],
   request: AdmissionRequest,
   options: AnswerOptions,

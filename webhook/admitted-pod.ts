@@ -3,7 +3,7 @@ import type { PodHosts } from "../hostmap/inject.ts";
 import type { Reason } from "../hostmap/types.ts";
 
 /** What the webhook reads of a pod. */
-export interface Pod extends PodHosts {
+export interface AdmittedPod extends PodHosts {
   /** `generateName` with a `*` behind it where the name is not given yet. */
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -25,7 +25,7 @@ const podSchema = z.object({
 });
 
 /** Reads a pod of the API server's, or says which field is not what it should be. */
-export function readPod(object: unknown): Pod | Reason {
+export function readPod(object: unknown): AdmittedPod | Reason {
   const parsed = podSchema.safeParse(object);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
@@ -44,6 +44,6 @@ export function readPod(object: unknown): Pod | Reason {
 }
 
 /** Whether `readPod` gave a pod. */
-export function isPod(value: Pod | Reason): value is Pod {
+export function isPod(value: AdmittedPod | Reason): value is AdmittedPod {
   return "labels" in value;
 }

@@ -7,11 +7,11 @@ import request from "supertest";
 import { publishedMapOf } from "../snapshot/map-format.ts";
 import { type Logger, silentLogger } from "../telemetry/log.ts";
 import { type AppOptions, createApp } from "./app.ts";
-import { loadMap } from "./injection-cache.ts";
-import { createMetrics } from "./metrics.ts";
+import { createInjectionCache } from "./injection-cache.ts";
+import { createWebhookMetrics } from "./metrics.ts";
 
 const names = Array.from({ length: 600 }, (_, index) => `host-${index}.example.com`);
-const map = loadMap(publishedMapOf("r1", new Map(names.map((name) => [name, ["198.51.100.9"]]))), 500);
+const map = createInjectionCache(publishedMapOf("r1", new Map(names.map((name) => [name, ["198.51.100.9"]]))), 500);
 
 function review(changes: object = {}, pod: object = {}) {
   return {
@@ -37,7 +37,7 @@ function start(changes: Partial<AppOptions> = {}) {
   const lines: Line[] = [];
   const at = (level: string) => (fields: object) => lines.push({ level, fields });
   const log: Logger = { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
-  const metrics = createMetrics();
+  const metrics = createWebhookMetrics();
   const app = createApp({ map: () => map, metrics, log, maxBodyBytes: 64 * 1024, ...changes });
   return { app, lines, metrics };
 }
@@ -46,7 +46,7 @@ const PATHS = ["/mutate/namespace", "/mutate/pod"];
 
 test("a pod is patched, its uid echoed, nothing else said", async () => {
   const { app } = start({
-    map: () => loadMap(publishedMapOf("r", new Map([["a.example.com", ["198.51.100.9"]]])), 500),
+    map: () => createInjectionCache(publishedMapOf("r", new Map([["a.example.com", ["198.51.100.9"]]])), 500),
   });
   const response = await request(app).post("/mutate/namespace").send(review()).expect(200);
   assert.equal(response.type, "application/json");
@@ -206,7 +206,7 @@ describe("bodies that are no review", () => {
 describe("on a raw connection", () => {
   let server: Server;
   let port: number;
-  const metrics = createMetrics();
+  const metrics = createWebhookMetrics();
 
   before(async () => {
     const app = createApp({ map: () => map, metrics, log: silentLogger, maxBodyBytes: 64 * 1024 });

@@ -4,7 +4,7 @@ import { steadyNow } from "../kube/time.ts";
 import { type AnswerOptions, answerReview } from "./admission-response.ts";
 import { type AdmissionRequest, decodeReview } from "./admission-review.ts";
 import type { OptIn } from "./injection-decision.ts";
-import { createThrottle } from "./log-throttle.ts";
+import { createLogThrottle } from "./log-throttle.ts";
 import { type BodyReader, createBodyReader, type Refusal } from "./request-body.ts";
 
 export interface AppOptions extends Omit<AnswerOptions, "throttle"> {
@@ -19,7 +19,7 @@ const OPT_INS: readonly OptIn[] = ["namespace", "pod"];
  * answered with `allowed: true`, also when something of ours fails.
  */
 export function createApp(given: AppOptions): Express {
-  const options = { ...given, throttle: createThrottle(steadyNow) };
+  const options = { ...given, throttle: createLogThrottle(steadyNow) };
   const app = express();
   app.disable("x-powered-by");
   app.disable("etag");

@@ -6,8 +6,8 @@ import { applyPatch } from "rfc6902";
 import { parseAllDocuments } from "yaml";
 import { parseHosts } from "../hostmap/hosts-text.ts";
 import { publishedMapOf } from "../snapshot/map-format.ts";
-import { loadMap } from "./injection-cache.ts";
-import { decide, type OptIn } from "./injection-decision.ts";
+import { createInjectionCache } from "./injection-cache.ts";
+import { decideInjection, type OptIn } from "./injection-decision.ts";
 import { encodePatch, patchOperations } from "./json-patch.ts";
 
 // Pod in (fixtures/*.yaml: how it comes, then the pod), decision and patch out (fixtures/*.patch.json). To write those anew:
@@ -35,7 +35,7 @@ function readCase(file: string): { how: Case; pod: PodLike } {
 
 function run({ optIn, operation = "CREATE", maxNames = 500, noMap }: Case, object: PodLike) {
   const request = { uid: "u", kind: { group: "", kind: "Pod" }, operation, object };
-  return decide(request, optIn, noMap ? undefined : loadMap(map, maxNames));
+  return decideInjection(request, optIn, noMap ? undefined : createInjectionCache(map, maxNames));
 }
 
 for (const file of globSync(join(FIXTURES, "*.yaml")).sort()) {
@@ -63,7 +63,7 @@ for (const file of globSync(join(FIXTURES, "*.yaml")).sort()) {
       errors.filter((error) => error !== null),
       [],
     );
-    assert.deepEqual(pod.spec.hostAliases ?? [], [...first.injection.own, ...first.injection.block.aliases]);
+    assert.deepEqual(pod.spec.hostAliases ?? [], [...first.injection.userAliases, ...first.injection.managed.aliases]);
     const second = run(how, pod);
     assert.ok(second.inject);
     assert.equal(encodePatch(second.pod, second.injection), undefined);

@@ -1,11 +1,11 @@
 import type { ServingStatus } from "../certs/serving.ts";
 import type { Reason } from "../hostmap/types.ts";
 import type { Health, Page } from "../telemetry/health.ts";
-import type { LoadedMap } from "./injection-cache.ts";
+import type { InjectionCache } from "./injection-cache.ts";
 
 /** What the webhook has, as of now. */
 export interface WebhookState {
-  map: LoadedMap | undefined;
+  map: InjectionCache | undefined;
   /** Why the newest publication is not the one in use, if so. */
   mapProblem: Reason | undefined;
   serving: () => ServingStatus;
@@ -16,7 +16,7 @@ export interface WebhookState {
  * Ready once a serving certificate and a map are loaded, until the pod is told to stop. A line a condition, in the form of the API
  * server's own `/readyz?verbose`. A problem with something newer is said and changes nothing: the last good one serves.
  */
-export function readiness(state: Readonly<WebhookState>): Health {
+export function webhookReadiness(state: Readonly<WebhookState>): Health {
   const { map, mapProblem, draining } = state;
   const { notAfter, problem } = state.serving();
   const checks = [

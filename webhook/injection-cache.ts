@@ -1,17 +1,17 @@
-import { type Block, type BlockBuilder, buildBlock } from "../hostmap/inject.ts";
-import { type Chosen, createSelector } from "../hostmap/select-hosts.ts";
+import { buildManagedAliases, type ManagedAliases, type ManagedAliasesBuilder } from "../hostmap/inject.ts";
+import { createSelector, type SelectedHosts } from "../hostmap/select-hosts.ts";
 import type { PublishedMap } from "../hostmap/types.ts";
 import { createLru } from "./lru.ts";
 
 /** A map made ready for admissions: what was worked out for one pod is at hand for the next like it. Replaced as a whole. */
-export interface LoadedMap {
+export interface InjectionCache {
   readonly revision: string;
   /** How many names the map holds. */
   readonly names: number;
   /** The names a `switchback.dev/hosts` annotation chooses (undefined: no annotation). */
-  readonly choose: (annotation: string | undefined) => Chosen;
+  readonly choose: (annotation: string | undefined) => SelectedHosts;
   /** `buildBlock`, remembered; equal questions give the same object, so that patches can be kept by it. */
-  readonly build: BlockBuilder;
+  readonly build: ManagedAliasesBuilder;
 }
 
 /** Bytes that selections and blocks of one map may hold: tenants pick the annotations, so their number has no bound. */
@@ -24,11 +24,11 @@ const COPIES = 8;
 const OVERHEAD = 512;
 
 /** `maxNames`: most names a pod gets. */
-export function loadMap(map: PublishedMap, maxNames: number): LoadedMap {
+export function createInjectionCache(map: PublishedMap, maxNames: number): InjectionCache {
   const select = createSelector(map, maxNames);
   const everything = select(undefined);
-  const chosen = createLru<Chosen>(CHOSEN_BUDGET);
-  const blocks = createLru<Block>(BLOCK_BUDGET);
+  const chosen = createLru<SelectedHosts>(CHOSEN_BUDGET);
+  const blocks = createLru<ManagedAliases>(BLOCK_BUDGET);
   return {
     revision: map.revision,
     names: map.size,
@@ -45,14 +45,14 @@ export function loadMap(map: PublishedMap, maxNames: number): LoadedMap {
       const key = `${choice.revision} ${taken.join(" ")}`;
       const known = blocks.get(key);
       if (known !== undefined) return known;
-      const block = buildBlock(choice, taken);
+      const block = buildManagedAliases(choice, taken);
       blocks.set(key, block, weigh(block));
       return block;
     },
   };
 }
 
-function weigh({ aliases }: Block): number {
+function weigh({ aliases }: ManagedAliases): number {
   const bytes = aliases.reduce((sum, { ip, hostnames }) => sum + ip.length + hostnames.join().length, 0);
   return OVERHEAD + bytes * COPIES;
 }

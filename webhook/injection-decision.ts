@@ -1,11 +1,11 @@
 import { type Injection, planInjection } from "../hostmap/inject.ts";
 import { HOSTS_KEY, INJECT_KEY } from "../hostmap/metadata-keys.ts";
 import { MIRROR_KEY } from "../hostmap/opt-in.ts";
-import type { Chosen } from "../hostmap/select-hosts.ts";
+import type { SelectedHosts } from "../hostmap/select-hosts.ts";
 import type { Reason } from "../hostmap/types.ts";
 import type { AdmissionRequest } from "./admission-review.ts";
-import { isPod, type Pod, readPod } from "./admitted-pod.ts";
-import type { LoadedMap } from "./injection-cache.ts";
+import { type AdmittedPod, isPod, readPod } from "./admitted-pod.ts";
+import type { InjectionCache } from "./injection-cache.ts";
 
 /** What opted the pod in; the path of the request carries it. */
 export type OptIn = "namespace" | "pod";
@@ -14,12 +14,12 @@ export type OptIn = "namespace" | "pod";
  * `injected`: aliases are in the pod afterwards. `nothing-chosen`: the selection matches no name, or the user's own aliases map
  * all of them; the pod gets the annotations alone, which tells it from one that the webhook never saw.
  */
-export type Decision =
+export type InjectionDecision =
   | {
       readonly inject: true;
       readonly code: "injected" | "nothing-chosen";
-      readonly pod: Pod;
-      readonly chosen: Chosen;
+      readonly pod: AdmittedPod;
+      readonly chosen: SelectedHosts;
       readonly injection: Injection;
     }
   | { readonly inject: false; readonly code: string; readonly text: string; readonly warn: boolean };
@@ -47,7 +47,7 @@ const REQUEST_CHECKS: ReadonlyArray<Check<AdmissionRequest>> = [
 ];
 
 /** What keeps a pod from being injected: the first that applies is the answer. */
-const POD_CHECKS: ReadonlyArray<Check<{ readonly pod: Pod; readonly optIn: OptIn }>> = [
+const POD_CHECKS: ReadonlyArray<Check<{ readonly pod: AdmittedPod; readonly optIn: OptIn }>> = [
   {
     code: "mirror-pod",
     text: "the pod mirrors a static pod, whose hostAliases come from its file on the node",
@@ -76,7 +76,11 @@ const NO_MAP = {
 } as const;
 
 /** Whether and how a pod is injected. A plain function of its arguments; `map` is undefined until one was loaded. */
-export function decide(request: AdmissionRequest, optIn: OptIn, map: LoadedMap | undefined): Decision {
+export function decideInjection(
+  request: AdmissionRequest,
+  optIn: OptIn,
+  map: InjectionCache | undefined,
+): InjectionDecision {
   const unfit = REQUEST_CHECKS.find((check) => check.applies(request));
   if (unfit !== undefined) return skip(unfit);
   const pod = readPod(request.object);
@@ -86,10 +90,10 @@ export function decide(request: AdmissionRequest, optIn: OptIn, map: LoadedMap |
   if (map === undefined) return NO_MAP;
   const chosen = map.choose(pod.annotations[HOSTS_KEY]);
   const injection = planInjection(pod, chosen, map.build);
-  const code = injection.block.aliases.length > 0 ? "injected" : "nothing-chosen";
+  const code = injection.managed.aliases.length > 0 ? "injected" : "nothing-chosen";
   return { inject: true, code, pod, chosen, injection };
 }
 
-function skip({ code, text, warn }: Reason & { readonly warn: boolean }): Decision {
+function skip({ code, text, warn }: Reason & { readonly warn: boolean }): InjectionDecision {
   return { inject: false, code, text, warn };
 }

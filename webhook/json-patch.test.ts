@@ -5,14 +5,14 @@ import { applyPatch } from "rfc6902";
 import { planInjection } from "../hostmap/inject.ts";
 import type { HostAlias } from "../hostmap/types.ts";
 import { publishedMapOf } from "../snapshot/map-format.ts";
-import { isPod, type Pod, readPod } from "./admitted-pod.ts";
-import { loadMap } from "./injection-cache.ts";
+import { type AdmittedPod, isPod, readPod } from "./admitted-pod.ts";
+import { createInjectionCache } from "./injection-cache.ts";
 import { encodePatch, patchOperations, pointer } from "./json-patch.ts";
 
 const NAMES = ["a.example.com", "b.example.com", "c.example.org"];
 
 function mapTo(ip: string) {
-  return loadMap(publishedMapOf("r", new Map(NAMES.map((name) => [name, [ip]]))), 500);
+  return createInjectionCache(publishedMapOf("r", new Map(NAMES.map((name) => [name, [ip]]))), 500);
 }
 
 const loaded = mapTo("198.51.100.9");
@@ -22,7 +22,7 @@ interface PodObject {
   spec: { hostAliases?: HostAlias[] };
 }
 
-function read(object: PodObject): Pod {
+function read(object: PodObject): AdmittedPod {
   const pod = readPod(object);
   assert.ok(isPod(pod));
   return pod;
@@ -63,8 +63,8 @@ test("the patch makes the pod look as planned, whatever it had, and a second one
       const pod = read(object);
       const plan = planInjection(pod, loaded.choose(undefined), loaded.build);
       const after = inject(object);
-      assert.deepEqual(after.spec.hostAliases ?? [], [...plan.own, ...plan.block.aliases]);
-      assert.deepEqual(after.metadata.annotations, { ...object.metadata.annotations, ...plan.block.annotations });
+      assert.deepEqual(after.spec.hostAliases ?? [], [...plan.userAliases, ...plan.managed.aliases]);
+      assert.deepEqual(after.metadata.annotations, { ...object.metadata.annotations, ...plan.managed.annotations });
       const again = read(after);
       assert.equal(encodePatch(again, planInjection(again, loaded.choose(undefined), loaded.build)), undefined);
     }),
@@ -90,7 +90,7 @@ test("a patch that rewrites the list holds the aliases of its own pod, not of th
 });
 
 test("with an empty map what an older one left is taken away again", () => {
-  const empty = loadMap(publishedMapOf("r", new Map()), 500);
+  const empty = createInjectionCache(publishedMapOf("r", new Map()), 500);
   const after = inject(inject({ metadata: {}, spec: {} }), empty);
   assert.equal(after.spec.hostAliases, undefined);
   assert.equal(after.metadata.annotations?.["switchback.dev/injected"], "none");

@@ -1,6 +1,6 @@
-import type { Block, Injection } from "../hostmap/inject.ts";
+import type { Injection, ManagedAliases } from "../hostmap/inject.ts";
 import type { HostAlias } from "../hostmap/types.ts";
-import type { Pod } from "./admitted-pod.ts";
+import type { AdmittedPod } from "./admitted-pod.ts";
 
 /** One operation of RFC 6902. */
 export type Operation =
@@ -17,22 +17,22 @@ const ALIASES = pointer("spec", "hostAliases");
 const ANNOTATIONS = pointer("metadata", "annotations");
 
 /** The operations that make `pod` look as planned; none if it does already. */
-export function patchOperations(pod: Pod, injection: Injection): readonly Operation[] {
+export function patchOperations(pod: AdmittedPod, injection: Injection): readonly Operation[] {
   const change = changeOf(pod, injection);
-  if (change === "keep" && annotated(pod, injection.block)) return [];
-  return [...aliasOperations(change, injection), ...annotationOperations(pod.hasAnnotations, injection.block)];
+  if (change === "keep" && annotated(pod, injection.managed)) return [];
+  return [...aliasOperations(change, injection), ...annotationOperations(pod.hasAnnotations, injection.managed)];
 }
 
 /**
  * `patchOperations` as the API server takes it: JSON in base64, or undefined when there is nothing to do.
  * A patch that only depends on the block and on what the pod has is kept with the block, so pods that look alike share one.
  */
-export function encodePatch(pod: Pod, injection: Injection): string | undefined {
+export function encodePatch(pod: AdmittedPod, injection: Injection): string | undefined {
   const change = changeOf(pod, injection);
-  if (change === "keep" && annotated(pod, injection.block)) return undefined;
+  if (change === "keep" && annotated(pod, injection.managed)) return undefined;
   if (change === "rewrite") return encode(patchOperations(pod, injection));
   const shape = `${change} ${pod.hasAnnotations}`;
-  const patches = patchesOf(injection.block);
+  const patches = patchesOf(injection.managed);
   let patch = patches.get(shape);
   if (patch === undefined) {
     patch = encode(patchOperations(pod, injection));
@@ -46,9 +46,9 @@ export function pointer(...segments: readonly string[]): string {
   return segments.map((segment) => `/${segment.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 }
 
-const encoded = new WeakMap<Block, Map<string, string>>();
+const encoded = new WeakMap<ManagedAliases, Map<string, string>>();
 
-function patchesOf(block: Block): Map<string, string> {
+function patchesOf(block: ManagedAliases): Map<string, string> {
   let patches = encoded.get(block);
   if (patches === undefined) {
     patches = new Map();
@@ -61,23 +61,23 @@ function encode(operations: readonly Operation[]): string {
   return Buffer.from(JSON.stringify(operations)).toString("base64");
 }
 
-function changeOf({ hostAliases }: Pod, { own, block }: Injection): Change {
-  if (own.length !== hostAliases.length)
-    return sameAliases(hostAliases, [...own, ...block.aliases]) ? "keep" : "rewrite";
-  if (block.aliases.length === 0) return "keep";
+function changeOf({ hostAliases }: AdmittedPod, { userAliases, managed }: Injection): Change {
+  if (userAliases.length !== hostAliases.length)
+    return sameAliases(hostAliases, [...userAliases, ...managed.aliases]) ? "keep" : "rewrite";
+  if (managed.aliases.length === 0) return "keep";
   return hostAliases.length === 0 ? "fresh" : "append";
 }
 
-function aliasOperations(change: Change, { own, block }: Injection): Operation[] {
+function aliasOperations(change: Change, { userAliases, managed }: Injection): Operation[] {
   if (change === "keep") return [];
   // One at a time, so that the user's are not even mentioned.
-  if (change === "append") return block.aliases.map((value) => ({ op: "add", path: `${ALIASES}/-`, value }));
-  const all = [...own, ...block.aliases];
+  if (change === "append") return managed.aliases.map((value) => ({ op: "add", path: `${ALIASES}/-`, value }));
+  const all = [...userAliases, ...managed.aliases];
   return all.length === 0 ? [{ op: "remove", path: ALIASES }] : [{ op: "add", path: ALIASES, value: all }];
 }
 
 /** `add` replaces a member that is there already (RFC 6902, 4.1), so a forged annotation and a missing one need the same. */
-function annotationOperations(hasAnnotations: boolean, { annotations }: Block): Operation[] {
+function annotationOperations(hasAnnotations: boolean, { annotations }: ManagedAliases): Operation[] {
   if (!hasAnnotations) return [{ op: "add", path: ANNOTATIONS, value: annotations }];
   return Object.entries(annotations).map(([key, value]) => ({
     op: "add",
@@ -86,7 +86,7 @@ function annotationOperations(hasAnnotations: boolean, { annotations }: Block): 
   }));
 }
 
-function annotated(pod: Pod, { annotations }: Block): boolean {
+function annotated(pod: AdmittedPod, { annotations }: ManagedAliases): boolean {
   return Object.entries(annotations).every(([key, value]) => pod.annotations[key] === value);
 }
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createThrottle } from "./log-throttle.ts";
+import { createLogThrottle } from "./log-throttle.ts";
 
 test("one line a minute for each key, and how many were held back", () => {
   let now = 1_000_000;
-  const throttle = createThrottle(() => now);
+  const throttle = createLogThrottle(() => now);
   assert.equal(throttle.pass("a"), 0);
   assert.equal(throttle.pass("a"), undefined);
   assert.equal(throttle.pass("a"), undefined);
@@ -17,7 +17,7 @@ test("one line a minute for each key, and how many were held back", () => {
 });
 
 test("keys without end are forgotten, not kept", () => {
-  const throttle = createThrottle(() => 0);
+  const throttle = createLogThrottle(() => 0);
   throttle.pass("first");
   for (let index = 0; index < 1_000; index += 1) throttle.pass(`key-${index}`);
   assert.equal(throttle.pass("first"), 0);

@@ -1,5 +1,5 @@
 /** Whether a line may be logged now: once a period for each key, so that neither a tenant nor a stranger can fill the log. */
-export interface Throttle {
+export interface LogThrottle {
   /** How many lines of this key were held back since the last one that was let through; undefined: hold this one back too. */
   pass(key: string): number | undefined;
 }
@@ -9,7 +9,7 @@ const PERIOD_MS = 60_000;
 const MAX_KEYS = 1_000;
 
 /** `now` in milliseconds. */
-export function createThrottle(now: () => number): Throttle {
+export function createLogThrottle(now: () => number): LogThrottle {
   const seen = new Map<string, { since: number; held: number }>();
   return {
     pass(key) {

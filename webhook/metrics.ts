@@ -16,7 +16,7 @@ export interface WebhookMetrics {
 /** 50 µs to 1 s: an admission is far under a millisecond, and the API server waits two seconds. */
 const BUCKETS = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1];
 
-export function createMetrics(): WebhookMetrics {
+export function createWebhookMetrics(): WebhookMetrics {
   const registry = new Registry();
   const registers = [registry];
   const admissions = new Counter({

@@ -7,9 +7,9 @@ import { livenessOf, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createApp } from "./app.ts";
 import { classesOf } from "./classes.ts";
-import { loadedPage, readiness, type WebhookState } from "./health.ts";
-import { loadMap } from "./injection-cache.ts";
-import { addStateGauges, createMetrics } from "./metrics.ts";
+import { loadedPage, type WebhookState, webhookReadiness } from "./health.ts";
+import { createInjectionCache } from "./injection-cache.ts";
+import { addStateGauges, createWebhookMetrics } from "./metrics.ts";
 import { createWebhookServer } from "./server.ts";
 
 /** What a webhook needs from outside. */
@@ -40,7 +40,7 @@ const GRACE_MS = 5_000;
 export async function runWebhook(config: Config, deps: WebhookDeps): Promise<RunningWebhook> {
   const { log, now } = deps;
   const { address, port, healthPort, maxBodyBytes } = config.webhook;
-  const metrics = createMetrics();
+  const metrics = createWebhookMetrics();
   const app = createApp({ map: () => state.map, metrics, log, maxBodyBytes });
   const server = createWebhookServer(app, classesOf(app));
   const certificates = watchServingCertificate(deps.certificates, server.usePair, { now, log });
@@ -56,7 +56,7 @@ export async function runWebhook(config: Config, deps: WebhookDeps): Promise<Run
     address,
     port: healthPort,
     live: () => livenessOf(maps.inactiveMs?.() ?? 0),
-    ready: () => readiness(state),
+    ready: () => webhookReadiness(state),
     registry: metrics.registry,
     pages: { "/loaded": () => loadedPage(state) },
   });
@@ -81,7 +81,7 @@ function takeOffer(state: WebhookState, offer: PublishedMap | Reason, maxNames: 
     state.mapProblem = offer;
     return;
   }
-  state.map = loadMap(offer, maxNames);
+  state.map = createInjectionCache(offer, maxNames);
   state.mapProblem = undefined;
   log.info({ revision: offer.revision, names: offer.size }, "map: loaded");
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { silentLogger } from "../telemetry/log.ts";
 import { type FakeCall, fakeApi, json, refuse, until } from "../test/fakes/kube-api.ts";
-import { Nodes } from "./pod-nodes.ts";
+import { PodNodes } from "./pod-nodes.ts";
 import { type PodFacts, podFacts } from "./pods.ts";
 
 /** Nobody asks a second time for a pod that could not be read before this has passed. */
@@ -27,7 +27,7 @@ async function nodes(t: TestContext, bound: Record<string, string | number | und
     return typeof node === "number" ? refuse(node, "Refused")(call) : json({ spec: { nodeName: node } })(call);
   });
   let changes = 0;
-  const known = new Nodes({
+  const known = new PodNodes({
     client: api.client,
     log: silentLogger,
     now: () => clock.now,

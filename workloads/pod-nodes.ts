@@ -21,7 +21,7 @@ interface NodesDeps {
 /**
  * On which node pods are. That is not metadata, so the few pods of mode `live` are read one by one, once: a pod never moves.
  */
-export class Nodes {
+export class PodNodes {
   readonly #deps: NodesDeps;
   readonly #known = new Map<string, string>();
   readonly #wanted = new Map<string, PodFacts>();

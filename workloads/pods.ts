@@ -3,7 +3,7 @@ import { MIRROR_KEY } from "../hostmap/opt-in.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import type { ApiObject } from "../kube/types.ts";
-import { type Watcher, watchObjects } from "../kube/watch.ts";
+import { type Informer, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
 
 /** The parts of a pod from the API server that tell what it was made with. */
@@ -48,7 +48,7 @@ interface Deps {
 }
 
 /** All pods that run, as metadata. */
-export function watchPods({ client, log, onChange }: Deps): Watcher<PodFacts> {
+export function watchPods({ client, log, onChange }: Deps): Informer<PodFacts> {
   return watchObjects<PodFacts>({
     client,
     path: corePath("pods"),
@@ -64,7 +64,7 @@ export function watchPods({ client, log, onChange }: Deps): Watcher<PodFacts> {
   });
 }
 
-export function watchNamespaces({ client, log, onChange }: Deps): Watcher<NamespaceFacts> {
+export function watchNamespaces({ client, log, onChange }: Deps): Informer<NamespaceFacts> {
   return watchObjects<NamespaceFacts>({
     client,
     path: corePath("namespaces"),

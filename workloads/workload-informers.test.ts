@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { LineLog } from "../test/fakes/clock.ts";
 import { settled } from "../test/fakes/memory-api.ts";
 import { MemoryKube, refusal } from "../test/fakes/memory-kube.ts";
-import { partsOf, restartPatch, Workloads } from "./workload-informers.ts";
+import { partsOf, restartPatch, WorkloadInformers } from "./workload-informers.ts";
 
 const SHOP = "/apis/apps/v1/namespaces/shop";
 const KEY = "shop/Deployment/web";
@@ -19,14 +19,14 @@ function rig(t: TestContext, namespaces: readonly string[] = ["shop"]) {
   };
   kube.put(`${SHOP}/deployments/web`, { metadata: { generation: 1 }, spec: { paused: false } });
   const open = () => {
-    const workloads = new Workloads({ client: kube.client, log, namespaces, onChange });
+    const workloads = new WorkloadInformers({ client: kube.client, log, namespaces, onChange });
     t.after(() => workloads.stop());
     return workloads;
   };
   return { kube, log, heard, open };
 }
 
-const versionOf = (workloads: Workloads) => {
+const versionOf = (workloads: WorkloadInformers) => {
   const state = workloads.stateOf(KEY);
   return typeof state === "string" ? state : state.resourceVersion;
 };
@@ -193,7 +193,10 @@ test("inactiveMs is that of the watch that has heard nothing for longest, 0 with
   let steady = performance.now();
   t.mock.method(performance, "now", () => steady);
   const { kube, open } = rig(t);
-  assert.equal(new Workloads({ client: kube.client, log: new LineLog(), namespaces: [], onChange() {} }).inactiveMs, 0);
+  assert.equal(
+    new WorkloadInformers({ client: kube.client, log: new LineLog(), namespaces: [], onChange() {} }).inactiveMs,
+    0,
+  );
   const workloads = open();
   await settled();
   const all = [...kube.watched];

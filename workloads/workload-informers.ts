@@ -2,7 +2,7 @@ import { describeError, statusOf } from "../errors/errors.ts";
 import { RESTARTED_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { resourcePath } from "../kube/paths.ts";
-import { type Watcher, watchObjects } from "../kube/watch.ts";
+import { type Informer, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { WORKLOAD_KINDS, type WorkloadKind, workloadPath } from "./workload-kinds.ts";
 import type { WorkloadState } from "./workload-state.ts";
@@ -12,17 +12,17 @@ import { type RawWorkload, workloadState } from "./workload-state.ts";
 const FIELD_MANAGER = "switchback-restart";
 
 /** What a patch came to. `conflict`: somebody else was first, look again. Anything less certain is thrown. */
-export type Patched = "patched" | "conflict" | "gone" | "forbidden";
+export type PatchResult = "patched" | "conflict" | "gone" | "forbidden";
 
 type ParentOf = { kind: string; name: string } | "none";
 
 interface Watched {
-  readonly kinds: ReadonlyMap<WorkloadKind, Watcher<WorkloadState>>;
-  readonly replicaSets: Watcher<ParentOf>;
+  readonly kinds: ReadonlyMap<WorkloadKind, Informer<WorkloadState>>;
+  readonly replicaSets: Informer<ParentOf>;
 }
 
 /** The workloads of the listed namespaces, as they are, and the one patch that is made to them. */
-export class Workloads {
+export class WorkloadInformers {
   readonly #client: KubeClient;
   readonly #log: Logger;
   readonly #watched: ReadonlyMap<string, Watched>;
@@ -54,7 +54,7 @@ export class Workloads {
   }
 
   /** As `kubectl rollout restart` does it, but only of the workload as it was seen: a newer one is a conflict. */
-  async patch(key: string, stamp: string, signal: AbortSignal): Promise<Patched> {
+  async patch(key: string, stamp: string, signal: AbortSignal): Promise<PatchResult> {
     const { namespace, kind, name } = partsOf(key);
     const state = this.stateOf(key);
     if (typeof state === "string") return "gone";
@@ -81,7 +81,7 @@ export class Workloads {
     await Promise.all(this.#all().map((watcher) => watcher.stop()));
   }
 
-  #all(): Array<Watcher<unknown>> {
+  #all(): Array<Informer<unknown>> {
     return [...this.#watched.values()].flatMap(({ kinds, replicaSets }) => [...kinds.values(), replicaSets]);
   }
 
@@ -114,7 +114,7 @@ export class Workloads {
 }
 
 /** What becomes of a patch that the API server did not make. */
-const REFUSALS: Readonly<Record<number, Patched>> = {
+const REFUSALS: Readonly<Record<number, PatchResult>> = {
   409: "conflict",
   404: "gone",
   403: "forbidden",

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { Schedule } from "./lookup-schedule.ts";
+import { LookupSchedule } from "./lookup-schedule.ts";
 
 test("nothing before its time, in the order of time", () => {
-  const schedule = new Schedule();
+  const schedule = new LookupSchedule();
   schedule.add("b", 5_000);
   schedule.add("a", 2_500);
   assert.equal(schedule.take(2_900), undefined);
@@ -14,7 +14,7 @@ test("nothing before its time, in the order of time", () => {
 });
 
 test("what is added for a time that is past is due at once", () => {
-  const schedule = new Schedule();
+  const schedule = new LookupSchedule();
   schedule.add("a", 5_000);
   assert.equal(schedule.take(9_000), "a");
   assert.equal(schedule.take(9_000), undefined);
@@ -23,7 +23,7 @@ test("what is added for a time that is past is due at once", () => {
 });
 
 test("what is due at once does not wait for what is due later", () => {
-  const schedule = new Schedule();
+  const schedule = new LookupSchedule();
   schedule.add("later", 60_000);
   assert.equal(schedule.take(1_000), undefined);
   schedule.add("now", 0);
@@ -34,7 +34,7 @@ test("property: everything comes out once, never early, and within a second of i
   const entry = fc.record({ at: fc.integer({ min: 0, max: 60_000 }), after: fc.integer({ min: 0, max: 3_000 }) });
   fc.assert(
     fc.property(fc.array(entry, { maxLength: 50 }), (entries) => {
-      const schedule = new Schedule();
+      const schedule = new LookupSchedule();
       const out = new Map<string, number>();
       let now = 1_000;
       const drain = () => {

@@ -1,5 +1,5 @@
 /** Names by the time when they are due, told to the second: cheap for many names, and in the order in which they came. */
-export class Schedule {
+export class LookupSchedule {
   readonly #bySecond = new Map<number, string[]>();
   /** Seconds before this one hold nothing. */
   #from = 0;

@@ -1,14 +1,14 @@
 import { Resolver } from "node:dns/promises";
 
 /** What a DNS server says of a name. Rejects when it does not say anything. */
-export interface Answer {
+export interface DnsAnswer {
   /** IP literals; none: the name does not exist, or has no address of that family. */
   readonly addresses: readonly string[];
   /** How long that holds, seconds. */
   readonly ttl: number;
 }
 
-export type LookUp = (name: string, family: 4 | 6) => Promise<Answer>;
+export type DnsLookup = (name: string, family: 4 | 6) => Promise<DnsAnswer>;
 
 /** How long one server is waited for, and how often it is asked. */
 const TIMEOUT_MS = 2_000;
@@ -17,7 +17,7 @@ const TRIES = 2;
 const NEGATIVE_TTL = 60;
 
 /** Asks the cluster's DNS as a pod would, but past any hosts file. `servers` none: those of this pod. */
-export function clusterLookup(servers: readonly string[]): LookUp {
+export function clusterLookup(servers: readonly string[]): DnsLookup {
   const resolver = new Resolver({ timeout: TIMEOUT_MS, tries: TRIES });
   if (servers.length > 0) resolver.setServers(servers);
   return async (name, family) => {

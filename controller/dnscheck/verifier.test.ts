@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { silentLogger } from "../../telemetry/log.ts";
-import type { LookUp } from "./lookup.ts";
+import type { DnsLookup } from "./lookup.ts";
 import { DnsVerifier } from "./verifier.ts";
 
 const LB = "203.0.113.9";
@@ -13,7 +13,7 @@ function rig(t: TestContext) {
   const asked: string[] = [];
   const told: string[] = [];
   const state = { now: 1_000, ttl: 300, open: 0, most: 0, slow: false };
-  const lookup: LookUp = async (name, family) => {
+  const lookup: DnsLookup = async (name, family) => {
     asked.push(`${name}/${family}`);
     state.open += 1;
     state.most = Math.max(state.most, state.open);

@@ -4,14 +4,14 @@ import { show } from "../../hostmap/hostnames.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { canonicalIp } from "../targets/service-view.ts";
-import type { Answer, LookUp } from "./lookup.ts";
-import { Schedule } from "./lookup-schedule.ts";
+import type { DnsAnswer, DnsLookup } from "./lookup.ts";
+import { LookupSchedule } from "./lookup-schedule.ts";
 
 /** What is known of a name: `unknown` until DNS has answered once, a reason if it does not lead to the load balancer. */
-export type DnsVerdict = "unknown" | "verified" | Reason;
+export type DnsCheckResult = "unknown" | "verified" | Reason;
 
 interface VerifierDeps {
-  readonly lookup: LookUp;
+  readonly lookup: DnsLookup;
   /** Milliseconds, never going back. */
   readonly now: () => number;
   readonly log: Logger;
@@ -22,7 +22,7 @@ interface VerifierDeps {
 interface Entry {
   /** Where the name is expected to lead: IP literals, in one spelling. */
   expected: readonly string[];
-  verdict: DnsVerdict;
+  verdict: DnsCheckResult;
   /** What DNS said last. */
   found: readonly string[] | undefined;
   asking: boolean;
@@ -46,7 +46,7 @@ const FAILURES_IN_A_ROW = 20;
 export class DnsVerifier {
   readonly #deps: VerifierDeps;
   readonly #entries = new Map<string, Entry>();
-  readonly #schedule = new Schedule();
+  readonly #schedule = new LookupSchedule();
   #timer: NodeJS.Timeout | undefined;
   #running = 0;
   #failures = 0;
@@ -85,7 +85,7 @@ export class DnsVerifier {
   }
 
   /** The verdict on a name, for all that claim it or for one that expects it at these addresses. */
-  verdictOf(name: string, expected?: readonly string[]): DnsVerdict {
+  verdictOf(name: string, expected?: readonly string[]): DnsCheckResult {
     const entry = this.#entries.get(name);
     if (entry === undefined || expected === undefined) return entry?.verdict ?? "unknown";
     return verdictOn(name, literals(expected), entry.found);
@@ -158,7 +158,7 @@ export class DnsVerifier {
   }
 }
 
-function ttlOf(answers: readonly Answer[]): number {
+function ttlOf(answers: readonly DnsAnswer[]): number {
   const ttlMs = Math.min(...answers.map(({ ttl }) => ttl * 1000));
   return Math.min(MAX_TTL_MS, Math.max(MIN_TTL_MS, ttlMs));
 }
@@ -167,7 +167,7 @@ function literals(addresses: readonly string[]): string[] {
   return addresses.filter((address) => isIP(address) !== 0).map(canonicalIp);
 }
 
-function verdictOn(name: string, expected: readonly string[], found: readonly string[] | undefined): DnsVerdict {
+function verdictOn(name: string, expected: readonly string[], found: readonly string[] | undefined): DnsCheckResult {
   if (found === undefined || expected.length === 0) return "unknown";
   if (found.some((address) => expected.includes(address))) return "verified";
   const where = expected.join(", ");

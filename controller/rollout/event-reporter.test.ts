@@ -3,10 +3,10 @@ import { test } from "node:test";
 import type { EventRecord } from "../../kube/events.ts";
 import { RULES, RunningWorld, type Temper } from "../../test/fakes/running-world.ts";
 import { type PodFacts, podFacts } from "../../workloads/pods.ts";
-import { Teller } from "./event-reporter.ts";
-import { type Group, observe } from "./observe-workloads.ts";
-import { judgeWorkload, stuck } from "./restart-checks.ts";
-import type { Verdict } from "./workload-facts.ts";
+import { EventReporter } from "./event-reporter.ts";
+import { observeWorkloads, type WorkloadGroup } from "./observe-workloads.ts";
+import { checkWorkload, stuck } from "./restart-checks.ts";
+import type { RolloutVerdict } from "./workload-facts.ts";
 
 const MINUTE_MS = 60_000;
 const WEB = "shop/Deployment/web";
@@ -25,7 +25,7 @@ function teller() {
     outcome: (outcome: string) => void said.counted.push(outcome),
   };
   const log = { debug: line, info: line, warn: line, error: line };
-  return { said, tell: new Teller({ events, log, counters }) };
+  return { said, tell: new EventReporter({ events, log, counters }) };
 }
 
 /** An opted-in pod that the webhook never saw, of this owner. */
@@ -38,7 +38,7 @@ function pod(name: string, apiVersion?: string, kind?: string, owner = ""): PodF
 /** Their owners as they are observed and judged. */
 function seen(pods: readonly PodFacts[], parts: { total?: number; world?: RunningWorld } = {}) {
   const { total = 1, world } = parts;
-  const groups = observe({
+  const groups = observeWorkloads({
     pods,
     namespaces: new Map([["shop", { inject: "enabled", onChange: undefined }]]),
     excludedNamespaces: new Set(),
@@ -55,9 +55,9 @@ function seen(pods: readonly PodFacts[], parts: { total?: number; world?: Runnin
   return [groups, verdicts] as const;
 }
 
-function verdictOf({ observed }: Group): Verdict {
-  const memory = { since: 0, changingSince: 0, staleSince: 0, need: undefined, notBefore: 0, history: [] };
-  return judgeWorkload({ ...observed, ...memory }, RULES, 1) ?? assert.fail("nothing stands against it");
+function verdictOf({ observed }: WorkloadGroup): RolloutVerdict {
+  const memory = { since: 0, changingSince: 0, staleSince: 0, diff: undefined, notBefore: 0, history: [] };
+  return checkWorkload({ ...observed, ...memory }, RULES, 1) ?? assert.fail("nothing stands against it");
 }
 
 const CANNOT = [
@@ -118,7 +118,7 @@ test("what was in step in between, has another reason, or is a new one of the sa
   const { said, tell } = teller();
   const [groups] = seen([pod("p")]);
   const reasons = () => said.events.splice(0).map(({ reason }) => reason);
-  const report = (verdict: Verdict) => tell.report(groups, new Map([["shop/Pod/p", verdict]]));
+  const report = (verdict: RolloutVerdict) => tell.report(groups, new Map([["shop/Pod/p", verdict]]));
   const bare = stuck("bare-pod", "a pod of its own");
   report(bare);
   report({ standing: "in-step", code: "in-step", text: "" });

@@ -2,9 +2,9 @@ import { HOSTS_KEY } from "../../hostmap/metadata-keys.ts";
 import type { EventRecorder, Regarding } from "../../kube/events.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { partsOf } from "../../workloads/workload-informers.ts";
-import type { Group } from "./observe-workloads.ts";
-import type { Told } from "./reconciler.ts";
-import type { Verdict } from "./workload-facts.ts";
+import type { WorkloadGroup } from "./observe-workloads.ts";
+import type { RestartEvent } from "./reconciler.ts";
+import type { RolloutVerdict } from "./workload-facts.ts";
 
 /** Counters that the engine moves; `metrics.ts` has the real ones. */
 export interface RestartCounters {
@@ -15,7 +15,7 @@ export interface RestartCounters {
 }
 
 /** Tells people: a log line and an Event when something becomes so, not while it stays so. */
-export class Teller {
+export class EventReporter {
   readonly #deps: { readonly events: EventRecorder; readonly log: Logger; readonly counters: RestartCounters };
   /** By workload, the code that was told last. */
   readonly #told = new Map<string, string>();
@@ -26,7 +26,7 @@ export class Teller {
   }
 
   /** What the engine did. */
-  did(what: Told, group: Group | undefined): void {
+  did(what: RestartEvent, group: WorkloadGroup | undefined): void {
     const { log, counters } = this.#deps;
     if (what.kind === "restarted") {
       const { from, to } = what.restart;
@@ -41,7 +41,7 @@ export class Teller {
   }
 
   /** What is so now: workloads that stay as they are until somebody does something, and pods that cannot have every name. */
-  report(groups: readonly Group[], verdicts: ReadonlyMap<string, Verdict>): void {
+  report(groups: readonly WorkloadGroup[], verdicts: ReadonlyMap<string, RolloutVerdict>): void {
     const byKey = new Map(groups.map((group) => [group.owner.key, group]));
     for (const memory of [this.#told, this.#overCap]) {
       for (const key of memory.keys()) if (!byKey.has(key)) memory.delete(key);
@@ -52,7 +52,7 @@ export class Teller {
     }
   }
 
-  #stuck(key: string, group: Group, verdict: Verdict | undefined): void {
+  #stuck(key: string, group: WorkloadGroup, verdict: RolloutVerdict | undefined): void {
     const code = verdict?.standing === "stuck" ? verdict.code : "";
     if ((this.#told.get(key) ?? "") === code) return;
     this.#told.set(key, code);
@@ -62,7 +62,7 @@ export class Teller {
     this.#event("Warning", wordOf(code), note, key, group);
   }
 
-  #cap(key: string, group: Group): void {
+  #cap(key: string, group: WorkloadGroup): void {
     const { overCap } = group;
     const text = overCap === undefined ? "" : `${overCap.cap} of ${overCap.total}`;
     if ((this.#overCap.get(key) ?? "") === text) return;
@@ -72,14 +72,20 @@ export class Teller {
     this.#event("Warning", "OverCap", note, key, group);
   }
 
-  #event(type: "Normal" | "Warning", reason: string, note: string, key: string, group: Group | undefined): void {
+  #event(
+    type: "Normal" | "Warning",
+    reason: string,
+    note: string,
+    key: string,
+    group: WorkloadGroup | undefined,
+  ): void {
     const regarding = regardingOf(key, group);
     if (regarding !== undefined) this.#deps.events.record({ type, reason, action: "Restart", note, regarding });
   }
 }
 
 /** The workload if it was read, since an Event shows up by the uid of its object; else one of its pods. */
-function regardingOf(key: string, group: Group | undefined): Regarding | undefined {
+function regardingOf(key: string, group: WorkloadGroup | undefined): Regarding | undefined {
   const { namespace, kind, name } = partsOf(key);
   const state = group?.observed.state;
   if (state !== undefined && typeof state !== "string") {

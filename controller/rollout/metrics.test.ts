@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Registry } from "prom-client";
-import { registerRunningMetrics } from "./metrics.ts";
-import type { RunningStatus, WorkloadStatus } from "./rollout-status.ts";
+import { registerRolloutMetrics } from "./metrics.ts";
+import type { RolloutStatus, WorkloadStatus } from "./rollout-status.ts";
 
 function workload(standing: WorkloadStatus["standing"], code: string, parts: Partial<WorkloadStatus> = {}) {
   const base = { namespace: "shop", kind: "Deployment", name: "web", pods: 1, stale: 0, notInjected: 0 };
@@ -10,7 +10,7 @@ function workload(standing: WorkloadStatus["standing"], code: string, parts: Par
   return { ...base, ...more, standing, code, ...parts };
 }
 
-function running(workloads: readonly WorkloadStatus[], waiting = 0): RunningStatus {
+function running(workloads: readonly WorkloadStatus[], waiting = 0): RolloutStatus {
   const quiet = { unknown: undefined, dryRun: false, underWay: undefined, restartsLastHour: 0, restartsToday: 0 };
   return { ...quiet, waiting, workloads };
 }
@@ -43,7 +43,7 @@ const NO_PODS = {
 
 test("pods by state, workloads by standing and reason, and how many wait, each as it is at the scrape", async () => {
   const registry = new Registry();
-  let status: RunningStatus | undefined = running(
+  let status: RolloutStatus | undefined = running(
     [
       workload("in-step", "in-step", { pods: 3 }),
       workload("waiting", "its-turn", { pods: 2, stale: 2, notInjected: 1 }),
@@ -53,7 +53,7 @@ test("pods by state, workloads by standing and reason, and how many wait, each a
     ],
     7,
   );
-  registerRunningMetrics(registry, () => status);
+  registerRolloutMetrics(registry, () => status);
   assert.deepEqual(await scrape(registry), {
     'opted_in_pods{state="all"}': 11,
     'opted_in_pods{state="stale"}': 5,
@@ -75,7 +75,7 @@ test("pods by state, workloads by standing and reason, and how many wait, each a
 
 test("restarts, conflicts, refusals, failed rollouts and restarts that were taken back, each in a counter of its own", async () => {
   const registry = new Registry();
-  const counters = registerRunningMetrics(registry, () => undefined);
+  const counters = registerRolloutMetrics(registry, () => undefined);
   const times = (count: number, move: () => void) => Array.from({ length: count }, move);
   times(5, counters.restarted);
   times(4, counters.conflict);

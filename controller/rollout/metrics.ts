@@ -1,9 +1,9 @@
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { RestartCounters } from "./event-reporter.ts";
-import type { RunningStatus } from "./rollout-status.ts";
+import type { RolloutStatus } from "./rollout-status.ts";
 
 /** Metrics of how running pods follow the map; `status` is read at each scrape and is undefined on a replica that does not lead. */
-export function registerRunningMetrics(registry: Registry, status: () => RunningStatus | undefined): RestartCounters {
+export function registerRolloutMetrics(registry: Registry, status: () => RolloutStatus | undefined): RestartCounters {
   const registers = [registry];
   const pods = new Gauge({
     name: "switchback_controller_opted_in_pods",
@@ -24,7 +24,7 @@ export function registerRunningMetrics(registry: Registry, status: () => Running
     registers,
   });
 
-  function fill(running: RunningStatus | undefined): void {
+  function fill(running: RolloutStatus | undefined): void {
     const all = running?.workloads ?? [];
     const sum = (of: (workload: (typeof all)[number]) => number) => all.reduce((total, each) => total + of(each), 0);
     pods.set(

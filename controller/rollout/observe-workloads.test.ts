@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { AgentFacts } from "../../snapshot/agent-lease-reader.ts";
+import type { AgentState } from "../../snapshot/agent-lease-reader.ts";
 import { type PodFacts, podFacts } from "../../workloads/pods.ts";
-import { observe, type View } from "./observe-workloads.ts";
+import { type ClusterView, observeWorkloads } from "./observe-workloads.ts";
 
 function pod(name: string, annotations: Record<string, string> = {}, labels: Record<string, string> = {}): PodFacts {
   const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name: "web", uid: "u", controller: true };
   return podFacts({ metadata: { namespace: "shop", name, uid: name, labels, annotations, ownerReferences: [owner] } });
 }
 
-function view(pods: readonly PodFacts[], parts: Partial<View> = {}): View {
+function view(pods: readonly PodFacts[], parts: Partial<ClusterView> = {}): ClusterView {
   return {
     pods,
     namespaces: new Map([["shop", { inject: "enabled", onChange: undefined }]]),
@@ -30,7 +30,7 @@ const REVISION = "switchback.dev/revision";
 
 test("pods are told apart by revision: current, stale, never injected, of another choice of names", () => {
   const hosts = { "switchback.dev/hosts": "a" };
-  const [group, ...others] = observe(
+  const [group, ...others] = observeWorkloads(
     view([
       pod("current", { [REVISION]: "new" }),
       pod("stale", { [REVISION]: "old" }),
@@ -50,11 +50,11 @@ test("pods are told apart by revision: current, stale, never injected, of anothe
 test("a pod that is being deleted, or did not opt in, is none of ours", () => {
   const leaving = { ...pod("leaving"), leaving: true };
   const namespaces = new Map([["shop", { inject: undefined, onChange: undefined }]]);
-  assert.deepEqual(observe(view([leaving])), []);
-  assert.deepEqual(observe(view([pod("other")], { namespaces })), []);
+  assert.deepEqual(observeWorkloads(view([leaving])), []);
+  assert.deepEqual(observeWorkloads(view([pod("other")], { namespaces })), []);
 });
 
-const AGENTS: ReadonlyArray<readonly [string, AgentFacts | "unknown" | undefined, boolean, string | undefined]> = [
+const AGENTS: ReadonlyArray<readonly [string, AgentState | "unknown" | undefined, boolean, string | undefined]> = [
   ["alive and current", { alive: true, revision: "map-2" }, false, undefined],
   ["alive and behind", { alive: true, revision: "map-1" }, true, "keeping"],
   ["silent", { alive: false, revision: "map-2" }, true, "silent"],
@@ -64,12 +64,14 @@ const AGENTS: ReadonlyArray<readonly [string, AgentFacts | "unknown" | undefined
 
 for (const [what, agent, stale, agents] of AGENTS) {
   test(`live, with an agent that is ${what}`, () => {
-    const [group] = observe(view([pod("p", { [REVISION]: "old" })], { fallback: "live", agentOf: () => agent }));
+    const [group] = observeWorkloads(
+      view([pod("p", { [REVISION]: "old" })], { fallback: "live", agentOf: () => agent }),
+    );
     assert.deepEqual([group?.stale.length === 1, group?.observed.agents], [stale, agents]);
   });
 }
 
 test("a workload with an unfinished restart is looked at although it has no pods", () => {
-  const [group] = observe(view([], { unfinished: ["shop/Deployment/gone"] }));
+  const [group] = observeWorkloads(view([], { unfinished: ["shop/Deployment/gone"] }));
   assert.deepEqual([group?.owner.key, group?.pods], ["shop/Deployment/gone", 0]);
 });

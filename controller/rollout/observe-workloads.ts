@@ -1,25 +1,25 @@
 import { INJECT_KEY } from "../../hostmap/metadata-keys.ts";
 import { type EffectiveOnChange, effectiveOnChange, type OnChange } from "../../hostmap/on-change.ts";
-import { judgeOptIn, MIRROR_KEY } from "../../hostmap/opt-in.ts";
-import type { Chosen } from "../../hostmap/select-hosts.ts";
+import { decideOptIn, MIRROR_KEY } from "../../hostmap/opt-in.ts";
+import type { SelectedHosts } from "../../hostmap/select-hosts.ts";
 import type { Reason } from "../../hostmap/types.ts";
-import type { AgentFacts } from "../../snapshot/agent-lease-reader.ts";
+import type { AgentState } from "../../snapshot/agent-lease-reader.ts";
 import { type Owner, type OwnerOfReplicaSet, ownerOf } from "../../workloads/owners.ts";
 import type { NamespaceFacts, PodFacts } from "../../workloads/pods.ts";
 import { partsOf } from "../../workloads/workload-informers.ts";
 import type { WorkloadState } from "../../workloads/workload-state.ts";
-import type { Observed } from "./reconciler.ts";
+import type { ObservedWorkload } from "./reconciler.ts";
 
 /** What is told of a choice of names without them: every annotation's is kept. */
-export type Choice = Pick<Chosen, "revision" | "total" | "cap">;
+export type HostsChoice = Pick<SelectedHosts, "revision" | "total" | "cap">;
 
 /** What is looked at, as it is now. */
-export interface View {
+export interface ClusterView {
   readonly pods: Iterable<PodFacts>;
   readonly namespaces: ReadonlyMap<string, NamespaceFacts>;
   readonly excludedNamespaces: ReadonlySet<string>;
   /** The names that a `switchback.dev/hosts` annotation chooses from the published map. */
-  readonly choose: (hosts: string | undefined) => Choice;
+  readonly choose: (hosts: string | undefined) => HostsChoice;
   /** Revision of the published map. */
   readonly revision: string;
   readonly fallback: OnChange;
@@ -27,14 +27,14 @@ export interface View {
   readonly parentOf: OwnerOfReplicaSet;
   readonly stateOf: (key: string) => WorkloadState | "unknown" | "absent";
   /** The agent on a pod's node. `unknown`: the node is not known yet. */
-  readonly agentOf: (pod: PodFacts) => AgentFacts | "unknown" | undefined;
+  readonly agentOf: (pod: PodFacts) => AgentState | "unknown" | undefined;
   /** Workloads with a restart that has no outcome yet. */
   readonly unfinished: Iterable<string>;
 }
 
 /** The opted-in pods of one owner. */
-export interface Group {
-  readonly observed: Observed;
+export interface WorkloadGroup {
+  readonly observed: ObservedWorkload;
   readonly owner: Owner;
   readonly onChange: EffectiveOnChange;
   readonly pods: number;
@@ -49,14 +49,14 @@ export interface Group {
 
 interface Judged {
   readonly pod: PodFacts;
-  readonly chosen: Choice;
+  readonly chosen: HostsChoice;
   readonly onChange: EffectiveOnChange;
   readonly agent: "keeping" | "silent" | undefined;
   readonly stale: boolean;
 }
 
 /** Every owner of opted-in pods, and whether its pods have what they would get now. */
-export function observe(view: View): Group[] {
+export function observeWorkloads(view: ClusterView): WorkloadGroup[] {
   const groups = new Map<string, { owner: Owner; pods: PodFacts[] }>();
   for (const pod of view.pods) {
     if (pod.leaving || !isOptedIn(pod, view)) continue;
@@ -72,9 +72,9 @@ export function observe(view: View): Group[] {
   return [...groups.values()].map(({ owner, pods }) => groupOf(owner, pods, view));
 }
 
-function isOptedIn(pod: PodFacts, { namespaces, excludedNamespaces }: View): boolean {
+function isOptedIn(pod: PodFacts, { namespaces, excludedNamespaces }: ClusterView): boolean {
   const label = (value: string | undefined) => (value === undefined ? {} : { [INJECT_KEY]: value });
-  const { optedIn } = judgeOptIn({
+  const { optedIn } = decideOptIn({
     namespace: pod.namespace,
     labels: label(pod.inject),
     annotations: pod.mirror ? { [MIRROR_KEY]: "" } : {},
@@ -84,7 +84,7 @@ function isOptedIn(pod: PodFacts, { namespaces, excludedNamespaces }: View): boo
   return optedIn;
 }
 
-function groupOf(owner: Owner, pods: readonly PodFacts[], view: View): Group {
+function groupOf(owner: Owner, pods: readonly PodFacts[], view: ClusterView): WorkloadGroup {
   const { namespace } = partsOf(owner.key);
   const state = view.stateOf(owner.key);
   const workload = typeof state === "string" ? undefined : state.onChange;
@@ -117,7 +117,7 @@ function groupOf(owner: Owner, pods: readonly PodFacts[], view: View): Group {
   };
 }
 
-function judge(pod: PodFacts, workload: string | undefined, view: View): Judged {
+function judge(pod: PodFacts, workload: string | undefined, view: ClusterView): Judged {
   const chosen = view.choose(pod.hosts);
   const namespace = view.namespaces.get(pod.namespace)?.onChange;
   const onChange = effectiveOnChange({ pod: pod.onChange, workload, namespace, fallback: view.fallback });
@@ -131,7 +131,7 @@ function judge(pod: PodFacts, workload: string | undefined, view: View): Judged 
 }
 
 /** One agent that is at work on any of the stale pods is waited for. */
-function agentsOf(stale: readonly Judged[]): Observed["agents"] {
+function agentsOf(stale: readonly Judged[]): ObservedWorkload["agents"] {
   if (stale.some(({ agent }) => agent === "keeping")) return "keeping";
   return stale.some(({ agent }) => agent === "silent") ? "silent" : undefined;
 }

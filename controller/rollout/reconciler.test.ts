@@ -80,7 +80,7 @@ test("a name that goes away waits ten minutes, and none is restarted if it comes
 
 test("names that the pods have already are no reason: a revision that differs and lines that do not", async () => {
   const world = stale();
-  world.look = async () => ({ missing: 0, extra: 0 });
+  world.diffHosts = async () => ({ missing: 0, extra: 0 });
   await world.pass(MINUTE_MS);
   assert.equal(world.patches.length, 0);
   assert.equal(await world.codeOf(KEY), "same-names");

@@ -1,7 +1,7 @@
 import { budgetReturns, type History, intervalEnds, spentToday, stamp } from "./restart-history.ts";
 import { hasFailed, isSuperseded, outcomeOf } from "./restart-outcome.ts";
 import type { RestartRules } from "./restart-rules.ts";
-import type { Verdict, WorkloadFacts } from "./workload-facts.ts";
+import type { RolloutVerdict, WorkloadFacts } from "./workload-facts.ts";
 
 /** What a check sees: one workload, the rules, the time. */
 interface Case {
@@ -10,7 +10,7 @@ interface Case {
   readonly now: number;
 }
 
-type Check = (subject: Case) => Verdict | undefined;
+type Check = (subject: Case) => RolloutVerdict | undefined;
 
 /** Nobody has to do anything about it, or nothing can be done here. */
 const STANDING: readonly Check[] = [
@@ -52,10 +52,10 @@ const NEED: readonly Check[] = [
     now < notBefore
       ? waiting("look-again", "somebody else changed it, or it could not be read or patched", notBefore)
       : undefined,
-  ({ workload: { need } }) =>
-    need?.missing === 0 && need.extra === 0 ? inStep("same-names", "the pods have what new ones would get") : undefined,
-  ({ workload: { need, since }, rules, now }) =>
-    need?.missing === 0 && now < since + rules.vanishedMs
+  ({ workload: { diff } }) =>
+    diff?.missing === 0 && diff.extra === 0 ? inStep("same-names", "the pods have what new ones would get") : undefined,
+  ({ workload: { diff, since }, rules, now }) =>
+    diff?.missing === 0 && now < since + rules.vanishedMs
       ? waiting("vanished-waiting", "names went away and none came: a restart for that waits", since + rules.vanishedMs)
       : undefined,
 ];
@@ -63,7 +63,7 @@ const NEED: readonly Check[] = [
 const CHECKS: readonly Check[] = [...STANDING, ...PAST, ...NEED];
 
 /** The first reason against a restart of this workload by itself; undefined: nothing but its turn. */
-export function judgeWorkload(workload: WorkloadFacts, rules: RestartRules, now: number): Verdict | undefined {
+export function checkWorkload(workload: WorkloadFacts, rules: RestartRules, now: number): RolloutVerdict | undefined {
   for (const check of CHECKS) {
     const verdict = check({ workload, rules, now });
     if (verdict !== undefined) return verdict;
@@ -76,21 +76,21 @@ export function isHistory(history: WorkloadFacts["history"]): history is History
 }
 
 /** The agent of the pods' node is at work: nothing is restarted, however long it takes. */
-function kept({ workload: { mode, agents, staleSince }, rules, now }: Case): Verdict | undefined {
+function kept({ workload: { mode, agents, staleSince }, rules, now }: Case): RolloutVerdict | undefined {
   if (mode !== "live" || agents !== "keeping") return undefined;
   const until = staleSince + rules.agentMs;
   if (now < until) return waiting("live", "the agent on the node has not yet applied the current names", until);
   return stuck("agent-behind", "the agent on the node is alive, and still has not applied the current names");
 }
 
-function running({ workload, rules, now }: Case): Verdict | undefined {
+function running({ workload, rules, now }: Case): RolloutVerdict | undefined {
   const last = lastOf(workload);
   if (last === undefined || outcomeOf(last, workload.state, rules, now) !== "running") return undefined;
   return waiting("restarting", `being restarted since ${stamp(last.at)}`, last.at + rules.rolloutMs);
 }
 
 /** The owner, or its controller, has said no. Somebody's own change or restart clears it. */
-function notWanted({ workload, rules, now }: Case): Verdict | undefined {
+function notWanted({ workload, rules, now }: Case): RolloutVerdict | undefined {
   const last = lastOf(workload);
   const { state } = workload;
   if (last === undefined || typeof state === "string" || isSuperseded(last, state)) return undefined;
@@ -107,7 +107,7 @@ function notWanted({ workload, rules, now }: Case): Verdict | undefined {
 }
 
 /** Pods of our last restart that are still stale: for the same names, or with just what those before them had. */
-function notConverged({ workload }: Case): Verdict | undefined {
+function notConverged({ workload }: Case): RolloutVerdict | undefined {
   const last = lastOf(workload);
   if (last === undefined || isSuperseded(last, workload.state)) return undefined;
   const mark = stamp(last.at);
@@ -124,7 +124,7 @@ const LEAVING_MS = 60_000;
  * A workload is restarted once for a revision. Only if its pods had that revision and then another (the restart after it tells what
  * they had), it may be needed again.
  */
-function alreadyTried({ workload: { history, to }, now }: Case): Verdict | undefined {
+function alreadyTried({ workload: { history, to }, now }: Case): RolloutVerdict | undefined {
   if (!isHistory(history)) return undefined;
   const tried = history.findLastIndex((restart) => restart.to === to);
   const restart = history[tried];
@@ -135,21 +135,21 @@ function alreadyTried({ workload: { history, to }, now }: Case): Verdict | undef
   return stuck("already-restarted", `${text}; not a second time`);
 }
 
-function budget({ workload: { history }, rules, now }: Case): Verdict | undefined {
+function budget({ workload: { history }, rules, now }: Case): RolloutVerdict | undefined {
   if (!isHistory(history) || spentToday(history, now) < rules.dailyBudget) return undefined;
   const until = budgetReturns(history, rules, now);
   const again = Number.isFinite(until) ? `until ${stamp(until)}` : "ever";
   return waiting("budget-spent", `${rules.dailyBudget} restarts in 24 hours: no more ${again}`, until);
 }
 
-function interval({ workload: { history }, rules, now }: Case): Verdict | undefined {
+function interval({ workload: { history }, rules, now }: Case): RolloutVerdict | undefined {
   const until = isHistory(history) ? intervalEnds(history, rules, now) : now;
   return now < until
     ? waiting("interval", `restarted a short while ago: not again until ${stamp(until)}`, until)
     : undefined;
 }
 
-function debounce({ workload: { since, changingSince }, rules, now }: Case): Verdict | undefined {
+function debounce({ workload: { since, changingSince }, rules, now }: Case): RolloutVerdict | undefined {
   const until = Math.min(since + rules.debounceMs, changingSince + rules.maxDebounceMs);
   return now < until ? waiting("debouncing", "its names changed a moment ago", until) : undefined;
 }
@@ -158,18 +158,18 @@ function lastOf({ history }: WorkloadFacts) {
   return isHistory(history) ? history.at(-1) : undefined;
 }
 
-export function inStep(code: string, text: string): Verdict {
+export function inStep(code: string, text: string): RolloutVerdict {
   return { standing: "in-step", code, text };
 }
 
-export function waiting(code: string, text: string, until?: number): Verdict {
+export function waiting(code: string, text: string, until?: number): RolloutVerdict {
   return { standing: "waiting", code, text, ...(until === undefined ? {} : { until }) };
 }
 
-export function stuck(code: string, text: string): Verdict {
+export function stuck(code: string, text: string): RolloutVerdict {
   return { standing: "stuck", code, text };
 }
 
-function left(code: string, text: string): Verdict {
+function left(code: string, text: string): RolloutVerdict {
   return { standing: "left", code, text };
 }

@@ -1,8 +1,8 @@
-import { isHistory, judgeWorkload, waiting } from "./restart-checks.ts";
+import { checkWorkload, isHistory, waiting } from "./restart-checks.ts";
 import { stamp } from "./restart-history.ts";
-import { hasFailed, type Outcome, outcomeOf } from "./restart-outcome.ts";
+import { hasFailed, outcomeOf, type RestartOutcome } from "./restart-outcome.ts";
 import type { RestartRules } from "./restart-rules.ts";
-import type { Verdict, WorkloadFacts } from "./workload-facts.ts";
+import type { RolloutVerdict, WorkloadFacts } from "./workload-facts.ts";
 
 /** What every ready webhook replica says it uses. Undefined: not asked. */
 export interface WebhookFacts {
@@ -10,22 +10,22 @@ export interface WebhookFacts {
   readonly text: string;
 }
 
-export interface World {
+export interface RolloutInput {
   readonly now: number;
   readonly rules: RestartRules;
   readonly workloads: readonly WorkloadFacts[];
   readonly webhooks: WebhookFacts | undefined;
 }
 
-export interface Decision {
+export interface RolloutDecision {
   /** By key, of every workload. */
-  readonly verdicts: ReadonlyMap<string, Verdict>;
+  readonly verdicts: ReadonlyMap<string, RolloutVerdict>;
   /** Restarts whose end is known now and was not before. */
-  readonly outcomes: ReadonlyArray<{ readonly key: string; readonly outcome: Exclude<Outcome, "running"> }>;
+  readonly outcomes: ReadonlyArray<{ readonly key: string; readonly outcome: Exclude<RestartOutcome, "running"> }>;
   /** The one workload to restart now. */
   readonly restart: string | undefined;
   /** Workloads whose pods' specs have to be looked at before anything can be said. */
-  readonly lookAt: readonly string[];
+  readonly diffFirst: readonly string[];
   /** Whether nothing but the webhooks' answer is missing. */
   readonly askWebhooks: boolean;
   /** When to decide again, if nothing happens before. */
@@ -39,12 +39,12 @@ const LOOK_AHEAD = 5;
  * The whole of restarting, as a function of what is known. At most one workload is under way: a restart without an outcome, of
  * whichever leader, holds all others back.
  */
-export function decide(world: World): Decision {
+export function decideRollout(world: RolloutInput): RolloutDecision {
   const { workloads, rules, now } = world;
-  const verdicts = new Map<string, Verdict>();
+  const verdicts = new Map<string, RolloutVerdict>();
   const queue: WorkloadFacts[] = [];
   for (const workload of workloads) {
-    const verdict = judgeWorkload(workload, rules, now);
+    const verdict = checkWorkload(workload, rules, now);
     if (verdict === undefined) queue.push(workload);
     else verdicts.set(workload.key, verdict);
   }
@@ -55,7 +55,7 @@ export function decide(world: World): Decision {
     verdicts,
     outcomes: workloads.flatMap((workload) => newOutcome(workload, rules, now)),
     restart: turn.restart,
-    lookAt: turn.lookAt,
+    diffFirst: turn.lookAt,
     askWebhooks: turn.askWebhooks,
     wakeAt: earliest(verdicts.values(), now),
   };
@@ -65,13 +65,13 @@ interface Turn {
   readonly restart?: string;
   readonly lookAt: readonly string[];
   readonly askWebhooks: boolean;
-  readonly verdictOf: (index: number) => Verdict;
+  readonly verdictOf: (index: number) => RolloutVerdict;
 }
 
 const NOT_NOW = { lookAt: [], askWebhooks: false } as const;
 
 /** Whose turn it is in a queue of workloads against which nothing stands, and what is said to the others. */
-function takeTurn(world: World, queue: readonly WorkloadFacts[], held: number | undefined): Turn {
+function takeTurn(world: RolloutInput, queue: readonly WorkloadFacts[], held: number | undefined): Turn {
   const { rules, webhooks, now } = world;
   const place = (index: number) => waiting("its-turn", `one workload at a time; ${index} before it`);
   const busy = world.workloads.find((workload) => isUnderWay(workload, rules, now));
@@ -80,7 +80,7 @@ function takeTurn(world: World, queue: readonly WorkloadFacts[], held: number | 
     return { ...NOT_NOW, verdictOf: () => waiting("restarts-held", text, held) };
   }
   if (busy !== undefined) return { ...NOT_NOW, verdictOf: (index) => place(index + 1) };
-  const lookAt = queue.slice(0, LOOK_AHEAD).filter(({ need }) => need === undefined);
+  const lookAt = queue.slice(0, LOOK_AHEAD).filter(({ diff }) => diff === undefined);
   if (lookAt.length > 0) return { ...NOT_NOW, lookAt: lookAt.map(({ key }) => key), verdictOf: place };
   if (rules.dryRun) {
     return { ...NOT_NOW, verdictOf: () => ({ ...waiting("dry-run", "would be restarted; restart.dryRun is on") }) };
@@ -100,7 +100,7 @@ const ASK_AGAIN_MS = 500;
 
 /** Those that lack names before those that only have too many; then who has waited longest. */
 function byTurn(one: WorkloadFacts, other: WorkloadFacts): number {
-  const rank = ({ need }: WorkloadFacts) => (need?.missing === 0 ? 1 : 0);
+  const rank = ({ diff }: WorkloadFacts) => (diff?.missing === 0 ? 1 : 0);
   return rank(one) - rank(other) || one.staleSince - other.staleSince || (one.key < other.key ? -1 : 1);
 }
 
@@ -113,7 +113,7 @@ function isUnderWay({ history, state }: WorkloadFacts, rules: RestartRules, now:
   return outcome === "running" || (outcome === "reverted" && moving);
 }
 
-function newOutcome(workload: WorkloadFacts, rules: RestartRules, now: number): Decision["outcomes"] {
+function newOutcome(workload: WorkloadFacts, rules: RestartRules, now: number): RolloutDecision["outcomes"] {
   const last = isHistory(workload.history) ? workload.history.at(-1) : undefined;
   if (last === undefined) return [];
   const outcome = outcomeOf(last, workload.state, rules, now);
@@ -121,7 +121,10 @@ function newOutcome(workload: WorkloadFacts, rules: RestartRules, now: number): 
 }
 
 /** Until when nothing is restarted, because the last few restarts were all in vain: whatever is wrong is not of one workload. */
-function heldUntil({ workloads, rules, now }: World, verdicts: ReadonlyMap<string, Verdict>): number | undefined {
+function heldUntil(
+  { workloads, rules, now }: RolloutInput,
+  verdicts: ReadonlyMap<string, RolloutVerdict>,
+): number | undefined {
   const last = workloads
     .flatMap(({ key, state, history }) =>
       (isHistory(history) ? history.slice(-1) : []).map((restart) => ({ key, state, restart })),
@@ -137,7 +140,7 @@ function heldUntil({ workloads, rules, now }: World, verdicts: ReadonlyMap<strin
   return inVain && now < until ? until : undefined;
 }
 
-function earliest(verdicts: Iterable<Verdict>, now: number): number | undefined {
+function earliest(verdicts: Iterable<RolloutVerdict>, now: number): number | undefined {
   let soonest = Number.POSITIVE_INFINITY;
   for (const { until } of verdicts) if (until !== undefined && until > now) soonest = Math.min(soonest, until);
   return Number.isFinite(soonest) ? soonest : undefined;

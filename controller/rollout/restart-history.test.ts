@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RULES } from "../../test/fakes/running-world.ts";
-import { judgeWorkload } from "./restart-checks.ts";
+import { checkWorkload } from "./restart-checks.ts";
 import { budgetReturns, DAY_MS, intervalEnds, pruned, type Restart, spentToday, stamp } from "./restart-history.ts";
 import { LOST_MS, outcomeOf } from "./restart-outcome.ts";
 import type { WorkloadFacts } from "./workload-facts.ts";
@@ -39,14 +39,14 @@ function workload(more: Partial<WorkloadFacts> = {}): WorkloadFacts {
     since: 0,
     changingSince: 0,
     staleSince: 0,
-    need: { missing: 1, extra: 0 },
+    diff: { missing: 1, extra: 0 },
     notBefore: 0,
     history: [],
     ...more,
   };
 }
 
-const codeOf = (more: Partial<WorkloadFacts>, rules = RULES) => judgeWorkload(workload(more), rules, NOW)?.code;
+const codeOf = (more: Partial<WorkloadFacts>, rules = RULES) => checkWorkload(workload(more), rules, NOW)?.code;
 
 test("a restart counts for a day, to the millisecond; the last one is kept however old it is", () => {
   const [old, young] = [restart(NOW - DAY_MS), restart(NOW - DAY_MS + 1)];
@@ -76,7 +76,7 @@ test("a spent budget comes back when its oldest restart is a day old, one of non
 
 test("with a budget of 0 nothing is ever restarted; at the budget not, below it yes", () => {
   const rules = (dailyBudget: number) => ({ ...RULES, dailyBudget, minIntervalMs: 0 });
-  const verdict = judgeWorkload(workload(), rules(0), NOW);
+  const verdict = checkWorkload(workload(), rules(0), NOW);
   assert.deepEqual([verdict?.code, verdict?.text], ["budget-spent", "0 restarts in 24 hours: no more ever"]);
   const history = [restart(NOW - 2), restart(NOW - 1)];
   assert.equal(codeOf({ history }, rules(2)), "budget-spent");
@@ -91,7 +91,7 @@ const LIMITS: ReadonlyArray<readonly [string, number, (at: number) => Partial<Wo
   [
     "names that vanished",
     RULES.vanishedMs,
-    (at) => ({ need: { missing: 0, extra: 1 }, since: at }),
+    (at) => ({ diff: { missing: 0, extra: 1 }, since: at }),
     "vanished-waiting",
   ],
 ];
@@ -122,7 +122,7 @@ test("what stands against a restart, each by itself", () => {
   assert.equal(codeOf({ history: { code: "history-unreadable", text: "" } }), "history-unreadable");
   assert.equal(codeOf({ state: { ...state, refusal } }), "paused");
   assert.equal(codeOf({ state: { ...state, unsettled: "0 of 1 available" } }), "not-available");
-  assert.equal(codeOf({ need: { missing: 0, extra: 0 } }), "same-names");
+  assert.equal(codeOf({ diff: { missing: 0, extra: 0 } }), "same-names");
   assert.equal(codeOf({}), undefined);
 });
 

@@ -6,7 +6,7 @@ import type { WorkloadFacts } from "./workload-facts.ts";
 /** A patch that was sent has arrived or never will: calls end after 10 s. */
 export const LOST_MS = 15_000;
 
-export type Outcome = "running" | "done" | "failed" | "reverted" | "void";
+export type RestartOutcome = "running" | "done" | "failed" | "reverted" | "void";
 
 /**
  * What became of the last restart, told from the workload: so a leader that comes new knows as much as the one that began it.
@@ -17,7 +17,12 @@ export type Outcome = "running" | "done" | "failed" | "reverted" | "void";
  *     spec has changed twice
  *   the same, spec not changed twice  the patch never arrived: void, once it cannot any more
  */
-export function outcomeOf(last: Restart, state: WorkloadFacts["state"], rules: RestartRules, now: number): Outcome {
+export function outcomeOf(
+  last: Restart,
+  state: WorkloadFacts["state"],
+  rules: RestartRules,
+  now: number,
+): RestartOutcome {
   if (last.outcome === "failed" || last.outcome === "reverted") return last.outcome;
   if (state === "unknown") return last.outcome ?? (now - last.at >= rules.rolloutMs ? "failed" : "running");
   if (state === "absent" || state.uid !== last.uid) return "done";
@@ -28,7 +33,7 @@ export function outcomeOf(last: Restart, state: WorkloadFacts["state"], rules: R
 }
 
 /** Our stamp is not there: our patch is one change of the spec, taking it back another. */
-function missingOf(last: Restart, state: WorkloadState, rules: RestartRules, now: number): Outcome {
+function missingOf(last: Restart, state: WorkloadState, rules: RestartRules, now: number): RestartOutcome {
   if (state.generation >= last.generation + 2) return now - last.at < rules.revertMs ? "reverted" : "done";
   return last.outcome ?? (now - last.at >= LOST_MS ? "void" : "running");
 }
@@ -45,7 +50,7 @@ export function isSuperseded(last: Restart, state: WorkloadFacts["state"]): bool
   return state.uid !== last.uid || compareStamps(state.restartedAt, stamp(last.at)) > 0;
 }
 
-function rolloutOf(last: Restart, state: WorkloadState, rules: RestartRules, now: number): Outcome {
+function rolloutOf(last: Restart, state: WorkloadState, rules: RestartRules, now: number): RestartOutcome {
   if (state.unsettled === undefined) return "done";
   return state.failed || now - last.at >= rules.rolloutMs ? "failed" : "running";
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MemoryKube, refusal } from "../../test/fakes/memory-kube.ts";
 import { DAY_MS, decodeRecord, encodeRecord, type Restart } from "./restart-history.ts";
-import { RECORDS_NAME, Records } from "./restart-records.ts";
+import { RECORDS_NAME, RestartRecords } from "./restart-records.ts";
 
 const PATH = `/api/v1/namespaces/ours/configmaps/${RECORDS_NAME}`;
 const WEB = "shop/Deployment/web";
@@ -17,7 +17,7 @@ function restart(at = NOW): Restart {
 async function opened(data?: Record<string, string>) {
   const kube = new MemoryKube();
   if (data !== undefined) kube.put(PATH, { data });
-  return { kube, records: await Records.open(kube.client, "ours", never) };
+  return { kube, records: await RestartRecords.open(kube.client, "ours", never) };
 }
 
 const dataIn = (kube: MemoryKube) => kube.at(PATH)?.data as Record<string, string> | undefined;
@@ -34,14 +34,14 @@ test("any other refusal is thrown, and nothing is made", async () => {
   kube.onRead = (path) => {
     throw refusal(path, 403);
   };
-  await assert.rejects(Records.open(kube.client, "ours", never), { status: 403 });
+  await assert.rejects(RestartRecords.open(kube.client, "ours", never), { status: 403 });
   assert.deepEqual(kube.writes, []);
 });
 
 test("what was written is read by the next leader; a record that somebody broke is a reason, and is not among all", async () => {
   const { kube, records } = await opened({ "shop.Deployment.broken": "{}" });
   await records.put(WEB, [restart()], NOW, never);
-  const next = await Records.open(kube.client, "ours", never);
+  const next = await RestartRecords.open(kube.client, "ours", never);
   for (const each of [records, next]) {
     assert.deepEqual(each.of(WEB), [restart()]);
     assert.deepEqual([...each.all()], [{ workload: WEB, restarts: [restart()] }]);
@@ -52,7 +52,7 @@ test("what was written is read by the next leader; a record that somebody broke 
 
 test("it is written as a compare-and-swap; of two leaders the second is refused, and knows then what the first wrote", async () => {
   const { kube, records: first } = await opened({});
-  const second = await Records.open(kube.client, "ours", never);
+  const second = await RestartRecords.open(kube.client, "ours", never);
   await first.put(WEB, [restart()], NOW, never);
   const data = { "shop.Deployment.web": encodeRecord(WEB, [restart()]) };
   assert.deepEqual(kube.writes[0]?.body, { metadata: { resourceVersion: "1" }, data });
@@ -115,7 +115,7 @@ test("a name that cannot be a ConfigMap's key has a short one, and its record is
 test("a ConfigMap without data is an empty one", async () => {
   const kube = new MemoryKube();
   kube.put(PATH, { data: null });
-  assert.deepEqual([...(await Records.open(kube.client, "ours", never)).all()], []);
+  assert.deepEqual([...(await RestartRecords.open(kube.client, "ours", never)).all()], []);
 });
 
 for (const [what, text] of [

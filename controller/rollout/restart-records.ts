@@ -20,7 +20,7 @@ interface RecordMap {
  * What was restarted when, in a ConfigMap of ours: an owner that takes our annotations back cannot make us forget. Written before a
  * restart happens, as a compare-and-swap, so that of two leaders that overlap one is refused.
  */
-export class Records {
+export class RestartRecords {
   readonly #client: KubeClient;
   readonly #path: string;
   readonly #namespace: string;
@@ -34,8 +34,8 @@ export class Records {
   }
 
   /** Reads what earlier leaders wrote; makes the ConfigMap if there is none. */
-  static async open(client: KubeClient, namespace: string, signal: AbortSignal): Promise<Records> {
-    const records = new Records(client, namespace);
+  static async open(client: KubeClient, namespace: string, signal: AbortSignal): Promise<RestartRecords> {
+    const records = new RestartRecords(client, namespace);
     await records.#read(signal);
     return records;
   }

@@ -1,10 +1,10 @@
 import type { OnChange } from "../../hostmap/on-change.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import { partsOf } from "../../workloads/workload-informers.ts";
-import type { Group } from "./observe-workloads.ts";
+import type { WorkloadGroup } from "./observe-workloads.ts";
 import { isHistory } from "./restart-checks.ts";
 import { DAY_MS, type History, stamp } from "./restart-history.ts";
-import type { Verdict } from "./workload-facts.ts";
+import type { RolloutVerdict } from "./workload-facts.ts";
 
 /** One owner of opted-in pods, as `/status` and `switchback status` show it. */
 export interface WorkloadStatus extends Reason {
@@ -17,14 +17,14 @@ export interface WorkloadStatus extends Reason {
   readonly notInjected: number;
   readonly mode: OnChange;
   readonly modeFrom: string;
-  readonly standing: Verdict["standing"];
+  readonly standing: RolloutVerdict["standing"];
   /** RFC 3339. */
   readonly lastRestart: string | undefined;
   readonly warnings: readonly Reason[];
 }
 
 /** How running pods follow the map: what the leader knows. */
-export interface RunningStatus {
+export interface RolloutStatus {
   /** Why nothing can be said yet. */
   readonly unknown: string | undefined;
   readonly dryRun: boolean;
@@ -39,17 +39,17 @@ export interface RunningStatus {
 
 const HOUR_MS = 3_600_000;
 
-export interface ReportFacts {
+export interface RolloutStatusInput {
   readonly unknown: string | undefined;
   readonly dryRun: boolean;
-  readonly groups: readonly Group[];
-  readonly verdicts: ReadonlyMap<string, Verdict>;
+  readonly groups: readonly WorkloadGroup[];
+  readonly verdicts: ReadonlyMap<string, RolloutVerdict>;
   readonly historyOf: (key: string) => History | Reason;
   readonly restarts: readonly number[];
   readonly now: number;
 }
 
-export function runningStatus(facts: ReportFacts): RunningStatus {
+export function rolloutStatus(facts: RolloutStatusInput): RolloutStatus {
   const { unknown, dryRun, groups, verdicts, restarts, now } = facts;
   const workloads = groups
     .filter(({ pods }) => pods > 0)
@@ -67,9 +67,13 @@ export function runningStatus(facts: ReportFacts): RunningStatus {
   };
 }
 
-const NOT_JUDGED: Verdict = { standing: "waiting", code: "not-judged", text: "it has just been seen" };
+const NOT_JUDGED: RolloutVerdict = { standing: "waiting", code: "not-judged", text: "it has just been seen" };
 
-function workloadStatus(group: Group, verdict: Verdict = NOT_JUDGED, history: History | Reason): WorkloadStatus {
+function workloadStatus(
+  group: WorkloadGroup,
+  verdict: RolloutVerdict = NOT_JUDGED,
+  history: History | Reason,
+): WorkloadStatus {
   const { namespace, kind, name } = partsOf(group.owner.key);
   const last = isHistory(history) ? history.at(-1) : undefined;
   const { standing, code, text } = verdict;
@@ -90,7 +94,7 @@ function workloadStatus(group: Group, verdict: Verdict = NOT_JUDGED, history: Hi
   };
 }
 
-function capWarning({ overCap }: Group): Reason[] {
+function capWarning({ overCap }: WorkloadGroup): Reason[] {
   if (overCap === undefined) return [];
   const { total, cap } = overCap;
   return [{ code: "over-cap", text: `its pods get only the first ${cap} of ${total} mapped names` }];

@@ -1,31 +1,31 @@
 import { type Config, excludedNamespaces } from "../../config/schema.ts";
 import { describeError } from "../../errors/errors.ts";
-import { type Chosen, createSelector } from "../../hostmap/select-hosts.ts";
+import { createSelector, type SelectedHosts } from "../../hostmap/select-hosts.ts";
 import type { PublishedMap } from "../../hostmap/types.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import { corePath } from "../../kube/paths.ts";
-import type { Watcher } from "../../kube/watch.ts";
-import { type AgentFacts, Agents } from "../../snapshot/agent-lease-reader.ts";
+import type { Informer } from "../../kube/watch.ts";
+import { AgentLeaseReader, type AgentState } from "../../snapshot/agent-lease-reader.ts";
 import { configMapSource } from "../../snapshot/map-reader.ts";
-import { type Following, isMap } from "../../snapshot/map-source.ts";
+import { isMap, type Subscription } from "../../snapshot/map-source.ts";
 import type { Logger } from "../../telemetry/log.ts";
-import { Nodes } from "../../workloads/pod-nodes.ts";
+import { PodNodes } from "../../workloads/pod-nodes.ts";
 import type { RawPod } from "../../workloads/pods.ts";
 import { type NamespaceFacts, type PodFacts, watchNamespaces, watchPods } from "../../workloads/pods.ts";
-import { Workloads } from "../../workloads/workload-informers.ts";
-import { type RestartCounters, Teller } from "./event-reporter.ts";
-import { needOf } from "./hosts-diff.ts";
-import { type Choice, type Group, observe } from "./observe-workloads.ts";
-import { Engine, type Observed, type Ports } from "./reconciler.ts";
-import type { Decision } from "./restart-decision.ts";
-import { Records } from "./restart-records.ts";
+import { WorkloadInformers } from "../../workloads/workload-informers.ts";
+import { EventReporter, type RestartCounters } from "./event-reporter.ts";
+import { hostsDiffOf } from "./hosts-diff.ts";
+import { type HostsChoice, observeWorkloads, type WorkloadGroup } from "./observe-workloads.ts";
+import { type ObservedWorkload, type RolloutClient, RolloutReconciler } from "./reconciler.ts";
+import type { RolloutDecision } from "./restart-decision.ts";
+import { RestartRecords } from "./restart-records.ts";
 import { restartRules } from "./restart-rules.ts";
-import { type RunningStatus, runningStatus } from "./rollout-status.ts";
-import { Replicas } from "./webhook-replicas.ts";
-import type { Need } from "./workload-facts.ts";
+import { type RolloutStatus, rolloutStatus } from "./rollout-status.ts";
+import { WebhookReplicas } from "./webhook-replicas.ts";
+import type { HostsDiff } from "./workload-facts.ts";
 
-export interface RunningDeps {
+export interface RolloutDeps {
   readonly client: KubeClient;
   readonly config: Config;
   readonly log: Logger;
@@ -47,56 +47,56 @@ const NODE_MS = 2_000;
 const MOST_SAMPLES = 5;
 
 /** Running pods follow the map: the leader's work for one term, from when it begins to lead until `signal` aborts. */
-export class RunningPods {
-  readonly #deps: RunningDeps;
+export class RolloutController {
+  readonly #deps: RolloutDeps;
   readonly #signal: AbortSignal;
-  readonly #engine: Engine;
-  readonly #teller: Teller;
-  readonly #pods: Watcher<PodFacts>;
-  readonly #namespaces: Watcher<NamespaceFacts>;
-  readonly #workloads: Workloads;
-  readonly #replicas: Replicas;
-  readonly #nodes: Nodes;
-  readonly #maps: Following;
+  readonly #engine: RolloutReconciler;
+  readonly #teller: EventReporter;
+  readonly #pods: Informer<PodFacts>;
+  readonly #namespaces: Informer<NamespaceFacts>;
+  readonly #workloads: WorkloadInformers;
+  readonly #replicas: WebhookReplicas;
+  readonly #nodes: PodNodes;
+  readonly #maps: Subscription;
   readonly #excluded: ReadonlySet<string>;
   readonly #ended = Promise.withResolvers<void>();
-  #agents: Agents | undefined;
-  #records: Records | undefined;
+  #agents: AgentLeaseReader | undefined;
+  #records: RestartRecords | undefined;
   #map: PublishedMap | undefined;
-  #select: (hosts: string | undefined) => Chosen = () => {
+  #select: (hosts: string | undefined) => SelectedHosts = () => {
     throw new Error("no map yet");
   };
-  #choices = new Map<string | undefined, Choice>();
-  #groups: readonly Group[] = [];
-  #decision: Decision | undefined;
+  #choices = new Map<string | undefined, HostsChoice>();
+  #groups: readonly WorkloadGroup[] = [];
+  #decision: RolloutDecision | undefined;
   #timer: NodeJS.Timeout | undefined;
   #due = 0;
   #running = false;
 
-  constructor(deps: RunningDeps, signal: AbortSignal) {
+  constructor(deps: RolloutDeps, signal: AbortSignal) {
     const { client, config, log, now } = deps;
     const onChange = () => this.#wake(SETTLE_MS);
     const watching = { client, log, onChange };
     this.#deps = deps;
     this.#signal = signal;
     this.#excluded = excludedNamespaces(config);
-    this.#teller = new Teller(deps);
-    const ports: Ports = {
+    this.#teller = new EventReporter(deps);
+    const ports: RolloutClient = {
       observe: () => this.#observe(),
       historyOf: (key) => this.#historyOf(key),
-      remember: (key, history) => this.#remember(key, history),
+      writeHistory: (key, history) => this.#remember(key, history),
       patch: (key, stamp) => this.#patch(key, stamp),
-      look: (key) => this.#look(key),
+      diffHosts: (key) => this.#look(key),
       askWebhooks: () => this.#askWebhooks(),
-      tell: (what) => this.#teller.did(what, this.#groupOf(what.key)),
+      report: (what) => this.#teller.did(what, this.#groupOf(what.key)),
       now,
     };
-    this.#engine = new Engine(ports, restartRules(config), log);
+    this.#engine = new RolloutReconciler(ports, restartRules(config), log);
     this.#pods = watchPods(watching);
     this.#namespaces = watchNamespaces(watching);
-    this.#workloads = new Workloads({ ...watching, namespaces: config.restart.namespaces });
-    this.#replicas = new Replicas({ client, log, namespace: config.namespace });
-    this.#nodes = new Nodes({ client, log, now, onChange });
+    this.#workloads = new WorkloadInformers({ ...watching, namespaces: config.restart.namespaces });
+    this.#replicas = new WebhookReplicas({ client, log, namespace: config.namespace });
+    this.#nodes = new PodNodes({ client, log, now, onChange });
     this.#maps = configMapSource({ client, namespace: config.namespace, log }).start((offer) => {
       if (isMap(offer)) this.#takeMap(offer);
     });
@@ -117,10 +117,10 @@ export class RunningPods {
     return Math.max(maps, ...watches.map((each) => each?.inactiveMs ?? 0));
   }
 
-  status(): RunningStatus {
+  status(): RolloutStatus {
     const { config, now } = this.#deps;
     const restarts = [...(this.#records?.all() ?? [])].flatMap(({ restarts: list }) => list.map(({ at }) => at));
-    return runningStatus({
+    return rolloutStatus({
       unknown: this.#unknown(),
       dryRun: config.restart.dryRun,
       groups: this.#groups,
@@ -131,11 +131,11 @@ export class RunningPods {
     });
   }
 
-  #observe(): readonly Observed[] | undefined {
+  #observe(): readonly ObservedWorkload[] | undefined {
     const map = this.#map;
     if (this.#unknown() !== undefined || map === undefined) return undefined;
     const { pods: settings } = this.#deps.config;
-    this.#groups = observe({
+    this.#groups = observeWorkloads({
       pods: this.#pods.objects().values(),
       namespaces: this.#namespaces.objects(),
       excludedNamespaces: this.#excluded,
@@ -155,7 +155,7 @@ export class RunningPods {
     return this.#records?.of(key) ?? [];
   }
 
-  async #remember(key: string, history: Parameters<Ports["remember"]>[1]): Promise<void> {
+  async #remember(key: string, history: Parameters<RolloutClient["writeHistory"]>[1]): Promise<void> {
     await this.#records?.put(key, history, this.#deps.now(), this.#signal);
   }
 
@@ -164,13 +164,16 @@ export class RunningPods {
   }
 
   /** Reads one each of the stale pods that differ by what they were made from. */
-  async #look(key: string): Promise<Need | undefined> {
+  async #look(key: string): Promise<HostsDiff | undefined> {
     const different = new Map(this.#groupOf(key)?.stale.map((pod) => [`${pod.revision} ${pod.hosts}`, pod]));
     const samples = [...different.values()].slice(0, MOST_SAMPLES);
     const needs = await Promise.all(
       samples.map(async ({ namespace, name, hosts }) => {
         const path = corePath("pods", namespace, name);
-        return needOf(await this.#deps.client.get<RawPod>(path, {}, { signal: this.#signal }), this.#select(hosts));
+        return hostsDiffOf(
+          await this.#deps.client.get<RawPod>(path, {}, { signal: this.#signal }),
+          this.#select(hosts),
+        );
       }),
     );
     if (needs.length === 0) return undefined;
@@ -187,7 +190,7 @@ export class RunningPods {
 
   /** Why nothing can be said yet; a list that has not come is not an empty one. */
   #unknown(): string | undefined {
-    const problem = (what: string, { problem: reason }: Watcher<unknown>["state"]) =>
+    const problem = (what: string, { problem: reason }: Informer<unknown>["state"]) =>
       `the ${what} of the cluster are not known yet${reason === undefined ? "" : `: ${reason.text}`}`;
     if (!this.#pods.state.synced) return problem("pods", this.#pods.state);
     if (!this.#namespaces.state.synced) return problem("namespaces", this.#namespaces.state);
@@ -204,7 +207,7 @@ export class RunningPods {
     this.#wake(SETTLE_MS);
   }
 
-  #choose(hosts: string | undefined): Choice {
+  #choose(hosts: string | undefined): HostsChoice {
     const known = this.#choices.get(hosts);
     if (known !== undefined) return known;
     const { revision, total, cap } = this.#select(hosts);
@@ -214,9 +217,9 @@ export class RunningPods {
   }
 
   /** Leases are watched from the first pod that is to follow live: without one there may be no right to them. */
-  #agentOf(pod: PodFacts): AgentFacts | "unknown" | undefined {
+  #agentOf(pod: PodFacts): AgentState | "unknown" | undefined {
     const { client, config, log, now } = this.#deps;
-    this.#agents ??= new Agents({
+    this.#agents ??= new AgentLeaseReader({
       client,
       log,
       namespace: config.agent.namespace,
@@ -238,7 +241,7 @@ export class RunningPods {
     }
   }
 
-  #groupOf(key: string): Group | undefined {
+  #groupOf(key: string): WorkloadGroup | undefined {
     return this.#groups.find(({ owner }) => owner.key === key);
   }
 
@@ -246,7 +249,7 @@ export class RunningPods {
   async #open(): Promise<void> {
     const { client, config, log } = this.#deps;
     try {
-      this.#records = await Records.open(client, config.namespace, this.#signal);
+      this.#records = await RestartRecords.open(client, config.namespace, this.#signal);
       this.#wake(0);
     } catch (error) {
       if (this.#signal.aborted) return;

@@ -8,7 +8,7 @@ import { silentLogger } from "../../telemetry/log.ts";
 import { type FakeCall, fakeApi, json, page, refuse, until, watch } from "../../test/fakes/kube-api.ts";
 import { settled } from "../../test/fakes/memory-api.ts";
 import { MemoryKube } from "../../test/fakes/memory-kube.ts";
-import { Replicas } from "./webhook-replicas.ts";
+import { WebhookReplicas } from "./webhook-replicas.ts";
 
 const WANTED = { revision: "abc", maxNames: 500 };
 
@@ -40,7 +40,11 @@ async function replica(t: TestContext, address: string, answer: () => Answer, re
 }
 
 /** Replicas as an API server tells of them. `configured`: there is a webhook configuration. */
-async function replicas(t: TestContext, slices: readonly RawEndpointSlice[], configured = true): Promise<Replicas> {
+async function replicas(
+  t: TestContext,
+  slices: readonly RawEndpointSlice[],
+  configured = true,
+): Promise<WebhookReplicas> {
   const items = slices.map((slice, index) => ({
     metadata: { namespace: "ours", name: `slice-${index}`, uid: `uid-${index}`, resourceVersion: "1" },
     ...slice,
@@ -52,7 +56,7 @@ async function replicas(t: TestContext, slices: readonly RawEndpointSlice[], con
     return call.query.get("watch") === "true" ? watch()(call) : page(items, "2")(call);
   };
   const api = await fakeApi(respond);
-  const found = new Replicas({ client: api.client, log: silentLogger, namespace: "ours" });
+  const found = new WebhookReplicas({ client: api.client, log: silentLogger, namespace: "ours" });
   t.after(async () => {
     await found.stop();
     await api.close();
@@ -124,7 +128,7 @@ test("before the replicas are listed it is not said that there is none, and once
   const slices = "/apis/discovery.k8s.io/v1/namespaces/ours/endpointslices";
   kube.put("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook", {});
   kube.silent.add(slices);
-  const found = new Replicas({ client: kube.client, log: silentLogger, namespace: "ours" });
+  const found = new WebhookReplicas({ client: kube.client, log: silentLogger, namespace: "ours" });
   t.after(() => found.stop());
   await settled();
   assert.deepEqual(await found.ask(WANTED), { ok: false, text: "the webhook's replicas are not known yet" });

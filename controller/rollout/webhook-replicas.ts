@@ -2,7 +2,7 @@ import { describeError } from "../../errors/errors.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "../../kube/endpoints.ts";
 import { resourcePath } from "../../kube/paths.ts";
-import { type Watcher, watchObjects } from "../../kube/watch.ts";
+import { type Informer, watchObjects } from "../../kube/watch.ts";
 import { askJson } from "../../telemetry/ask-json.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { WebhookFacts } from "./restart-decision.ts";
@@ -24,15 +24,15 @@ interface Replica {
 }
 
 /** What a replica must use. */
-export interface Wanted {
+export interface LoadedMapFacts {
   readonly revision: string;
   readonly maxNames: number;
 }
 
 /** The webhook's ready replicas, and what each says it has loaded: asked one by one, not through the Service. */
-export class Replicas {
+export class WebhookReplicas {
   readonly #client: Pick<KubeClient, "get">;
-  readonly #watcher: Watcher<readonly Replica[]>;
+  readonly #watcher: Informer<readonly Replica[]>;
 
   constructor(deps: { client: Pick<KubeClient, "get" | "stream">; log: Logger; namespace: string }) {
     this.#client = deps.client;
@@ -46,7 +46,7 @@ export class Replicas {
   }
 
   /** Whether every ready replica uses this map, and there is one. An answer that does not come counts as no. */
-  async ask(wanted: Wanted): Promise<WebhookFacts> {
+  async ask(wanted: LoadedMapFacts): Promise<WebhookFacts> {
     const missing = await this.#configurationProblem();
     if (missing !== undefined) return { ok: false, text: missing };
     if (!this.#watcher.state.synced) return { ok: false, text: "the webhook's replicas are not known yet" };
@@ -86,9 +86,9 @@ function readyReplicas(slice: RawEndpointSlice): readonly Replica[] {
 }
 
 /** What is wrong with one replica; undefined: nothing. */
-async function askOne({ address, port }: Replica, { revision, maxNames }: Wanted): Promise<string | undefined> {
+async function askOne({ address, port }: Replica, { revision, maxNames }: LoadedMapFacts): Promise<string | undefined> {
   try {
-    const loaded = (await askJson(address, port, "/loaded")) as Partial<Wanted> | null;
+    const loaded = (await askJson(address, port, "/loaded")) as Partial<LoadedMapFacts> | null;
     if (loaded?.revision !== revision) return `${address} has ${String(loaded?.revision ?? "none").slice(0, 20)}`;
     return loaded.maxNames === maxNames ? undefined : `${address} has another inject.maxNames`;
   } catch (error) {

@@ -11,7 +11,7 @@ export interface StalePod {
 }
 
 /** What the pods' specs lack of what new pods would get, and have beyond it: lines of the hosts file. */
-export interface Need {
+export interface HostsDiff {
   readonly missing: number;
   readonly extra: number;
 }
@@ -39,7 +39,7 @@ export interface WorkloadFacts {
   readonly changingSince: number;
   readonly staleSince: number;
   /** Undefined: not looked at yet. */
-  readonly need: Need | undefined;
+  readonly diff: HostsDiff | undefined;
   /** No look and no restart before: the last one was refused, or met somebody else's change. */
   readonly notBefore: number;
   readonly history: History | Reason;
@@ -49,7 +49,7 @@ export interface WorkloadFacts {
  * What becomes of a workload. `in-step`: nothing to do. `waiting`: it will be restarted, or come into step by itself, without
  * anybody. `left`: nobody wants it to follow. `stuck`: it stays as it is until somebody does something.
  */
-export interface Verdict extends Reason {
+export interface RolloutVerdict extends Reason {
   readonly standing: "in-step" | "waiting" | "left" | "stuck";
   /** When to look again, if nothing happens before. */
   readonly until?: number;

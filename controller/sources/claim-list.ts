@@ -1,17 +1,17 @@
 import { foldCase } from "../../hostmap/hostnames.ts";
 import type { ObjectRef, Reason } from "../../hostmap/types.ts";
-import type { Clue, OpenClaim } from "./types.ts";
+import type { RoutingHints, UnresolvedClaim } from "./types.ts";
 
 /** Names that one object may claim, good or bad; the rest is left out and said. A resource without a schema may hold a million. */
 export const MAX_NAMES_PER_OBJECT = 1_000;
 /** One more than a hostname may have: what is cut here is refused for its length (`hostmap/hostnames.ts`), and a megabyte is not kept. */
 const MAX_KEPT = 254;
 
-/** The claims of one object as they are found, each name once a clue; a name that leads somewhere needs no reason. */
+/** The claims of one object as they are found, each name once a hints; a name that leads somewhere needs no reason. */
 export class ClaimList {
   readonly #from: ObjectRef;
   readonly #created: string;
-  readonly #byName = new Map<string, OpenClaim[]>();
+  readonly #byName = new Map<string, UnresolvedClaim[]>();
   #leftOut = 0;
   #firstLeftOut = "";
 
@@ -21,27 +21,27 @@ export class ClaimList {
   }
 
   /** `name` as written. Clues are compared by identity. */
-  add(name: string, clue: Clue | Reason): void {
+  add(name: string, hints: RoutingHints | Reason): void {
     const hostname = name.length > MAX_KEPT ? name.slice(0, MAX_KEPT) : name;
     const key = foldCase(hostname);
     const before = this.#byName.get(key);
     if (before === undefined) {
       if (this.#byName.size >= MAX_NAMES_PER_OBJECT) this.#leaveOut(hostname);
-      else this.#byName.set(key, [this.#claim(hostname, clue)]);
+      else this.#byName.set(key, [this.#claim(hostname, hints)]);
       return;
     }
-    if ("code" in clue || before.some((claim) => claim.clue === clue)) return;
-    const leading = before.filter((claim) => !("code" in claim.clue));
-    this.#byName.set(key, [...leading, this.#claim(hostname, clue)]);
+    if ("code" in hints || before.some((claim) => claim.hints === hints)) return;
+    const leading = before.filter((claim) => !("code" in claim.hints));
+    this.#byName.set(key, [...leading, this.#claim(hostname, hints)]);
   }
 
   /** Gives all names the same reason. */
-  refuseAll(names: readonly string[], reason: Reason): OpenClaim[] {
+  refuseAll(names: readonly string[], reason: Reason): UnresolvedClaim[] {
     for (const name of names) this.add(name, reason);
     return this.all;
   }
 
-  get all(): OpenClaim[] {
+  get all(): UnresolvedClaim[] {
     const claims = [...this.#byName.values()].flat();
     if (this.#leftOut === 0) return claims;
     const text = `the ${this.#from.kind} has more than ${MAX_NAMES_PER_OBJECT} names; ${this.#leftOut} are left out`;
@@ -53,7 +53,7 @@ export class ClaimList {
     this.#leftOut += 1;
   }
 
-  #claim(hostname: string, clue: Clue | Reason): OpenClaim {
-    return { hostname, from: this.#from, created: this.#created, clue };
+  #claim(hostname: string, hints: RoutingHints | Reason): UnresolvedClaim {
+    return { hostname, from: this.#from, created: this.#created, hints };
   }
 }

@@ -5,13 +5,13 @@ import { type GroupWatch, watchGroup } from "./api-discovery.ts";
 import { customReader } from "./custom/claims.ts";
 import { type CustomKind, customKind, PRESETS } from "./custom/presets.ts";
 import { serviceClaims } from "./custom/service-claims.ts";
-import { type FollowedKind, KindFollower } from "./optional-informer.ts";
+import { OptionalInformer, type OptionalKind } from "./optional-informer.ts";
 import type { Raw } from "./raw-object.ts";
-import type { OpenClaim, OpenSource } from "./types.ts";
+import type { UnresolvedClaim, UnresolvedSource } from "./types.ts";
 
 /** A kind whose objects' claims depend on nothing but the object. */
 interface Kind extends Pick<CustomKind, "group" | "versions" | "resource"> {
-  readonly read: (raw: Raw, kind: string) => readonly OpenClaim[];
+  readonly read: (raw: Raw, kind: string) => readonly UnresolvedClaim[];
 }
 
 /** The kinds that the configuration names: presets, custom ones, Services with external-dns's annotation. None: no source. */
@@ -19,12 +19,12 @@ export function customSource(deps: {
   readonly client: KubeClient;
   readonly config: Config["sources"];
   readonly log: Logger;
-}): OpenSource | undefined {
+}): UnresolvedSource | undefined {
   const { client, config, log } = deps;
   const wanted = kindsOf(config);
   if (wanted.length === 0) return undefined;
   const groups = new Map<string, GroupWatch>();
-  const kinds: FollowedKind[] = [];
+  const kinds: OptionalKind[] = [];
   const discoveryOf = (group: string): GroupWatch => {
     const watch = groups.get(group) ?? watchGroup({ client, group, everyMs: config.discoverySeconds * 1000 });
     groups.set(group, watch);
@@ -33,7 +33,7 @@ export function customSource(deps: {
   return {
     start(sink, onSynced) {
       for (const [place, { read, ...names }] of wanted.entries()) {
-        const kind = new KindFollower<readonly OpenClaim[]>({
+        const kind = new OptionalInformer<readonly UnresolvedClaim[]>({
           ...names,
           client,
           discovery: discoveryOf(names.group),

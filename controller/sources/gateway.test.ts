@@ -33,7 +33,7 @@ function rig(t: TestContext, gateway: object = { listeners: false }) {
   const start = () =>
     source.start(
       (key, claims) => {
-        told.push(`${key}: ${claims.map(({ hostname, clue }) => ("code" in clue ? clue.code : hostname)).join()}`);
+        told.push(`${key}: ${claims.map(({ hostname, hints }) => ("code" in hints ? hints.code : hostname)).join()}`);
       },
       () => {
         heard.synced += 1;

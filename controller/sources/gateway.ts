@@ -1,9 +1,9 @@
 import type { Config } from "../../config/schema.ts";
 import type { KubeClient } from "../../kube/client.ts";
-import { type Watcher, watchObjects } from "../../kube/watch.ts";
+import { type Informer, watchObjects } from "../../kube/watch.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { watchGroup } from "./api-discovery.ts";
-import { GatewayRegister } from "./gateway/gateway-registry.ts";
+import { GatewayRegistry } from "./gateway/gateway-registry.ts";
 import type { Labels } from "./gateway/selector.ts";
 import {
   GATEWAY_GROUP,
@@ -14,9 +14,9 @@ import {
   viewRoute,
 } from "./gateway/view.ts";
 import { watcherState } from "./ingress.ts";
-import { type FollowedKind, KindFollower } from "./optional-informer.ts";
+import { OptionalInformer, type OptionalKind } from "./optional-informer.ts";
 import { mapOf, type Raw, textMapOf } from "./raw-object.ts";
-import type { OpenClaimSink, OpenSource } from "./types.ts";
+import type { UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
 
 /** The resources of routes, with the versions whose fields are those that `viewRoute` reads. TLSRoute became `v1` last. */
 const ROUTES: ReadonlyArray<readonly [kind: RouteKind, resource: string, versions: readonly string[]]> = [
@@ -30,15 +30,15 @@ export function gatewaySource(deps: {
   readonly client: KubeClient;
   readonly config: Config["sources"];
   readonly log: Logger;
-}): OpenSource {
+}): UnresolvedSource {
   const { client, config, log } = deps;
   const discovery = watchGroup({ client, group: GATEWAY_GROUP, everyMs: config.discoverySeconds * 1000 });
   const removedMs = config.removedKindSeconds * 1000;
-  const kinds: FollowedKind[] = [];
-  let namespaces: Watcher<Labels> | undefined;
+  const kinds: OptionalKind[] = [];
+  let namespaces: Informer<Labels> | undefined;
 
-  function begin(sink: OpenClaimSink, onSynced: () => void): void {
-    const register = new GatewayRegister(config.gateway, sink);
+  function begin(sink: UnresolvedClaimSink, onSynced: () => void): void {
+    const register = new GatewayRegistry(config.gateway, sink);
     let open = false;
     const openWhenKnown = () => {
       if (open || kinds.some(({ known }) => !known)) return;
@@ -48,7 +48,7 @@ export function gatewaySource(deps: {
       onSynced();
     };
     const common = { client, discovery, group: GATEWAY_GROUP, removedMs, log, onKnown: openWhenKnown };
-    const gateways = new KindFollower<GatewayView>({
+    const gateways = new OptionalInformer<GatewayView>({
       ...common,
       resource: "gateways",
       versions: ["v1"],
@@ -60,7 +60,7 @@ export function gatewaySource(deps: {
     });
     const routes = ROUTES.map(
       ([kind, resource, versions]) =>
-        new KindFollower<RouteView>({
+        new OptionalInformer<RouteView>({
           ...common,
           resource,
           versions,
@@ -71,7 +71,7 @@ export function gatewaySource(deps: {
     kinds.push(gateways, ...routes);
   }
 
-  function watchNamespaces(register: GatewayRegister, onSynced: () => void): Watcher<Labels> {
+  function watchNamespaces(register: GatewayRegistry, onSynced: () => void): Informer<Labels> {
     const watcher = watchObjects<Labels, Raw>({
       client,
       path: "/api/v1/namespaces",

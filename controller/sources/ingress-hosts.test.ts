@@ -57,10 +57,10 @@ test("its load balancer status is in the clue, IP addresses and host names as th
   const ingress = [{ ip: "203.0.113.9" }, { hostname: "lb.example.net" }, {}, null, { ip: "2001:db8::9" }];
   const [claim] = claimsOfIngress(viewIngress({ ...INGRESS, status: { loadBalancer: { ingress } } }), undefined);
   const addresses = ["203.0.113.9", "lb.example.net", "2001:db8::9"];
-  assert.deepEqual(claim?.clue, { className: "nginx", addresses, admitted: true });
+  assert.deepEqual(claim?.hints, { className: "nginx", addresses, admitted: true });
   for (const status of [null, {}, { loadBalancer: null }, { loadBalancer: {} }, { loadBalancer: { ingress: [] } }]) {
     const [without] = claimsOfIngress(viewIngress({ ...INGRESS, status }), undefined);
-    assert.deepEqual(without?.clue, { className: "nginx", addresses: [], admitted: false });
+    assert.deepEqual(without?.hints, { className: "nginx", addresses: [], admitted: false });
   }
 });
 
@@ -68,8 +68,8 @@ test("an ignored Ingress claims its names without a target, so that status can s
   const raw = { ...INGRESS, metadata: { ...INGRESS.metadata, annotations: { "switchback.dev/ignore": "true" } } };
   const claims = claimsOfIngress(viewIngress(raw), undefined);
   assert.equal(claims.length, 3);
-  for (const { clue } of claims) {
-    assert.deepEqual(clue, { code: "ignored", text: 'the Ingress carries switchback.dev/ignore: "true"' });
+  for (const { hints } of claims) {
+    assert.deepEqual(hints, { code: "ignored", text: 'the Ingress carries switchback.dev/ignore: "true"' });
   }
   const other = { ...INGRESS, metadata: { ...INGRESS.metadata, annotations: { "switchback.dev/ignore": "false" } } };
   assert.equal(viewIngress(other).ignored, false);

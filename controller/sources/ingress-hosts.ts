@@ -1,6 +1,6 @@
 import { IGNORE_KEY } from "../../hostmap/metadata-keys.ts";
 import type { ObjectRef } from "../../hostmap/types.ts";
-import type { Clue, OpenClaim } from "./types.ts";
+import type { RoutingHints, UnresolvedClaim } from "./types.ts";
 
 /** What Switchback keeps of an Ingress (networking.k8s.io/v1). */
 export interface IngressView {
@@ -75,8 +75,8 @@ function list<T>(value: readonly T[] | null | undefined): readonly T[] {
 }
 
 /** The claims of an Ingress. `defaultClass` is the cluster's default IngressClass, used when the Ingress names none. */
-export function claimsOfIngress(view: IngressView, defaultClass: string | undefined): OpenClaim[] {
-  const clue: Clue = {
+export function claimsOfIngress(view: IngressView, defaultClass: string | undefined): UnresolvedClaim[] {
+  const hints: RoutingHints = {
     className: view.className ?? defaultClass,
     addresses: view.addresses,
     admitted: view.addresses.length > 0,
@@ -86,6 +86,6 @@ export function claimsOfIngress(view: IngressView, defaultClass: string | undefi
     hostname,
     from: view.ref,
     created: view.created,
-    clue: view.ignored ? ignored : clue,
+    hints: view.ignored ? ignored : hints,
   }));
 }

@@ -27,8 +27,8 @@ function rig(t: TestContext) {
     source.start(
       (key, claims) => {
         if (claims.length === 0) told.push(`-${key}`);
-        for (const { hostname, clue } of claims) {
-          told.push(`${key} ${hostname}:${"code" in clue ? clue.code : clue.className}`);
+        for (const { hostname, hints } of claims) {
+          told.push(`${key} ${hostname}:${"code" in hints ? hints.code : hints.className}`);
         }
       },
       () => {

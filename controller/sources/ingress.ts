@@ -1,8 +1,8 @@
 import type { KubeClient } from "../../kube/client.ts";
-import { type Watcher, watchObjects } from "../../kube/watch.ts";
+import { type Informer, watchObjects } from "../../kube/watch.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { claimsOfIngress, type IngressView, type RawIngress, viewIngress } from "./ingress-hosts.ts";
-import type { OpenClaimSink, OpenSource, SourceState } from "./types.ts";
+import type { SourceState, UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
 
 /** The annotation that makes an IngressClass the cluster's default. */
 const DEFAULT_CLASS_ANNOTATION = "ingressclass.kubernetes.io/is-default-class";
@@ -12,11 +12,11 @@ interface RawIngressClass {
 }
 
 /** Ingresses and IngressClasses of a cluster, through the API server. */
-export function ingressSource(deps: { readonly client: KubeClient; readonly log: Logger }): OpenSource {
+export function ingressSource(deps: { readonly client: KubeClient; readonly log: Logger }): UnresolvedSource {
   const { client, log } = deps;
-  let watchers: { readonly ingresses: Watcher<IngressView>; readonly classes: Watcher<boolean> } | undefined;
+  let watchers: { readonly ingresses: Informer<IngressView>; readonly classes: Informer<boolean> } | undefined;
 
-  function begin(sink: OpenClaimSink, onSynced: () => void) {
+  function begin(sink: UnresolvedClaimSink, onSynced: () => void) {
     let defaultClass: string | undefined;
     let classesKnown = false;
     const emit = (key: string, view: IngressView | undefined) => {
@@ -80,7 +80,7 @@ function defaultAmong(classes: ReadonlyMap<string, boolean>): string | undefined
 }
 
 /** A watcher's health in a source's words. */
-export function watcherState(name: string, watcher: Watcher<unknown> | undefined): SourceState {
+export function watcherState(name: string, watcher: Informer<unknown> | undefined): SourceState {
   if (watcher === undefined) return { name, synced: false, problems: [] };
   const { synced, problem, inactiveMs } = watcher.state;
   return { name, synced, inactiveMs, problems: problem === undefined ? [] : [{ place: name, ...problem }] };

@@ -2,7 +2,7 @@ import { DOMAINS_KEY } from "../../hostmap/metadata-keys.ts";
 import type { Claim } from "../../hostmap/types.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { corePath } from "../../kube/paths.ts";
-import { type Watcher, watchObjects } from "../../kube/watch.ts";
+import { type Informer, watchObjects } from "../../kube/watch.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { watcherState } from "./ingress.ts";
 import type { SourceOf } from "./types.ts";
@@ -26,7 +26,7 @@ export function namespaceDomains(deps: {
   readonly onChange: (namespace: string) => void;
 }): NamespaceDomains {
   const { client, log, onChange } = deps;
-  let watcher: Watcher<string | undefined> | undefined;
+  let watcher: Informer<string | undefined> | undefined;
   return {
     domainsOf: (namespace) => watcher?.objects().get(namespace),
     start(_sink, onSynced) {

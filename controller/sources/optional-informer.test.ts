@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { LineLog } from "../../test/fakes/clock.ts";
 import { type FakeCall, fakeApi, json, object, page, refuse, until, watch } from "../../test/fakes/kube-api.ts";
 import { watchGroup } from "./api-discovery.ts";
-import { CONFIRM_MS, KindFollower } from "./optional-informer.ts";
+import { CONFIRM_MS, OptionalInformer } from "./optional-informer.ts";
 
 const GROUP = "gateway.example.com";
 const VERBS = ["list", "watch", "create", "delete"];
@@ -48,7 +48,7 @@ async function follow(t: TestContext, world: World, { removedMs = 60_000, resour
   const discovery = watchGroup({ client: api.client, group: GROUP, everyMs: 50 });
   const told: string[] = [];
   let known = 0;
-  const kind = new KindFollower<string>({
+  const kind = new OptionalInformer<string>({
     client: api.client,
     discovery,
     group: GROUP,

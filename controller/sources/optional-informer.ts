@@ -2,14 +2,14 @@ import { show } from "../../hostmap/hostnames.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { resourcePath } from "../../kube/paths.ts";
-import { type Watcher, watchObjects } from "../../kube/watch.ts";
+import { type Informer, watchObjects } from "../../kube/watch.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { GroupWatch, ServedGroup, ServedResource } from "./api-discovery.ts";
 import type { Raw } from "./raw-object.ts";
 import type { SourceState } from "./types.ts";
 
 /** A kind that is followed, whatever is kept of its objects. */
-export interface FollowedKind {
+export interface OptionalKind {
   /** Every object was told, or there is no such kind. */
   readonly known: boolean;
   readonly state: SourceState;
@@ -49,13 +49,13 @@ export const CONFIRM_MS = 1_000;
  * Follows one kind, which may be installed, removed and installed again at any time. A kind that was never there has no objects; one that
  * goes away keeps those it had, for `removedMs`, and says so.
  */
-export class KindFollower<P> implements FollowedKind {
+export class OptionalInformer<P> implements OptionalKind {
   readonly #deps: KindDeps<P>;
   readonly #told = new Set<string>();
   /** Objects that were deleted, and when (`performance.now`), until their kind is seen to be there still. */
   readonly #going = new Map<string, number>();
   readonly #ended: Promise<void>[] = [];
-  #watcher: Watcher<P> | undefined;
+  #watcher: Informer<P> | undefined;
   #version: string | undefined;
   #creatable = false;
   #removedAt: number | undefined;

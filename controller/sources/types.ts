@@ -1,7 +1,7 @@
 import type { Claim, ObjectRef, Reason } from "../../hostmap/types.ts";
 
 /** What an object tells of the ingress controller that serves it. Objects with equal clues lead to the same target. */
-export interface Clue {
+export interface RoutingHints {
   /** Ingress class or GatewayClass, the cluster's default included; undefined when there is neither. */
   readonly className: string | undefined;
   /** IP addresses and host names of its load balancer status, as written there. */
@@ -13,20 +13,20 @@ export interface Clue {
 }
 
 /** One object's wish that a public hostname lead to whatever serves that object; `controller/targets/resolve-claims.ts` finds out what that is. */
-export interface OpenClaim {
+export interface UnresolvedClaim {
   /** As written in the object: hostile input. */
   readonly hostname: string;
   readonly from: ObjectRef;
   /** creationTimestamp of the object, RFC 3339. */
   readonly created: string;
   /** Shared by the claims of an object where they are alike. A reason says why the name cannot lead anywhere. */
-  readonly clue: Clue | Reason;
+  readonly hints: RoutingHints | Reason;
 }
 
 /** Where a source puts what an object claims. Called again for each change; no claims means that the object is gone. */
 export type Sink<C> = (object: string, claims: readonly C[]) => void;
 export type ClaimSink = Sink<Claim>;
-export type OpenClaimSink = Sink<OpenClaim>;
+export type UnresolvedClaimSink = Sink<UnresolvedClaim>;
 
 /** Something a person should look at; the rest of the source still works. */
 export interface SourceProblem {
@@ -57,4 +57,4 @@ export interface SourceOf<C> {
 /** A source whose claims name their targets: what the plan is made of. */
 export type Source = SourceOf<Claim>;
 /** A source as a kind of object has it. */
-export type OpenSource = SourceOf<OpenClaim>;
+export type UnresolvedSource = SourceOf<UnresolvedClaim>;

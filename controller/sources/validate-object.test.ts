@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { checkFileObject } from "./validate-object.ts";
+import { validateObject } from "./validate-object.ts";
 import { parseYamlFile } from "./yaml-file.ts";
 
 function problems(text: string): string[] {
   return parseYamlFile("a.yaml", text)
-    .objects.flatMap(checkFileObject)
+    .objects.flatMap(validateObject)
     .map(({ place, code, text: reason }) => `${place}: ${code}: ${reason}`);
 }
 

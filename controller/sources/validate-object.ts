@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { parseHostname, show } from "../../hostmap/hostnames.ts";
 import { HOSTS_KEY, PREFIX, USER_KEYS, WRITTEN_KEYS } from "../../hostmap/metadata-keys.ts";
-import { parseSelection } from "../../hostmap/select-hosts.ts";
+import { parseHostsAnnotation } from "../../hostmap/select-hosts.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import { isGatewayKind } from "./gateway/files.ts";
 import type { SourceProblem } from "./types.ts";
@@ -73,7 +73,7 @@ interface KnownShape {
 }
 
 /** What a person should mend in an object of a file: parts of another shape, keys of ours that do not exist, bad values and hostnames. */
-export function checkFileObject(object: FileObject): SourceProblem[] {
+export function validateObject(object: FileObject): SourceProblem[] {
   const problems = METADATA.flatMap((path) => [
     ...checkShape(object, metadataShape, path),
     ...checkKeys(object, "label", [...path, "labels"]),
@@ -122,7 +122,7 @@ function faultsOf(on: "label" | "annotation", key: string, value: unknown): read
     const text = `${show(value)} is not accepted; accepted are ${known.values.join(", ")}`;
     return [{ code: "unknown-value", text }];
   }
-  return key === HOSTS_KEY ? parseSelection(value).warnings : [];
+  return key === HOSTS_KEY ? parseHostsAnnotation(value).warnings : [];
 }
 
 function* checkHosts(object: FileObject, { shape, hosts }: KnownShape): Iterable<SourceProblem> {

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { OpenClaim } from "./types.ts";
+import type { UnresolvedClaim } from "./types.ts";
 import { directorySource } from "./yaml-directory.ts";
 
 /** So slow that a test which passes has heard of the change by the watch. */
@@ -21,7 +21,7 @@ async function follow(t: TestContext, files: Record<string, string>, sweepMs = N
   const directory = join(parent, "objects");
   await mkdir(directory);
   for (const [name, text] of Object.entries(files)) await writeFile(join(directory, name), text);
-  const claims = new Map<string, readonly OpenClaim[]>();
+  const claims = new Map<string, readonly UnresolvedClaim[]>();
   const synced = { times: 0 };
   const source = directorySource({ directory, sweepMs });
   source.start(
@@ -95,7 +95,7 @@ test("Gateways and routes are claims too, without a controller's word; what hang
   const leading = () =>
     [...claims.values()]
       .flat()
-      .filter(({ clue }) => "className" in clue)
+      .filter(({ hints }) => "className" in hints)
       .map(({ from, hostname }) => `${from.kind} ${from.file} ${hostname}`);
   assert.deepEqual(leading(), ["Gateway gw.yaml *.example.com", "HTTPRoute route.yaml a.example.com"]);
   await writeFile(path("gw.yaml"), gateway("*.example.net"));
@@ -250,10 +250,10 @@ test("the class of an Ingress without one is the default IngressClass of the fil
     await source.stop();
     await rm(parent, { recursive: true });
   });
-  let heard: OpenClaim["clue"] | undefined;
+  let heard: UnresolvedClaim["hints"] | undefined;
   source.start(
     (_object, [claim]) => {
-      heard = claim?.clue;
+      heard = claim?.hints;
     },
     () => {},
   );

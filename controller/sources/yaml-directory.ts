@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { describeError } from "../../errors/errors.ts";
 import { GatewayFiles } from "./gateway/files.ts";
 import { claimsOfIngress, type RawIngress, viewIngress } from "./ingress-hosts.ts";
-import type { OpenClaimSink, OpenSource, SourceProblem } from "./types.ts";
-import { checkFileObject } from "./validate-object.ts";
+import type { SourceProblem, UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
+import { validateObject } from "./validate-object.ts";
 import { type FileObject, parseYamlFile } from "./yaml-file.ts";
 
 /** A burst of writes (an editor, a checkout) is read once, this long after its last event. */
@@ -21,7 +21,7 @@ interface ReadFile {
 }
 
 /** A source on YAML files, which also gives the other objects of those files (the demo's namespaces and pods). */
-export interface DirectorySource extends OpenSource {
+export interface DirectorySource extends UnresolvedSource {
   objects(): readonly FileObject[];
 }
 
@@ -40,7 +40,7 @@ export function directorySource(deps: {
   let stopWatching = () => {};
   let gateways: GatewayFiles | undefined;
 
-  async function refresh(sink: OpenClaimSink, onSynced: () => void): Promise<void> {
+  async function refresh(sink: UnresolvedClaimSink, onSynced: () => void): Promise<void> {
     const before = files;
     try {
       files = await scan(directory, before);
@@ -111,7 +111,7 @@ async function scan(directory: string, before: ReadonlyMap<string, ReadFile>): P
   return files;
 }
 
-function emit(before: readonly FileObject[], after: readonly FileObject[], sink: OpenClaimSink): void {
+function emit(before: readonly FileObject[], after: readonly FileObject[], sink: UnresolvedClaimSink): void {
   const gone = new Set(before.filter(isIngress).map(objectKey));
   const defaultClass = defaultClassIn(after);
   for (const object of after.filter(isIngress)) {
@@ -131,7 +131,7 @@ async function readOne(path: string, name: string, before: ReadFile | undefined)
     if (before?.stamp === stamp) return before;
     const { objects, problems } = parseYamlFile(name, await readFile(path, "utf8"));
     const kept = problems.length === 0 ? objects : [...objects, ...missingFrom(objects, lastGood)];
-    return { stamp, objects: kept, problems: [...problems, ...objects.flatMap(checkFileObject)] };
+    return { stamp, objects: kept, problems: [...problems, ...objects.flatMap(validateObject)] };
   } catch (error) {
     const problem = { place: name, code: "file-unreadable", text: describeError(error) };
     return { stamp: problem.text, objects: lastGood, problems: [problem] };

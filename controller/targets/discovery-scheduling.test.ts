@@ -3,8 +3,8 @@ import { type TestContext, test } from "node:test";
 import { type Config, configSchema } from "../../config/schema.ts";
 import { silentLogger } from "../../telemetry/log.ts";
 import { isSettled, MemoryApi, settled, stopTime } from "../../test/fakes/memory-api.ts";
-import type { Clue } from "../sources/types.ts";
-import { Discovery } from "./discovery.ts";
+import type { RoutingHints } from "../sources/types.ts";
+import { TargetDiscovery } from "./discovery.ts";
 import { foundName } from "./service-view.ts";
 
 const BALANCERS = "/api/v1/services?spec.type=LoadBalancer";
@@ -22,14 +22,14 @@ function service(namespace: string, name: string, ip: string, annotations: Recor
 }
 
 const clue = (ip: string) => ({ className: "any", addresses: [ip], admitted: true });
-const NO_ADDRESS: Clue = { className: "any", addresses: [], admitted: false };
+const NO_ADDRESS: RoutingHints = { className: "any", addresses: [], admitted: false };
 const SOMEWHERE = { service: { namespace: "edge", name: "lb" } };
 const upstreamConfig = (upstream: object) => configSchema.parse({ targets: [{ name: "only", upstream }] });
 
 function rig(t: TestContext, config: Config = configSchema.parse({ targets: [] })) {
   const pass = stopTime(t);
   const api = new MemoryApi();
-  const discovery = new Discovery({ client: api.client, config, log: silentLogger });
+  const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger });
   const heard = { changes: 0, definitions: 0, synced: 0 };
   const start = () =>
     discovery.start(
@@ -45,7 +45,7 @@ function rig(t: TestContext, config: Config = configSchema.parse({ targets: [] }
       heard.definitions += 1;
     });
   t.after(() => discovery.stop());
-  const codeOf = (of: Clue) => {
+  const codeOf = (of: RoutingHints) => {
     const target = discovery.resolve(of);
     return typeof target === "string" ? target : target.code;
   };

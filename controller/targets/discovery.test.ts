@@ -3,8 +3,8 @@ import { type TestContext, test } from "node:test";
 import { type Config, configSchema } from "../../config/schema.ts";
 import { silentLogger } from "../../telemetry/log.ts";
 import { type FakeCall, fakeApi, json, refuse, until } from "../../test/fakes/kube-api.ts";
-import type { Clue } from "../sources/types.ts";
-import { Discovery } from "./discovery.ts";
+import type { RoutingHints } from "../sources/types.ts";
+import { TargetDiscovery } from "./discovery.ts";
 import { foundName } from "./service-view.ts";
 
 interface Parts {
@@ -68,7 +68,7 @@ async function cluster(t: TestContext, config: Config) {
     services.delete(key);
     send("DELETED", key, { ...object, metadata: { ...object.metadata, resourceVersion: String(version) } });
   };
-  const discovery = new Discovery({ client: api.client, config, log: silentLogger });
+  const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger });
   const heard = { changes: 0, synced: 0 };
   const start = () =>
     discovery.start(
@@ -83,11 +83,11 @@ async function cluster(t: TestContext, config: Config) {
     await discovery.stop();
     await api.close();
   });
-  const resolve = (clue: Clue): string => {
+  const resolve = (clue: RoutingHints): string => {
     const target = discovery.resolve(clue);
     return typeof target === "string" ? target : target.code;
   };
-  const becomes = (clue: Clue, expected: string) =>
+  const becomes = (clue: RoutingHints, expected: string) =>
     until(() => resolve(clue) === expected, `${expected}, not ${resolve(clue)}`);
   const synced = async () => {
     start();
@@ -99,7 +99,7 @@ async function cluster(t: TestContext, config: Config) {
   return { discovery, set, remove, heard, start, synced, resolve, becomes, refuseLists };
 }
 
-const clue = (className: string | undefined, ...addresses: string[]): Clue => ({
+const clue = (className: string | undefined, ...addresses: string[]): RoutingHints => ({
   className,
   addresses,
   admitted: addresses.length > 0,

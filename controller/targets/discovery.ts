@@ -2,10 +2,10 @@ import type { Config, TargetConfig } from "../../config/schema.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { corePath } from "../../kube/paths.ts";
-import { type Watcher, watchObjects } from "../../kube/watch.ts";
+import { type Informer, watchObjects } from "../../kube/watch.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { watcherState } from "../sources/ingress.ts";
-import type { Clue, SourceProblem, SourceState } from "../sources/types.ts";
+import type { RoutingHints, SourceProblem, SourceState } from "../sources/types.ts";
 import { targetOfClass } from "./ingress-class.ts";
 import { AddressIndex, matchService } from "./match-service.ts";
 import type { TargetResolver } from "./resolver.ts";
@@ -28,14 +28,14 @@ const SETTLE_MS = 20;
  *   2. the Service that has the address: the configured target whose upstream it is, else a found target
  *   3. the configured target without classes, while it is the only target and its Service is there
  */
-export class Discovery implements TargetResolver {
+export class TargetDiscovery implements TargetResolver {
   readonly #deps: DiscoveryDeps;
   readonly #index = new AddressIndex();
   readonly #problems = new Map<string, SourceProblem>();
   /** Found targets by name, each with the key of its Service. */
   readonly #found = new Map<string, { readonly key: string; readonly target: TargetConfig }>();
   readonly #fallback: Fallback | undefined;
-  #services: Watcher<ServiceView> | undefined;
+  #services: Informer<ServiceView> | undefined;
   #inUse: ReadonlySet<string> = new Set();
   #onChange: () => void = () => {};
   #onDefinition: () => void = () => {};
@@ -75,7 +75,7 @@ export class Discovery implements TargetResolver {
     return this.#services?.state.synced === true && (this.#fallback?.synced ?? true);
   }
 
-  resolve(clue: Clue): string | Reason {
+  resolve(clue: RoutingHints): string | Reason {
     const { targets } = this.#deps.config;
     const byClass = targets.find(({ classes }) => clue.className !== undefined && classes.includes(clue.className));
     if (byClass !== undefined) return byClass.name;
@@ -119,7 +119,7 @@ export class Discovery implements TargetResolver {
   }
 
   /** Where targets are configured, that none lists the class is said first. */
-  #withClass({ className }: Clue, reason: Reason): Reason {
+  #withClass({ className }: RoutingHints, reason: Reason): Reason {
     const { targets } = this.#deps.config;
     if (this.#fallback !== undefined || targets.length === 0) return reason;
     const byClass = targetOfClass(className, targets);
@@ -179,7 +179,7 @@ class Fallback {
   readonly target: TargetConfig;
   readonly #deps: DiscoveryDeps;
   readonly #onChange: () => void;
-  #watcher: Watcher<true> | undefined;
+  #watcher: Informer<true> | undefined;
 
   constructor(target: TargetConfig, deps: DiscoveryDeps, onChange: () => void) {
     this.target = target;

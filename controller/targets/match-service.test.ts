@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Clue } from "../sources/types.ts";
+import type { RoutingHints } from "../sources/types.ts";
 import { AddressIndex, matchService } from "./match-service.ts";
 import { type RawLoadBalancerService, viewService } from "./service-view.ts";
 
@@ -20,11 +20,11 @@ function indexOf(...services: RawLoadBalancerService[]): AddressIndex {
   return index;
 }
 
-function clue(...addresses: string[]): Clue {
+function clue(...addresses: string[]): RoutingHints {
   return { className: "nginx", addresses, admitted: addresses.length > 0 };
 }
 
-function match(of: Clue, ...services: RawLoadBalancerService[]): string {
+function match(of: RoutingHints, ...services: RawLoadBalancerService[]): string {
   const found = matchService(of, indexOf(...services));
   return "code" in found ? found.code : found.name;
 }
@@ -32,7 +32,7 @@ function match(of: Clue, ...services: RawLoadBalancerService[]): string {
 const A = service("a", [{ ip: "203.0.113.1" }, { ip: "2001:db8::1" }]);
 const B = service("b", [{ ip: "203.0.113.2" }]);
 
-const CASES: ReadonlyArray<readonly [string, string, Clue, ...RawLoadBalancerService[]]> = [
+const CASES: ReadonlyArray<readonly [string, string, RoutingHints, ...RawLoadBalancerService[]]> = [
   ["the Service with the address", "a", clue("203.0.113.1"), A, B],
   ["either address of it, in any spelling", "a", clue("2001:DB8:0::1"), A, B],
   ["both addresses of one Service", "a", clue("203.0.113.1", "2001:db8::1"), A, B],
@@ -62,7 +62,7 @@ for (const [what, expected, of, ...services] of CASES) {
 }
 
 test("an object that names its Service needs no address of its own", () => {
-  const named = (name: string): Clue => ({ ...clue(), service: { namespace: "edge", name } });
+  const named = (name: string): RoutingHints => ({ ...clue(), service: { namespace: "edge", name } });
   assert.equal(match(named("a"), A), "a");
   assert.equal(match(named("other"), A), "no-service");
   assert.equal(match(named("h"), service("h", [{ hostname: "lb.example.net" }])), "load-balancer-hostname");

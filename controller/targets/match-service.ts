@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import type { Reason } from "../../hostmap/types.ts";
-import type { Clue } from "../sources/types.ts";
+import type { RoutingHints } from "../sources/types.ts";
 import { canonicalIp, type ServiceView } from "./service-view.ts";
 
 /** LoadBalancer Services by the addresses that they have. */
@@ -41,7 +41,7 @@ export class AddressIndex {
 }
 
 /** The one Service that serves the objects of a clue, or why there is none, or not one. */
-export function matchService(clue: Clue, index: AddressIndex): ServiceView | Reason {
+export function matchService(clue: RoutingHints, index: AddressIndex): ServiceView | Reason {
   const { service } = clue;
   if (service !== undefined) {
     const view = index.get(`${service.namespace}/${service.name}`);
@@ -78,7 +78,7 @@ function whetherShortCircuited(view: ServiceView): ServiceView | Reason {
   return { code: "no-address", text: `the load balancer of the Service ${namespace}/${name} has no address yet` };
 }
 
-function withoutAddress({ addresses }: Clue): Reason {
+function withoutAddress({ addresses }: RoutingHints): Reason {
   if (addresses.length > 0) return hostnameInstead(addresses);
   const text = "its status names no load balancer address yet, and no target lists its class";
   return { code: "no-address", text };

@@ -1,35 +1,35 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Claim, Reason } from "../../hostmap/types.ts";
-import type { Clue, OpenClaim, OpenClaimSink, OpenSource } from "../sources/types.ts";
+import type { RoutingHints, UnresolvedClaim, UnresolvedClaimSink, UnresolvedSource } from "../sources/types.ts";
 import { resolveSource } from "./resolve-claims.ts";
 import type { TargetResolver } from "./resolver.ts";
 
 const NONE: Reason = { code: "no-target", text: "nobody serves it" };
 
-function clue(className: string, addresses: readonly string[] = []): Clue {
+function clue(className: string, addresses: readonly string[] = []): RoutingHints {
   return { className, addresses, admitted: addresses.length > 0 };
 }
 
-function open(hostname: string, of: Clue | Reason): OpenClaim {
+function open(hostname: string, of: RoutingHints | Reason): UnresolvedClaim {
   return {
     hostname,
     from: { kind: "Ingress", namespace: "shop", name: "web" },
     created: "2026-01-01T00:00:00Z",
-    clue: of,
+    hints: of,
   };
 }
 
 /** A source and a resolver in the test's hands, and what came out of the two. */
 function rig() {
   const answers = new Map<string, string>();
-  const asked: Clue[] = [];
-  let sourceSink: OpenClaimSink = () => {};
+  const asked: RoutingHints[] = [];
+  let sourceSink: UnresolvedClaimSink = () => {};
   let sourceSynced = () => {};
   let changed = () => {};
   let resolverSynced = () => {};
   const stopped: string[] = [];
-  const source: OpenSource = {
+  const source: UnresolvedSource = {
     start(sink, onSynced) {
       sourceSink = sink;
       sourceSynced = onSynced;
@@ -70,7 +70,7 @@ function rig() {
     claims,
     state,
     stopped,
-    object: (key: string, own: readonly OpenClaim[]) => sourceSink(key, own),
+    object: (key: string, own: readonly UnresolvedClaim[]) => sourceSink(key, own),
     sourceSynced: () => sourceSynced(),
     resolverSynced: () => resolverSynced(),
     changed: () => changed(),

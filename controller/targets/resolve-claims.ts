@@ -1,26 +1,26 @@
 import type { Claim, Reason } from "../../hostmap/types.ts";
-import type { ClaimSink, Clue, OpenClaim, OpenSource, Source } from "../sources/types.ts";
+import type { ClaimSink, RoutingHints, Source, UnresolvedClaim, UnresolvedSource } from "../sources/types.ts";
 import type { TargetResolver } from "./resolver.ts";
 
 /** Objects with equal clues, and what was answered for them. */
 interface Group {
   readonly key: string;
-  readonly clue: Clue;
+  readonly hints: RoutingHints;
   readonly objects: Set<string>;
   /** Undefined until it was asked for. */
   target: string | Reason | undefined;
 }
 
-/** An open claim whose clue is shared with all that are equal: many objects, few clues. */
-interface HeldClaim extends Omit<OpenClaim, "clue"> {
+/** An open claim whose hints is shared with all that are equal: many objects, few clues. */
+interface HeldClaim extends Omit<UnresolvedClaim, "hints"> {
   readonly group: Group | Reason;
 }
 
 /**
  * Gives each open claim its target. Objects share few clues (a class, an address), so when the resolver's answers may have changed
- * each clue is asked once, and only the objects whose answer is another one are told again.
+ * each hints is asked once, and only the objects whose answer is another one are told again.
  */
-export function resolveSource(source: OpenSource, resolver: TargetResolver): Source {
+export function resolveSource(source: UnresolvedSource, resolver: TargetResolver): Source {
   const objects = new Map<string, readonly HeldClaim[]>();
   const groups = new Groups();
   let ready = false;
@@ -28,12 +28,12 @@ export function resolveSource(source: OpenSource, resolver: TargetResolver): Sou
   const claimsOf = (object: string): Claim[] =>
     (objects.get(object) ?? []).map(({ group, ...claim }) => {
       if (!isGroup(group)) return { ...claim, target: group };
-      group.target ??= resolver.resolve(group.clue);
-      return { ...claim, target: group.target, publicAddresses: group.clue.addresses };
+      group.target ??= resolver.resolve(group.hints);
+      return { ...claim, target: group.target, publicAddresses: group.hints.addresses };
     });
-  const set = (object: string, claims: readonly OpenClaim[]): void => {
+  const set = (object: string, claims: readonly UnresolvedClaim[]): void => {
     const before = objects.get(object) ?? [];
-    const after = claims.map(({ clue, ...claim }) => ({ ...claim, group: groups.join(clue, object) }));
+    const after = claims.map(({ hints, ...claim }) => ({ ...claim, group: groups.join(hints, object) }));
     if (after.length === 0) objects.delete(object);
     else objects.set(object, after);
     const stays = new Set(after.map(({ group }) => group));
@@ -43,7 +43,7 @@ export function resolveSource(source: OpenSource, resolver: TargetResolver): Sou
     if (!ready) return;
     const stale = new Set<string>();
     for (const group of groups.all()) {
-      const target = resolver.resolve(group.clue);
+      const target = resolver.resolve(group.hints);
       if (group.target !== undefined && sameTarget(target, group.target)) continue;
       group.target = target;
       for (const object of group.objects) stale.add(object);
@@ -84,12 +84,12 @@ export function resolveSource(source: OpenSource, resolver: TargetResolver): Sou
 class Groups {
   readonly #byKey = new Map<string, Group>();
 
-  join(clue: Clue | Reason, object: string): Group | Reason {
-    if ("code" in clue) return clue;
-    const key = clueKey(clue);
+  join(hints: RoutingHints | Reason, object: string): Group | Reason {
+    if ("code" in hints) return hints;
+    const key = clueKey(hints);
     let group = this.#byKey.get(key);
     if (group === undefined) {
-      group = { key, clue, objects: new Set(), target: undefined };
+      group = { key, hints, objects: new Set(), target: undefined };
       this.#byKey.set(key, group);
     }
     group.objects.add(object);
@@ -111,7 +111,7 @@ function isGroup(group: Group | Reason): group is Group {
   return "objects" in group;
 }
 
-function clueKey({ className, addresses, admitted, service }: Clue): string {
+function clueKey({ className, addresses, admitted, service }: RoutingHints): string {
   return JSON.stringify([className ?? null, addresses, admitted, service?.namespace ?? null, service?.name ?? null]);
 }
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { configSchema } from "../../config/schema.ts";
-import type { Clue } from "../sources/types.ts";
+import type { RoutingHints } from "../sources/types.ts";
 import { admittedOnly, classResolver } from "./resolver.ts";
 
-const clue: Clue = { className: "nginx", addresses: ["203.0.113.9"], admitted: true };
+const clue: RoutingHints = { className: "nginx", addresses: ["203.0.113.9"], admitted: true };
 
 test("by class alone, whatever addresses say", () => {
   const resolver = classResolver(configSchema.parse({}).targets);

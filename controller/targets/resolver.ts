@@ -1,6 +1,6 @@
 import type { TargetConfig } from "../../config/schema.ts";
 import type { Reason } from "../../hostmap/types.ts";
-import type { Clue, SourceState } from "../sources/types.ts";
+import type { RoutingHints, SourceState } from "../sources/types.ts";
 import { targetOfClass } from "./ingress-class.ts";
 
 /** Finds the target behind a clue. What it answers may change with the cluster; `onChange` tells when to ask again. */
@@ -8,7 +8,7 @@ export interface TargetResolver {
   /** Begins; `onSynced` is called once, when it can answer: until then "no target" would mean nothing. */
   start(onChange: () => void, onSynced: () => void): void;
   /** The name of a target, or why there is none. Equal clues get equal answers between two changes. */
-  resolve(clue: Clue): string | Reason;
+  resolve(clue: RoutingHints): string | Reason;
   state(): SourceState[];
   stop(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-import type { Facts } from "../facts.ts";
+import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { describeRight } from "../known.ts";
 import { isInstalled } from "./install.ts";
@@ -6,7 +6,7 @@ import { isInstalled } from "./install.ts";
 const { ok, broken, unknown } = findingsOf("admission");
 
 /** Whether a pod that opts in would be injected now: the API server was asked to create one, and not to keep it. */
-export function checkAdmission(facts: Facts): Finding[] {
+export function checkAdmission(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   const { dryRun } = facts.admission;
   const subject = "new pods";
@@ -48,7 +48,7 @@ export function checkAdmission(facts: Facts): Finding[] {
   }
 }
 
-function silenceCures({ admission, install, probeNamespace }: Facts): string[] {
+function silenceCures({ admission, install, probeNamespace }: ClusterFacts): string[] {
   const entries = admission.configuration.known ? admission.configuration.value : [];
   const excluded = entries?.some(({ excludedNamespaces }) => excludedNamespaces.includes(probeNamespace));
   if (excluded) return [`${probeNamespace} is excluded: choose another namespace with --probe-namespace`];

@@ -1,5 +1,5 @@
 import type { Reason } from "../../hostmap/types.ts";
-import type { Facts, WorkloadFacts } from "../facts.ts";
+import type { ClusterFacts, WorkloadInfo } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { isInstalled } from "./install.ts";
 
@@ -9,7 +9,7 @@ const { ok, warning, broken, unknown } = findingsOf("controller");
 const HARMLESS: ReadonlySet<string> = new Set(["wildcard"]);
 
 /** What the controller says of itself: whether one leads, what it could not read, what it holds back or refuses. */
-export function checkController(facts: Facts): Finding[] {
+export function checkController(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   const { status } = facts.install;
   const subject = "controller";
@@ -53,7 +53,7 @@ function refusedText(reasons: readonly Reason[]): string {
 }
 
 /** Those whose pods stay behind until somebody does something, by the leader's own account. */
-function judgeWorkloads(workloads: readonly WorkloadFacts[]): Finding[] {
+function judgeWorkloads(workloads: readonly WorkloadInfo[]): Finding[] {
   const stuck = workloads.filter(({ standing, stale }) => standing === "stuck" && stale > 0);
   const cure = "`switchback restart NAMESPACE/WORKLOAD`; docs/running-pods.md says what each reason means";
   return stuck.map(({ namespace, kind, name, stale, code, text }) => {

@@ -1,8 +1,14 @@
 import { PROXY_PROTOCOL_KEY } from "../../hostmap/metadata-keys.ts";
 import { type Balancer, findBalancers } from "../balancers.ts";
-import { type Facts, keyOf, type ServicePort } from "../facts.ts";
+import { type ClusterFacts, objectKey, type ServicePort } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { answered, dialOf, type Place, type Stance, stanceOf } from "../probe/proxy-protocol-support.ts";
+import {
+  answered,
+  dialOf,
+  type Place,
+  type ProxyProtocolSupport,
+  proxyProtocolSupportOf,
+} from "../probe/proxy-protocol-support.ts";
 import type { ProbeResult } from "../probe/result.ts";
 import { providerCures } from "../providers.ts";
 import { acceptCure, trustCure } from "../software.ts";
@@ -11,7 +17,7 @@ import { entryFor } from "../targets.ts";
 const { ok, broken, unknown } = findingsOf("headers");
 
 /** Whether each ingress controller takes, demands or refuses a PROXY header, against what its target is configured with. */
-export function checkHeaders(facts: Facts): Finding[] {
+export function checkHeaders(facts: ClusterFacts): Finding[] {
   const { probe } = facts;
   if (probe === undefined) {
     const evidence = "whether ingress controllers demand a PROXY header, and where names lead, was not asked";
@@ -34,12 +40,12 @@ interface Asked {
   readonly balancer: Balancer;
   readonly port: ServicePort;
   readonly result: ProbeResult;
-  readonly facts: Facts;
+  readonly facts: ClusterFacts;
 }
 
 interface Judged extends Asked {
   readonly subject: string;
-  readonly stance: Stance;
+  readonly stance: ProxyProtocolSupport;
   /** Whether the load balancer's own address answered the probe pod; undefined: it was not asked. */
   readonly straight: boolean | undefined;
   /** The same of the way through our proxy, whose addresses are what the ingress controller sees then. */
@@ -49,8 +55,8 @@ interface Judged extends Asked {
 
 function judgePort(asked: Asked): Finding | undefined {
   const { balancer, port, result } = asked;
-  const place: Place = { service: keyOf(balancer.service), servicePort: port.port };
-  const stance = stanceOf(result, place);
+  const place: Place = { service: objectKey(balancer.service), servicePort: port.port };
+  const stance = proxyProtocolSupportOf(result, place);
   if (stance === undefined) return undefined;
   const [straight, front] = [dialOf(result, place, "balancer"), dialOf(result, place, "front")];
   const judged: Judged = {

@@ -1,5 +1,5 @@
 import { findBalancers } from "../balancers.ts";
-import type { DeploymentFacts, Facts, WebhookEntry } from "../facts.ts";
+import type { ClusterFacts, DeploymentFacts, WebhookEntry } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { shortCircuited } from "./short-circuit.ts";
 
@@ -12,7 +12,7 @@ const COMPONENTS = [
 ] as const;
 
 /** Whether anything of Switchback is in its namespace; undefined: that cannot be told. */
-export function isInstalled({ install, admission, namespace }: Facts): boolean | undefined {
+export function isInstalled({ install, admission, namespace }: ClusterFacts): boolean | undefined {
   const isHere = ({ service }: WebhookEntry): boolean => service === undefined || service.namespace === namespace;
   const signs = [
     install.config.known ? install.config.value !== undefined : undefined,
@@ -25,7 +25,7 @@ export function isInstalled({ install, admission, namespace }: Facts): boolean |
 }
 
 /** Whether Switchback is installed, and its three programs run. */
-export function checkInstall(facts: Facts): Finding[] {
+export function checkInstall(facts: ClusterFacts): Finding[] {
   const installed = isInstalled(facts);
   const elsewhere = judgeNamespace(facts);
   if (installed === false) return elsewhere.length > 0 ? elsewhere : [judgeAbsence(facts)];
@@ -36,7 +36,7 @@ function isOurs(deployment: string): boolean {
   return COMPONENTS.some(({ name }) => name === deployment);
 }
 
-function judgeAbsence(facts: Facts): Finding {
+function judgeAbsence(facts: ClusterFacts): Finding {
   const subject = `namespace ${facts.namespace}`;
   const bypassed = findBalancers(facts).filter((balancer) => shortCircuited(balancer).length > 0);
   if (bypassed.length === 0)
@@ -48,7 +48,7 @@ function judgeAbsence(facts: Facts): Finding {
 }
 
 /** The webhook configuration is the cluster's: it tells where the install is. */
-function judgeNamespace({ admission, namespace }: Facts): Finding[] {
+function judgeNamespace({ admission, namespace }: ClusterFacts): Finding[] {
   const entries = admission.configuration.known ? (admission.configuration.value ?? []) : [];
   const other = entries
     .map(({ service }) => service?.namespace)
@@ -58,7 +58,7 @@ function judgeNamespace({ admission, namespace }: Facts): Finding[] {
   return [warning(`namespace ${namespace}`, "installed-elsewhere", evidence, `ask with --namespace ${other}`)];
 }
 
-function judgeDeployments({ install, namespace }: Facts): Finding[] {
+function judgeDeployments({ install, namespace }: ClusterFacts): Finding[] {
   const { deployments } = install;
   if (!deployments.known) return [unknown("Deployments", deployments.reason.code, deployments.reason.text)];
   return COMPONENTS.map(({ name, lost }) => {

@@ -1,7 +1,7 @@
 import { type Balancer, findBalancers } from "../balancers.ts";
-import { type Facts, keyOf } from "../facts.ts";
+import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import type { Lookup, ProbeResult } from "../probe/result.ts";
+import type { ProbeLookup, ProbeResult } from "../probe/result.ts";
 
 const { ok, warning } = findingsOf("names");
 
@@ -9,7 +9,7 @@ const { ok, warning } = findingsOf("names");
 const MAX_NAMED = 5;
 
 /** Whether public names lead, by the cluster's DNS, to the load balancer that they are claimed for. */
-export function checkNames(facts: Facts): Finding[] {
+export function checkNames(facts: ClusterFacts): Finding[] {
   const { probe } = facts;
   // That there was no probe, or that it failed, is said where headers are judged.
   if (!probe?.known) return [];
@@ -17,7 +17,7 @@ export function checkNames(facts: Facts): Finding[] {
 }
 
 function judge(balancer: Balancer, result: ProbeResult): Finding[] {
-  const subject = `names at Service ${keyOf(balancer.service)}`;
+  const subject = `names at Service ${objectKey(balancer.service)}`;
   const lookups = new Map(result.lookups.map((lookup) => [lookup.name, lookup]));
   const asked = balancer.names.flatMap((name) => lookups.get(name) ?? []);
   // Without an address of its own (that is said where short circuits are judged) nothing can lead to it.
@@ -49,7 +49,7 @@ function judge(balancer: Balancer, result: ProbeResult): Finding[] {
   return findings;
 }
 
-function list(lookups: readonly Lookup[], what: (lookup: Lookup) => string): string {
+function list(lookups: readonly ProbeLookup[], what: (lookup: ProbeLookup) => string): string {
   const named = lookups.slice(0, MAX_NAMED).map((lookup) => `${lookup.name} (${what(lookup)})`);
   const rest = lookups.length - named.length;
   return `${named.join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`;

@@ -1,18 +1,18 @@
 import { show } from "../../hostmap/hostnames.ts";
 import { INJECT_KEY, USER_KEYS } from "../../hostmap/metadata-keys.ts";
-import type { Facts } from "../facts.ts";
+import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { isInstalled } from "./install.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("opt-in");
 
 /** Whether namespaces that opted in are really sent to the webhook. */
-export function checkOptIn(facts: Facts): Finding[] {
+export function checkOptIn(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   if (!facts.namespaces.known)
     return [unknown("namespaces", facts.namespaces.reason.code, facts.namespaces.reason.text)];
   const labelled = facts.namespaces.value.filter(({ labels }) => labels[INJECT_KEY] !== undefined);
-  const excluded = excludedNamespaces(facts);
+  const excluded = namespacesExcludedBy(facts);
   const findings = labelled.flatMap(({ name, labels }) => judge(name, labels[INJECT_KEY] ?? "", excluded));
   if (findings.length > 0) return findings;
   const enabled = labelled.filter(({ labels }) => labels[INJECT_KEY] === "enabled").map(({ name }) => name);
@@ -46,7 +46,7 @@ function judge(name: string, value: string, excluded: readonly string[]): Findin
 }
 
 /** As the live configuration has it, else as ours is configured. */
-export function excludedNamespaces({ admission, install, namespace }: Facts): string[] {
+export function namespacesExcludedBy({ admission, install, namespace }: ClusterFacts): string[] {
   const live = admission.configuration.known ? admission.configuration.value : undefined;
   const configured = install.config.known ? (install.config.value?.pods.excludedNamespaces ?? []) : [];
   return [...new Set([...(live?.flatMap((entry) => entry.excludedNamespaces) ?? configured), namespace])];

@@ -1,13 +1,13 @@
 import { configSchema } from "../../config/schema.ts";
 import { HOSTS_KEY, OWNED_KEY, REVISION_KEY } from "../../hostmap/metadata-keys.ts";
-import { judgeOptIn } from "../../hostmap/opt-in.ts";
+import { decideOptIn } from "../../hostmap/opt-in.ts";
 import { createSelector } from "../../hostmap/select-hosts.ts";
 import type { PublishedMap } from "../../hostmap/types.ts";
-import { type Facts, keyOf, type PodFacts } from "../facts.ts";
+import { type ClusterFacts, objectKey, type PodInfo } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { appliedByAgent, isLive } from "../live.ts";
 import { isInstalled } from "./install.ts";
-import { excludedNamespaces } from "./opt-in.ts";
+import { namespacesExcludedBy } from "./opt-in.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("pods");
 
@@ -17,7 +17,7 @@ const MAX_NAMED = 5;
 type Standing = "in-step" | "agent-unknown" | "stale" | "not-injected" | "address-lost" | "left-over";
 
 /** Whether running pods hold what the published map says. */
-export function checkPods(facts: Facts): Finding[] {
+export function checkPods(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   const { pods, namespaces, install } = facts;
   if (!pods.known) return [unknown("pods", pods.reason.code, pods.reason.text)];
@@ -33,7 +33,7 @@ export function checkPods(facts: Facts): Finding[] {
   const relayed = (install.targets.known ? install.targets.value : undefined) ?? [];
   const addresses = [...published.index.targets, ...relayed].flatMap(({ clusterIPs }) => clusterIPs);
   const standingOf = judgePod(facts, map, new Set(addresses));
-  const groups = new Map<Standing, PodFacts[]>();
+  const groups = new Map<Standing, PodInfo[]>();
   for (const pod of pods.value) {
     const standing = standingOf(pod);
     if (standing !== undefined) groups.set(standing, [...(groups.get(standing) ?? []), pod]);
@@ -43,11 +43,11 @@ export function checkPods(facts: Facts): Finding[] {
 
 /** How a pod stands; undefined where it is none of ours. */
 function judgePod(
-  facts: Facts,
+  facts: ClusterFacts,
   map: PublishedMap,
   addresses: ReadonlySet<string>,
-): (pod: PodFacts) => Standing | undefined {
-  const excluded = new Set(excludedNamespaces(facts));
+): (pod: PodInfo) => Standing | undefined {
+  const excluded = new Set(namespacesExcludedBy(facts));
   const follows = judgeMapping(facts, map);
   const labelsOf = new Map(
     (facts.namespaces.known ? facts.namespaces.value : []).map(({ name, labels }) => [name, labels]),
@@ -55,7 +55,7 @@ function judgePod(
   return (pod) => {
     const { namespace, labels, annotations } = pod;
     const namespaceLabels = labelsOf.get(namespace) ?? {};
-    const { optedIn } = judgeOptIn({ namespace, labels, annotations, namespaceLabels, excludedNamespaces: excluded });
+    const { optedIn } = decideOptIn({ namespace, labels, annotations, namespaceLabels, excludedNamespaces: excluded });
     const owned = ownedAddresses(annotations[OWNED_KEY]);
     if (owned.some((address) => pod.aliasAddresses.includes(address) && !addresses.has(address))) return "address-lost";
     if (!optedIn) return owned.length > 0 ? "left-over" : undefined;
@@ -64,7 +64,7 @@ function judgePod(
 }
 
 /** Whether an opted-in pod has what it would get today. The agent writes hosts files, not annotations: it is asked apart. */
-function judgeMapping(facts: Facts, map: PublishedMap): (pod: PodFacts) => Standing {
+function judgeMapping(facts: ClusterFacts, map: PublishedMap): (pod: PodInfo) => Standing {
   const config = facts.install.config.known ? facts.install.config.value : undefined;
   const choose = createSelector(map, (config?.inject ?? configSchema.parse({}).inject).maxNames);
   const live = isLive(facts);
@@ -82,7 +82,7 @@ function ownedAddresses(text: string | undefined): string[] {
   return [...(text ?? "").matchAll(/([0-9a-fA-F:.]+) x\d+/g)].map(([, address = ""]) => address);
 }
 
-function describe(groups: ReadonlyMap<Standing, readonly PodFacts[]>, { agents }: Facts): Finding[] {
+function describe(groups: ReadonlyMap<Standing, readonly PodInfo[]>, { agents }: ClusterFacts): Finding[] {
   const restart = "make them anew: `switchback restart NAMESPACE`, or `kubectl rollout restart` of what owns them";
   const findings = [
     about(
@@ -116,14 +116,14 @@ function describe(groups: ReadonlyMap<Standing, readonly PodFacts[]>, { agents }
 type Report = typeof broken;
 
 function about(
-  pods: readonly PodFacts[] | undefined,
+  pods: readonly PodInfo[] | undefined,
   report: Report,
   code: string,
   what: string,
   cure: string,
 ): Finding[] {
   if (pods === undefined) return [];
-  const named = pods.slice(0, MAX_NAMED).map(keyOf).join(", ");
+  const named = pods.slice(0, MAX_NAMED).map(objectKey).join(", ");
   const rest = pods.length > MAX_NAMED ? ` and ${pods.length - MAX_NAMED} more` : "";
   return [report("pods", code, `${pods.length} pod(s) ${what}: ${named}${rest}`, cure)];
 }

@@ -1,8 +1,8 @@
 import { frontName } from "../../snapshot/listeners.ts";
 import { findBalancers } from "../balancers.ts";
-import { type Facts, keyOf } from "../facts.ts";
+import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { dialOf, stanceOf } from "../probe/proxy-protocol-support.ts";
+import { dialOf, proxyProtocolSupportOf } from "../probe/proxy-protocol-support.ts";
 import type { DialResult } from "../probe/result.ts";
 import { type IngressSoftware, trustCure } from "../software.ts";
 import { isInstalled } from "./install.ts";
@@ -13,22 +13,22 @@ const { ok, broken, unknown } = findingsOf("relay");
  * Whether connections through the proxy come through. Two witnesses: the probe pod calls the front Services, so that the ingress
  * controller sees the proxies' addresses; and a proxy replica tells how its own last dials went.
  */
-export function checkRelay(facts: Facts): Finding[] {
+export function checkRelay(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   return [...judgeProbe(facts), ...judgeReadyz(facts)];
 }
 
-function judgeProbe(facts: Facts): Finding[] {
+function judgeProbe(facts: ClusterFacts): Finding[] {
   const { probe } = facts;
   if (!probe?.known) return [];
   return findBalancers(facts).flatMap(({ service, target, software }) => {
     if (target === undefined) return [];
     return target.ports.flatMap((entry) => {
-      const place = { service: keyOf(service), servicePort: entry.upstreamPort };
+      const place = { service: objectKey(service), servicePort: entry.upstreamPort };
       const dial = dialOf(probe.value, place, "front");
       if (dial === undefined) return [];
       const subject = `front Service ${facts.namespace}/${frontName(target.name)} port ${entry.port}`;
-      const stance = stanceOf(probe.value, place);
+      const stance = proxyProtocolSupportOf(probe.value, place);
       const direct = entry.protocol !== "none" && stance?.versions.includes(entry.protocol) === true;
       return [judgeDial(subject, dial, { direct, software })];
     });
@@ -58,7 +58,7 @@ function judgeDial(
 /** A line of proxy/readiness.ts: `[i] upstream web:443: failing (timeout: ...) since ...`. */
 const UPSTREAM = /^\[i\] upstream (\S+): (ok|failing|unknown)(?: \((.*)\))? since /;
 
-function judgeReadyz({ install }: Facts): Finding[] {
+function judgeReadyz({ install }: ClusterFacts): Finding[] {
   const { proxyReadyz } = install;
   if (!proxyReadyz.known) return [unknown("proxy", proxyReadyz.reason.code, proxyReadyz.reason.text)];
   const lines = proxyReadyz.value.split("\n");

@@ -1,5 +1,5 @@
 import { type Balancer, findBalancers } from "../balancers.ts";
-import { type BalancerEntry, type Facts, keyOf } from "../facts.ts";
+import { type BalancerEntry, type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { providerCures } from "../providers.ts";
 
@@ -9,7 +9,7 @@ const { ok, warning, unknown } = findingsOf("short-circuit");
  * Whether pods that call a load balancer's address are led past it: kube-proxy takes an IP in the Service's status for its own,
  * unless it stands there with `ipMode: Proxy` (KEP-1860); a host name means nothing to it.
  */
-export function checkShortCircuit(facts: Facts): Finding[] {
+export function checkShortCircuit(facts: ClusterFacts): Finding[] {
   if (!facts.services.known) return [unknown("load balancers", facts.services.reason.code, facts.services.reason.text)];
   const unread = [facts.ingresses, facts.gateways].flatMap((list) =>
     list.known ? [] : [unknown("load balancers", list.reason.code, `${list.reason.text}: some may not be found`)],
@@ -30,9 +30,9 @@ function isTaken({ ip, ipMode }: BalancerEntry): boolean {
   return ip !== undefined && ipMode !== "Proxy";
 }
 
-function judge(balancer: Balancer, facts: Facts): Finding {
+function judge(balancer: Balancer, facts: ClusterFacts): Finding {
   const { service, target, foundBy } = balancer;
-  const subject = `Service ${keyOf(service)}`;
+  const subject = `Service ${objectKey(service)}`;
   const found = `(found because ${foundBy})`;
   const taken = shortCircuited(balancer);
   if (service.type !== "LoadBalancer") {

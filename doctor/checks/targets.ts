@@ -1,5 +1,5 @@
 import { frontName } from "../../snapshot/listeners.ts";
-import { CONFIG_NAME, type Facts, keyOf, type ServiceFacts } from "../facts.ts";
+import { type ClusterFacts, CONFIG_NAME, objectKey, type ServiceFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { type Target, targetsOf } from "../targets.ts";
 import { isInstalled } from "./install.ts";
@@ -7,7 +7,7 @@ import { isInstalled } from "./install.ts";
 const { ok, warning, broken, unknown } = findingsOf("targets");
 
 /** Whether each target has an ingress controller behind it and, where it is relayed, a front Service before it. */
-export function checkTargets(facts: Facts): Finding[] {
+export function checkTargets(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   const { config, targets: published } = facts.install;
   const unread = [config, published].flatMap((fact) =>
@@ -22,15 +22,15 @@ export function checkTargets(facts: Facts): Finding[] {
     const { code, text } = facts.services.reason;
     return [...unread, ...targets.map(({ name }) => unknown(`target ${name}`, code, text))];
   }
-  const services = new Map(facts.services.value.map((service) => [keyOf(service), service]));
+  const services = new Map(facts.services.value.map((service) => [objectKey(service), service]));
   return [...unread, ...targets.flatMap((target) => judge(target, services, facts))];
 }
 
 type Services = ReadonlyMap<string, ServiceFacts>;
 
-function judge(target: Target, services: Services, facts: Facts): Finding[] {
+function judge(target: Target, services: Services, facts: ClusterFacts): Finding[] {
   const subject = `target ${target.name}`;
-  const upstream = typeof target.upstream === "string" ? target.upstream : `Service ${keyOf(target.upstream)}`;
+  const upstream = typeof target.upstream === "string" ? target.upstream : `Service ${objectKey(target.upstream)}`;
   if (target.state === "idle") {
     return [ok(subject, "target-idle", `the ${upstream} is not there: the target is not in use`)];
   }
@@ -51,9 +51,14 @@ function judge(target: Target, services: Services, facts: Facts): Finding[] {
   return [ok(subject, "target-whole", `its upstream ${upstream} is there with its ports${front}`)];
 }
 
-function judgeUpstream(subject: string, { upstream, ports }: Target, services: Services, facts: Facts): Finding[] {
+function judgeUpstream(
+  subject: string,
+  { upstream, ports }: Target,
+  services: Services,
+  facts: ClusterFacts,
+): Finding[] {
   if (typeof upstream === "string") return [];
-  const key = keyOf(upstream);
+  const key = objectKey(upstream);
   const service = services.get(key);
   if (service === undefined) {
     const cure = "set `upstream.service` of this target to the Service of the ingress controller";
@@ -70,15 +75,15 @@ function judgeUpstream(subject: string, { upstream, ports }: Target, services: S
   return [...findings, ...judgeEndpoints(subject, key, facts)];
 }
 
-function judgeEndpoints(subject: string, key: string, { endpoints }: Facts): Finding[] {
+function judgeEndpoints(subject: string, key: string, { endpoints }: ClusterFacts): Finding[] {
   if (!endpoints.known) return [unknown(subject, endpoints.reason.code, endpoints.reason.text)];
-  const found = endpoints.value.find((entry) => keyOf(entry) === key);
+  const found = endpoints.value.find((entry) => objectKey(entry) === key);
   if (found === undefined || found.ready > 0) return [];
   const evidence = `no endpoint of the Service ${key} is ready`;
   return [broken(subject, "upstream-without-endpoints", evidence, "see the ingress controller's pods")];
 }
 
-function judgeFront(subject: string, target: Target, services: Services, facts: Facts): Finding[] {
+function judgeFront(subject: string, target: Target, services: Services, facts: ClusterFacts): Finding[] {
   if (!target.fronted) return [];
   const key = `${facts.namespace}/${frontName(target.name)}`;
   const front = services.get(key);
@@ -103,7 +108,7 @@ function judgeFront(subject: string, target: Target, services: Services, facts: 
 }
 
 /** Names lead to the addresses in the index; they have to be the front's. */
-function judgeAddress(subject: string, target: Target, front: ServiceFacts, { install }: Facts): Finding[] {
+function judgeAddress(subject: string, target: Target, front: ServiceFacts, { install }: ClusterFacts): Finding[] {
   if (target.state === "unused") return [];
   if (!install.map.known) return [unknown(subject, install.map.reason.code, install.map.reason.text)];
   const published = install.map.value?.index.targets.find(({ name }) => name === target.name)?.clusterIPs;
@@ -113,6 +118,6 @@ function judgeAddress(subject: string, target: Target, front: ServiceFacts, { in
   }
   const stray = published.filter((address) => !front.clusterIPs.includes(address));
   if (stray.length === 0) return [];
-  const evidence = `names lead to ${stray.join(", ")}, the Service ${keyOf(front)} has ${front.clusterIPs.join(", ")}`;
+  const evidence = `names lead to ${stray.join(", ")}, the Service ${objectKey(front)} has ${front.clusterIPs.join(", ")}`;
   return [broken(subject, "front-address-changed", evidence, "restart the pods that hold the old address")];
 }

@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { WEBHOOK_CONFIGURATION } from "../../certs/cabundle.ts";
 import { isSignedBy, parseCertificates, readableAuthorities } from "../../certs/pem.ts";
 import { TLS_SECRET } from "../../certs/store.ts";
-import type { Facts, WebhookEntry } from "../facts.ts";
+import type { ClusterFacts, WebhookEntry } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import type { Known } from "../known.ts";
 import { isInstalled } from "./install.ts";
@@ -17,7 +17,7 @@ const LONG_TIMEOUT_SECONDS = 5;
 const APPLY_CHART = "apply the chart again";
 
 /** Whether the API server calls our webhook as the chart means it: open when it fails, and with a CA that fits. */
-export function checkWebhook(facts: Facts): Finding[] {
+export function checkWebhook(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   const { configuration, servingCertificate } = facts.admission;
   if (!configuration.known) return [unknown(SUBJECT, configuration.reason.code, configuration.reason.text)];

@@ -6,8 +6,8 @@ import { createServer as createTlsServer } from "node:tls";
 import { parseHeader } from "../../proxy/proxy-header-parse.ts";
 import { createTestCa } from "../../test/cluster/pki.ts";
 import { carryOut } from "./ask.ts";
-import { stanceOf } from "./proxy-protocol-support.ts";
-import type { Dial, DialResult } from "./result.ts";
+import { proxyProtocolSupportOf } from "./proxy-protocol-support.ts";
+import type { DialResult, ProbeDial } from "./result.ts";
 
 const { cert, key } = createTestCa("test").serving(["backend.example.com"]);
 const servers: Server[] = [];
@@ -58,7 +58,7 @@ const ignorant: Backend = (socket, first) => {
   socket.end(bad ? "HTTP/1.1 400 Bad Request\r\n\r\n" : RESPONSE);
 };
 
-async function ask(port: number, change: Partial<Dial> = {}): Promise<DialResult[]> {
+async function ask(port: number, change: Partial<ProbeDial> = {}): Promise<DialResult[]> {
   const base = {
     via: "service",
     service: "a/b",
@@ -67,12 +67,14 @@ async function ask(port: number, change: Partial<Dial> = {}): Promise<DialResult
     port,
     name: "backend.example.com",
   } as const;
-  const dials = (["none", "v1", "v2"] as const).map((header): Dial => ({ ...base, speaks: "http", header, ...change }));
+  const dials = (["none", "v1", "v2"] as const).map(
+    (header): ProbeDial => ({ ...base, speaks: "http", header, ...change }),
+  );
   return (await carryOut({ dials, names: [] })).dials;
 }
 
-async function stance(port: number, change: Partial<Dial> = {}) {
-  const { kind, versions } = stanceOf(
+async function stance(port: number, change: Partial<ProbeDial> = {}) {
+  const { kind, versions } = proxyProtocolSupportOf(
     { dials: await ask(port, change), lookups: [] },
     { service: "a/b", servicePort: 80 },
   )!;

@@ -2,7 +2,7 @@ import { Resolver } from "node:dns/promises";
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { encodeHeader } from "../../proxy/proxy-header.ts";
-import type { Dial, DialResult, Lookup, Outcome, ProbePlan, ProbeResult } from "./result.ts";
+import type { DialResult, ProbeDial, ProbeLookup, ProbeOutcome, ProbePlan, ProbeResult } from "./result.ts";
 
 /** Time for a connection, and then for an answer on it, milliseconds. What has not answered by then may only be slow. */
 const CONNECT_MS = 3000;
@@ -17,11 +17,11 @@ export async function carryOut({ dials, names }: ProbePlan): Promise<ProbeResult
   return { dials: dialled, lookups };
 }
 
-async function ask(dial: Dial): Promise<DialResult> {
+async function ask(dial: ProbeDial): Promise<DialResult> {
   return { ...dial, outcome: await outcomeOf(dial) };
 }
 
-async function outcomeOf(dial: Dial): Promise<Outcome> {
+async function outcomeOf(dial: ProbeDial): Promise<ProbeOutcome> {
   let socket: Socket;
   try {
     socket = await dialled(dial);
@@ -36,7 +36,7 @@ async function outcomeOf(dial: Dial): Promise<Outcome> {
   }
 }
 
-function dialled({ address, port }: Dial): Promise<Socket> {
+function dialled({ address, port }: ProbeDial): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host: address, port, noDelay: true });
     const timer = setTimeout(() => {
@@ -54,12 +54,12 @@ function dialled({ address, port }: Dial): Promise<Socket> {
   });
 }
 
-function notConnected({ code, message }: NodeJS.ErrnoException): Outcome {
-  const kinds: Readonly<Record<string, Outcome["kind"]>> = { ECONNREFUSED: "refused", ETIMEDOUT: "timeout" };
+function notConnected({ code, message }: NodeJS.ErrnoException): ProbeOutcome {
+  const kinds: Readonly<Record<string, ProbeOutcome["kind"]>> = { ECONNREFUSED: "refused", ETIMEDOUT: "timeout" };
   return { kind: kinds[code ?? ""] ?? "unreachable", detail: message };
 }
 
-function headerFor({ header }: Dial, { localAddress, localPort, remoteAddress, remotePort }: Socket): Buffer {
+function headerFor({ header }: ProbeDial, { localAddress, localPort, remoteAddress, remotePort }: Socket): Buffer {
   if (header === "none") return Buffer.alloc(0);
   return encodeHeader(header, {
     source: { address: localAddress ?? "", port: localPort ?? 0 },
@@ -68,7 +68,7 @@ function headerFor({ header }: Dial, { localAddress, localPort, remoteAddress, r
 }
 
 /** HEAD, so that a backend that answers has little to do. */
-function speakHttp(socket: Socket, header: Buffer, name: string): Promise<Outcome> {
+function speakHttp(socket: Socket, header: Buffer, name: string): Promise<ProbeOutcome> {
   const request = `HEAD / HTTP/1.1\r\nHost: ${name}\r\nUser-Agent: switchback-doctor\r\nConnection: close\r\n\r\n`;
   let head = "";
   return settle(socket, (done) => {
@@ -82,13 +82,13 @@ function speakHttp(socket: Socket, header: Buffer, name: string): Promise<Outcom
 }
 
 /** Who takes a header for the beginning of a request answers 400 (RFC 9112, 3). */
-function judgeHttp(head: string): Outcome {
+function judgeHttp(head: string): ProbeOutcome {
   const status = /^HTTP\/\d\.\d (\d{3})/.exec(head)?.[1];
   if (status === undefined) return { kind: "misread", detail: "an answer that is not HTTP" };
   return status === "400" ? { kind: "misread", detail: "HTTP 400" } : { kind: "answered", detail: `HTTP ${status}` };
 }
 
-function speakTls(socket: Socket, header: Buffer, name: string): Promise<Outcome> {
+function speakTls(socket: Socket, header: Buffer, name: string): Promise<ProbeOutcome> {
   return settle(socket, (done) => {
     if (header.length > 0) socket.write(header);
     // Whose certificate it is does not matter here, and nothing is sent.
@@ -104,21 +104,21 @@ function speakTls(socket: Socket, header: Buffer, name: string): Promise<Outcome
 /** Alerts of somebody who has read our ClientHello (RFC 8446, 6.2); all others may come of a header that was taken for one. */
 const UNDERSTOOD = /UNRECOGNIZED_NAME|HANDSHAKE_FAILURE|CERTIFICATE_REQUIRED|ACCESS_DENIED|NO_APPLICATION_PROTOCOL/;
 
-function judgeTls({ code = "", message }: NodeJS.ErrnoException): Outcome {
+function judgeTls({ code = "", message }: NodeJS.ErrnoException): ProbeOutcome {
   if (UNDERSTOOD.test(code)) return { kind: "answered", detail: `a TLS alert (${code})` };
   return code.startsWith("ERR_SSL") ? { kind: "misread", detail: `no TLS (${code})` } : closed(message);
 }
 
-function closed(detail: string): Outcome {
+function closed(detail: string): ProbeOutcome {
   return { kind: "closed", detail };
 }
 
 /** The first outcome counts; without one in time the backend is silent. */
-function settle(socket: Socket, start: (done: (outcome: Outcome) => void) => void): Promise<Outcome> {
+function settle(socket: Socket, start: (done: (outcome: ProbeOutcome) => void) => void): Promise<ProbeOutcome> {
   return new Promise((resolve) => {
-    const silent: Outcome = { kind: "silent", detail: `no answer within ${ANSWER_MS / 1000} s` };
+    const silent: ProbeOutcome = { kind: "silent", detail: `no answer within ${ANSWER_MS / 1000} s` };
     const timer = setTimeout(() => resolve(silent), ANSWER_MS);
-    const done = (outcome: Outcome): void => {
+    const done = (outcome: ProbeOutcome): void => {
       clearTimeout(timer);
       resolve(outcome);
     };
@@ -130,7 +130,7 @@ function settle(socket: Socket, start: (done: (outcome: Outcome) => void) => voi
 }
 
 /** By DNS alone: neither the hosts file nor the search list has a say. */
-async function lookUp(name: string): Promise<Lookup> {
+async function lookUp(name: string): Promise<ProbeLookup> {
   const resolver = new Resolver({ timeout: LOOKUP_MS, tries: 2 });
   const [four, six] = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
   const addresses = [four, six].flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));

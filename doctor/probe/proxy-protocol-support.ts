@@ -7,7 +7,7 @@ export type Version = "v1" | "v2";
  * `refuses`: only without. `mute`: it takes connections and ends them without an answer. `unreachable`: it takes none. `unclear`: what would
  * tell was not answered in time, which a slow backend does too.
  */
-export interface Stance {
+export interface ProxyProtocolSupport {
   readonly kind: "accepts" | "demands" | "refuses" | "mute" | "unreachable" | "unclear";
   /** The versions that were answered. */
   readonly versions: readonly Version[];
@@ -26,7 +26,7 @@ export interface Place {
 const VERSIONS: readonly Version[] = ["v1", "v2"];
 
 /** The stance of a Service's port, asked at its ClusterIP; undefined: nobody asked there. */
-export function stanceOf(result: ProbeResult, place: Place): Stance | undefined {
+export function proxyProtocolSupportOf(result: ProbeResult, place: Place): ProxyProtocolSupport | undefined {
   const dials = dialsOf(result, place, "service");
   const bare = dials.find(({ header }) => header === "none");
   if (bare === undefined) return undefined;
@@ -58,7 +58,7 @@ function isSilent({ outcome }: DialResult): boolean {
   return outcome.kind === "silent";
 }
 
-function kindOf(bare: DialResult, headed: readonly DialResult[]): Stance["kind"] {
+function kindOf(bare: DialResult, headed: readonly DialResult[]): ProxyProtocolSupport["kind"] {
   if (headed.some(answered)) return answered(bare) ? "accepts" : "demands";
   if (answered(bare)) return headed.every(isSilent) ? "unclear" : "refuses";
   if (headed.some(isSilent)) return "unclear";

@@ -41,9 +41,9 @@ export const resultSchema = z.strictObject({
   ),
 });
 
-export type Dial = z.infer<typeof dialSchema>;
+export type ProbeDial = z.infer<typeof dialSchema>;
 export type ProbePlan = z.infer<typeof planSchema>;
-export type Outcome = z.infer<typeof outcomeSchema>;
+export type ProbeOutcome = z.infer<typeof outcomeSchema>;
 export type DialResult = z.infer<typeof resultSchema>["dials"][number];
-export type Lookup = z.infer<typeof resultSchema>["lookups"][number];
+export type ProbeLookup = z.infer<typeof resultSchema>["lookups"][number];
 export type ProbeResult = z.infer<typeof resultSchema>;

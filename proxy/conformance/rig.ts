@@ -1,7 +1,15 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket, type TcpNetConnectOpts } from "node:net";
 import type { Logger } from "../../telemetry/log.ts";
-import type { DialReport, Engine, EngineLimits, ListenerSpec, MakeEngine, OwnAddresses, RelayPlan } from "../engine.ts";
+import type {
+  DialReport,
+  EngineLimits,
+  ListenerSpec,
+  MakeEngine,
+  OwnAddresses,
+  RelayEngine,
+  RelayPlan,
+} from "../engine.ts";
 import type { WantedTlvs } from "../proxy-header-tlvs.ts";
 import { newTargetStats, type TargetStats } from "../target-stats.ts";
 
@@ -78,7 +86,7 @@ export interface RigOptions {
 
 /** An engine with one listener, an upstream behind it, and what both have said. */
 export class Rig {
-  readonly engine: Engine;
+  readonly engine: RelayEngine;
   readonly upstream: Upstream;
   readonly reports: DialReport[] = [];
   readonly lines: string[] = [];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { LIMIT_SOURCE, LIMIT_TOTAL, newPlaces, Places } from "./connection-limiter.ts";
+import { ConnectionLimiter, LIMIT_SOURCE, LIMIT_TOTAL, newConnectionLimits } from "./connection-limiter.ts";
 
 const LIMITS = { maxConnections: 3, maxConnectionsPerSource: 2 };
 
@@ -10,8 +10,8 @@ function source(last: number): Uint8Array {
 }
 
 test("the limits hold over all workers, and a place given back can be had again", () => {
-  const block = newPlaces(LIMITS);
-  const [one, other] = [new Places(block, LIMITS), new Places(block, LIMITS)];
+  const block = newConnectionLimits(LIMITS);
+  const [one, other] = [new ConnectionLimiter(block, LIMITS), new ConnectionLimiter(block, LIMITS)];
   const first = one.admit(source(1));
   assert.ok(first >= 0);
   assert.equal(other.admit(source(1)), first, "a source has one slot");
@@ -24,7 +24,7 @@ test("the limits hold over all workers, and a place given back can be had again"
 });
 
 test("an IPv4 address and its IPv6 form are one source", () => {
-  const places = new Places(newPlaces(LIMITS), LIMITS);
+  const places = new ConnectionLimiter(newConnectionLimits(LIMITS), LIMITS);
   const mapped = Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 203, 0, 113, 1);
   assert.equal(places.admit(source(1)), places.admit(mapped));
 });
@@ -33,7 +33,7 @@ test("property: it admits what a plain count would, whoever came and went before
   const step = fc.record({ from: fc.nat(255), leaves: fc.option(fc.nat(2), { nil: undefined }) });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 2000, size: "max" }), (steps) => {
-      const places = new Places(newPlaces(LIMITS), LIMITS);
+      const places = new ConnectionLimiter(newConnectionLimits(LIMITS), LIMITS);
       const held: { readonly from: number; readonly place: number }[] = [];
       for (const { from, leaves } of steps) {
         const [gone] = leaves === undefined ? [] : held.splice(leaves, 1);
@@ -55,10 +55,11 @@ test("property: it admits what a plain count would, whoever came and went before
 });
 
 test("sources that come and go in a chosen order fill the table with marks: a search still ends", () => {
-  const slotOf = (last: number): number => new Places(newPlaces(LIMITS), LIMITS).admit(source(last));
+  const slotOf = (last: number): number =>
+    new ConnectionLimiter(newConnectionLimits(LIMITS), LIMITS).admit(source(last));
   const bySlot = new Map(Array.from({ length: 256 }, (_, last) => [slotOf(last), last]));
   assert.equal(bySlot.size, 8, "the pods of one node are spread over all slots");
-  const places = new Places(newPlaces(LIMITS), LIMITS);
+  const places = new ConnectionLimiter(newConnectionLimits(LIMITS), LIMITS);
   const stays = places.admit(source(bySlot.get(7) ?? -1));
   for (let slot = 6; slot >= 0; slot -= 1) places.release(places.admit(source(bySlot.get(slot) ?? -1)));
   const last = places.admit(source(255));

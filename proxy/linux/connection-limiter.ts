@@ -29,12 +29,12 @@ type Limits = Pick<EngineLimits, "maxConnections" | "maxConnectionsPerSource">;
 export const LIMIT_TOTAL = -1;
 export const LIMIT_SOURCE = -2;
 
-export function newPlaces({ maxConnections }: Limits): SharedArrayBuffer {
+export function newConnectionLimits({ maxConnections }: Limits): SharedArrayBuffer {
   const slots = 2 ** Math.ceil(Math.log2(2 * maxConnections + 2));
   return new SharedArrayBuffer((HEAD + slots * SLOT) * Int32Array.BYTES_PER_ELEMENT);
 }
 
-export class Places {
+export class ConnectionLimiter {
   readonly #words: Int32Array;
   readonly #limits: Limits;
   readonly #mask: number;

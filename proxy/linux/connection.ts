@@ -12,35 +12,35 @@ import {
   MSG_NOSIGNAL,
   SHUT_WR,
 } from "./abi.ts";
-import { DIAL_LOCAL_LIMIT, Dial } from "./dial.ts";
+import { DIAL_LOCAL_LIMIT, UpstreamConnect } from "./dial.ts";
 import type { ListenerState } from "./listener-state.ts";
 import { IO } from "./memory.ts";
 import { PUMP, type Pump, type PumpContext, READ_BYTES } from "./pump.ts";
-import { Side } from "./socket-state.ts";
+import { SocketState } from "./socket-state.ts";
 import { closeWithReset, pendingError, setKeepalive } from "./sockets.ts";
-import type { Waiter, WaitingList } from "./timeout-queue.ts";
+import type { TimeoutQueue, Waiter } from "./timeout-queue.ts";
 
 /** What connections need of the loop they live in. */
 export interface RelayContext extends PumpContext {
   readonly pump: Pump;
   readonly limits: EngineLimits;
   /** Wait for the upstream's answer, for the client's first bytes, for a client that still sends to an upstream that is gone. */
-  readonly dialling: WaitingList;
-  readonly greeting: WaitingList;
-  readonly lingering: WaitingList;
+  readonly dialling: TimeoutQueue;
+  readonly greeting: TimeoutQueue;
+  readonly lingering: TimeoutQueue;
   /** Milliseconds, as of the last event. */
   readonly now: number;
   /** Watches a socket; false if the kernel does not take it. */
-  register(side: Side, events: number): boolean;
+  register(side: SocketState, events: number): boolean;
   /** Before a descriptor is closed. */
-  forget(side: Side): void;
+  forget(side: SocketState): void;
   /** To be advanced again soon, after others. */
-  again(connection: Connection): void;
+  again(connection: LinuxConnection): void;
   /** A dial is over. */
-  dialled(connection: Connection, dial: Dial, connected: boolean): void;
-  outOfResources(connection: Connection, detail: string): void;
+  dialled(connection: LinuxConnection, dial: UpstreamConnect, connected: boolean): void;
+  outOfResources(connection: LinuxConnection, detail: string): void;
   /** Both sockets are closed. */
-  closed(connection: Connection): void;
+  closed(connection: LinuxConnection): void;
 }
 
 export const PHASE = { dialling: 0, greeting: 1, relaying: 2, lingering: 3, closed: 4 } as const;
@@ -76,14 +76,14 @@ const NOTHING = -1;
  * A reset by the upstream after its FIN is typically an early answer (413) to an upload that it then refuses to read. Resetting the
  * client now would throw away what of the answer is still on its way, so the client keeps its half, as nginx's lingering_close does.
  */
-export class Connection implements Waiter {
+export class LinuxConnection implements Waiter {
   deadline = 0;
-  list: WaitingList | undefined = undefined;
+  list: TimeoutQueue | undefined = undefined;
   before: Waiter | undefined = undefined;
   after: Waiter | undefined = undefined;
   readonly listener: ListenerState;
-  readonly client: Side;
-  upstream: Side | undefined = undefined;
+  readonly client: SocketState;
+  upstream: SocketState | undefined = undefined;
   /** Of its source, in the books of the limits. */
   readonly place: number;
   phase: Phase = PHASE.dialling;
@@ -93,19 +93,19 @@ export class Connection implements Waiter {
   isQueued = false;
   readonly #context: RelayContext;
   #header: Uint8Array | undefined;
-  #dial: Dial | undefined = undefined;
+  #dial: UpstreamConnect | undefined = undefined;
 
   constructor(context: RelayContext, listener: ListenerState, fd: number, place: number) {
     this.#context = context;
     this.listener = listener;
     this.place = place;
-    this.client = new Side(this, fd, true);
+    this.client = new SocketState(this, fd, true);
     this.client.writable = true;
   }
 
   /** Begins to dial. `header`: none for protocol none. */
   open(header: Uint8Array = NO_HEADER): void {
-    const dial = new Dial(this.#context.libc, this.listener);
+    const dial = new UpstreamConnect(this.#context.libc, this.listener);
     this.#header = header;
     this.#dial = dial;
     const count = this.listener.writesAtOnce() ? this.#readFirst() : NOTHING;
@@ -115,14 +115,14 @@ export class Connection implements Waiter {
       this.#notDialled(dial, fd);
       return;
     }
-    const upstream = new Side(this, fd, false);
+    const upstream = new SocketState(this, fd, false);
     this.upstream = upstream;
     if (header.length + count > 0 && count !== NOTHING && this.#writeAtOnce(dial, upstream, count)) return;
     if (this.#watch(this.client, QUIET_EVENTS)) this.#await(upstream);
   }
 
   /** Takes in what epoll says of one of the two sockets. */
-  onEvents(side: Side, events: number): void {
+  onEvents(side: SocketState, events: number): void {
     if (events & READABLE) side.readable = true;
     if (events & HUNG_UP) side.hungUp = true;
     if (events & EPOLLOUT) side.writable = true;
@@ -216,7 +216,7 @@ export class Connection implements Waiter {
   }
 
   /** Sends the header and `count` bytes in memory to an upstream that has only just been called; false: it has not answered yet. */
-  #writeAtOnce(dial: Dial, upstream: Side, count: number): boolean {
+  #writeAtOnce(dial: UpstreamConnect, upstream: SocketState, count: number): boolean {
     const { client } = this;
     const { libc } = this.#context;
     const { bytes, address } = libc.memory;
@@ -246,31 +246,31 @@ export class Connection implements Waiter {
   }
 
   /** Has epoll watch a socket. If the system refuses, the connection is over, and that is said by false. */
-  #watch(side: Side, events: number): boolean {
+  #watch(side: SocketState, events: number): boolean {
     if (this.#context.register(side, events)) return true;
     this.#context.outOfResources(this, "epoll_ctl");
     this.#refuse();
     return false;
   }
 
-  #dialNext(dial: Dial): void {
+  #dialNext(dial: UpstreamConnect): void {
     const fd = dial.step();
     if (fd < 0) {
       this.#notDialled(dial, fd);
       return;
     }
-    this.upstream = new Side(this, fd, false);
+    this.upstream = new SocketState(this, fd, false);
     this.#await(this.upstream);
   }
 
   /** Waits for the upstream's answer. */
-  #await(upstream: Side): void {
+  #await(upstream: SocketState): void {
     const { limits, dialling, now } = this.#context;
     if (limits.connectTimeoutMs > 0) dialling.add(this, now);
     this.#watch(upstream, ARMED_EVENTS);
   }
 
-  #notDialled(dial: Dial, step: number): void {
+  #notDialled(dial: UpstreamConnect, step: number): void {
     if (step === DIAL_LOCAL_LIMIT) this.#context.outOfResources(this, dial.limit);
     else {
       this.listener.counters.refused("upstream");
@@ -279,7 +279,7 @@ export class Connection implements Waiter {
     this.#refuse();
   }
 
-  #dialAnswered(upstream: Side, events: number): void {
+  #dialAnswered(upstream: SocketState, events: number): void {
     const dial = this.#dial;
     if (dial === undefined || (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) === 0) return;
     if (events & (EPOLLERR | EPOLLHUP)) {
@@ -294,7 +294,7 @@ export class Connection implements Waiter {
     this.advance();
   }
 
-  #connected(dial: Dial): void {
+  #connected(dial: UpstreamConnect): void {
     this.#dial = undefined;
     this.silentSweeps = 0;
     dial.connected();
@@ -302,7 +302,7 @@ export class Connection implements Waiter {
   }
 
   /** Sends the header with the client's first bytes, or its end; if there is neither, waits for them. */
-  #greet(client: Side, upstream: Side): void {
+  #greet(client: SocketState, upstream: SocketState): void {
     const { bytes } = this.#context.libc.memory;
     const early = client.pending;
     if (early !== undefined) {
@@ -325,7 +325,7 @@ export class Connection implements Waiter {
   }
 
   /** The header and `count` bytes of the client that lie in memory behind it. GREETING to RELAYING. */
-  #sendHeader(client: Side, upstream: Side, count: number): void {
+  #sendHeader(client: SocketState, upstream: SocketState, count: number): void {
     const { pump } = this.#context;
     const start = this.#putHeader();
     this.list?.remove(this);
@@ -334,7 +334,7 @@ export class Connection implements Waiter {
     if (pump.send(client, upstream, start, IO + count - start) !== undefined) this.#lost(upstream, pump.errno);
   }
 
-  #move(source: Side, sink: Side): void {
+  #move(source: SocketState, sink: SocketState): void {
     if (source.finished) return;
     const { pump } = this.#context;
     const outcome = pump.run(source, sink);
@@ -345,7 +345,7 @@ export class Connection implements Waiter {
   }
 
   /** Passes a FIN on. When both are through, closing does that by itself. */
-  #finish(source: Side, sink: Side): void {
+  #finish(source: SocketState, sink: SocketState): void {
     source.finished = true;
     if (sink.finished) this.#close();
     // If it fails the peer is gone, and an event or the next read says so.
@@ -353,13 +353,13 @@ export class Connection implements Waiter {
   }
 
   /** A socket has failed. EPIPE is what Linux says of a reset that came after a FIN. */
-  #lost(side: Side, errno: number): void {
+  #lost(side: SocketState, errno: number): void {
     if (side.isClient) this.cut("client-reset");
     else if (side.ended || errno === ERRNO.EPIPE) this.#linger(this.client);
     else this.cut("upstream-reset");
   }
 
-  #linger(client: Side): void {
+  #linger(client: SocketState): void {
     if (this.phase === PHASE.lingering) return;
     this.phase = PHASE.lingering;
     client.discarded = true;
@@ -375,7 +375,7 @@ export class Connection implements Waiter {
     this.#context.closed(this);
   }
 
-  #reset(side: Side): void {
+  #reset(side: SocketState): void {
     this.#context.forget(side);
     closeWithReset(this.#context.libc, side.fd);
   }
@@ -387,12 +387,12 @@ export class Connection implements Waiter {
     this.#context.closed(this);
   }
 
-  #closeSide(side: Side): void {
+  #closeSide(side: SocketState): void {
     this.#context.forget(side);
     this.#context.libc.close(side.fd);
   }
 
-  #dropUpstream(upstream: Side): void {
+  #dropUpstream(upstream: SocketState): void {
     this.list?.remove(this);
     this.upstream = undefined;
     this.#closeSide(upstream);

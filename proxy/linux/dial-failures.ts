@@ -8,7 +8,7 @@ const FAILED = 8;
 /** Addresses of one upstream that failures are remembered of; a Service's name has one or two. */
 export const REMEMBERED_ADDRESSES = 64;
 
-export function newDials(): SharedArrayBuffer {
+export function newDialFailures(): SharedArrayBuffer {
   return new SharedArrayBuffer(FAILED + REMEMBERED_ADDRESSES * Float64Array.BYTES_PER_ELEMENT);
 }
 
@@ -17,7 +17,7 @@ export function forgetFailures(block: SharedArrayBuffer): void {
   new Float64Array(block, FAILED).fill(0);
 }
 
-export class Dials implements FailureMemory {
+export class DialFailures implements FailureMemory {
   readonly #connected: Int32Array;
   readonly #failedAt: Float64Array;
   #addresses: readonly string[] = [];

@@ -4,7 +4,7 @@ import { ERRNO } from "./abi.ts";
 import type { Libc } from "./libc.ts";
 import type { ListenerState } from "./listener-state.ts";
 import type { WorkerAddress } from "./plan.ts";
-import { connectTo, errnoName, openStream } from "./sockets.ts";
+import { connectTo, errnoName, openTcpSocket } from "./sockets.ts";
 
 /** What a step of a dial gives instead of a descriptor: no address is left; this process is out of descriptors or memory. */
 export const DIAL_FAILED = -1;
@@ -13,7 +13,7 @@ export const DIAL_LOCAL_LIMIT = -2;
 const NO_FAILURES: readonly DialFailure[] = [];
 
 /** One connection's way through its upstream's addresses, at most MAX_DIALS of them. Lives until it is connected or refused. */
-export class Dial {
+export class UpstreamConnect {
   failures: readonly DialFailure[] = NO_FAILURES;
   /** With DIAL_LOCAL_LIMIT: what the system said. */
   limit = "";
@@ -66,7 +66,7 @@ export class Dial {
   }
 
   #connect(address: WorkerAddress): number {
-    const fd = openStream(this.#libc, address.sockaddr);
+    const fd = openTcpSocket(this.#libc, address.sockaddr);
     if (fd < 0) return this.#failedWith(address, "socket", -fd);
     this.#begun = performance.now();
     const outcome = connectTo(this.#libc, fd, address.sockaddr);

@@ -1,10 +1,10 @@
 import { availableParallelism } from "node:os";
 import { describeError } from "../../errors/errors.ts";
 import { systemClock } from "../clock.ts";
-import type { DrainResult, Engine, EngineOptions, ListenerStatus, MakeEngine, RelayPlan } from "../engine.ts";
+import type { DrainResult, EngineOptions, ListenerStatus, MakeEngine, RelayEngine, RelayPlan } from "../engine.ts";
 import { RefusalLog } from "../refusal-log.ts";
 import type { TargetStats } from "../target-stats.ts";
-import { newPlaces, Places } from "./connection-limiter.ts";
+import { ConnectionLimiter, newConnectionLimits } from "./connection-limiter.ts";
 import { newCounters, readCounters } from "./counters.ts";
 import { type Libc, openLibc } from "./libc.ts";
 import type { WorkerListener } from "./plan.ts";
@@ -27,12 +27,12 @@ export const makeLinuxEngine: MakeEngine = linuxEngine(0);
  * The main thread's side: binds and closes the listening sockets, hands each worker its own, and reads the counters that the workers
  * write in shared memory. No byte of a connection passes here.
  */
-class LinuxEngine implements Engine {
+class LinuxEngine implements RelayEngine {
   readonly #options: EngineOptions;
   readonly #count: number;
   readonly #libc: Libc;
   readonly #placesBlock: SharedArrayBuffer;
-  readonly #places: Places;
+  readonly #places: ConnectionLimiter;
   readonly #refusals: RefusalLog;
   readonly #ports = new Map<string, Port>();
   /** By target, a block a worker. */
@@ -48,8 +48,8 @@ class LinuxEngine implements Engine {
     this.#options = options;
     this.#count = count;
     this.#libc = openLibc();
-    this.#placesBlock = newPlaces(options.limits);
-    this.#places = new Places(this.#placesBlock, options.limits);
+    this.#placesBlock = newConnectionLimits(options.limits);
+    this.#places = new ConnectionLimiter(this.#placesBlock, options.limits);
     this.#refusals = new RefusalLog(options.log, systemClock);
   }
 

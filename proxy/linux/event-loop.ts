@@ -3,9 +3,9 @@ import type { EngineLimits } from "../engine.ts";
 import { encodeHeaderOf } from "../proxy-header.ts";
 import { v2Options } from "../proxy-header-tlvs.ts";
 import { EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLIN, ERRNO, O_CLOEXEC } from "./abi.ts";
-import { ARMED_EVENTS, Connection, type RelayContext } from "./connection.ts";
-import { LIMIT_TOTAL, Places } from "./connection-limiter.ts";
-import type { Dial } from "./dial.ts";
+import { ARMED_EVENTS, LinuxConnection, type RelayContext } from "./connection.ts";
+import { ConnectionLimiter, LIMIT_TOTAL } from "./connection-limiter.ts";
+import type { UpstreamConnect } from "./dial.ts";
 import type { Libc } from "./libc.ts";
 import { ListenerState } from "./listener-state.ts";
 import { EVENTS, MAX_EVENTS, WORDS } from "./memory.ts";
@@ -13,10 +13,10 @@ import { PipePool } from "./pipes.ts";
 import type { Command, Reply, WorkerData, WorkerListener } from "./plan.ts";
 import { Pump } from "./pump.ts";
 import { Refusals } from "./refusals.ts";
-import { Spares } from "./reserved-fds.ts";
-import type { Side } from "./socket-state.ts";
+import { ReservedFds } from "./reserved-fds.ts";
+import type { SocketState } from "./socket-state.ts";
 import { acceptFrom, closeWithReset, errnoName, localName, must } from "./sockets.ts";
-import { type Waiter, WaitingList } from "./timeout-queue.ts";
+import { TimeoutQueue, type Waiter } from "./timeout-queue.ts";
 
 /**
  * Clients taken from one listener before other events have their turn: one, so that nobody asks in vain whether there is another; twice
@@ -51,7 +51,7 @@ class Acceptor {
   }
 }
 
-export interface LoopOptions extends WorkerData {
+export interface EventLoopOptions extends WorkerData {
   readonly libc: Libc;
   readonly receive: () => Command | undefined;
   readonly reply: (reply: Reply) => void;
@@ -61,25 +61,25 @@ export interface LoopOptions extends WorkerData {
 }
 
 /** One worker: an epoll set, and everything that is in it. */
-export class Loop implements RelayContext {
+export class EventLoop implements RelayContext {
   readonly libc: Libc;
   readonly pipes: PipePool;
   readonly pump: Pump;
   readonly limits: EngineLimits;
-  readonly dialling: WaitingList;
-  readonly greeting: WaitingList;
-  readonly lingering: WaitingList;
+  readonly dialling: TimeoutQueue;
+  readonly greeting: TimeoutQueue;
+  readonly lingering: TimeoutQueue;
   now = 0;
-  readonly #options: LoopOptions;
+  readonly #options: EventLoopOptions;
   readonly #clock: () => number;
   readonly #epoll: number;
-  readonly #places: Places;
+  readonly #places: ConnectionLimiter;
   /** By descriptor. */
-  readonly #table: (Side | Acceptor | undefined)[] = [];
+  readonly #table: (SocketState | Acceptor | undefined)[] = [];
   readonly #acceptors = new Map<string, Acceptor>();
-  #queue: Connection[] = [];
+  #queue: LinuxConnection[] = [];
   #serial = 0;
-  readonly #spares: Spares;
+  readonly #spares: ReservedFds;
   readonly #refusals: Refusals;
   readonly #sweepMs: number;
   readonly #silentSweeps: number;
@@ -95,7 +95,7 @@ export class Loop implements RelayContext {
   }
 
   /** Throws SystemError if the system has no descriptor left. */
-  constructor(options: LoopOptions) {
+  constructor(options: EventLoopOptions) {
     const { libc, limits } = options;
     this.#options = options;
     this.#clock = options.clock ?? (() => performance.now());
@@ -103,15 +103,15 @@ export class Loop implements RelayContext {
     this.limits = limits;
     this.pipes = new PipePool(libc);
     this.pump = new Pump(this);
-    this.#places = new Places(options.places, limits);
-    this.dialling = new WaitingList(limits.connectTimeoutMs, (waiter) => connectionOf(waiter).dialTimedOut());
-    this.greeting = new WaitingList(limits.firstBytesMs, (waiter) => connectionOf(waiter).firstBytesAreLate());
-    this.lingering = new WaitingList(options.lingerMs ?? LINGER_MS, (waiter) => connectionOf(waiter).lingeredEnough());
+    this.#places = new ConnectionLimiter(options.places, limits);
+    this.dialling = new TimeoutQueue(limits.connectTimeoutMs, (waiter) => connectionOf(waiter).dialTimedOut());
+    this.greeting = new TimeoutQueue(limits.firstBytesMs, (waiter) => connectionOf(waiter).firstBytesAreLate());
+    this.lingering = new TimeoutQueue(options.lingerMs ?? LINGER_MS, (waiter) => connectionOf(waiter).lingeredEnough());
     const timeoutMs = limits.idleTimeoutMs > 0 ? limits.idleTimeoutMs : Number.POSITIVE_INFINITY;
     this.#sweepMs = Math.min(LONGEST_WAIT_MS, timeoutMs / SWEEPS);
     this.#silentSweeps = Math.ceil(timeoutMs / this.#sweepMs);
     this.#epoll = must("epoll_create1", libc.epollCreate(O_CLOEXEC));
-    this.#spares = new Spares(libc);
+    this.#spares = new ReservedFds(libc);
     this.#refusals = new Refusals(options.reply);
     must("epoll_ctl", this.#control(EPOLL_CTL_ADD, options.wake, EPOLLIN, 0));
   }
@@ -139,29 +139,29 @@ export class Loop implements RelayContext {
     this.#expire();
   }
 
-  register(side: Side, events: number): boolean {
+  register(side: SocketState, events: number): boolean {
     this.#serial = (this.#serial + 1) | 0;
     side.serial = this.#serial;
     this.#table[side.fd] = side;
     return this.#control(EPOLL_CTL_ADD, side.fd, events, side.serial) === 0;
   }
 
-  forget(side: Side): void {
+  forget(side: SocketState): void {
     if (this.#table[side.fd] === side) this.#table[side.fd] = undefined;
   }
 
-  arm(side: Side): void {
+  arm(side: SocketState): void {
     side.isArmed = true;
     must("epoll_ctl", this.#control(EPOLL_CTL_MOD, side.fd, ARMED_EVENTS, side.serial));
   }
 
-  again(connection: Connection): void {
+  again(connection: LinuxConnection): void {
     if (connection.isQueued) return;
     connection.isQueued = true;
     this.#queue.push(connection);
   }
 
-  moved(source: Side, bytes: number): void {
+  moved(source: SocketState, bytes: number): void {
     const { connection } = source;
     connection.silentSweeps = 0;
     const { counters } = connection.listener;
@@ -169,18 +169,18 @@ export class Loop implements RelayContext {
     else counters.fromUpstream(bytes);
   }
 
-  dialled({ listener }: Connection, { failures }: Dial, connected: boolean): void {
+  dialled({ listener }: LinuxConnection, { failures }: UpstreamConnect, connected: boolean): void {
     const hadConnected = listener.dials.ended(connected);
     if (failures.length === 0 && hadConnected) return;
     this.#options.reply({ kind: "dial", report: { listener: listener.spec.name, connected, failures: [...failures] } });
   }
 
-  outOfResources({ listener }: Connection, detail: string): void {
+  outOfResources({ listener }: LinuxConnection, detail: string): void {
     listener.counters.refused("local-limit");
     this.#refusals.tell("local-limit", { target: listener.spec.target, err: detail }, this.now);
   }
 
-  closed(connection: Connection): void {
+  closed(connection: LinuxConnection): void {
     this.#open -= 1;
     connection.listener.counters.closed();
     this.#places.release(connection.place);
@@ -293,7 +293,7 @@ export class Loop implements RelayContext {
     counters.opened();
     this.#open += 1;
     if (this.#sweepAt === Number.POSITIVE_INFINITY) this.#sweepAt = this.now + this.#sweepMs;
-    new Connection(this, state, fd, place).open(header);
+    new LinuxConnection(this, state, fd, place).open(header);
   }
 
   #header(version: "v1" | "v2", spec: WorkerListener, fd: number, source: Uint8Array): Uint8Array {
@@ -398,7 +398,7 @@ export class Loop implements RelayContext {
     return count;
   }
 
-  *#connections(): Iterable<Connection> {
+  *#connections(): Iterable<LinuxConnection> {
     for (const entry of this.#table) {
       if (entry !== undefined && !(entry instanceof Acceptor) && entry.isClient) yield entry.connection;
     }
@@ -422,7 +422,7 @@ export class Loop implements RelayContext {
 }
 
 /** Connections are all that waits in a loop's lists. */
-function connectionOf(waiter: Waiter): Connection {
-  if (waiter instanceof Connection) return waiter;
+function connectionOf(waiter: Waiter): LinuxConnection {
+  if (waiter instanceof LinuxConnection) return waiter;
   throw new TypeError("not a connection");
 }

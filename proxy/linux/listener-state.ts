@@ -1,7 +1,7 @@
 import type { DialCause } from "../close-causes.ts";
 import { CandidateOrder } from "../upstream-candidates.ts";
 import { Counters } from "./counters.ts";
-import { Dials } from "./dial-failures.ts";
+import { DialFailures } from "./dial-failures.ts";
 import type { WorkerAddress, WorkerListener } from "./plan.ts";
 
 const LEAST_CAUTIOUS = 8;
@@ -13,7 +13,7 @@ export class ListenerState {
   /** Connections of this worker that came in here. */
   open = 0;
   readonly counters: Counters;
-  readonly dials: Dials;
+  readonly dials: DialFailures;
   readonly #order: CandidateOrder;
   #texts: readonly string[] = [];
   /** Connections that are not to write at once, and how many it were last time. */
@@ -23,7 +23,7 @@ export class ListenerState {
   constructor(spec: WorkerListener) {
     this.spec = spec;
     this.counters = new Counters(spec.counters);
-    this.dials = new Dials(spec.dials);
+    this.dials = new DialFailures(spec.dials);
     this.#order = new CandidateOrder(this.dials);
     this.update(spec);
   }

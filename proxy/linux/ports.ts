@@ -3,7 +3,7 @@ import { addressBytes, addressText } from "../address.ts";
 import type { ListenerSpec, ListenerStatus, OwnAddresses } from "../engine.ts";
 import { isSelf } from "../is-self.ts";
 import { encodeSockaddr } from "./abi.ts";
-import { newDials } from "./dial-failures.ts";
+import { newDialFailures } from "./dial-failures.ts";
 import type { Libc } from "./libc.ts";
 import type { WorkerAddress, WorkerListener } from "./plan.ts";
 import { listenOn, localName } from "./sockets.ts";
@@ -15,7 +15,7 @@ export class Port {
   #fds: readonly number[] = [];
   #bound: { readonly address: string; readonly port: number } | undefined;
   #error = "not bound yet";
-  #dials = newDials();
+  #dials = newDialFailures();
   #addresses: readonly string[] = [];
 
   constructor(libc: Libc, spec: ListenerSpec) {
@@ -92,7 +92,7 @@ export class Port {
     const { addresses } = this.spec.upstream;
     if (addresses.join() !== this.#addresses.join()) {
       const connected = new Int32Array(this.#dials)[0] ?? 0;
-      this.#dials = newDials();
+      this.#dials = newDialFailures();
       new Int32Array(this.#dials)[0] = connected;
       this.#addresses = addresses;
     }

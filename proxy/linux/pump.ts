@@ -2,7 +2,7 @@ import { ERRNO, MSG_MORE, MSG_NOSIGNAL } from "./abi.ts";
 import type { Libc } from "./libc.ts";
 import { IO, IO_BYTES } from "./memory.ts";
 import type { PipePool } from "./pipes.ts";
-import type { Side } from "./socket-state.ts";
+import type { SocketState } from "./socket-state.ts";
 import { setNoDelay } from "./sockets.ts";
 
 /**
@@ -20,9 +20,9 @@ export interface PumpContext {
   readonly libc: Libc;
   readonly pipes: PipePool;
   /** Asks epoll to report when the side becomes writable. */
-  arm(side: Side): void;
+  arm(side: SocketState): void;
   /** Bytes were read. */
-  moved(source: Side, bytes: number): void;
+  moved(source: SocketState, bytes: number): void;
 }
 
 /** Why a pump stopped. */
@@ -64,7 +64,7 @@ export class Pump {
   }
 
   /** Moves what can be moved now, up to the budget. */
-  run(source: Side, sink: Side): PumpOutcome {
+  run(source: SocketState, sink: SocketState): PumpOutcome {
     this.#budget = BUDGET_BYTES;
     for (;;) {
       const stopped = this.#flush(source, sink) ?? this.#next(source, sink);
@@ -76,7 +76,7 @@ export class Pump {
    * Sends `length` bytes that lie in memory from `start` on; what the sink does not take becomes the source's pending bytes.
    * Undefined unless sending failed.
    */
-  send(source: Side, sink: Side, start: number, length: number): PumpOutcome | undefined {
+  send(source: SocketState, sink: SocketState, start: number, length: number): PumpOutcome | undefined {
     // The FIN that is to follow at once then travels with the last bytes.
     const flags = source.ended ? MSG_NOSIGNAL | MSG_MORE : MSG_NOSIGNAL;
     const { address, bytes } = this.#libc.memory;
@@ -94,7 +94,7 @@ export class Pump {
    * The first write of a socket goes out as it is (only a small one that follows an unacknowledged small one is held back, RFC 896):
    * the many connections that write to their upstream once are spared the call.
    */
-  #makePrompt(sink: Side): void {
+  #makePrompt(sink: SocketState): void {
     if (sink.hasSent) {
       sink.isPrompt = true;
       setNoDelay(this.#libc, sink.fd);
@@ -103,7 +103,7 @@ export class Pump {
   }
 
   /** Gives up what a stream holds. */
-  release(source: Side): void {
+  release(source: SocketState): void {
     source.pending = undefined;
     if (source.pipe === undefined) return;
     this.#context.pipes.give(source.pipe);
@@ -111,7 +111,7 @@ export class Pump {
   }
 
   /** Reads once more, if there is reason to. */
-  #next(source: Side, sink: Side): PumpOutcome | undefined {
+  #next(source: SocketState, sink: SocketState): PumpOutcome | undefined {
     if (source.ended) return PUMP.atEnd;
     if (!source.readable || !(sink.writable || source.discarded)) return PUMP.waits;
     if (this.#budget <= 0) return PUMP.hasMore;
@@ -120,7 +120,7 @@ export class Pump {
   }
 
   /** Sends what waits. Undefined: all of it is gone. */
-  #flush(source: Side, sink: Side): PumpOutcome | undefined {
+  #flush(source: SocketState, sink: SocketState): PumpOutcome | undefined {
     if (source.isFlushed) return undefined;
     if (source.discarded) {
       this.release(source);
@@ -130,7 +130,7 @@ export class Pump {
     return source.pending === undefined ? this.#flushPipe(source, sink) : this.#flushPending(source, sink);
   }
 
-  #flushPending(source: Side, sink: Side): PumpOutcome | undefined {
+  #flushPending(source: SocketState, sink: SocketState): PumpOutcome | undefined {
     const { pending } = source;
     if (pending === undefined) return undefined;
     source.pending = undefined;
@@ -139,7 +139,7 @@ export class Pump {
     return failed === undefined && !source.isFlushed ? PUMP.waits : failed;
   }
 
-  #flushPipe(source: Side, sink: Side): PumpOutcome | undefined {
+  #flushPipe(source: SocketState, sink: SocketState): PumpOutcome | undefined {
     const { pipe } = source;
     if (!sink.isPrompt) this.#makePrompt(sink);
     while (pipe !== undefined && pipe.bytes > 0) {
@@ -153,7 +153,7 @@ export class Pump {
   }
 
   /** Reads at most so many bytes and sends them. Undefined unless something failed. */
-  #copy(source: Side, sink: Side, most: number): PumpOutcome | undefined {
+  #copy(source: SocketState, sink: SocketState, most: number): PumpOutcome | undefined {
     const read = this.#libc.recv(source.fd, this.#buffer, most, 0);
     if (read <= 0) return this.#readNothing(source, read);
     source.isBulk = read >= READ_BYTES;
@@ -163,7 +163,7 @@ export class Pump {
   }
 
   /** Moves what there is into a pipe, once. Undefined unless something failed. */
-  #splice(source: Side, sink: Side): PumpOutcome | undefined {
+  #splice(source: SocketState, sink: SocketState): PumpOutcome | undefined {
     const pipe = source.discarded ? undefined : this.#context.pipes.take();
     if (pipe === undefined) {
       return this.#copy(source, sink, IO_BYTES);
@@ -181,20 +181,20 @@ export class Pump {
     return undefined;
   }
 
-  #read(source: Side, bytes: number): void {
+  #read(source: SocketState, bytes: number): void {
     this.#budget -= bytes;
     this.#context.moved(source, bytes);
   }
 
   /** The end of a stream, nothing there, or a failure. */
-  #readNothing(source: Side, outcome: number): PumpOutcome | undefined {
+  #readNothing(source: SocketState, outcome: number): PumpOutcome | undefined {
     if (outcome === 0) source.ended = true;
     else if (outcome === -ERRNO.EAGAIN) source.readable = false;
     else if (outcome !== -ERRNO.EINTR) return this.#failed(PUMP.sourceFailed, -outcome);
     return undefined;
   }
 
-  #full(sink: Side): PumpOutcome {
+  #full(sink: SocketState): PumpOutcome {
     sink.writable = false;
     if (!sink.isArmed) this.#context.arm(sink);
     return PUMP.waits;

@@ -9,7 +9,7 @@ const COUNT = 3;
  * Descriptors that are kept open, to be closed for a moment when no other is left. Several, since one that is free for that moment may
  * go to a connection of another worker, which then holds it.
  */
-export class Spares {
+export class ReservedFds {
   readonly #libc: Libc;
   readonly #fds: number[] = [];
 

@@ -1,12 +1,12 @@
-import type { Connection } from "./connection.ts";
+import type { LinuxConnection } from "./connection.ts";
 import type { Pipe } from "./pipes.ts";
 
 /**
  * One socket of a connection, and the stream that is read from it and goes out at the other socket. Edge-triggered epoll tells of
  * a change once: `readable` and `writable` remember it until a call says EAGAIN.
  */
-export class Side {
-  readonly connection: Connection;
+export class SocketState {
+  readonly connection: LinuxConnection;
   readonly fd: number;
   readonly isClient: boolean;
   /** Stands in epoll's data next to fd: an event of a closed descriptor never reaches the one that got its number. */
@@ -41,7 +41,7 @@ export class Side {
   /** Holds bytes that were spliced from here and not taken by the other socket yet. */
   pipe: Pipe | undefined = undefined;
 
-  constructor(connection: Connection, fd: number, isClient: boolean) {
+  constructor(connection: LinuxConnection, fd: number, isClient: boolean) {
     this.connection = connection;
     this.fd = fd;
     this.isClient = isClient;

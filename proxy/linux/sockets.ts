@@ -58,7 +58,7 @@ export function setOption(libc: Libc, fd: number, level: number, name: number, v
 }
 
 /** A new stream socket for an address of this family: non-blocking; or a negative errno. */
-export function openStream(libc: Libc, sockaddr: Uint8Array): number {
+export function openTcpSocket(libc: Libc, sockaddr: Uint8Array): number {
   return libc.socket(sockaddr[0] ?? AF_INET, STREAM_FLAGS);
 }
 
@@ -145,7 +145,7 @@ function listenAll(
   try {
     let sockaddr = encodeSockaddr(address, port);
     for (let index = 0; index < count; index += 1) {
-      const fd = must("socket", openStream(libc, sockaddr));
+      const fd = must("socket", openTcpSocket(libc, sockaddr));
       fds.push(fd);
       must("setsockopt", setOption(libc, fd, SOL_SOCKET, SO_REUSEADDR, 1));
       // The first one binds without the wish to share: then a port that another process holds is not shared with it by accident.

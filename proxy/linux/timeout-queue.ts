@@ -2,13 +2,13 @@
 export interface Waiter {
   /** Milliseconds on the loop's clock. */
   deadline: number;
-  list: WaitingList | undefined;
+  list: TimeoutQueue | undefined;
   before: Waiter | undefined;
   after: Waiter | undefined;
 }
 
 /** Things that all wait equally long: the one that came first is due first. Adding and removing take constant time. */
-export class WaitingList {
+export class TimeoutQueue {
   readonly #ms: number;
   readonly #onDue: (waiter: Waiter) => void;
   #first: Waiter | undefined;

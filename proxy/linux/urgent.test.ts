@@ -6,7 +6,7 @@ import { encodeSockaddr } from "./abi.ts";
 import { linuxEngine } from "./engine.ts";
 import { type Libc, openLibc } from "./libc.ts";
 import { IO, IO_BYTES } from "./memory.ts";
-import { connectTo, openStream } from "./sockets.ts";
+import { connectTo, openTcpSocket } from "./sockets.ts";
 
 const MSG_OOB = 1;
 const SHUT_WR = 1;
@@ -28,7 +28,7 @@ for (const size of [10, 20_000, 64 * 1024, 300_000]) {
       await using rig = await Rig.start(linuxEngine(1));
       const libc = openLibc();
       const address = encodeSockaddr(Uint8Array.of(127, 0, 0, 1), rig.port());
-      const fd = openStream(libc, address);
+      const fd = openTcpSocket(libc, address);
       connectTo(libc, fd, address);
       const bytes = randomBytes(2 * size);
       const sending = sendAll(libc, fd, bytes.subarray(0, 1));

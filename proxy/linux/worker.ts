@@ -1,5 +1,5 @@
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
-import { Loop } from "./event-loop.ts";
+import { EventLoop } from "./event-loop.ts";
 import { openLibc } from "./libc.ts";
 import type { Command, Reply, WorkerData } from "./plan.ts";
 
@@ -11,7 +11,7 @@ if (parentPort !== null) {
   const port = parentPort;
   const reply = (message: Reply): void => port.postMessage(message);
   const receive = (): Command | undefined => receiveMessageOnPort(port)?.message as Command | undefined;
-  const loop = new Loop({ ...(workerData as WorkerData), libc: openLibc(), receive, reply });
+  const loop = new EventLoop({ ...(workerData as WorkerData), libc: openLibc(), receive, reply });
   reply({ kind: "ready" });
   try {
     loop.run();

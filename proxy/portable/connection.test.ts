@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { pause, soon, Upstream, until } from "../conformance/rig.ts";
 import { endOf, firstChunk, randomBytes } from "../conformance/streams.ts";
 import { newTargetStats } from "../target-stats.ts";
-import { Connection } from "./connection.ts";
+import { PortableConnection } from "./connection.ts";
 
 /** Both ends of one TCP connection on loopback. */
 async function socketPair(server: Upstream): Promise<[near: Socket, far: Socket]> {
@@ -22,7 +22,13 @@ async function connectionOn(server: Upstream, lingerMs: number) {
   farClient.pause();
   const stats = newTargetStats();
   const { promise: closed, resolve: onClosed } = Promise.withResolvers<void>();
-  const connection = new Connection(client, { header: Buffer.alloc(0), firstBytesMs: 5, lingerMs, stats, onClosed });
+  const connection = new PortableConnection(client, {
+    header: Buffer.alloc(0),
+    firstBytesMs: 5,
+    lingerMs,
+    stats,
+    onClosed,
+  });
   connection.connected(upstream);
   return { connection, client, farClient, farUpstream, stats, closed };
 }

@@ -29,7 +29,7 @@ export interface ConnectionOptions {
  * The header and the client's first bytes leave in one write, hence in one segment: some receivers take a header that comes
  * alone for a whole request that is malformed. In DIALING the client is read up to one chunk and one stream buffer, then paused.
  */
-export class Connection {
+export class PortableConnection {
   readonly client: Socket;
   readonly #options: ConnectionOptions;
   #upstream: Socket | undefined;

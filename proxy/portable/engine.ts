@@ -2,15 +2,15 @@ import type { Socket } from "node:net";
 import { describeError } from "../../errors/errors.ts";
 import { normalAddress } from "../address.ts";
 import { systemClock } from "../clock.ts";
-import { Admission } from "../connection-admission.ts";
+import { ConnectionAdmission } from "../connection-admission.ts";
 import type {
   DrainResult,
-  Engine,
   EngineOptions,
   ListenerSpec,
   ListenerStatus,
   MakeEngine,
   OwnAddresses,
+  RelayEngine,
   RelayPlan,
 } from "../engine.ts";
 import { isSelf } from "../is-self.ts";
@@ -18,7 +18,7 @@ import { encodeHeader } from "../proxy-header.ts";
 import { v2Options } from "../proxy-header-tlvs.ts";
 import { RefusalLog } from "../refusal-log.ts";
 import { newTargetStats, type TargetStats } from "../target-stats.ts";
-import { Connection, LINGER_MS } from "./connection.ts";
+import { LINGER_MS, PortableConnection } from "./connection.ts";
 import { dialUpstream, type UpstreamOutcome } from "./dial-upstream.ts";
 import { startIdleSweep } from "./idle-sweep.ts";
 import { PortListener } from "./port-listener.ts";
@@ -28,13 +28,13 @@ export const makePortableEngine: MakeEngine = (options) => new PortableEngine(op
 
 const NO_HEADER = Buffer.alloc(0);
 
-class PortableEngine implements Engine {
+class PortableEngine implements RelayEngine {
   readonly #options: EngineOptions;
-  readonly #admission: Admission;
+  readonly #admission: ConnectionAdmission;
   readonly #refusals: RefusalLog;
   readonly #listeners = new Map<string, PortListener>();
   /** Each with the name of its listener. */
-  readonly #connections = new Map<Connection, string>();
+  readonly #connections = new Map<PortableConnection, string>();
   readonly #stats = new Map<string, TargetStats>();
   readonly #stopSweep: () => void;
   #own: OwnAddresses = { interfaces: [], fronts: [] };
@@ -45,7 +45,7 @@ class PortableEngine implements Engine {
 
   constructor(options: EngineOptions) {
     this.#options = options;
-    this.#admission = new Admission(options.limits);
+    this.#admission = new ConnectionAdmission(options.limits);
     this.#refusals = new RefusalLog(options.log, systemClock);
     this.#stopSweep = startIdleSweep(options.limits.idleTimeoutMs, this.#connections);
   }
@@ -163,7 +163,7 @@ class PortableEngine implements Engine {
     }
     stats.accepted += 1;
     stats.active += 1;
-    const connection = new Connection(client, {
+    const connection = new PortableConnection(client, {
       header,
       firstBytesMs: this.#options.limits.firstBytesMs,
       lingerMs: LINGER_MS,
@@ -179,7 +179,7 @@ class PortableEngine implements Engine {
     this.#dial(connection, listener, stats);
   }
 
-  #dial(connection: Connection, listener: PortListener, stats: TargetStats): void {
+  #dial(connection: PortableConnection, listener: PortListener, stats: TargetStats): void {
     const { connectTimeoutMs, keepaliveMs } = this.#options.limits;
     const abandon = dialUpstream(
       {

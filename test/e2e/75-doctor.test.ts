@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { stringify } from "yaml";
-import type { Finding, Verdict } from "../../doctor/findings.ts";
+import type { Finding, FindingStatus } from "../../doctor/findings.ts";
 import type { ReportDocument } from "../../doctor/report.ts";
 import type { PublishedTarget } from "../../snapshot/targets-format.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
@@ -60,7 +60,7 @@ async function examine(...flags: string[]): Promise<Examination> {
 }
 
 /** Asserts that a finding is there, with evidence and, where something is to be done, a cure. */
-function assertFound({ findings, text }: Examination, verdict: Verdict, code: string, subject: string): void {
+function assertFound({ findings, text }: Examination, verdict: FindingStatus, code: string, subject: string): void {
   const finding = findings.find((one) => one.code === code && one.subject.includes(subject));
   assert.ok(finding, `${code} of ${subject} is not among\n${text}`);
   assert.equal(finding.verdict, verdict);

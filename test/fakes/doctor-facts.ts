@@ -1,7 +1,7 @@
 import { configSchema } from "../../config/schema.ts";
-import type { Facts, ServiceFacts, WebhookEntry } from "../../doctor/facts.ts";
+import type { ClusterFacts, ServiceFacts, WebhookEntry } from "../../doctor/facts.ts";
 import { type Known, known, notKnown } from "../../doctor/known.ts";
-import type { DialResult, Outcome, ProbeResult } from "../../doctor/probe/result.ts";
+import type { DialResult, ProbeOutcome, ProbeResult } from "../../doctor/probe/result.ts";
 import { createSelector } from "../../hostmap/select-hosts.ts";
 import { listenersOf } from "../../snapshot/listeners.ts";
 import { publishedMapOf } from "../../snapshot/map-format.ts";
@@ -25,8 +25,8 @@ const ca = createTestCa("test");
 const serving = ca.serving(["switchback-webhook.switchback-system.svc"]);
 export const OTHER_CA = createTestCa("other").cert;
 
-const ANSWERED: Outcome = { kind: "answered", detail: "HTTP 404" };
-export const CLOSED: Outcome = { kind: "closed", detail: "the connection was reset" };
+const ANSWERED: ProbeOutcome = { kind: "answered", detail: "HTTP 404" };
+export const CLOSED: ProbeOutcome = { kind: "closed", detail: "the connection was reset" };
 
 /** A fact that could not be read. */
 export const FORBIDDEN: Known<never> = notKnown("right-missing", "the right is missing to do that");
@@ -75,7 +75,7 @@ export function entry(name: string, change: Partial<WebhookEntry> = {}): Webhook
 
 const deployment = (name: string) => ({ name, desired: 2, ready: 2, image: "example.com/s:1", pullPolicy: "Always" });
 
-export const HEALTHY: Facts = {
+export const HEALTHY: ClusterFacts = {
   namespace: NAMESPACE,
   probeNamespace: "default",
   services: known([NGINX, FRONT]),
@@ -139,11 +139,11 @@ export const HEALTHY: Facts = {
 /** What each way to port 80 and 443 of `service` came to; default: as nginx with `listen ... proxy_protocol`, trusting all. */
 export interface Ways {
   readonly service?: ServiceFacts;
-  readonly none?: Outcome;
-  readonly v1?: Outcome;
-  readonly v2?: Outcome;
-  readonly balancer?: Outcome;
-  readonly front?: Outcome;
+  readonly none?: ProbeOutcome;
+  readonly v1?: ProbeOutcome;
+  readonly v2?: ProbeOutcome;
+  readonly balancer?: ProbeOutcome;
+  readonly front?: ProbeOutcome;
   readonly addresses?: readonly string[];
   readonly failure?: string;
 }
@@ -153,7 +153,7 @@ export function probed(ways: Ways): ProbeResult {
   const dials = service.ports.flatMap(({ port: servicePort }): DialResult[] => {
     const common = { service: `${service.namespace}/${service.name}`, servicePort, port: servicePort, name: NAME };
     const speaks = servicePort === 443 ? ("tls" as const) : ("http" as const);
-    const dial = (via: DialResult["via"], header: DialResult["header"], outcome: Outcome): DialResult => {
+    const dial = (via: DialResult["via"], header: DialResult["header"], outcome: ProbeOutcome): DialResult => {
       return { ...common, speaks, via, header, address: "198.51.100.1", outcome };
     };
     return [
@@ -169,7 +169,7 @@ export function probed(ways: Ways): ProbeResult {
 }
 
 /** Switchback is not there. */
-export const NOT_INSTALLED: Facts = {
+export const NOT_INSTALLED: ClusterFacts = {
   ...HEALTHY,
   services: known([NGINX]),
   install: {

@@ -1,6 +1,6 @@
 import type { TestContext } from "node:test";
 import { configSchema, type TargetConfig } from "../../config/schema.ts";
-import { Fronts } from "../../controller/front-reconciler.ts";
+import { FrontReconciler } from "../../controller/front-reconciler.ts";
 import type { PublishedTarget } from "../../snapshot/targets-format.ts";
 import { LineLog } from "./clock.ts";
 import { stopClock } from "./loop-rig.ts";
@@ -78,7 +78,7 @@ export async function frontsRig(t: TestContext, setting: Setting = {}) {
   const bound = new Map<string, readonly string[]>();
   const state = { changes: 0 };
   const config = configSchema.parse({ discovery });
-  const fronts = new Fronts({
+  const fronts = new FrontReconciler({
     client: kube.client,
     config: { ...config, targets: [...configured] },
     clusterDomain: "cluster.local",

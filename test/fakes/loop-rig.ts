@@ -1,19 +1,19 @@
 import type { TestContext } from "node:test";
-import { Loop } from "../../controller/map-reconciler.ts";
-import { type PaceRules, Pacer } from "../../controller/publish-pacer.ts";
+import { MapReconciler } from "../../controller/map-reconciler.ts";
+import { type PaceRules, PublishPacer } from "../../controller/publish-pacer.ts";
 import type { ClaimSink } from "../../controller/sources/types.ts";
-import { createJudge } from "../../hostmap/claim-policy.ts";
+import { createClaimPolicy } from "../../hostmap/claim-policy.ts";
 import { Plan } from "../../hostmap/plan.ts";
 import type { RemovalRules } from "../../hostmap/published-names.ts";
 import type { TargetAddress } from "../../hostmap/types.ts";
 import { parseIndex, parsePublished } from "../../snapshot/map-format.ts";
 import type { PublishedIndex } from "../../snapshot/map-store.ts";
-import { MemoryStore } from "../../snapshot/map-store-memory.ts";
+import { MemoryMapStore } from "../../snapshot/map-store-memory.ts";
 import type { Publication } from "../../snapshot/map-writer.ts";
 import { claimOf } from "../arbitraries.ts";
 
 /** A store whose writes are counted, and can fail or be interrupted. */
-export class TestStore extends MemoryStore {
+export class TestStore extends MemoryMapStore {
   readonly writes: string[] = [];
   /** Called before each write; what it throws is the API server's answer. */
   onWrite: (name: string) => void = () => {};
@@ -157,7 +157,7 @@ export function loopRig(store = new TestStore(), { removal, pace }: RigRules = {
   const source = new TestSource();
   const addresses = new TestAddresses();
   const plan = new Plan(
-    createJudge(
+    createClaimPolicy(
       { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 5_000 },
       undefined,
     ),
@@ -168,13 +168,13 @@ export function loopRig(store = new TestStore(), { removal, pace }: RigRules = {
   const holds: Array<readonly [names: number, of: number, until: number]> = [];
   const logged: string[] = [];
   const log = (fields: object) => logged.push("code" in fields ? String(fields.code) : "");
-  const loop = new Loop({
+  const loop = new MapReconciler({
     source,
     plan,
     addresses,
     store,
     removal: { vanishMs: 60_000, guardNames: 10, holdMs: 300_000, ...removal },
-    pacer: new Pacer({ publicationsPerSecond: 2, bytesPerSecond: 200_000, ...pace }),
+    pacer: new PublishPacer({ publicationsPerSecond: 2, bytesPerSecond: 200_000, ...pace }),
     now: () => Date.now(),
     log: { debug: log, info: log, warn: log, error: log },
     onPublished: (publication, lagMs) => publications.push({ ...publication, at: Date.now() - START, lagMs }),

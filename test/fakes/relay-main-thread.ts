@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { encodeSockaddr } from "../../proxy/linux/abi.ts";
 import { newCounters, readCounters } from "../../proxy/linux/counters.ts";
-import { newDials } from "../../proxy/linux/dial-failures.ts";
+import { newDialFailures } from "../../proxy/linux/dial-failures.ts";
 import type { Command, Reply, WorkerAddress, WorkerListener } from "../../proxy/linux/plan.ts";
 import type { TargetStats } from "../../proxy/target-stats.ts";
 import type { FakeKernel } from "./kernel.ts";
@@ -145,7 +145,7 @@ export class MainThread {
       port: 443,
       unresolved: this.#addresses.length === 0 ? "dns-timeout" : undefined,
       counters,
-      dials: newDials(),
+      dials: newDialFailures(),
     };
   }
 }

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { EngineLimits } from "../../proxy/engine.ts";
 import { ERRNO } from "../../proxy/linux/abi.ts";
-import { newPlaces, Places } from "../../proxy/linux/connection-limiter.ts";
-import { LINGER_MS, Loop } from "../../proxy/linux/event-loop.ts";
+import { ConnectionLimiter, newConnectionLimits } from "../../proxy/linux/connection-limiter.ts";
+import { EventLoop, LINGER_MS } from "../../proxy/linux/event-loop.ts";
 import type { TargetStats } from "../../proxy/target-stats.ts";
 import { type Chance, FakeKernel, type Faults } from "./kernel.ts";
 import type { FakeSocket } from "./kernel-socket.ts";
@@ -37,7 +37,7 @@ const LONG_MS = LINGER_MS + 10_000;
 /** A worker's loop on a kernel in memory, with clients and upstreams that do what steps say, and the model of what must come of it. */
 export class World {
   readonly kernel: FakeKernel;
-  readonly loop: Loop;
+  readonly loop: EventLoop;
   readonly clients: End[] = [];
   readonly upstreams: End[] = [];
   readonly #options: WorldOptions;
@@ -60,9 +60,9 @@ export class World {
       firstBytesMs: 50,
       dropGraceMs: 0,
     };
-    this.#places = newPlaces(this.#limits);
+    this.#places = newConnectionLimits(this.#limits);
     this.#main = new MainThread(this.kernel, this.clients);
-    this.loop = new Loop({
+    this.loop = new EventLoop({
       libc: this.kernel,
       wake: this.#main.wake,
       limits: this.#limits,
@@ -163,7 +163,7 @@ export class World {
   #checkEmpty(): void {
     for (const end of [...this.clients, ...this.#met()]) end.observe(this.#now);
     assert.equal(this.loop.open, 0, "no connection is left");
-    assert.equal(new Places(this.#places, this.#limits).total(), 0);
+    assert.equal(new ConnectionLimiter(this.#places, this.#limits).total(), 0);
     for (const socket of this.kernel.sockets)
       assert.ok(socket.goneBy !== undefined, "every upstream's socket is closed");
     const taken = this.clients.filter((client) => client.socket.port !== 0);

@@ -4,8 +4,8 @@ import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { configSchema } from "../../config/schema.ts";
-import { RunningPods } from "../../controller/rollout/run.ts";
-import { describeOwned } from "../../hostmap/managed-aliases.ts";
+import { RolloutController } from "../../controller/rollout/run.ts";
+import { describeManaged } from "../../hostmap/managed-aliases.ts";
 import type { EventRecord } from "../../kube/events.ts";
 import { mapRevision, Shards } from "../../snapshot/shards.ts";
 import { LineLog } from "./clock.ts";
@@ -39,7 +39,7 @@ export function runningRig(t: TestContext, restart: Restart = {}, more: object =
   api.put("/api/v1/namespaces/shop", { metadata: { labels: { "switchback.dev/inject": "enabled" } } });
   const start = () => {
     const stats = { sent: 0, repeated: 0, dropped: 0, failed: 0 };
-    const running = new RunningPods(
+    const running = new RolloutController(
       {
         client: api.client,
         config,
@@ -135,7 +135,7 @@ function objectsOf(api: MemoryKube) {
       const { of = "web", annotations = {}, node, names = [] } = more;
       const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: `${of}-1`, uid: "rs", controller: true };
       const hostAliases = names.length === 0 ? [] : [{ ip: "198.51.100.9", hostnames: names }];
-      const owned = { "switchback.dev/owned": describeOwned(hostAliases) };
+      const owned = { "switchback.dev/owned": describeManaged(hostAliases) };
       put(api, `/api/v1/namespaces/shop/pods/${name}`, {
         metadata: { annotations: { ...owned, ...annotations }, ownerReferences: [owner] },
         spec: { nodeName: node, hostAliases },

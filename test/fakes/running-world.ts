@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import type { Observed, Ports, Told } from "../../controller/rollout/reconciler.ts";
-import { Engine } from "../../controller/rollout/reconciler.ts";
+import type { ObservedWorkload, RestartEvent, RolloutClient } from "../../controller/rollout/reconciler.ts";
+import { RolloutReconciler } from "../../controller/rollout/reconciler.ts";
 import type { History } from "../../controller/rollout/restart-history.ts";
 import type { RestartRules } from "../../controller/rollout/restart-rules.ts";
-import type { Need, StalePod } from "../../controller/rollout/workload-facts.ts";
+import type { HostsDiff, StalePod } from "../../controller/rollout/workload-facts.ts";
 import { silentLogger } from "../../telemetry/log.ts";
-import type { Patched } from "../../workloads/workload-informers.ts";
+import type { PatchResult } from "../../workloads/workload-informers.ts";
 import type { WorkloadState } from "../../workloads/workload-state.ts";
 
 // A cluster of workloads, a published map and a webhook in memory, on a clock of its own, with the faults that tests put in.
@@ -65,11 +65,11 @@ export const RULES: RestartRules = {
   agentMs: 600_000,
 };
 
-export class RunningWorld implements Ports {
+export class RunningWorld implements RolloutClient {
   readonly workloads = new Map<string, Workload>();
   readonly records = new Map<string, History>();
   readonly patches: Patch[] = [];
-  readonly told: Told[] = [];
+  readonly told: RestartEvent[] = [];
   /** Called at each patch, before it changes anything. */
   onPatch: (patch: Patch) => void = () => {};
   fault: Fault | undefined;
@@ -83,12 +83,12 @@ export class RunningWorld implements Ports {
   clock = START;
   rules: RestartRules;
   looks = 0;
-  #engine: Engine;
+  #engine: RolloutReconciler;
   #leading = new AbortController();
 
   constructor(rules = RULES) {
     this.rules = rules;
-    this.#engine = new Engine(this, rules, silentLogger);
+    this.#engine = new RolloutReconciler(this, rules, silentLogger);
   }
 
   add(key: string, temper: Temper = "good", podCount = 1): Workload {
@@ -122,7 +122,7 @@ export class RunningWorld implements Ports {
     this.#leading.abort();
     this.#leading = new AbortController();
     this.rules = rules;
-    this.#engine = new Engine(this, rules, silentLogger);
+    this.#engine = new RolloutReconciler(this, rules, silentLogger);
   }
 
   /** Lets time pass, with turns in between. */
@@ -161,7 +161,7 @@ export class RunningWorld implements Ports {
     return this.clock;
   }
 
-  observe(): readonly Observed[] {
+  observe(): readonly ObservedWorkload[] {
     return [...this.workloads.values()].map((workload) => ({
       key: workload.key,
       namespace: workload.key.split("/")[0] ?? "",
@@ -180,11 +180,11 @@ export class RunningWorld implements Ports {
     return this.records.get(key) ?? [];
   }
 
-  async remember(key: string, history: History): Promise<void> {
+  async writeHistory(key: string, history: History): Promise<void> {
     this.records.set(key, history);
   }
 
-  async patch(key: string, stamp: string): Promise<Patched> {
+  async patch(key: string, stamp: string): Promise<PatchResult> {
     const fault = this.fault;
     this.fault = undefined;
     if (fault === "conflict" || fault === "forbidden") return fault;
@@ -212,7 +212,7 @@ export class RunningWorld implements Ports {
     this.webhookDies = false;
   }
 
-  async look(key: string): Promise<Need | undefined> {
+  async diffHosts(key: string): Promise<HostsDiff | undefined> {
     this.looks++;
     return this.#needOf(this.#workload(key));
   }
@@ -221,7 +221,7 @@ export class RunningWorld implements Ports {
     return { ok: this.webhook === this.names, text: "" };
   }
 
-  tell(what: Told): void {
+  report(what: RestartEvent): void {
     this.told.push(what);
   }
 
@@ -281,7 +281,7 @@ export class RunningWorld implements Ports {
       .map(({ names, stamp }) => ({ revision: names, restartedAt: stamp }));
   }
 
-  #needOf({ pods }: Workload): Need {
+  #needOf({ pods }: Workload): HostsDiff {
     const wanted = new Set(this.names);
     const had = pods.map(({ names = "" }) => new Set(names));
     return {

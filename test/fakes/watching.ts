@@ -1,11 +1,11 @@
-import type { Change } from "../../kube/cache.ts";
+import type { ObjectChange } from "../../kube/cache.ts";
 import type { KubeClient } from "../../kube/client.ts";
-import { type Watcher, type WatchOptions, type WatchTimings, watchObjects } from "../../kube/watch.ts";
+import { type Informer, type WatchOptions, type WatchTimings, watchObjects } from "../../kube/watch.ts";
 import type { Logger } from "../../telemetry/log.ts";
 
 /** A watch under test and all that it said. */
 export interface Watching {
-  watcher: Watcher<string>;
+  watcher: Informer<string>;
   /** `+name@version`, `~name@old>new`, `-name@version`, in the order they were told. */
   changes: string[];
   synced: number;
@@ -52,7 +52,7 @@ export function watching(
   };
 }
 
-function show({ before, after }: Change<string>): string {
+function show({ before, after }: ObjectChange<string>): string {
   if (before !== undefined && after !== undefined) return `~${before}>${after.split("@")[1]}`;
   return before === undefined ? `+${after}` : `-${before}`;
 }

@@ -1,4 +1,4 @@
-import type { RunningStatus } from "../../controller/rollout/rollout-status.ts";
+import type { RolloutStatus } from "../../controller/rollout/rollout-status.ts";
 import type { StatusDocument } from "../../controller/status.ts";
 import { parseHosts } from "../../hostmap/hosts-text.ts";
 
@@ -24,7 +24,7 @@ export interface PodParts {
 /** A controller's `/status`. */
 export type Status = StatusDocument & {
   certificates?: { state: { code: string }; bundle: string };
-  running?: RunningStatus;
+  running?: RolloutStatus;
 };
 
 /** The index, with the annotations of its ConfigMap. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { HOLD_KEY } from "../../hostmap/metadata-keys.ts";
-import type { Hold } from "../../hostmap/published-names.ts";
+import type { RemovalHold } from "../../hostmap/published-names.ts";
 import { GatewayApi, installGatewayApi } from "./gateway-api.ts";
 import { recordMap } from "./history.ts";
 import { ingress, namespaceYaml } from "./objects.ts";
@@ -27,16 +27,16 @@ async function addDropped(): Promise<void> {
   await system.ready([...KEPT, ...DROPPED]);
 }
 
-async function publishedHold(): Promise<Hold | undefined> {
+async function publishedHold(): Promise<RemovalHold | undefined> {
   const { annotations } = await system.index();
   const text = annotations[HOLD_KEY];
-  return text === undefined ? undefined : (JSON.parse(text) as Hold);
+  return text === undefined ? undefined : (JSON.parse(text) as RemovalHold);
 }
 
 /** Deletes eight of twelve names at once; gives the hold that this must raise. */
-async function drop(): Promise<Hold> {
+async function drop(): Promise<RemovalHold> {
   await system.kubectl("delete", "ingress", "dropped");
-  let hold: Hold | undefined;
+  let hold: RemovalHold | undefined;
   await until("the hold", async () => {
     hold = await publishedHold();
     return hold?.names === DROPPED.length;

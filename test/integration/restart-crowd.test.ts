@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
-import type { RunningStatus } from "../../controller/rollout/rollout-status.ts";
+import type { RolloutStatus } from "../../controller/rollout/rollout-status.ts";
 import { type Following, startFollowing } from "./following.ts";
 import type { Kubelet } from "./kubelet.ts";
 import { workload } from "./objects.ts";
@@ -27,7 +27,7 @@ after(async () => {
   await system?.stop();
 });
 
-async function running(): Promise<RunningStatus> {
+async function running(): Promise<RolloutStatus> {
   const { running: told } = await (await system.leader()).status();
   assert.ok(told);
   return told;
@@ -39,7 +39,7 @@ async function available(): Promise<number> {
 }
 
 /** How many workloads have this code. */
-const count = ({ workloads }: RunningStatus, code: string) => workloads.filter((each) => each.code === code).length;
+const count = ({ workloads }: RolloutStatus, code: string) => workloads.filter((each) => each.code === code).length;
 
 it("they are restarted one at a time, and the pace is told", async (t) => {
   const names = Array.from({ length: CROWD }, (_, index) => `web-${index}`);
@@ -50,7 +50,7 @@ it("they are restarted one at a time, and the pace is told", async (t) => {
   const told = await recordRollouts(system, NS);
   await follow.addName("second.example.com");
   await system.showController();
-  const samples: RunningStatus[] = [];
+  const samples: RolloutStatus[] = [];
   await until(
     "the first few restarts",
     async () => {

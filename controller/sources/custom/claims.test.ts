@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { configSchema } from "../../../config/schema.ts";
-import { createJudge } from "../../../hostmap/claim-policy.ts";
+import { createClaimPolicy } from "../../../hostmap/claim-policy.ts";
 import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import type { Raw } from "../raw-object.ts";
-import type { OpenClaim } from "../types.ts";
+import type { UnresolvedClaim } from "../types.ts";
 import { customReader } from "./claims.ts";
 import { type CustomKind, customKind, PRESETS } from "./presets.ts";
 import { serviceClaims } from "./service-claims.ts";
@@ -16,11 +16,11 @@ const object = (parts: Raw, annotations: Raw = {}): Raw => ({
   ...parts,
 });
 /** `name class addresses admitted`, or `name: code`. */
-const shown = (claims: readonly OpenClaim[]) =>
-  claims.map(({ hostname, clue }) =>
-    "code" in clue
-      ? `${hostname}: ${clue.code}`
-      : [hostname, clue.className ?? "-", clue.addresses.join() || "-", clue.admitted].join(" "),
+const shown = (claims: readonly UnresolvedClaim[]) =>
+  claims.map(({ hostname, hints }) =>
+    "code" in hints
+      ? `${hostname}: ${hints.code}`
+      : [hostname, hints.className ?? "-", hints.addresses.join() || "-", hints.admitted].join(" "),
   );
 const read = (kind: CustomKind, raw: Raw) => shown(customReader(kind)(raw, "Widget"));
 
@@ -160,12 +160,12 @@ describe("a configured kind", () => {
 });
 
 describe("values of hostile shape", () => {
-  const judge = createJudge(configSchema.parse({}).policy, undefined);
+  const judge = createClaimPolicy(configSchema.parse({}).policy, undefined);
   /** What the policy says of each claim, with a target that would take it. */
   const verdicts = (hosts: unknown) =>
     customReader(HOSTS)(object({ spec: { hosts } }), "Widget").map((claim) => {
-      const { clue, ...rest } = claim;
-      return judge({ ...rest, target: "code" in clue ? clue : "target" }).refused?.code;
+      const { hints, ...rest } = claim;
+      return judge({ ...rest, target: "code" in hints ? hints : "target" }).refused?.code;
     });
 
   for (const [what, value, expected] of [
@@ -196,8 +196,8 @@ describe("values of hostile shape", () => {
 
   it("a reason shows a value fit for a terminal, and no more of it than a line", () => {
     const [claim] = customReader(HOSTS)(object({ spec: { hosts: [{ x: "\u001b\u009b".repeat(100) }] } }), "Widget");
-    assert.ok(claim !== undefined && "code" in claim.clue);
-    assert.match(claim.clue.text, /^\$\.spec\.hosts\[\*\] leads to [\u0020-\u007e]{1,600}$/);
+    assert.ok(claim !== undefined && "code" in claim.hints);
+    assert.match(claim.hints.text, /^\$\.spec\.hosts\[\*\] leads to [\u0020-\u007e]{1,600}$/);
   });
 
   it("a million names are bounded, one by one or in one text", () => {
@@ -243,8 +243,8 @@ describe("a Service with external-dns's annotation", () => {
   it("claims each name for itself", () => {
     const claims = serviceClaims(service("LoadBalancer", { [HOSTNAME]: "a.com, b.com" }));
     assert.deepEqual(shown(claims), ["a.com - 192.0.2.1,lb.com true", "b.com - 192.0.2.1,lb.com true"]);
-    for (const { clue } of claims) assert.ok("service" in clue);
-    assert.deepEqual("service" in (claims[0]?.clue ?? {}) && claims[0]?.clue, {
+    for (const { hints } of claims) assert.ok("service" in hints);
+    assert.deepEqual("service" in (claims[0]?.hints ?? {}) && claims[0]?.hints, {
       className: undefined,
       addresses: ["192.0.2.1", "lb.com"],
       admitted: true,

@@ -4,7 +4,7 @@ import { IGNORE_KEY } from "../../../hostmap/metadata-keys.ts";
 import type { Reason } from "../../../hostmap/types.ts";
 import { ClaimList, MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import { mapOf, type Raw, textOf } from "../raw-object.ts";
-import type { Clue, OpenClaim } from "../types.ts";
+import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { namesIn } from "./names.ts";
 import type { CustomKind } from "./presets.ts";
 
@@ -14,7 +14,7 @@ const UNREADABLE = "unreadable.invalid";
 const MAX_VALUES = 16;
 
 /** Turns an object of a kind that the API server may not have checked into claims; `kind` is what the API calls it. */
-export type CustomReader = (raw: Raw, kind: string) => readonly OpenClaim[];
+export type CustomReader = (raw: Raw, kind: string) => readonly UnresolvedClaim[];
 
 /** How the objects of a custom source are read. */
 export function customReader(source: CustomKind): CustomReader {
@@ -34,7 +34,12 @@ export function customReader(source: CustomKind): CustomReader {
   };
 }
 
-function claimValue(value: unknown, { hostnames, syntax }: CustomKind, clue: Clue | Reason, claims: ClaimList): void {
+function claimValue(
+  value: unknown,
+  { hostnames, syntax }: CustomKind,
+  clue: RoutingHints | Reason,
+  claims: ClaimList,
+): void {
   if (value === null) return;
   const names = typeof value === "string" ? namesIn(value, syntax) : undefined;
   for (const name of names ?? []) claims.add(name, clue);
@@ -44,7 +49,7 @@ function claimValue(value: unknown, { hostnames, syntax }: CustomKind, clue: Clu
 }
 
 /** What an object tells of its controller. One that says nothing of being admitted counts as admitted. */
-function clueReader(source: CustomKind): (raw: Raw, kind: string) => Clue | Reason {
+function clueReader(source: CustomKind): (raw: Raw, kind: string) => RoutingHints | Reason {
   const classes = source.classes.map(jsonPath);
   const addresses = source.addresses === undefined ? undefined : jsonPath(source.addresses);
   const admitted = source.admitted === undefined ? undefined : jsonPath(source.admitted);

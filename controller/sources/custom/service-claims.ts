@@ -2,14 +2,14 @@ import { IGNORE_KEY } from "../../../hostmap/metadata-keys.ts";
 import type { Reason } from "../../../hostmap/types.ts";
 import { ClaimList } from "../claim-list.ts";
 import { listOf, mapOf, type Raw, textOf } from "../raw-object.ts";
-import type { Clue, OpenClaim } from "../types.ts";
+import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { namesIn } from "./names.ts";
 
 /** external-dns's: hostnames with commas between them. */
 const HOSTNAME_ANNOTATION = "external-dns.alpha.kubernetes.io/hostname";
 
 /** The claims of a Service: the names that external-dns publishes for it. Only a load balancer's address is short-circuited. */
-export function serviceClaims(raw: Raw): readonly OpenClaim[] {
+export function serviceClaims(raw: Raw): readonly UnresolvedClaim[] {
   const metadata = mapOf(raw.metadata);
   const annotations = mapOf(metadata.annotations);
   const hostnames = textOf(annotations[HOSTNAME_ANNOTATION]);
@@ -21,7 +21,7 @@ export function serviceClaims(raw: Raw): readonly OpenClaim[] {
   return claims.all;
 }
 
-function clueOf(raw: Raw, annotations: Raw, service: { namespace: string; name: string }): Clue | Reason {
+function clueOf(raw: Raw, annotations: Raw, service: { namespace: string; name: string }): RoutingHints | Reason {
   if (annotations[IGNORE_KEY] === "true") {
     return { code: "ignored", text: `the Service carries ${IGNORE_KEY}: "true"` };
   }

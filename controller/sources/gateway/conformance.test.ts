@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { BACKEND, gatewayObject, HTTP, INFRA, routeObject } from "../../../test/fakes/gateway-objects.ts";
 import type { Raw } from "../raw-object.ts";
-import { claimsOfRoute, type Surroundings } from "./route-attachment.ts";
+import { type AttachmentContext, claimsOfRoute } from "./route-attachment.ts";
 import type { Labels } from "./selector.ts";
 import { type RouteKind, viewGateway, viewRoute } from "./view.ts";
 
@@ -62,16 +62,16 @@ const NAMESPACES = new Map<string, Labels>([
   [BACKEND, { "gateway-conformance": "backend" }],
 ]);
 
-const AROUND: Surroundings = {
+const AROUND: AttachmentContext = {
   gateway: (key) => GATEWAYS.find(({ ref }) => `${ref.namespace}/${ref.name}` === key),
   namespaces: NAMESPACES,
   requireAccepted: true,
 };
 
 /** The names that lead somewhere, and the others with their codes. */
-function outcome(kind: RouteKind, route: Raw, around: Surroundings = AROUND): string[] {
-  return (claimsOfRoute(viewRoute(kind, route), around) ?? []).map(({ hostname, clue }) =>
-    "code" in clue ? `${hostname}: ${clue.code}` : hostname,
+function outcome(kind: RouteKind, route: Raw, around: AttachmentContext = AROUND): string[] {
+  return (claimsOfRoute(viewRoute(kind, route), around) ?? []).map(({ hostname, hints }) =>
+    "code" in hints ? `${hostname}: ${hints.code}` : hostname,
   );
 }
 

@@ -1,17 +1,17 @@
 import type { Raw } from "../raw-object.ts";
-import type { OpenClaimSink } from "../types.ts";
+import type { UnresolvedClaimSink } from "../types.ts";
 import type { FileObject } from "../yaml-file.ts";
-import { GatewayRegister } from "./gateway-registry.ts";
+import { GatewayRegistry } from "./gateway-registry.ts";
 import type { Labels } from "./selector.ts";
 import { GATEWAY_GROUP, ROUTE_KINDS, viewGateway, viewRoute } from "./view.ts";
 
 /** Gateways and routes of YAML files. No controller reports on these, so none has to have accepted them. */
 export class GatewayFiles {
-  readonly #register: GatewayRegister;
+  readonly #register: GatewayRegistry;
   #known: ReadonlySet<string> = new Set();
 
-  constructor(sink: OpenClaimSink) {
-    this.#register = new GatewayRegister({ requireAccepted: false, listeners: true }, sink);
+  constructor(sink: UnresolvedClaimSink) {
+    this.#register = new GatewayRegistry({ requireAccepted: false, listeners: true }, sink);
     this.#register.open();
   }
 

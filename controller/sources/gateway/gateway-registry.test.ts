@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { gatewayObject, HTTP, INFRA, type ListenerParts, routeObject } from "../../../test/fakes/gateway-objects.ts";
-import { GatewayRegister, type RegisterOptions } from "./gateway-registry.ts";
+import { GatewayRegistry, type GatewayRegistryOptions } from "./gateway-registry.ts";
 import { viewGateway, viewRoute } from "./view.ts";
 
-const OPTIONS: RegisterOptions = { requireAccepted: true, listeners: false };
+const OPTIONS: GatewayRegistryOptions = { requireAccepted: true, listeners: false };
 
 /** A register that is open, and what it has told since it was last asked. */
-function register(options: Partial<RegisterOptions> = {}) {
+function register(options: Partial<GatewayRegistryOptions> = {}) {
   const told: [object: string, names: readonly string[]][] = [];
-  const it = new GatewayRegister({ ...OPTIONS, ...options }, (object, claims) => {
-    const shown = claims.map(({ hostname, clue }) => ("code" in clue ? `${hostname}: ${clue.code}` : hostname));
+  const it = new GatewayRegistry({ ...OPTIONS, ...options }, (object, claims) => {
+    const shown = claims.map(({ hostname, hints }) => ("code" in hints ? `${hostname}: ${hints.code}` : hostname));
     told.push([object, shown]);
   });
   return {

@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
-import type { OpenClaimSink } from "../types.ts";
-import { claimsOfGateway, claimsOfRoute, type Surroundings } from "./route-attachment.ts";
+import type { UnresolvedClaimSink } from "../types.ts";
+import { type AttachmentContext, claimsOfGateway, claimsOfRoute } from "./route-attachment.ts";
 import type { Labels } from "./selector.ts";
 import type { GatewayView, RouteView } from "./view.ts";
 
-export interface RegisterOptions {
+export interface GatewayRegistryOptions {
   /** Only what the controllers say they accepted counts. */
   readonly requireAccepted: boolean;
   /** Gateways claim their listeners' hostnames themselves. */
@@ -15,9 +15,9 @@ export interface RegisterOptions {
  * Gateways, routes and what follows from them, kept incrementally: a changed route is decided alone, a changed Gateway with the routes
  * that name it as a parent. What comes in before `open` is decided then, all at once.
  */
-export class GatewayRegister {
-  readonly #options: RegisterOptions;
-  readonly #sink: OpenClaimSink;
+export class GatewayRegistry {
+  readonly #options: GatewayRegistryOptions;
+  readonly #sink: UnresolvedClaimSink;
   readonly #gateways = new Map<string, GatewayView>();
   readonly #routes = new Map<string, RouteView>();
   /** Gateway -> keys of the routes that name it, whether it exists or not. */
@@ -27,7 +27,7 @@ export class GatewayRegister {
   #namespaces: ReadonlyMap<string, Labels> | undefined;
   #open = false;
 
-  constructor(options: RegisterOptions, sink: OpenClaimSink) {
+  constructor(options: GatewayRegistryOptions, sink: UnresolvedClaimSink) {
     this.#options = options;
     this.#sink = sink;
   }
@@ -100,7 +100,7 @@ export class GatewayRegister {
     if (claims !== undefined) this.#sink(key, claims);
   }
 
-  #surroundings(): Surroundings {
+  #surroundings(): AttachmentContext {
     return {
       gateway: (key) => this.#gateways.get(key),
       namespaces: this.#namespaces,

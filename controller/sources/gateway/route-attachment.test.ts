@@ -10,13 +10,13 @@ import {
   routeObject,
 } from "../../../test/fakes/gateway-objects.ts";
 import type { Raw } from "../raw-object.ts";
-import { claimsOfGateway, claimsOfRoute, type Surroundings } from "./route-attachment.ts";
+import { type AttachmentContext, claimsOfGateway, claimsOfRoute } from "./route-attachment.ts";
 import { viewGateway, viewRoute } from "./view.ts";
 
 const NOT_ACCEPTED = [{ type: "Accepted", status: "False", reason: "NotAllowedByListeners", message: "no\u001b[2J" }];
 const IGNORE = { "switchback.dev/ignore": "true" };
 
-function around(gateways: readonly Raw[], options: Partial<Surroundings> = {}): Surroundings {
+function around(gateways: readonly Raw[], options: Partial<AttachmentContext> = {}): AttachmentContext {
   const views = gateways.map((raw) => viewGateway(raw));
   return {
     gateway: (key) => views.find(({ ref }) => `${ref.namespace}/${ref.name}` === key),
@@ -27,16 +27,16 @@ function around(gateways: readonly Raw[], options: Partial<Surroundings> = {}): 
 }
 const one = (...listeners: ListenerParts[]) => around([gatewayObject("gw", listeners)]);
 
-function outcome(route: Raw, surroundings: Surroundings): unknown {
-  return claimsOfRoute(viewRoute(HTTP, route), surroundings)?.map(({ hostname, clue }) =>
-    "code" in clue ? `${hostname}: ${clue.code}` : hostname,
+function outcome(route: Raw, surroundings: AttachmentContext): unknown {
+  return claimsOfRoute(viewRoute(HTTP, route), surroundings)?.map(({ hostname, hints }) =>
+    "code" in hints ? `${hostname}: ${hints.code}` : hostname,
   );
 }
 
-function reasonOf(route: Raw, surroundings: Surroundings): string {
+function reasonOf(route: Raw, surroundings: AttachmentContext): string {
   const [claim] = claimsOfRoute(viewRoute(HTTP, route), surroundings) ?? [];
-  assert.ok(claim !== undefined && "code" in claim.clue, JSON.stringify(claim));
-  return `${claim.clue.code}: ${claim.clue.text}`;
+  assert.ok(claim !== undefined && "code" in claim.hints, JSON.stringify(claim));
+  return `${claim.hints.code}: ${claim.hints.text}`;
 }
 
 describe("a route's claims", () => {
@@ -226,8 +226,8 @@ describe("listeners", () => {
 
 describe("a Gateway's own claims", () => {
   const claims = (raw: Raw, requireAccepted = true) =>
-    claimsOfGateway(viewGateway(raw), requireAccepted).map(({ hostname, from, clue }) =>
-      [from.kind, hostname, "code" in clue ? clue.code : clue.className].join(" "),
+    claimsOfGateway(viewGateway(raw), requireAccepted).map(({ hostname, from, hints }) =>
+      [from.kind, hostname, "code" in hints ? hints.code : hints.className].join(" "),
     );
   const LISTENERS = [
     { hostname: "a.com" },
@@ -247,7 +247,7 @@ describe("a Gateway's own claims", () => {
     assert.deepEqual(claims(pending), ["Gateway a.com not-accepted"]);
     assert.deepEqual(claims(pending, false), ["Gateway a.com example"]);
     const [claim] = claimsOfGateway(viewGateway(pending), false);
-    assert.deepEqual(claim?.clue, { className: "example", addresses: [], admitted: false });
+    assert.deepEqual(claim?.hints, { className: "example", addresses: [], admitted: false });
   });
 
   it("of a refused listener stand back behind those of another one", () => {

@@ -2,13 +2,13 @@ import { foldCase, show } from "../../../hostmap/hostnames.ts";
 import { IGNORE_KEY } from "../../../hostmap/metadata-keys.ts";
 import type { ObjectRef, Reason } from "../../../hostmap/types.ts";
 import { ClaimList } from "../claim-list.ts";
-import type { Clue, OpenClaim } from "../types.ts";
+import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { narrowerOf } from "./hostnames.ts";
 import { type Labels, matchesSelector } from "./selector.ts";
 import type { GatewayView, ListenerView, ParentView, RouteView } from "./view.ts";
 
 /** What a route's claims depend on besides the route. */
-export interface Surroundings {
+export interface AttachmentContext {
   gateway(key: string): GatewayView | undefined;
   /** Labels by namespace; undefined while they are not known. */
   readonly namespaces: ReadonlyMap<string, Labels> | undefined;
@@ -18,7 +18,7 @@ export interface Surroundings {
 
 /** How far a route got with one parent; the parent where it got furthest gives the reason. */
 type Attachment =
-  | { readonly listeners: readonly ListenerView[]; readonly clue: Clue | Reason; readonly stage: number }
+  | { readonly listeners: readonly ListenerView[]; readonly clue: RoutingHints | Reason; readonly stage: number }
   | { readonly reason: Reason; readonly stage: number }
   | "unknown";
 
@@ -31,7 +31,7 @@ const STAGES = { gateway: 0, listener: 1, allowed: 2, hostname: 3, accepted: 4 }
  * The claims of a route: for each of its parents the names that route and listener have in common, or why it has none. Undefined while
  * that cannot be said, because a listener selects namespaces and these are not known yet.
  */
-export function claimsOfRoute(route: RouteView, around: Surroundings): OpenClaim[] | undefined {
+export function claimsOfRoute(route: RouteView, around: AttachmentContext): UnresolvedClaim[] | undefined {
   const claims = new ClaimList(route);
   if (route.ignored) return claims.refuseAll(route.hostnames, ignored(route.ref));
   const attachments = route.parents.map((parent) => attach(route, parent, around));
@@ -83,7 +83,7 @@ function commonNames(listeners: readonly ListenerView[], hostname: string | unde
   return [...names.values()];
 }
 
-function attach(route: RouteView, parent: ParentView, around: Surroundings): Attachment {
+function attach(route: RouteView, parent: ParentView, around: AttachmentContext): Attachment {
   const gateway = around.gateway(parent.gateway);
   const of = `its parent, the Gateway ${show(parent.gateway)},`;
   if (gateway === undefined) {
@@ -114,7 +114,7 @@ function allows(
   listener: ListenerView,
   route: RouteView,
   gateway: GatewayView,
-  { namespaces }: Surroundings,
+  { namespaces }: AttachmentContext,
 ): boolean | "unknown" {
   const { namespace } = route.ref;
   if (listener.refused || !listener.kinds.includes(route.kind)) return false;
@@ -125,7 +125,11 @@ function allows(
   return labels !== undefined && matchesSelector(listener.selector, labels);
 }
 
-function refusalOf(parent: ParentView, gateway: GatewayView, { requireAccepted }: Surroundings): Reason | undefined {
+function refusalOf(
+  parent: ParentView,
+  gateway: GatewayView,
+  { requireAccepted }: AttachmentContext,
+): Reason | undefined {
   if (gateway.ignored) return ignored(gateway.ref);
   if (!requireAccepted || parent.accepted) return undefined;
   const words = parent.refusal === undefined ? "its controller has said nothing" : show(parent.refusal);
@@ -136,7 +140,7 @@ function refusalOf(parent: ParentView, gateway: GatewayView, { requireAccepted }
  * The claims of a Gateway itself: its listeners' hostnames, also before a route is there. cert-manager asks for certificates by them,
  * and its self-check comes before any route is accepted.
  */
-export function claimsOfGateway(gateway: GatewayView, requireAccepted: boolean): OpenClaim[] {
+export function claimsOfGateway(gateway: GatewayView, requireAccepted: boolean): UnresolvedClaim[] {
   const claims = new ClaimList(gateway);
   const clue = gatewayRefusal(gateway, requireAccepted) ?? gateway.clue;
   for (const { hostname, refused } of gateway.listeners) {

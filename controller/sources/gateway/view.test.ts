@@ -62,7 +62,7 @@ test("one object's names are bounded, the rest is said", () => {
   assert.equal(claims.length, MAX_NAMES_PER_OBJECT + 1);
   const last = claims.at(-1);
   assert.equal(last?.hostname, `h${MAX_NAMES_PER_OBJECT}.com`);
-  assert.deepEqual(last.clue, {
+  assert.deepEqual(last.hints, {
     code: "too-many-names",
     text: `the HTTPRoute has more than ${MAX_NAMES_PER_OBJECT} names; 5 are left out`,
   });

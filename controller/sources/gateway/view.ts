@@ -2,7 +2,7 @@ import { foldCase } from "../../../hostmap/hostnames.ts";
 import { IGNORE_KEY } from "../../../hostmap/metadata-keys.ts";
 import type { ObjectRef } from "../../../hostmap/types.ts";
 import { listOf, mapOf, numberOf, type Raw, textOf, textsOf } from "../raw-object.ts";
-import type { Clue } from "../types.ts";
+import type { RoutingHints } from "../types.ts";
 
 export const GATEWAY_GROUP = "gateway.networking.k8s.io";
 
@@ -18,7 +18,7 @@ export interface GatewayView {
   /** Whether its controller takes it on; otherwise `refusal` may hold the controller's words. */
   readonly accepted: boolean;
   readonly refusal: string | undefined;
-  readonly clue: Clue;
+  readonly clue: RoutingHints;
   readonly listeners: readonly ListenerView[];
 }
 
