@@ -1,5 +1,5 @@
 /** Gives the garbage of busy times back to the node. V8 keeps it for later, and later may not come for days: 10 MiB on every node. */
-export interface Compactor {
+interface Compactor {
   /** Something was done. */
   worked(): void;
   /** Called now and then: after a while in which nothing was done, garbage is collected, once. */

@@ -14,7 +14,7 @@ export function onText(change: (text: string) => string): FileChange {
 }
 
 /** Gives room of a size in bytes, with anything in it; the same again each time. */
-export type ScratchBuffer = (size: number) => Buffer;
+type ScratchBuffer = (size: number) => Buffer;
 
 export function createScratchBuffer(): ScratchBuffer {
   let kept = Buffer.alloc(0);

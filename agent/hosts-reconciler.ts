@@ -14,7 +14,7 @@ import { createReadBackoff, type ReadBackoff } from "./read-backoff.ts";
 /** Whether a pod follows the map by its hosts file; `unknown`: what it takes to tell is not known yet, so nothing is done. */
 export type LiveMode = "live" | "no" | "unknown";
 
-export interface HostsReconcilerDeps {
+interface HostsReconcilerDeps {
   readonly files: HostsFiles;
   readonly watches: Pick<DirectoryWatches, "add" | "remove">;
   readonly judge: (pod: NodePod) => LiveMode;

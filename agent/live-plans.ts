@@ -12,7 +12,7 @@ const MAX_HEAD_BYTES = 1024;
 const MAX_TEXTS = 4;
 
 /** The pods of a node are mostly alike: what was worked out for one is at hand for the next. */
-export interface Plans {
+interface Plans {
   aliases(ours: readonly HostAlias[]): LiveAliases;
   /** `applyLive` on a file's bytes. */
   apply(content: Buffer, ours: readonly HostAlias[], chosen: SelectedHosts): Buffer;

@@ -8,7 +8,7 @@ import type { NodePod, OwnerRef, RawPod } from "./node-pod.ts";
 /** What a workload says by `switchback.dev/on-change`. `known: false`: it was asked and has not answered yet. */
 export type OwnerAnnotation = { readonly known: true; readonly word: string | undefined } | { readonly known: false };
 
-export interface OwnerAnnotations {
+interface OwnerAnnotations {
   /** The word of a pod's workload, at once: from memory. Asks for what is not known, or was learned long ago. */
   onChangeOf(pod: NodePod): OwnerAnnotation;
   /** Forgets the owners that no pod was asked about since the last call. */

@@ -20,7 +20,7 @@ import { createProjection, type NodePod, type RawPod } from "./node-pod.ts";
 import { createOwnerAnnotations } from "./owners.ts";
 import { watchUninstall } from "./uninstall-watch.ts";
 
-export interface AgentDeps {
+interface AgentDeps {
   readonly client: Pick<KubeClient, "get" | "stream" | "apply" | "delete">;
   readonly maps: MapSource;
   readonly log: Logger;

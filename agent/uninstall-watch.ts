@@ -7,7 +7,7 @@ import { watchObjects } from "../kube/watch.ts";
 import { AGENT_DAEMON_SET } from "../snapshot/agent-lease.ts";
 import type { Logger } from "../telemetry/log.ts";
 
-export interface UninstallWatch {
+interface UninstallWatch {
   /** True once our DaemonSet is going away or says that we are to leave: then nothing of ours may stay on the node. */
   readonly uninstalling: boolean;
   /** The DaemonSet as it was last seen. */

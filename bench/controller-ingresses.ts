@@ -10,7 +10,7 @@ const PROGRESS_EVERY = 5_000;
 const CHANGED_NAMESPACES = Array.from({ length: 16 }, (_, index) => `new-${index}`);
 
 /** An Ingress of the benchmark: which one, and the host that it has. */
-export interface Spot {
+interface Spot {
   readonly namespace: string;
   readonly name: string;
   readonly host: string;

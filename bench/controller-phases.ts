@@ -16,7 +16,7 @@ export interface Bench {
 const LONGEST_WAIT_MS = 120_000;
 const CHANGE_EVERY_MS = 1_000;
 
-export interface ChangeTimes {
+interface ChangeTimes {
   /** From the start of the write to the index that carries it: the API server's own work is in it. */
   readonly fromWrite: readonly number[];
   /** The same from the API server's answer to the write; may be below 0, as the watch is sometimes faster than the answer. */
@@ -52,7 +52,7 @@ export async function singleChanges(bench: Bench, pid: number, count: number, id
   return { fromWrite, fromAnswer, cpu: spent / count };
 }
 
-export interface Churn {
+interface Churn {
   readonly changesPerSecond: number;
   readonly publicationsPerSecond: number;
   readonly bytesPerSecond: number;

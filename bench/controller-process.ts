@@ -13,7 +13,7 @@ export const NAMESPACE = "switchback-system";
 const READY_MS = 60_000;
 const POLL_MS = 25;
 
-export type Component = "controller" | "webhook" | "proxy";
+type Component = "controller" | "webhook" | "proxy";
 
 /** A component as a process of its own, with the Node flags that the chart gives it. */
 export interface ServedProcess {

@@ -29,7 +29,7 @@ const MAX_NAMES = 500;
 /** Shorter than the chart's, so that the rest after the work need not be waited for so long. */
 const SWEEP_SECONDS = 5;
 
-export interface NodeOptions {
+interface NodeOptions {
   readonly pods: number;
   /** How many maps the pods were injected with: so many hosts files differ in more than the pod's own line. */
   readonly kinds: number;

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 
 /** Memory of a process, MiB: resident now, and the most it ever was. */
-export interface Memory {
+interface Memory {
   readonly rss: number;
   readonly peak: number;
 }

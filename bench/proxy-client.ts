@@ -7,12 +7,8 @@ const LOCAL = "127.0.0.1";
 const READ_BYTES = 256 * 1024;
 const PATIENCE_MS = 60_000;
 
-export interface Answer {
-  readonly close: boolean;
-}
-
 /** A client connection for what wrk cannot do; it checks every byte of what it gets. */
-export class Client {
+class Client {
   readonly socket: Socket;
   #head = "";
   #expected = 0;

@@ -24,7 +24,7 @@ export interface Program {
   stop(): Promise<unknown>;
 }
 
-export interface Place {
+interface Place {
   /** Writable by anybody. */
   readonly folder: string;
   readonly port: number;

@@ -18,13 +18,13 @@ const USUAL_RATE = 8_000;
 /** For the header's wait for first bytes, and whatever else follows the accept. */
 const SETTLE_MS = 1_000;
 
-export interface Measured {
+interface Measured {
   readonly cost: number;
   readonly rate?: number;
   readonly p99?: number;
 }
 
-export interface LoadPlace {
+interface LoadPlace {
   /** With the bodies in `www`. */
   readonly folder: string;
   readonly seconds: number;

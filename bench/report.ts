@@ -1,5 +1,5 @@
 /** A measured value, with the goal it is held against if there is one. */
-export interface Figure {
+interface Figure {
   readonly name: string;
   readonly value: number;
   readonly unit: string;

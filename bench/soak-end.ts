@@ -31,7 +31,7 @@ export interface EndEvents {
   closed(end: End): void;
 }
 
-export interface EndStreams {
+interface EndStreams {
   readonly send: Pattern;
   readonly receive: Pattern;
 }

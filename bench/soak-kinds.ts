@@ -69,7 +69,7 @@ function anyPlan(random: Random): { client: Script; upstream: Script } {
 type Kind = readonly [name: string, weight: number, make: (random: Random) => { client: Script; upstream: Script }];
 
 /** What connections do, and how often. Those with much to move or long to wait are few. */
-export const KINDS: readonly Kind[] = [
+const KINDS: readonly Kind[] = [
   ["request", 30, (random) => ({ client: request(random), upstream: answer(random) })],
   [
     "half-close-request",

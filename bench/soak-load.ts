@@ -24,7 +24,7 @@ export interface Route {
   readonly restarts?: boolean;
 }
 
-export interface LoadOptions {
+interface LoadOptions {
   readonly routes: readonly Route[];
   /** Connections a second. */
   readonly rate: number;

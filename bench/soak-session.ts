@@ -17,7 +17,7 @@ export interface SessionFault {
   readonly text: string;
 }
 
-export interface Expected {
+interface Expected {
   readonly version: 1 | 2;
   readonly source: { readonly address: string; readonly port: number };
   readonly destination: { readonly address: string; readonly port: number };

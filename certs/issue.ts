@@ -14,7 +14,7 @@ export interface KeyPem {
 export type MakeKey = () => Promise<KeyPem>;
 
 /** Times are Unix milliseconds; `days` may be a fraction. */
-export interface Lifetime {
+interface Lifetime {
   readonly now: number;
   readonly days: number;
 }

@@ -67,7 +67,7 @@ export interface RotationState {
   readonly bundle: BundleState;
 }
 
-export interface RotationSettings {
+interface RotationSettings {
   readonly overlapMs: number;
 }
 
@@ -83,7 +83,7 @@ export type StepName =
   | "drop-previous"
   | "wait";
 
-export interface RotationPlan {
+interface RotationPlan {
   readonly step: StepName;
   readonly reason: Reason;
   /** With `wait`: when there may be something to do, Unix milliseconds. */

@@ -3,7 +3,7 @@ import { type Certificate, leadsTo } from "./pem.ts";
 import { type CaState, MAX_PREVIOUS, trustedBy } from "./state.ts";
 
 /** What is in use, whoever put it there, and the time (Unix milliseconds). */
-export interface InUse {
+interface InUse {
   readonly now: number;
   /** The TLS Secret's chain, leaf first; empty: there is none that loads. */
   readonly chain: readonly Certificate[];

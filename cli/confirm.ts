@@ -7,7 +7,7 @@ import { INDEX_NAME } from "../snapshot/map-objects.ts";
 import { ask } from "./ask.ts";
 import type { CliContext } from "./context.ts";
 
-export interface ConfirmFlags {
+interface ConfirmFlags {
   readonly namespace: string;
   readonly kubeconfig?: string;
   readonly context?: string;

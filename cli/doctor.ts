@@ -12,7 +12,7 @@ import type { KubeClient } from "../kube/client.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import type { CliContext } from "./context.ts";
 
-export interface DoctorFlags {
+interface DoctorFlags {
   readonly namespace: string;
   readonly probe?: boolean;
   readonly probeNamespace: string;

@@ -17,7 +17,7 @@ import type { SelectedHosts } from "../hostmap/select-hosts.ts";
 import type { HostAlias, Reason } from "../hostmap/types.ts";
 
 /** What became of one document of a file. */
-export interface InjectOutcome {
+interface InjectOutcome {
   /** `Deployment shop/web`, or the document's number if it has no name. */
   readonly title: string;
   readonly injected: boolean;

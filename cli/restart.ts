@@ -8,7 +8,7 @@ import type { CliContext } from "./context.ts";
 import { leaderStatus } from "./leader-status.ts";
 import { type Restarted, restartOne } from "./restart-one.ts";
 
-export interface RestartFlags {
+interface RestartFlags {
   readonly namespace: string;
   readonly kubeconfig?: string;
   readonly context?: string;

@@ -7,7 +7,7 @@ import { connect, connectOptionsFrom, isInPod } from "../kube/connect.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { CliContext } from "./context.ts";
 
-export type Component = "controller" | "webhook" | "proxy" | "agent";
+type Component = "controller" | "webhook" | "proxy" | "agent";
 
 export interface ServeFlags {
   readonly config?: string;

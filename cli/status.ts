@@ -7,7 +7,7 @@ import type { CliContext } from "./context.ts";
 import { type FullStatus, leaderStatus } from "./leader-status.ts";
 import { table } from "./table.ts";
 
-export interface StatusFlags {
+interface StatusFlags {
   readonly namespace: string;
   readonly kubeconfig?: string;
   readonly context?: string;

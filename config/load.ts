@@ -15,7 +15,7 @@ export interface ConfigInput {
 }
 
 /** A configuration, and remarks that did not stop it. */
-export interface LoadedConfig {
+interface LoadedConfig {
   readonly config: Config;
   readonly warnings: readonly string[];
 }

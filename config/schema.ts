@@ -126,15 +126,8 @@ export const configSchema = sectionsSchema.superRefine((config, context) => {
 export type Config = z.infer<typeof configSchema>;
 export type CustomSource = Config["sources"]["custom"][number];
 export type TargetConfig = Config["targets"][number];
-export type DiscoveryConfig = Config["discovery"];
-export type PolicyConfig = Config["policy"];
 export type ProxyConfig = Config["proxy"];
-export type WebhookConfig = Config["webhook"];
-export type ControllerConfig = Config["controller"];
-export type AgentConfig = Config["agent"];
 export type CertsConfig = Config["certs"];
-export type MapConfig = Config["map"];
-export type InjectConfig = Config["inject"];
 
 /** The namespaces whose pods are never sent to the webhook. */
 export function excludedNamespaces({ namespace, pods }: Pick<Config, "namespace" | "pods">): ReadonlySet<string> {

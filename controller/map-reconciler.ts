@@ -10,7 +10,7 @@ import type { Source } from "./sources/types.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
 
 /** What the loop works on. `now` is in milliseconds since 1970. */
-export interface MapReconcilerDeps {
+interface MapReconcilerDeps {
   readonly source: Source;
   readonly plan: Plan;
   readonly addresses: TargetAddresses;

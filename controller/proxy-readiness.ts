@@ -6,7 +6,7 @@ import { askJson } from "../telemetry/ask-json.ts";
 import type { Logger } from "../telemetry/log.ts";
 
 /** What a proxy says under `/targets`. */
-export interface ProxyAnswer {
+interface ProxyAnswer {
   /** Targets all of whose listeners are bound. */
   readonly listening: readonly string[];
 }

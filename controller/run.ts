@@ -46,7 +46,7 @@ import {
 } from "./targets/resolver.ts";
 
 /** What a controller needs from outside. */
-export interface ControllerDeps {
+interface ControllerDeps {
   readonly client: KubeClient;
   /** The pod's name: holder of the Lease, and what status shows. */
   readonly identity: string;
@@ -57,7 +57,7 @@ export interface ControllerDeps {
   readonly now: () => number;
 }
 
-export interface RunningController {
+interface RunningController {
   readonly healthPort: number;
   /** Gives the Lease back and ends every watch. */
   stop(): Promise<void>;

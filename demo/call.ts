@@ -2,7 +2,7 @@ import { request } from "node:http";
 import type { HostAlias } from "../hostmap/types.ts";
 
 /** What a pod's HTTP request came to. */
-export interface CallResult {
+interface CallResult {
   readonly ok: boolean;
   readonly text: string;
 }

@@ -16,7 +16,7 @@ export interface DemoOptions {
 }
 
 /** Where the demo writes, and how it lays a table out as text. */
-export interface DemoOutput {
+interface DemoOutput {
   readonly print: (text: string) => void;
   readonly table: (head: readonly string[], rows: readonly (readonly string[])[]) => string;
 }

@@ -17,7 +17,7 @@ import { known } from "./known.ts";
 import { isLive } from "./live.ts";
 import { targetsOf } from "./targets.ts";
 
-export interface GatherOptions {
+interface GatherOptions {
   readonly client: KubeClient;
   /** Our own namespace. */
   readonly namespace: string;

@@ -5,7 +5,7 @@ import type { Reason } from "../hostmap/types.ts";
 export type Known<T> = { readonly known: true; readonly value: T } | { readonly known: false; readonly reason: Reason };
 
 /** A right as RBAC names it; without a namespace it is the whole cluster's. */
-export interface Right {
+interface Right {
   readonly verb: string;
   readonly resource: string;
   readonly namespace?: string;

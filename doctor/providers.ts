@@ -1,7 +1,7 @@
 import type { ClusterFacts, ServiceFacts } from "./facts.ts";
 
 /** A provider's own way out of the short circuit. */
-export interface Provider {
+interface Provider {
   readonly title: string;
   readonly cure: string;
 }
@@ -64,7 +64,7 @@ const PROVIDERS: readonly Known[] = [
 ];
 
 /** Who provides a Service's load balancer, told by the Service's annotations, else by the nodes; undefined where neither tells. */
-export function providerOf({ annotations }: ServiceFacts, { providerIds }: ClusterFacts): Provider | undefined {
+function providerOf({ annotations }: ServiceFacts, { providerIds }: ClusterFacts): Provider | undefined {
   const keys = Object.keys(annotations);
   const byService = PROVIDERS.find(({ annotation }) => keys.some((key) => key.startsWith(annotation)));
   if (byService !== undefined || !providerIds.known) return byService;

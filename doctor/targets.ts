@@ -8,7 +8,7 @@ import { type ClusterFacts, type ObjectName, objectKey } from "./facts.ts";
  * for pods that may still hold its address, though no name leads to it. `waiting`: it wants a relay, and the proxies were not told.
  * `idle`: the default target, which counts only where its Service is.
  */
-export type TargetState = "published" | "direct" | "unused" | "waiting" | "idle";
+type TargetState = "published" | "direct" | "unused" | "waiting" | "idle";
 
 /** A target as it is in force, configured or found. */
 export interface Target {
@@ -21,7 +21,7 @@ export interface Target {
   readonly fronted: boolean;
 }
 
-export interface TargetPort {
+interface TargetPort {
   readonly port: number;
   readonly upstreamPort: number;
   readonly protocol: "v1" | "v2" | "none";

@@ -25,7 +25,7 @@ const ERRORS = {
   "engine-unavailable": { retryable: false },
 } as const;
 
-export type ErrorCode = keyof typeof ERRORS;
+type ErrorCode = keyof typeof ERRORS;
 
 /** An error with a stable code, a sentence for people, and (where there is one) its cause. */
 export class SwitchbackError extends Error {

@@ -7,7 +7,7 @@ const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 const NUMERIC = /^(?:[0-9]+|0x[0-9a-f]*)$/;
 
 /** A hostname that is safe in a hosts file, or a wildcard `*.rest`, or why it is neither. */
-export type ParsedName =
+type ParsedName =
   | { readonly kind: "name"; readonly name: string }
   | { readonly kind: "wildcard"; readonly name: string }
   | { readonly kind: "invalid"; readonly reason: Reason };

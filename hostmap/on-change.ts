@@ -8,7 +8,7 @@ export type OnChange = "restart" | "live" | "none";
 export const ON_CHANGE_VALUES: readonly OnChange[] = ["restart", "live", "none"];
 
 /** The values of `switchback.dev/on-change` where it may stand; undefined: no such annotation there, or it is not known. */
-export interface OnChangeWords {
+interface OnChangeWords {
   readonly pod: string | undefined;
   /** Of the Deployment, StatefulSet or DaemonSet itself; what its pod template says stands on the pod. */
   readonly workload: string | undefined;

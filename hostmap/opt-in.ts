@@ -15,7 +15,7 @@ export interface OptInFacts {
 }
 
 /** `code` is a machine word (`namespace`, `pod`, or why not), `text` the sentence. */
-export interface OptInDecision extends Reason {
+interface OptInDecision extends Reason {
   readonly optedIn: boolean;
 }
 

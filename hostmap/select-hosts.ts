@@ -12,7 +12,7 @@ const MAX_NAMED = 3;
 export const MAX_WARNING = 120;
 
 /** What a pod asks for by `switchback.dev/hosts`. */
-export interface HostsAnnotation {
+interface HostsAnnotation {
   /** Valid items, lower-cased, sorted, each once; `["*"]` when the pod asks for everything (or has no annotation). */
   readonly items: readonly string[];
   /** About items that were ignored; the texts are short enough for admission warnings. */

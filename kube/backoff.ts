@@ -7,7 +7,7 @@ export interface Backoff {
 }
 
 /** A server that asks for a longer pause than this (milliseconds) is asked again anyway. */
-export const LONGEST_RETRY_AFTER = 60_000;
+const LONGEST_RETRY_AFTER = 60_000;
 
 /** All in milliseconds; `random` gives [0, 1). */
 export function createBackoff(baseMs: number, capMs: number, random: () => number): Backoff {

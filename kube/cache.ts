@@ -19,7 +19,7 @@ export interface ObjectCache<P> {
 }
 
 /** A full list on its way in. The cache stays as it was until `finish`, so a list that fails half-way changes nothing. */
-export interface Relist<P> {
+interface Relist<P> {
   add(objects: readonly ApiObject[]): void;
   restart(): void;
   /** Applies each difference as it is taken from the iterator: what is there first, then what is gone, so that nothing seems to vanish while it moves. */
@@ -111,7 +111,7 @@ export function createCache<P>(
 }
 
 /** `namespace/name`, or `name` for what is in no namespace. */
-export function cacheKey(object: ApiObject): string {
+function cacheKey(object: ApiObject): string {
   const { namespace, name } = object.metadata ?? {};
   if (!name) throw new SwitchbackError("data-corrupt", "an object without a name");
   return namespace ? `${namespace}/${name}` : name;

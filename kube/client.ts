@@ -27,20 +27,20 @@ export interface WriteOptions extends CallOptions {
   fieldManager?: string;
 }
 
-export interface ApplyOptions extends WriteOptions {
+interface ApplyOptions extends WriteOptions {
   fieldManager: string;
   /** Takes fields over from other managers; without it a conflict is a 409. */
   force?: boolean;
 }
 
-export interface DeleteOptions extends CallOptions {
+interface DeleteOptions extends CallOptions {
   dryRun?: boolean;
   propagationPolicy?: "Foreground" | "Background" | "Orphan";
   /** Only the object with this uid or version is deleted; another one is a 409. */
   preconditions?: { uid?: string; resourceVersion?: string };
 }
 
-export interface RawOptions extends CallOptions {
+interface RawOptions extends CallOptions {
   method?: string;
   query?: Query;
   headers?: Readonly<Record<string, string>>;
@@ -51,7 +51,7 @@ export interface RawOptions extends CallOptions {
   anyStatus?: boolean;
 }
 
-export interface RawAnswer {
+interface RawAnswer {
   status: number;
   contentType: string;
   text: string;

@@ -8,7 +8,7 @@ import { loadKubeconfig } from "./kubeconfig.ts";
 import { steadyNow } from "./time.ts";
 import { createTransport } from "./transport.ts";
 
-export interface ConnectOptions {
+interface ConnectOptions {
   /** Path of a kubeconfig, or several separated as in KUBECONFIG. Wins over `inCluster`. */
   kubeconfig?: string;
   /** Context of the kubeconfig; default: its current one. */

@@ -1,7 +1,7 @@
 import type { Agent } from "node:http";
 
 /** What a TLS connection to the API server needs. Held in memory only, never logged. */
-export interface TlsMaterial {
+interface TlsMaterial {
   ca?: string | Buffer;
   cert?: string | Buffer;
   key?: string | Buffer;
@@ -29,7 +29,7 @@ export interface Credentials {
 }
 
 /** Credentials are read again when they are older than this: a pod's token is rotated under it, and so may a CA be. */
-export const CREDENTIALS_MAX_AGE_MS = 60_000;
+const CREDENTIALS_MAX_AGE_MS = 60_000;
 /** A server that keeps answering 401 does not make us run an exec plugin more often than this. */
 const REJECTED_EVERY_MS = 5_000;
 

@@ -26,7 +26,7 @@ export interface EventRecord {
   regarding: Regarding;
 }
 
-export interface EventRecorderOptions {
+interface EventRecorderOptions {
   client: Pick<KubeClient, "create">;
   /** Which part of Switchback speaks: `controller`. */
   component: string;
@@ -40,7 +40,7 @@ export interface EventRecorderOptions {
 }
 
 /** Counts that only grow. */
-export interface EventStats {
+interface EventStats {
   /** Accepted by the API server. */
   readonly sent: number;
   /** Held back because the same had been said within the window. */

@@ -6,7 +6,7 @@ import { SwitchbackError } from "../errors/errors.ts";
 import type { Access } from "./credentials.ts";
 
 /** A kubeconfig that has been read, with its context chosen. */
-export interface LoadedKubeconfig {
+interface LoadedKubeconfig {
   /** Namespace of the context; `default` where it names none. */
   namespace: string;
   /** Reads certificate files anew and asks an exec plugin for its token; the library keeps the token until it expires. */

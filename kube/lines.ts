@@ -4,7 +4,7 @@ import { SwitchbackError } from "../errors/errors.ts";
 const LONGEST_LINE = 32 * 1024 * 1024;
 
 /** Cuts a stream of text into lines, wherever its pieces begin and end. */
-export interface LineSplitter {
+interface LineSplitter {
   push(chunk: string): void;
   /** Characters of the line that is not complete yet. */
   rest(): number;

@@ -10,7 +10,7 @@ export const PAGE_SIZE = 500;
 const MAX_RESTARTS = 3;
 
 /** A list in pages. `restart` is called when the window was lost between two pages: what was given so far does not count. */
-export interface PagedList<T> {
+interface PagedList<T> {
   client: Pick<KubeClient, "get">;
   path: string;
   query?: Query;

@@ -1,7 +1,7 @@
 import { SwitchbackError } from "../errors/errors.ts";
 
 /** Which objects a path names: a kind's plural in a group and version, perhaps of one namespace, perhaps one by name. */
-export interface ResourcePath {
+interface ResourcePath {
   /** Empty or left out: the core group. */
   group?: string;
   version: string;

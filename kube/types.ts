@@ -15,7 +15,7 @@ export interface ObjectMeta {
   generation?: number;
 }
 
-export interface OwnerReference {
+interface OwnerReference {
   apiVersion: string;
   kind: string;
   name: string;

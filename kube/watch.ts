@@ -33,7 +33,7 @@ export interface WatchTimings {
   pageMs: number;
 }
 
-export const WATCH_TIMINGS: WatchTimings = {
+const WATCH_TIMINGS: WatchTimings = {
   idleMs: 90_000,
   watchSeconds: [300, 600],
   relistMs: [30 * 60_000, 60 * 60_000],

@@ -3,7 +3,7 @@ import type { RelayEngine } from "./engine.ts";
 import { CONNECT_BUCKETS, type TargetStats } from "./target-stats.ts";
 import type { UpstreamState } from "./upstream.ts";
 
-export interface MetricSources {
+interface MetricSources {
   readonly engine: Pick<RelayEngine, "stats" | "listeners">;
   readonly upstreams: () => readonly UpstreamState[];
   readonly draining: () => boolean;

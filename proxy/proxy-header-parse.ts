@@ -17,7 +17,7 @@ import {
   V2_VERSION,
 } from "./proxy-header.ts";
 
-export interface Tlv {
+interface Tlv {
   readonly type: number;
   readonly value: Uint8Array;
 }

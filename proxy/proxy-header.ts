@@ -78,7 +78,7 @@ export function encodeHeader(
 }
 
 /** The two ends as the system gave them: 4 or 16 bytes each, an IPv4-mapped address as 4. */
-export interface EndBytes {
+interface EndBytes {
   readonly source: AddressBytes;
   readonly sourcePort: number;
   readonly destination: AddressBytes;

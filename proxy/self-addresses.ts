@@ -6,7 +6,7 @@ import { HostResolver, type ResolverOptions } from "./host-resolver.ts";
 import type { Endpoint } from "./proxy-header.ts";
 
 /** A front Service of ours: by its addresses where the config gives them, else by its name. */
-export interface FrontService {
+interface FrontService {
   readonly host: string | undefined;
   readonly addresses: readonly string[];
   readonly ports: readonly number[];

@@ -6,7 +6,7 @@ import { type DialPhase, DialState } from "./dial-state.ts";
 import type { DialReport, UpstreamSpec } from "./engine.ts";
 import { type HostLookup, HostResolver } from "./host-resolver.ts";
 
-export interface UpstreamsOptions {
+interface UpstreamsOptions {
   readonly lookup: HostLookup;
   readonly clock: Clock;
   readonly log: Logger;

@@ -8,13 +8,13 @@ import type { Logger } from "../telemetry/log.ts";
 import { AGENT_LEASE_LABELS, agentLeaseName } from "./agent-lease.ts";
 
 /** What the Lease says beside that the agent lives. */
-export interface AgentReport {
+interface AgentReport {
   /** The revision that every pod has; undefined: some have not. What was said before then stays. */
   readonly applied: string | undefined;
   readonly problems: ReadonlyArray<{ readonly pod: string; readonly reason: Reason }>;
 }
 
-export interface AgentLeaseDeps {
+interface AgentLeaseDeps {
   readonly client: Pick<KubeClient, "apply" | "delete">;
   readonly namespace: string;
   readonly node: string;

@@ -18,7 +18,7 @@ export const SETTLE_MS = 5;
 const NOT_LISTED: Reason = { code: "map-not-listed", text: "the ConfigMaps of the map have not all been read yet" };
 
 /** Watches over an assembler's parts. */
-export interface MapFollower {
+interface MapFollower {
   /** A part arrived or went away. */
   changed(): void;
   /** Everything that there is has arrived once; before that, a missing part means nothing. */

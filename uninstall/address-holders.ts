@@ -18,7 +18,7 @@ export interface RawPod {
   readonly status?: { readonly phase?: string };
 }
 
-export interface Workload {
+interface Workload {
   readonly namespace: string;
   /** Of what makes the pods; `Pod` where nothing does. */
   readonly kind: string;

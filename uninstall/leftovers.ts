@@ -7,7 +7,7 @@ import { corePath, resourcePath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
 import { TARGETS_NAME } from "../snapshot/targets-format.ts";
 
-export interface LeftoversOptions {
+interface LeftoversOptions {
   readonly client: KubeClient;
   readonly namespace: string;
   /** How long the controller may take to end, milliseconds. */

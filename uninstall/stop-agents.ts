@@ -5,7 +5,7 @@ import { resourcePath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
 import { AGENT_DAEMON_SET, AGENT_LEASE_LABELS } from "../snapshot/agent-lease.ts";
 
-export interface StopAgentsOptions {
+interface StopAgentsOptions {
   readonly client: KubeClient;
   /** The agents' own. */
   readonly namespace: string;

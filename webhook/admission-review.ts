@@ -49,7 +49,7 @@ export function decodeReview(body: Buffer): AdmissionRequest {
 }
 
 /** What the API server is told. */
-export interface AdmissionAnswer {
+interface AdmissionAnswer {
   /** JSONPatch in base64. */
   readonly patch?: string | undefined;
   /** Shown to whoever made the pod; at most 120 characters each, as Kubernetes asks. */

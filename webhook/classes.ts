@@ -3,7 +3,7 @@ import type { Express } from "express";
 import { http } from "../telemetry/http.ts";
 
 /** Options of `createServer`. */
-export interface HttpClasses {
+interface HttpClasses {
   readonly IncomingMessage: typeof IncomingMessage;
   readonly ServerResponse: typeof ServerResponse;
 }

@@ -3,7 +3,7 @@ import type { HostAlias } from "../hostmap/types.ts";
 import type { AdmittedPod } from "./admitted-pod.ts";
 
 /** One operation of RFC 6902. */
-export type Operation =
+type Operation =
   | { readonly op: "add"; readonly path: string; readonly value: unknown }
   | { readonly op: "remove"; readonly path: string };
 

@@ -1,5 +1,5 @@
 /** Remembers what was used last, up to a total weight; what was not used for longest goes first. */
-export interface Lru<V> {
+interface Lru<V> {
   get(key: string): V | undefined;
   /** Something heavier than the whole budget is not kept. */
   set(key: string, value: V, weight: number): void;

@@ -13,7 +13,7 @@ import { addStateGauges, createWebhookMetrics } from "./metrics.ts";
 import { createWebhookServer } from "./server.ts";
 
 /** What a webhook needs from outside. */
-export interface WebhookDeps {
+interface WebhookDeps {
   readonly maps: MapSource;
   readonly certificates: ServingSource;
   readonly log: Logger;

@@ -8,7 +8,7 @@ import type { DnsAnswer, DnsLookup } from "./lookup.ts";
 import { LookupSchedule } from "./lookup-schedule.ts";
 
 /** What is known of a name: `unknown` until DNS has answered once, a reason if it does not lead to the load balancer. */
-export type DnsCheckResult = "unknown" | "verified" | Reason;
+type DnsCheckResult = "unknown" | "verified" | Reason;
 
 interface VerifierDeps {
   readonly lookup: DnsLookup;

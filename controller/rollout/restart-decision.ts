@@ -10,7 +10,7 @@ export interface WebhookFacts {
   readonly text: string;
 }
 
-export interface RolloutInput {
+interface RolloutInput {
   readonly now: number;
   readonly rules: RestartRules;
   readonly workloads: readonly WorkloadFacts[];

@@ -39,7 +39,7 @@ export interface RolloutStatus {
 
 const HOUR_MS = 3_600_000;
 
-export interface RolloutStatusInput {
+interface RolloutStatusInput {
   readonly unknown: string | undefined;
   readonly dryRun: boolean;
   readonly groups: readonly WorkloadGroup[];

@@ -25,7 +25,7 @@ import { type RolloutStatus, rolloutStatus } from "./rollout-status.ts";
 import { WebhookReplicas } from "./webhook-replicas.ts";
 import type { HostsDiff } from "./workload-facts.ts";
 
-export interface RolloutDeps {
+interface RolloutDeps {
   readonly client: KubeClient;
   readonly config: Config;
   readonly log: Logger;

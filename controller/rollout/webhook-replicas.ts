@@ -24,7 +24,7 @@ interface Replica {
 }
 
 /** What a replica must use. */
-export interface LoadedMapFacts {
+interface LoadedMapFacts {
   readonly revision: string;
   readonly maxNames: number;
 }

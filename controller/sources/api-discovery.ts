@@ -21,7 +21,7 @@ export interface ServedGroup {
 }
 
 /** Hears of each look: what is served, and when the look began (`performance.now`). Not called for a look that failed. */
-export type GroupListener = (served: ServedGroup, begunAt: number) => void;
+type GroupListener = (served: ServedGroup, begunAt: number) => void;
 
 /** Follows what one API group serves, by its discovery document, which every account may read. */
 export interface GroupWatch {

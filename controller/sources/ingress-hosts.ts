@@ -31,7 +31,7 @@ export interface RawIngress {
 }
 
 /** A load balancer status, of an Ingress or of a Service. */
-export interface RawLoadBalancer {
+interface RawLoadBalancer {
   readonly ingress?: ReadonlyArray<{ readonly ip?: string; readonly hostname?: string } | null> | null;
 }
 
@@ -61,7 +61,7 @@ function hostsOf(spec: RawIngress["spec"]): string[] {
 }
 
 /** The addresses of a load balancer status, in the order written. */
-export function addressesOf(loadBalancer: RawLoadBalancer | null | undefined): string[] {
+function addressesOf(loadBalancer: RawLoadBalancer | null | undefined): string[] {
   const addresses = list(loadBalancer?.ingress).map((entry) => text(entry?.ip) ?? text(entry?.hostname) ?? "");
   return addresses.filter((address) => address !== "");
 }

@@ -12,7 +12,7 @@ interface RawNamespace {
 }
 
 /** What namespaces' annotations let them claim. */
-export interface NamespaceDomains extends SourceOf<Claim> {
+interface NamespaceDomains extends SourceOf<Claim> {
   domainsOf(namespace: string): string | undefined;
 }
 

@@ -17,7 +17,7 @@ export interface OptionalKind {
 }
 
 /** What it takes to follow the objects of a kind that a cluster may or may not have. */
-export interface KindDeps<P> {
+interface KindDeps<P> {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly discovery: GroupWatch;
   /** Empty: the core group. */

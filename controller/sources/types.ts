@@ -24,7 +24,7 @@ export interface UnresolvedClaim {
 }
 
 /** Where a source puts what an object claims. Called again for each change; no claims means that the object is gone. */
-export type Sink<C> = (object: string, claims: readonly C[]) => void;
+type Sink<C> = (object: string, claims: readonly C[]) => void;
 export type ClaimSink = Sink<Claim>;
 export type UnresolvedClaimSink = Sink<UnresolvedClaim>;
 

@@ -11,7 +11,7 @@ import { AddressIndex, matchService } from "./match-service.ts";
 import type { TargetResolver } from "./resolver.ts";
 import { type RawLoadBalancerService, type ServiceView, targetOfService, viewService } from "./service-view.ts";
 
-export interface DiscoveryDeps {
+interface DiscoveryDeps {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly config: Pick<Config, "targets" | "discovery">;
   readonly log: Logger;

@@ -4,7 +4,7 @@ import type { Reason } from "../../hostmap/types.ts";
 
 /** What a load balancer puts before a connection's bytes. */
 export type Protocol = "v1" | "v2" | "none";
-export const PROTOCOLS: readonly Protocol[] = ["v1", "v2", "none"];
+const PROTOCOLS: readonly Protocol[] = ["v1", "v2", "none"];
 
 type Annotations = Readonly<Record<string, string>>;
 /** The protocol on a port, or undefined where the annotation says nothing of it. */

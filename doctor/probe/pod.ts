@@ -6,7 +6,7 @@ import { containerSecurity, podSecurity } from "./security.ts";
 export const PROBE_SECONDS = 60;
 
 /** By this label a probe that was left behind (a laptop that went away) is found. */
-export const PROBE_LABELS = { "app.kubernetes.io/name": "switchback-doctor", [INJECT_KEY]: "disabled" };
+const PROBE_LABELS = { "app.kubernetes.io/name": "switchback-doctor", [INJECT_KEY]: "disabled" };
 
 export interface ProbeImage {
   readonly image: string;

@@ -1,6 +1,6 @@
 import type { DialResult, ProbeResult } from "./result.ts";
 
-export type Version = "v1" | "v2";
+type Version = "v1" | "v2";
 
 /**
  * How a backend takes PROXY headers from the address of whoever asked. `accepts`: with and without. `demands`: only with.

@@ -7,7 +7,7 @@ import { type Known, known, notKnown, rightMissing } from "../known.ts";
 import { PROBE_SECONDS, type ProbeImage, probePod } from "./pod.ts";
 import { type ProbePlan, type ProbeResult, resultSchema } from "./result.ts";
 
-export interface ProbeOptions {
+interface ProbeOptions {
   readonly client: KubeClient;
   readonly namespace: string;
   readonly image: ProbeImage;

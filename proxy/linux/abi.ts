@@ -21,7 +21,7 @@ export const ERRNO = {
 } as const;
 
 export const AF_INET = 2;
-export const AF_INET6 = 10;
+const AF_INET6 = 10;
 export const SOCK_STREAM = 1;
 export const SOCK_NONBLOCK = 0o4000;
 export const SOCK_CLOEXEC = 0o2000000;
@@ -80,8 +80,8 @@ export function epollEventLayout(arch: string): EpollEventLayout {
 }
 
 /** struct sockaddr_in, and struct sockaddr_in6: family, port, flow label, 16 bytes of address, scope. */
-export const SOCKADDR_IN_BYTES = 16;
-export const SOCKADDR_IN6_BYTES = 28;
+const SOCKADDR_IN_BYTES = 16;
+const SOCKADDR_IN6_BYTES = 28;
 const IN_ADDRESS = 4;
 const IN6_ADDRESS = 8;
 

@@ -43,7 +43,7 @@ export interface RelayContext extends PumpContext {
   closed(connection: LinuxConnection): void;
 }
 
-export const PHASE = { dialling: 0, greeting: 1, relaying: 2, lingering: 3, closed: 4 } as const;
+const PHASE = { dialling: 0, greeting: 1, relaying: 2, lingering: 3, closed: 4 } as const;
 type Phase = (typeof PHASE)[keyof typeof PHASE];
 
 const READABLE = EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR;

@@ -6,15 +6,10 @@ import type { FailureMemory } from "../upstream-candidates.ts";
  */
 const FAILED = 8;
 /** Addresses of one upstream that failures are remembered of; a Service's name has one or two. */
-export const REMEMBERED_ADDRESSES = 64;
+const REMEMBERED_ADDRESSES = 64;
 
 export function newDialFailures(): SharedArrayBuffer {
   return new SharedArrayBuffer(FAILED + REMEMBERED_ADDRESSES * Float64Array.BYTES_PER_ELEMENT);
-}
-
-/** Forgets the failures, when the slots are given to other addresses. */
-export function forgetFailures(block: SharedArrayBuffer): void {
-  new Float64Array(block, FAILED).fill(0);
 }
 
 export class DialFailures implements FailureMemory {

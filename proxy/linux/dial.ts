@@ -7,7 +7,7 @@ import type { WorkerAddress } from "./plan.ts";
 import { connectTo, errnoName, openTcpSocket } from "./sockets.ts";
 
 /** What a step of a dial gives instead of a descriptor: no address is left; this process is out of descriptors or memory. */
-export const DIAL_FAILED = -1;
+const DIAL_FAILED = -1;
 export const DIAL_LOCAL_LIMIT = -2;
 
 const NO_FAILURES: readonly DialFailure[] = [];

@@ -51,7 +51,7 @@ class Acceptor {
   }
 }
 
-export interface EventLoopOptions extends WorkerData {
+interface EventLoopOptions extends WorkerData {
   readonly libc: Libc;
   readonly receive: () => Command | undefined;
   readonly reply: (reply: Reply) => void;

@@ -9,7 +9,7 @@ const SMALLEST_PIPE_BYTES = 64 * 1024;
  * Pipes that exist at most, a thread. An ordinary user may have 16,384 pages in all pipes together (fs.pipe-user-pages-soft): 64
  * of 1 MiB, over all threads and all that runs under this uid on the node. Beyond that F_SETPIPE_SZ says EPERM.
  */
-export const MAX_PIPES = 12;
+const MAX_PIPES = 12;
 
 export interface Pipe {
   readonly read: number;

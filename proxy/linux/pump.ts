@@ -38,7 +38,7 @@ export const PUMP = {
   /** Sending failed; the error is in `errno`. */
   sinkFailed: 4,
 } as const;
-export type PumpOutcome = (typeof PUMP)[keyof typeof PUMP];
+type PumpOutcome = (typeof PUMP)[keyof typeof PUMP];
 
 /**
  * Moves a stream from one socket to the other: through the thread's memory, or, once a read was as large as it could be, by splice

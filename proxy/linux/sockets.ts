@@ -28,7 +28,7 @@ const KEEPALIVE_INTERVAL_SECONDS = 1;
 const KEEPALIVE_PROBES = 10;
 
 const STREAM_FLAGS = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
-export const ACCEPT_FLAGS = SOCK_NONBLOCK | SOCK_CLOEXEC;
+const ACCEPT_FLAGS = SOCK_NONBLOCK | SOCK_CLOEXEC;
 
 /** A failed system call. `errno` is positive. */
 export class SystemError extends Error {
@@ -52,7 +52,7 @@ export function must(call: string, outcome: number): number {
   return outcome;
 }
 
-export function setOption(libc: Libc, fd: number, level: number, name: number, value: number): number {
+function setOption(libc: Libc, fd: number, level: number, name: number, value: number): number {
   libc.memory.words[WORDS >> 2] = value;
   return libc.setsockopt(fd, level, name, libc.memory.address + WORDS, 4);
 }

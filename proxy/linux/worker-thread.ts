@@ -18,7 +18,7 @@ const LIMITS = { maxYoungGenerationSizeMb: 2 };
 type Report = Exclude<Reply, { kind: "ready" | "done" }>;
 
 /** A command without the number that its answer comes under. */
-export type Order =
+type Order =
   | Omit<Extract<Command, { kind: "plan" }>, "id">
   | Omit<Extract<Command, { kind: "cut" }>, "id">
   | Omit<Extract<Command, { kind: "exit" }>, "id">;

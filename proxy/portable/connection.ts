@@ -5,7 +5,7 @@ import type { TargetStats } from "../target-stats.ts";
 /** Long enough for a client to notice that it is answered, as nginx's lingering_time. */
 export const LINGER_MS = 30_000;
 
-export interface ConnectionOptions {
+interface ConnectionOptions {
   /** The PROXY header; empty for none. */
   readonly header: Buffer;
   readonly firstBytesMs: number;

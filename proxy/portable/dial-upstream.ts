@@ -4,7 +4,7 @@ import { observeConnect, type TargetStats } from "../target-stats.ts";
 import type { CandidateOrder } from "../upstream-candidates.ts";
 import { dial } from "./dial.ts";
 
-export interface UpstreamDial {
+interface UpstreamDial {
   readonly upstream: UpstreamSpec;
   readonly order: CandidateOrder;
   readonly isSelf: (address: string, port: number) => boolean;

@@ -1,7 +1,7 @@
 import { connect, type Socket } from "node:net";
 import { connectCause, type DialCause } from "../close-causes.ts";
 
-export interface DialAttempt {
+interface DialAttempt {
   readonly address: string;
   readonly port: number;
   /** 0: as long as the kernel tries (about two minutes). */
@@ -9,7 +9,7 @@ export interface DialAttempt {
   readonly keepaliveMs: number;
 }
 
-export type DialOutcome =
+type DialOutcome =
   | { readonly connected: true; readonly socket: Socket; readonly seconds: number }
   | { readonly connected: false; readonly cause: DialCause | "local-limit"; readonly detail: string };
 

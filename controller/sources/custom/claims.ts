@@ -14,7 +14,7 @@ const UNREADABLE = "unreadable.invalid";
 const MAX_VALUES = 16;
 
 /** Turns an object of a kind that the API server may not have checked into claims; `kind` is what the API calls it. */
-export type CustomReader = (raw: Raw, kind: string) => readonly UnresolvedClaim[];
+type CustomReader = (raw: Raw, kind: string) => readonly UnresolvedClaim[];
 
 /** How the objects of a custom source are read. */
 export function customReader(source: CustomKind): CustomReader {

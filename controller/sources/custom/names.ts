@@ -1,7 +1,7 @@
 import type { CustomSource } from "../../../config/schema.ts";
 import { hostsOfRule } from "./traefik-rule.ts";
 
-export type Syntax = CustomSource["syntax"];
+type Syntax = CustomSource["syntax"];
 
 /** The names in a text that a path has led to, or undefined when it does not read as it should. A `*` alone claims nothing. */
 export function namesIn(text: string, syntax: Syntax): string[] | undefined {
