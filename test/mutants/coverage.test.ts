@@ -14,7 +14,11 @@ const at = (start: number, end: number) => ({ file: "a.ts", start, end });
 
 test("the innermost range says whether an offset ran, in whatever order they come", () => {
   const coverage = merge([written(range(4, 6, 1), range(0, 10, 1), range(2, 8, 0))], "/tree/");
-  assert.deepEqual([...coverage.get("a.ts")!], [1, 1, 0, 0, 1, 1, 0, 0, 1, 1]);
+  assert.deepEqual(coverage.get("a.ts"), [
+    [0, 2],
+    [4, 6],
+    [8, 10],
+  ]);
 });
 
 test("what ran in one process ran", () => {

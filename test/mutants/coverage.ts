@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** File -> for every offset of its text whether it ran. */
-export type Coverage = ReadonlyMap<string, Uint8Array>;
+/** File -> the spans of its text that ran, in order. */
+export type Coverage = ReadonlyMap<string, readonly [start: number, end: number][]>;
 
 /** What V8 writes for each process and worker thread that ends by itself, of which this is read. */
 export interface Written {
@@ -35,21 +35,21 @@ function parse(text: string): Written[] {
 
 /** What ran in any of the processes. Paths are from `prefix`. */
 export function merge(written: Written[], prefix: string): Coverage {
-  const coverage = new Map<string, Uint8Array>();
+  const painted = new Map<string, Uint8Array>();
   for (const { url, functions } of written.flatMap(({ result }) => result)) {
     const path = url.startsWith("file://") ? fileURLToPath(url) : "";
     if (!path.startsWith(prefix)) continue;
     const file = path.slice(prefix.length);
     const ran = paint(functions.flatMap(({ ranges }) => ranges));
-    const before = coverage.get(file);
-    coverage.set(file, before === undefined ? ran : union(before, ran));
+    const before = painted.get(file);
+    painted.set(file, before === undefined ? ran : union(before, ran));
   }
-  return coverage;
+  return new Map([...painted].map(([file, ran]) => [file, spansOf(ran)]));
 }
 
 /** Whether any of the text from `start` to `end` ran. */
 export function ran(coverage: Coverage, { file, start, end }: { file: string; start: number; end: number }): boolean {
-  return coverage.get(file)?.subarray(start, end).includes(1) ?? false;
+  return coverage.get(file)?.some(([from, to]) => from < end && start < to) ?? false;
 }
 
 /** Ranges lie in one another; the innermost says what an offset's count is. */
@@ -63,4 +63,14 @@ function paint(ranges: Range[]): Uint8Array {
 function union(a: Uint8Array, b: Uint8Array): Uint8Array {
   const [short, long] = a.length < b.length ? [a, b] : [b, a];
   return long.map((value, offset) => value | (short[offset] ?? 0));
+}
+
+function spansOf(painted: Uint8Array): [number, number][] {
+  const spans: [number, number][] = [];
+  for (let start = painted.indexOf(1); start !== -1; ) {
+    const end = painted.indexOf(0, start);
+    spans.push([start, end === -1 ? painted.length : end]);
+    start = end === -1 ? -1 : painted.indexOf(1, end);
+  }
+  return spans;
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { graphOf, reaching } from "./graph.ts";
+import { graphOf, reachedFrom, reaching } from "./graph.ts";
 
 const isTest = (file: string): boolean => file.endsWith(".test.ts");
 
@@ -36,4 +36,14 @@ for (const [how, source] of WAYS) {
 
 test("an import of types alone does not reach a file", () => {
   assert.deepEqual(testsOf("a/x.ts", { "b/y.test.ts": 'import type { X } from "../a/x.ts";' }), []);
+});
+
+test("what a file reaches is itself and what its imports lead to, in circles as well", () => {
+  const files = {
+    "a.ts": 'import "./b.ts";',
+    "b.ts": 'import "./c.ts";',
+    "c.ts": 'import "./a.ts";',
+    "d.ts": 'import "./a.ts";',
+  };
+  assert.deepEqual(reachedFrom(graphOf(new Map(Object.entries(files))), "a.ts"), ["a.ts", "b.ts", "c.ts"]);
 });

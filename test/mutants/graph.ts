@@ -60,6 +60,14 @@ export function reaching(graph: Graph, file: string, isTest: (path: string) => b
   return tests.includes(own) ? [own, ...tests.filter((test) => test !== own)] : tests;
 }
 
+/** All files that `file` leads to, itself included, by name. */
+export function reachedFrom(graph: Graph, file: string): string[] {
+  const seen = new Set([file]);
+  // A set that grows is walked to its new end.
+  for (const path of seen) for (const next of graph.get(path) ?? []) seen.add(next);
+  return [...seen].sort();
+}
+
 const inverted = new WeakMap<Graph, Map<string, string[]>>();
 
 function invert(graph: Graph): Map<string, string[]> {

@@ -3,8 +3,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { Baselines, RedBaseline } from "./baseline.ts";
 import { graphOf } from "./graph.ts";
-import { Judge, type Options, RedBaseline } from "./judge.ts";
+import { Judge, type Options } from "./judge.ts";
 import { type Mutant, mutantsOf } from "./mutant.ts";
 import type { Surroundings } from "./run-test.ts";
 
@@ -37,10 +38,11 @@ async function judge(one: Mutant, tests: Record<string, string>, options: Partia
   const sources = new Map(Object.entries(files));
   const isTest = (file: string) => file.endsWith(".test.ts");
   const here = place(files);
-  const judging = new Judge(sources, graphOf(sources), { clean: place(files), isTest, ...options });
+  const baselines = new Baselines(place(files));
+  const judging = new Judge(sources, graphOf(sources), { baselines, isTest, ...options });
   const result = await judging.judge(one, here);
   assert.equal(readFileSync(join(here.tree, "x.ts"), "utf8"), X);
-  return { ...result, flakyTests: await judging.flakyTests() };
+  return { ...result, flakyTests: await baselines.flaky() };
 }
 
 test("a mutant is killed by the first test that fails, and further ones do not run", async () => {
@@ -84,4 +86,14 @@ test("with confirm every test has to fail twice", async () => {
   assert.equal((await judge(KILLED, files)).verdict, "killed");
   assert.equal((await judge(KILLED, files, { confirm: true })).verdict, "survived");
   assert.equal((await judge(KILLED, { "x.test.ts": GOOD }, { confirm: true })).verdict, "killed");
+});
+
+test("a mutant that hangs a test is a timeout", async () => {
+  assert.equal((await judge(SURVIVES, { "x.test.ts": GOOD }, { timeoutOf: () => 1 })).verdict, "timeout");
+});
+
+test("a timeout does not count where the test needs more time without the mutant, too", async () => {
+  const timeouts = [1, 60_000, 60_000];
+  const { verdict, flaky } = await judge(SURVIVES, { "x.test.ts": GOOD }, { timeoutOf: () => timeouts.shift() ?? 1 });
+  assert.deepEqual({ verdict, flaky }, { verdict: "survived", flaky: ["x.test.ts: after 1 ms"] });
 });

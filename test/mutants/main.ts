@@ -44,19 +44,20 @@ async function main(): Promise<number> {
   if (wanted.length === 0) throw new Error(`no production file has ${only.join(" or ")} in its path`);
   const all = wanted.flatMap((file) => mutantsOf(file, sources.get(file) ?? ""));
   const mutants = sample(all, numberOf(values.sample, all.length), seed, sources);
-  process.stderr.write(`${mutants.length} of ${all.length} mutants of ${wanted.length} files, seed "${seed}"\n`);
+  say(`${mutants.length} of ${all.length} mutants of ${wanted.length} files, seed "${seed}"`);
   const run = await judgeAll(mutants, files, sources, {
     jobs,
     confirm,
     exhaustive,
     signal: stopSignal(),
-    onResult: (result, done) => process.stderr.write(`[${done}/${mutants.length}] ${progress(result)}\n`),
+    onBaseline: (test, ms) => say(`  green without a mutant in ${(ms / 1000).toFixed(1)} s: ${test}`),
+    onResult: (result, done) => say(`[${done}/${mutants.length}] ${progress(result)}`),
   });
   const { results, flaky, error } = run;
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ seed, flaky, results }, null, 2)}\n`);
   process.stdout.write(report(results, flaky, sources));
   if (error === undefined) return 0;
-  process.stderr.write(`ended after ${results.length} of ${mutants.length} mutants: ${messageOf(error)}\n`);
+  say(`ended after ${results.length} of ${mutants.length} mutants: ${messageOf(error)}`);
   return 1;
 }
 
@@ -72,6 +73,10 @@ function stopSignal(): AbortSignal {
   return stopping.signal;
 }
 
+function say(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
+
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
@@ -79,6 +84,6 @@ function messageOf(error: unknown): string {
 try {
   process.exitCode = await main();
 } catch (error) {
-  process.stderr.write(`${messageOf(error)}\n`);
+  say(messageOf(error));
   process.exitCode = 1;
 }

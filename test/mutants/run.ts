@@ -1,4 +1,6 @@
-import { isUnitTest } from "./files.ts";
+import { Baselines } from "./baseline.ts";
+import { BaselineCache } from "./baseline-cache.ts";
+import { CACHE, hashOfOthers, isUnitTest } from "./files.ts";
 import { graphOf } from "./graph.ts";
 import { Judge, type Result } from "./judge.ts";
 import type { Mutant } from "./mutant.ts";
@@ -17,6 +19,7 @@ export interface How {
   confirm: boolean;
   exhaustive: boolean;
   signal: AbortSignal;
+  onBaseline: (test: string, ms: number) => void;
   onResult: (result: Result, done: number) => void;
 }
 
@@ -25,12 +28,15 @@ export async function judgeAll(
   mutants: Mutant[],
   files: string[],
   sources: ReadonlyMap<string, string>,
-  { jobs, signal, onResult, ...how }: How,
+  { jobs, signal, onBaseline, onResult, ...how }: How,
 ): Promise<Run> {
   const failing = new AbortController();
   const either = AbortSignal.any([signal, failing.signal]);
   using sandboxes = new Sandboxes(files, sources, either);
-  const judge = new Judge(sources, graphOf(sources), { clean: sandboxes.make(), isTest: isUnitTest, ...how });
+  const graph = graphOf(sources);
+  const cache = new BaselineCache(CACHE, graph, sources, hashOfOthers(files));
+  const baselines = new Baselines(sandboxes.make(), onBaseline, cache);
+  const judge = new Judge(sources, graph, { baselines, isTest: isUnitTest, ...how });
   const results: Result[] = [];
   const waiting = [...mutants];
   const work = async (): Promise<void> => {
@@ -50,5 +56,5 @@ export async function judgeAll(
     failing.abort(error);
     await Promise.allSettled(workers);
   }
-  return { results, flaky: await judge.flakyTests(), ...outcome };
+  return { results, flaky: await baselines.flaky(), ...outcome };
 }

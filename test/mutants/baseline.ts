@@ -1,0 +1,83 @@
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import type { BaselineCache } from "./baseline-cache.ts";
+import { type Coverage, readCoverage } from "./coverage.ts";
+import { runTest, type Surroundings, type TestRun } from "./run-test.ts";
+
+/** A test file on the unchanged tree, where it was green. */
+export interface Baseline {
+  ms: number;
+  coverage: Coverage;
+  /** It failed before it was green: what it says of a mutant has to be said twice. */
+  isFlaky: boolean;
+}
+
+export class RedBaseline extends Error {
+  override name = "RedBaseline";
+}
+
+const TIMEOUT_MS = 5 * 60_000;
+const ATTEMPTS = 3;
+
+/** Runs each test file on the unchanged tree once, when it is first asked for. */
+export class Baselines {
+  readonly #clean: Surroundings;
+  readonly #cache: BaselineCache | undefined;
+  readonly #onMeasured: (test: string, ms: number) => void;
+  readonly #asked = new Map<string, Promise<Baseline>>();
+  #runs = 0;
+
+  constructor(clean: Surroundings, onMeasured: (test: string, ms: number) => void = () => {}, cache?: BaselineCache) {
+    this.#clean = clean;
+    this.#onMeasured = onMeasured;
+    this.#cache = cache;
+  }
+
+  /** Throws RedBaseline if the test is not green in any of a few attempts. */
+  async of(test: string): Promise<Baseline> {
+    let asked = this.#asked.get(test);
+    if (asked === undefined) {
+      asked = this.#cachedOrMeasured(test);
+      this.#asked.set(test, asked);
+    }
+    return await asked;
+  }
+
+  /** How long the test takes now, in milliseconds: other processes may make it slower than it was. */
+  async msNow(test: string): Promise<number> {
+    const { ms } = await this.#measure(test);
+    return ms;
+  }
+
+  /** Tests that failed before they were green. */
+  async flaky(): Promise<string[]> {
+    const all = await Promise.allSettled([...this.#asked].map(async ([test, asked]) => ({ test, ...(await asked) })));
+    return all.flatMap((one) => (one.status === "fulfilled" && one.value.isFlaky ? [one.value.test] : []));
+  }
+
+  async #cachedOrMeasured(test: string): Promise<Baseline> {
+    const cached = this.#cache?.get(test);
+    if (cached !== undefined) return cached;
+    const measured = await this.#measure(test);
+    this.#onMeasured(test, measured.ms);
+    this.#cache?.set(test, measured);
+    return measured;
+  }
+
+  async #measure(test: string): Promise<Baseline> {
+    const { tree, temp } = this.#clean;
+    let red: TestRun | undefined;
+    for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+      this.#runs += 1;
+      const folder = join(temp, `coverage-${this.#runs}`);
+      const run = await runTest(test, this.#clean, { timeoutMs: TIMEOUT_MS, coverage: folder });
+      if (run.verdict === "green") {
+        const coverage = readCoverage(folder, tree);
+        rmSync(folder, { recursive: true });
+        return { ms: run.ms, coverage, isFlaky: red !== undefined };
+      }
+      red = run;
+    }
+    throw new RedBaseline(`${test} is ${red?.verdict} without any mutant: ${red?.detail}`);
+  }
+}
