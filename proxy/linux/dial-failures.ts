@@ -28,7 +28,7 @@ export class DialFailures implements FailureMemory {
   }
 
   /** Notes how a dial ended, and says whether the one before it had connected, whichever worker's it was. */
-  ended(connected: boolean): boolean {
+  recordOutcome(connected: boolean): boolean {
     return Atomics.exchange(this.#connected, 0, Number(connected)) === 1;
   }
 

@@ -13,10 +13,10 @@ export const DIAL_LOCAL_LIMIT = -2;
 const NO_FAILURES: readonly DialFailure[] = [];
 
 /** One connection's way through its upstream's addresses, at most MAX_DIALS of them. Lives until it is connected or refused. */
-export class UpstreamConnect {
+export class UpstreamDial {
   failures: readonly DialFailure[] = NO_FAILURES;
   /** With DIAL_LOCAL_LIMIT: what the system said. */
-  limit = "";
+  localLimit = "";
   readonly #libc: Libc;
   readonly #listener: ListenerState;
   readonly #candidates: readonly WorkerAddress[];
@@ -33,7 +33,7 @@ export class UpstreamConnect {
   }
 
   /** Begins to connect to the next address that is not our own. A descriptor, DIAL_FAILED or DIAL_LOCAL_LIMIT. */
-  step(): number {
+  connectNext(): number {
     for (;;) {
       const address = this.#next < MAX_DIALS ? this.#candidates[this.#next] : undefined;
       if (address === undefined) return DIAL_FAILED;
@@ -80,7 +80,7 @@ export class UpstreamConnect {
     const name = errnoName(errno);
     const cause = connectCause(name);
     if (cause === "local-limit") {
-      this.limit = `${call} ${name}`;
+      this.localLimit = `${call} ${name}`;
       return DIAL_LOCAL_LIMIT;
     }
     this.#fail(address.text, cause, `${call} ${name} ${address.text}:${this.#listener.spec.port}`);

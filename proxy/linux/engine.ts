@@ -8,7 +8,7 @@ import { ConnectionLimiter, newConnectionLimits } from "./connection-limiter.ts"
 import { newCounters, readCounters } from "./counters.ts";
 import { type Libc, openLibc } from "./libc.ts";
 import type { WorkerListener } from "./plan.ts";
-import { Port } from "./ports.ts";
+import { ListenerSockets } from "./ports.ts";
 import { WorkerThread } from "./worker-thread.ts";
 
 /** More would only share what one does alone; connections are spread by the kernel. */
@@ -31,10 +31,10 @@ class LinuxEngine implements RelayEngine {
   readonly #options: EngineOptions;
   readonly #count: number;
   readonly #libc: Libc;
-  readonly #placesBlock: SharedArrayBuffer;
-  readonly #places: ConnectionLimiter;
+  readonly #connectionLimits: SharedArrayBuffer;
+  readonly #limiter: ConnectionLimiter;
   readonly #refusals: RefusalLog;
-  readonly #ports = new Map<string, Port>();
+  readonly #ports = new Map<string, ListenerSockets>();
   /** By target, a block a worker. */
   readonly #counters = new Map<string, readonly SharedArrayBuffer[]>();
   #workers: WorkerThread[] = [];
@@ -48,8 +48,8 @@ class LinuxEngine implements RelayEngine {
     this.#options = options;
     this.#count = count;
     this.#libc = openLibc();
-    this.#placesBlock = newConnectionLimits(options.limits);
-    this.#places = new ConnectionLimiter(this.#placesBlock, options.limits);
+    this.#connectionLimits = newConnectionLimits(options.limits);
+    this.#limiter = new ConnectionLimiter(this.#connectionLimits, options.limits);
     this.#refusals = new RefusalLog(options.log, systemClock);
   }
 
@@ -79,9 +79,9 @@ class LinuxEngine implements RelayEngine {
 
   async drain(graceMs: number): Promise<DrainResult> {
     await this.#stopAccepting();
-    const open = this.#places.total();
+    const open = this.#limiter.total();
     const deadline = performance.now() + graceMs;
-    while (this.#places.total() > 0 && performance.now() < deadline && this.#closing === undefined) {
+    while (this.#limiter.total() > 0 && performance.now() < deadline && this.#closing === undefined) {
       await new Promise((resolve) => setTimeout(resolve, Math.min(POLL_MS, graceMs)));
     }
     const reset = await this.#cut(undefined);
@@ -100,14 +100,14 @@ class LinuxEngine implements RelayEngine {
     await this.#cut(undefined);
     await Promise.all(
       this.#workers.map(async (worker) => {
-        await worker.order({ kind: "exit" });
+        await worker.execute({ kind: "exit" });
         await worker.ended;
       }),
     );
   }
 
   async #startWorkers(): Promise<void> {
-    const data = { limits: this.#options.limits, places: this.#placesBlock };
+    const data = { limits: this.#options.limits, connectionLimits: this.#connectionLimits };
     for (let index = 0; index < this.#count; index += 1) {
       const worker = new WorkerThread(this.#libc, data, (report) => {
         if (report.kind === "dial") this.#options.onDial(report.report);
@@ -144,7 +144,7 @@ class LinuxEngine implements RelayEngine {
         running.spec = spec;
         continue;
       }
-      const port = new Port(this.#libc, spec);
+      const port = new ListenerSockets(this.#libc, spec);
       this.#ports.set(spec.name, port);
       try {
         port.bind(this.#count, this.#options.limits.keepaliveMs);
@@ -158,7 +158,7 @@ class LinuxEngine implements RelayEngine {
 
   /** Stops what the plan no longer has, and first: a port may pass from one listener to another. */
   async #dropOthers(plan: RelayPlan): Promise<void> {
-    const dropped: Port[] = [];
+    const dropped: ListenerSockets[] = [];
     for (const [name, port] of this.#ports) {
       const spec = plan.listeners.find((candidate) => candidate.name === name);
       if (spec !== undefined && port.isBoundAs(spec)) continue;
@@ -192,7 +192,7 @@ class LinuxEngine implements RelayEngine {
           const listener = counters && port.forWorker(index, this.#plan.own, bound, counters);
           return listener === undefined ? [] : [listener];
         });
-        return worker.order({ kind: "plan", listeners });
+        return worker.execute({ kind: "plan", listeners });
       }),
     );
   }
@@ -200,12 +200,12 @@ class LinuxEngine implements RelayEngine {
   async #stopAccepting(): Promise<void> {
     await this.#lastUpdate;
     this.#closed = true;
-    await Promise.all(this.#workers.map((worker) => worker.order({ kind: "plan", listeners: [] })));
+    await Promise.all(this.#workers.map((worker) => worker.execute({ kind: "plan", listeners: [] })));
     for (const port of this.#ports.values()) port.close();
   }
 
   async #cut(listener: string | undefined): Promise<number> {
-    const counts = await Promise.all(this.#workers.map((worker) => worker.order({ kind: "cut", listener })));
+    const counts = await Promise.all(this.#workers.map((worker) => worker.execute({ kind: "cut", listener })));
     return counts.reduce((sum, count) => sum + count, 0);
   }
 

@@ -13,7 +13,7 @@ export class ListenerState {
   /** Connections of this worker that came in here. */
   open = 0;
   readonly counters: Counters;
-  readonly dials: DialFailures;
+  readonly dialFailures: DialFailures;
   readonly #order: CandidateOrder;
   #texts: readonly string[] = [];
   /** Connections that are not to write at once, and how many it were last time. */
@@ -23,29 +23,29 @@ export class ListenerState {
   constructor(spec: WorkerListener) {
     this.spec = spec;
     this.counters = new Counters(spec.counters);
-    this.dials = new DialFailures(spec.dials);
-    this.#order = new CandidateOrder(this.dials);
+    this.dialFailures = new DialFailures(spec.dialFailures);
+    this.#order = new CandidateOrder(this.dialFailures);
     this.update(spec);
   }
 
   update(spec: WorkerListener): void {
     this.spec = spec;
     this.#texts = spec.addresses.map(({ text }) => text);
-    this.dials.setAddresses(this.#texts);
+    this.dialFailures.setAddresses(this.#texts);
   }
 
   /**
    * Whether a connection is to write to its upstream right after connect(). On one machine the handshake is over by then, and the wait
    * for it, with its events, can be saved; between machines it is not, and the try is in vain: then fewer and fewer try.
    */
-  writesAtOnce(): boolean {
+  shouldWriteEarly(): boolean {
     if (this.#cautious === 0) return true;
     this.#cautious -= 1;
     return false;
   }
 
   /** What came of writing at once. */
-  wroteAtOnce(hasSucceeded: boolean): void {
+  recordEarlyWrite(hasSucceeded: boolean): void {
     if (!hasSucceeded) this.#cautious = Math.min(MOST_CAUTIOUS, Math.max(LEAST_CAUTIOUS, this.#lastCautious * 2));
     this.#lastCautious = this.#cautious;
   }

@@ -30,13 +30,13 @@ export interface WorkerListener {
   readonly port: number;
   readonly unresolved: DialCause | undefined;
   readonly counters: SharedArrayBuffer;
-  readonly dials: SharedArrayBuffer;
+  readonly dialFailures: SharedArrayBuffer;
 }
 
 export interface WorkerData {
   readonly wake: number;
   readonly limits: EngineLimits;
-  readonly places: SharedArrayBuffer;
+  readonly connectionLimits: SharedArrayBuffer;
 }
 
 export type Command =

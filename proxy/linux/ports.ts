@@ -9,7 +9,7 @@ import type { WorkerAddress, WorkerListener } from "./plan.ts";
 import { listenOn, localName } from "./sockets.ts";
 
 /** A listener as the main thread has it: a socket for each worker, and what the workers share of it. */
-export class Port {
+export class ListenerSockets {
   spec: ListenerSpec;
   readonly #libc: Libc;
   #fds: readonly number[] = [];
@@ -83,7 +83,7 @@ export class Port {
         return [{ text, sockaddr, isSelf: isSelf(text, upstream.port, own, bound) }];
       }),
       counters,
-      dials: this.#sharedDials(),
+      dialFailures: this.#sharedDials(),
     };
   }
 

@@ -22,17 +22,17 @@ export interface PumpContext {
   /** Asks epoll to report when the side becomes writable. */
   arm(side: SocketState): void;
   /** Bytes were read. */
-  moved(source: SocketState, bytes: number): void;
+  bytesRead(source: SocketState, bytes: number): void;
 }
 
 /** Why a pump stopped. */
 export const PUMP = {
   /** Nothing more to read, or the other side takes no more: an event will come. */
-  waits: 0,
+  blocked: 0,
   /** The budget is used up: to be called again soon. */
   hasMore: 1,
   /** All is read and sent; the FIN is to be passed on. */
-  atEnd: 2,
+  endOfStream: 2,
   /** Reading failed; the error is in `errno`. */
   sourceFailed: 3,
   /** Sending failed; the error is in `errno`. */
@@ -78,9 +78,9 @@ export class Pump {
    */
   send(source: SocketState, sink: SocketState, start: number, length: number): PumpOutcome | undefined {
     // The FIN that is to follow at once then travels with the last bytes.
-    const flags = source.ended ? MSG_NOSIGNAL | MSG_MORE : MSG_NOSIGNAL;
+    const flags = source.finRead ? MSG_NOSIGNAL | MSG_MORE : MSG_NOSIGNAL;
     const { address, bytes } = this.#libc.memory;
-    if (!sink.isPrompt) this.#makePrompt(sink);
+    if (!sink.hasNoDelay) this.#makePrompt(sink);
     let sent = this.#libc.send(sink.fd, address + start, length, flags);
     while (sent === -ERRNO.EINTR) sent = this.#libc.send(sink.fd, address + start, length, flags);
     if (sent === length) return undefined;
@@ -95,11 +95,11 @@ export class Pump {
    * the many connections that write to their upstream once are spared the call.
    */
   #makePrompt(sink: SocketState): void {
-    if (sink.hasSent) {
-      sink.isPrompt = true;
+    if (sink.hasBeenWritten) {
+      sink.hasNoDelay = true;
       setNoDelay(this.#libc, sink.fd);
     }
-    sink.hasSent = true;
+    sink.hasBeenWritten = true;
   }
 
   /** Gives up what a stream holds. */
@@ -112,21 +112,21 @@ export class Pump {
 
   /** Reads once more, if there is reason to. */
   #next(source: SocketState, sink: SocketState): PumpOutcome | undefined {
-    if (source.ended) return PUMP.atEnd;
-    if (!source.readable || !(sink.writable || source.discarded)) return PUMP.waits;
+    if (source.finRead) return PUMP.endOfStream;
+    if (!source.readable || !(sink.writable || source.isDiscarding)) return PUMP.blocked;
     if (this.#budget <= 0) return PUMP.hasMore;
     // A splice does not get past the mark of urgent data.
-    return source.isBulk && !source.isUrgent ? this.#splice(source, sink) : this.#copy(source, sink, READ_BYTES);
+    return source.isBulk && !source.hasUrgentData ? this.#splice(source, sink) : this.#copy(source, sink, READ_BYTES);
   }
 
   /** Sends what waits. Undefined: all of it is gone. */
   #flush(source: SocketState, sink: SocketState): PumpOutcome | undefined {
     if (source.isFlushed) return undefined;
-    if (source.discarded) {
+    if (source.isDiscarding) {
       this.release(source);
       return undefined;
     }
-    if (!sink.writable) return PUMP.waits;
+    if (!sink.writable) return PUMP.blocked;
     return source.pending === undefined ? this.#flushPipe(source, sink) : this.#flushPending(source, sink);
   }
 
@@ -136,12 +136,12 @@ export class Pump {
     source.pending = undefined;
     this.#libc.memory.bytes.set(pending, IO);
     const failed = this.send(source, sink, IO, pending.length);
-    return failed === undefined && !source.isFlushed ? PUMP.waits : failed;
+    return failed === undefined && !source.isFlushed ? PUMP.blocked : failed;
   }
 
   #flushPipe(source: SocketState, sink: SocketState): PumpOutcome | undefined {
     const { pipe } = source;
-    if (!sink.isPrompt) this.#makePrompt(sink);
+    if (!sink.hasNoDelay) this.#makePrompt(sink);
     while (pipe !== undefined && pipe.bytes > 0) {
       const sent = this.#libc.splice(pipe.read, sink.fd, pipe.bytes);
       if (sent > 0) pipe.bytes -= sent;
@@ -157,14 +157,14 @@ export class Pump {
     const read = this.#libc.recv(source.fd, this.#buffer, most, 0);
     if (read <= 0) return this.#readNothing(source, read);
     source.isBulk = read >= READ_BYTES;
-    if (read < most) source.readShort();
+    if (read < most) source.recordShortRead();
     this.#read(source, read);
-    return source.discarded ? undefined : this.send(source, sink, IO, read);
+    return source.isDiscarding ? undefined : this.send(source, sink, IO, read);
   }
 
   /** Moves what there is into a pipe, once. Undefined unless something failed. */
   #splice(source: SocketState, sink: SocketState): PumpOutcome | undefined {
-    const pipe = source.discarded ? undefined : this.#context.pipes.take();
+    const pipe = source.isDiscarding ? undefined : this.#context.pipes.take();
     if (pipe === undefined) {
       return this.#copy(source, sink, IO_BYTES);
     }
@@ -183,12 +183,12 @@ export class Pump {
 
   #read(source: SocketState, bytes: number): void {
     this.#budget -= bytes;
-    this.#context.moved(source, bytes);
+    this.#context.bytesRead(source, bytes);
   }
 
   /** The end of a stream, nothing there, or a failure. */
   #readNothing(source: SocketState, outcome: number): PumpOutcome | undefined {
-    if (outcome === 0) source.ended = true;
+    if (outcome === 0) source.finRead = true;
     else if (outcome === -ERRNO.EAGAIN) source.readable = false;
     else if (outcome !== -ERRNO.EINTR) return this.#failed(PUMP.sourceFailed, -outcome);
     return undefined;
@@ -197,7 +197,7 @@ export class Pump {
   #full(sink: SocketState): PumpOutcome {
     sink.writable = false;
     if (!sink.isArmed) this.#context.arm(sink);
-    return PUMP.waits;
+    return PUMP.blocked;
   }
 
   #failed(outcome: PumpOutcome, errno: number): PumpOutcome {

@@ -8,17 +8,17 @@ const TELL_MS = 100;
 type LocalRefusal = Exclude<RefusalCause, "upstream">;
 
 /** Tells the main thread of the first refusal at once, and of those that follow closely together: a flood of them must cost little. */
-export class Refusals {
+export class RefusalReporter {
   readonly #reply: (reply: Reply) => void;
   readonly #untold = new Map<LocalRefusal, { count: number; fields: object }>();
   /** When those that are kept back are told, by the loop's clock. */
-  dueAt = Number.POSITIVE_INFINITY;
+  flushAt = Number.POSITIVE_INFINITY;
 
   constructor(reply: (reply: Reply) => void) {
     this.#reply = reply;
   }
 
-  tell(cause: LocalRefusal, fields: object, now: number): void {
+  report(cause: LocalRefusal, fields: object, now: number): void {
     const untold = this.#untold.get(cause);
     if (untold !== undefined) {
       untold.count += 1;
@@ -26,11 +26,11 @@ export class Refusals {
     }
     this.#untold.set(cause, { count: 0, fields });
     this.#reply({ kind: "refused", cause, count: 1, fields });
-    this.dueAt = Math.min(this.dueAt, now + TELL_MS);
+    this.flushAt = Math.min(this.flushAt, now + TELL_MS);
   }
 
   flush(): void {
-    this.dueAt = Number.POSITIVE_INFINITY;
+    this.flushAt = Number.POSITIVE_INFINITY;
     for (const [cause, { count, fields }] of this.#untold) {
       if (count > 0) this.#reply({ kind: "refused", cause, count, fields });
     }

@@ -1,6 +1,6 @@
 import { O_CLOEXEC } from "./abi.ts";
 import type { Libc } from "./libc.ts";
-import { must } from "./sockets.ts";
+import { throwOnError } from "./sockets.ts";
 
 /** Descriptors that are kept for turning clients away. */
 const COUNT = 3;
@@ -16,20 +16,20 @@ export class ReservedFds {
   /** Throws SystemError if the system has no descriptor left. */
   constructor(libc: Libc) {
     this.#libc = libc;
-    for (let count = 0; count < COUNT; count += 1) this.#fds.push(must("eventfd", libc.eventfd(0, O_CLOEXEC)));
+    for (let count = 0; count < COUNT; count += 1) this.#fds.push(throwOnError("eventfd", libc.eventfd(0, O_CLOEXEC)));
   }
 
   /** Whether there is one. */
-  get any(): boolean {
+  get hasAny(): boolean {
     return this.#fds.length > 0;
   }
 
-  get all(): boolean {
+  get isFull(): boolean {
     return this.#fds.length === COUNT;
   }
 
   /** Frees one for whatever is opened next; false if none is left. */
-  free(): boolean {
+  releaseOne(): boolean {
     const fd = this.#fds.pop();
     if (fd === undefined) return false;
     this.#libc.close(fd);
@@ -37,8 +37,8 @@ export class ReservedFds {
   }
 
   /** As many as can be had now. */
-  keep(): void {
-    while (!this.all) {
+  refill(): void {
+    while (!this.isFull) {
       const fd = this.#libc.eventfd(0, O_CLOEXEC);
       if (fd < 0) return;
       this.#fds.push(fd);

@@ -18,22 +18,22 @@ export class SocketState {
   /** The peer has sent a FIN or a reset: what is read ends in 0 or an error, and is read until then. */
   hungUp = false;
   /** It was a FIN. All that comes before a FIN is in the socket by then: a short read is the last. */
-  sawFin = false;
+  finReported = false;
   /** There was urgent data: reads stop at its mark, so that a short read says nothing. */
-  isUrgent = false;
+  hasUrgentData = false;
   /** An error waits in the socket, or has been read from it. */
   hasFailed = false;
   /** The FIN has been read. */
-  ended = false;
+  finRead = false;
   /** And passed on to the other socket, after all bytes. */
-  finished = false;
+  finForwarded = false;
   /** Read and dropped: the other side takes no more. */
-  discarded = false;
+  isDiscarding = false;
   /** Something has been written to it; small writes go out at once (TCP_NODELAY), which a client's socket inherits. */
-  hasSent = false;
-  isPrompt: boolean;
+  hasBeenWritten = false;
+  hasNoDelay: boolean;
   /** The kernel probes it when it is silent. */
-  isProbed = false;
+  hasKeepalive = false;
   /** The last read was a large one: the next is a splice. */
   isBulk = false;
   /** Read, but not taken by the other socket yet. */
@@ -46,15 +46,15 @@ export class SocketState {
     this.fd = fd;
     this.isClient = isClient;
     this.isArmed = !isClient;
-    this.isPrompt = isClient;
+    this.hasNoDelay = isClient;
   }
 
   /** Takes in that a read gave less than it could have. */
-  readShort(): void {
-    if (this.isUrgent) return;
+  recordShortRead(): void {
+    if (this.hasUrgentData) return;
     // What comes later is a new edge.
     if (!this.hungUp) this.readable = false;
-    else if (this.sawFin) this.ended = true;
+    else if (this.finReported) this.finRead = true;
   }
 
   /** Nothing that was read waits to be sent. */

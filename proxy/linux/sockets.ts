@@ -47,7 +47,7 @@ export function errnoName(errno: number): string {
 }
 
 /** The outcome of a call that has to succeed; throws SystemError otherwise. */
-export function must(call: string, outcome: number): number {
+export function throwOnError(call: string, outcome: number): number {
   if (outcome < 0) throw new SystemError(call, -outcome);
   return outcome;
 }
@@ -145,20 +145,20 @@ function listenAll(
   try {
     let sockaddr = encodeSockaddr(address, port);
     for (let index = 0; index < count; index += 1) {
-      const fd = must("socket", openTcpSocket(libc, sockaddr));
+      const fd = throwOnError("socket", openTcpSocket(libc, sockaddr));
       fds.push(fd);
-      must("setsockopt", setOption(libc, fd, SOL_SOCKET, SO_REUSEADDR, 1));
+      throwOnError("setsockopt", setOption(libc, fd, SOL_SOCKET, SO_REUSEADDR, 1));
       // The first one binds without the wish to share: then a port that another process holds is not shared with it by accident.
-      if (index > 0) must("setsockopt", setOption(libc, fd, SOL_SOCKET, SO_REUSEPORT, 1));
+      if (index > 0) throwOnError("setsockopt", setOption(libc, fd, SOL_SOCKET, SO_REUSEPORT, 1));
       // What a listener has set, the sockets that it accepts inherit.
       setNoDelay(libc, fd);
       setKeepalive(libc, fd, keepaliveMs);
       libc.memory.bytes.set(sockaddr, ADDRESS);
-      must("bind", libc.bind(fd, libc.memory.address + ADDRESS, sockaddr.length));
-      if (index === 0 && count > 1) must("setsockopt", setOption(libc, fd, SOL_SOCKET, SO_REUSEPORT, 1));
+      throwOnError("bind", libc.bind(fd, libc.memory.address + ADDRESS, sockaddr.length));
+      if (index === 0 && count > 1) throwOnError("setsockopt", setOption(libc, fd, SOL_SOCKET, SO_REUSEPORT, 1));
       if (index === 0) sockaddr = encodeSockaddr(address, localName(libc, fd)?.port ?? port);
     }
-    for (const fd of fds) must("listen", libc.listen(fd, LISTEN_BACKLOG));
+    for (const fd of fds) throwOnError("listen", libc.listen(fd, LISTEN_BACKLOG));
     return fds;
   } catch (error) {
     for (const fd of fds) libc.close(fd);

@@ -1,48 +1,48 @@
 /** What can wait in one list at a time. Fields of the waiting thing itself, so that waiting allocates nothing. */
-export interface Waiter {
+export interface TimeoutEntry {
   /** Milliseconds on the loop's clock. */
   deadline: number;
-  list: TimeoutQueue | undefined;
-  before: Waiter | undefined;
-  after: Waiter | undefined;
+  queue: TimeoutQueue | undefined;
+  previous: TimeoutEntry | undefined;
+  next: TimeoutEntry | undefined;
 }
 
 /** Things that all wait equally long: the one that came first is due first. Adding and removing take constant time. */
 export class TimeoutQueue {
   readonly #ms: number;
-  readonly #onDue: (waiter: Waiter) => void;
-  #first: Waiter | undefined;
-  #last: Waiter | undefined;
+  readonly #onDue: (entry: TimeoutEntry) => void;
+  #first: TimeoutEntry | undefined;
+  #last: TimeoutEntry | undefined;
 
   /** `onDue` is called for a waiter that has been taken off the list. */
-  constructor(ms: number, onDue: (waiter: Waiter) => void) {
+  constructor(ms: number, onDue: (entry: TimeoutEntry) => void) {
     this.#ms = ms;
     this.#onDue = onDue;
   }
 
-  add(waiter: Waiter, now: number): void {
-    waiter.list?.remove(waiter);
-    waiter.deadline = now + this.#ms;
-    waiter.list = this;
-    waiter.before = this.#last;
-    if (this.#last === undefined) this.#first = waiter;
-    else this.#last.after = waiter;
-    this.#last = waiter;
+  add(entry: TimeoutEntry, now: number): void {
+    entry.queue?.remove(entry);
+    entry.deadline = now + this.#ms;
+    entry.queue = this;
+    entry.previous = this.#last;
+    if (this.#last === undefined) this.#first = entry;
+    else this.#last.next = entry;
+    this.#last = entry;
   }
 
-  remove(waiter: Waiter): void {
-    const { before, after } = waiter;
-    if (before === undefined) this.#first = after;
-    else before.after = after;
-    if (after === undefined) this.#last = before;
-    else after.before = before;
-    waiter.list = undefined;
-    waiter.before = undefined;
-    waiter.after = undefined;
+  remove(entry: TimeoutEntry): void {
+    const { previous, next: after } = entry;
+    if (previous === undefined) this.#first = after;
+    else previous.next = after;
+    if (after === undefined) this.#last = previous;
+    else after.previous = previous;
+    entry.queue = undefined;
+    entry.previous = undefined;
+    entry.next = undefined;
   }
 
   /** When the next one is due; Infinity if none waits. */
-  next(): number {
+  nextDeadline(): number {
     return this.#first === undefined ? Number.POSITIVE_INFINITY : this.#first.deadline;
   }
 

@@ -4,7 +4,7 @@ import { O_CLOEXEC, O_NONBLOCK } from "./abi.ts";
 import type { Libc } from "./libc.ts";
 import { WORDS } from "./memory.ts";
 import type { Command, Reply, WorkerData } from "./plan.ts";
-import { must } from "./sockets.ts";
+import { throwOnError } from "./sockets.ts";
 
 /** `.ts` as it stands in the repository, `.js` in the image: nothing rewrites the name of a file that is no import. */
 const WORKER = new URL(`./worker${extname(import.meta.url)}`, import.meta.url);
@@ -39,7 +39,7 @@ export class WorkerThread {
 
   constructor(libc: Libc, data: Omit<WorkerData, "wake">, onReport: (report: Report) => void) {
     this.#libc = libc;
-    this.#wake = must("eventfd", libc.eventfd(0, O_CLOEXEC | O_NONBLOCK));
+    this.#wake = throwOnError("eventfd", libc.eventfd(0, O_CLOEXEC | O_NONBLOCK));
     const workerData: WorkerData = { ...data, wake: this.#wake };
     // The flags of the process are not the worker's: some of them speak of the main script.
     this.#worker = new Worker(WORKER, { workerData, execArgv: [], resourceLimits: LIMITS });
@@ -67,7 +67,7 @@ export class WorkerThread {
   }
 
   /** Has a command carried out; the count of its answer, 0 if the worker is gone. */
-  order(order: Order): Promise<number> {
+  execute(order: Order): Promise<number> {
     if (this.hasEnded) return Promise.resolve(0);
     this.#lastId += 1;
     const id = this.#lastId;
@@ -102,6 +102,6 @@ export class WorkerThread {
     words[WORDS >> 2] = 1;
     words[(WORDS >> 2) + 1] = 0;
     // The counter cannot overflow: the worker takes it back to 0 at every turn.
-    must("write", this.#libc.write(this.#wake, address + WORDS, 8));
+    throwOnError("write", this.#libc.write(this.#wake, address + WORDS, 8));
   }
 }

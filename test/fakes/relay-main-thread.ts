@@ -145,7 +145,7 @@ export class MainThread {
       port: 443,
       unresolved: this.#addresses.length === 0 ? "dns-timeout" : undefined,
       counters,
-      dials: newDialFailures(),
+      dialFailures: newDialFailures(),
     };
   }
 }

@@ -66,7 +66,7 @@ export class World {
       libc: this.kernel,
       wake: this.#main.wake,
       limits: this.#limits,
-      places: this.#places,
+      connectionLimits: this.#places,
       receive: this.#main.receive,
       reply: this.#main.reply,
       clock: () => this.#now,
@@ -126,7 +126,7 @@ export class World {
 
   turns(count: number): void {
     for (let turn = 0; turn < count; turn += 1) {
-      this.loop.turn(0);
+      this.loop.runOnce(0);
       for (const end of [...this.clients, ...this.#met()]) end.observe(this.#now);
     }
   }
@@ -162,7 +162,7 @@ export class World {
   /** What holds however a world ends. */
   #checkEmpty(): void {
     for (const end of [...this.clients, ...this.#met()]) end.observe(this.#now);
-    assert.equal(this.loop.open, 0, "no connection is left");
+    assert.equal(this.loop.openConnections, 0, "no connection is left");
     assert.equal(new ConnectionLimiter(this.#places, this.#limits).total(), 0);
     for (const socket of this.kernel.sockets)
       assert.ok(socket.goneBy !== undefined, "every upstream's socket is closed");
@@ -252,7 +252,7 @@ export class World {
     if (this.#limits.idleTimeoutMs === 0) return;
     this.settle();
     for (let sweep = 0; sweep < 12; sweep += 1) this.#wait(this.#limits.idleTimeoutMs / 4 + 1);
-    assert.equal(this.loop.open, 0, "nobody stays who is silent for longer than the idle timeout");
+    assert.equal(this.loop.openConnections, 0, "nobody stays who is silent for longer than the idle timeout");
     this.#checkEndings();
   }
 
