@@ -46,14 +46,14 @@ for (const [what, spec, annotations, defaultClass, expected] of CLASSES) {
       metadata: { ...INGRESS.metadata, annotations },
       spec: { ...spec, rules: [{ host: "a.example.com" }] },
     };
-    const clue = { className: expected, addresses: [], admitted: false };
+    const hints = { className: expected, addresses: [], admitted: false };
     assert.deepEqual(claimsOfIngress(viewIngress(raw), defaultClass), [
-      { hostname: "a.example.com", clue, from: FROM, created: "2026-01-01T00:00:00Z" },
+      { hostname: "a.example.com", hints, from: FROM, created: "2026-01-01T00:00:00Z" },
     ]);
   });
 }
 
-test("its load balancer status is in the clue, IP addresses and host names as they stand; with one it is admitted", () => {
+test("its load balancer status is in the hints, IP addresses and host names as they stand; with one it is admitted", () => {
   const ingress = [{ ip: "203.0.113.9" }, { hostname: "lb.example.net" }, {}, null, { ip: "2001:db8::9" }];
   const [claim] = claimsOfIngress(viewIngress({ ...INGRESS, status: { loadBalancer: { ingress } } }), undefined);
   const addresses = ["203.0.113.9", "lb.example.net", "2001:db8::9"];

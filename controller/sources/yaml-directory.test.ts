@@ -69,7 +69,7 @@ test("files are claims; objects that are no Ingress are there to be asked for; s
   assert.deepEqual(claims.get("shop/web"), [
     {
       hostname: "a.example.com",
-      clue: { className: undefined, addresses: [], admitted: false },
+      hints: { className: undefined, addresses: [], admitted: false },
       from: { kind: "Ingress", namespace: "shop", name: "web", file: "a.yaml" },
       created: "",
     },

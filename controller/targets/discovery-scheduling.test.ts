@@ -21,7 +21,7 @@ function service(namespace: string, name: string, ip: string, annotations: Recor
   };
 }
 
-const clue = (ip: string) => ({ className: "any", addresses: [ip], admitted: true });
+const hints = (ip: string) => ({ className: "any", addresses: [ip], admitted: true });
 const NO_ADDRESS: RoutingHints = { className: "any", addresses: [], admitted: false };
 const SOMEWHERE = { service: { namespace: "edge", name: "lb" } };
 const upstreamConfig = (upstream: object) => configSchema.parse({ targets: [{ name: "only", upstream }] });
@@ -190,7 +190,7 @@ test("a wrong annotation of a Service that was never right is a problem, and goe
   api.set(BALANCERS, service("edge", "lb", "203.0.113.1", { "switchback.dev/proxy-protocol": "v9" }));
   assert.equal(discovery.state()[0]?.problems.length, 1);
   assert.equal(discovery.found(EDGE), undefined);
-  assert.notEqual(codeOf(clue("203.0.113.1")), EDGE);
+  assert.notEqual(codeOf(hints("203.0.113.1")), EDGE);
   api.remove(BALANCERS, "edge/lb");
   assert.deepEqual(discovery.state()[0]?.problems, []);
 });

@@ -83,12 +83,12 @@ async function cluster(t: TestContext, config: Config) {
     await discovery.stop();
     await api.close();
   });
-  const resolve = (clue: RoutingHints): string => {
-    const target = discovery.resolve(clue);
+  const resolve = (hints: RoutingHints): string => {
+    const target = discovery.resolve(hints);
     return typeof target === "string" ? target : target.code;
   };
-  const becomes = (clue: RoutingHints, expected: string) =>
-    until(() => resolve(clue) === expected, `${expected}, not ${resolve(clue)}`);
+  const becomes = (hints: RoutingHints, expected: string) =>
+    until(() => resolve(hints) === expected, `${expected}, not ${resolve(hints)}`);
   const synced = async () => {
     start();
     await until(() => heard.synced === 1, "the first full view");
@@ -99,7 +99,7 @@ async function cluster(t: TestContext, config: Config) {
   return { discovery, set, remove, heard, start, synced, resolve, becomes, refuseLists };
 }
 
-const clue = (className: string | undefined, ...addresses: string[]): RoutingHints => ({
+const hints = (className: string | undefined, ...addresses: string[]): RoutingHints => ({
   className,
   addresses,
   admitted: addresses.length > 0,
@@ -116,15 +116,15 @@ test("an address leads to the Service that has it, and follows it", async (t) =>
   const { set, remove, synced, becomes, discovery, heard } = await cluster(t, configSchema.parse({ targets: [] }));
   set("edge/lb", { ip: "203.0.113.9" });
   await synced();
-  await becomes(clue("any", "203.0.113.9"), EDGE);
+  await becomes(hints("any", "203.0.113.9"), EDGE);
   assert.deepEqual(discovery.found(EDGE)?.upstream, { service: { namespace: "edge", name: "lb" } });
   set("edge/lb", { ip: "203.0.113.10", port: 8443 });
-  await becomes(clue("any", "203.0.113.10"), EDGE);
-  await becomes(clue("any", "203.0.113.9"), "no-service");
+  await becomes(hints("any", "203.0.113.10"), EDGE);
+  await becomes(hints("any", "203.0.113.9"), "no-service");
   assert.equal(discovery.found(EDGE)?.ports[0]?.port, 8443);
   const before = heard.changes;
   remove("edge/lb");
-  await becomes(clue("any", "203.0.113.10"), "no-service");
+  await becomes(hints("any", "203.0.113.10"), "no-service");
   assert.equal(discovery.found(EDGE), undefined);
   await until(() => heard.changes > before, "the change to be told");
 });
@@ -145,24 +145,24 @@ test("a configured target wins by its class, and where a found Service is its up
   set("edge/lb", { ip: "203.0.113.9" });
   set("edge/two-lb", { ip: "203.0.113.2" });
   await synced();
-  await becomes(clue("one", "203.0.113.9"), "one");
-  assert.equal(resolve(clue("other", "203.0.113.2")), "two");
-  assert.equal(resolve(clue("other", "203.0.113.9")), EDGE);
-  assert.equal(resolve(clue("other")), "no-target");
-  assert.equal(resolve(clue(undefined)), "no-class");
+  await becomes(hints("one", "203.0.113.9"), "one");
+  assert.equal(resolve(hints("other", "203.0.113.2")), "two");
+  assert.equal(resolve(hints("other", "203.0.113.9")), EDGE);
+  assert.equal(resolve(hints("other")), "no-target");
+  assert.equal(resolve(hints(undefined)), "no-class");
 });
 
 test("the target without classes stands in where no address tells, if its Service is there", async (t) => {
   const { set, remove, synced, becomes, discovery } = await cluster(t, configSchema.parse({}));
   await synced();
-  await becomes(clue("nginx"), "target-missing");
+  await becomes(hints("nginx"), "target-missing");
   assert.deepEqual(discovery.configured(), []);
   set(NGINX);
-  await becomes(clue("nginx"), "ingress-nginx");
-  await becomes(clue("nginx", "198.51.100.77"), "ingress-nginx");
+  await becomes(hints("nginx"), "ingress-nginx");
+  await becomes(hints("nginx", "198.51.100.77"), "ingress-nginx");
   assert.equal(discovery.configured().length, 1);
   remove(NGINX);
-  await becomes(clue("nginx"), "target-missing");
+  await becomes(hints("nginx"), "target-missing");
 });
 
 test("it stands in no longer once a found target is in use: then it would be a guess", async (t) => {
@@ -170,27 +170,27 @@ test("it stands in no longer once a found target is in use: then it would be a g
   set(NGINX);
   set("edge/lb", { ip: "203.0.113.9" });
   await synced();
-  await becomes(clue("nginx"), "ingress-nginx");
+  await becomes(hints("nginx"), "ingress-nginx");
   const before = heard.changes;
   discovery.use(new Set(["ingress-nginx", EDGE]));
   await until(() => heard.changes > before, "the change to be told");
-  await becomes(clue("nginx"), "no-address");
+  await becomes(hints("nginx"), "no-address");
   discovery.use(new Set(["ingress-nginx"]));
-  await becomes(clue("nginx"), "ingress-nginx");
+  await becomes(hints("nginx"), "ingress-nginx");
 });
 
 test("what has a host name or ipMode Proxy is not for the target without classes: there is nothing to cure", async (t) => {
   const { set, synced, resolve, becomes } = await cluster(t, configSchema.parse({}));
   set(NGINX);
   await synced();
-  await becomes(clue("nginx"), "ingress-nginx");
-  assert.equal(resolve(clue("nginx", "lb.example.net")), "load-balancer-hostname");
+  await becomes(hints("nginx"), "ingress-nginx");
+  assert.equal(resolve(hints("nginx", "lb.example.net")), "load-balancer-hostname");
 });
 
 test("a wrong annotation keeps what was right before, and is told; a right one clears it", async (t) => {
   const { set, synced, becomes, discovery } = await cluster(t, configSchema.parse({ targets: [] }));
   const key = "switchback.dev/proxy-protocol";
-  const here = clue("any", "203.0.113.9");
+  const here = hints("any", "203.0.113.9");
   set("edge/lb", { ip: "203.0.113.9", annotations: { [key]: "v2" } });
   await synced();
   await becomes(here, EDGE);

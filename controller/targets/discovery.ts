@@ -17,7 +17,7 @@ interface DiscoveryDeps {
   readonly log: Logger;
 }
 
-/** Services that change together are looked at together: asking every clue again costs all of them. */
+/** Services that change together are looked at together: asking every hints again costs all of them. */
 const SETTLE_MS = 20;
 
 /**
@@ -75,14 +75,14 @@ export class TargetDiscovery implements TargetResolver {
     return this.#services?.state.synced === true && (this.#fallback?.synced ?? true);
   }
 
-  resolve(clue: RoutingHints): string | Reason {
+  resolve(hints: RoutingHints): string | Reason {
     const { targets } = this.#deps.config;
-    const byClass = targets.find(({ classes }) => clue.className !== undefined && classes.includes(clue.className));
+    const byClass = targets.find(({ classes }) => hints.className !== undefined && classes.includes(hints.className));
     if (byClass !== undefined) return byClass.name;
-    const service = matchService(clue, this.#index);
+    const service = matchService(hints, this.#index);
     if (!("code" in service)) return this.#targetOf(service);
     if (service.code !== "no-service" && service.code !== "no-address") return service;
-    return this.#fallback?.answer(this.#inUse) ?? this.#withClass(clue, service);
+    return this.#fallback?.answer(this.#inUse) ?? this.#withClass(hints, service);
   }
 
   /** A found target as it is now; undefined of one whose Service is gone, or that never was. */

@@ -20,7 +20,7 @@ function indexOf(...services: RawLoadBalancerService[]): AddressIndex {
   return index;
 }
 
-function clue(...addresses: string[]): RoutingHints {
+function hints(...addresses: string[]): RoutingHints {
   return { className: "nginx", addresses, admitted: addresses.length > 0 };
 }
 
@@ -33,36 +33,36 @@ const A = service("a", [{ ip: "203.0.113.1" }, { ip: "2001:db8::1" }]);
 const B = service("b", [{ ip: "203.0.113.2" }]);
 
 const CASES: ReadonlyArray<readonly [string, string, RoutingHints, ...RawLoadBalancerService[]]> = [
-  ["the Service with the address", "a", clue("203.0.113.1"), A, B],
-  ["either address of it, in any spelling", "a", clue("2001:DB8:0::1"), A, B],
-  ["both addresses of one Service", "a", clue("203.0.113.1", "2001:db8::1"), A, B],
-  ["an address that no Service has", "no-service", clue("198.51.100.1"), A, B],
-  ["addresses of two Services", "several-services", clue("203.0.113.1", "203.0.113.2"), A, B],
+  ["the Service with the address", "a", hints("203.0.113.1"), A, B],
+  ["either address of it, in any spelling", "a", hints("2001:DB8:0::1"), A, B],
+  ["both addresses of one Service", "a", hints("203.0.113.1", "2001:db8::1"), A, B],
+  ["an address that no Service has", "no-service", hints("198.51.100.1"), A, B],
+  ["addresses of two Services", "several-services", hints("203.0.113.1", "203.0.113.2"), A, B],
   [
     "an address that two Services share",
     "several-services",
-    clue("203.0.113.1"),
+    hints("203.0.113.1"),
     A,
     service("c", [{ ip: "203.0.113.1" }]),
   ],
   [
     "an address shared with a Service for UDP",
     "a",
-    clue("203.0.113.1"),
+    hints("203.0.113.1"),
     A,
     service("quic", [{ ip: "203.0.113.1" }], [{ port: 443, protocol: "UDP" }]),
   ],
-  ["ipMode Proxy", "ip-mode-proxy", clue("203.0.113.3"), service("p", [{ ip: "203.0.113.3", ipMode: "Proxy" }])],
-  ["a host name", "load-balancer-hostname", clue("lb.example.net"), service("h", [{ hostname: "lb.example.net" }])],
-  ["a host name beside an address", "a", clue("lb.example.net", "203.0.113.1"), A],
-  ["no status yet", "no-address", clue(), A],
+  ["ipMode Proxy", "ip-mode-proxy", hints("203.0.113.3"), service("p", [{ ip: "203.0.113.3", ipMode: "Proxy" }])],
+  ["a host name", "load-balancer-hostname", hints("lb.example.net"), service("h", [{ hostname: "lb.example.net" }])],
+  ["a host name beside an address", "a", hints("lb.example.net", "203.0.113.1"), A],
+  ["no status yet", "no-address", hints(), A],
 ];
 for (const [what, expected, of, ...services] of CASES) {
   test(`${what}: ${expected}`, () => assert.equal(match(of, ...services), expected));
 }
 
 test("an object that names its Service needs no address of its own", () => {
-  const named = (name: string): RoutingHints => ({ ...clue(), service: { namespace: "edge", name } });
+  const named = (name: string): RoutingHints => ({ ...hints(), service: { namespace: "edge", name } });
   assert.equal(match(named("a"), A), "a");
   assert.equal(match(named("other"), A), "no-service");
   assert.equal(match(named("h"), service("h", [{ hostname: "lb.example.net" }])), "load-balancer-hostname");
@@ -73,7 +73,7 @@ test("addresses move with their Service, and leave with it", () => {
   const index = indexOf(A, B);
   index.set("edge/a", viewService(service("a", [{ ip: "203.0.113.7" }]), "v1"));
   const code = (address: string) => {
-    const found = matchService(clue(address), index);
+    const found = matchService(hints(address), index);
     return "code" in found ? found.code : found.name;
   };
   assert.deepEqual([code("203.0.113.1"), code("203.0.113.7"), code("203.0.113.2")], ["no-service", "a", "b"]);

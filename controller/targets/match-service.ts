@@ -40,17 +40,17 @@ export class AddressIndex {
   }
 }
 
-/** The one Service that serves the objects of a clue, or why there is none, or not one. */
-export function matchService(clue: RoutingHints, index: AddressIndex): ServiceView | Reason {
-  const { service } = clue;
+/** The one Service that serves the objects of a hints, or why there is none, or not one. */
+export function matchService(hints: RoutingHints, index: AddressIndex): ServiceView | Reason {
+  const { service } = hints;
   if (service !== undefined) {
     const view = index.get(`${service.namespace}/${service.name}`);
     if (view !== undefined) return whetherShortCircuited(view);
     const text = `the Service ${service.namespace}/${service.name} is no load balancer's`;
     return { code: "no-service", text };
   }
-  const addresses = clue.addresses.filter((address) => isIP(address) !== 0);
-  if (addresses.length === 0) return withoutAddress(clue);
+  const addresses = hints.addresses.filter((address) => isIP(address) !== 0);
+  if (addresses.length === 0) return withoutAddress(hints);
   const found = new Set(addresses.flatMap((address) => index.at(address)));
   // One address may be shared by a Service for TCP and one for UDP (HTTP/3).
   const serving = [...found].filter(({ ports }) => "code" in ports || ports.length > 0);

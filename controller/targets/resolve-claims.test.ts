@@ -7,7 +7,7 @@ import type { TargetResolver } from "./resolver.ts";
 
 const NONE: Reason = { code: "no-target", text: "nobody serves it" };
 
-function clue(className: string, addresses: readonly string[] = []): RoutingHints {
+function hints(className: string, addresses: readonly string[] = []): RoutingHints {
   return { className, addresses, admitted: addresses.length > 0 };
 }
 
@@ -81,7 +81,7 @@ function rig() {
 
 test("nothing is told before the resolver can answer: no target yet is not no target", () => {
   const { object, told, sourceSynced, resolverSynced, state, answers, targets, changed } = rig();
-  object("a", [open("a.example.com", clue("nginx"))]);
+  object("a", [open("a.example.com", hints("nginx"))]);
   sourceSynced();
   changed();
   assert.deepEqual(told, []);
@@ -101,12 +101,12 @@ test("synced when the source is, too", () => {
   assert.equal(state.synced, 1);
 });
 
-test("a change asks once a clue and tells only the objects whose answer changed", () => {
+test("a change asks once a hints and tells only the objects whose answer changed", () => {
   const { object, told, resolverSynced, answers, asked, targets, changed } = rig();
   answers.set("traefik", "other");
   resolverSynced();
-  for (let count = 0; count < 50; count += 1) object(`n${count}`, [open(`n${count}.example.com`, clue("nginx"))]);
-  object("t", [open("t.example.com", clue("traefik"))]);
+  for (let count = 0; count < 50; count += 1) object(`n${count}`, [open(`n${count}.example.com`, hints("nginx"))]);
+  object("t", [open("t.example.com", hints("traefik"))]);
   assert.equal(asked.length, 2);
   told.length = 0;
   answers.set("nginx", "edge");
@@ -124,8 +124,8 @@ test("an object with two clues is told when either changes; a reason needs no an
   const { object, resolverSynced, answers, targets, changed, asked } = rig();
   resolverSynced();
   object("r", [
-    open("a.example.com", clue("one")),
-    open("b.example.com", clue("two")),
+    open("a.example.com", hints("one")),
+    open("b.example.com", hints("two")),
     open("c.example.com", { code: "ignored", text: "it says so" }),
   ]);
   assert.deepEqual(targets("r"), ["no-target", "no-target", "ignored"]);
@@ -135,12 +135,12 @@ test("an object with two clues is told when either changes; a reason needs no an
   assert.deepEqual(targets("r"), ["no-target", "second", "ignored"]);
 });
 
-test("an object that moved to another clue, or is gone, no longer hears of its old one", () => {
+test("an object that moved to another hints, or is gone, no longer hears of its old one", () => {
   const { object, told, resolverSynced, answers, targets, changed, asked } = rig();
   resolverSynced();
-  object("a", [open("a.example.com", clue("one"))]);
-  object("a", [open("a.example.com", clue("two"))]);
-  object("b", [open("b.example.com", clue("one"))]);
+  object("a", [open("a.example.com", hints("one"))]);
+  object("a", [open("a.example.com", hints("two"))]);
+  object("b", [open("b.example.com", hints("one"))]);
   object("b", []);
   told.length = 0;
   asked.length = 0;
@@ -159,8 +159,8 @@ test("an object that moved to another clue, or is gone, no longer hears of its o
 test("the same object again, with another host, stays in its group", () => {
   const { object, resolverSynced, answers, targets, changed } = rig();
   resolverSynced();
-  object("a", [open("a.example.com", clue("one"))]);
-  object("a", [open("b.example.com", clue("one"))]);
+  object("a", [open("a.example.com", hints("one"))]);
+  object("a", [open("b.example.com", hints("one"))]);
   answers.set("one", "first");
   changed();
   assert.deepEqual(targets("a"), ["first"]);
@@ -169,7 +169,7 @@ test("the same object again, with another host, stays in its group", () => {
 test("a claim carries where its name leads in public", () => {
   const { object, resolverSynced, claims } = rig();
   resolverSynced();
-  object("a", [open("a.example.com", clue("one", ["203.0.113.9"]))]);
+  object("a", [open("a.example.com", hints("one", ["203.0.113.9"]))]);
   assert.deepEqual(claims.get("a")?.[0]?.publicAddresses, ["203.0.113.9"]);
 });
 

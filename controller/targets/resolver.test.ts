@@ -4,17 +4,17 @@ import { configSchema } from "../../config/schema.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { admittedOnly, classResolver } from "./resolver.ts";
 
-const clue: RoutingHints = { className: "nginx", addresses: ["203.0.113.9"], admitted: true };
+const hints: RoutingHints = { className: "nginx", addresses: ["203.0.113.9"], admitted: true };
 
 test("by class alone, whatever addresses say", () => {
   const resolver = classResolver(configSchema.parse({}).targets);
-  assert.equal(resolver.resolve(clue), "ingress-nginx");
-  assert.equal(resolver.resolve({ ...clue, addresses: [], admitted: false }), "ingress-nginx");
+  assert.equal(resolver.resolve(hints), "ingress-nginx");
+  assert.equal(resolver.resolve({ ...hints, addresses: [], admitted: false }), "ingress-nginx");
 });
 
 test("where it is required, what no controller has taken on waits", () => {
   const resolver = admittedOnly(classResolver(configSchema.parse({}).targets));
-  assert.equal(resolver.resolve(clue), "ingress-nginx");
-  const waiting = resolver.resolve({ ...clue, addresses: [], admitted: false });
+  assert.equal(resolver.resolve(hints), "ingress-nginx");
+  const waiting = resolver.resolve({ ...hints, addresses: [], admitted: false });
   assert.equal(typeof waiting === "string" || waiting.code, "not-admitted");
 });

@@ -3,12 +3,12 @@ import type { Reason } from "../../hostmap/types.ts";
 import type { RoutingHints, SourceState } from "../sources/types.ts";
 import { targetOfClass } from "./ingress-class.ts";
 
-/** Finds the target behind a clue. What it answers may change with the cluster; `onChange` tells when to ask again. */
+/** Finds the target behind a hints. What it answers may change with the cluster; `onChange` tells when to ask again. */
 export interface TargetResolver {
   /** Begins; `onSynced` is called once, when it can answer: until then "no target" would mean nothing. */
   start(onChange: () => void, onSynced: () => void): void;
   /** The name of a target, or why there is none. Equal clues get equal answers between two changes. */
-  resolve(clue: RoutingHints): string | Reason;
+  resolve(hints: RoutingHints): string | Reason;
   state(): SourceState[];
   stop(): Promise<void>;
 }
@@ -31,7 +31,7 @@ export function admittedOnly(resolver: TargetResolver): TargetResolver {
   };
   return {
     start: (onChange, onSynced) => resolver.start(onChange, onSynced),
-    resolve: (clue) => (clue.admitted ? resolver.resolve(clue) : waiting),
+    resolve: (hints) => (hints.admitted ? resolver.resolve(hints) : waiting),
     state: () => resolver.state(),
     stop: () => resolver.stop(),
   };

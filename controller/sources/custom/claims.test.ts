@@ -126,7 +126,7 @@ describe("ready-made kinds", () => {
       hostname: "a.com",
       from: { kind: "Gateway", namespace: "shop", name: "web" },
       created: CREATED,
-      clue: { className: "istio", addresses: [], admitted: true },
+      hints: { className: "istio", addresses: [], admitted: true },
     });
   });
 });

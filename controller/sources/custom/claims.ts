@@ -25,8 +25,8 @@ export function customReader(source: CustomKind): CustomReader {
     const ref = { kind, namespace: textOf(metadata.namespace) ?? "", name: textOf(metadata.name) ?? "" };
     const claims = new ClaimList({ ref, created: textOf(metadata.creationTimestamp) ?? "" });
     try {
-      const clue = clueOf(raw, kind);
-      for (const value of hostnames(raw, MAX_NAMES_PER_OBJECT + 1)) claimValue(value, source, clue, claims);
+      const hints = clueOf(raw, kind);
+      for (const value of hostnames(raw, MAX_NAMES_PER_OBJECT + 1)) claimValue(value, source, hints, claims);
     } catch (error) {
       claims.add(UNREADABLE, { code: "path-failed", text: `${source.hostnames}: ${show(String(error))}` });
     }
@@ -37,12 +37,12 @@ export function customReader(source: CustomKind): CustomReader {
 function claimValue(
   value: unknown,
   { hostnames, syntax }: CustomKind,
-  clue: RoutingHints | Reason,
+  hints: RoutingHints | Reason,
   claims: ClaimList,
 ): void {
   if (value === null) return;
   const names = typeof value === "string" ? namesIn(value, syntax) : undefined;
-  for (const name of names ?? []) claims.add(name, clue);
+  for (const name of names ?? []) claims.add(name, hints);
   if (names !== undefined) return;
   const text = `${hostnames} leads to ${show(JSON.stringify(value))}, which is no ${syntax}`;
   claims.add(UNREADABLE, { code: "syntax-invalid", text });

@@ -16,8 +16,8 @@ export function serviceClaims(raw: Raw): readonly UnresolvedClaim[] {
   if (hostnames === undefined) return [];
   const ref = { kind: "Service", namespace: textOf(metadata.namespace) ?? "", name: textOf(metadata.name) ?? "" };
   const claims = new ClaimList({ ref, created: textOf(metadata.creationTimestamp) ?? "" });
-  const clue = clueOf(raw, annotations, ref);
-  for (const name of namesIn(hostnames, "list") ?? []) claims.add(name, clue);
+  const hints = clueOf(raw, annotations, ref);
+  for (const name of namesIn(hostnames, "list") ?? []) claims.add(name, hints);
   return claims.all;
 }
 

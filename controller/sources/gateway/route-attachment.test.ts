@@ -46,7 +46,7 @@ describe("a route's claims", () => {
         hostname: "a.com",
         from: { kind: "HTTPRoute", namespace: INFRA, name: "web" },
         created: CREATED,
-        clue: { className: "example", addresses: ["192.0.2.1"], admitted: true },
+        hints: { className: "example", addresses: ["192.0.2.1"], admitted: true },
       },
     ]);
   });
@@ -278,7 +278,7 @@ describe("a Gateway's own claims", () => {
       { type: "IPAddress", value: "" },
       {},
     ];
-    const { clue } = viewGateway(gatewayObject("gw", [], { status: { addresses } }));
-    assert.deepEqual(clue.addresses, ["192.0.2.1", "lb.example.com"]);
+    const { hints } = viewGateway(gatewayObject("gw", [], { status: { addresses } }));
+    assert.deepEqual(hints.addresses, ["192.0.2.1", "lb.example.com"]);
   });
 });

@@ -18,7 +18,7 @@ export interface AttachmentContext {
 
 /** How far a route got with one parent; the parent where it got furthest gives the reason. */
 type Attachment =
-  | { readonly listeners: readonly ListenerView[]; readonly clue: RoutingHints | Reason; readonly stage: number }
+  | { readonly listeners: readonly ListenerView[]; readonly hints: RoutingHints | Reason; readonly stage: number }
   | { readonly reason: Reason; readonly stage: number }
   | "unknown";
 
@@ -63,10 +63,10 @@ function claimOne(
     }
     const names = commonNames(attachment.listeners, hostname);
     if (names.length === 0) failed(STAGES.hostname, noMatchingHostname(attachment.listeners), own);
-    else if ("code" in attachment.clue) failed(attachment.stage, attachment.clue, names);
+    else if ("code" in attachment.hints) failed(attachment.stage, attachment.hints, names);
     else {
       leads = true;
-      for (const name of names) claims.add(name, attachment.clue);
+      for (const name of names) claims.add(name, attachment.hints);
     }
   }
   if (!leads) claims.refuseAll(furthest.names, furthest.reason);
@@ -102,7 +102,7 @@ function attach(route: RouteView, parent: ParentView, around: AttachmentContext)
     const text = `no listener of the Gateway ${show(parent.gateway)} takes a ${route.kind} of this namespace`;
     return { stage: STAGES.allowed, reason: { code: "not-allowed", text } };
   }
-  return { stage: STAGES.accepted, listeners, clue: refusalOf(parent, gateway, around) ?? gateway.clue };
+  return { stage: STAGES.accepted, listeners, hints: refusalOf(parent, gateway, around) ?? gateway.hints };
 }
 
 /** Name and port must both fit where both are given (`ParentReference`). */
@@ -142,10 +142,10 @@ function refusalOf(
  */
 export function claimsOfGateway(gateway: GatewayView, requireAccepted: boolean): UnresolvedClaim[] {
   const claims = new ClaimList(gateway);
-  const clue = gatewayRefusal(gateway, requireAccepted) ?? gateway.clue;
+  const hints = gatewayRefusal(gateway, requireAccepted) ?? gateway.hints;
   for (const { hostname, refused } of gateway.listeners) {
     if (hostname === undefined) continue;
-    claims.add(hostname, refused ? listenerRefused(hostname) : clue);
+    claims.add(hostname, refused ? listenerRefused(hostname) : hints);
   }
   return claims.all;
 }

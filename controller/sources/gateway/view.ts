@@ -18,7 +18,7 @@ export interface GatewayView {
   /** Whether its controller takes it on; otherwise `refusal` may hold the controller's words. */
   readonly accepted: boolean;
   readonly refusal: string | undefined;
-  readonly clue: RoutingHints;
+  readonly hints: RoutingHints;
   readonly listeners: readonly ListenerView[];
 }
 
@@ -85,7 +85,7 @@ export function viewGateway(raw: Raw, file?: string): GatewayView {
     ...common("Gateway", raw, file),
     accepted: accepted.status === "True",
     refusal: accepted.words,
-    clue: {
+    hints: {
       className: textOf(spec.gatewayClassName),
       addresses: [...new Set(addresses)],
       admitted: addresses.length > 0 || accepted.status === "True",
