@@ -1,6 +1,6 @@
 import type { Claim, ObjectRef, Reason } from "../../hostmap/types.ts";
 
-/** What an object tells of the ingress controller that serves it. Objects with equal clues lead to the same target. */
+/** What an object tells of the ingress controller that serves it. Objects with equal hints lead to the same target. */
 export interface RoutingHints {
   /** Ingress class or GatewayClass, the cluster's default included; undefined when there is neither. */
   readonly className: string | undefined;

@@ -120,7 +120,7 @@ test("a change asks once a hints and tells only the objects whose answer changed
   assert.deepEqual(told, []);
 });
 
-test("an object with two clues is told when either changes; a reason needs no answer", () => {
+test("an object with two hints is told when either changes; a reason needs no answer", () => {
   const { object, resolverSynced, answers, targets, changed, asked } = rig();
   resolverSynced();
   object("r", [

@@ -2,7 +2,7 @@ import type { Claim, Reason } from "../../hostmap/types.ts";
 import type { ClaimSink, RoutingHints, Source, UnresolvedClaim, UnresolvedSource } from "../sources/types.ts";
 import type { TargetResolver } from "./resolver.ts";
 
-/** Objects with equal clues, and what was answered for them. */
+/** Objects with equal hints, and what was answered for them. */
 interface Group {
   readonly key: string;
   readonly hints: RoutingHints;
@@ -11,13 +11,13 @@ interface Group {
   target: string | Reason | undefined;
 }
 
-/** An open claim whose hints is shared with all that are equal: many objects, few clues. */
+/** An open claim whose hints is shared with all that are equal: many objects, few hints. */
 interface HeldClaim extends Omit<UnresolvedClaim, "hints"> {
   readonly group: Group | Reason;
 }
 
 /**
- * Gives each open claim its target. Objects share few clues (a class, an address), so when the resolver's answers may have changed
+ * Gives each open claim its target. Objects share few hints (a class, an address), so when the resolver's answers may have changed
  * each hints is asked once, and only the objects whose answer is another one are told again.
  */
 export function resolveSource(source: UnresolvedSource, resolver: TargetResolver): Source {

@@ -7,7 +7,7 @@ import { targetOfClass } from "./ingress-class.ts";
 export interface TargetResolver {
   /** Begins; `onSynced` is called once, when it can answer: until then "no target" would mean nothing. */
   start(onChange: () => void, onSynced: () => void): void;
-  /** The name of a target, or why there is none. Equal clues get equal answers between two changes. */
+  /** The name of a target, or why there is none. Equal hints get equal answers between two changes. */
   resolve(hints: RoutingHints): string | Reason;
   state(): SourceState[];
   stop(): Promise<void>;

@@ -19,13 +19,13 @@ type CustomReader = (raw: Raw, kind: string) => readonly UnresolvedClaim[];
 /** How the objects of a custom source are read. */
 export function customReader(source: CustomKind): CustomReader {
   const hostnames = jsonPath(source.hostnames);
-  const clueOf = clueReader(source);
+  const hintsOf = clueReader(source);
   return (raw, kind) => {
     const metadata = mapOf(raw.metadata);
     const ref = { kind, namespace: textOf(metadata.namespace) ?? "", name: textOf(metadata.name) ?? "" };
     const claims = new ClaimList({ ref, created: textOf(metadata.creationTimestamp) ?? "" });
     try {
-      const hints = clueOf(raw, kind);
+      const hints = hintsOf(raw, kind);
       for (const value of hostnames(raw, MAX_NAMES_PER_OBJECT + 1)) claimValue(value, source, hints, claims);
     } catch (error) {
       claims.add(UNREADABLE, { code: "path-failed", text: `${source.hostnames}: ${show(String(error))}` });

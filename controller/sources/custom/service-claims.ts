@@ -16,12 +16,12 @@ export function serviceClaims(raw: Raw): readonly UnresolvedClaim[] {
   if (hostnames === undefined) return [];
   const ref = { kind: "Service", namespace: textOf(metadata.namespace) ?? "", name: textOf(metadata.name) ?? "" };
   const claims = new ClaimList({ ref, created: textOf(metadata.creationTimestamp) ?? "" });
-  const hints = clueOf(raw, annotations, ref);
+  const hints = hintsOf(raw, annotations, ref);
   for (const name of namesIn(hostnames, "list") ?? []) claims.add(name, hints);
   return claims.all;
 }
 
-function clueOf(raw: Raw, annotations: Raw, service: { namespace: string; name: string }): RoutingHints | Reason {
+function hintsOf(raw: Raw, annotations: Raw, service: { namespace: string; name: string }): RoutingHints | Reason {
   if (annotations[IGNORE_KEY] === "true") {
     return { code: "ignored", text: `the Service carries ${IGNORE_KEY}: "true"` };
   }
