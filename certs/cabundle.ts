@@ -1,4 +1,3 @@
-import { SwitchbackError } from "../errors/errors.ts";
 import { readableAuthorities } from "./pem.ts";
 
 /** The webhook configuration whose `caBundle` fields are kept. */
@@ -33,38 +32,4 @@ export function holdsBundle(view: BundleView, bundle: string): boolean {
 /** The CAs that API servers may trust for us at the moment. */
 export function authoritiesIn(view: BundleView) {
   return view.entries.flatMap((entry) => readableAuthorities(entry.bundle));
-}
-
-/** A webhook configuration in memory: for the demo, and for tests. */
-export interface MemoryBundle extends BundleWriter {
-  /** Sets the configuration as someone else would; undefined deletes it. */
-  set(entries: BundleView["entries"] | undefined): void;
-}
-
-export function createMemoryBundle(entries: BundleView["entries"] | undefined): MemoryBundle {
-  let view: BundleView | undefined;
-  let version = 0;
-  const watchers = new Set<() => void>();
-  const set = (next: BundleView["entries"] | undefined) => {
-    version += 1;
-    view = next && { version: String(version), entries: next };
-    for (const changed of watchers) changed();
-  };
-  set(entries);
-  return {
-    set,
-    async read() {
-      return view;
-    },
-    async write(bundle, { version: expected }) {
-      if (view?.version !== expected) {
-        throw new SwitchbackError("kube-status", "the webhook configuration has changed", { status: 409 });
-      }
-      set(view.entries.map(({ name }) => ({ name, bundle })));
-    },
-    watch(changed, signal) {
-      watchers.add(changed);
-      signal.addEventListener("abort", () => watchers.delete(changed), { once: true });
-    },
-  };
 }

@@ -7,8 +7,8 @@ import { MemoryApi, settled } from "../test/fakes/memory-api.ts";
 import { WEBHOOK_CONFIGURATION } from "./cabundle.ts";
 import { KubeBundleWriter } from "./kube-bundle.ts";
 import { KubeSecretStore } from "./kube-store.ts";
-import { secretSource, storeSource } from "./serving-secret.ts";
-import { CA_SECRET, createMemorySecretStore, TLS_SECRET } from "./store.ts";
+import { secretSource } from "./serving-secret.ts";
+import { CA_SECRET, TLS_SECRET } from "./store.ts";
 
 // How certificates are read from, written to and watched in the API server; the API server's own rules are tested against it.
 
@@ -166,20 +166,6 @@ test("the serving Secret is followed; that it goes is told, and stopping ends th
   assert.deepEqual(offers, [{ cert: "cert", key: "key" }, { cert: "", key: "" }, "secret-missing"]);
   await running.stop();
   assert.deepEqual(api.watched, []);
-});
-
-test("a store in this process is followed from its first look until it is stopped", async () => {
-  const store = createMemorySecretStore();
-  const offers: unknown[] = [];
-  const running = storeSource(store).start((offer) => void offers.push("code" in offer ? offer.code : offer));
-  await settled();
-  await store.write(TLS_SECRET, { "tls.crt": "cert", "tls.key": "key" }, undefined);
-  await settled();
-  assert.deepEqual(offers, ["secret-missing", { cert: "cert", key: "key" }]);
-  store.remove(TLS_SECRET);
-  await running.stop();
-  await settled();
-  assert.equal(offers.length, 2, "what was being read is no longer told");
 });
 
 test("a write that is refused is a failure of the write", async () => {

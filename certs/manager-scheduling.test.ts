@@ -4,10 +4,11 @@ import { configSchema } from "../config/schema.ts";
 import { LineLog } from "../test/fakes/clock.ts";
 import { pooledKey } from "../test/fakes/keys.ts";
 import { isSettled, settled, stopTime } from "../test/fakes/memory-api.ts";
-import { type BundleView, createMemoryBundle } from "./cabundle.ts";
+import { createMemoryBundle, createMemorySecretStore } from "../test/fakes/memory-certs.ts";
+import type { BundleView } from "./cabundle.ts";
 import { servingNames } from "./issue.ts";
 import { type CertManagerOptions, runCertManager } from "./manager.ts";
-import { CA_SECRET, createMemorySecretStore, type SecretContent, type SecretName, TLS_SECRET } from "./store.ts";
+import { CA_SECRET, type SecretContent, type SecretName, TLS_SECRET } from "./store.ts";
 import { runTurn } from "./turn.ts";
 
 // When turns run. A turn of an install that is steady reads the caBundle once, so its reads are counted.

@@ -5,11 +5,16 @@ import { Registry } from "prom-client";
 import { configSchema } from "../config/schema.ts";
 import { silentLogger } from "../telemetry/log.ts";
 import { pooledKey } from "../test/fakes/keys.ts";
-import { createMemoryBundle, type MemoryBundle } from "./cabundle.ts";
+import {
+  createMemoryBundle,
+  createMemorySecretStore,
+  type MemoryBundle,
+  type MemorySecretStore,
+} from "../test/fakes/memory-certs.ts";
 import { type CertManager, type CertManagerOptions, runCertManager } from "./manager.ts";
 import { registerCertMetrics } from "./metrics.ts";
 import { parseCertificates } from "./pem.ts";
-import { CA_SECRET, createMemorySecretStore, type MemorySecretStore, TLS_SECRET } from "./store.ts";
+import { CA_SECRET, TLS_SECRET } from "./store.ts";
 
 const DAY = 86_400_000;
 const ENTRIES = [{ name: "pod.switchback.dev", bundle: "" }];

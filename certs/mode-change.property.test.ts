@@ -3,10 +3,11 @@ import { before, test } from "node:test";
 import fc from "fast-check";
 import { silentLogger } from "../telemetry/log.ts";
 import { pooledKey } from "../test/fakes/keys.ts";
-import { type BundleView, createMemoryBundle, type MemoryBundle } from "./cabundle.ts";
+import { createMemoryBundle, createMemorySecretStore, type MemoryBundle } from "../test/fakes/memory-certs.ts";
+import type { BundleView } from "./cabundle.ts";
 import { issueAuthority, issueLeaf, servingNames } from "./issue.ts";
 import { type Certificate, leadsTo, type PemPair, parseCertificates, readableAuthorities } from "./pem.ts";
-import { createMemorySecretStore, type SecretStore, TLS_SECRET } from "./store.ts";
+import { type SecretStore, TLS_SECRET } from "./store.ts";
 import { runTurn } from "./turn.ts";
 
 /**

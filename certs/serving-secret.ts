@@ -5,7 +5,7 @@ import type { Logger } from "../telemetry/log.ts";
 import { type RawSecret, secretTextOf } from "./kube-store.ts";
 import type { PemPair } from "./pem.ts";
 import type { ServingSource } from "./serving.ts";
-import { type SecretStore, TLS_SECRET } from "./store.ts";
+import { TLS_SECRET } from "./store.ts";
 
 function pairOf(data: Readonly<Record<string, string>>): PemPair {
   return { cert: data["tls.crt"] ?? "", key: data["tls.key"] ?? "" };
@@ -29,26 +29,6 @@ export function secretSource(deps: {
         onChange: ({ after }) => found(after ?? MISSING),
         log: deps.log,
       });
-    },
-  };
-}
-
-/** The TLS Secret of a store in this process: for the demo, where webhook and controller are one. */
-export function storeSource(store: SecretStore): ServingSource {
-  return {
-    start(found) {
-      const stop = new AbortController();
-      const look = async () => {
-        const secret = await store.read(TLS_SECRET);
-        if (!stop.signal.aborted) found(secret === undefined ? MISSING : pairOf(secret.data));
-      };
-      store.watch(() => void look(), stop.signal);
-      void look();
-      return {
-        async stop() {
-          stop.abort();
-        },
-      };
     },
   };
 }

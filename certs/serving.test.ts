@@ -15,8 +15,6 @@ import { issueAuthority, issueLeaf } from "./issue.ts";
 import { loadPair, type PemPair } from "./pem.ts";
 import { type ServingWatch, watchServingCertificate } from "./serving.ts";
 import { fileSource } from "./serving-files.ts";
-import { storeSource } from "./serving-secret.ts";
-import { createMemorySecretStore, TLS_SECRET } from "./store.ts";
 
 const DAY = 86_400_000;
 const START = Date.now();
@@ -223,20 +221,4 @@ test("files: a folder that is not there yet is found by the poll; files that van
   await rm(late, { recursive: true });
   await delay(200);
   assert.deepEqual([watch.status().fingerprint, watch.status().problem?.code], [idOf(leaves[0]!), "files-unreadable"]);
-});
-
-test("a store in this process: what is written is served", async (t) => {
-  const store = createMemorySecretStore();
-  const watch = watchServingCertificate(storeSource(store), () => undefined, options);
-  t.after(() => watch.stop());
-  const write = async (pair: PemPair) =>
-    store.write(TLS_SECRET, { "tls.crt": pair.cert, "tls.key": pair.key }, await store.read(TLS_SECRET));
-  await write(leaves[0]!);
-  await served(watch, leaves[0]!);
-  await write(leaves[1]!);
-  await served(watch, leaves[1]!);
-  await watch.stop();
-  await write(leaves[2]!);
-  await delay(20);
-  assert.equal(watch.status().fingerprint, idOf(leaves[1]!));
 });

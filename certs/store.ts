@@ -1,5 +1,3 @@
-import { SwitchbackError } from "../errors/errors.ts";
-
 /** The leader's alone: CA keys and certificates, and the times of a rotation's steps. */
 export const CA_SECRET = "switchback-ca";
 /** What the webhook serves: `tls.crt`, `tls.key`, and in `ca.crt` the CAs that were trusted when it was issued. */
@@ -24,40 +22,4 @@ export interface SecretStore {
   write(name: SecretName, data: Readonly<Record<string, string>>, expected: SecretContent | undefined): Promise<void>;
   /** Calls `changed` whenever either Secret may have changed, until `signal` aborts. */
   watch(changed: () => void, signal: AbortSignal): void;
-}
-
-/** What `createMemoryStore` gives beyond the interface. */
-export interface MemorySecretStore extends SecretStore {
-  /** As `kubectl delete secret` would. */
-  remove(name: SecretName): void;
-}
-
-/** Secrets in memory: for the demo, and for tests. */
-export function createMemorySecretStore(): MemorySecretStore {
-  const secrets = new Map<SecretName, SecretContent>();
-  const watchers = new Set<() => void>();
-  let version = 0;
-  const tell = () => {
-    for (const changed of watchers) changed();
-  };
-  return {
-    async read(name) {
-      return secrets.get(name);
-    },
-    async write(name, data, expected) {
-      if (secrets.get(name)?.version !== expected?.version) {
-        throw new SwitchbackError("kube-status", `the Secret ${name} has changed`, { status: 409 });
-      }
-      version += 1;
-      secrets.set(name, { data: { ...data }, version: String(version) });
-      tell();
-    },
-    watch(changed, signal) {
-      watchers.add(changed);
-      signal.addEventListener("abort", () => watchers.delete(changed), { once: true });
-    },
-    remove(name) {
-      if (secrets.delete(name)) tell();
-    },
-  };
 }

@@ -4,10 +4,16 @@ import fc from "fast-check";
 import { SwitchbackError } from "../errors/errors.ts";
 import { silentLogger } from "../telemetry/log.ts";
 import { pooledKey } from "../test/fakes/keys.ts";
-import { type BundleView, createMemoryBundle, type MemoryBundle } from "./cabundle.ts";
+import {
+  createMemoryBundle,
+  createMemorySecretStore,
+  type MemoryBundle,
+  type MemorySecretStore,
+} from "../test/fakes/memory-certs.ts";
+import type { BundleView } from "./cabundle.ts";
 import { servingNames } from "./issue.ts";
 import { isSignedBy, parseCertificates } from "./pem.ts";
-import { CA_SECRET, createMemorySecretStore, type MemorySecretStore, TLS_SECRET } from "./store.ts";
+import { CA_SECRET, TLS_SECRET } from "./store.ts";
 import { runTurn, type TurnContext, type TurnResult } from "./turn.ts";
 
 const MINUTE = 60_000;

@@ -60,7 +60,7 @@ interface RawAnswer {
 /**
  * The API server, as JSON. `path` is always the full one, `/api/v1/namespaces/x/configmaps/y` (`paths.ts` builds them).
  *
- * Every call has a deadline. Failures are SwitchbackErrors: `kube-status` (a KubeStatusError with `status` and `reason`), `kube-expired` (410),
+ * Every call has a deadline. Failures are SwitchbackErrors: `kube-status` (a KubeStatusError with `status`), `kube-expired` (410),
  * `kube-unreachable` (no answer, or none in time), `data-corrupt` (an answer that is not JSON).
  * An answer of 429, and of 503 where the call may be repeated, that carries Retry-After is obeyed and tried again, at most twice and
  * within the deadline; else it is thrown with `retryAfterMs`. Nothing else is retried here: callers know what a failure means, and have loops.

@@ -4,23 +4,16 @@ import type { ApiStatus } from "./types.ts";
 /** Server messages are for people and can hold whole objects: they are cut to this many characters. */
 const LONGEST_MESSAGE = 1000;
 
-/** The API server's refusal: `status` is the HTTP status, `reason` the machine word of its Status (`NotFound`, `Conflict`, ...). */
+/** The API server's refusal: `status` is the HTTP status; the message has the reason of its Status (`NotFound`, `Conflict`, ...). */
 export class KubeStatusError extends SwitchbackError {
-  readonly reason: string | undefined;
   /** How long the server asks to wait, milliseconds (429 and 503). */
   readonly retryAfterMs: number | undefined;
 
   constructor(what: string, status: number, from: { reason?: string; message: string; retryAfterMs?: number }) {
     // 410 is the only status with a meaning of its own: the window is lost, list again.
     super(status === 410 ? "kube-expired" : "kube-status", `${what}: ${status}${words(from)}`, { status });
-    this.reason = from.reason;
     this.retryAfterMs = from.retryAfterMs;
   }
-}
-
-/** The word the server gave for its refusal, if `error` is one. */
-export function reasonOf(error: unknown): string | undefined {
-  return error instanceof KubeStatusError ? error.reason : undefined;
 }
 
 /** Milliseconds the server asked to wait before the next attempt, if it did. */

@@ -5,7 +5,7 @@ import { isMap } from "./map-source.ts";
 /** Calls back after some milliseconds, unless told otherwise by then; injected, so that tests need not wait. */
 export type StartTimer = (callback: () => void, ms: number) => { readonly cancel: () => void };
 
-export const startTimer: StartTimer = (callback, ms) => {
+const startTimer: StartTimer = (callback, ms) => {
   const timer = setTimeout(callback, ms);
   return { cancel: () => clearTimeout(timer) };
 };

@@ -158,7 +158,7 @@ function lastOf({ history }: WorkloadFacts) {
   return isHistory(history) ? history.at(-1) : undefined;
 }
 
-export function inStep(code: string, text: string): RolloutVerdict {
+function inStep(code: string, text: string): RolloutVerdict {
   return { standing: "in-step", code, text };
 }
 

@@ -73,9 +73,6 @@ const PROVIDERS: ReadonlyArray<readonly [key: string, meaning: Meaning]> = [
   [`${BETA}oci-load-balancer-connection-proxy-protocol-version`, words({ 1: "v1", 2: "v2" })],
 ];
 
-/** The annotations that decide, ours first. */
-export const PROTOCOL_KEYS: readonly string[] = [PROXY_PROTOCOL_KEY, ...PROVIDERS.map(([key]) => key)];
-
 /**
  * The protocol that a load balancer Service's ingress controller expects on a port: what our annotation says, else what a known
  * provider's says, else `fallback`. A value of ours that does not exist is a reason, not a guess.

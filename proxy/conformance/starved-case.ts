@@ -5,13 +5,7 @@ import { connect, type Socket } from "node:net";
 import { fileURLToPath } from "node:url";
 import type { RelayPlan } from "../engine.ts";
 import { soon, Upstream, until } from "./rig.ts";
-import type { Starved } from "./starved-engine.ts";
-
-/** Where another process finds an engine's factory. */
-export interface EngineOrigin {
-  readonly module: URL;
-  readonly factory: string;
-}
+import type { EngineName, Starved } from "./starved-engine.ts";
 
 const CLIENTS = 60;
 
@@ -20,13 +14,13 @@ const CLIENTS = 60;
  * engine says so, and serves again when files are free. With an even and an odd number of files, since a connection takes two: in one of
  * the two cases the last client is taken in and its dial fails, in the other the system takes in no client.
  */
-export async function outOfFiles(origin: EngineOrigin): Promise<void> {
+export async function outOfFiles(name: EngineName): Promise<void> {
   await using upstream = await Upstream.listen();
   upstream.server.on("connection", (socket) => socket.pipe(socket));
   let refused = 0;
   const lines: string[] = [];
   for (const files of [64, 65]) {
-    const { child, state } = await start(origin, upstream.port, files);
+    const { child, state } = await start(name, upstream.port, files);
     try {
       const clients = await Promise.all(Array.from({ length: CLIENTS }, () => outcome(state.port)));
       const served = clients.filter((client) => client !== undefined);
@@ -54,7 +48,7 @@ export async function outOfFiles(origin: EngineOrigin): Promise<void> {
 }
 
 async function start(
-  origin: EngineOrigin,
+  name: EngineName,
   upstreamPort: number,
   files: number,
 ): Promise<{ child: ChildProcess; state: Starved }> {
@@ -75,7 +69,7 @@ async function start(
   const script = fileURLToPath(new URL("./starved-engine.ts", import.meta.url));
   // The hard limit too: node raises its soft limit to it.
   const command = `ulimit -n ${files} && exec "$@"`;
-  const args = [process.execPath, script, origin.module.href, origin.factory, JSON.stringify(plan)];
+  const args = [process.execPath, script, name, JSON.stringify(plan)];
   const child = spawn("sh", ["-c", command, "sh", ...args], { stdio: ["ignore", "inherit", "inherit", "ipc"] });
   const [state] = (await soon(once(child, "message"), "the engine's process to start")) as [Starved];
   return { child, state };

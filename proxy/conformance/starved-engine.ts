@@ -2,7 +2,7 @@ import type { MakeEngine, RelayPlan } from "../engine.ts";
 
 /*
  * A process with one engine and nothing else that opens files, for a parent that has limited how many it may open.
- * Arguments: module and name of the engine's factory, plan as JSON. Speaks with its parent over IPC.
+ * Arguments: the engine's name, plan as JSON. Speaks with its parent over IPC.
  */
 export interface Starved {
   readonly port: number;
@@ -10,9 +10,15 @@ export interface Starved {
   readonly refused: number;
 }
 
-const [, , module = "", factory = "", plan = ""] = process.argv;
-const make = ((await import(module)) as Record<string, MakeEngine>)[factory];
-if (make === undefined) throw new Error(`${module} exports no ${factory}`);
+/** Loaded on demand: a process has the files of one engine open. */
+const ENGINES = {
+  linux: async (): Promise<MakeEngine> => (await import("../linux/engine.ts")).linuxEngine(0),
+  portable: async (): Promise<MakeEngine> => (await import("../portable/engine.ts")).makePortableEngine,
+};
+export type EngineName = keyof typeof ENGINES;
+
+const [, , name = "", plan = ""] = process.argv;
+const make = await ENGINES[name as EngineName]();
 
 const lines: string[] = [];
 const note = (_fields: object, message: string): void => void lines.push(message);

@@ -21,8 +21,6 @@ export function linuxEngine(workers: number): MakeEngine {
   return (options) => new LinuxEngine(options, count);
 }
 
-export const makeLinuxEngine: MakeEngine = linuxEngine(0);
-
 /**
  * The main thread's side: binds and closes the listening sockets, hands each worker its own, and reads the counters that the workers
  * write in shared memory. No byte of a connection passes here.

@@ -1,7 +1,4 @@
 import { conformance } from "../conformance/suite.ts";
-import { makeLinuxEngine } from "./engine.ts";
+import { linuxEngine } from "./engine.ts";
 
-conformance("linux", makeLinuxEngine, {
-  module: new URL("./engine.ts", import.meta.url),
-  factory: "makeLinuxEngine",
-});
+conformance("linux", linuxEngine(0));

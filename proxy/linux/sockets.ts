@@ -31,7 +31,7 @@ const STREAM_FLAGS = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 const ACCEPT_FLAGS = SOCK_NONBLOCK | SOCK_CLOEXEC;
 
 /** A failed system call. `errno` is positive. */
-export class SystemError extends Error {
+class SystemError extends Error {
   override readonly name = "SystemError";
   readonly errno: number;
 

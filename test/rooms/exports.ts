@@ -9,6 +9,8 @@ const WHOLE = /^import(?: type)? \* as (?<name>\w+) from "(?<from>\.[^"]+)"/gm;
 const LAZY = /import\(\s*"(?<from>\.[^"]+)"/g;
 /** A module that is chosen when the code runs: any file of that folder. */
 const CHOSEN = /`(?<folder>[^`$]*)\$\{\w+\}\.ts`/g;
+/** A file's name in a text, but for statements that import it. */
+const TEXT = /(?<!\b(?:from|import) )"(?<path>[\w./-]+\.ts)"/g;
 /** Generators write files of the product from its code. */
 const isGenerator = (file: string) => file.startsWith("test/gen/");
 
@@ -68,10 +70,10 @@ function usedBy(file: string, source: string, sources: ReadonlyMap<string, strin
     groups.from === undefined ? [] : [target(groups.from)],
   );
   const chosen = [...source.matchAll(CHOSEN)].flatMap(({ groups = {} }) => {
-    const folder = target(groups.folder ?? "");
+    const folder = dirname(target(`${groups.folder}x.ts`));
     return [...sources.keys()].filter((other) => dirname(other) === folder);
   });
-  const inTexts = [...source.matchAll(/"(?<path>[\w./-]+\.ts)"/g)].map(({ groups = {} }) => target(groups.path ?? ""));
+  const inTexts = [...source.matchAll(TEXT)].map(({ groups = {} }) => target(groups.path ?? ""));
   return [...named, ...[...whole, ...chosen, ...inTexts].flatMap((other) => wordsIn(source, other, sources))];
 }
 

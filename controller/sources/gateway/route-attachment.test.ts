@@ -57,6 +57,12 @@ describe("a route's claims", () => {
     assert.deepEqual(outcome(routeObject("web", ["gw"]), gateway), ["A.com"]);
   });
 
+  it("are found whatever the case, and keep the case of the narrower side", () => {
+    const gateway = one({ hostname: "*.Example.COM" }, { hostname: "Test.Example.NET", port: 8080 });
+    assert.deepEqual(outcome(routeObject("web", ["gw"], ["TEST.example.com"]), gateway), ["TEST.example.com"]);
+    assert.deepEqual(outcome(routeObject("web", ["gw"], ["*.EXAMPLE.net"]), gateway), ["Test.Example.NET"]);
+  });
+
   it("are one for each Gateway that leads elsewhere", () => {
     const both = around([gatewayObject("gw", [{}]), gatewayObject("other", [{}])]);
     assert.deepEqual(outcome(routeObject("web", ["gw", "other"], ["a.com"]), both), ["a.com", "a.com"]);
