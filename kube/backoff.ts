@@ -9,8 +9,8 @@ export interface Backoff {
 /** A server that asks for a longer pause than this (milliseconds) is asked again anyway. */
 const LONGEST_RETRY_AFTER = 60_000;
 
-/** All in milliseconds; `random` gives [0, 1). */
-export function createBackoff(baseMs: number, capMs: number, random: () => number): Backoff {
+/** All in milliseconds; `random` gives [0, 1). Without it no pause is shortened: for work that no peer does at the same time. */
+export function createBackoff(baseMs: number, capMs: number, random: () => number = () => 1): Backoff {
   let step = baseMs;
   return {
     next(atLeast = 0) {

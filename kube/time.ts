@@ -26,3 +26,22 @@ export function yieldToLoop(): Promise<void> {
 export function between(low: number, high: number, random: () => number): number {
   return Math.round(low + (high - low) * random());
 }
+
+/** Calls back after some milliseconds, unless the returned function cancels that. */
+export type StartTimer = (callback: () => void, ms: number) => () => void;
+
+/** `setTimeout` overflows above 2^31-1 ms; a longer wait is one of several timers. */
+const MAX_TIMER_MS = 3_600_000;
+
+/** `setTimeout` for a wait of any length. */
+export const startTimer: StartTimer = (callback, ms) => {
+  let leftMs = ms;
+  let timer: NodeJS.Timeout;
+  const next = (): void => {
+    const sliceMs = Math.min(leftMs, MAX_TIMER_MS);
+    leftMs -= sliceMs;
+    timer = setTimeout(leftMs > 0 ? next : callback, sliceMs);
+  };
+  next();
+  return () => clearTimeout(timer);
+};

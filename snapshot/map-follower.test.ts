@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
+import type { StartTimer } from "../kube/time.ts";
 import { createSnapshotBuilder } from "./map-builder.ts";
-import { followMap, PATIENCE_MS, SETTLE_MS, type StartTimer } from "./map-follower.ts";
+import { followMap, PATIENCE_MS, SETTLE_MS } from "./map-follower.ts";
 import { mapRevision, Shards } from "./shards.ts";
 
 /** A clock that moves when told to. */
@@ -12,7 +13,7 @@ function fakeTimers() {
   const start: StartTimer = (callback, ms) => {
     const timer = { at: now + ms, callback };
     timers.add(timer);
-    return { cancel: () => timers.delete(timer) };
+    return () => timers.delete(timer);
   };
   const advance = (ms: number): void => {
     const until = now + ms;

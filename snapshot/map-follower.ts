@@ -1,14 +1,7 @@
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
+import { type StartTimer, startTimer } from "../kube/time.ts";
 import type { SnapshotBuilder } from "./map-builder.ts";
 import { isMap } from "./map-source.ts";
-
-/** Calls back after some milliseconds, unless told otherwise by then; injected, so that tests need not wait. */
-export type StartTimer = (callback: () => void, ms: number) => { readonly cancel: () => void };
-
-const startTimer: StartTimer = (callback, ms) => {
-  const timer = setTimeout(callback, ms);
-  return { cancel: () => clearTimeout(timer) };
-};
 
 /** A publication writes its shards and then the index; what does not fit for longer than this is not just under way. */
 export const PATIENCE_MS = 10_000;
@@ -63,7 +56,7 @@ export function followMap(
       waitLonger();
       return;
     }
-    patience?.cancel();
+    patience?.();
     patience = undefined;
     known = true;
     found(whole);
@@ -80,8 +73,8 @@ export function followMap(
       changed();
     },
     stop() {
-      settling?.cancel();
-      patience?.cancel();
+      settling?.();
+      patience?.();
     },
   };
 }

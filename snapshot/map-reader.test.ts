@@ -80,7 +80,7 @@ async function start(cluster: ReturnType<typeof fakeCluster>) {
     client: cluster.client,
     namespace: "sys",
     log: silentLogger,
-    startTimer: (callback, ms) => ({ cancel: clock.after(ms, callback) }),
+    startTimer: (callback, ms) => clock.after(ms, callback),
   }).start((offer) => void offers.push(offer));
   await cluster.opened;
   const pass = (ms: number) => clock.pass(ms);

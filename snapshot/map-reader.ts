@@ -1,11 +1,12 @@
 import { MAP_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
+import type { StartTimer } from "../kube/time.ts";
 import type { ApiObject } from "../kube/types.ts";
 import { watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createSnapshotBuilder } from "./map-builder.ts";
-import { followMap, type StartTimer } from "./map-follower.ts";
+import { followMap } from "./map-follower.ts";
 import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "./map-objects.ts";
 import type { MapSource } from "./map-source.ts";
 
