@@ -3,7 +3,7 @@ import type { Config } from "../config/schema.ts";
 import { configMapSource } from "../snapshot/map-reader.ts";
 import type { ProcessContext, Running } from "./serve.ts";
 
-/** `switchback agent`: the map from our own namespace, the hosts files of this node. */
+/** `switchback agent`: reads the map from its own namespace and keeps the hosts files of this node current. */
 export async function startAgent(config: Config, { log, connect, identity }: ProcessContext): Promise<Running> {
   const client = await connect();
   const maps = configMapSource({ client, namespace: config.namespace, log });

@@ -26,7 +26,7 @@ for (const [input, agreed] of [
   });
 }
 
-test("nothing is read after the answer, so that the process may end", async (t) => {
+test("stops reading after the answer, so that the process can exit", async (t) => {
   atTerminal(t, "");
   const stdin = new PassThrough();
   Object.defineProperty(process, "stdin", { value: stdin, configurable: true });

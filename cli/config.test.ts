@@ -9,7 +9,7 @@ before(async () => {
 });
 after(() => files.remove());
 
-test("prints what a component would read: the file, over it the environment, over that the flags", async () => {
+test("prints the effective configuration: flags override the environment, which overrides the file", async () => {
   const config = await files.file("config.yaml", "log: { level: warn }\ncontroller: { port: 1234 }\n");
   const { context, written } = captured({ SWITCHBACK_LOG_LEVEL: "error", SWITCHBACK_CONTROLLER_PORT: "4321" });
   printConfig({ config, set: ["log.level=debug"] }, context);
@@ -19,13 +19,13 @@ test("prints what a component would read: the file, over it the environment, ove
   assert.deepEqual([written.stderr, written.stdout.endsWith("}\n")], ["", true]);
 });
 
-test("without a file, a variable or a flag prints the defaults", () => {
+test("prints the defaults without a file, variable or flag", () => {
   const { context, written } = captured();
   printConfig({}, context);
   assert.equal(JSON.parse(written.stdout).config.log.level, "info");
 });
 
-test("a fault of the configuration is thrown, and nothing is printed", () => {
+test("throws on an invalid configuration, and prints nothing", () => {
   const { context, written } = captured();
   assert.throws(() => printConfig({ set: ["log.level=loud"] }, context), { code: "config-invalid" });
   assert.throws(() => printConfig({ config: "/nonexistent/config.yaml" }, context), { code: "config-invalid" });

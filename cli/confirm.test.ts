@@ -28,7 +28,7 @@ describe("confirm", () => {
     const flags = await serve(held);
     const { context, written } = captured();
     await confirm({ ...flags, yes: true }, context);
-    assert.equal(written.stdout, "8 of 12 names are held back until 2030-01-01T00:00:00.000Z\nconfirmed\n");
+    assert.equal(written.stdout, "8 of 12 names are held until 2030-01-01T00:00:00.000Z\nconfirmed\n");
     const [patch, ...more] = patches();
     assert.ok(patch && more.length === 0);
     assert.equal(patch.path, "/api/v1/namespaces/ours/configmaps/switchback-hosts");
@@ -40,7 +40,7 @@ describe("confirm", () => {
     const flags = await serve(index({}));
     const { context, written } = captured();
     await confirm({ ...flags, yes: true }, context);
-    assert.equal(written.stdout, "nothing is held back\n");
+    assert.equal(written.stdout, "no removal is held\n");
     assert.deepEqual(patches(), []);
   });
 
@@ -48,7 +48,8 @@ describe("confirm", () => {
     const flags = await serve(refuse(404, "NotFound"));
     await assert.rejects(confirm({ ...flags, yes: true }, captured().context), {
       code: "input-invalid",
-      message: /no ConfigMap switchback-hosts in the namespace ours; is Switchback installed there\? \(--namespace\)/,
+      message:
+        /ConfigMap switchback-hosts not found in namespace ours; is Switchback installed there\? \(--namespace\)/,
     });
   });
 
@@ -80,8 +81,8 @@ describe("confirm", () => {
       const args = ["confirm", "--namespace", namespace, "--kubeconfig", kubeconfig];
       const { code, stdout } = await switchback(args, {}, input);
       assert.equal(code, 0);
-      assert.ok(stdout.includes("let them go now? [y/N]"));
-      assert.ok(stdout.endsWith(confirmed ? "confirmed\n" : "nothing was changed\n"), stdout);
+      assert.ok(stdout.includes("remove them now? [y/N]"));
+      assert.ok(stdout.endsWith(confirmed ? "confirmed\n" : "nothing changed\n"), stdout);
       assert.equal(patches().length, confirmed ? 1 : 0);
     });
   }

@@ -19,8 +19,8 @@ interface IndexObject {
 }
 
 /**
- * Lets a held removal happen: writes the id of the hold on the index, with the caller's own rights. The leading controller acts
- * on it; an id of an earlier hold confirms nothing.
+ * Confirms a held removal: writes the hold's id to the index as an annotation, with the caller's own permissions. The leading
+ * controller acts on it. The id of an earlier hold has no effect.
  */
 export async function confirm(flags: ConfirmFlags, { env, stdout }: CliContext): Promise<void> {
   const client = await connect(connectOptionsFrom(env, flags));
@@ -30,12 +30,12 @@ export async function confirm(flags: ConfirmFlags, { env, stdout }: CliContext):
       (await readIndex(() => client.get<IndexObject>(path), flags.namespace)).metadata.annotations?.[HOLD_KEY],
     );
     if (hold === undefined) {
-      stdout.write("nothing is held back\n");
+      stdout.write("no removal is held\n");
       return;
     }
-    stdout.write(`${hold.names} of ${hold.of} names are held back until ${new Date(hold.until).toISOString()}\n`);
-    if (!flags.yes && !(await ask("let them go now? [y/N] "))) {
-      stdout.write("nothing was changed\n");
+    stdout.write(`${hold.names} of ${hold.of} names are held until ${new Date(hold.until).toISOString()}\n`);
+    if (!flags.yes && !(await ask("remove them now? [y/N] "))) {
+      stdout.write("nothing changed\n");
       return;
     }
     await client.mergePatch(
@@ -54,15 +54,15 @@ async function readIndex(read: () => Promise<IndexObject>, namespace: string): P
     return await read();
   } catch (error) {
     if (statusOf(error) !== 404) throw error;
-    const message = `there is no ConfigMap ${INDEX_NAME} in the namespace ${namespace}; is Switchback installed there? (--namespace)`;
+    const message = `ConfigMap ${INDEX_NAME} not found in namespace ${namespace}; is Switchback installed there? (--namespace)`;
     throw new SwitchbackError("input-invalid", message);
   }
 }
 
-/** The annotation may have been edited by anybody who may write the index. */
+/** Anybody who may write the index may have edited the annotation. */
 const holdSchema = z.object({
   id: z.string().min(1),
-  // What a Date can show (ECMA-262, 21.4.1.1).
+  // The range of Date (ECMA-262, 21.4.1.1).
   until: z.number().min(0).max(8.64e15),
   names: z.number(),
   of: z.number(),
@@ -75,7 +75,7 @@ function parseHold(text: string | undefined): z.infer<typeof holdSchema> | undef
   } catch {
     throw new SwitchbackError(
       "data-corrupt",
-      `the annotation ${HOLD_KEY} is not one of ours: ${JSON.stringify(text.slice(0, 200))}`,
+      `annotation ${HOLD_KEY} is invalid: ${JSON.stringify(text.slice(0, 200))}`,
     );
   }
 }

@@ -1,4 +1,4 @@
-/** What every command gets; `cli/main.ts` alone reads the environment and passes it on here. */
+/** The environment and output streams of a command. Only `cli/main.ts` reads the process' own. */
 export interface CliContext {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly stdout: NodeJS.WritableStream;

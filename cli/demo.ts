@@ -2,7 +2,7 @@ import { type DemoOptions, runDemo } from "../demo/run.ts";
 import type { CliContext } from "./context.ts";
 import { table } from "./table.ts";
 
-/** `switchback demo`: ends by itself, or with `--keep` on Ctrl-C. */
+/** `switchback demo`: exits when it is done; with `--keep`, on Ctrl-C. */
 export async function demo(options: DemoOptions, { stdout }: CliContext): Promise<void> {
   const interrupted = new Promise<void>((resolve) => process.once("SIGINT", () => resolve()));
   await runDemo(options, { print: (text) => stdout.write(text), table }, interrupted);

@@ -22,14 +22,14 @@ interface DoctorFlags {
   readonly context?: string;
 }
 
-/** Looks at a cluster with the caller's own rights and says how things stand. Gives the exit code: 1 when something is broken. */
+/** Diagnoses a cluster with the caller's own permissions and prints the findings. @returns the exit code: 1 if anything is broken. */
 export async function doctor(flags: DoctorFlags, { env, stdout, stderr }: CliContext): Promise<number> {
   const client = await connect({ ...connectOptionsFrom(env, flags), userAgent: "switchback-doctor" });
-  const say = (line: string): void => void stderr.write(`${line}\n`);
+  const log = (line: string): void => void stderr.write(`${line}\n`);
   try {
-    say(`looking at ${client.server}`);
+    log(`connected to ${client.server}`);
     const facts = await gather({ client, ...flags, now: Date.now });
-    const findings = examine({ ...facts, probe: flags.probe ? await probe(client, facts, flags, say) : undefined });
+    const findings = examine({ ...facts, probe: flags.probe ? await probe(client, facts, flags, log) : undefined });
     stdout.write(
       flags.output === "json" ? `${JSON.stringify(reportDocument(findings), null, 2)}\n` : reportText(findings),
     );
@@ -39,29 +39,26 @@ export async function doctor(flags: DoctorFlags, { env, stdout, stderr }: CliCon
   }
 }
 
-type Say = (line: string) => void;
+type LogLine = (line: string) => void;
 
-/** A signal ends the probe and removes its pod; a second one ends the process at once. */
+/** On a signal, stops the probe and removes its pod; a second signal ends the process at once. */
 async function probe(
   client: KubeClient,
   facts: ClusterFacts,
   flags: DoctorFlags,
-  say: Say,
+  log: LogLine,
 ): Promise<Known<ProbeResult>> {
   const image = probeImage(facts, flags.image);
   if (image === undefined) {
-    return notKnown(
-      "probe-without-image",
-      "no Deployment of Switchback is there to take the image from: give one with --image",
-    );
+    return notKnown("probe-without-image", "no Deployment of Switchback to take the image from: set --image");
   }
   const plan = planProbe(facts);
   if (plan.dials.length === 0) return notKnown("nothing-to-probe", "no load balancer with a web port was found");
   const abort = new AbortController();
-  const stop = (signal: NodeJS.Signals): void => abort.abort(new Error(`${signal}: the probe was ended`));
+  const stop = (signal: NodeJS.Signals): void => abort.abort(new Error(`${signal}: the probe was stopped`));
   for (const signal of SIGNALS) process.once(signal, stop);
   try {
-    return await runProbe({ client, namespace: facts.probeNamespace, image, plan, say, signal: abort.signal });
+    return await runProbe({ client, namespace: facts.probeNamespace, image, plan, log, signal: abort.signal });
   } finally {
     for (const signal of SIGNALS) process.off(signal, stop);
   }
@@ -69,9 +66,9 @@ async function probe(
 
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
-/** The installed one: the nodes have it already. */
+/** The given image, else the installed proxy's: nodes have pulled that one already. */
 function probeImage({ install }: ClusterFacts, image: string | undefined): ProbeImage | undefined {
   if (image !== undefined) return { image, pullPolicy: "IfNotPresent" };
   const deployments = install.deployments.known ? install.deployments.value : [];
-  return deployments.find(({ name, image: of }) => name === "switchback-proxy" && of !== "");
+  return deployments.find(({ name, image: installed }) => name === "switchback-proxy" && installed !== "");
 }

@@ -16,13 +16,13 @@ import { longLineReason } from "../hostmap/pack.ts";
 import type { SelectedHosts } from "../hostmap/select-hosts.ts";
 import type { HostAlias, Reason } from "../hostmap/types.ts";
 
-/** What became of one document of a file. */
+/** The outcome for one object of a file. */
 interface InjectOutcome {
   /** `Deployment shop/web`, or the document's number if it has no name. */
   readonly title: string;
   readonly injected: boolean;
   readonly reason: Reason;
-  /** A refusal: the output would not be what was asked for. */
+  /** The object should have been injected and could not be. */
   readonly failed: boolean;
 }
 
@@ -31,7 +31,7 @@ export interface InjectOptions {
   readonly longLine: boolean;
 }
 
-/** Where the pod template of a kind stands; [] for a Pod itself. */
+/** Path to the pod template of each kind; [] for a Pod itself. */
 const TEMPLATES: Readonly<Record<string, readonly string[]>> = {
   Pod: [],
   Deployment: ["spec", "template"],
@@ -46,9 +46,8 @@ const TEMPLATES: Readonly<Record<string, readonly string[]>> = {
 type Path = readonly (string | number)[];
 
 /**
- * YAML in, the same YAML out with hostAliases and annotations in every pod template; comments, order, the way numbers are written
- * and documents of other kinds stay. A document that does not parse, or cannot be injected, is an outcome that failed; then there
- * is no output.
+ * Adds hostAliases and annotations to every pod template of a YAML stream. Comments, order, number formats and documents of other
+ * kinds are preserved. A document that does not parse or cannot be injected yields a failed outcome, and the output is empty.
  */
 export function injectYaml(text: string, options: InjectOptions): { output: string; outcomes: InjectOutcome[] } {
   const documents = [...parseAllDocuments<ParsedNode>(text, { customTags: keepNumbers })];
@@ -58,8 +57,8 @@ export function injectYaml(text: string, options: InjectOptions): { output: stri
 }
 
 /**
- * Numbers are printed as they were written. YAML 1.2 reads `defaultMode: 0644` as 644, kubectl (YAML 1.1) as octal; and a number
- * may have more digits than a double.
+ * Prints numbers as they were written. YAML 1.2 reads `defaultMode: 0644` as 644, kubectl (YAML 1.1) as octal; and a number may have
+ * more digits than a double holds.
  */
 function keepNumbers(tags: Tags): Tags {
   const numbers = ["tag:yaml.org,2002:int", "tag:yaml.org,2002:float"];
@@ -77,7 +76,7 @@ function isFilled({ contents }: Document.Parsed): boolean {
   return contents !== null && !(isScalar(contents) && contents.value === null);
 }
 
-/** The separators are ours to write: a document that had one would print it again. */
+/** The caller writes the separators: without this, a document that had one would print it again. */
 function render(document: Document.Parsed): string {
   if (document.directives) document.directives.docStart = null;
   return document.toString({ lineWidth: 0 });
@@ -103,15 +102,15 @@ function injectObject(document: Document, at: Path, index: number, options: Inje
   const refusal = sharedReason(document, pod, at.length) ?? templateReason(document, pod, template);
   if (refusal !== undefined) return [{ title, injected: false, reason: refusal, failed: true }];
   if (document.getIn([...pod, "metadata", "labels", INJECT_KEY]) === "disabled") {
-    const reason = { code: "pod-disabled", text: `it carries the label ${INJECT_KEY}: disabled` };
+    const reason = { code: "pod-disabled", text: `label ${INJECT_KEY}: disabled` };
     return [{ title, injected: false, reason, failed: false }];
   }
   return [{ title, ...injectPod(document, pod, options) }];
 }
 
 /**
- * Why a template cannot be written to: a part that we would change is, or may be, another part as well (YAML anchors and merge
- * keys). `from`: the steps of the path to the object itself.
+ * The reason if a node that would be changed is, or may be, shared with another one by a YAML anchor or merge key. `from` is the
+ * length of the path to the object itself.
  */
 function sharedReason(document: Document, pod: Path, from: number): Reason | undefined {
   const touched = [
@@ -133,7 +132,7 @@ function sharedReason(document: Document, pod: Path, from: number): Reason | und
 
 function templateReason(document: Document, pod: Path, template: readonly string[]): Reason | undefined {
   if (!isMap(document.getIn([...pod, "spec"]))) {
-    return { code: "no-pod-template", text: `${[...template, "spec"].join(".")} is not there` };
+    return { code: "no-pod-template", text: `${[...template, "spec"].join(".")} is missing` };
   }
   const bad = [["metadata"], ["metadata", "annotations"]].find((part) => {
     const node = document.getIn([...pod, ...part]) ?? undefined;
@@ -146,38 +145,38 @@ function injectPod(document: Document, pod: Path, { choose, longLine }: InjectOp
   const annotations = readAnnotations(document, pod);
   const hostAliases = readAliases(document, pod);
   if ("code" in hostAliases) return { injected: false, reason: hostAliases, failed: true };
-  const chosen = choose(annotations[HOSTS_KEY]);
-  const plan = planBakedInjection({ hostAliases, annotations }, chosen, longLine);
-  if ("code" in plan) return { injected: false, reason: withWayOut(plan), failed: true };
+  const selected = choose(annotations[HOSTS_KEY]);
+  const plan = planBakedInjection({ hostAliases, annotations }, selected, longLine);
+  if ("code" in plan) return { injected: false, reason: withFlagHint(plan), failed: true };
   writePlan(document, pod, hostAliases, plan);
   const names = new Set(plan.managed.aliases.flatMap(({ hostnames }) => hostnames));
-  const warnings = [...chosen.warnings, longLineReason(plan.managed.aliases)].filter(
+  const warnings = [...selected.warnings, longLineReason(plan.managed.aliases)].filter(
     (warning) => warning !== undefined,
   );
   const text = [`${names.size} names`, ...warnings.map((warning) => warning.text)].join("; ");
   return { injected: true, reason: { code: "injected", text }, failed: false };
 }
 
-/** What only this command offers. */
-function withWayOut(reason: Reason): Reason {
+/** Adds the remedy that only this command has. */
+function withFlagHint(reason: Reason): Reason {
   if (reason.code !== "line-too-long") return reason;
-  return { ...reason, text: `${reason.text}, or write the long line all the same with --long-line` };
+  return { ...reason, text: `${reason.text}, or allow the long line with --long-line` };
 }
 
-/** The user's own aliases stay the nodes that they were, with their comments. */
+/** Keeps the nodes of the user's own aliases, and with them their comments. */
 function writePlan(document: Document, pod: Path, before: readonly HostAlias[], plan: Injection): void {
   const at = [...pod, "spec", "hostAliases"];
   const node = document.getIn(at);
-  const own = isSeq(node)
+  const userNodes = isSeq(node)
     ? node.items.filter((_, index) => plan.userAliases.some((alias) => alias === before[index]))
     : [];
-  const ours = plan.managed.aliases.map((alias) => document.createNode(alias));
-  if (own.length + ours.length === 0) document.deleteIn(at);
-  else if (isSeq(node)) node.items = [...own, ...ours];
+  const managedNodes = plan.managed.aliases.map((alias) => document.createNode(alias));
+  if (userNodes.length + managedNodes.length === 0) document.deleteIn(at);
+  else if (isSeq(node)) node.items = [...userNodes, ...managedNodes];
   else document.setIn(at, document.createNode(plan.managed.aliases));
   for (const part of ["metadata", "metadata.annotations"]) {
     const path = [...pod, ...part.split(".")];
-    // An empty `annotations:` is common where a template engine left it.
+    // Template engines often leave an empty `annotations:`.
     if (!isMap(document.getIn(path))) document.setIn(path, document.createNode({}));
   }
   for (const [key, value] of Object.entries(plan.managed.annotations)) {
@@ -190,17 +189,17 @@ function readAnnotations(document: Document, pod: Path): Record<string, string> 
   return Object.fromEntries(entries.map(([key, text]) => [key, String(text)]));
 }
 
-/** The template's aliases as they are, or why they cannot be what the API server takes. */
+/** The template's aliases, or the reason why the API server would reject them. */
 function readAliases(document: Document, pod: Path): HostAlias[] | Reason {
   const value = plain(document, [...pod, "spec", "hostAliases"]) ?? [];
   const malformed = { code: "aliases-malformed", text: "spec.hostAliases is not a list of `ip` and `hostnames`" };
   if (!Array.isArray(value)) return malformed;
   const aliases = value.map((alias) => ({ ip: alias?.ip, hostnames: alias?.hostnames ?? [] }));
   const isText = (text: unknown) => typeof text === "string";
-  const whole = aliases.every(
+  const valid = aliases.every(
     ({ ip, hostnames }) => isText(ip) && Array.isArray(hostnames) && hostnames.every((name) => isText(name)),
   );
-  return whole ? aliases : malformed;
+  return valid ? aliases : malformed;
 }
 
 function plain(document: Document, path: Path): unknown {

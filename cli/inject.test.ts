@@ -51,7 +51,7 @@ describe("inject with a hosts file", () => {
     const { context, written } = captured();
     await assert.rejects(inject({ filename, hosts, namespace: "ours" }, context), {
       code: "input-invalid",
-      message: /nothing was printed/,
+      message: /no output was written/,
     });
     assert.equal(written.stdout, "");
     assert.match(
@@ -65,13 +65,13 @@ describe("inject with a hosts file", () => {
     const filename = await files.file("service.yaml", "kind: Service\n");
     assert.deepEqual(await run({ filename, hosts }), {
       stdout: "kind: Service\n",
-      stderr: `${filename}: no pod and no workload that makes pods is in it\n`,
+      stderr: `${filename}: no pods or workloads found\n`,
     });
   });
 
   for (const [what, flags, message] of [
-    ["a file that is not there", { filename: "/nonexistent/x.yaml" }, /^\/nonexistent\/x\.yaml cannot be read: ENOENT/],
-    ["a hosts file that is not there", { hosts: "/nonexistent/hosts" }, /^\/nonexistent\/hosts cannot be read: ENOENT/],
+    ["a file that is not there", { filename: "/nonexistent/x.yaml" }, /^cannot read \/nonexistent\/x\.yaml: ENOENT/],
+    ["a hosts file that is not there", { hosts: "/nonexistent/hosts" }, /^cannot read \/nonexistent\/hosts: ENOENT/],
     [
       "no number for --max-names",
       { hosts: "/dev/null", maxNames: Number.NaN },
@@ -120,7 +120,11 @@ describe("inject with the live map", () => {
   });
 
   for (const [what, respond, error] of [
-    ["there is none", list(), { code: "data-corrupt", message: /namespace ours .* no ConfigMap switchback-hosts/ }],
+    [
+      "there is none",
+      list(),
+      { code: "data-corrupt", message: /namespace ours .* ConfigMap switchback-hosts .*not found/ },
+    ],
     [
       "its parts do not fit",
       midway,

@@ -25,11 +25,11 @@ export interface InjectFlags {
   readonly context?: string;
 }
 
-/** A publication under way is over in milliseconds. */
+/** The index and shards may disagree while the controller publishes; that takes milliseconds. */
 const READ_TRIES = 5;
 const READ_PAUSE_MS = 300;
 
-/** Prints a file's objects with hostAliases in every pod template; what was done or refused goes to standard error. */
+/** Prints a file's objects with hostAliases in every pod template. Reports the outcome for each object on standard error. */
 export async function inject(flags: InjectFlags, { env, stdout, stderr }: CliContext): Promise<void> {
   const text = readText(flags.filename === "-" ? 0 : flags.filename, flags.filename);
   const map = flags.hosts === undefined ? await liveMap(flags, env) : hostsFile(flags.hosts);
@@ -40,12 +40,12 @@ export async function inject(flags: InjectFlags, { env, stdout, stderr }: CliCon
     choose: createSelector(map, cap),
     longLine: flags.longLine ?? false,
   });
-  if (outcomes.length === 0) stderr.write(`${flags.filename}: no pod and no workload that makes pods is in it\n`);
+  if (outcomes.length === 0) stderr.write(`${flags.filename}: no pods or workloads found\n`);
   for (const { title, injected, reason } of outcomes) {
     stderr.write(`${title}: ${injected ? "injected" : `not injected (${reason.code})`}: ${reason.text}\n`);
   }
   if (outcomes.some(({ failed }) => failed)) {
-    throw new SwitchbackError("input-invalid", "nothing was printed: not everything could be injected");
+    throw new SwitchbackError("input-invalid", "not all objects could be injected; no output was written");
   }
   stdout.write(output);
 }
@@ -54,7 +54,7 @@ function readText(file: string | number, name: string): string {
   try {
     return readFileSync(file, "utf8");
   } catch (error) {
-    throw new SwitchbackError("input-invalid", `${name} cannot be read: ${describeError(error)}`);
+    throw new SwitchbackError("input-invalid", `cannot read ${name}: ${describeError(error)}`);
   }
 }
 
@@ -72,10 +72,7 @@ async function liveMap(flags: InjectFlags, env: CliContext["env"]): Promise<Publ
       if ("names" in last) return last;
       await pause(READ_PAUSE_MS);
     }
-    throw new SwitchbackError(
-      "data-corrupt",
-      `the map in the namespace ${flags.namespace} cannot be used: ${last.text}`,
-    );
+    throw new SwitchbackError("data-corrupt", `the map in namespace ${flags.namespace} is not usable: ${last.text}`);
   } finally {
     client.close();
   }
@@ -92,8 +89,7 @@ async function readPublished(client: KubeClient, namespace: string): Promise<Pub
   });
   const texts = new Map(items.map(({ metadata, data }) => [metadata.name, data ?? {}]));
   const text = texts.get(INDEX_NAME)?.[INDEX_KEY];
-  if (text === undefined)
-    return { code: "no-map", text: `there is no ConfigMap ${INDEX_NAME} with ${INDEX_KEY} in it` };
+  if (text === undefined) return { code: "no-map", text: `ConfigMap ${INDEX_NAME} with key ${INDEX_KEY} not found` };
   const index = parseIndex(text);
   if ("code" in index) return index;
   return parsePublished(index, (name) => texts.get(name)?.[SHARD_KEY]);

@@ -120,7 +120,7 @@ proxy: {address: 127.0.0.1, healthPort: 0, drainSeconds: ${drainSeconds}, engine
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const client of this.#clients) client.destroy();
-    // The wait for an exit that a test asked for may be over; this one is for a SIGKILL, which nothing withstands.
+    // A test may already have waited for the exit; this waits for the SIGKILL, which always succeeds.
     if (this.child.exitCode === null && this.child.signalCode === null) {
       const killed = once(this.child, "exit");
       this.child.kill("SIGKILL");
@@ -144,7 +144,7 @@ for (const engine of ["portable", "linux"] as const) {
       assert.deepEqual(await proxy.exited, [0, null]);
     });
 
-    test("on SIGTERM in the middle of it all: who finishes gets every byte, the rest is reset at the deadline, and it exits with 0", async () => {
+    test("on SIGTERM during transfers: connections that finish get every byte, the rest are reset at the deadline, and it exits with 0", async () => {
       await using proxy = await ProxyProcess.start({ engine, drainSeconds: 10 });
       const [bulk, answer] = [randomBytes(BEYOND_KERNEL), randomBytes(MIB)];
       const stalled = await proxy.relayed("never reads");
@@ -174,9 +174,9 @@ for (const engine of ["portable", "linux"] as const) {
   });
 }
 
-test("a worker dies: the other's transfers finish, then the process exits with 1", async () => {
+test("when a worker dies, the other's transfers finish, then the process exits with 1", async () => {
   await using proxy = await ProxyProcess.start({ engine: "linux", drainSeconds: 60, workers: 2 });
-  // The kernel spreads them over the two.
+  // The kernel spreads the connections over both workers.
   const relayed = [];
   for (let count = 0; count < 20; count += 1) relayed.push(await proxy.relayed("download"));
   const [first, rest] = [randomBytes(100_000), randomBytes(2 * MIB)];

@@ -3,16 +3,21 @@ import { runProxy } from "../proxy/run.ts";
 import { configMapTargets, mountedTargets } from "../snapshot/targets-reader.ts";
 import type { ProcessContext, Running } from "./serve.ts";
 
-/** Where the chart mounts the ConfigMap of the targets. */
-const MOUNTED = "/etc/switchback/targets/targets.json";
+/** Mount path of the targets' ConfigMap in the chart. */
+const MOUNTED_TARGETS = "/etc/switchback/targets/targets.json";
 
-/** `switchback proxy`: follows the targets where there is an API server to ask, else relays to those of the config. */
-export async function startProxy(config: Config, surroundings: ProcessContext): Promise<Running> {
-  const { log, clusterDomain, connect, hasCluster } = surroundings;
+/** `switchback proxy`: watches the published targets if there is an API server, else relays to the configured targets. */
+export async function startProxy(config: Config, context: ProcessContext): Promise<Running> {
+  const { log, clusterDomain, connect, hasCluster } = context;
   if (!hasCluster) return await runProxy(config, { log, clusterDomain });
   const client = await connect();
   const feed = configMapTargets({ client, namespace: config.namespace, log });
-  const running = await runProxy(config, { log, clusterDomain, feed, mounted: () => mountedTargets(MOUNTED, log) });
+  const running = await runProxy(config, {
+    log,
+    clusterDomain,
+    feed,
+    mounted: () => mountedTargets(MOUNTED_TARGETS, log),
+  });
   return {
     broken: running.broken,
     async stop() {

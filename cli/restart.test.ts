@@ -5,7 +5,7 @@ import { captured, filesFolder } from "../test/fakes/cli.ts";
 import { type FakeApi, type FakeCall, fakeApi, json, refuse } from "../test/fakes/kube-api.ts";
 import { restart } from "./restart.ts";
 
-// What stands against one workload and what that means for the others; what a real API server says is asked of a real one.
+// Refusals for one workload and their effect on the others. test/integration/by-hand.test.ts uses a real API server.
 
 const STAMP = "switchback.dev/restartedAt";
 
@@ -122,7 +122,7 @@ describe("restart", () => {
     assert.deepEqual([exitCode, out, patches()], [1, ["Deployment shop/a is restarted"], [1, 1, 0, 0]]);
     assert.deepEqual(err, [
       "Deployment shop/b is restarted, and not rolled out: 0 of 1 available",
-      "nothing more is restarted; left: Deployment shop/c, Deployment shop/d",
+      "stopping; not restarted: Deployment shop/c, Deployment shop/d",
     ]);
   });
 
@@ -140,18 +140,18 @@ describe("restart", () => {
     const broken = add("a", { unavailable: 2, annotations: { [STAMP]: old } });
     assert.deepEqual((await run("shop")).out, ["Deployment shop/a is restarted"]);
     assert.equal(broken.patches, 1);
-    // Restarted a moment ago, rolled out, and its pods are stale all the same.
+    // Restarted a moment ago and rolled out, yet its pods are stale.
     const again = add("b", { annotations: { [STAMP]: new Date().toISOString() } });
     assert.deepEqual((await run("shop/b")).out, ["Deployment shop/b is restarted"]);
     assert.equal(again.patches, 1);
   });
 
-  it("leaves alone what the controller has restarted since it was asked", async () => {
+  it("skips a workload that the controller has restarted in the meantime", async () => {
     add("a");
     add("b");
     known = (asked) => [{ name: "a" }, { name: "b", stale: asked < 2 ? 1 : 0 }];
     const { exitCode, out } = await run("shop");
     assert.deepEqual([exitCode, patches()], [0, [1, 0]]);
-    assert.equal(out.at(-1), "Deployment shop/b has the current names by now");
+    assert.equal(out.at(-1), "Deployment shop/b already has the current names");
   });
 });

@@ -14,39 +14,42 @@ export interface ServeFlags {
   readonly set?: readonly string[];
 }
 
-/** A component that runs until it is told to stop. */
+/** A component that runs until `stop` is called. */
 export interface Running {
-  /** Drains; resolves when everything is finished. */
+  /** Drains; resolves when everything has finished. */
   stop(): Promise<void>;
-  /** Resolves if a part of it has failed for good: it is stopped then, and the process ends with an error. */
+  /** Resolves on an unrecoverable failure: the component is then stopped, and the process exits with an error. */
   readonly broken?: Promise<Error>;
 }
 
-/** Facts of the pod that only the command line looks up. */
+/** What a component knows of its process: identity, addresses, log and the connection to the API server. */
 export interface ProcessContext {
   readonly identity: string;
   readonly podIP: string | undefined;
   readonly clusterDomain: string | undefined;
   readonly log: Logger;
-  /** Whether it runs in a pod with a token, or was given KUBECONFIG: a person's own kubeconfig is not meant for it. */
+  /** Whether it runs in a pod with a token, or KUBECONFIG is set. A user's default kubeconfig is not used. */
   readonly hasCluster: boolean;
   readonly connect: () => Promise<KubeClient>;
 }
 
-/** Starts a component and stops it on SIGTERM or SIGINT; a second signal ends the process at once. Throws what has broken it, once it is stopped. */
+/**
+ * Starts a component and stops it on SIGTERM or SIGINT; a second signal ends the process at once. After an unrecoverable failure,
+ * stops the component and throws the failure.
+ */
 export async function serve(component: Component, flags: ServeFlags, { env }: CliContext): Promise<void> {
   const { config, warnings } = await readConfig(component, flags, env);
   const log = await createLog(config.log.level, component);
   for (const warning of warnings) log.warn({ code: "config-ignored" }, warning);
-  const surroundings: ProcessContext = {
+  const context: ProcessContext = {
     identity: env.POD_NAME ?? hostname(),
     podIP: env.POD_IP,
-    clusterDomain: config.clusterDomain ?? clusterDomainFrom(readIfThere("/etc/resolv.conf")),
+    clusterDomain: config.clusterDomain ?? clusterDomainFrom(readIfPresent("/etc/resolv.conf")),
     log,
     hasCluster: Boolean(env.KUBECONFIG) || isInPod(env),
     connect: () => connect({ ...connectOptionsFrom(env), userAgent: `switchback-${component}` }),
   };
-  const running = await STARTERS[component](config, surroundings);
+  const running = await STARTERS[component](config, context);
   const failure = await Promise.race([untilSignal(log), running.broken ?? new Promise<never>(() => {})]);
   await running.stop();
   log.info({}, "stopped");
@@ -59,22 +62,22 @@ async function createLog(level: string, component: Component): Promise<Logger> {
 }
 
 async function readConfig(component: Component, flags: ServeFlags, env: CliContext["env"]) {
-  if (component === "agent") return (await import("./read-config.ts")).configOfChild(flags, env);
+  if (component === "agent") return (await import("./read-config.ts")).readConfigInChild(flags, env);
   const { loadConfig } = await import("../config/load.ts");
   return loadConfig({ file: flags.config, env, set: flags.set ?? [] });
 }
 
-type Starter = (config: Config, surroundings: ProcessContext) => Promise<Running>;
+type Starter = (config: Config, context: ProcessContext) => Promise<Running>;
 
-/** Each loads only what it needs: express stays out of the proxy, node-forge out of the webhook. */
+/** Each starter loads only what it needs: express stays out of the proxy, node-forge out of the webhook. */
 const STARTERS: Readonly<Record<Component, Starter>> = {
   controller: async (config, { connect: connectNow, ...rest }) => {
     const { runController } = await import("../controller/run.ts");
     return runController(config, { ...rest, client: await connectNow(), now: Date.now });
   },
-  webhook: async (config, surroundings) => (await import("./webhook.ts")).startWebhook(config, surroundings),
-  agent: async (config, surroundings) => (await import("./agent.ts")).startAgent(config, surroundings),
-  proxy: async (config, surroundings) => (await import("./proxy.ts")).startProxy(config, surroundings),
+  webhook: async (config, context) => (await import("./webhook.ts")).startWebhook(config, context),
+  agent: async (config, context) => (await import("./agent.ts")).startAgent(config, context),
+  proxy: async (config, context) => (await import("./proxy.ts")).startProxy(config, context),
 };
 
 function untilSignal(log: Logger): Promise<undefined> {
@@ -92,7 +95,7 @@ function untilSignal(log: Logger): Promise<undefined> {
   });
 }
 
-function readIfThere(path: string): string {
+function readIfPresent(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch {

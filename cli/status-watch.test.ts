@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { filesFolder } from "../test/fakes/cli.ts";
 import { type FakeApi, fakeApi, json, type Responder, refuse } from "../test/fakes/kube-api.ts";
 
-// `switchback status --watch` as a process, as somebody at a terminal has it.
+// Runs `switchback status --watch` as a process, as from a terminal.
 
 const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
 const DEADLINE_MS = 60_000;
@@ -61,9 +61,9 @@ it("outlives an API server that is away and a Service without endpoints, says ea
   const { written, sees, interrupt } = await watching();
   await sees("stdout", /^map one, /m);
   answer = away;
-  await sees("stderr", /^not known at the moment: .*; asking again$/m);
+  await sees("stderr", /^status unknown: .*; retrying$/m);
   answer = endpointsGone;
-  await sees("stderr", /^not known at the moment: .*503.*$/m);
+  await sees("stderr", /^status unknown: .*503.*$/m);
   const asked = api.calls.length;
   while (api.calls.length < asked + 3) await delay(50);
   answer = says("one");
@@ -74,7 +74,7 @@ it("outlives an API server that is away and a Service without endpoints, says ea
   assert.equal(written.stderr.split("\n").filter((line) => line.includes("503")).length, 1);
 });
 
-it("on Ctrl-C gives the exit code of what it has seen last: 1 when something is stuck, or nothing is known", async () => {
+it("on Ctrl-C exits with the code of the last status: 1 if a workload is stuck or the status is unknown", async () => {
   answer = says("one", "stuck");
   const stuck = await watching();
   await stuck.sees("stdout", /^map one, /m);
@@ -84,7 +84,7 @@ it("on Ctrl-C gives the exit code of what it has seen last: 1 when something is 
   const unknown = await watching();
   await unknown.sees("stdout", /^map one, /m);
   answer = away;
-  await unknown.sees("stderr", /not known/);
+  await unknown.sees("stderr", /status unknown/);
   assert.deepEqual(await unknown.interrupt("SIGTERM"), [1, null]);
 });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { WorkloadStatus } from "../controller/rollout/rollout-status.ts";
 import type { FullStatus } from "./leader-status.ts";
-import { choose } from "./restart.ts";
+import { selectWorkloads } from "./restart.ts";
 import { isStuck, renderStatus } from "./status.ts";
 
 const WORKLOAD: WorkloadStatus = {
@@ -45,7 +45,7 @@ function full(...workloads: WorkloadStatus[]): FullStatus {
   return status as unknown as FullStatus;
 }
 
-test("names in order, with target, object, age and reason; what tenants wrote cannot steer the terminal", () => {
+test("lists names in order, with target, object, age and reason; escapes control characters from tenants", () => {
   const lines = renderStatus(full()).split("\n");
   const [a, b] = lines.filter((line) => line.includes("example.com"));
   assert.match(
@@ -55,30 +55,30 @@ test("names in order, with target, object, age and reason; what tenants wrote ca
   assert.match(b ?? "", /^ {2}b\.example\.com +edge 198\.51\.100\.9 +Ingress shop\/web +2026-01-01T00:00:00Z$/);
 });
 
-test("a workload that cannot follow says why, and how many of its pods were not injected; the pace is told", () => {
+test("shows why a workload is stuck and how many of its pods were not injected, and the rollout summary", () => {
   const text = renderStatus(full(WORKLOAD));
   assert.match(
     text,
-    /cert-manager\/Deployment\/cert-manager +1\/2 +cannot follow +restart +- +restart-not-permitted: not listed; 1 without a trace/,
+    /cert-manager\/Deployment\/cert-manager +1\/2 +stuck +restart +- +restart-not-permitted: not listed; 1 not injected/,
   );
-  assert.match(text, /restarting now: none; waiting: 3; restarted in the last hour: 2/);
+  assert.match(text, /restarting now: none; waiting: 3; restarts in the last hour: 2/);
 });
 
-test("only what is stale and stuck is a failure", () => {
+test("only a workload that is both stale and stuck is a failure", () => {
   assert.equal(isStuck(full(WORKLOAD)), true);
   assert.equal(isStuck(full({ ...WORKLOAD, standing: "waiting" })), false);
   assert.equal(isStuck(full({ ...WORKLOAD, stale: 0 })), false);
 });
 
-test("restart takes the stale workloads of a namespace, or the one that is named", () => {
+test("restart selects the stale workloads of a namespace, or the named one", () => {
   const current = { ...WORKLOAD, name: "webhook", stale: 0 };
   const bare = { ...WORKLOAD, kind: "Pod", name: "bare" };
   const all = [WORKLOAD, current, bare, { ...WORKLOAD, namespace: "other" }];
-  assert.deepEqual(choose("cert-manager", all), [WORKLOAD]);
-  assert.deepEqual(choose("cert-manager/cert-manager", all), [WORKLOAD]);
-  assert.deepEqual(choose("cert-manager/webhook", all), []);
-  assert.throws(() => choose("cert-manager/bare", all), /is a Pod: delete its pods/);
-  assert.throws(() => choose("cert-manager/none", all), /no opted-in pods of it are known/);
-  assert.throws(() => choose("a/b/c", all), /expected NAMESPACE or NAMESPACE\/WORKLOAD/);
-  assert.throws(() => choose("cert-manager", undefined), /no controller leads/);
+  assert.deepEqual(selectWorkloads("cert-manager", all), [WORKLOAD]);
+  assert.deepEqual(selectWorkloads("cert-manager/cert-manager", all), [WORKLOAD]);
+  assert.deepEqual(selectWorkloads("cert-manager/webhook", all), []);
+  assert.throws(() => selectWorkloads("cert-manager/bare", all), /is a Pod: delete its pods/);
+  assert.throws(() => selectWorkloads("cert-manager/none", all), /no opted-in pods found/);
+  assert.throws(() => selectWorkloads("a/b/c", all), /expected NAMESPACE or NAMESPACE\/WORKLOAD/);
+  assert.throws(() => selectWorkloads("cert-manager", undefined), /no controller is the leader/);
 });

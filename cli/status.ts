@@ -17,14 +17,14 @@ interface StatusFlags {
 
 const WATCH_MS = 2_000;
 
-/** Prints names and workloads. Gives the exit code: 1 when a workload is stale and stays so until somebody does something. */
+/** Prints names and workloads. @returns the exit code: 1 if a workload is stale and stays so until somebody acts. */
 export async function status(flags: StatusFlags, { env, stdout, stderr }: CliContext): Promise<number> {
   const client = await connect(connectOptionsFrom(env, flags));
-  const ask = (signal?: AbortSignal) => leaderStatus(client, flags.namespace, signal);
+  const read = (signal?: AbortSignal) => leaderStatus(client, flags.namespace, signal);
   const render = flags.output === "json" ? (full: FullStatus) => `${JSON.stringify(full, null, 2)}\n` : renderStatus;
   try {
-    const first = await ask();
-    const last = flags.watch ? await follow(first, { ask, render, stdout, stderr }) : first;
+    const first = await read();
+    const last = flags.watch ? await watchStatus(first, { read, render, stdout, stderr }) : first;
     if (!flags.watch) stdout.write(render(first));
     return last === undefined || isStuck(last) ? 1 : 0;
   } finally {
@@ -32,39 +32,39 @@ export async function status(flags: StatusFlags, { env, stdout, stderr }: CliCon
   }
 }
 
-interface Following extends Pick<CliContext, "stdout" | "stderr"> {
-  readonly ask: (signal: AbortSignal) => Promise<FullStatus>;
+interface WatchOptions extends Pick<CliContext, "stdout" | "stderr"> {
+  readonly read: (signal: AbortSignal) => Promise<FullStatus>;
   readonly render: (full: FullStatus) => string;
 }
 
 /**
- * Prints what has changed until Ctrl-C. What could be asked once is asked again however it answers then: the leader may be changing, or
- * the API server be away. Gives what was known last; undefined when that is nothing any more.
+ * Prints the status whenever it changes, until Ctrl-C. After the first successful read, every failure is retried: the leader may be
+ * changing, or the API server be unavailable. @returns the last status; undefined if the last read failed.
  */
-async function follow(first: FullStatus, how: Following): Promise<FullStatus | undefined> {
+async function watchStatus(first: FullStatus, options: WatchOptions): Promise<FullStatus | undefined> {
   const { signal } = untilInterrupted();
-  let seen: Seen = { full: first, text: how.render(first) };
-  how.stdout.write(seen.text);
+  let last: Poll = { full: first, text: options.render(first) };
+  options.stdout.write(last.text);
   for (;;) {
     await pause(WATCH_MS, signal);
-    const now = await look(how, signal);
-    if (signal.aborted) return seen.full;
-    if (now.text !== seen.text) (now.full === undefined ? how.stderr : how.stdout).write(`\n${now.text}`);
-    seen = now;
+    const now = await poll(options, signal);
+    if (signal.aborted) return last.full;
+    if (now.text !== last.text) (now.full === undefined ? options.stderr : options.stdout).write(`\n${now.text}`);
+    last = now;
   }
 }
 
-interface Seen {
+interface Poll {
   readonly full: FullStatus | undefined;
   readonly text: string;
 }
 
-async function look({ ask, render }: Following, signal: AbortSignal): Promise<Seen> {
+async function poll({ read, render }: WatchOptions, signal: AbortSignal): Promise<Poll> {
   try {
-    const full = await ask(signal);
+    const full = await read(signal);
     return { full, text: render(full) };
   } catch (error) {
-    return { full: undefined, text: `not known at the moment: ${describeError(error)}; asking again\n` };
+    return { full: undefined, text: `status unknown: ${describeError(error)}; retrying\n` };
   }
 }
 
@@ -78,18 +78,18 @@ export function isStuck({ running }: FullStatus): boolean {
   return (running?.workloads ?? []).some(({ standing, stale }) => standing === "stuck" && stale > 0);
 }
 
-/** The two tables, and a line about what goes on. */
+/** The tables of names and workloads, and a summary line of the rollout. */
 export function renderStatus(full: FullStatus): string {
   return [
-    `map ${full.revision ?? "not published yet"}, by ${full.identity}${full.leader ? "" : " (which does not lead: no workloads)"}\n`,
+    `map ${full.revision ?? "not published yet"}, from ${full.identity}${full.leader ? "" : " (not the leader: no workloads)"}\n`,
     ...full.warnings.map(({ code, text }) => `warning: ${code}: ${text}\n`),
     `\nNames\n${names(full.names)}`,
-    ...(full.running === undefined ? [] : [`\nWorkloads that opted in\n${workloads(full.running)}`]),
+    ...(full.running === undefined ? [] : [`\nOpted-in workloads\n${workloads(full.running)}`]),
   ].join("");
 }
 
 function names(all: readonly NameStatus[]): string {
-  if (all.length === 0) return "  none is claimed\n";
+  if (all.length === 0) return "  none\n";
   const rows = all.map(({ name, target, addresses, from, since, reason }) => [
     name,
     target === undefined ? "-" : `${target} ${addresses.join(" ")}`.trim(),
@@ -98,28 +98,28 @@ function names(all: readonly NameStatus[]): string {
     reason === undefined ? "" : `${reason.code}: ${reason.text}`,
   ]);
   rows.sort(([one = ""], [other = ""]) => (one < other ? -1 : 1));
-  return table(["NAME", "TARGET", "FROM", "SINCE", "WHY NOT"], rows);
+  return table(["NAME", "TARGET", "FROM", "SINCE", "REASON"], rows);
 }
 
 function workloads(running: RolloutStatus): string {
-  if (running.unknown !== undefined) return `  not known: ${running.unknown}\n`;
+  if (running.unknown !== undefined) return `  unknown: ${running.unknown}\n`;
   if (running.workloads.length === 0) return "  none\n";
   const head = ["WORKLOAD", "PODS", "STATE", "ON CHANGE", "LAST RESTART", "REASON"];
-  return `${table(head, running.workloads.map(workloadRow))}${pace(running)}`;
+  return `${table(head, running.workloads.map(workloadRow))}${rolloutSummary(running)}`;
 }
 
-/** `stale` alone may mean that it is about to be restarted: what is stuck says so. */
+/** `stale` alone may mean that a restart is due: a workload that cannot be restarted has a state of its own. */
 const STATES: Readonly<Record<WorkloadStatus["standing"], string>> = {
-  "in-step": "in step",
+  "in-step": "up to date",
   waiting: "stale",
-  left: "left as it is",
-  stuck: "cannot follow",
+  left: "stale (not restarted)",
+  stuck: "stuck",
 };
 
 function workloadRow(workload: WorkloadStatus): string[] {
   const { namespace, kind, name, pods, stale, notInjected, standing, code, text, warnings } = workload;
   const reasons = standing === "in-step" ? [] : [`${code}: ${text}`];
-  if (notInjected > 0) reasons.push(`${notInjected} without a trace of the webhook`);
+  if (notInjected > 0) reasons.push(`${notInjected} not injected`);
   return [
     `${namespace}/${kind}/${name}`,
     `${pods - stale}/${pods}`,
@@ -130,8 +130,8 @@ function workloadRow(workload: WorkloadStatus): string[] {
   ];
 }
 
-function pace({ underWay, waiting, restartsLastHour, dryRun }: RolloutStatus): string {
+function rolloutSummary({ underWay, waiting, restartsLastHour, dryRun }: RolloutStatus): string {
   const now = underWay === undefined ? "none" : underWay;
-  const dry = dryRun ? " (a dry run: nothing is restarted)" : "";
-  return `\nrestarting now: ${now}; waiting: ${waiting}; restarted in the last hour: ${restartsLastHour}${dry}\n`;
+  const dry = dryRun ? " (dry run: nothing is restarted)" : "";
+  return `\nrestarting now: ${now}; waiting: ${waiting}; restarts in the last hour: ${restartsLastHour}${dry}\n`;
 }

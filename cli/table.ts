@@ -1,4 +1,4 @@
-/** A plain text table, indented by two, columns as wide as their longest cell. What tenants wrote cannot steer the terminal. */
+/** Renders a plain text table, indented by two. Cells may hold text from tenants: terminal control characters are escaped. */
 export function table(head: readonly string[], cells: readonly (readonly string[])[]): string {
   const rows = cells.map((row) => row.map(printable));
   const all = [head, ...rows];
@@ -11,7 +11,7 @@ export function table(head: readonly string[], cells: readonly (readonly string[
   return [head, widths.map((width) => "-".repeat(width)), ...rows].map(render).join("");
 }
 
-/** Control and format characters as escapes; everything else as it is. */
+/** Escapes control and format characters. */
 function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`);
 }

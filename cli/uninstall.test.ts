@@ -17,7 +17,7 @@ import { type MemoryServer, refusal } from "../test/fakes/memory-server.ts";
 import { skipWaits } from "../test/fakes/skipped-waits.ts";
 import { type UninstallFlags, uninstall } from "./uninstall.ts";
 
-const QUESTION = "leave now? [y/N] ";
+const QUESTION = "uninstall now? [y/N] ";
 const DELETED = `DELETE ${WEBHOOK_PATH}`;
 
 let files: Awaited<ReturnType<typeof filesFolder>>;
@@ -46,7 +46,7 @@ async function run(t: TestContext, server: MemoryServer, { onWait, ...flags }: R
 
 describe("--timeout", () => {
   for (const timeout of [0, -1, Number.NaN]) {
-    test(`${timeout} is no time: nothing is asked`, async (t) => {
+    test(`${timeout} is not a time: no request is sent`, async (t) => {
       const server = installed();
       const { done } = await run(t, server, { timeout, yes: true });
       await assert.rejects(done, {
@@ -68,7 +68,7 @@ describe("--timeout", () => {
 });
 
 describe("--check", () => {
-  test("says the plan, fails while pods hold addresses, asks nothing and changes nothing", async (t) => {
+  test("prints the plan and fails while pods hold addresses, without a prompt or a change", async (t) => {
     const server = installed();
     addHolder(server, "shop", "bare");
     const shows = atTerminal(t, "y\n");
@@ -78,7 +78,7 @@ describe("--check", () => {
     assert.deepEqual([written.stderr, shows(QUESTION), server.writes], ["", false, []]);
   });
 
-  test("succeeds where no pod does", async (t) => {
+  test("succeeds when no pod holds an address", async (t) => {
     const server = installed();
     const { done, written } = await run(t, server, { check: true });
     await done;
@@ -88,7 +88,7 @@ describe("--check", () => {
 });
 
 describe("--remains", () => {
-  test("deletes what was made at run time, and nothing that is for an uninstall before it", async (t) => {
+  test("deletes the objects created at run time, and does not run the steps before that", async (t) => {
     const server = installed();
     const { done, written } = await run(t, server, { remains: true });
     await done;
@@ -96,7 +96,7 @@ describe("--remains", () => {
     assert.ok(server.objects.has(WEBHOOK_PATH));
   });
 
-  test("goes before --check, and waits for the controller as long as --timeout says", async (t) => {
+  test("takes precedence over --check, and waits for the controller up to --timeout", async (t) => {
     const server = installed();
     const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "controller" };
     server.add(ours("pods"), "controller-0", { metadata: { labels } });
@@ -107,7 +107,7 @@ describe("--remains", () => {
 });
 
 describe("uninstall", () => {
-  test("with --yes leaves without a question", async (t) => {
+  test("with --yes uninstalls without a prompt", async (t) => {
     const server = installed();
     const shows = atTerminal(t, "n\n");
     const { done, written } = await run(t, server, { yes: true });
@@ -116,7 +116,7 @@ describe("uninstall", () => {
     assert.deepEqual([shows(QUESTION), written.stderr, server.writes], [false, "", [DELETED]]);
   });
 
-  test("without --yes shows the plan first, also what is still held, and asks; a yes leaves", async (t) => {
+  test("without --yes prints the plan with the addresses still held, and asks; a yes uninstalls", async (t) => {
     const server = installed();
     addDeployment(server, "shop", "web");
     const shows = atTerminal(t, "y\n");
@@ -134,17 +134,17 @@ describe("uninstall", () => {
   });
 
   for (const input of ["n\n", ""]) {
-    test(`that is answered with ${JSON.stringify(input)} changes nothing, and is no failure`, async (t) => {
+    test(`answered with ${JSON.stringify(input)}, changes nothing and exits without error`, async (t) => {
       const server = installed();
       atTerminal(t, input);
       const { done, written } = await run(t, server, { force: true });
       await done;
-      assert.match(written.stdout, /\nLeft: the namespace ours\.\nnothing was changed\n$/);
+      assert.match(written.stdout, /\nLeft: the namespace ours\.\nnothing changed\n$/);
       assert.deepEqual(server.writes, []);
     });
   }
 
-  test("asks nothing where the plan is not known", async (t) => {
+  test("does not ask when the plan cannot be made", async (t) => {
     const server = installed();
     server.onCall = ({ path }) => (path === "/api/v1/pods" ? refusal(403, "Forbidden") : undefined);
     const shows = atTerminal(t, "y\n");
@@ -153,7 +153,7 @@ describe("uninstall", () => {
     assert.deepEqual([shows(QUESTION), server.writes], [false, []]);
   });
 
-  test("is refused while pods hold addresses, and goes on with --force", async (t) => {
+  test("fails while pods hold addresses, and continues with --force", async (t) => {
     const server = installed();
     addHolder(server, "shop", "bare");
     const refused = await run(t, server, { yes: true });
@@ -165,12 +165,12 @@ describe("uninstall", () => {
     assert.match(forced.written.stdout, /going on, as that was asked for\n$/);
   });
 
-  test("is of the namespace that is given", async (t) => {
+  test("uses the given namespace", async (t) => {
     const { done } = await run(t, installed(), { namespace: "elsewhere", check: true });
     await assert.rejects(done, { code: "input-invalid", message: /in the namespace elsewhere/ });
   });
 
-  test("ends its connections, whether it succeeds or not", async (t) => {
+  test("closes its connections on success and on failure", async (t) => {
     const server = installed();
     await (await run(t, server, { check: true })).done;
     assert.ok(api);

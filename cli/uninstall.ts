@@ -17,7 +17,7 @@ export interface UninstallFlags {
   readonly timeout: number;
 }
 
-/** What the chart's hooks run, and what a person runs who did not install with Helm, or wants to know beforehand. */
+/** `switchback uninstall`: run by the chart's hooks, and by hand for an install without Helm or to see the plan first. */
 export async function uninstall(flags: UninstallFlags, { env, stdout }: CliContext): Promise<void> {
   if (!(flags.timeout > 0)) {
     throw new SwitchbackError("input-invalid", "--timeout: must be a number of seconds greater than 0");
@@ -29,18 +29,18 @@ export async function uninstall(flags: UninstallFlags, { env, stdout }: CliConte
   try {
     if (flags.remains) return await removeLeftovers(options);
     if (flags.check) return await checkUninstall(options);
-    if (!flags.yes && !(await agreed(() => checkUninstall(options), say))) return say("nothing was changed");
+    if (!flags.yes && !(await confirmed(() => checkUninstall(options), say))) return say("nothing changed");
     await releasePods(options);
   } finally {
     client.close();
   }
 }
 
-/** Shows the plan and asks. */
-async function agreed(show: () => Promise<void>, say: (line: string) => void): Promise<boolean> {
+/** Prints the plan and asks for confirmation. */
+async function confirmed(show: () => Promise<void>, say: (line: string) => void): Promise<boolean> {
   await show().catch((error: unknown) => {
     if (!(error instanceof SwitchbackError) || error.code !== "still-held") throw error;
     say(error.message);
   });
-  return await ask("leave now? [y/N] ");
+  return await ask("uninstall now? [y/N] ");
 }

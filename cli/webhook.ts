@@ -8,7 +8,7 @@ import type { Logger } from "../telemetry/log.ts";
 import { runWebhook } from "../webhook/run.ts";
 import type { ProcessContext, Running } from "./serve.ts";
 
-/** `switchback webhook`: map and certificate from our own namespace, or the certificate from files. */
+/** `switchback webhook`: reads the map from its own namespace, and the certificate from a Secret there or from files. */
 export async function startWebhook(config: Config, { log, connect }: ProcessContext): Promise<Running> {
   const client = await connect();
   const running = await runWebhook(config, {
@@ -27,7 +27,7 @@ export async function startWebhook(config: Config, { log, connect }: ProcessCont
 
 function certificatesOf({ certs, namespace }: Config, client: KubeClient, log: Logger): ServingSource {
   const { mode, certFile, keyFile } = certs;
-  // The schema lets mode `files` pass only with both. cert-manager writes the same Secret as our controller does.
+  // The schema requires both files in mode `files`. cert-manager writes the same Secret as the controller does.
   if (mode === "files" && certFile !== undefined && keyFile !== undefined) return fileSource({ certFile, keyFile });
   return secretSource({ client, namespace, log });
 }

@@ -38,7 +38,7 @@ async function run(answers: Answers, signal = new AbortController().signal) {
     namespace: "default",
     image,
     plan: PLAN,
-    say: (line: string) => said.push(line),
+    log: (line: string) => said.push(line),
     signal,
   };
   try {

@@ -13,7 +13,7 @@ interface ProbeOptions {
   readonly image: ProbeImage;
   readonly plan: ProbePlan;
   /** Told what is going on, a line each. */
-  readonly say: (line: string) => void;
+  readonly log: (line: string) => void;
   /** Ends the probe early; the pod is removed all the same. */
   readonly signal: AbortSignal;
 }
@@ -29,9 +29,9 @@ const HOPELESS =
  * pod can be removed even where the answer to its creation never came. A failure is a fact; only an abort is thrown.
  */
 export async function runProbe(options: ProbeOptions): Promise<Known<ProbeResult>> {
-  const { client, namespace, say, signal } = options;
+  const { client, namespace, log, signal } = options;
   const name = `switchback-doctor-${randomBytes(5).toString("hex")}`;
-  say(`probe: making the pod ${namespace}/${name} (${options.image.image})`);
+  log(`probe: making the pod ${namespace}/${name} (${options.image.image})`);
   try {
     return await carryOut(name, options);
   } catch (error) {
@@ -40,16 +40,16 @@ export async function runProbe(options: ProbeOptions): Promise<Known<ProbeResult
     if (refused) return rightMissing({ verb: "create", resource: "pods", namespace });
     return notKnown("probe-failed", describeError(error));
   } finally {
-    await remove(client, namespace, name, say);
+    await remove(client, namespace, name, log);
   }
 }
 
 async function carryOut(name: string, options: ProbeOptions): Promise<Known<ProbeResult>> {
-  const { client, namespace, image, plan, say, signal } = options;
+  const { client, namespace, image, plan, log, signal } = options;
   await client.create(corePath("pods", namespace), probePod(name, image, plan), { signal });
   const ended = await untilEnded(name, options);
   if (!ended.known) return ended;
-  say("probe: reading what it found");
+  log("probe: reading what it found");
   const { text } = await client.raw(`${corePath("pods", namespace, name)}/log`, { signal, maxBytes: MAX_LOG_BYTES });
   if (ended.value === "Failed")
     return notKnown("probe-failed", `the probe pod failed: ${text.trim().slice(-500) || "it said nothing"}`);
@@ -70,7 +70,7 @@ interface RawPod {
 
 async function untilEnded(
   name: string,
-  { client, namespace, say, signal }: ProbeOptions,
+  { client, namespace, log, signal }: ProbeOptions,
 ): Promise<Known<"Succeeded" | "Failed">> {
   const deadline = performance.now() + PROBE_SECONDS * 1000;
   let said = "";
@@ -87,7 +87,7 @@ async function untilEnded(
       return notKnown("probe-not-started", `the probe pod does not start: ${last}`);
     if (performance.now() > deadline)
       return notKnown("probe-timeout", `the probe pod did not end within ${PROBE_SECONDS} s: ${last}`);
-    if (phase !== said) say(`probe: ${phase.toLowerCase()}`);
+    if (phase !== said) log(`probe: ${phase.toLowerCase()}`);
     said = phase;
   }
 }
@@ -104,13 +104,13 @@ function parseResult(text: string): Known<ProbeResult> {
 }
 
 /** With a deadline of its own: the signal that may have ended the probe must not end this. */
-async function remove(client: KubeClient, namespace: string, name: string, say: (line: string) => void): Promise<void> {
+async function remove(client: KubeClient, namespace: string, name: string, log: (line: string) => void): Promise<void> {
   try {
     await client.delete(corePath("pods", namespace, name));
-    say("probe: the pod is removed");
+    log("probe: the pod is removed");
   } catch (error) {
     if (statusOf(error) === 404) return;
-    say(
+    log(
       `probe: the pod ${namespace}/${name} could not be removed (${describeError(error)}); it ends by itself within ${PROBE_SECONDS} s`,
     );
   }

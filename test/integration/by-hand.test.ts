@@ -152,7 +152,7 @@ describe("switchback restart", () => {
     // One change is its pause.
     assert.deepEqual([await here.changes("web"), await here.changes("held")], [1, 1]);
     const again = await restart(owner, `${NS}/web`);
-    assert.deepEqual([again.code, again.stdout], [0, "nothing to do: its pods have the current names\n"]);
+    assert.deepEqual([again.code, again.stdout], [0, "nothing to do: all pods have the current names\n"]);
     const elsewhere = await restart(owner, OTHER);
     assert.equal(elsewhere.code, 1);
     assert.match(elsewhere.stderr, /^Deployment not-theirs\/web was not restarted: it takes the rights/);

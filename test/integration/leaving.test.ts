@@ -137,7 +137,7 @@ describe("uninstall --check", () => {
   it("is what a person is asked about, who may say no", async () => {
     const { code, stdout } = await system.cli(["uninstall"], { input: "n\n" });
     assert.equal(code, 0);
-    assert.match(stdout, /3 pods hold.*leave now\? \[y\/N\] nothing was changed/s);
+    assert.match(stdout, /3 pods hold.*uninstall now\? \[y\/N\] nothing changed/s);
     assert.ok(await isCalled());
   });
 });

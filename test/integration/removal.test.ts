@@ -130,14 +130,14 @@ describe("eight names of twelve, gone at once", () => {
   it("do not go when the operator answers no", async () => {
     const { code, stdout } = await system.cli(["confirm"], { kubeconfig: operator, input: "n\n" });
     assert.equal(code, 0);
-    assert.match(stdout, /9 of 13 names are held back until .*nothing was changed/s);
+    assert.match(stdout, /9 of 13 names are held until .*nothing changed/s);
     assert.ok(await publishedHold());
   });
 
   it("go when an operator, who may do nothing else, confirms", async () => {
     const { code, stdout, stderr } = await confirm("--yes");
     assert.equal(code, 0, stderr);
-    assert.match(stdout, /^9 of 13 names are held back until \S+Z\nconfirmed\n$/);
+    assert.match(stdout, /^9 of 13 names are held until \S+Z\nconfirmed\n$/);
     await until("them to leave", async () => [...(await system.publishedNames())].sort().join() === KEPT.join());
     await until("the hold to end", async () => (await publishedHold()) === undefined);
     assert.equal((await (await system.leader()).status()).hold, undefined);
@@ -146,7 +146,7 @@ describe("eight names of twelve, gone at once", () => {
 
   it("leave nothing to confirm", async () => {
     const { code, stdout } = await confirm("--yes");
-    assert.deepEqual([code, stdout], [0, "nothing is held back\n"]);
+    assert.deepEqual([code, stdout], [0, "no removal is held\n"]);
   });
 
   it("are held a second time: the old confirmation is not one of the new hold", async () => {
@@ -165,7 +165,7 @@ describe("eight names of twelve, gone at once", () => {
     const from = Date.now();
     await assertNothingLeft(from);
     for (const { hosts } of await editions()) assert.ok(DROPPED.every((name) => hosts.has(name)));
-    assert.equal((await confirm("--yes")).stdout, "nothing is held back\n");
+    assert.equal((await confirm("--yes")).stdout, "no removal is held\n");
   });
 });
 
@@ -208,7 +208,7 @@ describe("confirm", () => {
   it("says what is wrong when there is no Switchback where it looks", async () => {
     const { code, stderr } = await system.cli(["confirm", "--yes", "--namespace", "default"]);
     assert.equal(code, 2);
-    assert.match(stderr, /no ConfigMap switchback-hosts in the namespace default.*--namespace/);
+    assert.match(stderr, /ConfigMap switchback-hosts not found in namespace default.*--namespace/);
   });
 
   it("is refused to somebody who is not an operator", async () => {

@@ -76,7 +76,7 @@ it("they are restarted one at a time, and the pace is told", async (t) => {
     const { code, stdout, stderr } = await system.cli(["status"]);
     assert.equal(code, 0, stderr);
     const [, name, waiting = "", restarts = ""] =
-      /restarting now: (\S+); waiting: (\d+); restarted in the last hour: (\d+)/.exec(stdout) ?? [];
+      /restarting now: (\S+); waiting: (\d+); restarts in the last hour: (\d+)/.exec(stdout) ?? [];
     assert.match(stdout, /its-turn: one workload at a time; \d+ before it/);
     return name?.startsWith(`${NS}/Deployment/`) === true && Number(waiting) + Number(restarts) >= CROWD - 1;
   });

@@ -242,7 +242,7 @@ describe("running pods", () => {
       await system.showController();
       const before = await system.cli(["status"]);
       assert.equal(before.code, 1, before.stderr);
-      assert.match(before.stdout, /by-hand\/Deployment\/web +0\/1 +cannot follow +restart +- +restart-not-permitted/);
+      assert.match(before.stdout, /by-hand\/Deployment\/web +0\/1 +stuck +restart +- +restart-not-permitted/);
       const { code, stdout, stderr } = await system.cli(["restart", "by-hand/web", "--yes"]);
       assert.deepEqual([code, stderr], [0, ""], stdout);
       await others.codeIs("web", "in-step");
