@@ -62,7 +62,7 @@ export function createProjection(): (raw: RawPod) => NodePod {
       labels: picked(metadata.labels, LABELS),
       annotations: picked(metadata.annotations, ANNOTATIONS),
       owner: owner && { apiVersion: owner.apiVersion, kind: owner.kind, name: owner.name },
-      ours: shared(splitAliases(aliases, metadata.annotations?.[OWNED_KEY]).ours),
+      ours: shared(splitAliases(aliases, metadata.annotations?.[OWNED_KEY]).managedAliases),
       ended: ENDED.includes(status?.phase),
     };
   };

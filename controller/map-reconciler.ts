@@ -197,7 +197,7 @@ export class MapReconciler {
 
   #takePlan(): ReadonlyMap<string, PlannedName | undefined> {
     const { plan, addresses } = this.#deps;
-    const changes = plan.take();
+    const changes = plan.takeChanges();
     // A source that is still being read says nothing of what is no longer needed.
     if (this.#sourceSynced) addresses.use(plan.targets);
     return changes;

@@ -77,7 +77,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const targets = targetsOf(config, client, log);
   const verified = verifying(config, sourceOf(config, client, targets.resolver, log), log);
   const domains = config.policy.namespaceAnnotation
-    ? namespaceDomains({ client, log, onChange: (changed) => observed.rejudge(changed) })
+    ? namespaceDomains({ client, log, onChange: (changed) => observed.reevaluate(changed) })
     : undefined;
   const source = domains === undefined ? verified.source : mergeSources([verified.source, domains]);
   const store = new KubeMapStore({ client, namespace, log });
@@ -146,7 +146,7 @@ interface Observed {
   readonly metrics: ReturnType<typeof createControllerMetrics>;
   readonly status: () => ReturnType<typeof statusDocument>;
   /** What a namespace may claim is another thing now. */
-  readonly rejudge: (namespace: string) => void;
+  readonly reevaluate: (namespace: string) => void;
 }
 
 function observe(
@@ -207,11 +207,11 @@ function observe(
         regarding: { apiVersion: "v1", kind: "ConfigMap", namespace: config.namespace, name: INDEX_NAME },
       }),
   });
-  const rejudge = (namespace: string) => {
-    plan.rejudge(namespace);
+  const reevaluate = (namespace: string) => {
+    plan.reevaluate(namespace);
     loop.wake();
   };
-  return { loop, metrics, status, rejudge };
+  return { loop, metrics, status, reevaluate };
 }
 
 function leaseTimes({ controller }: Config) {

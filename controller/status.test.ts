@@ -59,7 +59,7 @@ function planOf(...claims: ReadonlyArray<ReturnType<typeof claimOf>>): Plan {
   for (const claim of claims) {
     plan.set(`${claim.from.namespace}/${claim.from.name}`, [claim]);
   }
-  plan.take();
+  plan.takeChanges();
   return plan;
 }
 

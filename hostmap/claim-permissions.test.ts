@@ -30,15 +30,15 @@ for (const [namespace, name, byRule, byAnnotation] of CASES) {
     assert.equal(createPermissions(RULES)(name, namespace) === undefined, byRule);
     const permit = createPermissions(RULES, (of) => ANNOTATIONS[of]);
     assert.equal(permit(name, namespace) === undefined, byAnnotation);
-    assert.equal(permit(name, namespace) === undefined, byAnnotation, "asked again");
+    assert.equal(permit(name, namespace) === undefined, byAnnotation, "second call");
   });
 }
 
-test("without rules and annotations everybody may claim everything", () => {
+test("without rules and annotations, every namespace may claim every name", () => {
   assert.equal(createPermissions([])("a.example.com", "anybody"), undefined);
 });
 
-test("where annotations count, a namespace without one may claim nothing; the reason says where to look", () => {
+test("with annotations enabled, a namespace without one may claim nothing; the reason names the settings", () => {
   assert.deepEqual(createPermissions([], () => undefined)("a.example.com", "shop"), {
     code: "claim-not-allowed",
     text: 'the namespace shop may not claim "a.example.com" (policy.claims, the namespace\'s switchback.dev/domains)',

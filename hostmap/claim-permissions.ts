@@ -11,37 +11,38 @@ export interface ClaimRule {
 /** What a namespace's annotation lists; undefined: it has none. */
 export type DomainsOf = (namespace: string) => string | undefined;
 
-/** Parsed annotations that are kept: one a namespace, and what comes after too many is parsed again. */
+/** Parsed annotations that are cached, about one per namespace. The cache is cleared when it is full. */
 const MAX_PARSED = 10_000;
 
 /**
- * Judges whether a namespace may claim a name. Without rules and without `domainsOf` everybody may claim everything; with either,
- * only what a rule or the namespace's own annotation allows.
+ * Returns a function that says whether a namespace may claim a name: undefined if it may, else the reason. Without rules and
+ * without `domainsOf`, every namespace may claim every name. With either, a rule or the namespace's annotation must allow it.
  */
 export function createPermissions(
   rules: readonly ClaimRule[],
   domainsOf?: DomainsOf,
 ): (name: string, namespace: string) => Reason | undefined {
   if (rules.length === 0 && domainsOf === undefined) return () => undefined;
-  const general = rules.flatMap(({ namespaces, domains }) => (namespaces.includes("*") ? globsOf(domains) : []));
-  const own = new Map<string, Glob[]>();
+  const forAll = rules.flatMap(({ namespaces, domains }) => (namespaces.includes("*") ? globsOf(domains) : []));
+  const byNamespace = new Map<string, Glob[]>();
   for (const { namespaces, domains } of rules) {
-    for (const namespace of namespaces) own.set(namespace, [...(own.get(namespace) ?? []), ...globsOf(domains)]);
+    for (const namespace of namespaces)
+      byNamespace.set(namespace, [...(byNamespace.get(namespace) ?? []), ...globsOf(domains)]);
   }
   const parsed = new Map<string, readonly Glob[]>();
-  const annotated = (text: string): readonly Glob[] => {
-    const known = parsed.get(text);
-    if (known !== undefined) return known;
+  const globsOfAnnotation = (text: string): readonly Glob[] => {
+    const cached = parsed.get(text);
+    if (cached !== undefined) return cached;
     if (parsed.size >= MAX_PARSED) parsed.clear();
     const globs = globsOf(text.split(/[\s,]+/).filter((part) => part !== ""));
     parsed.set(text, globs);
     return globs;
   };
   return (name, namespace) => {
-    const isIn = (globs: readonly Glob[] | undefined) => globs?.some((glob) => glob.matches(name)) === true;
-    if (isIn(general) || isIn(own.get(namespace))) return undefined;
+    const matchesAny = (globs: readonly Glob[] | undefined) => globs?.some((glob) => glob.matches(name)) === true;
+    if (matchesAny(forAll) || matchesAny(byNamespace.get(namespace))) return undefined;
     const text = domainsOf?.(namespace);
-    if (text !== undefined && isIn(annotated(text))) return undefined;
+    if (text !== undefined && matchesAny(globsOfAnnotation(text))) return undefined;
     const where = domainsOf === undefined ? "policy.claims" : "policy.claims, the namespace's switchback.dev/domains";
     return { code: "claim-not-allowed", text: `the namespace ${namespace} may not claim ${show(name)} (${where})` };
   };

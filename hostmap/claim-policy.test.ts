@@ -42,13 +42,13 @@ const BUILT_IN: ReadonlyArray<readonly [hostname: string, code: string]> = [
   ["svc.example.com", "allowed"],
 ];
 for (const [hostname, code] of BUILT_IN) {
-  test(`${hostname} is ${code}, whatever the rules allow`, () => {
+  test(`${hostname} is ${code}, regardless of the rules`, () => {
     assert.equal(codeOf(hostname), code);
     assert.equal(codeOf(hostname, { allowDomains: ["*"] }), code);
   });
 }
 
-test("the cluster's own domain is refused as it was found, a wildcard above it is not", () => {
+test("the detected cluster domain is refused, a wildcard above it is not", () => {
   assert.equal(codeOf("web.shop.svc.k8s.corp.example", {}, "K8s.Corp.example."), "cluster-domain");
   assert.equal(codeOf("k8s.corp.example", {}, "k8s.corp.example"), "cluster-domain");
   assert.equal(codeOf("shop.corp.example", {}, "k8s.corp.example"), "allowed");
@@ -66,22 +66,22 @@ const RULES: ReadonlyArray<readonly [rules: Partial<PolicyRules>, hostname: stri
   [{ denyNamespaces: ["shop"] }, "a.example.com", "namespace-not-allowed"],
   [{ namespaces: ["shop"], denyNamespaces: ["shop"] }, "a.example.com", "namespace-not-allowed"],
   [{ namespaces: ["other"], denyDomains: ["*"] }, "a.example.com", "namespace-not-allowed"],
-  // A pattern that cannot be read must not open what it was to close.
+  // An invalid pattern must not allow anything.
   [{ allowDomains: ["no_pattern"] }, "a.example.com", "domain-not-allowed"],
 ];
 for (const [rules, hostname, code] of RULES) {
   test(`with ${JSON.stringify(rules)} ${hostname} is ${code}`, () => assert.equal(codeOf(hostname, rules), code));
 }
 
-test("an invalid name keeps its text, its own reason comes first, and it is refused before any rule", () => {
-  const judged = createClaimPolicy({ ...OPEN, denyDomains: ["*"] }, undefined)(claimOf("a b", "shop/web"));
-  assert.equal(judged.name, "a b");
-  assert.equal(judged.refused?.code, "name-not-rfc1123");
+test("an invalid name keeps its text and is refused for it before any rule applies", () => {
+  const evaluated = createClaimPolicy({ ...OPEN, denyDomains: ["*"] }, undefined)(claimOf("a b", "shop/web"));
+  assert.equal(evaluated.name, "a b");
+  assert.equal(evaluated.refused?.code, "name-not-rfc1123");
 });
 
-test("a claim without a target is refused with the source's reason, unless its name is refused already", () => {
+test("a claim without a target is refused with the source's reason, unless its name is already refused", () => {
   const reason = { code: "no-target", text: "no target serves the class" };
-  const judge = createClaimPolicy(OPEN, undefined);
-  assert.deepEqual(judge(claimOf("a.example.com", "shop/web", { target: reason })).refused, reason);
-  assert.equal(judge(claimOf("a.localhost", "shop/web", { target: reason })).refused?.code, "loopback-name");
+  const policy = createClaimPolicy(OPEN, undefined);
+  assert.deepEqual(policy(claimOf("a.example.com", "shop/web", { target: reason })).refused, reason);
+  assert.equal(policy(claimOf("a.localhost", "shop/web", { target: reason })).refused?.code, "loopback-name");
 });

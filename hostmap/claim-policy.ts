@@ -14,7 +14,7 @@ export interface PolicyRules {
   readonly maxNamesPerNamespace: number;
 }
 
-/** A claim whose name is well formed, with the name folded; `refused` says why policy keeps it out. */
+/** A claim with its hostname in lower case; `refused` is the reason why it cannot be mapped, if there is one. */
 export interface EvaluatedClaim {
   readonly claim: Claim;
   readonly name: string;
@@ -22,13 +22,16 @@ export interface EvaluatedClaim {
   readonly refused: Reason | undefined;
 }
 
-/** Judges single claims; what depends on other claims (quota, conflicts) is `plan.ts`'s. */
+/** Evaluates one claim at a time. What depends on other claims (quota, conflicts) is decided in `plan.ts`. */
 export type ClaimPolicy = (claim: Claim) => EvaluatedClaim;
 
-/** RFC 6761, 6.3, and what distributions put beside it. */
+/** RFC 6761, 6.3, and the name that Linux distributions add to it. */
 const LOOPBACK = ["localhost", "localdomain"];
 
-/** Names by which clouds and container tools hand out credentials or reach the host; a pod must never be sent elsewhere for them. */
+/**
+ * Names under which clouds serve credentials and container tools expose the host. Mapping one would redirect credential
+ * requests.
+ */
 const METADATA = [
   "metadata.google.internal",
   "google.internal",
@@ -43,7 +46,9 @@ const METADATA = [
   "minikube.internal",
 ];
 
-/** Directories of public ACME servers, and what their clients call besides. A tenant who maps one owns cert-manager's traffic. */
+/**
+ * Public ACME directories and the other hosts that their clients call. A tenant who maps one intercepts cert-manager's traffic.
+ */
 const ACME = [
   "letsencrypt.org",
   "lencr.org",
@@ -68,9 +73,9 @@ const ACME = [
 const CLUSTER = ["svc", "cluster.local", "default", "kube-system", "kube-public", "kube-node-lease"];
 
 /**
- * Makes the judge of an install. `clusterDomain` is what the cluster was found to use (`cozy.local`); the built-in refusals
- * hold whatever the rules say. Patterns are assumed checked (`config/schema.ts`); one that does not parse matches nothing, so that
- * a list of such patterns allows nothing. `domainsOf` is what namespaces' annotations list, where those count.
+ * Creates the policy of an install. `clusterDomain` is the detected DNS domain of the cluster (`cozy.local`). No rule overrides
+ * the built-in refusals. `config/schema.ts` validates globsOf; one that does not parse matches nothing, so a list of only such
+ * globsOf allows nothing. `domainsOf` returns the domains in a namespace's annotation, where `policy.claims` enables it.
  */
 export function createClaimPolicy(
   rules: PolicyRules,
@@ -80,19 +85,19 @@ export function createClaimPolicy(
   const cluster = clusterDomain === undefined ? CLUSTER : [...CLUSTER, clusterDomain.toLowerCase().replace(/\.$/, "")];
   const builtIn: ReadonlyArray<readonly [readonly string[], string, string]> = [
     [cluster, "cluster-domain", "belongs to the cluster's own DNS"],
-    [LOOPBACK, "loopback-name", "means the machine itself (RFC 6761)"],
+    [LOOPBACK, "loopback-name", "is a loopback name (RFC 6761)"],
     [METADATA, "metadata-server", "belongs to a cloud's metadata service or to the container host"],
     [ACME, "acme-server", "belongs to a public ACME server"],
   ];
-  const allowed = patterns(rules.allowDomains);
-  const denied = patterns(rules.denyDomains);
+  const allowed = globsOf(rules.allowDomains);
+  const denied = globsOf(rules.denyDomains);
   const mayClaim = createPermissions(rules.claims ?? [], domainsOf);
   const checks: ReadonlyArray<(name: string, claim: Claim) => Reason | undefined> = [
     (name) => {
-      const hit = builtIn.find(([suffixes]) =>
+      const match = builtIn.find(([suffixes]) =>
         suffixes.some((suffix) => isAtOrBelow(name, suffix) || (suffixes !== cluster && covers(name, suffix))),
       );
-      return hit && { code: hit[1], text: `${show(name)} ${hit[2]} and is never mapped` };
+      return match && { code: match[1], text: `${show(name)} ${match[2]} and is never mapped` };
     },
     (_name, { from }) =>
       rules.denyNamespaces.includes(from.namespace) ||
@@ -126,19 +131,19 @@ export function createClaimPolicy(
   };
 }
 
-function patterns(texts: readonly string[]) {
+function globsOf(texts: readonly string[]) {
   return texts.map(parseGlob).filter(isGlob);
 }
 
 /**
- * Whether a wildcard takes a protected name with it: `*.buypass.com` is the ACME server `api.buypass.com` too. The cluster's own
- * domain is no such name: a cluster DNS server answers for it before any wildcard, and `*.corp.example` above it is ordinary.
+ * Whether a wildcard covers a protected name: `*.buypass.com` includes the ACME server `api.buypass.com`. The cluster domain is
+ * exempt: the cluster's DNS server answers for it before any wildcard, and `*.corp.example` above it is an ordinary name.
  */
 function covers(name: string, suffix: string): boolean {
   return name.startsWith("*.") && suffix.endsWith(name.slice(1));
 }
 
-/** `*.example.com` counts as below `example.com`, and as at it when only the apex is protected. */
+/** Whether a name is the suffix or below it. `*.example.com` counts as below `example.com`. */
 function isAtOrBelow(name: string, suffix: string): boolean {
   return name === suffix || name.endsWith(`.${suffix}`);
 }

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { shortHash, spreadHash } from "./hash.ts";
 
-test("shortHash is the beginning of SHA-256, so that `sha256sum` can check a shard", () => {
+test("shortHash is a prefix of SHA-256, so `sha256sum` can check a shard", () => {
   assert.equal(shortHash("abc"), "ba7816bf8f01");
   assert.equal(shortHash(""), "e3b0c44298fc");
 });
 
-test("spreadHash is its first 32 bits, and spreads names evenly", () => {
+test("spreadHash is the first 32 bits of SHA-256, and distributes names evenly", () => {
   assert.equal(spreadHash("abc"), 0xba7816bf);
   const counts = Array.from({ length: 16 }, () => 0);
   for (let index = 0; index < 16_000; index += 1) {

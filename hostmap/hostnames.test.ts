@@ -5,7 +5,7 @@ import { anyNames, goodNames, HOSTILE_NAMES } from "../test/arbitraries.ts";
 import { compareNames, isGlob, parseGlob, parseHostname, show } from "./hostnames.ts";
 
 const LABEL_63 = "a".repeat(63);
-/** 253 bytes, the longest there is. */
+/** 253 bytes, the maximum. */
 const LONGEST = [LABEL_63, LABEL_63, LABEL_63, "a".repeat(57), "com"].join(".");
 
 const ACCEPTED: ReadonlyArray<readonly [text: string, kind: "name" | "wildcard", name: string]> = [
@@ -53,7 +53,7 @@ for (const [text, code] of REFUSED) {
   });
 }
 
-test("every hostile name is refused, or is a wildcard that no pod gets, with a reason fit for a terminal", () => {
+test("every hostile name is refused, with a reason that is safe for a terminal", () => {
   for (const name of HOSTILE_NAMES) {
     const parsed = parseHostname(name);
     assert.equal(parsed.kind, "invalid", show(name));
@@ -61,7 +61,7 @@ test("every hostile name is refused, or is a wildcard that no pod gets, with a r
   }
 });
 
-test("property: what is accepted is the text itself but for ASCII case, and is accepted again", () => {
+test("property: an accepted name is the text in lower-case ASCII, and is accepted again", () => {
   fc.assert(
     fc.property(anyNames, (text) => {
       const parsed = parseHostname(text);
@@ -73,14 +73,14 @@ test("property: what is accepted is the text itself but for ASCII case, and is a
       assert.match(parsed.name, /^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/);
       assert.ok(parsed.name.length <= 253);
       assert.deepEqual(parseHostname(parsed.name), parsed);
-      // A resolver that follows the WHATWG URL standard would not take it for an address either.
+      // A resolver that follows the WHATWG URL standard does not parse it as an address either.
       assert.equal(new URL(`http://${parsed.name.replace("*.", "")}/`).hostname, parsed.name.replace("*.", ""));
     }),
     { numRuns: 2_000 },
   );
 });
 
-test("property: ordinary names are accepted", () => {
+test("property: valid names are accepted", () => {
   fc.assert(fc.property(goodNames, (name) => parseHostname(name).kind === "name"));
 });
 
@@ -111,14 +111,14 @@ for (const text of [
   "*.\u212a.com",
   "*.example.com.",
 ]) {
-  test(`${JSON.stringify(text)} is no pattern`, () => {
+  test(`${JSON.stringify(text)} is not a pattern`, () => {
     const glob = parseGlob(text);
     assert.ok(!isGlob(glob));
     assert.equal(glob.code, "pattern-invalid");
   });
 }
 
-test("show escapes what a terminal would act on, and shortens", () => {
+test("show escapes control characters and truncates", () => {
   assert.equal(show('a\n\u001b[31m"é\u2028'), '"a\\n\\u001b[31m\\"\\u00e9\\u2028"');
   assert.equal(show("x".repeat(100)), `"${"x".repeat(77)}..."`);
 });

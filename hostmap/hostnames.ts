@@ -13,9 +13,9 @@ type ParsedName =
   | { readonly kind: "invalid"; readonly reason: Reason };
 
 /**
- * Judges a hostname as a tenant wrote it. Case is folded (RFC 4343); nothing else is repaired: a trailing dot, a space or a
- * non-ASCII letter is refused, so that what is mapped is exactly what the object says.
- * A last label of digits would be read as an IPv4 address by many resolvers (WHATWG URL, "ends in a number"), so it is refused too.
+ * Validates a hostname as a tenant wrote it. Case is folded (RFC 4343); nothing else is normalized. A trailing dot, a space or a
+ * non-ASCII letter is refused, so the mapped name is exactly the one in the object.
+ * A numeric last label is refused too: many resolvers read such a name as an IPv4 address (WHATWG URL, "ends in a number").
  */
 export function parseHostname(text: string): ParsedName {
   if (typeof text !== "string" || text === "") return invalid("name-empty", "a hostname must not be empty");
@@ -35,7 +35,7 @@ export function parseHostname(text: string): ParsedName {
   return wildcard ? { kind: "wildcard", name: lower } : { kind: "name", name };
 }
 
-/** ASCII letters only: `toLowerCase` would turn the Kelvin sign into a `k`, and with it a refused name into another one. */
+/** Lower-cases ASCII letters only: `toLowerCase` turns the Kelvin sign into a `k`, and so an invalid name into a valid one. */
 export function foldCase(text: string): string {
   return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
@@ -46,7 +46,7 @@ function invalidLabel(text: string, label: string): ParsedName {
   const what = label === "" ? "an empty label (a leading, doubled or trailing dot)" : `the label ${show(label)}`;
   return invalid(
     "name-not-rfc1123",
-    `${show(text)} has ${what}; accepted are letters, digits and inner hyphens, at most 63 a label, IDNA names as xn--`,
+    `${show(text)} has ${what}; labels have 1 to 63 letters, digits and inner hyphens; write IDNA names as xn--`,
   );
 }
 
@@ -54,7 +54,7 @@ function invalid(code: string, text: string): ParsedName {
   return { kind: "invalid", reason: { code, text } };
 }
 
-/** Hostile text made fit for a log, an Event or a terminal: JSON escapes, at most 80 characters. */
+/** Escapes untrusted text for a log, an Event or a terminal: a JSON string of at most 80 characters before escaping. */
 export function show(text: string): string {
   const escaped = JSON.stringify(text.length > 80 ? `${text.slice(0, 77)}...` : text);
   return escaped.replace(/[\u007f-\uffff]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
@@ -63,7 +63,7 @@ export function show(text: string): string {
 /** A pattern of names: `*` (all), `*.example.com` (every name below it, at any depth) or one name. */
 export type Glob = { readonly text: string; readonly matches: (name: string) => boolean };
 
-/** Reads a pattern, or says which forms are accepted. A single label may stand behind `*.`: `*.local`. */
+/** Parses a pattern, or returns a reason that lists the accepted forms. `*.` may be followed by a single label: `*.local`. */
 export function parseGlob(text: string): Glob | Reason {
   const lower = foldCase(text.trim());
   if (lower === "*") return { text: lower, matches: () => true };
@@ -85,7 +85,7 @@ export function parseGlob(text: string): Glob | Reason {
   };
 }
 
-/** Whether `parseGlob` gave a pattern. */
+/** Whether `parseGlob` returned a pattern. */
 export function isGlob(value: Glob | Reason): value is Glob {
   return "matches" in value;
 }

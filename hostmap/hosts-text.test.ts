@@ -8,7 +8,7 @@ import { parseHosts, renderHosts } from "./hosts-text.ts";
 const V4 = "198.51.100.9";
 const V6 = "2001:db8::9";
 
-test("a line an address and name, wildcards as comments", () => {
+test("one line per address and name, wildcards as comments", () => {
   const text = renderHosts([
     { name: "*.example.com", addresses: [V4, V6] },
     { name: "a.example.com", addresses: [V4, V6] },
@@ -27,19 +27,15 @@ test("a line an address and name, wildcards as comments", () => {
 
 const FILES: ReadonlyArray<readonly [what: string, text: string, expected: Record<string, string[]>]> = [
   [
-    "an operator's file",
+    "a user's file",
     `# mine\n\n${V4}\tA.example.com b.example.com # why\n`,
     { "a.example.com": [V4], "b.example.com": [V4] },
   ],
-  ["Windows line ends", `${V4} a.example.com\r\n${V6} a.example.com\r\n`, { "a.example.com": [V4, V6] }],
-  ["a line twice", `${V4} a.example.com\n${V4} a.example.com\n`, { "a.example.com": [V4] }],
+  ["Windows line endings", `${V4} a.example.com\r\n${V6} a.example.com\r\n`, { "a.example.com": [V4, V6] }],
+  ["a duplicate line", `${V4} a.example.com\n${V4} a.example.com\n`, { "a.example.com": [V4] }],
   ["a wildcard", `#wildcard ${V4} *.example.com\n`, { "*.example.com": [V4] }],
-  [
-    "a wildcard that is not marked, and a name that is marked as one",
-    `${V4} *.example.com\n#wildcard ${V4} a.example.com\n`,
-    {},
-  ],
-  ["the usual names of a machine", `127.0.0.1 localhost\n::1 localhost ip6-localhost\n${V4} host\n`, {}],
+  ["a wildcard without the prefix, and a name with it", `${V4} *.example.com\n#wildcard ${V4} a.example.com\n`, {}],
+  ["the usual names of a host", `127.0.0.1 localhost\n::1 localhost ip6-localhost\n${V4} host\n`, {}],
   ["hostile names", `${V4} a_b.example.com 1.2.3.4 * *.*.x a.example.com. \u212aube.example.com\n`, {}],
   ["an address without names, names without an address", `${V4}\na.example.com b.example.com\n`, {}],
   ["no text", "", {}],
@@ -48,7 +44,7 @@ for (const [what, text, expected] of FILES) {
   test(`read: ${what}`, () => assert.deepEqual(Object.fromEntries(parseHosts(text)), expected));
 }
 
-test("what is no address, or one that the API server refuses, is left out", () => {
+test("an invalid address, or one that the API server rejects, is skipped", () => {
   const bad = [
     "1.2.3",
     "1.2.3.4.5",
@@ -82,7 +78,7 @@ const lines = fc
       .sort((a, b) => compareNames(a.name, b.name)),
   );
 
-test("property: what is written is read back", () => {
+test("property: rendered lines are parsed back unchanged", () => {
   fc.assert(
     fc.property(lines, (all) => {
       const read = parseHosts(renderHosts(all));
@@ -94,7 +90,7 @@ test("property: what is written is read back", () => {
   );
 });
 
-test("property: no text makes the reader give a name or address that is not written in it", () => {
+test("property: the parser returns no name or address that is not in the text", () => {
   fc.assert(
     fc.property(
       fc.string({ unit: fc.constantFrom("a", ".", "1", "2", " ", "\n", "#", ":", "*", "x", "\t", "-") }),

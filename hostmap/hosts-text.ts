@@ -1,17 +1,17 @@
 import { parseHostname } from "./hostnames.ts";
 
-/** One published name: the addresses it leads to (one, or two when dual-stack). */
+/** One published name and its addresses (one, or two when dual-stack). */
 export interface HostLine {
   readonly name: string;
   readonly addresses: readonly string[];
 }
 
-/** A wildcard cannot stand in a hosts file; it is kept in a comment, which a DNS publisher reads and resolvers skip. */
+/** A hosts file cannot hold a wildcard. It is written as a comment, which a DNS publisher reads and resolvers skip. */
 const WILDCARD_PREFIX = "#wildcard ";
 
 /**
- * hosts(5) text of some names: a line an address and name, so that people can grep it and DNS servers can load it.
- * The caller gives the lines in name order.
+ * Renders names as hosts(5) text: one line per address and name, so people can grep it and DNS servers can load it.
+ * The caller passes the lines in name order.
  */
 export function renderHosts(lines: Iterable<HostLine>): string {
   const parts: string[] = [];
@@ -19,13 +19,13 @@ export function renderHosts(lines: Iterable<HostLine>): string {
     const prefix = name.startsWith("*.") ? WILDCARD_PREFIX : "";
     for (const address of addresses) parts.push(prefix, address, " ", name, "\n");
   }
-  // A joined text is one piece; one that was added up keeps its parts in memory, several times its size.
+  // join() allocates one flat string; repeated concatenation keeps every part in memory, several times the size.
   return parts.join("");
 }
 
 /**
- * Reads hosts(5) text: ours, or a file of an operator's (several names a line, comments). Entries of one name are joined in the
- * order of their lines. An address or a name that we would not write is left out: what is read here ends in a pod's hosts file.
+ * Parses hosts(5) text: the published map, or a user's file (several names per line, comments). Addresses of one name are
+ * collected in line order. Invalid addresses and names are skipped, because the result ends up in a pod's hosts file.
  */
 export function parseHosts(text: string): Map<string, readonly string[]> {
   const found = new Map<string, string[]>();
@@ -36,11 +36,14 @@ export function parseHosts(text: string): Map<string, readonly string[]> {
     if (address === undefined || !isAddress(address)) continue;
     for (const name of names) addEntry(found, name, { address, wildcard });
   }
-  return sharingAddresses(found);
+  return withSharedAddresses(found);
 }
 
-/** Most names lead to the same few addresses: they share one list, made of strings that do not keep the whole text in memory. */
-function sharingAddresses(found: ReadonlyMap<string, readonly string[]>): Map<string, readonly string[]> {
+/**
+ * Most names have the same few addresses, so equal lists are shared. Their strings are copies that do not retain the whole
+ * text.
+ */
+function withSharedAddresses(found: ReadonlyMap<string, readonly string[]>): Map<string, readonly string[]> {
   const lists = new Map<string, readonly string[]>();
   const shared = new Map<string, readonly string[]>();
   for (const [name, addresses] of found) {
@@ -54,12 +57,12 @@ function sharingAddresses(found: ReadonlyMap<string, readonly string[]>): Map<st
 
 const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/;
 
-/** An IP literal that the API server takes in hostAliases; it refuses the whole pod for any other. */
+/** Whether the API server accepts the IP literal in hostAliases; it rejects the whole pod for an invalid one. */
 function isAddress(text: string): boolean {
   return IPV4.test(text) || (/^[0-9a-fA-F:.]+$/.test(text) && URL.canParse(`http://[${text}]/`));
 }
 
-/** Upper case is folded: the API server refuses a pod for it. */
+/** Upper case is folded: the API server rejects a pod for it. */
 function addEntry(
   found: Map<string, string[]>,
   written: string,

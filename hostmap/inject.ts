@@ -5,80 +5,80 @@ import { longLineReason, type Packing, packLines, packOnePerAddress } from "./pa
 import type { SelectedHosts } from "./select-hosts.ts";
 import type { HostAlias, Reason } from "./types.ts";
 
-/** What injection reads of a pod (or of a workload's pod template). */
+/** The fields of a pod (or of a workload's pod template) that injection reads. */
 export interface PodHosts {
   readonly hostAliases: readonly HostAlias[];
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** What we add: aliases, which stand next to each other behind the user's, and annotations by full key. */
+/** What injection adds: consecutive aliases after the user's, and annotations by full key. */
 export interface ManagedAliases {
   readonly aliases: readonly HostAlias[];
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** How a pod should look: `own`, the user's aliases as they were, then the block's. */
+/** The desired hostAliases and annotations: the user's aliases unchanged, then the managed ones. */
 export interface Injection {
   readonly userAliases: readonly HostAlias[];
   readonly managed: ManagedAliases;
 }
 
-/** Makes the block for a choice of names, without those in `taken`. */
-export type ManagedAliasesBuilder = (chosen: SelectedHosts, taken: readonly string[]) => ManagedAliases;
+/** Builds the managed aliases for the selected names, except those in `taken`. */
+export type ManagedAliasesBuilder = (selected: SelectedHosts, taken: readonly string[]) => ManagedAliases;
 
-/** How much of the mapping `switchback.dev/injected` spells out. */
+/** Limits of the summary in `switchback.dev/injected`. */
 const MAX_GROUPS = 6;
 const MAX_GROUP_NAMES = 3;
 const MAX_GROUP_BYTES = 120;
 
 /**
- * What a pod gets. Aliases of an earlier pass are taken off first, so that a second pass, also with a newer map, ends where one
- * pass with the newest does. The user's own come first, untouched and in order; a name they map is left alone.
- * `build` is where the cost lies that grows with the names: a caller with many pods passes one that remembers.
+ * Plans the injection of a pod. Managed aliases of an earlier pass are removed first, so repeated passes give the same result
+ * as one pass with the newest map. The user's aliases come first, unchanged and in order; a name that they map is not mapped
+ * again. The cost of `build` grows with the names: a caller with many pods passes a builder that caches.
  */
 export function planInjection(
   pod: PodHosts,
-  chosen: SelectedHosts,
+  selected: SelectedHosts,
   build: ManagedAliasesBuilder = buildManagedAliases,
 ): Injection {
   const userAliases = withoutManaged(pod.hostAliases, pod.annotations[OWNED_KEY]);
-  return { userAliases, managed: build(chosen, takenNames(userAliases, chosen)) };
+  return { userAliases, managed: build(selected, takenNames(userAliases, selected)) };
 }
 
 /**
- * The same for a file that goes through `kubectl apply`: one alias an IP, since hostAliases is a map keyed by IP to whatever
- * applies. Refused where that cannot hold the names: a line too long (unless `longLine`), or an IP that the user has an alias for.
+ * The same for a manifest that goes through `kubectl apply`: one alias per IP, because apply merges hostAliases by IP. Returns a
+ * reason if that cannot hold the names: a line is too long (unless `longLine`), or the user already has an alias for the IP.
  */
-export function planBakedInjection(pod: PodHosts, chosen: SelectedHosts, longLine: boolean): Injection | Reason {
-  const plan = planInjection(pod, chosen, (names, taken) => buildManagedAliases(names, taken, packOnePerAddress));
+export function planBakedInjection(pod: PodHosts, selected: SelectedHosts, longLine: boolean): Injection | Reason {
+  const plan = planInjection(pod, selected, (names, taken) => buildManagedAliases(names, taken, packOnePerAddress));
   const tooLong = longLine ? undefined : longLineReason(plan.managed.aliases);
   return tooLong ?? sharedAddressReason(plan) ?? plan;
 }
 
-/** The block for a choice of names; the reference that any caching builder must equal. */
+/** Builds the managed aliases for the selected names. Caching builders must return the same. */
 export function buildManagedAliases(
-  chosen: SelectedHosts,
+  selected: SelectedHosts,
   taken: readonly string[],
   pack: Packing = packLines,
 ): ManagedAliases {
-  const left = new Set(taken);
-  const names = left.size === 0 ? chosen.names : chosen.names.filter((name) => !left.has(name));
-  const aliases = pack(names.map((name) => [name, chosen.addressesOf(name)] as const));
+  const excluded = new Set(taken);
+  const names = excluded.size === 0 ? selected.names : selected.names.filter((name) => !excluded.has(name));
+  const aliases = pack(names.map((name) => [name, selected.addressesOf(name)] as const));
   return {
     aliases,
     annotations: {
-      [INJECTED_KEY]: describeInjected(aliases, chosen),
-      [REVISION_KEY]: chosen.revision,
+      [INJECTED_KEY]: describeInjected(aliases, selected),
+      [REVISION_KEY]: selected.revision,
       [OWNED_KEY]: describeManaged(aliases),
     },
   };
 }
 
-/** The chosen names that the user's aliases map already, in name order. Resolvers compare without case (RFC 4343). */
-function takenNames(userAliases: readonly HostAlias[], chosen: SelectedHosts): readonly string[] {
+/** The selected names that the user's aliases already map, in name order. Resolvers ignore case (RFC 4343). */
+function takenNames(userAliases: readonly HostAlias[], selected: SelectedHosts): readonly string[] {
   if (userAliases.length === 0) return [];
   const mapped = userAliases.flatMap(({ hostnames }) => hostnames.map((name) => name.toLowerCase()));
-  return [...new Set(mapped.filter(chosen.has))].sort(compareNames);
+  return [...new Set(mapped.filter(selected.has))].sort(compareNames);
 }
 
 function sharedAddressReason({ userAliases, managed }: Injection): Reason | undefined {
@@ -87,21 +87,21 @@ function sharedAddressReason({ userAliases, managed }: Injection): Reason | unde
   return {
     code: "address-has-alias",
     text:
-      `hostAliases has an entry for ${shared.ip} already, and may hold one an IP in an applied file: ` +
-      "take the names of that entry out, or add the missing ones to it by hand",
+      `hostAliases already has an entry for ${shared.ip}, and an applied manifest can have one entry per IP: ` +
+      "remove that entry, or add the missing names to it by hand",
   };
 }
 
-/** `198.51.100.9 a.example.com b.example.com (+12 more); ...`, and whether the cap cut it. */
-function describeInjected(aliases: readonly HostAlias[], chosen: SelectedHosts): string {
+/** `198.51.100.9 a.example.com b.example.com (+12 more); ...`, with a note if the cap was exceeded. */
+function describeInjected(aliases: readonly HostAlias[], selected: SelectedHosts): string {
   const groups = packOnePerAddress(
     aliases.flatMap(({ ip, hostnames }) => hostnames.map((name) => [name, [ip]] as const)),
   );
   const shown = groups.slice(0, MAX_GROUPS).map(describeGroup);
   if (groups.length > MAX_GROUPS) shown.push(`+${groups.length - MAX_GROUPS} more addresses`);
   const text = shown.length === 0 ? "none" : shown.join("; ");
-  if (chosen.total <= chosen.cap) return text;
-  return `${text} [only the first ${chosen.cap} of ${chosen.total} names: choose with ${HOSTS_KEY}]`;
+  if (selected.total <= selected.cap) return text;
+  return `${text} [only the first ${selected.cap} of ${selected.total} names: choose with ${HOSTS_KEY}]`;
 }
 
 function describeGroup({ ip, hostnames }: HostAlias): string {

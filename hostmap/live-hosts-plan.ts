@@ -2,66 +2,69 @@ import { MAX_LINE_BYTES, splitLine } from "./pack.ts";
 import type { SelectedHosts } from "./select-hosts.ts";
 import type { HostAlias } from "./types.ts";
 
-// What a choice of names makes of a running pod's aliases. A node's agent works this out for each pod after every change of the map, in
-// a process that interprets its code (--jitless): sets are compared natively, names are not walked one by one.
+// Plans the change of a running pod's hosts file for the selected names. The agent does this for each pod of its node after every
+// change of the map, without a JIT compiler (--jitless). So names are compared with native Set methods, not one by one in loops.
 
-/** Ends every line of our block. */
+/** The comment at the end of every line of the managed block. */
 export const TAG = "\t# switchback.dev";
 
-/** The aliases of a pod that are ours, as its hosts file has them. Costs their names: pods with equal ones share it. */
+/**
+ * A pod's managed aliases, indexed by their line in the hosts file. Building one costs its names; pods with equal aliases share
+ * it.
+ */
 export interface LiveAliases {
-  /** By their lines when these are live. */
-  readonly all: ReadonlyMap<string, HostAlias>;
-  /** What one of the lines begins with. */
-  readonly firsts: readonly string[];
+  /** By the line as the kubelet wrote it. */
+  readonly byLine: ReadonlyMap<string, HostAlias>;
+  /** The distinct first characters of these lines. */
+  readonly firstChars: readonly string[];
 }
 
-export function liveAliases(ours: readonly HostAlias[]): LiveAliases {
-  const all = new Map(ours.map((alias) => [spelled(alias), alias]));
-  return { all, firsts: [...new Set([...all.keys()].map((line) => line.slice(0, 1)))] };
+export function liveAliases(managedAliases: readonly HostAlias[]): LiveAliases {
+  const byLine = new Map(managedAliases.map((alias) => [kubeletLine(alias), alias]));
+  return { byLine, firstChars: [...new Set([...byLine.keys()].map((line) => line.slice(0, 1)))] };
 }
 
-/** Which of the aliases a line of the file is, live or silenced: its line when it is live. */
-export function aliasOn(line: string, { all, firsts }: LiveAliases): string | undefined {
-  if (all.has(line)) return line;
-  if (!line.startsWith(SILENT)) return undefined;
-  return firsts.map((first) => first + line.slice(1)).find((live) => all.has(live));
+/** Finds the alias of a line, whether the line is active or commented out; returns the active form of the line. */
+export function aliasLineOf(line: string, { byLine, firstChars }: LiveAliases): string | undefined {
+  if (byLine.has(line)) return line;
+  if (!line.startsWith(COMMENT)) return undefined;
+  return firstChars.map((first) => first + line.slice(1)).find((active) => byLine.has(active));
 }
 
-/** What a choice of names makes of a file, apart from the lines of others in it. */
+/** The managed part of a hosts file. */
 export interface LivePlan {
-  /** Lines of the spec that the map still has, all of each. */
+  /** Lines of managed hostAliases that the map still has in full. */
   readonly current: ReadonlySet<string>;
-  /** The block's own lines. */
+  /** The lines between the markers of the managed block. */
   readonly body: readonly string[];
 }
 
-/** Makes the plan for a choice of names, without those in `taken`. */
-export type LivePlanner = (aliases: LiveAliases, chosen: SelectedHosts, taken: readonly string[]) => LivePlan;
+/** Plans the file for the selected names, except those in `taken`. */
+export type LivePlanner = (aliases: LiveAliases, selected: SelectedHosts, taken: readonly string[]) => LivePlan;
 
-/** The reference that any planner which remembers must equal. */
-export function planLive({ all }: LiveAliases, chosen: SelectedHosts, taken: readonly string[]): LivePlan {
-  const names = chosen.byAddress();
-  const kept = [...all].filter(([, { ip, hostnames }]) => new Set(hostnames).isSubsetOf(names.get(ip) ?? NONE));
+/** The planner without a cache. Caching planners must return the same. */
+export function planLive({ byLine }: LiveAliases, selected: SelectedHosts, taken: readonly string[]): LivePlan {
+  const names = selected.byAddress();
+  const kept = [...byLine].filter(([, { ip, hostnames }]) => new Set(hostnames).isSubsetOf(names.get(ip) ?? NONE));
   const others = new Set(taken);
   const body = [...names].flatMap(([ip, mapped]) => {
-    const carried = new Set(kept.flatMap(([, alias]) => (alias.ip === ip ? alias.hostnames : [])));
-    const hostnames = [...mapped.difference(carried).difference(others)];
+    const unchanged = new Set(kept.flatMap(([, alias]) => (alias.ip === ip ? alias.hostnames : [])));
+    const hostnames = [...mapped.difference(unchanged).difference(others)];
     return hostnames.length === 0 ? [] : splitLine({ ip, hostnames }, MAX_LINE_BYTES - TAG.length);
   });
-  return { current: new Set(kept.map(([line]) => line)), body: body.map((alias) => `${spelled(alias)}${TAG}`) };
+  return { current: new Set(kept.map(([line]) => line)), body: body.map((alias) => `${kubeletLine(alias)}${TAG}`) };
 }
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** The kubelet's line for an alias. */
-function spelled(alias: HostAlias): string {
+/** The line that the kubelet writes for an alias. */
+function kubeletLine(alias: HostAlias): string {
   return `${alias.ip}\t${alias.hostnames.join("\t")}`;
 }
 
-/** The same made a comment in place: one byte is written, and nothing moves. */
-export function silenced(line: string): string {
-  return SILENT + line.slice(1);
+/** Comments a line out in place: one byte changes and nothing moves. */
+export function commentedOut(line: string): string {
+  return COMMENT + line.slice(1);
 }
 
-const SILENT = "#";
+const COMMENT = "#";

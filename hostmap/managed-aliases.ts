@@ -1,15 +1,15 @@
 import { shortHash } from "./hash.ts";
 import type { HostAlias } from "./types.ts";
 
-/** Runs of our aliases by IP and a digest of them all: `198.51.100.9 x2, 2001:db8::9 x2 (0123456789ab)`. */
+/** Counts of consecutive aliases by IP, and a digest of all of them: `198.51.100.9 x2, 2001:db8::9 x2 (0123456789ab)`. */
 const OWNED = /^(.+) \(([0-9a-f]{12})\)$/;
 const RUN = /^\S+ x([1-9][0-9]{0,5})$/;
-/** What the annotation says when we added no alias. */
+/** The value when no alias was added. */
 const NONE = "none";
-/** Windows whose digest is taken at most, so that a hostile pod of equal aliases costs no more than an honest one. */
+/** Limits how many positions are hashed, so that a hostile pod with many equal aliases stays cheap. */
 const MAX_WINDOWS = 64;
 
-/** The value of `switchback.dev/owned` for aliases of ours that stand next to each other in this order. */
+/** The value of `switchback.dev/owned` for consecutive managed aliases in this order. */
 export function describeManaged(aliases: readonly HostAlias[]): string {
   if (aliases.length === 0) return NONE;
   const runs: Array<{ ip: string; count: number }> = [];
@@ -22,30 +22,31 @@ export function describeManaged(aliases: readonly HostAlias[]): string {
 }
 
 /**
- * The user's own aliases: all but the block that the annotation describes. The block is found by its digest wherever another
- * webhook has moved it; if it is nowhere as it was written (the annotation is forged or stale, or an alias was edited), nothing
- * counts as ours and nothing is removed.
+ * Returns the user's aliases: all but the managed ones that the annotation describes. These are found by digest, even if another
+ * webhook moved them. Without an exact match (a forged or stale annotation, an edited alias) no alias counts as managed, and none
+ * is removed.
  */
 export function withoutManaged(aliases: readonly HostAlias[], annotation: string | undefined): readonly HostAlias[] {
-  return splitAliases(aliases, annotation).own;
+  return splitAliases(aliases, annotation).userAliases;
 }
 
-/** The user's own aliases and ours, as `withoutOwned` tells them apart. */
+/** Splits aliases into the user's and the managed ones, as `withoutManaged` distinguishes them. */
 export function splitAliases(
   aliases: readonly HostAlias[],
   annotation: string | undefined,
-): { readonly own: readonly HostAlias[]; readonly ours: readonly HostAlias[] } {
+): { readonly userAliases: readonly HostAlias[]; readonly managedAliases: readonly HostAlias[] } {
   const owned = annotation === undefined || aliases.length === 0 ? undefined : parseOwned(annotation);
-  if (owned === undefined) return { own: aliases, ours: [] };
+  if (owned === undefined) return { userAliases: aliases, managedAliases: [] };
   const last = aliases.length - owned.count;
-  // From the end: that is where we add them.
+  // Search from the end, where injection adds them.
   for (let start = last, tried = 0; start >= 0 && tried < MAX_WINDOWS; start -= 1) {
     if (aliases[start]?.ip !== owned.firstIp) continue;
     tried += 1;
-    const ours = aliases.slice(start, start + owned.count);
-    if (digest(ours) === owned.digest) return { own: aliases.toSpliced(start, owned.count), ours };
+    const managedAliases = aliases.slice(start, start + owned.count);
+    if (digest(managedAliases) !== owned.digest) continue;
+    return { userAliases: aliases.toSpliced(start, owned.count), managedAliases };
   }
-  return { own: aliases, ours: [] };
+  return { userAliases: aliases, managedAliases: [] };
 }
 
 function parseOwned(text: string): { firstIp: string; count: number; digest: string } | undefined {

@@ -5,7 +5,7 @@ import { effectiveOnChange, ON_CHANGE_VALUES } from "./on-change.ts";
 
 const NOTHING = { pod: undefined, workload: undefined, namespace: undefined, fallback: "restart" } as const;
 
-test("nothing said: the install's", () => {
+test("without any value, the install's default applies", () => {
   assert.deepEqual(effectiveOnChange({ ...NOTHING, fallback: "none" }), {
     mode: "none",
     from: "install",
@@ -13,7 +13,7 @@ test("nothing said: the install's", () => {
   });
 });
 
-test("the nearest word wins", () => {
+test("the most specific value wins", () => {
   const all = { pod: "none", workload: "live", namespace: "restart", fallback: "restart" } as const;
   assert.deepEqual(effectiveOnChange(all), { mode: "none", from: "pod", problems: [] });
   assert.deepEqual(effectiveOnChange({ ...all, pod: undefined }), { mode: "live", from: "workload", problems: [] });
@@ -21,21 +21,21 @@ test("the nearest word wins", () => {
   assert.deepEqual(namespace, { mode: "restart", from: "namespace", problems: [] });
 });
 
-test("a word that is no mode is passed over, with a reason that names the place and what is accepted", () => {
+test("an invalid value is ignored, with a reason that names the level and the accepted values", () => {
   const { mode, from, problems } = effectiveOnChange({ ...NOTHING, pod: "Live\u001b[31m", namespace: "live" });
   assert.deepEqual([mode, from], ["live", "namespace"]);
   assert.deepEqual(problems, [
     {
       code: "on-change-invalid",
-      text: `the pod's ${ON_CHANGE_KEY} is "Live\\u001b[31m"; accepted are restart, live, none; it is passed over`,
+      text: `the pod's ${ON_CHANGE_KEY} is "Live\\u001b[31m"; accepted are restart, live, none; it is ignored`,
     },
   ]);
 });
 
-test("an empty word is a word", () => {
+test("an empty value is a value", () => {
   assert.equal(effectiveOnChange({ ...NOTHING, workload: "" }).problems.length, 1);
 });
 
-test("the modes are those that the table of keys accepts", () => {
+test("the modes are those in the table of keys", () => {
   assert.deepEqual(USER_KEYS[ON_CHANGE_KEY]?.values, ON_CHANGE_VALUES);
 });

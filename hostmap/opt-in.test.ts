@@ -25,7 +25,7 @@ const TABLE: ReadonlyArray<readonly [pod: string | undefined, namespace: string 
   ["enabled", "disabled", "in: pod"],
   ["disabled", "enabled", "out: pod-disabled"],
   ["disabled", undefined, "out: pod-disabled"],
-  // A pod label that is no word of ours says nothing: the namespace's entry selects by NotIn [enabled, disabled].
+  // An unknown value of the pod label has no effect: the namespace's webhook selects by NotIn [enabled, disabled].
   ["true", "enabled", "in: namespace"],
   ["true", undefined, "out: not-opted-in"],
   [undefined, "true", "out: not-opted-in"],
@@ -37,10 +37,10 @@ for (const [pod, namespace, expected] of TABLE) {
   });
 }
 
-test("an excluded namespace is not asked, whatever the labels say", () => {
+test("an excluded namespace is never injected, regardless of labels", () => {
   assert.equal(verdict("enabled", "enabled", { namespace: "kube-system" }), "out: namespace-excluded");
 });
 
-test("a mirror pod is not injected, whatever the labels say", () => {
+test("a mirror pod is never injected, regardless of labels", () => {
   assert.equal(verdict("enabled", "enabled", { annotations: { [MIRROR_KEY]: "" } }), "out: mirror-pod");
 });

@@ -1,20 +1,20 @@
 import { INJECT_KEY } from "./metadata-keys.ts";
 import type { Reason } from "./types.ts";
 
-/** The kubelet's copies of static pods; their hostAliases are in the file on the node, and an edit here reaches nothing. */
+/** Marks the mirror pod of a static pod. Its hostAliases come from the file on the node; changing the mirror has no effect. */
 export const MIRROR_KEY = "kubernetes.io/config.mirror";
 
-/** What decides whether a pod is one of ours, all of it metadata. */
+/** The metadata that decides whether a pod is injected. */
 export interface OptInFacts {
   readonly namespace: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
   readonly namespaceLabels: Readonly<Record<string, string>>;
-  /** Namespaces whose pods are never sent to the webhook, our own among them. */
+  /** Namespaces whose pods are never sent to the webhook, Switchback's own included. */
   readonly excludedNamespaces: ReadonlySet<string>;
 }
 
-/** `code` is a machine word (`namespace`, `pod`, or why not), `text` the sentence. */
+/** `code` is machine-readable (`namespace`, `pod`, or why not); `text` is the sentence for users. */
 interface OptInDecision extends Reason {
   readonly optedIn: boolean;
 }
@@ -23,7 +23,7 @@ interface Rule extends OptInDecision {
   readonly applies: (facts: OptInFacts) => boolean;
 }
 
-/** The first that applies is the answer: what the webhook's two entries and `webhook/injection-decision.ts` come to together. */
+/** The first rule that applies decides, as the webhook's two selectors and `webhook/injection-decision.ts` do together. */
 const RULES: readonly Rule[] = [
   {
     optedIn: false,
@@ -40,7 +40,7 @@ const RULES: readonly Rule[] = [
   {
     optedIn: false,
     code: "pod-disabled",
-    text: `the pod's label ${INJECT_KEY} is disabled, and a pod's own word wins`,
+    text: `the pod's label ${INJECT_KEY} is disabled, and the pod's label wins`,
     applies: ({ labels }) => labels[INJECT_KEY] === "disabled",
   },
   {
@@ -63,7 +63,7 @@ const NOT_OPTED_IN: OptInDecision = {
   text: `neither the pod nor its namespace has the label ${INJECT_KEY} with the value enabled`,
 };
 
-/** Whether a pod that is created with this metadata is injected, as the API server and the webhook decide it. */
+/** Whether a pod created with this metadata is injected, as the API server and the webhook decide together. */
 export function decideOptIn(facts: OptInFacts): OptInDecision {
   const rule = RULES.find(({ applies }) => applies(facts));
   if (rule === undefined) return NOT_OPTED_IN;

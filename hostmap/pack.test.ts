@@ -7,7 +7,7 @@ import type { HostAlias } from "./types.ts";
 const V4 = "198.51.100.9";
 const V6 = "2001:db8::9";
 
-/** Names of 4 to 253 bytes; what stands in them does not matter to packing. */
+/** Names of 4 to 253 bytes; their content does not matter to packing. */
 const name = fc
   .tuple(fc.integer({ min: 0, max: 1_000_000 }), fc.integer({ min: 4, max: 253 }))
   .map(([seed, length]) => `${seed}.`.padEnd(length, "x").slice(-253));
@@ -28,7 +28,7 @@ function expectedPairs(list: readonly MappedName[]): string[] {
 }
 
 for (const pack of [packLines, packOnePerAddress]) {
-  test(`${pack.name} loses no name, adds none, and gives each of two addresses its own entry`, () => {
+  test(`${pack.name} neither loses nor adds a name, and has an entry for each of two addresses`, () => {
     fc.assert(fc.property(entries, (list) => assert.deepEqual(pairs(pack(list)), expectedPairs(list))));
   });
 
@@ -47,7 +47,7 @@ for (const pack of [packLines, packOnePerAddress]) {
   });
 }
 
-test("no line that packLines makes is over the limit, as the kubelet writes it, and none is empty", () => {
+test("no line of packLines is over the limit, as the kubelet writes it, and none is empty", () => {
   fc.assert(
     fc.property(entries, (list) => {
       const aliases = packLines(list);
@@ -57,7 +57,7 @@ test("no line that packLines makes is over the limit, as the kubelet writes it, 
   );
 });
 
-test("lines are filled: two neighbours of one address would not fit on one line", () => {
+test("lines are filled: two consecutive lines of one address would not fit on one", () => {
   const list = Array.from({ length: 500 }, (_, index): MappedName => [`host-${index}.shop.example.com`, [V4]]);
   const aliases = packLines(list);
   assert.ok(aliases.length > 1);
@@ -67,12 +67,12 @@ test("lines are filled: two neighbours of one address would not fit on one line"
   }
 });
 
-test("lineBytes is the length of the kubelet's line", () => {
+test("lineBytes is the length of the line that the kubelet writes", () => {
   const alias = { ip: V6, hostnames: ["a.example.com", "b.example.com"] };
   assert.equal(lineBytes(alias), kubeletLines([alias])[0]?.length);
 });
 
-test("a line of exactly 480 bytes is filled, one more byte splits it", () => {
+test("a line may have exactly 480 bytes; one more byte splits it", () => {
   const rest = MAX_LINE_BYTES - lineBytes({ ip: V4, hostnames: ["a".repeat(200)] }) - 1;
   const fits: MappedName[] = [
     ["a".repeat(200), [V4]],
@@ -88,7 +88,7 @@ test("a line of exactly 480 bytes is filled, one more byte splits it", () => {
   );
 });
 
-test("one alias an address, and a reason that names the annotation once its line is too long", () => {
+test("one alias per address, and a reason that names the annotation if its line is too long", () => {
   const list = Array.from({ length: 30 }, (_, index): MappedName => [`host-${index}.shop.example.com`, [V4, V6]]);
   const aliases = packOnePerAddress(list);
   assert.deepEqual(

@@ -2,26 +2,27 @@ import { HOSTS_KEY } from "./metadata-keys.ts";
 import type { HostAlias, Reason } from "./types.ts";
 
 /**
- * Longest line of a pod's hosts file, its newline included. musl reads 512 bytes of a line and loses the names behind them;
- * Go's resolver drops a whole line over 64 KiB. 480 leaves room for what else may stand on a line.
+ * The longest line of a pod's hosts file, newline included. musl reads 512 bytes of a line and loses the names after that;
+ * Go's resolver drops a whole line over 64 KiB. 480 leaves space for other content on the line.
  */
 export const MAX_LINE_BYTES = 480;
 
-/** A name and the addresses it leads to. */
+/** A name and its addresses. */
 export type MappedName = readonly [name: string, addresses: readonly string[]];
 
-/** A way to turn names into hostAliases; names come, and stay, in name order. */
+/** Converts names, in name order, to hostAliases in the same order. */
 export type Packing = (entries: Iterable<MappedName>) => HostAlias[];
 
 /**
- * Names as hostAliases whose lines have at most `MAX_LINE_BYTES`: several aliases of one IP. The API server accepts those when a
- * pod is created, but anything that applies merges hostAliases by IP and loses them: only for the patch of a new pod.
+ * Packs names into hostAliases with lines of at most `MAX_LINE_BYTES`, so one IP may have several aliases. The API server
+ * accepts that when a pod is created, but apply merges hostAliases by IP and would lose all but one. Use it only for the patch
+ * of a new pod.
  */
 export function packLines(entries: Iterable<MappedName>): HostAlias[] {
   return packOnePerAddress(entries).flatMap((alias) => splitLine(alias, MAX_LINE_BYTES));
 }
 
-/** Names as hostAliases, one alias an IP whatever the length of its line: the form that survives `kubectl apply`. */
+/** Packs names into one alias per IP, with no limit on its line: the form that survives `kubectl apply`. */
 export function packOnePerAddress(entries: Iterable<MappedName>): HostAlias[] {
   const byAddress = new Map<string, HostAlias>();
   for (const [name, addresses] of entries) {
@@ -34,24 +35,24 @@ export function packOnePerAddress(entries: Iterable<MappedName>): HostAlias[] {
   return [...byAddress.values()];
 }
 
-/** Bytes of the line that the kubelet writes for an alias: the IP, a tab and a name each, a newline. Names are ASCII. */
+/** Bytes of the line that the kubelet writes for an alias: the IP, a tab before each name, a newline. Names are ASCII. */
 export function lineBytes(alias: HostAlias): number {
   return alias.hostnames.reduce((sum, name) => sum + 1 + name.length, alias.ip.length + 1);
 }
 
-/** Why an alias must not be written as it is, or undefined when every line is short enough. */
+/** The reason why an alias is too long to be written, or undefined if every line is short enough. */
 export function longLineReason(aliases: readonly HostAlias[]): Reason | undefined {
   const long = aliases.find((alias) => lineBytes(alias) > MAX_LINE_BYTES);
   if (long === undefined) return undefined;
   return {
     code: "line-too-long",
     text:
-      `the ${long.hostnames.length} names of ${long.ip} make a hosts line of ${lineBytes(long)} bytes, over ${MAX_LINE_BYTES}: ` +
-      `musl (Alpine) would lose the last of them. Choose fewer with the annotation ${HOSTS_KEY}`,
+      `the ${long.hostnames.length} names of ${long.ip} need a hosts line of ${lineBytes(long)} bytes, over ${MAX_LINE_BYTES}: ` +
+      `musl (Alpine) would lose the last of them. Choose fewer names with the annotation ${HOSTS_KEY}`,
   };
 }
 
-/** An alias as several of at most so many bytes a line. */
+/** Splits an alias into several whose lines have at most `maxBytes` bytes. */
 export function splitLine(alias: HostAlias, maxBytes: number): HostAlias[] {
   const lines: HostAlias[] = [];
   let line: HostAlias = { ip: alias.ip, hostnames: [] };

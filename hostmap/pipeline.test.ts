@@ -9,7 +9,7 @@ import { Plan } from "./plan.ts";
 import { PublishedNames } from "./published-names.ts";
 import type { Claim } from "./types.ts";
 
-// From claims to text, as the controller's loop puts the parts together.
+// From claims to text, with the parts combined as in the controller.
 
 const rules = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 20 };
 /** RFC 1123 names and nothing else; the comment is for wildcards. */
@@ -21,10 +21,10 @@ function publish(objects: ReadonlyArray<readonly [object: string, claims: readon
 } {
   const plan = new Plan(createClaimPolicy(rules, undefined), rules.maxNamesPerNamespace);
   for (const [object, claims] of objects) plan.set(object, claims);
-  const ledger = new PublishedNames({ vanishMs: 60, guardNames: 10, holdMs: 300 });
-  for (const [name, planned] of plan.take()) if (planned !== undefined) ledger.want(name, ["198.51.100.9"]);
+  const published = new PublishedNames({ vanishMs: 60, guardNames: 10, holdMs: 300 });
+  for (const [name, planned] of plan.takeChanges()) if (planned !== undefined) published.want(name, ["198.51.100.9"]);
   const shards = new Shards();
-  for (const name of ledger.settle(0)) shards.set(name, ledger.addressesOf(name) ?? []);
+  for (const name of published.settle(0)) shards.set(name, published.addressesOf(name) ?? []);
   const rendered = shards.render();
   return { text: rendered.map((shard) => shard.text).join(""), revision: mapRevision(rendered) };
 }
@@ -33,7 +33,7 @@ function assertClean(text: string): void {
   for (const line of text.split("\n").slice(0, -1)) assert.match(line, LINE);
 }
 
-test("no hostile name reaches the text, the good one beside it does", () => {
+test("no hostile name reaches the text, but a valid name next to it does", () => {
   const { text } = publish(
     HOSTILE_NAMES.map((hostname, index) => [
       `ns-${index}/web`,
@@ -47,7 +47,7 @@ test("no hostile name reaches the text, the good one beside it does", () => {
   );
 });
 
-test("property: whatever tenants write, the text holds well-formed lines only, and each name that may be mapped", () => {
+test("property: for any input of tenants, the text has only well-formed lines, and every name that may be mapped", () => {
   fc.assert(
     fc.property(
       fc.array(anyNames, { maxLength: 20 }),

@@ -13,14 +13,14 @@ const RULES = {
   denyNamespaces: [],
   maxNamesPerNamespace: 3,
 };
-const judge = createClaimPolicy(RULES, "cluster.local");
+const policy = createClaimPolicy(RULES, "cluster.local");
 const OLD = "2025-01-01T00:00:00Z";
 const NEW = "2026-01-01T00:00:00Z";
 
 function planOf(...objects: ReadonlyArray<readonly [object: string, claims: readonly Claim[]]>): Plan {
-  const plan = new Plan(judge, 3);
+  const plan = new Plan(policy, 3);
   for (const [object, claims] of objects) plan.set(object, claims);
-  plan.take();
+  plan.takeChanges();
   return plan;
 }
 
@@ -37,26 +37,26 @@ function codes(plan: Plan): Record<string, string> {
   );
 }
 
-test("take gives what changed since the last call, and nothing twice", () => {
-  const plan = new Plan(judge, 3);
+test("takeChanges returns what changed since the last call, and nothing twice", () => {
+  const plan = new Plan(policy, 3);
   plan.set("shop/web", [claimOf("a.example.com", "shop/web")]);
-  assert.deepEqual([...plan.take().keys()], ["a.example.com"]);
-  assert.equal(plan.take().size, 0);
+  assert.deepEqual([...plan.takeChanges().keys()], ["a.example.com"]);
+  assert.equal(plan.takeChanges().size, 0);
   plan.set("shop/web", [claimOf("a.example.com", "shop/web")]);
-  assert.equal(plan.take().size, 0, "the same claims again");
+  assert.equal(plan.takeChanges().size, 0, "the same claims again");
   plan.set("shop/web", []);
-  assert.deepEqual([...plan.take()], [["a.example.com", undefined]]);
+  assert.deepEqual([...plan.takeChanges()], [["a.example.com", undefined]]);
   assert.deepEqual(targets(plan), {});
 });
 
-test("a name that came and went between two calls is no change", () => {
+test("a name that was added and removed between two calls is not a change", () => {
   const plan = planOf(["shop/web", [claimOf("a.example.com", "shop/web")]]);
   plan.set("shop/web", []);
   plan.set("shop/web", [claimOf("a.example.com", "shop/web")]);
-  assert.equal(plan.take().size, 0);
+  assert.equal(plan.takeChanges().size, 0);
 });
 
-test("the oldest object wins a name, the other is told which, and takes over when it goes", () => {
+test("the oldest object wins a name; the other's reason names it, and it takes over when the winner is gone", () => {
   const plan = planOf(
     ["b/new", [claimOf("a.example.com", "b/new", { target: "two", created: NEW })]],
     ["a/old", [claimOf("A.example.com", "a/old", { target: "one", created: OLD })]],
@@ -66,18 +66,18 @@ test("the oldest object wins a name, the other is told which, and takes over whe
   const texts = [...plan.report()].map(({ verdict }) => (verdict.mapped ? "" : verdict.reason.text));
   assert.match(texts.join(""), /^Ingress a\/old is older .* target one$/);
   plan.set("a/old", []);
-  plan.take();
+  plan.takeChanges();
   assert.deepEqual(targets(plan), { "a.example.com": "two" });
 });
 
-test("objects made at the same time are told apart by namespace and name, in whatever order they come", () => {
+test("objects created at the same time are ordered by namespace and name, regardless of arrival order", () => {
   const claims = ["b/x", "a/z", "a/y"].map(
     (object) => [object, [claimOf("a.example.com", object, { target: object.replace("/", "-") })]] as const,
   );
   for (const order of [claims, claims.toReversed()]) assert.equal(targets(planOf(...order))["a.example.com"], "a-y");
 });
 
-test("objects of two kinds with one name are told apart by their keys, in whatever order they come", () => {
+test("objects of two kinds with one name are ordered by their keys, regardless of arrival order", () => {
   const claims = ["1/shop/web", "0/shop/web"].map(
     (key) => [key, [claimOf("a.example.com", "shop/web", { target: `of-${key[0]}` })]] as const,
   );
@@ -92,7 +92,7 @@ test("two claims for one name and one target are both mapped", () => {
   assert.deepEqual(codes(plan), { "a/x a.example.com": "ingress-nginx", "b/y a.example.com": "ingress-nginx" });
 });
 
-test("over its quota a namespace keeps the names of its oldest objects; a newcomer pushes nothing out", () => {
+test("over its quota a namespace keeps the names of its oldest objects; a new object displaces none", () => {
   const plan = planOf(
     ["shop/old", ["c", "d"].map((name) => claimOf(`${name}.example.com`, "shop/old", { created: OLD }))],
     ["shop/new", ["a", "b"].map((name) => claimOf(`${name}.example.com`, "shop/new", { created: NEW }))],
@@ -105,7 +105,7 @@ test("over its quota a namespace keeps the names of its oldest objects; a newcom
   assert.equal(codes(plan)["shop/new b.example.com"], "namespace-quota");
 });
 
-test("back under its quota a namespace has all its names again", () => {
+test("under its quota again, a namespace has all its names", () => {
   const plan = planOf(["shop/x", ["a", "b", "c", "d", "e"].map((name) => claimOf(`${name}.example.com`, "shop/x"))]);
   assert.equal(plan.planned.size, 3);
   plan.set(
@@ -113,14 +113,14 @@ test("back under its quota a namespace has all its names again", () => {
     ["b", "d", "e"].map((name) => claimOf(`${name}.example.com`, "shop/x")),
   );
   assert.deepEqual(
-    [...plan.take().keys()].sort(),
+    [...plan.takeChanges().keys()].sort(),
     ["a", "c", "d", "e"].map((name) => `${name}.example.com`),
-    "a and c go, d and e fit now, b stays",
+    "a and c are removed, d and e fit now, b stays",
   );
   assert.deepEqual(Object.keys(targets(plan)).sort(), ["b.example.com", "d.example.com", "e.example.com"]);
 });
 
-test("a name that does not fit its namespace's quota goes to the next claim of it", () => {
+test("a name over the quota of its namespace goes to the next claim", () => {
   const plan = planOf(
     ["shop/old", ["a", "b", "c"].map((name) => claimOf(`${name}.example.com`, "shop/old", { created: OLD }))],
     ["shop/new", [claimOf("d.example.com", "shop/new", { target: "one" })]],
@@ -129,7 +129,7 @@ test("a name that does not fit its namespace's quota goes to the next claim of i
   assert.equal(targets(plan)["d.example.com"], "two");
 });
 
-test("a claim that policy refuses takes no name, no quota and no part in a conflict", () => {
+test("a claim that policy refuses wins no name, uses no quota and causes no conflict", () => {
   const plan = planOf(
     ["shop/x", ["denied.example.com", "a b", "a.localhost"].map((name) => claimOf(name, "shop/x", { created: OLD }))],
     ["shop/y", ["a", "b", "c"].map((name) => claimOf(`${name}.example.com`, "shop/y"))],
@@ -153,33 +153,33 @@ const change = fc.record({
   take: fc.boolean(),
 });
 
-test("property: a plan kept up to date equals one made anew, whatever changes came before and in whatever order", () => {
+test("property: an incrementally updated plan equals a new one, for any changes in any order", () => {
   fc.assert(
     fc.property(fc.array(change, { maxLength: 30 }), fc.infiniteStream(fc.nat()), (changes, chance) => {
-      const kept = new Plan(judge, 3);
-      const heard = new Map<string, string>();
+      const updated = new Plan(policy, 3);
+      const accumulated = new Map<string, string>();
       const hear = () => {
-        for (const [name, planned] of kept.take()) {
-          if (planned === undefined) heard.delete(name);
-          else heard.set(name, planned.target);
+        for (const [name, planned] of updated.takeChanges()) {
+          if (planned === undefined) accumulated.delete(name);
+          else accumulated.set(name, planned.target);
         }
       };
       const content = new Map<string, readonly Claim[]>();
       for (const { object, created, claims: wishes, take } of changes) {
         const own = wishes.map(({ hostname, target }) => claimOf(hostname, object, { target, created }));
         content.set(object, own);
-        kept.set(object, own);
+        updated.set(object, own);
         if (take) hear();
       }
       hear();
       const shuffled = [...content].map((entry) => ({ entry, at: chance.next().value })).sort((a, b) => a.at - b.at);
-      const anew = planOf(...shuffled.map(({ entry }) => entry));
+      const rebuilt = planOf(...shuffled.map(({ entry }) => entry));
       const sorted = (plan: Plan) => [...plan.planned].sort(([a], [b]) => (a < b ? -1 : 1));
-      assert.deepEqual(sorted(kept), sorted(anew));
-      assert.deepEqual(Object.fromEntries(heard), targets(anew), "what take() told adds up");
-      assert.deepEqual(codes(kept), codes(anew));
+      assert.deepEqual(sorted(updated), sorted(rebuilt));
+      assert.deepEqual(Object.fromEntries(accumulated), targets(rebuilt), "the changes of takeChanges() add up");
+      assert.deepEqual(codes(updated), codes(rebuilt));
       for (const namespace of ["a", "b", "c"]) {
-        const own = [...anew.planned.values()].filter(({ from }) => from.namespace === namespace);
+        const own = [...rebuilt.planned.values()].filter(({ from }) => from.namespace === namespace);
         assert.ok(own.length <= 3, `${namespace} has ${own.length} names`);
       }
     }),
@@ -187,38 +187,38 @@ test("property: a plan kept up to date equals one made anew, whatever changes ca
   );
 });
 
-test("what a namespace may claim changes: its claims are judged again, and no others", () => {
+test("when the permissions of a namespace change, its claims are evaluated again, and no others", () => {
   const domains = new Map([["shop", "*.shop.example.com"]]);
-  const judged: string[] = [];
-  const judge = createClaimPolicy(RULES, undefined, (namespace) => domains.get(namespace));
+  const evaluated: string[] = [];
+  const policy = createClaimPolicy(RULES, undefined, (namespace) => domains.get(namespace));
   const plan = new Plan((claim) => {
-    judged.push(claim.hostname);
-    return judge(claim);
+    evaluated.push(claim.hostname);
+    return policy(claim);
   }, 100);
   plan.set("shop/a", [claimOf("a.shop.example.com", "shop/a"), claimOf("b.example.com", "shop/a")]);
   plan.set("other/c", [claimOf("c.shop.example.com", "other/c")]);
-  plan.take();
+  plan.takeChanges();
   assert.deepEqual([...plan.planned.keys()], ["a.shop.example.com"]);
-  judged.length = 0;
+  evaluated.length = 0;
   domains.set("shop", "b.example.com");
-  plan.rejudge("shop");
-  plan.take();
-  assert.deepEqual([[...plan.planned.keys()], judged], [["b.example.com"], ["a.shop.example.com", "b.example.com"]]);
+  plan.reevaluate("shop");
+  plan.takeChanges();
+  assert.deepEqual([[...plan.planned.keys()], evaluated], [["b.example.com"], ["a.shop.example.com", "b.example.com"]]);
 });
 
-test("tells which targets names lead to", () => {
+test("targets are those that have names", () => {
   const plan = new Plan(createClaimPolicy(RULES, undefined), 100);
   plan.set("shop/a", [
     claimOf("a.example.com", "shop/a", { target: "one" }),
     claimOf("b.example.com", "shop/a", { target: "two" }),
   ]);
   plan.set("shop/b", [claimOf("c.example.com", "shop/b", { target: "two" })]);
-  plan.take();
+  plan.takeChanges();
   assert.deepEqual(plan.targets, new Set(["one", "two"]));
   plan.set("shop/a", [claimOf("a.example.com", "shop/a", { target: "three" })]);
-  plan.take();
+  plan.takeChanges();
   assert.deepEqual([...plan.targets].sort(), ["three", "two"]);
   plan.set("shop/b", []);
-  plan.take();
+  plan.takeChanges();
   assert.deepEqual(plan.targets, new Set(["three"]));
 });

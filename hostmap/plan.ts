@@ -2,7 +2,7 @@ import type { ClaimPolicy, EvaluatedClaim } from "./claim-policy.ts";
 import { compareNames } from "./hostnames.ts";
 import type { ClaimDecision, ObjectRef, Reason } from "./types.ts";
 
-/** What a name leads to, and the object that won it. */
+/** The target of a name, and the object that won it. */
 export interface PlannedName {
   readonly name: string;
   readonly wildcard: boolean;
@@ -10,7 +10,7 @@ export interface PlannedName {
   readonly from: ObjectRef;
 }
 
-/** A claim as status shows it: the name as far as it could be read, and the verdict. */
+/** A claim as status shows it: the name (as written, if invalid) and the decision. */
 export interface ReportedClaim {
   readonly name: string;
   readonly wildcard: boolean;
@@ -20,63 +20,63 @@ export interface ReportedClaim {
   readonly verdict: ClaimDecision;
 }
 
-interface Held extends EvaluatedClaim {
+interface IndexedClaim extends EvaluatedClaim {
   readonly object: string;
 }
 
 /**
- * The desired mapping, kept incrementally: a change of one object costs what that object's names cost, whatever else is mapped.
+ * The desired mapping, updated incrementally: a change of one object costs only its own names.
  *
- *   set(object, claims) ──> judged (policy) ──> by name: oldest object wins ──> take(): the names that changed
- *                                         └──> by namespace: quota
+ *   set(object, claims) ──> evaluate (policy) ──> by name: oldest object wins ──> takeChanges()
+ *                                           └──> by namespace: quota
  */
 export class Plan {
-  readonly #judge: ClaimPolicy;
+  readonly #policy: ClaimPolicy;
   readonly #quota: number;
-  readonly #byObject = new Map<string, readonly Held[]>();
-  readonly #byName = new Map<string, Held[]>();
-  /** Namespace -> name -> its claims from there; only claims that policy lets through count. */
-  readonly #byNamespace = new Map<string, Map<string, Held[]>>();
-  /** Namespaces over their quota, with the names that fit. */
-  readonly #fitting = new Map<string, ReadonlySet<string>>();
+  readonly #byObject = new Map<string, readonly IndexedClaim[]>();
+  readonly #byName = new Map<string, IndexedClaim[]>();
+  /** Namespace -> name -> claims of that namespace; only claims that the policy allows. */
+  readonly #byNamespace = new Map<string, Map<string, IndexedClaim[]>>();
+  /** Namespaces over their quota, with the names within it. */
+  readonly #withinQuota = new Map<string, ReadonlySet<string>>();
   readonly #planned = new Map<string, PlannedName>();
-  /** How many planned names lead to each target. */
-  readonly #leading = new Map<string, number>();
+  /** Number of planned names per target. */
+  readonly #namesPerTarget = new Map<string, number>();
   #dirtyNames = new Set<string>();
   #dirtyNamespaces = new Set<string>();
 
-  constructor(judge: ClaimPolicy, maxNamesPerNamespace: number) {
-    this.#judge = judge;
+  constructor(policy: ClaimPolicy, maxNamesPerNamespace: number) {
+    this.#policy = policy;
     this.#quota = maxNamesPerNamespace;
   }
 
-  /** Replaces everything that an object claims; an object that is gone claims nothing. */
+  /** Replaces the claims of an object; pass none for a deleted object. */
   set(object: string, claims: readonly Parameters<ClaimPolicy>[0][]): void {
-    for (const old of this.#byObject.get(object) ?? []) this.#forget(old);
-    const held = claims.map((claim) => ({ ...this.#judge(claim), object }));
-    if (held.length === 0) this.#byObject.delete(object);
-    else this.#byObject.set(object, held);
-    for (const next of held) this.#remember(next);
+    for (const old of this.#byObject.get(object) ?? []) this.#unindex(old);
+    const evaluated = claims.map((claim) => ({ ...this.#policy(claim), object }));
+    if (evaluated.length === 0) this.#byObject.delete(object);
+    else this.#byObject.set(object, evaluated);
+    for (const next of evaluated) this.#index(next);
   }
 
-  /** Judges the claims of a namespace again, after what it may claim has changed. Costs a look at all objects. */
-  rejudge(namespace: string): void {
-    for (const [object, held] of this.#byObject) {
-      if (held[0]?.claim.from.namespace === namespace) {
+  /** Evaluates the claims of a namespace again, after its permissions changed. Iterates over all objects. */
+  reevaluate(namespace: string): void {
+    for (const [object, evaluated] of this.#byObject) {
+      if (evaluated[0]?.claim.from.namespace === namespace) {
         this.set(
           object,
-          held.map(({ claim }) => claim),
+          evaluated.map(({ claim }) => claim),
         );
       }
     }
   }
 
-  /** The names whose outcome changed since the last call: what they lead to now, or undefined for "no longer wanted". */
-  take(): ReadonlyMap<string, PlannedName | undefined> {
+  /** The names whose plan changed since the last call, with the new plan, or undefined if the name is no longer wanted. */
+  takeChanges(): ReadonlyMap<string, PlannedName | undefined> {
     for (const namespace of this.#dirtyNamespaces) this.#applyQuota(namespace);
     const changes = new Map<string, PlannedName | undefined>();
     for (const name of this.#dirtyNames) {
-      const next = this.#decide(name);
+      const next = this.#planName(name);
       const before = this.#planned.get(name);
       if (samePlan(before, next)) continue;
       this.#count(before?.target, -1);
@@ -90,120 +90,120 @@ export class Plan {
     return changes;
   }
 
-  /** Everything wanted, as of the last `take()`. */
+  /** All planned names, as of the last `takeChanges()`. */
   get planned(): ReadonlyMap<string, PlannedName> {
     return this.#planned;
   }
 
-  /** The targets that names lead to, as of the last `take()`. */
+  /** The targets that have names, as of the last `takeChanges()`. */
   get targets(): ReadonlySet<string> {
-    return new Set(this.#leading.keys());
+    return new Set(this.#namesPerTarget.keys());
   }
 
-  /** Every claim with its verdict; costs all claims, so for status only. */
+  /** Every claim with its decision. Iterates over all claims, so it is for status only. */
   *report(): Generator<ReportedClaim> {
     for (const claims of this.#byObject.values()) {
-      for (const held of claims) {
-        const { from, created: since } = held.claim;
-        yield { name: held.name, wildcard: held.wildcard, from, since, verdict: this.#verdict(held) };
+      for (const indexed of claims) {
+        const { from, created: since } = indexed.claim;
+        yield { name: indexed.name, wildcard: indexed.wildcard, from, since, verdict: this.#decisionOn(indexed) };
       }
     }
   }
 
   #count(target: string | undefined, by: 1 | -1): void {
     if (target === undefined) return;
-    const count = (this.#leading.get(target) ?? 0) + by;
-    if (count > 0) this.#leading.set(target, count);
-    else this.#leading.delete(target);
+    const count = (this.#namesPerTarget.get(target) ?? 0) + by;
+    if (count > 0) this.#namesPerTarget.set(target, count);
+    else this.#namesPerTarget.delete(target);
   }
 
-  #remember(held: Held): void {
-    if (held.refused !== undefined) return;
-    push(this.#byName, held.name, held);
-    const names = getOrAdd(this.#byNamespace, held.claim.from.namespace, () => new Map<string, Held[]>());
-    push(names, held.name, held);
-    this.#touch(held);
+  #index(indexed: IndexedClaim): void {
+    if (indexed.refused !== undefined) return;
+    addTo(this.#byName, indexed.name, indexed);
+    const names = getOrAdd(this.#byNamespace, indexed.claim.from.namespace, () => new Map<string, IndexedClaim[]>());
+    addTo(names, indexed.name, indexed);
+    this.#markDirty(indexed);
   }
 
-  #forget(held: Held): void {
-    if (held.refused !== undefined) return;
-    drop(this.#byName, held.name, held);
-    const namespace = held.claim.from.namespace;
+  #unindex(indexed: IndexedClaim): void {
+    if (indexed.refused !== undefined) return;
+    removeFrom(this.#byName, indexed.name, indexed);
+    const namespace = indexed.claim.from.namespace;
     const names = this.#byNamespace.get(namespace);
     if (names !== undefined) {
-      drop(names, held.name, held);
+      removeFrom(names, indexed.name, indexed);
       if (names.size === 0) this.#byNamespace.delete(namespace);
     }
-    this.#touch(held);
+    this.#markDirty(indexed);
   }
 
-  #touch(held: Held): void {
-    const namespace = held.claim.from.namespace;
-    this.#dirtyNames.add(held.name);
+  #markDirty(indexed: IndexedClaim): void {
+    const namespace = indexed.claim.from.namespace;
+    this.#dirtyNames.add(indexed.name);
     const size = this.#byNamespace.get(namespace)?.size ?? 0;
-    if (size > this.#quota || this.#fitting.has(namespace)) this.#dirtyNamespaces.add(namespace);
+    if (size > this.#quota || this.#withinQuota.has(namespace)) this.#dirtyNamespaces.add(namespace);
   }
 
-  /** Over quota the names of the oldest objects stay: a newcomer cannot push out what worked. */
+  /** Over quota, the names of the oldest objects stay: a new object cannot displace a name that works. */
   #applyQuota(namespace: string): void {
     const names = this.#byNamespace.get(namespace);
-    const before = this.#fitting.get(namespace);
+    const before = this.#withinQuota.get(namespace);
     let after: ReadonlySet<string> | undefined;
     if (names !== undefined && names.size > this.#quota) {
-      const ranked = [...names.values()].map(oldest).filter((held) => held !== undefined);
+      const ranked = [...names.values()].map(oldest).filter((indexed) => indexed !== undefined);
       ranked.sort((a, b) => compareClaims(a, b) || compareNames(a.name, b.name));
       after = new Set(ranked.slice(0, this.#quota).map(({ name }) => name));
     }
-    if (after === undefined) this.#fitting.delete(namespace);
-    else this.#fitting.set(namespace, after);
+    if (after === undefined) this.#withinQuota.delete(namespace);
+    else this.#withinQuota.set(namespace, after);
     for (const name of names?.keys() ?? []) {
       if ((before?.has(name) ?? true) !== (after?.has(name) ?? true)) this.#dirtyNames.add(name);
     }
   }
 
-  #decide(name: string): PlannedName | undefined {
+  #planName(name: string): PlannedName | undefined {
     const winner = this.#winner(name);
     if (winner === undefined || typeof winner.claim.target !== "string") return undefined;
     return { name, wildcard: winner.wildcard, target: winner.claim.target, from: winner.claim.from };
   }
 
-  #winner(name: string): Held | undefined {
-    return oldest((this.#byName.get(name) ?? []).filter((held) => this.#fits(held)));
+  #winner(name: string): IndexedClaim | undefined {
+    return oldest((this.#byName.get(name) ?? []).filter((indexed) => this.#isWithinQuota(indexed)));
   }
 
-  #fits(held: Held): boolean {
-    return this.#fitting.get(held.claim.from.namespace)?.has(held.name) ?? true;
+  #isWithinQuota(indexed: IndexedClaim): boolean {
+    return this.#withinQuota.get(indexed.claim.from.namespace)?.has(indexed.name) ?? true;
   }
 
-  #verdict(held: Held): ClaimDecision {
-    const { target } = held.claim;
-    const reason = held.refused ?? this.#refusalAmongOthers(held);
+  #decisionOn(indexed: IndexedClaim): ClaimDecision {
+    const { target } = indexed.claim;
+    const reason = indexed.refused ?? this.#conflictOrQuota(indexed);
     if (reason !== undefined) return { mapped: false, reason };
     return typeof target === "string" ? { mapped: true, target } : { mapped: false, reason: target };
   }
 
-  #refusalAmongOthers(held: Held): Reason | undefined {
-    const { from, target } = held.claim;
-    if (!this.#fits(held)) {
+  #conflictOrQuota(indexed: IndexedClaim): Reason | undefined {
+    const { from, target } = indexed.claim;
+    if (!this.#isWithinQuota(indexed)) {
       const text = `the namespace ${from.namespace} claims more than ${this.#quota} names; those of its oldest objects are mapped`;
       return { code: "namespace-quota", text };
     }
-    const winner = this.#winner(held.name);
+    const winner = this.#winner(indexed.name);
     if (winner === undefined || winner.claim.target === target) return undefined;
     const { kind, namespace, name } = winner.claim.from;
-    const text = `${kind} ${namespace}/${name} is older and leads the name to the target ${String(winner.claim.target)}`;
+    const text = `${kind} ${namespace}/${name} is older and maps the name to the target ${String(winner.claim.target)}`;
     return { code: "conflict", text };
   }
 }
 
-function oldest(claims: readonly Held[]): Held | undefined {
-  let first: Held | undefined;
+function oldest(claims: readonly IndexedClaim[]): IndexedClaim | undefined {
+  let first: IndexedClaim | undefined;
   for (const claim of claims) if (first === undefined || compareClaims(claim, first) < 0) first = claim;
   return first;
 }
 
-/** Oldest object first; then by namespace, name and key, so that the order in which objects arrive never matters. */
-function compareClaims(a: Held, b: Held): number {
+/** Oldest object first, then by namespace, name and key, so that the order of events does not matter. */
+function compareClaims(a: IndexedClaim, b: IndexedClaim): number {
   return (
     compareNames(a.claim.created, b.claim.created) ||
     compareNames(a.claim.from.namespace, b.claim.from.namespace) ||
@@ -222,24 +222,24 @@ function samePlan(a: PlannedName | undefined, b: PlannedName | undefined): boole
   );
 }
 
-function getOrAdd<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+function getOrAdd<K, V>(map: Map<K, V>, key: K, create: () => V): V {
   let value = map.get(key);
   if (value === undefined) {
-    value = make();
+    value = create();
     map.set(key, value);
   }
   return value;
 }
 
-function push(map: Map<string, Held[]>, key: string, held: Held): void {
+function addTo(map: Map<string, IndexedClaim[]>, key: string, indexed: IndexedClaim): void {
   const claims = map.get(key);
-  // An array that grew from nothing has room for 17: too much for what nearly always is one.
-  if (claims === undefined) map.set(key, [held]);
-  else claims.push(held);
+  // push() on an empty array reserves 17 slots; almost every array here has one element.
+  if (claims === undefined) map.set(key, [indexed]);
+  else claims.push(indexed);
 }
 
-function drop(map: Map<string, Held[]>, key: string, held: Held): void {
-  const rest = (map.get(key) ?? []).filter((other) => other !== held);
+function removeFrom(map: Map<string, IndexedClaim[]>, key: string, indexed: IndexedClaim): void {
+  const rest = (map.get(key) ?? []).filter((other) => other !== indexed);
   if (rest.length === 0) map.delete(key);
   else map.set(key, rest);
 }

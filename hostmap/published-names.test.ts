@@ -10,77 +10,77 @@ function names(count: number): string[] {
   return Array.from({ length: count }, (_, index) => `n${index}.example.com`);
 }
 
-function ledgerOf(count: number, rules = RULES): PublishedNames {
-  const ledger = new PublishedNames(rules);
-  for (const name of names(count)) ledger.want(name, IP);
-  ledger.settle(0);
-  return ledger;
+function publishedOf(count: number, rules = RULES): PublishedNames {
+  const published = new PublishedNames(rules);
+  for (const name of names(count)) published.want(name, IP);
+  published.settle(0);
+  return published;
 }
 
-function release(ledger: PublishedNames, from: number, to: number, now: number): void {
-  for (const name of names(to).slice(from)) ledger.release(name, now);
+function release(published: PublishedNames, from: number, to: number, now: number): void {
+  for (const name of names(to).slice(from)) published.release(name, now);
 }
 
-test("a vanished name leaves after its time, not before, and only once", () => {
-  const ledger = ledgerOf(3);
-  ledger.release("n0.example.com", 100);
-  ledger.release("n0.example.com", 150);
-  assert.equal(ledger.nextDeadline(), 160, "the first time counts");
-  assert.equal(ledger.settle(159).size, 0);
-  assert.deepEqual([...ledger.settle(160)], ["n0.example.com"]);
-  assert.equal(ledger.addressesOf("n0.example.com"), undefined);
-  assert.equal(ledger.nextDeadline(), undefined);
+test("a vanished name is removed after vanishMs, not before, and only once", () => {
+  const published = publishedOf(3);
+  published.release("n0.example.com", 100);
+  published.release("n0.example.com", 150);
+  assert.equal(published.nextDeadline(), 160, "the first time counts");
+  assert.equal(published.settle(159).size, 0);
+  assert.deepEqual([...published.settle(160)], ["n0.example.com"]);
+  assert.equal(published.addressesOf("n0.example.com"), undefined);
+  assert.equal(published.nextDeadline(), undefined);
 });
 
-test("a name that comes back in time never left", () => {
-  const ledger = ledgerOf(3);
-  ledger.release("n0.example.com", 100);
-  ledger.want("n0.example.com", IP);
-  assert.equal(ledger.settle(1_000).size, 0);
+test("a name that comes back in time is never removed", () => {
+  const published = publishedOf(3);
+  published.release("n0.example.com", 100);
+  published.want("n0.example.com", IP);
+  assert.equal(published.settle(1_000).size, 0);
 });
 
-test("an unknown address keeps the line that is there and makes none", () => {
-  const ledger = ledgerOf(1);
-  ledger.release("n0.example.com", 0);
-  ledger.want("n0.example.com", []);
-  ledger.want("new.example.com", []);
-  assert.equal(ledger.settle(1_000).size, 0);
-  assert.deepEqual(ledger.addressesOf("n0.example.com"), IP);
-  assert.equal(ledger.size, 1);
+test("an unknown address keeps an existing line and adds none", () => {
+  const published = publishedOf(1);
+  published.release("n0.example.com", 0);
+  published.want("n0.example.com", []);
+  published.want("new.example.com", []);
+  assert.equal(published.settle(1_000).size, 0);
+  assert.deepEqual(published.addressesOf("n0.example.com"), IP);
+  assert.equal(published.size, 1);
 });
 
-test("a changed address goes through at once, an equal one is no change", () => {
-  const ledger = ledgerOf(1);
-  ledger.want("n0.example.com", [...IP]);
-  assert.equal(ledger.settle(1).size, 0);
-  ledger.want("n0.example.com", ["198.51.100.7", "2001:db8::7"]);
-  assert.deepEqual([...ledger.settle(1)], ["n0.example.com"]);
+test("a changed address is published at once, an equal one is not a change", () => {
+  const published = publishedOf(1);
+  published.want("n0.example.com", [...IP]);
+  assert.equal(published.settle(1).size, 0);
+  published.want("n0.example.com", ["198.51.100.7", "2001:db8::7"]);
+  assert.deepEqual([...published.settle(1)], ["n0.example.com"]);
 });
 
-test("a loss of more than half of ten names is held, of half of them or among nine it is not", () => {
+test("a removal of more than half of ten names is held; of half of them, or of nine names, it is not", () => {
   for (const [count, lost, held] of [
     [10, 6, true],
     [10, 5, false],
     [9, 9, false],
     [11, 6, true],
   ] as const) {
-    const ledger = ledgerOf(count);
-    release(ledger, 0, lost, 100);
-    ledger.settle(100);
-    assert.equal(ledger.hold !== undefined, held, `${lost} of ${count}`);
-    ledger.settle(160);
-    assert.equal(ledger.size, held ? count : count - lost);
+    const published = publishedOf(count);
+    release(published, 0, lost, 100);
+    published.settle(100);
+    assert.equal(published.hold !== undefined, held, `${lost} of ${count}`);
+    published.settle(160);
+    assert.equal(published.size, held ? count : count - lost);
   }
 });
 
-test("a loss that adds up within one vanish time is held; one that is spread wider is not", () => {
-  const fast = ledgerOf(12);
+test("removals that add up within one vanishMs are held; removals spread over a longer time are not", () => {
+  const fast = publishedOf(12);
   release(fast, 0, 4, 100);
   fast.settle(100);
   release(fast, 4, 7, 159);
   fast.settle(159);
   assert.deepEqual(fast.hold, { id: "4f", since: 159, until: 459, names: 7, of: 12 });
-  const slow = ledgerOf(12);
+  const slow = publishedOf(12);
   release(slow, 0, 4, 100);
   slow.settle(160);
   release(slow, 4, 7, 161);
@@ -88,82 +88,82 @@ test("a loss that adds up within one vanish time is held; one that is spread wid
   assert.equal(slow.hold, undefined);
 });
 
-test("while a removal is held, additions and changes go through", () => {
-  const ledger = ledgerOf(10);
-  release(ledger, 0, 8, 100);
-  ledger.settle(100);
-  ledger.want("new.example.com", IP);
-  assert.deepEqual([...ledger.settle(101)], ["new.example.com"]);
-  assert.notEqual(ledger.hold, undefined);
+test("while a removal is held, additions and changes are published", () => {
+  const published = publishedOf(10);
+  release(published, 0, 8, 100);
+  published.settle(100);
+  published.want("new.example.com", IP);
+  assert.deepEqual([...published.settle(101)], ["new.example.com"]);
+  assert.notEqual(published.hold, undefined);
 });
 
-test("a hold ends when its time is up, and the names go", () => {
-  const ledger = ledgerOf(10);
-  release(ledger, 0, 8, 100);
-  ledger.settle(100);
-  assert.equal(ledger.nextDeadline(), 400);
-  assert.equal(ledger.settle(399).size, 0);
-  assert.equal(ledger.settle(400).size, 8);
-  assert.equal(ledger.hold, undefined);
+test("a hold ends when it times out, and the names are removed", () => {
+  const published = publishedOf(10);
+  release(published, 0, 8, 100);
+  published.settle(100);
+  assert.equal(published.nextDeadline(), 400);
+  assert.equal(published.settle(399).size, 0);
+  assert.equal(published.settle(400).size, 8);
+  assert.equal(published.hold, undefined);
 });
 
-test("a hold ends when enough names come back, and the rest leave as any name does", () => {
-  const ledger = ledgerOf(10);
-  release(ledger, 0, 6, 100);
-  ledger.settle(100);
-  ledger.want("n0.example.com", IP);
-  assert.equal(ledger.settle(120).size, 0);
-  assert.equal(ledger.hold, undefined);
-  assert.equal(ledger.settle(160).size, 5);
+test("a hold ends when enough names come back, and the rest are removed like any name", () => {
+  const published = publishedOf(10);
+  release(published, 0, 6, 100);
+  published.settle(100);
+  published.want("n0.example.com", IP);
+  assert.equal(published.settle(120).size, 0);
+  assert.equal(published.hold, undefined);
+  assert.equal(published.settle(160).size, 5);
 });
 
-test("names that join a hold late wait their own time, under a guard of their own", () => {
-  const ledger = ledgerOf(100);
-  release(ledger, 0, 60, 100);
-  ledger.settle(100);
-  release(ledger, 60, 95, 399);
-  assert.equal(ledger.settle(400).size, 60, "those of the hold go");
-  assert.deepEqual(ledger.hold, { id: "b4", since: 400, until: 700, names: 35, of: 40 });
-  assert.equal(ledger.settle(699).size, 0);
-  assert.equal(ledger.settle(700).size, 35);
+test("names that join a hold late wait for their own time, and the guard checks them again", () => {
+  const published = publishedOf(100);
+  release(published, 0, 60, 100);
+  published.settle(100);
+  release(published, 60, 95, 399);
+  assert.equal(published.settle(400).size, 60, "the names of the hold are removed");
+  assert.deepEqual(published.hold, { id: "b4", since: 400, until: 700, names: 35, of: 40 });
+  assert.equal(published.settle(699).size, 0);
+  assert.equal(published.settle(700).size, 35);
 });
 
-test("a hold is never shorter than the vanish time, so that it ends with its names", () => {
-  const ledger = ledgerOf(10, { ...RULES, holdMs: 0 });
-  release(ledger, 0, 8, 100);
-  ledger.settle(100);
-  assert.equal(ledger.nextDeadline(), 160);
-  assert.equal(ledger.settle(159).size, 0);
-  assert.equal(ledger.settle(160).size, 8);
+test("a hold is never shorter than vanishMs, so its names are due when it ends", () => {
+  const published = publishedOf(10, { ...RULES, holdMs: 0 });
+  release(published, 0, 8, 100);
+  published.settle(100);
+  assert.equal(published.nextDeadline(), 160);
+  assert.equal(published.settle(159).size, 0);
+  assert.equal(published.settle(160).size, 8);
 });
 
-test("only the id of the present hold confirms it", () => {
-  const ledger = ledgerOf(10);
-  assert.equal(ledger.confirm("2s")?.code, "nothing-held");
-  release(ledger, 0, 8, 100);
-  ledger.settle(100);
-  const id = ledger.hold?.id ?? "";
-  assert.equal(ledger.confirm("other")?.code, "other-hold");
-  assert.equal(ledger.settle(101).size, 0);
-  assert.equal(ledger.confirm(id), undefined);
-  assert.equal(ledger.settle(102).size, 8);
-  for (const name of names(20)) ledger.want(name, IP);
-  ledger.settle(200);
-  release(ledger, 0, 20, 200);
-  ledger.settle(200);
-  assert.equal(ledger.confirm(id)?.code, "other-hold", "an old confirmation releases no later hold");
+test("only the id of the current hold confirms it", () => {
+  const published = publishedOf(10);
+  assert.equal(published.confirm("2s")?.code, "nothing-held");
+  release(published, 0, 8, 100);
+  published.settle(100);
+  const id = published.hold?.id ?? "";
+  assert.equal(published.confirm("other")?.code, "other-hold");
+  assert.equal(published.settle(101).size, 0);
+  assert.equal(published.confirm(id), undefined);
+  assert.equal(published.settle(102).size, 8);
+  for (const name of names(20)) published.want(name, IP);
+  published.settle(200);
+  release(published, 0, 20, 200);
+  published.settle(200);
+  assert.equal(published.confirm(id)?.code, "other-hold", "an old confirmation releases no later hold");
 });
 
-test("what an earlier leader published is there, unchanged, and leaves as slowly as any other", () => {
-  const ledger = new PublishedNames(RULES);
-  ledger.load([["old.example.com", IP]]);
-  assert.equal(ledger.settle(0).size, 0);
-  ledger.release("old.example.com", 0);
-  assert.equal(ledger.settle(59).size, 0);
-  assert.equal(ledger.settle(60).size, 1);
+test("what an earlier leader published is loaded unchanged, and removed as slowly as any other name", () => {
+  const published = new PublishedNames(RULES);
+  published.load([["old.example.com", IP]]);
+  assert.equal(published.settle(0).size, 0);
+  published.release("old.example.com", 0);
+  assert.equal(published.settle(59).size, 0);
+  assert.equal(published.settle(60).size, 1);
 });
 
-/** The rules once more, as plainly as they can be said: every name on its own, everything looked at at every step. */
+/** A naive model of the rules: each name on its own, and everything checked at every step. */
 class Model {
   readonly lines = new Map<string, string>();
   readonly vanished = new Map<string, number>();
@@ -215,56 +215,60 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant("confirm" as const), right: fc.boolean() }) },
 );
 
-test("property: the ledger does what the plain rules say, whatever comes and goes and whenever it is looked at", () => {
+test("property: the published names follow the naive model for any sequence of changes and any timing", () => {
   let holds = 0;
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
-      const ledger = new PublishedNames(RULES);
+      const published = new PublishedNames(RULES);
       const model = new Model();
-      const told = new Map<string, string>();
+      const lines = new Map<string, string>();
       let now = 1_000;
       const settle = () => {
-        const before = ledger.hold?.since;
-        for (const name of ledger.settle(now)) {
-          const [address] = ledger.addressesOf(name) ?? [];
-          if (address === undefined) told.delete(name);
-          else told.set(name, address);
+        const before = published.hold?.since;
+        for (const name of published.settle(now)) {
+          const [address] = published.addressesOf(name) ?? [];
+          if (address === undefined) lines.delete(name);
+          else lines.set(name, address);
         }
         model.settle(now);
-        assert.equal(ledger.hold?.since, model.heldSince);
-        if (before === undefined && ledger.hold !== undefined) holds += 1;
-        assert.deepEqual(new Map([...told].sort()), new Map([...model.lines].sort()), "what settle() told adds up");
-        const deadline = ledger.nextDeadline();
-        assert.ok(deadline === undefined ? model.vanished.size === 0 : deadline > now || ledger.hold === undefined);
+        assert.equal(published.hold?.since, model.heldSince);
+        if (before === undefined && published.hold !== undefined) holds += 1;
+        assert.deepEqual(
+          new Map([...lines].sort()),
+          new Map([...model.lines].sort()),
+          "the changes of settle() add up",
+        );
+        const deadline = published.nextDeadline();
+        assert.ok(deadline === undefined ? model.vanished.size === 0 : deadline > now || published.hold === undefined);
       };
       for (const name of names(16)) {
-        ledger.want(name, ["x"]);
+        published.want(name, ["x"]);
         model.want(name, "x");
       }
       settle();
       for (const next of steps) {
         const name = "name" in next ? `n${next.name}.example.com` : "";
         if (next.do === "want") {
-          ledger.want(name, next.address === undefined ? [] : [next.address]);
+          published.want(name, next.address === undefined ? [] : [next.address]);
           model.want(name, next.address);
         } else if (next.do === "release") {
-          ledger.release(name, now);
+          published.release(name, now);
           model.release(name, now);
         } else if (next.do === "release-many") {
           for (const other of names(16).slice(next.from)) {
-            ledger.release(other, now);
+            published.release(other, now);
             model.release(other, now);
           }
         } else if (next.do === "wait") now += next.ms;
-        else if (next.right && ledger.hold !== undefined) {
-          assert.equal(ledger.confirm(ledger.hold.id), undefined);
+        else if (next.right && published.hold !== undefined) {
+          assert.equal(published.confirm(published.hold.id), undefined);
           model.heldSince = undefined;
           model.leave(now);
-        } else assert.notEqual(ledger.confirm("wrong"), undefined);
+        } else assert.notEqual(published.confirm("wrong"), undefined);
         settle();
       }
     }),
     { numRuns: 500 },
   );
-  assert.ok(holds > 50, `the guard came into play ${holds} times`);
+  assert.ok(holds > 50, `the guard held removals ${holds} times`);
 });

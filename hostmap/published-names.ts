@@ -1,33 +1,33 @@
 import type { Reason } from "./types.ts";
 
-/** When names may leave the map. Times are milliseconds; `now` is any clock that only goes forward. */
+/** When names may be removed from the map. Times are milliseconds; `now` is any monotonic clock. */
 export interface RemovalRules {
-  /** A vanished name stays this long. */
+  /** How long a name stays after its last claim is gone. */
   readonly vanishMs: number;
-  /** The guard watches maps of at least this many names. */
+  /** The smallest map, in names, that the guard protects. */
   readonly guardNames: number;
-  /** How long a guarded loss is held back; never shorter than `vanishMs`. */
+  /** How long a suspicious removal is held; never shorter than `vanishMs`. */
   readonly holdMs: number;
 }
 
-/** A loss that is being held back, until the time runs out or a person confirms it by its id. */
+/** A removal that is held until it times out or a person confirms it by its id. */
 export interface RemovalHold {
-  /** Made from the time it began, so that an old confirmation never releases a later hold. */
+  /** Derived from the start time, so that an old confirmation never releases a later hold. */
   readonly id: string;
   readonly since: number;
   readonly until: number;
-  /** Names waiting to leave, and the size of the map. */
+  /** Names waiting for removal, and the size of the map. */
   readonly names: number;
   readonly of: number;
 }
 
 /**
- * What is published, name by name, and what is about to leave:
+ * The published names, and those that are about to be removed:
  *
  *   wanted ──> line ──(vanished)──> leaving ──(vanishMs)──> gone
  *                └──────(back)────────┘  └─(more than half at once)─> held ──(holdMs or confirm)──> gone
  *
- * Additions and changed addresses always go through at once: a hold must not stop a new certificate.
+ * Additions and changed addresses are always published at once: a hold must not delay a new certificate.
  */
 export class PublishedNames {
   readonly #rules: RemovalRules;
@@ -40,12 +40,12 @@ export class PublishedNames {
     this.#rules = rules;
   }
 
-  /** Takes over what an earlier leader published, before anything is decided anew. */
+  /** Loads what an earlier leader published, before the first reconcile. */
   load(lines: Iterable<readonly [string, readonly string[]]>): void {
     for (const [name, addresses] of lines) this.#lines.set(name, addresses);
   }
 
-  /** A name that is wanted, at these addresses. None known means "unknown": a published line stays as it is. */
+  /** Publishes a name with these addresses. No address means "unknown": an existing line stays unchanged. */
   want(name: string, addresses: readonly string[]): void {
     this.#leaving.delete(name);
     if (addresses.length === 0) return;
@@ -55,12 +55,12 @@ export class PublishedNames {
     this.#changed.add(name);
   }
 
-  /** A name that nothing wants any more. */
+  /** Starts the removal of a name that no object claims any more. */
   release(name: string, now: number): void {
     if (this.#lines.has(name) && !this.#leaving.has(name)) this.#leaving.set(name, now);
   }
 
-  /** Removes what is due, raises or drops the hold, and gives the names whose line changed since the last call. */
+  /** Removes names that are due, starts or ends the hold, and returns the names whose line changed since the last call. */
   settle(now: number): ReadonlySet<string> {
     if (this.#hold !== undefined && now - this.#hold.since >= this.#holdMs) {
       this.#hold = undefined;
@@ -73,16 +73,16 @@ export class PublishedNames {
     return changed;
   }
 
-  /** Lets a held loss happen at once, if `id` is that of the present hold. */
+  /** Executes a held removal at once, if `id` is that of the current hold. */
   confirm(id: string): Reason | undefined {
-    if (this.#hold === undefined) return { code: "nothing-held", text: "no removal is being held back" };
-    if (this.#hold.id !== id) return { code: "other-hold", text: `the hold is ${this.#hold.id}, not ${id}` };
+    if (this.#hold === undefined) return { code: "nothing-held", text: "no removal is held" };
+    if (this.#hold.id !== id) return { code: "other-hold", text: `the current hold is ${this.#hold.id}, not ${id}` };
     this.#hold = undefined;
     for (const name of this.#leaving.keys()) this.#remove(name);
     return undefined;
   }
 
-  /** The line of a name, or undefined when it is not published. */
+  /** The published addresses of a name, or undefined if it is not published. */
   addressesOf(name: string): readonly string[] | undefined {
     return this.#lines.get(name);
   }
@@ -91,7 +91,7 @@ export class PublishedNames {
     return this.#lines.size;
   }
 
-  /** Names that leave soon, with the time they vanished. */
+  /** Names that are waiting for removal, with the time their last claim went. */
   get leaving(): ReadonlyMap<string, number> {
     return this.#leaving;
   }
@@ -102,27 +102,30 @@ export class PublishedNames {
     return { id, since, until: since + this.#holdMs, names: this.#leaving.size, of: this.#lines.size };
   }
 
-  /** When `settle` should be called again if nothing else happens. */
+  /** When `settle` must be called again if nothing else changes. */
   nextDeadline(): number | undefined {
     if (this.#hold !== undefined) return this.#hold.since + this.#holdMs;
-    // Names enter `leaving` as time goes on, so the first is the oldest.
+    // Names are added to `leaving` in time order, so the first is the oldest.
     const [oldest] = this.#leaving.values();
     return oldest === undefined ? undefined : oldest + this.#rules.vanishMs;
   }
 
-  /** More than half of a map of some size, leaving within one vanish time, looks like a fault of a source, not like a wish. */
+  /** If more than half of a large enough map would go within one `vanishMs`, a source has probably failed. */
   #guard(now: number): void {
     const suspicious = this.#lines.size >= this.#rules.guardNames && this.#leaving.size * 2 > this.#lines.size;
     if (!suspicious) this.#hold = undefined;
     else this.#hold ??= { id: now.toString(36), since: now };
   }
 
-  /** A shorter hold would end before any of its names may leave. */
+  /** A shorter hold would end before any of its names is due. */
   get #holdMs(): number {
     return Math.max(this.#rules.holdMs, this.#rules.vanishMs);
   }
 
-  /** Names that joined a hold late are not due when it ends: they wait their time, under a guard of their own. */
+  /**
+   * Names that vanished during a hold may not be due when it ends: they wait for their own time, and the guard checks them
+   * again.
+   */
   #removeDue(now: number): void {
     for (const [name, since] of this.#leaving) if (now - since >= this.#rules.vanishMs) this.#remove(name);
   }

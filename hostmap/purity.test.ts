@@ -5,28 +5,28 @@ import { test } from "node:test";
 const FOLDER = import.meta.dirname;
 const FILES = globSync("**/*.ts", { cwd: FOLDER }).filter((file) => !file.endsWith(".test.ts"));
 
-/** Everything after `from`, and dynamic and bare imports. */
+/** Everything after `from`, and dynamic and withoutComments imports. */
 const IMPORT = /\bfrom\s*["']([^"']+)["']|\bimport\s*\(?\s*["']([^"']+)["']|\brequire\s*\(/g;
-/** What would make an answer depend on when, where or how often it is asked. */
+/** Whatever would make a result depend on time, environment or earlier calls. */
 const IMPURE =
   /\b(Date|performance|process|console|setTimeout|setInterval|setImmediate|queueMicrotask|fetch|globalThis|localStorage|crypto|Math\.random|import\.meta|Intl|toLocale\w*|localeCompare)\b/;
 
-/** Code without comments and texts: a comment may well say "process". */
-function bare(source: string): string {
+/** Code without comments and strings: a comment may contain "process". */
+function withoutComments(source: string): string {
   return source
     .replace(/\/\*[\s\S]*?\*\//g, "")
     .replace(/^\s*\/\/.*$/gm, "")
     .replace(/"(?:[^"\\\n]|\\.)*"/g, '""');
 }
 
-test("there is something to look at", () => {
+test("the list of files is not empty", () => {
   assert.ok(FILES.includes("plan.ts") && FILES.length > 10, FILES.join());
 });
 
 for (const file of FILES) {
   const source = readFileSync(`${FOLDER}/${file}`, "utf8");
 
-  test(`hostmap/${file} imports nothing but its neighbours`, () => {
+  test(`hostmap/${file} imports only files of its folder`, () => {
     for (const [statement, from, direct] of source.matchAll(IMPORT)) {
       const specifier = from ?? direct;
       if (file === "hash.ts" && specifier === "node:crypto") continue;
@@ -34,7 +34,7 @@ for (const file of FILES) {
     }
   });
 
-  test(`hostmap/${file} uses no clock, chance, environment or output`, () => {
-    assert.doesNotMatch(bare(source), IMPURE);
+  test(`hostmap/${file} uses no clock, randomness, environment or output`, () => {
+    assert.doesNotMatch(withoutComments(source), IMPURE);
   });
 }

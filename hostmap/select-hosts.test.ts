@@ -45,35 +45,35 @@ const CASES: ReadonlyArray<readonly [annotation: string | undefined, expected: r
 ];
 
 for (const [annotation, expected] of CASES) {
-  test(`${JSON.stringify(annotation)} chooses ${expected.length} names`, () => {
-    const chosen = select(annotation);
-    assert.deepEqual(chosen.names, expected);
-    assert.equal(chosen.total, expected.length);
+  test(`${JSON.stringify(annotation)} selects ${expected.length} names`, () => {
+    const selected = select(annotation);
+    assert.deepEqual(selected.names, expected);
+    assert.equal(selected.total, expected.length);
   });
 }
 
-test("a bad item is named together with the accepted forms, and the valid ones still count", () => {
+test("an invalid item is reported with the accepted forms, and valid items still count", () => {
   const { items, warnings } = parseHostsAnnotation("a.example.com, api_1");
   assert.deepEqual(items, ["a.example.com"]);
   assert.deepEqual(warnings, [
-    { code: "item-invalid", text: 'switchback.dev/hosts: takes names, *.example.com or *; ignored: "api_1"' },
+    { code: "item-invalid", text: 'switchback.dev/hosts: accepts names, *.example.com or *; ignored: "api_1"' },
   ]);
 });
 
-test("with no valid item it says that nothing is injected", () => {
+test("without a valid item, a warning says that nothing is injected", () => {
   for (const text of ["", "api_1"]) {
     assert.match(parseHostsAnnotation(text).warnings.at(-1)?.text ?? "", /nothing is injected/);
   }
 });
 
-test("an item that matches nothing is named", () => {
+test("an item that matches no name is reported", () => {
   assert.deepEqual(select("a.example.com, absent.example.com").warnings, [
     { code: "item-unmatched", text: "switchback.dev/hosts: no mapped name matches absent.example.com" },
   ]);
   assert.deepEqual(select(undefined).warnings, []);
 });
 
-test("past the cap come the first names in name order, and a warning that names the annotation", () => {
+test("over the cap, the first names in name order are selected, and a warning names the annotation", () => {
   const capped = createSelector(mapOf(NAMES), 2)("*");
   assert.deepEqual(capped.names, NAMES.slice(0, 2));
   assert.equal(capped.total, 6);
@@ -90,13 +90,13 @@ test("warnings are few, short and free of control characters, whatever the annot
     fc.property(fc.string({ unit: "binary", maxLength: 2_000 }), (annotation) => {
       const { warnings } = createSelector(mapOf(NAMES), 1)(annotation);
       assert.ok(warnings.length <= 10);
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: the warnings must not contain them
       for (const { text } of warnings) assert.match(text, /^[^\u0000-\u001f\u007f-\uffff]{1,120}$/);
     }),
   );
 });
 
-test("a huge annotation is read in part, and says so", () => {
+test("a huge annotation is read in part, with a warning", () => {
   const { items, warnings } = parseHostsAnnotation(
     Array.from({ length: 20_000 }, (_, index) => `h${index}.example.com`).join(),
   );
@@ -115,7 +115,7 @@ const anyItem = fc.oneof(
   fc.constantFrom("*", "*.com", "junk_", "*.*.com"),
 );
 
-test("what is chosen equals what the patterns match one by one", () => {
+test("the selection equals what the patterns match one by one", () => {
   fc.assert(
     fc.property(fc.uniqueArray(anyName), fc.array(anyItem), (names, items) => {
       const globs = items.map(parseGlob).filter(isGlob);

@@ -3,42 +3,42 @@ import { compareNames, isGlob, parseGlob, show } from "./hostnames.ts";
 import { HOSTS_KEY } from "./metadata-keys.ts";
 import type { PublishedMap, Reason } from "./types.ts";
 
-/** Characters of the annotation that are read; the API server lets a pod's annotations hold 256 KiB. */
+/** Characters of the annotation that are read; the API server allows 256 KiB of annotations on a pod. */
 const MAX_TEXT = 16 * 1024;
 const MAX_ITEMS = 500;
-/** At most this many warnings name an item; one more counts the rest. */
+/** At most this many warnings name an item; one more gives the number of the others. */
 const MAX_NAMED = 3;
-/** Kubernetes asks for admission warnings of at most 120 characters. */
+/** Kubernetes recommends admission warnings of at most 120 characters. */
 export const MAX_WARNING = 120;
 
-/** What a pod asks for by `switchback.dev/hosts`. */
+/** The parsed `switchback.dev/hosts` annotation of a pod. */
 interface HostsAnnotation {
-  /** Valid items, lower-cased, sorted, each once; `["*"]` when the pod asks for everything (or has no annotation). */
+  /** Valid items in lower case, sorted, without duplicates; `["*"]` if the pod selects everything or has no annotation. */
   readonly items: readonly string[];
-  /** About items that were ignored; the texts are short enough for admission warnings. */
+  /** One per ignored item; short enough for admission warnings. */
   readonly warnings: readonly Reason[];
 }
 
-/** The names that one selection takes from one map. */
+/** The names that a selection matches in a map. */
 export interface SelectedHosts {
   /** At most `cap` names, in name order. */
   readonly names: readonly string[];
   /** Whether a name is among `names`. */
   readonly has: (name: string) => boolean;
-  /** How many names the selection matches, the cap aside. */
+  /** How many names the selection matches, regardless of the cap. */
   readonly total: number;
   readonly cap: number;
-  /** Hash of the selection, the cap, and the names and addresses chosen. */
+  /** Hash of the selection, the cap, and the selected names and addresses. */
   readonly revision: string;
   readonly warnings: readonly Reason[];
   readonly addressesOf: (name: string) => readonly string[];
-  /** The names of each address, in name order. Made when it is asked for. */
+  /** The names of each address, in name order. Built on first use. */
   readonly byAddress: () => ReadonlyMap<string, ReadonlySet<string>>;
 }
 
 /**
- * Reads the annotation: names and patterns, separated by commas or white space. An item that is none of these is ignored with a
- * warning; when none is valid the selection is empty, never "all".
+ * Parses the annotation: names and patterns, separated by commas or white space. An invalid item is ignored with a warning.
+ * If no item is valid, the selection is empty, never "all".
  */
 export function parseHostsAnnotation(annotation: string | undefined): HostsAnnotation {
   if (annotation === undefined) return { items: ["*"], warnings: [] };
@@ -53,17 +53,19 @@ export function parseHostsAnnotation(annotation: string | undefined): HostsAnnot
     if (isGlob(glob)) items.add(glob.text);
     else bad.push(item);
   }
-  const warnings = named("item-invalid", bad.map(show), "takes names, *.example.com or *; ignored:");
+  const warnings = warningsFor("item-invalid", bad.map(show), "accepts names, *.example.com or *; ignored:");
   if (annotation.length > MAX_TEXT || found.length > MAX_ITEMS) {
-    warnings.push(warning("items-cut", `read up to ${MAX_ITEMS} items and ${MAX_TEXT} characters, ignored the rest`));
+    warnings.push(
+      warning("items-cut", `only ${MAX_ITEMS} items and ${MAX_TEXT} characters are read; ignored the rest`),
+    );
   }
-  if (items.size === 0) warnings.push(warning("items-none", "holds no valid name or pattern: nothing is injected"));
+  if (items.size === 0) warnings.push(warning("items-none", "no valid name or pattern: nothing is injected"));
   return { items: items.has("*") ? ["*"] : [...items].sort(compareNames), warnings };
 }
 
 /**
- * Chooses names from one map by annotation text. Plain names cost a look-up each and patterns the names they match, thanks to an
- * index that is made when the first pattern comes; still, callers keep the answer as long as they keep the map.
+ * Creates a selector of names from one map by annotation text. A plain name costs a look-up, a pattern the names that it matches:
+ * the first pattern builds an index. Callers should still cache the result for as long as they keep the map.
  */
 export function createSelector(map: PublishedMap, cap: number): (annotation: string | undefined) => SelectedHosts {
   let suffixes: ReadonlyMap<string, readonly string[]> | undefined;
@@ -77,18 +79,22 @@ export function createSelector(map: PublishedMap, cap: number): (annotation: str
   return (annotation) => {
     const { items, warnings } = parseHostsAnnotation(annotation);
     const { names, total } =
-      items[0] === "*" ? { names: map.first(cap), total: map.size } : first(cap, items.map(matches));
-    const chosen = new Set(names);
+      items[0] === "*" ? { names: map.first(cap), total: map.size } : firstOf(cap, items.map(matches));
+    const selected = new Set(names);
     let byAddress: ReadonlyMap<string, ReadonlySet<string>> | undefined;
     return {
       names,
-      has: (name) => chosen.has(name),
+      has: (name) => selected.has(name),
       total,
       cap,
       revision: revisionOf(items, cap, names, addressesOf),
       warnings: [
         ...warnings,
-        ...named("item-unmatched", annotation === undefined ? [] : items.filter(unmatched), "no mapped name matches"),
+        ...warningsFor(
+          "item-unmatched",
+          annotation === undefined ? [] : items.filter(unmatched),
+          "no mapped name matches",
+        ),
         ...(total > cap ? [capWarning(total, cap)] : []),
       ],
       addressesOf,
@@ -115,8 +121,8 @@ function capWarning(total: number, cap: number): Reason {
   return warning("over-cap", `only the first ${cap} of ${total} mapped names are injected; choose fewer`);
 }
 
-/** One warning for each of the first few items, and a count of the others. */
-function named(code: string, items: readonly string[], text: string): Reason[] {
+/** A warning for each of the first few items, and one with the number of the others. */
+function warningsFor(code: string, items: readonly string[], text: string): Reason[] {
   const warnings = items.slice(0, MAX_NAMED).map((item) => warning(code, `${text} ${item}`));
   const rest = items.length - warnings.length;
   return rest > 0 ? [...warnings, warning(code, `${rest} more items like that`)] : warnings;
@@ -140,8 +146,8 @@ function indexSuffixes(names: readonly string[]): Map<string, string[]> {
   return index;
 }
 
-/** The first names of sorted lists that may overlap, and how many there are in all. */
-function first(cap: number, lists: ReadonlyArray<readonly string[]>): { names: readonly string[]; total: number } {
+/** The first `cap` names of the union of sorted lists, and the size of the union. */
+function firstOf(cap: number, lists: ReadonlyArray<readonly string[]>): { names: readonly string[]; total: number } {
   const [only = []] = lists;
   const all = lists.length <= 1 ? only : [...new Set(lists.flat())].sort(compareNames);
   return { names: all.slice(0, cap), total: all.length };

@@ -1,4 +1,4 @@
-/** Where a claim comes from, as `kubectl` would name it. `file` is set for objects read from YAML files. */
+/** The object that makes a claim. `file` is set for objects read from YAML files. */
 export interface ObjectRef {
   readonly kind: string;
   readonly namespace: string;
@@ -6,34 +6,37 @@ export interface ObjectRef {
   readonly file?: string;
 }
 
-/** One object's wish that a public hostname lead to a target. */
+/** An object's request to map a public hostname to a target. */
 export interface Claim {
-  /** As written in the object: hostile input until `hostmap/hostnames.ts` has accepted it. */
+  /** As written in the object: untrusted until `hostmap/hostnames.ts` has accepted it. */
   readonly hostname: string;
-  /** Name of the target, or why none was found. */
+  /** Name of the target, or the reason why none was found. */
   readonly target: string | Reason;
   readonly from: ObjectRef;
   /** creationTimestamp of the object, RFC 3339; the oldest object wins a name. */
   readonly created: string;
-  /** Where the name is expected to lead in public: what the object's load balancer status says, IP addresses and host names. */
+  /** What the name should resolve to in public DNS: the IP addresses and host names of the object's load balancer status. */
   readonly publicAddresses?: readonly string[];
 }
 
-/** A machine code (a metric label, never reused) and a sentence for people. */
+/** A machine-readable code (a metric label, never reused) and a sentence for users. */
 export interface Reason {
   readonly code: string;
   readonly text: string;
 }
 
-/** The verdict on one claim. */
+/** The decision on one claim. */
 export type ClaimDecision =
   | { readonly mapped: true; readonly target: string }
   | { readonly mapped: false; readonly reason: Reason };
 
-/** An address that names lead to: the front Service's ClusterIPs, or (protocol `none`) the ingress controller's own. */
+/**
+ * The addresses that names of a target map to: the ClusterIPs of the front Service, or with protocol `none` the ingress
+ * controller's.
+ */
 export interface TargetAddress {
   readonly name: string;
-  /** IPv4 and/or IPv6 literals, at most one of each. Empty: not known yet, its names wait. */
+  /** IPv4 and/or IPv6 literals, at most one of each. Empty: not known yet, and its names are not published. */
   readonly clusterIPs: readonly string[];
 }
 
@@ -43,16 +46,16 @@ export interface HostAlias {
   hostnames: string[];
 }
 
-/** What a consumer (webhook, agent, `inject`) needs of the published map: each name and the addresses it leads to. */
+/** The published map as a consumer (webhook, agent, `inject`) reads it: each name with its addresses. */
 export interface PublishedMap {
   /** Short hash; equal revisions mean equal content. */
   readonly revision: string;
-  /** Names in code-unit order, each exactly once. Made on first use, at the cost of all of them. */
+  /** Names in code-unit order, each once. Built on first use, in time proportional to the number of names. */
   readonly names: readonly string[];
-  /** `names.length`, at no cost. */
+  /** `names.length`, in constant time. */
   readonly size: number;
-  /** `names.slice(0, count)`, at the cost of `count` names. */
+  /** `names.slice(0, count)`, in time proportional to `count`. */
   readonly first: (count: number) => readonly string[];
-  /** The addresses of a name: one or two, shared arrays. */
+  /** The addresses of a name: one or two, in a shared array. */
   readonly addressesOf: (name: string) => readonly string[] | undefined;
 }

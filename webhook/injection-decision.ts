@@ -56,7 +56,7 @@ const POD_CHECKS: ReadonlyArray<Check<{ readonly pod: AdmittedPod; readonly optI
   },
   {
     code: "pod-disabled",
-    text: `the pod's label ${INJECT_KEY} is disabled, and a pod's own word wins`,
+    text: `the pod's label ${INJECT_KEY} is disabled, and the pod's label wins`,
     warn: false,
     applies: ({ pod }) => pod.labels[INJECT_KEY] === "disabled",
   },

@@ -13,7 +13,7 @@ const LABELS = "switchback.dev/inject";
 const ANNOTATIONS =
   "switchback.dev/hosts, switchback.dev/on-change, switchback.dev/ignore, switchback.dev/domains, switchback.dev/proxy-protocol";
 const GATEWAY_API = "apiVersion: gateway.networking.k8s.io/v1\n";
-const HOSTNAME = "accepted are letters, digits and inner hyphens, at most 63 a label, IDNA names as xn--";
+const HOSTNAME = "labels have 1 to 63 letters, digits and inner hyphens; write IDNA names as xn--";
 
 const FAULTS: ReadonlyArray<readonly [what: string, text: string, expected: readonly string[]]> = [
   [
@@ -48,7 +48,7 @@ const FAULTS: ReadonlyArray<readonly [what: string, text: string, expected: read
     "a selection with a bad item",
     "kind: Pod\nmetadata:\n  name: p\n  annotations: {switchback.dev/hosts: 'a.example.com, b_c'}\n",
     [
-      'a.yaml:4: Pod p: metadata.annotations["switchback.dev/hosts"]: item-invalid: switchback.dev/hosts: takes names, *.example.com or *; ignored: "b_c"',
+      'a.yaml:4: Pod p: metadata.annotations["switchback.dev/hosts"]: item-invalid: switchback.dev/hosts: accepts names, *.example.com or *; ignored: "b_c"',
     ],
   ],
   [

@@ -247,7 +247,7 @@ describe("one name, claimed for two targets", () => {
     );
     assert.deepEqual([won?.target, won?.reason], ["one", undefined]);
     assert.equal(lost?.reason?.code, "conflict");
-    assert.match(lost.reason.text, /Ingress old\/first is older and leads the name to the target one/);
+    assert.match(lost.reason.text, /Ingress old\/first is older and maps the name to the target one/);
     await leadsTo("contested.example.com", await front("one"));
     const editions = await recordMap(system);
     await system.kubectl("-n", "old", "delete", "ingress", "first");
