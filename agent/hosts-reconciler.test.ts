@@ -3,7 +3,7 @@ import { appendFileSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFil
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { publishedMapOf } from "../snapshot/map-format.ts";
+import { publishedMapOf } from "../snapshot/published-map.ts";
 import { silentLogger } from "../telemetry/log.ts";
 import { kubeletFiles, kubeletText, OWNER, uidOf } from "../test/fakes/kubelet-files.ts";
 import { type DirectoryWatches, watchDirectories } from "./directory-watches.ts";

@@ -5,7 +5,7 @@ import { applyLive } from "../hostmap/live-hosts.ts";
 import { liveAliases } from "../hostmap/live-hosts-plan.ts";
 import { packLines } from "../hostmap/pack.ts";
 import { createSelector } from "../hostmap/select-hosts.ts";
-import { publishedMapOf } from "../snapshot/map-format.ts";
+import { publishedMapOf } from "../snapshot/published-map.ts";
 import { goodNames } from "../test/arbitraries.ts";
 import { aliasesText, kubeletText } from "../test/fakes/kubelet-files.ts";
 import { createPlans } from "./live-plans.ts";

@@ -6,7 +6,7 @@ import { liveAliases } from "../hostmap/live-hosts-plan.ts";
 import { packLines } from "../hostmap/pack.ts";
 import { createSelector, type SelectedHosts } from "../hostmap/select-hosts.ts";
 import type { HostAlias } from "../hostmap/types.ts";
-import { publishedMapOf } from "../snapshot/map-format.ts";
+import { publishedMapOf } from "../snapshot/published-map.ts";
 import { goodNames } from "../test/arbitraries.ts";
 import { rewrite, type WritableFile } from "./rewrite-file.ts";
 

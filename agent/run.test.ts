@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { type TestContext, test } from "node:test";
 import { configSchema } from "../config/schema.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
-import { publishedMapOf } from "../snapshot/map-format.ts";
+import { publishedMapOf } from "../snapshot/published-map.ts";
 import { http } from "../telemetry/http.ts";
 import { LineLog } from "../test/fakes/clock.ts";
 import { kubeletFiles, kubeletText, uidOf } from "../test/fakes/kubelet-files.ts";

@@ -7,7 +7,8 @@ import { corePath } from "../kube/paths.ts";
 import { steadyNow } from "../kube/time.ts";
 import { type Informer, watchObjects } from "../kube/watch.ts";
 import { AgentLeaseWriter } from "../snapshot/agent-lease-writer.ts";
-import { isMap, type MapSource } from "../snapshot/map-source.ts";
+import type { MapReader } from "../snapshot/map-reader.ts";
+import { isMap } from "../snapshot/published-map.ts";
 import { type Health, livenessOf, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createCompactor } from "./compactor.ts";
@@ -22,7 +23,7 @@ import { watchUninstall } from "./uninstall-watch.ts";
 
 interface AgentDeps {
   readonly client: Pick<KubeClient, "get" | "stream" | "apply" | "delete">;
-  readonly maps: MapSource;
+  readonly maps: MapReader;
   readonly log: Logger;
   /** Name of our pod. */
   readonly identity: string;

@@ -3,8 +3,7 @@ import { request } from "node:https";
 import { createInterface } from "node:readline";
 import { shortHash } from "../hostmap/hash.ts";
 import { MAP_KEY } from "../hostmap/metadata-keys.ts";
-import type { MapIndex } from "../snapshot/map-format.ts";
-import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../snapshot/map-objects.ts";
+import { INDEX_KEY, INDEX_NAME, type MapIndex, SHARD_KEY } from "../snapshot/map-format.ts";
 import type { ControlPlane } from "../test/cluster/controlplane.ts";
 
 interface ConfigMapEvent {

@@ -10,9 +10,9 @@ import { parse } from "yaml";
 import { buildManagedAliases } from "../hostmap/inject.ts";
 import { MAP_KEY } from "../hostmap/metadata-keys.ts";
 import { createSelector } from "../hostmap/select-hosts.ts";
-import { publishedMapOf } from "../snapshot/map-format.ts";
-import { INDEX_KEY, INDEX_NAME, SHARD_KEY, shardName } from "../snapshot/map-objects.ts";
-import { mapRevision, Shards } from "../snapshot/shards.ts";
+import { INDEX_KEY, INDEX_NAME, renderIndex, SHARD_KEY, shardName } from "../snapshot/map-format.ts";
+import { publishedMapOf } from "../snapshot/published-map.ts";
+import { mapRevisionOf, Shards } from "../snapshot/shards.ts";
 import { type ControlPlane, startControlPlane } from "../test/cluster/controlplane.ts";
 import { freePorts } from "../test/cluster/ports.ts";
 import { compileProduct } from "../test/cluster/product-image.ts";
@@ -148,14 +148,14 @@ class PublishedNames {
 
   async #publish(): Promise<void> {
     const rendered = this.#shards.render();
-    for (const { index, text, revision } of rendered) {
+    for (const { index, text, shardHash } of rendered) {
       const name = shardName(index);
-      if (this.#written.get(name) !== revision) await this.#write(name, { [SHARD_KEY]: text });
-      this.#written.set(name, revision);
+      if (this.#written.get(name) !== shardHash) await this.#write(name, { [SHARD_KEY]: text });
+      this.#written.set(name, shardHash);
     }
-    const shards = rendered.map(({ index, revision }) => ({ name: shardName(index), revision }));
+    const shards = rendered.map(({ index, shardHash }) => ({ name: shardName(index), revision: shardHash }));
     await this.#write(INDEX_NAME, {
-      [INDEX_KEY]: JSON.stringify({ revision: mapRevision(rendered), targets: [], shards }),
+      [INDEX_KEY]: renderIndex({ revision: mapRevisionOf(rendered), targets: [], shards }),
     });
   }
 

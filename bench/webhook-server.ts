@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { issueAuthority, issueLeaf } from "../certs/issue.ts";
 import type { PemPair } from "../certs/pem.ts";
 import { configSchema } from "../config/schema.ts";
-import { publishedMapOf } from "../snapshot/map-format.ts";
+import { publishedMapOf } from "../snapshot/published-map.ts";
 import { createLogger } from "../telemetry/log.ts";
 import { runWebhook } from "../webhook/run.ts";
 

@@ -3,7 +3,7 @@ import { SwitchbackError, statusOf } from "../errors/errors.ts";
 import { CONFIRM_KEY, HOLD_KEY } from "../hostmap/metadata-keys.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { corePath } from "../kube/paths.ts";
-import { INDEX_NAME } from "../snapshot/map-objects.ts";
+import { INDEX_NAME } from "../snapshot/map-format.ts";
 import { ask } from "./ask.ts";
 import type { CliContext } from "./context.ts";
 

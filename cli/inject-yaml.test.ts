@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
 import { createSelector } from "../hostmap/select-hosts.ts";
-import { publishedMapOf } from "../snapshot/map-format.ts";
+import { publishedMapOf } from "../snapshot/published-map.ts";
 import { type InjectOptions, injectYaml } from "./inject-yaml.ts";
 
 const IP = "198.51.100.9";

@@ -3,15 +3,12 @@ import { configSchema } from "../config/schema.ts";
 import { describeError, SwitchbackError } from "../errors/errors.ts";
 import { shortHash } from "../hostmap/hash.ts";
 import { parseHosts } from "../hostmap/hosts-text.ts";
-import { MAP_KEY } from "../hostmap/metadata-keys.ts";
 import { createSelector } from "../hostmap/select-hosts.ts";
-import type { PublishedMap, Reason } from "../hostmap/types.ts";
-import type { KubeClient } from "../kube/client.ts";
+import type { PublishedMap } from "../hostmap/types.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
-import { corePath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
-import { parseIndex, parsePublished, publishedMapOf } from "../snapshot/map-format.ts";
-import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../snapshot/map-objects.ts";
+import { readSnapshot } from "../snapshot/map-reader.ts";
+import { isMap, publishedMapOf } from "../snapshot/published-map.ts";
 import type { CliContext } from "./context.ts";
 import { injectYaml } from "./inject-yaml.ts";
 
@@ -66,31 +63,15 @@ function hostsFile(file: string): PublishedMap {
 async function liveMap(flags: InjectFlags, env: CliContext["env"]): Promise<PublishedMap> {
   const client = await connect(connectOptionsFrom(env, flags));
   try {
-    let last: PublishedMap | Reason = { code: "no-map", text: "" };
+    let problem = "";
     for (let tries = 0; tries < READ_TRIES; tries += 1) {
-      last = await readPublished(client, flags.namespace);
-      if ("names" in last) return last;
+      const { map } = await readSnapshot(client, flags.namespace);
+      if (isMap(map)) return map;
+      problem = map.text;
       await pause(READ_PAUSE_MS);
     }
-    throw new SwitchbackError("data-corrupt", `the map in namespace ${flags.namespace} is not usable: ${last.text}`);
+    throw new SwitchbackError("data-corrupt", `the map in namespace ${flags.namespace} is not usable: ${problem}`);
   } finally {
     client.close();
   }
-}
-
-interface ConfigMap {
-  readonly metadata: { readonly name: string };
-  readonly data?: Readonly<Record<string, string>>;
-}
-
-async function readPublished(client: KubeClient, namespace: string): Promise<PublishedMap | Reason> {
-  const { items } = await client.list<ConfigMap>(corePath("configmaps", namespace), {
-    labelSelector: `${MAP_KEY}=hosts`,
-  });
-  const texts = new Map(items.map(({ metadata, data }) => [metadata.name, data ?? {}]));
-  const text = texts.get(INDEX_NAME)?.[INDEX_KEY];
-  if (text === undefined) return { code: "no-map", text: `ConfigMap ${INDEX_NAME} with key ${INDEX_KEY} not found` };
-  const index = parseIndex(text);
-  if ("code" in index) return index;
-  return parsePublished(index, (name) => texts.get(name)?.[SHARD_KEY]);
 }

@@ -3,7 +3,7 @@ import { fileSource } from "../certs/serving-files.ts";
 import { secretSource } from "../certs/serving-secret.ts";
 import type { Config } from "../config/schema.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { configMapSource } from "../snapshot/map-reader.ts";
+import { kubeMapReader } from "../snapshot/map-reader.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { runWebhook } from "../webhook/run.ts";
 import type { ProcessContext, Running } from "./serve.ts";
@@ -12,7 +12,7 @@ import type { ProcessContext, Running } from "./serve.ts";
 export async function startWebhook(config: Config, { log, connect }: ProcessContext): Promise<Running> {
   const client = await connect();
   const running = await runWebhook(config, {
-    maps: configMapSource({ client, namespace: config.namespace, log }),
+    maps: kubeMapReader({ client, namespace: config.namespace, log }),
     certificates: certificatesOf(config, client, log),
     log,
     now: Date.now,

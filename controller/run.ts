@@ -10,7 +10,7 @@ import { Plan } from "../hostmap/plan.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { createEventRecorder, type EventRecorder } from "../kube/events.ts";
 import { type Election, runElection } from "../kube/lease.ts";
-import { INDEX_NAME } from "../snapshot/map-objects.ts";
+import { INDEX_NAME } from "../snapshot/map-format.ts";
 import type { MapStore } from "../snapshot/map-store.ts";
 import { KubeMapStore } from "../snapshot/map-store-kube.ts";
 import { type HealthServer, livenessOf, startHealthServer } from "../telemetry/health.ts";
@@ -191,7 +191,7 @@ function observe(
     now,
     log,
     onPublished: (publication, lagMs) => {
-      revision = publication.revision;
+      revision = publication.mapRevision;
       metrics.publications.inc();
       metrics.publishedBytes.inc(publication.bytes);
       metrics.lag.observe(lagMs / 1000);

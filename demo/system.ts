@@ -12,10 +12,8 @@ import { resolveSource } from "../controller/targets/resolve-claims.ts";
 import { classCatalog, classResolver } from "../controller/targets/resolver.ts";
 import { createClaimPolicy } from "../hostmap/claim-policy.ts";
 import { Plan } from "../hostmap/plan.ts";
-import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import { runProxy } from "../proxy/run.ts";
-import { parseIndex, parsePublished } from "../snapshot/map-format.ts";
-import { MemoryMapStore } from "../snapshot/map-store-memory.ts";
+import { MemoryMapStore, memoryMapReader } from "../snapshot/map-store-memory.ts";
 import { listen } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { InjectionCache } from "../webhook/injection-cache.ts";
@@ -128,12 +126,7 @@ async function startWebhook(
   const pair = await issueLeaf(authority, servingNames("switchback-webhook", config.namespace, "cluster.local"), life);
   const stop = async () => {};
   const running = await runWebhook(config, {
-    maps: {
-      start(found) {
-        store.start(() => found(readMap(store)));
-        return { stop };
-      },
-    },
+    maps: memoryMapReader(store),
     certificates: {
       start(found) {
         found(pair);
@@ -146,9 +139,4 @@ async function startWebhook(
     pause: async () => {},
   });
   return { running, ca: authority.cert };
-}
-
-function readMap(store: MemoryMapStore): PublishedMap | Reason {
-  const index = parseIndex(store.index()?.text ?? "");
-  return "code" in index ? index : parsePublished(index, (name) => store.shard(name));
 }

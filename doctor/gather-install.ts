@@ -2,13 +2,11 @@ import { parse } from "yaml";
 import { z } from "zod";
 import { type Config, configSchema } from "../config/schema.ts";
 import { SwitchbackError } from "../errors/errors.ts";
-import { MAP_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath, resourcePath, serviceProxyPath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
 import type { ObjectMeta } from "../kube/types.ts";
-import { parseIndex, parsePublished } from "../snapshot/map-format.ts";
-import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "../snapshot/map-objects.ts";
+import { readSnapshot } from "../snapshot/map-reader.ts";
 import { parseTargets, TARGETS_KEY, TARGETS_NAME } from "../snapshot/targets-format.ts";
 import { CONFIG_NAME, type DeploymentFacts, type InstallFacts, type MapFacts, type StatusFacts } from "./facts.ts";
 import { type Known, known, learn, mapKnown, notKnown } from "./known.ts";
@@ -98,17 +96,12 @@ async function gatherDeployments(client: KubeClient, namespace: string): Promise
 }
 
 async function gatherMap(client: KubeClient, namespace: string): Promise<Known<MapFacts | undefined>> {
-  const read = await learn({ verb: "list", resource: "configmaps", namespace }, async () => {
-    return (await client.list<ConfigMap>(corePath("configmaps", namespace), { labelSelector: `${MAP_KEY}=hosts` }))
-      .items;
-  });
+  const right = { verb: "list", resource: "configmaps", namespace };
+  const read = await learn(right, async () => await readSnapshot(client, namespace));
   if (!read.known) return read;
-  const texts = new Map(read.value.map(({ metadata, data }) => [metadata.name, data ?? {}]));
-  const text = texts.get(INDEX_NAME)?.[INDEX_KEY];
-  if (text === undefined) return known(undefined);
-  const index = parseIndex(text);
-  if ("code" in index) return notKnown(index.code, index.text);
-  return known({ index, map: parsePublished(index, (name) => texts.get(name)?.[SHARD_KEY]) });
+  const { index, map } = read.value;
+  if (!("code" in index)) return known({ index, map });
+  return index.code === "index-missing" ? known(undefined) : notKnown(index.code, index.text);
 }
 
 const reasonSchema = z.object({ code: z.string(), text: z.string() });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { publishedMapOf } from "../snapshot/map-format.ts";
+import { publishedMapOf } from "../snapshot/published-map.ts";
 import { goodNames } from "../test/arbitraries.ts";
 import { applyLive as apply, headLength, isKubeletHosts, removeLive as remove } from "./live-hosts.ts";
 import { liveAliases } from "./live-hosts-plan.ts";

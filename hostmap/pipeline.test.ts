@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { mapRevision, Shards } from "../snapshot/shards.ts";
+import { mapRevisionOf, Shards } from "../snapshot/shards.ts";
 import { anyNames, claimOf, goodNames, HOSTILE_NAMES } from "../test/arbitraries.ts";
 import { createClaimPolicy } from "./claim-policy.ts";
 import { parseHosts } from "./hosts-text.ts";
@@ -26,7 +26,7 @@ function publish(objects: ReadonlyArray<readonly [object: string, claims: readon
   const shards = new Shards();
   for (const name of published.settle(0)) shards.set(name, published.addressesOf(name) ?? []);
   const rendered = shards.render();
-  return { text: rendered.map((shard) => shard.text).join(""), revision: mapRevision(rendered) };
+  return { text: rendered.map((shard) => shard.text).join(""), revision: mapRevisionOf(rendered) };
 }
 
 function assertClean(text: string): void {

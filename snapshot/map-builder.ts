@@ -1,41 +1,38 @@
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
-import { assembleMap, type MapIndex, type ParsedShard, parseIndex, parseShard } from "./map-format.ts";
+import { INDEX_KEY, INDEX_NAME, isShardName, type MapIndex, parseIndex } from "./map-format.ts";
+import { assembleMap, type ParsedShard, parseShard } from "./published-map.ts";
 
-/** Puts a map together from ConfigMaps that arrive one by one, in any order. */
-export interface SnapshotBuilder {
-  /** The text of the index or of a shard; undefined: it is gone. */
-  putIndex(text: string | undefined): void;
-  putShard(name: string, text: string | undefined): void;
-  /** What all of it makes: a map, or why the parts do not fit together. */
-  build(): PublishedMap | Reason;
-  /** What is there, fitting or not; for a start without a last good map. A Reason if there is nothing at all. */
-  buildPartial(): PublishedMap | Reason;
-}
-
-const NO_INDEX: Reason = { code: "index-missing", text: "the index of the map is not there" };
+const NO_INDEX: Reason = { code: "index-missing", text: `ConfigMap ${INDEX_NAME} with key ${INDEX_KEY} not found` };
 const NOTHING: Reason = { code: "map-missing", text: "neither an index nor a shard of the map is there" };
 
-export function createSnapshotBuilder(): SnapshotBuilder {
-  let index: MapIndex | Reason = NO_INDEX;
-  const shards = new Map<string, ParsedShard>();
-  const shardOf = (name: string): ParsedShard | undefined => shards.get(name);
-  return {
-    putIndex(text) {
-      index = text === undefined ? NO_INDEX : parseIndex(text);
-    },
-    putShard(name, text) {
-      if (text === undefined) shards.delete(name);
-      else shards.set(name, parseShard(text));
-    },
-    build: () => ("code" in index ? index : assembleMap(index, shardOf)),
-    buildPartial() {
-      if (shards.size === 0) return NOTHING;
-      const all = {
-        revision: "unknown",
-        targets: [],
-        shards: [...shards].map(([name, { revision }]) => ({ name, revision })),
-      };
-      return assembleMap("code" in index ? all : index, shardOf, { partial: true });
-    },
-  };
+/** Assembles a snapshot from ConfigMaps that arrive one by one, in any order. Each text is parsed once. */
+export class SnapshotBuilder {
+  #index: MapIndex | Reason = NO_INDEX;
+  readonly #shards = new Map<string, ParsedShard>();
+
+  /** Takes the text of a ConfigMap; undefined: it was deleted. A ConfigMap that is neither the index nor a shard is ignored. */
+  put(name: string, text: string | undefined): void {
+    if (name === INDEX_NAME) this.#index = text === undefined ? NO_INDEX : parseIndex(text);
+    else if (!isShardName(name)) return;
+    else if (text === undefined) this.#shards.delete(name);
+    else this.#shards.set(name, parseShard(text));
+  }
+
+  /** The index, or why there is none. */
+  get index(): MapIndex | Reason {
+    return this.#index;
+  }
+
+  /** The map, or why the parts do not fit together. */
+  build(): PublishedMap | Reason {
+    return "code" in this.#index ? this.#index : assembleMap(this.#index, (name) => this.#shards.get(name));
+  }
+
+  /** A map of the parts that exist, for a start without a last good map. A Reason if there is no part at all. */
+  buildPartial(): PublishedMap | Reason {
+    if (this.#shards.size === 0) return NOTHING;
+    const shards = [...this.#shards].map(([name, { shardHash }]) => ({ name, revision: shardHash }));
+    const index = "code" in this.#index ? { revision: "unknown", targets: [], shards } : this.#index;
+    return assembleMap(index, (name) => this.#shards.get(name), { partial: true });
+  }
 }

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import type { StartTimer } from "../kube/time.ts";
-import { createSnapshotBuilder } from "./map-builder.ts";
+import { SnapshotBuilder } from "./map-builder.ts";
 import { followMap, PATIENCE_MS, SETTLE_MS } from "./map-follower.ts";
-import { mapRevision, Shards } from "./shards.ts";
+import { mapRevisionOf, Shards } from "./shards.ts";
 
 /** A clock that moves when told to. */
 function fakeTimers() {
@@ -34,11 +34,11 @@ function publication(names: readonly string[], ip = "198.51.100.9") {
   const shards = new Shards();
   for (const name of names) shards.set(name, [ip]);
   const rendered = shards.render();
-  const revision = mapRevision(rendered);
+  const revision = mapRevisionOf(rendered);
   const index = {
     revision,
     targets: [],
-    shards: rendered.map((shard) => ({ name: `switchback-hosts-${shard.index}`, revision: shard.revision })),
+    shards: rendered.map((shard) => ({ name: `switchback-hosts-${shard.index}`, revision: shard.shardHash })),
   };
   const texts = rendered.map(({ index: number, text }) => [`switchback-hosts-${number}`, text] as const);
   return { revision, index: JSON.stringify(index), shards: new Map(texts) };
@@ -49,12 +49,12 @@ const manyNames = (count: number, prefix = "host") =>
 
 function follow() {
   const timers = fakeTimers();
-  const assembler = createSnapshotBuilder();
+  const assembler = new SnapshotBuilder();
   const offers: Array<PublishedMap | Reason> = [];
   const follower = followMap(assembler, (offer) => offers.push(offer), timers.start);
   const put = ({ index, shards }: ReturnType<typeof publication>): void => {
-    for (const [name, text] of shards) assembler.putShard(name, text);
-    assembler.putIndex(index);
+    for (const [name, text] of shards) assembler.put(name, text);
+    assembler.put("switchback-hosts", index);
     follower.changed();
   };
   const take = (): string[] => offers.splice(0).map((offer) => ("revision" in offer ? offer.revision : offer.code));
@@ -64,12 +64,12 @@ function follow() {
 test("index and shards that fit together are offered at once, in whatever order they come", () => {
   const { index, shards, revision } = publication(manyNames(2_000));
   assert.ok(shards.size > 1);
-  const parts: Array<(a: ReturnType<typeof createSnapshotBuilder>) => void> = [
-    (a) => a.putIndex(index),
+  const parts: Array<(a: SnapshotBuilder) => void> = [
+    (a) => a.put("switchback-hosts", index),
     ...[...shards].map(
       ([name, text]) =>
-        (a: ReturnType<typeof createSnapshotBuilder>) =>
-          a.putShard(name, text),
+        (a: SnapshotBuilder) =>
+          a.put(name, text),
     ),
   ];
   for (const order of [parts, parts.toReversed()]) {
@@ -91,23 +91,23 @@ test("a publication under way leaves the last good map, and says nothing", () =>
   follower.synced();
   timers.advance(PATIENCE_MS * 2);
   assert.deepEqual(take(), [older.revision]);
-  for (const [name, text] of newer.shards) assembler.putShard(name, text);
+  for (const [name, text] of newer.shards) assembler.put(name, text);
   follower.changed();
   timers.advance(PATIENCE_MS - 100);
   assert.deepEqual(take(), []);
-  assembler.putIndex(newer.index);
+  assembler.put("switchback-hosts", newer.index);
   follower.changed();
   timers.advance(PATIENCE_MS * 3);
   assert.deepEqual(take(), [newer.revision]);
 });
 
 test("with a last good map, what does not fit for long is a reason, never a map", () => {
-  const faults: ReadonlyArray<readonly [string, (a: ReturnType<typeof createSnapshotBuilder>) => void]> = [
-    ["index-missing", (a) => a.putIndex(undefined)],
-    ["index-not-json", (a) => a.putIndex("{")],
-    ["index-malformed", (a) => a.putIndex('{"revision": 1}')],
-    ["shard-missing", (a) => a.putShard("switchback-hosts-0", undefined)],
-    ["shard-other-revision", (a) => a.putShard("switchback-hosts-0", "198.51.100.9 edited.example.com\n")],
+  const faults: ReadonlyArray<readonly [string, (a: SnapshotBuilder) => void]> = [
+    ["index-missing", (a) => a.put("switchback-hosts", undefined)],
+    ["index-not-json", (a) => a.put("switchback-hosts", "{")],
+    ["index-malformed", (a) => a.put("switchback-hosts", '{"revision": 1}')],
+    ["shard-missing", (a) => a.put("switchback-hosts-0", undefined)],
+    ["shard-other-revision", (a) => a.put("switchback-hosts-0", "198.51.100.9 edited.example.com\n")],
   ];
   for (const [code, breakIt] of faults) {
     const { timers, assembler, follower, put, take } = follow();
@@ -130,7 +130,7 @@ test("at a start without a last good map, what is there is taken after a while, 
   const { timers, assembler, follower, put, offers } = follow();
   const whole = publication(manyNames(2_000));
   put(whole);
-  assembler.putShard("switchback-hosts-0", undefined);
+  assembler.put("switchback-hosts-0", undefined);
   follower.synced();
   timers.advance(PATIENCE_MS - 100);
   assert.equal(offers.length, 0);
@@ -148,7 +148,7 @@ test("at a start without a last good map, what is there is taken after a while, 
 test("at a start without an index the shards are taken after a while", () => {
   const { timers, assembler, follower, put, offers } = follow();
   put(publication(manyNames(5)));
-  assembler.putIndex(undefined);
+  assembler.put("switchback-hosts", undefined);
   follower.synced();
   timers.advance(PATIENCE_MS + 100);
   const [partial] = offers;
@@ -175,7 +175,7 @@ test("a published map without names is a map", () => {
 test("before the first list is complete a missing part means nothing: no partial map is taken, the wait is said", () => {
   const { timers, assembler, follower, put, take } = follow();
   put(publication(manyNames(2_000)));
-  assembler.putShard("switchback-hosts-0", undefined);
+  assembler.put("switchback-hosts-0", undefined);
   timers.advance(PATIENCE_MS * 5);
   assert.deepEqual([...new Set(take())], ["map-not-listed"]);
   follower.synced();
@@ -194,7 +194,7 @@ test("after stop nothing is offered and no timer is left", () => {
 
 test("what would break a hosts file or make the API server refuse a pod does not come out of a shard", () => {
   const { timers, assembler, follower, offers } = follow();
-  assembler.putShard(
+  assembler.put(
     "switchback-hosts-0",
     [
       "198.51.100.9 good.example.com",

@@ -1,7 +1,7 @@
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import { type StartTimer, startTimer } from "../kube/time.ts";
 import type { SnapshotBuilder } from "./map-builder.ts";
-import { isMap } from "./map-source.ts";
+import { isMap } from "./published-map.ts";
 
 /** A publication writes its shards and then the index; what does not fit for longer than this is not just under way. */
 export const PATIENCE_MS = 10_000;

@@ -1,25 +1,64 @@
-import { shortHash } from "../hostmap/hash.ts";
-import { compareNames } from "../hostmap/hostnames.ts";
-import { parseHosts } from "../hostmap/hosts-text.ts";
-import type { PublishedMap, Reason, TargetAddress } from "../hostmap/types.ts";
+import { MAP_KEY } from "../hostmap/metadata-keys.ts";
+import type { Reason, TargetAddress } from "../hostmap/types.ts";
+import { MAX_SHARDS } from "./shards.ts";
+
+/** The ConfigMap of the index, and its only key. */
+export const INDEX_NAME = "switchback-hosts";
+export const INDEX_KEY = "index.json";
+/** The only key of a shard's ConfigMap. */
+export const SHARD_KEY = "hosts";
+/** Labels of the index and of the shards, and the selector that lists them. */
+export const MAP_LABELS: Readonly<Record<string, string>> = { [MAP_KEY]: "hosts" };
+export const MAP_SELECTOR = `${MAP_KEY}=hosts`;
+
+/** Created once: every run of the reconciler looks up the names of all shards, and each new string would be hashed again. */
+const SHARD_NAMES: readonly string[] = Array.from({ length: MAX_SHARDS }, (_, index) => `${INDEX_NAME}-${index}`);
+const SHARD_NAME_SET: ReadonlySet<string> = new Set(SHARD_NAMES);
+
+/** The name of a shard's ConfigMap, from its index: 0 to `MAX_SHARDS` - 1. */
+export function shardName(index: number): string {
+  return SHARD_NAMES[index] ?? `${INDEX_NAME}-${index}`;
+}
+
+/** Whether a ConfigMap can be one of our shards. Another ConfigMap with our label belongs to somebody else. */
+export function isShardName(name: string): boolean {
+  return SHARD_NAME_SET.has(name);
+}
+
+/** A ConfigMap of the map, as the API server returns it. */
+export interface MapConfigMap {
+  readonly metadata: { readonly name: string; readonly annotations?: Readonly<Record<string, string>> };
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/** The text that a ConfigMap of the map holds; undefined: an index without its key. A shard without its key is an empty text. */
+export function textOf({ metadata, data }: MapConfigMap): string | undefined {
+  return metadata.name === INDEX_NAME ? data?.[INDEX_KEY] : (data?.[SHARD_KEY] ?? "");
+}
 
 /** The index: which shards make up the map, and where its targets are. JSON in the ConfigMap `switchback-hosts`, key `index.json`. */
 export interface MapIndex {
+  /** The map's revision: a hash of all shards. */
   readonly revision: string;
   readonly targets: readonly TargetAddress[];
   /** `name` is the shard's ConfigMap, `revision` the hash of its text. */
   readonly shards: ReadonlyArray<{ readonly name: string; readonly revision: string }>;
 }
 
-/** Reads an index that somebody may have edited by hand: a Reason says what is wrong with it. */
+/** The text of `index.json`. Equal indexes give equal texts. */
+export function renderIndex(index: MapIndex): string {
+  return `${JSON.stringify(index, null, 1)}\n`;
+}
+
+/** Reads an index that somebody may have edited by hand. A Reason says what is wrong with it. */
 export function parseIndex(text: string): MapIndex | Reason {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
-    return { code: "index-not-json", text: `index.json does not parse: ${String(error)}` };
+    return { code: "index-not-json", text: `${INDEX_KEY} does not parse: ${String(error)}` };
   }
-  if (!isIndex(value)) return { code: "index-malformed", text: "index.json lacks revision, targets or shards" };
+  if (!isIndex(value)) return { code: "index-malformed", text: `${INDEX_KEY} lacks revision, targets or shards` };
   return value;
 }
 
@@ -38,112 +77,4 @@ function isIndex(value: unknown): value is MapIndex {
 
 function isTexts(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((item) => typeof item === "string");
-}
-
-/** A shard as it was read: the hash of its text, and what it maps. */
-export interface ParsedShard {
-  readonly revision: string;
-  readonly entries: ReadonlyMap<string, readonly string[]>;
-  /** The names of `entries` in order, without wildcards. */
-  readonly names: readonly string[];
-}
-
-/** Reads the text of one shard. Whoever follows the map keeps the answer: a change touches few shards. */
-export function parseShard(text: string): ParsedShard {
-  return partOf(shortHash(text), parseHosts(text));
-}
-
-/**
- * The map that an index and its shards make. A Reason means that they do not fit together (a publication is under way, or
- * something was deleted): whoever has a good map keeps it.
- * With `partial`, what is there is taken: every shard holds only decided mappings, so a mixture is still true.
- * Costs the number of shards; what has to be made of all names is made when it is asked for.
- */
-export function assembleMap(
-  index: MapIndex,
-  shardOf: (name: string) => ParsedShard | undefined,
-  options: { readonly partial?: boolean } = {},
-): PublishedMap | Reason {
-  const parts: ParsedShard[] = [];
-  for (const { name, revision } of index.shards) {
-    const shard = shardOf(name);
-    if (!options.partial && shard?.revision !== revision) return shardReason(name, shard);
-    if (shard !== undefined) parts.push(shard);
-  }
-  return options.partial ? mixtureOf(`${index.revision}-partial`, parts) : mapOfParts(index.revision, parts);
-}
-
-/** `assembleMap` from texts, by ConfigMap name. */
-export function parsePublished(
-  index: MapIndex,
-  textOf: (shard: string) => string | undefined,
-  options: { readonly partial?: boolean } = {},
-): PublishedMap | Reason {
-  const shardOf = (name: string): ParsedShard | undefined => {
-    const text = textOf(name);
-    return text === undefined ? undefined : parseShard(text);
-  };
-  return assembleMap(index, shardOf, options);
-}
-
-function shardReason(name: string, shard: ParsedShard | undefined): Reason {
-  return shard === undefined
-    ? { code: "shard-missing", text: `the shard ${name} is not there` }
-    : { code: "shard-other-revision", text: `the shard ${name} has another revision than the index names` };
-}
-
-/** A map from entries (a hosts file, or shards); wildcards are left out, since a hosts file cannot hold them. */
-export function publishedMapOf(revision: string, entries: ReadonlyMap<string, readonly string[]>): PublishedMap {
-  return mapOfParts(revision, [partOf(revision, entries)]);
-}
-
-function partOf(revision: string, entries: ReadonlyMap<string, readonly string[]>): ParsedShard {
-  return { revision, entries, names: [...entries.keys()].filter((name) => !name.startsWith("*.")).sort(compareNames) };
-}
-
-/** Parts of two publications may both hold a name; the first one's addresses are taken. */
-function mixtureOf(revision: string, parts: readonly ParsedShard[]): PublishedMap {
-  const entries = new Map<string, readonly string[]>();
-  for (const part of parts.toReversed()) for (const [name, addresses] of part.entries) entries.set(name, addresses);
-  return publishedMapOf(revision, entries);
-}
-
-/** Each name is in one part: the writer spreads them. */
-function mapOfParts(revision: string, parts: readonly ParsedShard[]): PublishedMap {
-  const lists = parts.map(({ names }) => names);
-  let merged: readonly string[] | undefined;
-  return {
-    revision,
-    get names() {
-      merged ??= lists.flat().sort(compareNames);
-      return merged;
-    },
-    size: lists.reduce((sum, names) => sum + names.length, 0),
-    first: (count) => merged?.slice(0, count) ?? firstOf(lists, count),
-    addressesOf(name) {
-      for (const { entries } of parts) {
-        const addresses = entries.get(name);
-        if (addresses !== undefined) return addresses;
-      }
-      return undefined;
-    },
-  };
-}
-
-/** The first `count` names of sorted lists: the least of the lists' heads, again and again. */
-function firstOf(lists: ReadonlyArray<readonly string[]>, count: number): readonly string[] {
-  const heads = lists.map((names) => ({ names, at: 0 }));
-  const first: string[] = [];
-  while (first.length < count) {
-    let least: (typeof heads)[number] | undefined;
-    let next: string | undefined;
-    for (const head of heads) {
-      const name = head.names[head.at];
-      if (name !== undefined && (next === undefined || name < next)) [least, next] = [head, name];
-    }
-    if (least === undefined || next === undefined) break;
-    least.at += 1;
-    first.push(next);
-  }
-  return first;
 }

@@ -8,8 +8,8 @@ import type { StreamOptions } from "../kube/stream.ts";
 import { silentLogger } from "../telemetry/log.ts";
 import { FakeClock } from "../test/fakes/clock.ts";
 import { PATIENCE_MS, SETTLE_MS } from "./map-follower.ts";
-import { configMapSource } from "./map-reader.ts";
-import { mapRevision, Shards } from "./shards.ts";
+import { kubeMapReader } from "./map-reader.ts";
+import { mapRevisionOf, Shards } from "./shards.ts";
 
 interface ConfigMap {
   metadata: { name: string; namespace: string; uid: string; resourceVersion: string };
@@ -62,11 +62,11 @@ function publish(cluster: ReturnType<typeof fakeCluster>, names: readonly string
   for (const name of names) shards.set(name, ["198.51.100.9"]);
   const rendered = shards.render();
   for (const { index, text } of rendered) cluster.put(`switchback-hosts-${index}`, { hosts: text });
-  const revision = mapRevision(rendered);
+  const revision = mapRevisionOf(rendered);
   const index = {
     revision,
     targets: [],
-    shards: rendered.map((shard) => ({ name: `switchback-hosts-${shard.index}`, revision: shard.revision })),
+    shards: rendered.map((shard) => ({ name: `switchback-hosts-${shard.index}`, revision: shard.shardHash })),
   };
   cluster.put("switchback-hosts", { "index.json": JSON.stringify(index) });
   return revision;
@@ -76,7 +76,7 @@ function publish(cluster: ReturnType<typeof fakeCluster>, names: readonly string
 async function start(cluster: ReturnType<typeof fakeCluster>) {
   const clock = new FakeClock();
   const offers: Array<PublishedMap | Reason> = [];
-  const feed = configMapSource({
+  const feed = kubeMapReader({
     client: cluster.client,
     namespace: "sys",
     log: silentLogger,
@@ -147,7 +147,9 @@ test("a deleted index, a deleted shard and an edited shard are said, after a whi
 test("a ConfigMap that carries the label and is none of ours is passed over", async () => {
   const cluster = fakeCluster();
   cluster.put("somebody-elses", { hosts: "198.51.100.9 stranger.example.com\n" });
-  cluster.put("switchback-hostsX", { hosts: "198.51.100.9 stranger.example.com\n" });
+  for (const suffix of ["X", "-evil", "-", "-00", "-64", "-0-1"]) {
+    cluster.put(`switchback-hosts${suffix}`, { hosts: "198.51.100.9 stranger.example.com\n" });
+  }
   const { feed, only, pass } = await start(cluster);
   await pass(PATIENCE_MS);
   const nothing = only();

@@ -1,43 +1,52 @@
-import { MAP_KEY } from "../hostmap/metadata-keys.ts";
+import { statusOf } from "../errors/errors.ts";
+import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import type { StartTimer } from "../kube/time.ts";
-import type { ApiObject } from "../kube/types.ts";
 import { watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { createSnapshotBuilder } from "./map-builder.ts";
+import { SnapshotBuilder } from "./map-builder.ts";
 import { followMap } from "./map-follower.ts";
-import { INDEX_KEY, INDEX_NAME, SHARD_KEY } from "./map-objects.ts";
-import type { MapSource } from "./map-source.ts";
+import { INDEX_KEY, INDEX_NAME, MAP_SELECTOR, type MapConfigMap, type MapIndex, textOf } from "./map-format.ts";
 
-/** What is kept of a ConfigMap: a shard's text is read at once, so that a publication parses what it changed and no more. */
-interface Part {
-  readonly name: string;
-  readonly text: string;
+/** A reader that follows the published map. */
+export interface MapReader {
+  /** Calls `found` with the map at first and after each change, or with the Reason why the newest cannot be used. */
+  start(found: (offer: PublishedMap | Reason) => void): Subscription;
 }
 
-type ConfigMap = ApiObject & { data?: Readonly<Record<string, string>> };
+/** A reader that was started. */
+export interface Subscription {
+  /** Milliseconds since the last event or attempt of the watch; absent where nothing can hang. */
+  inactiveMs?(): number;
+  stop(): Promise<void>;
+}
 
-/** The map as the controller publishes it: ConfigMaps of our own namespace, by their label. */
-export function configMapSource(deps: {
+/** What is kept of a ConfigMap. */
+interface Part {
+  readonly name: string;
+  readonly text: string | undefined;
+}
+
+/** Follows the map that the controller publishes: ConfigMaps of our own namespace, by their label. */
+export function kubeMapReader(deps: {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly namespace: string;
   readonly log: Logger;
   readonly startTimer?: StartTimer;
-}): MapSource {
+}): MapReader {
   return {
     start(found) {
-      const assembler = createSnapshotBuilder();
-      const follower = followMap(assembler, found, deps.startTimer);
-      const watcher = watchObjects<Part, ConfigMap>({
+      const builder = new SnapshotBuilder();
+      const follower = followMap(builder, found, deps.startTimer);
+      const watcher = watchObjects<Part, MapConfigMap>({
         client: deps.client,
         path: corePath("configmaps", deps.namespace),
-        labelSelector: `${MAP_KEY}=hosts`,
-        project: partOf,
+        labelSelector: MAP_SELECTOR,
+        project: (object) => ({ name: object.metadata.name, text: textOf(object) }),
         onChange({ before, after }) {
           const name = (after ?? before)?.name;
-          if (name === INDEX_NAME) assembler.putIndex(after?.text);
-          else if (name?.startsWith(`${INDEX_NAME}-`)) assembler.putShard(name, after?.text);
+          if (name !== undefined) builder.put(name, after?.text);
           follower.changed();
         },
         onSynced: () => follower.synced(),
@@ -54,7 +63,25 @@ export function configMapSource(deps: {
   };
 }
 
-function partOf({ metadata, data }: ConfigMap): Part {
-  const name = metadata?.name ?? "";
-  return { name, text: data?.[name === INDEX_NAME ? INDEX_KEY : SHARD_KEY] ?? "" };
+/** Reads the published map once. The code `index-missing` means that nothing is published. Rejects if the API server refuses. */
+export async function readSnapshot(
+  client: Pick<KubeClient, "list">,
+  namespace: string,
+): Promise<{ readonly index: MapIndex | Reason; readonly map: PublishedMap | Reason }> {
+  const { items } = await client.list<MapConfigMap>(corePath("configmaps", namespace), { labelSelector: MAP_SELECTOR });
+  const builder = new SnapshotBuilder();
+  for (const object of items) builder.put(object.metadata.name, textOf(object));
+  return { index: builder.index, map: builder.build() };
+}
+
+/** Reads the index once, without the shards. Rejects if the API server refuses. */
+export async function readIndex(client: Pick<KubeClient, "get">, namespace: string): Promise<MapIndex | Reason> {
+  const builder = new SnapshotBuilder();
+  try {
+    const object = await client.get<MapConfigMap>(corePath("configmaps", namespace, INDEX_NAME));
+    builder.put(INDEX_NAME, object.data?.[INDEX_KEY]);
+  } catch (error) {
+    if (statusOf(error) !== 404) throw error;
+  }
+  return builder.index;
 }

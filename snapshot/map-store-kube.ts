@@ -1,35 +1,39 @@
 import { statusOf } from "../errors/errors.ts";
-import { CONFIRM_KEY, HOLD_KEY, MAP_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
+import { CONFIRM_KEY, HOLD_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
+import { corePath } from "../kube/paths.ts";
 import { type Informer, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { INDEX_KEY, INDEX_NAME, isShardName, SHARD_KEY } from "./map-objects.ts";
+import {
+  INDEX_KEY,
+  INDEX_NAME,
+  isShardName,
+  MAP_LABELS,
+  MAP_SELECTOR,
+  type MapConfigMap,
+  SHARD_KEY,
+} from "./map-format.ts";
 import type { MapStore, PublishedIndex } from "./map-store.ts";
-
-interface RawConfigMap {
-  readonly metadata: { readonly name: string; readonly annotations?: Readonly<Record<string, string>> };
-  readonly data?: Readonly<Record<string, string>>;
-}
 
 const FIELD_MANAGER = "switchback-controller";
 
 /** The map in ConfigMaps of our own namespace, written by server-side apply. */
 export class KubeMapStore implements MapStore {
   readonly #deps: { readonly client: KubeClient; readonly namespace: string; readonly log: Logger };
-  #watcher: Informer<RawConfigMap> | undefined;
-  /** By ConfigMap name; our own writes are entered when the API server has answered, before the watch tells of them. */
-  readonly #seen = new Map<string, RawConfigMap>();
+  #watcher: Informer<MapConfigMap> | undefined;
+  /** By ConfigMap name. Our own writes are entered when the API server has answered, before the watch reports them. */
+  readonly #seen = new Map<string, MapConfigMap>();
 
   constructor(deps: { readonly client: KubeClient; readonly namespace: string; readonly log: Logger }) {
     this.#deps = deps;
   }
 
   start(onChange: () => void): void {
-    this.#watcher = watchObjects<RawConfigMap>({
+    this.#watcher = watchObjects<MapConfigMap, MapConfigMap>({
       client: this.#deps.client,
       path: this.#path(),
-      labelSelector: `${MAP_KEY}=hosts`,
-      project: (raw) => this.#keep(raw as RawConfigMap),
+      labelSelector: MAP_SELECTOR,
+      project: (raw) => this.#keep(raw),
       onChange: ({ before, after }) => {
         if (after !== undefined) this.#seen.set(after.metadata.name, after);
         else if (before !== undefined) this.#seen.delete(before.metadata.name);
@@ -64,8 +68,8 @@ export class KubeMapStore implements MapStore {
     return [...this.#seen.keys()].filter(isShardName);
   }
 
-  async writeShard(name: string, text: string, revision: string): Promise<void> {
-    await this.#apply(name, { [REVISION_KEY]: revision }, { [SHARD_KEY]: text });
+  async writeShard(name: string, text: string, shardHash: string): Promise<void> {
+    await this.#apply(name, { [REVISION_KEY]: shardHash }, { [SHARD_KEY]: text });
   }
 
   async writeIndex(text: string, hold: string | undefined): Promise<void> {
@@ -87,17 +91,17 @@ export class KubeMapStore implements MapStore {
 
   async #apply(name: string, annotations: Record<string, string>, data: Record<string, string>): Promise<void> {
     const { client, namespace } = this.#deps;
-    const metadata = { name, namespace, labels: { [MAP_KEY]: "hosts" }, annotations };
+    const metadata = { name, namespace, labels: MAP_LABELS, annotations };
     const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
-    const written = await client.apply<RawConfigMap>(this.#path(name), object, {
+    const written = await client.apply<MapConfigMap>(this.#path(name), object, {
       fieldManager: FIELD_MANAGER,
       force: true,
     });
     this.#seen.set(name, this.#keep(written, data));
   }
 
-  /** What is kept of an object. Texts that are known already, most of all the one just written, are kept once. */
-  #keep({ metadata, data = {} }: RawConfigMap, own = this.#seen.get(metadata.name)?.data): RawConfigMap {
+  /** What is kept of an object. Equal texts, most often the one just written, are kept in memory once. */
+  #keep({ metadata, data = {} }: MapConfigMap, own = this.#seen.get(metadata.name)?.data): MapConfigMap {
     const same = [INDEX_KEY, SHARD_KEY].every((key) => own?.[key] === data[key]);
     return {
       metadata: { name: metadata.name, annotations: metadata.annotations ?? {} },
@@ -106,7 +110,6 @@ export class KubeMapStore implements MapStore {
   }
 
   #path(name?: string): string {
-    const base = `/api/v1/namespaces/${this.#deps.namespace}/configmaps`;
-    return name === undefined ? base : `${base}/${name}`;
+    return corePath("configmaps", this.#deps.namespace, name);
   }
 }

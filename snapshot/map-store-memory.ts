@@ -1,6 +1,10 @@
+import type { PublishedMap, Reason } from "../hostmap/types.ts";
+import { SnapshotBuilder } from "./map-builder.ts";
+import { INDEX_NAME } from "./map-format.ts";
+import type { MapReader } from "./map-reader.ts";
 import type { MapStore, PublishedIndex } from "./map-store.ts";
 
-/** A store for one process: the demo's webhook reads the same object that the controller writes. */
+/** A store for one process, as in the demo: its webhook reads the same object that its controller writes. */
 export class MemoryMapStore implements MapStore {
   readonly #shards = new Map<string, string>();
   #index: PublishedIndex | undefined;
@@ -41,6 +45,14 @@ export class MemoryMapStore implements MapStore {
     this.#notify();
   }
 
+  /** The map, or why there is none, as a reader of the published map sees it. */
+  read(): PublishedMap | Reason {
+    const builder = new SnapshotBuilder();
+    builder.put(INDEX_NAME, this.index()?.text);
+    for (const name of this.shardNames()) builder.put(name, this.shard(name));
+    return builder.build();
+  }
+
   /** What `switchback confirm` does on a cluster. */
   confirm(id: string): void {
     if (this.#index !== undefined) this.#index = { ...this.#index, confirmed: id };
@@ -54,4 +66,14 @@ export class MemoryMapStore implements MapStore {
   #notify(): void {
     for (const listener of this.#listeners) listener();
   }
+}
+
+/** Follows the map of a store in the same process. Stopping the store ends it. */
+export function memoryMapReader(store: MemoryMapStore): MapReader {
+  return {
+    start(found) {
+      store.start(() => found(store.read()));
+      return { stop: async () => {} };
+    },
+  };
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { IP, mapped, names, published, TestStore } from "../test/fakes/loop-rig.ts";
-import { shardName } from "./map-objects.ts";
+import { shardName } from "./map-format.ts";
 import { MapWriter, type Snapshot } from "./map-writer.ts";
 import { Shards } from "./shards.ts";
 

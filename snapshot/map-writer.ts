@@ -2,67 +2,65 @@ import { shortHash } from "../hostmap/hash.ts";
 import { parseHosts } from "../hostmap/hosts-text.ts";
 import type { RemovalHold } from "../hostmap/published-names.ts";
 import type { TargetAddress } from "../hostmap/types.ts";
-import type { MapIndex } from "./map-format.ts";
-import { parseIndex } from "./map-format.ts";
-import { shardName } from "./map-objects.ts";
+import { type MapIndex, parseIndex, renderIndex, shardName } from "./map-format.ts";
 import type { MapStore } from "./map-store.ts";
-import { mapRevision, type RenderedShard } from "./shards.ts";
+import { mapRevisionOf, type RenderedShard } from "./shards.ts";
 
 /** What a publication did. */
 export interface Publication {
-  readonly revision: string;
-  /** Shards and bytes that were written; both 0 when everything stood there already. */
+  readonly mapRevision: string;
+  /** Shards and bytes that were written; both 0 when nothing had changed. */
   readonly shards: number;
   readonly bytes: number;
 }
 
-/** Shards that are written at a time. */
-const AT_A_TIME = 4;
+/** How many shards are written in parallel. */
+const PARALLEL_WRITES = 4;
 
-/** What should stand in the store. */
+/** What is to be published. */
 export interface Snapshot {
   readonly shards: readonly RenderedShard[];
   readonly targets: readonly TargetAddress[];
   readonly hold: RemovalHold | undefined;
 }
 
-/** An edition's index, as it should stand in the store. */
+/** A snapshot's index and its annotation, as they are written. */
 interface Document {
   readonly index: string;
   readonly hold: string | undefined;
-  readonly revision: string;
+  readonly mapRevision: string;
 }
 
-/** Brings the store to an edition. What was compared once is remembered: looking at the whole map again would cost every turn. */
+/** Publishes snapshots. Comparisons are remembered: comparing the whole map at every run would be expensive. */
 export class MapWriter {
   readonly #store: MapStore;
-  /** By shard: a text of the store's that was seen to be the one of this revision. */
-  readonly #verified = new Map<string, { text: string; readonly revision: string }>();
+  /** By shard: a text of the store that was found equal to the one with this hash. */
+  readonly #verified = new Map<string, { text: string; readonly shardHash: string }>();
   #last: { readonly key: string; readonly shards: readonly RenderedShard[]; readonly document: Document } | undefined;
 
   constructor(store: MapStore) {
     this.#store = store;
   }
 
-  /** Whether the store differs from the edition: after a change of ours, or because somebody touched it. */
-  isStale(edition: Snapshot): boolean {
-    const { index, hold } = this.#document(edition);
+  /** Whether the store differs from the snapshot: after a change of ours, or because somebody edited it. */
+  isStale(snapshot: Snapshot): boolean {
+    const { index, hold } = this.#document(snapshot);
     const current = this.#store.index();
     return (
       current?.text !== index ||
       current.hold !== hold ||
-      edition.shards.some((shard) => this.#isStaleShard(shard)) ||
-      this.#store.shardNames().length > edition.shards.length
+      snapshot.shards.some((shard) => this.#isStaleShard(shard)) ||
+      this.#store.shardNames().length > snapshot.shards.length
     );
   }
 
   /**
-   * Writes what differs: shards first, then the index that names them, then the removal of shards that nothing names. A reader
-   * thus never sees an index whose shards were not written. `signal` stops between writes: a deposed leader must not go on.
+   * Writes what differs: shards first, then the index that names them; then surplus shards are deleted. A reader thus never
+   * sees an index whose shards were not written. `signal` stops between writes: a former leader must not continue.
    */
-  async publish(edition: Snapshot, signal: AbortSignal): Promise<Publication> {
-    const { index, hold, revision } = this.#document(edition);
-    const stale = edition.shards.filter((shard) => this.#isStaleShard(shard));
+  async publish(snapshot: Snapshot, signal: AbortSignal): Promise<Publication> {
+    const { index, hold, mapRevision } = this.#document(snapshot);
+    const stale = snapshot.shards.filter((shard) => this.#isStaleShard(shard));
     await this.#writeShards(stale, signal);
     let bytes = stale.reduce((sum, { text }) => sum + text.length, 0);
     const current = this.#store.index();
@@ -71,27 +69,27 @@ export class MapWriter {
       await this.#store.writeIndex(index, hold);
       bytes += index.length;
     }
-    for (const name of this.#surplus(edition)) {
+    for (const name of this.#surplus(snapshot)) {
       signal.throwIfAborted();
       await this.#store.removeShard(name);
     }
-    return { revision, shards: stale.length, bytes };
+    return { mapRevision, shards: stale.length, bytes };
   }
 
-  /** Several at a time: a first publication has many, and each waits for etcd's disk. */
+  /** Several in parallel: a first publication has many shards, and each write waits for etcd's disk. */
   async #writeShards(shards: readonly RenderedShard[], signal: AbortSignal): Promise<void> {
-    for (let index = 0; index < shards.length; index += AT_A_TIME) {
+    for (let index = 0; index < shards.length; index += PARALLEL_WRITES) {
       signal.throwIfAborted();
-      const some = shards.slice(index, index + AT_A_TIME);
+      const some = shards.slice(index, index + PARALLEL_WRITES);
       await Promise.all(
-        some.map(({ index: at, text, revision }) => this.#store.writeShard(shardName(at), text, revision)),
+        some.map(({ index: at, text, shardHash }) => this.#store.writeShard(shardName(at), text, shardHash)),
       );
     }
   }
 
   /**
-   * What an earlier leader published, for a new one to start from. Only shards that are as the index says count: a text that
-   * somebody edited is not what was decided.
+   * The lines that an earlier leader published, from which a new leader starts. Only shards whose hash matches the index are
+   * read: a text that somebody edited is not what a leader decided.
    */
   loadLines(): Map<string, readonly string[]> {
     const lines = new Map<string, readonly string[]>();
@@ -117,36 +115,36 @@ export class MapWriter {
     const text = this.#store.shard(name);
     if (text === undefined) return true;
     const verified = this.#verified.get(name);
-    if (verified?.revision === shard.revision && verified.text === text) {
-      // Comparing a string with itself is free; with an equal one (an echo of the API server's) it costs its length, so keep that.
+    if (verified?.shardHash === shard.shardHash && verified.text === text) {
+      // Comparing a string with itself is free. With an equal one (from the API server's response) it costs its length, so keep that.
       verified.text = text;
       return false;
     }
     if (text !== shard.text) return true;
-    this.#verified.set(name, { text, revision: shard.revision });
+    this.#verified.set(name, { text, shardHash: shard.shardHash });
     return false;
   }
 
-  #surplus(edition: Snapshot): string[] {
-    const wanted = new Set(edition.shards.map(({ index }) => shardName(index)));
+  #surplus(snapshot: Snapshot): string[] {
+    const wanted = new Set(snapshot.shards.map(({ index }) => shardName(index)));
     return this.#store.shardNames().filter((name) => !wanted.has(name));
   }
 
-  #document(edition: Snapshot): Document {
-    const key = JSON.stringify([edition.targets, edition.hold]);
-    if (this.#last?.shards !== edition.shards || this.#last.key !== key) {
-      this.#last = { key, shards: edition.shards, document: describe(edition) };
+  #document(snapshot: Snapshot): Document {
+    const key = JSON.stringify([snapshot.targets, snapshot.hold]);
+    if (this.#last?.shards !== snapshot.shards || this.#last.key !== key) {
+      this.#last = { key, shards: snapshot.shards, document: describe(snapshot) };
     }
     return this.#last.document;
   }
 }
 
 function describe({ shards, targets, hold }: Snapshot): Document {
-  const revision = mapRevision(shards);
+  const mapRevision = mapRevisionOf(shards);
   const index: MapIndex = {
-    revision,
+    revision: mapRevision,
     targets,
-    shards: shards.map((shard) => ({ name: shardName(shard.index), revision: shard.revision })),
+    shards: shards.map((shard) => ({ name: shardName(shard.index), revision: shard.shardHash })),
   };
-  return { index: `${JSON.stringify(index, null, 1)}\n`, hold: hold && JSON.stringify(hold), revision };
+  return { index: renderIndex(index), hold: hold && JSON.stringify(hold), mapRevision };
 }

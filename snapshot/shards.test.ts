@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { spreadHash } from "../hostmap/hash.ts";
 import { parseHosts, renderHosts } from "../hostmap/hosts-text.ts";
 import { crowd } from "../test/arbitraries.ts";
-import { MAX_SHARD_BYTES, MAX_SHARDS, mapRevision, type RenderedShard, Shards } from "./shards.ts";
+import { MAX_SHARD_BYTES, MAX_SHARDS, mapRevisionOf, type RenderedShard, Shards } from "./shards.ts";
 
 const IP = "198.51.100.9";
 
@@ -92,7 +92,7 @@ test("a change renders the shards it touches and no other; no change gives the v
   shards.set(name(7), [IP]);
   shards.set(name(20_000), []);
   shards.set(name(9), [IP]);
-  assert.equal(mapRevision(shards.render()), mapRevision(before), "back to what it was");
+  assert.equal(mapRevisionOf(shards.render()), mapRevisionOf(before), "back to what it was");
 });
 
 test("property: shards hold exactly the lines that were set, after any changes and however many come together", () => {
@@ -121,7 +121,7 @@ test("property: the order in which names arrive does not change the revision", (
   const size = 3_000;
   const inOrder = new Shards();
   for (let index = 0; index < size; index += 1) inOrder.set(name(index), [IP]);
-  const revision = mapRevision(inOrder.render());
+  const revision = mapRevisionOf(inOrder.render());
   fc.assert(
     fc.property(
       fc.shuffledSubarray([...Array(size).keys()], { minLength: size }),
@@ -132,7 +132,7 @@ test("property: the order in which names arrive does not change the revision", (
           shards.set(name(index), [IP]);
           if (pauses.includes(position)) shards.render();
         }
-        assert.equal(mapRevision(shards.render()), revision);
+        assert.equal(mapRevisionOf(shards.render()), revision);
       },
     ),
     { numRuns: 20 },
@@ -155,14 +155,14 @@ test("a shard that one tenant fills sheds that tenant's long names, reports them
   for (const host of others) assert.ok(held.has(host), host);
   assert.ok(shards.overflowing.size > 0);
   assert.equal(held.size + shards.overflowing.size, long.length + others.length, "each name is published or reported");
-  const revision = mapRevision(shards.render());
+  const revision = mapRevisionOf(shards.render());
 
   const reversed = new Shards();
   for (const [index, host] of [...long, ...others].reverse().entries()) {
     reversed.set(host, [IP]);
     if (index % 400 === 0) reversed.render();
   }
-  assert.equal(mapRevision(reversed.render()), revision, "whatever the order");
+  assert.equal(mapRevisionOf(reversed.render()), revision, "whatever the order");
 
   const published = long.filter((host) => held.has(host)).slice(0, 300);
   for (const host of published) shards.set(host, []);

@@ -6,7 +6,7 @@ import { type HostLine, renderHosts } from "../hostmap/hosts-text.ts";
 export interface RenderedShard {
   readonly index: number;
   readonly text: string;
-  readonly revision: string;
+  readonly shardHash: string;
 }
 
 /** Hard limit of one shard. A ConfigMap may hold 1 MiB; a quarter leaves room for metadata and for etcd's 1.5 MiB request. */
@@ -126,9 +126,9 @@ export class Shards {
   }
 }
 
-/** A revision of the whole: of the text of every shard, whatever order names arrived in. */
-export function mapRevision(shards: readonly RenderedShard[]): string {
-  return shortHash(shards.map((shard) => shard.revision).join(" "));
+/** The revision of the map: a hash of all shards. It does not depend on the order in which names were added. */
+export function mapRevisionOf(shards: readonly RenderedShard[]): string {
+  return shortHash(shards.map((shard) => shard.shardHash).join(" "));
 }
 
 class Shard {
@@ -173,7 +173,7 @@ class Shard {
     this.#kept ??= keep(this.#lines.values());
     this.#changes = 0;
     const { text } = this.#kept;
-    this.#rendered = { index, text, revision: shortHash(text) };
+    this.#rendered = { index, text, shardHash: shortHash(text) };
     return this.#rendered;
   }
 }

@@ -7,8 +7,7 @@ import type { KubeClient } from "../kube/client.ts";
 import { listPages } from "../kube/list.ts";
 import { corePath } from "../kube/paths.ts";
 import { frontName } from "../snapshot/listeners.ts";
-import { parseIndex } from "../snapshot/map-format.ts";
-import { INDEX_KEY, INDEX_NAME } from "../snapshot/map-objects.ts";
+import { readIndex } from "../snapshot/map-reader.ts";
 import { type AddressHolder, addressHolderOf, byWorkload, type RawPod } from "./address-holders.ts";
 
 /** What there is to leave. */
@@ -55,7 +54,7 @@ export async function readInstallation(client: KubeClient, namespace: string): P
     fronts.items.flatMap(({ metadata, spec }) => literalIPs(spec).map((address) => [address, metadata.name] as const)),
   );
   // Of a front that somebody has deleted, the index remembers the address; pods may hold it all the same.
-  const index = parseIndex((await readConfigMap(client, namespace, INDEX_NAME))?.data?.[INDEX_KEY] ?? "");
+  const index = await readIndex(client, namespace);
   for (const { name, clusterIPs } of "code" in index ? [] : index.targets) {
     const target = config.targets.find((one) => one.name === name);
     const isOurs = target?.clusterIPs.length === 0 && target.ports.some(({ protocol }) => protocol !== "none");

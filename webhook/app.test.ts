@@ -4,7 +4,7 @@ import { type AddressInfo, connect } from "node:net";
 import { after, before, describe, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import request from "supertest";
-import { publishedMapOf } from "../snapshot/map-format.ts";
+import { publishedMapOf } from "../snapshot/published-map.ts";
 import { type Logger, silentLogger } from "../telemetry/log.ts";
 import { type AppOptions, createApp } from "./app.ts";
 import { createInjectionCache } from "./injection-cache.ts";

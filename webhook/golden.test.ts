@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { applyPatch } from "rfc6902";
 import { parseAllDocuments } from "yaml";
 import { parseHosts } from "../hostmap/hosts-text.ts";
-import { publishedMapOf } from "../snapshot/map-format.ts";
+import { publishedMapOf } from "../snapshot/published-map.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 import { decideInjection, type OptIn } from "./injection-decision.ts";
 import { encodePatch, patchOperations } from "./json-patch.ts";

@@ -6,8 +6,8 @@ import type { PemPair } from "../certs/pem.ts";
 import type { ServingSource } from "../certs/serving.ts";
 import { configSchema } from "../config/schema.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
-import { publishedMapOf } from "../snapshot/map-format.ts";
-import type { MapSource } from "../snapshot/map-source.ts";
+import type { MapReader } from "../snapshot/map-reader.ts";
+import { publishedMapOf } from "../snapshot/published-map.ts";
 import { type Logger, silentLogger } from "../telemetry/log.ts";
 import { isSettled } from "../test/fakes/memory-api.ts";
 import { type RunningWebhook, runWebhook } from "./run.ts";
@@ -30,7 +30,7 @@ async function start(log: Logger = silentLogger, pause: () => Promise<void> = as
   let offerMap: (offer: PublishedMap | Reason) => void = () => {};
   let offerPair: (offer: PemPair | Reason) => void = () => {};
   const stopped: string[] = [];
-  const maps: MapSource = {
+  const maps: MapReader = {
     start(found) {
       offerMap = found;
       return { stop: async () => void stopped.push("maps") };
@@ -189,7 +189,7 @@ test("its end waits for each of its parts, and probes are answered to the last",
 
 test("liveness is that of the watch behind the map", async (t) => {
   let inactiveMs: number | undefined = 180_000;
-  const maps: MapSource = { start: () => ({ stop: async () => {}, inactiveMs: () => inactiveMs ?? 0 }) };
+  const maps: MapReader = { start: () => ({ stop: async () => {}, inactiveMs: () => inactiveMs ?? 0 }) };
   const certificates: ServingSource = { start: () => ({ stop: async () => {} }) };
   const config = configSchema.parse({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
   const webhook = await runWebhook(config, {

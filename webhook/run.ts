@@ -2,7 +2,8 @@ import { type ServingSource, watchServingCertificate } from "../certs/serving.ts
 import type { Config } from "../config/schema.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import { pause } from "../kube/time.ts";
-import { isMap, type MapSource } from "../snapshot/map-source.ts";
+import type { MapReader } from "../snapshot/map-reader.ts";
+import { isMap } from "../snapshot/published-map.ts";
 import { livenessOf, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createApp } from "./app.ts";
@@ -14,7 +15,7 @@ import { createWebhookServer } from "./server.ts";
 
 /** What a webhook needs from outside. */
 interface WebhookDeps {
-  readonly maps: MapSource;
+  readonly maps: MapReader;
   readonly certificates: ServingSource;
   readonly log: Logger;
   /** Milliseconds since 1970. */

@@ -7,8 +7,8 @@ import type { EventRecorder } from "../../kube/events.ts";
 import { corePath } from "../../kube/paths.ts";
 import type { Informer } from "../../kube/watch.ts";
 import { AgentLeaseReader, type AgentState } from "../../snapshot/agent-lease-reader.ts";
-import { configMapSource } from "../../snapshot/map-reader.ts";
-import { isMap, type Subscription } from "../../snapshot/map-source.ts";
+import { kubeMapReader, type Subscription } from "../../snapshot/map-reader.ts";
+import { isMap } from "../../snapshot/published-map.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { PodNodes } from "../../workloads/pod-nodes.ts";
 import type { RawPod } from "../../workloads/pods.ts";
@@ -97,7 +97,7 @@ export class RolloutController {
     this.#workloads = new WorkloadInformers({ ...watching, namespaces: config.restart.namespaces });
     this.#replicas = new WebhookReplicas({ client, log, namespace: config.namespace });
     this.#nodes = new PodNodes({ client, log, now, onChange });
-    this.#maps = configMapSource({ client, namespace: config.namespace, log }).start((offer) => {
+    this.#maps = kubeMapReader({ client, namespace: config.namespace, log }).start((offer) => {
       if (isMap(offer)) this.#takeMap(offer);
     });
     signal.addEventListener("abort", () => void this.#end(), { once: true });

@@ -4,7 +4,7 @@ import { type Known, known, notKnown } from "../../doctor/known.ts";
 import type { DialResult, ProbeOutcome, ProbeResult } from "../../doctor/probe/result.ts";
 import { createSelector } from "../../hostmap/select-hosts.ts";
 import { listenersOf } from "../../snapshot/listeners.ts";
-import { publishedMapOf } from "../../snapshot/map-format.ts";
+import { publishedMapOf } from "../../snapshot/published-map.ts";
 import type { PublishedTarget } from "../../snapshot/targets-format.ts";
 import { createTestCa } from "../cluster/pki.ts";
 

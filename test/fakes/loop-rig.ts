@@ -6,7 +6,6 @@ import { createClaimPolicy } from "../../hostmap/claim-policy.ts";
 import { Plan } from "../../hostmap/plan.ts";
 import type { RemovalRules } from "../../hostmap/published-names.ts";
 import type { TargetAddress } from "../../hostmap/types.ts";
-import { parseIndex, parsePublished } from "../../snapshot/map-format.ts";
 import type { PublishedIndex } from "../../snapshot/map-store.ts";
 import { MemoryMapStore } from "../../snapshot/map-store-memory.ts";
 import type { Publication } from "../../snapshot/map-writer.ts";
@@ -63,11 +62,8 @@ export class TestStore extends MemoryMapStore {
 
 /** What the store maps, as a webhook would read it; a text if it would not. */
 export function published(store: TestStore): Record<string, string> | string {
-  const text = store.index()?.text;
-  if (text === undefined) return "no index";
-  const index = parseIndex(text);
-  if ("code" in index) return index.code;
-  const map = parsePublished(index, (name) => store.shard(name));
+  if (store.index() === undefined) return "no index";
+  const map = store.read();
   if ("code" in map) return map.code;
   return Object.fromEntries(map.names.map((name) => [name, (map.addressesOf(name) ?? []).join()]));
 }

@@ -7,7 +7,7 @@ import { configSchema } from "../../config/schema.ts";
 import { RolloutController } from "../../controller/rollout/run.ts";
 import { describeManaged } from "../../hostmap/managed-aliases.ts";
 import type { EventRecord } from "../../kube/events.ts";
-import { mapRevision, Shards } from "../../snapshot/shards.ts";
+import { mapRevisionOf, Shards } from "../../snapshot/shards.ts";
 import { LineLog } from "./clock.ts";
 import { MemoryKube } from "./memory-kube.ts";
 
@@ -108,8 +108,8 @@ function objectsOf(api: MemoryKube) {
       for (const name of names) shards.set(name, ["198.51.100.9"]);
       const rendered = shards.render();
       const metadata = { labels: { "switchback.dev/map": "hosts" } };
-      const revision = mapRevision(rendered);
-      const list = rendered.map(({ index, revision: of }) => ({ name: `switchback-hosts-${index}`, revision: of }));
+      const revision = mapRevisionOf(rendered);
+      const list = rendered.map(({ index, shardHash }) => ({ name: `switchback-hosts-${index}`, revision: shardHash }));
       for (const { index, text } of rendered)
         put(api, `${CONFIG}/switchback-hosts-${index}`, { metadata, data: { hosts: text } });
       const index = JSON.stringify({ revision, targets: [], shards: list });

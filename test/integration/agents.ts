@@ -3,7 +3,7 @@ import { type RunningAgent, runAgent } from "../../agent/run.ts";
 import { configSchema } from "../../config/schema.ts";
 import { connect } from "../../kube/connect.ts";
 import { agentLeaseName } from "../../snapshot/agent-lease.ts";
-import { configMapSource } from "../../snapshot/map-reader.ts";
+import { kubeMapReader } from "../../snapshot/map-reader.ts";
 import { silentLogger } from "../../telemetry/log.ts";
 import { NODE } from "../cluster/kubelet.ts";
 import type { System } from "./system.ts";
@@ -23,7 +23,7 @@ export async function startAgent(system: System, kubeletRoot: string): Promise<T
   const client = await connect({ kubeconfig: await system.cluster.kubeconfigFor({ token }) });
   const read = ["-n", AGENTS, "get", "cm", "switchback-config", "-o", "jsonpath={.data.config\\.yaml}"];
   const config = configSchema.parse(parse(await system.kubectl(...read)));
-  const maps = configMapSource({ client, namespace: config.namespace, log: silentLogger });
+  const maps = kubeMapReader({ client, namespace: config.namespace, log: silentLogger });
   const own = { node: NODE, kubeletRoot, healthPort: 0, address: "127.0.0.1" };
   const agent = await runAgent(
     { ...config, agent: { ...config.agent, ...own } },

@@ -6,7 +6,7 @@ import { RECORDS_NAME } from "../../controller/rollout/restart-records.ts";
 import { PRESETS } from "../../controller/sources/custom/presets.ts";
 import { INJECT_KEY } from "../../hostmap/metadata-keys.ts";
 import { frontName } from "../../snapshot/listeners.ts";
-import { INDEX_NAME, shardName } from "../../snapshot/map-objects.ts";
+import { INDEX_NAME, shardName } from "../../snapshot/map-format.ts";
 import { MAX_SHARDS } from "../../snapshot/shards.ts";
 import { TARGETS_NAME } from "../../snapshot/targets-format.ts";
 import { direct, NAMESPACE, named, type Rendered, relayed, render } from "./rendered.ts";
