@@ -23,10 +23,10 @@ test("the file's own test comes first, then the nearest", () => {
 const WAYS: [how: string, source: string][] = [
   ["a dynamic import", 'await import("../a/x.ts");'],
   ["a URL", 'new URL("../a/x.ts", import.meta.url);'],
-  ["a worker whose extension is not fixed", "new URL(`../a/x$" + "{extname(import.meta.url)}`, import.meta.url);"],
+  ["a worker whose extension is not fixed", `new URL(\`../a/x\${extname(import.meta.url)}\`, import.meta.url);`],
   ["a path from the root", 'spawn("node", [join(ROOT, "a", "x.ts")]);'],
   ["a path from the root in one piece", 'spawn("node", [join(ROOT, "a/x.ts")]);'],
-  ["a script in a text", 'const script = `import { x } from "../a/x.ts"; $' + "{rest}`;"],
+  ["a script in a text", `const script = \`import { x } from "../a/x.ts"; \${rest}\`;`],
 ];
 for (const [how, source] of WAYS) {
   test(`a test reaches a file by ${how}`, () => {

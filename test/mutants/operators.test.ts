@@ -27,6 +27,8 @@ const CASES: [operator: string, source: string, mutated: string[]][] = [
   ["StringLiteral", 'import a from "b"; export * from "c"; const d = { "e-f": 1 };', []],
   ["StringLiteral", 'throw new Error("a"); log.info({ b }, "c"); const d = { help: "e" };', []],
   ["StringLiteral", 'log.info({ b: f(() => g("c")) });', ['log.info({ b: f(() => g("")) });']],
+  ["StringLiteral", `f("the pod is left alone", \`of \${a} and of others\`);`, []],
+  ["StringLiteral", `f(\`\${ip} \${name} b\`);`, ['f("");']],
   ["SpreadRemoval", "f({ ...a });", ["f({ ...{} });"]],
   ["NumericLiteral", "const a: 1 | 2 = 2n;", ["const a: 1 | 2 = 3n;"]],
 ];

@@ -14,11 +14,15 @@ export function isSpecifier(node: AnyNode, [parent]: AnyNode[]): boolean {
   return "imported" in parent || "exported" in parent;
 }
 
+/** Three words in a row are a sentence. */
+const SENTENCE = /[a-z]{2,},? [a-z]+,? [a-z]+/i;
+
 /**
- * A text for people, which tests rightly do not repeat: it is thrown, an argument of `new SomeError()`, of a call in PROSE_CALLS, or
- * the value of a property in PROSE_KEYS. Looked for outwards up to the next function.
+ * A text for people, which tests rightly do not repeat: it has three words in a row, is thrown, is an argument of `new SomeError()` or
+ * of a call in PROSE_CALLS, or the value of a property in PROSE_KEYS. Looked for outwards up to the next function.
  */
 export function isProse(node: AnyNode, ancestors: AnyNode[]): boolean {
+  if (SENTENCE.test(textOf(node))) return true;
   for (const around of ancestors) {
     if (/Function/.test(around.type)) return false;
     if (around.type === "ThrowStatement") return true;
@@ -33,4 +37,9 @@ export function isProse(node: AnyNode, ancestors: AnyNode[]): boolean {
 function nameOf(node: AnyNode): string {
   if (node.type === "Identifier") return node.name;
   return node.type === "MemberExpression" ? nameOf(node.property) : "";
+}
+
+function textOf(node: AnyNode): string {
+  if (node.type === "Literal") return String(node.value);
+  return node.type === "TemplateLiteral" ? node.quasis.map(({ value }) => value.raw).join("0") : "";
 }
