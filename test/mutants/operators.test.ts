@@ -36,6 +36,64 @@ for (const [operator, source, mutated] of CASES) {
   test(`${operator} of ${source}`, () => assert.deepEqual(textsOf(source, operator), mutated));
 }
 
+const SWAPS: [operator: string, original: string, ...mutated: string[]][] = [
+  ["EqualityOperator", "a < b", "a <= b", "a >= b"],
+  ["EqualityOperator", "a <= b", "a < b", "a > b"],
+  ["EqualityOperator", "a > b", "a >= b", "a <= b"],
+  ["EqualityOperator", "a >= b", "a > b", "a < b"],
+  ["EqualityOperator", "a === b", "a !== b"],
+  ["EqualityOperator", "a !== b", "a === b"],
+  ["EqualityOperator", "a == b", "a != b"],
+  ["EqualityOperator", "a != b", "a == b"],
+  ["LogicalOperator", "a || b", "a && b"],
+  ["LogicalOperator", "a ?? b"],
+  ["NullishCoalescing", "a ?? b", "(a)", "(b)"],
+  ["ArithmeticOperator", "a - b", "a + b"],
+  ["ArithmeticOperator", "a * b", "a / b"],
+  ["ArithmeticOperator", "a / b", "a * b"],
+  ["ArithmeticOperator", "a % b", "a * b"],
+  ["AssignmentOperator", "a -= b", "a += b"],
+  ["AssignmentOperator", "a *= b", "a /= b"],
+  ["AssignmentOperator", "a /= b", "a *= b"],
+  ["AssignmentOperator", "a %= b", "a *= b"],
+  ["AssignmentOperator", "a <<= b", "a >>= b"],
+  ["AssignmentOperator", "a >>= b", "a <<= b"],
+  ["AssignmentOperator", "a &= b", "a |= b"],
+  ["AssignmentOperator", "a |= b", "a &= b"],
+  ["AssignmentOperator", "a &&= b", "a ||= b"],
+  ["AssignmentOperator", "a ||= b", "a &&= b"],
+  ["AssignmentOperator", "a ??= b", "a &&= b"],
+  ["AssignmentOperator", "a = b"],
+  ["UpdateOperator", "--a", "++a"],
+  ["UnaryOperator", "+a", "-a"],
+  ["UnaryOperator", "~a"],
+  ["BooleanLiteral", "!a", "(a)"],
+  ["BooleanLiteral", "f(false)", "f(true)"],
+  ["StringLiteral", 'f("")', 'f("mutated")'],
+  ["Regex", "f(/a^b$c/, /^/, /\\$/)"],
+  ["Regex", "f(/^a$/)", "f(/a$/)", "f(/^a/)"],
+  ...["some every", "min max", "startsWith endsWith", "toLowerCase toUpperCase", "trimStart trimEnd"].flatMap(
+    (pair) => {
+      const [one, other] = pair.split(" ");
+      return [
+        ["MethodExpression", `a.${one}(b)`, `a.${other}(b)`],
+        ["MethodExpression", `a.${other}(b)`, `a.${one}(b)`],
+      ] as [string, string, string][];
+    },
+  ),
+  ...["charAt", "filter", "reverse", "toReversed", "slice", "sort", "toSorted", "substring", "trim"].map(
+    (name): [string, string, string] => ["MethodExpression", `a.${name}(b)`, "(a)"],
+  ),
+  ["MethodExpression", "a.map(b); super.slice(b); a[slice](b)"],
+];
+for (const [operator, original, ...mutated] of SWAPS) {
+  test(`${operator} of ${original}`, () => {
+    const [open, close] = original.includes("super") ? ["class A { static { ", "; } }"] : ["", ";"];
+    const texts = mutated.map((text) => `${open}${text}${close}`);
+    assert.deepEqual(textsOf(`${open}${original}${close}`, operator), texts);
+  });
+}
+
 test("a text that two operators make counts once", () => {
   const texts = textsOf("if (!a) b();");
   assert.equal(new Set(texts).size, texts.length);

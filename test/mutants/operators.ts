@@ -331,14 +331,13 @@ function isConstructor([fn, method]: AnyNode[]): boolean {
   return fn?.type === "FunctionExpression" && method?.type === "MethodDefinition" && method.kind === "constructor";
 }
 
-/** The node's operator stands between its two operands, or beside its one. */
+/** The node's operator is the first after its left operand, or beside its one. */
 function swapOperator({ node, tree }: Place, type: AnyNode["type"], swaps: Record<string, string[]>): Edit[] {
   if (node.type !== type || !("operator" in node)) return [];
   const from = "left" in node ? node.left.end : node.start;
-  const to = "right" in node ? node.right.start : node.end;
   const { operator } = node;
   const token = tree.tokens.find(
-    ({ start, end }) => start >= from && end <= to && tree.source.slice(start, end) === operator,
+    ({ start, end }) => start >= from && end <= node.end && tree.source.slice(start, end) === operator,
   );
   if (token === undefined) return [];
   return (swaps[operator] ?? []).map((text) => ({ start: token.start, end: token.end, text }));

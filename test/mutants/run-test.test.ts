@@ -33,6 +33,12 @@ test("red: a file that does not get as far as a test, with what it wrote", async
   assert.match(run.detail, /^ended by 1: .*out of order/s);
 });
 
+test("a test's own words do not make it red, and of many the last are kept", async () => {
+  const loud = 'console.log("it said: not ok 1 - a"); console.log("b".repeat(5000)); console.log("the end");';
+  assert.equal((await runText(loud)).verdict, "green");
+  assert.match((await runText(`${loud} process.exitCode = 3;`)).detail, /^ended by 3: b{1900,}\nthe end/);
+});
+
 test("a run that takes too long is a timeout", async () => {
   assert.equal((await runText("setInterval(() => {}, 1e6);", { timeoutMs: 1 })).verdict, "timeout");
 });
