@@ -59,7 +59,7 @@ export async function startSystem(
   const leading = new AbortController();
   const webhook = await startWebhook(config, store, log);
   const map = () => webhook.running.state.map;
-  const proxy = await runProxy(config, { log, ownAddresses: [] });
+  const proxy = await runProxy(config, { log, interfaceAddresses: [] });
   loop.start();
   loop.lead(leading.signal);
   const [first] = sources;

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server } from "node:net";
 import { silentLogger } from "../telemetry/log.ts";
-import type { EngineLimits, MakeEngine, RelayEngine, RelayPlan } from "./engine.ts";
+import type { EngineLimits, MakeEngine, RelayEngine, RelaySpec } from "./engine.ts";
 import { parseHeader } from "./proxy-header-parse.ts";
 
 const TIMEOUT_MS = 5000;
@@ -57,7 +57,7 @@ async function relayOnce(engine: RelayEngine, server: Server): Promise<void> {
   if (!echo.subarray(header.length).equals(message)) throw new Error("a message was not relayed as it was sent");
 }
 
-function planTo(port: number): RelayPlan {
+function planTo(port: number): RelaySpec {
   const listener = {
     name: "check",
     target: "check",
@@ -67,5 +67,5 @@ function planTo(port: number): RelayPlan {
     protocol: "v1",
     upstream: { addresses: ["127.0.0.1"], port },
   } as const;
-  return { listeners: [listener], own: { interfaces: [], fronts: [] } };
+  return { listeners: [listener], self: { interfaceAddresses: [], frontEndpoints: [] } };
 }

@@ -41,17 +41,17 @@ export interface ListenerSpec {
 }
 
 /** Addresses under which this proxy itself is reached. */
-export interface OwnAddresses {
+export interface SelfEndpoints {
   /** Of this machine or pod: ours together with the port of a listener that is bound there. */
-  readonly interfaces: readonly string[];
+  readonly interfaceAddresses: readonly string[];
   /** ClusterIPs of the front Services, with each of their ports. */
-  readonly fronts: readonly Endpoint[];
+  readonly frontEndpoints: readonly Endpoint[];
 }
 
 /** All that an engine is to do from now on. */
-export interface RelayPlan {
+export interface RelaySpec {
   readonly listeners: readonly ListenerSpec[];
-  readonly own: OwnAddresses;
+  readonly self: SelfEndpoints;
 }
 
 /** Milliseconds and counts; a timeout of 0 is none. */
@@ -119,13 +119,13 @@ export interface DrainResult {
 
 export interface RelayEngine {
   /** Binds all listeners; throws `listen-failed`, with nothing left bound, if one cannot be. */
-  start(plan: RelayPlan): Promise<void>;
+  start(plan: RelaySpec): Promise<void>;
   /**
    * Goes over to another plan: binds what is new, stops accepting on what is gone and lets its connections finish for
    * `dropGraceMs`. A new upstream or protocol of a listener that stays holds for its next connections, without a gap.
    * Never throws: a listener that cannot be bound shows in `listeners()`, and the next update tries it again.
    */
-  update(plan: RelayPlan): Promise<void>;
+  update(plan: RelaySpec): Promise<void>;
   listeners(): readonly ListenerStatus[];
   /** By target; readable at any time, also after close. */
   stats(): ReadonlyMap<string, Readonly<TargetStats>>;

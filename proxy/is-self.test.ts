@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { OwnAddresses } from "./engine.ts";
+import type { SelfEndpoints } from "./engine.ts";
 import { isSelf } from "./is-self.ts";
 import type { Endpoint } from "./proxy-header.ts";
 
-const OWN: OwnAddresses = {
-  interfaces: ["10.0.0.7", "2001:db8::7", "127.0.0.1", "::1"],
-  fronts: [
+const OWN: SelfEndpoints = {
+  interfaceAddresses: ["10.0.0.7", "2001:db8::7", "127.0.0.1", "::1"],
+  frontEndpoints: [
     { address: "10.96.0.9", port: 443 },
     { address: "fd00::9", port: 443 },
   ],

@@ -7,7 +7,7 @@ import { type HealthServer, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { chooseEngine } from "./choose-engine.ts";
 import { type Clock, systemClock } from "./clock.ts";
-import type { EngineLimits, ListenerStatus, MakeEngine, RelayEngine, RelayPlan } from "./engine.ts";
+import type { EngineLimits, ListenerStatus, MakeEngine, RelayEngine, RelaySpec } from "./engine.ts";
 import { affordableConnections, readProcessLimits } from "./file-limit.ts";
 import { followTargets, type TargetsSubscription } from "./follow-targets.ts";
 import { type HostLookup, systemLookup } from "./host-resolver.ts";
@@ -30,7 +30,7 @@ export interface ProxyDeps {
   /** Default: the config's, else none, and the pod's search list completes names. */
   readonly clusterDomain?: string | undefined;
   /** Addresses of this pod or machine. Default: those of its network interfaces. */
-  readonly ownAddresses?: readonly string[];
+  readonly interfaceAddresses?: readonly string[];
   /** Default: those of the feed, and without one derived from the config's targets. */
   readonly listeners?: readonly Listener[];
   /** Where targets are followed from; none: the config's are all. */
@@ -125,7 +125,7 @@ interface Parts {
   readonly broken: Promise<Error>;
   readonly upstreams: Upstreams;
   readonly fronts: SelfAddresses;
-  readonly plan: () => RelayPlan;
+  readonly plan: () => RelaySpec;
   readonly maxConnections: number;
   readonly drainMs: number;
   readonly rebindMs: number;
@@ -164,8 +164,8 @@ function assemble(
   const upstreams = new Upstreams(resolving);
   const services = published ? frontsOfPublished(published) : frontServices(config, clusterDomain);
   const fronts = new SelfAddresses(services, resolving);
-  const interfaces = deps.ownAddresses ?? interfaceAddresses();
-  const plan = (): RelayPlan => ({
+  const interfaces = deps.interfaceAddresses ?? interfaceAddresses();
+  const plan = (): RelaySpec => ({
     listeners: state.listeners.map((listener) => ({
       name: listenerName(listener),
       target: listener.target,
@@ -176,7 +176,7 @@ function assemble(
       tlvs: { crc32c: config.proxy.v2Checksum, uniqueId: config.proxy.v2UniqueId },
       upstream: upstreams.spec(listener),
     })),
-    own: { interfaces, fronts: fronts.endpoints() },
+    self: { interfaceAddresses: interfaces, frontEndpoints: fronts.endpoints() },
   });
   const { maxConnections } = limits;
   const drainMs = config.proxy.drainSeconds * 1000;

@@ -5,26 +5,26 @@ import type { PublishedTarget, PublishedTargets } from "../snapshot/targets-form
 import type { TargetsReader } from "../snapshot/targets-reader.ts";
 import { FakeClock, LineLog } from "../test/fakes/clock.ts";
 import { isSettled, settled } from "../test/fakes/memory-api.ts";
-import type { DrainResult, EngineOptions, ListenerStatus, RelayEngine, RelayPlan } from "./engine.ts";
+import type { DrainResult, EngineOptions, ListenerStatus, RelayEngine, RelaySpec } from "./engine.ts";
 import { type RunningProxy, runProxy } from "./run.ts";
 
 const REBIND_MS = 5_000;
 
 /** An engine that binds what it is asked to, but for the names in `unbound`, and notes what it is asked. */
 class FakeEngine implements RelayEngine {
-  readonly plans: RelayPlan[] = [];
+  readonly plans: RelaySpec[] = [];
   readonly unbound = new Set<string>();
   readonly drains: number[] = [];
   readonly drained = Promise.withResolvers<DrainResult>();
   startFails: Error | undefined;
   options: EngineOptions | undefined;
 
-  async start(plan: RelayPlan): Promise<void> {
+  async start(plan: RelaySpec): Promise<void> {
     if (this.startFails !== undefined) throw this.startFails;
     this.plans.push(plan);
   }
 
-  async update(plan: RelayPlan): Promise<void> {
+  async update(plan: RelaySpec): Promise<void> {
     this.plans.push(plan);
   }
 

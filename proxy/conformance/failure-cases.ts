@@ -123,15 +123,15 @@ export const failureCases: readonly Case[] = [
   refusedFor(
     "self",
     "does not dial an address of this machine at a port it listens on",
-    { address: "::", own: { interfaces: ["198.51.100.7"], fronts: [] } },
+    { address: "::", self: { interfaceAddresses: ["198.51.100.7"], frontEndpoints: [] } },
     (rig) => ({ upstream: { addresses: ["198.51.100.7"], port: rig.port() } }),
   ),
   [
     "does not dial a front Service of its own",
     async (make) => {
       await using rig = await Rig.start(make);
-      const own = { interfaces: [], fronts: [{ address: "127.0.0.1", port: rig.upstream.port }] };
-      await rig.engine.update({ ...rig.plan(), own });
+      const self = { interfaceAddresses: [], frontEndpoints: [{ address: "127.0.0.1", port: rig.upstream.port }] };
+      await rig.engine.update({ ...rig.plan(), self });
       await refused(rig, "self");
     },
   ],
@@ -141,7 +141,7 @@ export const failureCases: readonly Case[] = [
     async (make) => {
       await using rig = await Rig.start(make, {
         address: "::",
-        own: { interfaces: ["127.0.0.1"], fronts: [{ address: "127.0.0.1", port: 1 }] },
+        self: { interfaceAddresses: ["127.0.0.1"], frontEndpoints: [{ address: "127.0.0.1", port: 1 }] },
       });
       await rig.connect();
       await rig.upstream.next();

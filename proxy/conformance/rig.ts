@@ -6,9 +6,9 @@ import type {
   EngineLimits,
   ListenerSpec,
   MakeEngine,
-  OwnAddresses,
   RelayEngine,
-  RelayPlan,
+  RelaySpec,
+  SelfEndpoints,
 } from "../engine.ts";
 import type { WantedTlvs } from "../proxy-header-tlvs.ts";
 import { newTargetStats, type TargetStats } from "../target-stats.ts";
@@ -80,7 +80,7 @@ export interface RigOptions {
   /** Where the engine dials; default: the rig's upstream alone. */
   readonly upstream?: ListenerSpec["upstream"];
   readonly upstreamHost?: string;
-  readonly own?: OwnAddresses;
+  readonly self?: SelfEndpoints;
   readonly limits?: Partial<EngineLimits>;
 }
 
@@ -109,8 +109,11 @@ export class Rig {
   }
 
   /** The rig's plan; `change` replaces fields of its listener. */
-  plan(change: Partial<ListenerSpec> = {}, ...more: ListenerSpec[]): RelayPlan {
-    return { listeners: [this.spec(change), ...more], own: this.#options.own ?? { interfaces: [], fronts: [] } };
+  plan(change: Partial<ListenerSpec> = {}, ...more: ListenerSpec[]): RelaySpec {
+    return {
+      listeners: [this.spec(change), ...more],
+      self: this.#options.self ?? { interfaceAddresses: [], frontEndpoints: [] },
+    };
   }
 
   spec(change: Partial<ListenerSpec> = {}): ListenerSpec {

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { fileURLToPath } from "node:url";
-import type { RelayPlan } from "../engine.ts";
+import type { RelaySpec } from "../engine.ts";
 import { soon, Upstream, until } from "./rig.ts";
 import type { EngineName, Starved } from "./starved-engine.ts";
 
@@ -52,7 +52,7 @@ async function start(
   upstreamPort: number,
   files: number,
 ): Promise<{ child: ChildProcess; state: Starved }> {
-  const plan: RelayPlan = {
+  const plan: RelaySpec = {
     listeners: [
       {
         name: "target:443",
@@ -64,7 +64,7 @@ async function start(
         upstream: { addresses: ["127.0.0.1"], port: upstreamPort },
       },
     ],
-    own: { interfaces: [], fronts: [] },
+    self: { interfaceAddresses: [], frontEndpoints: [] },
   };
   const script = fileURLToPath(new URL("./starved-engine.ts", import.meta.url));
   // The hard limit too: node raises its soft limit to it.

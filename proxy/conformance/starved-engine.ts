@@ -1,4 +1,4 @@
-import type { MakeEngine, RelayPlan } from "../engine.ts";
+import type { MakeEngine, RelaySpec } from "../engine.ts";
 
 /*
  * A process with one engine and nothing else that opens files, for a parent that has limited how many it may open.
@@ -35,7 +35,7 @@ const engine = make({
   log: { debug: note, info: note, warn: note, error: note },
   onDial: () => {},
 });
-await engine.start(JSON.parse(plan) as RelayPlan);
+await engine.start(JSON.parse(plan) as RelaySpec);
 
 function tell(): void {
   const [stats] = engine.stats().values();

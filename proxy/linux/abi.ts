@@ -1,8 +1,8 @@
 import { SwitchbackError } from "../../errors/errors.ts";
 
 /*
- * Numbers and layouts of Linux's binary interface, as far as the relay uses it. All of them are the same on x86-64 and arm64
- * (include/uapi/asm-generic), save struct epoll_event: the kernel packs it on x86-64 only (include/uapi/linux/eventpoll.h).
+ * Constants and layouts of the Linux ABI that the relay uses. All are the same on x86-64 and arm64 (include/uapi/asm-generic), except
+ * struct epoll_event: the kernel packs it on x86-64 only (include/uapi/linux/eventpoll.h).
  */
 export const ERRNO = {
   EPERM: 1,
@@ -59,7 +59,7 @@ export const SPLICE_F_MOVE = 1;
 export const SPLICE_F_NONBLOCK = 2;
 export const F_SETPIPE_SZ = 1031;
 
-/** Where the fields of struct epoll_event lie; `events` is at 0. */
+/** Size of struct epoll_event and offset of `data`, in bytes; `events` is at 0. */
 export interface EpollEventLayout {
   readonly size: number;
   readonly data: number;
@@ -70,22 +70,25 @@ const EPOLL_EVENT: Readonly<Record<string, EpollEventLayout>> = {
   arm64: { size: 16, data: 8 },
 };
 
-/** The layout on an architecture, named as process.arch names it. Throws `input-invalid` for one that is not known. */
+/** The layout for an architecture (a value of process.arch). Throws `input-invalid` if the architecture is not supported. */
 export function epollEventLayout(arch: string): EpollEventLayout {
   const layout = EPOLL_EVENT[arch];
   if (layout === undefined) {
-    throw new SwitchbackError("input-invalid", `no layout of epoll_event for ${arch}: known are x64 and arm64`);
+    throw new SwitchbackError(
+      "input-invalid",
+      `epoll_event layout is unknown for ${arch}: supported are x64 and arm64`,
+    );
   }
   return layout;
 }
 
-/** struct sockaddr_in, and struct sockaddr_in6: family, port, flow label, 16 bytes of address, scope. */
+/** Sizes of struct sockaddr_in and of struct sockaddr_in6: family, port, flow label, 16 bytes of address, scope. */
 const SOCKADDR_IN_BYTES = 16;
 const SOCKADDR_IN6_BYTES = 28;
 const IN_ADDRESS = 4;
 const IN6_ADDRESS = 8;
 
-/** A socket address as the kernel takes it: the family in the machine's order (little-endian on both), the port in the network's. */
+/** Encodes a sockaddr: the family in host byte order (little-endian on both architectures), the port in network byte order. */
 export function encodeSockaddr(address: Uint8Array, port: number): Uint8Array {
   const isIPv4 = address.length === 4;
   const bytes = new Uint8Array(isIPv4 ? SOCKADDR_IN_BYTES : SOCKADDR_IN6_BYTES);
@@ -96,7 +99,7 @@ export function encodeSockaddr(address: Uint8Array, port: number): Uint8Array {
   return bytes;
 }
 
-/** Reads the socket address at a fixed place in memory, again and again, without making anything new. */
+/** Reads the sockaddr at a fixed offset in memory without allocating. */
 export class SockaddrView {
   readonly #bytes: Uint8Array;
   readonly #at: number;
@@ -113,8 +116,8 @@ export class SockaddrView {
   }
 
   /**
-   * The address, 4 or 16 bytes, a mapped one as IPv4; undefined for a family that is neither. What comes back is the memory itself:
-   * it is good until the next system call that writes there.
+   * The address: 4 or 16 bytes, an IPv4-mapped one as IPv4; undefined for any other family. The result is a view of the memory, valid
+   * until the next system call that writes there.
    */
   address(): Uint8Array | undefined {
     const family = (this.#bytes[this.#at] ?? 0) | ((this.#bytes[this.#at + 1] ?? 0) << 8);

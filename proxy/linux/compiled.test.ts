@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 const TOP = join(import.meta.dirname, "..", "..");
 const run = promisify(execFile);
 
-test("compiled to JavaScript as in the image, the engine finds its worker and relays", async () => {
+test("compiled to JavaScript as in the image, the engine loads its worker and relays", async () => {
   const { build, folders } = JSON.parse(await readFile(join(TOP, "manifests", "image-files.json"), "utf8")) as {
     build: string[];
     folders: string[];

@@ -1,53 +1,55 @@
 import type { EngineLimits } from "../engine.ts";
 
 /*
- * The limits of connections, in all and per source, over all workers: an open-addressed table of sources in shared memory.
+ * The connection limits, total and per source, shared by all workers: an open-addressing hash table of sources in shared memory.
  *
  *     lock | total | ... | slot 0: address (4 words), count, state | slot 1 | ...
  *
- * A source keeps its slot while it has connections, so that a connection remembers no more than the slot's number. A slot given
- * back is marked as left, since searches for others may have passed over it, and becomes empty once the slot after it is. There are
- * twice as many slots as connections can be. A lock guards all of it: what is done under it takes well under a microsecond.
+ * A source keeps its slot while it has connections, so a connection only stores the slot's number. A vacated slot becomes a tombstone,
+ * because lookups of other sources may have probed past it; it becomes empty once the next slot is empty. There are at least twice as many
+ * slots as connections. A spin lock guards the table; it is held for well under a microsecond.
  */
 const LOCK = 0;
 const TOTAL = 1;
-const HEAD = 4;
-const SLOT = 6;
-const COUNT = 4;
-const STATE = 5;
+const HEADER_WORDS = 4;
+const SLOT_WORDS = 6;
+const COUNT_OFFSET = 4;
+const STATE_OFFSET = 5;
 /** Word 2 of an IPv4 address's key, as in its IPv6 form: ::ffff:a.b.c.d. */
 const MAPPED = 0xffff0000 | 0;
 const EMPTY = 0;
 const USED = 1;
-const LEFT = 2;
-/** Far beyond what any holder needs; a thread that died with the lock must not hang the others silently. */
-const LOCK_TRIES = 1_000_000_000;
+const TOMBSTONE = 2;
+/** Far more than any holder needs. If a thread dies while holding the lock, the others fail instead of hanging. */
+const MAX_LOCK_TRIES = 1_000_000_000;
 
 type Limits = Pick<EngineLimits, "maxConnections" | "maxConnectionsPerSource">;
 
-/** No place: which limit is reached. A place is a number from 0. */
+/** Results of `admit` when a limit is reached. Slots are numbered from 0. */
 export const LIMIT_TOTAL = -1;
 export const LIMIT_SOURCE = -2;
 
+/** Shared memory for a ConnectionLimiter in each worker. */
 export function newConnectionLimits({ maxConnections }: Limits): SharedArrayBuffer {
   const slots = 2 ** Math.ceil(Math.log2(2 * maxConnections + 2));
-  return new SharedArrayBuffer((HEAD + slots * SLOT) * Int32Array.BYTES_PER_ELEMENT);
+  return new SharedArrayBuffer((HEADER_WORDS + slots * SLOT_WORDS) * Int32Array.BYTES_PER_ELEMENT);
 }
 
+/** Counts open connections against the limits. One instance per thread, all over the same shared memory. */
 export class ConnectionLimiter {
   readonly #words: Int32Array;
   readonly #limits: Limits;
   readonly #mask: number;
-  /** The source asked for, as four words. */
+  /** The source being looked up, as four words. */
   readonly #key = new Int32Array(4);
 
   constructor(block: SharedArrayBuffer, limits: Limits) {
     this.#words = new Int32Array(block);
     this.#limits = limits;
-    this.#mask = (this.#words.length - HEAD) / SLOT - 1;
+    this.#mask = (this.#words.length - HEADER_WORDS) / SLOT_WORDS - 1;
   }
 
-  /** Takes a place for a source (4 or 16 bytes), to be given back by `release`; LIMIT_TOTAL or LIMIT_SOURCE if it gets none. */
+  /** Admits a connection from a source (4 or 16 bytes). Returns the slot to pass to `release`, or LIMIT_TOTAL or LIMIT_SOURCE. */
   admit(source: Uint8Array): number {
     const isIPv4 = source.length === 4;
     this.#key[0] = isIPv4 ? 0 : wordOf(source, 0);
@@ -55,79 +57,79 @@ export class ConnectionLimiter {
     this.#key[2] = isIPv4 ? MAPPED : wordOf(source, 8);
     this.#key[3] = wordOf(source, source.length - 4);
     this.#lock();
-    const place = this.#take();
+    const slot = this.#acquire();
     this.#unlock();
-    return place;
+    return slot;
   }
 
-  /** Connections that are open now, over all workers. */
+  /** Open connections of all workers. */
   total(): number {
     return Atomics.load(this.#words, TOTAL);
   }
 
-  release(place: number): void {
+  release(slot: number): void {
     this.#lock();
-    const at = HEAD + place * SLOT;
+    const at = HEADER_WORDS + slot * SLOT_WORDS;
     const words = this.#words;
-    words[TOTAL] = this.#at(TOTAL) - 1;
-    words[at + COUNT] = this.#at(at + COUNT) - 1;
-    if (words[at + COUNT] === 0) this.#leave(place);
+    words[TOTAL] = this.#word(TOTAL) - 1;
+    words[at + COUNT_OFFSET] = this.#word(at + COUNT_OFFSET) - 1;
+    if (words[at + COUNT_OFFSET] === 0) this.#vacate(slot);
     this.#unlock();
   }
 
-  #take(): number {
+  #acquire(): number {
     const words = this.#words;
-    if (this.#at(TOTAL) >= this.#limits.maxConnections) return LIMIT_TOTAL;
-    const place = this.#find();
-    const at = HEAD + place * SLOT;
-    const held = words[at + STATE] === USED ? this.#at(at + COUNT) : 0;
-    if (held >= this.#limits.maxConnectionsPerSource) return LIMIT_SOURCE;
-    words[at + COUNT] = held + 1;
-    words[at + STATE] = USED;
+    if (this.#word(TOTAL) >= this.#limits.maxConnections) return LIMIT_TOTAL;
+    const slot = this.#findSlot();
+    const at = HEADER_WORDS + slot * SLOT_WORDS;
+    const count = words[at + STATE_OFFSET] === USED ? this.#word(at + COUNT_OFFSET) : 0;
+    if (count >= this.#limits.maxConnectionsPerSource) return LIMIT_SOURCE;
+    words[at + COUNT_OFFSET] = count + 1;
+    words[at + STATE_OFFSET] = USED;
     for (let index = 0; index < 4; index += 1) words[at + index] = this.#key[index] ?? 0;
-    words[TOTAL] = this.#at(TOTAL) + 1;
-    return place;
+    words[TOTAL] = this.#word(TOTAL) + 1;
+    return slot;
   }
 
-  /** The source's slot, or the one to give it. */
-  #find(): number {
+  /** The source's slot, or a free one for it. */
+  #findSlot(): number {
     const words = this.#words;
-    let place = hashOf(this.#key) & this.#mask;
+    let slot = hashOf(this.#key) & this.#mask;
     let free = -1;
-    // Once round at most: sources that come and go in a chosen order could leave marks in every slot.
-    for (let tries = 0; tries <= this.#mask; tries += 1, place = (place + 1) & this.#mask) {
-      const at = HEAD + place * SLOT;
-      const state = words[at + STATE];
-      if (state === EMPTY) return free === -1 ? place : free;
-      if (state === USED && this.#isHeldAt(at)) return place;
-      if (state === LEFT && free === -1) free = place;
+    // One pass at most: sources that come and go in a chosen order could leave a tombstone in every slot.
+    for (let tries = 0; tries <= this.#mask; tries += 1, slot = (slot + 1) & this.#mask) {
+      const at = HEADER_WORDS + slot * SLOT_WORDS;
+      const state = words[at + STATE_OFFSET];
+      if (state === EMPTY) return free === -1 ? slot : free;
+      if (state === USED && this.#hasKeyAt(at)) return slot;
+      if (state === TOMBSTONE && free === -1) free = slot;
     }
-    // At most half of the slots are used, so one that was left has been passed.
+    // At most half of the slots are used, so the pass has seen a tombstone.
     return free;
   }
 
-  /** Whether the slot at this word is that of the source asked for. */
-  #isHeldAt(at: number): boolean {
+  /** Whether the slot at this word offset belongs to the source being looked up. */
+  #hasKeyAt(at: number): boolean {
     for (let index = 3; index >= 0; index -= 1) if (this.#words[at + index] !== this.#key[index]) return false;
     return true;
   }
 
-  #leave(place: number): void {
+  #vacate(slot: number): void {
     const words = this.#words;
-    const stateOf = (which: number): number => HEAD + (which & this.#mask) * SLOT + STATE;
-    if (words[stateOf(place + 1)] !== EMPTY) {
-      words[stateOf(place)] = LEFT;
-      // Nobody is left: the marks lead nowhere.
-      if (this.#at(TOTAL) === 0) words.fill(EMPTY, HEAD);
+    const stateOf = (which: number): number => HEADER_WORDS + (which & this.#mask) * SLOT_WORDS + STATE_OFFSET;
+    if (words[stateOf(slot + 1)] !== EMPTY) {
+      words[stateOf(slot)] = TOMBSTONE;
+      // No connection is left, so no lookup needs the tombstones.
+      if (this.#word(TOTAL) === 0) words.fill(EMPTY, HEADER_WORDS);
       return;
     }
-    words[stateOf(place)] = EMPTY;
-    for (let before = place - 1; words[stateOf(before)] === LEFT; before -= 1) words[stateOf(before)] = EMPTY;
+    words[stateOf(slot)] = EMPTY;
+    for (let before = slot - 1; words[stateOf(before)] === TOMBSTONE; before -= 1) words[stateOf(before)] = EMPTY;
   }
 
   #lock(): void {
     for (let tries = 0; Atomics.compareExchange(this.#words, LOCK, 0, 1) !== 0; tries += 1) {
-      if (tries > LOCK_TRIES) throw new Error("the lock of the connection limits is not given back");
+      if (tries > MAX_LOCK_TRIES) throw new Error("the lock of the connection limits was not released");
     }
   }
 
@@ -135,14 +137,14 @@ export class ConnectionLimiter {
     Atomics.store(this.#words, LOCK, 0);
   }
 
-  #at(index: number): number {
+  #word(index: number): number {
     return this.#words[index] ?? 0;
   }
 }
 
 /**
- * The four words of an address, spread over 32 bits: MurmurHash3's finalizer. The addresses of a node's pods differ in their last
- * byte only, which is the highest of the last word, so high bits must reach the low ones.
+ * A 32-bit hash of an address's four words, with MurmurHash3's finalizer. The addresses of a node's pods differ only in their last byte,
+ * which is the highest byte of the last word, so the high bits must affect the low ones.
  */
 function hashOf(key: Int32Array): number {
   let hash = (key[0] ?? 0) ^ Math.imul(key[1] ?? 0, 0x85ebca6b);

@@ -12,13 +12,13 @@ import {
   MSG_NOSIGNAL,
   SHUT_WR,
 } from "./abi.ts";
-import { DIAL_LOCAL_LIMIT, UpstreamDial } from "./dial.ts";
 import type { ListenerState } from "./listener-state.ts";
-import { IO } from "./memory.ts";
+import { IO_OFFSET } from "./memory.ts";
 import { PUMP, type Pump, type PumpContext, READ_BYTES } from "./pump.ts";
 import { SocketState } from "./socket-state.ts";
 import { closeWithReset, pendingError, setKeepalive } from "./sockets.ts";
 import type { TimeoutEntry, TimeoutQueue } from "./timeout-queue.ts";
+import { DIAL_LOCAL_LIMIT, UpstreamDial } from "./upstream-dial.ts";
 
 /** What a connection needs from its event loop. */
 export interface RelayContext extends PumpContext {
@@ -155,7 +155,7 @@ export class LinuxConnection implements TimeoutEntry {
   connectTimedOut(): void {
     const { upstream } = this;
     if (upstream === undefined || this.#dial === undefined) return;
-    this.#dial.timedOut(this.#context.limits.connectTimeoutMs);
+    this.#dial.connectTimedOut(this.#context.limits.connectTimeoutMs);
     this.#closeUpstream(upstream);
     this.#connectNext(this.#dial);
   }
@@ -200,7 +200,7 @@ export class LinuxConnection implements TimeoutEntry {
   #readFirstBytes(): number {
     const { client } = this;
     const { libc } = this.#context;
-    const read = libc.recv(client.fd, libc.memory.address + IO, READ_BYTES, 0);
+    const read = libc.recv(client.fd, libc.memory.address + IO_OFFSET, READ_BYTES, 0);
     if (read === 0) client.finRead = true;
     if (read >= 0) {
       client.isBulk = read === READ_BYTES;
@@ -221,13 +221,13 @@ export class LinuxConnection implements TimeoutEntry {
     const { libc } = this.#context;
     const { bytes, address } = libc.memory;
     const start = this.#placeHeader();
-    const length = IO + count - start;
+    const length = IO_OFFSET + count - start;
     const sent = libc.send(upstream.fd, address + start, length, MSG_NOSIGNAL);
     this.listener.recordEarlyWrite(sent > 0);
     if (sent <= 0) {
-      if (count > 0) client.pending = bytes.slice(IO, IO + count);
+      if (count > 0) client.pending = bytes.slice(IO_OFFSET, IO_OFFSET + count);
       if (sent === -ERRNO.EAGAIN || sent === -ERRNO.EINTR) return false;
-      dial.refused(-sent);
+      dial.connectFailed(-sent);
       this.#closeUpstream(upstream);
       if (this.#register(client, QUIET_EVENTS)) this.#connectNext(dial);
       return true;
@@ -283,7 +283,7 @@ export class LinuxConnection implements TimeoutEntry {
     const dial = this.#dial;
     if (dial === undefined || (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) === 0) return;
     if (events & (EPOLLERR | EPOLLHUP)) {
-      dial.refused(pendingError(this.#context.libc, upstream.fd) || ERRNO.ECONNRESET);
+      dial.connectFailed(pendingError(this.#context.libc, upstream.fd) || ERRNO.ECONNRESET);
       this.#closeUpstream(upstream);
       this.#connectNext(dial);
       return;
@@ -307,7 +307,7 @@ export class LinuxConnection implements TimeoutEntry {
     const firstBytes = client.pending;
     if (firstBytes !== undefined) {
       client.pending = undefined;
-      bytes.set(firstBytes, IO);
+      bytes.set(firstBytes, IO_OFFSET);
       this.#sendHeader(client, upstream, firstBytes.length);
       return;
     }
@@ -320,7 +320,7 @@ export class LinuxConnection implements TimeoutEntry {
   /** Puts the header in memory so that it ends where the client's bytes begin. Returns the offset of the header. */
   #placeHeader(): number {
     const header = this.#header ?? NO_HEADER;
-    const start = IO - header.length;
+    const start = IO_OFFSET - header.length;
     this.#context.libc.memory.bytes.set(header, start);
     return start;
   }
@@ -332,17 +332,18 @@ export class LinuxConnection implements TimeoutEntry {
     this.queue?.remove(this);
     this.#header = undefined;
     this.phase = PHASE.relaying;
-    if (pump.send(client, upstream, start, IO + count - start) !== undefined) this.#socketFailed(upstream, pump.errno);
+    if (pump.send(client, upstream, start, IO_OFFSET + count - start) !== undefined)
+      this.#socketFailed(upstream, pump.errno);
   }
 
   #relay(source: SocketState, sink: SocketState): void {
     if (source.finForwarded) return;
     const { pump } = this.#context;
-    const outcome = pump.run(source, sink);
-    if (outcome === PUMP.endOfStream) this.#forwardFin(source, sink);
-    else if (outcome === PUMP.hasMore) this.#context.requeue(this);
-    else if (outcome === PUMP.sourceFailed) this.#socketFailed(source, pump.errno);
-    else if (outcome === PUMP.sinkFailed) this.#socketFailed(sink, pump.errno);
+    const result = pump.run(source, sink);
+    if (result === PUMP.endOfStream) this.#forwardFin(source, sink);
+    else if (result === PUMP.hasMore) this.#context.requeue(this);
+    else if (result === PUMP.sourceFailed) this.#socketFailed(source, pump.errno);
+    else if (result === PUMP.sinkFailed) this.#socketFailed(sink, pump.errno);
   }
 
   /** Passes a FIN on. When both directions are done, closing the sockets sends it. */

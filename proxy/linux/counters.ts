@@ -9,7 +9,7 @@ import {
 import { CONNECT_BUCKETS, newTargetStats, type TargetStats } from "../target-stats.ts";
 
 /*
- * A target's counters in shared memory: a block of doubles a worker, which that worker alone writes and the main thread reads and adds up.
+ * A target's counters in shared memory: one block of doubles per worker. Only that worker writes it; the main thread reads and sums all.
  */
 const ACCEPTED = 0;
 const ACTIVE = 1;
@@ -22,11 +22,12 @@ const CUT = DIAL_ERRORS + DIAL_CAUSES.length;
 const BUCKETS = CUT + CUT_CAUSES.length;
 const COUNT = BUCKETS + CONNECT_BUCKETS.length + 1;
 
+/** Shared memory for one worker's counters of one target. */
 export function newCounters(): SharedArrayBuffer {
   return new SharedArrayBuffer(COUNT * Float64Array.BYTES_PER_ELEMENT);
 }
 
-/** A worker's side of one target's counters. */
+/** One worker's counters of one target. */
 export class Counters {
   readonly #values: Float64Array;
 

@@ -1,15 +1,15 @@
 import type { FailureMemory } from "../upstream-candidates.ts";
 
 /*
- * What the workers know together of dialling for one listener: whether the last dial that was reported connected, and when each
- * address failed. Shared memory: a word for the first, and a double for each address, in a slot that the main thread has given it.
+ * Dial state of one listener, shared by all workers: whether the last dial connected, and when each address last failed. The shared
+ * memory holds one word for the former and one double per address, indexed by the address's position in the listener's list.
  */
-const FAILED = 8;
-/** Addresses of one upstream that failures are remembered of; a Service's name has one or two. */
-const REMEMBERED_ADDRESSES = 64;
+const FAILED_AT_OFFSET = 8;
+/** Addresses of one upstream whose failures are stored. A Service's name has one or two. */
+const MAX_ADDRESSES = 64;
 
 export function newDialFailures(): SharedArrayBuffer {
-  return new SharedArrayBuffer(FAILED + REMEMBERED_ADDRESSES * Float64Array.BYTES_PER_ELEMENT);
+  return new SharedArrayBuffer(FAILED_AT_OFFSET + MAX_ADDRESSES * Float64Array.BYTES_PER_ELEMENT);
 }
 
 export class DialFailures implements FailureMemory {
@@ -19,15 +19,15 @@ export class DialFailures implements FailureMemory {
 
   constructor(block: SharedArrayBuffer) {
     this.#connected = new Int32Array(block, 0, 1);
-    this.#failedAt = new Float64Array(block, FAILED);
+    this.#failedAt = new Float64Array(block, FAILED_AT_OFFSET);
   }
 
-  /** Each address has the slot of its place in this list. */
+  /** Sets the addresses; an address's position in this list is its slot. */
   setAddresses(addresses: readonly string[]): void {
     this.#addresses = addresses;
   }
 
-  /** Notes how a dial ended, and says whether the one before it had connected, whichever worker's it was. */
+  /** Records whether a dial connected. Returns whether the previous dial, of any worker, had connected. */
   recordOutcome(connected: boolean): boolean {
     return Atomics.exchange(this.#connected, 0, Number(connected)) === 1;
   }
@@ -39,15 +39,15 @@ export class DialFailures implements FailureMemory {
 
   set(address: string, failedAt: number): void {
     const slot = this.#addresses.indexOf(address);
-    if (slot !== -1 && slot < REMEMBERED_ADDRESSES) this.#failedAt[slot] = failedAt;
+    if (slot !== -1 && slot < MAX_ADDRESSES) this.#failedAt[slot] = failedAt;
   }
 
   delete(address: string): void {
     const slot = this.#addresses.indexOf(address);
-    if (slot !== -1 && slot < REMEMBERED_ADDRESSES) this.#failedAt[slot] = 0;
+    if (slot !== -1 && slot < MAX_ADDRESSES) this.#failedAt[slot] = 0;
   }
 
-  /** Failures of other addresses are gone with the plan that named them. */
+  /** Empty: another address list comes with another block, so no failures need pruning. */
   keys(): Iterable<string> {
     return [];
   }

@@ -29,7 +29,7 @@ function openFiles(): [fd: number, link: string][] {
   });
 }
 
-/** Everything that is open, by kind. */
+/** The kinds of all open descriptors. */
 function census(): string[] {
   return openFiles()
     .map(([, link]) => link.replace(/\d+/g, "N"))
@@ -46,7 +46,7 @@ test("a worker that dies is reported, resets its connections, and the rest drain
   await rig.upstream.next();
   await until(() => rig.stats().clientBytes === 1, "a byte to be relayed");
   const ending = endOf(client);
-  // The worker is to stop accepting on a socket that is gone: a failure that nothing but a fault of ours explains.
+  // The worker has to stop accepting on a closed socket: a failure that only a bug can cause.
   closeSync(listeningFd(rig.port()));
   await soon(rig.engine.update({ ...rig.plan(), listeners: [] }), "the update to end all the same");
   await until(() => broken.length === 1, "the report");
@@ -56,7 +56,7 @@ test("a worker that dies is reported, resets its connections, and the rest drain
   assert.deepEqual(await rig.engine.drain(5000), { finished: 0, reset: 0 });
 });
 
-test("several workers share what comes, and the limits hold over all of them", async () => {
+test("several workers share the clients, and the limits apply across all of them", async () => {
   await using rig = await Rig.start(linuxEngine(3), { limits: { maxConnections: 20 } });
   const clients = Array.from({ length: 30 }, () => rig.dial());
   let refused = 0;
@@ -68,7 +68,7 @@ test("several workers share what comes, and the limits hold over all of them", a
   await rig.idle();
 });
 
-test("several thousand connections later nothing is left open", async () => {
+test("after several thousand connections no descriptor is left open", async () => {
   const before = census();
   {
     await using rig = await Rig.start(linuxEngine(2));
@@ -98,7 +98,7 @@ test("a port that another process of the same user shares is not shared with it 
   await using rig = await Rig.start(linuxEngine(2));
   await rig.engine.update(rig.plan({}, rig.spec({ name: "second:443", port: other.port })));
   assert.match(rig.engine.listeners()[1]?.error ?? "", /EADDRINUSE/);
-  // Nor does a second engine get the port of the first, though both would share.
+  // Nor does a second engine get the port of the first, though both set SO_REUSEPORT.
   const second = await Rig.start(linuxEngine(2));
   await second.engine.update(second.plan({ port: rig.port() }));
   assert.match(second.engine.listeners()[0]?.error ?? "", /EADDRINUSE/);

@@ -1,29 +1,29 @@
 import { availableParallelism } from "node:os";
 import { describeError } from "../../errors/errors.ts";
 import { systemClock } from "../clock.ts";
-import type { DrainResult, EngineOptions, ListenerStatus, MakeEngine, RelayEngine, RelayPlan } from "../engine.ts";
+import type { DrainResult, EngineOptions, ListenerStatus, MakeEngine, RelayEngine, RelaySpec } from "../engine.ts";
 import { RefusalLog } from "../refusal-log.ts";
 import type { TargetStats } from "../target-stats.ts";
 import { ConnectionLimiter, newConnectionLimits } from "./connection-limiter.ts";
 import { newCounters, readCounters } from "./counters.ts";
 import { type Libc, openLibc } from "./libc.ts";
-import type { WorkerListener } from "./plan.ts";
-import { ListenerSockets } from "./ports.ts";
+import { ListenerSockets } from "./listener-sockets.ts";
+import type { WorkerListener } from "./worker-messages.ts";
 import { WorkerThread } from "./worker-thread.ts";
 
-/** More would only share what one does alone; connections are spread by the kernel. */
-const MOST_WORKERS = 4;
+/** Upper limit of `workers: 0`. */
+const MAX_WORKERS = 4;
 const POLL_MS = 5;
 
-/** The engine on epoll and splice, in worker threads; Linux only. `workers`: 0 for one per core, at most 4. */
+/** The engine on epoll and splice, in worker threads; Linux only. `workers`: 0 means one per core, at most 4. */
 export function linuxEngine(workers: number): MakeEngine {
-  const count = workers > 0 ? workers : Math.min(MOST_WORKERS, availableParallelism());
+  const count = workers > 0 ? workers : Math.min(MAX_WORKERS, availableParallelism());
   return (options) => new LinuxEngine(options, count);
 }
 
 /**
- * The main thread's side: binds and closes the listening sockets, hands each worker its own, and reads the counters that the workers
- * write in shared memory. No byte of a connection passes here.
+ * The main thread's part: binds and closes the listening sockets, assigns one per listener to each worker, and reads the counters that the
+ * workers write to shared memory. It relays no bytes itself; the kernel distributes connections over the workers' sockets.
  */
 class LinuxEngine implements RelayEngine {
   readonly #options: EngineOptions;
@@ -32,13 +32,13 @@ class LinuxEngine implements RelayEngine {
   readonly #connectionLimits: SharedArrayBuffer;
   readonly #limiter: ConnectionLimiter;
   readonly #refusals: RefusalLog;
-  readonly #ports = new Map<string, ListenerSockets>();
-  /** By target, a block a worker. */
+  readonly #listeners = new Map<string, ListenerSockets>();
+  /** By target; one block per worker. */
   readonly #counters = new Map<string, readonly SharedArrayBuffer[]>();
   #workers: WorkerThread[] = [];
-  #plan: RelayPlan = { listeners: [], own: { interfaces: [], fronts: [] } };
+  #desired: RelaySpec = { listeners: [], self: { interfaceAddresses: [], frontEndpoints: [] } };
   #closed = false;
-  /** Updates run one after the other. */
+  /** Updates run one at a time. */
   #lastUpdate: Promise<unknown> = Promise.resolve();
   #closing: Promise<void> | undefined;
 
@@ -51,10 +51,10 @@ class LinuxEngine implements RelayEngine {
     this.#refusals = new RefusalLog(options.log, systemClock);
   }
 
-  async start(plan: RelayPlan): Promise<void> {
+  async start(desired: RelaySpec): Promise<void> {
     try {
       await this.#startWorkers();
-      const [error] = await this.#enqueue(plan);
+      const [error] = await this.#enqueue(desired);
       if (error !== undefined) throw error;
     } catch (error) {
       await this.close();
@@ -62,13 +62,13 @@ class LinuxEngine implements RelayEngine {
     }
   }
 
-  async update(plan: RelayPlan): Promise<void> {
-    for (const error of await this.#enqueue(plan))
+  async update(desired: RelaySpec): Promise<void> {
+    for (const error of await this.#enqueue(desired))
       this.#options.log.error({ err: describeError(error) }, "listener not bound");
   }
 
   listeners(): readonly ListenerStatus[] {
-    return [...this.#ports.values()].map((port) => port.status());
+    return [...this.#listeners.values()].map((listener) => listener.status());
   }
 
   stats(): ReadonlyMap<string, Readonly<TargetStats>> {
@@ -82,7 +82,7 @@ class LinuxEngine implements RelayEngine {
     while (this.#limiter.total() > 0 && performance.now() < deadline && this.#closing === undefined) {
       await new Promise((resolve) => setTimeout(resolve, Math.min(POLL_MS, graceMs)));
     }
-    const reset = await this.#cut(undefined);
+    const reset = await this.#cutConnections(undefined);
     await this.close();
     return { finished: open - reset, reset };
   }
@@ -95,7 +95,7 @@ class LinuxEngine implements RelayEngine {
   async #shutDown(): Promise<void> {
     this.#closed = true;
     await this.#stopAccepting();
-    await this.#cut(undefined);
+    await this.#cutConnections(undefined);
     await Promise.all(
       this.#workers.map(async (worker) => {
         await worker.execute({ kind: "exit" });
@@ -119,78 +119,78 @@ class LinuxEngine implements RelayEngine {
 
   #workerEnded(index: number, error: Error | undefined): void {
     if (error === undefined) return;
-    this.#options.log.error({ worker: index, err: describeError(error) }, "a worker of the relay has died");
+    this.#options.log.error({ worker: index, err: describeError(error) }, "a relay worker died");
     this.#options.onBroken?.(error);
   }
 
-  #enqueue(plan: RelayPlan): Promise<unknown[]> {
-    const done = this.#lastUpdate.then(() => this.#apply(plan));
+  #enqueue(desired: RelaySpec): Promise<unknown[]> {
+    const done = this.#lastUpdate.then(() => this.#apply(desired));
     this.#lastUpdate = done.catch(() => {});
     return done;
   }
 
-  /** Goes over to `plan`; what could not be bound comes back. */
-  async #apply(plan: RelayPlan): Promise<unknown[]> {
+  /** Applies `desired`. Returns the errors of listeners that could not be bound. */
+  async #apply(desired: RelaySpec): Promise<unknown[]> {
     if (this.#closed) return [];
-    this.#plan = plan;
-    await this.#dropOthers(plan);
+    this.#desired = desired;
+    await this.#removeStale(desired);
     const errors: unknown[] = [];
-    for (const spec of plan.listeners) {
-      this.#countersOf(spec.target);
-      const running = this.#ports.get(spec.name);
+    for (const spec of desired.listeners) {
+      this.#targetCounters(spec.target);
+      const running = this.#listeners.get(spec.name);
       if (running !== undefined) {
         running.spec = spec;
         continue;
       }
-      const port = new ListenerSockets(this.#libc, spec);
-      this.#ports.set(spec.name, port);
+      const listener = new ListenerSockets(this.#libc, spec);
+      this.#listeners.set(spec.name, listener);
       try {
-        port.bind(this.#count, this.#options.limits.keepaliveMs);
+        listener.bind(this.#count, this.#options.limits.keepaliveMs);
       } catch (error) {
         errors.push(error);
       }
     }
-    await this.#send();
+    await this.#updateWorkers();
     return errors;
   }
 
-  /** Stops what the plan no longer has, and first: a port may pass from one listener to another. */
-  async #dropOthers(plan: RelayPlan): Promise<void> {
+  /** Removes listeners that are no longer desired. It runs before new ones bind, because a port may move from one listener to another. */
+  async #removeStale(desired: RelaySpec): Promise<void> {
     const dropped: ListenerSockets[] = [];
-    for (const [name, port] of this.#ports) {
-      const spec = plan.listeners.find((candidate) => candidate.name === name);
-      if (spec !== undefined && port.isBoundAs(spec)) continue;
-      dropped.push(port);
-      this.#ports.delete(name);
-      if (spec === undefined) this.#endAfterGrace(name);
+    for (const [name, listener] of this.#listeners) {
+      const spec = desired.listeners.find((candidate) => candidate.name === name);
+      if (spec !== undefined && listener.isBoundAs(spec)) continue;
+      dropped.push(listener);
+      this.#listeners.delete(name);
+      if (spec === undefined) this.#cutAfterGrace(name);
     }
     if (dropped.length > 0) {
-      await this.#send();
-      for (const port of dropped) port.close();
+      await this.#updateWorkers();
+      for (const listener of dropped) listener.close();
     }
     for (const [target, blocks] of this.#counters) {
-      const isWanted = plan.listeners.some((spec) => spec.target === target);
+      const isWanted = desired.listeners.some((spec) => spec.target === target);
       if (!isWanted && readCounters(blocks).active === 0) this.#counters.delete(target);
     }
   }
 
-  #endAfterGrace(name: string): void {
+  #cutAfterGrace(name: string): void {
     systemClock.after(this.#options.limits.dropGraceMs, () => {
-      if (!this.#ports.has(name)) void this.#cut(name);
+      if (!this.#listeners.has(name)) void this.#cutConnections(name);
     });
   }
 
-  /** Tells every worker what is to be in force, and waits until it is. */
-  async #send(): Promise<void> {
+  /** Sends every worker its listeners and waits until they apply. */
+  async #updateWorkers(): Promise<void> {
     const bound = this.listeners().filter((listener) => listener.bound);
     await Promise.all(
       this.#workers.map((worker, index) => {
-        const listeners = [...this.#ports.values()].flatMap((port): WorkerListener[] => {
-          const counters = this.#countersOf(port.spec.target)[index];
-          const listener = counters && port.forWorker(index, this.#plan.own, bound, counters);
+        const listeners = [...this.#listeners.values()].flatMap((sockets): WorkerListener[] => {
+          const counters = this.#targetCounters(sockets.spec.target)[index];
+          const listener = counters && sockets.workerListener(index, this.#desired.self, bound, counters);
           return listener === undefined ? [] : [listener];
         });
-        return worker.execute({ kind: "plan", listeners });
+        return worker.execute({ kind: "listen", listeners });
       }),
     );
   }
@@ -198,18 +198,18 @@ class LinuxEngine implements RelayEngine {
   async #stopAccepting(): Promise<void> {
     await this.#lastUpdate;
     this.#closed = true;
-    await Promise.all(this.#workers.map((worker) => worker.execute({ kind: "plan", listeners: [] })));
-    for (const port of this.#ports.values()) port.close();
+    await Promise.all(this.#workers.map((worker) => worker.execute({ kind: "listen", listeners: [] })));
+    for (const listener of this.#listeners.values()) listener.close();
   }
 
-  async #cut(listener: string | undefined): Promise<number> {
+  async #cutConnections(listener: string | undefined): Promise<number> {
     const counts = await Promise.all(this.#workers.map((worker) => worker.execute({ kind: "cut", listener })));
     return counts.reduce((sum, count) => sum + count, 0);
   }
 
-  #countersOf(target: string): readonly SharedArrayBuffer[] {
-    const known = this.#counters.get(target);
-    if (known !== undefined) return known;
+  #targetCounters(target: string): readonly SharedArrayBuffer[] {
+    const existing = this.#counters.get(target);
+    if (existing !== undefined) return existing;
     const blocks = Array.from({ length: this.#count }, newCounters);
     this.#counters.set(target, blocks);
     return blocks;

@@ -5,18 +5,18 @@ import { v2Options } from "../proxy-header-tlvs.ts";
 import { EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLIN, ERRNO, O_CLOEXEC } from "./abi.ts";
 import { ARMED_EVENTS, LinuxConnection, type RelayContext } from "./connection.ts";
 import { ConnectionLimiter, LIMIT_TOTAL } from "./connection-limiter.ts";
-import type { UpstreamDial } from "./dial.ts";
 import type { Libc } from "./libc.ts";
 import { ListenerState } from "./listener-state.ts";
-import { EVENTS, MAX_EVENTS, WORDS } from "./memory.ts";
+import { EVENTS_OFFSET, MAX_EVENTS, WORDS_OFFSET } from "./memory.ts";
 import { PipePool } from "./pipes.ts";
-import type { Command, Reply, WorkerData, WorkerListener } from "./plan.ts";
 import { Pump } from "./pump.ts";
-import { RefusalReporter } from "./refusals.ts";
+import { RefusalReporter } from "./refusal-reporter.ts";
 import { ReservedFds } from "./reserved-fds.ts";
 import type { SocketState } from "./socket-state.ts";
 import { acceptFrom, closeWithReset, errnoName, localName, throwOnError } from "./sockets.ts";
 import { type TimeoutEntry, TimeoutQueue } from "./timeout-queue.ts";
+import type { UpstreamDial } from "./upstream-dial.ts";
+import type { Command, Reply, WorkerData, WorkerListener } from "./worker-messages.ts";
 
 /**
  * Upper limit of clients accepted from one listener before other events are handled. The batch starts at 1, which saves the accept4 that
@@ -130,13 +130,13 @@ export class EventLoop implements RelayContext {
   runOnce(timeoutMs: number): void {
     const { libc } = this;
     const { address, words, epollEvent } = libc.memory;
-    const count = libc.epollWait(this.#epoll, address + EVENTS, MAX_EVENTS, timeoutMs);
+    const count = libc.epollWait(this.#epoll, address + EVENTS_OFFSET, MAX_EVENTS, timeoutMs);
     this.now = this.#clock();
     this.#round += 1;
     if (count < 0 && count !== -ERRNO.EINTR) throwOnError("epoll_wait", count);
     // Handling an event does not write to the memory that holds the events.
     const data = epollEvent.data >> 2;
-    for (let index = 0, at = EVENTS >> 2; index < count; index += 1, at += epollEvent.size >> 2) {
+    for (let index = 0, at = EVENTS_OFFSET >> 2; index < count; index += 1, at += epollEvent.size >> 2) {
       this.#handleEvent(words[at] ?? 0, words[at + data] ?? 0, words[at + data + 1] ?? 0);
     }
     this.#advanceQueued();
@@ -349,14 +349,14 @@ export class EventLoop implements RelayContext {
   #receiveCommands(): void {
     const { address } = this.libc.memory;
     // Only resets the eventfd's counter to 0; the commands are in the message port.
-    this.libc.read(this.#options.wake, address + WORDS, 8);
+    this.libc.read(this.#options.wake, address + WORDS_OFFSET, 8);
     for (let command = this.#options.receive(); command !== undefined; command = this.#options.receive()) {
       this.#options.reply({ kind: "done", id: command.id, count: this.#execute(command) });
     }
   }
 
   #execute(command: Command): number {
-    if (command.kind === "plan") {
+    if (command.kind === "listen") {
       this.#updateListeners(command.listeners);
       return this.#openConnections;
     }
@@ -410,11 +410,11 @@ export class EventLoop implements RelayContext {
 
   #epollControl(operation: number, fd: number, events: number, serial: number): number {
     const { words, address, epollEvent } = this.libc.memory;
-    const data = (WORDS + epollEvent.data) >> 2;
-    words[WORDS >> 2] = events;
+    const data = (WORDS_OFFSET + epollEvent.data) >> 2;
+    words[WORDS_OFFSET >> 2] = events;
     words[data] = fd;
     words[data + 1] = serial;
-    return this.libc.epollCtl(this.#epoll, operation, fd, address + WORDS);
+    return this.libc.epollCtl(this.#epoll, operation, fd, address + WORDS_OFFSET);
   }
 
   #shutDown(): void {

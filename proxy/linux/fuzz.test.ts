@@ -6,11 +6,11 @@ import { type Chance, FAULTS, type Fault, type Faults } from "../../test/fakes/k
 import { type Ending, type Step, World } from "../../test/fakes/relay-world.ts";
 
 /*
- * The loop, its connections and pumps against a kernel in memory (test/fakes/kernel.ts): random clients and upstreams that send,
- * read, stop reading, end and reset whenever they like, on few descriptors that are used again at once. The kernel throws when a
- * descriptor is used that is not open, closed twice, or registered out of order. What must come of it: test/fakes/relay-world.ts.
+ * The event loop, its connections and pumps on a kernel in memory (test/fakes/kernel.ts): random clients and upstreams send, read, stop
+ * reading, end and reset at any time, on few descriptors that are reused at once. The kernel throws if a descriptor is used while it is not
+ * open, closed twice, or registered out of order. test/fakes/relay-world.ts checks the results.
  *
- * FUZZ_SECONDS=600 has each random test go on for so long. A failure prints its seed.
+ * FUZZ_SECONDS=600 runs each random test for that long. A failure prints its seed.
  */
 const SECONDS = Number(process.env.FUZZ_SECONDS ?? 0);
 
@@ -35,7 +35,7 @@ const steps = fc.array(fc.tuple(fc.constantFrom(...OFTEN, ...OFTEN, ...RARE), fc
   size: "max",
 });
 
-/** The rest of what a world depends on. */
+/** The other inputs of a world. */
 const settings = fc.record({
   seed: fc.nat(),
   near: fc.nat(2),
@@ -43,7 +43,7 @@ const settings = fc.record({
   ending: fc.constantFrom<Ending>("orderly", "orderly", "orderly", "drain", "death", "silence"),
 });
 
-/** Of so many calls one, on average. */
+/** One in this many calls fails, on average. */
 const RARITY: Readonly<Record<Fault, number>> = { interrupt: 16, later: 8, accept: 40, watch: 60, option: 8, name: 8 };
 
 function chanceOf(seed: number): Chance {
@@ -51,7 +51,7 @@ function chanceOf(seed: number): Chance {
   return (below) => Math.floor(random() * below);
 }
 
-test("no byte is lost, doubled or reordered, and every descriptor is closed once, whatever the far ends do", () => {
+test("no byte is lost, duplicated or reordered, and every descriptor is closed once, whatever the peers do", () => {
   fc.assert(
     fc.property(steps, settings, (script, { seed, ending, ...rest }) => {
       const chance = chanceOf(seed);
@@ -63,7 +63,7 @@ test("no byte is lost, doubled or reordered, and every descriptor is closed once
   );
 });
 
-/** Streams that are spliced, stall with bytes in their pipe and are cut there, so that pipes and descriptors pass to others. */
+/** Streams that are spliced, stall with bytes in their pipe and are cut, so that other connections reuse pipes and descriptors. */
 const heavySteps = fc.array(
   fc.tuple(
     fc.constantFrom(
@@ -83,7 +83,7 @@ const heavySteps = fc.array(
   { minLength: 30, maxLength: 120, size: "max" },
 );
 
-test("what a pipe or a descriptor held for one connection never comes out at another", () => {
+test("bytes that a pipe or a descriptor held for one connection never reach another", () => {
   fc.assert(
     fc.property(heavySteps, fc.nat(), fc.nat(2), (script, seed, near) => {
       const chance = chanceOf(seed);
@@ -110,15 +110,15 @@ function play(world: World, script: readonly Step[]): void {
   for (const step of script) world.step(step);
 }
 
-/** A client of each protocol, whose connections are relayed to their end. */
+/** Scripts with one client per protocol, whose connections end normally. */
 const SCRIPTS: Readonly<Record<string, readonly Step[]>> = {
-  "a question and an answer": [
+  "a request and an answer": [
     ...[0, 1, 2].flatMap((which): Step[] => [["openAndSend", which, 700], ...CONNECT]),
     ...[0, 1, 2].flatMap((which): Step[] => [["upstreamSend", which, 5000], ...TURNS]),
     ["read", 0, 100_000],
     ...[0, 1, 2].flatMap((which): Step[] => [["upstreamEnd", which, 0], ...TURNS, ["clientEnd", which, 0]]),
   ],
-  "all is said when they are taken in": [0, 1, 2].flatMap((which): Step[] => [
+  "the client has sent everything before accept": [0, 1, 2].flatMap((which): Step[] => [
     ["openSendAndEnd", which, 20_000],
     ...CONNECT,
     ["upstreamSend", 0, 900],
@@ -139,7 +139,7 @@ const SCRIPTS: Readonly<Record<string, readonly Step[]>> = {
       ...TURNS,
     ]),
   ],
-  "the upstream speaks first": [
+  "the upstream sends first": [
     ...[0, 1, 2].flatMap((which): Step[] => [["open", which, 20_000], ...CONNECT, ["upstreamSend", which, 30_000]]),
     ...TURNS,
     ["wait", 0, 60],
@@ -149,11 +149,11 @@ const SCRIPTS: Readonly<Record<string, readonly Step[]>> = {
   ],
 };
 
-/** Of these a connection must not notice anything. */
+/** Faults that must not affect a connection. */
 const HARMLESS = new Set<Fault>(["interrupt", "later", "option", "name"]);
 
 for (const [title, script] of Object.entries(SCRIPTS)) {
-  test(`${title}: any one call may fail, whichever it is`, () => {
+  test(`${title}: any single call may fail`, () => {
     for (const near of [0, 2]) {
       for (const fault of FAULTS) {
         for (let which = 0, calls = 1; which < calls; which += 1) {
@@ -167,8 +167,7 @@ for (const [title, script] of Object.entries(SCRIPTS)) {
           try {
             play(world, script);
             world.finish("orderly");
-            if (HARMLESS.has(fault))
-              assert.equal(harm(world), 0, "nobody is turned away or cut, no address has failed");
+            if (HARMLESS.has(fault)) assert.equal(harm(world), 0, "no client is refused or cut, no address has failed");
           } catch (error) {
             throw new Error(`near ${near}, ${fault} at call ${which}`, { cause: error });
           }
@@ -178,7 +177,7 @@ for (const [title, script] of Object.entries(SCRIPTS)) {
   });
 }
 
-/** Clients that were turned away or cut, and addresses that failed. */
+/** Clients that were refused or cut, and addresses that failed. */
 function harm(world: World): number {
   const { refused, cut, dialErrors } = world.stats();
   return [refused, cut, dialErrors].flatMap((counts) => Object.values(counts)).reduce((sum, count) => sum + count);

@@ -1,10 +1,10 @@
 import koffi from "koffi";
 import { epollEventLayout, SPLICE_F_MOVE, SPLICE_F_NONBLOCK } from "./abi.ts";
-import { layMemory, MEMORY_BYTES, type Memory } from "./memory.ts";
+import { createMemory, MEMORY_BYTES, type Memory } from "./memory.ts";
 
 /**
- * The system calls of the relay. Each returns what the kernel would: a count or 0, or a negative errno. Addresses are numbers
- * that point into `memory`. Nothing here blocks but epollWait: every descriptor is non-blocking.
+ * The system calls of the relay. Each returns what the kernel returns: a count or 0, or a negative errno. Addresses are numbers that
+ * point into `memory`. Only epollWait blocks: every descriptor is non-blocking.
  */
 export interface Libc {
   readonly memory: Memory;
@@ -34,15 +34,15 @@ export interface Libc {
 
 const ADDRESS = "uintptr_t";
 const COUNT = "size_t";
-/** Of the machine's word, signed: what C calls ssize_t. */
+/** ssize_t in C. */
 const SIGNED = "intptr_t";
 
 type Raw = (...values: number[]) => number;
 
 /**
- * The libc of this process, for one thread. Parameters are numbers throughout: koffi then converts nothing and allocates nothing
- * (75 ns over the same call in C; a system call takes 210 ns on the machine where that was measured).
- * Throws if koffi has no build for this machine, or the architecture is not known.
+ * Opens the libc of this process for one thread. All parameters are numbers, so koffi converts and allocates nothing (75 ns more than the
+ * same call in C; a system call takes 210 ns on the machine where that was measured).
+ * Throws if koffi has no build for this machine, or if the architecture is not supported.
  */
 export function openLibc(): Libc {
   const library = koffi.load(null);
@@ -76,12 +76,12 @@ export function openLibc(): Libc {
   };
 }
 
-/** errno is the thread's own, and no other call of ours is made between the one that failed and its reading. */
-function result(outcome: number): number {
-  return outcome === -1 ? -koffi.errno() : outcome;
+/** errno is thread-local, and no other call is made before it is read. */
+function result(returned: number): number {
+  return returned === -1 ? -koffi.errno() : returned;
 }
 
-// One for each number of parameters: to spread an array of them would cost as much as the call.
+// One per number of parameters: spreading an array of arguments would cost as much as the call.
 const one =
   (call: Raw) =>
   (a: number): number =>
@@ -104,7 +104,7 @@ const five =
     result(call(a, b, c, d, e));
 
 function allocate(): Memory {
-  // A backing store of this size lies outside V8's heap and never moves.
+  // A backing store of this size is allocated outside V8's heap and never moves.
   const buffer = new ArrayBuffer(MEMORY_BYTES);
-  return layMemory(buffer, Number(koffi.address(new Uint8Array(buffer))), epollEventLayout(process.arch));
+  return createMemory(buffer, Number(koffi.address(new Uint8Array(buffer))), epollEventLayout(process.arch));
 }

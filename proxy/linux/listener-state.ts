@@ -2,23 +2,23 @@ import type { DialCause } from "../close-causes.ts";
 import { CandidateOrder } from "../upstream-candidates.ts";
 import { Counters } from "./counters.ts";
 import { DialFailures } from "./dial-failures.ts";
-import type { WorkerAddress, WorkerListener } from "./plan.ts";
+import type { WorkerAddress, WorkerListener } from "./worker-messages.ts";
 
-const LEAST_CAUTIOUS = 8;
-const MOST_CAUTIOUS = 1024;
+const MIN_SKIPPED = 8;
+const MAX_SKIPPED = 1024;
 
-/** A listener as one worker has it: the spec that its next connections follow, its counters, and what is known of its upstream. */
+/** One worker's state of a listener: the spec for its next connections, its counters, and the state of its upstream. */
 export class ListenerState {
   spec: WorkerListener;
-  /** Connections of this worker that came in here. */
+  /** Open connections of this worker. */
   open = 0;
   readonly counters: Counters;
   readonly dialFailures: DialFailures;
   readonly #order: CandidateOrder;
   #texts: readonly string[] = [];
-  /** Connections that are not to write at once, and how many it were last time. */
-  #cautious = 0;
-  #lastCautious = 0;
+  /** How many connections still skip the early write, and how many skipped it last time. */
+  #toSkip = 0;
+  #lastSkipped = 0;
 
   constructor(spec: WorkerListener) {
     this.spec = spec;
@@ -35,22 +35,22 @@ export class ListenerState {
   }
 
   /**
-   * Whether a connection is to write to its upstream right after connect(). On one machine the handshake is over by then, and the wait
-   * for it, with its events, can be saved; between machines it is not, and the try is in vain: then fewer and fewer try.
+   * Whether the next connection tries to write to its upstream right after connect(). On the same machine the handshake is complete by then,
+   * which saves the wait and its events. Between machines the attempt fails; each failure doubles the number of connections that skip it.
    */
   shouldWriteEarly(): boolean {
-    if (this.#cautious === 0) return true;
-    this.#cautious -= 1;
+    if (this.#toSkip === 0) return true;
+    this.#toSkip -= 1;
     return false;
   }
 
-  /** What came of writing at once. */
+  /** Records whether an early write succeeded. */
   recordEarlyWrite(hasSucceeded: boolean): void {
-    if (!hasSucceeded) this.#cautious = Math.min(MOST_CAUTIOUS, Math.max(LEAST_CAUTIOUS, this.#lastCautious * 2));
-    this.#lastCautious = this.#cautious;
+    if (!hasSucceeded) this.#toSkip = Math.min(MAX_SKIPPED, Math.max(MIN_SKIPPED, this.#lastSkipped * 2));
+    this.#lastSkipped = this.#toSkip;
   }
 
-  /** The upstream's addresses in the order to try them. */
+  /** The upstream's addresses, in the order to try them. */
   candidates(): readonly WorkerAddress[] {
     const { addresses } = this.spec;
     if (addresses.length < 2) return addresses;

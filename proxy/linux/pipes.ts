@@ -1,27 +1,27 @@
 import { F_SETPIPE_SZ, O_CLOEXEC, O_NONBLOCK } from "./abi.ts";
 import type { Libc } from "./libc.ts";
-import { WORDS } from "./memory.ts";
+import { WORDS_OFFSET } from "./memory.ts";
 
-/** Bytes a pipe may hold, at best; less where the kernel refuses that much. */
+/** Capacity requested for a pipe; halved while the kernel refuses it. */
 const PIPE_BYTES = 1024 * 1024;
 const SMALLEST_PIPE_BYTES = 64 * 1024;
 /**
- * Pipes that exist at most, a thread. An ordinary user may have 16,384 pages in all pipes together (fs.pipe-user-pages-soft): 64
- * of 1 MiB, over all threads and all that runs under this uid on the node. Beyond that F_SETPIPE_SZ says EPERM.
+ * Upper limit of pipes per thread. An unprivileged user may have 16,384 pages in all pipes together (fs.pipe-user-pages-soft): 64 pipes of
+ * 1 MiB, over all threads and all processes of this uid on the node. Beyond that F_SETPIPE_SZ fails with EPERM.
  */
 const MAX_PIPES = 12;
 
 export interface Pipe {
   readonly read: number;
   readonly write: number;
-  /** In it now. */
+  /** Bytes in the pipe now. */
   bytes: number;
 }
 
-/** Pipes for splice. One belongs to a stream as long as there are bytes in it, and comes back empty. */
+/** Pipes for splice. A stream holds one as long as there are bytes in it, and releases it empty. */
 export class PipePool {
   readonly #libc: Libc;
-  readonly #free: Pipe[] = [];
+  readonly #idle: Pipe[] = [];
   #count = 0;
   #bytes = PIPE_BYTES;
 
@@ -29,28 +29,28 @@ export class PipePool {
     this.#libc = libc;
   }
 
-  /** An empty pipe; undefined if there is none to be had now: bytes are copied then. */
-  take(): Pipe | undefined {
-    const free = this.#free.pop();
-    if (free !== undefined || this.#count >= MAX_PIPES) return free;
-    return this.#make();
+  /** An empty pipe, or undefined if none is available; the caller then copies. */
+  acquire(): Pipe | undefined {
+    const idle = this.#idle.pop();
+    if (idle !== undefined || this.#count >= MAX_PIPES) return idle;
+    return this.#create();
   }
 
-  /** Takes a pipe back; one with bytes of a connection that is gone is closed. */
-  give(pipe: Pipe): void {
-    if (pipe.bytes === 0) this.#free.push(pipe);
+  /** Returns a pipe to the pool. A pipe that still holds bytes of a closed connection is closed. */
+  release(pipe: Pipe): void {
+    if (pipe.bytes === 0) this.#idle.push(pipe);
     else this.#close(pipe);
   }
 
   /** Closes the pipes that are not in use. */
   close(): void {
-    for (const pipe of this.#free.splice(0)) this.#close(pipe);
+    for (const pipe of this.#idle.splice(0)) this.#close(pipe);
   }
 
-  #make(): Pipe | undefined {
+  #create(): Pipe | undefined {
     const { words, address } = this.#libc.memory;
-    if (this.#libc.pipe2(address + WORDS, O_CLOEXEC | O_NONBLOCK) < 0) return undefined;
-    const pipe: Pipe = { read: words[WORDS >> 2] ?? -1, write: words[(WORDS >> 2) + 1] ?? -1, bytes: 0 };
+    if (this.#libc.pipe2(address + WORDS_OFFSET, O_CLOEXEC | O_NONBLOCK) < 0) return undefined;
+    const pipe: Pipe = { read: words[WORDS_OFFSET >> 2] ?? -1, write: words[(WORDS_OFFSET >> 2) + 1] ?? -1, bytes: 0 };
     this.#count += 1;
     while (this.#bytes > SMALLEST_PIPE_BYTES && this.#libc.fcntl(pipe.write, F_SETPIPE_SZ, this.#bytes) < 0) {
       this.#bytes /= 2;

@@ -2,33 +2,34 @@ import { O_CLOEXEC } from "./abi.ts";
 import type { Libc } from "./libc.ts";
 import { throwOnError } from "./sockets.ts";
 
-/** Descriptors that are kept for turning clients away. */
-const COUNT = 3;
+/** Descriptors reserved for refusing clients. */
+const RESERVED_COUNT = 3;
 
 /**
- * Descriptors that are kept open, to be closed for a moment when no other is left. Several, since one that is free for that moment may
- * go to a connection of another worker, which then holds it.
+ * Open descriptors that can be closed for a moment when no other is left, to accept and reset a client. There are several, because another
+ * worker's connection may take one while it is free.
  */
 export class ReservedFds {
   readonly #libc: Libc;
   readonly #fds: number[] = [];
 
-  /** Throws SystemError if the system has no descriptor left. */
+  /** Throws SystemError if no file descriptor is left. */
   constructor(libc: Libc) {
     this.#libc = libc;
-    for (let count = 0; count < COUNT; count += 1) this.#fds.push(throwOnError("eventfd", libc.eventfd(0, O_CLOEXEC)));
+    for (let count = 0; count < RESERVED_COUNT; count += 1)
+      this.#fds.push(throwOnError("eventfd", libc.eventfd(0, O_CLOEXEC)));
   }
 
-  /** Whether there is one. */
+  /** Whether at least one is reserved. */
   get hasAny(): boolean {
     return this.#fds.length > 0;
   }
 
   get isFull(): boolean {
-    return this.#fds.length === COUNT;
+    return this.#fds.length === RESERVED_COUNT;
   }
 
-  /** Frees one for whatever is opened next; false if none is left. */
+  /** Closes one, so that the next open succeeds; false if none is reserved. */
   releaseOne(): boolean {
     const fd = this.#fds.pop();
     if (fd === undefined) return false;
@@ -36,7 +37,7 @@ export class ReservedFds {
     return true;
   }
 
-  /** As many as can be had now. */
+  /** Reserves descriptors again, as many as the system gives. */
   refill(): void {
     while (!this.isFull) {
       const fd = this.#libc.eventfd(0, O_CLOEXEC);

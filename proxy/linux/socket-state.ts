@@ -2,43 +2,44 @@ import type { LinuxConnection } from "./connection.ts";
 import type { Pipe } from "./pipes.ts";
 
 /**
- * One socket of a connection, and the stream that is read from it and goes out at the other socket. Edge-triggered epoll tells of
- * a change once: `readable` and `writable` remember it until a call says EAGAIN.
+ * One socket of a connection, and the stream that is read from it and sent to the other socket. Edge-triggered epoll reports a change
+ * once: `readable` and `writable` store it until a call returns EAGAIN.
  */
 export class SocketState {
   readonly connection: LinuxConnection;
   readonly fd: number;
   readonly isClient: boolean;
-  /** Stands in epoll's data next to fd: an event of a closed descriptor never reaches the one that got its number. */
+  /** Stored next to fd in epoll's data: an event of a closed descriptor never reaches the socket that reuses its number. */
   serial = 0;
   readable = false;
   writable = false;
-  /** epoll reports when it becomes writable. A client's socket is only asked once it has said EAGAIN. */
+  /** EPOLLOUT is requested. For a client's socket only after a send returned EAGAIN. */
   isArmed: boolean;
-  /** The peer has sent a FIN or a reset: what is read ends in 0 or an error, and is read until then. */
+  /** The peer has sent a FIN or a reset: reads continue until one returns 0 or an error. */
   hungUp = false;
-  /** It was a FIN. All that comes before a FIN is in the socket by then: a short read is the last. */
+  /** epoll has reported a FIN. Everything before it is in the receive buffer, so a short read is the last one. */
   finReported = false;
-  /** There was urgent data: reads stop at its mark, so that a short read says nothing. */
+  /** There was urgent data. Reads stop at its mark, so a short read implies nothing. */
   hasUrgentData = false;
-  /** An error waits in the socket, or has been read from it. */
+  /** The socket has a pending error, or a call has returned one. */
   hasFailed = false;
   /** The FIN has been read. */
   finRead = false;
-  /** And passed on to the other socket, after all bytes. */
+  /** The FIN has been passed on to the other socket, after all bytes. */
   finForwarded = false;
-  /** Read and dropped: the other side takes no more. */
+  /** Bytes read are dropped: the other socket is gone. */
   isDiscarding = false;
-  /** Something has been written to it; small writes go out at once (TCP_NODELAY), which a client's socket inherits. */
+  /** Something has been sent on it. */
   hasBeenWritten = false;
+  /** TCP_NODELAY is set. A client's socket inherits it from its listener. */
   hasNoDelay: boolean;
-  /** The kernel probes it when it is silent. */
+  /** TCP keepalive is set. */
   hasKeepalive = false;
-  /** The last read was a large one: the next is a splice. */
+  /** The last read filled the buffer: the next one is a splice. */
   isBulk = false;
-  /** Read, but not taken by the other socket yet. */
+  /** Bytes read but not sent to the other socket yet. */
   pending: Uint8Array | undefined = undefined;
-  /** Holds bytes that were spliced from here and not taken by the other socket yet. */
+  /** Holds bytes spliced from this socket but not sent to the other one yet. */
   pipe: Pipe | undefined = undefined;
 
   constructor(connection: LinuxConnection, fd: number, isClient: boolean) {
@@ -49,15 +50,15 @@ export class SocketState {
     this.hasNoDelay = isClient;
   }
 
-  /** Takes in that a read gave less than it could have. */
+  /** Records a read that returned less than requested. */
   recordShortRead(): void {
     if (this.hasUrgentData) return;
-    // What comes later is a new edge.
+    // Bytes that arrive later cause a new edge.
     if (!this.hungUp) this.readable = false;
     else if (this.finReported) this.finRead = true;
   }
 
-  /** Nothing that was read waits to be sent. */
+  /** All bytes read have been sent. */
   get isFlushed(): boolean {
     return this.pending === undefined && this.pipe === undefined;
   }

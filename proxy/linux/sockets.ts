@@ -21,9 +21,9 @@ import {
   TCP_NODELAY,
 } from "./abi.ts";
 import type { Libc } from "./libc.ts";
-import { ADDRESS, ADDRESS_BYTES, LENGTH, LOCAL_ADDRESS, WORDS } from "./memory.ts";
+import { ADDRESS_BYTES, LENGTH_OFFSET, LOCAL_ADDRESS_OFFSET, PEER_ADDRESS_OFFSET, WORDS_OFFSET } from "./memory.ts";
 
-/** Once a peer is silent: a probe a second, ten of them; what Node's own sockets do. */
+/** Keepalive probes of a silent peer: one per second, ten in all, as for Node's sockets. */
 const KEEPALIVE_INTERVAL_SECONDS = 1;
 const KEEPALIVE_PROBES = 10;
 
@@ -46,28 +46,28 @@ export function errnoName(errno: number): string {
   return getSystemErrorName(-errno);
 }
 
-/** The outcome of a call that has to succeed; throws SystemError otherwise. */
-export function throwOnError(call: string, outcome: number): number {
-  if (outcome < 0) throw new SystemError(call, -outcome);
-  return outcome;
+/** Returns the result of a call that must not fail. Throws SystemError if it is negative. */
+export function throwOnError(call: string, result: number): number {
+  if (result < 0) throw new SystemError(call, -result);
+  return result;
 }
 
 function setOption(libc: Libc, fd: number, level: number, name: number, value: number): number {
-  libc.memory.words[WORDS >> 2] = value;
-  return libc.setsockopt(fd, level, name, libc.memory.address + WORDS, 4);
+  libc.memory.words[WORDS_OFFSET >> 2] = value;
+  return libc.setsockopt(fd, level, name, libc.memory.address + WORDS_OFFSET, 4);
 }
 
-/** A new stream socket for an address of this family: non-blocking; or a negative errno. */
+/** Opens a non-blocking stream socket for the family of an address. Returns a descriptor or a negative errno. */
 export function openTcpSocket(libc: Libc, sockaddr: Uint8Array): number {
   return libc.socket(sockaddr[0] ?? AF_INET, STREAM_FLAGS);
 }
 
-/** Sends small writes at once. */
+/** Sets TCP_NODELAY. */
 export function setNoDelay(libc: Libc, fd: number): void {
   setOption(libc, fd, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
-/** Probes a peer after `ms` of silence; 0: never. */
+/** Sets TCP keepalive with the first probe after `ms` milliseconds of silence; 0: no keepalive. */
 export function setKeepalive(libc: Libc, fd: number, ms: number): void {
   if (ms === 0) return;
   setOption(libc, fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -76,63 +76,63 @@ export function setKeepalive(libc: Libc, fd: number, ms: number): void {
   setOption(libc, fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
 }
 
-/** Starts connecting; 0, or a negative errno. EINPROGRESS is the usual answer. */
+/** Starts to connect. Returns 0 or a negative errno, usually EINPROGRESS. */
 export function connectTo(libc: Libc, fd: number, sockaddr: Uint8Array): number {
-  libc.memory.bytes.set(sockaddr, ADDRESS);
-  return libc.connect(fd, libc.memory.address + ADDRESS, sockaddr.length);
+  libc.memory.bytes.set(sockaddr, PEER_ADDRESS_OFFSET);
+  return libc.connect(fd, libc.memory.address + PEER_ADDRESS_OFFSET, sockaddr.length);
 }
 
-/** The error that waits in a socket, a positive errno, or 0; reading it takes it away. */
+/** Reads and clears the pending error of a socket: a positive errno, or 0. */
 export function pendingError(libc: Libc, fd: number): number {
   const { words, address } = libc.memory;
-  words[LENGTH >> 2] = 4;
-  const outcome = libc.getsockopt(fd, SOL_SOCKET, SO_ERROR, address + WORDS, address + LENGTH);
-  return outcome < 0 ? -outcome : (words[WORDS >> 2] ?? 0);
+  words[LENGTH_OFFSET >> 2] = 4;
+  const result = libc.getsockopt(fd, SOL_SOCKET, SO_ERROR, address + WORDS_OFFSET, address + LENGTH_OFFSET);
+  return result < 0 ? -result : (words[WORDS_OFFSET >> 2] ?? 0);
 }
 
-/** Takes the next client from a listener's queue; its address is in memory.peer. A descriptor, or a negative errno. */
+/** Accepts the next client of a listener; its address is in memory.peer. Returns a descriptor or a negative errno. */
 export function acceptFrom(libc: Libc, listener: number): number {
   const { words, address } = libc.memory;
-  words[LENGTH >> 2] = ADDRESS_BYTES;
-  return libc.accept4(listener, address + ADDRESS, address + LENGTH, ACCEPT_FLAGS);
+  words[LENGTH_OFFSET >> 2] = ADDRESS_BYTES;
+  return libc.accept4(listener, address + PEER_ADDRESS_OFFSET, address + LENGTH_OFFSET, ACCEPT_FLAGS);
 }
 
-/** Where a socket is bound; undefined if that cannot be told. */
+/** The local address and port of a socket; undefined if getsockname fails. */
 export function localName(libc: Libc, fd: number): { address: Uint8Array; port: number } | undefined {
   const { words, address, local } = libc.memory;
-  words[LENGTH >> 2] = ADDRESS_BYTES;
-  if (libc.getsockname(fd, address + LOCAL_ADDRESS, address + LENGTH) < 0) return undefined;
+  words[LENGTH_OFFSET >> 2] = ADDRESS_BYTES;
+  if (libc.getsockname(fd, address + LOCAL_ADDRESS_OFFSET, address + LENGTH_OFFSET) < 0) return undefined;
   const bytes = local.address();
   return bytes && { address: bytes, port: local.port() };
 }
 
-/** Closes with a reset: what is still to be sent is thrown away and the peer told so. */
+/** Closes a socket with a reset and discards unsent bytes. */
 export function closeWithReset(libc: Libc, fd: number): void {
   const { words, address } = libc.memory;
   // struct linger: on, for 0 seconds.
-  words[WORDS >> 2] = 1;
-  words[(WORDS >> 2) + 1] = 0;
-  libc.setsockopt(fd, SOL_SOCKET, SO_LINGER, address + WORDS, 8);
+  words[WORDS_OFFSET >> 2] = 1;
+  words[(WORDS_OFFSET >> 2) + 1] = 0;
+  libc.setsockopt(fd, SOL_SOCKET, SO_LINGER, address + WORDS_OFFSET, 8);
   libc.close(fd);
 }
 
 /**
- * Binds `count` sockets to one address and port, and listens: several share its clients (SO_REUSEPORT). All or none; throws
- * SystemError. Without IPv6 in the kernel `::` cannot be bound; the IPv4 wildcard then means the same.
+ * Binds `count` sockets to one address and port and listens; they share its clients (SO_REUSEPORT). If one fails, closes all and throws
+ * SystemError. Without IPv6 in the kernel `::` cannot be bound; the IPv4 wildcard is used then.
  */
 export function listenOn(
   libc: Libc,
-  wanted: { readonly address: string; readonly port: number; readonly count: number; readonly keepaliveMs: number },
+  options: { readonly address: string; readonly port: number; readonly count: number; readonly keepaliveMs: number },
 ): number[] {
-  const literal = addressBytes(wanted.address) ?? new Uint8Array(16);
-  const isIPv6 = wanted.address.includes(":");
+  const literal = addressBytes(options.address) ?? new Uint8Array(16);
+  const isIPv6 = options.address.includes(":");
   try {
-    return listenAll(libc, isIPv6 ? mappedBytes(literal) : literal, wanted);
+    return listenAll(libc, isIPv6 ? mappedBytes(literal) : literal, options);
   } catch (error) {
-    const hasNoIPv6 =
+    const isIPv6Missing =
       error instanceof SystemError && (error.errno === ERRNO.EAFNOSUPPORT || error.errno === ERRNO.EADDRNOTAVAIL);
-    if (wanted.address !== "::" || !hasNoIPv6) throw error;
-    return listenAll(libc, new Uint8Array(4), wanted);
+    if (options.address !== "::" || !isIPv6Missing) throw error;
+    return listenAll(libc, new Uint8Array(4), options);
   }
 }
 
@@ -148,13 +148,13 @@ function listenAll(
       const fd = throwOnError("socket", openTcpSocket(libc, sockaddr));
       fds.push(fd);
       throwOnError("setsockopt", setOption(libc, fd, SOL_SOCKET, SO_REUSEADDR, 1));
-      // The first one binds without the wish to share: then a port that another process holds is not shared with it by accident.
+      // The first socket binds without SO_REUSEPORT, so that a port of another process is not shared with it by accident.
       if (index > 0) throwOnError("setsockopt", setOption(libc, fd, SOL_SOCKET, SO_REUSEPORT, 1));
-      // What a listener has set, the sockets that it accepts inherit.
+      // Accepted sockets inherit these options.
       setNoDelay(libc, fd);
       setKeepalive(libc, fd, keepaliveMs);
-      libc.memory.bytes.set(sockaddr, ADDRESS);
-      throwOnError("bind", libc.bind(fd, libc.memory.address + ADDRESS, sockaddr.length));
+      libc.memory.bytes.set(sockaddr, PEER_ADDRESS_OFFSET);
+      throwOnError("bind", libc.bind(fd, libc.memory.address + PEER_ADDRESS_OFFSET, sockaddr.length));
       if (index === 0 && count > 1) throwOnError("setsockopt", setOption(libc, fd, SOL_SOCKET, SO_REUSEPORT, 1));
       if (index === 0) sockaddr = encodeSockaddr(address, localName(libc, fd)?.port ?? port);
     }

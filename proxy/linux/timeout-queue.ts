@@ -1,4 +1,4 @@
-/** What can wait in one list at a time. Fields of the waiting thing itself, so that waiting allocates nothing. */
+/** An entry of at most one queue at a time. The links are fields of the entry itself, so that adding allocates nothing. */
 export interface TimeoutEntry {
   /** Milliseconds on the loop's clock. */
   deadline: number;
@@ -7,17 +7,17 @@ export interface TimeoutEntry {
   next: TimeoutEntry | undefined;
 }
 
-/** Things that all wait equally long: the one that came first is due first. Adding and removing take constant time. */
+/** Entries with the same timeout, so the oldest expires first. Adding and removing take constant time. */
 export class TimeoutQueue {
   readonly #ms: number;
-  readonly #onDue: (entry: TimeoutEntry) => void;
+  readonly #onTimeout: (entry: TimeoutEntry) => void;
   #first: TimeoutEntry | undefined;
   #last: TimeoutEntry | undefined;
 
-  /** `onDue` is called for a waiter that has been taken off the list. */
-  constructor(ms: number, onDue: (entry: TimeoutEntry) => void) {
+  /** `onTimeout` is called for each expired entry after its removal from the queue. */
+  constructor(ms: number, onTimeout: (entry: TimeoutEntry) => void) {
     this.#ms = ms;
-    this.#onDue = onDue;
+    this.#onTimeout = onTimeout;
   }
 
   add(entry: TimeoutEntry, now: number): void {
@@ -41,7 +41,7 @@ export class TimeoutQueue {
     entry.next = undefined;
   }
 
-  /** When the next one is due; Infinity if none waits. */
+  /** The earliest deadline; Infinity if the queue is empty. */
   nextDeadline(): number {
     return this.#first === undefined ? Number.POSITIVE_INFINITY : this.#first.deadline;
   }
@@ -51,7 +51,7 @@ export class TimeoutQueue {
       const first = this.#first;
       if (first === undefined || first.deadline > now) return;
       this.remove(first);
-      this.#onDue(first);
+      this.#onTimeout(first);
     }
   }
 }

@@ -2,32 +2,32 @@ import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
 import { O_CLOEXEC, O_NONBLOCK } from "./abi.ts";
 import type { Libc } from "./libc.ts";
-import { WORDS } from "./memory.ts";
-import type { Command, Reply, WorkerData } from "./plan.ts";
+import { WORDS_OFFSET } from "./memory.ts";
 import { throwOnError } from "./sockets.ts";
+import type { Command, Reply, WorkerData } from "./worker-messages.ts";
 
-/** `.ts` as it stands in the repository, `.js` in the image: nothing rewrites the name of a file that is no import. */
+/** `.ts` in the repository, `.js` in the image: the compiler does not rewrite a file name that is not an import. */
 const WORKER = new URL(`./worker${extname(import.meta.url)}`, import.meta.url);
 
 /**
- * A connection is a handful of small objects, most of them gone before they are ever collected. Without a limit V8 lets their nursery grow
- * to tens of megabytes, and never shrinks it in a thread that does not come back to its event loop.
+ * A connection is a few small objects, most of them dead before a collection. Without a limit V8 lets the young generation grow to tens of
+ * megabytes and never shrinks it in a thread that does not return to Node's event loop.
  */
 const LIMITS = { maxYoungGenerationSizeMb: 2 };
 
 type Report = Exclude<Reply, { kind: "ready" | "done" }>;
 
-/** A command without the number that its answer comes under. */
-type Order =
-  | Omit<Extract<Command, { kind: "plan" }>, "id">
+/** A command without its id. */
+type CommandWithoutId =
+  | Omit<Extract<Command, { kind: "listen" }>, "id">
   | Omit<Extract<Command, { kind: "cut" }>, "id">
   | Omit<Extract<Command, { kind: "exit" }>, "id">;
 
-/** The main thread's hold on one worker. */
+/** The main thread's handle of one worker. */
 export class WorkerThread {
-  /** Resolves once the worker runs its loop; rejects if it dies before. */
+  /** Resolves once the worker's event loop runs; rejects if the worker dies before. */
   readonly ready: Promise<void>;
-  /** The thread is gone; the error, if that was not asked for. */
+  /** Resolves when the thread has ended; with an error unless an `exit` command was sent. */
   readonly ended: Promise<Error | undefined>;
   hasEnded = false;
   readonly #libc: Libc;
@@ -41,7 +41,7 @@ export class WorkerThread {
     this.#libc = libc;
     this.#wake = throwOnError("eventfd", libc.eventfd(0, O_CLOEXEC | O_NONBLOCK));
     const workerData: WorkerData = { ...data, wake: this.#wake };
-    // The flags of the process are not the worker's: some of them speak of the main script.
+    // The worker does not inherit the process's flags: some concern the main script.
     this.#worker = new Worker(WORKER, { workerData, execArgv: [], resourceLimits: LIMITS });
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.ready = promise;
@@ -51,31 +51,31 @@ export class WorkerThread {
       else if (reply.kind === "done") this.#settle(reply.id, reply.count);
       else onReport(reply);
     });
-    this.ended = new Promise((end) => {
+    this.ended = new Promise((resolveEnded) => {
       let failure: Error | undefined;
       this.#worker.on("error", (error) => {
         failure = error instanceof Error ? error : new Error(String(error));
       });
       this.#worker.on("exit", (code) => {
         const error = failure ?? (this.#isExiting ? undefined : new Error(`the worker ended with code ${code}`));
-        this.#over();
+        this.#cleanUp();
         reject(error ?? new Error("the worker has ended"));
-        end(error);
+        resolveEnded(error);
       });
     });
     process.on("exit", this.#onProcessExit);
   }
 
-  /** Has a command carried out; the count of its answer, 0 if the worker is gone. */
-  execute(order: Order): Promise<number> {
+  /** Executes a command. Resolves to the count of its reply, 0 if the worker has ended. */
+  execute(command: CommandWithoutId): Promise<number> {
     if (this.hasEnded) return Promise.resolve(0);
     this.#lastId += 1;
     const id = this.#lastId;
-    if (order.kind === "exit") this.#isExiting = true;
+    if (command.kind === "exit") this.#isExiting = true;
     const { promise, resolve } = Promise.withResolvers<number>();
     this.#pending.set(id, resolve);
-    this.#worker.postMessage({ ...order, id });
-    this.#ring();
+    this.#worker.postMessage({ ...command, id });
+    this.#wakeUp();
     return promise;
   }
 
@@ -84,24 +84,24 @@ export class WorkerThread {
     this.#pending.delete(id);
   }
 
-  #over(): void {
+  #cleanUp(): void {
     this.hasEnded = true;
     process.off("exit", this.#onProcessExit);
     for (const id of [...this.#pending.keys()]) this.#settle(id, 0);
     this.#libc.close(this.#wake);
   }
 
-  /** Node waits for a thread to come back from its system call before the process ends. */
+  /** The process cannot end while a thread is in a system call: Node waits for it. */
   readonly #onProcessExit = (): void => {
     this.#worker.postMessage({ kind: "exit", id: 0 } satisfies Command);
-    this.#ring();
+    this.#wakeUp();
   };
 
-  #ring(): void {
+  #wakeUp(): void {
     const { words, address } = this.#libc.memory;
-    words[WORDS >> 2] = 1;
-    words[(WORDS >> 2) + 1] = 0;
-    // The counter cannot overflow: the worker takes it back to 0 at every turn.
-    throwOnError("write", this.#libc.write(this.#wake, address + WORDS, 8));
+    words[WORDS_OFFSET >> 2] = 1;
+    words[(WORDS_OFFSET >> 2) + 1] = 0;
+    // The counter cannot overflow: the worker resets it to 0 in every round.
+    throwOnError("write", this.#libc.write(this.#wake, address + WORDS_OFFSET, 8));
   }
 }

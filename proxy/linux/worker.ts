@@ -1,11 +1,11 @@
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { EventLoop } from "./event-loop.ts";
 import { openLibc } from "./libc.ts";
-import type { Command, Reply, WorkerData } from "./plan.ts";
+import type { Command, Reply, WorkerData } from "./worker-messages.ts";
 
 /*
- * A worker thread. It never returns to Node's own event loop: it sleeps in epoll_wait, and takes its messages from the port when the
- * eventfd says that there are some.
+ * A worker thread. It never returns to Node's event loop: it sleeps in epoll_wait and receives its messages from the port when the eventfd
+ * is readable.
  */
 if (parentPort !== null) {
   const port = parentPort;

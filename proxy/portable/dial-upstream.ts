@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { type DialFailure, MAX_DIALS, type UpstreamSpec } from "../engine.ts";
 import { observeConnect, type TargetStats } from "../target-stats.ts";
 import type { CandidateOrder } from "../upstream-candidates.ts";
-import { dial } from "./dial.ts";
+import { dial } from "./connect-socket.ts";
 
 interface UpstreamDial {
   readonly upstream: UpstreamSpec;

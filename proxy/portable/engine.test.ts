@@ -69,7 +69,7 @@ test("connections of a listener that is gone are cut after the grace, those of a
   const staying = await rig.connect({ port: rig.port("other:443") });
   await takeHeader(await rig.upstream.next());
   t.mock.timers.enable({ apis: ["setTimeout"] });
-  await rig.engine.update({ listeners: [other], own: { interfaces: [], fronts: [] } });
+  await rig.engine.update({ listeners: [other], self: { interfaceAddresses: [], frontEndpoints: [] } });
   const closed = new Promise<void>((resolve) => dropped.once("close", resolve).resume());
   t.mock.timers.tick(999);
   await new Promise(setImmediate);
@@ -85,7 +85,7 @@ test("a listener that comes back within the grace keeps its connections", async 
   const client = await rig.connect();
   await takeHeader(await rig.upstream.next());
   t.mock.timers.enable({ apis: ["setTimeout"] });
-  await rig.engine.update({ listeners: [], own: { interfaces: [], fronts: [] } });
+  await rig.engine.update({ listeners: [], self: { interfaceAddresses: [], frontEndpoints: [] } });
   await rig.engine.update(rig.plan());
   t.mock.timers.tick(1_000);
   await new Promise(setImmediate);

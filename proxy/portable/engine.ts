@@ -9,9 +9,9 @@ import type {
   ListenerSpec,
   ListenerStatus,
   MakeEngine,
-  OwnAddresses,
   RelayEngine,
-  RelayPlan,
+  RelaySpec,
+  SelfEndpoints,
 } from "../engine.ts";
 import { isSelf } from "../is-self.ts";
 import { encodeHeader } from "../proxy-header.ts";
@@ -37,7 +37,7 @@ class PortableEngine implements RelayEngine {
   readonly #connections = new Map<PortableConnection, string>();
   readonly #stats = new Map<string, TargetStats>();
   readonly #stopSweep: () => void;
-  #own: OwnAddresses = { interfaces: [], fronts: [] };
+  #own: SelfEndpoints = { interfaceAddresses: [], frontEndpoints: [] };
   #closed = false;
   /** Updates run one after the other. */
   #lastUpdate: Promise<unknown> = Promise.resolve();
@@ -50,14 +50,14 @@ class PortableEngine implements RelayEngine {
     this.#stopSweep = startIdleSweep(options.limits.idleTimeoutMs, this.#connections);
   }
 
-  async start(plan: RelayPlan): Promise<void> {
+  async start(plan: RelaySpec): Promise<void> {
     const errors = await this.#enqueue(plan);
     if (errors.length === 0) return;
     await this.close();
     throw errors[0];
   }
 
-  async update(plan: RelayPlan): Promise<void> {
+  async update(plan: RelaySpec): Promise<void> {
     for (const error of await this.#enqueue(plan))
       this.#options.log.error({ err: describeError(error) }, "listener not bound");
   }
@@ -94,16 +94,16 @@ class PortableEngine implements RelayEngine {
     await this.#empty();
   }
 
-  #enqueue(plan: RelayPlan): Promise<unknown[]> {
+  #enqueue(plan: RelaySpec): Promise<unknown[]> {
     const done = this.#lastUpdate.then(() => this.#apply(plan));
     this.#lastUpdate = done;
     return done;
   }
 
   /** Goes over to `plan`; what could not be bound comes back. */
-  async #apply(plan: RelayPlan): Promise<unknown[]> {
+  async #apply(plan: RelaySpec): Promise<unknown[]> {
     if (this.#closed) return [];
-    this.#own = plan.own;
+    this.#own = plan.self;
     this.#dropOthers(plan.listeners);
     const results = await Promise.allSettled(plan.listeners.map((spec) => this.#adopt(spec)));
     return results.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));

@@ -15,7 +15,7 @@ import {
   SOL_SOCKET,
 } from "../../proxy/linux/abi.ts";
 import type { Libc } from "../../proxy/linux/libc.ts";
-import { layMemory, MEMORY_BYTES, type Memory } from "../../proxy/linux/memory.ts";
+import { createMemory, MEMORY_BYTES, type Memory } from "../../proxy/linux/memory.ts";
 import { Bytes, FakeSocket } from "./kernel-socket.ts";
 
 /*
@@ -81,7 +81,7 @@ export class FakeKernel implements Libc {
     this.#view = new DataView(buffer);
     this.#chance = chance;
     this.#faults = faults;
-    this.memory = layMemory(buffer, BASE_ADDRESS, epollEventLayout("x64"));
+    this.memory = createMemory(buffer, BASE_ADDRESS, epollEventLayout("x64"));
     this.#bytes = this.memory.bytes;
   }
 

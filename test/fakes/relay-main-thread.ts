@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { encodeSockaddr } from "../../proxy/linux/abi.ts";
 import { newCounters, readCounters } from "../../proxy/linux/counters.ts";
 import { newDialFailures } from "../../proxy/linux/dial-failures.ts";
-import type { Command, Reply, WorkerAddress, WorkerListener } from "../../proxy/linux/plan.ts";
+import type { Command, Reply, WorkerAddress, WorkerListener } from "../../proxy/linux/worker-messages.ts";
 import type { TargetStats } from "../../proxy/target-stats.ts";
 import type { FakeKernel } from "./kernel.ts";
 import { DECLARED_PORT, type End, PROTOCOLS, type Protocol } from "./relay-end.ts";
 
 type Order =
-  | { readonly kind: "plan"; readonly listeners: readonly WorkerListener[] }
+  | { readonly kind: "listen"; readonly listeners: readonly WorkerListener[] }
   | { readonly kind: "cut"; readonly listener: string | undefined }
   | { readonly kind: "exit" };
 
@@ -116,7 +116,7 @@ export class MainThread {
   /** The plan of now; `gone` is closed once the worker does not accept on it any more. */
   #plan(gone?: number): void {
     const listeners = [...this.#listeners].map(([protocol, fd]) => this.#spec(protocol, fd));
-    this.#order({ kind: "plan", listeners }, () => {
+    this.#order({ kind: "listen", listeners }, () => {
       if (gone !== undefined) this.#kernel.close(gone);
     });
   }

@@ -3,91 +3,91 @@ import { type DialFailure, MAX_DIALS } from "../engine.ts";
 import { ERRNO } from "./abi.ts";
 import type { Libc } from "./libc.ts";
 import type { ListenerState } from "./listener-state.ts";
-import type { WorkerAddress } from "./plan.ts";
 import { connectTo, errnoName, openTcpSocket } from "./sockets.ts";
+import type { WorkerAddress } from "./worker-messages.ts";
 
-/** What a step of a dial gives instead of a descriptor: no address is left; this process is out of descriptors or memory. */
+/** Results of `connectNext` instead of a descriptor: no address is left; the process is out of descriptors or memory. */
 const DIAL_FAILED = -1;
 export const DIAL_LOCAL_LIMIT = -2;
 
 const NO_FAILURES: readonly DialFailure[] = [];
 
-/** One connection's way through its upstream's addresses, at most MAX_DIALS of them. Lives until it is connected or refused. */
+/** One connection's attempts to connect to its upstream's addresses, at most MAX_DIALS. Lives until the client is connected or refused. */
 export class UpstreamDial {
   failures: readonly DialFailure[] = NO_FAILURES;
-  /** With DIAL_LOCAL_LIMIT: what the system said. */
+  /** With DIAL_LOCAL_LIMIT: the failed call and its errno. */
   localLimit = "";
   readonly #libc: Libc;
   readonly #listener: ListenerState;
   readonly #candidates: readonly WorkerAddress[];
   #next = 0;
-  #begun = 0;
+  #startedAt = 0;
 
   constructor(libc: Libc, listener: ListenerState) {
     this.#libc = libc;
     this.#listener = listener;
     this.#candidates = listener.candidates();
     if (this.#candidates.length === 0) {
-      this.#fail(undefined, listener.spec.unresolved ?? "dns-timeout", "no address of the upstream is known");
+      this.#recordFailure(undefined, listener.spec.unresolved ?? "dns-timeout", "no address of the upstream is known");
     }
   }
 
-  /** Begins to connect to the next address that is not our own. A descriptor, DIAL_FAILED or DIAL_LOCAL_LIMIT. */
+  /** Starts connect() to the next address that is not this proxy. Returns a descriptor, DIAL_FAILED or DIAL_LOCAL_LIMIT. */
   connectNext(): number {
     for (;;) {
       const address = this.#next < MAX_DIALS ? this.#candidates[this.#next] : undefined;
       if (address === undefined) return DIAL_FAILED;
       this.#next += 1;
       if (address.isSelf) {
-        this.#fail(address.text, "self", `${address.text} port ${this.#listener.spec.port} is this proxy`);
+        this.#recordFailure(address.text, "self", `${address.text} port ${this.#listener.spec.port} is this proxy`);
         continue;
       }
-      const outcome = this.#connect(address);
-      if (outcome !== DIAL_FAILED) return outcome;
+      const result = this.#connect(address);
+      if (result !== DIAL_FAILED) return result;
     }
   }
 
-  /** The address being dialled has answered. */
+  /** The current address has accepted the connection. */
   connected(): void {
     const address = this.#candidates[this.#next - 1];
-    if (address !== undefined) this.#listener.connected(address.text, (performance.now() - this.#begun) / 1000);
+    if (address !== undefined) this.#listener.connected(address.text, (performance.now() - this.#startedAt) / 1000);
   }
 
   /** The address being dialled has answered with an error, a positive errno. */
-  refused(errno: number): void {
+  connectFailed(errno: number): void {
     const address = this.#candidates[this.#next - 1];
-    if (address !== undefined) this.#failedWith(address, "connect", errno);
+    if (address !== undefined) this.#callFailed(address, "connect", errno);
   }
 
-  timedOut(timeoutMs: number): void {
+  connectTimedOut(timeoutMs: number): void {
     const address = this.#candidates[this.#next - 1]?.text;
     const detail = `no answer from ${address}:${this.#listener.spec.port} in ${timeoutMs} ms`;
-    this.#fail(address, "timeout", detail);
+    this.#recordFailure(address, "timeout", detail);
   }
 
   #connect(address: WorkerAddress): number {
     const fd = openTcpSocket(this.#libc, address.sockaddr);
-    if (fd < 0) return this.#failedWith(address, "socket", -fd);
-    this.#begun = performance.now();
-    const outcome = connectTo(this.#libc, fd, address.sockaddr);
-    if (outcome === 0 || outcome === -ERRNO.EINPROGRESS) return fd;
+    if (fd < 0) return this.#callFailed(address, "socket", -fd);
+    this.#startedAt = performance.now();
+    const result = connectTo(this.#libc, fd, address.sockaddr);
+    if (result === 0 || result === -ERRNO.EINPROGRESS) return fd;
     this.#libc.close(fd);
-    return this.#failedWith(address, "connect", -outcome);
+    return this.#callFailed(address, "connect", -result);
   }
 
-  /** Notes a failed call. */
-  #failedWith(address: WorkerAddress, call: string, errno: number): number {
+  /** Classifies and records a failed system call. */
+  #callFailed(address: WorkerAddress, call: string, errno: number): number {
     const name = errnoName(errno);
     const cause = connectCause(name);
     if (cause === "local-limit") {
       this.localLimit = `${call} ${name}`;
       return DIAL_LOCAL_LIMIT;
     }
-    this.#fail(address.text, cause, `${call} ${name} ${address.text}:${this.#listener.spec.port}`);
+    this.#recordFailure(address.text, cause, `${call} ${name} ${address.text}:${this.#listener.spec.port}`);
     return DIAL_FAILED;
   }
 
-  #fail(address: string | undefined, cause: DialCause, detail: string): void {
+  #recordFailure(address: string | undefined, cause: DialCause, detail: string): void {
     this.failures = [...this.failures, { address, cause, detail }];
     this.#listener.dialFailed(address, cause);
   }

@@ -3,15 +3,15 @@ import type { DialReport, EngineLimits } from "../engine.ts";
 import type { WantedTlvs } from "../proxy-header-tlvs.ts";
 
 /*
- * What the main thread and a worker say to each other: plain data. A message to a worker is followed by a write to its eventfd,
- * since the worker sleeps in epoll_wait.
+ * Messages between the main thread and a worker: plain data. A message to a worker is followed by a write to its eventfd, because the
+ * worker sleeps in epoll_wait.
  */
 
-/** One address to dial, made ready by the main thread. */
+/** One address to dial, prepared by the main thread. */
 export interface WorkerAddress {
   readonly text: string;
   readonly sockaddr: Uint8Array;
-  /** Dialling it would lead back to this proxy. */
+  /** The address is this proxy itself; dialling it would loop. */
   readonly isSelf: boolean;
 }
 
@@ -19,9 +19,9 @@ export interface WorkerAddress {
 export interface WorkerListener {
   readonly name: string;
   readonly target: string;
-  /** This worker's listening socket. The main thread has opened it and closes it. */
+  /** This worker's listening socket. The main thread opens and closes it. */
   readonly fd: number;
-  /** The address that clients called, unless the listener is bound to any address. */
+  /** The address that clients connect to; undefined if the listener is bound to the unspecified address. */
   readonly localAddress: Uint8Array | undefined;
   readonly declaredPort: number;
   readonly protocol: "v1" | "v2" | "none";
@@ -40,16 +40,16 @@ export interface WorkerData {
 }
 
 export type Command =
-  /** Accept on these and no others. */
-  | { readonly kind: "plan"; readonly id: number; readonly listeners: readonly WorkerListener[] }
-  /** Reset the connections of a listener that is gone, or all. */
+  /** Accept on these listeners and no others. */
+  | { readonly kind: "listen"; readonly id: number; readonly listeners: readonly WorkerListener[] }
+  /** Reset the connections of a removed listener, or of all. */
   | { readonly kind: "cut"; readonly id: number; readonly listener: string | undefined }
   | { readonly kind: "exit"; readonly id: number };
 
 export type Reply =
-  /** The worker runs its loop. */
+  /** The worker's event loop runs. */
   | { readonly kind: "ready" }
-  /** A command is carried out; `count`: connections that are open now, or with `cut` those that were reset. */
+  /** A command has completed. `count`: connections open now; for `cut`, connections reset. */
   | { readonly kind: "done"; readonly id: number; readonly count: number }
   | { readonly kind: "dial"; readonly report: DialReport }
   | {

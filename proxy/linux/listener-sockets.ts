@@ -1,21 +1,21 @@
 import { SwitchbackError } from "../../errors/errors.ts";
 import { addressBytes, addressText } from "../address.ts";
-import type { ListenerSpec, ListenerStatus, OwnAddresses } from "../engine.ts";
+import type { ListenerSpec, ListenerStatus, SelfEndpoints } from "../engine.ts";
 import { isSelf } from "../is-self.ts";
 import { encodeSockaddr } from "./abi.ts";
 import { newDialFailures } from "./dial-failures.ts";
 import type { Libc } from "./libc.ts";
-import type { WorkerAddress, WorkerListener } from "./plan.ts";
 import { listenOn, localName } from "./sockets.ts";
+import type { WorkerAddress, WorkerListener } from "./worker-messages.ts";
 
-/** A listener as the main thread has it: a socket for each worker, and what the workers share of it. */
+/** The main thread's state of a listener: one socket per worker, and the dial state that the workers share. */
 export class ListenerSockets {
   spec: ListenerSpec;
   readonly #libc: Libc;
   #fds: readonly number[] = [];
   #bound: { readonly address: string; readonly port: number } | undefined;
   #error = "not bound yet";
-  #dials = newDialFailures();
+  #dialFailures = newDialFailures();
   #addresses: readonly string[] = [];
 
   constructor(libc: Libc, spec: ListenerSpec) {
@@ -23,14 +23,14 @@ export class ListenerSockets {
     this.spec = spec;
   }
 
-  /** Binds a socket for each of `count` workers. Throws `listen-failed`; then the status says why. */
+  /** Binds one socket per worker. Throws `listen-failed` and keeps the reason for `status`. */
   bind(count: number, keepaliveMs: number): void {
     const { name, address, port } = this.spec;
     try {
       this.#fds = listenOn(this.#libc, { address, port, count, keepaliveMs });
     } catch (cause) {
       this.#error = cause instanceof Error ? cause.message : String(cause);
-      throw new SwitchbackError("listen-failed", `${name} cannot be bound to ${address} port ${port}`, { cause });
+      throw new SwitchbackError("listen-failed", `cannot bind ${name} to ${address} port ${port}`, { cause });
     }
     const local = this.#fds[0] === undefined ? undefined : localName(this.#libc, this.#fds[0]);
     this.#bound = local && { address: addressText(local.address), port: local.port };
@@ -42,12 +42,12 @@ export class ListenerSockets {
     return { name, target, address: this.#bound.address, port: this.#bound.port, bound: true };
   }
 
-  /** Whether it runs where the spec wants it; one that could not be bound is tried again. */
+  /** Whether it is bound to the address and port of the spec. False if it could not be bound, so that binding is retried. */
   isBoundAs({ address, port }: ListenerSpec): boolean {
     return this.#bound !== undefined && address === this.spec.address && port === this.spec.port;
   }
 
-  /** Closes the sockets, once no worker accepts on them any more. */
+  /** Closes the sockets. No worker may accept on them any more. */
   close(): void {
     for (const fd of this.#fds) this.#libc.close(fd);
     this.#fds = [];
@@ -55,10 +55,10 @@ export class ListenerSockets {
     this.#error = "closed";
   }
 
-  /** What the worker with this number is to know; undefined while nothing is bound. */
-  forWorker(
+  /** The listener for the worker with this index; undefined while the listener is not bound. */
+  workerListener(
     index: number,
-    own: OwnAddresses,
+    own: SelfEndpoints,
     bound: readonly ListenerStatus[],
     counters: SharedArrayBuffer,
   ): WorkerListener | undefined {
@@ -83,19 +83,19 @@ export class ListenerSockets {
         return [{ text, sockaddr, isSelf: isSelf(text, upstream.port, own, bound) }];
       }),
       counters,
-      dialFailures: this.#sharedDials(),
+      dialFailures: this.#sharedDialFailures(),
     };
   }
 
-  /** The memory of failures goes by an address's place in the list: another list, another memory. */
-  #sharedDials(): SharedArrayBuffer {
+  /** Failures are stored by an address's position in the list, so another list gets new shared memory. */
+  #sharedDialFailures(): SharedArrayBuffer {
     const { addresses } = this.spec.upstream;
     if (addresses.join() !== this.#addresses.join()) {
-      const connected = new Int32Array(this.#dials)[0] ?? 0;
-      this.#dials = newDialFailures();
-      new Int32Array(this.#dials)[0] = connected;
+      const connected = new Int32Array(this.#dialFailures)[0] ?? 0;
+      this.#dialFailures = newDialFailures();
+      new Int32Array(this.#dialFailures)[0] = connected;
       this.#addresses = addresses;
     }
-    return this.#dials;
+    return this.#dialFailures;
   }
 }
