@@ -15,7 +15,9 @@ function reaches(wanted: string, bindAddress: string, own: SelfEndpoints): boole
   if (bind !== "::" && bind !== "0.0.0.0") return bind === wanted || (isUnspecified(wanted) && isLoopback(bind));
   // `0.0.0.0` takes no IPv6; `::` takes both.
   if (bind === "0.0.0.0" && wanted.includes(":")) return false;
-  return isUnspecified(wanted) || isLoopback(wanted) || own.interfaceAddresses.some((ours) => normalAddress(ours) === wanted);
+  return (
+    isUnspecified(wanted) || isLoopback(wanted) || own.interfaceAddresses.some((ours) => normalAddress(ours) === wanted)
+  );
 }
 
 /** Linux connects the unspecified address to the loopback one. */

@@ -67,5 +67,5 @@ test("sources that come and go in a chosen order fill the table with tombstones:
   limiter.release(last);
   limiter.release(staying);
   const fresh = [3, 5].map((slot) => limiter.admit(source(bySlot.get(slot) ?? -1)));
-  assert.deepEqual(fresh, [3, 5], "with nobody left the marks are closed");
+  assert.deepEqual(fresh, [3, 5], "with no connection left the tombstones are gone");
 });
