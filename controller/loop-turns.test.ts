@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { IP, loopRig, mapped, names, published, stopClock, TestStore } from "../test/fakes/loop-rig.ts";
+import { isSettled } from "../test/fakes/memory-api.ts";
 
 // When the loop's turns come: what wakes it, what it waits for, and how it ends.
 
@@ -83,8 +84,10 @@ test("there is one turn at a time, and no next one unless something happened", a
 test("stopped during a turn, it begins no other, whatever came in", async (t) => {
   const { loop, source, store, publications, pass, finish } = await midTurn(t);
   source.set("shop/late", "late.example.com");
-  await loop.stop();
+  const stopped = loop.stop();
+  assert.equal(await isSettled(stopped), false, "it waits for the turn");
   finish();
+  await stopped;
   await pass(60_000);
   assert.equal(publications.length, 1);
   assert.deepEqual(published(store), mapped(["first.example.com"]));
@@ -100,7 +103,7 @@ test("stopped, a turn that was due does not come", async (t) => {
   await loop.stop();
   await pass(1_000);
   assert.deepEqual(addresses.used, []);
-  loop.wake();
+  loop.enqueue();
   await pass(1_000);
   assert.deepEqual(addresses.used, []);
 });
@@ -191,6 +194,30 @@ test("the pause after a failure doubles from half a second up to fifteen, and be
   source.set("shop/web", "b.example.com");
   await pass(2_000);
   assert.deepEqual(gapsOf(tries), [500, 1_000]);
+});
+
+test("a clock that is set back stretches no pause after a failure", async (t) => {
+  const { tries, pass } = await failing(t);
+  await pass(100);
+  const time = Date.now;
+  t.mock.method(Date, "now", () => time() - 3_600_000);
+  assert.equal(tries.length, 1);
+  await pass(500);
+  assert.equal(tries.length, 2);
+  await pass(1_000);
+  assert.equal(tries.length, 3);
+});
+
+test("a follower that was deposed after a failure observes at once", async (t) => {
+  const { source, addresses, leadership, pass } = await failing(t);
+  await pass(20_000);
+  leadership.abort();
+  addresses.used.length = 0;
+  source.set("shop/web", "a.example.com");
+  await pass(10);
+  source.set("shop/web");
+  await pass(10);
+  assert.equal(addresses.used.at(-1), "");
 });
 
 test("a new term does not wait for the retry of the last one", async (t) => {

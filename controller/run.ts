@@ -209,7 +209,7 @@ function observe(
   });
   const reevaluate = (namespace: string) => {
     plan.reevaluate(namespace);
-    loop.wake();
+    loop.enqueue();
   };
   return { loop, metrics, status, reevaluate };
 }

@@ -1,0 +1,80 @@
+import type { Plan, PlannedName } from "../hostmap/plan.ts";
+import { PublishedNames, type RemovalRules } from "../hostmap/published-names.ts";
+import type { TargetAddress } from "../hostmap/types.ts";
+import { type RenderedShard, Shards } from "../snapshot/shards.ts";
+
+/** Lines by name: the addresses that pods get for it. */
+type Lines = ReadonlyMap<string, readonly string[]>;
+
+/** The map of one leader's term: the names that are published, the addresses of their targets, and the shards of both. */
+export class LeaderMap {
+  readonly names: PublishedNames;
+  readonly #shards = new Shards();
+  /** By target, as of the last update. */
+  readonly #addresses = new Map<string, readonly string[]>();
+  /** Whether a target's address changed since the last publication. */
+  #moved = false;
+
+  /** Starts from the published lines: names that a new leader does not know of must leave as slowly as any other. */
+  constructor(removal: RemovalRules, published: Lines) {
+    this.names = new PublishedNames(removal);
+    this.names.load(published);
+    for (const [name, line] of published) this.#shards.set(name, line);
+  }
+
+  /** Releases the published lines that nothing plans. `now` is in milliseconds, as below. */
+  releaseUnplanned(published: Lines, { planned }: Plan, now: number): void {
+    for (const name of published.keys()) if (!planned.has(name)) this.names.release(name, now);
+  }
+
+  /** Takes over what changed in the plan (undefined: a name is no longer planned), and where the targets are now. */
+  update(
+    changes: ReadonlyMap<string, PlannedName | undefined>,
+    { planned }: Plan,
+    targets: readonly TargetAddress[],
+    now: number,
+  ): void {
+    const moved = this.#learnAddresses(targets);
+    if (moved.size > 0) {
+      this.#moved = true;
+      for (const each of planned.values()) if (moved.has(each.target)) this.#want(each);
+    }
+    for (const [name, each] of changes) {
+      if (each === undefined) this.names.release(name, now);
+      else this.#want(each);
+    }
+  }
+
+  /** Applies the removals that are due, and renders what changed. */
+  render(now: number): readonly RenderedShard[] {
+    for (const name of this.names.settle(now)) this.#shards.set(name, this.names.addressesOf(name) ?? []);
+    return this.#shards.render();
+  }
+
+  /** How many names find no room in their shard. */
+  get overflowing(): number {
+    return this.#shards.overflowing.size;
+  }
+
+  /** Whether a target moved since the last call. */
+  takeMoved(): boolean {
+    const moved = this.#moved;
+    this.#moved = false;
+    return moved;
+  }
+
+  #want({ name, target }: PlannedName): void {
+    this.names.want(name, this.#addresses.get(target) ?? []);
+  }
+
+  /** The targets whose addresses are not those of the last update; every name of them has to be looked at again. */
+  #learnAddresses(targets: readonly TargetAddress[]): ReadonlySet<string> {
+    const moved = new Set<string>();
+    for (const { name, clusterIPs } of targets) {
+      if (this.#addresses.get(name)?.join() === clusterIPs.join()) continue;
+      this.#addresses.set(name, clusterIPs);
+      moved.add(name);
+    }
+    return moved;
+  }
+}

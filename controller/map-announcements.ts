@@ -1,0 +1,33 @@
+import type { RemovalHold } from "../hostmap/published-names.ts";
+import type { Logger } from "../telemetry/log.ts";
+
+/** Reports what an administrator should look at, when it begins and not while it lasts. One for each term. */
+export class MapAnnouncements {
+  readonly #log: Logger;
+  readonly #onHeld: ((names: number, of: number, until: number) => void) | undefined;
+  /** The id of the last hold. */
+  #hold: string | undefined;
+  #overflowing = 0;
+
+  /** `onHeld` is called once for each hold. */
+  constructor(log: Logger, onHeld: ((names: number, of: number, until: number) => void) | undefined) {
+    this.#log = log;
+    this.#onHeld = onHeld;
+  }
+
+  /** Removals are held back; undefined: none are. */
+  hold(hold: RemovalHold | undefined): void {
+    if (hold?.id === this.#hold) return;
+    this.#hold = hold?.id;
+    if (hold === undefined) return;
+    this.#log.warn({ code: "removal-held", ...hold }, "more than half of the names would go at once; held back");
+    this.#onHeld?.(hold.names, hold.of, hold.until);
+  }
+
+  /** So many names find no room in their shard. */
+  overflow(names: number): void {
+    if (names === this.#overflowing) return;
+    this.#overflowing = names;
+    if (names > 0) this.#log.error({ code: "map-full", names }, "names found no room in their shard");
+  }
+}
