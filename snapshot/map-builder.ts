@@ -1,5 +1,5 @@
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
-import { INDEX_KEY, INDEX_NAME, isShardName, type MapIndex, parseIndex } from "./map-format.ts";
+import { INDEX_KEY, INDEX_NAME, INDEX_VERSION, isShardName, type MapIndex, parseIndex } from "./map-format.ts";
 import { assembleMap, type ParsedShard, parseShard } from "./published-map.ts";
 
 const NO_INDEX: Reason = { code: "index-missing", text: `ConfigMap ${INDEX_NAME} with key ${INDEX_KEY} not found` };
@@ -28,8 +28,12 @@ export class SnapshotBuilder {
     return "code" in this.#index ? this.#index : assembleMap(this.#index, (name) => this.#shards.get(name));
   }
 
-  /** A map of the parts that exist, for a start without a last good map. A Reason if there is no part at all. */
+  /**
+   * A map of the parts that exist, for a start without a last good map. A Reason if there is no part at all, or if the index is
+   * of another version: its shards may be in another format.
+   */
   buildPartial(): PublishedMap | Reason {
+    if ("code" in this.#index && this.#index.code === INDEX_VERSION) return this.#index;
     if (this.#shards.size === 0) return NOTHING;
     const shards = [...this.#shards].map(([name, { shardHash }]) => ({ name, revision: shardHash }));
     const index = "code" in this.#index ? { revision: "unknown", targets: [], shards } : this.#index;

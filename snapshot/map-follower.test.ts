@@ -106,6 +106,7 @@ test("with a last good map, what does not fit for long is a reason, never a map"
     ["index-missing", (a) => a.put("switchback-hosts", undefined)],
     ["index-not-json", (a) => a.put("switchback-hosts", "{")],
     ["index-malformed", (a) => a.put("switchback-hosts", '{"revision": 1}')],
+    ["index-version", (a) => a.put("switchback-hosts", '{"version": 2, "revision": "r", "targets": [], "shards": []}')],
     ["shard-missing", (a) => a.put("switchback-hosts-0", undefined)],
     ["shard-other-revision", (a) => a.put("switchback-hosts-0", "198.51.100.9 edited.example.com\n")],
   ];
@@ -153,6 +154,15 @@ test("at a start without an index the shards are taken after a while", () => {
   timers.advance(PATIENCE_MS + 100);
   const [partial] = offers;
   assert.ok(partial && "names" in partial && partial.names.length === 5);
+});
+
+test("at a start with an index of another version the shards are not taken: they may be of another format too", () => {
+  const { timers, assembler, follower, put, take } = follow();
+  put(publication(manyNames(5)));
+  assembler.put("switchback-hosts", '{"version": 2}');
+  follower.synced();
+  timers.advance(PATIENCE_MS + 100);
+  assert.deepEqual(take(), ["index-version"]);
 });
 
 test("nothing at all is never an empty map, however long it lasts", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { parseIndex } from "./map-format.ts";
+import { parseIndex, renderIndex } from "./map-format.ts";
 
 const BAD_INDEXES: ReadonlyArray<readonly [text: string, code: string]> = [
   ["", "index-not-json"],
@@ -21,6 +21,31 @@ for (const [text, code] of BAD_INDEXES) {
   test(`an index ${JSON.stringify(text)} is ${code}`, () => {
     const index = parseIndex(text);
     assert.equal("code" in index && index.code, code);
+  });
+}
+
+const INDEX = {
+  revision: "5ffde9aacc88",
+  targets: [{ name: "ingress-nginx", clusterIPs: ["198.51.100.9"] }],
+  shards: [{ name: "switchback-hosts-0", revision: "0df1b281272f" }],
+};
+
+test("an index is written with version 1 and read back", () => {
+  const text = renderIndex(INDEX);
+  assert.equal(JSON.parse(text).version, 1);
+  assert.deepEqual(parseIndex(text), INDEX);
+});
+
+test("an index without a version, as earlier releases write it, is of version 1", () => {
+  assert.deepEqual(parseIndex(`${JSON.stringify(INDEX, null, 1)}\n`), INDEX);
+});
+
+for (const version of [0, 2, "1", null]) {
+  test(`an index of version ${JSON.stringify(version)} is index-version, whatever else it holds`, () => {
+    for (const rest of [INDEX, {}]) {
+      const index = parseIndex(JSON.stringify({ version, ...rest }));
+      assert.equal("code" in index && index.code, "index-version");
+    }
   });
 }
 

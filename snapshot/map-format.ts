@@ -36,6 +36,14 @@ export function textOf({ metadata, data }: MapConfigMap): string | undefined {
   return metadata.name === INDEX_NAME ? data?.[INDEX_KEY] : (data?.[SHARD_KEY] ?? "");
 }
 
+/**
+ * Raised when a reader of the earlier format would go wrong. An index without a version is of version 1. The version covers the
+ * shards too: no reader uses a shard beside an index of another version, so a shard carries no version of its own.
+ */
+const VERSION = 1;
+/** Code of the Reason for an index of another version. */
+export const INDEX_VERSION = "index-version";
+
 /** The index: which shards make up the map, and where its targets are. JSON in the ConfigMap `switchback-hosts`, key `index.json`. */
 export interface MapIndex {
   /** The map's revision: a hash of all shards. */
@@ -46,8 +54,8 @@ export interface MapIndex {
 }
 
 /** The text of `index.json`. Equal indexes give equal texts. */
-export function renderIndex(index: MapIndex): string {
-  return `${JSON.stringify(index, null, 1)}\n`;
+export function renderIndex({ revision, targets, shards }: MapIndex): string {
+  return `${JSON.stringify({ version: VERSION, revision, targets, shards }, null, 1)}\n`;
 }
 
 /** Reads an index that somebody may have edited by hand. A Reason says what is wrong with it. */
@@ -58,8 +66,18 @@ export function parseIndex(text: string): MapIndex | Reason {
   } catch (error) {
     return { code: "index-not-json", text: `${INDEX_KEY} does not parse: ${String(error)}` };
   }
+  const version = versionOf(value);
+  if (version !== VERSION) {
+    const text = `${INDEX_KEY} has version ${JSON.stringify(version).slice(0, 20)}; this release reads version ${VERSION}`;
+    return { code: INDEX_VERSION, text };
+  }
   if (!isIndex(value)) return { code: "index-malformed", text: `${INDEX_KEY} lacks revision, targets or shards` };
-  return value;
+  const { revision, targets, shards } = value;
+  return { revision, targets, shards };
+}
+
+function versionOf(value: unknown): unknown {
+  return typeof value === "object" && value !== null && "version" in value ? value.version : VERSION;
 }
 
 function isIndex(value: unknown): value is MapIndex {

@@ -102,7 +102,7 @@ export class MapWriter {
     return lines;
   }
 
-  /** The published index; undefined when there is none or it does not parse. */
+  /** The published index; undefined when there is none, it does not parse or it has another version. */
   loadIndex(): MapIndex | undefined {
     const text = this.#store.index()?.text;
     if (text === undefined) return undefined;
