@@ -167,10 +167,13 @@ test("when the last pod that is behind goes, the Lease says that the rest is in 
   await pass(500);
   map("r1", "a.example.com");
   await pass(LEASE_MS);
-  assert.deepEqual(lease()?.annotations, { "switchback.dev/problem": "shop/pod-2: not-kubelets" });
+  assert.deepEqual(lease()?.annotations, {
+    "switchback.dev/format": "1",
+    "switchback.dev/problem": "shop/pod-2: not-kubelets",
+  });
   kube.remove(pathOf(2));
   await pass(LEASE_MS);
-  assert.deepEqual(lease()?.annotations, { [REVISION]: "r1" });
+  assert.deepEqual(lease()?.annotations, { "switchback.dev/format": "1", [REVISION]: "r1" });
 });
 
 test("a pod that takes the place of another of its name is followed, the other is forgotten", async (t) => {

@@ -4,7 +4,7 @@ import type { KubeClient } from "../kube/client.ts";
 import { resourcePath } from "../kube/paths.ts";
 import type { ApiObject } from "../kube/types.ts";
 import { watchObjects } from "../kube/watch.ts";
-import { AGENT_DAEMON_SET } from "../snapshot/agent-lease.ts";
+import { AGENT_DAEMON_SET } from "../snapshot/agent-lease-format.ts";
 import type { Logger } from "../telemetry/log.ts";
 
 interface UninstallWatch {

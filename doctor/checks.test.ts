@@ -388,10 +388,10 @@ test("an excluded namespace is what the live configuration says, in another name
 describe("a pod whose hosts file the agent keeps current", () => {
   const annotations = { "switchback.dev/revision": "0", "switchback.dev/on-change": "live" };
   const agent = (change: object) =>
-    known([{ lease: "switchback-agent-node-1", revision: "r1", silentMs: 0, ...change }]);
+    known([{ lease: "switchback-agent-node-1", mapRevision: "r1", silentMs: 0, ...change }]);
   for (const [what, agents, expected] of [
     ["is in step when its node's agent has the map's revision", agent({}), "ok pods-in-step"],
-    ["is stale while the agent has another", agent({ revision: "r0" }), "warning pod-stale"],
+    ["is stale while the agent has another", agent({ mapRevision: "r0" }), "warning pod-stale"],
     ["is stale where the agent has gone silent", agent({ silentMs: 601_000 }), "warning pod-stale"],
     ["is stale on a node without one", agent({ lease: "switchback-agent-node-2" }), "warning pod-stale"],
     ["is not judged where the Leases may not be read", FORBIDDEN, "unknown right-missing"],

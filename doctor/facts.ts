@@ -97,10 +97,10 @@ export interface PodInfo extends ObjectName {
 
 /** A node's agent, by its Lease. */
 export interface AgentInfo {
-  /** Name of the Lease (snapshot/agent-lease.ts). */
+  /** Name of the Lease (snapshot/agent-lease-format.ts). */
   readonly lease: string;
-  /** The map's revision that it has applied; undefined: none yet. */
-  readonly revision: string | undefined;
+  /** The map's revision that it has applied; undefined: none yet, or not known. */
+  readonly mapRevision: string | undefined;
   /** Milliseconds since it was renewed, by our clock. */
   readonly silentMs: number;
 }

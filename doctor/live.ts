@@ -1,7 +1,7 @@
 import { configSchema } from "../config/schema.ts";
 import { ON_CHANGE_KEY } from "../hostmap/metadata-keys.ts";
 import { effectiveOnChange } from "../hostmap/on-change.ts";
-import { agentLeaseName } from "../snapshot/agent-lease.ts";
+import { agentLeaseName } from "../snapshot/agent-lease-format.ts";
 import type { ClusterFacts, PodInfo } from "./facts.ts";
 
 /**
@@ -32,11 +32,11 @@ export function isLive({
 export function appliedByAgent(
   { agents, install }: ClusterFacts,
   { node }: PodInfo,
-  revision: string,
+  mapRevision: string,
 ): boolean | undefined {
   if (agents === undefined || !agents.known) return undefined;
   const config = install.config.known ? install.config.value : undefined;
   const patienceMs = (config?.pods ?? configSchema.parse({}).pods).agentSilenceSeconds * 1000;
   const agent = agents.value.find(({ lease }) => lease === agentLeaseName(node));
-  return agent !== undefined && agent.silentMs <= patienceMs && agent.revision === revision;
+  return agent !== undefined && agent.silentMs <= patienceMs && agent.mapRevision === mapRevision;
 }

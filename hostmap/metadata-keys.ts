@@ -35,6 +35,8 @@ export const CONFIRM_KEY = "switchback.dev/confirm";
  * Informational.
  */
 export const PROBLEM_KEY = "switchback.dev/problem";
+/** Written on an agent's Lease: the format version of its annotations; absent: 1. */
+export const FORMAT_KEY = "switchback.dev/format";
 /** Written on the agent's DaemonSet by the uninstall: the agents remove their managed blocks, then delete their Leases. */
 export const LEAVING_KEY = "switchback.dev/leaving";
 

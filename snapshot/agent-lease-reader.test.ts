@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { microTime } from "../kube/lease-record.ts";
 import { silentLogger } from "../telemetry/log.ts";
 import { type FakeCall, fakeApi, json, page, refuse, until } from "../test/fakes/kube-api.ts";
-import { AGENT_LEASE_LABELS, agentLeaseName } from "./agent-lease.ts";
+import { AGENT_LEASE_LABELS, agentLeaseName } from "./agent-lease-format.ts";
 import { AgentLeaseReader } from "./agent-lease-reader.ts";
 
 const NODE = "node-1";
@@ -68,7 +68,7 @@ async function listening(t: TestContext, renewedAt: number) {
     async renew(at: number, revision: string) {
       current = lease(at, revision, Number(current.metadata.resourceVersion) + 1);
       say("MODIFIED");
-      await until(() => agents.of(NODE)?.revision === revision, "the renewal");
+      await until(() => agents.of(NODE)?.mapRevision === revision, "the renewal");
     },
     remove: () => say("DELETED"),
     away() {
@@ -89,9 +89,9 @@ test("an agent whose Lease was renewed is alive until it was silent for long eno
   const end = clock.now + SILENCE_MS;
   assert.equal(agents.nextSilence(), end);
   clock.now = end - 1;
-  assert.deepEqual(of(), { alive: true, revision: "second" });
+  assert.deepEqual(of(), { alive: true, mapRevision: "second" });
   clock.now = end;
-  assert.deepEqual(of(), { alive: false, revision: "second" });
+  assert.deepEqual(of(), { alive: false, mapRevision: "second" });
   assert.equal(agents.nextSilence(), undefined);
 });
 
@@ -111,7 +111,7 @@ test("a Lease that is written without being renewed tells its revision, and no m
   const { of, fallsSilent, renew } = await listening(t, START);
   await fallsSilent();
   await renew(START, "second");
-  assert.deepEqual(of(), { alive: false, revision: "second" });
+  assert.deepEqual(of(), { alive: false, mapRevision: "second" });
 });
 
 test("an agent that was silent for long has one grace from whoever begins to listen, and not the whole time again", async (t) => {
@@ -119,7 +119,7 @@ test("an agent that was silent for long has one grace from whoever begins to lis
   await fallsSilent(GRACE_MS / 10);
   assert.ok(clock.now >= START + GRACE_MS, `${clock.now - START} ms`);
   await renew(clock.now, "second");
-  assert.deepEqual(of(), { alive: true, revision: "second" });
+  assert.deepEqual(of(), { alive: true, mapRevision: "second" });
 });
 
 test("an API server that is away makes nobody silent; once it is back each agent has one grace", async (t) => {

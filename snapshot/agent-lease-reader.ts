@@ -1,29 +1,32 @@
 import type { KubeClient } from "../kube/client.ts";
 import type { Lease } from "../kube/lease-record.ts";
-import { resourcePath } from "../kube/paths.ts";
 import { type Informer, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { AGENT_LEASE_LABELS, agentLeaseName, appliedRevision } from "./agent-lease.ts";
+import {
+  AGENT_LEASE_SELECTOR,
+  type AgentLease,
+  agentLeaseName,
+  agentLeasePath,
+  parseAgentLease,
+} from "./agent-lease-format.ts";
 
-/** A node's agent, as its Lease tells. */
+/** A node's agent, as its Lease reports it. */
 export interface AgentState {
-  /** Heard of within `pods.agentSilenceSeconds`. */
+  /** Its Lease was renewed within `pods.agentSilenceSeconds`. */
   readonly alive: boolean;
-  /** Revision of the map that every pod of the node follows. */
-  readonly revision: string | undefined;
+  /** Revision of the map that every pod of the node has; undefined: not known. */
+  readonly mapRevision: string | undefined;
 }
 
-interface Heard {
-  readonly renewTime: string | undefined;
-  readonly revision: string | undefined;
-  /** When the last renewal was seen, by our own clock: the clocks of nodes are not to be trusted. */
+interface Heard extends AgentLease {
+  /** When the last renewal was seen, by our own clock: the clocks of nodes are not trusted. */
   readonly at: number;
 }
 
 /**
- * The agents' Leases. A Lease that is seen for the first time counts from its own renewTime, so that a dead one is not waited for
- * as long again. But whoever has not listened for a while, because it has just begun to lead or the API server was away, has to do so
- * for `graceMs`: what kept us from hearing kept the agents from speaking.
+ * Follows the agents' Leases. The silence of a Lease that is seen for the first time counts from its own renewTime, so that nothing
+ * waits for a dead agent all over again. After a time without a watch (the process has just become leader, or the API server was
+ * away) no agent is silent for `graceMs`: agents could not renew their Leases either.
  */
 export class AgentLeaseReader {
   readonly #silenceMs: number;
@@ -48,18 +51,11 @@ export class AgentLeaseReader {
     this.#listeningSince = deps.now();
     this.#now = deps.now;
     this.#namespace = deps.namespace;
-    this.#watcher = watchObjects<Omit<Heard, "at">, Lease>({
+    this.#watcher = watchObjects<AgentLease, Lease>({
       client: deps.client,
-      path: resourcePath({
-        group: "coordination.k8s.io",
-        version: "v1",
-        namespace: deps.namespace,
-        resource: "leases",
-      }),
-      labelSelector: Object.entries(AGENT_LEASE_LABELS)
-        .map((label) => label.join("="))
-        .join(),
-      project: ({ metadata, spec }) => ({ renewTime: spec?.renewTime, revision: appliedRevision(metadata) }),
+      path: agentLeasePath(deps.namespace),
+      labelSelector: AGENT_LEASE_SELECTOR,
+      project: parseAgentLease,
       onChange: ({ key, after }) => {
         if (after === undefined) this.#heard.delete(key);
         else this.#heard.set(key, { ...after, at: this.#heardAt(key, after.renewTime) });
@@ -75,10 +71,10 @@ export class AgentLeaseReader {
     const heard = this.#heard.get(`${this.#namespace}/${agentLeaseName(node)}`);
     if (heard === undefined) return undefined;
     if (!this.#watcher.state.following) this.#listeningSince = this.#now();
-    return { alive: this.#now() < this.#silentAt(heard), revision: heard.revision };
+    return { alive: this.#now() < this.#silentAt(heard), mapRevision: heard.mapRevision };
   }
 
-  /** Whether all Leases were read, or it is known that they cannot be. */
+  /** Whether all Leases were read, or are known not to be readable. */
   get synced(): boolean {
     const { synced, problem } = this.#watcher.state;
     return synced || problem?.code === "forbidden" || problem?.code === "not-found";
@@ -88,7 +84,7 @@ export class AgentLeaseReader {
     return this.#watcher.state.inactiveMs;
   }
 
-  /** When the next agent falls silent, if none is heard of again. */
+  /** When the next agent becomes silent if no Lease is renewed again. Milliseconds since 1970; undefined: never. */
   nextSilence(): number | undefined {
     const ends = [...this.#heard.values()].map((heard) => this.#silentAt(heard)).filter((end) => end > this.#now());
     return ends.length === 0 ? undefined : Math.min(...ends);
@@ -107,4 +103,13 @@ export class AgentLeaseReader {
     if (before === undefined) return Math.min(this.#now(), Date.parse(renewTime ?? "") || 0);
     return before.renewTime === renewTime ? before.at : this.#now();
   }
+}
+
+/** Reads the agents' Leases once, each with its name. Rejects if the API server refuses. */
+export async function listAgentLeases(
+  client: Pick<KubeClient, "list">,
+  namespace: string,
+): Promise<ReadonlyArray<AgentLease & { readonly name: string }>> {
+  const { items } = await client.list<Lease>(agentLeasePath(namespace), { labelSelector: AGENT_LEASE_SELECTOR });
+  return items.map((lease) => ({ name: lease.metadata.name ?? "", ...parseAgentLease(lease) }));
 }

@@ -85,6 +85,7 @@ test("a revision that not every pod has does not take the place of one that they
   keeper.report({ applied: undefined, problems });
   await pass(1_500);
   assert.deepEqual(rig.written.at(-1)?.metadata.annotations, {
+    "switchback.dev/format": "1",
     "switchback.dev/revision": "r1",
     "switchback.dev/problem": "shop/a: not-kubelets, shop/b: not-kubelets, shop/c: not-kubelets, 1 more",
   });
@@ -186,7 +187,7 @@ test("the Lease is the agent's own, names the DaemonSet, and may be silent for t
         name: "switchback-agent-node-1",
         namespace: "switchback-agent",
         labels: { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "agent" },
-        annotations: {},
+        annotations: { "switchback.dev/format": "1" },
         ownerReferences: [{ apiVersion: "apps/v1", kind: "DaemonSet", name: "switchback-agent", uid: "u" }],
       },
       spec: { holderIdentity: "agent-1", leaseDurationSeconds: 60, renewTime: "1970-01-01T00:16:40.100000Z" },
@@ -284,6 +285,7 @@ test("three problems are named, a fourth is counted", async (t) => {
   keeper.report({ applied: undefined, problems: of("a", "b", "c") });
   await pass(100);
   assert.deepEqual(rig.written[0]?.metadata.annotations, {
+    "switchback.dev/format": "1",
     "switchback.dev/problem": "shop/a: not-kubelets, shop/b: not-kubelets, shop/c: not-kubelets",
   });
 });

@@ -3,9 +3,8 @@ import { PROBLEM_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
 import type { Reason } from "../hostmap/types.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { microTime } from "../kube/lease-record.ts";
-import { resourcePath } from "../kube/paths.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { AGENT_LEASE_LABELS, agentLeaseName } from "./agent-lease.ts";
+import { AGENT_LEASE_LABELS, agentLeaseName, agentLeasePath, withFormat } from "./agent-lease-format.ts";
 
 /** What the Lease says beside that the agent lives. */
 interface AgentReport {
@@ -51,11 +50,9 @@ export class AgentLeaseWriter {
   #stopped = false;
 
   constructor(deps: AgentLeaseDeps) {
-    const { namespace, node } = deps;
-    const name = agentLeaseName(node);
     this.#deps = deps;
-    this.#name = name;
-    this.#path = resourcePath({ group: "coordination.k8s.io", version: "v1", namespace, resource: "leases", name });
+    this.#name = agentLeaseName(deps.node);
+    this.#path = agentLeasePath(deps.namespace, this.#name);
   }
 
   /** Writes soon if this differs from what was written, and at every renewal. */
@@ -141,7 +138,7 @@ export class AgentLeaseWriter {
         name: this.#name,
         namespace,
         labels: AGENT_LEASE_LABELS,
-        annotations,
+        annotations: withFormat(annotations),
         ...(owner && { ownerReferences: [{ apiVersion: "apps/v1", kind: "DaemonSet", ...owner }] }),
       },
       spec: {

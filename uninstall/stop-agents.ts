@@ -3,7 +3,8 @@ import { LEAVING_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { resourcePath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
-import { AGENT_DAEMON_SET, AGENT_LEASE_LABELS } from "../snapshot/agent-lease.ts";
+import { AGENT_DAEMON_SET } from "../snapshot/agent-lease-format.ts";
+import { listAgentLeases } from "../snapshot/agent-lease-reader.ts";
 
 interface StopAgentsOptions {
   readonly client: KubeClient;
@@ -40,15 +41,8 @@ export async function stopAgents({ client, namespace, timeoutMs, now, say }: Sto
   say("the agents take their names out of the hosts files of running pods");
   const deadline = now() + timeoutMs;
   for (;;) {
-    const left = await leases(client, namespace);
+    const left = (await listAgentLeases(client, namespace)).map(({ name: lease }) => lease);
     if (left.length === 0 || now() >= deadline) return left;
     await pause(POLL_MS);
   }
-}
-
-async function leases(client: KubeClient, namespace: string): Promise<string[]> {
-  const path = resourcePath({ group: "coordination.k8s.io", version: "v1", resource: "leases", namespace });
-  const labelSelector = Object.entries(AGENT_LEASE_LABELS).map(([key, value]) => `${key}=${value}`);
-  const { items } = await client.list<{ metadata: { name: string } }>(path, { labelSelector: labelSelector.join() });
-  return items.map(({ metadata }) => metadata.name);
 }

@@ -43,7 +43,7 @@ function seen(pods: readonly PodFacts[], parts: { total?: number; world?: Runnin
     namespaces: new Map([["shop", { inject: "enabled", onChange: undefined }]]),
     excludedNamespaces: new Set(),
     choose: () => ({ revision: "new", total, cap: 500 }),
-    revision: "map",
+    mapRevision: "map",
     fallback: "restart",
     isListed: () => true,
     parentOf: () => ({ kind: "Deployment", name: "web" }),

@@ -15,7 +15,7 @@ function view(pods: readonly PodFacts[], parts: Partial<ClusterView> = {}): Clus
     namespaces: new Map([["shop", { inject: "enabled", onChange: undefined }]]),
     excludedNamespaces: new Set(["kube-system"]),
     choose: (hosts) => ({ revision: hosts === undefined ? "new" : `new-${hosts}`, total: 1, cap: 500 }),
-    revision: "map-2",
+    mapRevision: "map-2",
     fallback: "restart",
     isListed: () => true,
     parentOf: () => undefined,
@@ -55,9 +55,9 @@ test("a pod that is being deleted, or did not opt in, is none of ours", () => {
 });
 
 const AGENTS: ReadonlyArray<readonly [string, AgentState | "unknown" | undefined, boolean, string | undefined]> = [
-  ["alive and current", { alive: true, revision: "map-2" }, false, undefined],
-  ["alive and behind", { alive: true, revision: "map-1" }, true, "keeping"],
-  ["silent", { alive: false, revision: "map-2" }, true, "silent"],
+  ["alive and current", { alive: true, mapRevision: "map-2" }, false, undefined],
+  ["alive and behind", { alive: true, mapRevision: "map-1" }, true, "keeping"],
+  ["silent", { alive: false, mapRevision: "map-2" }, true, "silent"],
   ["not there", undefined, true, "silent"],
   ["on a node that is not known yet", "unknown", true, "keeping"],
 ];

@@ -21,7 +21,7 @@ export interface ClusterView {
   /** The names that a `switchback.dev/hosts` annotation chooses from the published map. */
   readonly choose: (hosts: string | undefined) => HostsChoice;
   /** Revision of the published map. */
-  readonly revision: string;
+  readonly mapRevision: string;
   readonly fallback: OnChange;
   readonly isListed: (namespace: string) => boolean;
   readonly parentOf: OwnerOfReplicaSet;
@@ -127,7 +127,7 @@ function judge(pod: PodFacts, workload: string | undefined, view: ClusterView): 
   if (agent === "unknown") return { pod, chosen, onChange, agent: "keeping", stale: byAnnotation };
   if (!agent?.alive) return { pod, chosen, onChange, agent: "silent", stale: byAnnotation };
   // The annotation says what the pod was made with; the agent has long since written more.
-  return { pod, chosen, onChange, agent: "keeping", stale: agent.revision !== view.revision };
+  return { pod, chosen, onChange, agent: "keeping", stale: agent.mapRevision !== view.mapRevision };
 }
 
 /** One agent that is at work on any of the stale pods is waited for. */

@@ -140,7 +140,7 @@ export class RolloutController {
       namespaces: this.#namespaces.objects(),
       excludedNamespaces: this.#excluded,
       choose: (hosts) => this.#choose(hosts),
-      revision: map.revision,
+      mapRevision: map.revision,
       fallback: settings.onChange,
       isListed: (namespace) => this.#workloads.has(namespace),
       parentOf: (namespace, name) => this.#workloads.parentOf(namespace, name),

@@ -2,7 +2,7 @@ import { parse } from "yaml";
 import { type RunningAgent, runAgent } from "../../agent/run.ts";
 import { configSchema } from "../../config/schema.ts";
 import { connect } from "../../kube/connect.ts";
-import { agentLeaseName } from "../../snapshot/agent-lease.ts";
+import { agentLeaseName } from "../../snapshot/agent-lease-format.ts";
 import { kubeMapReader } from "../../snapshot/map-reader.ts";
 import { silentLogger } from "../../telemetry/log.ts";
 import { NODE } from "../cluster/kubelet.ts";

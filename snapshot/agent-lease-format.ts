@@ -1,0 +1,61 @@
+import { shortHash } from "../hostmap/hash.ts";
+import { FORMAT_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
+import type { Lease } from "../kube/lease-record.ts";
+import { resourcePath } from "../kube/paths.ts";
+
+/** Raised when a reader of the earlier annotations would go wrong. A Lease without a version is of version 1. */
+const VERSION = "1";
+
+/** A Lease's name is a DNS-1123 subdomain, as a node's is: at most 253 characters. */
+const MAX_NAME = 253;
+const PREFIX = "switchback-agent-";
+
+/** The DaemonSet of the agents, in the namespace of their Leases. */
+export const AGENT_DAEMON_SET = "switchback-agent";
+
+/** Labels of the agents' Leases, and the selector that lists them without other Leases of the namespace. */
+export const AGENT_LEASE_LABELS: Readonly<Record<string, string>> = {
+  "app.kubernetes.io/name": "switchback",
+  "app.kubernetes.io/component": "agent",
+};
+export const AGENT_LEASE_SELECTOR = Object.entries(AGENT_LEASE_LABELS)
+  .map((label) => label.join("="))
+  .join();
+
+/** The name of the Lease of a node's agent. A name that would be too long is cut and ends with a hash of the node's name. */
+export function agentLeaseName(node: string): string {
+  const name = `${PREFIX}${node}`;
+  if (name.length <= MAX_NAME) return name;
+  const hash = shortHash(node);
+  return `${name.slice(0, MAX_NAME - hash.length - 1).replace(/[-.]+$/, "")}-${hash}`;
+}
+
+/** Path of the agents' Leases in their namespace (`agent.namespace`), or of one of them. */
+export function agentLeasePath(namespace: string, name?: string): string {
+  const leases = { group: "coordination.k8s.io", version: "v1", namespace, resource: "leases" };
+  return resourcePath(name === undefined ? leases : { ...leases, name });
+}
+
+/** What an agent's Lease says. */
+export interface AgentLease {
+  /** RFC 3339, by the clock of the node. */
+  readonly renewTime: string | undefined;
+  /**
+   * The revision of the published map that the agent has applied to every pod of its node that follows the map. Undefined when it
+   * has not come that far yet, or when the Lease has another format version. While a hosts file cannot be written, the revision
+   * stays where it was.
+   */
+  readonly mapRevision: string | undefined;
+}
+
+/** The annotations of the Lease that are of format version 1, with that version. */
+export function withFormat(annotations: Readonly<Record<string, string>>): Record<string, string> {
+  return { ...annotations, [FORMAT_KEY]: VERSION };
+}
+
+/** Reads a Lease. A Lease of another format version still proves that the agent lives. */
+export function parseAgentLease({ metadata, spec }: Lease): AgentLease {
+  const annotations = metadata.annotations ?? {};
+  const isReadable = (annotations[FORMAT_KEY] ?? VERSION) === VERSION;
+  return { renewTime: spec?.renewTime, mapRevision: (isReadable && annotations[REVISION_KEY]) || undefined };
+}
