@@ -25,7 +25,6 @@ export interface Running {
 /** What a component knows of its process: identity, addresses, log and the connection to the API server. */
 export interface ProcessContext {
   readonly identity: string;
-  readonly podIP: string | undefined;
   readonly clusterDomain: string | undefined;
   readonly log: Logger;
   /** Whether it runs in a pod with a token, or KUBECONFIG is set. A user's default kubeconfig is not used. */
@@ -43,7 +42,6 @@ export async function serve(component: Component, flags: ServeFlags, { env }: Cl
   for (const warning of warnings) log.warn({ code: "config-ignored" }, warning);
   const context: ProcessContext = {
     identity: env.POD_NAME ?? hostname(),
-    podIP: env.POD_IP,
     clusterDomain: config.clusterDomain ?? clusterDomainFrom(readIfPresent("/etc/resolv.conf")),
     log,
     hasCluster: Boolean(env.KUBECONFIG) || isInPod(env),

@@ -20,7 +20,7 @@ function faults(input: ConfigInput, text?: string): string[] {
     loadConfig({ ...input, file: text === undefined ? input.file : FILE });
     return [];
   } catch (error) {
-    assert.ok(error instanceof SwitchbackError && error.code === "config-invalid" && !error.retryable, String(error));
+    assert.ok(error instanceof SwitchbackError && error.code === "config-invalid", String(error));
     return error.message.replaceAll(FILE, "switchback.yaml").split("\n");
   }
 }

@@ -2,15 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { describeError, hasCode, SwitchbackError, statusOf } from "./errors.ts";
 
-test("an error knows its code, whether a retry makes sense, its status and its cause", () => {
+test("an error knows its code, its status and its cause", () => {
   const cause = new Error("socket hang up");
   const error = new SwitchbackError("kube-status", "GET /api: 404", { status: 404, cause });
-  assert.deepEqual(
-    [error.name, error.code, error.retryable, error.status],
-    ["SwitchbackError", "kube-status", true, 404],
-  );
+  assert.deepEqual([error.name, error.code, error.status], ["SwitchbackError", "kube-status", 404]);
   assert.equal(error.cause, cause);
-  assert.equal(new SwitchbackError("config-invalid", "x").retryable, false);
   assert.ok(!Object.hasOwn(new SwitchbackError("config-invalid", "x"), "cause"));
 });
 

@@ -1,44 +1,36 @@
-/**
- * Every error that Switchback throws on purpose: one table, codes never reused.
- * Retryable or fatal belongs to the error, so that no caller has to guess.
- */
-const ERRORS = {
+/** The code of every error that Switchback throws on purpose. Codes are never reused. */
+type ErrorCode =
   /** The configuration does not parse or does not fit the schema. The process exits with 2. */
-  "config-invalid": { retryable: false },
+  | "config-invalid"
   /** An object given by a person (a YAML file, a flag, an annotation) is malformed. */
-  "input-invalid": { retryable: false },
+  | "input-invalid"
   /** The API server answered, with a status that is not a success. `status` holds it. */
-  "kube-status": { retryable: true },
+  | "kube-status"
   /** The API server could not be reached, or went silent. */
-  "kube-unreachable": { retryable: true },
+  | "kube-unreachable"
   /** The watch window was lost (HTTP 410): list again. */
-  "kube-expired": { retryable: true },
+  | "kube-expired"
   /** What was read back cannot be parsed as what it should be. */
-  "data-corrupt": { retryable: true },
+  | "data-corrupt"
   /** A certificate or key does not load or does not match. */
-  "cert-invalid": { retryable: true },
+  | "cert-invalid"
   /** Leaving cannot go on: pods hold addresses that would be given to others, or a controller still runs. */
-  "still-held": { retryable: true },
+  | "still-held"
   /** A listener could not be bound. */
-  "listen-failed": { retryable: false },
+  | "listen-failed"
   /** The relay engine that the configuration asks for does not work on this machine. */
-  "engine-unavailable": { retryable: false },
-} as const;
-
-type ErrorCode = keyof typeof ERRORS;
+  | "engine-unavailable";
 
 /** An error with a stable code, a sentence for people, and (where there is one) its cause. */
 export class SwitchbackError extends Error {
   override readonly name = "SwitchbackError";
   readonly code: ErrorCode;
-  readonly retryable: boolean;
   /** The HTTP status of the API server's answer, with `kube-status`. */
   readonly status: number | undefined;
 
   constructor(code: ErrorCode, message: string, options: { cause?: unknown; status?: number } = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
-    this.retryable = ERRORS[code].retryable;
     this.status = options.status;
   }
 }

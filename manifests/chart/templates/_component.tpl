@@ -93,8 +93,6 @@ containers:
         valueFrom: { fieldRef: { fieldPath: metadata.name } }
       - name: POD_NAMESPACE
         valueFrom: { fieldRef: { fieldPath: metadata.namespace } }
-      - name: POD_IP
-        valueFrom: { fieldRef: { fieldPath: status.podIP } }
     ports:
       - name: health
         containerPort: {{ int .port }}
