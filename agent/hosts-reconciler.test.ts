@@ -18,8 +18,9 @@ function mapOf(revision: string, ...names: string[]) {
 }
 
 function podOf(index: number, more: Partial<NodePod> = {}): NodePod {
-  const own = { namespace: "shop", name: `pod-${index}`, uid: uidOf(index), owner: undefined, ours: [], ended: false };
-  return { ...own, labels: {}, annotations: {}, ...more };
+  const silent = { owner: undefined, inject: undefined, mirror: false, hosts: undefined, onChange: undefined };
+  const named = { namespace: "shop", name: `pod-${index}`, uid: uidOf(index) };
+  return { ...named, ...silent, managedAliases: [], ended: false, ...more };
 }
 
 /** A follower of real files; `following` may be changed. */

@@ -1,5 +1,4 @@
 import { removeLive } from "../hostmap/live-hosts.ts";
-import { HOSTS_KEY } from "../hostmap/metadata-keys.ts";
 import { createSelector, type SelectedHosts } from "../hostmap/select-hosts.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import { steadyNow, yieldToLoop } from "../kube/time.ts";
@@ -207,8 +206,10 @@ export class HostsReconciler {
   #follow(uid: string, tracked: Tracked): void {
     if (this.#choose === undefined || this.#isCurrent(uid, tracked)) return;
     this.#deps.watches.add(uid);
-    const chosen = this.#choose(tracked.pod.annotations[HOSTS_KEY]);
-    const outcome = this.#deps.files.update(uid, (content) => this.#plans.apply(content, tracked.pod.ours, chosen));
+    const chosen = this.#choose(tracked.pod.hosts);
+    const outcome = this.#deps.files.update(uid, (content) =>
+      this.#plans.apply(content, tracked.pod.managedAliases, chosen),
+    );
     this.#take(uid, tracked, outcome);
     tracked.clean = false;
     if (outcome.kind === "refused") return;
@@ -219,7 +220,7 @@ export class HostsReconciler {
   /** Whether nothing that the file depends on has changed since it was written, and nobody has touched it. */
   #isCurrent(uid: string, { pod, applied, appliedTo, stamp, problem }: Tracked): boolean {
     if (applied !== this.#revision || appliedTo === undefined || problem !== undefined) return false;
-    if (appliedTo.ours !== pod.ours || appliedTo.annotations[HOSTS_KEY] !== pod.annotations[HOSTS_KEY]) return false;
+    if (appliedTo.managedAliases !== pod.managedAliases || appliedTo.hosts !== pod.hosts) return false;
     return stamp !== undefined && this.#deps.files.stamp(uid) === stamp;
   }
 
@@ -231,7 +232,7 @@ export class HostsReconciler {
       tracked,
       this.#deps.files.update(
         uid,
-        onText((text) => removeLive(text, this.#plans.aliases(tracked.pod.ours))),
+        onText((text) => removeLive(text, this.#plans.aliases(tracked.pod.managedAliases))),
       ),
     );
     tracked.applied = undefined;

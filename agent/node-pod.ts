@@ -2,44 +2,23 @@ import { splitAliases } from "../hostmap/managed-aliases.ts";
 import { HOSTS_KEY, INJECT_KEY, ON_CHANGE_KEY, OWNED_KEY } from "../hostmap/metadata-keys.ts";
 import { MIRROR_KEY } from "../hostmap/opt-in.ts";
 import type { HostAlias } from "../hostmap/types.ts";
-import type { ApiObject } from "../kube/types.ts";
+import { controllerOf } from "../workloads/owners.ts";
+import { hasEnded, hostAliasesOf, type PodFacts, type RawPod } from "../workloads/pods.ts";
 
-/** A pod's controller, as its ownerReferences name it. */
-export interface OwnerRef {
-  readonly apiVersion: string;
-  readonly kind: string;
-  readonly name: string;
-}
+type AgentFacts = "namespace" | "name" | "uid" | "owner" | "inject" | "mirror" | "hosts" | "onChange";
 
 /** What the agent keeps of a pod of its node. */
-export interface NodePod {
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
-  /** Those of ours only, here and in `annotations`. */
-  readonly labels: Readonly<Record<string, string>>;
-  readonly annotations: Readonly<Record<string, string>>;
-  readonly owner: OwnerRef | undefined;
-  /** The aliases of its spec that the webhook put there. */
-  readonly ours: readonly HostAlias[];
+export interface NodePod extends Pick<PodFacts, AgentFacts> {
+  /** The aliases of its spec that the webhook added. */
+  readonly managedAliases: readonly HostAlias[];
   /** Every container has ended for good. */
   readonly ended: boolean;
 }
 
-/** A pod as the API server tells it. */
-export type RawPod = ApiObject & {
-  metadata?: ApiObject["metadata"] & { ownerReferences?: Array<OwnerRef & { controller?: boolean }> };
-  spec?: { hostAliases?: Array<{ ip: string; hostnames?: string[] }> };
-  status?: { phase?: string };
-};
-
-const LABELS = [INJECT_KEY];
-const ANNOTATIONS = [HOSTS_KEY, ON_CHANGE_KEY, MIRROR_KEY];
-const ENDED: readonly (string | undefined)[] = ["Succeeded", "Failed"];
 const NOTHING: readonly HostAlias[] = [];
 
 /**
- * Picks what is needed. The pods of a node mostly carry the same aliases, 500 names each: lists that are equal are kept once.
+ * Keeps what is needed. The pods of a node mostly carry the same aliases, 500 names each: of equal lists only one is kept.
  */
 export function createProjection(): (raw: RawPod) => NodePod {
   const lists = new Map<string, WeakRef<readonly HostAlias[]>>();
@@ -52,23 +31,20 @@ export function createProjection(): (raw: RawPod) => NodePod {
     lists.set(key, new WeakRef(list));
     return list;
   };
-  return ({ metadata = {}, spec, status }) => {
-    const aliases = (spec?.hostAliases ?? []).map(({ ip, hostnames }) => ({ ip, hostnames: hostnames ?? [] }));
-    const owner = metadata.ownerReferences?.find(({ controller }) => controller);
+  return (raw) => {
+    const { metadata = {} } = raw;
+    const { labels = {}, annotations = {} } = metadata;
     return {
       namespace: metadata.namespace ?? "",
       name: metadata.name ?? "",
       uid: metadata.uid ?? "",
-      labels: picked(metadata.labels, LABELS),
-      annotations: picked(metadata.annotations, ANNOTATIONS),
-      owner: owner && { apiVersion: owner.apiVersion, kind: owner.kind, name: owner.name },
-      ours: shared(splitAliases(aliases, metadata.annotations?.[OWNED_KEY]).managedAliases),
-      ended: ENDED.includes(status?.phase),
+      owner: controllerOf(metadata),
+      inject: labels[INJECT_KEY],
+      mirror: Object.hasOwn(annotations, MIRROR_KEY),
+      hosts: annotations[HOSTS_KEY],
+      onChange: annotations[ON_CHANGE_KEY],
+      managedAliases: shared(splitAliases(hostAliasesOf(raw), annotations[OWNED_KEY]).managedAliases),
+      ended: hasEnded(raw),
     };
   };
-}
-
-/** The entries of these keys. */
-export function picked(from: Readonly<Record<string, string>> = {}, keys: readonly string[]): Record<string, string> {
-  return Object.fromEntries(keys.flatMap((key) => (from[key] === undefined ? [] : [[key, from[key]]])));
 }

@@ -3,13 +3,15 @@ import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { SwitchbackError } from "../errors/errors.ts";
 import { LineLog } from "../test/fakes/clock.ts";
-import type { NodePod, OwnerRef } from "./node-pod.ts";
+import type { OwnerRef } from "../workloads/owners.ts";
+import type { NodePod } from "./node-pod.ts";
 import { createOwnerAnnotations } from "./owners.ts";
 
 const ON_CHANGE = "switchback.dev/on-change";
 
 function podOf(owner: OwnerRef | undefined): NodePod {
-  return { namespace: "shop", name: "a", uid: "u", labels: {}, annotations: {}, owner, ours: [], ended: false };
+  const silent = { inject: undefined, mirror: false, hosts: undefined, onChange: undefined };
+  return { namespace: "shop", name: "a", uid: "u", owner, ...silent, managedAliases: [], ended: false };
 }
 
 const replicaSet = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "app-1" };
@@ -47,7 +49,7 @@ test("the word is the Deployment's, by way of the ReplicaSet; it is asked for on
   assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: false });
   await settle();
   assert.equal(rig.learned, 1);
-  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, word: "live" });
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, onChange: "live" });
   await settle();
   assert.equal(rig.asked.length, 2);
 });
@@ -59,9 +61,9 @@ test("a changed word is noticed within minutes, and told", async () => {
   await settle();
   objects["statefulsets/db"] = {};
   rig.now += 10 * 60_000;
-  assert.deepEqual(owners.onChangeOf(podOf(set)), { known: true, word: "live" });
+  assert.deepEqual(owners.onChangeOf(podOf(set)), { known: true, onChange: "live" });
   await settle();
-  assert.deepEqual(owners.onChangeOf(podOf(set)), { known: true, word: undefined });
+  assert.deepEqual(owners.onChangeOf(podOf(set)), { known: true, onChange: undefined });
   assert.equal(rig.learned, 2);
 });
 
@@ -76,12 +78,12 @@ test("what cannot be read stays as it was known, or unknown, and is asked for ag
   rig.now += 20_000;
   owners.onChangeOf(podOf(replicaSet));
   await settle();
-  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, word: undefined });
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, onChange: undefined });
   rig.status = 500;
   rig.now += 10 * 60_000;
   owners.onChangeOf(podOf(replicaSet));
   await settle();
-  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, word: undefined });
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, onChange: undefined });
 });
 
 test("no owner, an owner of another kind or group, and one that is gone have no word", async () => {
@@ -92,11 +94,11 @@ test("no owner, an owner of another kind or group, and one that is gone have no 
     { apiVersion: "example.com/v1", kind: "ReplicaSet", name: "r" },
     { apiVersion: "apps/v1", kind: "toString", name: "r" },
   ])
-    assert.deepEqual(owners.onChangeOf(podOf(owner)), { known: true, word: undefined });
+    assert.deepEqual(owners.onChangeOf(podOf(owner)), { known: true, onChange: undefined });
   assert.equal(rig.asked.length, 0);
   owners.onChangeOf(podOf(replicaSet));
   await settle();
-  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, word: undefined });
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, onChange: undefined });
 });
 
 test("owners that no pod has any more are forgotten", async () => {
@@ -165,15 +167,16 @@ test("each owner has a word of its own: by namespace, kind and name", async () =
     "daemonsets/db": { annotations: { [ON_CHANGE]: "none" } },
     "deployments/db": { annotations: { [ON_CHANGE]: "restart" } },
   });
-  const words = () =>
+  const annotations = () =>
     ["StatefulSet", "DaemonSet", "Deployment"].map((kind) => owners.onChangeOf(podOf(of(kind, "db"))));
-  words();
+  annotations();
   await settle();
   assert.deepEqual(
-    words().map((word) => word.known && word.word),
+    annotations().map((answer) => answer.known && answer.onChange),
     ["live", "none", "restart"],
   );
   owners.onChangeOf({ ...podOf(of("StatefulSet", "db")), namespace: "bank" });
+  await settle();
   assert.match(rig.asked.at(-1) ?? "", /namespaces.bank/);
 });
 
@@ -187,10 +190,10 @@ test("a ReplicaSet's controller alone is asked for, and none above it; what is n
   });
   owners.onChangeOf(podOf(replicaSet));
   await settle();
-  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, word: undefined });
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, onChange: undefined });
   assert.deepEqual(
     rig.asked.map((path) => path.split("/").at(-1)),
-    ["app-1", "above"],
+    ["app-1"],
   );
 });
 
@@ -200,7 +203,7 @@ test("an owner that is asked about between two tidyings is kept", async () => {
   await settle();
   for (let count = 0; count < 3; count += 1) {
     owners.tidy();
-    assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, word: undefined });
+    assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, onChange: undefined });
   }
   assert.equal(rig.asked.length, 1);
 });

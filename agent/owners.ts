@@ -1,47 +1,43 @@
 import { describeError, statusOf } from "../errors/errors.ts";
 import { ON_CHANGE_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { resourcePath } from "../kube/paths.ts";
+import type { ApiObject } from "../kube/types.ts";
 import type { Logger } from "../telemetry/log.ts";
-import type { NodePod, OwnerRef, RawPod } from "./node-pod.ts";
+import { inferFromNames, isReplicaSet, ownerOf, type ReplicaSetOwner, replicaSetOwner } from "../workloads/owners.ts";
+import { isWorkloadKind, replicaSetPath, workloadPath } from "../workloads/workload-kinds.ts";
+import type { NodePod } from "./node-pod.ts";
 
-/** What a workload says by `switchback.dev/on-change`. `known: false`: it was asked and has not answered yet. */
-export type OwnerAnnotation = { readonly known: true; readonly word: string | undefined } | { readonly known: false };
+/** A workload's annotation `switchback.dev/on-change`. `known: false`: it was requested, and no answer has come yet. */
+export type OwnerAnnotation =
+  | { readonly known: true; readonly onChange: string | undefined }
+  | { readonly known: false };
 
 interface OwnerAnnotations {
-  /** The word of a pod's workload, at once: from memory. Asks for what is not known, or was learned long ago. */
+  /** The annotation of a pod's workload, at once, from memory. Requests it if it is not known or too old. */
   onChangeOf(pod: NodePod): OwnerAnnotation;
-  /** Forgets the owners that no pod was asked about since the last call. */
+  /** Forgets the owners that were not looked up since the last call. */
   tidy(): void;
 }
 
-/** A changed annotation of a workload is noticed this late. A node asks for each of its workloads so often, and for no others. */
+/** A changed annotation of a workload is noticed this late. A node reads each of its workloads this often, and no others. */
 const FRESH_MS = 5 * 60_000;
 const RETRY_MS = 15_000;
-/** Spread, so that the agents of many nodes do not come together. */
+/** Jitter, so that the agents of many nodes do not send their requests together. */
 const SPREAD = 0.4;
-/** A ReplicaSet's owner is the last that is asked for. */
-const MAX_DEPTH = 2;
 
 interface Known {
   answer: OwnerAnnotation;
-  /** When to ask again, by the caller's clock. */
+  /** When to read it again, by the caller's clock. */
   dueAt: number;
-  asking: boolean;
+  reading: boolean;
   used: boolean;
 }
 
-const NONE: OwnerAnnotation = { known: true, word: undefined };
-const PLURALS: Readonly<Record<string, string>> = {
-  ReplicaSet: "replicasets",
-  Deployment: "deployments",
-  StatefulSet: "statefulsets",
-  DaemonSet: "daemonsets",
-};
+const NONE: OwnerAnnotation = { known: true, onChange: undefined };
 
 /**
- * Pod -> ReplicaSet -> Deployment, StatefulSet or DaemonSet, asked for one by one and remembered for minutes: a watch of every
- * workload of the cluster on every node would cost far more. An owner of another kind has no word.
+ * The annotations of the pods' workloads, each read with GETs and kept for minutes: a watch of every workload of the cluster on every
+ * node would cost far more. An owner of another kind has no annotation.
  */
 export function createOwnerAnnotations(deps: {
   readonly client: Pick<KubeClient, "get">;
@@ -49,37 +45,37 @@ export function createOwnerAnnotations(deps: {
   /** Milliseconds, never going back. */
   readonly now: () => number;
   readonly random: () => number;
-  /** Something that was asked for became known, or changed. */
+  /** An annotation that was requested became known, or changed. */
   readonly onLearned: () => void;
 }): OwnerAnnotations {
   const { client, log, now, random, onLearned } = deps;
   const owners = new Map<string, Known>();
 
-  const ask = async (key: string, known: Known, namespace: string, owner: OwnerRef): Promise<void> => {
-    known.asking = true;
+  const read = async (key: string, known: Known, pod: NodePod): Promise<void> => {
+    known.reading = true;
     try {
-      const word = await readWord(client, namespace, owner, MAX_DEPTH);
+      const onChange = await readOnChange(client, pod);
       known.dueAt = now() + FRESH_MS * (1 + SPREAD * (random() - 0.5));
       const before = known.answer;
-      known.answer = { known: true, word };
-      if (!before.known || before.word !== word) onLearned();
+      known.answer = { known: true, onChange };
+      if (!before.known || before.onChange !== onChange) onLearned();
     } catch (error) {
       // What was known stays known.
       known.dueAt = now() + RETRY_MS;
       log.warn({ owner: key, error: describeError(error) }, "workload: not read");
     } finally {
-      known.asking = false;
+      known.reading = false;
     }
   };
 
   return {
-    onChangeOf({ namespace, owner }) {
-      if (owner === undefined || pathOf(namespace, owner) === undefined) return NONE;
-      const key = `${namespace}/${owner.kind}/${owner.name}`;
-      const known = owners.get(key) ?? { answer: { known: false }, dueAt: 0, asking: false, used: true };
+    onChangeOf(pod) {
+      const { key, unrestartable } = ownerOf(pod, inferFromNames);
+      if (unrestartable !== undefined && !isReplicaSet(pod.owner)) return NONE;
+      const known = owners.get(key) ?? { answer: { known: false }, dueAt: 0, reading: false, used: true };
       owners.set(key, known);
       known.used = true;
-      if (!known.asking && now() >= known.dueAt) void ask(key, known, namespace, owner);
+      if (!known.reading && now() >= known.dueAt) void read(key, known, pod);
       return known.answer;
     },
     tidy() {
@@ -91,24 +87,25 @@ export function createOwnerAnnotations(deps: {
   };
 }
 
-function pathOf(namespace: string, { apiVersion, kind, name }: OwnerRef): string | undefined {
-  const resource = apiVersion.startsWith("apps/") && Object.hasOwn(PLURALS, kind) ? PLURALS[kind] : undefined;
-  return resource && resourcePath({ group: "apps", version: "v1", namespace, resource, name });
+async function readOnChange(client: Pick<KubeClient, "get">, pod: NodePod): Promise<string | undefined> {
+  const parent = await readReplicaSetOwner(client, pod);
+  const { namespace, kind, name, unrestartable } = ownerOf(pod, () => parent);
+  if (unrestartable !== undefined || !isWorkloadKind(kind)) return undefined;
+  const workload = await getIfThere(client, workloadPath(namespace, kind, name));
+  return workload?.metadata?.annotations?.[ON_CHANGE_KEY];
 }
 
-async function readWord(
+async function readReplicaSetOwner(
   client: Pick<KubeClient, "get">,
-  namespace: string,
-  owner: OwnerRef,
-  depth: number,
-): Promise<string | undefined> {
-  const path = pathOf(namespace, owner);
-  if (path === undefined || depth === 0) return undefined;
-  const object = await client.get<RawPod>(path).catch((error) => {
+  { namespace, owner }: NodePod,
+): Promise<ReplicaSetOwner> {
+  if (!isReplicaSet(owner)) return "none";
+  return replicaSetOwner((await getIfThere(client, replicaSetPath(namespace, owner.name)))?.metadata);
+}
+
+async function getIfThere(client: Pick<KubeClient, "get">, path: string): Promise<ApiObject | undefined> {
+  return await client.get<ApiObject>(path).catch((error) => {
     if (statusOf(error) === 404) return undefined;
     throw error;
   });
-  if (owner.kind !== "ReplicaSet") return object?.metadata?.annotations?.[ON_CHANGE_KEY];
-  const above = object?.metadata?.ownerReferences?.find(({ controller }) => controller);
-  return above && readWord(client, namespace, above, depth - 1);
 }

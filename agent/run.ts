@@ -11,13 +11,15 @@ import type { MapReader } from "../snapshot/map-reader.ts";
 import { isMap } from "../snapshot/published-map.ts";
 import { type Health, livenessOf, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
+import { type NamespaceFacts, watchNamespaces } from "../workloads/namespaces.ts";
+import type { RawPod } from "../workloads/pods.ts";
 import { createCompactor } from "./compactor.ts";
 import { watchDirectories } from "./directory-watches.ts";
 import { type HostsFiles, openHostsFiles } from "./hosts-files.ts";
 import { HostsReconciler, type HostsReconcilerState, type LiveMode } from "./hosts-reconciler.ts";
-import { liveModeOf, type NamespaceFacts, namespaceFacts, sameFacts } from "./live-mode.ts";
+import { createLiveMode } from "./live-mode.ts";
 import { agentMetrics } from "./metrics.ts";
-import { createProjection, type NodePod, type RawPod } from "./node-pod.ts";
+import { createProjection, type NodePod } from "./node-pod.ts";
 import { createOwnerAnnotations } from "./owners.ts";
 import { watchUninstall } from "./uninstall-watch.ts";
 
@@ -60,10 +62,7 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
   const renewMs = renewSeconds * 1000;
   const lease = new AgentLeaseWriter({ ...deps, namespace, node, renewMs, daemonSet: () => leaving.daemonSet });
   let left: Promise<void> = Promise.resolve();
-  const judge = (pod: NodePod): LiveMode => {
-    if (leaving.uninstalling) return "no";
-    return liveModeOf(pod, config, picture.namespaces, () => owners.onChangeOf(pod));
-  };
+  const judge = (pod: NodePod): LiveMode => (leaving.uninstalling ? "no" : liveModeOf(pod));
   const compactor = createCompactor(globalThis.gc);
   let written = 0;
   const onRound = (state: HostsReconcilerState): void => {
@@ -76,6 +75,8 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
   };
   const follower = new HostsReconciler({ files, watches, judge, maxNames: config.inject.maxNames, log, onRound });
   const picture = watchCluster(client, node, { follower, log });
+  const { onChangeOf } = owners;
+  const liveModeOf = createLiveMode({ config, namespaces: picture.namespaces, onChangeOf });
   const maps = deps.maps.start((offer) => {
     compactor.worked();
     if (isMap(offer)) follower.setMap(offer);
@@ -148,16 +149,7 @@ function watchCluster(
     onSynced: () => follower.noteAll(),
     log,
   });
-  const namespaces = watchObjects<NamespaceFacts>({
-    client,
-    path: corePath("namespaces"),
-    project: namespaceFacts,
-    onChange({ before, after }) {
-      if (namespaces.state.synced && !sameFacts(before, after)) follower.noteAll();
-    },
-    onSynced: () => follower.noteAll(),
-    log,
-  });
+  const namespaces = watchNamespaces({ client, log, onChange: () => follower.noteAll() });
   return { pods, namespaces, hasMap: false, mapProblem: undefined };
 }
 

@@ -3,10 +3,9 @@ import type { WorkloadStatus } from "../controller/rollout/rollout-status.ts";
 import { describeError, hasCode, SwitchbackError, statusOf } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { pause } from "../kube/time.ts";
-import { restartPatch } from "../workloads/workload-informers.ts";
+import { type RestartableName, readAndRestart } from "../workloads/restart.ts";
 import { type WorkloadKind, workloadPath } from "../workloads/workload-kinds.ts";
-import type { WorkloadState } from "../workloads/workload-state.ts";
-import { type RawWorkload, workloadState } from "../workloads/workload-state.ts";
+import { type RawWorkload, type WorkloadState, workloadState } from "../workloads/workload-state.ts";
 
 /** `against`: it was not restarted, and that tells nothing about others. `failed`: nothing more is to be restarted after it. */
 export interface Restarted {
@@ -17,8 +16,7 @@ export interface Restarted {
 const POLL_MS = 500;
 /** The API server's word of this one workload, or of what is allowed. */
 const REFUSALS: readonly (number | undefined)[] = [403, 404, 409, 422];
-/** Controllers write a workload's status at any time, and a restart is of exactly what was read. */
-const TRIES = 10;
+const UNDER_WAY = { code: "under-way", text: "it is being restarted already" };
 
 /** Restarts one workload unless something is against it, or it is being restarted, and waits until it is rolled out. */
 export async function restartOne(client: KubeClient, workload: WorkloadStatus, timeoutMs: number): Promise<Restarted> {
@@ -26,7 +24,9 @@ export async function restartOne(client: KubeClient, workload: WorkloadStatus, t
   const path = workloadPath(workload.namespace, kind, workload.name);
   const read = async () => workloadState(kind, await client.get<RawWorkload>(path));
   try {
-    const isNew = await begin(client, { path, workload, read, timeoutMs });
+    const isNew = await begin(client, { namespace: workload.namespace, kind, name: workload.name }, (state) =>
+      isUnderWay(workload, state, Date.now() - timeoutMs),
+    );
     const failure = await rollOut(read, timeoutMs);
     if (failure !== undefined) return { came: "failed", text: `is restarted, and not rolled out: ${failure}` };
     return isNew
@@ -40,27 +40,21 @@ export async function restartOne(client: KubeClient, workload: WorkloadStatus, t
   }
 }
 
-interface Beginning {
-  readonly path: string;
-  readonly workload: WorkloadStatus;
-  readonly read: () => Promise<WorkloadState>;
-  readonly timeoutMs: number;
-}
-
-/** False: it is being restarted already, by whomever. */
-async function begin(client: KubeClient, { path, workload, read, timeoutMs }: Beginning): Promise<boolean> {
-  for (let tries = 1; ; tries++) {
-    const state = await read();
-    if (state.refusal !== undefined) throw new SwitchbackError("input-invalid", state.refusal.text);
-    const now = Date.now();
-    if (isUnderWay(workload, state, now - timeoutMs)) return false;
-    try {
-      await client.mergePatch(path, restartPatch(stamp(now), state), { fieldManager: "switchback-cli" });
-      return true;
-    } catch (error) {
-      if (statusOf(error) !== 409 || tries === TRIES) throw error;
-    }
-  }
+/** False: it is being restarted already. Throws unless it is restarted. */
+async function begin(
+  client: KubeClient,
+  workload: RestartableName,
+  underWay: (state: WorkloadState) => boolean,
+): Promise<boolean> {
+  const outcome = await readAndRestart(client, workload, {
+    stamp: () => stamp(Date.now()),
+    fieldManager: "switchback-cli",
+    refuse: (state) => (state.refusal === undefined && underWay(state) ? UNDER_WAY : undefined),
+  });
+  if (outcome.result === "restarted") return true;
+  if (outcome.result !== "refused") throw outcome.error;
+  if (outcome.reason === UNDER_WAY) return false;
+  throw new SwitchbackError("input-invalid", outcome.reason.text);
 }
 
 /** By the leader's account, or by the stamp of a restart that may still come to its end. */

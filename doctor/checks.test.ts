@@ -53,9 +53,7 @@ const pod = (change: object): Partial<ClusterFacts> => {
   return { pods: known(HEALTHY.pods.value.map((one) => ({ ...one, ...change }))) };
 };
 const namespaces = (...all: [name: string, inject: string][]): Partial<ClusterFacts> => ({
-  namespaces: known(
-    all.map(([name, inject]) => ({ name, labels: { "switchback.dev/inject": inject }, annotations: {} })),
-  ),
+  namespaces: known(new Map(all.map(([name, inject]) => [name, { inject, onChange: undefined }]))),
 });
 const MISREAD = { kind: "misread", detail: "HTTP 400" } as const;
 const ANSWERED = { kind: "answered", detail: "HTTP 404" } as const;
@@ -435,13 +433,7 @@ describe("a pod whose hosts file the agent keeps current", () => {
         ...pod({ annotations: annotated }),
         ...status({ running: { workloads: [workload({ stale: 0, standing: "in-step", ...own })] } }),
         agents: agent({}),
-        namespaces: known([
-          {
-            name: "shop",
-            labels: { "switchback.dev/inject": "enabled" },
-            annotations: ns === undefined ? {} : { "switchback.dev/on-change": ns },
-          },
-        ]),
+        namespaces: known(new Map([["shop", { inject: "enabled", onChange: ns }]])),
       };
       const found = examine(facts).filter(({ check }) => check === "pods");
       assert.ok(

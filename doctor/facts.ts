@@ -2,6 +2,7 @@ import type { Config } from "../config/schema.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import type { MapIndex } from "../snapshot/map-format.ts";
 import type { PublishedTarget } from "../snapshot/targets-format.ts";
+import type { NamespaceFacts } from "../workloads/namespaces.ts";
 import type { Known } from "./known.ts";
 import type { ProbeResult } from "./probe/result.ts";
 
@@ -48,12 +49,6 @@ export interface RouteFacts extends ObjectName {
   readonly addresses: readonly string[];
   readonly hosts: readonly string[];
   readonly className: string | undefined;
-}
-
-export interface NamespaceInfo {
-  readonly name: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly annotations: Readonly<Record<string, string>>;
 }
 
 export interface DeploymentFacts {
@@ -177,7 +172,8 @@ export interface ClusterFacts {
   readonly services: Known<readonly ServiceFacts[]>;
   readonly ingresses: Known<readonly RouteFacts[]>;
   readonly gateways: Known<readonly RouteFacts[]>;
-  readonly namespaces: Known<readonly NamespaceInfo[]>;
+  /** By name. */
+  readonly namespaces: Known<ReadonlyMap<string, NamespaceFacts>>;
   /** `spec.providerID` of some nodes. */
   readonly providerIds: Known<readonly string[]>;
   readonly install: InstallFacts;

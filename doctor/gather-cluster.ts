@@ -2,8 +2,9 @@ import { literalIPs } from "../controller/targets/service-view.ts";
 import { statusOf } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath, resourcePath } from "../kube/paths.ts";
-import type { ObjectMeta } from "../kube/types.ts";
-import type { BalancerEntry, NamespaceInfo, RouteFacts, ServiceFacts } from "./facts.ts";
+import type { ApiObject, ObjectMeta } from "../kube/types.ts";
+import { type NamespaceFacts, namespaceFacts } from "../workloads/namespaces.ts";
+import type { BalancerEntry, RouteFacts, ServiceFacts } from "./facts.ts";
 import { type Known, learn } from "./known.ts";
 
 // What is there of the cluster itself: Services, Ingresses, Gateways, namespaces, nodes. Only what is judged is kept.
@@ -123,10 +124,10 @@ async function listGateways(client: KubeClient): Promise<RawGateway[]> {
   return [];
 }
 
-export async function gatherNamespaces(client: KubeClient): Promise<Known<readonly NamespaceInfo[]>> {
+export async function gatherNamespaces(client: KubeClient): Promise<Known<ReadonlyMap<string, NamespaceFacts>>> {
   return await learn({ verb: "list", resource: "namespaces" }, async () => {
-    const { items } = await client.list<{ metadata: ObjectMeta }>(corePath("namespaces"));
-    return items.map(({ metadata: { name = "", labels = {}, annotations = {} } }) => ({ name, labels, annotations }));
+    const { items } = await client.list<ApiObject>(corePath("namespaces"));
+    return new Map(items.map((namespace) => [namespace.metadata?.name ?? "", namespaceFacts(namespace)]));
   });
 }
 

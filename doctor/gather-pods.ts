@@ -1,51 +1,36 @@
 import { INJECT_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
-import type { ObjectMeta } from "../kube/types.ts";
-import { ownerOf } from "../workloads/owners.ts";
-import { podFacts as metadataFacts } from "../workloads/pods.ts";
-import type { NamespaceInfo, PodInfo } from "./facts.ts";
-import { objectKey } from "./facts.ts";
+import type { NamespaceFacts } from "../workloads/namespaces.ts";
+import { inferFromNames, ownerOf } from "../workloads/owners.ts";
+import { hostAliasesOf, NOT_ENDED, podFacts, type RawPod } from "../workloads/pods.ts";
+import { objectKey, type PodInfo } from "./facts.ts";
 import { type Known, learn } from "./known.ts";
-
-interface RawPod {
-  readonly metadata: ObjectMeta;
-  readonly spec?: { readonly nodeName?: string; readonly hostAliases?: readonly { readonly ip?: string }[] | null };
-}
-
-/** A pod that has ended resolves nothing any more. */
-const ALIVE = "status.phase!=Succeeded,status.phase!=Failed";
 
 /** Pods of opted-in namespaces, and pods that opted in themselves. Not all of the cluster: there may be many. */
 export async function gatherPods(
   client: KubeClient,
-  namespaces: Known<readonly NamespaceInfo[]>,
+  namespaces: Known<ReadonlyMap<string, NamespaceFacts>>,
 ): Promise<Known<readonly PodInfo[]>> {
   if (!namespaces.known) return namespaces;
-  const optedIn = namespaces.value.filter(({ labels }) => labels[INJECT_KEY] === "enabled");
+  const optedIn = [...namespaces.value].filter(([, { inject }]) => inject === "enabled");
   return await learn({ verb: "list", resource: "pods" }, async () => {
     const lists = await Promise.all([
-      client.list<RawPod>(corePath("pods"), { labelSelector: `${INJECT_KEY}=enabled`, fieldSelector: ALIVE }),
-      ...optedIn.map(({ name }) => client.list<RawPod>(corePath("pods", name), { fieldSelector: ALIVE })),
+      client.list<RawPod>(corePath("pods"), { labelSelector: `${INJECT_KEY}=enabled`, fieldSelector: NOT_ENDED }),
+      ...optedIn.map(([name]) => client.list<RawPod>(corePath("pods", name), { fieldSelector: NOT_ENDED })),
     ]);
-    // What is being deleted is being made anew, mostly.
-    const staying = lists.flatMap(({ items }) =>
-      items.filter(({ metadata }) => metadata.deletionTimestamp === undefined),
-    );
-    const pods = staying.map(podFacts);
+    const pods = lists.flatMap(({ items }) => items.flatMap(podInfo));
     return [...new Map(pods.map((pod) => [objectKey(pod), pod])).values()];
   });
 }
 
-function podFacts({ metadata, spec }: RawPod): PodInfo {
-  return {
-    namespace: metadata.namespace ?? "",
-    name: metadata.name ?? "",
-    // ReplicaSets are not read for this: a Deployment's name is told from theirs.
-    owner: ownerOf(metadataFacts({ metadata }), () => undefined).key,
-    labels: metadata.labels ?? {},
-    annotations: metadata.annotations ?? {},
-    node: spec?.nodeName ?? "",
-    aliasAddresses: (spec?.hostAliases ?? []).flatMap(({ ip }) => ip ?? []),
-  };
+/** None for a pod that is being deleted: mostly it is being replaced. */
+function podInfo(pod: RawPod): PodInfo[] {
+  const facts = podFacts(pod);
+  if (facts.terminating) return [];
+  const { namespace, name } = facts;
+  const owner = ownerOf(facts, inferFromNames).key;
+  const { labels = {}, annotations = {} } = pod.metadata ?? {};
+  const aliasAddresses = hostAliasesOf(pod).map(({ ip }) => ip);
+  return [{ namespace, name, owner, labels, annotations, node: pod.spec?.nodeName ?? "", aliasAddresses }];
 }

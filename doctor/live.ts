@@ -2,6 +2,7 @@ import { configSchema } from "../config/schema.ts";
 import { ON_CHANGE_KEY } from "../hostmap/metadata-keys.ts";
 import { effectiveOnChange } from "../hostmap/on-change.ts";
 import { agentLeaseName } from "../snapshot/agent-lease-format.ts";
+import { workloadKey } from "../workloads/workload-keys.ts";
 import type { ClusterFacts, PodInfo } from "./facts.ts";
 
 /**
@@ -14,17 +15,15 @@ export function isLive({
 }: Pick<ClusterFacts, "namespaces" | "install">): (pod: PodInfo) => boolean {
   const config = install.config.known ? install.config.value : undefined;
   const fallback = (config?.pods ?? configSchema.parse({}).pods).onChange;
-  const words = new Map(
-    (namespaces.known ? namespaces.value : []).map(({ name, annotations }) => [name, annotations[ON_CHANGE_KEY]]),
-  );
   const workloads = new Map(
     ((install.status.known ? install.status.value.running?.workloads : undefined) ?? [])
       .filter(({ modeFrom }) => modeFrom === "workload")
-      .map(({ namespace, kind, name, mode }) => [`${namespace}/${kind}/${name}`, mode]),
+      .map((workload) => [workloadKey(workload), workload.mode]),
   );
   return ({ namespace, annotations, owner }) => {
+    const ofNamespace = namespaces.known ? namespaces.value.get(namespace)?.onChange : undefined;
     const [pod, workload] = [annotations[ON_CHANGE_KEY], workloads.get(owner)];
-    return effectiveOnChange({ pod, workload, namespace: words.get(namespace), fallback }).mode === "live";
+    return effectiveOnChange({ pod, workload, namespace: ofNamespace, fallback }).mode === "live";
   };
 }
 

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type AddressHolder, addressHolderOf, byWorkload, type RawPod, workloadKey } from "./address-holders.ts";
+import type { RawPod } from "../workloads/pods.ts";
+import { workloadKey } from "../workloads/workload-keys.ts";
+import { type AddressHolder, addressHolderOf, byWorkload } from "./address-holders.ts";
 import type { Installation } from "./installation.ts";
 import { planUninstall } from "./plan.ts";
 import { countPods, describePlan, refusal } from "./report.ts";
@@ -21,6 +23,13 @@ interface Parts {
   phase?: string;
 }
 
+const API_VERSIONS: Readonly<Record<string, string>> = { Job: "batch/v1", Node: "v1", ConfigMap: "v1" };
+
+function ref([kind, name]: readonly [kind: string, name: string], controller?: boolean) {
+  const apiVersion = API_VERSIONS[kind] ?? "apps/v1";
+  return { apiVersion, kind, name, uid: `uid-${name}`, ...(controller !== undefined && { controller }) };
+}
+
 function pod(name: string, { namespace = "shop", owner, hash, ips = [], owned, phase = "Running" }: Parts): RawPod {
   return {
     metadata: {
@@ -28,7 +37,7 @@ function pod(name: string, { namespace = "shop", owner, hash, ips = [], owned, p
       namespace,
       labels: hash === undefined ? {} : { "pod-template-hash": hash },
       annotations: owned === undefined ? {} : { "switchback.dev/owned": owned },
-      ownerReferences: owner === undefined ? [] : [{ kind: owner[0], name: owner[1], controller: true }],
+      ownerReferences: owner === undefined ? [] : [ref(owner, true)],
     },
     spec: { hostAliases: ips.map((ip) => ({ ip })) },
     status: { phase },
@@ -80,7 +89,7 @@ test("a pod holds its addresses until it has ended: pending, of unknown phase, a
   const phases = ["Pending", "Running", "Unknown", ""].map((phase) => pod(`p-${phase}`, { ips: [OURS], phase }));
   const { status: _, ...without } = pod("no-status", { ips: [OURS] });
   const leaving = pod("terminating", { ips: [OURS] });
-  Object.assign(leaving.metadata, { deletionTimestamp: "2026-01-01T00:00:00Z" });
+  Object.assign(leaving.metadata ?? {}, { deletionTimestamp: "2026-01-01T00:00:00Z" });
   const names = found(...phases, without, leaving).map(({ name }) => name);
   assert.deepEqual(names, ["no-status", "p-", "p-Pending", "p-Running", "p-Unknown", "terminating"]);
 });
@@ -89,21 +98,19 @@ test("a pod as the API server may give it, without a spec, labels or annotations
   const metadata = { name: "p", namespace: "shop" };
   assert.deepEqual(found({ metadata }, { metadata, spec: {} }), []);
   const owned = { "switchback.dev/owned": "x" };
-  const traced: AddressHolder = { namespace: "shop", kind: "Pod", name: "p", pods: ["p"], addresses: [] };
+  const named = { namespace: "shop", kind: "Pod", name: "p", restartable: false };
+  const traced: AddressHolder = { ...named, pods: ["p"], addresses: [] };
   assert.deepEqual(found({ metadata: { ...metadata, annotations: owned } }), [traced]);
 });
 
 test("an owner that does not control the pod does not make it", () => {
   const owned = pod("p", { ips: [OURS] });
-  const ownerReferences = [
-    { kind: "Node", name: "n", controller: false },
-    { kind: "ConfigMap", name: "c" },
-  ];
+  const ownerReferences = [ref(["Node", "n"], false), ref(["ConfigMap", "c"])];
   const metadata = { ...owned.metadata, ownerReferences };
   assert.deepEqual(found({ ...owned, metadata }).map(workloadKey), ["shop/Pod/p"]);
   const controlled = {
     ...metadata,
-    ownerReferences: [...ownerReferences, { kind: "Job", name: "j", controller: true }],
+    ownerReferences: [...ownerReferences, ref(["Job", "j"], true)],
   };
   assert.deepEqual(found({ ...owned, metadata: controlled }).map(workloadKey), ["shop/Job/j"]);
 });
@@ -119,7 +126,7 @@ test("a workload's pods and addresses are put together, in order, each once", ()
   ];
   const holders = pods.map((one) => addressHolderOf(one, ours)).filter((holder) => holder !== undefined);
   assert.deepEqual(holders[0]?.addresses, ["198.51.100.9", "2001:db8::9"]);
-  const common = { kind: "StatefulSet", name: "db" };
+  const common = { kind: "StatefulSet", name: "db", restartable: true };
   const addresses = ["198.51.100.10", "198.51.100.9", "2001:db8::9"];
   assert.deepEqual(byWorkload(holders), [
     { ...common, namespace: "other", pods: ["db-0"], addresses: ["198.51.100.9"] },
@@ -134,6 +141,17 @@ test("a node's own pod is not restarted", () => {
     [stuck.map(({ reason }) => reason), rest],
     [[{ code: "not-restartable", text: "a Node is not restarted: delete its pods" }], { restart: [], harmless: [] }],
   );
+});
+
+test("a kind of another API group with the name of a workload kind is not restarted", () => {
+  const ofKruise = pod("db-0", { owner: ["StatefulSet", "db"], ips: [OURS] });
+  const [owner] = ofKruise.metadata?.ownerReferences ?? [];
+  const ownerReferences = owner === undefined ? [] : [{ ...owner, apiVersion: "apps.kruise.io/v1" }];
+  const { stuck, restart } = planUninstall(
+    found({ ...ofKruise, metadata: { ...ofKruise.metadata, ownerReferences } }),
+    INSTALL,
+  );
+  assert.deepEqual([stuck.map(({ reason }) => reason.code), restart], [["not-restartable"], []]);
 });
 
 test("a pod that nothing makes anew is not restarted", () => {

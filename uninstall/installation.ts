@@ -8,7 +8,8 @@ import { listPages } from "../kube/list.ts";
 import { corePath } from "../kube/paths.ts";
 import { frontName } from "../snapshot/listeners.ts";
 import { readIndex } from "../snapshot/map-reader.ts";
-import { type AddressHolder, addressHolderOf, byWorkload, type RawPod } from "./address-holders.ts";
+import type { RawPod } from "../workloads/pods.ts";
+import { type AddressHolder, addressHolderOf, byWorkload } from "./address-holders.ts";
 
 /** What there is to leave. */
 export interface Installation {

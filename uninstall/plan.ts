@@ -1,5 +1,4 @@
 import type { Reason } from "../hostmap/types.ts";
-import { isWorkloadKind } from "../workloads/workload-kinds.ts";
 import type { AddressHolder } from "./address-holders.ts";
 import type { Installation } from "./installation.ts";
 
@@ -25,9 +24,12 @@ export function planUninstall(holders: readonly AddressHolder[], { restartNamesp
   };
 }
 
-function whyNotRestarted({ kind, namespace }: AddressHolder, namespaces: ReadonlySet<string>): Reason | undefined {
+function whyNotRestarted(
+  { kind, namespace, restartable }: AddressHolder,
+  namespaces: ReadonlySet<string>,
+): Reason | undefined {
   if (kind === "Pod") return { code: "bare-pod", text: "nothing makes it anew: delete it" };
-  if (!isWorkloadKind(kind)) return { code: "not-restartable", text: `a ${kind} is not restarted: delete its pods` };
+  if (!restartable) return { code: "not-restartable", text: `a ${kind} is not restarted: delete its pods` };
   if (namespaces.has(namespace)) return undefined;
   return { code: "restart-not-permitted", text: `${namespace} is not among restart.namespaces: restart it` };
 }

@@ -88,7 +88,8 @@ describe("leave", () => {
     const [patch] = api.callsOf("PATCH", WEB);
     const at = new Date(1_700_000_000_000 + 2_000).toISOString();
     const annotations = { "switchback.dev/restartedAt": at };
-    assert.deepEqual(patch?.body, { spec: { template: { metadata: { annotations } } } });
+    const metadata = { uid: "uid-web", resourceVersion: "7" };
+    assert.deepEqual(patch?.body, { metadata, spec: { template: { metadata: { annotations } } } });
   });
 
   test("finds what was injected until the API servers no longer call the webhook", async (t) => {

@@ -1,6 +1,7 @@
 import { WEBHOOK_CONFIGURATION } from "../certs/cabundle.ts";
 import type { Reason } from "../hostmap/types.ts";
-import { type AddressHolder, workloadKey } from "./address-holders.ts";
+import { workloadKey } from "../workloads/workload-keys.ts";
+import type { AddressHolder } from "./address-holders.ts";
 import type { Installation } from "./installation.ts";
 import type { UninstallPlan } from "./plan.ts";
 

@@ -8,32 +8,38 @@ import { restartHolder } from "./restart-holder.ts";
 const AT = "2026-01-01T00:00:00.000Z";
 
 function holder(kind: string, addresses: readonly string[] = [FRONT_IP]): AddressHolder {
-  return { namespace: "shop", kind, name: "web", pods: ["web-1"], addresses };
+  return { namespace: "shop", kind, name: "web", restartable: true, pods: ["web-1"], addresses };
 }
 
 const pathOf = (kind: string) => `/apis/apps/v1/namespaces/shop/${kind.toLowerCase()}s/web`;
 
-function withWorkload(kind: string, spec: object = {}): MemoryServer {
+function withWorkload(kind: string, spec: object = {}, more: object = {}): MemoryServer {
   const api = new MemoryServer();
-  api.add(`/apis/apps/v1/namespaces/shop/${kind.toLowerCase()}s`, "web", { spec });
+  put(api, kind, { spec, ...more });
   return api;
+}
+
+function put(api: MemoryServer, kind: string, { spec = {}, ...more }: { spec?: object } = {}): void {
+  const metadata = { uid: "u", resourceVersion: "7", ...more };
+  api.add(`/apis/apps/v1/namespaces/shop/${kind.toLowerCase()}s`, "web", { metadata, spec });
 }
 
 const aliases = (...ips: string[]) => ({ template: { spec: { hostAliases: ips.map((ip) => ({ ip })) } } });
 
 for (const kind of ["Deployment", "StatefulSet", "DaemonSet"]) {
-  test(`a ${kind} gets the time on its template, and nothing else`, async () => {
+  test(`a ${kind} that is as it was read gets the time on its template, and nothing else`, async () => {
     const api = withWorkload(kind, { paused: false, updateStrategy: { type: "RollingUpdate" } });
     assert.equal(await restartHolder(api.client, holder(kind), AT), undefined);
     const [patch, ...more] = api.callsOf("PATCH", pathOf(kind));
     const annotations = { "switchback.dev/restartedAt": AT };
-    assert.deepEqual(patch?.body, { spec: { template: { metadata: { annotations } } } });
+    const metadata = { uid: "u", resourceVersion: "7" };
+    assert.deepEqual(patch?.body, { metadata, spec: { template: { metadata: { annotations } } } });
     assert.equal(patch?.query.get("fieldManager"), "switchback-uninstall");
     assert.deepEqual([more.length, api.writes.length], [0, 1]);
   });
 }
 
-for (const [code, text, kind, spec] of [
+for (const [code, text, kind, spec, metadata = {}] of [
   [
     "in-template",
     "its own template has them: take the hostAliases out of its manifest",
@@ -47,9 +53,16 @@ for (const [code, text, kind, spec] of [
     "DaemonSet",
     { updateStrategy: { type: "OnDelete" } },
   ],
+  [
+    "partitioned",
+    "its update strategy has a partition, and only some of its pods would restart: delete its pods",
+    "StatefulSet",
+    { updateStrategy: { rollingUpdate: { partition: 1 } } },
+  ],
+  ["being-deleted", "it is being deleted: wait until its pods are gone", "Deployment", {}, { deletionTimestamp: AT }],
 ] as const) {
   test(`${code}: it is not restarted, and that is the reason`, async () => {
-    const api = withWorkload(kind, spec);
+    const api = withWorkload(kind, spec, metadata);
     assert.deepEqual(await restartHolder(api.client, holder(kind), AT), { code, text });
     assert.deepEqual(api.writes, []);
   });
@@ -89,6 +102,34 @@ for (const status of [403, 409, 500]) {
       const reason = await restartHolder(api.client, holder("Deployment"), AT);
       assert.equal(reason?.code, "restart-failed");
       assert.match(reason.text, new RegExp(`^it could not be restarted: ${method} ${pathOf("Deployment")}.*${status}`));
+      assert.equal(api.writes.length, patchesOf(method, status));
     });
   }
 }
+
+/** After a conflict the workload is read again, ten times in all. */
+function patchesOf(method: string, status: number): number {
+  if (method === "GET") return 0;
+  return status === 409 ? 10 : 1;
+}
+
+test("after a conflict the version that is patched is the newest, and what it says by then counts", async () => {
+  const api = withWorkload("Deployment");
+  let conflicts = 2;
+  api.onCall = ({ method }) => {
+    if (method !== "PATCH" || conflicts-- === 0) return undefined;
+    put(api, "Deployment", { resourceVersion: String(10 - conflicts) } as object);
+    return refusal(409, "Conflict");
+  };
+  assert.equal(await restartHolder(api.client, holder("Deployment"), AT), undefined);
+  const versions = api
+    .callsOf("PATCH", pathOf("Deployment"))
+    .map(({ body }) => (body as { metadata: { resourceVersion: string } }).metadata.resourceVersion);
+  assert.deepEqual(versions, ["7", "9", "10"]);
+  api.onCall = ({ method }) => {
+    if (method !== "PATCH") return undefined;
+    put(api, "Deployment", { spec: { paused: true } });
+    return refusal(409, "Conflict");
+  };
+  assert.equal((await restartHolder(api.client, holder("Deployment"), AT))?.code, "paused");
+});

@@ -1,47 +1,52 @@
 import { describeError, statusOf } from "../errors/errors.ts";
-import { RESTARTED_KEY } from "../hostmap/metadata-keys.ts";
 import type { Reason } from "../hostmap/types.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { type WorkloadKind, workloadPath } from "../workloads/workload-kinds.ts";
+import { readAndRestart } from "../workloads/restart.ts";
+import type { WorkloadKind } from "../workloads/workload-kinds.ts";
+import type { RawWorkload } from "../workloads/workload-state.ts";
 import type { AddressHolder } from "./address-holders.ts";
 
 const FIELD_MANAGER = "switchback-uninstall";
 
-interface RawWorkload {
-  readonly spec?: {
-    readonly paused?: boolean;
-    readonly updateStrategy?: { readonly type?: string };
-    readonly template?: { readonly spec?: { readonly hostAliases?: ReadonlyArray<{ readonly ip: string }> } };
-  };
-}
+/** What a person can do about a workload that refuses restarts, by the refusal's code. */
+const ADVICE: Readonly<Record<string, string>> = {
+  paused: "its rollouts are paused: resume it",
+  "on-delete": "its update strategy is OnDelete: delete its pods",
+  partitioned: "its update strategy has a partition, and only some of its pods would restart: delete its pods",
+  "being-deleted": "it is being deleted: wait until its pods are gone",
+};
 
-/** As `kubectl rollout restart` does it, with a key of our own; of a kind that can be. @returns why it could not be, or would not help. */
+/**
+ * Restarts a Deployment, StatefulSet or DaemonSet. `at` is the time in RFC 3339. Returns undefined once it is restarted or gone, else why
+ * it could not be restarted, or why that would not help.
+ */
 export async function restartHolder(
   client: KubeClient,
-  holder: AddressHolder,
+  { namespace, kind, name, addresses }: AddressHolder,
   at: string,
 ): Promise<Reason | undefined> {
-  const path = workloadPath(holder.namespace, holder.kind as WorkloadKind, holder.name);
   try {
-    const { spec } = await client.get<RawWorkload>(path);
-    const aliases = spec?.template?.spec?.hostAliases ?? [];
-    if (aliases.some(({ ip }) => holder.addresses.includes(ip))) {
-      return { code: "in-template", text: "its own template has them: take the hostAliases out of its manifest" };
-    }
-    if (spec?.paused) return { code: "paused", text: "its rollouts are paused: resume it" };
-    if (spec?.updateStrategy?.type === "OnDelete") {
-      return { code: "on-delete", text: "its update strategy is OnDelete: delete its pods" };
-    }
-    const annotations = { [RESTARTED_KEY]: at };
-    await client.mergePatch(
-      path,
-      { spec: { template: { metadata: { annotations } } } },
-      { fieldManager: FIELD_MANAGER },
+    const outcome = await readAndRestart(
+      client,
+      { namespace, kind: kind as WorkloadKind, name },
+      { stamp: () => at, fieldManager: FIELD_MANAGER, refuse: (_, raw) => inTemplate(raw, addresses) },
     );
-    return undefined;
+    // The pods of a workload that is gone are deleted with it.
+    if (outcome.result === "restarted" || outcome.result === "gone") return undefined;
+    if (outcome.result !== "refused") return failed(outcome.error);
+    const { code, text } = outcome.reason;
+    return { code, text: ADVICE[code] ?? text };
   } catch (error) {
-    // Its pods are on their way out with it.
-    if (statusOf(error) === 404) return undefined;
-    return { code: "restart-failed", text: `it could not be restarted: ${describeError(error)}` };
+    return statusOf(error) === 404 ? undefined : failed(error);
   }
+}
+
+function inTemplate({ spec }: RawWorkload, addresses: readonly string[]): Reason | undefined {
+  const aliases = spec?.template?.spec?.hostAliases ?? [];
+  if (!aliases.some(({ ip }) => addresses.includes(ip))) return undefined;
+  return { code: "in-template", text: "its own template has them: take the hostAliases out of its manifest" };
+}
+
+function failed(error: unknown): Reason {
+  return { code: "restart-failed", text: `it could not be restarted: ${describeError(error)}` };
 }

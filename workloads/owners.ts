@@ -1,60 +1,104 @@
 import type { Reason } from "../hostmap/types.ts";
-import type { PodFacts } from "./pods.ts";
-import { deploymentOf, isWorkloadKind } from "./workload-kinds.ts";
+import type { ObjectMeta } from "../kube/types.ts";
+import { type WorkloadName, workloadKey } from "./workload-keys.ts";
+import { isWorkloadKind } from "./workload-kinds.ts";
 
-/** The thing that has to be changed for a pod to be made anew. */
-export interface Owner {
-  /** `namespace/Kind/name`. */
-  readonly key: string;
+/** An object's controller, as its ownerReferences name it. */
+export interface OwnerRef {
+  readonly apiVersion: string;
   readonly kind: string;
   readonly name: string;
-  /** Why a restart of it is not for us to do. */
+}
+
+/** The object that has to change before a pod is recreated. */
+export interface Owner extends WorkloadName {
+  /** `namespace/Kind/name`. */
+  readonly key: string;
+  /** Why it cannot be restarted; undefined for a Deployment, StatefulSet or DaemonSet. */
   readonly unrestartable: Reason | undefined;
 }
 
-/** A ReplicaSet's own owner, where ReplicaSets may be read; undefined: not known. */
-export type OwnerOfReplicaSet = (
-  namespace: string,
-  name: string,
-) => { kind: string; name: string } | "none" | undefined;
+/** The parts of a pod that identify its owner. */
+interface OwnedPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly owner: OwnerRef | undefined;
+  readonly templateHash?: string | undefined;
+}
 
-const APPS = "apps/";
+/** A ReplicaSet's owner in the group apps. */
+export type ReplicaSetOwner = { readonly kind: string; readonly name: string } | "none";
+
+/** Looks up a ReplicaSet's owner. Undefined: not known, so that the owner is inferred from names. */
+export type OwnerOfReplicaSet = (namespace: string, name: string) => ReplicaSetOwner | undefined;
+
+/** For callers that do not read ReplicaSets. */
+export const inferFromNames: OwnerOfReplicaSet = () => undefined;
 
 /**
- * Pod -> ReplicaSet -> Deployment, or StatefulSet, or DaemonSet. Where ReplicaSets may not be read, the Deployment's name is told from
- * theirs; nothing is restarted there.
+ * Pod -> ReplicaSet -> Deployment, or StatefulSet, or DaemonSet. A ReplicaSet's owner that `ownerOfReplicaSet` does not know is inferred
+ * from names.
  */
-export function ownerOf(pod: PodFacts, replicaSetOwner: OwnerOfReplicaSet): Owner {
+export function ownerOf(pod: OwnedPod, ownerOfReplicaSet: OwnerOfReplicaSet): Owner {
   const { namespace, name, owner } = pod;
   if (owner === undefined) {
-    return made(namespace, "Pod", name, reason("bare-pod", "a pod of its own: whoever made it has to make it anew"));
+    return newOwner(namespace, "Pod", name, {
+      code: "bare-pod",
+      text: "a pod without a controller: nothing recreates it once it is deleted",
+    });
   }
   if (owner.kind === "Job") {
-    return made(namespace, "Job", owner.name, reason("job", "a Job's pod: it ends by itself, and the next one is new"));
+    const text = "a Job's pod: it ends by itself, and the next one is new";
+    return newOwner(namespace, "Job", owner.name, { code: "job", text });
   }
-  if (!owner.apiVersion.startsWith(APPS)) return unknown(namespace, owner.kind, owner.name);
-  if (owner.kind !== "ReplicaSet") return known(namespace, owner.kind, owner.name);
-  const parent = replicaSetOwner(namespace, owner.name) ?? guessed(owner.name, pod.templateHash);
-  return parent === "none" ? unknown(namespace, owner.kind, owner.name) : known(namespace, parent.kind, parent.name);
+  if (!isApps(owner)) return unknownOwner(namespace, owner.kind, owner.name);
+  if (owner.kind !== "ReplicaSet") return appsOwner(namespace, owner.kind, owner.name);
+  const parent = ownerOfReplicaSet(namespace, owner.name) ?? inferDeployment(owner.name, pod.templateHash);
+  return parent === "none"
+    ? unknownOwner(namespace, owner.kind, owner.name)
+    : appsOwner(namespace, parent.kind, parent.name);
 }
 
-function guessed(replicaSet: string, templateHash: string | undefined): { kind: string; name: string } | "none" {
-  const name = deploymentOf(replicaSet, templateHash);
-  return name === undefined ? "none" : { kind: "Deployment", name };
+/** The owner that manages an object, if any. Copied, so that the rest of the object can be collected. */
+export function controllerOf(metadata: ObjectMeta = {}): OwnerRef | undefined {
+  const owner = metadata.ownerReferences?.find(({ controller }) => controller === true);
+  return owner && { apiVersion: owner.apiVersion, kind: owner.kind, name: owner.name };
 }
 
-function known(namespace: string, kind: string, name: string): Owner {
-  return isWorkloadKind(kind) ? made(namespace, kind, name, undefined) : unknown(namespace, kind, name);
+/** A ReplicaSet's owner, from the ReplicaSet's metadata. */
+export function replicaSetOwner(metadata: ObjectMeta | undefined): ReplicaSetOwner {
+  const owner = controllerOf(metadata);
+  return owner !== undefined && isApps(owner) ? { kind: owner.kind, name: owner.name } : "none";
 }
 
-function unknown(namespace: string, kind: string, name: string): Owner {
-  return made(namespace, kind, name, reason("unknown-owner", `owned by a ${kind}, which is not known how to restart`));
+/** Whether a pod's owner is a ReplicaSet, whose own owner has to be looked up. */
+export function isReplicaSet(owner: OwnerRef | undefined): owner is OwnerRef {
+  return owner !== undefined && isApps(owner) && owner.kind === "ReplicaSet";
 }
 
-function made(namespace: string, kind: string, name: string, unrestartable: Reason | undefined): Owner {
-  return { key: `${namespace}/${kind}/${name}`, kind, name, unrestartable };
+function isApps({ apiVersion }: OwnerRef): boolean {
+  return apiVersion.startsWith("apps/");
 }
 
-function reason(code: string, text: string): Reason {
-  return { code, text };
+/**
+ * Infers the Deployment from names alone, which takes no right to read ReplicaSets. The Deployment controller calls a ReplicaSet
+ * `<deployment>-<pod-template-hash>` and labels its pods with the hash; other owners of ReplicaSets use labels of their own.
+ */
+function inferDeployment(replicaSet: string, templateHash: string | undefined): ReplicaSetOwner {
+  const suffix = `-${templateHash}`;
+  if (templateHash === undefined || !replicaSet.endsWith(suffix)) return "none";
+  return { kind: "Deployment", name: replicaSet.slice(0, -suffix.length) };
+}
+
+function appsOwner(namespace: string, kind: string, name: string): Owner {
+  return isWorkloadKind(kind) ? newOwner(namespace, kind, name, undefined) : unknownOwner(namespace, kind, name);
+}
+
+function unknownOwner(namespace: string, kind: string, name: string): Owner {
+  const text = `owned by a ${kind}, which Switchback cannot restart`;
+  return newOwner(namespace, kind, name, { code: "unknown-owner", text });
+}
+
+function newOwner(namespace: string, kind: string, name: string, unrestartable: Reason | undefined): Owner {
+  return { namespace, kind, name, key: workloadKey({ namespace, kind, name }), unrestartable };
 }

@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { LineLog } from "../test/fakes/clock.ts";
 import { settled } from "../test/fakes/memory-api.ts";
 import { MemoryKube, refusal } from "../test/fakes/memory-kube.ts";
-import { partsOf, restartPatch, WorkloadInformers } from "./workload-informers.ts";
+import { WorkloadInformers } from "./workload-informers.ts";
 
 const SHOP = "/apis/apps/v1/namespaces/shop";
 const KEY = "shop/Deployment/web";
@@ -146,6 +146,18 @@ test("somebody's change that the watch has not told of yet is a conflict, and no
   assert.match(log.messages[0] ?? "", /^not restarted: .*409/);
 });
 
+test("a workload that was paused after the decision is not restarted", async (t) => {
+  const { kube, log, open } = rig(t);
+  const workloads = open();
+  await settled();
+  kube.put(`${SHOP}/deployments/web`, { spec: { paused: true } });
+  await settled();
+  assert.equal(await workloads.patch(KEY, STAMP, never), "conflict");
+  assert.deepEqual(kube.writes, []);
+  assert.deepEqual(log.lines[0]?.fields, { workload: KEY, outcome: "conflict" });
+  assert.match(log.messages[0] ?? "", /^not restarted: spec\.paused/);
+});
+
 for (const [status, outcome] of [
   [403, "forbidden"],
   [404, "gone"],
@@ -180,10 +192,10 @@ test("any other end of a patch is uncertain, and thrown", async (t) => {
   assert.deepEqual(log.messages, []);
 });
 
-test("what is not known or not there is not patched", async (t) => {
+test("a workload that is not known is no workload that is gone: neither is patched", async (t) => {
   const { kube, open } = rig(t);
   const workloads = open();
-  assert.equal(await workloads.patch(KEY, STAMP, never), "gone");
+  assert.equal(await workloads.patch(KEY, STAMP, never), "conflict");
   await settled();
   assert.equal(await workloads.patch("shop/Deployment/other", STAMP, never), "gone");
   assert.deepEqual(kube.writes, []);
@@ -219,13 +231,4 @@ test("once stopped it watches nothing", async (t) => {
   kube.put(`${SHOP}/deployments/web`, {});
   await settled();
   assert.equal(heard.changes, before);
-});
-
-test("a key and its parts; what is missing is empty", () => {
-  assert.deepEqual(partsOf(KEY), { namespace: "shop", kind: "Deployment", name: "web" });
-  assert.deepEqual(partsOf(""), { namespace: "", kind: "", name: "" });
-  assert.deepEqual(restartPatch("s", { uid: "u", resourceVersion: "7" }), {
-    metadata: { uid: "u", resourceVersion: "7" },
-    spec: { template: { metadata: { annotations: { "switchback.dev/restartedAt": "s" } } } },
-  });
 });

@@ -1,32 +1,30 @@
-import { describeError, statusOf } from "../errors/errors.ts";
-import { RESTARTED_KEY } from "../hostmap/metadata-keys.ts";
+import { describeError } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { resourcePath } from "../kube/paths.ts";
 import { type Informer, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { WORKLOAD_KINDS, type WorkloadKind, workloadPath } from "./workload-kinds.ts";
-import type { WorkloadState } from "./workload-state.ts";
-import { type RawWorkload, workloadState } from "./workload-state.ts";
+import { type ReplicaSetOwner, replicaSetOwner } from "./owners.ts";
+import { restartWorkload } from "./restart.ts";
+import { partsOf } from "./workload-keys.ts";
+import { replicaSetPath, WORKLOAD_KINDS, type WorkloadKind, workloadPath } from "./workload-kinds.ts";
+import { type RawWorkload, type WorkloadState, workloadState } from "./workload-state.ts";
 
-/** One word for all changes of ours, so that `kubectl get -o yaml --show-managed-fields` tells them from anybody else's. */
+/** Marks the controller's restarts in `kubectl get -o yaml --show-managed-fields`. */
 const FIELD_MANAGER = "switchback-restart";
 
-/** What a patch came to. `conflict`: somebody else was first, look again. Anything less certain is thrown. */
+/** `conflict`: the workload changed meanwhile, or is not known now; to be looked at again. An uncertain outcome is thrown instead. */
 export type PatchResult = "patched" | "conflict" | "gone" | "forbidden";
-
-type ParentOf = { kind: string; name: string } | "none";
 
 interface Watched {
   readonly kinds: ReadonlyMap<WorkloadKind, Informer<WorkloadState>>;
-  readonly replicaSets: Informer<ParentOf>;
+  readonly replicaSets: Informer<ReplicaSetOwner>;
 }
 
-/** The workloads of the listed namespaces, as they are, and the one patch that is made to them. */
+/** Informers of the workloads in the listed namespaces, and the one patch that is made to them. */
 export class WorkloadInformers {
   readonly #client: KubeClient;
   readonly #log: Logger;
   readonly #watched: ReadonlyMap<string, Watched>;
-  /** Answers to our own patches, until the watch tells the same or something newer. */
+  /** Answers to patches, until the watch brings the same version or a newer one. */
   readonly #patched = new Map<string, WorkloadState>();
 
   constructor(deps: { client: KubeClient; log: Logger; namespaces: readonly string[]; onChange: () => void }) {
@@ -44,33 +42,37 @@ export class WorkloadInformers {
     const { namespace, kind, name } = partsOf(key);
     const watched = this.#watched.get(namespace);
     const watcher = watched?.kinds.get(kind as WorkloadKind);
-    // Without the ReplicaSets it is not certain whose pods they are.
+    // Without the ReplicaSets the pods' owners are uncertain.
     if (!watcher?.state.synced || !watched?.replicaSets.state.synced) return "unknown";
     return this.#patched.get(key) ?? watcher.objects().get(`${namespace}/${name}`) ?? "absent";
   }
 
-  parentOf(namespace: string, replicaSet: string): ParentOf | undefined {
+  parentOf(namespace: string, replicaSet: string): ReplicaSetOwner | undefined {
     return this.#watched.get(namespace)?.replicaSets.objects().get(`${namespace}/${replicaSet}`);
   }
 
-  /** As `kubectl rollout restart` does it, but only of the workload as it was seen: a newer one is a conflict. */
+  /** Restarts the workload in the state that the informer has: a newer one is a conflict. Throws when the outcome is uncertain. */
   async patch(key: string, stamp: string, signal: AbortSignal): Promise<PatchResult> {
     const { namespace, kind, name } = partsOf(key);
     const state = this.stateOf(key);
-    if (typeof state === "string") return "gone";
-    const path = workloadPath(namespace, kind as WorkloadKind, name);
-    try {
-      const body = restartPatch(stamp, state);
-      const options = { fieldManager: FIELD_MANAGER, signal };
-      const answer = await this.#client.mergePatch<RawWorkload>(path, body, options);
-      this.#patched.set(key, workloadState(kind as WorkloadKind, answer));
+    if (state === "absent") return "gone";
+    // What is not known now was known when the restart was decided on.
+    if (state === "unknown") return "conflict";
+    const workload = { namespace, kind: kind as WorkloadKind, name };
+    const outcome = await restartWorkload(this.#client, workload, state, {
+      stamp,
+      fieldManager: FIELD_MANAGER,
+      signal,
+    });
+    if (outcome.result === "restarted") {
+      this.#patched.set(key, workloadState(workload.kind, outcome.workload));
       return "patched";
-    } catch (error) {
-      const refused = REFUSALS[statusOf(error) ?? 0];
-      if (refused === undefined) throw error;
-      this.#log.warn({ workload: key, outcome: refused }, `not restarted: ${describeError(error)}`);
-      return refused;
     }
+    // The refusal came after the decision.
+    const result = outcome.result === "refused" ? "conflict" : outcome.result;
+    const why = outcome.result === "refused" ? outcome.reason.text : describeError(outcome.error);
+    this.#log.warn({ workload: key, outcome: result }, `not restarted: ${why}`);
+    return result;
   }
 
   get inactiveMs(): number {
@@ -99,39 +101,13 @@ export class WorkloadInformers {
       });
       return [kind, watcher] as const;
     });
-    const replicaSets = watchObjects<ParentOf>({
+    const replicaSets = watchObjects<ReplicaSetOwner>({
       ...common,
-      path: resourcePath({ group: "apps", version: "v1", namespace, resource: "replicasets" }),
+      path: replicaSetPath(namespace),
       metadataOnly: true,
-      project: ({ metadata }) => {
-        const owner = metadata?.ownerReferences?.find(({ controller }) => controller === true);
-        return owner?.apiVersion.startsWith("apps/") ? { kind: owner.kind, name: owner.name } : "none";
-      },
+      project: ({ metadata }) => replicaSetOwner(metadata),
       onChange,
     });
     return { kinds: new Map(kinds), replicaSets };
   }
-}
-
-/** What becomes of a patch that the API server did not make. */
-const REFUSALS: Readonly<Record<number, PatchResult>> = {
-  409: "conflict",
-  404: "gone",
-  403: "forbidden",
-  422: "forbidden",
-};
-
-/** The patch of a restart, with the preconditions of exactly this object in this state. */
-export function restartPatch(
-  stamp: string,
-  { uid, resourceVersion }: { uid: string; resourceVersion: string },
-): object {
-  const template = { metadata: { annotations: { [RESTARTED_KEY]: stamp } } };
-  return { metadata: { uid, resourceVersion }, spec: { template } };
-}
-
-/** `shop/Deployment/web` -> its parts. */
-export function partsOf(key: string): { namespace: string; kind: string; name: string } {
-  const [namespace = "", kind = "", name = ""] = key.split("/");
-  return { namespace, kind, name };
 }

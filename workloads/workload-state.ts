@@ -10,7 +10,10 @@ export interface RawWorkload {
     readonly replicas?: number;
     readonly paused?: boolean;
     readonly updateStrategy?: { readonly type?: string; readonly rollingUpdate?: { readonly partition?: number } };
-    readonly template?: { readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> } };
+    readonly template?: {
+      readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> };
+      readonly spec?: { readonly hostAliases?: ReadonlyArray<{ readonly ip: string }> | null };
+    };
   };
   readonly status?: {
     readonly observedGeneration?: number;

@@ -61,7 +61,7 @@ function verdictOf({ observed }: WorkloadGroup): RolloutVerdict {
 }
 
 const CANNOT = [
-  ["a bare pod", pod("p"), "BarePod", "a pod of its own"],
+  ["a bare pod", pod("p"), "BarePod", "a pod without a controller"],
   ["a Job's pod", pod("p", "batch/v1", "Job", "j"), "Job", "a Job's pod"],
   ["a pod of an unknown owner", pod("p", "example.com/v1", "Robot", "r"), "UnknownOwner", "owned by a Robot"],
 ] as const;

@@ -1,7 +1,7 @@
 import { HOSTS_KEY } from "../../hostmap/metadata-keys.ts";
 import type { EventRecorder, Regarding } from "../../kube/events.ts";
 import type { Logger } from "../../telemetry/log.ts";
-import { partsOf } from "../../workloads/workload-informers.ts";
+import { partsOf } from "../../workloads/workload-keys.ts";
 import type { WorkloadGroup } from "./observe-workloads.ts";
 import type { RestartEvent } from "./reconciler.ts";
 import type { RolloutVerdict } from "./workload-facts.ts";

@@ -48,9 +48,9 @@ test("pods are told apart by revision: current, stale, never injected, of anothe
 });
 
 test("a pod that is being deleted, or did not opt in, is none of ours", () => {
-  const leaving = { ...pod("leaving"), leaving: true };
+  const terminating = { ...pod("terminating"), terminating: true };
   const namespaces = new Map([["shop", { inject: undefined, onChange: undefined }]]);
-  assert.deepEqual(observeWorkloads(view([leaving])), []);
+  assert.deepEqual(observeWorkloads(view([terminating])), []);
   assert.deepEqual(observeWorkloads(view([pod("other")], { namespaces })), []);
 });
 

@@ -1,12 +1,12 @@
-import { INJECT_KEY } from "../../hostmap/metadata-keys.ts";
 import { type EffectiveOnChange, effectiveOnChange, type OnChange } from "../../hostmap/on-change.ts";
-import { decideOptIn, MIRROR_KEY } from "../../hostmap/opt-in.ts";
 import type { SelectedHosts } from "../../hostmap/select-hosts.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import type { AgentState } from "../../snapshot/agent-lease-reader.ts";
+import type { NamespaceFacts } from "../../workloads/namespaces.ts";
+import { isOptedIn } from "../../workloads/opt-in.ts";
 import { type Owner, type OwnerOfReplicaSet, ownerOf } from "../../workloads/owners.ts";
-import type { NamespaceFacts, PodFacts } from "../../workloads/pods.ts";
-import { partsOf } from "../../workloads/workload-informers.ts";
+import type { PodFacts } from "../../workloads/pods.ts";
+import { partsOf } from "../../workloads/workload-keys.ts";
 import type { WorkloadState } from "../../workloads/workload-state.ts";
 import type { ObservedWorkload } from "./reconciler.ts";
 
@@ -59,33 +59,20 @@ interface Judged {
 export function observeWorkloads(view: ClusterView): WorkloadGroup[] {
   const groups = new Map<string, { owner: Owner; pods: PodFacts[] }>();
   for (const pod of view.pods) {
-    if (pod.leaving || !isOptedIn(pod, view)) continue;
+    if (pod.terminating || !isOptedIn(pod, view.namespaces.get(pod.namespace), view.excludedNamespaces)) continue;
     const owner = ownerOf(pod, view.parentOf);
     const group = groups.get(owner.key);
     if (group === undefined) groups.set(owner.key, { owner, pods: [pod] });
     else group.pods.push(pod);
   }
   for (const key of view.unfinished) {
-    const { kind, name } = partsOf(key);
-    if (!groups.has(key)) groups.set(key, { owner: { key, kind, name, unrestartable: undefined }, pods: [] });
+    if (!groups.has(key)) groups.set(key, { owner: { ...partsOf(key), key, unrestartable: undefined }, pods: [] });
   }
   return [...groups.values()].map(({ owner, pods }) => groupOf(owner, pods, view));
 }
 
-function isOptedIn(pod: PodFacts, { namespaces, excludedNamespaces }: ClusterView): boolean {
-  const label = (value: string | undefined) => (value === undefined ? {} : { [INJECT_KEY]: value });
-  const { optedIn } = decideOptIn({
-    namespace: pod.namespace,
-    labels: label(pod.inject),
-    annotations: pod.mirror ? { [MIRROR_KEY]: "" } : {},
-    namespaceLabels: label(namespaces.get(pod.namespace)?.inject),
-    excludedNamespaces,
-  });
-  return optedIn;
-}
-
 function groupOf(owner: Owner, pods: readonly PodFacts[], view: ClusterView): WorkloadGroup {
-  const { namespace } = partsOf(owner.key);
+  const { namespace } = owner;
   const state = view.stateOf(owner.key);
   const workload = typeof state === "string" ? undefined : state.onChange;
   const judged = pods.map((pod) => judge(pod, workload, view));

@@ -1,6 +1,6 @@
 import type { OnChange } from "../../hostmap/on-change.ts";
 import type { Reason } from "../../hostmap/types.ts";
-import { partsOf } from "../../workloads/workload-informers.ts";
+import { partsOf } from "../../workloads/workload-keys.ts";
 import type { WorkloadGroup } from "./observe-workloads.ts";
 import { isHistory } from "./restart-checks.ts";
 import { DAY_MS, type History, stamp } from "./restart-history.ts";

@@ -10,9 +10,9 @@ import { AgentLeaseReader, type AgentState } from "../../snapshot/agent-lease-re
 import { kubeMapReader, type Subscription } from "../../snapshot/map-reader.ts";
 import { isMap } from "../../snapshot/published-map.ts";
 import type { Logger } from "../../telemetry/log.ts";
+import { type NamespaceFacts, watchNamespaces } from "../../workloads/namespaces.ts";
 import { PodNodes } from "../../workloads/pod-nodes.ts";
-import type { RawPod } from "../../workloads/pods.ts";
-import { type NamespaceFacts, type PodFacts, watchNamespaces, watchPods } from "../../workloads/pods.ts";
+import { type PodFacts, type RawPod, watchPods } from "../../workloads/pods.ts";
 import { WorkloadInformers } from "../../workloads/workload-informers.ts";
 import { EventReporter, type RestartCounters } from "./event-reporter.ts";
 import { hostsDiffOf } from "./hosts-diff.ts";

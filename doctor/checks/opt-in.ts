@@ -11,11 +11,13 @@ export function checkOptIn(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   if (!facts.namespaces.known)
     return [unknown("namespaces", facts.namespaces.reason.code, facts.namespaces.reason.text)];
-  const labelled = facts.namespaces.value.filter(({ labels }) => labels[INJECT_KEY] !== undefined);
+  const labelled = [...facts.namespaces.value].flatMap(([name, { inject }]) =>
+    inject === undefined ? [] : [{ name, inject }],
+  );
   const excluded = namespacesExcludedBy(facts);
-  const findings = labelled.flatMap(({ name, labels }) => judge(name, labels[INJECT_KEY] ?? "", excluded));
+  const findings = labelled.flatMap(({ name, inject }) => judge(name, inject, excluded));
   if (findings.length > 0) return findings;
-  const enabled = labelled.filter(({ labels }) => labels[INJECT_KEY] === "enabled").map(({ name }) => name);
+  const enabled = labelled.filter(({ inject }) => inject === "enabled").map(({ name }) => name);
   if (enabled.length > 0) return [ok("namespaces", "opted-in", `opted in: ${enabled.join(", ")}`)];
   const pods = facts.pods.known ? facts.pods.value.filter(({ labels }) => labels[INJECT_KEY] === "enabled") : [];
   if (pods.length > 0)

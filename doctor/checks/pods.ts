@@ -1,8 +1,9 @@
 import { configSchema } from "../../config/schema.ts";
 import { HOSTS_KEY, OWNED_KEY, REVISION_KEY } from "../../hostmap/metadata-keys.ts";
-import { decideOptIn } from "../../hostmap/opt-in.ts";
 import { createSelector } from "../../hostmap/select-hosts.ts";
 import type { PublishedMap } from "../../hostmap/types.ts";
+import { isOptedIn } from "../../workloads/opt-in.ts";
+import { podFacts } from "../../workloads/pods.ts";
 import { type ClusterFacts, objectKey, type PodInfo } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { appliedByAgent, isLive } from "../live.ts";
@@ -49,14 +50,10 @@ function judgePod(
 ): (pod: PodInfo) => Standing | undefined {
   const excluded = new Set(namespacesExcludedBy(facts));
   const follows = judgeMapping(facts, map);
-  const labelsOf = new Map(
-    (facts.namespaces.known ? facts.namespaces.value : []).map(({ name, labels }) => [name, labels]),
-  );
+  const namespaces = facts.namespaces.known ? facts.namespaces.value : undefined;
   return (pod) => {
-    const { namespace, labels, annotations } = pod;
-    const namespaceLabels = labelsOf.get(namespace) ?? {};
-    const { optedIn } = decideOptIn({ namespace, labels, annotations, namespaceLabels, excludedNamespaces: excluded });
-    const owned = ownedAddresses(annotations[OWNED_KEY]);
+    const optedIn = isOptedIn(podFacts({ metadata: pod }), namespaces?.get(pod.namespace), excluded);
+    const owned = ownedAddresses(pod.annotations[OWNED_KEY]);
     if (owned.some((address) => pod.aliasAddresses.includes(address) && !addresses.has(address))) return "address-lost";
     if (!optedIn) return owned.length > 0 ? "left-over" : undefined;
     return follows(pod);

@@ -90,10 +90,12 @@ export const HEALTHY: ClusterFacts = {
     },
   ]),
   gateways: known([]),
-  namespaces: known([
-    { name: "default", labels: {}, annotations: {} },
-    { name: "shop", labels: { "switchback.dev/inject": "enabled" }, annotations: {} },
-  ]),
+  namespaces: known(
+    new Map([
+      ["default", { inject: undefined, onChange: undefined }],
+      ["shop", { inject: "enabled", onChange: undefined }],
+    ]),
+  ),
   providerIds: known([]),
   install: {
     config: known(CONFIG),

@@ -27,7 +27,8 @@ export type Owner = readonly [kind: string, name: string];
 
 /** Adds a running pod with the front's address in its hosts file; one of a ReplicaSet is of a Deployment with the hash `5d4f6`. */
 export function addHolder(api: MemoryServer, namespace: string, name: string, owner?: Owner, ip = FRONT_IP): void {
-  const ownerReferences = owner === undefined ? [] : [{ kind: owner[0], name: owner[1], controller: true }];
+  const apiVersion = owner?.[0] === "Job" ? "batch/v1" : "apps/v1";
+  const ownerReferences = owner === undefined ? [] : [{ apiVersion, kind: owner[0], name: owner[1], controller: true }];
   api.add(`/api/v1/namespaces/${namespace}/pods`, name, {
     metadata: { labels: { "pod-template-hash": "5d4f6" }, ownerReferences },
     spec: { hostAliases: [{ ip }] },
@@ -37,6 +38,9 @@ export function addHolder(api: MemoryServer, namespace: string, name: string, ow
 
 /** Adds the Deployment `name` with one pod that holds the front's address. */
 export function addDeployment(api: MemoryServer, namespace: string, name: string, spec: object = {}): void {
-  api.add(`/apis/apps/v1/namespaces/${namespace}/deployments`, name, { spec });
+  api.add(`/apis/apps/v1/namespaces/${namespace}/deployments`, name, {
+    metadata: { uid: `uid-${name}`, resourceVersion: "7" },
+    spec,
+  });
   addHolder(api, namespace, `${name}-old`, ["ReplicaSet", `${name}-5d4f6`]);
 }

@@ -1,0 +1,46 @@
+import { INJECT_KEY, ON_CHANGE_KEY } from "../hostmap/metadata-keys.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { corePath } from "../kube/paths.ts";
+import type { ApiObject } from "../kube/types.ts";
+import { type Informer, watchObjects } from "../kube/watch.ts";
+import type { Logger } from "../telemetry/log.ts";
+
+/** What a Namespace says about its pods: the values of its label `switchback.dev/inject` and annotation `switchback.dev/on-change`. */
+export interface NamespaceFacts {
+  readonly inject: string | undefined;
+  readonly onChange: string | undefined;
+}
+
+/** Most namespaces have neither: they share one object. */
+const SILENT: NamespaceFacts = { inject: undefined, onChange: undefined };
+
+/** All Namespaces, by name. `onChange` is called once they are listed, and then when the facts of one change. */
+export function watchNamespaces(deps: {
+  readonly client: Pick<KubeClient, "get" | "stream">;
+  readonly log: Logger;
+  readonly onChange: () => void;
+}): Informer<NamespaceFacts> {
+  const { client, log, onChange } = deps;
+  const informer = watchObjects<NamespaceFacts>({
+    client,
+    path: corePath("namespaces"),
+    metadataOnly: true,
+    project: namespaceFacts,
+    onChange({ before, after }) {
+      if (informer.state.synced && !isSame(before, after)) onChange();
+    },
+    onSynced: onChange,
+    log,
+  });
+  return informer;
+}
+
+export function namespaceFacts({ metadata }: ApiObject): NamespaceFacts {
+  const inject = metadata?.labels?.[INJECT_KEY];
+  const onChange = metadata?.annotations?.[ON_CHANGE_KEY];
+  return inject === undefined && onChange === undefined ? SILENT : { inject, onChange };
+}
+
+function isSame(before: NamespaceFacts = SILENT, after: NamespaceFacts = SILENT): boolean {
+  return before.inject === after.inject && before.onChange === after.onChange;
+}
