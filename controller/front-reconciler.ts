@@ -1,8 +1,10 @@
 import type { Config, TargetConfig } from "../config/schema.ts";
 import { describeError } from "../errors/errors.ts";
 import type { Reason, TargetAddress } from "../hostmap/types.ts";
+import { createBackoff } from "../kube/backoff.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
+import { type ReconcileResult, Reconciler } from "../kube/reconciler.ts";
 import { type Informer, watchObjects } from "../kube/watch.ts";
 import { isRelayed } from "../snapshot/listeners.ts";
 import type { PublishedTarget } from "../snapshot/targets-format.ts";
@@ -31,12 +33,10 @@ interface FrontsDeps {
 /** Writes that failed are tried again after this time; a change that is seen is reconciled after the shorter one. */
 const RETRY_MS = 5_000;
 const SETTLE_MS = 20;
-/** What comes at about the same time is told of together: each telling is a turn of the loop (24, not 70, for 200 new fronts). */
-const TELL_MS = 50;
-/** Front Services that are made at a time, when many targets come at once. */
+/** Changes that come at about the same time are reported together: each report is a run of the map's reconciler (24, not 70, for 200 fronts). */
+const REPORT_MS = 50;
+/** Front Services that are written at a time, when many targets come at once. */
 const AT_A_TIME = 4;
-/** `setTimeout` overflows above 2^31-1 ms. */
-const MAX_SLEEP_MS = 3_600_000;
 
 /**
  * Where each target is. The leader keeps what makes a relayed target reachable, in this order: what the proxies listen on (ConfigMap),
@@ -47,17 +47,16 @@ export class FrontReconciler implements TargetAddresses {
   readonly #store: TargetsWriter;
   readonly #services: FrontServices;
   readonly #listening: ProxyReadiness;
+  readonly #reconciler: Reconciler;
+  /** Reports changes of addresses. */
+  readonly #reporter: Reconciler;
   /** Configured targets without a relay: the addresses of their own Services. */
   readonly #direct = new Map<string, readonly string[]>();
   #upstreams: Informer<readonly string[]>[] = [];
-  /** Undefined until it was told: "none in use" and "not known yet" differ. */
+  /** Undefined until `use`: "none in use" and "not known yet" differ. */
   #inUse: ReadonlySet<string> | undefined;
   #waiting: readonly string[] = [];
   #leading: AbortSignal | undefined;
-  #timer: NodeJS.Timeout | undefined;
-  #telling: NodeJS.Timeout | undefined;
-  #running = false;
-  #again = false;
   #onChange: () => void = () => {};
 
   constructor(deps: FrontsDeps) {
@@ -69,6 +68,19 @@ export class FrontReconciler implements TargetAddresses {
     this.#store = new TargetsWriter({ client, namespace, log });
     this.#services = new FrontServices({ client, namespace, selector, log, notify, onChange });
     this.#listening = new ProxyReadiness({ client, namespace, log, ask, onChange, now: () => performance.now() });
+    this.#reconciler = new Reconciler({
+      reconcile: () => this.#reconcile(),
+      retry: {
+        backoff: createBackoff(RETRY_MS, RETRY_MS),
+        onError: (error) => log.warn({ code: "targets-not-written" }, describeError(error)),
+      },
+    });
+    this.#reporter = new Reconciler({
+      reconcile: () => {
+        this.#onChange();
+        return undefined;
+      },
+    });
   }
 
   start(onChange: () => void): void {
@@ -99,7 +111,7 @@ export class FrontReconciler implements TargetAddresses {
     if (this.#inUse !== undefined && this.#inUse.symmetricDifference(names).size === 0) return;
     this.#inUse = new Set(names);
     this.#deps.catalog.use(names);
-    this.#reconcileSoon(0);
+    this.#enqueue(0);
   }
 
   /** Why a target has no address, if there is more to say than that it has none yet. */
@@ -119,14 +131,13 @@ export class FrontReconciler implements TargetAddresses {
     }
     for (const { name, clusterIPs } of this.#store.published.targets) this.#services.remember(name, clusterIPs);
     this.#leading = signal;
-    this.#reconcileSoon(0);
+    this.#enqueue(0);
   }
 
+  /** Resolves when the run in progress and every watch have ended. */
   async stop(): Promise<void> {
-    clearTimeout(this.#timer);
-    clearTimeout(this.#telling);
     this.#leading = undefined;
-    const own = [this.#store, this.#services, this.#listening, ...this.#upstreams];
+    const own = [this.#reconciler, this.#reporter, this.#store, this.#services, this.#listening, ...this.#upstreams];
     await Promise.all(own.map((part) => part.stop()));
   }
 
@@ -161,45 +172,37 @@ export class FrontReconciler implements TargetAddresses {
         if (after !== undefined && after.length > 0) this.#direct.set(target.name, after);
         this.#onChange();
       },
-      onSynced: () => this.#onChange(),
+      onSynced: () => {
+        this.#onChange();
+        this.#enqueue(SETTLE_MS);
+      },
       log,
     });
     this.#upstreams.push(watcher);
   }
 
   #changed(): void {
-    this.#reconcileSoon(SETTLE_MS);
-    this.#telling ??= setTimeout(() => {
-      this.#telling = undefined;
-      this.#onChange();
-    }, TELL_MS);
+    this.#enqueue(SETTLE_MS);
+    this.#reporter.enqueue(REPORT_MS);
   }
 
-  #reconcileSoon(delayMs: number): void {
-    if (this.#leading === undefined || this.#leading.aborted) return;
-    this.#again = true;
-    if (this.#running) return;
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.#reconcile(), Math.min(delayMs, MAX_SLEEP_MS));
+  #enqueue(afterMs: number): void {
+    if (this.#leading?.aborted === false) this.#reconciler.enqueue(afterMs);
   }
 
-  /** What stands there already is not written again and makes no event, so this does not feed itself. */
-  async #reconcile(): Promise<void> {
+  /** What is up to date is not written again and makes no event, so this does not trigger itself. */
+  async #reconcile(): Promise<ReconcileResult | undefined> {
     const signal = this.#leading;
-    if (signal === undefined || signal.aborted || !this.synced || this.#inUse === undefined) return;
-    this.#running = true;
-    this.#again = false;
-    let sleepMs = 0;
+    if (signal === undefined || signal.aborted || !this.synced || this.#inUse === undefined) return undefined;
     try {
       const plan = this.#plan();
       await this.#carryOut(plan, signal);
-      if (plan.nextDrop !== undefined) sleepMs = plan.nextDrop - this.#deps.now();
+      const { nextDrop } = plan;
+      return { requeueAfter: nextDrop === undefined ? undefined : Math.max(SETTLE_MS, nextDrop - this.#deps.now()) };
     } catch (error) {
-      if (!signal.aborted) this.#deps.log.warn({ code: "targets-not-written" }, describeError(error));
-      sleepMs = RETRY_MS;
+      if (signal.aborted) return undefined;
+      throw error;
     }
-    this.#running = false;
-    if (this.#again || sleepMs !== 0) this.#reconcileSoon(this.#again ? SETTLE_MS : Math.max(SETTLE_MS, sleepMs));
   }
 
   #plan(): RelayedTargets {
