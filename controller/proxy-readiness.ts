@@ -1,6 +1,7 @@
 import { describeError } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "../kube/endpoints.ts";
+import { type ReconcileResult, Reconciler } from "../kube/reconciler.ts";
 import { type Informer, watchObjects } from "../kube/watch.ts";
 import { askJson } from "../telemetry/ask-json.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -43,11 +44,15 @@ export class ProxyReadiness {
   /** Targets that are waited for, and since when. */
   readonly #awaited = new Map<string, number>();
   #slices: Informer<readonly string[]> | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #poller: Reconciler;
   #stopped = false;
 
   constructor(deps: ListeningDeps) {
     this.#deps = deps;
+    this.#poller = new Reconciler({
+      reconcile: () => this.#poll(),
+      pauseMs: () => (this.#awaited.size > 0 ? POLL_MS : 0),
+    });
   }
 
   start(): void {
@@ -88,23 +93,20 @@ export class ProxyReadiness {
     for (const target of told) {
       if (!this.#listened.has(target) && !this.#awaited.has(target)) this.#awaited.set(target, this.#deps.now());
     }
-    if (this.#awaited.size > 0 && this.#timer === undefined) this.#pollIn(0);
+    if (this.#awaited.size > 0) this.#poller.enqueue();
   }
 
+  /** Resolves when the proxies that are being asked have answered, and the watch has ended. */
   async stop(): Promise<void> {
     this.#stopped = true;
-    clearTimeout(this.#timer);
-    await this.#slices?.stop();
+    await Promise.all([this.#poller.stop(), this.#slices?.stop()]);
   }
 
-  #pollIn(delayMs: number): void {
-    this.#timer = setTimeout(() => void this.#poll(), delayMs);
-  }
-
-  async #poll(): Promise<void> {
+  async #poll(): Promise<ReconcileResult | undefined> {
+    if (this.#awaited.size === 0) return undefined;
     const proxies = [...new Set([...(this.#slices?.objects().values() ?? [])].flat())];
     const answers = await Promise.all(proxies.map((address) => this.#ask(address)));
-    if (this.#stopped) return;
+    if (this.#stopped) return undefined;
     const before = this.#listened.size;
     for (const [target, since] of this.#awaited) {
       const bound = answers.every((answer) => answer.has(target));
@@ -116,9 +118,8 @@ export class ProxyReadiness {
       this.#awaited.delete(target);
       this.#listened.add(target);
     }
-    this.#timer = undefined;
-    if (this.#awaited.size > 0) this.#pollIn(POLL_MS);
     if (this.#listened.size > before) this.#deps.onChange();
+    return { requeueAfter: this.#awaited.size > 0 ? POLL_MS : undefined };
   }
 
   async #ask(address: string): Promise<ReadonlySet<string>> {
