@@ -2,6 +2,7 @@ import type { Config, TargetConfig } from "../../config/schema.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { corePath } from "../../kube/paths.ts";
+import { Reconciler } from "../../kube/reconciler.ts";
 import { type Informer, watchObjects } from "../../kube/watch.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { watcherState } from "../sources/ingress.ts";
@@ -35,17 +36,23 @@ export class TargetDiscovery implements TargetResolver {
   /** Found targets by name, each with the key of its Service. */
   readonly #found = new Map<string, { readonly key: string; readonly target: TargetConfig }>();
   readonly #fallback: Fallback | undefined;
+  readonly #reporter = new Reconciler({
+    reconcile: () => {
+      this.#onChange();
+      this.#onDefinition();
+      return undefined;
+    },
+  });
   #services: Informer<ServiceView> | undefined;
   #inUse: ReadonlySet<string> = new Set();
   #onChange: () => void = () => {};
   #onDefinition: () => void = () => {};
-  #timer: NodeJS.Timeout | undefined;
 
   constructor(deps: DiscoveryDeps) {
     this.#deps = deps;
     const [only] = deps.config.targets;
     if (only !== undefined && deps.config.targets.length === 1 && only.classes.length === 0) {
-      this.#fallback = new Fallback(only, deps, () => this.#changedSoon());
+      this.#fallback = new Fallback(only, deps, () => this.#reporter.enqueue(SETTLE_MS));
     }
   }
 
@@ -98,7 +105,7 @@ export class TargetDiscovery implements TargetResolver {
   use(names: ReadonlySet<string>): void {
     const alone = this.#isAlone();
     this.#inUse = names;
-    if (alone !== this.#isAlone()) this.#changedSoon();
+    if (alone !== this.#isAlone()) this.#reporter.enqueue(SETTLE_MS);
   }
 
   /** Configured targets that are in force: one without classes only where its Service is. */
@@ -114,8 +121,7 @@ export class TargetDiscovery implements TargetResolver {
   }
 
   async stop(): Promise<void> {
-    clearTimeout(this.#timer);
-    await Promise.all([this.#services?.stop(), this.#fallback?.stop()]);
+    await Promise.all([this.#reporter.stop(), this.#services?.stop(), this.#fallback?.stop()]);
   }
 
   /** Where targets are configured, that none lists the class is said first. */
@@ -141,7 +147,7 @@ export class TargetDiscovery implements TargetResolver {
     }
     this.#index.set(key, view);
     this.#remember(key, view);
-    this.#changedSoon();
+    this.#reporter.enqueue(SETTLE_MS);
   }
 
   #remember(key: string, view: ServiceView | undefined): void {
@@ -163,14 +169,6 @@ export class TargetDiscovery implements TargetResolver {
     // Names of Services are tenants' choice, and a hash of 48 bits can be met on purpose.
     if (this.#found.get(target.name)?.key === `${namespace}/${name}`) return target.name;
     return { code: "target-name-taken", text: `another Service has the target name ${target.name} already` };
-  }
-
-  #changedSoon(): void {
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined;
-      this.#onChange();
-      this.#onDefinition();
-    }, SETTLE_MS);
   }
 }
 
