@@ -45,3 +45,10 @@ export const startTimer: StartTimer = (callback, ms) => {
   next();
   return () => clearTimeout(timer);
 };
+
+/** The same, but without a timer where there is nothing to wait for: then in the same turn of the event loop. */
+export const startPromptTimer: StartTimer = (callback, ms) => {
+  if (ms > 0) return startTimer(callback, ms);
+  const immediate = setImmediate(callback);
+  return () => clearImmediate(immediate);
+};

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { isSettled } from "../../test/fakes/memory-api.ts";
 import { refusal } from "../../test/fakes/memory-kube.ts";
 import { RECORDS, RIG_START, reached, runningRig, WEB } from "../../test/fakes/running-rig.ts";
 import { encodeRecord } from "./restart-history.ts";
@@ -288,9 +289,10 @@ test("once the term is over nothing is patched, no watch is open and no timer is
   ]);
   pod("other-a", { of: "other" });
   term.abort();
-  await running.done;
+  assert.equal(await isSettled(running.done), false, "it waits for the turn");
   assert.deepEqual(api.watched, []);
   held.resolve();
+  await running.done;
   await pass(200);
   const [turns, reads] = [clock.reads, api.reads.length];
   await pass(60_000);

@@ -2,9 +2,12 @@ import { type Config, excludedNamespaces } from "../../config/schema.ts";
 import { describeError } from "../../errors/errors.ts";
 import { createSelector, type SelectedHosts } from "../../hostmap/select-hosts.ts";
 import type { PublishedMap } from "../../hostmap/types.ts";
+import { createBackoff } from "../../kube/backoff.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import { corePath } from "../../kube/paths.ts";
+import { type ReconcileResult, Reconciler } from "../../kube/reconciler.ts";
+import { startPromptTimer } from "../../kube/time.ts";
 import type { Informer } from "../../kube/watch.ts";
 import { AgentLeaseReader, type AgentState } from "../../snapshot/agent-lease-reader.ts";
 import { kubeMapReader, type Subscription } from "../../snapshot/map-reader.ts";
@@ -37,7 +40,7 @@ interface RolloutDeps {
 
 /** Changes that come together are looked at together. */
 const SETTLE_MS = 100;
-/** A turn whose writes failed is tried again after this. */
+/** A run that failed is tried again after this. */
 const RETRY_MS = 5_000;
 /** Even if nothing seems to happen: pods that were not bound yet, agents that fall silent. */
 const MOST_SLEEP_MS = 15_000;
@@ -60,6 +63,9 @@ export class RolloutController {
   readonly #maps: Subscription;
   readonly #excluded: ReadonlySet<string>;
   readonly #ended = Promise.withResolvers<void>();
+  readonly #reconciler: Reconciler;
+  /** Reads the records. Nothing is decided before. */
+  readonly #opener: Reconciler;
   #agents: AgentLeaseReader | undefined;
   #records: RestartRecords | undefined;
   #map: PublishedMap | undefined;
@@ -69,16 +75,28 @@ export class RolloutController {
   #choices = new Map<string | undefined, HostsChoice>();
   #groups: readonly WorkloadGroup[] = [];
   #decision: RolloutDecision | undefined;
-  #timer: NodeJS.Timeout | undefined;
-  #due = 0;
-  #running = false;
 
   constructor(deps: RolloutDeps, signal: AbortSignal) {
     const { client, config, log, now } = deps;
-    const onChange = () => this.#wake(SETTLE_MS);
+    const onChange = () => this.#reconciler.enqueue(SETTLE_MS);
     const watching = { client, log, onChange };
     this.#deps = deps;
     this.#signal = signal;
+    const retrying = (code: string) => ({
+      backoff: createBackoff(RETRY_MS, RETRY_MS),
+      onError: (error: unknown) => {
+        if (!signal.aborted) log.warn({ code }, describeError(error));
+      },
+    });
+    this.#reconciler = new Reconciler({
+      reconcile: () => this.#reconcile(),
+      retry: retrying("restart-turn-failed"),
+    });
+    this.#opener = new Reconciler({
+      reconcile: () => this.#open(),
+      retry: retrying("restarts-not-read"),
+      startTimer: startPromptTimer,
+    });
     this.#excluded = excludedNamespaces(config);
     this.#teller = new EventReporter(deps);
     const ports: RolloutClient = {
@@ -102,10 +120,10 @@ export class RolloutController {
     });
     signal.addEventListener("abort", () => void this.#end(), { once: true });
     if (signal.aborted) void this.#end();
-    else void this.#open();
+    else this.#opener.enqueue();
   }
 
-  /** Resolves when nothing of it runs any more. */
+  /** Resolves when the run in progress and every watch have ended. */
   get done(): Promise<void> {
     return this.#ended.promise;
   }
@@ -204,7 +222,7 @@ export class RolloutController {
     this.#map = map;
     this.#select = createSelector(map, this.#deps.config.inject.maxNames);
     this.#choices = new Map();
-    this.#wake(SETTLE_MS);
+    this.#reconciler.enqueue(SETTLE_MS);
   }
 
   #choose(hosts: string | undefined): HostsChoice {
@@ -227,7 +245,7 @@ export class RolloutController {
       // An agent that is at work is heard of at least once in that time.
       graceMs: config.agent.renewSeconds * 2_000,
       now,
-      onChange: () => this.#wake(SETTLE_MS),
+      onChange: () => this.#reconciler.enqueue(SETTLE_MS),
     });
     if (!this.#agents.synced) return "unknown";
     const node = this.#nodes.of(pod);
@@ -245,44 +263,20 @@ export class RolloutController {
     return this.#groups.find(({ owner }) => owner.key === key);
   }
 
-  /** The records first: without them nothing is decided. */
-  async #open(): Promise<void> {
-    const { client, config, log } = this.#deps;
-    try {
-      this.#records = await RestartRecords.open(client, config.namespace, this.#signal);
-      this.#wake(0);
-    } catch (error) {
-      if (this.#signal.aborted) return;
-      log.warn({ code: "restarts-not-read" }, describeError(error));
-      setTimeout(() => void this.#open(), RETRY_MS).unref();
-    }
+  async #open(): Promise<undefined> {
+    const { client, config } = this.#deps;
+    this.#records = await RestartRecords.open(client, config.namespace, this.#signal);
+    this.#reconciler.enqueue();
   }
 
-  /** A turn after `delayMs` at the latest. */
-  #wake(delayMs: number): void {
-    const due = this.#deps.now() + delayMs;
-    if (this.#signal.aborted || (this.#timer !== undefined && this.#due <= due)) return;
-    clearTimeout(this.#timer);
-    this.#due = due;
-    this.#timer = setTimeout(() => void this.#turn(), delayMs);
-  }
-
-  async #turn(): Promise<void> {
-    this.#timer = undefined;
-    if (this.#running) return this.#wake(SETTLE_MS);
-    this.#running = true;
+  async #reconcile(): Promise<ReconcileResult> {
     try {
       this.#decision = await this.#engine.turn(this.#signal);
       if (this.#decision !== undefined) this.#teller.report(this.#groups, this.#decision.verdicts);
-      this.#wake(this.#sleepMs());
-    } catch (error) {
-      if (!this.#signal.aborted) {
-        this.#deps.log.warn({ code: "restart-turn-failed" }, describeError(error));
-        this.#wake(RETRY_MS);
-      }
+      return { requeueAfter: this.#sleepMs() };
+    } finally {
+      this.#nodes.refresh(new Set([...this.#pods.objects().values()].map(({ uid }) => uid)), this.#signal);
     }
-    this.#running = false;
-    this.#nodes.refresh(new Set([...this.#pods.objects().values()].map(({ uid }) => uid)), this.#signal);
   }
 
   #sleepMs(): number {
@@ -294,8 +288,9 @@ export class RolloutController {
   }
 
   async #end(): Promise<void> {
-    clearTimeout(this.#timer);
     await Promise.all([
+      this.#opener.stop(),
+      this.#reconciler.stop(),
       this.#pods.stop(),
       this.#namespaces.stop(),
       this.#workloads.stop(),
