@@ -1,7 +1,9 @@
 import type { CertsConfig } from "../config/schema.ts";
 import { describeError } from "../errors/errors.ts";
 import type { Reason } from "../hostmap/types.ts";
-import { pause } from "../kube/time.ts";
+import { createBackoff } from "../kube/backoff.ts";
+import { Reconciler } from "../kube/reconciler.ts";
+import { startPromptTimer } from "../kube/time.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { BundleWriter } from "./cabundle.ts";
 import { type MakeKey, servingNames } from "./issue.ts";
@@ -52,7 +54,7 @@ export interface CertManager {
 const RECHECK_MS = 60_000;
 /** After a failure: doubled up to the recheck. */
 const FIRST_RETRY_MS = 1_000;
-/** Events of one change come together; and whoever fights over the caBundle does not get a write for each of theirs. */
+/** Events of one change come together; and somebody else who writes the caBundle too does not get a write for each of theirs. */
 const GAP_MS = 100;
 /** After the bundle was restored this often within a minute, it is done at most once in `CONTESTED_GAP_MS`. */
 const CONTESTED_RESTORES = 10;
@@ -62,27 +64,6 @@ const ELSEWHERE: Readonly<Record<"cert-manager" | "files", Reason>> = {
   "cert-manager": { code: "managed-elsewhere", text: "cert-manager keeps the certificate and the caBundle" },
   files: { code: "managed-elsewhere", text: "the certificate comes from files, the caBundle from the install" },
 };
-
-/** A bell that is rung by watches and that the loop sleeps on. */
-function createBell() {
-  let rung = false;
-  let waking: (() => void) | undefined;
-  return {
-    ring: () => {
-      rung = true;
-      waking?.();
-    },
-    /** Resolves after `ms`, at a ring (also one since the last sleep), or when the signal aborts. */
-    async sleep(ms: number, signal: AbortSignal): Promise<void> {
-      const woken = new AbortController();
-      waking = () => woken.abort();
-      if (rung) woken.abort();
-      await pause(ms, AbortSignal.any([signal, woken.signal]));
-      rung = false;
-      waking = undefined;
-    },
-  };
-}
 
 /** Keeps the status, and counts how often the bundle had to be restored. */
 function createReport(mode: CertsConfig["mode"], log: Logger, now: () => number) {
@@ -122,7 +103,6 @@ function createReport(mode: CertsConfig["mode"], log: Logger, now: () => number)
         bundleRestored: status.bundleRestored + (restored ? 1 : 0),
         lastError: result.bundleError === undefined ? undefined : status.lastError,
       };
-      if (result.bundleError !== undefined) failed(result.bundleError);
     },
   };
 }
@@ -156,28 +136,31 @@ export function runCertManager(options: CertManagerOptions): CertManager {
 async function keep(options: CertManagerOptions, report: ReturnType<typeof createReport>): Promise<void> {
   const { store, bundleWriter, now, signal } = options;
   const context = contextOf(options);
-  const bell = createBell();
-  store.watch(bell.ring, signal);
-  bundleWriter.watch(bell.ring, signal);
   const gapMs = options.gapMs ?? GAP_MS;
-  let retryMs = FIRST_RETRY_MS;
-  while (!signal.aborted) {
-    let sleepMs = RECHECK_MS;
-    try {
+  const pauseMs = () => (report.contested() ? CONTESTED_GAP_MS : gapMs);
+  const retries = createBackoff(FIRST_RETRY_MS, RECHECK_MS);
+  const reconciler = new Reconciler({
+    reconcile: async () => {
       const result = await runTurn(context, signal);
       report.succeeded(result);
-      sleepMs = Math.max(gapMs, Math.min(RECHECK_MS, result.at - now()));
-    } catch (error) {
-      if (signal.aborted) break;
-      report.failed(error);
-    }
-    if (report.status().lastError === undefined) {
-      retryMs = FIRST_RETRY_MS;
-    } else {
-      sleepMs = retryMs;
-      retryMs = Math.min(RECHECK_MS, retryMs * 2);
-    }
-    await pause(report.contested() ? CONTESTED_GAP_MS : gapMs, signal);
-    await bell.sleep(sleepMs, signal);
-  }
+      if (result.bundleError !== undefined) throw result.bundleError;
+      return { requeueAfter: pauseMs() + Math.max(gapMs, Math.min(RECHECK_MS, result.at - now())) };
+    },
+    retry: {
+      backoff: { next: () => pauseMs() + retries.next(), reset: retries.reset },
+      onError: (error) => {
+        if (!signal.aborted) report.failed(error);
+      },
+    },
+    pauseMs,
+    startTimer: startPromptTimer,
+  });
+  const ended = Promise.withResolvers<void>();
+  signal.addEventListener("abort", () => ended.resolve(reconciler.stop()), { once: true });
+  const changed = () => reconciler.enqueue();
+  store.watch(changed, signal);
+  bundleWriter.watch(changed, signal);
+  if (signal.aborted) return;
+  changed();
+  await ended.promise;
 }
