@@ -1,4 +1,5 @@
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
+import { Reconciler } from "../kube/reconciler.ts";
 import { type StartTimer, startTimer } from "../kube/time.ts";
 import type { SnapshotBuilder } from "./map-builder.ts";
 import { isMap } from "./published-map.ts";
@@ -30,7 +31,6 @@ export function followMap(
 ): MapFollower {
   let known = false;
   let synced = false;
-  let settling: ReturnType<StartTimer> | undefined;
   let patience: ReturnType<StartTimer> | undefined;
 
   const waitLonger = (): void => {
@@ -49,12 +49,11 @@ export function followMap(
     const whole = synced ? assembler.build() : NOT_LISTED;
     if (!isMap(whole)) found(whole);
   };
-  const look = (): void => {
-    settling = undefined;
+  const look = (): undefined => {
     const whole = assembler.build();
     if (!isMap(whole)) {
       waitLonger();
-      return;
+      return undefined;
     }
     patience?.();
     patience = undefined;
@@ -62,9 +61,10 @@ export function followMap(
     found(whole);
   };
 
+  const reconciler = new Reconciler({ reconcile: look, startTimer: start });
   waitLonger();
   const changed = (): void => {
-    settling ??= start(look, SETTLE_MS);
+    reconciler.enqueue(SETTLE_MS);
   };
   return {
     changed,
@@ -73,7 +73,7 @@ export function followMap(
       changed();
     },
     stop() {
-      settling?.();
+      void reconciler.stop();
       patience?.();
     },
   };
