@@ -8,7 +8,7 @@ import type { DomainsOf } from "../hostmap/claim-permissions.ts";
 import { createClaimPolicy } from "../hostmap/claim-policy.ts";
 import { Plan } from "../hostmap/plan.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { createEventRecorder, type EventRecorder } from "../kube/events.ts";
+import { createEventRecorder, type EventRecorder, eventReason } from "../kube/events.ts";
 import { type Election, runElection } from "../kube/lease.ts";
 import { INDEX_NAME } from "../snapshot/map-format.ts";
 import type { MapStore } from "../snapshot/map-store.ts";
@@ -314,9 +314,4 @@ async function stopAll(election: Election, loop: MapReconciler, health: HealthSe
 
 function serviceRef(namespace: string, name: string) {
   return { apiVersion: "v1", kind: "Service", namespace, name };
-}
-
-/** `front-address-lost` as Events write it: `FrontAddressLost`. */
-function eventReason(code: string): string {
-  return code.replace(/(^|-)([a-z])/g, (_match, _dash, letter: string) => letter.toUpperCase());
 }

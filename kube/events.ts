@@ -70,6 +70,11 @@ const REFILL_MS = 5_000;
 const NOTE_BYTES = 1024;
 const WORD_BYTES = 128;
 
+/** A code as the reason of an Event: `front-address-lost` is `FrontAddressLost`. */
+export function eventReason(code: string): string {
+  return code.replace(/(^|-)([a-z])/g, (_match, _dash, letter: string) => letter.toUpperCase());
+}
+
 export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
   const { client, log = silentLogger, now = steadyNow } = options;
   const stats = { sent: 0, repeated: 0, dropped: 0, failed: 0 };

@@ -1,5 +1,5 @@
 import { HOSTS_KEY } from "../../hostmap/metadata-keys.ts";
-import type { EventRecorder, Regarding } from "../../kube/events.ts";
+import { type EventRecorder, eventReason, type Regarding } from "../../kube/events.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { partsOf } from "../../workloads/workload-keys.ts";
 import type { WorkloadGroup } from "./observe-workloads.ts";
@@ -59,7 +59,7 @@ export class EventReporter {
     if (verdict === undefined || code === "") return;
     const note = `${group.stale.length} of ${group.pods} pods have not the current public names: ${verdict.text}`;
     this.#deps.log.warn({ workload: key, code, stale: group.stale.length }, note);
-    this.#event("Warning", wordOf(code), note, key, group);
+    this.#event("Warning", eventReason(code), note, key, group);
   }
 
   #cap(key: string, group: WorkloadGroup): void {
@@ -93,9 +93,4 @@ function regardingOf(key: string, group: WorkloadGroup | undefined): Regarding |
   }
   const pod = group?.stale[0] ?? group?.first;
   return pod && { apiVersion: "v1", kind: "Pod", namespace, name: pod.name, uid: pod.uid };
-}
-
-/** `did-not-converge` as Events write it. */
-function wordOf(code: string): string {
-  return code.replace(/(^|-)([a-z])/g, (_match, _dash, letter: string) => letter.toUpperCase());
 }
