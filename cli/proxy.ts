@@ -1,6 +1,6 @@
 import type { Config } from "../config/schema.ts";
 import { runProxy } from "../proxy/run.ts";
-import { configMapTargets, mountedTargets } from "../snapshot/targets-reader.ts";
+import { kubeTargetsReader, mountedTargets } from "../snapshot/targets-reader.ts";
 import type { ProcessContext, Running } from "./serve.ts";
 
 /** Mount path of the targets' ConfigMap in the chart. */
@@ -11,7 +11,7 @@ export async function startProxy(config: Config, context: ProcessContext): Promi
   const { log, clusterDomain, connect, hasCluster } = context;
   if (!hasCluster) return await runProxy(config, { log, clusterDomain });
   const client = await connect();
-  const feed = configMapTargets({ client, namespace: config.namespace, log });
+  const feed = kubeTargetsReader({ client, namespace: config.namespace, log });
   const running = await runProxy(config, {
     log,
     clusterDomain,

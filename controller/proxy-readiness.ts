@@ -3,17 +3,11 @@ import type { KubeClient } from "../kube/client.ts";
 import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "../kube/endpoints.ts";
 import { type ReconcileResult, Reconciler } from "../kube/reconciler.ts";
 import { type Informer, watchObjects } from "../kube/watch.ts";
-import { askJson } from "../telemetry/ask-json.ts";
+import { type ListeningPage, readListening } from "../snapshot/listening-page.ts";
 import type { Logger } from "../telemetry/log.ts";
 
-/** What a proxy says under `/targets`. */
-interface ProxyAnswer {
-  /** Targets all of whose listeners are bound. */
-  readonly listening: readonly string[];
-}
-
 /** Asks one proxy; rejects when it does not answer. */
-export type AskProxy = (address: string) => Promise<ProxyAnswer>;
+export type AskProxy = (address: string) => Promise<ListeningPage>;
 
 interface ListeningDeps {
   readonly client: Pick<KubeClient, "get" | "stream">;
@@ -132,11 +126,7 @@ export class ProxyReadiness {
   }
 }
 
-/** By the proxies' health port. */
+/** Asks by HTTP, on the proxies' health port. */
 export function askByHttp(port: number): AskProxy {
-  return async (address) => {
-    const body = (await askJson(address, port, "/targets")) as Partial<ProxyAnswer> | null;
-    if (!Array.isArray(body?.listening)) throw new Error("/targets answered without what it listens on");
-    return { listening: body.listening.filter((name) => typeof name === "string") };
-  };
+  return (address) => readListening(address, port);
 }

@@ -7,9 +7,10 @@ import { corePath, resourcePath, serviceProxyPath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
 import type { ObjectMeta } from "../kube/types.ts";
 import { readSnapshot } from "../snapshot/map-reader.ts";
-import { parseTargets, TARGETS_KEY, TARGETS_NAME } from "../snapshot/targets-format.ts";
+import { TARGETS_NAME } from "../snapshot/targets-format.ts";
+import { readTargets } from "../snapshot/targets-reader.ts";
 import { CONFIG_NAME, type DeploymentFacts, type InstallFacts, type MapFacts, type StatusFacts } from "./facts.ts";
-import { type Known, known, learn, mapKnown, notKnown } from "./known.ts";
+import { type Known, known, learn, notKnown } from "./known.ts";
 
 // What is there of Switchback, in its own namespace, and of the Services behind its targets.
 
@@ -60,12 +61,10 @@ function readConfig(text: string): Known<Config> {
 
 async function gatherTargets(client: KubeClient, namespace: string): Promise<InstallFacts["targets"]> {
   const right = { verb: "get", resource: "configmaps", namespace, name: TARGETS_NAME };
-  const path = corePath("configmaps", namespace, TARGETS_NAME);
-  const object = await learn<ConfigMap | undefined>(right, () => client.get<ConfigMap>(path), { value: undefined });
-  const text = object.known ? object.value?.data?.[TARGETS_KEY] : undefined;
-  if (!object.known || text === undefined) return mapKnown(object, () => undefined);
-  const parsed = parseTargets(text);
-  return "code" in parsed ? notKnown(parsed.code, parsed.text) : known(parsed.targets);
+  const read = await learn(right, async () => await readTargets(client, namespace), { value: undefined });
+  if (!read.known) return read;
+  if (read.value === undefined) return known(undefined);
+  return "code" in read.value ? notKnown(read.value.code, read.value.text) : known(read.value.targets);
 }
 
 interface RawDeployment {

@@ -1,6 +1,7 @@
 import { networkInterfaces } from "node:os";
 import type { Config, ProxyConfig } from "../config/schema.ts";
 import { type Listener, listenersOf } from "../snapshot/listeners.ts";
+import { LISTENING_PATH, renderListening } from "../snapshot/listening-page.ts";
 import { listenersOfPublished, type PublishedTargets } from "../snapshot/targets-format.ts";
 import type { TargetsReader } from "../snapshot/targets-reader.ts";
 import { type HealthServer, startHealthServer } from "../telemetry/health.ts";
@@ -195,10 +196,7 @@ function startHealth(proxy: ProxyConfig, parts: Parts): Promise<HealthServer> {
     registry: createProxyMetrics({ engine, upstreams: () => upstreams.states(), draining, maxConnections }),
     pages: {
       // The controller asks it before it lets names lead here.
-      "/targets": () => ({
-        contentType: "application/json",
-        body: `${JSON.stringify({ listening: state.started ? listeningTargets(engine.listeners()) : [] })}\n`,
-      }),
+      [LISTENING_PATH]: () => renderListening({ listening: state.started ? listeningTargets(engine.listeners()) : [] }),
     },
   });
 }

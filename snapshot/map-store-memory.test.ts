@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { MemoryMapStore } from "./map-store-memory.ts";
+import { MemoryMapStore, memoryMapReader } from "./map-store-memory.ts";
+import { MapWriter } from "./map-writer.ts";
+import { isMap } from "./published-map.ts";
+import { Shards } from "./shards.ts";
 
 test("what was written is seen at once, and told to everybody who follows", async () => {
   const store = new MemoryMapStore();
@@ -38,4 +41,16 @@ test("stopped, it tells nobody", async () => {
   await store.stop();
   await store.writeShard("s-0", "text");
   assert.equal(told, 0);
+});
+
+test("its reader offers what a writer publishes, and a reason while a shard is missing", async () => {
+  const store = new MemoryMapStore();
+  const offers: string[] = [];
+  memoryMapReader(store).start((offer) => offers.push(isMap(offer) ? offer.names.join() : offer.code));
+  const shards = new Shards();
+  shards.set("a.example.com", ["198.51.100.9"]);
+  const snapshot = { shards: shards.render(), targets: [], hold: undefined };
+  await new MapWriter(store).publish(snapshot, new AbortController().signal);
+  await store.removeShard("switchback-hosts-0");
+  assert.deepEqual(offers, ["index-missing", "a.example.com", "shard-missing"]);
 });

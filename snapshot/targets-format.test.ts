@@ -21,10 +21,10 @@ const OTHER: PublishedTarget = {
 };
 
 test("what is rendered is read back, and equal targets give equal texts", () => {
-  const { text, revision } = renderTargets([TARGET, OTHER]);
-  assert.deepEqual(parseTargets(text), { version: 1, revision, targets: [TARGET, OTHER] });
+  const { text, targetsRevision } = renderTargets([TARGET, OTHER]);
+  assert.deepEqual(parseTargets(text), { version: 1, revision: targetsRevision, targets: [TARGET, OTHER] });
   assert.equal(renderTargets([TARGET, OTHER]).text, text);
-  assert.notEqual(renderTargets([OTHER]).revision, revision);
+  assert.notEqual(renderTargets([OTHER]).targetsRevision, targetsRevision);
 });
 
 test("listeners are what the ports say", () => {

@@ -3,13 +3,13 @@ import { shortHash } from "../hostmap/hash.ts";
 import type { Reason } from "../hostmap/types.ts";
 import type { Listener } from "./listeners.ts";
 
-/** The ConfigMap by which the controller tells the proxies what to listen on, and its one key. */
+/** The ConfigMap in which the controller publishes what the proxies listen on, and its only key. */
 export const TARGETS_NAME = "switchback-targets";
 export const TARGETS_KEY = "targets.json";
 
-/** Raised when a reader of the old form would go wrong. A proxy that meets another version keeps what it has. */
+/** Raised when a reader of the earlier format would go wrong. A proxy keeps its last good targets when it reads another version. */
 const VERSION = 1;
-/** Far above the most that is written, and under what a ConfigMap holds: text from elsewhere is not parsed. */
+/** Far above what is ever written, and below the limit of a ConfigMap. Longer text is not ours and is not parsed. */
 const MAX_BYTES = 1_000_000;
 
 const port = z.int().min(1).max(65_535);
@@ -44,7 +44,7 @@ export interface PublishedTarget {
   readonly ports: ReadonlyArray<Pick<Listener, "port" | "listenPort" | "upstreamPort" | "protocol">>;
   /** Of its front Service, once known. */
   readonly clusterIPs: readonly string[];
-  /** Since when no name leads to it, RFC 3339; absent while one does. */
+  /** Since when no name is mapped to it, RFC 3339; absent while one is. */
   readonly unusedSince?: string | undefined;
 }
 
@@ -53,16 +53,17 @@ export interface PublishedTargets {
   readonly targets: readonly PublishedTarget[];
 }
 
-/** The document that says so. Equal targets give equal texts. */
+/** The text of `targets.json`, and its revision. Equal targets give equal texts. */
 export function renderTargets(targets: readonly PublishedTarget[]): {
   readonly text: string;
-  readonly revision: string;
+  readonly targetsRevision: string;
 } {
-  const revision = shortHash(JSON.stringify(targets));
-  return { revision, text: `${JSON.stringify({ version: VERSION, revision, targets }, null, 1)}\n` };
+  const targetsRevision = shortHash(JSON.stringify(targets));
+  const document = { version: VERSION, revision: targetsRevision, targets };
+  return { targetsRevision, text: `${JSON.stringify(document, null, 1)}\n` };
 }
 
-/** Reads a document that somebody may have edited by hand; a Reason says what is wrong with it. */
+/** Reads a document that somebody may have edited by hand. A Reason says what is wrong with it. */
 export function parseTargets(text: string): PublishedTargets | Reason {
   if (text.length > MAX_BYTES) return malformed(`has ${text.length} bytes; at most ${MAX_BYTES} are read`);
   let value: unknown;

@@ -6,7 +6,7 @@ import { type TestContext, test } from "node:test";
 import { LineLog } from "../test/fakes/clock.ts";
 import { collection, fakeApi, json, type Responder, refuse, until, watch } from "../test/fakes/kube-api.ts";
 import { type PublishedTargets, renderTargets } from "./targets-format.ts";
-import { configMapTargets, mountedTargets } from "./targets-reader.ts";
+import { kubeTargetsReader, mountedTargets, readTargets } from "./targets-reader.ts";
 
 const PORTS = [{ port: 80, listenPort: 15_000, upstreamPort: 80, protocol: "v1" }] as const;
 const text = (name: string) => renderTargets([{ name, upstream: "h", ports: PORTS, clusterIPs: [] }]).text;
@@ -22,7 +22,7 @@ async function follow(t: TestContext, list: Responder, events: object[] = []) {
   const found: string[] = [];
   const name = (targets: PublishedTargets | undefined) =>
     targets?.targets.map((target) => target.name).join() ?? "none";
-  const running = configMapTargets({ client: api.client, namespace: "switchback-system", log }).start((targets) => {
+  const running = kubeTargetsReader({ client: api.client, namespace: "switchback-system", log }).start((targets) => {
     found.push(name(targets));
   });
   t.after(async () => {
@@ -70,4 +70,19 @@ test("the mounted copy, if there is one that makes sense", async (t) => {
   const log = new LineLog();
   assert.equal(mountedTargets(path, log), undefined);
   assert.equal(log.lines.length, 1);
+});
+
+test("read once: the targets, a reason, or nothing; another version is a reason", async (t) => {
+  const cases: ReadonlyArray<readonly [object, string | undefined]> = [
+    [{ "targets.json": text("a") }, "a"],
+    [{ "targets.json": text("a").replace('"version": 1', '"version": 2') }, "targets-malformed"],
+    [{}, undefined],
+  ];
+  for (const [data, expected] of cases) {
+    const api = await fakeApi(json(configMap("2", data)));
+    t.after(() => api.close());
+    const read = await readTargets(api.client, "switchback-system");
+    assert.equal(read && ("code" in read ? read.code : read.targets[0]?.name), expected);
+    assert.equal(api.calls[0]?.path, "/api/v1/namespaces/switchback-system/configmaps/switchback-targets");
+  }
 });

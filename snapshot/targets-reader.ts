@@ -1,15 +1,16 @@
 import { readFileSync } from "node:fs";
+import type { Reason } from "../hostmap/types.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import { watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { type PublishedTargets, parseTargets, TARGETS_KEY, TARGETS_NAME } from "./targets-format.ts";
 
-/** Tells what to relay to, again and again. */
+/** A reader that follows the published targets. */
 export interface TargetsReader {
   /**
-   * `found` hears of each document that makes sense, and of `undefined` when it is certain that there is none. What cannot be read
-   * is not told: the last good targets stay.
+   * Calls `found` with each document that parses, and with `undefined` when there is certainly none. A document that cannot be
+   * read is logged only: the last good targets stay.
    */
   start(found: (targets: PublishedTargets | undefined) => void): { stop(): Promise<void> };
 }
@@ -18,8 +19,8 @@ interface RawConfigMap {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** The controller's ConfigMap: the one object that the proxy may read. */
-export function configMapTargets(deps: {
+/** Follows the controller's ConfigMap, the only object that the proxy may read. */
+export function kubeTargetsReader(deps: {
   readonly client: Pick<KubeClient, "get" | "stream">;
   /** Our own namespace. */
   readonly namespace: string;
@@ -34,7 +35,7 @@ export function configMapTargets(deps: {
         fieldSelector: `metadata.name=${TARGETS_NAME}`,
         project: ({ data }) => data?.[TARGETS_KEY] ?? "",
         onChange: ({ after }) => {
-          // Deleted: the controller writes it again. Until then nothing says that the targets are gone.
+          // A deleted ConfigMap is written again by the controller. It does not mean that the targets are gone.
           if (after !== undefined) read(after, log, found);
         },
         onSynced: () => {
@@ -48,8 +49,8 @@ export function configMapTargets(deps: {
 }
 
 /**
- * The copy that the kubelet has put into the pod: for a start while the API server is away. It is as old as the pod or newer;
- * undefined when there is none that makes sense.
+ * Reads the copy that the kubelet mounts into the pod, for a start while the API server is away. It is as old as the pod or newer.
+ * Undefined: there is none, or it does not parse.
  */
 export function mountedTargets(path: string, log: Logger): PublishedTargets | undefined {
   let text: string;
@@ -69,4 +70,14 @@ function read(text: string, log: Logger, found: (targets: PublishedTargets) => v
   const targets = parseTargets(text);
   if ("code" in targets) log.error({ code: targets.code }, `${targets.text}; the last good targets stay`);
   else found(targets);
+}
+
+/** Reads the published targets once; a Reason if they do not parse, undefined if the key is missing. Rejects if the API server refuses. */
+export async function readTargets(
+  client: Pick<KubeClient, "get">,
+  namespace: string,
+): Promise<PublishedTargets | Reason | undefined> {
+  const { data } = await client.get<RawConfigMap>(corePath("configmaps", namespace, TARGETS_NAME));
+  const text = data?.[TARGETS_KEY];
+  return text === undefined ? undefined : parseTargets(text);
 }

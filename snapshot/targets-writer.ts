@@ -15,7 +15,7 @@ interface RawConfigMap {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-interface TargetStoreDeps {
+interface TargetsWriterDeps {
   readonly client: KubeClient;
   /** Our own namespace. */
   readonly namespace: string;
@@ -24,16 +24,16 @@ interface TargetStoreDeps {
 
 const FIELD_MANAGER = "switchback-controller";
 
-/** The ConfigMap that tells the proxies what to listen on, and the controllers what they had decided. */
+/** Publishes the targets: to the proxies what they listen on, to the next leader what this one decided. */
 export class TargetsWriter {
-  readonly #deps: TargetStoreDeps;
+  readonly #deps: TargetsWriterDeps;
   readonly #path: string;
   #watcher: Informer<string> | undefined;
   #text: string | undefined;
-  /** The last text that made sense. */
+  /** The last document that parsed. */
   #good: PublishedTargets = { revision: "", targets: [] };
 
-  constructor(deps: TargetStoreDeps) {
+  constructor(deps: TargetsWriterDeps) {
     this.#deps = deps;
     this.#path = corePath("configmaps", deps.namespace, TARGETS_NAME);
   }
@@ -62,12 +62,12 @@ export class TargetsWriter {
     return this.#watcher?.state.inactiveMs ?? 0;
   }
 
-  /** What was published last, by us or by an earlier leader; what somebody has spoilt since does not count. */
+  /** What this or an earlier leader published last. A document that somebody has broken since is ignored. */
   get published(): PublishedTargets {
     return this.#good;
   }
 
-  /** Writes them unless they stand there. Gives whether it wrote. */
+  /** Writes the targets unless they are published already. Returns whether it wrote. */
   async write(targets: readonly PublishedTarget[]): Promise<boolean> {
     const { client, namespace } = this.#deps;
     const { text } = renderTargets(targets);

@@ -1,5 +1,6 @@
 import type { ServingStatus } from "../certs/serving.ts";
 import type { Reason } from "../hostmap/types.ts";
+import { renderLoaded } from "../snapshot/loaded-page.ts";
 import type { Health, Page } from "../telemetry/health.ts";
 import type { InjectionCache } from "./injection-cache.ts";
 
@@ -33,12 +34,9 @@ export function webhookReadiness(state: Readonly<WebhookState>): Health {
   };
 }
 
-/** `/loaded`: what the controller asks each replica by its pod IP before it restarts a workload. `revision` is null before the first map. */
-export function loadedPage(state: Readonly<WebhookState>): Page {
-  const { map } = state;
-  const maxNames = map?.choose(undefined).cap ?? 0;
-  const body = JSON.stringify({ revision: map?.revision ?? null, names: map?.names ?? 0, maxNames });
-  return { contentType: "application/json", body: `${body}\n` };
+/** The page of `snapshot/loaded-page.ts`. */
+export function loadedPage({ map }: Readonly<WebhookState>): Page {
+  return renderLoaded({ mapRevision: map?.revision, maxNames: map?.choose(undefined).cap ?? 0 }, map?.names ?? 0);
 }
 
 function line(what: string, has: string | undefined | 0, problem: Reason | undefined): string {

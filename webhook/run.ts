@@ -2,6 +2,7 @@ import { type ServingSource, watchServingCertificate } from "../certs/serving.ts
 import type { Config } from "../config/schema.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import { pause } from "../kube/time.ts";
+import { LOADED_PATH } from "../snapshot/loaded-page.ts";
 import type { MapReader } from "../snapshot/map-reader.ts";
 import { isMap } from "../snapshot/published-map.ts";
 import { livenessOf, startHealthServer } from "../telemetry/health.ts";
@@ -59,7 +60,7 @@ export async function runWebhook(config: Config, deps: WebhookDeps): Promise<Run
     live: () => livenessOf(maps.inactiveMs?.() ?? 0),
     ready: () => webhookReadiness(state),
     registry: metrics.registry,
-    pages: { "/loaded": () => loadedPage(state) },
+    pages: { [LOADED_PATH]: () => loadedPage(state) },
   });
   const bound = await server.listen(address, port);
   log.info({ port: bound, healthPort: health.port }, "listening");

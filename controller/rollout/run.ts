@@ -202,8 +202,8 @@ export class RolloutController {
   }
 
   #askWebhooks() {
-    const revision = this.#map?.revision ?? "";
-    return this.#replicas.ask({ revision, maxNames: this.#deps.config.inject.maxNames });
+    const mapRevision = this.#map?.revision ?? "";
+    return this.#replicas.ask({ mapRevision, maxNames: this.#deps.config.inject.maxNames });
   }
 
   /** Why nothing can be said yet; a list that has not come is not an empty one. */

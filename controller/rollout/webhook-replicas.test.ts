@@ -10,7 +10,9 @@ import { settled } from "../../test/fakes/memory-api.ts";
 import { MemoryKube } from "../../test/fakes/memory-kube.ts";
 import { WebhookReplicas } from "./webhook-replicas.ts";
 
-const WANTED = { revision: "abc", maxNames: 500 };
+const WANTED = { mapRevision: "abc", maxNames: 500 };
+/** What a replica that uses it answers. */
+const LOADED = { revision: "abc", maxNames: 500 };
 
 /** What a replica's health server answers under /loaded; `mute`: nothing, ever. */
 type Answer = object | "mute" | "broken";
@@ -66,10 +68,10 @@ async function replicas(
   return found;
 }
 
-const current = () => WANTED;
+const current = () => LOADED;
 
 test("when every ready replica says that it uses the map, and only then, it is used", async (t) => {
-  let second: Answer = { ...WANTED, revision: "old" };
+  let second: Answer = { ...LOADED, revision: "old" };
   const slices = [await replica(t, "127.0.0.1", current), await replica(t, "127.0.0.2", () => second)];
   const found = await replicas(t, slices);
   const behind = (problem: string) => ({
@@ -79,18 +81,18 @@ test("when every ready replica says that it uses the map, and only then, it is u
   assert.deepEqual(await found.ask(WANTED), behind(" has old"));
   second = { revision: null };
   assert.deepEqual(await found.ask(WANTED), behind(" has none"));
-  second = { ...WANTED, maxNames: 100 };
+  second = { ...LOADED, maxNames: 100 };
   assert.deepEqual(await found.ask(WANTED), behind(" has another inject.maxNames"));
   second = "broken";
   assert.deepEqual(await found.ask(WANTED), behind(": /loaded answered 500"));
   second = "mute";
   assert.equal((await found.ask(WANTED)).ok, false);
-  second = WANTED;
+  second = LOADED;
   assert.deepEqual(await found.ask(WANTED), { ok: true, text: "2 webhook replicas use the map" });
 });
 
 test("a replica that is not ready is not asked", async (t) => {
-  const old = () => ({ ...WANTED, revision: "old" });
+  const old = () => ({ ...LOADED, revision: "old" });
   const found = await replicas(t, [await replica(t, "127.0.0.1", current), await replica(t, "127.0.0.2", old, false)]);
   assert.equal((await found.ask(WANTED)).ok, true);
 });
@@ -155,6 +157,6 @@ test("an answer that is no document is one without a revision, and a long revisi
   const found = await replicas(t, [await replica(t, "127.0.0.1", () => answer as object)]);
   const behind = "1 of 1 webhook replicas do not use this map yet: 127.0.0.1 has";
   assert.deepEqual(await found.ask(WANTED), { ok: false, text: `${behind} none` });
-  answer = { ...WANTED, revision: "x".repeat(21) };
+  answer = { ...LOADED, revision: "x".repeat(21) };
   assert.deepEqual(await found.ask(WANTED), { ok: false, text: `${behind} ${"x".repeat(20)}` });
 });

@@ -3,7 +3,7 @@ import type { KubeClient } from "../../kube/client.ts";
 import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "../../kube/endpoints.ts";
 import { resourcePath } from "../../kube/paths.ts";
 import { type Informer, watchObjects } from "../../kube/watch.ts";
-import { askJson } from "../../telemetry/ask-json.ts";
+import { type LoadedMap, readLoaded } from "../../snapshot/loaded-page.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { WebhookFacts } from "./restart-decision.ts";
 
@@ -23,12 +23,6 @@ interface Replica {
   readonly port: number;
 }
 
-/** What a replica must use. */
-interface LoadedMapFacts {
-  readonly revision: string;
-  readonly maxNames: number;
-}
-
 /** The webhook's ready replicas, and what each says it has loaded: asked one by one, not through the Service. */
 export class WebhookReplicas {
   readonly #client: Pick<KubeClient, "get">;
@@ -46,7 +40,7 @@ export class WebhookReplicas {
   }
 
   /** Whether every ready replica uses this map, and there is one. An answer that does not come counts as no. */
-  async ask(wanted: LoadedMapFacts): Promise<WebhookFacts> {
+  async ask(wanted: LoadedMap): Promise<WebhookFacts> {
     const missing = await this.#configurationProblem();
     if (missing !== undefined) return { ok: false, text: missing };
     if (!this.#watcher.state.synced) return { ok: false, text: "the webhook's replicas are not known yet" };
@@ -86,10 +80,10 @@ function readyReplicas(slice: RawEndpointSlice): readonly Replica[] {
 }
 
 /** What is wrong with one replica; undefined: nothing. */
-async function askOne({ address, port }: Replica, { revision, maxNames }: LoadedMapFacts): Promise<string | undefined> {
+async function askOne({ address, port }: Replica, { mapRevision, maxNames }: LoadedMap): Promise<string | undefined> {
   try {
-    const loaded = (await askJson(address, port, "/loaded")) as Partial<LoadedMapFacts> | null;
-    if (loaded?.revision !== revision) return `${address} has ${String(loaded?.revision ?? "none").slice(0, 20)}`;
+    const loaded = await readLoaded(address, port);
+    if (loaded.mapRevision !== mapRevision) return `${address} has ${(loaded.mapRevision ?? "none").slice(0, 20)}`;
     return loaded.maxNames === maxNames ? undefined : `${address} has another inject.maxNames`;
   } catch (error) {
     return `${address}: ${describeError(error)}`;
