@@ -1,20 +1,20 @@
 import { statusOf } from "../errors/errors.ts";
 import { LEAVING_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { resourcePath } from "../kube/paths.ts";
 import type { ApiObject } from "../kube/types.ts";
 import { watchObjects } from "../kube/watch.ts";
 import { AGENT_DAEMON_SET } from "../snapshot/agent-lease-format.ts";
 import type { Logger } from "../telemetry/log.ts";
+import { workloadPath } from "../workloads/workload-kinds.ts";
 
 interface UninstallWatch {
-  /** True once our DaemonSet is going away or says that we are to leave: then nothing of ours may stay on the node. */
+  /** True once the agents' DaemonSet is being deleted or requests an uninstall: every block is then removed from the node. */
   readonly uninstalling: boolean;
   /** The DaemonSet as it was last seen. */
   readonly daemonSet: { readonly name: string; readonly uid: string } | undefined;
   /** Milliseconds since the watch last heard or tried anything. */
   readonly inactiveMs: number;
-  /** Asks once more, for a process that is told to stop: an upgrade, or the end? An API server that does not answer says neither. */
+  /** Reads the DaemonSet once more, for a process that has to stop: an upgrade keeps it. Without an answer nothing changes. */
   askNow(): Promise<boolean>;
   stop(): Promise<void>;
 }
@@ -25,7 +25,7 @@ interface Seen {
   readonly leaving: boolean;
 }
 
-/** Looks after our own DaemonSet. One that was never there (an agent run by hand) means nothing; one that was there and is gone does. */
+/** Watches the agents' DaemonSet. One that was never there (an agent run by hand) means nothing; one that is gone means uninstall. */
 export function watchUninstall(deps: {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly namespace: string;
@@ -33,7 +33,6 @@ export function watchUninstall(deps: {
   readonly onChange: () => void;
 }): UninstallWatch {
   const { client, namespace, log, onChange } = deps;
-  const collection = { group: "apps", version: "v1", namespace, resource: "daemonsets" };
   let seen: Seen | undefined;
   let leaving = false;
   const set = (next: boolean): void => {
@@ -44,7 +43,7 @@ export function watchUninstall(deps: {
   };
   const watcher = watchObjects<Seen>({
     client,
-    path: resourcePath(collection),
+    path: workloadPath(namespace, "DaemonSet"),
     fieldSelector: `metadata.name=${AGENT_DAEMON_SET}`,
     project: seenOf,
     onChange({ after }) {
@@ -67,7 +66,7 @@ export function watchUninstall(deps: {
       if (seen === undefined || leaving) return leaving;
       try {
         const now = seenOf(
-          await client.get(resourcePath({ ...collection, name: AGENT_DAEMON_SET }), {}, { timeoutMs: 2_000 }),
+          await client.get(workloadPath(namespace, "DaemonSet", AGENT_DAEMON_SET), {}, { timeoutMs: 2_000 }),
         );
         set(now.leaving || now.uid !== seen.uid);
       } catch (error) {

@@ -129,7 +129,7 @@ for (const [what, parts, text] of [
   [
     "OnDelete",
     { spec: { updateStrategy: { type: "OnDelete" } } },
-    "its update strategy is OnDelete: pods are made anew when somebody deletes them",
+    "its update strategy is OnDelete: its pods are recreated only when they are deleted",
   ],
 ] as const) {
   test(`what is ${what} is not restarted, and that tells nothing about others`, async (t) => {

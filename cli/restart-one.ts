@@ -7,14 +7,14 @@ import { type RestartableName, readAndRestart } from "../workloads/restart.ts";
 import { type WorkloadKind, workloadPath } from "../workloads/workload-kinds.ts";
 import { type RawWorkload, type WorkloadState, workloadState } from "../workloads/workload-state.ts";
 
-/** `against`: it was not restarted, and that tells nothing about others. `failed`: nothing more is to be restarted after it. */
+/** `against`: it was not restarted, for a reason of its own. `failed`: no further workload is to be restarted. */
 export interface Restarted {
   readonly came: "restarted" | "already" | "against" | "failed";
   readonly text: string;
 }
 
 const POLL_MS = 500;
-/** The API server's word of this one workload, or of what is allowed. */
+/** Answers that concern this workload alone, or the caller's permissions. */
 const REFUSALS: readonly (number | undefined)[] = [403, 404, 409, 422];
 const UNDER_WAY = { code: "under-way", text: "it is being restarted already" };
 

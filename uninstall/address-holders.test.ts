@@ -156,7 +156,7 @@ test("a kind of another API group with the name of a workload kind is not restar
 
 test("a pod that nothing makes anew is not restarted", () => {
   const [stuck] = planUninstall(found(pod("p", { ips: [OURS] })), INSTALL).stuck;
-  assert.deepEqual(stuck?.reason, { code: "bare-pod", text: "nothing makes it anew: delete it" });
+  assert.deepEqual(stuck?.reason, { code: "bare-pod", text: "nothing recreates it: delete it" });
 });
 
 test("what may be restarted is, whatever of ours it has; what may not be and holds no address goes on as it is", () => {
@@ -213,11 +213,11 @@ test("what may be restarted is; the rest is told with what to do about it", () =
     "1. The webhook configuration switchback-webhook is deleted: new pods are no longer injected.",
     "2. These are restarted:",
     "     shop/Deployment/web (web-1)",
-    "   These hold addresses of Switchback, and you have to make them anew:",
+    "   These hold addresses of Switchback, and you have to recreate them:",
     "     other/StatefulSet/api (api-1): other is not among restart.namespaces: restart it",
     "     shop/Job/job (job-1): a Job is not restarted: delete its pods",
-    "     shop/Pod/bare: nothing makes it anew: delete it",
-    "   These keep names of an ingress controller's own addresses:",
+    "     shop/Pod/bare: nothing recreates it: delete it",
+    "   These keep names that have addresses of an ingress controller itself:",
     "     other/DaemonSet/plain (plain-1)",
     "3. The agents, where there are any, take their names out of the hosts files of running pods.",
     "4. Controller, webhook and proxy, the front Services, the map, the certificates and the Lease are deleted.",

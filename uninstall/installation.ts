@@ -11,7 +11,7 @@ import { readIndex } from "../snapshot/map-reader.ts";
 import type { RawPod } from "../workloads/pods.ts";
 import { type AddressHolder, addressHolderOf, byWorkload } from "./address-holders.ts";
 
-/** What there is to leave. */
+/** What an uninstall has to know about the installation. */
 export interface Installation {
   /** ClusterIPs that end with us, and the front Service of each. */
   readonly addresses: ReadonlyMap<string, string>;
@@ -89,7 +89,7 @@ async function readConfigMap(client: KubeClient, namespace: string, name: string
   }
 }
 
-/** Whoever has something of ours, in the whole cluster or in one namespace. Pods are read in pages and let go. */
+/** The workloads with hosts entries of Switchback, in the cluster or in one namespace. Pods are read in pages and not kept. */
 export async function readHolders(
   client: KubeClient,
   install: Installation,

@@ -106,7 +106,7 @@ test("deletes nothing while controllers run, and names them", async (t) => {
   const { done, said, time } = run(t, api);
   await assert.rejects(done, {
     code: "still-held",
-    message: "a controller still runs, and would make what is deleted anew: controller-0, controller-1",
+    message: "a controller still runs, and would recreate what is deleted: controller-0, controller-1",
   });
   assert.deepEqual([said, api.writes, time.waits], [[], [], [500, 500, 500, 500]]);
 });

@@ -28,8 +28,8 @@ const OTHER_MAPS: readonly string[] = [TARGETS_NAME, RECORDS_NAME];
 const POLL_MS = 500;
 
 /**
- * Deletes what was made at run time, and what therefore no chart and no manifest knows: front Services, the map, Secrets, the
- * election's Lease. Only once no controller runs, which would make them anew. Throws `still-held` where one does.
+ * Deletes what was created at run time, which is in no chart and no manifest: front Services, the map, Secrets, the
+ * election's Lease. Waits until no controller runs, which would recreate them. Throws `still-held` where one does.
  */
 export async function removeLeftovers(options: LeftoversOptions): Promise<void> {
   const { client, namespace, say } = options;
@@ -52,7 +52,7 @@ async function controllersGone({ client, namespace, timeoutMs, now }: LeftoversO
     if (items.length === 0) return;
     if (now() >= deadline) {
       const names = items.map(({ metadata }) => metadata.name).join(", ");
-      throw new SwitchbackError("still-held", `a controller still runs, and would make what is deleted anew: ${names}`);
+      throw new SwitchbackError("still-held", `a controller still runs, and would recreate what is deleted: ${names}`);
     }
     await pause(POLL_MS);
   }

@@ -126,13 +126,13 @@ describe("leave", () => {
     const { done, said, time } = run(t, api);
     await assert.rejects(done, {
       code: "still-held",
-      message: "2 pods hold addresses of Switchback: nothing more is removed. Make them anew and uninstall again",
+      message: "2 pods hold addresses of Switchback: nothing more is removed. Recreate them and uninstall again",
     });
     assert.deepEqual(said, [
       WEBHOOK_GONE,
       "still held:",
       "  other/Deployment/web (web-old): other is not among restart.namespaces: restart it",
-      "  shop/Pod/bare: nothing makes it anew: delete it",
+      "  shop/Pod/bare: nothing recreates it: delete it",
     ]);
     assert.deepEqual(api.writes, [`DELETE ${WEBHOOK_PATH}`]);
     assert.deepEqual(time.waits, [2_000]);
@@ -164,7 +164,7 @@ describe("leave", () => {
     assert.deepEqual(said, [
       WEBHOOK_GONE,
       "still held:",
-      "  shop/Pod/bare: nothing makes it anew: delete it",
+      "  shop/Pod/bare: nothing recreates it: delete it",
       "1 pod holds addresses of Switchback; going on, as that was asked for",
     ]);
   });
@@ -350,8 +350,8 @@ describe("check", () => {
     assert.deepEqual(said.slice(2, 6), [
       "2. These are restarted:",
       "     shop/Deployment/web (web-old)",
-      "   These hold addresses of Switchback, and you have to make them anew:",
-      "     shop/Pod/bare: nothing makes it anew: delete it",
+      "   These hold addresses of Switchback, and you have to recreate them:",
+      "     shop/Pod/bare: nothing recreates it: delete it",
     ]);
     assert.equal(said.at(-1), `Left: the namespace ${NAMESPACE}.`);
     assert.deepEqual(api.writes, []);
@@ -364,7 +364,7 @@ describe("check", () => {
     });
     const { done, said } = look(api);
     await done;
-    assert.ok(said.includes("   These keep names of an ingress controller's own addresses:"));
+    assert.ok(said.includes("   These keep names that have addresses of an ingress controller itself:"));
     assert.ok(said.includes("     other/Pod/plain"));
     assert.deepEqual(api.writes, []);
   });

@@ -16,7 +16,7 @@ export interface UninstallOptions {
   readonly client: KubeClient;
   /** Where Switchback is installed. */
   readonly namespace: string;
-  /** Go on although pods hold our addresses. */
+  /** Continue although pods hold Switchback's addresses. */
   readonly force: boolean;
   /** How long restarted workloads may take, milliseconds. */
   readonly timeoutMs: number;
@@ -28,12 +28,12 @@ export interface UninstallOptions {
   readonly settleMs?: number;
 }
 
-/** A watch event takes far less; a pod that is made in between would be injected once more. */
+/** A watch event takes far less; a pod that is created in between would be injected once more. */
 const SETTLE_MS = 2_000;
 const POLL_MS = 2_000;
 const SAY_MS = 10_000;
 
-/** Says what `leave` would do, and changes nothing. Throws `still-held` while pods hold our addresses. */
+/** Describes what `releasePods` would do, and changes nothing. Throws `still-held` while pods hold Switchback's addresses. */
 export async function checkUninstall({ client, namespace, say }: UninstallOptions): Promise<void> {
   const install = await readInstallation(client, namespace);
   const holders = await readHolders(client, install);
@@ -44,9 +44,9 @@ export async function checkUninstall({ client, namespace, say }: UninstallOption
 }
 
 /**
- * Frees the pods of a cluster from our addresses, in the only order that works: no webhook first, or whatever is made anew is injected
- * anew; then the workloads that we may restart. Proxy and front Services stay as they are: they serve until the last pod is gone.
- * Throws `still-held`, with who it is, unless no pod holds an address of ours any more, or `force` is set.
+ * Frees the pods of a cluster from Switchback's addresses. The webhook configuration is deleted first, since recreated pods would be
+ * injected again; then the permitted workloads are restarted. Proxy and front Services serve until the last pod is gone.
+ * Throws `still-held` and lists the holders, unless no pod holds an address any more or `force` is set.
  */
 export async function releasePods(options: UninstallOptions): Promise<void> {
   const { client, namespace, force, say } = options;
@@ -67,10 +67,10 @@ export async function releasePods(options: UninstallOptions): Promise<void> {
   const held = (await readHolders(client, install)).filter(({ addresses }) => addresses.length > 0);
   for (const line of refusal(held, reasons)) say(line);
   if (held.length > 0 && !force) {
-    const message = `${countPods(held)} of Switchback: nothing more is removed. Make them anew and uninstall again`;
+    const message = `${countPods(held)} of Switchback: nothing more is removed. Recreate them and uninstall again`;
     throw new SwitchbackError("still-held", message);
   }
-  // Last, as agents that have left do not come back by themselves.
+  // Last, as agents that were stopped do not start again by themselves.
   const leases = await stopAgents({ ...options, namespace: install.agentNamespace });
   if (leases.length > 0 && !force) {
     const message = `agents still have names in the hosts files of running pods: ${leases.join(", ")}. Uninstall again`;
@@ -94,7 +94,7 @@ async function deleteWebhookConfiguration(client: KubeClient): Promise<void> {
   }
 }
 
-/** Until the pods that were there before a restart are gone, or the time is over: what is left then is told by the last look. */
+/** Waits until the pods from before a restart are gone, or the time is over; the caller then lists the pods that are left. */
 async function waitForOldPods(
   options: UninstallOptions,
   install: Installation,

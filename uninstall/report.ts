@@ -8,7 +8,7 @@ import type { UninstallPlan } from "./plan.ts";
 /** More pods of one workload are only counted. */
 const MAX_NAMES = 5;
 
-/** What leaving would do, in the order in which it would. */
+/** What an uninstall would do, in order. */
 export function describePlan(plan: UninstallPlan, { addresses }: Installation, namespace: string): string[] {
   const fronts = [...addresses].map(([address, service]) => `${address} (${service})`);
   return [
@@ -16,9 +16,9 @@ export function describePlan(plan: UninstallPlan, { addresses }: Installation, n
     `1. The webhook configuration ${WEBHOOK_CONFIGURATION} is deleted: new pods are no longer injected.`,
     `2. These are restarted: ${plan.restart.length === 0 ? "none" : ""}`.trimEnd(),
     ...plan.restart.map((holder) => `     ${describe(holder)}`),
-    ...(plan.stuck.length === 0 ? [] : ["   These hold addresses of Switchback, and you have to make them anew:"]),
+    ...(plan.stuck.length === 0 ? [] : ["   These hold addresses of Switchback, and you have to recreate them:"]),
     ...plan.stuck.map(({ holder, reason }) => `     ${describe(holder)}: ${reason.text}`),
-    ...(plan.harmless.length === 0 ? [] : ["   These keep names of an ingress controller's own addresses:"]),
+    ...(plan.harmless.length === 0 ? [] : ["   These keep names that have addresses of an ingress controller itself:"]),
     ...plan.harmless.map((holder) => `     ${describe(holder)}`),
     "3. The agents, where there are any, take their names out of the hosts files of running pods.",
     "4. Controller, webhook and proxy, the front Services, the map, the certificates and the Lease are deleted.",
@@ -26,7 +26,7 @@ export function describePlan(plan: UninstallPlan, { addresses }: Installation, n
   ];
 }
 
-/** Who still holds our addresses, and why. */
+/** The workloads that still hold Switchback's addresses, and why. */
 export function refusal(held: readonly AddressHolder[], reasons: ReadonlyMap<string, Reason>): string[] {
   const why = (holder: AddressHolder) =>
     reasons.get(workloadKey(holder))?.text ?? "it was restarted, but its old pods are still there";

@@ -1,14 +1,14 @@
 import { statusOf } from "../errors/errors.ts";
 import { LEAVING_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { resourcePath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
 import { AGENT_DAEMON_SET } from "../snapshot/agent-lease-format.ts";
 import { listAgentLeases } from "../snapshot/agent-lease-reader.ts";
+import { workloadPath } from "../workloads/workload-kinds.ts";
 
 interface StopAgentsOptions {
   readonly client: KubeClient;
-  /** The agents' own. */
+  /** The agents' namespace. */
   readonly namespace: string;
   /** How long they may take, milliseconds. */
   readonly timeoutMs: number;
@@ -19,17 +19,11 @@ interface StopAgentsOptions {
 const POLL_MS = 1_000;
 
 /**
- * Has the agents take their blocks out of the hosts files of running pods: those hold our addresses too, and no pod's spec tells.
- * An agent that is done deletes its Lease. @returns the Leases that are still there when the time is over; none without agents.
+ * Asks the agents to remove their blocks from the hosts files of running pods: these hold Switchback's addresses too, and no pod's spec
+ * shows them. An agent that is done deletes its Lease. Returns the Leases that are left when the time is over; none without agents.
  */
 export async function stopAgents({ client, namespace, timeoutMs, now, say }: StopAgentsOptions): Promise<string[]> {
-  const path = resourcePath({
-    group: "apps",
-    version: "v1",
-    resource: "daemonsets",
-    namespace,
-    name: AGENT_DAEMON_SET,
-  });
+  const path = workloadPath(namespace, "DaemonSet", AGENT_DAEMON_SET);
   try {
     await client.get(path);
   } catch (error) {

@@ -3,7 +3,7 @@ import { decideOptIn, MIRROR_KEY } from "../hostmap/opt-in.ts";
 import type { NamespaceFacts } from "./namespaces.ts";
 import type { PodFacts } from "./pods.ts";
 
-/** Whether a pod with these facts opted in; `namespaceOf` it undefined: the Namespace is not known, or not there any more. */
+/** Whether a pod with these facts opted in. `namespaceOf` is undefined where the Namespace is not known, or gone. */
 export function isOptedIn(
   { namespace, inject, mirror }: Pick<PodFacts, "namespace" | "inject" | "mirror">,
   namespaceOf: NamespaceFacts | undefined,

@@ -4,10 +4,10 @@ import { corePath } from "../kube/paths.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { PodFacts, RawPod } from "./pods.ts";
 
-/** Pods that are read at a time, and in one go; whoever is left is read in the next. */
+/** Pods that are read concurrently, and in one round; the rest is read in the next round. */
 const AT_ONCE = 8;
 const PER_ROUND = 80;
-/** A pod that is not bound yet, or could not be read, is asked for again after this. */
+/** A pod that is not bound yet, or could not be read, is read again after this. */
 const AGAIN_MS = 2_000;
 
 interface NodesDeps {
@@ -19,7 +19,7 @@ interface NodesDeps {
 }
 
 /**
- * On which node pods are. That is not metadata, so the few pods of mode `live` are read one by one, once: a pod never moves.
+ * The nodes of pods. A node's name is not metadata, so the few pods of mode `live` are read one by one, once: a pod never moves.
  */
 export class PodNodes {
   readonly #deps: NodesDeps;
@@ -32,19 +32,19 @@ export class PodNodes {
     this.#deps = deps;
   }
 
-  /** Undefined: not known yet; it is being asked for. */
+  /** Undefined: not known yet; it is requested. */
   of(pod: PodFacts): string | undefined {
     const node = this.#known.get(pod.uid);
     if (node === undefined && this.#deps.now() >= (this.#notBefore.get(pod.uid) ?? 0)) this.#wanted.set(pod.uid, pod);
     return node;
   }
 
-  /** Whether a pod was asked for whose node is not known. */
+  /** Whether a pod's node was requested and is not known. */
   get pending(): boolean {
     return [...this.#notBefore.keys()].some((uid) => !this.#known.has(uid));
   }
 
-  /** Forgets pods that are gone, and reads those that were asked for. */
+  /** Forgets pods that are gone, and reads those that were requested. */
   refresh(uids: ReadonlySet<string>, signal: AbortSignal): void {
     for (const memory of [this.#known, this.#wanted, this.#notBefore]) {
       for (const uid of memory.keys()) if (!uids.has(uid)) memory.delete(uid);

@@ -46,7 +46,7 @@ export function hasEnded({ status }: RawPod): boolean {
   return ENDED.includes(status?.phase);
 }
 
-/** The hostAliases of a pod's spec, whoever put them there. */
+/** All hostAliases of a pod's spec, the user's and Switchback's. */
 export function hostAliasesOf({ spec }: RawPod): HostAlias[] {
   return (spec?.hostAliases ?? []).map(({ ip, hostnames }) => ({ ip, hostnames: hostnames ?? [] }));
 }

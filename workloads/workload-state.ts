@@ -30,7 +30,7 @@ export interface RawWorkload {
   };
 }
 
-/** What is told of a Deployment, StatefulSet or DaemonSet. */
+/** The parts of a Deployment, StatefulSet or DaemonSet that decide about a restart. */
 export interface WorkloadState {
   readonly uid: string;
   readonly resourceVersion: string;
@@ -39,15 +39,15 @@ export interface WorkloadState {
   readonly restartedAt: string | undefined;
   /** `switchback.dev/on-change` of the workload itself. */
   readonly onChange: string | undefined;
-  /** Why it must not be restarted however stale it is: paused, OnDelete, being deleted. */
+  /** Why it must not be restarted however stale it is: paused, OnDelete, a partition, being deleted. */
   readonly refusal: Reason | undefined;
   /** Undefined: rolled out and every replica available. Else what is missing. */
   readonly unsettled: string | undefined;
-  /** Its controller has given the rollout up. */
+  /** The rollout exceeded its progress deadline. */
   readonly failed: boolean;
 }
 
-/** What decides about a restart. */
+/** Projects a workload of `kind`. */
 export function workloadState(kind: WorkloadKind, raw: RawWorkload): WorkloadState {
   const { metadata, spec = {}, status = {} } = raw;
   return {
@@ -58,8 +58,8 @@ export function workloadState(kind: WorkloadKind, raw: RawWorkload): WorkloadSta
     onChange: metadata.annotations?.[ON_CHANGE_KEY],
     refusal: refusalOf(raw),
     unsettled: isSeen(raw) ? MISSING[kind](raw) : "its controller has not yet seen the last change",
-    // The Deployment controller's word for a rollout that made no progress for progressDeadlineSeconds; until it has seen the
-    // last change, for the rollout before.
+    // The Deployment controller sets this condition once a rollout made no progress for progressDeadlineSeconds. Until it has
+    // seen the last change, the condition is of the rollout before.
     failed:
       isSeen(raw) && (status.conditions ?? []).some(({ type, status: is }) => type === "Progressing" && is === "False"),
   };
@@ -72,7 +72,7 @@ function refusalOf({ metadata, spec = {} }: RawWorkload): Reason | undefined {
   if (updateStrategy.type === "OnDelete") {
     return {
       code: "on-delete",
-      text: "its update strategy is OnDelete: pods are made anew when somebody deletes them",
+      text: "its update strategy is OnDelete: its pods are recreated only when they are deleted",
     };
   }
   if ((updateStrategy.rollingUpdate?.partition ?? 0) > 0) {

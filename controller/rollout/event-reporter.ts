@@ -17,8 +17,8 @@ export interface RestartCounters {
 /** Tells people: a log line and an Event when something becomes so, not while it stays so. */
 export class EventReporter {
   readonly #deps: { readonly events: EventRecorder; readonly log: Logger; readonly counters: RestartCounters };
-  /** By workload, the code that was told last. */
-  readonly #told = new Map<string, string>();
+  /** By workload, the code that was reported last. */
+  readonly #reported = new Map<string, string>();
   readonly #overCap = new Map<string, string>();
 
   constructor(deps: { events: EventRecorder; log: Logger; counters: RestartCounters }) {
@@ -43,7 +43,7 @@ export class EventReporter {
   /** What is so now: workloads that stay as they are until somebody does something, and pods that cannot have every name. */
   report(groups: readonly WorkloadGroup[], verdicts: ReadonlyMap<string, RolloutVerdict>): void {
     const byKey = new Map(groups.map((group) => [group.owner.key, group]));
-    for (const memory of [this.#told, this.#overCap]) {
+    for (const memory of [this.#reported, this.#overCap]) {
       for (const key of memory.keys()) if (!byKey.has(key)) memory.delete(key);
     }
     for (const [key, group] of byKey) {
@@ -54,8 +54,8 @@ export class EventReporter {
 
   #stuck(key: string, group: WorkloadGroup, verdict: RolloutVerdict | undefined): void {
     const code = verdict?.standing === "stuck" ? verdict.code : "";
-    if ((this.#told.get(key) ?? "") === code) return;
-    this.#told.set(key, code);
+    if ((this.#reported.get(key) ?? "") === code) return;
+    this.#reported.set(key, code);
     if (verdict === undefined || code === "") return;
     const note = `${group.stale.length} of ${group.pods} pods have not the current public names: ${verdict.text}`;
     this.#deps.log.warn({ workload: key, code, stale: group.stale.length }, note);

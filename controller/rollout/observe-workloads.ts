@@ -10,7 +10,7 @@ import { partsOf } from "../../workloads/workload-keys.ts";
 import type { WorkloadState } from "../../workloads/workload-state.ts";
 import type { ObservedWorkload } from "./reconciler.ts";
 
-/** What is told of a choice of names without them: every annotation's is kept. */
+/** A selection of names without the names: one is kept per annotation value. */
 export type HostsChoice = Pick<SelectedHosts, "revision" | "total" | "cap">;
 
 /** What is looked at, as it is now. */
@@ -47,7 +47,7 @@ export interface WorkloadGroup {
   readonly warnings: readonly Reason[];
 }
 
-interface Judged {
+interface EvaluatedPod {
   readonly pod: PodFacts;
   readonly chosen: HostsChoice;
   readonly onChange: EffectiveOnChange;
@@ -75,11 +75,11 @@ function groupOf(owner: Owner, pods: readonly PodFacts[], view: ClusterView): Wo
   const { namespace } = owner;
   const state = view.stateOf(owner.key);
   const workload = typeof state === "string" ? undefined : state.onChange;
-  const judged = pods.map((pod) => judge(pod, workload, view));
-  const stale = judged.filter((each) => each.stale);
-  const [first] = [...stale, ...judged];
+  const evaluated = pods.map((pod) => evaluatePod(pod, workload, view));
+  const stale = evaluated.filter((each) => each.stale);
+  const [first] = [...stale, ...evaluated];
   const onChange = first?.onChange ?? { mode: view.fallback, from: "install", problems: [] };
-  const most = judged.map(({ chosen }) => chosen).find(({ total, cap }) => total > cap);
+  const most = evaluated.map(({ chosen }) => chosen).find(({ total, cap }) => total > cap);
   return {
     owner,
     onChange,
@@ -99,12 +99,12 @@ function groupOf(owner: Owner, pods: readonly PodFacts[], view: ClusterView): Wo
       mode: onChange.mode,
       agents: agentsOf(stale),
       stale: stale.map(({ pod: { revision, restartedAt } }) => ({ revision, restartedAt })),
-      to: [...new Set(judged.map(({ chosen }) => chosen.revision))].sort().join("+"),
+      to: [...new Set(evaluated.map(({ chosen }) => chosen.revision))].sort().join("+"),
     },
   };
 }
 
-function judge(pod: PodFacts, workload: string | undefined, view: ClusterView): Judged {
+function evaluatePod(pod: PodFacts, workload: string | undefined, view: ClusterView): EvaluatedPod {
   const chosen = view.choose(pod.hosts);
   const namespace = view.namespaces.get(pod.namespace)?.onChange;
   const onChange = effectiveOnChange({ pod: pod.onChange, workload, namespace, fallback: view.fallback });
@@ -113,12 +113,12 @@ function judge(pod: PodFacts, workload: string | undefined, view: ClusterView): 
   const agent = view.agentOf(pod);
   if (agent === "unknown") return { pod, chosen, onChange, agent: "keeping", stale: byAnnotation };
   if (!agent?.alive) return { pod, chosen, onChange, agent: "silent", stale: byAnnotation };
-  // The annotation says what the pod was made with; the agent has long since written more.
+  // The annotation is of the pod's creation; the agent has updated the hosts file since.
   return { pod, chosen, onChange, agent: "keeping", stale: agent.mapRevision !== view.mapRevision };
 }
 
 /** One agent that is at work on any of the stale pods is waited for. */
-function agentsOf(stale: readonly Judged[]): ObservedWorkload["agents"] {
+function agentsOf(stale: readonly EvaluatedPod[]): ObservedWorkload["agents"] {
   if (stale.some(({ agent }) => agent === "keeping")) return "keeping";
   return stale.some(({ agent }) => agent === "silent") ? "silent" : undefined;
 }

@@ -22,7 +22,7 @@ export interface WorkloadFacts {
   readonly key: string;
   readonly namespace: string;
   readonly kind: string;
-  /** Whether a restart of this kind makes its pods anew; else why not. */
+  /** Why it cannot be restarted; undefined for a Deployment, StatefulSet or DaemonSet. */
   readonly unrestartable: Reason | undefined;
   /** Whether its namespace is listed. */
   readonly permitted: boolean;
@@ -34,13 +34,13 @@ export interface WorkloadFacts {
   readonly stale: readonly StalePod[];
   /** The revision that new pods would get. */
   readonly to: string;
-  /** Since when `to` is what it is, since when it has not been the same for long, and since when there are stale pods at all. */
+  /** When `to` last changed, when it last stopped being stable, and since when there are stale pods. */
   readonly since: number;
   readonly changingSince: number;
   readonly staleSince: number;
   /** Undefined: not looked at yet. */
   readonly diff: HostsDiff | undefined;
-  /** No look and no restart before: the last one was refused, or met somebody else's change. */
+  /** No read of pods and no restart before: the last one was refused, or met a conflict. */
   readonly notBefore: number;
   readonly history: History | Reason;
 }

@@ -122,7 +122,7 @@ describe("uninstall --check", () => {
     assert.equal(code, 1);
     assert.match(stdout, new RegExp(`end with Switchback: ${await frontAddress()} \\(switchback-ingress-nginx\\)`));
     assert.match(stdout, /are restarted:\n {5}shop\/Deployment\/baked \(.*\)\n {5}shop\/Deployment\/web \(web-\S+\)\n/);
-    assert.match(stdout, /other\/Pod\/bare: nothing makes it anew: delete it/);
+    assert.match(stdout, /other\/Pod\/bare: nothing recreates it: delete it/);
     assert.match(stderr, /^switchback: 3 pods hold addresses of Switchback/);
     assert.ok(await isCalled());
     assert.equal((await holders()).length, 3);
@@ -151,7 +151,7 @@ describe("the hook before anything is deleted", () => {
     assert.match(stdout, /^the webhook configuration switchback-webhook is gone/);
     assert.match(stdout, /\nshop\/Deployment\/web: restarted\n/);
     assert.match(stdout, /\n {2}shop\/Deployment\/baked \(.*\): its own template has them/);
-    assert.match(stdout, /\n {2}other\/Pod\/bare: nothing makes it anew: delete it\n/);
+    assert.match(stdout, /\n {2}other\/Pod\/bare: nothing recreates it: delete it\n/);
     assert.match(stderr, /^switchback: 2 pods hold addresses of Switchback: nothing more is removed/);
     assert.equal(await isCalled(), false);
     assert.ok(!(await holders()).some((name) => name.includes("web")));
@@ -202,7 +202,7 @@ describe("the hook after everything is deleted", () => {
   it("waits for the controller, and says so when that does not end", async () => {
     const { code, stderr } = await runHook("switchback-remains", "--timeout", "1");
     assert.equal(code, 1);
-    assert.match(stderr, /a controller still runs, and would make what is deleted anew: switchback-controller-/);
+    assert.match(stderr, /a controller still runs, and would recreate what is deleted: switchback-controller-/);
   });
 
   it("leaves nothing that was made at run time", async () => {
