@@ -4,6 +4,7 @@ import { SwitchbackError } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { PublishedTarget } from "../snapshot/targets-format.ts";
 import { silentLogger } from "../telemetry/log.ts";
+import { stopTime } from "../test/fakes/memory-api.ts";
 import { FrontServices } from "./front-services.ts";
 
 const HELD = ["198.51.100.9"];
@@ -38,17 +39,23 @@ function fronts(refusals: number) {
   return { services, asked, lost };
 }
 
-test("a front that was just deleted gets its address again, although it is refused for a moment", async () => {
+test("a front that was just deleted gets its address again, although it is refused for a moment", async (t) => {
+  const pass = stopTime(t);
   const { services, asked, lost } = fronts(2);
-  await services.ensure(TARGET, new AbortController().signal);
+  const ensured = services.ensure(TARGET, new AbortController().signal);
+  await pass(3_000);
+  await ensured;
   assert.deepEqual(asked, [HELD, HELD, HELD]);
   assert.deepEqual(services.addressesOf("edge"), HELD);
   assert.deepEqual(lost, []);
 });
 
-test("an address that is refused for good is given up, and people are told", async () => {
+test("an address that is refused for good is given up, and people are told", async (t) => {
+  const pass = stopTime(t);
   const { services, lost } = fronts(100);
-  await services.ensure(TARGET, new AbortController().signal);
+  const ensured = services.ensure(TARGET, new AbortController().signal);
+  await pass(3_000);
+  await ensured;
   assert.deepEqual(services.addressesOf("edge"), ["198.51.100.77"]);
   assert.deepEqual(lost, ["front-address-lost"]);
 });

@@ -3,8 +3,12 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
 import { silentLogger } from "../telemetry/log.ts";
-import { collection, fakeApi, json, until, watch } from "../test/fakes/kube-api.ts";
+import { MemoryApi, stopTime } from "../test/fakes/memory-api.ts";
 import { type AskProxy, askByHttp, ProxyReadiness } from "./proxy-readiness.ts";
+
+const SLICES = "/apis/discovery.k8s.io/v1/namespaces/switchback-system/endpointslices";
+/** As often as the proxies are asked. */
+const POLL_MS = 200;
 
 interface Endpoint {
   readonly address: string;
@@ -14,14 +18,15 @@ interface Endpoint {
 /** The proxies of a slice, and what each says that it listens on. */
 async function rig(t: TestContext, endpoints: readonly Endpoint[]) {
   const slice = {
-    metadata: { namespace: "switchback-system", name: "slice", uid: "s", resourceVersion: "2" },
+    metadata: { namespace: "switchback-system", name: "slice" },
     endpoints: endpoints.map(({ address, ready }) => ({
       addresses: [address],
       conditions: ready === undefined ? {} : { ready },
     })),
   };
-  const list = json({ kind: "List", metadata: { resourceVersion: "2" }, items: endpoints.length === 0 ? [] : [slice] });
-  const api = await fakeApi(collection(list, watch()));
+  const pass = stopTime(t, POLL_MS);
+  const api = new MemoryApi();
+  if (endpoints.length > 0) api.set(SLICES, slice);
   const bound = new Map<string, readonly string[]>();
   const asked: string[] = [];
   const ask: AskProxy = async (address) => {
@@ -42,18 +47,17 @@ async function rig(t: TestContext, endpoints: readonly Endpoint[]) {
     },
   });
   listening.start();
-  t.after(async () => {
-    await listening.stop();
-    await api.close();
-  });
-  await until(() => listening.synced, "the slices");
-  return { listening, bound, asked, state };
+  t.after(() => listening.stop());
+  await pass(0);
+  assert.ok(listening.synced);
+  /** Lets every proxy that is asked be asked twice more. */
+  const polled = async () => {
+    const before = asked.length;
+    await pass(2 * POLL_MS);
+    assert.equal(asked.length, before + 4, "two more rounds of asking");
+  };
+  return { listening, bound, asked, state, pass, polled };
 }
-
-const polled = async (asked: readonly string[]) => {
-  const before = asked.length;
-  await until(() => asked.length >= before + 4, "two more rounds of asking");
-};
 
 test("a target counts once every ready proxy listens; one that is not ready is not asked", async (t) => {
   const endpoints = [
@@ -61,34 +65,37 @@ test("a target counts once every ready proxy listens; one that is not ready is n
     { address: "10.0.0.2", ready: true },
     { address: "10.0.0.3", ready: false },
   ];
-  const { listening, bound, asked } = await rig(t, endpoints);
+  const { listening, bound, asked, pass, polled } = await rig(t, endpoints);
   bound.set("10.0.0.1", ["a"]);
   bound.set("10.0.0.2", []);
   listening.expect(["a"]);
-  await polled(asked);
+  await polled();
   assert.equal(listening.has("a"), false);
   bound.set("10.0.0.2", ["a"]);
-  await until(() => listening.has("a"), "a to be listened on");
+  await pass(POLL_MS);
+  assert.equal(listening.has("a"), true, "a is listened on");
   assert.ok(!asked.includes("10.0.0.3"));
 });
 
 test("a proxy that does not answer is waited for, but not for ever", async (t) => {
-  const { listening, bound, asked, state } = await rig(t, [{ address: "10.0.0.1" }, { address: "10.0.0.2" }]);
+  const { listening, bound, state, pass, polled } = await rig(t, [{ address: "10.0.0.1" }, { address: "10.0.0.2" }]);
   bound.set("10.0.0.1", ["a"]);
   listening.expect(["a"]);
-  await polled(asked);
+  await polled();
   state.now = 14_999;
-  await polled(asked);
+  await polled();
   assert.equal(listening.has("a"), false);
   state.now = 15_000;
-  await until(() => listening.has("a"), "patience to end");
+  await pass(POLL_MS);
+  assert.equal(listening.has("a"), true, "patience ends");
 });
 
 test("where no proxy is ready there is nobody to wait for", async (t) => {
-  const { listening, state } = await rig(t, []);
+  const { listening, state, pass } = await rig(t, []);
   const before = state.changes;
   listening.expect(["a"]);
-  await until(() => listening.has("a"), "a to count");
+  await pass(POLL_MS);
+  assert.equal(listening.has("a"), true, "a counts");
   assert.ok(state.changes > before, "it is told");
 });
 

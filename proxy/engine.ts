@@ -54,6 +54,12 @@ export interface RelaySpec {
   readonly self: SelfEndpoints;
 }
 
+/**
+ * How long, in milliseconds, an engine reads and drops what a client still sends after the upstream has closed: enough for the client to
+ * read the answer. The default of nginx's lingering_time.
+ */
+export const LINGER_MS = 30_000;
+
 /** Milliseconds and counts; a timeout of 0 is none. */
 export interface EngineLimits {
   readonly maxConnections: number;

@@ -1,5 +1,5 @@
 import { addressText } from "../address.ts";
-import type { EngineLimits } from "../engine.ts";
+import { type EngineLimits, LINGER_MS } from "../engine.ts";
 import { encodeHeaderOf } from "../proxy-header.ts";
 import { v2Options } from "../proxy-header-tlvs.ts";
 import { EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLIN, ERRNO, O_CLOEXEC } from "./abi.ts";
@@ -30,8 +30,6 @@ const ACCEPT_PAUSE_MS = 100;
 /** Longest wait for events. */
 const MAX_WAIT_MS = 1000;
 const SWEEPS_PER_TIMEOUT = 4;
-/** Long enough for a client to read the answer; the default of nginx's lingering_time. */
-export const LINGER_MS = 30_000;
 
 const RESOURCE_ERRNOS = new Set<number>([ERRNO.EMFILE, ERRNO.ENFILE, ERRNO.ENOBUFS, ERRNO.ENOMEM]);
 

@@ -2,9 +2,6 @@ import type { Socket } from "node:net";
 import type { CutCause } from "../close-causes.ts";
 import type { TargetStats } from "../target-stats.ts";
 
-/** Long enough for a client to notice that it is answered, as nginx's lingering_time. */
-export const LINGER_MS = 30_000;
-
 interface ConnectionOptions {
   /** The PROXY header; empty for none. */
   readonly header: Buffer;

@@ -3,22 +3,23 @@ import { describeError } from "../../errors/errors.ts";
 import { normalAddress } from "../address.ts";
 import { systemClock } from "../clock.ts";
 import { ConnectionAdmission } from "../connection-admission.ts";
-import type {
-  DrainResult,
-  EngineOptions,
-  ListenerSpec,
-  ListenerStatus,
-  MakeEngine,
-  RelayEngine,
-  RelaySpec,
-  SelfEndpoints,
+import {
+  type DrainResult,
+  type EngineOptions,
+  LINGER_MS,
+  type ListenerSpec,
+  type ListenerStatus,
+  type MakeEngine,
+  type RelayEngine,
+  type RelaySpec,
+  type SelfEndpoints,
 } from "../engine.ts";
 import { isSelf } from "../is-self.ts";
 import { encodeHeader } from "../proxy-header.ts";
 import { v2Options } from "../proxy-header-tlvs.ts";
 import { RefusalLog } from "../refusal-log.ts";
 import { newTargetStats, type TargetStats } from "../target-stats.ts";
-import { LINGER_MS, PortableConnection } from "./connection.ts";
+import { PortableConnection } from "./connection.ts";
 import { dialUpstream, type UpstreamOutcome } from "./dial-upstream.ts";
 import { startIdleSweep } from "./idle-sweep.ts";
 import { PortListener } from "./port-listener.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { LINGER_MS } from "../../proxy/linux/event-loop.ts";
+import { LINGER_MS } from "../../proxy/engine.ts";
 import type { End } from "./relay-end.ts";
 
 /** Fails unless a client's connection has ended as both of its ends have deserved. */
