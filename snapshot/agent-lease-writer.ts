@@ -1,8 +1,10 @@
 import { describeError, statusOf } from "../errors/errors.ts";
 import { PROBLEM_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
 import type { Reason } from "../hostmap/types.ts";
+import { createBackoff } from "../kube/backoff.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { microTime } from "../kube/lease-record.ts";
+import { type ReconcileResult, Reconciler } from "../kube/reconciler.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { AGENT_LEASE_LABELS, agentLeaseName, agentLeasePath, withFormat } from "./agent-lease-format.ts";
 
@@ -30,29 +32,38 @@ interface AgentLeaseDeps {
 /** Least time between two writes. */
 const PACE_MS = 1_000;
 const RETRY_MS = 5_000;
-/** Problems that are told one by one. */
+/** Problems that are named one by one. */
 const MAX_PROBLEMS = 3;
 
-/** Keeps the Lease by which the controller knows that the node's pods are looked after, and how far they have come. */
+/** Renews the Lease that reports to the controller that an agent serves the node, and which map its pods have. */
 export class AgentLeaseWriter {
   readonly #deps: AgentLeaseDeps;
   readonly #name: string;
   readonly #path: string;
   #wanted: Record<string, string> = {};
-  /** What stands in the Lease, as far as we know. */
+  /** The annotations of the Lease as they were last written; undefined: not known. */
   #said: string | undefined;
   #lastAt = Number.NEGATIVE_INFINITY;
-  #timer: NodeJS.Timeout | undefined;
-  #writing: Promise<void> = Promise.resolve();
+  readonly #reconciler: Reconciler;
+  /** Writes and deletions, one after the other. */
+  #queue: Promise<unknown> = Promise.resolve();
   #failing = false;
   /** Whether there is to be a Lease: not from when it is removed until there is something to report again. */
   #present = false;
-  #stopped = false;
 
   constructor(deps: AgentLeaseDeps) {
     this.#deps = deps;
     this.#name = agentLeaseName(deps.node);
     this.#path = agentLeasePath(deps.namespace, this.#name);
+    this.#reconciler = new Reconciler({
+      reconcile: () => this.#enqueue(() => this.#write()),
+      retry: {
+        backoff: createBackoff(RETRY_MS, RETRY_MS),
+        onError: (error) => this.#failed(error),
+        hold: true,
+      },
+      pauseMs: () => this.#untilNext,
+    });
   }
 
   /** Writes soon if this differs from what was written, and at every renewal. */
@@ -63,21 +74,20 @@ export class AgentLeaseWriter {
       ...(problems.length === 0 ? {} : { [PROBLEM_KEY]: describe(problems) }),
     };
     this.#present = true;
-    if (!this.#failing && this.#isBehind) this.#schedule(this.#untilNext);
+    if (this.#isBehind) this.#reconciler.enqueue();
   }
 
-  /** Deletes the Lease: nothing of ours is on the node any more. A later report makes it anew. */
+  /** Deletes the Lease: nothing of ours is on the node any more. A later report creates it again. */
   async remove(): Promise<void> {
     this.#present = false;
-    const removed = this.#writing.then(() => this.#delete());
-    this.#writing = removed.catch(() => {});
-    await removed;
+    this.#said = undefined;
+    await this.#enqueue(() => this.#delete());
   }
 
   /** Writes no more; the Lease stays. */
   stop(): void {
-    this.#stopped = true;
-    clearTimeout(this.#timer);
+    this.#present = false;
+    void this.#reconciler.stop();
   }
 
   get #isBehind(): boolean {
@@ -85,46 +95,40 @@ export class AgentLeaseWriter {
   }
 
   get #untilNext(): number {
-    return Math.max(0, this.#lastAt + PACE_MS - this.#deps.now());
+    return Math.max(0, Math.min(PACE_MS, this.#lastAt + PACE_MS - this.#deps.now()));
   }
 
-  #schedule(delayMs: number): void {
-    clearTimeout(this.#timer);
-    if (this.#stopped) return;
-    this.#timer = setTimeout(() => {
-      this.#writing = this.#writing.then(() => this.#write());
-    }, delayMs);
+  #enqueue<T>(task: () => Promise<T>): Promise<T> {
+    const done = this.#queue.then(task);
+    this.#queue = done.catch(() => {});
+    return done;
   }
 
-  async #write(): Promise<void> {
+  async #write(): Promise<ReconcileResult | undefined> {
     const { client, log, now, renewMs } = this.#deps;
-    if (this.#stopped || !this.#present) return;
+    if (!this.#present) return undefined;
     const annotations = this.#wanted;
     this.#lastAt = now();
-    try {
-      await client.apply(this.#path, this.#lease(annotations), { fieldManager: "switchback-agent", force: true });
-      this.#said = JSON.stringify(annotations);
-      if (this.#failing) log.info({ lease: this.#name }, "lease: renewed again");
-      this.#failing = false;
-    } catch (error) {
-      if (!this.#failing) log.warn({ lease: this.#name, error: describeError(error) }, "lease: not renewed");
-      this.#failing = true;
-    }
-    if (this.#failing) this.#schedule(RETRY_MS);
-    else this.#schedule(this.#isBehind ? this.#untilNext : renewMs);
+    await client.apply(this.#path, this.#lease(annotations), { fieldManager: "switchback-agent", force: true });
+    this.#said = JSON.stringify(annotations);
+    if (this.#failing) log.info({ lease: this.#name }, "lease: renewed again");
+    this.#failing = false;
+    return { requeueAfter: this.#isBehind ? 0 : renewMs };
+  }
+
+  #failed(error: unknown): void {
+    if (!this.#failing) this.#deps.log.warn({ lease: this.#name, error: describeError(error) }, "lease: not renewed");
+    this.#failing = true;
   }
 
   async #delete(): Promise<void> {
-    clearTimeout(this.#timer);
-    this.#said = undefined;
+    if (this.#failing) this.#reconciler.forget();
     this.#failing = false;
+    this.#said = undefined;
     try {
       await this.#deps.client.delete(this.#path);
     } catch (error) {
       if (statusOf(error) !== 404) throw error;
-    } finally {
-      // Reported again meanwhile: what was written before the deletion would be gone.
-      if (this.#present) this.#schedule(this.#untilNext);
     }
   }
 
@@ -151,7 +155,7 @@ export class AgentLeaseWriter {
 }
 
 function describe(problems: AgentReport["problems"]): string {
-  const told = problems.slice(0, MAX_PROBLEMS).map(({ pod, reason }) => `${pod}: ${reason.code}`);
-  const rest = problems.length - told.length;
-  return rest > 0 ? `${told.join(", ")}, ${rest} more` : told.join(", ");
+  const named = problems.slice(0, MAX_PROBLEMS).map(({ pod, reason }) => `${pod}: ${reason.code}`);
+  const rest = problems.length - named.length;
+  return rest > 0 ? `${named.join(", ")}, ${rest} more` : named.join(", ");
 }
