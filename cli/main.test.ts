@@ -49,7 +49,7 @@ describe("a configuration that is wrong stops the start with 2 and names the pla
     ["an unknown key", "webhook", "webhook: { prot: 8443 }", /: webhook\.prot: .*healthPort/],
     ["a value that is not accepted", "proxy", "log: { level: loud }", /: log\.level: .*"debug"/],
     ["a place in a list", "proxy", "targets: [{ name: X }]", /: targets\[0\]\.name: /],
-    ["YAML that does not parse", "controller", "a: [", /is not YAML/],
+    ["YAML that does not parse", "controller", "a: [", /is not valid YAML/],
     ["no map at all", "controller", "hello", /expected a map of sections/],
     [
       "each of several, on a line of its own",

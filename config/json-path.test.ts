@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { jsonPath, jsonPathFault } from "./json-path.ts";
+import { jsonPath, jsonPathError } from "./json-path.ts";
 import { configSchema } from "./schema.ts";
 
 const custom = (parts: object) => ({
@@ -21,21 +21,21 @@ for (const [text, fault] of [
   ["$.a[?(process.exit())]", /./],
 ] as const) {
   test(`${JSON.stringify(text)} is ${fault === undefined ? "a" : "no"} JSONPath`, () => {
-    const found = jsonPathFault(text);
+    const found = jsonPathError(text);
     if (fault === undefined) assert.equal(found, undefined);
     else assert.match(found ?? "", fault);
   });
 }
 
-test("a path runs nothing and reaches nothing but the value", () => {
+test("a path executes nothing and accesses only the value", () => {
   const values = ["$.constructor", "$.__proto__", "$.toString", "$['constructor']['constructor']"].flatMap((text) =>
     jsonPath(text)({}, 10),
   );
   assert.deepEqual(values, []);
-  assert.match(jsonPathFault("$.a[?constructor.constructor('return 1')()]") ?? "", /./);
+  assert.match(jsonPathError("$.a[?constructor.constructor('return 1')()]") ?? "", /./);
 });
 
-test("no more values are found than are asked for", () => {
+test("no more values are returned than requested", () => {
   assert.deepEqual(jsonPath("$.a[*]")({ a: [1, 2, 3] }, 2), [1, 2]);
   assert.deepEqual(jsonPath("$.a[*]")({ a: [1, 2, 3] }, 0), []);
 });
@@ -47,21 +47,24 @@ for (const [what, parts, place] of [
   ["admitted", { admitted: "x" }, ["sources", "custom", 0, "admitted"]],
   ["a group that is a path", { group: "../v1" }, ["sources", "custom", 0, "group"]],
   ["a resource that is a path", { resource: "a/b" }, ["sources", "custom", 0, "resource"]],
-  ["a syntax that there is not", { syntax: "regex" }, ["sources", "custom", 0, "syntax"]],
+  ["an unknown syntax", { syntax: "regex" }, ["sources", "custom", 0, "syntax"]],
 ] as const) {
-  test(`a custom source is refused with the place of the fault: ${what}`, () => {
+  test(`an invalid custom source is refused with the path of the error: ${what}`, () => {
     const issues = configSchema.safeParse(custom(parts)).error?.issues ?? [];
     assert.deepEqual(
       issues.map(({ path }) => path),
       [place],
     );
     if (place[3] in parts && !["group", "resource", "syntax"].includes(place[3])) {
-      assert.match(issues[0]?.message ?? "", /^is no JSONPath \(RFC 9535\), such as `\$\.spec\.hosts\[\*\]`: /);
+      assert.match(
+        issues[0]?.message ?? "",
+        /^is not a valid JSONPath \(RFC 9535\), such as `\$\.spec\.hosts\[\*\]`: /,
+      );
     }
   });
 }
 
-test("a preset that there is not, or that stands twice, is refused", () => {
+test("an unknown or duplicate preset is refused", () => {
   for (const presets of [["istio"], ["istio-gateway", "istio-gateway"]]) {
     assert.equal(configSchema.safeParse({ sources: { presets } }).success, false, presets.join());
   }

@@ -1,20 +1,20 @@
 import { createRequire } from "node:module";
 import type { JSONPathQuery } from "json-p3";
 
-/** Values that a path leads to, at most `max` of them. */
+/** Returns the values that the path selects, at most `max` of them. */
 export type JsonPath = (value: object, max: number) => unknown[];
 
 type Library = typeof import("json-p3");
-let library: Library | undefined;
+let loadedLibrary: Library | undefined;
 
-/** The library costs 6 MB of memory, and only a controller with custom sources needs it. */
+/** Loaded on first use: the library takes 6 MB of memory, and only a controller with custom sources needs it. */
 function compile(text: string): JSONPathQuery {
-  library ??= createRequire(import.meta.url)("json-p3") as Library;
-  return library.compile(text);
+  loadedLibrary ??= createRequire(import.meta.url)("json-p3") as Library;
+  return loadedLibrary.compile(text);
 }
 
-/** Why a text is no JSONPath (RFC 9535), or undefined if it is one. */
-export function jsonPathFault(text: string): string | undefined {
+/** Returns why a text is not a valid JSONPath (RFC 9535), or undefined if it is valid. */
+export function jsonPathError(text: string): string | undefined {
   try {
     compile(text);
     return undefined;
@@ -23,7 +23,7 @@ export function jsonPathFault(text: string): string | undefined {
   }
 }
 
-/** A path that `jsonPathFault` has found nothing wrong with. Its use may throw, where an object is nested too deeply for a `..` in it. */
+/** Compiles a valid JSONPath. The query may throw if an object is nested too deeply for a `..` segment. */
 export function jsonPath(text: string): JsonPath {
   const query = compile(text);
   return (value, max) => {

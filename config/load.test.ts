@@ -30,17 +30,18 @@ const PROXY_KEYS =
 const SECTIONS =
   "namespace, clusterDomain, targets, discovery, policy, sources, map, inject, pods, restart, webhook, controller, proxy, agent, certs, log";
 const UPSTREAM = "expected `service: {namespace, name}` or `host: name-or-address`, without a port";
-const GLOB = "must be a name (`api.example.com`), everything below one (`*.example.com`, at any depth) or `*`";
+const GLOB =
+  "must be a name (`api.example.com`), a wildcard for all names below one (`*.example.com`, at any depth) or `*`";
 const LABEL = "must be a lower-case RFC 1123 label";
 
 const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
-  ["nonsense: 1", `nonsense: there is no such setting; accepted are ${SECTIONS}`],
+  ["nonsense: 1", `nonsense: unknown setting; accepted are ${SECTIONS}`],
   [
     "proxy: {maxConections: 5, x: 1}",
-    `proxy.maxConections: there is no such setting; accepted are ${PROXY_KEYS}`,
-    `proxy.x: there is no such setting; accepted are ${PROXY_KEYS}`,
+    `proxy.maxConections: unknown setting; accepted are ${PROXY_KEYS}`,
+    `proxy.x: unknown setting; accepted are ${PROXY_KEYS}`,
   ],
-  ["sources: {ingress: {enable: true}}", "sources.ingress.enable: there is no such setting; accepted are enabled"],
+  ["sources: {ingress: {enable: true}}", "sources.ingress.enable: unknown setting; accepted are enabled"],
   ["proxy: 5", "proxy: Invalid input: expected object, received number"],
   ["policy:", "policy: Invalid input: expected object, received null"],
   ["namespace: Switchback_System", `namespace: ${LABEL}`],
@@ -53,7 +54,7 @@ const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
   ["proxy: {keepaliveSeconds: 32768}", "proxy.keepaliveSeconds: Too big: expected number to be <=32767"],
   ["proxy: {selector: {a: 5}}", "proxy.selector.a: Invalid input: expected string, received number"],
   ["log: {level: loud}", 'log.level: Invalid option: expected one of "trace"|"debug"|"info"|"warn"|"error"'],
-  ["certs: {mode: files, certFile: a}", "certs: mode files needs certFile and keyFile"],
+  ["certs: {mode: files, certFile: a}", "certs: mode files requires certFile and keyFile"],
   ["controller: {leaseSeconds: 5}", "controller: expected 1.2 x retrySeconds < renewDeadlineSeconds < leaseSeconds"],
   ["controller: {retrySeconds: 9}", "controller: expected 1.2 x retrySeconds < renewDeadlineSeconds < leaseSeconds"],
   [
@@ -61,25 +62,25 @@ const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
     ...[0, 1, 2, 3, 4].map((index) => `policy.allowDomains[${index}]: ${GLOB}`),
   ],
   ["agent: {kubeletRoot: kubelet}", "agent.kubeletRoot: must be an absolute path without a trailing slash"],
-  ["agent: {kubeletRoot: /var/../etc}", "agent.kubeletRoot: must hold no `.` or `..`"],
+  ["agent: {kubeletRoot: /var/../etc}", "agent.kubeletRoot: must not contain `.` or `..`"],
   ["policy: {denyNamespaces: [A]}", `policy.denyNamespaces[0]: ${LABEL}`],
   ["targets: nginx", "targets: Invalid input: expected array, received string"],
   ["targets: [{name: A}]", `targets[0].name: ${LABEL}`, `targets[0].upstream: ${UPSTREAM}`],
   [
     "targets: [{name: webhook, upstream: {host: h}}]",
-    "targets[0].name: must not be controller, webhook, proxy, agent: those Services are ours",
+    "targets[0].name: must not be controller, webhook, proxy, agent: these Services are Switchback's own",
   ],
   ["targets: [{name: a, upstream: {service: {name: b}}}]", `targets[0].upstream: ${UPSTREAM}`],
   [
     "targets: [{name: a, upstream: {host: 'lb.example.com:80'}}]",
-    "targets[0].upstream.host: must have no port; ports are set under `ports`",
+    "targets[0].upstream.host: must not have a port; set ports under `ports`",
   ],
   ["targets: [{name: a, upstream: {host: 'a b'}}]", `targets[0].upstream: ${UPSTREAM}`],
   [
     "targets: [{name: a, upstream: {host: h}, ports: [{port: 0, protocol: v3, foo: 1}]}]",
     "targets[0].ports[0].port: Too small: expected number to be >=1",
     'targets[0].ports[0].protocol: Invalid option: expected one of "v1"|"v2"|"none"',
-    "targets[0].ports[0].foo: there is no such setting; accepted are port, upstreamPort, protocol, listenPort",
+    "targets[0].ports[0].foo: unknown setting; accepted are port, upstreamPort, protocol, listenPort",
   ],
   [
     "targets: [{name: a, upstream: {host: h}, ports: []}]",
@@ -91,7 +92,7 @@ const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
   ],
   [
     "targets: [{name: a, classes: [x], upstream: {host: h}, ports: [{port: 80, listenPort: 9000}]}, {name: b, classes: [y], upstream: {host: h}, ports: [{port: 80, listenPort: 9000}]}]",
-    "targets[1].ports[0].listenPort: targets[0].ports[0] has this port already",
+    "targets[1].ports[0].listenPort: targets[0].ports[0] already has this port",
   ],
   [
     "targets: [{name: a, upstream: {host: h}, clusterIPs: [fe80::1%eth0]}]",
@@ -99,20 +100,20 @@ const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
   ],
   [
     "targets: [{name: a, upstream: {host: h}, clusterIPs: [10.0.0.1, 10.0.0.2]}]",
-    "targets[0].clusterIPs: must hold at most one IPv4 and one IPv6 address",
+    "targets[0].clusterIPs: must contain at most one IPv4 and one IPv6 address",
   ],
   [
     "targets: [{name: a, upstream: {host: h}, ports: [{port: 80, protocol: none}]}]",
-    "targets[0].clusterIPs: with protocol none on all ports, give the upstream as a Service or the addresses to map to",
+    "targets[0].clusterIPs: with protocol none on all ports, set the upstream to a Service, or set the addresses to map to",
   ],
   [
     "targets: [{name: a, classes: [x], upstream: {host: h}}, {name: a, classes: [x], upstream: {host: h}}]",
     "targets[1].name: two targets have this name",
-    "targets[1].classes: the class x is the target a's already",
+    "targets[1].classes: the class x already belongs to the target a",
   ],
   [
     "targets: [{name: a, upstream: {host: h}}, {name: b, classes: [x], upstream: {host: h}}]",
-    "targets[0].classes: with several targets each lists its ingress classes",
+    "targets[0].classes: with several targets, each must list its ingress classes",
   ],
 ];
 for (const [text, ...expected] of BAD) {
@@ -128,21 +129,21 @@ const UNREADABLE: ReadonlyArray<readonly [what: string, text: string, expected: 
   ["a list", "- a", NO_MAP],
   ["text", "just text", NO_MAP],
   [
-    "no YAML",
+    "not YAML",
     "a: [",
-    "switchback.yaml: is not YAML: Flow sequence in block collection must be sufficiently indented and end with a ] at line 1, column 5:",
+    "switchback.yaml: is not valid YAML: Flow sequence in block collection must be sufficiently indented and end with a ] at line 1, column 5:",
   ],
   [
     "two documents",
     "log: {}\n---\nlog: {}\n",
-    "switchback.yaml: is not YAML: Source contains multiple documents; please use YAML.parseAllDocuments() at line 2, column 1:",
+    "switchback.yaml: is not valid YAML: Source contains multiple documents; please use YAML.parseAllDocuments() at line 2, column 1:",
   ],
 ];
 for (const [what, text, expected] of UNREADABLE) {
   test(`the file is ${what}`, () => assert.deepEqual(faults({}, text), [expected]));
 }
 
-test("a file that is not there, or is one alias bomb, is told and not read on", () => {
+test("a missing file, or one with an alias bomb, is reported and not processed", () => {
   assert.deepEqual(faults({ file: "/nowhere/switchback.yaml" }), ["/nowhere/switchback.yaml: cannot be read"]);
   const level = (n: number) =>
     `l${n}: &l${n} [${Array(10)
@@ -153,7 +154,7 @@ test("a file that is not there, or is one alias bomb, is told and not read on", 
 });
 
 for (const text of ["", "# nothing\n", "{}", "null"]) {
-  test(`a file of ${JSON.stringify(text)} is the defaults`, () => {
+  test(`a file of ${JSON.stringify(text)} gives the defaults`, () => {
     writeFileSync(FILE, text);
     assert.deepEqual(loadConfig({ file: FILE }), { config: configSchema.parse({}), warnings: [] });
   });
@@ -186,13 +187,13 @@ test("the environment overrides the file, --set overrides both; a value is read 
   assert.equal(config.log.level, "debug");
 });
 
-test("overrides do not change what was read: two loads of one file agree", () => {
+test("overrides do not change the parsed file: two loads of one file agree", () => {
   writeFileSync(FILE, "proxy: {healthPort: 1}\n");
   loadConfig({ file: FILE, set: ["proxy.healthPort=2"] });
   assert.equal(loadConfig({ file: FILE }).config.proxy.healthPort, 1);
 });
 
-test("an override of one of two sections that a file writes once, by an alias, is for that one", () => {
+test("an override of one of two sections that share a YAML alias changes only that one", () => {
   writeFileSync(FILE, "controller: &same {port: 5}\nwebhook: *same\n");
   const { config } = loadConfig({ file: FILE, set: ["webhook.port=6"] });
   assert.deepEqual([config.controller.port, config.webhook.port], [5, 6]);
@@ -224,7 +225,7 @@ const OVERRIDES: ReadonlyArray<readonly [input: ConfigInput, expected: string]> 
     { env: { SWITCHBACK_WEBHOOK_PORT: "1" }, set: ["webhook.port=0.5"] },
     "--set webhook.port: webhook.port: Invalid input: expected int, received number",
   ],
-  // A fault between settings is told by those that were overridden.
+  // An error that spans settings names the overridden ones.
   [
     { env: { SWITCHBACK_CONTROLLER_LEASE_SECONDS: "3" }, set: ["controller.retrySeconds=1"] },
     "SWITCHBACK_CONTROLLER_LEASE_SECONDS, --set controller.retrySeconds: controller: expected 1.2 x retrySeconds < renewDeadlineSeconds < leaseSeconds",
@@ -234,18 +235,18 @@ for (const [input, expected] of OVERRIDES) {
   test(`${JSON.stringify(input)}`, () => assert.deepEqual(faults(input), [expected]));
 }
 
-test("an override in a section that is none does not hide the fault of the file", () => {
+test("an override in an invalid section does not hide the error in the file", () => {
   assert.deepEqual(faults({ env: { SWITCHBACK_PROXY_HEALTH_PORT: "1" } }, "proxy: [5]"), [
     "switchback.yaml: proxy: Invalid input: expected object, received array",
   ]);
 });
 
-test("an override of a section that the file leaves empty makes it", () => {
+test("an override creates a section that is empty in the file", () => {
   assert.deepEqual(faults({ set: ["policy.maxNamesPerNamespace=5"] }, "policy:\n"), []);
 });
 
 for (const assignment of ["webhook.port", "=1", "webhook=1", "webhook.prt=1", "__proto__.x=1", "targets[0].name=a"]) {
-  test(`--set ${assignment} names the paths that there are`, () => {
+  test(`--set ${assignment} lists the valid paths`, () => {
     const paths = listSettings().map(({ path }) => path);
     assert.deepEqual(faults({ set: [assignment] }), [
       `--set ${assignment}: expected path=value; the paths are ${paths.join(", ")}`,
@@ -253,7 +254,7 @@ for (const assignment of ["webhook.port", "=1", "webhook=1", "webhook.prt=1", "_
   });
 }
 
-test("what Kubernetes puts into pods for our Services is no setting and no warning; a typing error is one", () => {
+test("variables of Kubernetes service links cause no warning; a misspelled variable does", () => {
   const { config, warnings } = loadConfig({
     env: {
       SWITCHBACK_WEBHOOK_PORT: "tcp://10.96.1.2:443",
@@ -271,10 +272,10 @@ test("what Kubernetes puts into pods for our Services is no setting and no warni
     },
   });
   assert.deepEqual(config, configSchema.parse({}));
-  assert.deepEqual(warnings, ["SWITCHBACK_WEBHOOK_PROT is no setting; it is ignored"]);
+  assert.deepEqual(warnings, ["SWITCHBACK_WEBHOOK_PROT is not a setting; it is ignored"]);
 });
 
-test("property: no file makes loading fail in any other way than by saying so", () => {
+test("property: an invalid file fails only with config-invalid", () => {
   const key = fc.constantFrom(
     "proxy",
     "targets",

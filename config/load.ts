@@ -5,45 +5,45 @@ import { SwitchbackError } from "../errors/errors.ts";
 import { type Config, configSchema } from "./schema.ts";
 import { keysAt, listSettings, type Setting } from "./settings.ts";
 
-/** Where a configuration comes from; later ones override: file, environment, `--set`. */
+/** The sources of a configuration; each overrides the ones before it: file, environment, `--set`. */
 export interface ConfigInput {
-  /** Path of the YAML file; none: defaults. */
+  /** Path of the YAML file; defaults apply without one. */
   readonly file?: string | undefined;
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** `path=value`, as given to `--set`. */
+  /** `path=value`, as in `--set`. */
   readonly set?: readonly string[];
 }
 
-/** A configuration, and remarks that did not stop it. */
+/** A valid configuration, with warnings. */
 interface LoadedConfig {
   readonly config: Config;
   readonly warnings: readonly string[];
 }
 
 const ENV_PREFIX = "SWITCHBACK_";
-/** The parser's warnings would go to the process; the schema says what is wrong. */
+/** Suppresses the parser's warnings, which go to the process; the schema reports what is invalid. */
 const YAML_OPTIONS = { logLevel: "error" } as const;
-/** What Kubernetes puts into pods for a Service named `switchback-...` (service links): not meant for us. */
+/** Variables that Kubernetes adds to pods for a Service named `switchback-...` (service links). They are not settings. */
 const SERVICE_LINK = /_SERVICE_(HOST|PORT)(_|$)|_PORT(_\d+_(TCP|UDP)(_|$)|$)/;
 
 /**
- * Reads, overrides and checks a configuration. Throws `config-invalid`, whose message has one line a fault: the place (file,
- * variable or flag), the path in it, and the accepted values.
+ * Reads, overrides and validates a configuration. Throws `config-invalid`, whose message has one line per error: the source
+ * (file, variable or flag), the path of the setting, and the accepted values.
  */
 export function loadConfig(input: ConfigInput): LoadedConfig {
   const warnings: string[] = [];
-  const places = new Map<string, string>();
+  const sources = new Map<string, string>();
   const document = readDocument(input.file);
   const settings = listSettings();
   for (const [name, text] of Object.entries(input.env ?? {})) {
     if (!name.startsWith(ENV_PREFIX) || text === undefined) continue;
     const setting = settings.find(({ env }) => env === name);
     if (isServiceLink(name, text)) continue;
-    if (setting === undefined) warnings.push(`${name} is no setting; it is ignored`);
-    else override(document, setting, text, name, places);
+    if (setting === undefined) warnings.push(`${name} is not a setting; it is ignored`);
+    else override(document, setting, text, name, sources);
   }
-  for (const assignment of input.set ?? []) applyFlag(document, settings, assignment, places);
-  return { config: check(document, input.file, places), warnings };
+  for (const assignment of input.set ?? []) applyFlag(document, settings, assignment, sources);
+  return { config: check(document, input.file, sources), warnings };
 }
 
 function isServiceLink(name: string, text: string): boolean {
@@ -58,7 +58,7 @@ function readDocument(file: string | undefined): Record<string, unknown> {
   } catch (cause) {
     if (!(cause instanceof YAMLError))
       throw new SwitchbackError("config-invalid", `${file}: cannot be read`, { cause });
-    throw new SwitchbackError("config-invalid", `${file}: is not YAML: ${cause.message.split("\n", 1)[0]}`);
+    throw new SwitchbackError("config-invalid", `${file}: is not valid YAML: ${cause.message.split("\n", 1)[0]}`);
   }
   if (value === null || value === undefined) return {};
   if (typeof value !== "object" || Array.isArray(value)) {
@@ -74,7 +74,7 @@ function applyFlag(
   document: Record<string, unknown>,
   settings: readonly Setting[],
   assignment: string,
-  places: Map<string, string>,
+  sources: Map<string, string>,
 ): void {
   const split = assignment.indexOf("=");
   const path = split < 0 ? assignment : assignment.slice(0, split);
@@ -83,58 +83,58 @@ function applyFlag(
     const known = settings.map((candidate) => candidate.path).join(", ");
     throw new SwitchbackError("config-invalid", `--set ${assignment}: expected path=value; the paths are ${known}`);
   }
-  override(document, setting, assignment.slice(split + 1), `--set ${path}`, places);
+  override(document, setting, assignment.slice(split + 1), `--set ${path}`, sources);
 }
 
-/** Text stays text where the schema wants text (`::`, `123`); everything else is read as YAML, so lists and maps work too. */
+/** A string setting keeps the text as it is (`::`, `123`). Other types are parsed as YAML, so lists and maps work too. */
 function override(
   document: Record<string, unknown>,
   setting: Setting,
   text: string,
-  place: string,
-  places: Map<string, string>,
+  source: string,
+  sources: Map<string, string>,
 ): void {
   const keys = setting.path.split(".");
   const last = keys.pop() ?? "";
   let section = document;
   for (const key of keys) {
     const next = section[key] ?? {};
-    // Not a section: the file is at fault, and the check says so.
+    // Not a section: validation reports the error in the file.
     if (typeof next !== "object" || Array.isArray(next)) return;
     const child: Record<string, unknown> = { ...next };
     section[key] = child;
     section = child;
   }
-  section[last] = setting.type === "string" ? text : parseValue(text, place);
-  places.set(setting.path, place);
+  section[last] = setting.type === "string" ? text : parseValue(text, source);
+  sources.set(setting.path, source);
 }
 
-function parseValue(text: string, place: string): unknown {
+function parseValue(text: string, source: string): unknown {
   try {
     return parse(text, YAML_OPTIONS);
   } catch (error) {
-    throw new SwitchbackError("config-invalid", `${place}: ${String(error).split("\n", 1)[0]}`);
+    throw new SwitchbackError("config-invalid", `${source}: ${String(error).split("\n", 1)[0]}`);
   }
 }
 
 function check(
   document: Record<string, unknown>,
   file: string | undefined,
-  places: ReadonlyMap<string, string>,
+  sources: ReadonlyMap<string, string>,
 ): Config {
   const result = configSchema.safeParse(document);
   if (result.success) return result.data;
-  const lines = result.error.issues.flatMap(faultsOf).map(({ path, message }) => {
+  const lines = result.error.issues.flatMap(errorsOf).map(({ path, message }) => {
     const text = renderPath(path);
-    return `${placeOf(text, places) ?? file ?? "configuration"}: ${text === "" ? "(top)" : text}: ${message}`;
+    return `${sourceOf(text, sources) ?? file ?? "configuration"}: ${text === "" ? "(top)" : text}: ${message}`;
   });
   throw new SwitchbackError("config-invalid", lines.join("\n"));
 }
 
-/** An unknown key is named by its own path, with the keys that would have been known. */
-function faultsOf(issue: z.core.$ZodIssue): Array<{ path: readonly PropertyKey[]; message: string }> {
+/** An unknown key is reported with its own path and the accepted keys. */
+function errorsOf(issue: z.core.$ZodIssue): Array<{ path: readonly PropertyKey[]; message: string }> {
   if (issue.code !== "unrecognized_keys") return [issue];
-  const message = `there is no such setting; accepted are ${keysAt(issue.path).join(", ")}`;
+  const message = `unknown setting; accepted are ${keysAt(issue.path).join(", ")}`;
   return issue.keys.map((key) => ({ path: [...issue.path, key], message }));
 }
 
@@ -147,14 +147,14 @@ function renderPath(path: readonly PropertyKey[]): string {
   return text;
 }
 
-/** The variables or flags that a fault is about: those that set it or what it is in, else those that set a part of it. */
-function placeOf(path: string, places: ReadonlyMap<string, string>): string | undefined {
-  const around = [...places].filter(([setting]) => isWithin(path, setting));
-  const inside = [...places].filter(([setting]) => isWithin(setting, path));
-  const found = (around.length > 0 ? around : inside).map(([, place]) => place);
+/** The variables or flags that set the invalid value or a parent of it, else those that set a part of it. */
+function sourceOf(path: string, sources: ReadonlyMap<string, string>): string | undefined {
+  const parents = [...sources].filter(([setting]) => isWithin(path, setting));
+  const children = [...sources].filter(([setting]) => isWithin(setting, path));
+  const found = (parents.length > 0 ? parents : children).map(([, source]) => source);
   return found.length === 0 ? undefined : found.join(", ");
 }
 
-function isWithin(path: string, place: string): boolean {
-  return path === place || path.startsWith(`${place}.`) || path.startsWith(`${place}[`);
+function isWithin(path: string, parent: string): boolean {
+  return path === parent || path.startsWith(`${parent}.`) || path.startsWith(`${parent}[`);
 }

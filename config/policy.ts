@@ -6,45 +6,53 @@ const claimsSchema = z.strictObject({
     .array(z.union([label, z.literal("*")], { error: "must be the name of a namespace, or `*` for all" }))
     .min(1)
     .describe("Namespaces, or `*` for all."),
-  domains: z.array(glob).min(1).describe("What their objects may claim."),
+  domains: z.array(glob).min(1).describe("Domains that objects of these namespaces may claim."),
 });
 
 export const policySchema = z.strictObject({
-  allowDomains: z.array(glob).default([]).describe("Only these domains may be mapped; none given: all."),
-  denyDomains: z.array(glob).default([]).describe("Never mapped; beats allowDomains."),
-  namespaces: z.array(label).default([]).describe("Only objects of these namespaces may claim; none given: all."),
-  denyNamespaces: z.array(label).default([]).describe("Objects of these namespaces never claim; beats namespaces."),
+  allowDomains: z.array(glob).default([]).describe("Only these domains may be mapped; if empty, all."),
+  denyDomains: z
+    .array(glob)
+    .default([])
+    .describe("These domains are never mapped; takes precedence over allowDomains."),
+  namespaces: z.array(label).default([]).describe("Only objects of these namespaces may claim names; if empty, all."),
+  denyNamespaces: z
+    .array(label)
+    .default([])
+    .describe("Objects of these namespaces may not claim names; takes precedence over namespaces."),
   maxNamesPerNamespace: z
     .int()
     .min(1)
     .default(1000)
-    .describe("Names that one namespace may claim, oldest objects first."),
+    .describe("Maximum number of names per namespace; the oldest objects come first."),
   claims: z
     .array(claimsSchema)
     .default([])
     .describe(
-      "Which namespaces may claim which domains (`namespaces`, `domains`). With any entry, nothing else is mapped.",
+      "Which namespaces may claim which domains (`namespaces`, `domains`). With any entry, only these claims are mapped.",
     ),
   namespaceAnnotation: z
     .boolean()
     .default(false)
     .describe(
-      "A namespace may claim what its annotation switchback.dev/domains lists, and beside `claims` nothing else is mapped. Only where tenants cannot annotate their namespaces.",
+      "A namespace may claim the domains in its annotation switchback.dev/domains; apart from `claims`, nothing else is mapped. Enable it only if tenants cannot annotate their namespaces.",
     ),
   requireAdmitted: z
     .boolean()
     .default(false)
     .describe(
-      "Names wait until a controller has written a load balancer status on their object, or accepted their route.",
+      "Map names only after a controller has set the load balancer status of their object, or accepted their route.",
     ),
   verifyDns: z
     .enum(["off", "warn", "enforce"])
     .default("warn")
     .describe(
-      "Whether the cluster's DNS must resolve a name to its object's load balancer address, which is what makes a hairpin: `warn` flags others in status and metrics, `enforce` does not map them.",
+      "Whether the cluster's DNS must resolve a name to the load balancer address of its object (otherwise there is no hairpin): `warn` reports other names in status and metrics, `enforce` does not map them.",
     ),
   dnsServers: z
-    .array(z.string().regex(/^([0-9.]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?$/, "must be an IP address, perhaps with a port"))
+    .array(z.string().regex(/^([0-9.]+|\[[0-9a-fA-F:]+\])(:[0-9]+)?$/, "must be an IP address, optionally with a port"))
     .default([])
-    .describe("Servers that verifyDns asks (`10.96.0.10`, `[fd00::a]:53`); none given: those of the controller's pod."),
+    .describe(
+      "DNS servers that verifyDns queries (`10.96.0.10`, `[fd00::a]:53`); if empty, those of the controller's pod.",
+    ),
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { configSchema } from "./schema.ts";
 
-test("an empty configuration is one target, ingress-nginx, with PROXY protocol v1 on 80 and 443", () => {
+test("an empty configuration has one target, ingress-nginx, with PROXY protocol v1 on 80 and 443", () => {
   const { targets } = configSchema.parse({});
   assert.deepEqual(targets, [
     {
@@ -18,7 +18,7 @@ test("an empty configuration is one target, ingress-nginx, with PROXY protocol v
   ]);
 });
 
-test("the limits that the design gives are the defaults", () => {
+test("the limits of the design are the defaults", () => {
   const { map, inject, policy, webhook } = configSchema.parse({});
   assert.deepEqual(map, {
     vanishSeconds: 60,
@@ -39,7 +39,7 @@ const GOOD: ReadonlyArray<readonly [what: string, config: object]> = [
   ["a compose service as the upstream", { targets: [{ name: "a", upstream: { host: "my_lb" } }] }],
   ["dual-stack addresses", { targets: [{ name: "a", upstream: { host: "h" }, clusterIPs: ["10.0.0.1", "fd00::1"] }] }],
   [
-    "no header at all, with an address",
+    "no PROXY header, with an address",
     {
       targets: [
         { name: "a", upstream: { host: "h" }, clusterIPs: ["10.0.0.1"], ports: [{ port: 80, protocol: "none" }] },

@@ -6,66 +6,77 @@ import { discoverySchema, targetSchema, validateTargets } from "./targets.ts";
 import { domain, label, seconds } from "./values.ts";
 
 const mapSchema = z.strictObject({
-  vanishSeconds: seconds.default(60).describe("A name whose last claim went away stays mapped this long."),
-  guardNames: z.int().min(1).default(10).describe("The removal guard watches maps of at least this many names."),
-  guardHoldSeconds: seconds.default(300).describe("How long a loss of more than half of the names is held back."),
-  publicationsPerSecond: z.number().positive().default(2).describe("Most publications under churn, on average."),
-  bytesPerSecond: z.number().positive().default(200_000).describe("Most bytes published under churn, on average."),
+  vanishSeconds: seconds.default(60).describe("A name stays mapped this long after its last claim is gone."),
+  guardNames: z.int().min(1).default(10).describe("The removal guard applies to maps of at least this many names."),
+  guardHoldSeconds: seconds.default(300).describe("How long the removal of more than half of the names is held."),
+  publicationsPerSecond: z.number().positive().default(2).describe("Maximum average rate of publications."),
+  bytesPerSecond: z.number().positive().default(200_000).describe("Maximum average rate of published bytes."),
 });
 
 const injectSchema = z.strictObject({
-  maxNames: z.int().min(1).max(5000).default(500).describe("Names a pod gets at most, first in name order."),
-  warnNames: z.int().min(1).default(200).describe("Status warns of pods with more names."),
+  maxNames: z
+    .int()
+    .min(1)
+    .max(5000)
+    .default(500)
+    .describe("Maximum number of names per pod; the first in name order are used."),
+  warnNames: z.int().min(1).default(200).describe("Status reports a warning for pods with more names."),
 });
 
-/** Which pods are looked after, and how running ones follow the map. */
+/** Which pods are injected, and how running pods follow the map. */
 const podsSchema = z.strictObject({
   onChange: z
     .enum(["restart", "live", "none"])
     .default("restart")
-    .describe("How running pods follow the map unless they, their workload or namespace say otherwise."),
+    .describe("How running pods follow the map, unless an annotation of the pod, workload or namespace overrides it."),
   excludedNamespaces: z
     .array(label)
     .default(["kube-system", "kube-node-lease", "kube-public"])
-    .describe("Namespaces that the webhook is never called for; our own is always among them."),
+    .describe("Namespaces whose pods are never sent to the webhook; Switchback's own is always included."),
   agentSilenceSeconds: seconds
     .default(600)
-    .describe("An agent that was not heard of for this long keeps no pod current: `live` falls back to `restart`."),
+    .describe(
+      "If an agent has not renewed its Lease for this long, `live` falls back to `restart` for the pods of its node.",
+    ),
 });
 
-/** Restarting other people's workloads: every limit of it. */
+/** Limits on restarts of users' workloads. */
 const restartSchema = z.strictObject({
   namespaces: z
     .array(label)
     .default([])
-    .describe("Only workloads of these namespaces are restarted; elsewhere reported."),
-  dryRun: z.boolean().default(false).describe("Report what would be restarted, and restart nothing."),
-  debounceSeconds: seconds.default(2).describe("A workload's names must have been the same for this long."),
+    .describe("Only workloads of these namespaces are restarted; others are only reported."),
+  dryRun: z.boolean().default(false).describe("Report what would be restarted, without restarting it."),
+  debounceSeconds: seconds
+    .default(2)
+    .describe("A workload is restarted after its names have been stable for this long."),
   maxDebounceSeconds: seconds
     .default(20)
-    .describe("Names that never rest put a restart off for this long at most (never less than `debounceSeconds`)."),
-  minIntervalSeconds: seconds.default(30).describe("Least time between two restarts of a workload; doubles with each."),
-  maxIntervalSeconds: seconds.default(3600).describe("What that time grows to at most."),
-  dailyBudget: z.int().min(0).default(6).describe("Restarts of one workload in any 24 hours."),
-  vanishedSeconds: seconds.default(600).describe("Names that only went away wait this long."),
+    .describe("Longest delay of a restart while names keep changing (at least `debounceSeconds`)."),
+  minIntervalSeconds: seconds
+    .default(30)
+    .describe("Shortest time between two restarts of a workload; doubles with each restart."),
+  maxIntervalSeconds: seconds.default(3600).describe("Upper limit of that time."),
+  dailyBudget: z.int().min(0).default(6).describe("Maximum number of restarts of a workload in any 24 hours."),
+  vanishedSeconds: seconds.default(600).describe("Delay of a restart that would only remove names."),
   revertSeconds: seconds
     .default(300)
-    .describe("A restart that is taken back within this time was not wanted: the workload is left alone."),
-  rolloutSeconds: seconds.default(600).describe("A rollout that takes longer has failed."),
+    .describe("If a restart is reverted within this time, the workload is not restarted again."),
+  rolloutSeconds: seconds.default(600).describe("A rollout that takes longer counts as failed."),
   holdAfter: z
     .int()
     .min(1)
     .default(3)
     .describe(
-      "After this many restarts in a row, of any workloads, that failed or brought no names, none for a while.",
+      "All restarts are suspended after this many consecutive restarts, of any workloads, that failed or brought no names.",
     ),
-  holdSeconds: seconds.default(3600).describe("How long that while is."),
+  holdSeconds: seconds.default(3600).describe("How long restarts are suspended."),
 });
 
-/** The one schema of the configuration file. Every setting is read from here, once. */
+/** The schema of the configuration file. All settings are defined here. */
 const sectionsSchema = z.strictObject({
-  namespace: label.default("switchback-system").describe("Our own namespace."),
-  clusterDomain: domain.optional().describe("Found from /etc/resolv.conf when it is not given."),
+  namespace: label.default("switchback-system").describe("The namespace of Switchback."),
+  clusterDomain: domain.optional().describe("DNS domain of the cluster; default: detected from /etc/resolv.conf."),
   targets: z
     .array(targetSchema)
     .default([
@@ -80,7 +91,7 @@ const sectionsSchema = z.strictObject({
         clusterIPs: [],
       },
     ])
-    .describe("The ingress controllers that names lead to; see below."),
+    .describe("The ingress controllers to map names to; see below."),
   discovery: discoverySchema.prefault({}),
   policy: policySchema.prefault({}),
   sources: sourcesSchema.prefault({}),
@@ -98,16 +109,16 @@ const sectionsSchema = z.strictObject({
       level: z
         .enum(["trace", "debug", "info", "warn", "error"])
         .default("info")
-        .describe("Least level that is logged."),
+        .describe("Lowest level that is logged."),
     })
     .prefault({}),
 });
 
-/** The sections, and what they must agree on. */
+/** The sections, with the checks that span several settings. */
 export const configSchema = sectionsSchema.superRefine((config, context) => {
   validateTargets(config.targets, context);
   const { leaseSeconds, renewDeadlineSeconds, retrySeconds } = config.controller;
-  // The waits between two tries are spread by up to a fifth, as in client-go.
+  // The wait between two attempts has a jitter of up to 20 %, as in client-go.
   if (!(retrySeconds * 1.2 < renewDeadlineSeconds && renewDeadlineSeconds < leaseSeconds)) {
     const message = "expected 1.2 x retrySeconds < renewDeadlineSeconds < leaseSeconds";
     context.addIssue({ code: "custom", path: ["controller"], message });
@@ -119,7 +130,7 @@ export const configSchema = sectionsSchema.superRefine((config, context) => {
   }
   const { mode, certFile, keyFile } = config.certs;
   if (mode === "files" && (certFile === undefined || keyFile === undefined)) {
-    context.addIssue({ code: "custom", path: ["certs"], message: "mode files needs certFile and keyFile" });
+    context.addIssue({ code: "custom", path: ["certs"], message: "mode files requires certFile and keyFile" });
   }
 });
 

@@ -5,7 +5,7 @@ import { keysAt, listSettings } from "./settings.ts";
 
 const SETTINGS = listSettings();
 
-test("every setting of the schema is listed, with the default that an empty file gives", () => {
+test("every setting of the schema is listed, with the default of an empty file", () => {
   const defaults = configSchema.parse({});
   for (const { path, default: value } of SETTINGS) {
     const own = path.split(".").reduce<unknown>((section, key) => (section as Record<string, unknown>)[key], defaults);
@@ -14,7 +14,7 @@ test("every setting of the schema is listed, with the default that an empty file
   assert.deepEqual([...new Set(SETTINGS.map(({ path }) => path.split(".")[0]))], Object.keys(configSchema.shape));
 });
 
-test("a variable is a setting's path in capitals, and no two are equal", () => {
+test("a variable is the path of the setting in capitals, and is unique", () => {
   assert.deepEqual(
     SETTINGS.find(({ path }) => path === "proxy.maxConnectionsPerSource"),
     {
@@ -22,7 +22,7 @@ test("a variable is a setting's path in capitals, and no two are equal", () => {
       env: "SWITCHBACK_PROXY_MAX_CONNECTIONS_PER_SOURCE",
       type: "integer",
       default: 2000,
-      description: "The same, of one source address.",
+      description: "Maximum number of concurrent connections per source address.",
     },
   );
   assert.equal(SETTINGS.find(({ path }) => path === "log.level")?.type, "trace | debug | info | warn | error");
@@ -31,7 +31,7 @@ test("a variable is a setting's path in capitals, and no two are equal", () => {
   for (const variable of variables) assert.match(variable, /^SWITCHBACK(_[A-Z0-9]+)+$/);
 });
 
-test("every setting says what it means", () => {
+test("every setting has a description", () => {
   for (const { path, description } of SETTINGS) assert.match(description, /\.$/, path);
 });
 
@@ -44,7 +44,7 @@ test("lists and maps are one setting", () => {
   }
 });
 
-test("the keys of a place, also in a list", () => {
+test("keysAt returns the keys at a path, also in a list", () => {
   assert.deepEqual(keysAt(["log"]), ["level"]);
   assert.deepEqual(keysAt(["targets", 3, "ports", 0]), ["port", "upstreamPort", "protocol", "listenPort"]);
   assert.deepEqual(keysAt(["nowhere", 0]), []);

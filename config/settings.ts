@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { configSchema } from "./schema.ts";
 
-/** One setting of the configuration file, as documentation and overrides see it. */
+/** One setting of the configuration file, for documentation and overrides. */
 export interface Setting {
-  /** `proxy.maxConnections`; lists and maps are one setting. */
+  /** `proxy.maxConnections`; a list or map is one setting. */
   readonly path: string;
   /** `SWITCHBACK_PROXY_MAX_CONNECTIONS`. */
   readonly env: string;
@@ -26,7 +26,7 @@ export function listSettings(): Setting[] {
   return [...walk(jsonSchema(), [])];
 }
 
-/** The keys that are accepted at a place of the file: `["targets", 0]` gives name, upstream, ... */
+/** The keys that are accepted at a path of the file: `["targets", 0]` returns name, upstream, ... */
 export function keysAt(path: readonly PropertyKey[]): string[] {
   let schema: JsonSchema | undefined = jsonSchema();
   for (const step of path) schema = typeof step === "number" ? schema?.items : schema?.properties?.[String(step)];
@@ -34,7 +34,7 @@ export function keysAt(path: readonly PropertyKey[]): string[] {
 }
 
 function jsonSchema(): JsonSchema {
-  // `output`, so that the defaults of nested sections are told; `any` for what JSON Schema cannot say (checks by function).
+  // `output` includes the defaults of nested sections; `any` is for checks that JSON Schema cannot express.
   return z.toJSONSchema(configSchema, { io: "output", unrepresentable: "any" }) as JsonSchema;
 }
 

@@ -197,7 +197,7 @@ test("a watch that does nothing for minutes is a reason for a restart", async (t
   t.mock.method(performance, "now", () => now.call(performance) + 200_000);
   const page = await rig.page("/healthz");
   assert.equal(page.status, 503);
-  assert.match(page.text, /^a watch has done nothing for 2\d\d s\n$/);
+  assert.match(page.text, /^a watch has been inactive for 2\d\d s\n$/);
   t.mock.restoreAll();
 });
 

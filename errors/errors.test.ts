@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { describeError, hasCode, SwitchbackError, statusOf } from "./errors.ts";
 
-test("an error knows its code, its status and its cause", () => {
+test("an error has its code, its status and its cause", () => {
   const cause = new Error("socket hang up");
   const error = new SwitchbackError("kube-status", "GET /api: 404", { status: 404, cause });
   assert.deepEqual([error.name, error.code, error.status], ["SwitchbackError", "kube-status", 404]);
@@ -10,7 +10,7 @@ test("an error knows its code, its status and its cause", () => {
   assert.ok(!Object.hasOwn(new SwitchbackError("config-invalid", "x"), "cause"));
 });
 
-test("hasCode and statusOf look at our errors only", () => {
+test("hasCode and statusOf consider only a SwitchbackError", () => {
   const error = new SwitchbackError("kube-status", "x", { status: 409 });
   assert.equal(hasCode(error, "kube-status"), true);
   assert.equal(hasCode(error, "kube-expired"), false);
@@ -24,12 +24,12 @@ loop.cause = new Error("b", { cause: loop });
 
 const DESCRIBED: ReadonlyArray<readonly [what: string, error: unknown, expected: string]> = [
   ["a chain", new Error("a", { cause: new Error("b", { cause: "c" }) }), "a: b: c"],
-  ["no error at all", "text", "text"],
-  ["nothing", undefined, ""],
+  ["a value that is not an error", "text", "text"],
+  ["undefined", undefined, ""],
   ["null", null, "null"],
   ["an error without a message", new TypeError(), "TypeError"],
   [
-    "several tries of one connection",
+    "several attempts of one connection",
     new Error("cannot reach", {
       cause: new AggregateError([new Error("ECONNREFUSED ::1"), new Error("ECONNREFUSED 127.0.0.1")]),
     }),
@@ -37,8 +37,8 @@ const DESCRIBED: ReadonlyArray<readonly [what: string, error: unknown, expected:
   ],
   ["several errors under one message", new AggregateError([new Error("a")], "all failed"), "all failed"],
   ["more than one line", new Error("a\r\n  at b\nc"), "a at b c"],
-  ["a chain that bites its own tail", loop, "a: b: a: b: a: b: a: b: a"],
+  ["a cyclic chain", loop, "a: b: a: b: a: b: a: b: a"],
 ];
 for (const [what, error, expected] of DESCRIBED) {
-  test(`described on one line: ${what}`, () => assert.equal(describeError(error), expected));
+  test(`describeError on one line: ${what}`, () => assert.equal(describeError(error), expected));
 }

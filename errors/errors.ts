@@ -2,30 +2,30 @@
 type ErrorCode =
   /** The configuration does not parse or does not fit the schema. The process exits with 2. */
   | "config-invalid"
-  /** An object given by a person (a YAML file, a flag, an annotation) is malformed. */
+  /** User input (a YAML file, a flag, an annotation) is malformed. */
   | "input-invalid"
-  /** The API server answered, with a status that is not a success. `status` holds it. */
+  /** The API server answered with an error status, which is in `status`. */
   | "kube-status"
-  /** The API server could not be reached, or went silent. */
+  /** The API server could not be reached, or stopped responding. */
   | "kube-unreachable"
-  /** The watch window was lost (HTTP 410): list again. */
+  /** The resource version has expired (HTTP 410): list again. */
   | "kube-expired"
-  /** What was read back cannot be parsed as what it should be. */
+  /** Stored data cannot be parsed. */
   | "data-corrupt"
   /** A certificate or key does not load or does not match. */
   | "cert-invalid"
-  /** Leaving cannot go on: pods hold addresses that would be given to others, or a controller still runs. */
+  /** The uninstall cannot continue: pods hold addresses that would be reassigned, or a controller still runs. */
   | "still-held"
   /** A listener could not be bound. */
   | "listen-failed"
-  /** The relay engine that the configuration asks for does not work on this machine. */
+  /** The configured relay engine does not work on this host. */
   | "engine-unavailable";
 
-/** An error with a stable code, a sentence for people, and (where there is one) its cause. */
+/** An error with a stable code, a message for users, and its cause, if there is one. */
 export class SwitchbackError extends Error {
   override readonly name = "SwitchbackError";
   readonly code: ErrorCode;
-  /** The HTTP status of the API server's answer, with `kube-status`. */
+  /** The HTTP status of the API server's response, with `kube-status`. */
   readonly status: number | undefined;
 
   constructor(code: ErrorCode, message: string, options: { cause?: unknown; status?: number } = {}) {
@@ -35,20 +35,20 @@ export class SwitchbackError extends Error {
   }
 }
 
-/** Whether `error` is ours and has this code. */
+/** Whether `error` is a SwitchbackError with this code. */
 export function hasCode(error: unknown, code: ErrorCode): error is SwitchbackError {
   return error instanceof SwitchbackError && error.code === code;
 }
 
-/** The API server's status behind an error, if it is one: 404, 409, ... */
+/** The HTTP status of the API server's response that caused the error (404, 409, ...), if there is one. */
 export function statusOf(error: unknown): number | undefined {
   return error instanceof SwitchbackError ? error.status : undefined;
 }
 
-/** Causes behind a cause that are told; a chain may bite its own tail. */
+/** Maximum number of causes that are described; a chain of causes may be cyclic. */
 const MAX_CAUSES = 8;
 
-/** One line for a log or a person, with the chain of causes. Never holds a body or a secret: causes carry messages only. */
+/** Describes an error on one line, with its chain of causes. Contains no body and no secret: only messages are used. */
 export function describeError(error: unknown): string {
   const messages: string[] = [];
   for (let cause = error; cause !== undefined && messages.length <= MAX_CAUSES; cause = causeOf(cause)) {
@@ -61,7 +61,7 @@ function causeOf(error: unknown): unknown {
   return error instanceof Error ? error.cause : undefined;
 }
 
-/** Node's error for a host with several addresses has no message of its own, only those of its tries. */
+/** Node's error for a host with several addresses has no message, only the messages of the attempts. */
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.message === "" && error instanceof AggregateError) return error.errors.map(messageOf).join(", ");

@@ -22,7 +22,7 @@ async function start(t: TestContext, options: Partial<HealthServerOptions> = {})
   };
 }
 
-test("probes answer 200 or 503 with the reason, each as it is at the time", async (t) => {
+test("probes answer 200 or 503 with the current reason", async (t) => {
   const health = { ok: true, text: "ready" };
   const get = await start(t, { live: () => ({ ok: false, text: "stuck" }), ready: () => health });
   assert.deepEqual(await get("/healthz"), { status: 503, type: "text/plain", body: "stuck\n" });
@@ -39,7 +39,7 @@ test("metrics are Prometheus text", async (t) => {
   assert.match(body, /^things_total 3$/m);
 });
 
-test("a component's own page is served; another path, also one that every object has, is not", async (t) => {
+test("a component's page is served; other paths are not, even those that are Object properties", async (t) => {
   const pages = { "/status": () => ({ contentType: "application/json", body: '{"names":"é"}' }) };
   const get = await start(t, { pages });
   assert.deepEqual(await get("/status"), { status: 200, type: "application/json", body: '{"names":"é"}' });
@@ -47,7 +47,7 @@ test("a component's own page is served; another path, also one that every object
     assert.equal((await get(path)).status, 404, path);
 });
 
-test("what throws is a 500 without the reason, and the next request is answered", async (t) => {
+test("an exception is answered by 500 without the reason, and the next request works", async (t) => {
   const get = await start(t, {
     live: () => {
       throw new Error("secret");
@@ -80,7 +80,7 @@ test("closing does not wait for idle connections", async () => {
   await assert.rejects(fetch(`http://127.0.0.1:${server.port}/healthz`));
 });
 
-test("a port that is taken is `listen-failed`, and says which and why", async (t) => {
+test("a port in use is `listen-failed`, with the port and the cause", async (t) => {
   const taken = createServer();
   await listen(taken, 0, "127.0.0.1");
   t.after(() => taken.close());
@@ -94,7 +94,7 @@ test("a port that is taken is `listen-failed`, and says which and why", async (t
   });
 });
 
-/** A server on which binding one address fails, as on a machine that lacks it. */
+/** A server that fails to bind one address, as on a host without it. */
 function lacking(address: string, code: string): { server: Server; tried: string[] } {
   const server = createServer();
   const tried: string[] = [];
@@ -110,7 +110,7 @@ function lacking(address: string, code: string): { server: Server; tried: string
 }
 
 for (const code of ["EAFNOSUPPORT", "EADDRNOTAVAIL"]) {
-  test(`without IPv6 (${code}) :: is every IPv4 address`, async (t) => {
+  test(`without IPv6 (${code}) :: means all IPv4 addresses`, async (t) => {
     const { server, tried } = lacking("::", code);
     await listen(server, 0, "::");
     t.after(() => server.close());
@@ -120,7 +120,7 @@ for (const code of ["EAFNOSUPPORT", "EADDRNOTAVAIL"]) {
   });
 }
 
-test("another address, or another fault, is not made up for", async () => {
+test("there is no fallback for another address or another error", async () => {
   for (const [address, code] of [
     ["::1", "EADDRNOTAVAIL"],
     ["::", "EACCES"],
@@ -134,7 +134,7 @@ test("another address, or another fault, is not made up for", async () => {
   }
 });
 
-test("a watch that does nothing for over three minutes asks for a restart, a shorter silence does not", () => {
+test("liveness fails after a watch has been inactive for over three minutes, not before", () => {
   assert.deepEqual(livenessOf(180_000), { ok: true, text: "ok" });
-  assert.deepEqual(livenessOf(181_000), { ok: false, text: "a watch has done nothing for 181 s" });
+  assert.deepEqual(livenessOf(181_000), { ok: false, text: "a watch has been inactive for 181 s" });
 });

@@ -3,25 +3,25 @@ import type { AddressInfo, Server as NetServer } from "node:net";
 import { SwitchbackError } from "../errors/errors.ts";
 import { http } from "./http.ts";
 
-/** What a probe is told. The text is for the person who reads the probe's failure. */
+/** The result of a probe. The text is for users who read the probe's failure. */
 export interface Health {
   readonly ok: boolean;
   readonly text: string;
 }
 
-/** Each watch hears or tries something within two minutes, whatever its API server does (kube-client idle limit and backoff). */
+/** Every watch is active within two minutes, whatever the API server does (idle timeout and backoff of the client). */
 const HANGING_MS = 180_000;
 
 /**
- * The liveness of a process that lives by its watches. An API server that is away is no reason for a restart, which would only lose
- * the last good state; a watch that does nothing at all is.
+ * Liveness of a process that depends on watches. An unavailable API server is no reason for a restart, which would only lose the
+ * last good state. A watch without any activity is.
  */
 export function livenessOf(inactiveMs: number): Health {
   if (inactiveMs <= HANGING_MS) return { ok: true, text: "ok" };
-  return { ok: false, text: `a watch has done nothing for ${Math.round(inactiveMs / 1000)} s` };
+  return { ok: false, text: `a watch has been inactive for ${Math.round(inactiveMs / 1000)} s` };
 }
 
-/** A page of its own: `/status`, ... */
+/** An additional page: `/status`, ... */
 export interface Page {
   readonly contentType: string;
   readonly body: string;
@@ -35,11 +35,11 @@ export interface MetricsText {
 
 export interface HealthServerOptions {
   readonly address: string;
-  /** 0 for a free one. */
+  /** 0 selects a free port. */
   readonly port: number;
   readonly live: () => Health;
   readonly ready: () => Health;
-  /** Of prom-client, or whatever else gives its text. */
+  /** A prom-client registry, or another source of the same text. */
   readonly registry: MetricsText;
   readonly pages?: Readonly<Record<string, () => Page>>;
 }
@@ -50,8 +50,8 @@ export interface HealthServer {
 }
 
 /**
- * The plain HTTP server that every component has: `/healthz` (restart me?), `/readyz` (send me traffic?), `/metrics` (Prometheus),
- * and pages of the component's own. 200 or 503 with a text. Throws `listen-failed`.
+ * Starts the plain HTTP server of a component: `/healthz` (liveness), `/readyz` (readiness), `/metrics` (Prometheus) and the
+ * component's pages. Probes answer 200 or 503 with a text. Throws `listen-failed`.
  */
 export async function startHealthServer(options: HealthServerOptions): Promise<HealthServer> {
   const pages: Readonly<Record<string, () => Page>> = options.pages ?? {};
@@ -82,12 +82,12 @@ export async function startHealthServer(options: HealthServerOptions): Promise<H
   };
 }
 
-/** What binding `::` says on a machine without IPv6. */
+/** Errors of binding `::` on a host without IPv6. */
 const NO_IPV6: readonly (string | undefined)[] = ["EAFNOSUPPORT", "EADDRNOTAVAIL"];
 
 /**
- * Binds a server; the promise rejects with `listen-failed` and says which address and port it was. `::` means every address, so
- * where there is no IPv6 it is every IPv4 address.
+ * Binds a server. Rejects with `listen-failed` and a message with the address and port. `::` means all addresses, so without IPv6
+ * it falls back to all IPv4 addresses.
  */
 export async function listen(server: NetServer, port: number, address: string): Promise<void> {
   try {

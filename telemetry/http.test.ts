@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 
 const TOP = `${pathToFileURL(import.meta.dirname)}/../`;
-/** Everything of a component that runs in a pod. */
+/** The entry points of each component that runs in a pod. */
 const COMPONENTS = {
   controller: "controller/run.ts",
   webhook: "cli/webhook.ts",
@@ -13,7 +13,7 @@ const COMPONENTS = {
   agent: "cli/agent.ts",
 } as const;
 
-/** Node's own modules that are loaded once these are. */
+/** The built-in Node modules that are loaded after these files. */
 async function loadedBy(...files: readonly string[]): Promise<string[]> {
   const imports = files.map((file) => `await import(${JSON.stringify(TOP + file)});`).join("");
   const script = `${imports}console.log(process.moduleLoadList.join("\\n"))`;
@@ -22,10 +22,10 @@ async function loadedBy(...files: readonly string[]): Promise<string[]> {
 }
 
 for (const [component, file] of Object.entries(COMPONENTS)) {
-  test(`the ${component} does not load undici and what comes with it, which nobody here uses`, async () => {
+  test(`the ${component} does not load undici and its dependencies, which it does not use`, async () => {
     const loaded = await loadedBy("cli/serve.ts", file);
     const http = loaded.filter((name) => /^NativeModule http$/.test(name));
-    assert.equal(http.length, 1, "the list does not say what it used to");
+    assert.equal(http.length, 1, "the list of built-in modules does not contain http");
     const unwanted = loaded.filter((name) => /^NativeModule (internal\/deps\/undici|internal\/http2\/core)/.test(name));
     assert.deepEqual(unwanted, []);
   });

@@ -1,6 +1,6 @@
 import { pino } from "pino";
 
-/** What components log through: structured fields first, then a short message. pino's own type, narrowed. */
+/** The logger of all components: structured fields first, then a short message. A subset of pino's type. */
 export interface Logger {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
@@ -8,7 +8,7 @@ export interface Logger {
   error(fields: object, message: string): void;
 }
 
-/** JSON lines on standard error. `component` is on every line. */
+/** Creates a logger that writes JSON lines with the field `component` to standard error. */
 export function createLogger(level: string, component: string): Logger {
   return pino(
     {
@@ -21,5 +21,5 @@ export function createLogger(level: string, component: string): Logger {
   );
 }
 
-/** Discards everything; for tests and for commands whose output is for people. */
+/** Discards everything; for tests, and for commands with human-readable output. */
 export const silentLogger: Logger = { debug() {}, info() {}, warn() {}, error() {} };

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createPlainLogger } from "./plain-log.ts";
 
-test("a line is JSON with level, time, component, the fields and the message, and no line break of a field's", () => {
+test("a line is JSON with level, time, component, the fields and the message, and has no line break from a field", () => {
   const lines: string[] = [];
   const log = createPlainLogger("info", "agent", (line) => lines.push(line));
   log.warn({ pod: "shop/a\nb", count: 2 }, "not written");
@@ -13,7 +13,7 @@ test("a line is JSON with level, time, component, the fields and the message, an
   assert.match(time, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
 });
 
-test("what is below the level is not written", () => {
+test("lines below the level are not written", () => {
   const lines: string[] = [];
   const log = createPlainLogger("warn", "agent", (line) => lines.push(line));
   log.debug({}, "a");

@@ -15,11 +15,11 @@ interface JsonSchema {
 
 const HEAD = `# Configuration
 
-Made from config/schema.ts by \`npm run gen\`: change the schema, not this page.
+Generated from config/schema.ts by \`npm run gen\`: change the schema, not this page.
 
-One YAML file (\`--config FILE\`; in the chart: \`config\` in the values) holds the settings of all three programs. A variable of
-the environment overrides the file, \`--set path=value\` overrides both. A setting that is not known, or does not fit, stops the
-start with exit code 2 and names its path. Durations are in seconds, as the names say.
+One YAML file (\`--config FILE\`; in the chart: \`config\` in the values) has the settings of all four processes: controller,
+webhook, proxy and agent. An environment variable overrides the file, and \`--set path=value\` overrides both. If a setting is unknown
+or invalid, the process exits with code 2 and prints the path of the setting. Durations are in seconds.
 `;
 
 const TARGETS = `
@@ -31,8 +31,8 @@ const TARGETS = `
 const CUSTOM = `
 ## Custom sources
 
-\`sources.custom\` is a list of kinds whose objects carry hostnames. A JSONPath is one of RFC 9535 and begins at the top of the
-object (\`$.spec.hosts[*]\`). The chart gives the controller the right to list and watch each of them.
+\`sources.custom\` is a list of kinds whose objects have hostnames. A JSONPath (RFC 9535) starts at the root of the object
+(\`$.spec.hosts[*]\`). The chart allows the controller to list and watch each kind.
 `;
 
 /** docs/configuration.md: every setting with its variable, default and meaning. */

@@ -1,8 +1,8 @@
 {{/*
-One of the three programs: ServiceAccount, Deployment, PodDisruptionBudget.
-Argument: root, component, port (health, readiness and metrics), ports (further ones, by name), token (whether it speaks to the
-API server), preStop (whether it serves on for a while when told to stop), drainSeconds, tlsSecret (mounted, may be ""),
-targets (whether what the proxies listen on is mounted).
+Controller, webhook or proxy: ServiceAccount, Deployment, PodDisruptionBudget.
+Arguments: root, component, port (health, readiness and metrics), ports (additional ones, by name), token (whether it calls the
+API server), preStop (whether it keeps serving for a while during termination), drainSeconds, tlsSecret (mounted, may be ""),
+targets (whether the proxy's targets ConfigMap is mounted).
 */}}
 {{- define "switchback.component" -}}
 {{- $values := index .root.Values .component -}}
@@ -12,7 +12,7 @@ apiVersion: v1
 kind: ServiceAccount
 metadata:
   {{- include "switchback.metadata" $here | nindent 2 }}
-# The pods that need a token ask for it.
+# Pods that need a token mount it explicitly.
 automountServiceAccountToken: false
 ---
 apiVersion: apps/v1
@@ -66,9 +66,9 @@ spec:
 {{- $sleep := ternary (int $pods.preStopSleepSeconds) 0 .preStop -}}
 serviceAccountName: {{ .name }}
 automountServiceAccountToken: {{ .token }}
-# Service links would put SWITCHBACK_..._PORT and the like into the environment, where settings are read from.
+# Service links would set variables such as SWITCHBACK_..._PORT, which have the prefix of settings.
 enableServiceLinks: false
-# The sleep of the preStop hook, then the program's own drain, then a margin to end in.
+# The preStop sleep, the drain of the process, and a margin.
 terminationGracePeriodSeconds: {{ add $sleep (ceil .drainSeconds | int) 10 }}
 {{- with .root.Values.imagePullSecrets }}
 imagePullSecrets:
@@ -150,7 +150,7 @@ volumes:
     configMap:
       name: switchback-config
   {{- if .targets }}
-  # For a start while the API server is away; else the proxy asks there.
+  # Used at a start without the API server; otherwise the proxy reads the ConfigMap from there.
   - name: targets
     configMap:
       name: switchback-targets
@@ -163,7 +163,7 @@ volumes:
   {{- end }}
 {{- end }}
 
-{{/* Where the pods of a component may run: its own settings, else those of all pods. */}}
+{{/* Scheduling of a component's pods: its own settings, else those of all pods. */}}
 {{- define "switchback.placement" -}}
 {{- $pods := .root.Values.pods -}}
 {{- $values := index .root.Values .component -}}

@@ -1,4 +1,4 @@
-{{/* Labels of every object. Argument: root, component (may be ""). Ours win over commonLabels. */}}
+{{/* Labels of every object. Arguments: root, component (may be ""). They take precedence over commonLabels. */}}
 {{- define "switchback.labels" -}}
 {{- $labels := dict
   "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version)
@@ -12,15 +12,15 @@
 {{- end }}
 
 {{/*
-What selects the pods of a component. The controller's front Services select the proxy pods by the same two labels, and a
-Deployment's selector cannot change: nothing that differs between releases may stand here.
+Selector labels of a component. The controller's front Services select the proxy pods by the same two labels, and a Deployment's
+selector is immutable: no label here may differ between releases.
 */}}
 {{- define "switchback.selector" -}}
 app.kubernetes.io/name: switchback
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
-{{/* Name, namespace and labels of a namespaced object. Argument: root, component, name, namespace (default: the release's). */}}
+{{/* Name, namespace and labels of a namespaced object. Arguments: root, component, name, namespace (default: the release's). */}}
 {{- define "switchback.metadata" -}}
 name: {{ .name }}
 namespace: {{ .namespace | default .root.Release.Namespace }}
@@ -38,7 +38,7 @@ labels:
 {{- end }}
 
 {{/*
-The configuration file: `config` of the values, the release's namespace, the namespaces that the webhook is not called for, and the
+The configuration file: `config` of the values, the release's namespace, the namespaces that are excluded from the webhook, and the
 paths of mounted certificates.
 */}}
 {{- define "switchback.config" -}}
@@ -54,7 +54,7 @@ paths of mounted certificates.
 {{- toYaml $config -}}
 {{- end }}
 
-{{/* Whether a target goes through the proxy (snapshot/listeners.ts, isRelayed). "true" or "". */}}
+{{/* Whether a target is relayed by the proxy (snapshot/listeners.ts, isRelayed). "true" or "". */}}
 {{- define "switchback.relayed" -}}
 {{- $relayed := not .ports -}}
 {{- range .ports -}}
@@ -63,7 +63,7 @@ paths of mounted certificates.
 {{- if $relayed }}true{{ end -}}
 {{- end }}
 
-{{/* Names of the front Services that the controller keeps: a JSON array. */}}
+{{/* Names of the front Services that the controller manages: a JSON array. */}}
 {{- define "switchback.fronts" -}}
 {{- $names := list -}}
 {{- range .Values.config.targets -}}
@@ -72,7 +72,7 @@ paths of mounted certificates.
 {{- toJson $names -}}
 {{- end }}
 
-{{/* Names of the Services whose own ClusterIPs are mapped, because no relay is involved: a JSON array. */}}
+{{/* Names of the Services whose ClusterIPs are mapped directly, without the proxy: a JSON array. */}}
 {{- define "switchback.upstreams" -}}
 {{- $names := list -}}
 {{- range .Values.config.targets -}}

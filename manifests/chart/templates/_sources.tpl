@@ -1,4 +1,4 @@
-{{/* What the controller reads of the kinds that names come from: RBAC rules, "" if it reads none (sources/). */}}
+{{/* RBAC rules to read the source kinds (controller/sources/); "" if there are none. */}}
 {{- define "switchback.sourceRules" -}}
 {{- $sources := .Values.config.sources -}}
 {{- if $sources.ingress.enabled }}
@@ -12,7 +12,7 @@
   verbs: [list, watch]
 {{- end }}
 {{- if .Values.config.policy.namespaceAnnotation }}
-# Their annotation says what they may claim.
+# Their annotation lists the domains that they may claim.
 - apiGroups: [""]
   resources: [namespaces]
   verbs: [list, watch]
@@ -35,7 +35,7 @@
 {{- end }}
 {{- end }}
 
-{{/* The kinds behind `sources.presets` (controller/sources/custom/presets.ts). YAML. */}}
+{{/* The kinds of `sources.presets` (controller/sources/custom/presets.ts). YAML. */}}
 {{- define "switchback.presetKinds" -}}
 traefik-ingressroute: { group: traefik.io, resource: ingressroutes }
 traefik-ingressroutetcp: { group: traefik.io, resource: ingressroutetcps }
