@@ -1,17 +1,28 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
 export const ROOT = join(import.meta.dirname, "..", "..");
 /** What runs leave for later ones. */
 export const CACHE = join(ROOT, "node_modules", ".cache", "mutants");
 
-/** The working tree's files that git tracks or would track, from the root. */
-export function treeFiles(): string[] {
+/** A file as it was when it was read. */
+export interface Kept {
+  content: Buffer;
+  mode: number;
+}
+
+/** Path from the root -> file, of what git tracks or would track, by name. Read at once: a person may go on working in the tree. */
+export function readTree(): Map<string, Kept> {
   const args = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
   const listed = execFileSync("git", args, { cwd: ROOT, encoding: "utf8" }).split("\0");
-  return [...new Set(listed)].filter((file) => file !== "" && existsSync(join(ROOT, file))).sort();
+  const files = [...new Set(listed)].filter((file) => file !== "" && existsSync(join(ROOT, file))).sort();
+  return new Map(files.map((file) => [file, keep(join(ROOT, file))]));
+}
+
+function keep(path: string): Kept {
+  return { content: readFileSync(path), mode: statSync(path).mode };
 }
 
 export function head(): string {
@@ -19,18 +30,15 @@ export function head(): string {
 }
 
 /** Path -> text of every TypeScript file. */
-export function readSources(files: string[]): Map<string, string> {
-  return new Map(
-    files.filter((file) => file.endsWith(".ts")).map((file) => [file, readFileSync(join(ROOT, file), "utf8")]),
-  );
+export function sourcesOf(tree: ReadonlyMap<string, Kept>): Map<string, string> {
+  const sources = [...tree].filter(([file]) => file.endsWith(".ts"));
+  return new Map(sources.map(([file, { content }]) => [file, content.toString("utf8")]));
 }
 
-/** Stands for everything but TypeScript that a test may depend on. */
-export function hashOfOthers(files: string[]): string {
+/** A hash of everything but TypeScript that a test may depend on. */
+export function hashOfOthers(tree: ReadonlyMap<string, Kept>): string {
   const hash = createHash("sha256").update(process.version);
-  for (const file of files.filter((one) => !one.endsWith(".ts"))) {
-    hash.update(`\0${file}\0`).update(readFileSync(join(ROOT, file)));
-  }
+  for (const [file, { content }] of tree) if (!file.endsWith(".ts")) hash.update(`\0${file}\0`).update(content);
   return hash.digest("hex");
 }
 

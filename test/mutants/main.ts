@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
-import { head, isProduction, readSources, treeFiles } from "./files.ts";
+import { head, isProduction, readTree, sourcesOf } from "./files.ts";
 import { mutantsOf, sample } from "./mutant.ts";
 import { operatorList, progress, report } from "./report.ts";
 import { judgeAll } from "./run.ts";
@@ -38,14 +38,14 @@ async function main(): Promise<number> {
   }
   const { seed = head(), only = [""], confirm, exhaustive } = values;
   const jobs = numberOf(values.jobs, availableParallelism());
-  const files = treeFiles();
-  const sources = readSources(files);
-  const wanted = files.filter((file) => isProduction(file) && only.some((part) => file.includes(part)));
+  const tree = readTree();
+  const sources = sourcesOf(tree);
+  const wanted = [...tree.keys()].filter((file) => isProduction(file) && only.some((part) => file.includes(part)));
   if (wanted.length === 0) throw new Error(`no production file has ${only.join(" or ")} in its path`);
   const all = wanted.flatMap((file) => mutantsOf(file, sources.get(file) ?? ""));
   const mutants = sample(all, numberOf(values.sample, all.length), seed, sources);
   say(`${mutants.length} of ${all.length} mutants of ${wanted.length} files, seed "${seed}"`);
-  const run = await judgeAll(mutants, files, sources, {
+  const run = await judgeAll(mutants, tree, {
     jobs,
     confirm,
     exhaustive,

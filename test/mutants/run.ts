@@ -1,6 +1,6 @@
 import { Baselines } from "./baseline.ts";
 import { BaselineCache } from "./baseline-cache.ts";
-import { CACHE, hashOfOthers, isUnitTest } from "./files.ts";
+import { CACHE, hashOfOthers, isUnitTest, type Kept, sourcesOf } from "./files.ts";
 import { graphOf } from "./graph.ts";
 import { Judge, type Result } from "./judge.ts";
 import type { Mutant } from "./mutant.ts";
@@ -26,15 +26,15 @@ export interface How {
 /** Judges all mutants in copies of the tree, `jobs` at once, and removes the copies. Errors come with what was judged until then. */
 export async function judgeAll(
   mutants: Mutant[],
-  files: string[],
-  sources: ReadonlyMap<string, string>,
+  tree: ReadonlyMap<string, Kept>,
   { jobs, signal, onBaseline, onResult, ...how }: How,
 ): Promise<Run> {
   const failing = new AbortController();
   const either = AbortSignal.any([signal, failing.signal]);
-  using sandboxes = new Sandboxes(files, sources, either);
+  using sandboxes = new Sandboxes(tree, either);
+  const sources = sourcesOf(tree);
   const graph = graphOf(sources);
-  const cache = new BaselineCache(CACHE, graph, sources, hashOfOthers(files));
+  const cache = new BaselineCache(CACHE, graph, sources, hashOfOthers(tree));
   const baselines = new Baselines(sandboxes.make(), onBaseline, cache);
   const judge = new Judge(sources, graph, { baselines, isTest: isUnitTest, ...how });
   const results: Result[] = [];

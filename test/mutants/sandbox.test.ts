@@ -1,25 +1,28 @@
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { ROOT } from "./files.ts";
 import { Sandboxes, withText } from "./sandbox.ts";
 
-const FILES = ["package.json", "test/mutants/sandbox.ts"];
-const SOURCES = new Map([["test/mutants/sandbox.ts", "as it was"]]);
+const FILES = new Map([
+  ["a.json", { content: Buffer.from("{}"), mode: 0o644 }],
+  ["b/c.ts", { content: Buffer.from("as it was"), mode: 0o755 }],
+]);
 const { signal } = new AbortController();
 
-test("a copy has the files, the texts as they were read, and the installed packages; no copy outlives its owner", () => {
+test("a copy has the files and the installed packages; no copy outlives its owner", () => {
   let trees: string[] = [];
   {
-    using sandboxes = new Sandboxes(FILES, SOURCES, signal);
+    using sandboxes = new Sandboxes(FILES, signal);
     const [one, other] = [sandboxes.make(), sandboxes.make()];
     trees = [one.tree, other.tree];
     for (const tree of trees) {
-      assert.equal(readFileSync(join(tree, "package.json"), "utf8"), readFileSync(join(ROOT, "package.json"), "utf8"));
-      assert.equal(readFileSync(join(tree, "test/mutants/sandbox.ts"), "utf8"), "as it was");
+      assert.equal(readFileSync(join(tree, "a.json"), "utf8"), "{}");
+      assert.equal(statSync(join(tree, "b/c.ts")).mode & 0o777, 0o755);
+      assert.equal(readFileSync(join(tree, "b/c.ts"), "utf8"), "as it was");
       assert.equal(realpathSync(join(tree, "node_modules")), realpathSync(join(ROOT, "node_modules")));
-      assert.deepEqual(readdirSync(tree).sort(), ["node_modules", "package.json", "test"]);
+      assert.deepEqual(readdirSync(tree).sort(), ["a.json", "b", "node_modules"]);
     }
     assert.notEqual(one.temp, other.temp);
     assert.ok(existsSync(one.temp) && existsSync(other.temp));
@@ -33,10 +36,10 @@ test("a copy has the files, the texts as they were read, and the installed packa
 });
 
 test("a changed file is as it was afterwards, after a failure as well", async () => {
-  using sandboxes = new Sandboxes(FILES, SOURCES, signal);
+  using sandboxes = new Sandboxes(FILES, signal);
   const place = sandboxes.make();
-  const text = () => readFileSync(join(place.tree, "test/mutants/sandbox.ts"), "utf8");
-  const failing = withText(place, ["test/mutants/sandbox.ts", "as it was", "changed"], async () => {
+  const text = () => readFileSync(join(place.tree, "b/c.ts"), "utf8");
+  const failing = withText(place, ["b/c.ts", "as it was", "changed"], async () => {
     assert.equal(text(), "changed");
     throw new Error("failed");
   });

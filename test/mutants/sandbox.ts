@@ -1,21 +1,18 @@
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { ROOT } from "./files.ts";
+import { type Kept, ROOT } from "./files.ts";
 import type { Surroundings } from "./run-test.ts";
 
 /** Copies of the working tree, outside of it, until they are disposed of. */
 export class Sandboxes implements Disposable {
   readonly #top = mkdtempSync(join(tmpdir(), "mutants-"));
-  readonly #files: string[];
-  readonly #sources: ReadonlyMap<string, string>;
+  readonly #files: ReadonlyMap<string, Kept>;
   readonly #signal: AbortSignal;
   #count = 0;
 
-  /** `sources` has the texts that the copies get even if the working tree changes meanwhile. */
-  constructor(files: string[], sources: ReadonlyMap<string, string>, signal: AbortSignal) {
+  constructor(files: ReadonlyMap<string, Kept>, signal: AbortSignal) {
     this.#files = files;
-    this.#sources = sources;
     this.#signal = signal;
   }
 
@@ -25,12 +22,9 @@ export class Sandboxes implements Disposable {
     const [tree, temp] = [join(folder, "tree"), join(folder, "tmp")];
     this.#count += 1;
     mkdirSync(temp, { recursive: true });
-    for (const file of this.#files) {
-      const copy = join(tree, file);
-      mkdirSync(dirname(copy), { recursive: true });
-      cpSync(join(ROOT, file), copy);
-      const source = this.#sources.get(file);
-      if (source !== undefined) writeFileSync(copy, source);
+    for (const [file, { content, mode }] of this.#files) {
+      mkdirSync(dirname(join(tree, file)), { recursive: true });
+      writeFileSync(join(tree, file), content, { mode });
     }
     symlinkSync(join(ROOT, "node_modules"), join(tree, "node_modules"));
     return { tree, temp, signal: this.#signal };
