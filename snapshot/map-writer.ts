@@ -3,6 +3,7 @@ import { parseHosts } from "../hostmap/hosts-text.ts";
 import type { RemovalHold } from "../hostmap/published-names.ts";
 import type { TargetAddress } from "../hostmap/types.ts";
 import { type MapIndex, parseIndex, renderIndex, shardName } from "./map-format.ts";
+import { renderHold } from "./map-hold.ts";
 import type { MapStore } from "./map-store.ts";
 import { mapRevisionOf, type RenderedShard } from "./shards.ts";
 
@@ -146,5 +147,5 @@ function describe({ shards, targets, hold }: Snapshot): Document {
     targets,
     shards: shards.map((shard) => ({ name: shardName(shard.index), revision: shard.shardHash })),
   };
-  return { index: renderIndex(index), hold: hold && JSON.stringify(hold), mapRevision };
+  return { index: renderIndex(index), hold: hold && renderHold(hold), mapRevision };
 }

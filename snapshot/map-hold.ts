@@ -1,0 +1,52 @@
+import { z } from "zod";
+import { SwitchbackError } from "../errors/errors.ts";
+import { CONFIRM_KEY, HOLD_KEY } from "../hostmap/metadata-keys.ts";
+import type { RemovalHold } from "../hostmap/published-names.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { corePath } from "../kube/paths.ts";
+import { INDEX_NAME, type MapConfigMap } from "./map-format.ts";
+
+/** Anybody who may write the index may have edited the annotation. */
+const holdSchema = z.object({
+  id: z.string().min(1),
+  // The range of Date (ECMA-262, 21.4.1.1).
+  until: z.number().min(0).max(8.64e15),
+  names: z.number(),
+  of: z.number(),
+});
+
+/** A held removal as it is read: `until` in milliseconds since 1970. */
+export type PublishedHold = z.infer<typeof holdSchema>;
+
+/** The text of the index's annotation for a held removal. */
+export function renderHold(hold: RemovalHold): string {
+  return JSON.stringify(hold);
+}
+
+/**
+ * Reads the removal that is held; undefined: none. Throws `data-corrupt` for an annotation that is not ours, and rejects as the
+ * client does: with status 404 if there is no index.
+ */
+export async function readHold(client: Pick<KubeClient, "get">, namespace: string): Promise<PublishedHold | undefined> {
+  const { metadata } = await client.get<MapConfigMap>(corePath("configmaps", namespace, INDEX_NAME));
+  const text = metadata.annotations?.[HOLD_KEY];
+  if (text === undefined) return undefined;
+  try {
+    return holdSchema.parse(JSON.parse(text));
+  } catch {
+    throw new SwitchbackError(
+      "data-corrupt",
+      `annotation ${HOLD_KEY} is invalid: ${JSON.stringify(text.slice(0, 200))}`,
+    );
+  }
+}
+
+/** Writes to the index that the hold with this id is confirmed. */
+export async function confirmHold(
+  client: Pick<KubeClient, "mergePatch">,
+  namespace: string,
+  id: string,
+): Promise<void> {
+  const patch = { metadata: { annotations: { [CONFIRM_KEY]: id } } };
+  await client.mergePatch(corePath("configmaps", namespace, INDEX_NAME), patch, { fieldManager: "switchback-confirm" });
+}
