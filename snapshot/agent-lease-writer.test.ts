@@ -37,7 +37,7 @@ function start(t: TestContext) {
     renewMs: 30_000,
     daemonSet: () => ({ name: "switchback-agent", uid: "u" }),
     log,
-    now: Date.now,
+    now: () => Date.now(),
   });
   t.after(() => keeper.stop());
   /** Lets time go by in steps, and what hangs on it happen. */
@@ -288,4 +288,29 @@ test("three problems are named, a fourth is counted", async (t) => {
     "switchback.dev/format": "1",
     "switchback.dev/problem": "shop/a: not-kubelets, shop/b: not-kubelets, shop/c: not-kubelets",
   });
+});
+
+test("a failure before the removal delays no write after it", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  rig.failing = true;
+  keeper.report(step("r1"));
+  await pass(100);
+  rig.failing = false;
+  await keeper.remove();
+  keeper.report(step("r1"));
+  await pass(1_100);
+  assert.deepEqual(revisions(rig.written), ["r1"]);
+});
+
+test("a clock that is set back holds no write for longer than a second", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  keeper.report(step("r1"));
+  await pass(2_000);
+  const time = Date.now;
+  t.mock.method(Date, "now", () => time() - 3_600_000);
+  keeper.report(step("r2"));
+  await pass(2_000);
+  keeper.report(step("r3"));
+  await pass(2_000);
+  assert.deepEqual(revisions(rig.written), ["r1", "r2", "r3"]);
 });
