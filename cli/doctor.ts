@@ -2,7 +2,7 @@ import { examine } from "../doctor/checks.ts";
 import type { ClusterFacts } from "../doctor/facts.ts";
 import { worstOf } from "../doctor/findings.ts";
 import { gather } from "../doctor/gather.ts";
-import { type Known, notKnown } from "../doctor/known.ts";
+import { type Fact, notKnown } from "../doctor/known.ts";
 import { planProbe } from "../doctor/probe/plan.ts";
 import type { ProbeImage } from "../doctor/probe/pod.ts";
 import type { ProbeResult } from "../doctor/probe/result.ts";
@@ -27,7 +27,7 @@ export async function doctor(flags: DoctorFlags, { env, stdout, stderr }: CliCon
   const client = await connect({ ...connectOptionsFrom(env, flags), userAgent: "switchback-doctor" });
   const log = (line: string): void => void stderr.write(`${line}\n`);
   try {
-    log(`connected to ${client.server}`);
+    log(`diagnosing ${client.server}`);
     const facts = await gather({ client, ...flags, now: Date.now });
     const findings = examine({ ...facts, probe: flags.probe ? await probe(client, facts, flags, log) : undefined });
     stdout.write(
@@ -47,7 +47,7 @@ async function probe(
   facts: ClusterFacts,
   flags: DoctorFlags,
   log: LogLine,
-): Promise<Known<ProbeResult>> {
+): Promise<Fact<ProbeResult>> {
   const image = probeImage(facts, flags.image);
   if (image === undefined) {
     return notKnown("probe-without-image", "no Deployment of Switchback to take the image from: set --image");

@@ -1,11 +1,11 @@
-import { carryOut } from "../doctor/probe/ask.ts";
+import { executePlan } from "../doctor/probe/ask.ts";
 import { type ProbePlan, planSchema } from "../doctor/probe/result.ts";
 import { SwitchbackError } from "../errors/errors.ts";
 import type { CliContext } from "./context.ts";
 
 /** `switchback probe`: runs in the pod of `switchback doctor --probe`. Takes the plan as JSON and prints the result as JSON. */
 export async function probe(plan: string, { stdout }: Pick<CliContext, "stdout">): Promise<void> {
-  stdout.write(`${JSON.stringify(await carryOut(parsePlan(plan)))}\n`);
+  stdout.write(`${JSON.stringify(await executePlan(parsePlan(plan)))}\n`);
 }
 
 function parsePlan(text: string): ProbePlan {

@@ -12,7 +12,7 @@ import { checkWebhook } from "./checks/webhook.ts";
 import type { ClusterFacts } from "./facts.ts";
 import type { Finding } from "./findings.ts";
 
-/** All checks, in the order in which one asks them: is there the problem, is there the cure, does it reach pods. */
+/** All checks, in reporting order: does the cluster have the problem, is Switchback working, does the mapping reach pods. */
 const CHECKS: readonly ((facts: ClusterFacts) => Finding[])[] = [
   checkShortCircuit,
   checkHeaders,
@@ -27,7 +27,7 @@ const CHECKS: readonly ((facts: ClusterFacts) => Finding[])[] = [
   checkPods,
 ];
 
-/** What all checks find. A plain function of the facts. */
+/** Runs all checks. A pure function of the facts. */
 export function examine(facts: ClusterFacts): Finding[] {
   return CHECKS.flatMap((check) => check(facts));
 }

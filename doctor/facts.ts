@@ -3,12 +3,12 @@ import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import type { MapIndex } from "../snapshot/map-format.ts";
 import type { PublishedTarget } from "../snapshot/targets-format.ts";
 import type { NamespaceFacts } from "../workloads/namespaces.ts";
-import type { Known } from "./known.ts";
+import type { Fact } from "./known.ts";
 import type { ProbeResult } from "./probe/result.ts";
 
-// Everything that the checks judge. Whatever could not be read says so and why; no fact is ever assumed.
+// The input of the checks. A fact that could not be read carries the reason; no fact is ever assumed.
 
-/** The ConfigMap of the install's configuration, as the chart names it. */
+/** The chart's ConfigMap with the configuration. */
 export const CONFIG_NAME = "switchback-config";
 
 export interface ObjectName {
@@ -24,10 +24,10 @@ export interface ServicePort {
 }
 
 /** One entry of a Service's load balancer status. */
-export interface BalancerEntry {
+export interface LoadBalancerIngress {
   readonly ip?: string;
   readonly hostname?: string;
-  /** Kubernetes fills in `VIP` where a provider says nothing (KEP-1860). */
+  /** Kubernetes defaults it to `VIP` if the provider does not set it (KEP-1860). */
   readonly ipMode?: string;
 }
 
@@ -39,13 +39,13 @@ export interface ServiceFacts extends ObjectName {
   readonly clusterIPs: readonly string[];
   /** TCP ports. */
   readonly ports: readonly ServicePort[];
-  readonly entries: readonly BalancerEntry[];
+  readonly entries: readonly LoadBalancerIngress[];
 }
 
 /** An Ingress or a Gateway. */
 export interface RouteFacts extends ObjectName {
   readonly kind: "Ingress" | "Gateway";
-  /** IP addresses and host names of its status. */
+  /** IP addresses and hostnames in its status. */
   readonly addresses: readonly string[];
   readonly hosts: readonly string[];
   readonly className: string | undefined;
@@ -63,25 +63,25 @@ export interface WebhookEntry {
   readonly name: string;
   readonly failurePolicy: string;
   readonly timeoutSeconds: number;
-  /** PEM text; "" where there is none. */
+  /** PEM text; "" if there is none. */
   readonly caBundle: string;
   readonly service: (ObjectName & { readonly port: number }) | undefined;
-  /** Namespaces that its namespaceSelector leaves out by name. */
+  /** Namespaces that its namespaceSelector excludes by name. */
   readonly excludedNamespaces: readonly string[];
 }
 
-/** What came of asking the API server to create an opted-in pod without creating it. */
+/** The result of creating an opted-in pod as a dry run. */
 export type DryRun =
   | { readonly outcome: "injected" }
-  /** Let in as it was, without our annotations. */
+  /** Admitted unchanged, without Switchback's annotations. */
   | { readonly outcome: "untouched" }
-  /** Refused because of our webhook. */
+  /** Rejected because of Switchback's webhook. */
   | { readonly outcome: "blocked"; readonly text: string }
-  /** Refused by somebody else, so that it tells nothing about us. */
+  /** Rejected for another reason, which says nothing about Switchback. */
   | { readonly outcome: "refused"; readonly text: string };
 
 export interface PodInfo extends ObjectName {
-  /** `namespace/Kind/name` of what would have to be made anew for it, as the leader calls it. */
+  /** `namespace/Kind/name` of the workload to restart for it, as in the leader's status. */
   readonly owner: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
@@ -94,9 +94,9 @@ export interface PodInfo extends ObjectName {
 export interface AgentInfo {
   /** Name of the Lease (snapshot/agent-lease-format.ts). */
   readonly lease: string;
-  /** The map's revision that it has applied; undefined: none yet, or not known. */
+  /** The map revision that it has applied; undefined: none yet, or unknown. */
   readonly mapRevision: string | undefined;
-  /** Milliseconds since it was renewed, by our clock. */
+  /** Milliseconds since it was renewed, by the local clock. */
   readonly silentMs: number;
 }
 
@@ -108,13 +108,13 @@ export interface EndpointFacts extends ObjectName {
 /** The published map, with its index. */
 export interface MapFacts {
   readonly index: MapIndex;
-  /** A reason: its parts do not fit together. */
+  /** A reason if the shards do not match the index. */
   readonly map: PublishedMap | Reason;
 }
 
-/** What of the controller's /status is judged; it may be another version's. */
+/** The part of the controller's /status that is checked. The controller may be of another version. */
 export interface StatusFacts {
-  /** Whether the replica that answered leads; what is held back and how pods follow is the leader's to know. */
+  /** Whether the replica that answered is the leader. Only the leader knows held removals and the state of workloads. */
   readonly leader: boolean;
   readonly synced: boolean;
   readonly sources: readonly { readonly name: string; readonly synced: boolean }[];
@@ -131,61 +131,61 @@ export interface StatusFacts {
   readonly running?: { readonly workloads: readonly WorkloadInfo[] } | undefined;
 }
 
-/** An owner of opted-in pods, as the leader judges it (controller/rollout/rollout-status.ts). */
+/** An owner of opted-in pods, from the leader's status (controller/rollout/rollout-status.ts). */
 export interface WorkloadInfo extends ObjectName, Reason {
   readonly kind: string;
   readonly stale: number;
-  /** `stuck`: it stays behind until somebody does something. */
+  /** `stuck`: it stays stale until somebody acts. */
   readonly standing: string;
-  /** How its pods follow the map, and whose word that is: `workload` where it is an annotation of its own. */
+  /** How its pods follow the map, and where that is set: `workload` if by its own annotation. */
   readonly mode?: string | undefined;
   readonly modeFrom?: string | undefined;
 }
 
-/** What is there of Switchback itself. */
+/** The state of the Switchback installation. */
 export interface InstallFacts {
-  /** Undefined: there is none. */
-  readonly config: Known<Config | undefined>;
-  /** What the proxies were told to relay; undefined: nothing yet. */
-  readonly targets: Known<readonly PublishedTarget[] | undefined>;
-  readonly deployments: Known<readonly DeploymentFacts[]>;
-  readonly map: Known<MapFacts | undefined>;
-  /** The controller's own account. */
-  readonly status: Known<StatusFacts>;
-  /** The text of a proxy replica's /readyz. */
-  readonly proxyReadyz: Known<string>;
+  /** Undefined: there is no configuration. */
+  readonly config: Fact<Config | undefined>;
+  /** The targets published to the proxies; undefined: none yet. */
+  readonly targets: Fact<readonly PublishedTarget[] | undefined>;
+  readonly deployments: Fact<readonly DeploymentFacts[]>;
+  readonly map: Fact<MapFacts | undefined>;
+  /** The controller's /status. */
+  readonly status: Fact<StatusFacts>;
+  /** The body of a proxy replica's /readyz. */
+  readonly proxyReadyz: Fact<string>;
 }
 
 export interface AdmissionFacts {
   /** Undefined: there is no such configuration. */
-  readonly configuration: Known<readonly WebhookEntry[] | undefined>;
-  /** The certificate in the webhook's Secret, PEM; undefined: there is no such Secret. Its key is dropped unread. */
-  readonly servingCertificate: Known<string | undefined>;
-  readonly dryRun: Known<DryRun>;
+  readonly configuration: Fact<readonly WebhookEntry[] | undefined>;
+  /** The certificate in the webhook's Secret, PEM; undefined: there is no such Secret. The private key is discarded unread. */
+  readonly servingCertificate: Fact<string | undefined>;
+  readonly dryRun: Fact<DryRun>;
 }
 
 export interface ClusterFacts {
-  /** Our own namespace, as asked for. */
+  /** Switchback's namespace (`--namespace`). */
   readonly namespace: string;
-  /** Where the dry run and the probe pod are made. */
+  /** Namespace of the dry-run pod and the probe pod. */
   readonly probeNamespace: string;
-  readonly services: Known<readonly ServiceFacts[]>;
-  readonly ingresses: Known<readonly RouteFacts[]>;
-  readonly gateways: Known<readonly RouteFacts[]>;
+  readonly services: Fact<readonly ServiceFacts[]>;
+  readonly ingresses: Fact<readonly RouteFacts[]>;
+  readonly gateways: Fact<readonly RouteFacts[]>;
   /** By name. */
-  readonly namespaces: Known<ReadonlyMap<string, NamespaceFacts>>;
+  readonly namespaces: Fact<ReadonlyMap<string, NamespaceFacts>>;
   /** `spec.providerID` of some nodes. */
-  readonly providerIds: Known<readonly string[]>;
+  readonly providerIds: Fact<readonly string[]>;
   readonly install: InstallFacts;
-  /** Of the Services behind targets. */
-  readonly endpoints: Known<readonly EndpointFacts[]>;
+  /** Endpoints of the targets' upstream Services. */
+  readonly endpoints: Fact<readonly EndpointFacts[]>;
   readonly admission: AdmissionFacts;
-  /** Pods that opted in themselves, are in a namespace that did, or carry an annotation of ours; finished ones left out. */
-  readonly pods: Known<readonly PodInfo[]>;
-  /** The agents that keep pods of mode `live` current; undefined: there is no such pod. */
-  readonly agents: Known<readonly AgentInfo[]> | undefined;
-  /** Undefined: nobody asked for a probe. */
-  readonly probe: Known<ProbeResult> | undefined;
+  /** Pods that opted in themselves or by their namespace, except finished ones. */
+  readonly pods: Fact<readonly PodInfo[]>;
+  /** The agents that keep pods of mode `live` current; undefined: no pod has that mode. */
+  readonly agents: Fact<readonly AgentInfo[]> | undefined;
+  /** Undefined: no probe was requested. */
+  readonly probe: Fact<ProbeResult> | undefined;
 }
 
 /** `namespace/name`. */

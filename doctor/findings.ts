@@ -1,35 +1,35 @@
-/** How a thing stands. `unknown` is never `ok`: what could not be looked at is said, with what it would take to. */
+/** The result of one check. What could not be read is `unknown`, never `ok`. */
 export type FindingStatus = "ok" | "warning" | "broken" | "unknown";
 
-/** From the best to the worst; the worst of all findings is the report's. */
+/** From best to worst. */
 export const FINDING_STATUSES: readonly FindingStatus[] = ["ok", "unknown", "warning", "broken"];
 
-/** One thing that was looked at. */
+/** One result of a check. */
 export interface Finding {
-  /** The check that found it, such as `short-circuit`. */
+  /** The check, such as `short-circuit`. */
   readonly check: string;
-  /** What it is about, as `kubectl` would name it; texts of the cluster may stand in it as they are. */
+  /** The object it is about, as `kubectl` names it. May contain unescaped text from the cluster. */
   readonly subject: string;
   readonly verdict: FindingStatus;
-  /** A machine word, never reused for something else. */
+  /** Machine-readable; the meaning of a code never changes. */
   readonly code: string;
-  /** What was seen. */
+  /** What was observed. */
   readonly evidence: string;
-  /** What to do about it, the likeliest first; empty where there is nothing to do. */
+  /** What to do about it, most likely first; empty if nothing needs to be done. */
   readonly cures: readonly string[];
 }
 
 type Report = (subject: string, code: string, evidence: string, ...cures: readonly string[]) => Finding;
 
-/** Makes the findings of one check. */
+/** Constructors for the findings of one check. */
 export function findingsOf(check: string): Readonly<Record<FindingStatus, Report>> {
   const report =
-    (verdict: FindingStatus): Report =>
-    (subject, code, evidence, ...cures) => ({ check, subject, verdict, code, evidence, cures });
+    (status: FindingStatus): Report =>
+    (subject, code, evidence, ...cures) => ({ check, subject, verdict: status, code, evidence, cures });
   return { ok: report("ok"), warning: report("warning"), broken: report("broken"), unknown: report("unknown") };
 }
 
-/** The worst verdict among findings; `ok` of none. */
+/** The worst status among findings; `ok` if there are none. */
 export function worstOf(findings: readonly Pick<Finding, "verdict">[]): FindingStatus {
   return FINDING_STATUSES[Math.max(0, ...findings.map(({ verdict }) => FINDING_STATUSES.indexOf(verdict)))] ?? "ok";
 }

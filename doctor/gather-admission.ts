@@ -6,16 +6,20 @@ import type { KubeClient } from "../kube/client.ts";
 import { corePath, resourcePath } from "../kube/paths.ts";
 import type { ObjectMeta } from "../kube/types.ts";
 import type { AdmissionFacts, DryRun, WebhookEntry } from "./facts.ts";
-import { type Known, known, learn, mapKnown, rightMissing } from "./known.ts";
+import { type Fact, known, mapFact, permissionMissing, readFact } from "./known.ts";
 import { containerSecurity, podSecurity } from "./probe/security.ts";
 
-// How new pods get to the webhook: the configuration, the certificate, and a pod that is created as a dry run.
+// Facts about admission: the webhook configuration, the serving certificate, and the dry run of a pod's creation.
 
-export async function gatherAdmission(client: KubeClient, namespace: string, tryIn: string): Promise<AdmissionFacts> {
+export async function gatherAdmission(
+  client: KubeClient,
+  namespace: string,
+  dryRunNamespace: string,
+): Promise<AdmissionFacts> {
   const [configuration, servingCertificate, dryRun] = await Promise.all([
     gatherConfiguration(client),
     gatherCertificate(client, namespace),
-    tryCreate(client, tryIn),
+    dryRunPod(client, dryRunNamespace),
   ]);
   return { configuration, servingCertificate, dryRun };
 }
@@ -43,14 +47,18 @@ async function gatherConfiguration(client: KubeClient): Promise<AdmissionFacts["
     resource,
     name: WEBHOOK_CONFIGURATION,
   });
-  const right = { verb: "get", resource: `${resource}.admissionregistration.k8s.io`, name: WEBHOOK_CONFIGURATION };
-  const read = await learn<RawConfiguration | undefined>(right, () => client.get<RawConfiguration>(path), {
-    value: undefined,
-  });
-  return mapKnown(read, (value) => value && entriesOf(value));
+  const permission = { verb: "get", resource: `${resource}.admissionregistration.k8s.io`, name: WEBHOOK_CONFIGURATION };
+  const configuration = await readFact<RawConfiguration | undefined>(
+    permission,
+    () => client.get<RawConfiguration>(path),
+    {
+      value: undefined,
+    },
+  );
+  return mapFact(configuration, (value) => value && entriesOf(value));
 }
 
-/** Defaults as admissionregistration.k8s.io/v1 has them; the API server fills them in, an old one might not. */
+/** Applies the defaults of admissionregistration.k8s.io/v1, in case the API server has not. */
 function entriesOf({ webhooks = [] }: RawConfiguration): WebhookEntry[] {
   return webhooks.map(({ name, failurePolicy = "Fail", timeoutSeconds = 10, clientConfig, namespaceSelector }) => {
     const service = clientConfig?.service;
@@ -68,21 +76,21 @@ function entriesOf({ webhooks = [] }: RawConfiguration): WebhookEntry[] {
   });
 }
 
-async function gatherCertificate(client: KubeClient, namespace: string): Promise<Known<string | undefined>> {
+async function gatherCertificate(client: KubeClient, namespace: string): Promise<Fact<string | undefined>> {
   interface Secret {
     readonly data?: Readonly<Record<string, string>>;
   }
-  const right = { verb: "get", resource: "secrets", namespace, name: TLS_SECRET };
+  const permission = { verb: "get", resource: "secrets", namespace, name: TLS_SECRET };
   const path = corePath("secrets", namespace, TLS_SECRET);
-  const secret = await learn<Secret | undefined>(right, () => client.get<Secret>(path), { value: undefined });
-  return mapKnown(secret, (value) => {
+  const secret = await readFact<Secret | undefined>(permission, () => client.get<Secret>(path), { value: undefined });
+  return mapFact(secret, (value) => {
     const certificate = value?.data?.["tls.crt"];
     return certificate === undefined ? undefined : Buffer.from(certificate, "base64").toString("utf8");
   });
 }
 
-/** Asks for a pod that opts in, without one being made. It would pass the restricted Pod Security Standard. */
-async function tryCreate(client: KubeClient, namespace: string): Promise<Known<DryRun>> {
+/** Creates an opted-in pod as a dry run. The pod meets the restricted Pod Security Standard. */
+async function dryRunPod(client: KubeClient, namespace: string): Promise<Fact<DryRun>> {
   const pod = {
     apiVersion: "v1",
     kind: "Pod",
@@ -90,25 +98,25 @@ async function tryCreate(client: KubeClient, namespace: string): Promise<Known<D
     spec: {
       automountServiceAccountToken: false,
       securityContext: podSecurity,
-      containers: [{ name: "none", image: "none", resources: SMALL, securityContext: containerSecurity }],
+      containers: [{ name: "none", image: "none", resources: SMALL_RESOURCES, securityContext: containerSecurity }],
     },
   };
   try {
-    const made = await client.create<{ metadata: ObjectMeta }>(corePath("pods", namespace), pod, { dryRun: true });
-    return known({ outcome: made.metadata.annotations?.[REVISION_KEY] === undefined ? "untouched" : "injected" });
+    const created = await client.create<{ metadata: ObjectMeta }>(corePath("pods", namespace), pod, { dryRun: true });
+    return known({ outcome: created.metadata.annotations?.[REVISION_KEY] === undefined ? "untouched" : "injected" });
   } catch (error) {
-    return judgeRefusal(error, namespace);
+    return classifyRefusal(error, namespace);
   }
 }
 
-/** A quota may ask for them. */
-const SMALL = { requests: { cpu: "1m", memory: "1Mi" }, limits: { cpu: "1m", memory: "1Mi" } };
+/** A ResourceQuota may require requests and limits. */
+const SMALL_RESOURCES = { requests: { cpu: "1m", memory: "1Mi" }, limits: { cpu: "1m", memory: "1Mi" } };
 
-/** RBAC's refusal and those of admission are all 403; the words tell them apart, as in kube-apiserver's authorizer and webhook client. */
-function judgeRefusal(error: unknown, namespace: string): Known<DryRun> {
+/** RBAC and admission both answer 403; only the message distinguishes them (kube-apiserver's authorizer and webhook client). */
+function classifyRefusal(error: unknown, namespace: string): Fact<DryRun> {
   const text = describeError(error);
   if (statusOf(error) === 403 && /cannot create resource/.test(text)) {
-    return rightMissing({ verb: "create", resource: "pods", namespace });
+    return permissionMissing({ verb: "create", resource: "pods", namespace });
   }
   if (/failed calling webhook "[a-z]+\.switchback\.dev"/.test(text)) return known({ outcome: "blocked", text });
   return known({ outcome: "refused", text });

@@ -2,15 +2,15 @@ import type { Config } from "../config/schema.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { listAgentLeases } from "../snapshot/agent-lease-reader.ts";
 import type { AgentInfo } from "./facts.ts";
-import { type Known, learn } from "./known.ts";
+import { type Fact, readFact } from "./known.ts";
 
-/** The Leases of the agents. `now` is in milliseconds since 1970; a Lease that was never renewed has been silent for ever. */
+/** Reads the agents' Leases. `now` is in milliseconds since 1970. A Lease that was never renewed counts as renewed in 1970. */
 export async function gatherAgents(
   client: KubeClient,
   { namespace }: Config["agent"],
   now: number,
-): Promise<Known<readonly AgentInfo[]>> {
-  return await learn({ verb: "list", resource: "leases.coordination.k8s.io", namespace }, async () => {
+): Promise<Fact<readonly AgentInfo[]>> {
+  return await readFact({ verb: "list", resource: "leases.coordination.k8s.io", namespace }, async () => {
     const leases = await listAgentLeases(client, namespace);
     return leases.map(({ name, mapRevision, renewTime }) => {
       const silentMs = now - Date.parse(renewTime ?? "1970-01-01T00:00:00Z");

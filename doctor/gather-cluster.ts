@@ -4,13 +4,13 @@ import type { KubeClient } from "../kube/client.ts";
 import { corePath, resourcePath } from "../kube/paths.ts";
 import type { ApiObject, ObjectMeta } from "../kube/types.ts";
 import { type NamespaceFacts, namespaceFacts } from "../workloads/namespaces.ts";
-import type { BalancerEntry, RouteFacts, ServiceFacts } from "./facts.ts";
-import { type Known, learn } from "./known.ts";
+import type { LoadBalancerIngress, RouteFacts, ServiceFacts } from "./facts.ts";
+import { type Fact, readFact } from "./known.ts";
 
-// What is there of the cluster itself: Services, Ingresses, Gateways, namespaces, nodes. Only what is judged is kept.
+// Facts about the cluster: Services, Ingresses, Gateways, namespaces, nodes. Keeps only the fields that are checked.
 
-/** Nodes that are asked for their provider: they are all of one, mostly. */
-const SOME_NODES = 5;
+/** Number of nodes read to infer the provider: a cluster's nodes mostly have the same one. */
+const NODE_SAMPLE = 5;
 
 interface RawService {
   readonly metadata: ObjectMeta;
@@ -27,12 +27,12 @@ interface RawService {
       readonly protocol?: string;
     }[];
   };
-  readonly status?: { readonly loadBalancer?: { readonly ingress?: readonly BalancerEntry[] | null } };
+  readonly status?: { readonly loadBalancer?: { readonly ingress?: readonly LoadBalancerIngress[] | null } };
 }
 
-/** All Services of the cluster: fronts and upstreams are among them. */
-export async function gatherServices(client: KubeClient): Promise<Known<readonly ServiceFacts[]>> {
-  return await learn({ verb: "list", resource: "services" }, async () => {
+/** All Services of the cluster, including front Services and upstreams. */
+export async function gatherServices(client: KubeClient): Promise<Fact<readonly ServiceFacts[]>> {
+  return await readFact({ verb: "list", resource: "services" }, async () => {
     const { items } = await client.list<RawService>(corePath("services"));
     return items.map(serviceFacts);
   });
@@ -64,11 +64,11 @@ interface RawIngress {
     readonly rules?: readonly { readonly host?: string }[] | null;
     readonly tls?: readonly { readonly hosts?: readonly string[] | null }[] | null;
   };
-  readonly status?: { readonly loadBalancer?: { readonly ingress?: readonly BalancerEntry[] | null } };
+  readonly status?: { readonly loadBalancer?: { readonly ingress?: readonly LoadBalancerIngress[] | null } };
 }
 
-export async function gatherIngresses(client: KubeClient): Promise<Known<readonly RouteFacts[]>> {
-  return await learn({ verb: "list", resource: "ingresses.networking.k8s.io" }, async () => {
+export async function gatherIngresses(client: KubeClient): Promise<Fact<readonly RouteFacts[]>> {
+  return await readFact({ verb: "list", resource: "ingresses.networking.k8s.io" }, async () => {
     const path = resourcePath({ group: "networking.k8s.io", version: "v1", resource: "ingresses" });
     return (await client.list<RawIngress>(path)).items.map(({ metadata, spec = {}, status }): RouteFacts => {
       const rules = (spec.rules ?? []).flatMap(({ host }) => host ?? []);
@@ -96,9 +96,9 @@ interface RawGateway {
   readonly status?: { readonly addresses?: readonly { readonly value?: string }[] | null };
 }
 
-/** Of `v1`, else of `v1beta1`; a cluster that knows neither has no Gateways. */
-export async function gatherGateways(client: KubeClient): Promise<Known<readonly RouteFacts[]>> {
-  return await learn({ verb: "list", resource: "gateways.gateway.networking.k8s.io" }, async () => {
+/** Lists Gateways of `v1`, else of `v1beta1`. A cluster that serves neither has no Gateways. */
+export async function gatherGateways(client: KubeClient): Promise<Fact<readonly RouteFacts[]>> {
+  return await readFact({ verb: "list", resource: "gateways.gateway.networking.k8s.io" }, async () => {
     return (await listGateways(client)).map(({ metadata, spec = {}, status }): RouteFacts => {
       return {
         kind: "Gateway",
@@ -124,17 +124,17 @@ async function listGateways(client: KubeClient): Promise<RawGateway[]> {
   return [];
 }
 
-export async function gatherNamespaces(client: KubeClient): Promise<Known<ReadonlyMap<string, NamespaceFacts>>> {
-  return await learn({ verb: "list", resource: "namespaces" }, async () => {
+export async function gatherNamespaces(client: KubeClient): Promise<Fact<ReadonlyMap<string, NamespaceFacts>>> {
+  return await readFact({ verb: "list", resource: "namespaces" }, async () => {
     const { items } = await client.list<ApiObject>(corePath("namespaces"));
     return new Map(items.map((namespace) => [namespace.metadata?.name ?? "", namespaceFacts(namespace)]));
   });
 }
 
-export async function gatherProviderIds(client: KubeClient): Promise<Known<readonly string[]>> {
-  return await learn({ verb: "list", resource: "nodes" }, async () => {
+export async function gatherProviderIds(client: KubeClient): Promise<Fact<readonly string[]>> {
+  return await readFact({ verb: "list", resource: "nodes" }, async () => {
     const { items } = await client.get<{ items: readonly { spec?: { providerID?: string } }[] }>(corePath("nodes"), {
-      limit: SOME_NODES,
+      limit: NODE_SAMPLE,
     });
     return items.flatMap(({ spec }) => spec?.providerID ?? []);
   });

@@ -10,11 +10,11 @@ import { readSnapshot } from "../snapshot/map-reader.ts";
 import { TARGETS_NAME } from "../snapshot/targets-format.ts";
 import { readTargets } from "../snapshot/targets-reader.ts";
 import { CONFIG_NAME, type DeploymentFacts, type InstallFacts, type MapFacts, type StatusFacts } from "./facts.ts";
-import { type Known, known, learn, notKnown } from "./known.ts";
+import { type Fact, known, notKnown, readFact } from "./known.ts";
 
-// What is there of Switchback, in its own namespace, and of the Services behind its targets.
+// Facts about the Switchback installation, from its own namespace.
 
-/** A controller with 50,000 names says 15 MB. */
+/** With 50,000 names the controller's status is 15 MB. */
 const MAX_STATUS_BYTES = 64 * 1024 * 1024;
 
 interface ConfigMap {
@@ -33,10 +33,10 @@ export async function gatherInstall(client: KubeClient, namespace: string): Prom
   return { config, targets, deployments, map, status, proxyReadyz };
 }
 
-async function gatherConfig(client: KubeClient, namespace: string): Promise<Known<Config | undefined>> {
-  const right = { verb: "get", resource: "configmaps", namespace, name: CONFIG_NAME };
-  const object = await learn<ConfigMap | undefined>(
-    right,
+async function gatherConfig(client: KubeClient, namespace: string): Promise<Fact<Config | undefined>> {
+  const permission = { verb: "get", resource: "configmaps", namespace, name: CONFIG_NAME };
+  const object = await readFact<ConfigMap | undefined>(
+    permission,
     () => client.get<ConfigMap>(corePath("configmaps", namespace, CONFIG_NAME)),
     { value: undefined },
   );
@@ -45,23 +45,23 @@ async function gatherConfig(client: KubeClient, namespace: string): Promise<Know
   return readConfig(object.value.data?.["config.yaml"] ?? "");
 }
 
-/** Another version may have settings that this one does not know. */
-function readConfig(text: string): Known<Config> {
+/** Fails for a configuration of another version with settings that this one does not know. */
+function readConfig(text: string): Fact<Config> {
   try {
     const read = configSchema.safeParse(parse(text) ?? {});
     if (read.success) return known(read.data);
     return notKnown(
       "config-unreadable",
-      `the ConfigMap ${CONFIG_NAME} does not fit this version: ${z.prettifyError(read.error)}`,
+      `ConfigMap ${CONFIG_NAME} is not valid for this version: ${z.prettifyError(read.error)}`,
     );
   } catch (error) {
-    return notKnown("config-unreadable", `the ConfigMap ${CONFIG_NAME} is not YAML: ${String(error)}`);
+    return notKnown("config-unreadable", `ConfigMap ${CONFIG_NAME} is not YAML: ${String(error)}`);
   }
 }
 
 async function gatherTargets(client: KubeClient, namespace: string): Promise<InstallFacts["targets"]> {
   const right = { verb: "get", resource: "configmaps", namespace, name: TARGETS_NAME };
-  const read = await learn(right, async () => await readTargets(client, namespace), { value: undefined });
+  const read = await readFact(right, async () => await readTargets(client, namespace), { value: undefined });
   if (!read.known) return read;
   if (read.value === undefined) return known(undefined);
   return "code" in read.value ? notKnown(read.value.code, read.value.text) : known(read.value.targets);
@@ -78,8 +78,8 @@ interface RawDeployment {
   readonly status?: { readonly readyReplicas?: number };
 }
 
-async function gatherDeployments(client: KubeClient, namespace: string): Promise<Known<readonly DeploymentFacts[]>> {
-  return await learn({ verb: "list", resource: "deployments.apps", namespace }, async () => {
+async function gatherDeployments(client: KubeClient, namespace: string): Promise<Fact<readonly DeploymentFacts[]>> {
+  return await readFact({ verb: "list", resource: "deployments.apps", namespace }, async () => {
     const path = resourcePath({ group: "apps", version: "v1", resource: "deployments", namespace });
     return (await client.list<RawDeployment>(path)).items.map(({ metadata, spec, status }) => {
       const container = spec?.template?.spec?.containers?.[0];
@@ -94,9 +94,9 @@ async function gatherDeployments(client: KubeClient, namespace: string): Promise
   });
 }
 
-async function gatherMap(client: KubeClient, namespace: string): Promise<Known<MapFacts | undefined>> {
-  const right = { verb: "list", resource: "configmaps", namespace };
-  const read = await learn(right, async () => await readSnapshot(client, namespace));
+async function gatherMap(client: KubeClient, namespace: string): Promise<Fact<MapFacts | undefined>> {
+  const permission = { verb: "list", resource: "configmaps", namespace };
+  const read = await readFact(permission, async () => await readSnapshot(client, namespace));
   if (!read.known) return read;
   const { index, map } = read.value;
   if (!("code" in index)) return known({ index, map });
@@ -132,33 +132,33 @@ const statusSchema = z.object({
   running: z.object({ workloads: z.array(workloadSchema) }).optional(),
 });
 
-/** The API server picks any replica for each request, and one of them leads. */
+/** The API server sends each request to any replica; only one leads. */
 const STATUS_TRIES = 12;
-const STATUS_AGAIN_MS = 100;
+const STATUS_RETRY_MS = 100;
 
-/** Of the leader; of a follower where none leads. */
-async function gatherStatus(client: KubeClient, namespace: string): Promise<Known<StatusFacts>> {
+/** The leader's status, or a follower's if no leader answers. */
+async function gatherStatus(client: KubeClient, namespace: string): Promise<Fact<StatusFacts>> {
   const service = { name: "switchback-controller", port: "http" };
   const path = serviceProxyPath(namespace, service, "/status");
-  const right = { verb: "get", resource: "services/proxy", namespace, name: "switchback-controller:http" };
-  const ask = async (): Promise<StatusFacts> => {
+  const permission = { verb: "get", resource: "services/proxy", namespace, name: "switchback-controller:http" };
+  const read = async (): Promise<StatusFacts> => {
     const { text } = await client.raw(path, { maxBytes: MAX_STATUS_BYTES });
     return statusSchema.parse(JSON.parse(text));
   };
-  return await learn(right, async () => {
-    let status = await ask();
+  return await readFact(permission, async () => {
+    let status = await read();
     for (let tries = 1; !status.leader && tries < STATUS_TRIES; tries++) {
-      await pause(STATUS_AGAIN_MS, new AbortController().signal);
-      status = await ask();
+      await pause(STATUS_RETRY_MS, new AbortController().signal);
+      status = await read();
     }
     return status;
   });
 }
 
-/** One replica answers; which one is not said. A 503 is an answer when it is the proxy's own. */
-async function gatherReadyz(client: KubeClient, namespace: string): Promise<Known<string>> {
+/** Any replica may answer. A 503 is an answer if its body is the proxy's own. */
+async function gatherReadyz(client: KubeClient, namespace: string): Promise<Fact<string>> {
   const service = { name: "switchback-proxy", port: "metrics" };
-  return await learn(
+  return await readFact(
     { verb: "get", resource: "services/proxy", namespace, name: "switchback-proxy:metrics" },
     async () => {
       const { text, status } = await client.raw(serviceProxyPath(namespace, service, "/readyz"), { anyStatus: true });

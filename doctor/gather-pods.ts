@@ -5,16 +5,16 @@ import type { NamespaceFacts } from "../workloads/namespaces.ts";
 import { inferFromNames, ownerOf } from "../workloads/owners.ts";
 import { hostAliasesOf, NOT_ENDED, podFacts, type RawPod } from "../workloads/pods.ts";
 import { objectKey, type PodInfo } from "./facts.ts";
-import { type Known, learn } from "./known.ts";
+import { type Fact, readFact } from "./known.ts";
 
-/** Pods of opted-in namespaces, and pods that opted in themselves. Not all of the cluster: there may be many. */
+/** Lists pods of opted-in namespaces, and pods that opted in themselves; not all pods, as the cluster may have many. */
 export async function gatherPods(
   client: KubeClient,
-  namespaces: Known<ReadonlyMap<string, NamespaceFacts>>,
-): Promise<Known<readonly PodInfo[]>> {
+  namespaces: Fact<ReadonlyMap<string, NamespaceFacts>>,
+): Promise<Fact<readonly PodInfo[]>> {
   if (!namespaces.known) return namespaces;
   const optedIn = [...namespaces.value].filter(([, { inject }]) => inject === "enabled");
-  return await learn({ verb: "list", resource: "pods" }, async () => {
+  return await readFact({ verb: "list", resource: "pods" }, async () => {
     const lists = await Promise.all([
       client.list<RawPod>(corePath("pods"), { labelSelector: `${INJECT_KEY}=enabled`, fieldSelector: NOT_ENDED }),
       ...optedIn.map(([name]) => client.list<RawPod>(corePath("pods", name), { fieldSelector: NOT_ENDED })),

@@ -19,17 +19,17 @@ import { targetsOf } from "./targets.ts";
 
 interface GatherOptions {
   readonly client: KubeClient;
-  /** Our own namespace. */
+  /** Switchback's namespace. */
   readonly namespace: string;
-  /** Where a pod is created as a dry run, and the probe pod for real. */
+  /** Namespace of the dry-run pod and the probe pod. */
   readonly probeNamespace: string;
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }
 
-/** All facts but those of a probe, read with the caller's own rights. Throws when the API server cannot be reached at all. */
+/** Reads all facts except the probe's, with the caller's own permissions. Throws if the API server cannot be reached. */
 export async function gather({ client, namespace, probeNamespace, now }: GatherOptions): Promise<ClusterFacts> {
-  // Anybody may ask this; else an API server that is away would look like a dozen facts that are not known.
+  // Anybody may read this. Without it, an unreachable API server would yield a dozen unknown facts.
   await client.get("/version");
   const [services, ingresses, gateways, namespaces, providerIds, install, admission] = await Promise.all([
     gatherServices(client),
@@ -42,9 +42,9 @@ export async function gather({ client, namespace, probeNamespace, now }: GatherO
   ]);
   const endpoints = known([]);
   const pods = await gatherPods(client, namespaces);
-  const later = { endpoints, agents: undefined, probe: undefined };
-  const own = { namespace, probeNamespace, install, admission, pods, ...later };
-  const facts = { ...own, services, ingresses, gateways, namespaces, providerIds };
+  const pending = { endpoints, agents: undefined, probe: undefined };
+  const ownFacts = { namespace, probeNamespace, install, admission, pods, ...pending };
+  const facts = { ...ownFacts, services, ingresses, gateways, namespaces, providerIds };
   const upstreams = targetsOf(facts).flatMap(({ upstream }) => (typeof upstream === "string" ? [] : upstream));
   const config = (install.config.known ? install.config.value : undefined) ?? configSchema.parse({});
   const live = pods.known && pods.value.some(isLive(facts));

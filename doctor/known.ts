@@ -1,18 +1,18 @@
 import { describeError, statusOf } from "../errors/errors.ts";
 import type { Reason } from "../hostmap/types.ts";
 
-/** A fact, or why it is not known. */
-export type Known<T> = { readonly known: true; readonly value: T } | { readonly known: false; readonly reason: Reason };
+/** A fact, or the reason why it is unknown. */
+export type Fact<T> = { readonly known: true; readonly value: T } | { readonly known: false; readonly reason: Reason };
 
-/** A right as RBAC names it; without a namespace it is the whole cluster's. */
-interface Right {
+/** A permission in RBAC's terms; without a namespace, in all namespaces. */
+interface Permission {
   readonly verb: string;
   readonly resource: string;
   readonly namespace?: string;
   readonly name?: string;
 }
 
-export function known<T>(value: T): Known<T> {
+export function known<T>(value: T): Fact<T> {
   return { known: true, value };
 }
 
@@ -20,37 +20,36 @@ export function notKnown(code: string, text: string): { readonly known: false; r
   return { known: false, reason: { code, text } };
 }
 
-/** A right in words: `list services in all namespaces`. */
-export function describeRight({ verb, resource, namespace, name }: Right): string {
+/** Describes a permission: `list services in all namespaces`. */
+export function describePermission({ verb, resource, namespace, name }: Permission): string {
   const which = name === undefined ? resource : `${resource} ${name}`;
   return `${verb} ${which} in ${namespace === undefined ? "all namespaces" : `the namespace ${namespace}`}`;
 }
 
-/** The refusal of a call for want of a right. */
-export function rightMissing(right: Right): { readonly known: false; readonly reason: Reason } {
-  return notKnown("right-missing", `the right is missing to ${describeRight(right)}`);
+/** The unknown fact of a call that RBAC refused. */
+export function permissionMissing(permission: Permission): { readonly known: false; readonly reason: Reason } {
+  return notKnown("right-missing", `missing permission: ${describePermission(permission)}`);
 }
 
 /**
- * What a call answers; a failure is a fact that is not known, never an exception. With `absent`, what is not there (404) is
- * a fact as well.
+ * Reads a fact. Never throws: a failed call yields an unknown fact. With `absent`, a 404 yields that value.
  */
-export async function learn<T>(
-  right: Right,
+export async function readFact<T>(
+  permission: Permission,
   call: () => Promise<T>,
   absent?: { readonly value: T },
-): Promise<Known<T>> {
+): Promise<Fact<T>> {
   try {
     return known(await call());
   } catch (error) {
     const status = statusOf(error);
     if (status === 404 && absent !== undefined) return known(absent.value);
-    if (status === 403 || status === 401) return rightMissing(right);
+    if (status === 403 || status === 401) return permissionMissing(permission);
     return notKnown("not-read", describeError(error));
   }
 }
 
-/** Goes on with a fact that is known. */
-export function mapKnown<T, U>(fact: Known<T>, change: (value: T) => U): Known<U> {
-  return fact.known ? known(change(fact.value)) : fact;
+/** Maps the value of a known fact. */
+export function mapFact<T, U>(fact: Fact<T>, map: (value: T) => U): Fact<U> {
+  return fact.known ? known(map(fact.value)) : fact;
 }

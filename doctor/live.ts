@@ -6,8 +6,8 @@ import { workloadKey } from "../workloads/workload-keys.ts";
 import type { ClusterFacts, PodInfo } from "./facts.ts";
 
 /**
- * Whether a pod's hosts file is to be kept current by its node's agent. What the annotation of its workload says is the leader's to
- * know, which reads the workloads of the namespaces where it may restart.
+ * Whether the node's agent keeps a pod's hosts file current. The mode in a workload's annotation comes from the leader's status: the
+ * leader reads the workloads of the namespaces where it may restart.
  */
 export function isLive({
   namespaces,
@@ -15,19 +15,19 @@ export function isLive({
 }: Pick<ClusterFacts, "namespaces" | "install">): (pod: PodInfo) => boolean {
   const config = install.config.known ? install.config.value : undefined;
   const fallback = (config?.pods ?? configSchema.parse({}).pods).onChange;
-  const workloads = new Map(
+  const workloadModes = new Map(
     ((install.status.known ? install.status.value.running?.workloads : undefined) ?? [])
       .filter(({ modeFrom }) => modeFrom === "workload")
       .map((workload) => [workloadKey(workload), workload.mode]),
   );
   return ({ namespace, annotations, owner }) => {
-    const ofNamespace = namespaces.known ? namespaces.value.get(namespace)?.onChange : undefined;
-    const [pod, workload] = [annotations[ON_CHANGE_KEY], workloads.get(owner)];
-    return effectiveOnChange({ pod, workload, namespace: ofNamespace, fallback }).mode === "live";
+    const namespaceMode = namespaces.known ? namespaces.value.get(namespace)?.onChange : undefined;
+    const [pod, workload] = [annotations[ON_CHANGE_KEY], workloadModes.get(owner)];
+    return effectiveOnChange({ pod, workload, namespace: namespaceMode, fallback }).mode === "live";
   };
 }
 
-/** Whether the agent of a pod's node has applied a revision of the map; undefined: that cannot be told. */
+/** Whether the agent of a pod's node has applied a map revision; undefined if unknown. */
 export function appliedByAgent(
   { agents, install }: ClusterFacts,
   { node }: PodInfo,
@@ -35,7 +35,7 @@ export function appliedByAgent(
 ): boolean | undefined {
   if (agents === undefined || !agents.known) return undefined;
   const config = install.config.known ? install.config.value : undefined;
-  const patienceMs = (config?.pods ?? configSchema.parse({}).pods).agentSilenceSeconds * 1000;
+  const maxSilenceMs = (config?.pods ?? configSchema.parse({}).pods).agentSilenceSeconds * 1000;
   const agent = agents.value.find(({ lease }) => lease === agentLeaseName(node));
-  return agent !== undefined && agent.silentMs <= patienceMs && agent.mapRevision === mapRevision;
+  return agent !== undefined && agent.silentMs <= maxSilenceMs && agent.mapRevision === mapRevision;
 }

@@ -1,35 +1,35 @@
 import type { ClusterFacts, ServiceFacts } from "./facts.ts";
 
-/** A provider's own way out of the short circuit. */
+/** A provider's own fix for the short circuit. */
 interface Provider {
   readonly title: string;
   readonly cure: string;
 }
 
-interface Known extends Provider {
-  /** Start of `spec.providerID` of its nodes. */
+interface KnownProvider extends Provider {
+  /** Prefixes of `spec.providerID` of its nodes. */
   readonly nodes: readonly string[];
-  /** A part that its annotations on Services have in common. */
+  /** Prefix of its annotations on Services. */
   readonly annotation: string;
 }
 
 const set = (annotation: string, value: string): string => `annotate the Service with \`${annotation}: ${value}\``;
-const aName = "<a name that leads to the load balancer>";
+const HOSTNAME = "<hostname that resolves to the load balancer>";
 
 /** Annotations as the providers' cloud controllers read them (their documentation and sources). */
-const PROVIDERS: readonly Known[] = [
+const PROVIDERS: readonly KnownProvider[] = [
   {
     title: "Hetzner Cloud",
     nodes: ["hcloud://"],
     annotation: "load-balancer.hetzner.cloud/",
-    // From v1.21 of its cloud controller on.
-    cure: `update its cloud controller (it sets ipMode: Proxy by itself with the PROXY protocol on), or ${set("load-balancer.hetzner.cloud/hostname", aName)}`,
+    // Since v1.21 of its cloud controller.
+    cure: `update its cloud controller (it sets ipMode: Proxy by itself with the PROXY protocol on), or ${set("load-balancer.hetzner.cloud/hostname", HOSTNAME)}`,
   },
   {
     title: "DigitalOcean",
     nodes: ["digitalocean://"],
     annotation: "service.beta.kubernetes.io/do-",
-    cure: set("service.beta.kubernetes.io/do-loadbalancer-hostname", aName),
+    cure: set("service.beta.kubernetes.io/do-loadbalancer-hostname", HOSTNAME),
   },
   {
     title: "Scaleway",
@@ -47,23 +47,23 @@ const PROVIDERS: readonly Known[] = [
     title: "Vultr",
     nodes: ["vultr://"],
     annotation: "service.beta.kubernetes.io/vultr-",
-    cure: set("service.beta.kubernetes.io/vultr-loadbalancer-hostname", aName),
+    cure: set("service.beta.kubernetes.io/vultr-loadbalancer-hostname", HOSTNAME),
   },
   {
     title: "cloudscale",
     nodes: ["cloudscale://"],
     annotation: "k8s.cloudscale.ch/",
-    cure: `${set("k8s.cloudscale.ch/loadbalancer-ip-mode", "Proxy")}, or with \`k8s.cloudscale.ch/loadbalancer-force-hostname: ${aName}\``,
+    cure: `${set("k8s.cloudscale.ch/loadbalancer-ip-mode", "Proxy")}, or with \`k8s.cloudscale.ch/loadbalancer-force-hostname: ${HOSTNAME}\``,
   },
   {
     title: "OpenStack",
     nodes: ["openstack://"],
     annotation: "loadbalancer.openstack.org/",
-    cure: `update its cloud controller (it sets ipMode: Proxy by itself with the PROXY protocol on), or ${set("loadbalancer.openstack.org/hostname", aName)}`,
+    cure: `update its cloud controller (it sets ipMode: Proxy by itself with the PROXY protocol on), or ${set("loadbalancer.openstack.org/hostname", HOSTNAME)}`,
   },
 ];
 
-/** Who provides a Service's load balancer, told by the Service's annotations, else by the nodes; undefined where neither tells. */
+/** Infers the load balancer's provider from the Service's annotations, else from the nodes; undefined if neither identifies it. */
 function providerOf({ annotations }: ServiceFacts, { providerIds }: ClusterFacts): Provider | undefined {
   const keys = Object.keys(annotations);
   const byService = PROVIDERS.find(({ annotation }) => keys.some((key) => key.startsWith(annotation)));
@@ -71,11 +71,11 @@ function providerOf({ annotations }: ServiceFacts, { providerIds }: ClusterFacts
   return PROVIDERS.find(({ nodes }) => providerIds.value.some((id) => nodes.some((start) => id.startsWith(start))));
 }
 
-/** The ways out of the short circuit that need no Switchback, the provider's own first. */
+/** Fixes for the short circuit that do not need Switchback, the provider's own first. */
 export function providerCures(service: ServiceFacts, facts: ClusterFacts): string[] {
   const provider = providerOf(service, facts);
   const general =
     "have the provider's controller set `ipMode: Proxy` in the Service's status " +
-    "(Kubernetes 1.32 and newer, where the network plugin honours it)";
+    "(Kubernetes 1.32 and newer, if the network plugin supports it)";
   return provider === undefined ? [general] : [`${provider.title}: ${provider.cure}`, general];
 }

@@ -6,7 +6,7 @@ import { reportDocument, reportText } from "./report.ts";
 const { ok, unknown, warning, broken } = findingsOf("x");
 const GOOD = ok("a Service", "fine", "it is fine");
 
-test("the worst verdict is the report's; nothing at all is ok", () => {
+test("the report has the worst verdict of its findings; without findings it is ok", () => {
   const all: readonly [Finding[], string][] = [
     [[], "ok"],
     [[GOOD], "ok"],
@@ -17,7 +17,7 @@ test("the worst verdict is the report's; nothing at all is ok", () => {
   for (const [findings, verdict] of all) assert.equal(worstOf(findings), verdict);
 });
 
-test("a block a finding: verdict, subject and code, then the evidence, then each cure; the sum comes last", () => {
+test("renders one block per finding: verdict, subject and code, then the evidence, then each cure; the totals come last", () => {
   const text = reportText([GOOD, broken("a pod", "sick", "it coughs", "rest", "tea")]);
   assert.equal(
     text,
@@ -33,20 +33,20 @@ BROKEN   a pod: sick
   );
 });
 
-test("all is well only when all is ok", () => {
-  assert.match(reportText([GOOD]), /1 ok: all is well\n$/);
+test("the summary says that no problems were found only if all findings are ok", () => {
+  assert.match(reportText([GOOD]), /1 ok: no problems found\n$/);
   const unsure = reportText([GOOD, unknown("s", "c", "e")]);
-  assert.doesNotMatch(unsure, /all is well/);
-  assert.match(unsure, /nothing is broken, as far as could be seen/);
+  assert.doesNotMatch(unsure, /no problems found\n/);
+  assert.match(unsure, /no problems found; some checks could not be completed/);
 });
 
-test("what a tenant wrote steers no terminal, and adds no line", () => {
+test("escapes control characters and line breaks in text from tenants", () => {
   const text = reportText([warning("\u001b[2Jpod", "c", "a\nok  b: fine \u202e x\u2028y")]);
   assert.ok(text.includes(String.raw`\u001b[2Jpod`));
   assert.ok(text.includes(String.raw`a\u000aok  b: fine \u202e x\u2028y`));
 });
 
-test("the document counts every verdict", () => {
+test("the document has a count for every verdict", () => {
   const { verdict, counts, findings } = reportDocument([GOOD, GOOD, warning("s", "c", "e", "cure")]);
   assert.deepEqual([verdict, counts], ["warning", { ok: 2, unknown: 0, warning: 1, broken: 0 }]);
   assert.deepEqual(findings[2], {

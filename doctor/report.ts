@@ -1,6 +1,6 @@
 import { FINDING_STATUSES, type Finding, type FindingStatus, worstOf } from "./findings.ts";
 
-/** The report as a program reads it. */
+/** The report for `-o json`. */
 export interface ReportDocument {
   readonly verdict: FindingStatus;
   readonly counts: Readonly<Record<FindingStatus, number>>;
@@ -8,7 +8,7 @@ export interface ReportDocument {
 }
 
 export function reportDocument(findings: readonly Finding[]): ReportDocument {
-  const count = (verdict: FindingStatus): number => findings.filter((finding) => finding.verdict === verdict).length;
+  const count = (status: FindingStatus): number => findings.filter(({ verdict }) => verdict === status).length;
   return {
     verdict: worstOf(findings),
     counts: { ok: count("ok"), unknown: count("unknown"), warning: count("warning"), broken: count("broken") },
@@ -23,22 +23,26 @@ const MARKS: Readonly<Record<FindingStatus, string>> = {
   broken: "BROKEN ",
 };
 
-/** The report as people read it: a block a finding, and the sum at the end. */
+/** The report for `-o text`: one block per finding, and the totals at the end. */
 export function reportText(findings: readonly Finding[]): string {
   const blocks = findings.map(({ verdict, subject, code, evidence, cures }) => {
     const lines = [`${MARKS[verdict]}  ${subject}: ${code}`, evidence, ...cures.map((cure) => `cure: ${cure}`)];
     return lines.map((line, index) => `${index === 0 ? "" : "         "}${printable(line)}\n`).join("");
   });
   const { counts, verdict } = reportDocument(findings);
-  const sum = FINDING_STATUSES.toReversed()
-    .map((one) => `${counts[one]} ${one}`)
+  const totals = FINDING_STATUSES.toReversed()
+    .map((status) => `${counts[status]} ${status}`)
     .join(", ");
-  const end =
-    verdict === "ok" ? "all is well" : verdict === "unknown" ? "nothing is broken, as far as could be seen" : "";
-  return `${blocks.join("")}\n${sum}${end === "" ? "" : `: ${end}`}\n`;
+  const summary =
+    verdict === "ok"
+      ? "no problems found"
+      : verdict === "unknown"
+        ? "no problems found; some checks could not be completed"
+        : "";
+  return `${blocks.join("")}\n${totals}${summary === "" ? "" : `: ${summary}`}\n`;
 }
 
-/** Names and messages of a cluster's tenants must not steer a terminal: control and direction characters are shown as escapes. */
+/** Escapes control and bidirectional characters: text from tenants must not control the terminal. */
 function printable(text: string): string {
   return text.replace(
     /[\p{Cc}\p{Cf}\u2028\u2029]/gu,

@@ -1,20 +1,20 @@
 import type { ServiceFacts } from "./facts.ts";
 
-/** An ingress controller, told by the labels of its Service, and how it is made to trust whoever sends PROXY headers. */
+/** An ingress controller, identified by the labels of its Service, and how to configure it for PROXY headers. */
 export interface IngressSoftware {
   readonly title: string;
-  /** Trusting the proxies' addresses as senders of a header. */
+  /** How to make it trust headers from the proxies' addresses. */
   readonly trust: string;
-  /** Taking the header at all. */
+  /** How to make it accept headers at all. */
   readonly accept: string;
 }
 
-interface Known extends IngressSoftware {
+interface KnownSoftware extends IngressSoftware {
   readonly matches: RegExp;
 }
 
-/** Values of `app.kubernetes.io/name`, `app` and the like, as the charts and operators of these set them. */
-const KNOWN: readonly Known[] = [
+/** Matched against values of `app.kubernetes.io/name`, `app` and the like, as their charts and operators set them. */
+const KNOWN: readonly KnownSoftware[] = [
   {
     title: "IBM Cloud's ALB",
     matches: /^(public|private)-cr[a-z0-9]+-alb\d+$/,
@@ -42,19 +42,19 @@ const KNOWN: readonly Known[] = [
   {
     title: "Contour",
     matches: /^contour$/,
-    trust: "Contour takes a header from anyone once `--use-proxy-protocol` is set",
+    trust: "Contour accepts a header from any address once `--use-proxy-protocol` is set",
     accept: "start Contour with `--use-proxy-protocol`",
   },
   {
     title: "Envoy Gateway",
     matches: /^envoy$/,
-    trust: "Envoy takes a header from anyone once a ClientTrafficPolicy sets `enableProxyProtocol`",
+    trust: "Envoy accepts a header from any address once a ClientTrafficPolicy sets `enableProxyProtocol`",
     accept: "set `enableProxyProtocol: true` in a ClientTrafficPolicy of the Gateway",
   },
   {
     title: "Istio's ingress gateway",
     matches: /^istio-(ingressgateway|ingress)$/,
-    trust: "Envoy takes a header from anyone once the gateway's `proxyProtocol` is set",
+    trust: "Envoy accepts a header from any address once the gateway's `proxyProtocol` is set",
     accept: "set `gatewayTopology: { proxyProtocol: {} }` in the gateway's proxy.istio.io/config annotation",
   },
   {
@@ -67,23 +67,23 @@ const KNOWN: readonly Known[] = [
 
 const LABELS: readonly string[] = ["app.kubernetes.io/name", "app", "k8s-app", "istio"];
 
-/** What serves behind a Service, as far as its labels tell; undefined where they tell nothing that is known here. */
+/** Infers the ingress controller behind a Service from its labels, selector and name; undefined if unknown. */
 export function softwareOf({ name, labels, selector }: ServiceFacts): IngressSoftware | undefined {
-  const words = [...LABELS.flatMap((label) => [labels[label] ?? [], selector[label] ?? []].flat()), name];
-  return KNOWN.find(({ matches }) => words.some((word) => matches.test(word)));
+  const values = [...LABELS.flatMap((label) => [labels[label] ?? [], selector[label] ?? []].flat()), name];
+  return KNOWN.find(({ matches }) => values.some((value) => matches.test(value)));
 }
 
-/** How the ingress controller is made to trust the proxies; in general words where it is not known which one it is. */
+/** How to make the ingress controller trust the proxies; general advice if the controller is unknown. */
 export function trustCure(software: IngressSoftware | undefined): string {
   if (software !== undefined) return `${software.title}: ${software.trust}`;
   return (
-    "let the ingress controller trust the proxy pods' addresses as senders of PROXY headers " +
+    "configure the ingress controller to trust PROXY headers from the proxy pods' addresses " +
     "(ingress-nginx `proxy-real-ip-cidr`, Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`)"
   );
 }
 
-/** How the ingress controller is made to take a header. */
+/** How to make the ingress controller accept a header. */
 export function acceptCure(software: IngressSoftware | undefined): string {
   if (software !== undefined) return `${software.title}: ${software.accept}`;
-  return "let the ingress controller take PROXY headers";
+  return "configure the ingress controller to accept PROXY headers";
 }

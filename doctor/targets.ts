@@ -4,20 +4,20 @@ import type { PublishedTarget } from "../snapshot/targets-format.ts";
 import { type ClusterFacts, type ObjectName, objectKey } from "./facts.ts";
 
 /**
- * `published`: the proxies were told of it. `direct`: names lead straight to its Service, no proxy is involved. `unused`: published
- * for pods that may still hold its address, though no name leads to it. `waiting`: it wants a relay, and the proxies were not told.
- * `idle`: the default target, which counts only where its Service is.
+ * `published`: the proxies relay to it. `direct`: names resolve to its Service without a proxy. `unused`: no name uses it; it stays
+ * published for pods that may still hold its address. `waiting`: it needs a relay and is not published yet. `idle`: the default target
+ * whose Service does not exist.
  */
 type TargetState = "published" | "direct" | "unused" | "waiting" | "idle";
 
-/** A target as it is in force, configured or found. */
+/** An effective target, configured or discovered. */
 export interface Target {
   readonly name: string;
   readonly state: TargetState;
-  /** The ingress controller: a Service of the cluster, or a host. */
+  /** The ingress controller: a Service of the cluster, or a hostname. */
   readonly upstream: ObjectName | string;
   readonly ports: readonly TargetPort[];
-  /** Whether it has a front Service of its own: it is relayed, and the config gives no addresses. */
+  /** Whether it has a front Service: it is relayed, and the configuration sets no addresses. */
   readonly fronted: boolean;
 }
 
@@ -25,42 +25,45 @@ interface TargetPort {
   readonly port: number;
   readonly upstreamPort: number;
   readonly protocol: "v1" | "v2" | "none";
-  /** Where the proxy listens for it; undefined where none does. */
+  /** Port on which the proxy listens for it; undefined if it is not relayed. */
   readonly listenPort: number | undefined;
 }
 
-/** Every target: what the proxies were told, then what the config has beside, then what the controller says it found beside. */
+/** All targets, by name: the published ones, then others in the configuration, then others in the controller's status. */
 export function targetsOf({ install, services }: ClusterFacts): readonly Target[] {
   const config = install.config.known ? install.config.value : undefined;
   const configured = config?.targets ?? [];
   const published = (install.targets.known ? install.targets.value : undefined) ?? [];
-  const there = new Set((services.known ? services.value : []).map(objectKey));
-  const told = published.map((target) => publishedTarget(target, configured));
-  const names = new Set(told.map(({ name }) => name));
-  const own = configured
+  const existing = new Set((services.known ? services.value : []).map(objectKey));
+  const relayed = published.map((target) => publishedTarget(target, configured));
+  const names = new Set(relayed.map(({ name }) => name));
+  const unpublished = configured
     .filter(({ name }) => !names.has(name))
-    .map((target) => configuredTarget(target, configured, there));
-  const found = (install.status.known ? install.status.value.targets : []).filter(({ name, relayed }) => {
-    return !relayed && !names.has(name) && !configured.some((target) => target.name === name);
+    .map((target) => configuredTarget(target, configured, existing));
+  const discovered = (install.status.known ? install.status.value.targets : []).filter((target) => {
+    const { name } = target;
+    return !target.relayed && !names.has(name) && !configured.some((other) => other.name === name);
   });
-  return [...told, ...own, ...found.map(directTarget)].toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  return [...relayed, ...unpublished, ...discovered.map(directTarget)].toSorted((one, other) =>
+    one.name < other.name ? -1 : 1,
+  );
 }
 
 /** The target whose ingress controller is this Service. */
 export function targetBehind(targets: readonly Target[], service: ObjectName): Target | undefined {
-  const of = targets.filter(
+  const matching = targets.filter(
     ({ upstream }) => typeof upstream !== "string" && objectKey(upstream) === objectKey(service),
   );
-  // One that is in use before one that is kept for pods of earlier.
-  return of.find(({ state }) => state !== "unused") ?? of[0];
+  // A target in use takes precedence over one that is kept for older pods.
+  return matching.find(({ state }) => state !== "unused") ?? matching[0];
 }
 
-/** The entry of a target for a port of its upstream. */
+/** The target's entry for a port of its upstream. */
 export function entryFor(target: Target | undefined, upstreamPort: number): TargetPort | undefined {
   return target?.ports.find((entry) => entry.upstreamPort === upstreamPort);
 }
 
-/** A Service's name in the cluster's DNS, as `upstreamHost` of snapshot/listeners.ts makes it. */
+/** A Service's DNS name, as `upstreamHost` of snapshot/listeners.ts renders it. */
 const SERVICE_HOST = /^([a-z0-9-]+)\.([a-z0-9-]+)\.svc(\.|$)/;
 
 function publishedTarget(
@@ -77,11 +80,11 @@ function publishedTarget(
   };
 }
 
-function configuredTarget(target: TargetConfig, all: readonly TargetConfig[], there: ReadonlySet<string>): Target {
+function configuredTarget(target: TargetConfig, all: readonly TargetConfig[], existing: ReadonlySet<string>): Target {
   const { name, upstream, ports, classes, clusterIPs } = target;
   const service = "service" in upstream ? upstream.service : undefined;
-  // As controller/targets/discovery.ts has it: without classes it is for whatever is not found, where its Service is.
-  const idle = service !== undefined && classes.length === 0 && all.length === 1 && !there.has(objectKey(service));
+  // As in controller/targets/discovery.ts: a target without classes is the default, and only counts if its Service exists.
+  const idle = service !== undefined && classes.length === 0 && all.length === 1 && !existing.has(objectKey(service));
   const state = idle ? "idle" : isRelayed(target) ? "waiting" : "direct";
   return {
     name,
@@ -97,13 +100,13 @@ function configuredTarget(target: TargetConfig, all: readonly TargetConfig[], th
   };
 }
 
-interface FoundTarget {
+interface DiscoveredTarget {
   readonly name: string;
   readonly upstream: string;
   readonly ports: readonly { readonly port: number }[];
 }
 
-function directTarget({ name, upstream, ports }: FoundTarget): Target {
+function directTarget({ name, upstream, ports }: DiscoveredTarget): Target {
   const [namespace = "", service = ""] = upstream.split("/");
   return {
     name,

@@ -1,39 +1,39 @@
 import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { describeRight } from "../known.ts";
+import { describePermission } from "../known.ts";
 import { isInstalled } from "./install.ts";
 
 const { ok, broken, unknown } = findingsOf("admission");
 
-/** Whether a pod that opts in would be injected now: the API server was asked to create one, and not to keep it. */
+/** Whether a new opted-in pod is injected, by the dry run of a pod's creation. */
 export function checkAdmission(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   const { dryRun } = facts.admission;
   const subject = "new pods";
   if (!dryRun.known) {
-    const right = describeRight({ verb: "create", resource: "pods", namespace: facts.probeNamespace });
+    const permission = describePermission({ verb: "create", resource: "pods", namespace: facts.probeNamespace });
     return [
       unknown(
         subject,
         dryRun.reason.code,
         dryRun.reason.text,
-        `ask as somebody who may ${right}, or elsewhere with --probe-namespace`,
+        `run with the permission to ${permission}, or set another --probe-namespace`,
       ),
     ];
   }
-  const asked = `a pod with the opt-in label was created in ${facts.probeNamespace} as a dry run`;
+  const request = `the dry run of an opted-in pod in namespace ${facts.probeNamespace}`;
   switch (dryRun.value.outcome) {
     case "injected":
-      return [ok(subject, "webhook-answers", `${asked}, and came back injected`)];
+      return [ok(subject, "webhook-answers", `${request} was injected`)];
     case "untouched":
-      return [broken(subject, "webhook-silent", `${asked}, and came back as it was`, ...silenceCures(facts))];
+      return [broken(subject, "webhook-silent", `${request} was admitted but not injected`, ...silenceCures(facts))];
     case "blocked":
       return [
         broken(
           subject,
           "webhook-blocks",
-          `${asked}, and refused: ${dryRun.value.text}`,
-          "set failurePolicy to Ignore; then see the webhook's pods",
+          `${request} was rejected: ${dryRun.value.text}`,
+          "set failurePolicy to Ignore; then check the webhook's pods",
         ),
       ];
     case "refused":
@@ -41,8 +41,8 @@ export function checkAdmission(facts: ClusterFacts): Finding[] {
         unknown(
           subject,
           "dry-run-refused",
-          `${asked}, and refused: ${dryRun.value.text}`,
-          "choose another namespace with --probe-namespace",
+          `${request} was rejected: ${dryRun.value.text}`,
+          "set another --probe-namespace",
         ),
       ];
   }
@@ -51,13 +51,13 @@ export function checkAdmission(facts: ClusterFacts): Finding[] {
 function silenceCures({ admission, install, probeNamespace }: ClusterFacts): string[] {
   const entries = admission.configuration.known ? admission.configuration.value : [];
   const excluded = entries?.some(({ excludedNamespaces }) => excludedNamespaces.includes(probeNamespace));
-  if (excluded) return [`${probeNamespace} is excluded: choose another namespace with --probe-namespace`];
+  if (excluded) return [`namespace ${probeNamespace} is excluded: set another --probe-namespace`];
   const webhook = install.deployments.known
     ? install.deployments.value.find(({ name }) => name === "switchback-webhook")
     : undefined;
-  if (webhook?.ready === 0) return ["no pod of the webhook is ready: see the Deployment switchback-webhook"];
+  if (webhook?.ready === 0) return ["no webhook pod is ready: check the Deployment switchback-webhook"];
   return [
-    "see the findings about the webhook's configuration, and the webhook's log",
-    "see that nothing between the API server and the webhook's pods drops port 8443 (firewalls of managed control planes, NetworkPolicies)",
+    "check the findings about the webhook configuration, and the webhook's log",
+    "check that nothing between the API server and the webhook's pods blocks port 8443 (firewalls of managed control planes, NetworkPolicies)",
   ];
 }

@@ -5,10 +5,10 @@ import { isInstalled } from "./install.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("controller");
 
-/** Reasons that say what a name is, not that something is wrong with it. */
+/** Reasons that describe a name and are not a problem. */
 const HARMLESS: ReadonlySet<string> = new Set(["wildcard"]);
 
-/** What the controller says of itself: whether one leads, what it could not read, what it holds back or refuses. */
+/** Checks the controller's status: leader, unread sources, held removals, refused names, stuck workloads. */
 export function checkController(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   const { status } = facts.install;
@@ -18,46 +18,56 @@ export function checkController(facts: ClusterFacts): Finding[] {
   const unsynced = sources.filter((source) => !source.synced).map(({ name }) => name);
   const findings: Finding[] = [];
   if (!leader) {
-    const evidence = "no replica that answered leads: nothing is published, and no certificate is renewed";
+    const evidence = "no replica that answered is the leader: nothing is published, and no certificate is renewed";
     findings.push(
-      broken(subject, "no-leader", evidence, "ask again in a minute; then see the controllers' logs and their Lease"),
+      broken(subject, "no-leader", evidence, "run again in a minute; then check the controller's logs and Lease"),
     );
   }
   if (!synced || unsynced.length > 0) {
-    const evidence = `not everything has been read yet: ${unsynced.join(", ") || "its own objects"}`;
+    const evidence = `not synced: ${unsynced.join(", ") || "its own objects"}`;
     findings.push(
-      broken(subject, "source-not-synced", evidence, "see the controller's log for what the API server refuses it"),
+      broken(
+        subject,
+        "source-not-synced",
+        evidence,
+        "check the controller's log for requests that the API server refuses",
+      ),
     );
   }
   if (hold !== undefined) {
-    const evidence = `${hold.names} of ${hold.of} names are held back from leaving the map until ${new Date(hold.until).toISOString()}`;
-    findings.push(warning(subject, "removal-held", evidence, "`switchback confirm`, if they are meant to go"));
+    const evidence = `${hold.names} of ${hold.of} names are held in the map until ${new Date(hold.until).toISOString()}`;
+    findings.push(warning(subject, "removal-held", evidence, "run `switchback confirm` if they should be removed"));
   }
-  findings.push(...warnings.map(({ code, text }) => warning(subject, code, text, "see the controller's /status")));
+  findings.push(...warnings.map(({ code, text }) => warning(subject, code, text, "check the controller's /status")));
   const refused = names.flatMap(({ reason }) => (reason === undefined || HARMLESS.has(reason.code) ? [] : [reason]));
   if (refused.length > 0)
     findings.push(
-      warning(subject, "names-refused", refusedText(refused), "see `reason` of each in the controller's /status"),
+      warning(
+        subject,
+        "names-refused",
+        refusedText(refused),
+        "check `reason` of each name in the controller's /status",
+      ),
     );
-  findings.push(...judgeWorkloads(running?.workloads ?? []));
+  findings.push(...checkWorkloads(running?.workloads ?? []));
   if (findings.length > 0) return findings;
   return [
-    ok(subject, "controller-settled", `all sources are read, ${names.length} name(s) are claimed, none is refused`),
+    ok(subject, "controller-settled", `all sources are synced, ${names.length} name(s) are claimed, none is refused`),
   ];
 }
 
 function refusedText(reasons: readonly Reason[]): string {
   const counts = Map.groupBy(reasons, ({ code }) => code);
   const list = [...counts].map(([code, all]) => `${code} (${all.length}: ${all[0]?.text ?? ""})`);
-  return `${reasons.length} claim(s) are not in pods: ${list.join("; ")}`;
+  return `${reasons.length} claim(s) are refused: ${list.join("; ")}`;
 }
 
-/** Those whose pods stay behind until somebody does something, by the leader's own account. */
-function judgeWorkloads(workloads: readonly WorkloadInfo[]): Finding[] {
+/** Workloads that stay stale until somebody acts, by the leader's status. */
+function checkWorkloads(workloads: readonly WorkloadInfo[]): Finding[] {
   const stuck = workloads.filter(({ standing, stale }) => standing === "stuck" && stale > 0);
-  const cure = "`switchback restart NAMESPACE/WORKLOAD`; docs/running-pods.md says what each reason means";
+  const cure = "run `switchback restart NAMESPACE/WORKLOAD`; docs/running-pods.md describes each reason";
   return stuck.map(({ namespace, kind, name, stale, code, text }) => {
-    const evidence = `${stale} pod(s) have not the current names, and stay so: ${code}: ${text}`;
+    const evidence = `${stale} pod(s) lack the current names and are not restarted: ${code}: ${text}`;
     return warning(`${kind} ${namespace}/${name}`, "workload-stuck", evidence, cure);
   });
 }

@@ -1,13 +1,13 @@
 import { PROXY_PROTOCOL_KEY } from "../../hostmap/metadata-keys.ts";
-import { type Balancer, findBalancers } from "../balancers.ts";
 import { type ClusterFacts, objectKey, type ServicePort } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
+import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
 import {
   answered,
   dialOf,
-  type Place,
   type ProxyProtocolSupport,
   proxyProtocolSupportOf,
+  type ServicePortRef,
 } from "../probe/proxy-protocol-support.ts";
 import type { ProbeResult } from "../probe/result.ts";
 import { providerCures } from "../providers.ts";
@@ -16,142 +16,159 @@ import { entryFor } from "../targets.ts";
 
 const { ok, broken, unknown } = findingsOf("headers");
 
-/** Whether each ingress controller takes, demands or refuses a PROXY header, against what its target is configured with. */
+/** Compares each ingress controller's PROXY protocol support with the protocol of its target. */
 export function checkHeaders(facts: ClusterFacts): Finding[] {
   const { probe } = facts;
   if (probe === undefined) {
-    const evidence = "whether ingress controllers demand a PROXY header, and where names lead, was not asked";
+    const evidence = "PROXY protocol support and DNS names were not probed";
     return [
       unknown(
         "probe",
         "not-probed",
         evidence,
-        "ask with --probe: a pod that connects, looks names up and is removed again",
+        "run with --probe: a short-lived pod tests connections and resolves names",
       ),
     ];
   }
   if (!probe.known) return [unknown("probe", probe.reason.code, probe.reason.text)];
-  return findBalancers(facts).flatMap((balancer) => {
-    return balancer.service.ports.flatMap((port) => judgePort({ balancer, port, result: probe.value, facts }) ?? []);
+  return findLoadBalancers(facts).flatMap((loadBalancer) => {
+    return loadBalancer.service.ports.flatMap(
+      (port) => checkPort({ loadBalancer, port, result: probe.value, facts }) ?? [],
+    );
   });
 }
 
-interface Asked {
-  readonly balancer: Balancer;
+interface PortProbe {
+  readonly loadBalancer: LoadBalancer;
   readonly port: ServicePort;
   readonly result: ProbeResult;
   readonly facts: ClusterFacts;
 }
 
-interface Judged extends Asked {
+interface PortResult extends PortProbe {
   readonly subject: string;
-  readonly stance: ProxyProtocolSupport;
-  /** Whether the load balancer's own address answered the probe pod; undefined: it was not asked. */
-  readonly straight: boolean | undefined;
-  /** The same of the way through our proxy, whose addresses are what the ingress controller sees then. */
+  readonly support: ProxyProtocolSupport;
+  /** Whether the load balancer's own address answered the probe pod; undefined: not probed. */
+  readonly direct: boolean | undefined;
+  /** Whether the front Service answered; the ingress controller then sees the proxies' addresses. */
   readonly relayed: boolean | undefined;
-  readonly seen: string;
+  readonly evidence: string;
 }
 
-function judgePort(asked: Asked): Finding | undefined {
-  const { balancer, port, result } = asked;
-  const place: Place = { service: objectKey(balancer.service), servicePort: port.port };
-  const stance = proxyProtocolSupportOf(result, place);
-  if (stance === undefined) return undefined;
-  const [straight, front] = [dialOf(result, place, "balancer"), dialOf(result, place, "front")];
-  const judged: Judged = {
+function checkPort(asked: PortProbe): Finding | undefined {
+  const { loadBalancer, port, result } = asked;
+  const portRef: ServicePortRef = { service: objectKey(loadBalancer.service), servicePort: port.port };
+  const support = proxyProtocolSupportOf(result, portRef);
+  if (support === undefined) return undefined;
+  const [direct, front] = [dialOf(result, portRef, "balancer"), dialOf(result, portRef, "front")];
+  const portResult: PortResult = {
     ...asked,
-    subject: `Service ${place.service} port ${port.port}`,
-    stance,
-    straight: straight && answered(straight),
+    subject: `Service ${portRef.service} port ${port.port}`,
+    support,
+    direct: direct && answered(direct),
     relayed: front && answered(front),
-    seen: `from the probe pod's address, ${stance.detail}${straight ? `; at its load balancer's address: ${straight.outcome.detail}` : ""}`,
+    evidence: `from the probe pod's address, ${support.detail}${direct ? `; at its load balancer's address: ${direct.outcome.detail}` : ""}`,
   };
-  if (stance.kind === "unreachable") {
+  if (support.kind === "unreachable") {
     return broken(
-      judged.subject,
+      portResult.subject,
       "backend-unreachable",
-      judged.seen,
-      "see the ingress controller's pods, and NetworkPolicies before them",
+      portResult.evidence,
+      "check the ingress controller's pods, and NetworkPolicies that select them",
     );
   }
-  const entry = entryFor(balancer.target, port.port);
-  if (entry === undefined) return judgeUnmapped(judged);
-  return entry.protocol === "none" ? judgeBare(judged) : judgeHeaded(judged, entry.protocol);
+  const entry = entryFor(loadBalancer.target, port.port);
+  if (entry === undefined) return checkUnmapped(portResult);
+  return entry.protocol === "none" ? checkWithoutHeader(portResult) : checkWithHeader(portResult, entry.protocol);
 }
 
-/** A port that no target covers: pods have only the way that they always had. */
-function judgeUnmapped(judged: Judged): Finding {
-  const { subject, stance, straight, seen, balancer, facts } = judged;
-  if (straight === true) return ok(subject, "pods-reach-it", `pods reach it by its load balancer's address: ${seen}`);
-  const ours = "or let Switchback map its names: add it to `config.targets` and opt pods in";
-  const cures = [...providerCures(balancer.service, facts), ours];
-  if (stance.kind === "demands") {
-    return broken(subject, "pods-cut-off", `it demands a PROXY header, which pods do not send: ${seen}`, ...cures);
+/** Checks a port that no target covers: pods call the load balancer's address. */
+function checkUnmapped(portResult: PortResult): Finding {
+  const { subject, support, direct, evidence, loadBalancer, facts } = portResult;
+  if (direct === true) return ok(subject, "pods-reach-it", `pods reach it by its load balancer's address: ${evidence}`);
+  const addTarget = "or let Switchback map its names: add it to `config.targets` and opt pods in";
+  const cures = [...providerCures(loadBalancer.service, facts), addTarget];
+  if (support.kind === "demands") {
+    return broken(subject, "pods-cut-off", `it requires a PROXY header, which pods do not send: ${evidence}`, ...cures);
   }
-  if (straight === false && (stance.kind === "accepts" || stance.kind === "refuses")) {
-    const evidence = `pods do not reach its load balancer's address, though it would answer them: ${seen}`;
+  if (direct === false && (support.kind === "accepts" || support.kind === "refuses")) {
+    const reason = `pods cannot reach its load balancer's address, although it accepts connections without a header: ${evidence}`;
     return broken(
       subject,
       "no-way-to-balancer",
-      evidence,
-      "let Switchback map its names to it: a target with `protocol: none`",
+      reason,
+      "let Switchback map its names: add a target with `protocol: none`",
     );
   }
-  return unclear(judged);
+  return unclear(portResult);
 }
 
-function unclear({ subject, seen }: Judged): Finding {
+function unclear({ subject, evidence }: PortResult): Finding {
   return unknown(
     subject,
     "stance-unclear",
-    seen,
-    "see the ingress controller's log for the probe's connections; ask again",
+    evidence,
+    "check the ingress controller's log for the probe's connections; run again",
   );
 }
 
-function judgeBare(judged: Judged): Finding {
-  const { subject, stance, seen } = judged;
-  if (stance.kind === "unclear") return unclear(judged);
-  if (stance.kind === "accepts" || stance.kind === "refuses") {
-    return ok(subject, "header-not-needed", `as its target says, it needs no header: ${seen}`);
+function checkWithoutHeader(portResult: PortResult): Finding {
+  const { subject, support, evidence } = portResult;
+  if (support.kind === "unclear") return unclear(portResult);
+  if (support.kind === "accepts" || support.kind === "refuses") {
+    return ok(
+      subject,
+      "header-not-needed",
+      `it accepts connections without a header, as its target is configured: ${evidence}`,
+    );
   }
-  if (stance.kind === "demands") {
-    const evidence = `its target says protocol none, but it demands a header: ${seen}`;
-    return broken(subject, "header-demanded", evidence, protocolCure(stance.versions[0] ?? "v1"));
+  if (support.kind === "demands") {
+    const reason = `its target has protocol none, but it requires a header: ${evidence}`;
+    return broken(subject, "header-demanded", reason, protocolCure(support.versions[0] ?? "v1"));
   }
-  return broken(subject, "backend-mute", `it answers nothing: ${seen}`, "see the ingress controller's log");
+  return broken(subject, "backend-mute", `it does not answer: ${evidence}`, "check the ingress controller's log");
 }
 
-function judgeHeaded(judged: Judged, protocol: "v1" | "v2"): Finding {
-  const { subject, stance, seen, balancer, relayed } = judged;
-  if (stance.versions.includes(protocol)) {
-    const how = stance.kind === "demands" ? "demands" : "takes (but does not demand)";
-    return ok(subject, "header-accepted", `it ${how} a header, and takes ${protocol} as its target says: ${seen}`);
+function checkWithHeader(portResult: PortResult, protocol: "v1" | "v2"): Finding {
+  const { subject, support, evidence, loadBalancer, relayed } = portResult;
+  if (support.versions.includes(protocol)) {
+    const how = support.kind === "demands" ? "requires" : "accepts (but does not require)";
+    return ok(
+      subject,
+      "header-accepted",
+      `it ${how} a header, and accepts ${protocol} as its target is configured: ${evidence}`,
+    );
   }
   if (relayed === true) {
-    const evidence = `it takes ${protocol} from the proxies' addresses, though not from others: ${seen}`;
-    return ok(subject, "header-accepted-from-proxies", evidence);
+    const reason = `it accepts ${protocol} from the proxies' addresses, but not from the probe pod's: ${evidence}`;
+    return ok(subject, "header-accepted-from-proxies", reason);
   }
-  if (stance.kind === "unclear" || stance.silent.includes(protocol)) return unclear(judged);
-  const [other] = stance.versions;
+  if (support.kind === "unclear" || support.silent.includes(protocol)) return unclear(portResult);
+  const [other] = support.versions;
   if (other !== undefined) {
-    const evidence = `its target says ${protocol}, but it takes ${other} only: ${seen}`;
-    return broken(subject, "header-version-wrong", evidence, protocolCure(other));
+    const reason = `its target has protocol ${protocol}, but it accepts only ${other}: ${evidence}`;
+    return broken(subject, "header-version-wrong", reason, protocolCure(other));
   }
-  if (stance.kind === "mute") {
+  if (support.kind === "mute") {
     return broken(
       subject,
       "backend-mute",
-      `it answers nothing, with a header or without: ${seen}`,
-      trustCure(balancer.software),
+      `it does not answer, with or without a header: ${evidence}`,
+      trustCure(loadBalancer.software),
     );
   }
-  const evidence = `its target says ${protocol}, but it refuses a header: ${seen}`;
+  const reason = `its target has protocol ${protocol}, but it rejects a header: ${evidence}`;
   const none = `or, if its load balancer adds no header, ${protocolCure("none")}`;
-  return broken(subject, "header-refused", evidence, acceptCure(balancer.software), trustCure(balancer.software), none);
+  return broken(
+    subject,
+    "header-refused",
+    reason,
+    acceptCure(loadBalancer.software),
+    trustCure(loadBalancer.software),
+    none,
+  );
 }
 
 function protocolCure(protocol: "v1" | "v2" | "none"): string {
-  return `set \`protocol: ${protocol}\` on this port of the target; of a found one, annotate the Service with \`${PROXY_PROTOCOL_KEY}: ${protocol}\``;
+  return `set \`protocol: ${protocol}\` on this port of the target; for a discovered target, annotate the Service with \`${PROXY_PROTOCOL_KEY}: ${protocol}\``;
 }

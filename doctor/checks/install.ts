@@ -1,6 +1,6 @@
-import { findBalancers } from "../balancers.ts";
 import type { ClusterFacts, DeploymentFacts, WebhookEntry } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
+import { findLoadBalancers } from "../load-balancers.ts";
 import { shortCircuited } from "./short-circuit.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("install");
@@ -8,74 +8,76 @@ const { ok, warning, broken, unknown } = findingsOf("install");
 const COMPONENTS = [
   { name: "switchback-controller", lost: "names and certificates are not kept current" },
   { name: "switchback-webhook", lost: "new pods are not injected" },
-  { name: "switchback-proxy", lost: "mapped names are not answered" },
+  { name: "switchback-proxy", lost: "connections to mapped names fail" },
 ] as const;
 
-/** Whether anything of Switchback is in its namespace; undefined: that cannot be told. */
+/** Whether any part of Switchback is installed in its namespace; undefined if unknown. */
 export function isInstalled({ install, admission, namespace }: ClusterFacts): boolean | undefined {
-  const isHere = ({ service }: WebhookEntry): boolean => service === undefined || service.namespace === namespace;
+  const isInNamespace = ({ service }: WebhookEntry): boolean =>
+    service === undefined || service.namespace === namespace;
   const signs = [
     install.config.known ? install.config.value !== undefined : undefined,
-    install.deployments.known ? install.deployments.value.some(({ name }) => isOurs(name)) : undefined,
-    // One that leads to another namespace is another install's.
-    admission.configuration.known ? admission.configuration.value?.some(isHere) === true : undefined,
+    install.deployments.known ? install.deployments.value.some(({ name }) => isComponent(name)) : undefined,
+    // A webhook in another namespace belongs to another installation.
+    admission.configuration.known ? admission.configuration.value?.some(isInNamespace) === true : undefined,
   ];
   if (signs.includes(true)) return true;
   return signs.includes(undefined) ? undefined : false;
 }
 
-/** Whether Switchback is installed, and its three programs run. */
+/** Whether Switchback is installed, and its three Deployments are ready. */
 export function checkInstall(facts: ClusterFacts): Finding[] {
   const installed = isInstalled(facts);
-  const elsewhere = judgeNamespace(facts);
-  if (installed === false) return elsewhere.length > 0 ? elsewhere : [judgeAbsence(facts)];
-  return [...elsewhere, ...judgeDeployments(facts)];
+  const elsewhere = checkNamespace(facts);
+  if (installed === false) return elsewhere.length > 0 ? elsewhere : [checkAbsence(facts)];
+  return [...elsewhere, ...checkDeployments(facts)];
 }
 
-function isOurs(deployment: string): boolean {
+function isComponent(deployment: string): boolean {
   return COMPONENTS.some(({ name }) => name === deployment);
 }
 
-function judgeAbsence(facts: ClusterFacts): Finding {
+function checkAbsence(facts: ClusterFacts): Finding {
   const subject = `namespace ${facts.namespace}`;
-  const bypassed = findBalancers(facts).filter((balancer) => shortCircuited(balancer).length > 0);
+  const bypassed = findLoadBalancers(facts).filter((loadBalancer) => shortCircuited(loadBalancer).length > 0);
   if (bypassed.length === 0)
-    return ok(subject, "not-needed", "Switchback is not installed, and nothing is short-circuited");
-  const evidence = `Switchback is not installed, and pods are led past ${bypassed.length} load balancer(s)`;
+    return ok(subject, "not-needed", "Switchback is not installed, and no load balancer is short-circuited");
+  const evidence = `Switchback is not installed, and pods bypass ${bypassed.length} load balancer(s)`;
   const cure =
-    "if an ingress controller demands a PROXY header (--probe tells), install Switchback or take one of the cures above";
+    "if an ingress controller requires a PROXY header (check with --probe), install Switchback or apply one of the cures above";
   return warning(subject, "not-installed", evidence, cure);
 }
 
-/** The webhook configuration is the cluster's: it tells where the install is. */
-function judgeNamespace({ admission, namespace }: ClusterFacts): Finding[] {
+/** The webhook configuration is cluster-scoped: it shows which namespace Switchback is installed in. */
+function checkNamespace({ admission, namespace }: ClusterFacts): Finding[] {
   const entries = admission.configuration.known ? (admission.configuration.value ?? []) : [];
   const other = entries
     .map(({ service }) => service?.namespace)
     .find((name) => name !== undefined && name !== namespace);
   if (other === undefined) return [];
-  const evidence = `the webhook configuration leads to the namespace ${other}`;
-  return [warning(`namespace ${namespace}`, "installed-elsewhere", evidence, `ask with --namespace ${other}`)];
+  const evidence = `the webhook configuration points to namespace ${other}`;
+  return [warning(`namespace ${namespace}`, "installed-elsewhere", evidence, `run with --namespace ${other}`)];
 }
 
-function judgeDeployments({ install, namespace }: ClusterFacts): Finding[] {
+function checkDeployments({ install, namespace }: ClusterFacts): Finding[] {
   const { deployments } = install;
   if (!deployments.known) return [unknown("Deployments", deployments.reason.code, deployments.reason.text)];
   return COMPONENTS.map(({ name, lost }) => {
     const deployment = deployments.value.find((one) => one.name === name);
-    return judgeDeployment(`Deployment ${namespace}/${name}`, deployment, lost);
+    return checkDeployment(`Deployment ${namespace}/${name}`, deployment, lost);
   });
 }
 
-function judgeDeployment(subject: string, deployment: DeploymentFacts | undefined, lost: string): Finding {
+function checkDeployment(subject: string, deployment: DeploymentFacts | undefined, lost: string): Finding {
   if (deployment === undefined)
-    return broken(subject, "deployment-missing", `it is not there: ${lost}`, "install the chart again");
+    return broken(subject, "deployment-missing", `it does not exist: ${lost}`, "reinstall the chart");
   const { ready, desired } = deployment;
   const evidence = `${ready} of ${desired} pods are ready`;
   if (ready === 0) {
-    const cure = desired === 0 ? `scale ${subject} up` : "see its pods: `kubectl describe pod`, and their logs";
+    const cure = desired === 0 ? `scale ${subject} up` : "check its pods with `kubectl describe pod`, and their logs";
     return broken(subject, "deployment-not-ready", `${evidence}: ${lost}`, cure);
   }
-  if (ready < desired) return warning(subject, "deployment-degraded", evidence, "see its pods: `kubectl describe pod`");
+  if (ready < desired)
+    return warning(subject, "deployment-degraded", evidence, "check its pods with `kubectl describe pod`");
   return ok(subject, "deployment-ready", evidence);
 }

@@ -1,56 +1,58 @@
-import { type Balancer, findBalancers } from "../balancers.ts";
 import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
+import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
 import type { ProbeLookup, ProbeResult } from "../probe/result.ts";
 
 const { ok, warning } = findingsOf("names");
 
-/** Names that a finding lists. */
-const MAX_NAMED = 5;
+/** Maximum number of names in a finding. */
+const MAX_LISTED = 5;
 
-/** Whether public names lead, by the cluster's DNS, to the load balancer that they are claimed for. */
+/** Whether public names resolve, in the cluster's DNS, to the load balancer that serves them. */
 export function checkNames(facts: ClusterFacts): Finding[] {
   const { probe } = facts;
-  // That there was no probe, or that it failed, is said where headers are judged.
+  // A missing or failed probe is reported by the headers check.
   if (!probe?.known) return [];
-  return findBalancers(facts).flatMap((balancer) => judge(balancer, probe.value));
+  return findLoadBalancers(facts).flatMap((loadBalancer) => checkNamesOf(loadBalancer, probe.value));
 }
 
-function judge(balancer: Balancer, result: ProbeResult): Finding[] {
-  const subject = `names at Service ${objectKey(balancer.service)}`;
+function checkNamesOf(loadBalancer: LoadBalancer, result: ProbeResult): Finding[] {
+  const subject = `names at Service ${objectKey(loadBalancer.service)}`;
   const lookups = new Map(result.lookups.map((lookup) => [lookup.name, lookup]));
-  const asked = balancer.names.flatMap((name) => lookups.get(name) ?? []);
-  // Without an address of its own (that is said where short circuits are judged) nothing can lead to it.
-  if (asked.length === 0 || balancer.addresses.length === 0) return [];
-  const own = new Set(balancer.addresses.flatMap((address) => [address, ...(lookups.get(address)?.addresses ?? [])]));
-  const unresolved = asked.filter(({ failure }) => failure !== undefined);
-  const elsewhere = asked.filter(
+  const resolved = loadBalancer.names.flatMap((name) => lookups.get(name) ?? []);
+  // The short-circuit check reports a load balancer without an address.
+  if (resolved.length === 0 || loadBalancer.addresses.length === 0) return [];
+  const own = new Set(
+    loadBalancer.addresses.flatMap((address) => [address, ...(lookups.get(address)?.addresses ?? [])]),
+  );
+  const unresolved = resolved.filter(({ failure }) => failure !== undefined);
+  const elsewhere = resolved.filter(
     ({ failure, addresses }) => failure === undefined && !addresses.some((ip) => own.has(ip)),
   );
-  const good = asked.length - unresolved.length - elsewhere.length;
-  const rest = balancer.names.length - asked.length;
+  const good = resolved.length - unresolved.length - elsewhere.length;
+  const rest = loadBalancer.names.length - resolved.length;
   const findings: Finding[] = [];
   if (unresolved.length > 0) {
     const evidence = `the cluster's DNS has no address: ${list(unresolved, ({ failure }) => failure ?? "")}`;
     findings.push(
-      warning(subject, "name-unresolved", evidence, "make the DNS records; pods that did not opt in depend on them"),
+      warning(subject, "name-unresolved", evidence, "create the DNS records; pods that did not opt in depend on them"),
     );
   }
   if (elsewhere.length > 0) {
-    const evidence = `not at ${balancer.addresses.join(", ")}: ${list(elsewhere, ({ addresses }) => addresses.join(" "))}`;
+    const evidence = `not resolving to ${loadBalancer.addresses.join(", ")}: ${list(elsewhere, ({ addresses }) => addresses.join(" "))}`;
     const cure =
-      'mend the DNS records; where they are meant to lead elsewhere (a CDN), the Ingress\'s annotation `switchback.dev/ignore: "true"` keeps them out of pods';
+      'correct the DNS records; if they should resolve elsewhere (a CDN), exclude the Ingress with the annotation `switchback.dev/ignore: "true"`';
     findings.push(warning(subject, "name-elsewhere", evidence, cure));
   }
   if (good > 0) {
-    const left = rest > 0 ? ` (${rest} more were not asked)` : "";
+    const left = rest > 0 ? ` (${rest} more were not probed)` : "";
     findings.push(ok(subject, "names-lead-to-it", `${good} name(s) resolve to it${left}`));
   }
   return findings;
 }
 
 function list(lookups: readonly ProbeLookup[], what: (lookup: ProbeLookup) => string): string {
-  const named = lookups.slice(0, MAX_NAMED).map((lookup) => `${lookup.name} (${what(lookup)})`);
-  const rest = lookups.length - named.length;
-  return `${named.join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`;
+  const listed = lookups.slice(0, MAX_LISTED).map((lookup) => `${lookup.name} (${what(lookup)})`);
+  const rest = lookups.length - listed.length;
+  return `${listed.join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`;
 }

@@ -6,7 +6,7 @@ import { isInstalled } from "./install.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("opt-in");
 
-/** Whether namespaces that opted in are really sent to the webhook. */
+/** Whether the pods of opted-in namespaces are sent to the webhook. */
 export function checkOptIn(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   if (!facts.namespaces.known)
@@ -15,39 +15,39 @@ export function checkOptIn(facts: ClusterFacts): Finding[] {
     inject === undefined ? [] : [{ name, inject }],
   );
   const excluded = namespacesExcludedBy(facts);
-  const findings = labelled.flatMap(({ name, inject }) => judge(name, inject, excluded));
+  const findings = labelled.flatMap(({ name, inject }) => checkNamespace(name, inject, excluded));
   if (findings.length > 0) return findings;
   const enabled = labelled.filter(({ inject }) => inject === "enabled").map(({ name }) => name);
   if (enabled.length > 0) return [ok("namespaces", "opted-in", `opted in: ${enabled.join(", ")}`)];
   const pods = facts.pods.known ? facts.pods.value.filter(({ labels }) => labels[INJECT_KEY] === "enabled") : [];
   if (pods.length > 0)
     return [ok("namespaces", "pods-opted-in", `no namespace opted in, but ${pods.length} pod(s) did`)];
-  const cure = `kubectl label namespace NAMESPACE ${INJECT_KEY}=enabled, then restart what runs there`;
-  return [warning("namespaces", "nobody-opted-in", "no namespace and no pod has opted in: nothing is injected", cure)];
+  const cure = `kubectl label namespace NAMESPACE ${INJECT_KEY}=enabled, then restart its workloads`;
+  return [warning("namespaces", "nobody-opted-in", "no namespace or pod has opted in: nothing is injected", cure)];
 }
 
-function judge(name: string, value: string, excluded: readonly string[]): Finding[] {
+function checkNamespace(name: string, value: string, excluded: readonly string[]): Finding[] {
   const subject = `namespace ${name}`;
   if (value !== "enabled") {
     const accepted = USER_KEYS[INJECT_KEY]?.values?.includes(value) === true;
-    // `disabled` on a namespace says what is so anyway.
+    // `disabled` on a namespace is valid and has no effect.
     if (accepted) return [];
-    const evidence = `its label ${INJECT_KEY} is ${show(value)}, which opts nothing in`;
-    return [warning(subject, "label-unknown", evidence, `the value that opts in is enabled`)];
+    const evidence = `its label ${INJECT_KEY} has the value ${show(value)}, which has no effect`;
+    return [warning(subject, "label-unknown", evidence, `set the label to enabled`)];
   }
   if (!excluded.includes(name)) return [];
-  const evidence = "it opted in, but the webhook configuration leaves it out: its pods are not injected";
+  const evidence = "it opted in, but the webhook configuration excludes it: its pods are not injected";
   return [
     broken(
       subject,
       "namespace-excluded",
       evidence,
-      "take it out of `admission.excludedNamespaces`, or take its label off",
+      "remove it from `admission.excludedNamespaces`, or remove its label",
     ),
   ];
 }
 
-/** As the live configuration has it, else as ours is configured. */
+/** Namespaces that the webhook configuration excludes, else those that Switchback's configuration excludes. */
 export function namespacesExcludedBy({ admission, install, namespace }: ClusterFacts): string[] {
   const live = admission.configuration.known ? admission.configuration.value : undefined;
   const configured = install.config.known ? (install.config.value?.pods.excludedNamespaces ?? []) : [];

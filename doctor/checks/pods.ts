@@ -12,12 +12,12 @@ import { namespacesExcludedBy } from "./opt-in.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("pods");
 
-/** Pods that a finding names. */
-const MAX_NAMED = 5;
+/** Maximum number of pods in a finding. */
+const MAX_LISTED = 5;
 
-type Standing = "in-step" | "agent-unknown" | "stale" | "not-injected" | "address-lost" | "left-over";
+type PodState = "in-step" | "agent-unknown" | "stale" | "not-injected" | "address-lost" | "left-over";
 
-/** Whether running pods hold what the published map says. */
+/** Whether running pods have the names and addresses of the published map. */
 export function checkPods(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   const { pods, namespaces, install } = facts;
@@ -27,41 +27,43 @@ export function checkPods(facts: ClusterFacts): Finding[] {
   const published = install.map.value;
   const map = published?.map;
   if (published === undefined || map === undefined) {
-    return [broken("pods", "map-missing", "there is no published map", "see that a controller leads, and its log")];
+    return [
+      broken("pods", "map-missing", "there is no published map", "check that a controller is the leader, and its log"),
+    ];
   }
-  if ("code" in map) return [unknown("pods", map.code, map.text, "a publication may be under way: ask again")];
-  // Targets that no name leads to any more are relayed on for the pods that hold their addresses.
+  if ("code" in map) return [unknown("pods", map.code, map.text, "the controller may be publishing: run again")];
+  // Targets that no name uses any more stay published for pods that hold their addresses.
   const relayed = (install.targets.known ? install.targets.value : undefined) ?? [];
   const addresses = [...published.index.targets, ...relayed].flatMap(({ clusterIPs }) => clusterIPs);
-  const standingOf = judgePod(facts, map, new Set(addresses));
-  const groups = new Map<Standing, PodInfo[]>();
+  const stateOf = podStates(facts, map, new Set(addresses));
+  const groups = new Map<PodState, PodInfo[]>();
   for (const pod of pods.value) {
-    const standing = standingOf(pod);
-    if (standing !== undefined) groups.set(standing, [...(groups.get(standing) ?? []), pod]);
+    const state = stateOf(pod);
+    if (state !== undefined) groups.set(state, [...(groups.get(state) ?? []), pod]);
   }
   return describe(groups, facts);
 }
 
-/** How a pod stands; undefined where it is none of ours. */
-function judgePod(
+/** Returns a function that gives a pod's state; undefined if the pod has nothing to do with Switchback. */
+function podStates(
   facts: ClusterFacts,
   map: PublishedMap,
   addresses: ReadonlySet<string>,
-): (pod: PodInfo) => Standing | undefined {
+): (pod: PodInfo) => PodState | undefined {
   const excluded = new Set(namespacesExcludedBy(facts));
-  const follows = judgeMapping(facts, map);
+  const mappingState = mappingStates(facts, map);
   const namespaces = facts.namespaces.known ? facts.namespaces.value : undefined;
   return (pod) => {
     const optedIn = isOptedIn(podFacts({ metadata: pod }), namespaces?.get(pod.namespace), excluded);
     const owned = ownedAddresses(pod.annotations[OWNED_KEY]);
     if (owned.some((address) => pod.aliasAddresses.includes(address) && !addresses.has(address))) return "address-lost";
     if (!optedIn) return owned.length > 0 ? "left-over" : undefined;
-    return follows(pod);
+    return mappingState(pod);
   };
 }
 
-/** Whether an opted-in pod has what it would get today. The agent writes hosts files, not annotations: it is asked apart. */
-function judgeMapping(facts: ClusterFacts, map: PublishedMap): (pod: PodInfo) => Standing {
+/** Returns a function that compares an opted-in pod with the map. The agent updates hosts files, not annotations: its Lease counts too. */
+function mappingStates(facts: ClusterFacts, map: PublishedMap): (pod: PodInfo) => PodState {
   const config = facts.install.config.known ? facts.install.config.value : undefined;
   const choose = createSelector(map, (config?.inject ?? configSchema.parse({}).inject).maxNames);
   const live = isLive(facts);
@@ -79,34 +81,33 @@ function ownedAddresses(text: string | undefined): string[] {
   return [...(text ?? "").matchAll(/([0-9a-fA-F:.]+) x\d+/g)].map(([, address = ""]) => address);
 }
 
-function describe(groups: ReadonlyMap<Standing, readonly PodInfo[]>, { agents }: ClusterFacts): Finding[] {
-  const restart = "make them anew: `switchback restart NAMESPACE`, or `kubectl rollout restart` of what owns them";
+function describe(groups: ReadonlyMap<PodState, readonly PodInfo[]>, { agents }: ClusterFacts): Finding[] {
+  const restart = "restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners";
   const findings = [
     about(
       groups.get("not-injected"),
       broken,
       "pod-not-injected",
-      "opted in, but without a mapping: made before that, or while the webhook was away",
+      "opted in, but were not injected: created before that, or while the webhook was unavailable",
       restart,
     ),
     about(
       groups.get("address-lost"),
       broken,
       "pod-address-lost",
-      "with an address that leads to no target any more: it may be a stranger's",
+      "with an address that no longer belongs to a target and may now be another Service's",
       restart,
     ),
     about(groups.get("stale"), warning, "pod-stale", "with names or addresses of an earlier map", restart),
-    about(groups.get("left-over"), warning, "pod-left-over", "that did not opt in (any more), with a mapping", restart),
+    about(groups.get("left-over"), warning, "pod-left-over", "with a mapping, but no longer opted in", restart),
   ].flat();
-  const untold = groups.get("agent-unknown");
-  if (untold !== undefined && agents?.known === false) {
-    const evidence = `whether the agents keep ${untold.length} pod(s) current cannot be told: ${agents.reason.text}`;
+  const unknownPods = groups.get("agent-unknown");
+  if (unknownPods !== undefined && agents?.known === false) {
+    const evidence = `unknown whether the agents keep ${unknownPods.length} pod(s) current: ${agents.reason.text}`;
     findings.push(unknown("pods", agents.reason.code, evidence));
   }
   const good = groups.get("in-step")?.length ?? 0;
-  if (good > 0)
-    return [...findings, ok("pods", "pods-in-step", `${good} opted-in pod(s) hold what the published map says`)];
+  if (good > 0) return [...findings, ok("pods", "pods-in-step", `${good} opted-in pod(s) match the published map`)];
   return findings.length > 0 ? findings : [ok("pods", "no-pods", "there are no opted-in pods")];
 }
 
@@ -120,7 +121,7 @@ function about(
   cure: string,
 ): Finding[] {
   if (pods === undefined) return [];
-  const named = pods.slice(0, MAX_NAMED).map(objectKey).join(", ");
-  const rest = pods.length > MAX_NAMED ? ` and ${pods.length - MAX_NAMED} more` : "";
+  const named = pods.slice(0, MAX_LISTED).map(objectKey).join(", ");
+  const rest = pods.length > MAX_LISTED ? ` and ${pods.length - MAX_LISTED} more` : "";
   return [report("pods", code, `${pods.length} pod(s) ${what}: ${named}${rest}`, cure)];
 }

@@ -6,7 +6,7 @@ import { isInstalled } from "./install.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("targets");
 
-/** Whether each target has an ingress controller behind it and, where it is relayed, a front Service before it. */
+/** Whether each target has an upstream Service and, if it is relayed, a front Service. */
 export function checkTargets(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   const { config, targets: published } = facts.install;
@@ -14,8 +14,8 @@ export function checkTargets(facts: ClusterFacts): Finding[] {
     fact.known ? [] : [unknown("targets", fact.reason.code, fact.reason.text)],
   );
   if (config.known && config.value === undefined) {
-    const evidence = `there is no ConfigMap ${CONFIG_NAME} in ${facts.namespace}: pods that are made anew do not start`;
-    unread.push(broken("targets", "config-missing", evidence, "apply the chart again"));
+    const evidence = `there is no ConfigMap ${CONFIG_NAME} in namespace ${facts.namespace}: new pods of Switchback do not start`;
+    unread.push(broken("targets", "config-missing", evidence, "reapply the chart"));
   }
   const targets = targetsOf(facts);
   if (!facts.services.known) {
@@ -23,35 +23,36 @@ export function checkTargets(facts: ClusterFacts): Finding[] {
     return [...unread, ...targets.map(({ name }) => unknown(`target ${name}`, code, text))];
   }
   const services = new Map(facts.services.value.map((service) => [objectKey(service), service]));
-  return [...unread, ...targets.flatMap((target) => judge(target, services, facts))];
+  return [...unread, ...targets.flatMap((target) => checkTarget(target, services, facts))];
 }
 
 type Services = ReadonlyMap<string, ServiceFacts>;
 
-function judge(target: Target, services: Services, facts: ClusterFacts): Finding[] {
+function checkTarget(target: Target, services: Services, facts: ClusterFacts): Finding[] {
   const subject = `target ${target.name}`;
   const upstream = typeof target.upstream === "string" ? target.upstream : `Service ${objectKey(target.upstream)}`;
   if (target.state === "idle") {
-    return [ok(subject, "target-idle", `the ${upstream} is not there: the target is not in use`)];
+    return [ok(subject, "target-idle", `${upstream} does not exist: the target is not in use`)];
   }
   if (target.state === "waiting") {
-    // What the proxies were told could not be read: that is said once, for all.
+    // Unreadable published targets are reported once, for all targets.
     if (!facts.install.targets.known) return [];
-    const evidence = "it wants a relay, and the proxies were not told of it";
-    return [broken(subject, "target-not-published", evidence, "see that a controller leads, and its log")];
+    const evidence = "it needs a relay, but is not published to the proxies";
+    return [broken(subject, "target-not-published", evidence, "check that a controller is the leader, and its log")];
   }
-  const fronted = judgeFront(subject, target, services, facts);
-  // Kept for pods of earlier: what was behind it may well be gone.
-  const found = target.state === "unused" ? fronted : [...judgeUpstream(subject, target, services, facts), ...fronted];
-  if (found.length > 0) return found;
+  const fronted = checkFront(subject, target, services, facts);
+  // An unused target is kept for older pods: its upstream may be gone.
+  const findings =
+    target.state === "unused" ? fronted : [...checkUpstream(subject, target, services, facts), ...fronted];
+  if (findings.length > 0) return findings;
   const front = target.fronted
-    ? `; its front Service ${facts.namespace}/${frontName(target.name)} leads to the proxy`
+    ? `; its front Service ${facts.namespace}/${frontName(target.name)} routes to the proxy`
     : "";
-  if (target.state === "unused") return [ok(subject, "target-unused", `no name leads to it any more${front}`)];
-  return [ok(subject, "target-whole", `its upstream ${upstream} is there with its ports${front}`)];
+  if (target.state === "unused") return [ok(subject, "target-unused", `no name uses it any more${front}`)];
+  return [ok(subject, "target-whole", `its upstream ${upstream} exists and has the ports${front}`)];
 }
 
-function judgeUpstream(
+function checkUpstream(
   subject: string,
   { upstream, ports }: Target,
   services: Services,
@@ -64,32 +65,32 @@ function judgeUpstream(
     const cure = "set `upstream.service` of this target to the Service of the ingress controller";
     return [broken(subject, "upstream-missing", `there is no Service ${key}`, cure)];
   }
-  const lacking = ports.filter(({ upstreamPort }) => !service.ports.some(({ port }) => port === upstreamPort));
+  const missing = ports.filter(({ upstreamPort }) => !service.ports.some(({ port }) => port === upstreamPort));
   const findings: Finding[] = [];
-  if (lacking.length > 0) {
+  if (missing.length > 0) {
     const has = service.ports.map(({ port }) => port).join(", ") || "no TCP port";
     const cure = "list the ports of the Service under `ports` of this target (`upstreamPort` where they differ)";
-    const evidence = `the Service ${key} has no port ${lacking.map((entry) => entry.upstreamPort).join(", ")}; it has ${has}`;
+    const evidence = `Service ${key} has no port ${missing.map((entry) => entry.upstreamPort).join(", ")}; it has ${has}`;
     findings.push(broken(subject, "upstream-port-missing", evidence, cure));
   }
-  return [...findings, ...judgeEndpoints(subject, key, facts)];
+  return [...findings, ...checkEndpoints(subject, key, facts)];
 }
 
-function judgeEndpoints(subject: string, key: string, { endpoints }: ClusterFacts): Finding[] {
+function checkEndpoints(subject: string, key: string, { endpoints }: ClusterFacts): Finding[] {
   if (!endpoints.known) return [unknown(subject, endpoints.reason.code, endpoints.reason.text)];
   const found = endpoints.value.find((entry) => objectKey(entry) === key);
   if (found === undefined || found.ready > 0) return [];
-  const evidence = `no endpoint of the Service ${key} is ready`;
-  return [broken(subject, "upstream-without-endpoints", evidence, "see the ingress controller's pods")];
+  const evidence = `no endpoint of Service ${key} is ready`;
+  return [broken(subject, "upstream-without-endpoints", evidence, "check the ingress controller's pods")];
 }
 
-function judgeFront(subject: string, target: Target, services: Services, facts: ClusterFacts): Finding[] {
+function checkFront(subject: string, target: Target, services: Services, facts: ClusterFacts): Finding[] {
   if (!target.fronted) return [];
   const key = `${facts.namespace}/${frontName(target.name)}`;
   const front = services.get(key);
-  const cure = "the leading controller makes it as it should be: see that one runs, and its log";
+  const cure = "the controller restores it: check that one is the leader, and its log";
   if (front === undefined) {
-    return [broken(subject, "front-missing", `there is no Service ${key}, which pods hold the address of`, cure)];
+    return [broken(subject, "front-missing", `there is no Service ${key}; pods hold its address`, cure)];
   }
   const findings: Finding[] = [];
   const wrong = target.ports.filter(({ port, listenPort }) => {
@@ -97,27 +98,27 @@ function judgeFront(subject: string, target: Target, services: Services, facts: 
   });
   if (wrong.length > 0) {
     const list = wrong.map(({ port, listenPort }) => `${port} to ${listenPort}`).join(", ");
-    const evidence = `the Service ${key} does not lead port ${list}, where the proxy listens`;
+    const evidence = `Service ${key} does not route port ${list}, where the proxy listens`;
     findings.push(broken(subject, "front-port-wrong", evidence, cure));
   }
   const selector = facts.install.config.known ? (facts.install.config.value?.proxy.selector ?? {}) : {};
   if (Object.entries(selector).some(([label, value]) => front.selector[label] !== value)) {
-    findings.push(broken(subject, "front-selector-wrong", `the Service ${key} does not select the proxy's pods`, cure));
+    findings.push(broken(subject, "front-selector-wrong", `Service ${key} does not select the proxy's pods`, cure));
   }
-  return [...findings, ...judgeAddress(subject, target, front, facts)];
+  return [...findings, ...checkFrontAddress(subject, target, front, facts)];
 }
 
-/** Names lead to the addresses in the index; they have to be the front's. */
-function judgeAddress(subject: string, target: Target, front: ServiceFacts, { install }: ClusterFacts): Finding[] {
+/** The published addresses of a target have to be those of its front Service. */
+function checkFrontAddress(subject: string, target: Target, front: ServiceFacts, { install }: ClusterFacts): Finding[] {
   if (target.state === "unused") return [];
   if (!install.map.known) return [unknown(subject, install.map.reason.code, install.map.reason.text)];
   const published = install.map.value?.index.targets.find(({ name }) => name === target.name)?.clusterIPs;
   if (published === undefined || published.length === 0) {
-    const evidence = "the published map has no address of this target: its names wait until the proxies listen";
-    return [warning(subject, "front-not-published", evidence, "see the controller's log")];
+    const evidence = "the published map has no address for this target: its names are added once the proxies listen";
+    return [warning(subject, "front-not-published", evidence, "check the controller's log")];
   }
   const stray = published.filter((address) => !front.clusterIPs.includes(address));
   if (stray.length === 0) return [];
-  const evidence = `names lead to ${stray.join(", ")}, the Service ${objectKey(front)} has ${front.clusterIPs.join(", ")}`;
+  const evidence = `names map to ${stray.join(", ")}, but Service ${objectKey(front)} has ${front.clusterIPs.join(", ")}`;
   return [broken(subject, "front-address-changed", evidence, "restart the pods that hold the old address")];
 }

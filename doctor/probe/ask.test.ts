@@ -5,7 +5,7 @@ import { after, describe, it } from "node:test";
 import { createServer as createTlsServer } from "node:tls";
 import { parseHeader } from "../../proxy/proxy-header-parse.ts";
 import { createTestCa } from "../../test/cluster/pki.ts";
-import { carryOut } from "./ask.ts";
+import { executePlan } from "./ask.ts";
 import { proxyProtocolSupportOf } from "./proxy-protocol-support.ts";
 import type { DialResult, ProbeDial } from "./result.ts";
 
@@ -70,7 +70,7 @@ async function ask(port: number, change: Partial<ProbeDial> = {}): Promise<DialR
   const dials = (["none", "v1", "v2"] as const).map(
     (header): ProbeDial => ({ ...base, speaks: "http", header, ...change }),
   );
-  return (await carryOut({ dials, names: [] })).dials;
+  return (await executePlan({ dials, names: [] })).dials;
 }
 
 async function stance(port: number, change: Partial<ProbeDial> = {}) {

@@ -4,29 +4,29 @@ import { connect as connectTls } from "node:tls";
 import { encodeHeader } from "../../proxy/proxy-header.ts";
 import type { DialResult, ProbeDial, ProbeLookup, ProbeOutcome, ProbePlan, ProbeResult } from "./result.ts";
 
-/** Time for a connection, and then for an answer on it, milliseconds. What has not answered by then may only be slow. */
+/** Time limits for a connection, and then for an answer, milliseconds. A backend that exceeds them may only be slow. */
 const CONNECT_MS = 3000;
 const ANSWER_MS = 10_000;
 const LOOKUP_MS = 2000;
-/** Bytes of an answer that are looked at. */
+/** Maximum bytes of an answer that are read. */
 const MAX_HEAD_BYTES = 1024;
 
-/** Everything of a plan, at once. Failures are results. */
-export async function carryOut({ dials, names }: ProbePlan): Promise<ProbeResult> {
-  const [dialled, lookups] = await Promise.all([Promise.all(dials.map(ask)), Promise.all(names.map(lookUp))]);
+/** Runs all dials and lookups of a plan concurrently. Never throws: failures are results. */
+export async function executePlan({ dials, names }: ProbePlan): Promise<ProbeResult> {
+  const [dialled, lookups] = await Promise.all([Promise.all(dials.map(runDial)), Promise.all(names.map(lookUp))]);
   return { dials: dialled, lookups };
 }
 
-async function ask(dial: ProbeDial): Promise<DialResult> {
+async function runDial(dial: ProbeDial): Promise<DialResult> {
   return { ...dial, outcome: await outcomeOf(dial) };
 }
 
 async function outcomeOf(dial: ProbeDial): Promise<ProbeOutcome> {
   let socket: Socket;
   try {
-    socket = await dialled(dial);
+    socket = await openConnection(dial);
   } catch (error) {
-    return notConnected(error as NodeJS.ErrnoException);
+    return classifyDialError(error as NodeJS.ErrnoException);
   }
   try {
     const header = headerFor(dial, socket);
@@ -36,7 +36,7 @@ async function outcomeOf(dial: ProbeDial): Promise<ProbeOutcome> {
   }
 }
 
-function dialled({ address, port }: ProbeDial): Promise<Socket> {
+function openConnection({ address, port }: ProbeDial): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host: address, port, noDelay: true });
     const timer = setTimeout(() => {
@@ -54,7 +54,7 @@ function dialled({ address, port }: ProbeDial): Promise<Socket> {
   });
 }
 
-function notConnected({ code, message }: NodeJS.ErrnoException): ProbeOutcome {
+function classifyDialError({ code, message }: NodeJS.ErrnoException): ProbeOutcome {
   const kinds: Readonly<Record<string, ProbeOutcome["kind"]>> = { ECONNREFUSED: "refused", ETIMEDOUT: "timeout" };
   return { kind: kinds[code ?? ""] ?? "unreachable", detail: message };
 }
@@ -67,22 +67,22 @@ function headerFor({ header }: ProbeDial, { localAddress, localPort, remoteAddre
   });
 }
 
-/** HEAD, so that a backend that answers has little to do. */
+/** Sends HEAD, which costs a backend little. */
 function speakHttp(socket: Socket, header: Buffer, name: string): Promise<ProbeOutcome> {
   const request = `HEAD / HTTP/1.1\r\nHost: ${name}\r\nUser-Agent: switchback-doctor\r\nConnection: close\r\n\r\n`;
   let head = "";
   return settle(socket, (done) => {
     socket.on("data", (chunk) => {
       head += chunk.toString("latin1");
-      if (head.includes("\n") || head.length > MAX_HEAD_BYTES) done(judgeHttp(head));
+      if (head.includes("\n") || head.length > MAX_HEAD_BYTES) done(classifyHttp(head));
     });
     socket.once("end", () => done(closed("the connection was closed without an answer")));
     socket.write(Buffer.concat([header, Buffer.from(request)]));
   });
 }
 
-/** Who takes a header for the beginning of a request answers 400 (RFC 9112, 3). */
-function judgeHttp(head: string): ProbeOutcome {
+/** A server that parses the header as a request line answers 400 (RFC 9112, 3). */
+function classifyHttp(head: string): ProbeOutcome {
   const status = /^HTTP\/\d\.\d (\d{3})/.exec(head)?.[1];
   if (status === undefined) return { kind: "misread", detail: "an answer that is not HTTP" };
   return status === "400" ? { kind: "misread", detail: "HTTP 400" } : { kind: "answered", detail: `HTTP ${status}` };
@@ -91,21 +91,22 @@ function judgeHttp(head: string): ProbeOutcome {
 function speakTls(socket: Socket, header: Buffer, name: string): Promise<ProbeOutcome> {
   return settle(socket, (done) => {
     if (header.length > 0) socket.write(header);
-    // Whose certificate it is does not matter here, and nothing is sent.
+    // The certificate does not matter: no data is sent.
     const tls = connectTls({ socket, servername: name, rejectUnauthorized: false });
     tls.once("secureConnect", () => {
       done({ kind: "answered", detail: "a TLS handshake" });
       tls.destroy();
     });
-    tls.on("error", (error) => done(judgeTls(error)));
+    tls.on("error", (error) => done(classifyTlsError(error)));
   });
 }
 
-/** Alerts of somebody who has read our ClientHello (RFC 8446, 6.2); all others may come of a header that was taken for one. */
-const UNDERSTOOD = /UNRECOGNIZED_NAME|HANDSHAKE_FAILURE|CERTIFICATE_REQUIRED|ACCESS_DENIED|NO_APPLICATION_PROTOCOL/;
+/** Alerts from a server that parsed the ClientHello (RFC 8446, 6.2). Others may result from parsing the header as a ClientHello. */
+const CLIENT_HELLO_ALERTS =
+  /UNRECOGNIZED_NAME|HANDSHAKE_FAILURE|CERTIFICATE_REQUIRED|ACCESS_DENIED|NO_APPLICATION_PROTOCOL/;
 
-function judgeTls({ code = "", message }: NodeJS.ErrnoException): ProbeOutcome {
-  if (UNDERSTOOD.test(code)) return { kind: "answered", detail: `a TLS alert (${code})` };
+function classifyTlsError({ code = "", message }: NodeJS.ErrnoException): ProbeOutcome {
+  if (CLIENT_HELLO_ALERTS.test(code)) return { kind: "answered", detail: `a TLS alert (${code})` };
   return code.startsWith("ERR_SSL") ? { kind: "misread", detail: `no TLS (${code})` } : closed(message);
 }
 
@@ -113,7 +114,7 @@ function closed(detail: string): ProbeOutcome {
   return { kind: "closed", detail };
 }
 
-/** The first outcome counts; without one in time the backend is silent. */
+/** Resolves with the first outcome, or with `silent` after the time limit. */
 function settle(socket: Socket, start: (done: (outcome: ProbeOutcome) => void) => void): Promise<ProbeOutcome> {
   return new Promise((resolve) => {
     const silent: ProbeOutcome = { kind: "silent", detail: `no answer within ${ANSWER_MS / 1000} s` };
@@ -129,7 +130,7 @@ function settle(socket: Socket, start: (done: (outcome: ProbeOutcome) => void) =
   });
 }
 
-/** By DNS alone: neither the hosts file nor the search list has a say. */
+/** Resolves a name by DNS only, without the hosts file and search list. */
 async function lookUp(name: string): Promise<ProbeLookup> {
   const resolver = new Resolver({ timeout: LOOKUP_MS, tries: 2 });
   const [four, six] = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);

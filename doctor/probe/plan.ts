@@ -1,43 +1,43 @@
 import { frontName } from "../../snapshot/listeners.ts";
-import { type Balancer, findBalancers } from "../balancers.ts";
 import { type ClusterFacts, objectKey, type ServicePort } from "../facts.ts";
+import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
 import { entryFor } from "../targets.ts";
 import type { ProbeDial, ProbePlan } from "./result.ts";
 
-/** Names looked up at most, of each load balancer and in all: the plan travels in the pod's arguments. */
+/** Maximum number of names looked up, per load balancer and in total: the plan is passed in the pod's arguments. */
 const MAX_NAMES_EACH = 20;
 const MAX_NAMES = 200;
-/** Nobody's name: RFC 6761 keeps it from ever being one. */
-const NO_NAME = "switchback-doctor.invalid";
+/** A name that cannot exist (RFC 6761). */
+const INVALID_NAME = "switchback-doctor.invalid";
 
-/** What the probe pod asks: every web port in each way there is, and the names of every load balancer. */
+/** Plans the probe: dials to every web port by each route, and lookups of the names of every load balancer. */
 export function planProbe(facts: ClusterFacts): ProbePlan {
-  const balancers = findBalancers(facts);
-  const names = balancers.flatMap((balancer) => [
-    ...balancer.names.slice(0, MAX_NAMES_EACH),
-    ...balancer.service.entries.flatMap(({ hostname }) => hostname ?? []),
+  const loadBalancers = findLoadBalancers(facts);
+  const names = loadBalancers.flatMap((loadBalancer) => [
+    ...loadBalancer.names.slice(0, MAX_NAMES_EACH),
+    ...loadBalancer.service.entries.flatMap(({ hostname }) => hostname ?? []),
   ]);
-  const dials = balancers.flatMap((balancer) =>
-    balancer.service.ports.flatMap((port) => dialsAt(balancer, port, facts)),
+  const dials = loadBalancers.flatMap((loadBalancer) =>
+    loadBalancer.service.ports.flatMap((port) => dialsAt(loadBalancer, port, facts)),
   );
   return { dials, names: [...new Set(names)].slice(0, MAX_NAMES) };
 }
 
-function dialsAt(balancer: Balancer, port: ServicePort, facts: ClusterFacts): ProbeDial[] {
-  const speaks = spokenAt(port);
+function dialsAt(loadBalancer: LoadBalancer, port: ServicePort, facts: ClusterFacts): ProbeDial[] {
+  const speaks = protocolOf(port);
   if (speaks === undefined) return [];
-  const { service, names, addresses } = balancer;
-  // A TLS handshake needs a name that is served. An HTTP request does not: the controller itself refuses a strange Host, and no
-  // backend is bothered or waited for.
-  const name = speaks === "tls" ? (names[0] ?? NO_NAME) : NO_NAME;
+  const { service, names, addresses } = loadBalancer;
+  // A TLS handshake needs a name that is served. An HTTP request does not: the ingress controller itself rejects an unknown Host,
+  // and no backend receives the request.
+  const name = speaks === "tls" ? (names[0] ?? INVALID_NAME) : INVALID_NAME;
   const common = { service: objectKey(service), servicePort: port.port, speaks, name } as const;
   const at = (
     via: ProbeDial["via"],
     address: string | undefined,
     header: ProbeDial["header"],
-    dialled = port.port,
-  ): ProbeDial[] => (address === undefined ? [] : [{ ...common, via, address, port: dialled, header }]);
-  const front = frontOf(balancer, port, facts);
+    dialPort = port.port,
+  ): ProbeDial[] => (address === undefined ? [] : [{ ...common, via, address, port: dialPort, header }]);
+  const front = frontOf(loadBalancer, port, facts);
   return [
     ...(["none", "v1", "v2"] as const).flatMap((header) => at("service", service.clusterIPs[0], header)),
     ...at("balancer", addresses[0], "none"),
@@ -45,9 +45,9 @@ function dialsAt(balancer: Balancer, port: ServicePort, facts: ClusterFacts): Pr
   ];
 }
 
-/** Where the relay to a port is called: the front Service of its target. */
+/** Address and port of the front Service for a port; undefined if it is not relayed. */
 function frontOf(
-  { target }: Balancer,
+  { target }: LoadBalancer,
   { port }: ServicePort,
   facts: ClusterFacts,
 ): { address: string; port: number } | undefined {
@@ -59,8 +59,8 @@ function frontOf(
   return address === undefined ? undefined : { address, port: entry.port };
 }
 
-/** What a port speaks, by its number or what its Service says of it; undefined: nothing that is asked here. */
-function spokenAt({ port, name, appProtocol }: ServicePort): ProbeDial["speaks"] | undefined {
+/** Infers a port's protocol from its number, name or appProtocol; undefined if it is not probed. */
+function protocolOf({ port, name, appProtocol }: ServicePort): ProbeDial["speaks"] | undefined {
   if (port === 443 || port === 8443 || /https|tls|websecure/i.test(`${name} ${appProtocol}`)) return "tls";
   return port === 80 || port === 8080 || /http|web/i.test(`${name} ${appProtocol}`) ? "http" : undefined;
 }

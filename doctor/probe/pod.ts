@@ -2,10 +2,10 @@ import { INJECT_KEY } from "../../hostmap/metadata-keys.ts";
 import type { ProbePlan } from "./result.ts";
 import { containerSecurity, podSecurity } from "./security.ts";
 
-/** The pod ends itself after this long, whatever became of whoever asked for it. */
+/** The API server ends the pod after this time, even if the CLI has exited. */
 export const PROBE_SECONDS = 60;
 
-/** By this label a probe that was left behind (a laptop that went away) is found. */
+/** The label identifies probe pods left behind, as after the CLI lost its connection. */
 const PROBE_LABELS = { "app.kubernetes.io/name": "switchback-doctor", [INJECT_KEY]: "disabled" };
 
 export interface ProbeImage {
@@ -14,8 +14,8 @@ export interface ProbeImage {
 }
 
 /**
- * The probe pod: restricted Pod Security, no token, no rights, small, and not injected: it has to see what other pods see. Meshes
- * are asked to stay out of it as well.
+ * The probe pod: restricted Pod Security, no token, no permissions, small. It is not injected and opts out of service meshes: it has
+ * to see what other pods see.
  */
 export function probePod(name: string, { image, pullPolicy }: ProbeImage, plan: ProbePlan): object {
   return {

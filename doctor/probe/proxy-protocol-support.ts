@@ -3,31 +3,31 @@ import type { DialResult, ProbeResult } from "./result.ts";
 type Version = "v1" | "v2";
 
 /**
- * How a backend takes PROXY headers from the address of whoever asked. `accepts`: with and without. `demands`: only with.
- * `refuses`: only without. `mute`: it takes connections and ends them without an answer. `unreachable`: it takes none. `unclear`: what would
- * tell was not answered in time, which a slow backend does too.
+ * How a backend handles PROXY headers from the probe pod's address. `accepts`: it answers with and without a header. `demands`: only
+ * with one. `refuses`: only without. `mute`: it accepts connections and closes them without an answer. `unreachable`: it accepts none.
+ * `unclear`: a decisive dial was not answered in time; the backend may only be slow.
  */
 export interface ProxyProtocolSupport {
   readonly kind: "accepts" | "demands" | "refuses" | "mute" | "unreachable" | "unclear";
   /** The versions that were answered. */
   readonly versions: readonly Version[];
-  /** The versions of which it is not known: no answer in time. */
+  /** The versions that were not answered in time. */
   readonly silent: readonly Version[];
-  /** What came of each try. */
+  /** The outcome of each dial. */
   readonly detail: string;
 }
 
-/** A Service's port, as the dials name it. */
-export interface Place {
+/** A Service's port, as in the dials. */
+export interface ServicePortRef {
   readonly service: string;
   readonly servicePort: number;
 }
 
 const VERSIONS: readonly Version[] = ["v1", "v2"];
 
-/** The stance of a Service's port, asked at its ClusterIP; undefined: nobody asked there. */
-export function proxyProtocolSupportOf(result: ProbeResult, place: Place): ProxyProtocolSupport | undefined {
-  const dials = dialsOf(result, place, "service");
+/** PROXY protocol support of a Service's port, from the dials to its ClusterIP; undefined if there were none. */
+export function proxyProtocolSupportOf(result: ProbeResult, portRef: ServicePortRef): ProxyProtocolSupport | undefined {
+  const dials = dialsOf(result, portRef, "service");
   const bare = dials.find(({ header }) => header === "none");
   if (bare === undefined) return undefined;
   const headed = dials.filter(({ header }) => header !== "none");
@@ -37,9 +37,13 @@ export function proxyProtocolSupportOf(result: ProbeResult, place: Place): Proxy
   return { kind: kindOf(bare, headed), versions, silent, detail };
 }
 
-/** What came of calling the load balancer's own address, or of going through the front Service. */
-export function dialOf(result: ProbeResult, place: Place, via: "balancer" | "front"): DialResult | undefined {
-  return dialsOf(result, place, via)[0];
+/** The dial to the load balancer's own address, or to the front Service. */
+export function dialOf(
+  result: ProbeResult,
+  portRef: ServicePortRef,
+  via: "balancer" | "front",
+): DialResult | undefined {
+  return dialsOf(result, portRef, via)[0];
 }
 
 export function answered({ outcome }: Pick<DialResult, "outcome">): boolean {
@@ -48,7 +52,7 @@ export function answered({ outcome }: Pick<DialResult, "outcome">): boolean {
 
 const HEADERS = { none: "without a header", v1: "with v1", v2: "with v2" } as const;
 
-function dialsOf(result: ProbeResult, { service, servicePort }: Place, via: DialResult["via"]): DialResult[] {
+function dialsOf(result: ProbeResult, { service, servicePort }: ServicePortRef, via: DialResult["via"]): DialResult[] {
   return result.dials.filter(
     (dial) => dial.service === service && dial.servicePort === servicePort && dial.via === via,
   );
@@ -62,8 +66,8 @@ function kindOf(bare: DialResult, headed: readonly DialResult[]): ProxyProtocolS
   if (headed.some(answered)) return answered(bare) ? "accepts" : "demands";
   if (answered(bare)) return headed.every(isSilent) ? "unclear" : "refuses";
   if (headed.some(isSilent)) return "unclear";
-  return [bare, ...headed].some(({ outcome }) => ENDED.has(outcome.kind)) ? "mute" : "unreachable";
+  return [bare, ...headed].some(({ outcome }) => NOT_ANSWERED.has(outcome.kind)) ? "mute" : "unreachable";
 }
 
-/** There was a connection, and it ended without an answer. */
-const ENDED: ReadonlySet<string> = new Set(["misread", "closed", "silent"]);
+/** Outcomes of a connection that was established but not answered. */
+const NOT_ANSWERED: ReadonlySet<string> = new Set(["misread", "closed", "silent"]);

@@ -1,10 +1,10 @@
 import { z } from "zod";
 
-// What the probe pod is told to do, and what it answers: both travel as JSON, the one in its arguments, the other in its log.
+// The plan and the result of a probe. Both are JSON: the plan is the pod's argument, the result its log.
 
-/** How a connection is made: which way, and with which PROXY header of our own in front. */
+/** One connection: its route, and the PROXY header that the probe sends first. */
 const dialSchema = z.strictObject({
-  /** `service`: the Service's ClusterIP. `balancer`: the load balancer's own address, as pods would. `front`: through our relay. */
+  /** `service`: the Service's ClusterIP. `balancer`: the load balancer's own address, as pods call it. `front`: through the proxy. */
   via: z.enum(["service", "balancer", "front"]),
   /** `namespace/name` of the load balancer's Service. */
   service: z.string(),
@@ -12,7 +12,7 @@ const dialSchema = z.strictObject({
   servicePort: z.int(),
   address: z.string(),
   port: z.int(),
-  /** What is said once connected. */
+  /** Protocol of the request. */
   speaks: z.enum(["http", "tls"]),
   header: z.enum(["none", "v1", "v2"]),
   /** Host header and server name. */
@@ -21,13 +21,13 @@ const dialSchema = z.strictObject({
 
 export const planSchema = z.strictObject({
   dials: z.array(dialSchema),
-  /** Names to ask the cluster's DNS for. */
+  /** Names to resolve in the cluster's DNS. */
   names: z.array(z.string()),
 });
 
 /**
- * `answered`: HTTP or TLS came back that fits what was said. `misread`: something came back, but the header was taken for a part of
- * the request (400, a protocol alert). The rest: nothing came back, and how the connection ended.
+ * `answered`: a valid HTTP or TLS answer. `misread`: an answer that shows that the header was parsed as part of the request (400, a
+ * protocol alert). The others: no answer, by how the connection ended.
  */
 const outcomeSchema = z.strictObject({
   kind: z.enum(["answered", "misread", "closed", "refused", "timeout", "silent", "unreachable"]),

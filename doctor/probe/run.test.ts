@@ -56,7 +56,7 @@ function podOf(calls: readonly FakeCall[]) {
   return { pod, deleted: calls.filter(({ method }) => method === "DELETE").map(({ path }) => path) };
 }
 
-test("the pod is restricted, without a token or a mapping, ends by itself, and is removed", async () => {
+test("the pod is restricted, has no token and no mapping, ends by itself, and is removed", async () => {
   const { outcome, calls } = await run({});
   assert.deepEqual(outcome, { known: true, value: RESULT });
   const { pod, deleted } = podOf(calls);
@@ -75,7 +75,7 @@ test("the pod is restricted, without a token or a mapping, ends by itself, and i
   assert.deepEqual([container.args[0], JSON.parse(container.args[1])], ["probe", PLAN]);
 });
 
-test("a pod that starts slowly is waited for", async () => {
+test("waits for a pod that starts slowly", async () => {
   let asked = 0;
   const pod: Responder = (call) => json({ status: { phase: ++asked < 3 ? "Pending" : "Succeeded" } })(call);
   const { outcome, said } = await run({ pod });
@@ -111,7 +111,7 @@ for (const [what, answers, code, expected] of [
     /create pods in the namespace default/,
   ],
 ] as const) {
-  test(`${what} is a fact that is not known; the pod is removed`, async () => {
+  test(`${what} yields an unknown fact, and the pod is removed`, async () => {
     const { outcome, calls } = await run(answers);
     assert.ok(!(outcome instanceof Error) && !outcome.known);
     assert.equal(outcome.reason.code, code);
@@ -120,7 +120,7 @@ for (const [what, answers, code, expected] of [
   });
 }
 
-test("an abort is thrown, and the pod is removed all the same, even while it is being made", async () => {
+test("throws when aborted, and removes the pod even while it is being created", async () => {
   const abort = (by: AbortController) => by.abort(new Error("SIGINT"));
   for (const answersOf of [
     (by: AbortController): Answers => ({
@@ -139,8 +139,8 @@ test("an abort is thrown, and the pod is removed all the same, even while it is 
   }
 });
 
-test("a pod that cannot be removed is named", async () => {
+test("names a pod that cannot be removed", async () => {
   const { outcome, said } = await run({ remove: refuse(500, "InternalError") });
   assert.deepEqual(outcome, { known: true, value: RESULT });
-  assert.match(said, /the pod default\/switchback-doctor-\w+ could not be removed .*ends by itself within 60 s/);
+  assert.match(said, /cannot remove pod default\/switchback-doctor-\w+ .*ends by itself within 60 s/);
 });

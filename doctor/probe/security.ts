@@ -1,7 +1,7 @@
-/** What the restricted Pod Security Standard asks of a pod. The user is the image's, which is not root; OpenShift assigns its own. */
+/** Meets the restricted Pod Security Standard. The user is the image's, which is not root; OpenShift assigns its own. */
 export const podSecurity = { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } } as const;
 
-/** The same of a container, and a root file system that cannot be written. */
+/** The same for a container, plus a read-only root filesystem. */
 export const containerSecurity = {
   allowPrivilegeEscalation: false,
   readOnlyRootFilesystem: true,

@@ -1,6 +1,6 @@
 import { configSchema } from "../../config/schema.ts";
 import type { ClusterFacts, ServiceFacts, WebhookEntry } from "../../doctor/facts.ts";
-import { type Known, known, notKnown } from "../../doctor/known.ts";
+import { type Fact, known, notKnown } from "../../doctor/known.ts";
 import type { DialResult, ProbeOutcome, ProbeResult } from "../../doctor/probe/result.ts";
 import { createSelector } from "../../hostmap/select-hosts.ts";
 import { listenersOf } from "../../snapshot/listeners.ts";
@@ -8,8 +8,8 @@ import { publishedMapOf } from "../../snapshot/published-map.ts";
 import type { PublishedTarget } from "../../snapshot/targets-format.ts";
 import { createTestCa } from "../cluster/pki.ts";
 
-// The facts of a healthy install: one ingress-nginx behind a short-circuited load balancer, one name, one opted-in pod. Tests change
-// one thing of it.
+// The facts of a healthy installation: one ingress-nginx behind a short-circuited load balancer, one name, one opted-in pod. Each
+// test changes one of them.
 
 export const NAME = "shop.example.com";
 export const BALANCER_IP = "192.0.2.80";
@@ -29,7 +29,7 @@ const ANSWERED: ProbeOutcome = { kind: "answered", detail: "HTTP 404" };
 export const CLOSED: ProbeOutcome = { kind: "closed", detail: "the connection was reset" };
 
 /** A fact that could not be read. */
-export const FORBIDDEN: Known<never> = notKnown("right-missing", "the right is missing to do that");
+export const FORBIDDEN: Fact<never> = notKnown("right-missing", "missing permission: get that");
 
 const blank = { labels: {}, annotations: {}, selector: {}, entries: [] };
 const port = (number: number, targetPort = String(number)) => {
@@ -56,7 +56,7 @@ export const FRONT: ServiceFacts = {
   ports: listenersOf(CONFIG.targets).map(({ port: number, listenPort }) => port(number, String(listenPort))),
 };
 
-/** What the proxies were told. */
+/** The target published to the proxies. */
 export const RELAYED: PublishedTarget = {
   name: "ingress-nginx",
   upstream: "ingress-nginx-controller.ingress-nginx.svc.cluster.local.",
@@ -138,7 +138,7 @@ export const HEALTHY: ClusterFacts = {
   probe: known(probed({})),
 };
 
-/** What each way to port 80 and 443 of `service` came to; default: as nginx with `listen ... proxy_protocol`, trusting all. */
+/** The outcome of each dial to ports 80 and 443 of `service`; default: nginx with `listen ... proxy_protocol` that trusts all. */
 export interface Ways {
   readonly service?: ServiceFacts;
   readonly none?: ProbeOutcome;
@@ -170,7 +170,7 @@ export function probed(ways: Ways): ProbeResult {
   return { dials, lookups: [{ name: NAME, addresses: [...addresses], ...(failure !== undefined && { failure }) }] };
 }
 
-/** Switchback is not there. */
+/** Switchback is not installed. */
 export const NOT_INSTALLED: ClusterFacts = {
   ...HEALTHY,
   services: known([NGINX]),

@@ -67,10 +67,10 @@ describe("a cluster without Switchback, and without Gateway API", () => {
     ];
     assert.deepEqual(found(examination), expected);
     assert.equal(examination.code, 0);
-    assert.match(examination.stderr, /^looking at https:\/\/127\.0\.0\.1:\d+\/\n$/);
+    assert.match(examination.stderr, /^diagnosing https:\/\/127\.0\.0\.1:\d+\/\n$/);
   });
 
-  it("tells that nobody's rights suffice, right by right, and takes nothing for good or for absent", async () => {
+  it("reports each missing permission, and nothing as ok or absent, for a user without permissions", async () => {
     const nobody = await cluster.kubeconfigFor({ clientCert: cluster.ca.client("nobody", []) });
     const examination = await examine(nobody);
     assert.ok(
@@ -78,14 +78,14 @@ describe("a cluster without Switchback, and without Gateway API", () => {
       found(examination).join(),
     );
     const missing = examination.findings.map(({ evidence }) => evidence).join("\n");
-    for (const right of [
+    for (const permission of [
       "list services in all namespaces",
       "list namespaces in all namespaces",
       "list deployments.apps in the namespace switchback-system",
       "get mutatingwebhookconfigurations.admissionregistration.k8s.io switchback-webhook in all namespaces",
       "create pods in the namespace default",
     ]) {
-      assert.ok(missing.includes(`the right is missing to ${right}`), missing);
+      assert.ok(missing.includes(`missing permission: ${permission}`), missing);
     }
   });
 
@@ -171,7 +171,7 @@ describe("a cluster with Switchback", () => {
     const [code] = await once(child, "exit");
     assert.equal(code, 1);
     assert.equal(await stdout, "");
-    assert.match(await stderr, /probe: the pod is removed\nswitchback: SIGINT: the probe was ended\n$/);
+    assert.match(await stderr, /probe: pod removed\nswitchback: SIGINT: the probe was stopped\n$/);
     assert.equal(await pods(), "");
     assert.ok(found(await admin("--probe-namespace", "strict")).includes("ok webhook-answers"));
   });
@@ -180,6 +180,6 @@ describe("a cluster with Switchback", () => {
     const examination = await admin("--namespace", "default");
     assert.ok(!found(examination).some((word) => word.startsWith("broken")), found(examination).join());
     const elsewhere = examination.findings.find(({ code }) => code === "installed-elsewhere");
-    assert.deepEqual(elsewhere?.cures, [`ask with --namespace ${NAMESPACE}`]);
+    assert.deepEqual(elsewhere?.cures, [`run with --namespace ${NAMESPACE}`]);
   });
 });

@@ -2,61 +2,66 @@ import { type ClusterFacts, objectKey, type RouteFacts, type ServiceFacts } from
 import { type IngressSoftware, softwareOf } from "./software.ts";
 import { type Target, targetBehind, targetsOf } from "./targets.ts";
 
-/** A Service that public names lead to: of type LoadBalancer, or of any type where a target is configured with it. */
-export interface Balancer {
+/** A Service that public names resolve to: of type LoadBalancer, or of any type if a target is configured with it. */
+export interface LoadBalancer {
   readonly service: ServiceFacts;
-  /** Why it is taken for one: what names it. */
+  /** Why it counts as a load balancer. */
   readonly foundBy: string;
-  /** IP addresses and host names of its status. */
+  /** IP addresses and hostnames in its status. */
   readonly addresses: readonly string[];
-  /** Hosts that lead to it, lower-cased, without wildcards. */
+  /** Hosts served by it, lower-cased, without wildcards. */
   readonly names: readonly string[];
-  /** The target that it is the ingress controller of, or stands before. */
+  /** The target that it is the upstream of. */
   readonly target: Target | undefined;
   readonly software: IngressSoftware | undefined;
 }
 
-/** Ports that say "public names": what is behind other LoadBalancer Services is no business of ours. */
+/** Ports that suggest public names. LoadBalancer Services without one of them are not examined. */
 const WEB_PORTS: readonly number[] = [80, 443];
 
-/** The load balancers of ingress controllers and Gateways, in the order of their names. */
-export function findBalancers(facts: ClusterFacts): Balancer[] {
+/** The load balancers of ingress controllers and Gateways, sorted by namespace and name. */
+export function findLoadBalancers(facts: ClusterFacts): LoadBalancer[] {
   const services = facts.services.known ? facts.services.value : [];
   const targets = targetsOf(facts);
   return services
     .toSorted((one, other) => (objectKey(one) < objectKey(other) ? -1 : 1))
-    .flatMap((service) => balancerOf(service, targetBehind(targets, service), facts) ?? []);
+    .flatMap((service) => loadBalancerOf(service, targetBehind(targets, service), facts) ?? []);
 }
 
-function balancerOf(service: ServiceFacts, target: Target | undefined, facts: ClusterFacts): Balancer | undefined {
+function loadBalancerOf(
+  service: ServiceFacts,
+  target: Target | undefined,
+  facts: ClusterFacts,
+): LoadBalancer | undefined {
   const addresses = service.entries.flatMap(({ ip, hostname }) => [ip ?? [], hostname ?? []].flat());
   const routes = [facts.ingresses, facts.gateways].flatMap((list) => (list.known ? list.value : []));
-  const led = routes.filter((route) => route.addresses.some((address) => addresses.includes(address)));
+  const matching = routes.filter((route) => route.addresses.some((address) => addresses.includes(address)));
   const software = softwareOf(service);
-  const foundBy = reasonFor(service, { led, target, software });
+  const foundBy = reasonFor(service, { routes: matching, target, software });
   if (foundBy === undefined) return undefined;
-  return { service, foundBy, addresses, names: namesOf(led, target, facts), target, software };
+  return { service, foundBy, addresses, names: namesOf(matching, target, facts), target, software };
 }
 
-interface Signs {
-  readonly led: readonly RouteFacts[];
+interface Matches {
+  /** Those with an address of the Service in their status. */
+  readonly routes: readonly RouteFacts[];
   readonly target: Target | undefined;
   readonly software: IngressSoftware | undefined;
 }
 
-function reasonFor(service: ServiceFacts, { led, target, software }: Signs): string | undefined {
-  const [first] = led;
-  if (target !== undefined) return `it is what the target ${target.name} leads to`;
+function reasonFor(service: ServiceFacts, { routes, target, software }: Matches): string | undefined {
+  const [first] = routes;
+  if (target !== undefined) return `target ${target.name} uses it`;
   if (service.type !== "LoadBalancer") return undefined;
-  if (first !== undefined) return `the status of the ${first.kind} ${objectKey(first)} has its address`;
-  if (software !== undefined) return `its labels are those of ${software.title}`;
+  if (first !== undefined) return `the status of ${first.kind} ${objectKey(first)} has its address`;
+  if (software !== undefined) return `it has labels of ${software.title}`;
   const web = service.ports.find(({ port }) => WEB_PORTS.includes(port));
   return web === undefined ? undefined : `it serves port ${web.port}`;
 }
 
-/** Hosts of what has its address, and the names that are mapped to its target. */
-function namesOf(led: readonly RouteFacts[], target: Target | undefined, facts: ClusterFacts): string[] {
-  const hosts = led.flatMap((route) => route.hosts);
+/** Hosts of the routes that have its address, and names mapped to its target. */
+function namesOf(routes: readonly RouteFacts[], target: Target | undefined, facts: ClusterFacts): string[] {
+  const hosts = routes.flatMap((route) => route.hosts);
   const all = [...hosts, ...mappedNames(target, facts)].map((host) => host.toLowerCase());
   return [...new Set(all)].filter((host) => !host.startsWith("*.") && host !== "").sort();
 }
