@@ -4,7 +4,7 @@ import { Registry } from "prom-client";
 import { configSchema } from "../config/schema.ts";
 import { silentLogger } from "../telemetry/log.ts";
 import { KEY_POOL, pooledKey } from "../test/fakes/keys.ts";
-import { stopTime } from "../test/fakes/memory-api.ts";
+import { isSettled, stopTime } from "../test/fakes/memory-api.ts";
 import {
   createMemoryBundle,
   createMemorySecretStore,
@@ -81,7 +81,7 @@ test("starts, says when things end, and stops when it no longer leads", async ()
   assert.ok(Math.abs((status.caNotAfter ?? 0) - Date.now() - 3650 * DAY) < 60_000);
   assert.ok((status.nextStepAt ?? 0) > Date.now());
   stop.abort();
-  await manager.done;
+  assert.ok(await isSettled(manager.done));
   bundles.set(ENTRIES);
   await pass(300);
   assert.equal(await live(), "", "nothing is written any more");

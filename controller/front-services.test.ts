@@ -4,7 +4,7 @@ import { SwitchbackError } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { PublishedTarget } from "../snapshot/targets-format.ts";
 import { silentLogger } from "../telemetry/log.ts";
-import { stopTime } from "../test/fakes/memory-api.ts";
+import { isSettled, stopTime } from "../test/fakes/memory-api.ts";
 import { FrontServices } from "./front-services.ts";
 
 const HELD = ["198.51.100.9"];
@@ -44,6 +44,7 @@ test("a front that was just deleted gets its address again, although it is refus
   const { services, asked, lost } = fronts(2);
   const ensured = services.ensure(TARGET, new AbortController().signal);
   await pass(3_000);
+  assert.ok(await isSettled(ensured), "within the time for which an address is asked for");
   await ensured;
   assert.deepEqual(asked, [HELD, HELD, HELD]);
   assert.deepEqual(services.addressesOf("edge"), HELD);
@@ -55,6 +56,7 @@ test("an address that is refused for good is given up, and people are told", asy
   const { services, lost } = fronts(100);
   const ensured = services.ensure(TARGET, new AbortController().signal);
   await pass(3_000);
+  assert.ok(await isSettled(ensured), "within the time for which an address is asked for");
   await ensured;
   assert.deepEqual(services.addressesOf("edge"), ["198.51.100.77"]);
   assert.deepEqual(lost, ["front-address-lost"]);
