@@ -87,11 +87,11 @@ describe("a configuration that is wrong stops the start with 2 and names the pla
     assert.match(variable.stderr, /^switchback: SWITCHBACK_LOG_LEVEL: log\.level: /);
   });
 
-  it("no way to a cluster", async () => {
+  it("no cluster configured", async () => {
     for (const args of [["controller"], ["confirm"], ["inject", "-f", "/dev/null"]]) {
       const { code, stderr } = await switchback(args, { HOME: "/nonexistent" });
       assert.equal(code, 2, args.join(" "));
-      assert.match(stderr, /no way to a cluster: not in a pod, no --kubeconfig, no KUBECONFIG/);
+      assert.match(stderr, /no cluster configured: not in a pod, no --kubeconfig, no KUBECONFIG/);
     }
     const missing = await switchback(["confirm", "--kubeconfig", "/nonexistent/config"]);
     assert.equal(missing.code, 2);

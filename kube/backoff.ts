@@ -1,22 +1,27 @@
-/** Growing pauses between attempts: base, twice that, ... up to cap, each shortened by up to a half so that peers spread out. */
+/**
+ * Exponential backoff: base, twice the base, ... up to the cap. Jitter shortens each delay by up to a half, to spread replicas.
+ */
 export interface Backoff {
-  /** The next pause in milliseconds; not shorter than `atLeast` (a server's Retry-After). */
+  /** The next delay in milliseconds; not shorter than `atLeast` (a server's Retry-After). */
   next(atLeast?: number): number;
-  /** The next pause is the shortest again. */
+  /** Starts again with the shortest delay. */
   reset(): void;
 }
 
-/** A server that asks for a longer pause than this (milliseconds) is asked again anyway. */
-const LONGEST_RETRY_AFTER = 60_000;
+/** Upper limit for a server's Retry-After, milliseconds. */
+const MAX_RETRY_AFTER_MS = 60_000;
 
-/** All in milliseconds; `random` gives [0, 1). Without it no pause is shortened: for work that no peer does at the same time. */
+/**
+ * Times are milliseconds; `random` returns a number in [0, 1). Without it there is no jitter: for work that only one replica
+ * does.
+ */
 export function createBackoff(baseMs: number, capMs: number, random: () => number = () => 1): Backoff {
   let step = baseMs;
   return {
     next(atLeast = 0) {
       const jittered = step * (0.5 + random() / 2);
       step = Math.min(step * 2, capMs);
-      return Math.max(jittered, Math.min(atLeast, LONGEST_RETRY_AFTER));
+      return Math.max(jittered, Math.min(atLeast, MAX_RETRY_AFTER_MS));
     },
     reset() {
       step = baseMs;

@@ -25,7 +25,7 @@ describe("the cache of a watch", () => {
     );
   });
 
-  it("tells what changed, and nothing of what did not", () => {
+  it("reports what changed, and nothing else", () => {
     const { cache } = cacheOf();
     assert.deepEqual(cache.put(object("web", "1")), { key: "shop/web", after: "uid-web@1" });
     assert.equal(cache.put(object("web", "1")), undefined);
@@ -35,19 +35,19 @@ describe("the cache of a watch", () => {
     assert.equal(cache.values.size, 0);
   });
 
-  it("sees a version that went back, and an object made anew with the version of the old one", () => {
+  it("detects a version that went back, and a recreated object with the old version", () => {
     const { cache } = cacheOf(object("web", "9"));
     assert.deepEqual(cache.put(object("web", "5"))?.after, "uid-web@5");
     const anew = object("web", "5", { uid: "other" });
     assert.deepEqual(cache.put(anew), { key: "shop/web", before: "uid-web@5", after: "other@5" });
   });
 
-  it("a relist gives the differences only, arrivals before departures", () => {
+  it("a relist yields only differences, additions before deletions", () => {
     const { cache } = cacheOf(object("same", "1"), object("gone", "1"), object("changed", "1"));
     const relist = cache.beginRelist();
     relist.add([object("same", "1"), object("new", "3")]);
     relist.add([object("changed", "2", { uid: "anew" })]);
-    assert.equal(cache.values.get("shop/changed"), "uid-changed@1", "nothing changes before the list is whole");
+    assert.equal(cache.values.get("shop/changed"), "uid-changed@1", "nothing changes before the list is complete");
     assert.deepEqual(
       [...relist.finish()],
       [
@@ -59,7 +59,7 @@ describe("the cache of a watch", () => {
     assert.deepEqual([...cache.values.keys()].sort(), ["shop/changed", "shop/new", "shop/same"]);
   });
 
-  it("a relist that starts over forgets what it has read", () => {
+  it("a relist that starts over discards what it has read", () => {
     const { cache } = cacheOf();
     const relist = cache.beginRelist();
     relist.add([object("ghost", "1")]);
@@ -68,7 +68,7 @@ describe("the cache of a watch", () => {
     assert.deepEqual([...relist.finish()], [{ key: "shop/web", after: "uid-web@1" }]);
   });
 
-  it("keeps what it knew of an object that cannot be projected, and tries again at the next list", () => {
+  it("keeps the value of an object that cannot be projected, and retries at the next list", () => {
     const bad: string[] = [];
     let broken = false;
     const cache = createCache(
@@ -93,7 +93,7 @@ describe("the cache of a watch", () => {
     assert.deepEqual([...healing.finish()], [{ key: "shop/web", before: "uid-web@1", after: "uid-web@2" }]);
   });
 
-  it("refuses what is not an object of the API", () => {
+  it("rejects what is not an API object", () => {
     const { cache } = cacheOf();
     assert.throws(() => cache.put({ metadata: { resourceVersion: "1" } }), { code: "data-corrupt" });
     assert.throws(() => cache.put({ metadata: { name: "web" } }), { code: "data-corrupt" });

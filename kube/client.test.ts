@@ -39,7 +39,7 @@ async function failure(promise: Promise<unknown>): Promise<unknown> {
 }
 
 describe("calls", () => {
-  it("are the requests that the API server documents", async () => {
+  it("are the documented requests of the API", async () => {
     const { client, calls } = await start(json({}));
     const body = { a: "é" };
     await client.get(PATH, { labelSelector: "a=b" });
@@ -79,7 +79,7 @@ describe("calls", () => {
     assert.ok(opened.size <= 16, `${opened.size} connections`);
   });
 
-  it("keep the prefix of a server that has one", async () => {
+  it("keep the path prefix of a server URL", async () => {
     const { url, calls } = await start(json({}));
     const client = clientFor(new URL("/k8s/clusters/one/", url));
     await client.get(PATH);
@@ -89,7 +89,7 @@ describe("calls", () => {
 });
 
 describe("failures", () => {
-  it("carry the server's status, reason and words", async () => {
+  it("have the server's status, reason and message", async () => {
     const { client } = await start(refuse(409, "Conflict"));
     const error = await failure(client.replace(PATH, {}));
     assert.ok(hasCode(error, "kube-status"));
@@ -97,7 +97,7 @@ describe("failures", () => {
     assert.equal(error.message, `PUT ${PATH}: 409 Conflict: Conflict by the fake`);
   });
 
-  it("410 is the lost window", async () => {
+  it("410 is kube-expired", async () => {
     const { client } = await start(refuse(410, "Expired"));
     const error = await failure(client.get(PATH));
     assert.ok(hasCode(error, "kube-expired"));
@@ -112,12 +112,12 @@ describe("failures", () => {
     assert.ok(describeError(error).length < 1_200);
   });
 
-  it("an answer that is not JSON is data-corrupt", async () => {
+  it("a response that is not JSON is data-corrupt", async () => {
     const { client } = await start(({ response }) => void response.end('{"half":'));
     assert.ok(hasCode(await failure(client.get(PATH)), "data-corrupt"));
   });
 
-  it("a broken answer and a refused connection are kube-unreachable", async () => {
+  it("a broken response and a refused connection are kube-unreachable", async () => {
     const { client } = await start(({ response, socket }) => {
       response.writeHead(200, { "content-length": "100" });
       response.write("{");
@@ -130,10 +130,10 @@ describe("failures", () => {
     assert.match(describeError(refused), /ECONNREFUSED/);
   });
 
-  it("silence ends at the deadline, and the next call trusts no connection of before", async () => {
+  it("a call without a response ends at the deadline, and the next call uses a new connection", async () => {
     let silent = false;
     const { client, calls } = await start((call) => {
-      // Two calls at once, so that two connections are kept.
+      // Two concurrent calls, so that two connections are kept.
       if (calls.length > 2) return silent ? hang(call) : json({ fine: true })(call);
       return void setTimeout(() => json({})(call), 50);
     });
@@ -141,7 +141,7 @@ describe("failures", () => {
     silent = true;
     const error = await failure(client.get(PATH, {}, { timeoutMs: 100 }));
     assert.ok(hasCode(error, "kube-unreachable"));
-    assert.match(describeError(error), /no answer within 0\.1 s/);
+    assert.match(describeError(error), /no response within 0\.1 s/);
     silent = false;
     assert.deepEqual(await client.get(PATH), { fine: true });
     assert.deepEqual(
@@ -150,7 +150,7 @@ describe("failures", () => {
     );
   });
 
-  it("a caller that gives up gets its own reason", async () => {
+  it("a caller that aborts gets its own reason", async () => {
     const { client } = await start(hang);
     const control = new AbortController();
     const running = failure(client.get(PATH, {}, { signal: control.signal }));
@@ -160,34 +160,34 @@ describe("failures", () => {
   });
 });
 
-describe("a call the server is too busy for", () => {
+describe("a call that the server throttles", () => {
   const soon = { "retry-after": "0" };
 
   for (const [status, reason] of [
     [429, "TooManyRequests"],
     [503, "ServiceUnavailable"],
   ] as const) {
-    it(`${status} with Retry-After is tried again`, async () => {
+    it(`${status} with Retry-After is retried`, async () => {
       const { client, calls } = await start(inTurn(refuse(status, reason, soon), json({ fine: true })));
       assert.deepEqual(await client.get(PATH), { fine: true });
       assert.equal(calls.length, 2);
     });
   }
 
-  it("waits as long as it is asked to", async () => {
+  it("waits as long as Retry-After says", async () => {
     const { client, calls } = await start(inTurn(refuse(429, "TooManyRequests", { "retry-after": "1" }), json({})));
     await client.create(PATH, {});
     const [first, second] = calls;
     assert.ok(second!.at - first!.at >= 990, `${second!.at - first!.at} ms`);
   });
 
-  it("gives up after three tries", async () => {
+  it("fails after three attempts", async () => {
     const { client, calls } = await start(refuse(429, "TooManyRequests", soon));
     const error = await failure(client.get(PATH));
     assert.deepEqual([statusOf(error), retryAfterOf(error), calls.length], [429, 0, 3]);
   });
 
-  it("does not wait beyond its deadline: the caller is told how long", async () => {
+  it("does not wait beyond its deadline: the error has the delay", async () => {
     const { client, calls } = await start(refuse(429, "TooManyRequests", { "retry-after": "30" }));
     const error = await failure(client.get(PATH));
     assert.deepEqual([retryAfterOf(error), calls.length], [30_000, 1]);
@@ -205,7 +205,7 @@ describe("a kept-alive connection that the server has closed", () => {
   /** Resets every connection at its second request. */
   const fickle: Responder = (call) => (call.reused ? reset(call) : json({})(call));
 
-  it("is not noticed by what may be repeated", async () => {
+  it("does not fail an idempotent call", async () => {
     const { client } = await start(fickle);
     await client.get(PATH);
     await client.apply(PATH, {}, { fieldManager: "me" });
@@ -213,7 +213,7 @@ describe("a kept-alive connection that the server has closed", () => {
     await client.delete(PATH);
   });
 
-  it("is not noticed either when there are several of them", async () => {
+  it("does not fail it either if there are several of them", async () => {
     const { client } = await start((call) =>
       call.reused ? reset(call) : void setTimeout(() => json({ fine: true })(call), 50),
     );
@@ -222,7 +222,7 @@ describe("a kept-alive connection that the server has closed", () => {
     assert.deepEqual(await client.get(PATH), { fine: true });
   });
 
-  it("fails what may not", async () => {
+  it("fails a call that is not idempotent", async () => {
     const { client } = await start(fickle);
     await client.get(PATH);
     assert.ok(hasCode(await failure(client.create(PATH, {})), "kube-unreachable"));
@@ -245,7 +245,7 @@ describe("list", () => {
     );
   });
 
-  it("starts over when the window is lost between pages", async () => {
+  it("starts over if the token expires between pages", async () => {
     const { client } = await start(
       inTurn(page([object("gone", "1")], "5", "more"), refuse(410, "Expired"), page([object("a", "6")], "7")),
     );
@@ -253,7 +253,7 @@ describe("list", () => {
     assert.deepEqual([items, resourceVersion], [[object("a", "6")], "7"]);
   });
 
-  it("does not start over for ever", async () => {
+  it("does not start over indefinitely", async () => {
     const { client, calls } = await start((call) =>
       call.query.has("continue") ? refuse(410, "Expired")(call) : page([], "5", "more")(call),
     );
@@ -278,7 +278,7 @@ describe("list", () => {
     assert.ok(turns >= 19, `${turns} turns`);
   });
 
-  it("reads `items: null` as empty, and what is no list as an error", async () => {
+  it("reads `items: null` as empty, and rejects a response that is not a list", async () => {
     const empty = { metadata: { resourceVersion: "1" }, items: null };
     const { client } = await start(inTurn(json(empty), json({ kind: "Pod", metadata: { resourceVersion: "1" } })));
     assert.deepEqual(await client.list(PATH), { items: [], resourceVersion: "1" });
@@ -287,14 +287,14 @@ describe("list", () => {
 });
 
 describe("raw", () => {
-  it("gives text", async () => {
+  it("returns text", async () => {
     const { client } = await start(({ response }) => {
       response.writeHead(200, { "content-type": "text/plain" }).end("up 1\n");
     });
     assert.deepEqual(await client.raw("/metrics"), { status: 200, contentType: "text/plain", text: "up 1\n" });
   });
 
-  it("throws like any call, unless every status is wanted", async () => {
+  it("throws like any call, unless anyStatus is set", async () => {
     const { client, calls } = await start(refuse(503, "x", { "retry-after": "0" }));
     assert.equal(statusOf(await failure(client.raw("/x"))), 503);
     assert.equal((await client.raw("/x", { anyStatus: true, method: "POST", body: "hi" })).status, 503);
@@ -307,7 +307,7 @@ describe("raw", () => {
     );
   });
 
-  it("does not read more than it should", async () => {
+  it("does not read more than maxBytes", async () => {
     const { client } = await start(({ response }) => void response.end("x".repeat(2_000)));
     assert.ok(hasCode(await failure(client.raw("/x", { maxBytes: 1_000 })), "data-corrupt"));
   });

@@ -10,33 +10,33 @@ import type { Exchange, Transport } from "./transport.ts";
 import type { JsonPatchOperation } from "./types.ts";
 
 export interface CallOptions {
-  /** The call fails with `kube-unreachable` after this long, retries and waiting included. Default 10 s. */
+  /** The call fails with `kube-unreachable` after this long, including retries and waits. Default 10 s. */
   timeoutMs?: number;
-  /** Ends the call early; it then rejects with the signal's reason. */
+  /** Aborts the call; it then rejects with the signal's reason. */
   signal?: AbortSignal;
 }
 
 export interface ReadOptions extends CallOptions {
-  /** The form of the answer, for the Accept header; `accept.ts` has those that are used. Default: JSON. */
+  /** Media type for the Accept header; see `accept.ts`. Default: JSON. */
   accept?: string;
 }
 
 export interface WriteOptions extends CallOptions {
-  /** The server checks and answers as if it had written, and writes nothing. */
+  /** The server validates the request and responds without persisting it. */
   dryRun?: boolean;
   fieldManager?: string;
 }
 
 interface ApplyOptions extends WriteOptions {
   fieldManager: string;
-  /** Takes fields over from other managers; without it a conflict is a 409. */
+  /** Takes over fields from other managers; without it a conflict is a 409. */
   force?: boolean;
 }
 
 interface DeleteOptions extends CallOptions {
   dryRun?: boolean;
   propagationPolicy?: "Foreground" | "Background" | "Orphan";
-  /** Only the object with this uid or version is deleted; another one is a 409. */
+  /** Deletes the object only if it has this uid or resourceVersion; otherwise 409. */
   preconditions?: { uid?: string; resourceVersion?: string };
 }
 
@@ -45,57 +45,57 @@ interface RawOptions extends CallOptions {
   query?: Query;
   headers?: Readonly<Record<string, string>>;
   body?: string;
-  /** A longer answer is an error; default 16 MiB. What a Service answers through its proxy is not to be trusted in length. */
+  /** A longer response is an error; default 16 MiB. The length of a response through a Service proxy cannot be trusted. */
   maxBytes?: number;
-  /** Gives answers of any status instead of throwing from 400 up: what stands behind a Service proxy has statuses of its own. */
+  /** Returns responses of any status instead of throwing from 400 on: a backend behind a Service proxy has its own statuses. */
   anyStatus?: boolean;
 }
 
-interface RawAnswer {
+interface RawResponse {
   status: number;
   contentType: string;
   text: string;
 }
 
 /**
- * The API server, as JSON. `path` is always the full one, `/api/v1/namespaces/x/configmaps/y` (`paths.ts` builds them).
+ * A JSON client for the API server. `path` is always the full path, `/api/v1/namespaces/x/configmaps/y` (see `paths.ts`).
  *
- * Every call has a deadline. Failures are SwitchbackErrors: `kube-status` (a KubeStatusError with `status`), `kube-expired` (410),
- * `kube-unreachable` (no answer, or none in time), `data-corrupt` (an answer that is not JSON).
- * An answer of 429, and of 503 where the call may be repeated, that carries Retry-After is obeyed and tried again, at most twice and
- * within the deadline; else it is thrown with `retryAfterMs`. Nothing else is retried here: callers know what a failure means, and have loops.
+ * Every call has a deadline. Failures are SwitchbackErrors: `kube-status` (a KubeStatusError with `status`), `kube-expired`
+ * (410), `kube-unreachable` (no response, or none in time), `data-corrupt` (a response that is not JSON). A 429 with
+ * Retry-After is retried, and a 503 with Retry-After if the call is idempotent: at most twice and within the deadline, else it
+ * is thrown with `retryAfterMs`. Nothing else is retried here: callers have their own retry loops.
  */
 export interface KubeClient {
   get<T>(path: string, query?: Query, options?: ReadOptions): Promise<T>;
-  /** All objects, read in pages; a 410 between pages starts over. The deadline is that of each page. */
+  /** Reads all objects in pages; a 410 between pages starts over. The deadline applies to each page. */
   list<T>(path: string, query?: Query, options?: ReadOptions): Promise<{ items: T[]; resourceVersion: string }>;
-  /** Server-side apply: creates or updates. An identical apply changes nothing and causes no watch event. */
+  /** Server-side apply: creates or updates the object. An identical apply changes nothing and causes no watch event. */
   apply<T>(path: string, object: object, options: ApplyOptions): Promise<T>;
   mergePatch<T>(path: string, body: object, options?: WriteOptions): Promise<T>;
   jsonPatch<T>(path: string, operations: readonly JsonPatchOperation[], options?: WriteOptions): Promise<T>;
   /** POST to the collection's path. */
   create<T>(path: string, object: object, options?: WriteOptions): Promise<T>;
-  /** PUT: a compare-and-swap if the object carries `metadata.resourceVersion` (409 when it is not the current one). */
+  /** PUT: a compare-and-swap if the object has `metadata.resourceVersion` (409 if that is not the current one). */
   replace<T>(path: string, object: object, options?: WriteOptions): Promise<T>;
   delete(path: string, options?: DeleteOptions): Promise<void>;
-  /** Text, such as `/metrics` or what a Service answers through its proxy. Never retried. */
-  raw(path: string, options?: RawOptions): Promise<RawAnswer>;
-  /** A long answer, line by line: watches. See `stream.ts`. */
+  /** Returns text, such as `/metrics` or a response through a Service proxy. Never retried. */
+  raw(path: string, options?: RawOptions): Promise<RawResponse>;
+  /** Reads a long response line by line: watches. See `stream.ts`. */
   stream(path: string, query: Query, options: StreamOptions): Promise<StreamEnd>;
-  /** Ends the connections; calls that run fail. */
+  /** Closes the connections; running calls fail. */
   close(): void;
 }
 
 const DEFAULT_TIMEOUT_MS = 10_000;
 const DEFAULT_MAX_BYTES = 16 * 1024 * 1024;
-/** Attempts of one call, the first included, when the server says when to come again. */
+/** Attempts of one call, including the first, if the server sends Retry-After. */
 const MAX_ATTEMPTS = 3;
 
 type Send = (
   call: Pick<Exchange, "method" | "body" | "headers">,
   path: string,
   options?: CallOptions,
-) => Promise<RawAnswer>;
+) => Promise<RawResponse>;
 
 export function createClient(transport: Transport, defaults: { timeoutMs?: number } = {}): KubeClient {
   const timeoutMs = defaults.timeoutMs ?? DEFAULT_TIMEOUT_MS;
@@ -133,7 +133,7 @@ function writes(send: Send): Pick<KubeClient, "apply" | "mergePatch" | "jsonPatc
     return parse<T>(await send(call, withQuery(path, query), options), describe(method, path));
   }
   return {
-    // JSON is YAML; this is the content type that names the operation.
+    // JSON is valid YAML; this content type selects the apply operation.
     apply: (path, object, options) => write("PATCH", path, object, APPLY, options),
     mergePatch: (path, body, options) => write("PATCH", path, body, "application/merge-patch+json", options),
     jsonPatch: (path, operations, options) => write("PATCH", path, operations, JSON_PATCH, options),
@@ -152,12 +152,12 @@ function writes(send: Send): Pick<KubeClient, "apply" | "mergePatch" | "jsonPatc
 const APPLY = "application/apply-patch+yaml";
 const JSON_PATCH = "application/json-patch+json";
 
-/** Whether the same request twice ends like once. A JSON Patch may append to a list, and a POST may generate a name. */
+/** Whether the request can be sent twice. A JSON Patch may append to a list, and a POST may generate a name. */
 function idempotent(call: Pick<Exchange, "method" | "headers">): boolean {
   return call.method !== "POST" && call.headers?.["content-type"] !== JSON_PATCH;
 }
 
-function raw(transport: Transport, path: string, options: RawOptions & { timeoutMs: number }): Promise<RawAnswer> {
+function raw(transport: Transport, path: string, options: RawOptions & { timeoutMs: number }): Promise<RawResponse> {
   const { method = "GET", query, headers = {}, body, anyStatus = false } = options;
   const call = { method, headers: { accept: "*/*", ...headers }, ...(body === undefined ? {} : { body }) };
   const limits = { anyStatus, maxBytes: options.maxBytes ?? DEFAULT_MAX_BYTES };
@@ -171,7 +171,7 @@ async function exchange(
   call: Pick<Exchange, "method" | "path" | "body" | "headers">,
   context: CallContext,
   limits: { anyStatus: boolean; maxBytes: number } = { anyStatus: false, maxBytes: Number.POSITIVE_INFINITY },
-): Promise<RawAnswer> {
+): Promise<RawResponse> {
   const response = await transport.send({
     ...call,
     channel: "call",
@@ -185,7 +185,7 @@ async function exchange(
   return { status, contentType: response.headers["content-type"] ?? "", text };
 }
 
-async function withRetries(context: CallContext, repeatable: boolean, attempt: () => Promise<RawAnswer>) {
+async function withRetries(context: CallContext, repeatable: boolean, attempt: () => Promise<RawResponse>) {
   for (let attempts = 1; ; attempts++) {
     try {
       return await attempt();
@@ -197,18 +197,21 @@ async function withRetries(context: CallContext, repeatable: boolean, attempt: (
   }
 }
 
-/** A 429 was turned away before anything happened; behind a 503 something may have. */
+/** A 429 is rejected before the request has any effect; a 503 may be sent after one. */
 function retryDelay(error: unknown, repeatable: boolean): number | undefined {
   if (!(error instanceof SwitchbackError)) return undefined;
   if (error.status !== 429 && !(error.status === 503 && repeatable)) return undefined;
   return retryAfterOf(error);
 }
 
-function parse<T>(answer: RawAnswer, what: string): T {
+function parse<T>(response: RawResponse, what: string): T {
   try {
-    return JSON.parse(answer.text) as T;
+    return JSON.parse(response.text) as T;
   } catch {
-    throw new SwitchbackError("data-corrupt", `${what}: the answer is not JSON (${answer.contentType || "no type"})`);
+    throw new SwitchbackError(
+      "data-corrupt",
+      `${what}: the response is not JSON (${response.contentType || "no type"})`,
+    );
   }
 }
 

@@ -63,7 +63,7 @@ describe("in a pod", () => {
     return client;
   }
 
-  it("speaks with the token, trusts the CA, knows its namespace", async () => {
+  it("uses the token, trusts the CA, has its namespace", async () => {
     await serve(accepting(() => "first"));
     const { get, namespace, server } = await inPod();
     await get("/version");
@@ -71,7 +71,7 @@ describe("in a pod", () => {
     assert.equal(api.calls[0]?.headers["user-agent"], "switchback/test");
   });
 
-  it("reads the token again when it is refused, and does not bother the caller with it", async () => {
+  it("reloads a rejected token without an error for the caller", async () => {
     await serve(accepting(() => "second"));
     const { get } = await inPod();
     await writeFile(file("token"), "second");
@@ -80,14 +80,14 @@ describe("in a pod", () => {
     assert.deepEqual(tokens(), ["Bearer first", "Bearer second", "Bearer second"]);
   });
 
-  it("gives a refusal on when the token is still the same", async () => {
+  it("returns the 401 if the token is unchanged", async () => {
     await serve(accepting(() => "other"));
     const { get } = await inPod();
     await assert.rejects(get("/version"), { code: "kube-status", status: 401 });
     assert.equal(api.calls.length, 1);
   });
 
-  it("does not read it at every refusal", async () => {
+  it("does not reload it on every 401", async () => {
     let time = 0;
     await serve(accepting(() => "second"));
     const { get } = await inPod(() => time);
@@ -99,7 +99,7 @@ describe("in a pod", () => {
     await get("/version");
   });
 
-  it("reads the token again after a minute", async () => {
+  it("reloads the token after a minute", async () => {
     let time = 0;
     await serve(json({}));
     const { get } = await inPod(() => time);
@@ -112,7 +112,7 @@ describe("in a pod", () => {
     assert.deepEqual(tokens(), ["Bearer first", "Bearer first", "Bearer second"]);
   });
 
-  it("keeps the token it has when the file is gone or empty for a moment", async () => {
+  it("keeps its token while the file is missing or empty", async () => {
     let time = 0;
     await serve(json({}));
     const { get } = await inPod(() => time);
@@ -124,7 +124,7 @@ describe("in a pod", () => {
     assert.deepEqual(tokens(), ["Bearer first", "Bearer first"]);
   });
 
-  it("trusts a new CA once the file has it, on new connections", async () => {
+  it("trusts a new CA of the file on new connections", async () => {
     let time = 0;
     await serve(json({}));
     const { get } = await inPod(() => time);
@@ -141,7 +141,7 @@ describe("in a pod", () => {
     await get("/version");
   });
 
-  it("says which file is missing", async () => {
+  it("names the missing file", async () => {
     await serve(json({}));
     await inPod();
     const lacking = { ...pod, caFile: file("absent") };
@@ -151,7 +151,7 @@ describe("in a pod", () => {
     });
   });
 
-  it("does without the heavy library", async () => {
+  it("does not load the kubeconfig library", async () => {
     await serve(json({}));
     await inPod();
     const script = `
@@ -208,10 +208,10 @@ describe("from a kubeconfig", () => {
     assert.equal(subject, "someone");
   });
 
-  it("an exec plugin, which is run again when its token is refused", async () => {
+  it("an exec plugin, which is run again when its token is rejected", async () => {
     await serve(accepting(() => "run-2"));
     await writeFile(file("count"), "");
-    // Each run appends a character, and the token tells how many there are.
+    // Each run appends a character; the token contains their number.
     const script = `
       const { appendFileSync, readFileSync } = require("node:fs");
       appendFileSync(${JSON.stringify(file("count"))}, "x");
@@ -230,7 +230,7 @@ describe("from a kubeconfig", () => {
     assert.deepEqual(tokens(), ["Bearer run-1", "Bearer run-2", "Bearer run-2"]);
   });
 
-  it("of several files the first that says something wins, and one that does not exist is passed over", async () => {
+  it("of several files the first that sets a value wins, and a missing one is ignored", async () => {
     await serve(json({}));
     const one = await kubeconfig("one.yaml", { token: "one" });
     const two = await kubeconfig("two.yaml", { token: "two" }, "two");
@@ -249,12 +249,12 @@ describe("from a kubeconfig", () => {
     await serve(json({}));
     const path = await kubeconfig("known.yaml", { token: "x" });
     await assert.rejects(connect({ kubeconfig: path, context: "prod" }), (error) => {
-      assert.match(describeError(error), /no context "prod"; there is: one$/);
+      assert.match(describeError(error), /no context "prod"; available: one$/);
       return hasCode(error, "config-invalid");
     });
   });
 
-  it("a file that is missing or no YAML is refused by name", async () => {
+  it("a file that is missing or not YAML is refused by name", async () => {
     await serve(json({}));
     await writeFile(file("bad.yaml"), "{");
     for (const name of ["absent", "bad.yaml"]) {
@@ -266,7 +266,7 @@ describe("from a kubeconfig", () => {
   });
 });
 
-describe("the way to connect", () => {
+describe("connectOptionsFrom", () => {
   it("a flag, then KUBECONFIG", () => {
     assert.deepEqual(connectOptionsFrom({ KUBECONFIG: "b" }, { kubeconfig: "a", context: "c" }), {
       kubeconfig: "a",

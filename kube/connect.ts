@@ -9,7 +9,7 @@ import { steadyNow } from "./time.ts";
 import { createTransport } from "./transport.ts";
 
 interface ConnectOptions {
-  /** Path of a kubeconfig, or several separated as in KUBECONFIG. Wins over `inCluster`. */
+  /** Path of a kubeconfig, or several separated as in KUBECONFIG. Takes precedence over `inCluster`. */
   kubeconfig?: string;
   /** Context of the kubeconfig; default: its current one. */
   context?: string;
@@ -17,19 +17,19 @@ interface ConnectOptions {
   userAgent?: string;
   /** Deadline of a call that names none, milliseconds. */
   timeoutMs?: number;
-  /** Milliseconds, never going back. */
+  /** A monotonic clock, milliseconds. */
   now?: () => number;
 }
 
-/** A client that also knows where it leads. */
+/** A client with its server and namespace. */
 export interface ConnectedClient extends KubeClient {
   /** URL of the API server. */
   readonly server: string;
-  /** The pod's own namespace, or that of the kubeconfig's context. */
+  /** The namespace of the pod, or of the kubeconfig's context. */
   readonly namespace: string;
 }
 
-/** Opens no connection yet: only files are read. Throws `config-invalid` if they cannot be. */
+/** Reads only files and opens no connection yet. Throws `config-invalid` if a file cannot be read. */
 export async function connect(options: ConnectOptions): Promise<ConnectedClient> {
   const { credentials, namespace } = await credentialsFor(options);
   const { server } = await credentials.current();
@@ -39,8 +39,8 @@ export async function connect(options: ConnectOptions): Promise<ConnectedClient>
 }
 
 /**
- * How to connect, told from the environment that the caller has read. In this order: the kubeconfig of a flag, KUBECONFIG,
- * the pod's service account, `~/.kube/config`.
+ * Determines how to connect from flags and environment. In this order: the kubeconfig of a flag, KUBECONFIG, the pod's service
+ * account, `~/.kube/config`.
  */
 export function connectOptionsFrom(
   env: Readonly<Record<string, string | undefined>>,
@@ -55,11 +55,11 @@ export function connectOptionsFrom(
   if (home && existsSync(home)) return { kubeconfig: home, ...context };
   throw new SwitchbackError(
     "config-invalid",
-    "no way to a cluster: not in a pod, no --kubeconfig, no KUBECONFIG, no ~/.kube/config",
+    "no cluster configured: not in a pod, no --kubeconfig, no KUBECONFIG, no ~/.kube/config",
   );
 }
 
-/** Whether this is a pod that was given a ServiceAccount's token. */
+/** Whether the process runs in a pod with a ServiceAccount token. */
 export function isInPod(env: Readonly<Record<string, string | undefined>>): boolean {
   return Boolean(env.KUBERNETES_SERVICE_HOST) && existsSync(TOKEN_FILE);
 }
@@ -70,7 +70,7 @@ async function credentialsFor(options: ConnectOptions): Promise<{ credentials: C
   if (kubeconfig !== undefined) {
     let loaded = await loadKubeconfig(kubeconfig, context);
     const credentials = cachedCredentials(async (rejected) => {
-      // Read anew after a 401: the file may have changed, and an exec plugin's cached token is dropped with the old one.
+      // Reload after a 401: the file may have changed, and reloading drops an exec plugin's cached token.
       if (rejected) loaded = await loadKubeconfig(kubeconfig, context);
       return loaded.access();
     }, now);
@@ -80,5 +80,5 @@ async function credentialsFor(options: ConnectOptions): Promise<{ credentials: C
     const credentials = cachedCredentials(() => loadInCluster(inCluster), now);
     return { credentials, namespace: await inClusterNamespace(inCluster) };
   }
-  throw new SwitchbackError("config-invalid", "connect needs a kubeconfig or a pod's service account");
+  throw new SwitchbackError("config-invalid", "a kubeconfig or a pod's service account is required");
 }

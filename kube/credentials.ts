@@ -1,6 +1,6 @@
 import type { Agent } from "node:http";
 
-/** What a TLS connection to the API server needs. Held in memory only, never logged. */
+/** The TLS options of a connection to the API server. Kept in memory only, never logged. */
 interface TlsMaterial {
   ca?: string | Buffer;
   cert?: string | Buffer;
@@ -10,32 +10,32 @@ interface TlsMaterial {
   rejectUnauthorized?: boolean;
 }
 
-/** How to speak to the API server at this moment. */
+/** The current URL, headers and TLS options for the API server. */
 export interface Access {
   /** `https://host:port/prefix`. */
   readonly server: URL;
   /** Authorization and impersonation headers. */
   readonly headers: Readonly<Record<string, string>>;
   readonly tls: TlsMaterial;
-  /** A ready agent, where a kubeconfig names a proxy; else the transport keeps its own. */
+  /** The agent for the proxy of a kubeconfig; otherwise the transport uses its own. */
   readonly agent?: Agent;
 }
 
-/** Where access comes from, kept fresh. */
+/** A source of access that refreshes itself. */
 export interface Credentials {
   current(): Promise<Access>;
-  /** Called when `used` was answered with 401. Gives other access if there is any, else `used` itself. */
+  /** Called after `used` was rejected with 401. Returns new access if there is any, else `used`. */
   renew(used: Access): Promise<Access>;
 }
 
-/** Credentials are read again when they are older than this: a pod's token is rotated under it, and so may a CA be. */
+/** Credentials are reloaded at this age: the kubelet rotates a pod's token, and the CA may change too. */
 const CREDENTIALS_MAX_AGE_MS = 60_000;
-/** A server that keeps answering 401 does not make us run an exec plugin more often than this. */
+/** The shortest time between two reloads after a 401, so that an exec plugin is not run more often. */
 const REJECTED_EVERY_MS = 5_000;
 
 /**
- * Keeps what `load` gives for a minute. `rejected` tells `load` that the server did not accept the last one.
- * A load that fails while older access is at hand leaves that in use: half-written files must not stop us.
+ * Caches the result of `load` for a minute. `rejected` means that the server rejected the previous one. If a load fails, the
+ * previous access stays in use: a partly written file must not stop the process.
  */
 export function cachedCredentials(load: (rejected: boolean) => Promise<Access>, now: () => number): Credentials {
   let access: Access | undefined;
@@ -76,7 +76,7 @@ export function cachedCredentials(load: (rejected: boolean) => Promise<Access>, 
   };
 }
 
-/** Whether two TLS set-ups may share connections. */
+/** Whether connections with these TLS options can be shared. */
 export function sameTls(a: TlsMaterial, b: TlsMaterial): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
 }

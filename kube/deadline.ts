@@ -1,18 +1,18 @@
 import { SwitchbackError } from "../errors/errors.ts";
 import type { Transport } from "./transport.ts";
 
-/** What a running call knows of itself. */
+/** The context of a running call. */
 export interface CallContext {
   /** `GET /api/v1/...`, for messages. */
   readonly what: string;
-  /** Fires at the deadline and when the caller gives up. */
+  /** Fires at the deadline and when the caller aborts. */
   readonly signal: AbortSignal;
   remainingMs(): number;
 }
 
 /**
- * Runs `work` under a deadline and turns whatever is not one of our errors into `kube-unreachable`.
- * After a deadline the idle connections are dropped too: whatever swallowed this call would swallow the next.
+ * Runs `work` with a deadline, and converts any error that is not a SwitchbackError to `kube-unreachable`.
+ * After a timeout the idle connections are dropped too, because they probably have the same fault.
  */
 export async function withDeadline<T>(
   what: string,
@@ -25,7 +25,7 @@ export async function withDeadline<T>(
   const inner = new AbortController();
   const end = performance.now() + timeoutMs;
   const timer = setTimeout(() => {
-    inner.abort(new SwitchbackError("kube-unreachable", `${what}: no answer within ${timeoutMs / 1000} s`));
+    inner.abort(new SwitchbackError("kube-unreachable", `${what}: no response within ${timeoutMs / 1000} s`));
     transport.dropIdle();
   }, timeoutMs);
   const abort = () => inner.abort(outer?.reason);
@@ -40,7 +40,7 @@ export async function withDeadline<T>(
   }
 }
 
-/** `error` itself if it is ours, else `kube-unreachable` with it as the cause. */
+/** Returns `error` if it is a SwitchbackError, else `kube-unreachable` with it as the cause. */
 export function unreachable(what: string, error: unknown): SwitchbackError {
   if (error instanceof SwitchbackError) return error;
   return new SwitchbackError("kube-unreachable", `${what}: the API server cannot be reached`, { cause: error });

@@ -1,6 +1,6 @@
 import { resourcePath } from "./paths.ts";
 
-/** The parts of a discovery/v1 EndpointSlice that are read. */
+/** The fields of a discovery/v1 EndpointSlice that are read. */
 export interface RawEndpointSlice {
   readonly endpoints?: ReadonlyArray<{
     readonly addresses?: readonly string[];
@@ -9,7 +9,7 @@ export interface RawEndpointSlice {
   readonly ports?: ReadonlyArray<{ readonly name?: string; readonly port?: number }> | null;
 }
 
-/** Where a Service's slices are listed and watched, and by which label. */
+/** The path and label selector of a Service's EndpointSlices. */
 export function endpointSlicesOf(namespace: string, service: string): { path: string; labelSelector: string } {
   return {
     path: resourcePath({ group: "discovery.k8s.io", version: "v1", resource: "endpointslices", namespace }),
@@ -17,7 +17,10 @@ export function endpointSlicesOf(namespace: string, service: string): { path: st
   };
 }
 
-/** The first address of each ready endpoint: all of an endpoint's addresses are the same pod's. One that does not say is ready (discovery/v1, EndpointConditions). */
+/**
+ * The first address of each ready endpoint: all addresses of an endpoint are of the same pod. An unset condition means ready
+ * (discovery/v1, EndpointConditions).
+ */
 export function readyAddresses({ endpoints }: RawEndpointSlice): readonly string[] {
   return (endpoints ?? []).flatMap(({ addresses, conditions }) =>
     conditions?.ready === false ? [] : (addresses?.slice(0, 1) ?? []),

@@ -41,7 +41,7 @@ const held: EventRecord = {
 };
 
 describe("an Event", () => {
-  it("has what events.k8s.io/v1 asks for", async () => {
+  it("has the fields that events.k8s.io/v1 requires", async () => {
     const { sent, record } = recorder();
     await record();
     const [{ path, event }] = sent as [Sent];
@@ -62,7 +62,7 @@ describe("an Event", () => {
     });
   });
 
-  it("goes to the namespace of its object, and to `default` for one that is in none", async () => {
+  it("is created in the namespace of its object, or in `default` for a cluster-scoped one", async () => {
     const { sent, record } = recorder();
     await record({ regarding: { ...regarding, namespace: "shop" } });
     await record({ regarding: { apiVersion: "v1", kind: "Namespace", name: "shop", namespace: "" } });
@@ -75,7 +75,7 @@ describe("an Event", () => {
     );
   });
 
-  it("carries no control characters and at most 1,024 bytes, in whole characters", async () => {
+  it("has no control characters and at most 1,024 bytes, in whole characters", async () => {
     const { sent, record } = recorder();
     await record({ note: `bad\u001b[31m\nname ${"é".repeat(600)}` });
     const note = sent[0]!.event.note;
@@ -85,7 +85,7 @@ describe("an Event", () => {
 });
 
 describe("repetition", () => {
-  it("is not sent within ten minutes, and told afterwards", async () => {
+  it("is not repeated within ten minutes; the next one contains the count", async () => {
     const { sent, clock, record, events } = recorder();
     for (const now of [0, 1, 599_999]) {
       clock.now = now;
@@ -100,7 +100,7 @@ describe("repetition", () => {
     assert.equal(sent[2]?.event.note, "6 of 10 names would go");
   });
 
-  it("of other words or about another object is news", async () => {
+  it("with another text or object is sent", async () => {
     const { sent, record } = recorder();
     await record();
     await record({ note: "7 of 10 names would go" });
@@ -110,7 +110,7 @@ describe("repetition", () => {
 });
 
 describe("too many Events", () => {
-  it("are dropped and counted; later there is room again", async () => {
+  it("are dropped and counted; the rate limit recovers later", async () => {
     const { sent, clock, record, events } = recorder();
     for (let index = 0; index < 40; index++) await record({ note: `note ${index}` });
     assert.deepEqual([sent.length, events.stats.dropped], [25, 15]);
@@ -119,7 +119,7 @@ describe("too many Events", () => {
     assert.deepEqual([sent.length, events.stats.dropped], [27, 23]);
   });
 
-  it("are not remembered for ever", async () => {
+  it("are remembered only up to a limit", async () => {
     const { sent, clock, record } = recorder();
     await record();
     await record();
@@ -128,12 +128,12 @@ describe("too many Events", () => {
       await record({ note: `note ${index}` });
     }
     await record();
-    assert.equal(sent.at(-1)?.event.note, held.note, "that it was repeated is forgotten");
+    assert.equal(sent.at(-1)?.event.note, held.note, "the repetitions are forgotten");
   });
 });
 
 describe("a refusal", () => {
-  it("is counted, never thrown, and does not count as said", async () => {
+  it("is counted, never thrown, and does not count as sent", async () => {
     let failing = true;
     const { sent, record, events } = recorder({ fail: () => failing });
     await record();
@@ -143,7 +143,7 @@ describe("a refusal", () => {
     assert.deepEqual([sent.length, events.stats.sent], [1, 1]);
   });
 
-  it("a record that makes no sense does not throw either", () => {
+  it("an invalid record does not throw either", () => {
     const { events } = recorder();
     events.record({ ...held, regarding: undefined as unknown as EventRecord["regarding"] });
     events.record(undefined as unknown as EventRecord);

@@ -10,65 +10,65 @@ export interface Regarding {
   apiVersion: string;
   kind: string;
   name: string;
-  /** Left out: our own namespace. Empty: the object is in none, and its Events are in `default`, as is the custom. */
+  /** Default: the recorder's namespace. Empty: a cluster-scoped object, whose Events are in `default` by convention. */
   namespace?: string;
   uid?: string;
 }
 
 export interface EventRecord {
   type: "Normal" | "Warning";
-  /** Why, as one CamelCase word: `RemovalHeldBack`. */
+  /** The reason in CamelCase: `RemovalHeldBack`. */
   reason: string;
-  /** What was done or not done, as one CamelCase word: `PublishMap`. */
+  /** The action in CamelCase: `PublishMap`. */
   action: string;
-  /** For people. Control characters are replaced and it is cut to 1,024 bytes, the API's limit. */
+  /** The message. Control characters are replaced, and it is truncated to 1,024 bytes, the API's limit. */
   note: string;
   regarding: Regarding;
 }
 
 interface EventRecorderOptions {
   client: Pick<KubeClient, "create">;
-  /** Which part of Switchback speaks: `controller`. */
+  /** The reporting component: `controller`. */
   component: string;
   /** Name of the pod. */
   instance: string;
-  /** Our own namespace. */
+  /** The namespace of Switchback. */
   namespace: string;
   log?: Logger;
-  /** Milliseconds, never going back. */
+  /** A monotonic clock, milliseconds. */
   now?: () => number;
 }
 
-/** Counts that only grow. */
+/** Counters; they only grow. */
 interface EventStats {
   /** Accepted by the API server. */
   readonly sent: number;
-  /** Held back because the same had been said within the window. */
+  /** Not sent, because the same Event was sent within the window. */
   readonly repeated: number;
-  /** Thrown away: too many at once. */
+  /** Dropped by the rate limit. */
   readonly dropped: number;
-  /** Refused by the API server, or not reaching it. */
+  /** Rejected by the API server, or the server was unreachable. */
   readonly failed: number;
 }
 
 export interface EventRecorder {
-  /** Never throws and never waits: an Event is a courtesy. */
+  /** Never throws and never blocks: Events are best effort. */
   record(event: EventRecord): void;
   readonly stats: EventStats;
-  /** Resolves when what was recorded so far is sent or lost. */
+  /** Resolves when all recorded Events are sent or have failed. */
   flush(): Promise<void>;
 }
 
-/** The same Event is not sent again within this; the next after it tells how often it was seen meanwhile. */
+/** The same Event is sent once per window; the next one contains the number of repetitions. */
 const WINDOW_MS = 10 * 60_000;
-/** What was said is remembered for this many different Events. */
-const REMEMBERED = 1000;
-/** A burst of this many, then one every so often: etcd keeps each for an hour. */
+/** How many different Events are remembered for deduplication. */
+const MAX_REMEMBERED = 1000;
+/** Rate limit: a burst, then one Event per REFILL_MS, because etcd keeps each Event for an hour. */
 const BURST = 25;
 const REFILL_MS = 5_000;
 /** Limits of events.k8s.io/v1, bytes. */
 const NOTE_BYTES = 1024;
-const WORD_BYTES = 128;
+const FIELD_BYTES = 128;
 
 /** A code as the reason of an Event: `front-address-lost` is `FrontAddressLost`. */
 export function eventReason(code: string): string {
@@ -78,7 +78,7 @@ export function eventReason(code: string): string {
 export function createEventRecorder(options: EventRecorderOptions): EventRecorder {
   const { client, log = silentLogger, now = steadyNow } = options;
   const stats = { sent: 0, repeated: 0, dropped: 0, failed: 0 };
-  const said = createMemory(now);
+  const recent = createRecentEvents(now);
   const takeToken = createBucket(now);
   const pending = new Set<Promise<void>>();
 
@@ -88,15 +88,15 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
       stats.sent++;
     } catch (error) {
       stats.failed++;
-      // It was not said after all.
-      said.forget(key);
+      // It was not sent, so it must not count as a repetition.
+      recent.forget(key);
       log.debug({ reason: event.reason, error: describeError(error) }, "an Event could not be written");
     }
   }
 
   function recordOne(record: EventRecord): void {
     const key = JSON.stringify([record.type, record.reason, record.action, record.note, record.regarding]);
-    if (said.repeats(key)) {
+    if (recent.repeats(key)) {
       stats.repeated++;
       return;
     }
@@ -104,7 +104,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
       stats.dropped++;
       return;
     }
-    const event = toEvent(options, record, said.remember(key));
+    const event = toEvent(options, record, recent.remember(key));
     const sending = send(key, event).finally(() => pending.delete(sending));
     pending.add(sending);
   }
@@ -115,7 +115,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
         recordOne(record);
       } catch (error) {
         stats.failed++;
-        log.debug({ error: describeError(error) }, "an Event could not be made");
+        log.debug({ error: describeError(error) }, "an Event could not be built");
       }
     },
     get stats() {
@@ -142,46 +142,46 @@ function toEvent(options: EventRecorderOptions, record: EventRecord, repeats: nu
     metadata: { generateName: "switchback-", namespace: namespace || "default" },
     eventTime: microTime(Date.now()),
     type,
-    reason: cut(reason, WORD_BYTES),
-    action: cut(action, WORD_BYTES),
-    note: cut(printable(note), NOTE_BYTES - suffix.length) + suffix,
+    reason: truncate(reason, FIELD_BYTES),
+    action: truncate(action, FIELD_BYTES),
+    note: truncate(printable(note), NOTE_BYTES - suffix.length) + suffix,
     reportingController: `switchback.dev/${options.component}`,
-    reportingInstance: cut(options.instance, WORD_BYTES),
+    reportingInstance: truncate(options.instance, FIELD_BYTES),
     regarding: namespace === "" ? object : { ...object, namespace },
   };
 }
 
-/** A note may quote what tenants wrote, and ends up in terminals. */
+/** A note may quote tenants' input and be printed in a terminal. */
 function printable(text: string): string {
   return text.replace(/\p{Cc}/gu, "?");
 }
 
-/** At most `bytes` of UTF-8, no character cut in two. */
-function cut(text: string, bytes: number): string {
+/** Truncates to `bytes` of UTF-8 without splitting a character. */
+function truncate(text: string, bytes: number): string {
   const whole = Buffer.from(text);
   if (whole.length <= bytes) return text;
   const decoder = new TextDecoder("utf-8");
-  // In stream mode the decoder keeps an unfinished character to itself.
+  // In stream mode the decoder holds back an incomplete character.
   return `${decoder.decode(whole.subarray(0, bytes - 3), { stream: true })}...`;
 }
 
-/** What was said when, oldest first. */
-function createMemory(now: () => number) {
+/** Recently sent Events, oldest first. */
+function createRecentEvents(now: () => number) {
   const entries = new Map<string, { until: number; repeats: number }>();
   return {
-    /** Whether `key` was said within the window; counts it if so. */
+    /** Whether `key` was sent within the window; if so, counts a repetition. */
     repeats(key: string): boolean {
       const entry = entries.get(key);
       if (entry === undefined || now() >= entry.until) return false;
       entry.repeats++;
       return true;
     },
-    /** Begins a new window. Gives how often `key` was held back in the last one. */
+    /** Starts a new window. Returns the number of repetitions in the last one. */
     remember(key: string): number {
       const repeats = entries.get(key)?.repeats ?? 0;
       entries.delete(key);
       entries.set(key, { until: now() + WINDOW_MS, repeats: 0 });
-      if (entries.size > REMEMBERED) entries.delete(entries.keys().next().value ?? key);
+      if (entries.size > MAX_REMEMBERED) entries.delete(entries.keys().next().value ?? key);
       return repeats;
     },
     forget(key: string): void {
@@ -190,7 +190,7 @@ function createMemory(now: () => number) {
   };
 }
 
-/** A token bucket, full at first. */
+/** A token bucket that starts full. */
 function createBucket(now: () => number): () => boolean {
   let tokens = BURST;
   let filledAt = now();

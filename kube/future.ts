@@ -3,20 +3,21 @@ import type { Query } from "./paths.ts";
 import type { ApiList } from "./types.ts";
 
 /**
- * Whether a version is still to come for the API server. After a restore from a backup its versions begin again from below those that
- * it gave before, and it does not say so: a watch from a version that is still to come is silent until that has come.
+ * Whether a resourceVersion is newer than the API server's current one. After a restore from a backup, versions restart below
+ * earlier ones and the server does not report it: a watch from a future version gets no events until the server reaches that
+ * version.
  */
-export async function isFromTheFuture(
+export async function isFutureVersion(
   client: Pick<KubeClient, "get">,
   version: string,
   { path, query, options }: { readonly path: string; readonly query: Query; readonly options: ReadOptions },
 ): Promise<boolean> {
-  // Without a version of its own a list is at least as new as all that was ever told.
+  // A list without a resourceVersion is a quorum read: at least as new as anything the server has returned before.
   const { metadata } = await client.get<ApiList<unknown>>(path, { ...query, limit: 1 }, options);
   return isNewer(version, metadata?.resourceVersion ?? version);
 }
 
-/** Versions are whole numbers (KEP-5504), too large for JavaScript's own; what is none is not compared. */
+/** Versions are integers (KEP-5504) that may exceed JavaScript's safe range. Other values are not compared. */
 function isNewer(version: string, other: string): boolean {
   return [version, other].every((each) => /^[0-9]+$/.test(each)) && BigInt(version) > BigInt(other);
 }

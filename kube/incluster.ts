@@ -3,7 +3,7 @@ import { isIPv6 } from "node:net";
 import { SwitchbackError } from "../errors/errors.ts";
 import type { Access } from "./credentials.ts";
 
-/** A pod's own way to the API server. Host and port come from KUBERNETES_SERVICE_HOST and _PORT; paths are overridable for tests. */
+/** In-cluster configuration. Host and port come from KUBERNETES_SERVICE_HOST and _PORT; tests can override the paths. */
 export interface InCluster {
   host: string;
   port: string | number;
@@ -16,7 +16,7 @@ export interface InCluster {
 const ROOT = "/var/run/secrets/kubernetes.io/serviceaccount";
 export const TOKEN_FILE = `${ROOT}/token`;
 
-/** Reads token and CA; throws `config-invalid` when either is missing. */
+/** Reads token and CA; throws `config-invalid` if either is missing. */
 export async function loadInCluster(from: InCluster): Promise<Access> {
   const token = (await readText(from.tokenFile ?? TOKEN_FILE)).trim();
   const ca = await readText(from.caFile ?? `${ROOT}/ca.crt`);
@@ -28,7 +28,7 @@ export async function loadInCluster(from: InCluster): Promise<Access> {
   };
 }
 
-/** The namespace the pod runs in. */
+/** The namespace of the pod. */
 export async function inClusterNamespace(from: InCluster): Promise<string> {
   return (await readText(from.namespaceFile ?? `${ROOT}/namespace`)).trim();
 }

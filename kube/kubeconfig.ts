@@ -5,17 +5,17 @@ import type { KubeConfig } from "@kubernetes/client-node";
 import { SwitchbackError } from "../errors/errors.ts";
 import type { Access } from "./credentials.ts";
 
-/** A kubeconfig that has been read, with its context chosen. */
+/** A parsed kubeconfig with its selected context. */
 interface LoadedKubeconfig {
-  /** Namespace of the context; `default` where it names none. */
+  /** Namespace of the context; `default` if it has none. */
   namespace: string;
-  /** Reads certificate files anew and asks an exec plugin for its token; the library keeps the token until it expires. */
+  /** Reads certificate files again and runs the exec plugin for a token; the library caches the token until it expires. */
   access(): Promise<Access>;
 }
 
 /**
- * Reads a kubeconfig. `paths` may name several files, separated as in KUBECONFIG. Throws `config-invalid`.
- * The library is imported here and only here, when it is first needed: it costs 88 MB of memory, which a pod does not have to pay.
+ * Reads a kubeconfig. `paths` may contain several files, separated as in KUBECONFIG. Throws `config-invalid`.
+ * The library is imported only here, on first use: it takes 88 MB of memory, which a pod does not need.
  */
 export async function loadKubeconfig(paths: string, context?: string): Promise<LoadedKubeconfig> {
   const library = await import("@kubernetes/client-node");
@@ -27,7 +27,7 @@ export async function loadKubeconfig(paths: string, context?: string): Promise<L
     const known = config.getContexts().map((each) => each.name);
     throw new SwitchbackError(
       "config-invalid",
-      `kubeconfig ${paths}: no context ${JSON.stringify(config.getCurrentContext() ?? "")}; there is: ${known.join(", ") || "none"}`,
+      `kubeconfig ${paths}: no context ${JSON.stringify(config.getCurrentContext() ?? "")}; available: ${known.join(", ") || "none"}`,
     );
   }
   return {
@@ -36,7 +36,7 @@ export async function loadKubeconfig(paths: string, context?: string): Promise<L
   };
 }
 
-/** The first file that says something wins, as with kubectl; files that do not exist are passed over if another does. */
+/** The first file that sets a value wins, as with kubectl. Missing files are ignored if another one exists. */
 function read(paths: string, create: () => KubeConfig): KubeConfig {
   const named = paths.split(delimiter).filter((path) => path !== "");
   const present = named.filter((path) => existsSync(path));
@@ -52,18 +52,18 @@ function read(paths: string, create: () => KubeConfig): KubeConfig {
   } catch (cause) {
     throw new SwitchbackError("config-invalid", `kubeconfig ${paths} cannot be read`, { cause });
   }
-  if (merged === undefined) throw new SwitchbackError("config-invalid", "no kubeconfig is named");
+  if (merged === undefined) throw new SwitchbackError("config-invalid", "no kubeconfig is given");
   return merged;
 }
 
-/** Adds what `into` lacks. (The library's own merge throws on a name that both have.) */
+/** Adds entries that `into` does not have. (The library's merge throws on a duplicate name.) */
 function merge(into: KubeConfig, from: KubeConfig): void {
-  const lacks = <T extends { name: string }>(have: T[], more: T[]) =>
+  const missing = <T extends { name: string }>(have: T[], more: T[]) =>
     more.filter((each) => !have.some((known) => known.name === each.name));
   into.loadFromOptions({
-    clusters: [...into.clusters, ...lacks(into.clusters, from.clusters)],
-    users: [...into.users, ...lacks(into.users, from.users)],
-    contexts: [...into.contexts, ...lacks(into.contexts, from.contexts)],
+    clusters: [...into.clusters, ...missing(into.clusters, from.clusters)],
+    users: [...into.users, ...missing(into.users, from.users)],
+    contexts: [...into.contexts, ...missing(into.contexts, from.contexts)],
     currentContext: into.getCurrentContext() || from.getCurrentContext(),
   });
 }

@@ -3,7 +3,7 @@ import type { CallOptions, KubeClient } from "./client.ts";
 import { resourcePath } from "./paths.ts";
 import type { ObjectMeta } from "./types.ts";
 
-/** coordination.k8s.io/v1 Lease. Times are RFC 3339 with six digits of a second. */
+/** A coordination.k8s.io/v1 Lease. Times are RFC 3339 with microseconds. */
 export interface Lease {
   apiVersion?: string;
   kind?: string;
@@ -17,11 +17,11 @@ export interface Lease {
   };
 }
 
-/** One Lease in the API server, written by compare-and-swap only. */
+/** A Lease in the API server, written only by compare-and-swap. */
 export interface LeaseStore {
-  /** The Lease as it is; one that does not exist is made, held by nobody. */
+  /** Reads the Lease; creates it without a holder if it does not exist. */
   read(options: CallOptions): Promise<Lease>;
-  /** Writes over exactly the Lease that `basis` was read as. `undefined`: it has changed since, or is gone. */
+  /** Updates the Lease if it is unchanged since `basis` was read. Returns undefined if it has changed or was deleted. */
   swap(basis: Lease, spec: Lease["spec"], options: CallOptions): Promise<Lease | undefined>;
 }
 
@@ -36,8 +36,8 @@ export function createLeaseStore(client: KubeClient, namespace: string, name: st
   const head = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: { name, namespace } };
 
   /**
-   * By server-side apply, not POST: RBAC can then bind the right to create to this one name. The applied Lease is empty, so that an
-   * apply that comes second, after another has taken the Lease, takes nothing away from it.
+   * Uses server-side apply instead of POST, so that RBAC can restrict creation to this name. The applied Lease has no spec
+   * fields, so an apply after another replica has acquired the Lease does not change it.
    */
   const create = (options: CallOptions) =>
     client.apply<Lease>(path, { ...head, spec: {} }, { ...options, fieldManager: "switchback-election" });
@@ -54,7 +54,7 @@ export function createLeaseStore(client: KubeClient, namespace: string, name: st
     async swap(basis, spec, options) {
       const { resourceVersion, uid } = basis.metadata;
       if (!resourceVersion) throw new SwitchbackError("data-corrupt", `GET ${path}: a Lease without resourceVersion`);
-      // The uid too: a Lease deleted and made anew is another one.
+      // Include the uid: a recreated Lease is a different object.
       const metadata = { ...basis.metadata, resourceVersion, ...(uid === undefined ? {} : { uid }) };
       try {
         return await client.replace<Lease>(path, { ...head, metadata, spec }, options);
@@ -66,7 +66,7 @@ export function createLeaseStore(client: KubeClient, namespace: string, name: st
   };
 }
 
-/** A Lease's time: the API server wants six digits of a second and refuses three. `epochMs` is wall-clock time. */
+/** Formats a MicroTime: the API server requires six fractional digits and rejects three. `epochMs` is wall-clock time. */
 export function microTime(epochMs: number): string {
   return new Date(epochMs).toISOString().replace("Z", "000Z");
 }

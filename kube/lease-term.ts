@@ -4,20 +4,23 @@ import type { ElectionContext } from "./lease.ts";
 import { type Lease, microTime } from "./lease-record.ts";
 import { pause } from "./time.ts";
 
-/** The time of one leader, from the Lease taken to the Lease lost. */
+/** A term of leadership, from acquiring the Lease to losing it. */
 export interface Term {
-  /** As last written by us, or found when it was not ours any more. */
+  /** As last written by this process, or as read after another took it. */
   lease: Lease;
-  /** When the last successful renewal was sent, by our clock. */
+  /** When the last successful renewal was sent, by the local clock. */
   renewedAt: number;
-  /** Why it ended. */
+  /** The reason why it ended. */
   ended: Reason | undefined;
 }
 
-/** Swaps tried in one round when others write to the Lease too. */
-const SWAPS_A_ROUND = 3;
+/** Compare-and-swap attempts in one round, if others write to the Lease too. */
+const SWAPS_PER_ROUND = 3;
 
-/** Leads: starts the work, renews until something ends the term, waits for the work, gives the Lease back where that is safe. */
+/**
+ * Runs a term: starts the work, renews the Lease until the term ends, waits for the work, and releases the Lease if that is
+ * safe.
+ */
 export async function runTerm(context: ElectionContext, term: Term): Promise<void> {
   const { now, deadlineMs, stopped } = context;
   const control = new AbortController();
@@ -31,7 +34,7 @@ export async function runTerm(context: ElectionContext, term: Term): Promise<voi
     control.abort(new Error(`no longer the leader: ${reason.text}`));
   };
   const stop = () => end({ code: "stopped", text: "this process is stopping" });
-  /** A timer of its own: a renewal that hangs must not keep a leader in office. */
+  /** A separate timer: a hanging renewal must not prolong the term. */
   const arm = () => {
     clearTimeout(deadline);
     const text = `the Lease could not be renewed for ${deadlineMs / 1000} s`;
@@ -58,14 +61,14 @@ function startWork(context: ElectionContext, signal: AbortSignal, end: (reason: 
   const { options } = context;
   options.log.info({ identity: options.identity }, "leader election: leading");
   return (async () => options.onStartedLeading(signal))().catch((error: unknown) => {
-    // Once the term has ended, what the work throws is how it stopped.
+    // After the end of the term, an error is only how the work stopped.
     if (signal.aborted) return;
     options.log.error({ error: describeError(error) }, "leader election: the leader's work failed");
     end({ code: "work-failed", text: `the leader's work failed: ${describeError(error)}` });
   });
 }
 
-/** One round: writes the Lease anew. What it cannot write leaves the term as it is: the deadline decides. */
+/** Renews the Lease once. A failure does not end the term: the deadline does. */
 async function renew(
   context: ElectionContext,
   term: Term,
@@ -75,13 +78,13 @@ async function renew(
   const { options, store, now, callMs } = context;
   const limits = { timeoutMs: callMs, signal };
   try {
-    for (let swaps = 0; swaps < SWAPS_A_ROUND; swaps++) {
+    for (let swaps = 0; swaps < SWAPS_PER_ROUND; swaps++) {
       const sentAt = now();
       const spec = { ...term.lease.spec, holderIdentity: options.identity, renewTime: microTime(Date.now()) };
       const next = await store.swap(term.lease, spec, limits);
       if (next) {
         term.lease = next;
-        // An answer that comes after the deadline does not bring the office back: `arm` is only ever right about the past.
+        // A response after the deadline does not restore the term.
         if (now() < term.renewedAt + context.deadlineMs) term.renewedAt = sentAt;
         return;
       }
@@ -109,43 +112,46 @@ async function finish(context: ElectionContext, term: Term, work: Promise<void>)
   const releasable = term.ended?.code === "stopped" || term.ended?.code === "work-failed";
   const left = term.renewedAt + deadlineMs - now();
   let settled = await settles(work, Math.max(0, left));
-  // Only while the Lease is surely ours, and only when nothing of the work runs any more.
+  // Only while this process certainly holds the Lease, and only after the work has ended.
   if (releasable && settled && now() < term.renewedAt + deadlineMs) await release(context, term);
   while (!settled && !stopped.aborted) {
-    options.log.warn({}, "leader election: the last term's work has not ended; not contending before it has");
+    options.log.warn(
+      {},
+      "leader election: the work of the last term has not ended; waiting for it before the next election",
+    );
     settled = await settles(work, leaseMs, stopped);
   }
-  // Work that fails at once must not win the Lease at once.
+  // Work that fails immediately must not acquire the Lease again immediately.
   if (term.ended?.code === "work-failed") await pause(leaseMs, stopped);
 }
 
-/** Whether `work` settles within `ms`; gives up early when `signal` fires. */
+/** Whether `work` settles within `ms`; returns early when `signal` fires. */
 async function settles(work: Promise<void>, ms: number, signal?: AbortSignal): Promise<boolean> {
-  const over = new AbortController();
-  const give = () => over.abort();
-  signal?.addEventListener("abort", give, { once: true });
+  const done = new AbortController();
+  const abort = () => done.abort();
+  signal?.addEventListener("abort", abort, { once: true });
   try {
-    return await Promise.race([work.then(() => true), pause(ms, over.signal).then(() => false)]);
+    return await Promise.race([work.then(() => true), pause(ms, done.signal).then(() => false)]);
   } finally {
-    over.abort();
-    signal?.removeEventListener("abort", give);
+    done.abort();
+    signal?.removeEventListener("abort", abort);
   }
 }
 
-/** Leaves the Lease free, so that another need not wait for it to run out. */
+/** Releases the Lease, so that another replica need not wait for it to expire. */
 async function release({ options, store, callMs }: ElectionContext, term: Term): Promise<void> {
   const limits = { timeoutMs: callMs };
   const time = microTime(Date.now());
   try {
     let lease = term.lease;
-    for (let swaps = 0; swaps < SWAPS_A_ROUND; swaps++) {
+    for (let swaps = 0; swaps < SWAPS_PER_ROUND; swaps++) {
       const spec = { ...lease.spec, holderIdentity: "", leaseDurationSeconds: 1, renewTime: time };
       if (await store.swap(lease, spec, limits)) return;
-      // A renewal that was on its way when the term ended has changed the version.
+      // A renewal in flight at the end of the term has changed the version.
       lease = await store.read(limits);
       if (lease.spec?.holderIdentity !== options.identity) return;
     }
   } catch (error) {
-    options.log.warn({ error: describeError(error) }, "leader election: the Lease could not be given back");
+    options.log.warn({ error: describeError(error) }, "leader election: the Lease could not be released");
   }
 }

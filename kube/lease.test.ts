@@ -4,7 +4,7 @@ import { silentLogger } from "../telemetry/log.ts";
 import { FakeLeases } from "../test/fakes/leases.ts";
 import { type Election, type ElectionOptions, runElection } from "./lease.ts";
 
-/** Time is the test's: it moves in steps of 100 ms, and between two steps everything that can run runs. */
+/** Fake time advances in steps of 100 ms; between two steps all pending work runs. */
 let origin: number;
 const seconds = () => (Date.now() - origin) / 1000;
 
@@ -68,7 +68,7 @@ function contend(leases: FakeLeases, identity: string, options: Partial<Election
 }
 
 describe("an election", () => {
-  it("makes the Lease, leads at once, and renews every two seconds", async () => {
+  it("creates the Lease, leads at once, and renews every two seconds", async () => {
     const leases = new FakeLeases();
     const { election, log } = contend(leases, "a");
     await settle();
@@ -95,7 +95,7 @@ describe("an election", () => {
     );
   });
 
-  it("gives the Lease back on stop, so that the next leads soon", async () => {
+  it("releases the Lease on stop, so that the next leader starts soon", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a");
     const b = contend(leases, "b");
@@ -108,7 +108,7 @@ describe("an election", () => {
     assert.equal(leases.lease?.spec?.leaseTransitions, 2);
   });
 
-  it("gives the Lease back only when the work has ended", async () => {
+  it("releases the Lease only after the work has ended", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a", {
       onStartedLeading: async (signal) => {
@@ -124,20 +124,20 @@ describe("an election", () => {
     assert.equal(leases.lease?.spec?.holderIdentity, "");
   });
 
-  it("keeps the Lease from others when the work does not end in time", async () => {
+  it("does not release the Lease if the work does not end in time", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a", { onStartedLeading: () => new Promise(() => {}) });
     await pass(1);
     const stopped = a.election.stop();
     await pass(11);
     await stopped;
-    assert.equal(leases.lease?.spec?.holderIdentity, "a", "it runs out by itself");
+    assert.equal(leases.lease?.spec?.holderIdentity, "a", "it expires");
   });
 
-  it("takes over from a leader that died, when its Lease has run out by our own clock", async () => {
+  it("takes over from a dead leader when its Lease has expired by the local clock", async () => {
     const leases = new FakeLeases();
     await leases.client("dead").client.apply("", { metadata: {}, spec: {} }, { fieldManager: "x" });
-    // Its clock is years ahead: what it wrote as the time does not matter.
+    // Its clock is years ahead: the time that it wrote does not matter.
     leases.lease!.spec = { holderIdentity: "dead", renewTime: "2099-01-01T00:00:00.000000Z", leaseDurationSeconds: 15 };
     const b = contend(leases, "b");
     await settle();
@@ -148,7 +148,7 @@ describe("an election", () => {
     assert.deepEqual(b.log, ["started@16"]);
   });
 
-  it("waits as long as the holder's own Lease says", async () => {
+  it("waits for the duration in the holder's Lease", async () => {
     const leases = new FakeLeases();
     await leases.client("dead").client.apply("", { metadata: {}, spec: {} }, { fieldManager: "x" });
     leases.lease!.spec = { holderIdentity: "dead", leaseDurationSeconds: 40 };
@@ -175,7 +175,7 @@ describe("a leader that cannot renew", () => {
     assert.match(started!, /^started@3[5-7]/);
   });
 
-  it("counts from when its last renewal was sent, not from when it was answered", async () => {
+  it("measures from the time its last renewal was sent, not answered", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a");
     await pass(1);
@@ -187,7 +187,7 @@ describe("a leader that cannot renew", () => {
     assert.deepEqual(a.log, ["started@0", "aborted@12", "renew-deadline@12"]);
   });
 
-  it("does not begin a term with an answer that took longer than the deadline", async () => {
+  it("does not start a term with a response after the deadline", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a");
     a.delayAnswers(11_000);
@@ -204,18 +204,18 @@ describe("a leader that cannot renew", () => {
     assert.deepEqual(a.log, ["started@0", "aborted@10", "renew-deadline@10"]);
   });
 
-  it("knows it by its clock, even while no timer has fired", async () => {
+  it("stops leading by its clock, even if no timer has fired", async () => {
     const leases = new FakeLeases();
     let now = 0;
     const a = contend(leases, "a", { now: () => now });
     await settle();
     assert.equal(a.election.leading, true);
-    // As after a process was suspended.
+    // As after the process was suspended.
     now = 10_000;
     assert.equal(a.election.leading, false);
   });
 
-  it("is not brought back by an answer that comes too late", async () => {
+  it("is not restored by a late response", async () => {
     const leases = new FakeLeases();
     let now = 0;
     const a = contend(leases, "a", { now: () => now });
@@ -264,7 +264,7 @@ describe("a leader that cannot renew", () => {
 });
 
 describe("a Lease that others write to", () => {
-  it("taken by another ends the term at the next renewal", async () => {
+  it("taken by another replica ends the term at the next renewal", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a");
     await pass(1);
@@ -275,7 +275,7 @@ describe("a Lease that others write to", () => {
     assert.equal(a.election.holder, "thief");
   });
 
-  it("annotated by a person stays ours, with the annotation", async () => {
+  it("annotated by a user stays held, with the annotation", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a");
     await pass(1);
@@ -287,7 +287,7 @@ describe("a Lease that others write to", () => {
     assert.ok(leases.writes.length >= 5);
   });
 
-  it("deleted is made anew", async () => {
+  it("deleted is recreated", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a");
     await pass(1);
@@ -299,7 +299,7 @@ describe("a Lease that others write to", () => {
 });
 
 describe("work that fails", () => {
-  it("ends the term, frees the Lease for others, and is tried again only after a lease's time", async () => {
+  it("ends the term, releases the Lease, and is retried only after the lease duration", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a", {
       onStartedLeading: async () => {
@@ -313,7 +313,7 @@ describe("work that fails", () => {
     assert.deepEqual(a.log, ["work-failed@0", "work-failed@17"]);
   });
 
-  it("by throwing at once, too; and work that returns early goes on leading", async () => {
+  it("by throwing at once, too; work that returns early does not end the term", async () => {
     const leases = new FakeLeases();
     const a = contend(leases, "a", {
       onStartedLeading: () => {

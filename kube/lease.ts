@@ -11,51 +11,60 @@ export interface ElectionOptions {
   namespace: string;
   /** Name of the Lease. */
   name: string;
-  /** Unique to this process: a pod's name and something random. Whoever finds it in the Lease takes the Lease for its own. */
+  /**
+   * Unique to this process: the pod name and a random part. A process that finds its identity in the Lease considers itself the
+   * holder.
+   */
   identity: string;
-  /** How long others wait after the last renewal they saw before they take over. */
+  /** How long after the last observed renewal another replica may take over. */
   leaseSeconds?: number;
-  /** How long after its last renewal a leader stops by itself; less than `leaseSeconds`, and the difference is the margin for slow clocks. */
+  /** How long after its last renewal a leader stops. Less than `leaseSeconds`; the difference is the margin for clock drift. */
   renewDeadlineSeconds?: number;
-  /** Time between renewals, and between looks at another's Lease. */
+  /** Time between renewals, and between attempts to acquire the Lease. */
   retrySeconds?: number;
   /**
-   * The leader's work. It must end soon after `signal` fires: another may lead from then on, and this process does not contend again
-   * before the returned promise has settled. A rejection ends the term; to return early does not.
+   * The leader's work. It must end soon after `signal` fires, because another replica may lead from then on. This process does
+   * not contend again before the returned promise has settled. A rejection ends the term; an early return does not.
    */
   onStartedLeading: (signal: AbortSignal) => void | Promise<void>;
   /** Called after the signal has fired. Codes: `renew-deadline`, `lease-lost`, `work-failed`, `stopped`. */
   onStoppedLeading?: (reason: Reason) => void;
   log: Logger;
-  /** Milliseconds, never going back; only differences are used. */
+  /** A monotonic clock, milliseconds; only differences are used. */
   now?: () => number;
   random?: () => number;
 }
 
 export interface Election {
-  /** Whether this process leads at this instant, by its own clock: false as soon as the renew deadline has passed, even if no timer has fired yet. */
+  /**
+   * Whether this process is the leader now, by its own clock: false once the renew deadline has passed, even if no timer has
+   * fired yet.
+   */
   readonly leading: boolean;
-  /** The identity last seen in the Lease; empty or `undefined`: nobody's, or not read yet. */
+  /** The identity last seen in the Lease; empty or `undefined` if it is not held, or not read yet. */
   readonly holder: string | undefined;
-  /** Ends the term if there is one, waits for its work, gives the Lease back. Resolves when all that is done, within the renew deadline or so. */
+  /**
+   * Ends a current term, waits for its work, and releases the Lease. Resolves when that is done, at about the renew deadline at
+   * the latest.
+   */
   stop(): Promise<void>;
 }
 
-/** What the parts of an election share. Times in milliseconds. */
+/** Shared by the parts of an election. Times in milliseconds. */
 export interface ElectionContext {
   readonly options: ElectionOptions;
   readonly store: LeaseStore;
   readonly leaseMs: number;
   readonly deadlineMs: number;
   readonly retryMs: number;
-  /** Deadline of one call: half the renew deadline, so that one that hangs leaves time for another. */
+  /** Timeout of one call: half the renew deadline, so that there is time for another after one that hangs. */
   readonly callMs: number;
   readonly now: () => number;
   readonly random: () => number;
   readonly stopped: AbortSignal;
 }
 
-/** A Lease as this process saw it last, and when what its holder writes last changed. */
+/** The Lease as last observed, and when its holder's fields last changed. */
 interface Observation {
   mark: string;
   at: number;
@@ -73,7 +82,8 @@ export function runElection(options: ElectionOptions): Election {
     let failing = false;
     while (!stop.signal.aborted) {
       const attempt = await contend(context, seen).catch((error: unknown) => {
-        if (!failing) options.log.warn({ error: describeError(error) }, "leader election: no answer, will be retried");
+        if (!failing)
+          options.log.warn({ error: describeError(error) }, "leader election: no response, will be retried");
         failing = true;
         return undefined;
       });
@@ -103,16 +113,16 @@ export function runElection(options: ElectionOptions): Election {
   };
 }
 
-/** One try. Gives a term if the Lease is ours now. */
+/** Tries once to acquire the Lease. Returns a term on success. */
 async function contend(context: ElectionContext, seen: Observation): Promise<Term | undefined> {
   const { options, store, now, callMs, stopped } = context;
   const lease = await store.read({ timeoutMs: callMs, signal: stopped });
   observe(context, seen, lease);
-  if (!mayTake(context, seen, lease)) return undefined;
-  // The time of sending: whoever sees this renewal sees it later, and so waits longer than we count on.
+  if (!mayAcquire(context, seen, lease)) return undefined;
+  // Use the time of sending: others observe the renewal later, so they wait longer than this process assumes.
   const sentAt = now();
-  // Not ended by `stopped`: a Lease that was taken in the meantime must be known, to be given back.
-  const taken = await store.swap(lease, takeOver(context, lease), { timeoutMs: callMs });
+  // Not aborted by `stopped`: if the Lease is acquired meanwhile, it must be released.
+  const taken = await store.swap(lease, acquiredSpec(context, lease), { timeoutMs: callMs });
   if (taken === undefined) return undefined;
   seen.holder = options.identity;
   return { lease: taken, renewedAt: sentAt, ended: undefined };
@@ -122,7 +132,7 @@ function observe({ options, now }: ElectionContext, seen: Observation, lease: Le
   const { holderIdentity, renewTime, leaseTransitions } = lease.spec ?? {};
   const mark = JSON.stringify([lease.metadata.uid, holderIdentity, renewTime, leaseTransitions]);
   if (holderIdentity !== seen.holder && holderIdentity) {
-    options.log.info({ leader: holderIdentity }, "leader election: a leader is seen");
+    options.log.info({ leader: holderIdentity }, "leader election: new leader observed");
   }
   seen.holder = holderIdentity;
   if (mark === seen.mark) return;
@@ -130,19 +140,22 @@ function observe({ options, now }: ElectionContext, seen: Observation, lease: Le
   seen.at = now();
 }
 
-/** Free, our own, or silent for as long as its holder said: told by our own clock, since clocks of different machines disagree. */
-function mayTake({ options, leaseMs, now }: ElectionContext, seen: Observation, { spec }: Lease): boolean {
+/**
+ * Whether the Lease is free, held by this process, or expired. Expiry is measured by the local clock, since clocks of nodes
+ * differ.
+ */
+function mayAcquire({ options, leaseMs, now }: ElectionContext, seen: Observation, { spec }: Lease): boolean {
   if (!spec?.holderIdentity || spec.holderIdentity === options.identity) return true;
-  const promised = spec.leaseDurationSeconds;
-  return now() - seen.at >= (promised !== undefined && promised > 0 ? promised * 1000 : leaseMs);
+  const holderSeconds = spec.leaseDurationSeconds;
+  return now() - seen.at >= (holderSeconds !== undefined && holderSeconds > 0 ? holderSeconds * 1000 : leaseMs);
 }
 
-function takeOver({ options, leaseMs }: ElectionContext, { spec }: Lease): Lease["spec"] {
+function acquiredSpec({ options, leaseMs }: ElectionContext, { spec }: Lease): Lease["spec"] {
   const time = microTime(Date.now());
   const same = spec?.holderIdentity === options.identity;
   return {
     holderIdentity: options.identity,
-    // The API takes whole seconds; more is safe.
+    // The API requires whole seconds; rounding up is safe.
     leaseDurationSeconds: Math.ceil(leaseMs / 1000),
     acquireTime: (same ? spec?.acquireTime : undefined) ?? time,
     renewTime: time,
@@ -155,7 +168,7 @@ function contextOf(options: ElectionOptions, stopped: AbortSignal): ElectionCont
   if (!(leaseSeconds > renewDeadlineSeconds && renewDeadlineSeconds > retrySeconds * 1.2 && retrySeconds > 0)) {
     throw new SwitchbackError(
       "config-invalid",
-      `leader election: leaseSeconds (${leaseSeconds}) must be above renewDeadlineSeconds (${renewDeadlineSeconds}), and that above 1.2 times retrySeconds (${retrySeconds})`,
+      `leader election: leaseSeconds (${leaseSeconds}) must be greater than renewDeadlineSeconds (${renewDeadlineSeconds}), and that greater than 1.2 times retrySeconds (${retrySeconds})`,
     );
   }
   return {

@@ -11,7 +11,7 @@ function split(chunks: string[]): { lines: string[]; rest: number } {
 }
 
 describe("the line splitter", () => {
-  it("gives the same lines wherever the stream is cut", () => {
+  it("returns the same lines for any chunks", () => {
     const text = fc.array(fc.constantFrom("a", "bc", "\n", "\n\n", "é"), { maxLength: 40 });
     fc.assert(
       fc.property(fc.array(text), (chunks) => {
@@ -23,7 +23,7 @@ describe("the line splitter", () => {
     );
   });
 
-  it("gives up on a line that never ends", () => {
+  it("rejects a line that never ends", () => {
     const splitter = createLineSplitter(() => {});
     const chunk = "x".repeat(16 * 1024 * 1024);
     splitter.push(chunk);

@@ -1,16 +1,16 @@
 import { SwitchbackError } from "../errors/errors.ts";
 
-/** Far above any object (etcd takes 1.5 MiB): a line that is still open here is not one of the API server's. */
-const LONGEST_LINE = 32 * 1024 * 1024;
+/** Far above the size of any object (etcd's limit is 1.5 MiB): a longer line cannot come from the API server. */
+const MAX_LINE_LENGTH = 32 * 1024 * 1024;
 
-/** Cuts a stream of text into lines, wherever its pieces begin and end. */
+/** Splits a stream of text chunks into lines. */
 interface LineSplitter {
   push(chunk: string): void;
-  /** Characters of the line that is not complete yet. */
+  /** Length of the incomplete last line. */
   rest(): number;
 }
 
-/** Empty lines are passed over. */
+/** Empty lines are skipped. */
 export function createLineSplitter(onLine: (line: string) => void): LineSplitter {
   let open: string[] = [];
   let length = 0;
@@ -34,7 +34,8 @@ export function createLineSplitter(onLine: (line: string) => void): LineSplitter
       if (start === chunk.length) return;
       open.push(chunk.slice(start));
       length += chunk.length - start;
-      if (length > LONGEST_LINE) throw new SwitchbackError("data-corrupt", `a line is longer than ${LONGEST_LINE}`);
+      if (length > MAX_LINE_LENGTH)
+        throw new SwitchbackError("data-corrupt", `a line is longer than ${MAX_LINE_LENGTH}`);
     },
     rest: () => length,
   };

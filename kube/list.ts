@@ -4,12 +4,12 @@ import type { Query } from "./paths.ts";
 import { yieldToLoop } from "./time.ts";
 import type { ApiList } from "./types.ts";
 
-/** Objects a page: measured, larger pages cost memory and smaller ones time (250 to 500 is the flat part). */
+/** Objects per page. By measurement, larger pages cost memory and smaller ones time (250 to 500 is the flat part). */
 export const PAGE_SIZE = 500;
-/** A list that keeps losing its window between pages is given up after this many times. */
+/** A list whose continue token keeps expiring fails after this many restarts. */
 const MAX_RESTARTS = 3;
 
-/** A list in pages. `restart` is called when the window was lost between two pages: what was given so far does not count. */
+/** A paged list. `restart` is called when the continue token expired between two pages: discard earlier pages. */
 interface PagedList<T> {
   client: Pick<KubeClient, "get">;
   path: string;
@@ -19,7 +19,7 @@ interface PagedList<T> {
   restart: () => void;
 }
 
-/** Reads all pages, letting the event loop run between them. Gives the version of the whole list. */
+/** Reads all pages, and yields to the event loop between them. Returns the resourceVersion of the list. */
 export async function listPages<T>(list: PagedList<T>): Promise<string> {
   for (let restarts = 0; ; restarts++) {
     try {
@@ -36,9 +36,9 @@ async function onePass<T>({ client, path, query, options, onPage }: PagedList<T>
   for (;;) {
     const page = await client.get<ApiList<T>>(path, { limit: PAGE_SIZE, ...query, continue: token }, options);
     const version = page.metadata?.resourceVersion;
-    // An object or a page of another server would read as an empty list, and an empty list empties the cache.
+    // Another object, or a page of another server, would count as an empty list, which would clear the cache.
     if (!version || !(Array.isArray(page.items) || page.items === null)) {
-      throw new SwitchbackError("data-corrupt", `GET ${path}: the answer is not a list`);
+      throw new SwitchbackError("data-corrupt", `GET ${path}: the response is not a list`);
     }
     onPage(page.items ?? []);
     token = page.metadata?.continue;

@@ -15,7 +15,7 @@ describe("API paths", () => {
     );
   });
 
-  it("of a Service seen through the API server", () => {
+  it("of a Service through the API server's proxy", () => {
     assert.equal(
       serviceProxyPath("own", { name: "controller", port: "http" }, "/status"),
       "/api/v1/namespaces/own/services/controller:http/proxy/status",
@@ -31,11 +31,11 @@ describe("API paths", () => {
     });
   }
 
-  it("keeps a name from reaching another path or adding a query", () => {
+  it("encodes a name, so that it cannot change the path or add a query", () => {
     assert.equal(corePath("pods", "a", "../../b?c#d%2e"), "/api/v1/namespaces/a/pods/..%2F..%2Fb%3Fc%23d%252e");
   });
 
-  it("leaves out what is not asked", () => {
+  it("omits empty parameters", () => {
     assert.equal(withQuery("/x", { a: "", b: undefined }), "/x");
     assert.equal(withQuery("/x", { a: "k=v,w!=z", limit: 5, watch: true }), "/x?a=k%3Dv%2Cw%21%3Dz&limit=5&watch=true");
   });

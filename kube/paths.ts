@@ -1,8 +1,8 @@
 import { SwitchbackError } from "../errors/errors.ts";
 
-/** Which objects a path names: a kind's plural in a group and version, perhaps of one namespace, perhaps one by name. */
+/** The parts of an API path: a resource in a group and version, optionally with namespace and name. */
 interface ResourcePath {
-  /** Empty or left out: the core group. */
+  /** Empty or omitted: the core group. */
   group?: string;
   version: string;
   /** The plural: `ingresses`. */
@@ -13,7 +13,7 @@ interface ResourcePath {
   subresource?: string;
 }
 
-/** `/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web`. Every part is encoded, so that none can reach another path. */
+/** `/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web`. Every part is encoded, so that it cannot change the path. */
 export function resourcePath(of: ResourcePath): string {
   const parts = of.group ? ["apis", of.group, of.version] : ["api", of.version];
   if (of.namespace !== undefined) parts.push("namespaces", of.namespace);
@@ -23,7 +23,7 @@ export function resourcePath(of: ResourcePath): string {
   return `/${parts.map(segment).join("/")}`;
 }
 
-/** A path of the core group's v1. */
+/** A path of the core group, v1. */
 export function corePath(resource: string, namespace?: string, name?: string): string {
   return resourcePath({
     version: "v1",
@@ -33,16 +33,16 @@ export function corePath(resource: string, namespace?: string, name?: string): s
   });
 }
 
-/** A Service as seen through the API server. `port` may be a name or a number, `rest` begins with `/`. */
+/** The path of a Service through the API server's proxy. `port` is a name or number, `rest` starts with `/`. */
 export function serviceProxyPath(namespace: string, service: { name: string; port: string | number }, rest: string) {
   const name = `${service.name}:${service.port}`;
   return `${resourcePath({ version: "v1", namespace, resource: "services", name, subresource: "proxy" })}${rest}`;
 }
 
-/** Query parameters; `undefined` and `""` are left out. */
+/** Query parameters; `undefined` and `""` are omitted. */
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** `path?a=b`, or `path` when nothing is asked. */
+/** `path?a=b`, or `path` if the query is empty. */
 export function withQuery(path: string, query: Query = {}): string {
   const params = new URLSearchParams();
   for (const [key, value] of Object.entries(query)) {
@@ -56,6 +56,6 @@ function segment(text: string): string {
   if (text === "" || text === "." || text === "..") {
     throw new SwitchbackError("input-invalid", `${JSON.stringify(text)} cannot be a part of an API path`);
   }
-  // A colon may stand in a path segment, and a Service's port is written with one.
+  // A colon is valid in a path segment, and separates the port of a Service.
   return encodeURIComponent(text).replaceAll("%3A", ":");
 }

@@ -1,27 +1,34 @@
 import { SwitchbackError } from "../errors/errors.ts";
 import type { ApiStatus } from "./types.ts";
 
-/** Server messages are for people and can hold whole objects: they are cut to this many characters. */
-const LONGEST_MESSAGE = 1000;
+/** Server messages may contain whole objects, so they are truncated to this many characters. */
+const MAX_MESSAGE_LENGTH = 1000;
 
-/** The API server's refusal: `status` is the HTTP status; the message has the reason of its Status (`NotFound`, `Conflict`, ...). */
+/**
+ * An error response of the API server: `status` is the HTTP status; the message has the reason of its Status (`NotFound`,
+ * `Conflict`,
+ * ...).
+ */
 export class KubeStatusError extends SwitchbackError {
-  /** How long the server asks to wait, milliseconds (429 and 503). */
+  /** The server's Retry-After, milliseconds (429 and 503). */
   readonly retryAfterMs: number | undefined;
 
   constructor(what: string, status: number, from: { reason?: string; message: string; retryAfterMs?: number }) {
-    // 410 is the only status with a meaning of its own: the window is lost, list again.
-    super(status === 410 ? "kube-expired" : "kube-status", `${what}: ${status}${words(from)}`, { status });
+    // 410 is the only status with its own code: the resource version has expired, list again.
+    super(status === 410 ? "kube-expired" : "kube-status", `${what}: ${status}${describeStatus(from)}`, { status });
     this.retryAfterMs = from.retryAfterMs;
   }
 }
 
-/** Milliseconds the server asked to wait before the next attempt, if it did. */
+/** The server's Retry-After in milliseconds, if it sent one. */
 export function retryAfterOf(error: unknown): number | undefined {
   return error instanceof KubeStatusError ? error.retryAfterMs : undefined;
 }
 
-/** An error from an answer that is not a success. `retryAfter` is the header; only seconds are understood, as the API server sends them. */
+/**
+ * Creates an error from an error response. `retryAfter` is the header; only seconds are supported, as the API server sends
+ * them.
+ */
 export function statusError(what: string, status: number, body: string, retryAfter?: string): KubeStatusError {
   const parsed = parseStatus(body);
   const seconds = retryAfter === undefined ? parsed?.details?.retryAfterSeconds : Number(retryAfter);
@@ -32,7 +39,7 @@ export function statusError(what: string, status: number, body: string, retryAft
   });
 }
 
-/** An error from the Status inside a watch's ERROR event. */
+/** Creates an error from the Status in a watch's ERROR event. */
 export function watchStatusError(what: string, status: ApiStatus): KubeStatusError {
   const seconds = status.details?.retryAfterSeconds;
   return new KubeStatusError(what, status.code ?? 500, {
@@ -51,7 +58,7 @@ function parseStatus(body: string): ApiStatus | undefined {
   }
 }
 
-function words({ reason, message }: { reason?: string; message: string }): string {
-  const cut = message.length > LONGEST_MESSAGE ? `${message.slice(0, LONGEST_MESSAGE)}...` : message;
-  return `${reason ? ` ${reason}` : ""}${cut ? `: ${cut}` : ""}`;
+function describeStatus({ reason, message }: { reason?: string; message: string }): string {
+  const truncated = message.length > MAX_MESSAGE_LENGTH ? `${message.slice(0, MAX_MESSAGE_LENGTH)}...` : message;
+  return `${reason ? ` ${reason}` : ""}${truncated ? `: ${truncated}` : ""}`;
 }

@@ -29,7 +29,7 @@ async function open(respond: Responder, options: Partial<StreamOptions> = {}) {
 }
 
 describe("a stream", () => {
-  it("gives whole lines, and tells that the server has ended it", async () => {
+  it("returns whole lines, and reports that the server ended it", async () => {
     const { result, lines } = await open(
       watch(["one\ntw"], async (call) => {
         call.response.write("o\n");
@@ -39,7 +39,7 @@ describe("a stream", () => {
     assert.deepEqual([result, lines], ["closed", ["one", "two"]]);
   });
 
-  it("puts characters together that arrive in two pieces", async () => {
+  it("joins characters that arrive in two chunks", async () => {
     const bytes = Buffer.from("é\n");
     const { lines } = await open(
       watch([], async (call) => {
@@ -51,7 +51,7 @@ describe("a stream", () => {
     assert.deepEqual(lines, ["é"]);
   });
 
-  it("ends as idle after a silence, counted from the last line, and closes the connection", async () => {
+  it("ends as idle after the idle timeout since the last line, and closes the connection", async () => {
     const began = performance.now();
     const { result } = await open(
       watch(["one\n"], async ({ response }) => {
@@ -65,7 +65,7 @@ describe("a stream", () => {
     await until(() => api.connections() === 0, "the connection being closed");
   });
 
-  it("ends in time although the server goes on", async () => {
+  it("ends after maxMs although the server continues", async () => {
     const talk: Responder = ({ response }) => {
       const timer = setInterval(() => response.write("more\n"), 10);
       response.on("close", () => clearInterval(timer));
@@ -74,17 +74,17 @@ describe("a stream", () => {
     assert.equal(result, "closed");
   });
 
-  it("is unreachable when it is not opened in time", async () => {
+  it("is kube-unreachable if it is not opened in time", async () => {
     const { result } = await open(hang, { openMs: 50 });
     assert.ok(hasCode(result, "kube-unreachable"));
   });
 
-  it("is refused as a call is", async () => {
+  it("rejects with an error status like a call", async () => {
     const { result } = await open(refuse(403, "Forbidden"));
     assert.equal(statusOf(result), 403);
   });
 
-  it("ends with what a line's handler throws", async () => {
+  it("rejects with the error of a line handler", async () => {
     const { result } = await open(watch(["one\n"]), {
       onLine: () => {
         throw new TypeError("broken");
@@ -103,7 +103,7 @@ describe("a stream", () => {
     await until(() => api.connections() === 0, "the connection being closed");
   });
 
-  it("does not keep a call waiting, however many there are", async () => {
+  it("does not delay a call, with any number of streams", async () => {
     api = await fakeApi((call) => (call.query.has("watch") ? watch([], hang)(call) : json({ fine: true })(call)));
     const control = new AbortController();
     const options = { signal: control.signal, idleMs: HOUR, onLine: () => {} };

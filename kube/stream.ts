@@ -6,29 +6,29 @@ import { createLineSplitter } from "./lines.ts";
 import { statusError } from "./status.ts";
 import type { Transport } from "./transport.ts";
 
-/** `closed`: the server ended it cleanly. `idle`: nothing came for `idleMs`, the connection may be dead. */
+/** `closed`: the server ended the stream cleanly. `idle`: no data for `idleMs`, so the connection may be dead. */
 export type StreamEnd = "closed" | "idle";
 
 export interface StreamOptions {
   signal: AbortSignal;
-  /** The form of the answer, for the Accept header. Default: JSON. */
+  /** Media type for the Accept header. Default: JSON. */
   accept?: string;
-  /** Longest silence, milliseconds. */
+  /** Idle timeout, milliseconds. */
   idleMs: number;
-  /** Longest wait for the head of the answer, milliseconds. */
+  /** Timeout for the response headers, milliseconds. */
   openMs?: number;
-  /** Ends the stream as `closed` after this long even if the server does not. */
+  /** Ends the stream as `closed` after this long, even if the server does not. */
   maxMs?: number;
   onOpen?: () => void;
-  /** Called for every complete line. What it throws ends the stream and is what the call rejects with. */
+  /** Called for every complete line. If it throws, the stream ends and the call rejects with the same error. */
   onLine: (line: string) => void;
 }
 
 const DEFAULT_OPEN_MS = 30_000;
 
 /**
- * Reads an answer line by line until it ends. Rejects with `kube-unreachable` when the connection breaks, also in the middle of a
- * line, with the server's status if it is not a success, and with the signal's reason when that fires.
+ * Reads a response line by line until it ends. Rejects with `kube-unreachable` if the connection breaks, also in the middle of a
+ * line, with the server's error status, and with the signal's reason when it fires.
  */
 export async function openStream(
   transport: Transport,
@@ -42,7 +42,7 @@ export async function openStream(
   const abort = () => inner.abort(outer.reason);
   outer.addEventListener("abort", abort, { once: true });
   const opening = setTimeout(() => {
-    inner.abort(new SwitchbackError("kube-unreachable", `${what}: no answer`));
+    inner.abort(new SwitchbackError("kube-unreachable", `${what}: no response`));
     transport.dropIdle();
   }, options.openMs ?? DEFAULT_OPEN_MS);
   try {
@@ -68,12 +68,12 @@ export async function openStream(
   } finally {
     clearTimeout(opening);
     outer.removeEventListener("abort", abort);
-    // Whatever ended it: the connection is not left half read.
+    // In every case, do not leave the connection partly read.
     inner.abort();
   }
 }
 
-/** Tells what `onLine` has thrown from what the connection did. */
+/** Distinguishes an error of `onLine` from a connection error. */
 class HandlerFailure extends Error {}
 
 function readLines(response: IncomingMessage, options: StreamOptions): Promise<StreamEnd> {
@@ -82,18 +82,18 @@ function readLines(response: IncomingMessage, options: StreamOptions): Promise<S
     const idle = setTimeout(() => settle(() => resolve("idle")), options.idleMs);
     const longest =
       options.maxMs === undefined ? undefined : setTimeout(() => settle(() => resolve("closed")), options.maxMs);
-    const settle = (how: () => void) => {
+    const settle = (complete: () => void) => {
       clearTimeout(idle);
       clearTimeout(longest);
       response.removeListener("data", onData);
-      how();
+      complete();
     };
     const onData = (chunk: string) => {
       idle.refresh();
       try {
         lines.push(chunk);
       } catch (error) {
-        settle(() => reject(new HandlerFailure("a line could not be taken in", { cause: error })));
+        settle(() => reject(new HandlerFailure("a line could not be processed", { cause: error })));
       }
     };
     response.setEncoding("utf8");
@@ -101,7 +101,7 @@ function readLines(response: IncomingMessage, options: StreamOptions): Promise<S
     response.on("error", (error) => settle(() => reject(error)));
     response.on("end", () => {
       if (lines.rest() === 0) settle(() => resolve("closed"));
-      else settle(() => reject(new Error("the answer ended in the middle of a line")));
+      else settle(() => reject(new Error("the response ended in the middle of a line")));
     });
     response.on("close", () => settle(() => reject(new Error("the connection was closed"))));
   });

@@ -1,4 +1,4 @@
-/** Milliseconds since the epoch that never jump: as the wall clock was when the process began, then monotonic. */
+/** Milliseconds since the epoch, monotonic: the wall-clock time of the process start plus the elapsed time. */
 export function steadyNow(): number {
   return performance.timeOrigin + performance.now();
 }
@@ -22,7 +22,7 @@ export function yieldToLoop(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** A whole number from `low` to `high`, both included. */
+/** A random integer from `low` to `high`, inclusive. */
 export function between(low: number, high: number, random: () => number): number {
   return Math.round(low + (high - low) * random());
 }

@@ -6,22 +6,22 @@ import { type Access, type Credentials, sameTls } from "./credentials.ts";
 /** One HTTP request to the API server. */
 export interface Exchange {
   method: string;
-  /** With its query. */
+  /** Including the query. */
   path: string;
   headers?: Readonly<Record<string, string>>;
   body?: string;
-  /** Watches have connections of their own, so that they never keep a call waiting. */
+  /** Watches use separate connections, so that they never delay a call. */
   channel: "call" | "watch";
-  /** Whether sending it twice is harmless. */
+  /** Whether the request can safely be sent twice. */
   idempotent: boolean;
-  /** Ends the exchange at any point, also while the body is read. */
+  /** Aborts the exchange at any point, also while the body is read. */
   signal: AbortSignal;
 }
 
 export interface Transport {
-  /** The response, its body unread, whatever its status. Rejects if there is none, and when `signal` fires. */
+  /** Returns the response of any status, with its body unread. Rejects if there is none, and when `signal` fires. */
   send(exchange: Exchange): Promise<IncomingMessage>;
-  /** Forgets idle connections: after a silence none of them can be trusted. */
+  /** Closes idle connections: after a timeout none of them can be trusted. */
   dropIdle(): void;
   close(): void;
 }
@@ -32,16 +32,19 @@ interface Agents {
   watch: Agent;
 }
 
-/** kube-apiserver closes idle connections after 90 s (Go's default in its server); ours go before that, so that no call meets a dying one. */
+/**
+ * kube-apiserver closes idle connections after 90 s (the default of Go's server). Closing earlier avoids sending on a closing
+ * one.
+ */
 const IDLE_SOCKET_MS = 60_000;
-/** The same delay as client-go's. */
+/** As in client-go. */
 const TCP_KEEPALIVE_MS = 30_000;
-/** Calls that run at once; more wait for a connection within their deadline. */
+/** Maximum number of concurrent calls; more wait for a connection within their deadline. */
 const MAX_CALL_SOCKETS = 16;
 
 /**
- * HTTP/1.1 over kept-alive connections. HTTP/2 is not used on purpose: all calls would share one connection, and one black-holed
- * connection would fail them all until the kernel gives it up.
+ * HTTP/1.1 with keep-alive. HTTP/2 is avoided on purpose: all calls would share one connection, and if packets on it were
+ * dropped, all would fail until the kernel closes it.
  */
 export function createTransport(credentials: Credentials, userAgent: string): Transport {
   let agents: Agents | undefined;
@@ -88,7 +91,7 @@ export function createTransport(credentials: Credentials, userAgent: string): Tr
   };
 }
 
-/** A kept-alive connection that the server had closed before it took our request. */
+/** The server closed a keep-alive connection before it received the request. */
 class StaleSocket extends Error {}
 
 function request(access: Access, agent: Agent, exchange: Exchange, userAgent: string): Promise<IncomingMessage> {
@@ -128,7 +131,7 @@ function createAgents(access: Access): Agents {
   return { tls: access.tls, call: create(MAX_CALL_SOCKETS), watch: create(Number.POSITIVE_INFINITY) };
 }
 
-/** Lets exchanges that run come to their end, and keeps no connection of theirs. */
+/** Lets running exchanges finish, and does not reuse their connections. */
 function retire(agents: Agents): void {
   for (const agent of [agents.call, agents.watch]) {
     agent.maxFreeSockets = 0;

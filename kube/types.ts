@@ -1,10 +1,10 @@
-/** The metadata every object carries, as the API server's JSON has it (dates are RFC 3339 strings). */
+/** Object metadata as in the API server's JSON (dates are RFC 3339 strings). */
 export interface ObjectMeta {
   name?: string;
   namespace?: string;
   generateName?: string;
   uid?: string;
-  /** Opaque: equal means unchanged, nothing else may be read from it. */
+  /** Opaque: compare only for equality, which means unchanged. */
   resourceVersion?: string;
   creationTimestamp?: string;
   deletionTimestamp?: string;
@@ -24,7 +24,7 @@ interface OwnerReference {
   controller?: boolean;
 }
 
-/** The least that is known of any object. Items of a list have no apiVersion and kind of their own. */
+/** Any API object. Items of a list have no apiVersion and kind. */
 export interface ApiObject {
   apiVersion?: string;
   kind?: string;
@@ -37,7 +37,7 @@ export interface ApiList<T> {
   items?: T[] | null;
 }
 
-/** What the API server sends instead of an object when a call fails. */
+/** The Status that the API server returns if a call fails. */
 export interface ApiStatus {
   kind?: string;
   code?: number;

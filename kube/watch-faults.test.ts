@@ -57,7 +57,7 @@ const missed = watch([added("c", "7")]);
 /** The watch breaks as `first` says, then works. */
 const breaking = (first: Responder) => collection(firstList, inTurn(first, missed));
 
-describe("a watch that breaks goes on from where it was, and misses nothing", () => {
+describe("a watch that breaks resumes from its version, and misses nothing", () => {
   const cases: [string, Responder, WatchOptions<string>["timings"]?][] = [
     ["a TCP reset between events", watch([added("x", "6")], reset)],
     ["a TCP reset in the middle of a line", watch([added("x", "6"), '{"type":"ADDED","obj'], reset)],
@@ -72,7 +72,11 @@ describe("a watch that breaks goes on from where it was, and misses nothing", ()
       assert.deepEqual(changes, ["+a@1", "+b@1", "+x@6", "+c@7"]);
       assert.deepEqual(order(), ["L", "W5", "W6"]);
       const silent = title === "a black hole";
-      assert.equal(seen.watcher.state.errors, silent ? 0 : 1, "silence is no error: nothing else may have happened");
+      assert.equal(
+        seen.watcher.state.errors,
+        silent ? 0 : 1,
+        "an idle watch is not an error: nothing else may have happened",
+      );
     });
   }
 
@@ -85,13 +89,13 @@ describe("a watch that breaks goes on from where it was, and misses nothing", ()
     assert.match(watcher.state.lastError ?? "", /500 InternalError/);
   });
 
-  it("a watch that opens and never begins", async () => {
+  it("a watch that opens and never sends", async () => {
     const { changes } = await start(breaking(watch([], reset)));
     await until(() => changes.includes("+c@7"), "the missed event");
   });
 });
 
-describe("a lost window (410) leads to a new list", () => {
+describe("an expired version (410) causes a new list", () => {
   const later = page([object("b", "8"), object("c", "7")], "9");
   const cases: [string, Responder][] = [
     ["in the stream, with HTTP 200", watch([failure(410, "Expired")], end)],
@@ -107,7 +111,7 @@ describe("a lost window (410) leads to a new list", () => {
   }
 
   for (const how of ["ended", "broke"]) {
-    it(`which an API server that was restored does not tell: it is asked when a watch ${how}`, async () => {
+    it(`which a restored API server does not report: it is checked when a watch ${how}`, async () => {
       const first = watch(
         [added("x", "77")],
         how === "ended" ? (call: FakeCall) => void setTimeout(() => end(call), 60) : reset,
@@ -120,7 +124,7 @@ describe("a lost window (410) leads to a new list", () => {
     });
   }
 
-  it("is not believed of an API server that cannot be asked, or that counts in another way", async () => {
+  it("is not assumed if the check fails, or if versions are not integers", async () => {
     for (const newest of [refuse(500, "InternalError"), page([], "five")]) {
       const { watcher } = await start(collection(firstList, inTurn(watch([added("x", "77")], reset), watch()), newest));
       await until(() => order().length === 3 && watcher.state.following, "the next watch");
@@ -139,7 +143,7 @@ describe("a lost window (410) leads to a new list", () => {
     assert.equal(seen.watcher.state.errors, 0);
   });
 
-  it("again and again does not become a storm", async () => {
+  it("repeatedly backs off", async () => {
     const { watcher } = await start(collection(firstList, watch([failure(410, "Expired")], end)), {
       timings: { backoffMs: 50, backoffCapMs: 400 },
     });
@@ -149,7 +153,7 @@ describe("a lost window (410) leads to a new list", () => {
   });
 });
 
-describe("a line that is no event leads to a new list", () => {
+describe("an invalid line causes a new list", () => {
   for (const line of [
     "{bad json}",
     "null",
@@ -177,7 +181,7 @@ describe("pauses", () => {
       assert.ok(gaps()[index]! >= least - 5, `pause ${index}: ${gaps()[index]} ms`);
     }
     assert.equal(seen.watcher.state.problem?.code, "server-error");
-    assert.equal(seen.logs.length, 1, "one line a trouble, not one a try");
+    assert.equal(seen.logs.length, 1, "one line per problem, not per attempt");
   });
 
   it("are as long as Retry-After says", async () => {
@@ -196,7 +200,7 @@ describe("pauses", () => {
     assert.ok(third!.at - second!.at >= 990, `${third!.at - second!.at} ms`);
   });
 
-  it("follow a watch that ends as soon as it is opened, with nothing said", async () => {
+  it("follow a watch that closes at once without an event", async () => {
     const { watcher } = await start(collection(firstList, watch([], end)), {
       timings: { backoffMs: 50, backoffCapMs: 100, shortMs: 2_000 },
     });
@@ -205,7 +209,7 @@ describe("pauses", () => {
     assert.match(watcher.state.lastError ?? "", /closed as soon as it was opened/);
   });
 
-  it("begin small again after a watch that stayed open for a while", async () => {
+  it("start small again after a watch that stayed open for a while", async () => {
     const steady: Responder = watch([], (call) => void setTimeout(() => reset(call), 120));
     const failures = Array.from({ length: 7 }, () => refuse(500, "InternalError"));
     await start(collection(inTurn(...failures, firstList), inTurn(steady, watch([added("c", "6")]))), {
@@ -218,12 +222,12 @@ describe("pauses", () => {
   });
 });
 
-describe("a resource that cannot be had", () => {
+describe("an unavailable resource", () => {
   for (const [status, reason, code] of [
     [404, "NotFound", "not-found"],
     [403, "Forbidden", "forbidden"],
   ] as const) {
-    it(`${status} is reported as ${code}, tried slowly, and picked up when it is there`, async () => {
+    it(`${status} is reported as ${code}, retried slowly, and watched once it exists`, async () => {
       let there = false;
       const list: Responder = (call) => (there ? firstList(call) : refuse(status, reason)(call));
       const { watcher } = await start(collection(list, watch()), {
@@ -234,7 +238,7 @@ describe("a resource that cannot be had", () => {
         assert.ok(gaps()[index]! >= least - 5, `pause ${index}: ${gaps()[index]} ms`);
       }
       assert.deepEqual([watcher.state.synced, watcher.state.problem?.code, seen.synced], [false, code, 0]);
-      assert.ok(watcher.state.lastContact > 0, "a refusal is an answer");
+      assert.ok(watcher.state.lastContact > 0, "an error status is a response");
       there = true;
       await until(() => watcher.state.synced && watcher.state.problem === undefined, "recovery");
       assert.equal(watcher.objects().size, 2);
@@ -242,8 +246,8 @@ describe("a resource that cannot be had", () => {
   }
 });
 
-describe("what was known stays known", () => {
-  it("when a list fails half-way, and the watch goes on meanwhile", async () => {
+describe("known objects are kept", () => {
+  it("when a list fails halfway, and the watch continues meanwhile", async () => {
     const half = page([object("a", "2")], "8", "more");
     const { changes, watcher } = await start(
       collection(inTurn(firstList, half, refuse(500, "InternalError")), inTurn(watch(), watch([added("c", "7")]))),
@@ -256,7 +260,7 @@ describe("what was known stays known", () => {
     assert.equal(watcher.state.lists, 1);
   });
 
-  it("when the answer is something else with HTTP 200", async () => {
+  it("when the response is something else with HTTP 200", async () => {
     const { watcher } = await start(
       collection(inTurn(firstList, json({ kind: "Pod" })), watch([failure(410, "Expired")], end)),
     );
@@ -274,7 +278,7 @@ describe("what was known stays known", () => {
     assert.deepEqual([watcher.state.synced, watcher.state.following, watcher.objects().size], [true, false, 2]);
     const errors = watcher.state.errors;
     await until(() => watcher.state.errors > errors + 5, "more tries");
-    assert.ok(watcher.state.silentMs > watcher.state.inactiveMs, "trying is not hearing");
+    assert.ok(watcher.state.silentMs > watcher.state.inactiveMs, "an attempt is not a response");
     api = await fakeApi(collection(firstList, missed), { port });
     await until(() => seen.changes.includes("+c@7"), "the missed event");
     await until(() => watcher.state.following, "following again");

@@ -2,35 +2,40 @@ import { describeError, hasCode, statusOf } from "../errors/errors.ts";
 import type { Reason } from "../hostmap/types.ts";
 import type { Logger } from "../telemetry/log.ts";
 
-/** What a watch knows of itself. All numbers only grow, so that they can be metrics. */
+/** The state of a watch. Its counters only grow, so that they can be metrics. */
 export interface WatchState {
   /**
-   * A complete list has been taken in: `objects()` is a whole picture. It stays true through outages, since the last picture is
-   * kept; how old that may be is told by `following` and `silentMs`.
+   * A complete list was processed, so `objects()` is complete. It stays true during outages, because the last state is kept;
+   * `following` and `silentMs` indicate its age.
    */
   readonly synced: boolean;
-  /** A watch is open and healthy, or was until a moment ago: changes arrive at once. */
+  /** A watch is open and healthy, or was just before: changes arrive at once. */
   readonly following: boolean;
-  /** When the API server was last heard on this watch, in milliseconds of the injected clock (default: since the epoch). 0: never. */
+  /**
+   * When the API server last responded on this watch, in milliseconds of the injected clock (default: since the epoch). 0:
+   * never.
+   */
   readonly lastContact: number;
-  /** Milliseconds since the API server was last heard, or since the start. How old the picture may be, if nothing is `following`. */
+  /**
+   * Milliseconds since the API server last responded, or since the start. If not `following`, the possible age of the objects.
+   */
   readonly silentMs: number;
   /**
-   * Milliseconds since this watch last heard or tried anything. Over three minutes: it hangs, and a restart is right (for a liveness probe).
-   * An API server that is down is no reason to restart, and does not let this grow.
+   * Milliseconds since the last response or attempt, for a liveness probe: over three minutes the watch hangs and needs a
+   * restart. While the API server is down, attempts keep this low, because a restart would not help.
    */
   readonly inactiveMs: number;
   readonly resourceVersion?: string;
   readonly lists: number;
   readonly watches: number;
   readonly errors: number;
-  /** The last failure ever, for people. */
+  /** The message of the last failure. */
   readonly lastError?: string;
-  /** What is wrong now: `not-found` (no such resource: its CRD is not installed), `forbidden`, `unreachable`, ... */
+  /** The current problem: `not-found` (the CRD is not installed), `forbidden`, `unreachable`, ... */
   readonly problem?: Reason;
 }
 
-/** Keeps the state, and logs one line when trouble begins, changes or ends. */
+/** Maintains the state, and logs one line when a problem starts, changes or ends. */
 export interface StateKeeper {
   readonly state: WatchState;
   contact(): void;
@@ -39,13 +44,13 @@ export interface StateKeeper {
   opened(): void;
   healthy(): void;
   failed(error: unknown): void;
-  /** Trouble in a handler: counted, and at most one log line in ten seconds. */
+  /** Counts a handler failure; logs at most one line in ten seconds. */
   handlerFailed(what: string, error: unknown): void;
 }
 
 const HANDLER_LOG_EVERY_MS = 10_000;
 
-/** What `WatchState` is made of; the rest is told from it when it is asked for. */
+/** The stored fields of `WatchState`; the others are computed on access. */
 type Stored = { -readonly [K in keyof Omit<WatchState, "silentMs" | "inactiveMs" | "problem">]: WatchState[K] };
 
 export function createStateKeeper(path: string, log: Logger, now: () => number): StateKeeper {
@@ -90,11 +95,11 @@ export function createStateKeeper(path: string, log: Logger, now: () => number):
       stored.following = false;
       stored.lastError = next.text;
       lastActivity = now();
-      // A refusal is an answer.
+      // An error status is a response too.
       if (statusOf(error) !== undefined) contact();
       if (problem === undefined) failingSince = now();
       if (problem?.code !== next.code) {
-        // A lost window is everyday business: the list that follows heals it.
+        // An expired version is normal; the next list recovers from it.
         const level = next.code === "expired" ? "info" : "warn";
         log[level]({ path, code: next.code, error: next.text }, "watch interrupted, will be retried");
       }
@@ -110,7 +115,7 @@ export function createStateKeeper(path: string, log: Logger, now: () => number):
   };
 }
 
-/** Whether the resource cannot be had at all for now, so that asking often is pointless. */
+/** Whether the resource is unavailable for now (403, 404), so that frequent retries are pointless. */
 export function isUnavailable(error: unknown): boolean {
   const status = statusOf(error);
   return status === 404 || status === 403;

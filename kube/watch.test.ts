@@ -42,7 +42,7 @@ const watches = () => api.calls.filter(({ query }) => query.get("watch") === "tr
 const lists = () => api.calls.filter((call) => call.query.get("watch") !== "true" && !asksNewest(call));
 
 describe("a watch", () => {
-  it("lists all pages, says so, then follows", async () => {
+  it("lists all pages, reports synced, then watches", async () => {
     const events = [added("c", "6"), modified("a", "7"), deleted("b", "8")];
     const { changes, watcher } = await start(
       collection(inTurn(page([object("a", "1")], "5", "more"), page([object("b", "2")], "5")), watch(events)),
@@ -57,7 +57,7 @@ describe("a watch", () => {
     await until(() => watcher.state.following, "following");
   });
 
-  it("asks for bookmarks, an end, and only what was selected", async () => {
+  it("requests bookmarks, a timeout and the selectors", async () => {
     await start(collection(page([], "5"), watch()), {
       labelSelector: "app=web",
       fieldSelector: "metadata.name=x",
@@ -76,20 +76,20 @@ describe("a watch", () => {
     });
   });
 
-  it("is not synced before the last page is in", async () => {
+  it("is not synced before the last page", async () => {
     const { changes, watcher } = await start(collection(inTurn(page([object("a", "1")], "5", "more"), hang), hang));
     await until(() => api.calls.length === 2, "the second page being asked for");
     assert.deepEqual([watcher.state.synced, seen.synced, changes, watcher.objects().size], [false, 0, [], 0]);
   });
 
-  it("goes on at once where a watch ended, bookmarks included", async () => {
+  it("resumes at once from the version where a watch ended, bookmarks included", async () => {
     const clean: Responder = (call) => void setTimeout(() => end(call), 60);
     const { changes } = await start(
       collection(
         page([], "5"),
         inTurn(watch([added("a", "6")], end), watch([bookmark("77")], clean), watch([added("b", "78")])),
       ),
-      // A backoff, if there were one, would be an hour.
+      // A backoff would be an hour.
       { timings: { backoffMs: 3_600_000, backoffCapMs: 3_600_000 } },
     );
     await until(() => changes.length === 2, "two changes");
@@ -101,10 +101,10 @@ describe("a watch", () => {
     assert.equal(seen.watcher.state.errors, 0);
   });
 
-  it("lists again from time to time, and tells what no event told", async () => {
+  it("lists again periodically, and reports changes without an event", async () => {
     const first = page([object("same", "1"), object("again", "1"), object("gone", "1")], "9");
     const second = page([object("same", "1"), object("again", "1", { uid: "anew" }), object("new", "3")], "4");
-    // As after a restore from a backup: the versions went back, and the watch from a version of the future stays silent.
+    // As after a restore from a backup: versions went back, and a watch from a future version gets no events.
     const { changes, watcher } = await start(collection(inTurn(first, second), watch()), {
       timings: { relistMs: [100, 100] },
     });
@@ -137,15 +137,15 @@ describe("a watch", () => {
     assert.equal(changes.length, before);
     assert.deepEqual([...changes], ["+a@1", "+b@6"]);
     await watcher.stop();
-    assert.equal(watcher.state.errors, 0, "stopping is no error");
+    assert.equal(watcher.state.errors, 0, "stopping is not an error");
   });
 
-  it("stops at once when a handler says so", async () => {
+  it("stops at once from a handler", async () => {
     const said: string[] = [];
     await start(
       collection(page([object("a", "1")], "5"), ({ response }) => {
         response.writeHead(200);
-        // Two events in one piece.
+        // Two events in one chunk.
         response.write(`${JSON.stringify(added("b", "6"))}\n${JSON.stringify(added("c", "7"))}\n`);
       }),
       {
@@ -160,19 +160,19 @@ describe("a watch", () => {
     assert.deepEqual(said, ["shop/a", "shop/b"]);
   });
 
-  it("stops in a pause, too", async () => {
+  it("stops during a backoff too", async () => {
     await start(refuse(500, "InternalError"), { timings: { backoffMs: 3_600_000, backoffCapMs: 3_600_000 } });
     await until(() => seen.watcher.state.errors === 1, "a failure");
     await seen.watcher.stop();
   });
 
-  it("can be stopped before it has begun", async () => {
+  it("can be stopped before it has started", async () => {
     await start(page([], "1"));
     await seen.watcher.stop();
     assert.equal(api.calls.length, 0);
   });
 
-  it("does not grow with the number of its watches", async () => {
+  it("does not leak memory over many watches", async () => {
     api = await fakeApi(collection(page([object("a", "1")], "5"), watch([modified("a", "6")], end)));
     let signal: AbortSignal | undefined;
     const client = {
@@ -194,7 +194,7 @@ describe("a watch", () => {
 describe("a handler that fails", () => {
   const events = [added("b", "6"), added("c", "7")];
 
-  it("by throwing is logged once in a while and ends nothing", async () => {
+  it("by throwing is logged at intervals and ends nothing", async () => {
     let called = 0;
     const { logs, watcher } = await start(collection(page([object("a", "1")], "5"), watch(events)), {
       onChange: () => {
@@ -225,7 +225,7 @@ describe("a handler that fails", () => {
     await until(() => watcher.state.errors === 3, "three failures");
   });
 
-  it("in the projection leaves the other objects alone", async () => {
+  it("in the projection does not affect other objects", async () => {
     const { watcher, changes } = await start(collection(page([object("a", "1"), object("odd", "1")], "5"), watch()), {
       project: ({ metadata }) => {
         if (metadata?.name === "odd") throw new Error("cannot read this");

@@ -4,32 +4,35 @@ import { METADATA_LIST, METADATA_WATCH } from "./accept.ts";
 import { type Backoff, createBackoff } from "./backoff.ts";
 import { createCache, type ObjectCache, type ObjectChange } from "./cache.ts";
 import type { KubeClient } from "./client.ts";
-import { isFromTheFuture } from "./future.ts";
+import { isFutureVersion } from "./future.ts";
 import { listPages, PAGE_SIZE } from "./list.ts";
 import { retryAfterOf, watchStatusError } from "./status.ts";
 import { between, pause, steadyNow, yieldToLoop } from "./time.ts";
 import type { ApiObject, WatchEvent } from "./types.ts";
 import { createStateKeeper, isUnavailable, type StateKeeper, type WatchState } from "./watch-state.ts";
 
-/** Milliseconds, unless said otherwise. Ranges are drawn from anew each time, so that replicas spread out. */
+/** Milliseconds, unless noted. A random value of a range is used each time, to spread replicas. */
 export interface WatchTimings {
-  /** Longest silence of a watch before it is opened again: a dead connection gives no other sign. */
+  /** Idle timeout after which a watch is reopened: a dead connection has no other symptom. */
   idleMs: number;
-  /** How long the server is asked to keep a watch open, seconds. */
+  /** The requested duration of a watch (timeoutSeconds), seconds. */
   watchSeconds: readonly [number, number];
-  /** How often everything is listed again, watch or no watch: whatever was missed comes with it. */
+  /** How often everything is listed again, to pick up missed changes. */
   relistMs: readonly [number, number];
-  /** How soon such a list is tried again if it fails; the watch goes on in the meantime. */
+  /** Delay of the next attempt if such a list fails; the watch continues meanwhile. */
   relistRetryMs: number;
   backoffMs: number;
   backoffCapMs: number;
-  /** Longest pause after 403 and 404. The first are short: an API server that has just begun refuses everybody for a moment. */
+  /**
+   * Longest backoff after 403 and 404. The first delays are short: an API server that has just started refuses everyone for a
+   * moment.
+   */
   unavailableCapMs: number;
-  /** A watch open this long resets the backoff. */
+  /** A watch that stays open this long resets the backoff. */
   healthyMs: number;
   /** A watch that ends sooner than this without an event counts as failed. */
   shortMs: number;
-  /** Deadline of one page of a list. */
+  /** Timeout of one page of a list. */
   pageMs: number;
 }
 
@@ -46,19 +49,22 @@ const WATCH_TIMINGS: WatchTimings = {
   pageMs: 30_000,
 };
 
-/** P is what is kept of an object, T what the objects are taken to be. */
+/** P is the projection that is kept of an object, T the assumed type of the objects. */
 export interface WatchOptions<P, T = ApiObject> {
   client: Pick<KubeClient, "get" | "stream">;
-  /** Path of the collection, of one namespace or of all. One object is watched with `fieldSelector: "metadata.name=x"`. */
+  /** Path of the collection, of one namespace or all. To watch one object use `fieldSelector: "metadata.name=x"`. */
   path: string;
   labelSelector?: string;
   fieldSelector?: string;
-  /** Only the metadata of each object is asked for; `project` sees nothing else. */
+  /** Requests only metadata; `project` gets nothing else. */
   metadataOnly?: boolean;
   pageSize?: number;
-  /** Picks what is needed; only this is kept. Must copy what it takes: a value that holds the object keeps all of it. */
+  /** Extracts the needed part; only this is kept. It must copy: a value that references the object retains all of it. */
   project(object: T): P;
-  /** Called for each change, also while the first list comes in. Should only note the key: watching waits for it. What it throws is logged. */
+  /**
+   * Called for each change, also during the first list. It blocks the watch, so it should only enqueue the key. Errors are
+   * logged.
+   */
   onChange: (change: ObjectChange<P>) => void;
   /** Called once, after the first complete list. */
   onSynced?: () => void;
@@ -70,13 +76,13 @@ export interface WatchOptions<P, T = ApiObject> {
 
 export interface Informer<P> {
   readonly state: WatchState;
-  /** The last known picture, live. */
+  /** The current state; the map is updated in place. */
   objects(): ReadonlyMap<string, P>;
-  /** No handler is called once it is called; resolves when nothing of the watch runs any more. */
+  /** Stops at once: no handler is called any more. Resolves when the watch has ended. */
   stop(): Promise<void>;
 }
 
-/** What the loop carries from round to round. */
+/** The state of the loop. */
 interface Loop<P> {
   readonly options: WatchOptions<P>;
   readonly timings: WatchTimings;
@@ -87,14 +93,14 @@ interface Loop<P> {
   readonly backoff: Backoff;
   readonly slowBackoff: Backoff;
   readonly stopped: AbortSignal;
-  /** Where the next watch begins; none: list first. */
+  /** The version from which the next watch starts; undefined: list first. */
   resourceVersion: string | undefined;
   relistAt: number;
 }
 
 /**
- * Lists and then watches, for ever: every failure, of whatever kind, comes back to one place and leads to the next round.
- * What was known stays known until a complete list or an event says otherwise.
+ * Lists and then watches until stopped. Every failure is handled in one place and followed by a retry.
+ * Known objects are kept until an event or a complete list changes them.
  */
 export function watchObjects<P, T = ApiObject>(options: WatchOptions<P, T>): Informer<P> {
   return start(options as WatchOptions<P, unknown> as WatchOptions<P>);
@@ -134,7 +140,7 @@ function start<P>(options: WatchOptions<P>): Informer<P> {
 
 async function run<P>(loop: Loop<P>): Promise<void> {
   const { stopped, keeper, now } = loop;
-  // The caller's own set-up comes first: no handler runs before `watchObjects` has returned.
+  // No handler runs before `watchObjects` has returned, so that the caller can finish its setup.
   await yieldToLoop();
   while (!stopped.aborted) {
     try {
@@ -144,13 +150,13 @@ async function run<P>(loop: Loop<P>): Promise<void> {
     } catch (error) {
       if (stopped.aborted) return;
       keeper.failed(error);
-      await pause(afterFailure(loop, error), stopped);
+      await pause(retryDelay(loop, error), stopped);
     }
   }
 }
 
-/** The pause before the next round, milliseconds. */
-function afterFailure<P>(loop: Loop<P>, error: unknown): number {
+/** The delay before the next attempt, milliseconds. */
+function retryDelay<P>(loop: Loop<P>, error: unknown): number {
   if (hasCode(error, "kube-expired")) loop.resourceVersion = undefined;
   const backoff = isUnavailable(error) ? loop.slowBackoff : loop.backoff;
   return backoff.next(retryAfterOf(error));
@@ -160,7 +166,7 @@ async function relist<P>(loop: Loop<P>): Promise<void> {
   const { options, timings, keeper, cache, now, random, stopped } = loop;
   const first = !keeper.state.synced;
   loop.relistAt = now() + timings.relistRetryMs;
-  const coming = cache.beginRelist();
+  const relisted = cache.beginRelist();
   const version = await listPages<ApiObject>({
     client: options.client,
     path: options.path,
@@ -172,12 +178,12 @@ async function relist<P>(loop: Loop<P>): Promise<void> {
     },
     onPage: (items) => {
       keeper.contact();
-      coming.add(items);
+      relisted.add(items);
     },
-    restart: coming.restart,
+    restart: relisted.restart,
   });
   let changes = 0;
-  for (const change of coming.finish()) {
+  for (const change of relisted.finish()) {
     emit(loop, change);
     if (++changes % PAGE_SIZE === 0) await yieldToLoop();
     if (stopped.aborted) return;
@@ -190,8 +196,8 @@ async function relist<P>(loop: Loop<P>): Promise<void> {
 }
 
 /**
- * One watch, to its end. Returns when the next may follow at once, throws when something was wrong. One that `resumes` begins at a version
- * of earlier, which may be from before a restore: that is asked meanwhile.
+ * Runs one watch to its end. Returns if the next may follow at once, throws on failure. A watch that `resumes` starts at an
+ * earlier version, which may be from before a restore of the cluster; that is checked concurrently.
  */
 async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolean): Promise<void> {
   const { options, timings, keeper, now, random, stopped } = loop;
@@ -220,7 +226,7 @@ async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolea
         onLine: (line) => {
           if (stopped.aborted) return;
           keeper.contact();
-          if (takeIn(loop, line)) events++;
+          if (processLine(loop, line)) events++;
         },
       },
     );
@@ -228,7 +234,7 @@ async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolea
       throw new SwitchbackError("kube-unreachable", `watch of ${options.path}: closed as soon as it was opened`);
     }
   } catch (error) {
-    // What was sent made no sense: only a list tells where we stand.
+    // The data was invalid: only a new list gives a known state.
     if (hasCode(error, "data-corrupt")) loop.relistAt = 0;
     throw error;
   } finally {
@@ -238,24 +244,24 @@ async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolea
   }
 }
 
-/** Ends a watch that begins in the future. If that cannot be told the watch goes on: the next one asks again. */
+/** Ends a watch that starts from a future version. If the check fails, the watch continues and the next one checks again. */
 async function endIfRestored<P>(loop: Loop<P>, resourceVersion: string, ending: AbortController): Promise<void> {
   const { options, timings } = loop;
   const accept = options.metadataOnly ? { accept: METADATA_LIST } : {};
   const read = { timeoutMs: timings.pageMs, signal: ending.signal, ...accept };
   const request = { path: options.path, query: selectors(options), options: read };
-  if (!(await isFromTheFuture(options.client, resourceVersion, request).catch(() => false))) return;
-  const text = `watch of ${options.path}: the API server has not come to version ${resourceVersion} again: it was restored`;
+  if (!(await isFutureVersion(options.client, resourceVersion, request).catch(() => false))) return;
+  const text = `watch of ${options.path}: version ${resourceVersion} is newer than the API server's: it was restored from a backup`;
   ending.abort(new SwitchbackError("kube-expired", text));
 }
 
-/** A watch ends in time for the next full list. */
+/** The duration of a watch, so that it ends in time for the next full list. */
 function watchSeconds<P>({ relistAt, now }: Loop<P>, drawn: number): number {
   return Math.max(1, Math.min(drawn, Math.ceil((relistAt - now()) / 1000)));
 }
 
-/** Takes in one line. Gives whether it was a change of an object (and not a bookmark). */
-function takeIn<P>(loop: Loop<P>, line: string): boolean {
+/** Processes one line. Returns whether it was a change of an object (not a bookmark). */
+function processLine<P>(loop: Loop<P>, line: string): boolean {
   const { cache, options } = loop;
   const event = parseEvent(line);
   if (event.type === "ERROR") throw watchStatusError(`watch of ${options.path}`, event.object);
@@ -277,7 +283,7 @@ function parseEvent(line: string): WatchEvent {
     const event = JSON.parse(line) as Partial<WatchEvent> | null;
     if (event?.type && EVENT_TYPES.includes(event.type) && event.object) return event as WatchEvent;
   } catch {
-    // said below
+    // reported below
   }
   throw new SwitchbackError("data-corrupt", `a watch line of ${line.length} characters is not a watch event`);
 }
@@ -286,7 +292,7 @@ function emit<P>(loop: Loop<P>, change: ObjectChange<P>): void {
   guarded(loop, `onChange of ${change.key}`, () => loop.options.onChange(change));
 }
 
-/** Runs a handler. One that throws, or rejects although it should return nothing, is logged and changes nothing here. */
+/** Runs a handler. If it throws or rejects, the error is logged and the watch continues. */
 function guarded<P>(loop: Loop<P>, what: string, handler: () => unknown): void {
   const failed = (error: unknown) => loop.keeper.handlerFailed(what, error);
   try {
