@@ -1,10 +1,10 @@
-/** Names by the time when they are due, told to the second: cheap for many names, and in the order in which they came. */
+/** Names by due time with a resolution of a second: cheap for many names, and first in, first out. */
 export class LookupSchedule {
   readonly #bySecond = new Map<number, string[]>();
-  /** Seconds before this one hold nothing. */
+  /** Seconds before this one are empty. */
   #from = 0;
 
-  /** `at` is in milliseconds; a time that is past means: as soon as possible. */
+  /** `at` is in milliseconds; a time in the past means as soon as possible. */
   add(name: string, at: number): void {
     const second = Math.max(this.#from, Math.ceil(at / 1000));
     const names = this.#bySecond.get(second);
@@ -12,10 +12,10 @@ export class LookupSchedule {
     else names.push(name);
   }
 
-  /** The next name that is due at `now`; it is then no longer scheduled. */
+  /** Removes and returns the next name that is due at `now`. */
   take(now: number): string | undefined {
     const until = Math.floor(now / 1000);
-    // A clock may begin anywhere: the empty seconds before it are not walked through.
+    // A clock may start at any value: do not iterate over the empty seconds before it.
     if (this.#from === 0) this.#from = Math.min(until, ...this.#bySecond.keys());
     for (; this.#from <= until; this.#from += 1) {
       const names = this.#bySecond.get(this.#from);

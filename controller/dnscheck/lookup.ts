@@ -1,22 +1,22 @@
 import { Resolver } from "node:dns/promises";
 
-/** What a DNS server says of a name. Rejects when it does not say anything. */
+/** Resolves a name in DNS. Rejects if there is no response. */
 export interface DnsAnswer {
-  /** IP literals; none: the name does not exist, or has no address of that family. */
+  /** IP literals; empty if the name does not exist, or has no address of that family. */
   readonly addresses: readonly string[];
-  /** How long that holds, seconds. */
+  /** TTL, seconds. */
   readonly ttl: number;
 }
 
 export type DnsLookup = (name: string, family: 4 | 6) => Promise<DnsAnswer>;
 
-/** How long one server is waited for, and how often it is asked. */
+/** Timeout per server, and number of attempts. */
 const TIMEOUT_MS = 2_000;
 const TRIES = 2;
-/** That there is nothing is believed this long, seconds: the records of a new name come later than its Ingress. */
+/** TTL of a negative answer, seconds: the records of a new name appear later than its Ingress. */
 const NEGATIVE_TTL = 60;
 
-/** Asks the cluster's DNS as a pod would, but past any hosts file. `servers` none: those of this pod. */
+/** Resolves with the cluster's DNS like a pod, but without a hosts file. Without `servers`, those of this pod are used. */
 export function clusterLookup(servers: readonly string[]): DnsLookup {
   const resolver = new Resolver({ timeout: TIMEOUT_MS, tries: TRIES });
   if (servers.length > 0) resolver.setServers(servers);

@@ -3,14 +3,14 @@ import type { Claim } from "../../hostmap/types.ts";
 import type { ClaimSink, Source } from "../sources/types.ts";
 import type { DnsVerifier } from "./verifier.ts";
 
-/** What a name's claims expect together. */
+/** The addresses that all claims of a name expect. */
 interface Following {
   readonly objects: Map<string, readonly string[]>;
 }
 
 /**
- * Tells a verifier which names to look up, and where they should lead. With `enforce` a name whose DNS does not lead there (yet)
- * carries the reason instead of its target. Gives the source, and what the verifier is to call.
+ * Passes names and their expected addresses to a verifier. With `enforce`, a claim whose name does not resolve to them (yet)
+ * gets the reason instead of its target. Returns the source, and the callback for the verifier.
  */
 export function verifiedSource(
   source: Source,
@@ -18,7 +18,7 @@ export function verifiedSource(
   enforce: boolean,
 ): { readonly source: Source; readonly onVerdict: (name: string) => void } {
   const names = new Map<string, Following>();
-  /** By object, with `enforce` only: nothing else is told again. */
+  /** By object, with `enforce` only: only these claims are reported again. */
   const objects = new Map<string, readonly Claim[]>();
   const followed = new Map<string, readonly string[]>();
   let sink: ClaimSink = () => {};
@@ -87,7 +87,7 @@ export function verifiedSource(
   };
 }
 
-/** Names with where they should lead; what is no name, a wildcard or has no target is not looked up. */
+/** Names with their expected addresses. Invalid names, wildcards and claims without a target are not looked up. */
 function expectations(claims: readonly Claim[]): Map<string, readonly string[]> {
   const expected = new Map<string, readonly string[]>();
   for (const { hostname, target, publicAddresses = [] } of claims) {

@@ -7,41 +7,41 @@ import { canonicalIp } from "../targets/service-view.ts";
 import type { DnsAnswer, DnsLookup } from "./lookup.ts";
 import { LookupSchedule } from "./lookup-schedule.ts";
 
-/** What is known of a name: `unknown` until DNS has answered once, a reason if it does not lead to the load balancer. */
+/** The verdict on a name: `unknown` until DNS has answered once, a reason if it does not resolve to the load balancer. */
 type DnsCheckResult = "unknown" | "verified" | Reason;
 
 interface VerifierDeps {
   readonly lookup: DnsLookup;
-  /** Milliseconds, never going back. */
+  /** A monotonic clock, milliseconds. */
   readonly now: () => number;
   readonly log: Logger;
-  /** A name may have another verdict than before. */
+  /** Called when the verdict on a name may have changed. */
   readonly onVerdict: (name: string) => void;
 }
 
 interface Entry {
-  /** Where the name is expected to lead: IP literals, in one spelling. */
+  /** The addresses that the name should resolve to: normalized IP literals. */
   expected: readonly string[];
   verdict: DnsCheckResult;
-  /** What DNS said last. */
+  /** The last answer of DNS. */
   found: readonly string[] | undefined;
   asking: boolean;
 }
 
-/** Look-ups at a time, and at most so many a second: ten thousand names are asked for in minutes, not at once. */
+/** Limits of concurrent look-ups and of look-ups per second: ten thousand names take minutes, to spread the load. */
 const CONCURRENCY = 8;
 const TICK_MS = 100;
 const PER_TICK = 10;
-/** An answer is believed for its TTL, within these bounds, milliseconds. */
+/** An answer is valid for its TTL, within these bounds, milliseconds. */
 const MIN_TTL_MS = 60_000;
 const MAX_TTL_MS = 3_600_000;
-/** A name that could not be looked up is tried again after this time; after many failures in a row all wait that long. */
+/** A failed look-up is retried after this time; after many consecutive failures all look-ups pause for it. */
 const RETRY_MS = 30_000;
 const FAILURES_IN_A_ROW = 20;
 
 /**
- * Whether the cluster's DNS leads names to their load balancers, that is, whether the hairpin would really happen. It asks again when
- * an answer's time is up. A failure to look up says nothing: the last verdict holds.
+ * Verifies that the cluster's DNS resolves names to their load balancers, that is, whether there is a hairpin. It looks names
+ * up again when their TTL expires. After a failed look-up the last verdict is kept.
  */
 export class DnsVerifier {
   readonly #deps: VerifierDeps;
@@ -64,7 +64,7 @@ export class DnsVerifier {
     clearInterval(this.#timer);
   }
 
-  /** Names to follow from now on; no addresses: there is nothing to compare with. */
+  /** Adds a name to verify; without addresses there is nothing to compare with. */
   expect(name: string, addresses: readonly string[]): void {
     const expected = literals(addresses);
     const entry = this.#entries.get(name);
@@ -75,7 +75,7 @@ export class DnsVerifier {
     }
     if (entry.expected.join() === expected.join()) return;
     entry.expected = expected;
-    // The answer of before may be for the other family only; asking again is cheap.
+    // The previous answer may be for the other family only; another look-up is cheap.
     this.#schedule.add(name, 0);
     this.#judge(name, entry);
   }
@@ -84,14 +84,14 @@ export class DnsVerifier {
     this.#entries.delete(name);
   }
 
-  /** The verdict on a name, for all that claim it or for one that expects it at these addresses. */
+  /** The verdict on a name, for all its claims or for one claim with these addresses. */
   verdictOf(name: string, expected?: readonly string[]): DnsCheckResult {
     const entry = this.#entries.get(name);
     if (entry === undefined || expected === undefined) return entry?.verdict ?? "unknown";
     return verdictOn(name, literals(expected), entry.found);
   }
 
-  /** Each name that DNS leads elsewhere, or nowhere. */
+  /** Each name that resolves to other addresses, or to none. */
   *flagged(): Iterable<readonly [name: string, reason: Reason]> {
     for (const [name, { verdict }] of this.#entries) if (typeof verdict !== "string") yield [name, verdict];
   }
@@ -113,7 +113,7 @@ export class DnsVerifier {
       const name = this.#schedule.take(now);
       if (name === undefined) return;
       const entry = this.#entries.get(name);
-      // Gone since it was scheduled, scheduled twice, or nothing to compare with.
+      // Removed since it was scheduled, scheduled twice, or nothing to compare with.
       if (entry === undefined || entry.asking || entry.expected.length === 0) continue;
       void this.#ask(name, entry);
     }

@@ -7,7 +7,7 @@ export function clusterDomainFrom(resolvConf: string): string | undefined {
     const [keyword, ...list] = line.trim().toLowerCase().split(/\s+/);
     if (keyword !== "search") continue;
     const domains = list.map((domain) => domain.replace(/\.$/, ""));
-    // The namespace's entry stands below it: where the namespace itself is called svc, both begin with `svc.`.
+    // The namespace's entry ends with it. In a namespace called `svc`, both entries begin with `svc.`.
     const own = domains.find(
       (domain) => domain.startsWith("svc.") && domains.some((other) => other.endsWith(`.${domain}`)),
     );

@@ -2,8 +2,9 @@ import type { TargetConfig } from "../../config/schema.ts";
 import type { Reason } from "../../hostmap/types.ts";
 
 /**
- * The target that serves an ingress class, or why there is none. `className` is what the object or the cluster's default says.
- * A target that lists no classes takes everything, but only while it is alone: with two, a guess could send traffic astray.
+ * Returns the target that serves an ingress class, or the reason why there is none. `className` is the class of the object, or
+ * the cluster's default. A target without classes serves every class if it is the only target: with two, a guess could misroute
+ * traffic.
  */
 export function targetOfClass(className: string | undefined, targets: readonly TargetConfig[]): string | Reason {
   const [only] = targets;

@@ -3,7 +3,7 @@ import type { Reason } from "../../hostmap/types.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { canonicalIp, type ServiceView } from "./service-view.ts";
 
-/** LoadBalancer Services by the addresses that they have. */
+/** LoadBalancer Services, indexed by address. */
 export class AddressIndex {
   readonly #services = new Map<string, ServiceView>();
   readonly #byAddress = new Map<string, Set<string>>();
@@ -16,7 +16,7 @@ export class AddressIndex {
     return this.#services.values();
   }
 
-  /** `view` undefined: the Service is gone, or no load balancer's any more. */
+  /** `view` is undefined if the Service was deleted or is no longer of type LoadBalancer. */
   set(key: string, view: ServiceView | undefined): void {
     for (const address of this.#services.get(key)?.addresses ?? []) {
       const keys = this.#byAddress.get(address);
@@ -40,7 +40,7 @@ export class AddressIndex {
   }
 }
 
-/** The one Service that serves the objects of a hints, or why there is none, or not one. */
+/** Returns the Service that the routing hints point to, or the reason why there is none or more than one. */
 export function matchService(hints: RoutingHints, index: AddressIndex): ServiceView | Reason {
   const { service } = hints;
   if (service !== undefined) {
@@ -52,7 +52,7 @@ export function matchService(hints: RoutingHints, index: AddressIndex): ServiceV
   const addresses = hints.addresses.filter((address) => isIP(address) !== 0);
   if (addresses.length === 0) return withoutAddress(hints);
   const found = new Set(addresses.flatMap((address) => index.at(address)));
-  // One address may be shared by a Service for TCP and one for UDP (HTTP/3).
+  // A Service for TCP and one for UDP (HTTP/3) may share an address.
   const serving = [...found].filter(({ ports }) => "code" in ports || ports.length > 0);
   const [only] = serving.length > 0 ? serving : found;
   if (only === undefined) {
@@ -66,7 +66,7 @@ export function matchService(hints: RoutingHints, index: AddressIndex): ServiceV
   return whetherShortCircuited(only);
 }
 
-/** kube-proxy short-circuits IP addresses, unless their `ipMode` is `Proxy`; elsewhere there is nothing to cure. */
+/** kube-proxy short-circuits IP addresses, unless their `ipMode` is `Proxy`. Otherwise there is no hairpin, so nothing to map. */
 function whetherShortCircuited(view: ServiceView): ServiceView | Reason {
   const { namespace, name, addresses, hostnames, proxied } = view;
   if (proxied) {

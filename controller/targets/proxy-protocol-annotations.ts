@@ -2,18 +2,18 @@ import { show } from "../../hostmap/hostnames.ts";
 import { PROXY_PROTOCOL_KEY } from "../../hostmap/metadata-keys.ts";
 import type { Reason } from "../../hostmap/types.ts";
 
-/** What a load balancer puts before a connection's bytes. */
+/** The PROXY header that a load balancer sends. */
 export type Protocol = "v1" | "v2" | "none";
 const PROTOCOLS: readonly Protocol[] = ["v1", "v2", "none"];
 
 type Annotations = Readonly<Record<string, string>>;
-/** The protocol on a port, or undefined where the annotation says nothing of it. */
+/** The protocol on a port, or undefined if the annotation does not set it. */
 type Meaning = (value: string, port: number, annotations: Annotations) => Protocol | undefined;
 
 const AWS = "service.beta.kubernetes.io/aws-load-balancer-";
 const BETA = "service.beta.kubernetes.io/";
 
-/** `"true"` switches on; receivers behind these load balancers take either version, as the header tells which it is. */
+/** `"true"` enables it. Receivers behind these load balancers accept both versions, because the header identifies its version. */
 const switched =
   (version: Protocol): Meaning =>
   (value) =>
@@ -26,7 +26,7 @@ const versioned: Meaning = (value) => {
   return value.startsWith("v2") ? "v2" : value === "v1" ? "v1" : undefined;
 };
 
-/** Scaleway: `true` and `*` mean all ports, else those that are listed. */
+/** Scaleway: `true` and `*` mean all ports, otherwise the listed ones. */
 const listed =
   (version: Protocol): Meaning =>
   (value, port) => {
@@ -41,8 +41,8 @@ const words =
     Object.hasOwn(meanings, value) ? meanings[value] : undefined;
 
 /**
- * What cloud controllers read off a Service to make its load balancer send PROXY headers, each from its provider's documentation
- * or cloud-controller-manager. The first that says anything counts.
+ * Annotations that make a cloud provider's load balancer send PROXY headers, each from the provider's documentation or
+ * cloud-controller-manager. The first one that is set applies.
  */
 const PROVIDERS: ReadonlyArray<readonly [key: string, meaning: Meaning]> = [
   // A network load balancer sends version 2, a classic one version 1.
@@ -74,8 +74,9 @@ const PROVIDERS: ReadonlyArray<readonly [key: string, meaning: Meaning]> = [
 ];
 
 /**
- * The protocol that a load balancer Service's ingress controller expects on a port: what our annotation says, else what a known
- * provider's says, else `fallback`. A value of ours that does not exist is a reason, not a guess.
+ * The protocol that the ingress controller of a LoadBalancer Service expects on a port: from the switchback.dev annotation,
+ * else from a known provider's annotation, else `fallback`. An invalid value of the switchback.dev annotation returns a reason
+ * instead of a guess.
  */
 export function protocolOf(annotations: Annotations | undefined, port: number, fallback: Protocol): Protocol | Reason {
   const own = annotations?.[PROXY_PROTOCOL_KEY];

@@ -3,35 +3,35 @@ import { isRelayed, type Listener, listenersOf, portKey } from "../../snapshot/l
 import type { PublishedTarget } from "../../snapshot/targets-format.ts";
 
 export interface RelayedInput {
-  /** Targets of the config that are in force. */
+  /** Configured targets that are active. */
   readonly configured: readonly TargetConfig[];
-  /** Found targets that names lead to. */
+  /** Discovered targets that have names. */
   readonly found: readonly TargetConfig[];
-  /** What was published last. */
+  /** The targets that were published last. */
   readonly remembered: readonly PublishedTarget[];
   /** Addresses of front Services, by target. */
   readonly addresses: ReadonlyMap<string, readonly string[]>;
   readonly clusterDomain: string | undefined;
-  /** Found targets at a time. */
+  /** Maximum number of discovered targets. */
   readonly maxFound: number;
   readonly keepMs: number;
-  /** Milliseconds since 1970. */
+  /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
 export interface RelayedTargets {
   readonly targets: readonly PublishedTarget[];
-  /** Found targets for which there was no room. */
+  /** Discovered targets over the limit. */
   readonly waiting: readonly string[];
-  /** Targets that were remembered and are given up. */
+  /** Unused targets that are removed now. */
   readonly dropped: readonly string[];
-  /** When the next one is to be given up. */
+  /** When the next unused target is due for removal. */
   readonly nextDrop: number | undefined;
 }
 
 /**
- * The targets that proxies relay to from now on: those in use, and those that pods may still call. What is there keeps its listen
- * ports, whatever comes or goes beside it.
+ * Computes the targets that proxies relay: those in use, and those that pods may still connect to. An existing target keeps its
+ * listen ports when other targets are added or removed.
  */
 export function relayedTargets(input: RelayedInput): RelayedTargets {
   const { configured, found, remembered, now, keepMs } = input;
@@ -44,7 +44,7 @@ export function relayedTargets(input: RelayedInput): RelayedTargets {
     .map((target) => ({ ...target, unusedSince: target.unusedSince ?? new Date(now).toISOString() }));
   const claimed = new Set(wanted.flatMap(({ ports }) => ports.map(({ listenPort }) => listenPort)));
   const [kept, dropped] = partition(
-    // A listen port that the config gives to somebody else is lost to what is not in use.
+    // An unused target loses a listen port that the config assigns to another target.
     unused.map((target) => ({ ...target, ports: target.ports.filter(({ listenPort }) => !claimed.has(listenPort)) })),
     ({ unusedSince, ports }) => ports.length > 0 && Date.parse(unusedSince) + keepMs > now,
   );
@@ -60,7 +60,7 @@ export function relayedTargets(input: RelayedInput): RelayedTargets {
   };
 }
 
-/** Those that had a place keep it; who comes last, by name where several come at once, waits. A configured name is the config's. */
+/** Existing targets stay; new ones over the limit wait, in name order. The name of a configured target is reserved. */
 function admit({ configured, found, maxFound }: RelayedInput, before: ReadonlyMap<string, PublishedTarget>) {
   const own = found.filter(({ name }) => !configured.some((target) => target.name === name));
   const [old, fresh] = partition(own, ({ name }) => before.has(name));
@@ -78,7 +78,7 @@ function listened(
       own.map(({ port, listenPort }) => [portKey(name, port), listenPort] as const),
     ),
   );
-  // The ports of those that are kept are theirs; as targets with fixed ports they take part in the allocation.
+  // Kept targets retain their ports: they enter the allocation as targets with fixed ports.
   const fixed = kept.map(({ name, ports: own }) => fixedTarget(name, own));
   const listeners = listenersOf([...wanted, ...fixed], clusterDomain, ports);
   return wanted.map(({ name, clusterIPs }) => {

@@ -2,23 +2,23 @@ import type { Claim, Reason } from "../../hostmap/types.ts";
 import type { ClaimSink, RoutingHints, Source, UnresolvedClaim, UnresolvedSource } from "../sources/types.ts";
 import type { TargetResolver } from "./resolver.ts";
 
-/** Objects with equal hints, and what was answered for them. */
+/** Objects with equal hints, and the resolver's answer for them. */
 interface Group {
   readonly key: string;
   readonly hints: RoutingHints;
   readonly objects: Set<string>;
-  /** Undefined until it was asked for. */
+  /** Undefined until it was resolved. */
   target: string | Reason | undefined;
 }
 
-/** An open claim whose hints is shared with all that are equal: many objects, few hints. */
+/** An unresolved claim whose hints are shared with all equal ones: there are many objects, but few distinct hints. */
 interface HeldClaim extends Omit<UnresolvedClaim, "hints"> {
   readonly group: Group | Reason;
 }
 
 /**
- * Gives each open claim its target. Objects share few hints (a class, an address), so when the resolver's answers may have changed
- * each hints is asked once, and only the objects whose answer is another one are told again.
+ * Resolves each unresolved claim to its target. Objects share few distinct hints (a class, an address). So after a change each
+ * of them is resolved once, and only the objects with a different answer are reported again.
  */
 export function resolveSource(source: UnresolvedSource, resolver: TargetResolver): Source {
   const objects = new Map<string, readonly HeldClaim[]>();
@@ -65,7 +65,7 @@ export function resolveSource(source: UnresolvedSource, resolver: TargetResolver
       source.start(
         (object, claims) => {
           set(object, claims);
-          // Told once the resolver can answer; until then it is only kept.
+          // Reported once the resolver is synced; until then it is only stored.
           if (ready) sink(object, claimsOf(object));
         },
         () => {

@@ -3,17 +3,17 @@ import type { Reason } from "../../hostmap/types.ts";
 import type { RoutingHints, SourceState } from "../sources/types.ts";
 import { targetOfClass } from "./ingress-class.ts";
 
-/** Finds the target behind a hints. What it answers may change with the cluster; `onChange` tells when to ask again. */
+/** Finds the target for routing hints. Answers may change with the cluster; `onChange` reports when to resolve again. */
 export interface TargetResolver {
-  /** Begins; `onSynced` is called once, when it can answer: until then "no target" would mean nothing. */
+  /** Starts. `onSynced` is called once, when answers are valid: before that, "no target" has no meaning. */
   start(onChange: () => void, onSynced: () => void): void;
-  /** The name of a target, or why there is none. Equal hints get equal answers between two changes. */
+  /** The name of a target, or the reason why there is none. Equal hints have equal answers between two changes. */
   resolve(hints: RoutingHints): string | Reason;
   state(): SourceState[];
   stop(): Promise<void>;
 }
 
-/** Targets as configured, told apart by class alone. */
+/** Resolves to configured targets, by class only. */
 export function classResolver(targets: readonly TargetConfig[]): TargetResolver {
   return {
     start: (_onChange, onSynced) => onSynced(),
@@ -23,7 +23,7 @@ export function classResolver(targets: readonly TargetConfig[]): TargetResolver 
   };
 }
 
-/** Lets objects wait until a controller has taken them on: an Ingress that nobody serves may be a slip, or bait. */
+/** Resolves objects only after a controller has admitted them: an Ingress that is not served may be a mistake, or an attack. */
 export function admittedOnly(resolver: TargetResolver): TargetResolver {
   const waiting = {
     code: "not-admitted",
@@ -37,19 +37,19 @@ export function admittedOnly(resolver: TargetResolver): TargetResolver {
   };
 }
 
-/** The definitions of targets: of the config, and found. */
+/** The definitions of configured and discovered targets. */
 export interface TargetCatalog {
-  /** Configured targets that are in force. */
+  /** Configured targets that are active. */
   configured(): readonly TargetConfig[];
-  /** A found target, as it is now. */
+  /** The current definition of a discovered target. */
   found(name: string): TargetConfig | undefined;
   /** `onChange` is called when a definition may have changed. */
   follow(onChange: () => void): void;
-  /** The targets that names lead to. */
+  /** The targets that have names. */
   use(names: ReadonlySet<string>): void;
 }
 
-/** Targets as configured, and no others. */
+/** Only configured targets. */
 export function classCatalog(targets: readonly TargetConfig[]): TargetCatalog {
   return { configured: () => targets, found: () => undefined, follow: () => {}, use: () => {} };
 }

@@ -4,23 +4,23 @@ import { shortHash } from "../../hostmap/hash.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import { type Protocol, protocolOf } from "./proxy-protocol-annotations.ts";
 
-/** What is kept of a LoadBalancer Service. */
+/** The projection of a LoadBalancer Service. */
 export interface ServiceView {
   readonly namespace: string;
   readonly name: string;
   readonly created: string;
   /** IP addresses of its load balancer status. */
   readonly addresses: readonly string[];
-  /** Host names of that status: nothing short-circuits those. */
+  /** Host names of that status; these are never short-circuited. */
   readonly hostnames: readonly string[];
-  /** Whether all its addresses have `ipMode: Proxy` (KEP-1860): kube-proxy leaves them alone. */
+  /** Whether all addresses have `ipMode: Proxy` (KEP-1860), so kube-proxy does not short-circuit them. */
   readonly proxied: boolean;
   readonly clusterIPs: readonly string[];
-  /** TCP ports, or why it is not known what its ingress controller expects there. */
+  /** TCP ports with the expected protocol, or the reason why the protocol is unknown. */
   readonly ports: ReadonlyArray<{ readonly port: number; readonly protocol: Protocol }> | Reason;
 }
 
-/** The raw JSON of a Service, as far as it is read. */
+/** The fields of a Service that are read. */
 export interface RawLoadBalancerService {
   readonly metadata?: {
     readonly name?: string;
@@ -40,7 +40,7 @@ export interface RawLoadBalancerService {
   };
 }
 
-/** Keeps what matters of a Service. `fallback` is the protocol where nothing on the Service tells. */
+/** Projects a Service. `fallback` is the protocol if no annotation sets it. */
 export function viewService(raw: RawLoadBalancerService, fallback: Protocol): ServiceView {
   const { metadata, spec, status } = raw;
   const entries = status?.loadBalancer?.ingress ?? [];
@@ -57,7 +57,7 @@ export function viewService(raw: RawLoadBalancerService, fallback: Protocol): Se
   };
 }
 
-/** The addresses among a Service's ClusterIPs: a headless one says `None`. */
+/** The IP addresses in clusterIPs, which contains `None` for a headless Service. */
 export function literalIPs(spec: RawLoadBalancerService["spec"]): readonly string[] {
   return (spec?.clusterIPs ?? [spec?.clusterIP ?? ""]).filter((address) => isIP(address) !== 0);
 }
@@ -73,17 +73,17 @@ function portsOf({ metadata, spec }: RawLoadBalancerService, fallback: Protocol)
   return ports;
 }
 
-/** One spelling an address: `2001:DB8:0::1` and `2001:db8::1` are the same (RFC 5952). What is no address stays as it is. */
+/** Normalizes an address: `2001:DB8:0::1` and `2001:db8::1` are the same (RFC 5952). Other text is unchanged. */
 export function canonicalIp(address: string): string {
   return isIP(address) === 6 && !address.includes("%") ? new URL(`http://[${address}]`).hostname.slice(1, -1) : address;
 }
 
-/** 52 bytes are left of a Service's name behind `switchback-`; 13 of them tell apart what reads alike. */
+/** A Service name has 52 bytes after `switchback-`; 13 of them are for the hash that makes it unique. */
 const READABLE_BYTES = 39;
 
 /**
- * The name of the target that a Service is: readable, and from its namespace and name alone, so that it is the same for every
- * replica and after every restart. The hash tells `a-b/c` from `a/b-c`, and long names from each other.
+ * The target name of a Service: readable, and derived only from its namespace and name, so that it is the same in every replica
+ * and after every restart. The hash distinguishes `a-b/c` from `a/b-c`, and truncated names.
  */
 export function foundName(namespace: string, name: string): string {
   const readable = name.startsWith(namespace) ? name : `${namespace}-${name}`;
@@ -91,7 +91,7 @@ export function foundName(namespace: string, name: string): string {
   return `${head.replace(/[^a-z0-9-]/g, "-")}-${shortHash(`${namespace}/${name}`)}`;
 }
 
-/** The target that a Service is, or why it cannot be one. */
+/** Returns the target of a Service, or the reason why it cannot be one. */
 export function targetOfService(view: ServiceView): TargetConfig | Reason {
   const { namespace, name, ports, clusterIPs } = view;
   if ("code" in ports) return { ...ports, text: `the Service ${namespace}/${name}: ${ports.text}` };
