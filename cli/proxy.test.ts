@@ -185,7 +185,7 @@ test("when a worker dies, the other's transfers finish, then the process exits w
     await take(client, 1000);
   }
   proxy.child.kill("SIGUSR2");
-  await proxy.says("a worker of the relay has died");
+  await proxy.says("a relay worker died");
   const endings = relayed.map(async ({ client, upstream }) => {
     client.end();
     const sent = send(upstream, rest).then(() => upstream.end());

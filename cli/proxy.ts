@@ -15,8 +15,8 @@ export async function startProxy(config: Config, context: ProcessContext): Promi
   const running = await runProxy(config, {
     log,
     clusterDomain,
-    feed,
-    mounted: () => mountedTargets(MOUNTED_TARGETS, log),
+    targetsReader: feed,
+    readMountedTargets: () => mountedTargets(MOUNTED_TARGETS, log),
   });
   return {
     broken: running.broken,

@@ -1,14 +1,14 @@
 import { isIPv4, isIPv6 } from "node:net";
 
-/** An IP address as bytes in network order: 4 of them, or 16. */
+/** An IP address as 4 or 16 bytes in network byte order. */
 export type AddressBytes = Uint8Array;
 
 const MAPPED_PREFIX = Uint8Array.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
 const MAPPED_TEXT = "::ffff:";
 
 /**
- * An address as one text per address, for comparing and counting: an IPv4-mapped IPv6 address (what a `::` socket reports for
- * an IPv4 peer) becomes the IPv4 address, a zone (`%eth0`) goes. Text that is no address comes back as it is.
+ * Normalises an address for comparing and counting: an IPv4-mapped IPv6 address (what a `::` socket reports for an IPv4 peer) becomes the
+ * IPv4 address, and a zone (`%eth0`) is removed. Text that is not an address is returned unchanged.
  */
 export function normalAddress(text: string): string {
   if (isIPv4(text)) return text;
@@ -16,7 +16,7 @@ export function normalAddress(text: string): string {
   return bytes === undefined ? text : addressText(bytes);
 }
 
-/** The bytes of an IP literal, a mapped one as IPv4; undefined if it is none. */
+/** The bytes of an IP literal, an IPv4-mapped one as IPv4; undefined for any other text. */
 export function addressBytes(text: string): AddressBytes | undefined {
   if (isIPv4(text)) return ipv4Bytes(text);
   if (text.startsWith(MAPPED_TEXT) && isIPv4(text.slice(MAPPED_TEXT.length))) {
@@ -29,7 +29,7 @@ export function addressBytes(text: string): AddressBytes | undefined {
   return MAPPED_PREFIX.every((byte, index) => bytes[index] === byte) ? bytes.subarray(12) : bytes;
 }
 
-/** The 16 bytes under which an IPv4 address appears among IPv6 addresses (RFC 4291, 2.5.5.2); 16 bytes come back as they are. */
+/** The IPv4-mapped IPv6 address of 4 bytes (RFC 4291, 2.5.5.2); 16 bytes are returned unchanged. */
 export function mappedBytes(bytes: AddressBytes): AddressBytes {
   if (bytes.length === 16) return bytes;
   const mapped = new Uint8Array(16);
@@ -38,7 +38,7 @@ export function mappedBytes(bytes: AddressBytes): AddressBytes {
   return mapped;
 }
 
-/** An address as text: dotted for 4 bytes; for 16 as RFC 5952 says, save that no part is ever dotted. */
+/** An address as text: dotted for 4 bytes; RFC 5952 for 16, but never with a dotted part. */
 export function addressText(bytes: AddressBytes): string {
   return bytes.length === 4 ? `${bytes[0]}.${bytes[1]}.${bytes[2]}.${bytes[3]}` : ipv6Text(bytes);
 }
@@ -47,7 +47,7 @@ function ipv4Bytes(text: string): AddressBytes {
   return Uint8Array.from(text.split("."), Number);
 }
 
-/** `text` is known to be an IPv6 literal without a zone. */
+/** `text` must be an IPv6 literal without a zone. */
 function ipv6Bytes(text: string): AddressBytes {
   const [head = "", tail] = text.split("::");
   const left = groupBytes(head);

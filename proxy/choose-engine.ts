@@ -5,31 +5,31 @@ import type { MakeEngine } from "./engine.ts";
 import { checkEngine } from "./engine-check.ts";
 import { makePortableEngine } from "./portable/engine.ts";
 
-type Wanted = Pick<ProxyConfig, "engine" | "workers">;
+type EngineConfig = Pick<ProxyConfig, "engine" | "workers">;
 
-/** Makes the linux engine, once it has been seen to relay on this machine. Throws whatever is in the way of that. */
+/** Returns the linux engine after checking that it relays on this machine. Throws the reason why it does not. */
 async function provenLinuxEngine(workers: number): Promise<MakeEngine> {
-  if (process.platform !== "linux") throw new Error(`this is ${process.platform}`);
-  // Loaded only where it is wanted: its library has no build for every machine.
+  if (process.platform !== "linux") throw new Error(`the platform is ${process.platform}`);
+  // Loaded on demand: its library has no build for some platforms.
   const { linuxEngine } = await import("./linux/engine.ts");
   await checkEngine(linuxEngine(1));
   return linuxEngine(workers);
 }
 
 /**
- * The engine that the configuration asks for; a line in the log says which. `auto`: the linux engine where it works, else the portable
- * one, and the line says why. Throws `engine-unavailable` if the linux engine is asked for and does not work here.
+ * Chooses and logs the engine for the configuration. `auto`: the linux engine if it works, else the portable one with the reason in the
+ * log. Throws `engine-unavailable` if the config requires the linux engine and it does not work.
  */
 export async function chooseEngine(
-  { engine, workers }: Wanted,
+  { engine, workers }: EngineConfig,
   log: Logger,
   linux: (workers: number) => Promise<MakeEngine> = provenLinuxEngine,
 ): Promise<MakeEngine> {
   if (engine === "portable") return makePortableEngine;
   try {
-    const made = await linux(workers);
+    const makeEngine = await linux(workers);
     log.info({ engine: "linux" }, "the linux engine relays: it has been seen to work here");
-    return made;
+    return makeEngine;
   } catch (cause) {
     if (engine === "linux") {
       throw new SwitchbackError("engine-unavailable", "the linux engine does not work here (proxy.engine)", { cause });

@@ -1,8 +1,8 @@
-/** Time as the proxy's slow parts see it (look-ups, log lines, drain), so that a test can make it pass. */
+/** The clock of the proxy's control path (lookups, log lines, drain); tests replace it. */
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number;
-  /** Runs `task` once after `ms`; the returned function takes it back. Does not keep the process alive. */
+  /** Runs `task` once after `ms` milliseconds; the returned function cancels it. Does not keep the process alive. */
   after(ms: number, task: () => void): () => void;
 }
 

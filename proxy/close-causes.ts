@@ -4,18 +4,18 @@ export const DIAL_CAUSES = [
   "dns-nxdomain",
   /** No name server gave an answer. */
   "dns-timeout",
-  /** The address answered with a reset: nothing listens there. */
+  /** The address answered with a reset: no process listens there. */
   "connection-refused",
   /** The connect timeout passed. */
   "timeout",
   /** No route, a firewall's answer, or no address family in common. */
   "unreachable",
-  /** The address leads back to this proxy: relaying would never end. */
+  /** The address is this proxy itself: relaying would loop forever. */
   "self",
 ] as const;
 export type DialCause = (typeof DIAL_CAUSES)[number];
 
-/** Why a client was turned away with a reset. Metric labels, never reused. */
+/** Why a client was refused with a reset. Metric labels, never reused. */
 export const REFUSAL_CAUSES = [
   /** As many connections as `maxConnections` are open. */
   "limit-total",
@@ -36,21 +36,21 @@ export const CUT_CAUSES = [
   "upstream-reset",
   /** No byte either way for the idle timeout. */
   "idle-timeout",
-  /** It outlived the grace of a drain, or of its listener's removal. */
+  /** It outlived the grace period of a drain or of its listener's removal. */
   "drain",
 ] as const;
 export type CutCause = (typeof CUT_CAUSES)[number];
 
 const LOCAL_LIMITS = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
 
-/** What connect's errno says about the upstream, or that the fault is ours. */
+/** The cause for connect's errno; `local-limit` if this process lacks a resource. */
 export function connectCause(errno: string | undefined): DialCause | "local-limit" {
   if (errno === "ECONNREFUSED" || errno === "ECONNRESET") return "connection-refused";
   if (errno === "ETIMEDOUT") return "timeout";
   return errno !== undefined && LOCAL_LIMITS.has(errno) ? "local-limit" : "unreachable";
 }
 
-/** What getaddrinfo's error says. Only "no such name" is an answer; all else is the lack of one. */
+/** The cause for getaddrinfo's error. Only "no such name" counts as an answer; any other error is a missing answer. */
 export function lookupCause(code: string | undefined): DialCause {
   return code === "ENOTFOUND" || code === "ENODATA" ? "dns-nxdomain" : "dns-timeout";
 }

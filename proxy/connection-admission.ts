@@ -1,6 +1,6 @@
 import type { EngineLimits } from "./engine.ts";
 
-/** Counts open connections against the limits, in all and per source address. */
+/** Counts open connections against the limits, total and per source address. */
 export class ConnectionAdmission {
   readonly #limits: Pick<EngineLimits, "maxConnections" | "maxConnectionsPerSource">;
   readonly #bySource = new Map<string, number>();
@@ -10,19 +10,19 @@ export class ConnectionAdmission {
     this.#limits = limits;
   }
 
-  /** Takes a place for `source`, or says which limit is reached. Each place taken must be given back by `release`. */
+  /** Admits a connection from `source`, or returns the limit reached. Each admitted connection must be released. */
   admit(source: string): "limit-total" | "limit-source" | undefined {
     if (this.#total >= this.#limits.maxConnections) return "limit-total";
-    const held = this.#bySource.get(source) ?? 0;
-    if (held >= this.#limits.maxConnectionsPerSource) return "limit-source";
-    this.#bySource.set(source, held + 1);
+    const count = this.#bySource.get(source) ?? 0;
+    if (count >= this.#limits.maxConnectionsPerSource) return "limit-source";
+    this.#bySource.set(source, count + 1);
     this.#total += 1;
     return undefined;
   }
 
   release(source: string): void {
-    const held = this.#bySource.get(source) ?? 0;
-    if (held > 1) this.#bySource.set(source, held - 1);
+    const count = this.#bySource.get(source) ?? 0;
+    if (count > 1) this.#bySource.set(source, count - 1);
     else this.#bySource.delete(source);
     this.#total -= 1;
   }

@@ -1,4 +1,4 @@
-/** CRC-32C (Castagnoli, reflected polynomial 0x82F63B78), as RFC 4960 appendix B has it and PROXY v2 asks for. */
+/** CRC-32C (Castagnoli, reflected polynomial 0x82F63B78), as in RFC 4960 appendix B; used by PROXY v2. */
 const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   let crc = byte;
   for (let bit = 0; bit < 8; bit += 1) crc = crc & 1 ? (crc >>> 1) ^ 0x82f63b78 : crc >>> 1;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { FakeClock, LineLog } from "../test/fakes/clock.ts";
-import { DAMP_MS, type DialPhase, DialState } from "./dial-state.ts";
+import { type DialPhase, DialState, MIN_LOG_INTERVAL_MS } from "./dial-state.ts";
 
 const OK: DialPhase = { state: "ok" };
 const REFUSED: DialPhase = { state: "failing", cause: "connection-refused", detail: "connect ECONNREFUSED" };
@@ -23,7 +23,7 @@ test("a change is said once, with target and cause, and so is the way back", asy
     cause: "connection-refused",
     err: "connect ECONNREFUSED",
   });
-  await clock.pass(DAMP_MS);
+  await clock.pass(MIN_LOG_INTERVAL_MS);
   for (let times = 0; times < 100; times += 1) state.set(OK);
   assert.deepEqual(
     log.lines.map(({ level }) => level),
@@ -34,7 +34,7 @@ test("a change is said once, with target and cause, and so is the way back", asy
 test("another cause is a change", async () => {
   const { clock, log, state } = setUp();
   state.set(REFUSED);
-  await clock.pass(DAMP_MS);
+  await clock.pass(MIN_LOG_INTERVAL_MS);
   state.set(TIMEOUT);
   assert.equal(log.lines.length, 2);
 });
@@ -53,10 +53,10 @@ test("an upstream that fails every other time gets one line in ten seconds, and 
   }
   assert.ok(log.lines.length <= 3, `${log.lines.length} lines in 20 s`);
   state.set(REFUSED);
-  await clock.pass(2 * DAMP_MS);
+  await clock.pass(2 * MIN_LOG_INTERVAL_MS);
   assert.equal(log.lines.at(-1)?.level, "warn");
   state.set(OK);
-  await clock.pass(2 * DAMP_MS);
+  await clock.pass(2 * MIN_LOG_INTERVAL_MS);
   assert.equal(log.lines.at(-1)?.level, "info");
 });
 

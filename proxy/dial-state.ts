@@ -2,28 +2,28 @@ import type { Logger } from "../telemetry/log.ts";
 import type { Clock } from "./clock.ts";
 import type { DialCause } from "./close-causes.ts";
 
-/** `unknown`: nobody has dialled yet. */
+/** `unknown`: not dialled yet. */
 export type DialPhase =
   | { readonly state: "unknown" }
   | { readonly state: "ok" }
   | { readonly state: "failing"; readonly cause: DialCause; readonly detail: string };
 
-/** After a line of the log, at least this long until the next: an upstream that fails every other time makes no flood. */
-export const DAMP_MS = 10_000;
+/** Shortest interval between two log lines, so that an upstream that fails every other time does not flood the log. */
+export const MIN_LOG_INTERVAL_MS = 10_000;
 
-/** Whether an upstream can be reached, and one log line a change: not one a connection. */
+/** Whether an upstream is reachable. Logs each change once, not each connection. */
 export class DialState {
   #phase: DialPhase = { state: "unknown" };
   /** Milliseconds since the epoch. */
   #since: number;
-  #said: DialPhase = { state: "ok" };
-  #saidAt = Number.NEGATIVE_INFINITY;
+  #lastLogged: DialPhase = { state: "ok" };
+  #lastLoggedAt = Number.NEGATIVE_INFINITY;
   #cancel: (() => void) | undefined;
   readonly #fields: object;
   readonly #log: Logger;
   readonly #clock: Clock;
 
-  /** `fields` stand in each line: which upstream this is. */
+  /** `fields` identify the upstream in each log line. */
   constructor(fields: object, log: Logger, clock: Clock) {
     this.#fields = fields;
     this.#log = log;
@@ -42,26 +42,26 @@ export class DialState {
   set(phase: DialPhase): void {
     if (!same(this.#phase, phase)) this.#since = this.#clock.now();
     this.#phase = phase;
-    this.#say();
+    this.#logChange();
   }
 
   stop(): void {
     this.#cancel?.();
   }
 
-  #say(): void {
-    // That an upstream is not known to fail any more is no news until somebody has reached it.
-    if (this.#phase.state === "unknown" || same(this.#phase, this.#said) || this.#cancel !== undefined) return;
-    const wait = this.#saidAt + DAMP_MS - this.#clock.now();
+  #logChange(): void {
+    // `unknown` after a failure is not logged: the upstream is reachable again only after a dial has connected.
+    if (this.#phase.state === "unknown" || same(this.#phase, this.#lastLogged) || this.#cancel !== undefined) return;
+    const wait = this.#lastLoggedAt + MIN_LOG_INTERVAL_MS - this.#clock.now();
     if (wait > 0) {
       this.#cancel = this.#clock.after(wait, () => {
         this.#cancel = undefined;
-        this.#say();
+        this.#logChange();
       });
       return;
     }
-    this.#said = this.#phase;
-    this.#saidAt = this.#clock.now();
+    this.#lastLogged = this.#phase;
+    this.#lastLoggedAt = this.#clock.now();
     if (this.#phase.state === "failing") {
       const { cause, detail } = this.#phase;
       this.#log.warn({ ...this.#fields, cause, err: detail }, "upstream cannot be reached: its clients are reset");

@@ -6,7 +6,7 @@ import type { EngineLimits, MakeEngine, RelayEngine, RelaySpec } from "./engine.
 import { parseHeader } from "./proxy-header-parse.ts";
 
 const TIMEOUT_MS = 5000;
-/** Enough that large transfers go their own way too. */
+/** Large enough to cover the path of large transfers (splice). */
 const MESSAGE_BYTES = 512 * 1024;
 const DECLARED_PORT = 443;
 
@@ -21,8 +21,7 @@ const LIMITS: EngineLimits = {
 };
 
 /**
- * Has an engine relay one message on loopback, to a server that sends back what it gets. Throws if the header or a byte of the answer
- * is not what it must be, or if it takes more than 5 s.
+ * Has an engine relay one message on loopback to an echo server. Throws if the header or a byte of the echo is wrong, or after 5 s.
  */
 export async function checkEngine(make: MakeEngine): Promise<void> {
   const server = createServer({ allowHalfOpen: true }, (socket) => socket.on("error", () => {}).pipe(socket));
@@ -52,9 +51,9 @@ async function relayOnce(engine: RelayEngine, server: Server): Promise<void> {
   const echo = Buffer.concat(chunks);
   const header = parseHeader(echo);
   if (header.status !== "complete" || header.header.endpoints?.destination.port !== DECLARED_PORT) {
-    throw new Error("the header came out wrong");
+    throw new Error("the header is wrong");
   }
-  if (!echo.subarray(header.length).equals(message)) throw new Error("a message was not relayed as it was sent");
+  if (!echo.subarray(header.length).equals(message)) throw new Error("the message was not relayed unchanged");
 }
 
 function planTo(port: number): RelaySpec {

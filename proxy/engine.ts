@@ -1,54 +1,54 @@
 import type { Logger } from "../telemetry/log.ts";
 import type { DialCause } from "./close-causes.ts";
 import type { Endpoint } from "./proxy-header.ts";
-import type { WantedTlvs } from "./proxy-header-tlvs.ts";
+import type { TlvOptions } from "./proxy-header-tlvs.ts";
 import type { TargetStats } from "./target-stats.ts";
 
 /*
- * What relays bytes. An engine binds listeners, admits clients, dials, writes the header and moves bytes; it looks no name up
- * and keeps no state of targets. All it is given is plain data, so that an engine may hand it to other threads as it is.
+ * The interface of a relay engine. An engine binds listeners, admits clients, dials, writes the header and relays bytes; it resolves no
+ * names and keeps no state of targets. Its input is plain data, so that an engine can pass it to other threads as is.
  *
- *     upstream.ts -- addresses --> RelayPlan --> Engine -- DialReport --> upstream.ts
+ *     upstream.ts -- addresses --> RelaySpec --> RelayEngine -- DialReport --> upstream.ts
  */
 
 /** Where a listener's connections go. */
 export interface UpstreamSpec {
-  /** IP literals. Each is tried at most once a connection. */
+  /** IP literals. Each is tried at most once per connection. */
   readonly addresses: readonly string[];
   readonly port: number;
-  /** Why there are no addresses: clients are refused for this cause. */
+  /** Why there are no addresses: the cause reported for refused clients. */
   readonly unresolved?: DialCause;
 }
 
 export interface ListenerSpec {
-  /** Unique in a plan. The same name in the next plan is the same listener, with its connections. */
+  /** Unique in a spec. The same name in the next spec is the same listener, with its connections. */
   readonly name: string;
-  /** Whose counters it adds to. */
+  /** The target whose counters it adds to. */
   readonly target: string;
   /** IP literal to bind; `::` takes IPv4 too. */
   readonly address: string;
-  /** 0: any free port, see ListenerStatus. */
+  /** 0: any free port; ListenerStatus has the result. */
   readonly port: number;
   /**
-   * Destination port in the header: the one the client called, as a load balancer would report it. The port bound here is
-   * behind a Service; receivers that tell https or a filter chain by that port know nothing of it.
+   * Destination port in the header: the one the client connected to, as a load balancer would report it. The bound port is behind a
+   * Service; receivers that select https or a filter chain by the destination port do not know it.
    */
   readonly declaredPort: number;
   readonly protocol: "v1" | "v2" | "none";
   /** With v2; default: none. */
-  readonly tlvs?: WantedTlvs;
+  readonly tlvs?: TlvOptions;
   readonly upstream: UpstreamSpec;
 }
 
-/** Addresses under which this proxy itself is reached. */
+/** Addresses at which this proxy itself is reachable. */
 export interface SelfEndpoints {
-  /** Of this machine or pod: ours together with the port of a listener that is bound there. */
+  /** Of this machine or pod. Together with the port of a bound listener, each is an endpoint of this proxy. */
   readonly interfaceAddresses: readonly string[];
   /** ClusterIPs of the front Services, with each of their ports. */
   readonly frontEndpoints: readonly Endpoint[];
 }
 
-/** All that an engine is to do from now on. */
+/** The desired state of an engine. */
 export interface RelaySpec {
   readonly listeners: readonly ListenerSpec[];
   readonly self: SelfEndpoints;
@@ -60,19 +60,19 @@ export interface RelaySpec {
  */
 export const LINGER_MS = 30_000;
 
-/** Milliseconds and counts; a timeout of 0 is none. */
+/** Limits in milliseconds and counts. A timeout of 0 means none. */
 export interface EngineLimits {
   readonly maxConnections: number;
   readonly maxConnectionsPerSource: number;
   /** For each address of the upstream. */
   readonly connectTimeoutMs: number;
-  /** Without a byte either way. */
+  /** Without traffic in either direction. */
   readonly idleTimeoutMs: number;
   /** First TCP keepalive probe after this much silence, on both sides. */
   readonly keepaliveMs: number;
-  /** How long the header waits for the client's first bytes, once the upstream is connected, before it goes out alone. */
+  /** How long the header waits for the client's first bytes, once the upstream is connected, before it is sent alone. */
   readonly firstBytesMs: number;
-  /** Connections of a listener that a plan drops may finish this long. */
+  /** How long connections of a removed listener may continue. */
   readonly dropGraceMs: number;
 }
 
@@ -80,13 +80,13 @@ export interface DialFailure {
   /** Undefined if there was no address to dial. */
   readonly address: string | undefined;
   readonly cause: DialCause;
-  /** The operating system's word, for the log: `connect ECONNREFUSED 10.0.0.7:443`. */
+  /** The operating system's error, for the log: `connect ECONNREFUSED 10.0.0.7:443`. */
   readonly detail: string;
 }
 
 /**
- * The outcome of dialling for one connection. An engine reports each dial with a failure in it, and the first success after
- * one that did not connect (or ever); nothing else, so that a healthy proxy reports nothing.
+ * The result of dialling for one connection, over all addresses tried. An engine reports each dial that had a failure, and the first
+ * success after a dial that did not connect (or the first ever). A healthy proxy reports nothing else.
  */
 export interface DialReport {
   /** Name of the listener. */
@@ -100,8 +100,7 @@ export interface EngineOptions {
   readonly log: Logger;
   readonly onDial: (report: DialReport) => void;
   /**
-   * A part of the engine has died and will not come back. What is left of it goes on; the process should drain and end, to be
-   * started anew.
+   * A part of the engine has died and cannot recover. The rest continues; the process should drain and exit, so that it is restarted.
    */
   readonly onBroken?: (error: Error) => void;
 }
@@ -110,7 +109,7 @@ export interface ListenerStatus {
   readonly name: string;
   readonly target: string;
   readonly address: string;
-  /** The port that is bound; while none is, the one that was asked for. */
+  /** The bound port, or the requested port while unbound. */
   readonly port: number;
   readonly bound: boolean;
   /** Why it is not bound. */
@@ -118,18 +117,18 @@ export interface ListenerStatus {
 }
 
 export interface DrainResult {
-  /** Connections that were open when the drain began and ended by themselves, and those that were reset after the grace. */
+  /** Connections that were open when the drain began and ended by themselves, and those reset after the grace period. */
   readonly finished: number;
   readonly reset: number;
 }
 
 export interface RelayEngine {
-  /** Binds all listeners; throws `listen-failed`, with nothing left bound, if one cannot be. */
+  /** Binds all listeners. If one fails, unbinds all and throws `listen-failed`. */
   start(plan: RelaySpec): Promise<void>;
   /**
-   * Goes over to another plan: binds what is new, stops accepting on what is gone and lets its connections finish for
-   * `dropGraceMs`. A new upstream or protocol of a listener that stays holds for its next connections, without a gap.
-   * Never throws: a listener that cannot be bound shows in `listeners()`, and the next update tries it again.
+   * Applies another spec: binds new listeners, stops accepting on removed ones and lets their connections finish for `dropGraceMs`. A new
+   * upstream or protocol of an existing listener applies to its next connections, without a gap.
+   * Never throws: a listener that cannot be bound is reported by `listeners()`, and the next update retries it.
    */
   update(plan: RelaySpec): Promise<void>;
   listeners(): readonly ListenerStatus[];
@@ -143,7 +142,7 @@ export interface RelayEngine {
 
 export type MakeEngine = (options: EngineOptions) => RelayEngine;
 
-/** Upstream addresses that one connection tries at most, so that a client does not wait for a long list of dead ones. */
+/** Upper limit of upstream addresses tried per connection, so that a client does not wait for a long list of dead ones. */
 export const MAX_DIALS = 3;
-/** Pending connections the kernel keeps for us while we are busy; it caps this at net.core.somaxconn (4096 by default). */
+/** Backlog of a listening socket; the kernel caps it at net.core.somaxconn (4096 by default). */
 export const LISTEN_BACKLOG = 4096;

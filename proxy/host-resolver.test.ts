@@ -40,7 +40,7 @@ function setUp(answer: Answer, host = "ingress.test") {
 
 test("an IP literal is its own address, and nobody is asked", async () => {
   const { resolver, server, clock } = setUp(NXDOMAIN, "192.0.2.7");
-  await resolver.first;
+  await resolver.firstLookup;
   resolver.refresh();
   await clock.pass(10 * INTERVAL_MS);
   assert.deepEqual([resolver.addresses, resolver.failure, server.asked], [["192.0.2.7"], undefined, 0]);
@@ -48,7 +48,7 @@ test("an IP literal is its own address, and nobody is asked", async () => {
 
 test("the name is looked up again at the interval, and a new address is told", async () => {
   const { resolver, server, clock, changes } = setUp(["192.0.2.7"]);
-  await resolver.first;
+  await resolver.firstLookup;
   assert.deepEqual([resolver.addresses, changes()], [["192.0.2.7"], 1]);
   server.answer = ["192.0.2.8"];
   await clock.pass(INTERVAL_MS - 1);
@@ -59,7 +59,7 @@ test("the name is looked up again at the interval, and a new address is told", a
 
 test("the same addresses in another order are no change", async () => {
   const { resolver, server, clock, changes } = setUp(["192.0.2.7", "192.0.2.8"]);
-  await resolver.first;
+  await resolver.firstLookup;
   server.answer = ["192.0.2.8", "192.0.2.7"];
   await clock.pass(INTERVAL_MS);
   assert.deepEqual([server.asked, changes(), resolver.addresses], [2, 1, ["192.0.2.7", "192.0.2.8"]]);
@@ -67,7 +67,7 @@ test("the same addresses in another order are no change", async () => {
 
 test("a failed dial brings the next look-up forward, but not closer than a second to the last", async () => {
   const { resolver, server, clock } = setUp(["192.0.2.7"]);
-  await resolver.first;
+  await resolver.firstLookup;
   for (let times = 0; times < 5; times += 1) resolver.refresh();
   await clock.pass(MIN_INTERVAL_MS - 1);
   assert.equal(server.asked, 1);
@@ -87,7 +87,7 @@ for (const [title, answer, cause] of [
 ] as const) {
   test(`${title} is ${cause}; the last addresses stay, which is said once, and so is the recovery`, async () => {
     const { resolver, server, clock, log, changes } = setUp(["192.0.2.7"]);
-    await resolver.first;
+    await resolver.firstLookup;
     server.answer = answer;
     await clock.pass(INTERVAL_MS + 60_000);
     assert.deepEqual([resolver.addresses, resolver.failure, changes()], [["192.0.2.7"], cause, 1]);
@@ -103,7 +103,7 @@ for (const [title, answer, cause] of [
 
 test("a name that never had an address says why, and is tried again at growing intervals", async () => {
   const { resolver, server, clock, changes } = setUp(NXDOMAIN);
-  await resolver.first;
+  await resolver.firstLookup;
   assert.deepEqual([resolver.addresses, resolver.failure, changes()], [[], "dns-nxdomain", 1]);
   await clock.pass(60_000);
   assert.ok(server.asked >= 5 && server.asked <= 8, `asked ${server.asked} times in a minute`);
@@ -114,7 +114,7 @@ test("a name that never had an address says why, and is tried again at growing i
 
 test("a name that stays unknown for two minutes loses its addresses; one that nobody answers for never does", async () => {
   const gone = setUp(["192.0.2.7"]);
-  await gone.resolver.first;
+  await gone.resolver.firstLookup;
   gone.server.answer = NXDOMAIN;
   await gone.clock.pass(INTERVAL_MS + NXDOMAIN_HOLD_MS - 1000);
   assert.deepEqual(gone.resolver.addresses, ["192.0.2.7"]);
@@ -122,7 +122,7 @@ test("a name that stays unknown for two minutes loses its addresses; one that no
   assert.deepEqual([gone.resolver.addresses, gone.changes()], [[], 2]);
 
   const silent = setUp(["192.0.2.7"]);
-  await silent.resolver.first;
+  await silent.resolver.firstLookup;
   silent.server.answer = AGAIN;
   await silent.clock.pass(100 * NXDOMAIN_HOLD_MS);
   assert.deepEqual(silent.resolver.addresses, ["192.0.2.7"]);
@@ -130,7 +130,7 @@ test("a name that stays unknown for two minutes loses its addresses; one that no
 
 test("no such name counts from anew after an answer in between", async () => {
   const { resolver, server, clock } = setUp(["192.0.2.7"]);
-  await resolver.first;
+  await resolver.firstLookup;
   for (let round = 0; round < 4; round += 1) {
     server.answer = NXDOMAIN;
     await clock.pass(NXDOMAIN_HOLD_MS - INTERVAL_MS);
@@ -143,7 +143,7 @@ test("no such name counts from anew after an answer in between", async () => {
 test("a look-up that hangs is a failure after five seconds and is not begun a second time", async () => {
   const { resolver, server, clock } = setUp("never");
   let answered = false;
-  void resolver.first.then(() => {
+  void resolver.firstLookup.then(() => {
     answered = true;
   });
   await clock.pass(LOOKUP_TIMEOUT_MS - 1);
@@ -156,7 +156,7 @@ test("a look-up that hangs is a failure after five seconds and is not begun a se
 
 test("after stop nothing is asked any more", async () => {
   const { resolver, server, clock } = setUp(["192.0.2.7"]);
-  await resolver.first;
+  await resolver.firstLookup;
   resolver.stop();
   resolver.refresh();
   await clock.pass(10 * INTERVAL_MS);

@@ -8,19 +8,19 @@ import { type DialCause, lookupCause } from "./close-causes.ts";
 /** All addresses of a host name; rejects as `node:dns` does. */
 export type HostLookup = (host: string) => Promise<readonly string[]>;
 
-/** getaddrinfo: the pod's own search list and /etc/hosts count, and RFC 6724 orders the families. */
+/** getaddrinfo: uses the pod's search list and /etc/hosts, and orders address families by RFC 6724. */
 export const systemLookup: HostLookup = async (host) => {
   const found = await lookup(host, { all: true, order: "verbatim" });
   return found.map(({ address }) => address);
 };
 
-/** No answer for this long is `dns-timeout`; getaddrinfo itself may go on for half a minute. */
+/** A lookup without an answer for this long is a `dns-timeout`; getaddrinfo itself may take half a minute. */
 export const LOOKUP_TIMEOUT_MS = 5_000;
-/** Failed dials and failed look-ups make the next look-up come sooner, but not sooner than this. */
+/** Shortest interval between lookups. Failed dials and lookups shorten the interval down to this. */
 export const MIN_INTERVAL_MS = 1_000;
 /**
- * "No such name" takes the last addresses away only when it has been the answer for this long. A name server that has just started
- * may say it in error; but a Service that is gone gives its ClusterIP to the next one, and that must not get our clients for ever.
+ * NXDOMAIN removes the last addresses only after it has been the answer for this long. A name server that has just started may return it
+ * in error. But the ClusterIP of a deleted Service may be reused, and the Service that gets it must not receive this target's clients forever.
  */
 export const NXDOMAIN_HOLD_MS = 120_000;
 
@@ -28,26 +28,26 @@ export interface ResolverOptions {
   readonly lookup: HostLookup;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Between two look-ups while all goes well. */
+  /** Between two lookups while they succeed. */
   readonly intervalMs: number;
-  /** The addresses have changed, or the reason why there are none. */
+  /** Called when the addresses have changed, or the reason why there are none. */
   readonly onChange: () => void;
 }
 
-/** Keeps the addresses of one host current. An answer that does not come changes nothing: the last good addresses stay. */
+/** Keeps the addresses of one host current. A missing answer keeps the last good addresses. */
 export class HostResolver {
   readonly host: string;
-  /** Resolves after the first answer or failure. */
-  readonly first: Promise<void>;
+  /** Resolves after the first lookup, successful or not. */
+  readonly firstLookup: Promise<void>;
   #addresses: readonly string[] = [];
   #failure: DialCause | undefined;
   readonly #options: ResolverOptions;
   #inFlight: Promise<readonly string[]> | undefined;
   #cancelNext: () => void = () => {};
-  #looking = false;
-  #begunAt = 0;
+  #isLookingUp = false;
+  #startedAt = 0;
   #delayMs = MIN_INTERVAL_MS;
-  #missingSince: number | undefined;
+  #nxdomainSince: number | undefined;
   #stopped = false;
 
   constructor(host: string, options: ResolverOptions) {
@@ -55,24 +55,24 @@ export class HostResolver {
     this.#options = options;
     if (isIP(host) !== 0) {
       this.#addresses = [host];
-      this.first = Promise.resolve();
-    } else this.first = this.#look();
+      this.firstLookup = Promise.resolve();
+    } else this.firstLookup = this.#lookUp();
   }
 
-  /** The last good addresses; none before the first answer. */
+  /** The last good addresses; empty before the first answer. */
   get addresses(): readonly string[] {
     return this.#addresses;
   }
 
-  /** Why the last look-up gave nothing; undefined after one that did. */
+  /** Why the last lookup failed; undefined after a successful one. */
   get failure(): DialCause | undefined {
     return this.#failure;
   }
 
-  /** Looks again at once, or as soon as MIN_INTERVAL_MS allows: an address has just failed. */
+  /** Looks up again after an address failed: at once, or as soon as MIN_INTERVAL_MS allows. */
   refresh(): void {
-    if (isIP(this.host) !== 0 || this.#looking || this.#stopped) return;
-    this.#schedule(Math.max(0, this.#begunAt + MIN_INTERVAL_MS - this.#options.clock.now()));
+    if (isIP(this.host) !== 0 || this.#isLookingUp || this.#stopped) return;
+    this.#schedule(Math.max(0, this.#startedAt + MIN_INTERVAL_MS - this.#options.clock.now()));
   }
 
   stop(): void {
@@ -82,21 +82,21 @@ export class HostResolver {
 
   #schedule(ms: number): void {
     this.#cancelNext();
-    this.#cancelNext = this.#options.clock.after(ms, () => void this.#look());
+    this.#cancelNext = this.#options.clock.after(ms, () => void this.#lookUp());
   }
 
-  async #look(): Promise<void> {
-    this.#looking = true;
-    this.#begunAt = this.#options.clock.now();
-    const outcome = await this.#answer().catch((error: NodeJS.ErrnoException) => error);
-    this.#looking = false;
+  async #lookUp(): Promise<void> {
+    this.#isLookingUp = true;
+    this.#startedAt = this.#options.clock.now();
+    const result = await this.#lookUpWithTimeout().catch((error: NodeJS.ErrnoException) => error);
+    this.#isLookingUp = false;
     if (this.#stopped) return;
-    if (outcome instanceof Error) this.#failed(outcome);
-    else this.#found(outcome);
+    if (result instanceof Error) this.#failed(result);
+    else this.#succeeded(result);
   }
 
-  /** A look-up that timed out still occupies one of libuv's few threads: it is waited for again, not begun a second time. */
-  #answer(): Promise<readonly string[]> {
+  /** A lookup that timed out still occupies one of libuv's few threads, so its answer is awaited again instead of starting another. */
+  #lookUpWithTimeout(): Promise<readonly string[]> {
     this.#inFlight ??= this.#options.lookup(this.host).finally(() => {
       this.#inFlight = undefined;
     });
@@ -105,7 +105,7 @@ export class HostResolver {
     return Promise.race([this.#inFlight, promise]).finally(cancel);
   }
 
-  #found(addresses: readonly string[]): void {
+  #succeeded(addresses: readonly string[]): void {
     if (addresses.length === 0) {
       this.#failed(Object.assign(new Error("an empty answer"), { code: "ENODATA" }));
       return;
@@ -114,7 +114,7 @@ export class HostResolver {
       this.#options.log.info({ host: this.host }, "the upstream's name resolves again");
     }
     this.#failure = undefined;
-    this.#missingSince = undefined;
+    this.#nxdomainSince = undefined;
     this.#delayMs = MIN_INTERVAL_MS;
     this.#schedule(this.#options.intervalMs);
     this.#replace(addresses);
@@ -125,7 +125,7 @@ export class HostResolver {
     const before = this.#failure;
     const cause = lookupCause(error.code);
     this.#failure = cause;
-    this.#missingSince = cause === "dns-nxdomain" ? (this.#missingSince ?? clock.now()) : undefined;
+    this.#nxdomainSince = cause === "dns-nxdomain" ? (this.#nxdomainSince ?? clock.now()) : undefined;
     this.#schedule(this.#delayMs);
     this.#delayMs = Math.min(this.#delayMs * 2, Math.max(intervalMs, MIN_INTERVAL_MS));
     if (this.#addresses.length === 0) {
@@ -136,13 +136,13 @@ export class HostResolver {
       const fields = { host: this.host, cause, addresses: this.#addresses, err: describeError(error) };
       log.warn(fields, "the upstream's name does not resolve: its last addresses stay in use");
     }
-    if (this.#missingSince !== undefined && clock.now() - this.#missingSince >= NXDOMAIN_HOLD_MS) {
-      log.warn({ host: this.host, cause }, "the upstream's name is gone for good: its last addresses are given up");
+    if (this.#nxdomainSince !== undefined && clock.now() - this.#nxdomainSince >= NXDOMAIN_HOLD_MS) {
+      log.warn({ host: this.host, cause }, "the upstream's name no longer exists: its last addresses are removed");
       this.#replace([]);
     }
   }
 
-  /** Name servers rotate their answers: another order is no change. */
+  /** Name servers rotate their answers, so another order is not a change. */
   #replace(addresses: readonly string[]): void {
     if ([...this.#addresses].sort().join() === [...addresses].sort().join()) return;
     this.#addresses = addresses;

@@ -2,21 +2,23 @@ import { normalAddress } from "./address.ts";
 import type { SelfEndpoints } from "./engine.ts";
 import type { Endpoint } from "./proxy-header.ts";
 
-/** Whether dialling `address`:`port` would lead back to this proxy. Checked at every dial: names can come to mean anything. */
-export function isSelf(address: string, port: number, own: SelfEndpoints, bound: readonly Endpoint[]): boolean {
+/** Whether `address`:`port` is this proxy itself. Checked at every dial, because a name may resolve to any address. */
+export function isSelf(address: string, port: number, self: SelfEndpoints, bound: readonly Endpoint[]): boolean {
   const wanted = normalAddress(address);
-  if (own.frontEndpoints.some((front) => front.port === port && normalAddress(front.address) === wanted)) return true;
-  return bound.some((listener) => listener.port === port && reaches(wanted, listener.address, own));
+  if (self.frontEndpoints.some((front) => front.port === port && normalAddress(front.address) === wanted)) return true;
+  return bound.some((listener) => listener.port === port && reaches(wanted, listener.address, self));
 }
 
-/** Whether a socket bound to `bindAddress` accepts what is sent to `wanted`. */
-function reaches(wanted: string, bindAddress: string, own: SelfEndpoints): boolean {
+/** Whether a socket bound to `bindAddress` accepts connections to `wanted`. */
+function reaches(wanted: string, bindAddress: string, self: SelfEndpoints): boolean {
   const bind = normalAddress(bindAddress);
   if (bind !== "::" && bind !== "0.0.0.0") return bind === wanted || (isUnspecified(wanted) && isLoopback(bind));
-  // `0.0.0.0` takes no IPv6; `::` takes both.
+  // `0.0.0.0` accepts only IPv4; `::` accepts both.
   if (bind === "0.0.0.0" && wanted.includes(":")) return false;
   return (
-    isUnspecified(wanted) || isLoopback(wanted) || own.interfaceAddresses.some((ours) => normalAddress(ours) === wanted)
+    isUnspecified(wanted) ||
+    isLoopback(wanted) ||
+    self.interfaceAddresses.some((address) => normalAddress(address) === wanted)
   );
 }
 

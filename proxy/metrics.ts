@@ -11,10 +11,10 @@ interface MetricSources {
 }
 
 type Labels = Readonly<Record<string, string | number>>;
-/** What one target adds to a metric. */
+/** The series of one target in a metric. */
 type Reader = (stats: Readonly<TargetStats>) => readonly (readonly [Labels, number])[];
 
-/** The proxy's metrics in a registry of their own. All is read from the engine's counters when somebody asks. */
+/** Creates a registry with the proxy's metrics. Values are read from the engine's counters on each scrape. */
 export function createProxyMetrics(sources: MetricSources): Registry {
   const registry = new Registry();
   const registers = [registry];
@@ -29,7 +29,7 @@ export function createProxyMetrics(sources: MetricSources): Registry {
       for (const [target, stats] of sources.engine.stats()) this.set({ target }, stats.active);
     },
   });
-  // The registry asks of a metric no more than this; its type names prom-client's own classes.
+  // The registry needs only these members; its type names prom-client's classes.
   registry.registerMetric(connectHistogram(sources.engine) as unknown as Metric);
   addStateGauges(registry, sources);
   return registry;
@@ -114,7 +114,7 @@ function addStateGauges(registry: Registry, { engine, upstreams, draining, maxCo
 
 const CONNECT_NAME = "switchback_proxy_connect_seconds";
 
-/** Buckets that the engine has filled: prom-client's own histogram would have to see each connect by itself. */
+/** A histogram over the engine's buckets: prom-client's Histogram would need an observation per connect. */
 function connectHistogram(engine: Pick<RelayEngine, "stats">): { name: string; get(): Promise<object> } {
   return {
     name: CONNECT_NAME,

@@ -3,8 +3,8 @@ import type { ListenerStatus } from "./engine.ts";
 import type { UpstreamState } from "./upstream.ts";
 
 /**
- * Ready while all listeners are bound, until told to stop. A line a fact: `[+]` and `[-]` decide, `[i]` does not. That an upstream cannot be
- * reached is such an `[i]`: taking this proxy out of its Services would cut the other targets off and mend nothing.
+ * Ready while all listeners are bound and the proxy is not stopping. One line per check: `[+]` and `[-]` decide, `[i]` only informs. An
+ * unreachable upstream is `[i]`: removing this proxy from its Services would cut off the other targets and fix nothing.
  */
 export function relayReadiness(
   listeners: readonly ListenerStatus[] | undefined,

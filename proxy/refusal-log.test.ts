@@ -7,7 +7,7 @@ test("a run of refusals is said at its beginning and, with its count, when it is
   const [clock, log] = [new FakeClock(), new LineLog()];
   const refusals = new RefusalLog(log, clock);
   for (let times = 0; times < 500; times += 1) {
-    refusals.refused("limit-source", { source: `192.0.2.${times % 250}` });
+    refusals.record("limit-source", { source: `192.0.2.${times % 250}` });
     await clock.pass(100);
   }
   assert.equal(log.lines.length, 1);
@@ -17,14 +17,14 @@ test("a run of refusals is said at its beginning and, with its count, when it is
   await clock.pass(200);
   assert.deepEqual(log.lines[1]?.fields, { cause: "limit-source", refused: 500 });
   assert.equal(clock.pending, 0);
-  refusals.refused("limit-source", {});
+  refusals.record("limit-source", {});
   assert.equal(log.lines.length, 3);
 });
 
 test("causes are told apart", () => {
   const log = new LineLog();
   const refusals = new RefusalLog(log, new FakeClock());
-  refusals.refused("limit-total", {});
-  refusals.refused("local-limit", {});
+  refusals.record("limit-total", {});
+  refusals.record("local-limit", {});
   assert.equal(log.lines.length, 2);
 });

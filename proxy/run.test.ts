@@ -220,7 +220,7 @@ test("targets come and go without a restart: each with its own header, connectio
   const a = published("a", one.port, portOne, "v1");
   const b = published("b", two.port, portTwo, "v2");
   const { feed, tell } = feedOf([a]);
-  const proxy = await runProxy(configOf(), { log: silentLogger, feed });
+  const proxy = await runProxy(configOf(), { log: silentLogger, targetsReader: feed });
   assert.equal(await listening(proxy), "a");
   const staying = connect({ port: portOne, host: "127.0.0.1" }).on("error", () => {});
   staying.write("hello");
@@ -250,7 +250,7 @@ test("a port that somebody else has is not listened on, and is taken as soon as 
   const blocker = createServer().listen(taken, "127.0.0.1");
   await once(blocker, "listening");
   const { feed, tell } = feedOf([published("a", upstream.port, mine, "v1")]);
-  const proxy = await runProxy(configOf(), { log: silentLogger, feed, rebindMs: 50 });
+  const proxy = await runProxy(configOf(), { log: silentLogger, targetsReader: feed, rebindMs: 50 });
   t.after(() => proxy.stop());
   tell([published("a", upstream.port, mine, "v1"), published("b", upstream.port, taken, "v1")]);
   await until(async () => (await get(proxy, "/readyz")).status === 503, "the listener to be missed");
@@ -272,7 +272,7 @@ test("without anything published the config's targets are relayed to", async () 
       return { stop: async () => {} };
     },
   };
-  const proxy = await runProxy(config, { log: silentLogger, feed });
+  const proxy = await runProxy(config, { log: silentLogger, targetsReader: feed });
   assert.equal(await listening(proxy), "own");
   await proxy.stop();
 });

@@ -9,36 +9,36 @@ import type { Logger } from "../telemetry/log.ts";
 import { chooseEngine } from "./choose-engine.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { EngineLimits, ListenerStatus, MakeEngine, RelayEngine, RelaySpec } from "./engine.ts";
-import { affordableConnections, readProcessLimits } from "./file-limit.ts";
-import { followTargets, type TargetsSubscription } from "./follow-targets.ts";
+import { clampToFileLimit, readProcessLimits } from "./file-limit.ts";
 import { type HostLookup, systemLookup } from "./host-resolver.ts";
 import { createProxyMetrics } from "./metrics.ts";
 import { relayReadiness } from "./readiness.ts";
-import { frontServices, frontsOfPublished, SelfAddresses } from "./self-addresses.ts";
+import { frontServices, publishedFrontServices, SelfAddresses } from "./self-addresses.ts";
+import { subscribeTargets, type TargetsSubscription } from "./subscribe-targets.ts";
 import { listenerName, Upstreams } from "./upstream.ts";
 
-/** How long the header waits for the client's first bytes before it goes out alone. In most connections they are there first: a client speaks as soon
- * as its handshake is done, while we still dial. What waits is a client that opens ahead of need, and one whose server speaks first: it gets its
- * greeting this much later, once a connection. */
+/** How long the header waits for the client's first bytes before it is sent alone. Usually they are there first: a client sends as soon as its
+ * handshake is complete, while the proxy still dials. Only preconnected clients and protocols whose server sends first wait: those get the
+ * server's greeting this much later, once per connection. */
 const FIRST_BYTES_MS = 50;
 
-/** A listener that could not be bound (its port was taken) is tried again after this time. */
+/** Retry interval for a listener that could not be bound because its port was in use. */
 const REBIND_MS = 5_000;
 
-/** What the proxy needs from outside; all but the log has a default. */
+/** Dependencies of the proxy; all but the log have a default. */
 export interface ProxyDeps {
   readonly log: Logger;
-  /** Default: the config's, else none, and the pod's search list completes names. */
+  /** Default: the config's; without one, the pod's search list completes names. */
   readonly clusterDomain?: string | undefined;
   /** Addresses of this pod or machine. Default: those of its network interfaces. */
   readonly interfaceAddresses?: readonly string[];
-  /** Default: those of the feed, and without one derived from the config's targets. */
+  /** Default: those of the published targets, or without `targetsReader` of the config's targets. */
   readonly listeners?: readonly Listener[];
-  /** Where targets are followed from; none: the config's are all. */
-  readonly feed?: TargetsReader;
-  /** Targets for a start in which the feed does not answer. */
-  readonly mounted?: () => PublishedTargets | undefined;
-  /** How soon a listener that could not be bound is tried again; another value only in tests. */
+  /** Reads published targets; without it only the config's targets are used. */
+  readonly targetsReader?: TargetsReader;
+  /** Targets for a start without an answer from `targetsReader`. */
+  readonly readMountedTargets?: () => PublishedTargets | undefined;
+  /** Overrides REBIND_MS in tests. */
   readonly rebindMs?: number;
   readonly lookup?: HostLookup;
   readonly clock?: Clock;
@@ -49,84 +49,86 @@ export interface RunningProxy {
   /** Bound ports, in the order of the listeners. */
   readonly ports: readonly number[];
   readonly healthPort: number;
-  /** Resolves if a part of the engine dies: the process should stop and be started anew. */
+  /** Resolves if a part of the engine dies: the process should stop, so that it is restarted. */
   readonly broken: Promise<Error>;
   listeners(): readonly ListenerStatus[];
   /**
-   * Fails readiness, stops accepting, lets connections finish for `drainSeconds` and resets the rest. To be called once callers
-   * are led elsewhere: in a cluster a preStop sleep gives kube-proxy the time for it before SIGTERM comes.
+   * Fails readiness, stops accepting, lets connections finish for `drainSeconds` and resets the rest. To be called once clients no longer
+   * reach this replica: in a cluster, a preStop sleep gives kube-proxy that time before SIGTERM.
    */
   stop(): Promise<void>;
 }
 
 /**
- * One proxy replica. Its health server answers first; its listeners are bound once each upstream's name has been looked up, whatever
- * came of it: an upstream that is not there yet is no reason not to start. Throws `listen-failed`, `engine-unavailable`.
+ * Runs one proxy replica. The health server starts first. Listeners are bound after the first lookup of each upstream's name, even if it
+ * failed: an upstream may appear later. Throws `listen-failed`, `engine-unavailable`.
  */
 export async function runProxy(config: Config, deps: ProxyDeps): Promise<RunningProxy> {
   const makeEngine = deps.makeEngine ?? (await chooseEngine(config.proxy, deps.log));
-  const following = deps.feed && (await followTargets(deps.feed, deps.mounted ?? (() => undefined), deps.log));
-  const parts = assemble(config, { ...deps, makeEngine }, following?.first);
-  const { engine, upstreams, fronts, state } = parts;
-  const health = await startHealth(config.proxy, parts);
+  const subscription =
+    deps.targetsReader &&
+    (await subscribeTargets(deps.targetsReader, deps.readMountedTargets ?? (() => undefined), deps.log));
+  const components = assemble(config, { ...deps, makeEngine }, subscription?.initial);
+  const { engine, upstreams, selfAddresses, state } = components;
+  const health = await startHealth(config.proxy, components);
   try {
-    await Promise.all([upstreams.setListeners(state.listeners), fronts.first]);
-    await engine.start(parts.plan());
+    await Promise.all([upstreams.setListeners(state.listeners), selfAddresses.firstLookup]);
+    await engine.start(components.relaySpec());
   } catch (error) {
     upstreams.stop();
-    fronts.stop();
-    await following?.stop();
+    selfAddresses.stop();
+    await subscription?.stop();
     await health.close();
     throw error;
   }
   state.started = true;
-  await engine.update(parts.plan());
+  await engine.update(components.relaySpec());
   const bound = engine.listeners();
   for (const { name, address, port } of bound) deps.log.info({ listener: name, address, port }, "listening");
-  if (bound.length === 0) deps.log.warn({}, "no target wants a PROXY header on any port: nothing to relay");
-  following?.follow((targets) => retarget(parts, targets, deps.log));
+  if (bound.length === 0) deps.log.warn({}, "no target has a port with the PROXY protocol: nothing to relay");
+  subscription?.subscribe((targets) => applyTargets(components, targets, deps.log));
   return {
     ports: bound.map(({ port }) => port),
     healthPort: health.port,
-    broken: parts.broken,
+    broken: components.broken,
     listeners: () => engine.listeners(),
     stop: () => {
-      state.stopping ??= shutDown(parts, health, following, deps.log);
+      state.stopping ??= shutDown(components, health, subscription, deps.log);
       return state.stopping;
     },
   };
 }
 
-/** Goes over to other targets, one document after the other. Connections of those that stay notice nothing. */
-function retarget(parts: Parts, targets: PublishedTargets, log: Logger): void {
-  const { engine, upstreams, fronts, state } = parts;
+/** Applies published targets, one document at a time. Connections of unchanged targets are not affected. */
+function applyTargets(components: ProxyComponents, targets: PublishedTargets, log: Logger): void {
+  const { engine, upstreams, selfAddresses, state } = components;
   state.changing = state.changing.then(async () => {
     if (state.stopping !== undefined) return;
     const listeners = listenersOfPublished(targets);
-    fronts.set(frontsOfPublished(targets));
+    selfAddresses.replace(publishedFrontServices(targets));
     await upstreams.setListeners(listeners);
     state.listeners = listeners;
-    await engine.update(parts.plan());
+    await engine.update(components.relaySpec());
     log.info({ revision: targets.revision, targets: targets.targets.length }, "targets changed");
-    rebindLater(parts);
+    rebindLater(components);
   });
 }
 
-function rebindLater(parts: Parts): void {
-  const { engine, state, rebindMs } = parts;
+function rebindLater(components: ProxyComponents): void {
+  const { engine, state, rebindMs } = components;
   clearTimeout(state.rebind);
   if (state.stopping !== undefined || engine.listeners().every(({ bound }) => bound)) return;
   state.rebind = setTimeout(() => {
-    void engine.update(parts.plan()).then(() => rebindLater(parts));
+    void engine.update(components.relaySpec()).then(() => rebindLater(components));
   }, rebindMs);
 }
 
-interface Parts {
+interface ProxyComponents {
   readonly engine: RelayEngine;
   readonly broken: Promise<Error>;
   readonly upstreams: Upstreams;
-  readonly fronts: SelfAddresses;
-  readonly plan: () => RelaySpec;
+  readonly selfAddresses: SelfAddresses;
+  readonly relaySpec: () => RelaySpec;
   readonly maxConnections: number;
   readonly drainMs: number;
   readonly rebindMs: number;
@@ -134,7 +136,7 @@ interface Parts {
     started: boolean;
     stopping: Promise<void> | undefined;
     listeners: readonly Listener[];
-    /** Changes of targets, one after the other. */
+    /** Changes of targets run one at a time. */
     changing: Promise<void>;
     rebind: NodeJS.Timeout | undefined;
   };
@@ -144,12 +146,12 @@ function assemble(
   config: Config,
   deps: ProxyDeps & { readonly makeEngine: MakeEngine },
   published: PublishedTargets | undefined,
-): Parts {
+): ProxyComponents {
   const { log, clock = systemClock, lookup = systemLookup } = deps;
   const clusterDomain = deps.clusterDomain ?? config.clusterDomain;
   const configured = published ? listenersOfPublished(published) : listenersOf(config.targets, clusterDomain);
-  const limits = limitsOf(config.proxy, log);
-  const state: Parts["state"] = {
+  const limits = engineLimits(config.proxy, log);
+  const state: ProxyComponents["state"] = {
     started: false,
     stopping: undefined,
     listeners: deps.listeners ?? configured,
@@ -159,14 +161,14 @@ function assemble(
   const { promise: broken, resolve: onBroken } = Promise.withResolvers<Error>();
   const engine = deps.makeEngine({ limits, log, onDial: (report) => upstreams.report(report), onBroken });
   const onChange = (): void => {
-    if (state.started && state.stopping === undefined) void engine.update(plan());
+    if (state.started && state.stopping === undefined) void engine.update(relaySpec());
   };
-  const resolving = { lookup, clock, log, intervalMs: config.proxy.resolveSeconds * 1000, onChange };
-  const upstreams = new Upstreams(resolving);
-  const services = published ? frontsOfPublished(published) : frontServices(config, clusterDomain);
-  const fronts = new SelfAddresses(services, resolving);
-  const interfaces = deps.interfaceAddresses ?? interfaceAddresses();
-  const plan = (): RelaySpec => ({
+  const lookupOptions = { lookup, clock, log, intervalMs: config.proxy.resolveSeconds * 1000, onChange };
+  const upstreams = new Upstreams(lookupOptions);
+  const services = published ? publishedFrontServices(published) : frontServices(config, clusterDomain);
+  const selfAddresses = new SelfAddresses(services, lookupOptions);
+  const addresses = deps.interfaceAddresses ?? interfaceAddresses();
+  const relaySpec = (): RelaySpec => ({
     listeners: state.listeners.map((listener) => ({
       name: listenerName(listener),
       target: listener.target,
@@ -177,16 +179,16 @@ function assemble(
       tlvs: { crc32c: config.proxy.v2Checksum, uniqueId: config.proxy.v2UniqueId },
       upstream: upstreams.spec(listener),
     })),
-    self: { interfaceAddresses: interfaces, frontEndpoints: fronts.endpoints() },
+    self: { interfaceAddresses: addresses, frontEndpoints: selfAddresses.endpoints() },
   });
   const { maxConnections } = limits;
   const drainMs = config.proxy.drainSeconds * 1000;
   const rebindMs = deps.rebindMs ?? REBIND_MS;
-  return { engine, broken, upstreams, fronts, plan, maxConnections, drainMs, rebindMs, state };
+  return { engine, broken, upstreams, selfAddresses, relaySpec, maxConnections, drainMs, rebindMs, state };
 }
 
-function startHealth(proxy: ProxyConfig, parts: Parts): Promise<HealthServer> {
-  const { engine, upstreams, state, maxConnections } = parts;
+function startHealth(proxy: ProxyConfig, components: ProxyComponents): Promise<HealthServer> {
+  const { engine, upstreams, state, maxConnections } = components;
   const draining = (): boolean => state.stopping !== undefined;
   return startHealthServer({
     address: proxy.address,
@@ -195,7 +197,7 @@ function startHealth(proxy: ProxyConfig, parts: Parts): Promise<HealthServer> {
     ready: () => relayReadiness(state.started ? engine.listeners() : undefined, upstreams.states(), draining()),
     registry: createProxyMetrics({ engine, upstreams: () => upstreams.states(), draining, maxConnections }),
     pages: {
-      // The controller asks it before it lets names lead here.
+      // The controller reads it before it publishes names that resolve to this proxy.
       [LISTENING_PATH]: () => renderListening({ listening: state.started ? listeningTargets(engine.listeners()) : [] }),
     },
   });
@@ -208,25 +210,28 @@ function listeningTargets(listeners: readonly ListenerStatus[]): string[] {
 }
 
 async function shutDown(
-  parts: Parts,
+  components: ProxyComponents,
   health: HealthServer,
-  following: TargetsSubscription | undefined,
+  subscription: TargetsSubscription | undefined,
   log: Logger,
 ): Promise<void> {
-  clearTimeout(parts.state.rebind);
-  await following?.stop();
-  const result = await parts.engine.drain(parts.drainMs);
+  clearTimeout(components.state.rebind);
+  await subscription?.stop();
+  const result = await components.engine.drain(components.drainMs);
   log.info(result, "drained");
-  parts.upstreams.stop();
-  parts.fronts.stop();
+  components.upstreams.stop();
+  components.selfAddresses.stop();
   await health.close();
 }
 
-function limitsOf(proxy: ProxyConfig, log: Logger): EngineLimits {
-  const maxConnections = affordableConnections(proxy.maxConnections, readProcessLimits());
+function engineLimits(proxy: ProxyConfig, log: Logger): EngineLimits {
+  const maxConnections = clampToFileLimit(proxy.maxConnections, readProcessLimits());
   if (maxConnections < proxy.maxConnections) {
     const fields = { maxConnections, wanted: proxy.maxConnections };
-    log.warn(fields, "the process may open fewer files than maxConnections needs: fewer connections are taken");
+    log.warn(
+      fields,
+      "the process's limit of open files is lower than maxConnections needs: fewer connections are accepted",
+    );
   }
   return {
     maxConnections,

@@ -47,7 +47,7 @@ test("each address comes with each port, as far as names resolve, and nothing is
     intervalMs: 1000,
     onChange: () => {},
   });
-  await fronts.first;
+  await fronts.firstLookup;
   assert.deepEqual(
     fronts.endpoints().map(({ address, port }) => `${address} ${port}`),
     ["10.96.0.9 80", "10.96.0.9 443", "fd00::9 80", "fd00::9 443", "10.96.0.7 443"],

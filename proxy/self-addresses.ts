@@ -5,7 +5,7 @@ import { silentLogger } from "../telemetry/log.ts";
 import { HostResolver, type ResolverOptions } from "./host-resolver.ts";
 import type { Endpoint } from "./proxy-header.ts";
 
-/** A front Service of ours: by its addresses where the config gives them, else by its name. */
+/** A front Service: by its addresses if the config has them, else by its name. */
 interface FrontService {
   readonly host: string | undefined;
   readonly addresses: readonly string[];
@@ -13,8 +13,8 @@ interface FrontService {
 }
 
 /**
- * The front Services of all relayed targets. Their names are looked up only where some target's upstream is a Service:
- * elsewhere there may be no cluster to ask.
+ * The front Services of all relayed targets. Their names are resolved only if some target's upstream is a Service: otherwise there may be
+ * no cluster.
  */
 export function frontServices(config: Config, clusterDomain: string | undefined): FrontService[] {
   const hasCluster = config.targets.some(({ upstream }) => "service" in upstream);
@@ -30,8 +30,8 @@ export function frontServices(config: Config, clusterDomain: string | undefined)
   });
 }
 
-/** The front Services of published targets: the controller tells their addresses. */
-export function frontsOfPublished({ targets }: Pick<PublishedTargets, "targets">): FrontService[] {
+/** The front Services of published targets, with the addresses that the controller publishes. */
+export function publishedFrontServices({ targets }: Pick<PublishedTargets, "targets">): FrontService[] {
   return targets.map(({ clusterIPs, ports }) => ({
     host: undefined,
     addresses: clusterIPs,
@@ -39,24 +39,24 @@ export function frontsOfPublished({ targets }: Pick<PublishedTargets, "targets">
   }));
 }
 
-/** Keeps the addresses of the front Services current, so that the proxy can tell an upstream that is itself. */
+/** Keeps the addresses of the front Services current, so that the proxy recognises an upstream that is itself. */
 export class SelfAddresses {
-  /** Resolves when each name has had its first answer or failure. */
-  readonly first: Promise<unknown>;
+  /** Resolves when the first lookup of each name has ended. */
+  readonly firstLookup: Promise<unknown>;
   #services: readonly { readonly service: FrontService; readonly resolver: HostResolver | undefined }[];
 
   constructor(services: readonly FrontService[], options: ResolverOptions) {
-    // A front Service that does not exist yet is no fault: the controller makes it.
+    // A front Service that does not exist yet is no error: the controller creates it.
     const quiet = { ...options, log: silentLogger };
     this.#services = services.map((service) => ({
       service,
       resolver: service.host === undefined ? undefined : new HostResolver(service.host, quiet),
     }));
-    this.first = Promise.all(this.#services.map(({ resolver }) => resolver?.first));
+    this.firstLookup = Promise.all(this.#services.map(({ resolver }) => resolver?.firstLookup));
   }
 
-  /** Goes over to other front Services, whose addresses are given. */
-  set(services: readonly FrontService[]): void {
+  /** Replaces the front Services by ones with known addresses. */
+  replace(services: readonly FrontService[]): void {
     this.stop();
     this.#services = services.map((service) => ({ service, resolver: undefined }));
   }

@@ -85,7 +85,7 @@ function rig(t: TestContext) {
   };
   const begun: RunningProxy[] = [];
   const begin = async () => {
-    const proxy = await runProxy(config, { log, feed, lookup, clock, makeEngine });
+    const proxy = await runProxy(config, { log, targetsReader: feed, lookup, clock, makeEngine });
     begun.push(proxy);
     return proxy;
   };

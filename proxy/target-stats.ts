@@ -7,14 +7,14 @@ import {
   type RefusalCause,
 } from "./close-causes.ts";
 
-/** Upper bounds in seconds of the connect latency histogram; one more bucket takes what is slower. */
+/** Upper bounds in seconds of the connect latency histogram; one more bucket counts slower connects. */
 export const CONNECT_BUCKETS: readonly number[] = [
   0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
 ];
 
-/** Plain counters of one target. All but `active` only ever grow. */
+/** Counters of one target. All but `active` are monotonic. */
 export interface TargetStats {
-  /** Clients taken in; the refused are not among them, save those with cause `upstream` or `local-limit`. */
+  /** Admitted clients. Includes refused ones only with cause `upstream` or `local-limit`. */
   accepted: number;
   active: number;
   /** Payload bytes read from clients, the header not counted. */
@@ -22,10 +22,10 @@ export interface TargetStats {
   /** Bytes read from the upstream. */
   upstreamBytes: number;
   readonly refused: Record<RefusalCause, number>;
-  /** One an address that failed: a dial that reached its second address counts here too. */
+  /** One per address that failed, also when the dial connected to a later address. */
   readonly dialErrors: Record<DialCause, number>;
   readonly cut: Record<CutCause, number>;
-  /** Counts of each bucket by itself (not cumulative), as long as CONNECT_BUCKETS and one. */
+  /** Non-cumulative counts per bucket; one entry more than CONNECT_BUCKETS. */
   readonly connectBuckets: number[];
   connectSecondsSum: number;
 }
@@ -44,7 +44,7 @@ export function newTargetStats(): TargetStats {
   };
 }
 
-/** Enters one successful connect of `seconds` into the histogram. */
+/** Records a successful connect of `seconds` in the histogram. */
 export function observeConnect(stats: TargetStats, seconds: number): void {
   const found = CONNECT_BUCKETS.findIndex((bound) => seconds <= bound);
   const bucket = found === -1 ? CONNECT_BUCKETS.length : found;

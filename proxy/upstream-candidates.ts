@@ -1,20 +1,20 @@
-/** An address that failed is tried after the others for this long. */
+/** For this long, an address that failed is tried after the others. */
 export const AVOID_MS = 10_000;
 
-/** When each address failed, in milliseconds; a Map, or what several threads share. */
-export interface FailureMemory {
+/** When each address last failed, in milliseconds: a Map, or memory that several threads share. */
+export interface FailureTimes {
   get(address: string): number | undefined;
   set(address: string, failedAt: number): unknown;
   delete(address: string): unknown;
   keys(): Iterable<string>;
 }
 
-/** The order in which a listener's connections try its upstream's addresses: by turns, those that failed lately last. */
+/** The order in which a listener's connections try its upstream's addresses: round robin, recently failed ones last. */
 export class CandidateOrder {
   #turn = 0;
-  readonly #failedAt: FailureMemory;
+  readonly #failedAt: FailureTimes;
 
-  constructor(memory: FailureMemory = new Map<string, number>()) {
+  constructor(memory: FailureTimes = new Map<string, number>()) {
     this.#failedAt = memory;
   }
 
@@ -36,7 +36,7 @@ export class CandidateOrder {
     this.#failedAt.delete(address);
   }
 
-  /** Keeps the memory of failures as small as the list of addresses. */
+  /** Drops failures of addresses that are no longer in the list. */
   #forget(addresses: readonly string[]): void {
     for (const address of this.#failedAt.keys()) {
       if (!addresses.includes(address)) this.#failedAt.delete(address);

@@ -11,17 +11,17 @@ interface UpstreamsOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly intervalMs: number;
-  /** Some listener's `spec` has changed. */
+  /** Called when the `spec` of any listener has changed. */
   readonly onChange: () => void;
 }
 
-/** What is known of the upstream of one listener. */
+/** State of one listener's upstream. */
 export interface UpstreamState {
   readonly target: string;
   readonly port: number;
   readonly host: string;
   readonly addresses: readonly string[];
-  /** The last look-up's failure; with addresses, those are from before it. */
+  /** Failure of the last lookup; `addresses` are then from an earlier one. */
   readonly lookupFailure: DialCause | undefined;
   readonly phase: DialPhase;
   /** Milliseconds since the epoch. */
@@ -32,16 +32,16 @@ interface Entry {
   readonly listener: Listener;
   readonly resolver: HostResolver;
   readonly state: DialState;
-  /** What dialling an address last gave. */
-  dialled: DialPhase;
+  /** Result of the last dial that tried an address. */
+  dialPhase: DialPhase;
 }
 
-/** A listener's name in an engine's plan, in logs and in reports. */
+/** A listener's name in a RelaySpec, in logs and in reports. */
 export function listenerName({ target, port }: Pick<Listener, "target" | "port">): string {
   return `${target}:${port}`;
 }
 
-/** The upstreams of all listeners: their addresses, looked up again and again, and whether dialling them works. */
+/** The upstreams of all listeners: their addresses, kept current by DNS lookups, and whether they are reachable. */
 export class Upstreams {
   readonly #options: UpstreamsOptions;
   readonly #resolvers = new Map<string, HostResolver>();
@@ -51,7 +51,7 @@ export class Upstreams {
     this.#options = options;
   }
 
-  /** Goes over to other listeners. Resolves when each upstream's name has had its first answer or failure: 5 s at most. */
+  /** Replaces the listeners. Resolves when the first lookup of each upstream's name has ended, within 5 s. */
   async setListeners(listeners: readonly Listener[]): Promise<void> {
     const before = this.#entries;
     this.#entries = new Map(listeners.map((listener) => [listenerName(listener), this.#entry(listener, before)]));
@@ -61,10 +61,10 @@ export class Upstreams {
       resolver.stop();
       this.#resolvers.delete(host);
     }
-    await Promise.all([...this.#resolvers.values()].map((resolver) => resolver.first));
+    await Promise.all([...this.#resolvers.values()].map((resolver) => resolver.firstLookup));
   }
 
-  /** Where connections of a listener go at present. */
+  /** The current upstream of a listener. */
   spec(listener: Listener): UpstreamSpec {
     const resolver = this.#entries.get(listenerName(listener))?.resolver;
     const addresses = resolver?.addresses ?? [];
@@ -84,15 +84,15 @@ export class Upstreams {
     }));
   }
 
-  /** Takes an engine's report. A failure makes the name be looked up again. */
+  /** Handles an engine's report. After a failure the name is looked up again. */
   report(report: DialReport): void {
     const entry = this.#entries.get(report.listener);
     if (entry === undefined) return;
     const last = report.failures.at(-1);
-    if (report.connected) entry.dialled = { state: "ok" };
-    // Without an address the resolver has told the cause already.
+    if (report.connected) entry.dialPhase = { state: "ok" };
+    // Without an address the resolver has already reported the cause.
     else if (last?.address !== undefined) {
-      entry.dialled = { state: "failing", cause: last.cause, detail: last.detail };
+      entry.dialPhase = { state: "failing", cause: last.cause, detail: last.detail };
     }
     refreshState(entry);
     if (report.failures.length > 0) entry.resolver.refresh();
@@ -104,19 +104,19 @@ export class Upstreams {
   }
 
   #entry(listener: Listener, before: ReadonlyMap<string, Entry>): Entry {
-    const known = before.get(listenerName(listener));
+    const existing = before.get(listenerName(listener));
     const { upstream: host, upstreamPort, target, port } = listener;
-    if (known?.listener.upstream === host && known.listener.upstreamPort === upstreamPort)
-      return { ...known, listener };
+    if (existing?.listener.upstream === host && existing.listener.upstreamPort === upstreamPort)
+      return { ...existing, listener };
     const { log, clock } = this.#options;
     const state = new DialState({ target, port, upstream: `${host} port ${upstreamPort}` }, log, clock);
-    return { listener, resolver: this.#resolver(host), state, dialled: { state: "unknown" } };
+    return { listener, resolver: this.#resolver(host), state, dialPhase: { state: "unknown" } };
   }
 
-  /** One for all listeners of a host: a target's ports share its name. */
+  /** One resolver per host: the ports of a target share its name. */
   #resolver(host: string): HostResolver {
-    const known = this.#resolvers.get(host);
-    if (known !== undefined) return known;
+    const existing = this.#resolvers.get(host);
+    if (existing !== undefined) return existing;
     const resolver = new HostResolver(host, { ...this.#options, onChange: () => this.#changed(host) });
     this.#resolvers.set(host, resolver);
     return resolver;
@@ -128,8 +128,8 @@ export class Upstreams {
   }
 }
 
-/** No address beats what dialling gave when there were some. */
-function refreshState({ resolver, state, dialled }: Entry): void {
+/** Having no address takes precedence over the result of an earlier dial. */
+function refreshState({ resolver, state, dialPhase: dialled }: Entry): void {
   const { addresses, failure } = resolver;
   if (addresses.length > 0 || failure === undefined) state.set(dialled);
   else state.set({ state: "failing", cause: failure, detail: `${resolver.host} does not resolve` });

@@ -35,7 +35,7 @@ function refusedFor(
     title,
     async (make) => {
       await using rig = await Rig.start(make, options);
-      await rig.engine.update(rig.plan(change(rig)));
+      await rig.engine.update(rig.relaySpec(change(rig)));
       await refused(rig, cause);
     },
   ];
@@ -69,7 +69,7 @@ export const failureCases: readonly Case[] = [
     async (make) => {
       await using rig = await Rig.start(make);
       const upstream = { addresses: ["127.0.0.2", "127.0.0.1"], port: rig.upstream.port };
-      await rig.engine.update(rig.plan({ upstream }));
+      await rig.engine.update(rig.relaySpec({ upstream }));
       await rig.connect();
       await rig.upstream.next();
       await until(() => rig.reports.length > 0, "the report");
@@ -99,9 +99,9 @@ export const failureCases: readonly Case[] = [
       for (let round = 0; round < 3; round += 1) await dialOnce();
       await until(() => outcomes().length > 0, "the first report");
       assert.deepEqual(outcomes(), [true]);
-      await rig.engine.update(rig.plan({ upstream: { ...good, port: await closedPort() } }));
+      await rig.engine.update(rig.relaySpec({ upstream: { ...good, port: await closedPort() } }));
       await endOf(rig.dial());
-      await rig.engine.update(rig.plan({ upstream: good }));
+      await rig.engine.update(rig.relaySpec({ upstream: good }));
       for (let round = 0; round < 3; round += 1) await dialOnce();
       await until(() => outcomes().length > 2, "the report of the recovery");
       assert.deepEqual(outcomes(), [true, false, true]);
@@ -131,7 +131,7 @@ export const failureCases: readonly Case[] = [
     async (make) => {
       await using rig = await Rig.start(make);
       const self = { interfaceAddresses: [], frontEndpoints: [{ address: "127.0.0.1", port: rig.upstream.port }] };
-      await rig.engine.update({ ...rig.plan(), self });
+      await rig.engine.update({ ...rig.relaySpec(), self });
       await refused(rig, "self");
     },
   ],

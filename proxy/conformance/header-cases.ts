@@ -66,7 +66,7 @@ export const headerCases: readonly Case[] = [
       }
       for (const id of ids) assert.match(id, /^[0-9a-f-]{36}$/);
       assert.notEqual(ids[0], ids[1]);
-      await rig.engine.update(rig.plan({ protocol: "v1" }));
+      await rig.engine.update(rig.relaySpec({ protocol: "v1" }));
       const client = await rig.connect();
       client.write("x");
       assert.equal((await takeHeader(await rig.upstream.next())).version, 1);

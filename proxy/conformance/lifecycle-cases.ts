@@ -48,7 +48,7 @@ export const lifecycleCases: readonly Case[] = [
       const engine = make({ limits: { ...TINY }, log: NO_LOG, onDial: () => {} });
       const taken = rig.spec({ name: "taken", port: rig.upstream.port });
       const free = await freePort();
-      const plan = rig.plan({ port: free }, taken);
+      const plan = rig.relaySpec({ port: free }, taken);
       await assert.rejects(engine.start(plan), (error) => hasCode(error, "listen-failed"));
       assert.equal(await accepts(rig, free), false);
       await engine.close();
@@ -64,7 +64,7 @@ export const lifecycleCases: readonly Case[] = [
       await takeHeader(oldUpstream);
       const oldPort = rig.port();
       const added = rig.spec({ name: "other:80", target: "other" });
-      await rig.engine.update({ ...rig.plan(), listeners: [added] });
+      await rig.engine.update({ ...rig.relaySpec(), listeners: [added] });
       assert.deepEqual(
         rig.engine.listeners().map((listener) => listener.name),
         ["other:80"],
@@ -86,12 +86,12 @@ export const lifecycleCases: readonly Case[] = [
     async (make) => {
       await using rig = await Rig.start(make, { limits: { dropGraceMs: 100 } });
       const kept = rig.spec({ name: "kept:443", target: "kept" });
-      await rig.engine.update(rig.plan({}, kept));
+      await rig.engine.update(rig.relaySpec({}, kept));
       const staying = await rig.connect({ port: rig.port("kept:443") });
       await rig.upstream.next();
       const going = await rig.connect();
       await rig.upstream.next();
-      await rig.engine.update({ ...rig.plan(), listeners: [kept] });
+      await rig.engine.update({ ...rig.relaySpec(), listeners: [kept] });
       assert.equal((await endOf(going)).how, "ECONNRESET");
       assert.equal(rig.stats().cut.drain, 1);
       await pause(20);
@@ -108,7 +108,9 @@ export const lifecycleCases: readonly Case[] = [
       const old = await rig.connect();
       const oldUpstream = await rig.upstream.next();
       const port = rig.port();
-      await rig.engine.update(rig.plan({ protocol: "v2", upstream: { addresses: ["127.0.0.2"], port: moved.port } }));
+      await rig.engine.update(
+        rig.relaySpec({ protocol: "v2", upstream: { addresses: ["127.0.0.2"], port: moved.port } }),
+      );
       assert.equal(rig.port(), port);
       await rig.connect();
       assert.equal((await takeHeader(await moved.next())).version, 2);
@@ -125,14 +127,14 @@ export const lifecycleCases: readonly Case[] = [
       await using rig = await Rig.start(make);
       const blocker = await Upstream.listen();
       const wanted = rig.spec({ name: "second:443", port: blocker.port });
-      await rig.engine.update(rig.plan({}, wanted));
+      await rig.engine.update(rig.relaySpec({}, wanted));
       const status = rig.engine.listeners().find((listener) => listener.name === "second:443");
       assert.equal(status?.bound, false);
       assert.match(status?.error ?? "", /EADDRINUSE/);
       await rig.connect();
       await rig.upstream.next();
       await blocker[Symbol.asyncDispose]();
-      await rig.engine.update(rig.plan({}, wanted));
+      await rig.engine.update(rig.relaySpec({}, wanted));
       assert.equal(rig.engine.listeners().find((listener) => listener.name === "second:443")?.bound, true);
       await rig.connect({ port: wanted.port });
       await rig.upstream.next();
@@ -144,7 +146,7 @@ export const lifecycleCases: readonly Case[] = [
     async (make) => {
       await using rig = await Rig.start(make);
       const port = rig.port();
-      await rig.engine.update({ ...rig.plan(), listeners: [rig.spec({ name: "new:443", target: "new", port })] });
+      await rig.engine.update({ ...rig.relaySpec(), listeners: [rig.spec({ name: "new:443", target: "new", port })] });
       await rig.connect({ port });
       await until(() => rig.stats("new").accepted === 1, "the new listener to accept");
     },
@@ -201,7 +203,7 @@ export const lifecycleCases: readonly Case[] = [
       assert.deepEqual(await rig.engine.drain(60_000), { finished: 0, reset: 0 });
       assert.ok(performance.now() - begun < 1000);
       await Promise.all([rig.engine.close(), rig.engine.close()]);
-      await rig.engine.update(rig.plan());
+      await rig.engine.update(rig.relaySpec());
       assert.ok(rig.engine.listeners().every((listener) => !listener.bound));
     },
   ],

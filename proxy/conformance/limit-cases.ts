@@ -58,13 +58,13 @@ export const limitCases: readonly Case[] = [
     async (make) => {
       await using rig = await Rig.start(make, { limits: { maxConnectionsPerSource: 1 } });
       const good = rig.spec().upstream;
-      await rig.engine.update(rig.plan({ upstream: { addresses: [], port: 1, unresolved: "dns-timeout" } }));
+      await rig.engine.update(rig.relaySpec({ upstream: { addresses: [], port: 1, unresolved: "dns-timeout" } }));
       for (let round = 0; round < 5; round += 1) {
         await turnedAway(rig);
         await rig.idle();
       }
       assert.equal(rig.stats().refused.upstream, 5);
-      await rig.engine.update(rig.plan({ upstream: good }));
+      await rig.engine.update(rig.relaySpec({ upstream: good }));
       await served(rig);
     },
   ],

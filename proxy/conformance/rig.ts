@@ -10,7 +10,7 @@ import type {
   RelaySpec,
   SelfEndpoints,
 } from "../engine.ts";
-import type { WantedTlvs } from "../proxy-header-tlvs.ts";
+import type { TlvOptions } from "../proxy-header-tlvs.ts";
 import { newTargetStats, type TargetStats } from "../target-stats.ts";
 
 /** One conformance case: a sentence about any engine, and the check of it. */
@@ -74,7 +74,7 @@ export class Upstream {
 
 export interface RigOptions {
   readonly protocol?: ListenerSpec["protocol"];
-  readonly tlvs?: WantedTlvs;
+  readonly tlvs?: TlvOptions;
   /** Where the engine listens; default 127.0.0.1. */
   readonly address?: string;
   /** Where the engine dials; default: the rig's upstream alone. */
@@ -104,12 +104,12 @@ export class Rig {
 
   static async start(make: MakeEngine, options: RigOptions = {}): Promise<Rig> {
     const rig = new Rig(make, await Upstream.listen(options.upstreamHost), options);
-    await rig.engine.start(rig.plan());
+    await rig.engine.start(rig.relaySpec());
     return rig;
   }
 
   /** The rig's plan; `change` replaces fields of its listener. */
-  plan(change: Partial<ListenerSpec> = {}, ...more: ListenerSpec[]): RelaySpec {
+  relaySpec(change: Partial<ListenerSpec> = {}, ...more: ListenerSpec[]): RelaySpec {
     return {
       listeners: [this.spec(change), ...more],
       self: this.#options.self ?? { interfaceAddresses: [], frontEndpoints: [] },

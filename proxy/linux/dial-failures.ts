@@ -1,4 +1,4 @@
-import type { FailureMemory } from "../upstream-candidates.ts";
+import type { FailureTimes } from "../upstream-candidates.ts";
 
 /*
  * Dial state of one listener, shared by all workers: whether the last dial connected, and when each address last failed. The shared
@@ -12,7 +12,7 @@ export function newDialFailures(): SharedArrayBuffer {
   return new SharedArrayBuffer(FAILED_AT_OFFSET + MAX_ADDRESSES * Float64Array.BYTES_PER_ELEMENT);
 }
 
-export class DialFailures implements FailureMemory {
+export class DialFailures implements FailureTimes {
   readonly #connected: Int32Array;
   readonly #failedAt: Float64Array;
   #addresses: readonly string[] = [];

@@ -48,7 +48,7 @@ test("a worker that dies is reported, resets its connections, and the rest drain
   const ending = endOf(client);
   // The worker has to stop accepting on a closed socket: a failure that only a bug can cause.
   closeSync(listeningFd(rig.port()));
-  await soon(rig.engine.update({ ...rig.plan(), listeners: [] }), "the update to end all the same");
+  await soon(rig.engine.update({ ...rig.relaySpec(), listeners: [] }), "the update to end all the same");
   await until(() => broken.length === 1, "the report");
   assert.match(broken[0]?.message ?? "", /epoll_ctl EBADF/);
   assert.ok(rig.lines.some((line) => line.includes("died")));
@@ -96,11 +96,11 @@ test("after several thousand connections no descriptor is left open", async () =
 test("a port that another process of the same user shares is not shared with it by accident", async () => {
   await using other = await Upstream.listen();
   await using rig = await Rig.start(linuxEngine(2));
-  await rig.engine.update(rig.plan({}, rig.spec({ name: "second:443", port: other.port })));
+  await rig.engine.update(rig.relaySpec({}, rig.spec({ name: "second:443", port: other.port })));
   assert.match(rig.engine.listeners()[1]?.error ?? "", /EADDRINUSE/);
   // Nor does a second engine get the port of the first, though both set SO_REUSEPORT.
   const second = await Rig.start(linuxEngine(2));
-  await second.engine.update(second.plan({ port: rig.port() }));
+  await second.engine.update(second.relaySpec({ port: rig.port() }));
   assert.match(second.engine.listeners()[0]?.error ?? "", /EADDRINUSE/);
   await second[Symbol.asyncDispose]();
 });

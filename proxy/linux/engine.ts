@@ -109,7 +109,7 @@ class LinuxEngine implements RelayEngine {
     for (let index = 0; index < this.#count; index += 1) {
       const worker = new WorkerThread(this.#libc, data, (report) => {
         if (report.kind === "dial") this.#options.onDial(report.report);
-        else this.#refusals.refused(report.cause, report.fields, report.count);
+        else this.#refusals.record(report.cause, report.fields, report.count);
       });
       this.#workers.push(worker);
       void worker.ended.then((error) => this.#workerEnded(index, error));

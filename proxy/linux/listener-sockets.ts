@@ -58,7 +58,7 @@ export class ListenerSockets {
   /** The listener for the worker with this index; undefined while the listener is not bound. */
   workerListener(
     index: number,
-    own: SelfEndpoints,
+    self: SelfEndpoints,
     bound: readonly ListenerStatus[],
     counters: SharedArrayBuffer,
   ): WorkerListener | undefined {
@@ -80,7 +80,7 @@ export class ListenerSockets {
         const bytes = addressBytes(text);
         if (bytes === undefined) return [];
         const sockaddr = encodeSockaddr(bytes, upstream.port);
-        return [{ text, sockaddr, isSelf: isSelf(text, upstream.port, own, bound) }];
+        return [{ text, sockaddr, isSelf: isSelf(text, upstream.port, self, bound) }];
       }),
       counters,
       dialFailures: this.#sharedDialFailures(),

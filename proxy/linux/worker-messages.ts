@@ -1,6 +1,6 @@
 import type { DialCause, RefusalCause } from "../close-causes.ts";
 import type { DialReport, EngineLimits } from "../engine.ts";
-import type { WantedTlvs } from "../proxy-header-tlvs.ts";
+import type { TlvOptions } from "../proxy-header-tlvs.ts";
 
 /*
  * Messages between the main thread and a worker: plain data. A message to a worker is followed by a write to its eventfd, because the
@@ -25,7 +25,7 @@ export interface WorkerListener {
   readonly localAddress: Uint8Array | undefined;
   readonly declaredPort: number;
   readonly protocol: "v1" | "v2" | "none";
-  readonly tlvs: WantedTlvs | undefined;
+  readonly tlvs: TlvOptions | undefined;
   readonly addresses: readonly WorkerAddress[];
   readonly port: number;
   readonly unresolved: DialCause | undefined;

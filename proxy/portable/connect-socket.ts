@@ -1,25 +1,25 @@
 import { connect, type Socket } from "node:net";
 import { connectCause, type DialCause } from "../close-causes.ts";
 
-interface DialAttempt {
+interface ConnectOptions {
   readonly address: string;
   readonly port: number;
-  /** 0: as long as the kernel tries (about two minutes). */
+  /** 0: the kernel's timeout (about two minutes). */
   readonly timeoutMs: number;
   readonly keepaliveMs: number;
 }
 
-type DialOutcome =
+type ConnectResult =
   | { readonly connected: true; readonly socket: Socket; readonly seconds: number }
   | { readonly connected: false; readonly cause: DialCause | "local-limit"; readonly detail: string };
 
 /**
- * Opens one connection to one address. `done` is called once, later, unless the returned function was called first: it gives the
- * dial up. A connected socket comes without an error listener.
+ * Connects to one address. The returned function cancels it. Unless cancelled, `done` is called once, asynchronously. A connected socket
+ * has no error listener.
  */
-export function dial(attempt: DialAttempt, done: (outcome: DialOutcome) => void): () => void {
-  const { address, port, timeoutMs, keepaliveMs } = attempt;
-  const begun = performance.now();
+export function connectSocket(options: ConnectOptions, done: (outcome: ConnectResult) => void): () => void {
+  const { address, port, timeoutMs, keepaliveMs } = options;
+  const startedAt = performance.now();
   const socket = connect({
     host: address,
     port,
@@ -36,12 +36,12 @@ export function dial(attempt: DialAttempt, done: (outcome: DialOutcome) => void)
   };
   const giveUp = (): void => {
     settle();
-    // destroy, not a reset: a reset waits for the connection that is being given up.
+    // destroy, not a reset: a reset would wait for the connect that is being cancelled.
     socket.on("error", () => {}).destroy();
   };
   const onConnect = (): void => {
     settle();
-    done({ connected: true, socket, seconds: (performance.now() - begun) / 1000 });
+    done({ connected: true, socket, seconds: (performance.now() - startedAt) / 1000 });
   };
   const onError = (error: NodeJS.ErrnoException): void => {
     giveUp();

@@ -6,7 +6,7 @@ interface ConnectionOptions {
   /** The PROXY header; empty for none. */
   readonly header: Buffer;
   readonly firstBytesMs: number;
-  /** After the upstream has finished its answer and is gone, what the client still sends is read and dropped this long. */
+  /** How long the client is read and its bytes dropped after the upstream has finished its answer and is gone. */
   readonly lingerMs: number;
   readonly stats: TargetStats;
   /** Called once, when both sockets are closed. */
@@ -17,29 +17,29 @@ interface ConnectionOptions {
  * One client and its upstream.
  *
  *      accepted          connected             header sent
- *     ---------> DIALING ---------> GREETING ---------------> RELAYING --------> CLOSED
+ *     --------> CONNECTING ---> AWAITING FIRST BYTES --------> RELAYING --------> CLOSED
  *                   |                  |  client's first bytes    |  FIN one way: half-closed, stays
  *                   |                  |  or FIN, or after        |  FIN both ways: closed
  *                   |                  |  firstBytesMs            |
  *                   +--- refuse() -----+------- cut(): RST, idle, drain: the other side is reset ---> CLOSED
  *
- * The header and the client's first bytes leave in one write, hence in one segment: some receivers take a header that comes
- * alone for a whole request that is malformed. In DIALING the client is read up to one chunk and one stream buffer, then paused.
+ * The header and the client's first bytes leave in one write, hence in one segment: some receivers treat a header that arrives alone as a
+ * complete, malformed request. In CONNECTING the client is read up to one chunk and one stream buffer, then paused.
  */
 export class PortableConnection {
   readonly client: Socket;
   readonly #options: ConnectionOptions;
   #upstream: Socket | undefined;
-  /** What the client sent while there was no upstream yet. */
-  #early: Buffer[] = [];
+  /** Bytes that the client sent before the upstream was connected. */
+  #pending: Buffer[] = [];
   #clientEnded = false;
   #upstreamEnded = false;
   #headerSent = false;
   #cut = false;
   #openSockets = 1;
   #timer: NodeJS.Timeout | undefined;
-  #abandonDial: (() => void) | undefined;
-  /** Bytes have moved since the idle sweep last looked; it takes the mark away. */
+  #cancelDial: (() => void) | undefined;
+  /** There was traffic since the last idle sweep, which clears it. */
   active = true;
 
   constructor(client: Socket, options: ConnectionOptions) {
@@ -47,52 +47,52 @@ export class PortableConnection {
     this.#options = options;
     client.on("data", (chunk: Buffer) => this.#fromClient(chunk));
     client.on("end", () => this.#clientEnd());
-    client.on("drain", () => this.#flow(this.#upstream));
+    client.on("drain", () => this.#resume(this.#upstream));
     client.on("error", () => this.cut("client-reset"));
     client.on("close", () => this.#socketClosed());
   }
 
-  /** What to call if the client goes away while an upstream is being dialled. */
-  dialling(abandon: () => void): void {
-    this.#abandonDial = abandon;
+  /** Sets the function that cancels the dial; it is called if the client disconnects before the upstream is connected. */
+  setDialCancel(cancel: () => void): void {
+    this.#cancelDial = cancel;
   }
 
-  /** DIALING to GREETING, or straight to RELAYING. */
+  /** CONNECTING to AWAITING FIRST BYTES or RELAYING. */
   connected(upstream: Socket): void {
-    this.#abandonDial = undefined;
+    this.#cancelDial = undefined;
     this.#upstream = upstream;
     this.#openSockets += 1;
     this.active = true;
     upstream.on("data", (chunk: Buffer) => this.#fromUpstream(chunk));
     upstream.on("end", () => this.#upstreamEnd());
-    upstream.on("drain", () => this.#flow(this.client));
+    upstream.on("drain", () => this.#resume(this.client));
     upstream.on("error", () => this.#upstreamError());
     upstream.on("close", () => this.#socketClosed());
-    const early = this.#early;
-    this.#early = [];
-    if (early.length > 0 || this.#clientEnded || this.#options.header.length === 0) this.#greet(early);
-    else this.#timer = setTimeout(() => this.#greet([]), this.#options.firstBytesMs);
+    const pending = this.#pending;
+    this.#pending = [];
+    if (pending.length > 0 || this.#clientEnded || this.#options.header.length === 0) this.#sendHeader(pending);
+    else this.#timer = setTimeout(() => this.#sendHeader([]), this.#options.firstBytesMs);
   }
 
-  /** No upstream: the client gets a reset, so that it cannot take this for an empty answer. */
+  /** No upstream: resets the client, so that it cannot mistake this for an empty answer. */
   refuse(): void {
     this.#cut = true;
     this.client.resetAndDestroy();
   }
 
-  /** Ends both sides at once with a reset. */
+  /** Resets both sockets. */
   cut(cause: CutCause): void {
     if (this.#cut) return;
     this.#cut = true;
     clearTimeout(this.#timer);
     this.#options.stats.cut[cause] += 1;
-    this.#abandon();
+    this.#cancelPendingDial();
     resetNow(this.client);
     if (this.#upstream !== undefined) resetNow(this.#upstream);
   }
 
-  /** The other side has taken what it was sent: reading from this one goes on. */
-  #flow(from: Socket | undefined): void {
+  /** The other socket has drained: resumes reading from this one. */
+  #resume(from: Socket | undefined): void {
     this.active = true;
     from?.resume();
   }
@@ -102,9 +102,9 @@ export class PortableConnection {
     this.#options.stats.clientBytes += chunk.length;
     const upstream = this.#upstream;
     if (upstream === undefined) {
-      this.#early.push(chunk);
+      this.#pending.push(chunk);
       this.client.pause();
-    } else if (!this.#headerSent) this.#greet([chunk]);
+    } else if (!this.#headerSent) this.#sendHeader([chunk]);
     else if (!upstream.destroyed && !upstream.write(chunk)) this.client.pause();
   }
 
@@ -114,8 +114,8 @@ export class PortableConnection {
     if (!this.client.write(chunk)) this.#upstream?.pause();
   }
 
-  /** GREETING to RELAYING: the header and what there is of the client's bytes, in one write. */
-  #greet(first: readonly Buffer[]): void {
+  /** AWAITING FIRST BYTES to RELAYING: sends the header and the client's bytes so far in one write. */
+  #sendHeader(first: readonly Buffer[]): void {
     const upstream = this.#upstream;
     if (upstream === undefined || this.#headerSent) return;
     clearTimeout(this.#timer);
@@ -130,7 +130,7 @@ export class PortableConnection {
     this.#clientEnded = true;
     if (this.#upstream === undefined) return;
     if (this.#headerSent) this.#upstream.end();
-    else this.#greet([]);
+    else this.#sendHeader([]);
   }
 
   #upstreamEnd(): void {
@@ -139,9 +139,9 @@ export class PortableConnection {
   }
 
   /**
-   * An upstream that has sent its FIN has said all it had to say: typically an early answer (413) to an upload that it then
-   * refuses to read. Resetting the client now would throw away what of the answer is still on its way, so the client
-   * keeps its half and what it sends is dropped, as nginx's lingering_close does.
+   * An error after the upstream's FIN is typically an early answer (413) to an upload that it then refuses to read. Resetting the client at
+   * that point would discard the part of the answer in flight, so the client's half stays open and its bytes are dropped, as with nginx's
+   * lingering_close.
    */
   #upstreamError(): void {
     if (this.#upstreamEnded && !this.client.destroyed) {
@@ -162,19 +162,19 @@ export class PortableConnection {
     this.#openSockets -= 1;
     if (this.#openSockets > 0) return;
     clearTimeout(this.#timer);
-    this.#abandon();
+    this.#cancelPendingDial();
     this.#options.onClosed();
   }
 
-  #abandon(): void {
-    this.#abandonDial?.();
-    this.#abandonDial = undefined;
+  #cancelPendingDial(): void {
+    this.#cancelDial?.();
+    this.#cancelDial = undefined;
   }
 }
 
 /**
- * Resets a socket as soon as that can be done. While a shutdown is under way libuv refuses (uv_tcp_close_reset gives EINVAL) and Node then
- * never closes the descriptor; the FIN leaves with the next turn of the event loop, and the reset can follow it.
+ * Resets a socket as soon as possible. During a shutdown libuv refuses (uv_tcp_close_reset returns EINVAL) and Node then never closes the
+ * descriptor; the FIN leaves with the next turn of the event loop, and the reset can follow it.
  */
 function resetNow(socket: Socket): void {
   const isShuttingDown = socket.writableEnded && socket.writableLength === 0 && !socket.writableFinished;

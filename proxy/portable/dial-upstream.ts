@@ -2,9 +2,9 @@ import type { Socket } from "node:net";
 import { type DialFailure, MAX_DIALS, type UpstreamSpec } from "../engine.ts";
 import { observeConnect, type TargetStats } from "../target-stats.ts";
 import type { CandidateOrder } from "../upstream-candidates.ts";
-import { dial } from "./connect-socket.ts";
+import { connectSocket } from "./connect-socket.ts";
 
-interface UpstreamDial {
+interface UpstreamDialOptions {
   readonly upstream: UpstreamSpec;
   readonly order: CandidateOrder;
   readonly isSelf: (address: string, port: number) => boolean;
@@ -13,60 +13,60 @@ interface UpstreamDial {
   readonly stats: TargetStats;
 }
 
-/** How it ended. With neither socket nor `localLimit`, `failures` says why. */
-export interface UpstreamOutcome {
+/** The result of a dial. Without socket and `localLimit`, `failures` has the reasons. */
+export interface UpstreamDialResult {
   readonly socket?: Socket;
   readonly failures: readonly DialFailure[];
-  /** The operating system's word when the process ran out of descriptors or memory: no fault of the upstream. */
+  /** The operating system's error if the process ran out of descriptors or memory, which is not the upstream's fault. */
   readonly localLimit?: string;
 }
 
 /**
- * Tries the upstream's addresses one after the other, at most MAX_DIALS. `done` is called once, at once if there is no
- * address to dial, unless the returned function was called first: it gives up.
+ * Tries the upstream's addresses one by one, at most MAX_DIALS. The returned function cancels the dial. Unless cancelled, `done` is called
+ * once; synchronously if there is no address to dial.
  */
-export function dialUpstream(wanted: UpstreamDial, done: (outcome: UpstreamOutcome) => void): () => void {
-  const { upstream, order, stats } = wanted;
+export function dialUpstream(options: UpstreamDialOptions, done: (result: UpstreamDialResult) => void): () => void {
+  const { upstream, order, stats } = options;
   const { port } = upstream;
-  const left = order.next(upstream.addresses, Date.now()).slice(0, MAX_DIALS);
+  const candidates = order.next(upstream.addresses, Date.now()).slice(0, MAX_DIALS);
   const failures: DialFailure[] = [];
-  let abandon = (): void => {};
+  let cancel = (): void => {};
   const failed = (failure: DialFailure): void => {
     failures.push(failure);
     stats.dialErrors[failure.cause] += 1;
     if (failure.address !== undefined) order.failed(failure.address, Date.now());
   };
   const tryNext = (index: number): void => {
-    const address = left[index];
+    const address = candidates[index];
     if (address === undefined) {
       done({ failures });
       return;
     }
-    if (wanted.isSelf(address, port)) {
+    if (options.isSelf(address, port)) {
       failed({ address, cause: "self", detail: `${address} port ${port} is this proxy` });
       tryNext(index + 1);
       return;
     }
-    abandon = dial(
-      { address, port, timeoutMs: wanted.connectTimeoutMs, keepaliveMs: wanted.keepaliveMs },
-      (outcome) => {
-        if (outcome.connected) {
+    cancel = connectSocket(
+      { address, port, timeoutMs: options.connectTimeoutMs, keepaliveMs: options.keepaliveMs },
+      (result) => {
+        if (result.connected) {
           order.connected(address);
-          observeConnect(stats, outcome.seconds);
-          done({ socket: outcome.socket, failures });
-        } else if (outcome.cause === "local-limit") {
-          done({ failures, localLimit: outcome.detail });
+          observeConnect(stats, result.seconds);
+          done({ socket: result.socket, failures });
+        } else if (result.cause === "local-limit") {
+          done({ failures, localLimit: result.detail });
         } else {
-          failed({ address, cause: outcome.cause, detail: outcome.detail });
+          failed({ address, cause: result.cause, detail: result.detail });
           tryNext(index + 1);
         }
       },
     );
   };
-  if (left.length === 0) {
+  if (candidates.length === 0) {
     const cause = upstream.unresolved ?? "dns-timeout";
     failed({ address: undefined, cause, detail: "no address of the upstream is known" });
   }
   tryNext(0);
-  return () => abandon();
+  return () => cancel();
 }

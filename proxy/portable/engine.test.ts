@@ -40,10 +40,10 @@ test("a drain resolves once every connection is over, and its close with it", as
 
 test("a drain takes in the update that runs, and nothing is bound after it", async (t) => {
   const rig = await relaying(t, 0);
-  const updated = rig.engine.update(rig.plan({}, rig.spec({ name: "late:443" })));
+  const updated = rig.engine.update(rig.relaySpec({}, rig.spec({ name: "late:443" })));
   await soon(rig.engine.drain(0), "the drain");
   await updated;
-  await rig.engine.update(rig.plan());
+  await rig.engine.update(rig.relaySpec());
   assert.deepEqual(
     rig.engine.listeners().map(({ bound }) => bound),
     [false, false],
@@ -63,7 +63,7 @@ test("connections of a listener that is gone are cut after the grace, those of a
   const rig = await Rig.start(makePortableEngine, { limits: { dropGraceMs: 1_000 } });
   t.after(() => rig[Symbol.asyncDispose]());
   const other = rig.spec({ name: "other:443" });
-  await rig.engine.update(rig.plan({}, other));
+  await rig.engine.update(rig.relaySpec({}, other));
   const dropped = await rig.connect();
   await takeHeader(await rig.upstream.next());
   const staying = await rig.connect({ port: rig.port("other:443") });
@@ -86,7 +86,7 @@ test("a listener that comes back within the grace keeps its connections", async 
   await takeHeader(await rig.upstream.next());
   t.mock.timers.enable({ apis: ["setTimeout"] });
   await rig.engine.update({ listeners: [], self: { interfaceAddresses: [], frontEndpoints: [] } });
-  await rig.engine.update(rig.plan());
+  await rig.engine.update(rig.relaySpec());
   t.mock.timers.tick(1_000);
   await new Promise(setImmediate);
   assert.deepEqual([rig.stats().active, client.destroyed], [1, false]);

@@ -20,11 +20,11 @@ import { v2Options } from "../proxy-header-tlvs.ts";
 import { RefusalLog } from "../refusal-log.ts";
 import { newTargetStats, type TargetStats } from "../target-stats.ts";
 import { PortableConnection } from "./connection.ts";
-import { dialUpstream, type UpstreamOutcome } from "./dial-upstream.ts";
+import { dialUpstream, type UpstreamDialResult } from "./dial-upstream.ts";
 import { startIdleSweep } from "./idle-sweep.ts";
 import { PortListener } from "./port-listener.ts";
 
-/** The engine on node:net: runs wherever Node does. */
+/** The engine on node:net; runs on every platform of Node. */
 export const makePortableEngine: MakeEngine = (options) => new PortableEngine(options);
 
 const NO_HEADER = Buffer.alloc(0);
@@ -34,13 +34,13 @@ class PortableEngine implements RelayEngine {
   readonly #admission: ConnectionAdmission;
   readonly #refusals: RefusalLog;
   readonly #listeners = new Map<string, PortListener>();
-  /** Each with the name of its listener. */
+  /** Values are listener names. */
   readonly #connections = new Map<PortableConnection, string>();
   readonly #stats = new Map<string, TargetStats>();
   readonly #stopSweep: () => void;
-  #own: SelfEndpoints = { interfaceAddresses: [], frontEndpoints: [] };
+  #self: SelfEndpoints = { interfaceAddresses: [], frontEndpoints: [] };
   #closed = false;
-  /** Updates run one after the other. */
+  /** Updates run one at a time. */
   #lastUpdate: Promise<unknown> = Promise.resolve();
   #onEmpty: (() => void) | undefined;
 
@@ -51,15 +51,15 @@ class PortableEngine implements RelayEngine {
     this.#stopSweep = startIdleSweep(options.limits.idleTimeoutMs, this.#connections);
   }
 
-  async start(plan: RelaySpec): Promise<void> {
-    const errors = await this.#enqueue(plan);
+  async start(desired: RelaySpec): Promise<void> {
+    const errors = await this.#enqueue(desired);
     if (errors.length === 0) return;
     await this.close();
     throw errors[0];
   }
 
-  async update(plan: RelaySpec): Promise<void> {
-    for (const error of await this.#enqueue(plan))
+  async update(desired: RelaySpec): Promise<void> {
+    for (const error of await this.#enqueue(desired))
       this.#options.log.error({ err: describeError(error) }, "listener not bound");
   }
 
@@ -73,7 +73,7 @@ class PortableEngine implements RelayEngine {
 
   async drain(graceMs: number): Promise<DrainResult> {
     await this.#lastUpdate;
-    // One turn of the event loop: clients that the kernel has already accepted get in rather than a reset.
+    // One turn of the event loop, so that clients already in the backlog are accepted instead of reset.
     await new Promise(setImmediate);
     this.#closeListeners();
     const open = this.#connections.size;
@@ -82,7 +82,7 @@ class PortableEngine implements RelayEngine {
       reset = this.#connections.size;
       for (const connection of this.#connections.keys()) connection.cut("drain");
     }, graceMs);
-    await this.#empty();
+    await this.#whenEmpty();
     clearTimeout(timer);
     await this.close();
     return { finished: open - reset, reset };
@@ -92,47 +92,47 @@ class PortableEngine implements RelayEngine {
     this.#closeListeners();
     this.#stopSweep();
     for (const connection of this.#connections.keys()) connection.cut("drain");
-    await this.#empty();
+    await this.#whenEmpty();
   }
 
-  #enqueue(plan: RelaySpec): Promise<unknown[]> {
-    const done = this.#lastUpdate.then(() => this.#apply(plan));
+  #enqueue(desired: RelaySpec): Promise<unknown[]> {
+    const done = this.#lastUpdate.then(() => this.#apply(desired));
     this.#lastUpdate = done;
     return done;
   }
 
-  /** Goes over to `plan`; what could not be bound comes back. */
-  async #apply(plan: RelaySpec): Promise<unknown[]> {
+  /** Applies `desired`. Returns the errors of listeners that could not be bound. */
+  async #apply(desired: RelaySpec): Promise<unknown[]> {
     if (this.#closed) return [];
-    this.#own = plan.self;
-    this.#dropOthers(plan.listeners);
-    const results = await Promise.allSettled(plan.listeners.map((spec) => this.#adopt(spec)));
+    this.#self = desired.self;
+    this.#removeStale(desired.listeners);
+    const results = await Promise.allSettled(desired.listeners.map((spec) => this.#applyListener(spec)));
     return results.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
   }
 
-  /** Stops what the plan no longer has, and first: a port may pass from one listener to another. */
-  #dropOthers(specs: readonly ListenerSpec[]): void {
+  /** Removes listeners that are no longer desired. It runs before new ones bind, because a port may move from one listener to another. */
+  #removeStale(specs: readonly ListenerSpec[]): void {
     for (const [name, listener] of this.#listeners) {
       const spec = specs.find((candidate) => candidate.name === name);
       if (spec !== undefined && isBoundAs(listener, spec)) continue;
       listener.close();
       this.#listeners.delete(name);
-      if (spec === undefined) this.#endAfterGrace(name);
+      if (spec === undefined) this.#cutAfterGrace(name);
     }
     for (const [target, stats] of this.#stats) {
       if (stats.active === 0 && !specs.some((spec) => spec.target === target)) this.#stats.delete(target);
     }
   }
 
-  #endAfterGrace(name: string): void {
+  #cutAfterGrace(name: string): void {
     systemClock.after(this.#options.limits.dropGraceMs, () => {
       if (this.#listeners.has(name)) return;
       for (const [connection, owner] of this.#connections) if (owner === name) connection.cut("drain");
     });
   }
 
-  async #adopt(spec: ListenerSpec): Promise<void> {
-    this.#statsOf(spec.target);
+  async #applyListener(spec: ListenerSpec): Promise<void> {
+    this.#targetStats(spec.target);
     const running = this.#listeners.get(spec.name);
     if (running !== undefined) {
       running.spec = spec;
@@ -142,13 +142,13 @@ class PortableEngine implements RelayEngine {
       this.#accept(client, from),
     );
     this.#listeners.set(spec.name, listener);
-    await listener.bind((error) => this.#refusals.refused("local-limit", { listener: spec.name, err: error.message }));
+    await listener.bind((error) => this.#refusals.record("local-limit", { listener: spec.name, err: error.message }));
     if (this.#closed) listener.close();
   }
 
   #accept(client: Socket, listener: PortListener): void {
     const { spec } = listener;
-    const stats = this.#statsOf(spec.target);
+    const stats = this.#targetStats(spec.target);
     const header = headerFor(client, spec);
     if (header === undefined) {
       client.destroy();
@@ -158,7 +158,7 @@ class PortableEngine implements RelayEngine {
     const refusal = this.#admission.admit(source);
     if (refusal !== undefined) {
       stats.refused[refusal] += 1;
-      this.#refusals.refused(refusal, { target: spec.target, source });
+      this.#refusals.record(refusal, { target: spec.target, source });
       client.on("error", () => {}).resetAndDestroy();
       return;
     }
@@ -186,26 +186,26 @@ class PortableEngine implements RelayEngine {
       {
         upstream: listener.spec.upstream,
         order: listener.order,
-        isSelf: (address, port) => isSelf(address, port, this.#own, this.#bound()),
+        isSelf: (address, port) => isSelf(address, port, this.#self, this.#boundListeners()),
         connectTimeoutMs,
         keepaliveMs,
         stats,
       },
-      (outcome) => {
-        this.#report(listener, outcome);
-        if (outcome.socket === undefined) {
-          stats.refused[outcome.localLimit === undefined ? "upstream" : "local-limit"] += 1;
+      (result) => {
+        this.#report(listener, result);
+        if (result.socket === undefined) {
+          stats.refused[result.localLimit === undefined ? "upstream" : "local-limit"] += 1;
           connection.refuse();
-        } else connection.connected(outcome.socket);
+        } else connection.connected(result.socket);
       },
     );
-    connection.dialling(abandon);
+    connection.setDialCancel(abandon);
   }
 
-  #report(listener: PortListener, { socket, failures, localLimit }: UpstreamOutcome): void {
+  #report(listener: PortListener, { socket, failures, localLimit }: UpstreamDialResult): void {
     const { name, target } = listener.spec;
     if (localLimit !== undefined) {
-      this.#refusals.refused("local-limit", { target, err: localLimit });
+      this.#refusals.record("local-limit", { target, err: localLimit });
       return;
     }
     const connected = socket !== undefined;
@@ -213,13 +213,13 @@ class PortableEngine implements RelayEngine {
     listener.lastConnected = connected;
   }
 
-  #bound(): ListenerStatus[] {
+  #boundListeners(): ListenerStatus[] {
     return this.listeners().filter((listener) => listener.bound);
   }
 
-  #statsOf(target: string): TargetStats {
-    const known = this.#stats.get(target);
-    if (known !== undefined) return known;
+  #targetStats(target: string): TargetStats {
+    const existing = this.#stats.get(target);
+    if (existing !== undefined) return existing;
     const stats = newTargetStats();
     this.#stats.set(target, stats);
     return stats;
@@ -230,7 +230,7 @@ class PortableEngine implements RelayEngine {
     for (const listener of this.#listeners.values()) listener.close();
   }
 
-  #empty(): Promise<void> {
+  #whenEmpty(): Promise<void> {
     if (this.#connections.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
       const before = this.#onEmpty;
@@ -242,20 +242,20 @@ class PortableEngine implements RelayEngine {
   }
 }
 
-/** Whether the listener runs where the spec wants it; one that could not be bound is tried again. */
+/** Whether the listener is bound to the address and port of the spec. False if it could not be bound, so that binding is retried. */
 function isBoundAs(listener: PortListener, spec: ListenerSpec): boolean {
   const { address, port } = listener.spec;
   return listener.status().bound && address === spec.address && port === spec.port;
 }
 
-/** Undefined if the client was gone before we came to accept it: its addresses are then no longer known. */
+/** Undefined if the client was gone before it was accepted: its addresses are then unknown. */
 function headerFor(client: Socket, spec: ListenerSpec): Buffer | undefined {
   const { remoteAddress, remotePort, localAddress } = client;
   if (remoteAddress === undefined || remotePort === undefined || localAddress === undefined) return undefined;
   if (spec.protocol === "none") return NO_HEADER;
-  const ends = {
+  const endpoints = {
     source: { address: remoteAddress, port: remotePort },
     destination: { address: localAddress, port: spec.declaredPort },
   };
-  return encodeHeader(spec.protocol, ends, v2Options(spec.tlvs));
+  return encodeHeader(spec.protocol, endpoints, v2Options(spec.tlvs));
 }

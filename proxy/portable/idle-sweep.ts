@@ -1,16 +1,16 @@
 import type { PortableConnection } from "./connection.ts";
 
-const LONGEST_PERIOD_MS = 1000;
+const MAX_PERIOD_MS = 1000;
 /** Sweeps in a timeout: a connection is cut at most a quarter of the timeout late. */
-const SWEEPS = 4;
+const SWEEPS_PER_TIMEOUT = 4;
 
 /**
- * Cuts connections over which no byte has moved for `timeoutMs` (0: never). One timer for all of them: a timer each would cost a
- * reset at every read. Returns the function that ends the sweeps.
+ * Cuts connections without traffic for `timeoutMs` (0: never). One timer serves all: a timer per connection would cost a reset on every
+ * read. Returns a function that stops the sweeps.
  */
 export function startIdleSweep(timeoutMs: number, connections: ReadonlyMap<PortableConnection, unknown>): () => void {
   if (timeoutMs === 0) return () => {};
-  const period = Math.min(LONGEST_PERIOD_MS, timeoutMs / SWEEPS);
+  const period = Math.min(MAX_PERIOD_MS, timeoutMs / SWEEPS_PER_TIMEOUT);
   const silentSince = new WeakMap<PortableConnection, number>();
   const timer = setInterval(() => {
     const now = performance.now();

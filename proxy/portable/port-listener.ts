@@ -4,10 +4,10 @@ import { LISTEN_BACKLOG, type ListenerSpec, type ListenerStatus } from "../engin
 import type { Endpoint } from "../proxy-header.ts";
 import { CandidateOrder } from "../upstream-candidates.ts";
 
-/** Without IPv6 in the kernel `::` cannot be bound; the IPv4 wildcard then means the same. */
+/** Errors of binding `::` without IPv6 in the kernel; the IPv4 wildcard is used then. */
 const NO_IPV6 = new Set(["EAFNOSUPPORT", "EADDRNOTAVAIL"]);
 
-/** A listening socket, and the spec that its next connections follow. */
+/** A listening socket and the spec for its next connections. */
 export class PortListener {
   spec: ListenerSpec;
   readonly order = new CandidateOrder();
@@ -28,7 +28,7 @@ export class PortListener {
     this.#server.on("connection", (client: Socket) => onClient(client, this));
   }
 
-  /** Binds, throws `listen-failed` if that cannot be done; then the status says why. */
+  /** Binds the socket. Throws `listen-failed` and keeps the reason for `status`. */
   async bind(onError: (error: Error) => void): Promise<void> {
     const { address, port } = this.spec;
     try {
@@ -38,11 +38,11 @@ export class PortListener {
       });
     } catch (cause) {
       this.#error = cause instanceof Error ? cause.message : String(cause);
-      throw new SwitchbackError("listen-failed", `${this.spec.name} cannot be bound to ${address} port ${port}`, {
+      throw new SwitchbackError("listen-failed", `cannot bind ${this.spec.name} to ${address} port ${port}`, {
         cause,
       });
     }
-    // Read once: asking the socket is a system call, and every dial looks at it.
+    // Stored, because server.address() is a system call and every dial needs the result.
     const bound = this.#server.address();
     this.#bound = bound !== null && typeof bound !== "string" ? bound : undefined;
     this.#server.on("error", onError);
@@ -54,7 +54,7 @@ export class PortListener {
     return { name, target, address: this.#bound.address, port: this.#bound.port, bound: true };
   }
 
-  /** Stops accepting; connections stay. */
+  /** Stops accepting; open connections continue. */
   close(): void {
     this.#bound = undefined;
     this.#error = "closed";

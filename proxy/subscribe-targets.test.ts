@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { PublishedTargets } from "../snapshot/targets-format.ts";
 import type { TargetsReader } from "../snapshot/targets-reader.ts";
 import { LineLog } from "../test/fakes/clock.ts";
-import { followTargets } from "./follow-targets.ts";
+import { subscribeTargets } from "./subscribe-targets.ts";
 
 const document = (revision: string): PublishedTargets => ({ revision, targets: [] });
 
@@ -27,13 +27,13 @@ const NOT_ASKED = () => assert.fail("the mounted copy was asked for");
 
 test("begins with what the feed says first, and tells of what follows", async () => {
   const { feed, handle } = manual();
-  const beginning = followTargets(feed, NOT_ASKED, new LineLog());
+  const beginning = subscribeTargets(feed, NOT_ASKED, new LineLog());
   handle.found(document("one"));
   const following = await beginning;
-  assert.equal(following.first?.revision, "one");
+  assert.equal(following.initial?.revision, "one");
   handle.found(document("two"));
   const told: string[] = [];
-  following.follow(({ revision }) => told.push(revision));
+  following.subscribe(({ revision }) => told.push(revision));
   assert.deepEqual(told, ["two"], "what came in between is told");
   handle.found(document("three"));
   assert.deepEqual(told, ["two", "three"]);
@@ -43,22 +43,22 @@ test("begins with what the feed says first, and tells of what follows", async ()
 
 test("nothing published yet is an answer: the config counts", async () => {
   const { feed, handle } = manual();
-  const beginning = followTargets(feed, NOT_ASKED, new LineLog());
+  const beginning = subscribeTargets(feed, NOT_ASKED, new LineLog());
   handle.found(undefined);
-  assert.equal((await beginning).first, undefined);
+  assert.equal((await beginning).initial, undefined);
 });
 
 test("an API server that does not answer in time: the mounted copy, and then what comes", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const { feed, handle } = manual();
   const log = new LineLog();
-  const beginning = followTargets(feed, () => document("mounted"), log);
+  const beginning = subscribeTargets(feed, () => document("mounted"), log);
   t.mock.timers.tick(5_000);
   const following = await beginning;
-  assert.equal(following.first?.revision, "mounted");
+  assert.equal(following.initial?.revision, "mounted");
   assert.equal(log.lines.length, 1);
   const told: string[] = [];
-  following.follow(({ revision }) => told.push(revision));
+  following.subscribe(({ revision }) => told.push(revision));
   assert.deepEqual(told, []);
   handle.found(document("late"));
   assert.deepEqual(told, ["late"]);
