@@ -1,12 +1,12 @@
-/** Gives the garbage of busy times back to the node. V8 keeps it for later, and later may not come for days: 10 MiB on every node. */
+/** Collects garbage once the agent is idle. V8 alone may keep it for days: 10 MiB on every node. */
 interface Compactor {
-  /** Something was done. */
+  /** Records activity. */
   worked(): void;
-  /** Called now and then: after a while in which nothing was done, garbage is collected, once. */
+  /** Called periodically: collects garbage once after a period without activity. */
   rest(): void;
 }
 
-/** `collect`: there with `node --expose-gc`, without it nothing happens. Takes some 50 ms. */
+/** `collect` exists with `node --expose-gc`; without it nothing happens. A collection takes about 50 ms. */
 export function createCompactor(collect: NodeJS.GCFunction | undefined): Compactor {
   let state: "clean" | "busy" | "resting" = "clean";
   return {

@@ -3,15 +3,15 @@ import { join } from "node:path";
 import { describeError } from "../errors/errors.ts";
 import type { Logger } from "../telemetry/log.ts";
 
-/** Hears of changes of hosts files. It may miss some: a sweep finds what it missed. */
+/** Watches pods' directories for changes of hosts files. It may miss some; a periodic sweep finds those. */
 export interface DirectoryWatches {
-  /** Watches a pod's directory, if it is there and is not watched already. */
+  /** Watches a pod's directory if it exists and is not watched yet. */
   add(uid: string): void;
   remove(uid: string): void;
   close(): void;
 }
 
-/** `onTouched` is called with a pod's uid when its hosts file may have changed, or its directory has come. */
+/** `onTouched` is called with a pod's uid when its hosts file may have changed or its directory was created. */
 export function watchDirectories(
   podsDirectory: string,
   onTouched: (uid: string) => void,
@@ -23,14 +23,17 @@ export function watchDirectories(
   const start = (path: string, listener: (name: string) => void): FSWatcher | undefined => {
     try {
       const started = watch(path, { persistent: false }, (_event, name) => listener(name ?? ""));
-      // A directory that goes away ends its watch.
+      // Deleting a directory ends its watch.
       started.on("error", () => started.close());
       isFull = false;
       return started;
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code !== "ENOENT" && !isFull)
-        log.warn({ path, error: describeError(error) }, "directory: not watched, the sweep looks after it");
+        log.warn(
+          { path, error: describeError(error) },
+          "directory is not watched: only the periodic sweep finds its changes",
+        );
       isFull = code !== "ENOENT";
       return undefined;
     }

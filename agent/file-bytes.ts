@@ -1,10 +1,10 @@
-// The files of a node are looked at one after the other, in one round after every change of the map. What each of them takes is kept
-// for the next: fresh buffers would be garbage of megabytes a round, and collecting it takes longer than to write the files.
+// The hosts files of a node are checked one by one, in one round per change of the map. Buffers are reused: fresh ones would be megabytes of
+// garbage per round, and collecting it takes longer than writing the files.
 
-/** Makes a file's new content of what it has. `before` is good for the time of the call only; so is what comes back. */
+/** Computes a file's new content from its content. `before` and the result are valid only until the next file is read. */
 export type FileChange = (before: Buffer) => Buffer;
 
-/** A change that is told as a text, latin1: a character a byte. */
+/** A FileChange given as a function of latin1 text, one character per byte. */
 export function onText(change: (text: string) => string): FileChange {
   return (before) => {
     const text = before.toString("latin1");
@@ -13,7 +13,7 @@ export function onText(change: (text: string) => string): FileChange {
   };
 }
 
-/** Gives room of a size in bytes, with anything in it; the same again each time. */
+/** Returns a reusable scratch buffer of `size` bytes; its contents are undefined. */
 type ScratchBuffer = (size: number) => Buffer;
 
 export function createScratchBuffer(): ScratchBuffer {
@@ -26,7 +26,7 @@ export function createScratchBuffer(): ScratchBuffer {
 
 const MIN_ROOM = 64 * 1024;
 
-/** Both, one behind the other; a copy only where there are two. */
+/** Concatenates two buffers. Copies into the scratch buffer only if neither is empty. */
 export function concatenated(first: Buffer, second: Buffer, room: ScratchBuffer): Buffer {
   if (second.length === 0) return first;
   if (first.length === 0) return second;

@@ -15,25 +15,25 @@ import type { Reason } from "../hostmap/types.ts";
 import { createScratchBuffer, type FileChange } from "./file-bytes.ts";
 import { rewrite, type WritableFile } from "./rewrite-file.ts";
 
-/** A hosts file of 40,000 names has 1.2 MB. A container may write to its own without end. */
+/** Upper limit of a hosts file: 40,000 names take 1.2 MB, and a container may write any amount to its file. */
 const MAX_BYTES = 4 * 1024 * 1024;
-/** How often a file that somebody else writes at the same time is read again. */
+/** How often a file is read again when another process writes it at the same time. */
 const MAX_TRIES = 3;
 
-/** The pod's uid is a directory's name: nothing else passes. */
+/** The pod's uid becomes a directory name, so only a well-formed uid is accepted. */
 const UID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** What became of a look at one pod's hosts file. `stamp` changes whenever the file does. */
 export type HostsFileOutcome =
   | { readonly kind: "current" | "written"; readonly stamp: string }
-  /** There is none (yet): no container has started, or each mounts a file of its own there. */
+  /** There is no file (yet): no container has started, or each mounts its own file there. */
   | { readonly kind: "absent" }
   | { readonly kind: "refused"; readonly reason: Reason };
 
 export interface HostsFiles {
-  /** Brings a pod's file to what `change` makes of it. Never throws. */
+  /** Applies `change` to a pod's file. Never throws. */
   update(uid: string, change: FileChange): HostsFileOutcome;
-  /** The stamp of a pod's file as it is, undefined if there is none. */
+  /** The current stamp of a pod's file; undefined if there is none. */
   stamp(uid: string): string | undefined;
   close(): void;
 }
@@ -70,7 +70,7 @@ export function openHostsFiles(podsDirectory: string, owner = 0): HostsFiles {
 }
 
 const DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
-/** O_NONBLOCK: whatever is there by the time that it is opened must not hold us up. */
+/** O_NONBLOCK: the file may have been replaced by one whose open blocks. */
 const FILE = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 /** The kernel's own name of what a descriptor refers to: with a name behind it, what openat(2) opens. */
@@ -102,7 +102,7 @@ function refusal(code: string, text: string): Refusal {
   return new Refusal({ kind: "refused", reason: { code, text } });
 }
 
-/** What the errors of a path mean. */
+/** Runs `work` and maps errno errors to outcomes. */
 function attempt<T>(work: () => T): T | Refusal {
   try {
     return work();
@@ -123,9 +123,9 @@ function updateIn(directory: number, owner: number, change: FileChange): HostsFi
   return { kind: "refused", reason: { code: "file-busy", text: "the hosts file changes faster than it can be read" } };
 }
 
-/** Undefined: somebody else wrote to the file in between. */
+/** Undefined if another process wrote to the file in between. */
 function tryUpdate(path: string, owner: number, change: FileChange): HostsFileOutcome | undefined {
-  // Looked at before it is opened: to open a device may do something.
+  // Checked before it is opened, because opening a device can have side effects.
   const unfit = strangeness(lstatSync(path, { bigint: true }), owner);
   if (unfit !== undefined) return { kind: "refused", reason: unfit };
   const descriptor = openSync(path, FILE);
@@ -147,7 +147,7 @@ function tryUpdate(path: string, owner: number, change: FileChange): HostsFileOu
   }
 }
 
-/** Why it is not a file that the kubelet has made, as far as that can be told without reading it. */
+/** Why it is not a file of the kubelet, judged by its metadata alone. */
 function strangeness(stat: BigIntStats, owner: number): Reason | undefined {
   if (stat.isSymbolicLink()) return { code: "path-not-plain", text: "the hosts file is a symbolic link" };
   if (!stat.isFile()) return { code: "not-kubelets", text: "what stands in the hosts file's place is no file" };
@@ -170,14 +170,14 @@ function stampOf(stat: BigIntStats): string {
   return `${stat.ino} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs}`;
 }
 
-/** What it holds is used until the next file is read. */
+/** Its contents are valid until the next file is read. */
 const room = createScratchBuffer();
 
 function readAll(descriptor: number, size: number): Buffer {
-  // One more than there should be, so that a file that has grown is noticed by its length.
+  // One byte more than expected, so that a file that has grown is detected by its length.
   const buffer = room(size + 1);
   let length = 0;
-  // Linux reads less of a regular file than it is asked for only at its end, or for a signal's sake.
+  // Linux returns less of a regular file than requested only at its end or after a signal.
   do {
     const count = readSync(descriptor, buffer, length, buffer.length - length, length);
     if (count === 0) break;

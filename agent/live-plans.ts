@@ -4,19 +4,19 @@ import type { SelectedHosts } from "../hostmap/select-hosts.ts";
 import type { HostAlias } from "../hostmap/types.ts";
 import { concatenated, createScratchBuffer } from "./file-bytes.ts";
 
-/** Files whose lines of others differ want plans of their own, and containers write those lines. */
+/** Upper limit of cached plans. Files whose foreign lines differ need separate plans, and containers write those lines. */
 const MAX_PLANS = 256;
-/** So much of a file is looked at for its head. */
+/** How much of a file is searched for its head. */
 const MAX_HEAD_BYTES = 1024;
-/** Texts take room, a megabyte each if it comes to the worst. */
+/** Upper limit of cached texts, which can have a megabyte each. */
 const MAX_TEXTS = 4;
 
-/** The pods of a node are mostly alike: what was worked out for one is at hand for the next. */
+/** Caches results per map: most pods of a node are alike and share them. */
 interface Plans {
   aliases(ours: readonly HostAlias[]): LiveAliases;
   /** `applyLive` on a file's bytes. */
   apply(content: Buffer, ours: readonly HostAlias[], chosen: SelectedHosts): Buffer;
-  /** Forgets the plans: another map. */
+  /** Clears the cache when the map changes. */
   clear(): void;
 }
 

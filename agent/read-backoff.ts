@@ -1,13 +1,13 @@
-/** A container may write to its hosts file without end, and must not keep the agent busy: its looks are further and further apart. */
+/** Exponential backoff of reads, so that a container that keeps writing to its hosts file does not keep the agent busy. */
 export interface ReadBackoff {
-  /** How long to wait before the next look, milliseconds. */
+  /** Milliseconds to wait before the next read. */
   next(): number;
 }
 
-/** The kubelet empties a file and writes it at once: this much later it has. */
+/** The kubelet truncates a file and writes it at once; after this delay it has finished. */
 const FIRST_MS = 10;
 const LONGEST_MS = 5_000;
-/** After so long without a look it begins anew. */
+/** The backoff resets after this long without a read. */
 const CALM_MS = 15_000;
 
 export function createReadBackoff(now: () => number): ReadBackoff {

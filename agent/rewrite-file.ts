@@ -1,26 +1,26 @@
 import { concatenated, createScratchBuffer } from "./file-bytes.ts";
 
-/** A file that is open for writing: the few calls that a rewrite makes, so that a test can stop it between and in the midst of them. */
+/** A file open for writing: the calls of a rewrite, so that a test can make each of them fail or stop halfway. */
 export interface WritableFile {
-  /** Writes behind the last byte, wherever that is by then (O_APPEND). Gives how many bytes were taken; throws errno errors. */
+  /** Appends at the current end of the file (O_APPEND). Returns the number of bytes written; throws errno errors. */
   append(bytes: Buffer): number;
-  /** Writes at a place. */
+  /** Writes at a byte offset. Returns the number of bytes written. */
   write(bytes: Buffer, position: number): number;
   truncate(size: number): void;
   size(): number;
 }
 
 /**
- * Turns a file's content from `before` into `after` in place: the kubelet has bind-mounted the inode, so no rename can help. It is
- * made longer first, then what differs is written over, then it is cut. After every step each line is a whole one, of the old
- * content or the new. A disk that is full is noticed while the file is made longer, and then it is as it was.
+ * Rewrites a file from `before` to `after` in place: the kubelet bind-mounts the inode, so a rename has no effect. It extends the file, then
+ * overwrites what differs, then truncates it. After every step each line is a complete line of the old or the new content. A full disk is
+ * detected while extending, and the file is then restored.
  * Throws the error of the step that failed.
  */
 export function rewrite(file: WritableFile, before: Buffer, after: Buffer): void {
   const more = growth(before, after);
   if (more.length > 0) extend(file, before.length, more);
   const less = Math.max(0, before.length - after.length);
-  // What is only cut off need not be written over first.
+  // Bytes that are only truncated need no overwrite.
   if (less === 0 || !before.subarray(0, after.length).equals(after))
     overwrite(file, concatenated(before, more, room), concatenated(after, emptyLines(less), room), before.length);
   if (less > 0) file.truncate(after.length);
@@ -53,7 +53,7 @@ function extend(file: WritableFile, size: number, bytes: Buffer): void {
   }
 }
 
-/** `present` and `wanted` are of one length. If it fails, what was there is put back. */
+/** `present` and `wanted` have the same length. On failure the old bytes are restored. */
 function overwrite(file: WritableFile, present: Buffer, wanted: Buffer, size: number): void {
   const from = firstDifference(present, wanted);
   const to = lastDifference(present, wanted) + 1;
@@ -80,7 +80,7 @@ function putBack(file: WritableFile, bytes: Buffer, position: number): void {
 }
 
 function cutTo(file: WritableFile, size: number): void {
-  // Somebody else may have made it shorter; then a truncation would add zeros.
+  // Another process may have shortened the file; truncating to a larger size would add zeros.
   if (file.size() > size) file.truncate(size);
 }
 
@@ -92,7 +92,7 @@ function writeAll(bytes: Buffer, write: (rest: Buffer) => number): void {
   }
 }
 
-/** The longest beginning that two buffers of one length share. Halved, not walked: the native comparison is what is fast. */
+/** Length of the common prefix of two buffers of the same length. Binary search, because the native comparison is fast. */
 function firstDifference(a: Buffer, b: Buffer): number {
   let [same, different] = [0, a.length];
   while (same < different) {
