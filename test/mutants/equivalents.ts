@@ -1,4 +1,4 @@
-import type { Mutant } from "./mutant.ts";
+import { type Mutant, mutantsOf } from "./mutant.ts";
 
 /** A mutant that no test can tell from the original, and why. */
 export interface Equivalent {
@@ -22,4 +22,12 @@ export function equivalentOf(mutant: Mutant, source: string, known = EQUIVALENTS
       one.operator === mutant.operator &&
       (one.mutated ?? mutant.text) === mutant.text,
   );
+}
+
+/** Entries that fit no mutant any more: their line has changed or gone. */
+export function outdated(sources: ReadonlyMap<string, string>, known = EQUIVALENTS): Equivalent[] {
+  return known.filter((one) => {
+    const source = sources.get(one.file) ?? "";
+    return !mutantsOf(one.file, source).some((mutant) => equivalentOf(mutant, source, [one]) !== undefined);
+  });
 }

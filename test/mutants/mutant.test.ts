@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { equivalentOf } from "./equivalents.ts";
 import { isValid, mutantsOf, sample } from "./mutant.ts";
 
 const SOURCE = "export function f(a: number): boolean {\n  return a < 3 && a !== 2;\n}\n";
@@ -27,12 +26,4 @@ test("mutants that do not parse are left out of a sample", () => {
 
 test("a mutant's line is where its change begins", () => {
   assert.deepEqual([...new Set(mutantsOf("a.ts", SOURCE).map(({ line }) => line))].sort(), [1, 2]);
-});
-
-test("a known equivalent is found by the text of its line, for one replacement or all of an operator", () => {
-  const mutant = mutantsOf("a.ts", SOURCE).find(({ text }) => text === "<=")!;
-  const entry = { file: "a.ts", line: "return a < 3 && a !== 2;", operator: "EqualityOperator", reason: "because" };
-  assert.equal(equivalentOf(mutant, SOURCE, [entry]), entry);
-  assert.equal(equivalentOf(mutant, SOURCE, [{ ...entry, mutated: ">=" }]), undefined);
-  assert.equal(equivalentOf(mutant, SOURCE, [{ ...entry, line: "return a;" }]), undefined);
 });

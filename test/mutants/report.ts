@@ -1,5 +1,5 @@
 import { basename, dirname } from "node:path";
-import { type Equivalent, equivalentOf } from "./equivalents.ts";
+import { EQUIVALENTS, type Equivalent, equivalentOf } from "./equivalents.ts";
 import type { Result } from "./judge.ts";
 import type { Mutant } from "./mutant.ts";
 import { OPERATORS } from "./operators.ts";
@@ -28,10 +28,15 @@ function short(text: string): string {
 }
 
 /** The kill rate by folder, then what survived, for a person. */
-export function report(results: Result[], flaky: string[], sources: ReadonlyMap<string, string>): string {
+export function report(
+  results: Result[],
+  flaky: string[],
+  sources: ReadonlyMap<string, string>,
+  equivalents = EQUIVALENTS,
+): string {
   const known = new Map<Result, Equivalent>();
   for (const result of results) {
-    const equivalent = isKilled(result) ? undefined : equivalentOf(result, sources.get(result.file) ?? "");
+    const equivalent = isKilled(result) ? undefined : equivalentOf(result, sources.get(result.file) ?? "", equivalents);
     if (equivalent !== undefined) known.set(result, equivalent);
   }
   const survivors = results.filter((result) => !isKilled(result)).sort(byPlace);
