@@ -1,0 +1,214 @@
+import assert from "node:assert/strict";
+import { after, afterEach, before, beforeEach, describe, test } from "node:test";
+import { captured, filesFolder } from "../test/fakes/cli.ts";
+import { type FakeApi, fakeApi } from "../test/fakes/kube-api.ts";
+import { type MemoryCall, MemoryServer, refusal } from "../test/fakes/memory-server.ts";
+import { doctor } from "./doctor.ts";
+
+const PODS = "/api/v1/namespaces/probes/pods";
+const DEPLOYMENTS = "/apis/apps/v1/namespaces/ours/deployments";
+const RESULT = { dials: [], lookups: [] };
+const SIGNALS = ["SIGINT", "SIGTERM"] as const;
+
+let files: Awaited<ReturnType<typeof filesFolder>>;
+let api: FakeApi;
+let server: MemoryServer;
+before(async () => {
+  files = await filesFolder();
+});
+after(() => files.remove());
+beforeEach(async () => {
+  server = new MemoryServer();
+  api = await fakeApi(server.respond);
+});
+afterEach(() => api.close());
+
+async function start(flags: Partial<Parameters<typeof doctor>[0]> = {}) {
+  const { context, written } = captured();
+  const kubeconfig = await files.kubeconfig(api.url);
+  const all = { namespace: "ours", probeNamespace: "probes", output: "text", kubeconfig, ...flags } as const;
+  return { written, done: doctor(all, context) };
+}
+
+async function run(flags: Partial<Parameters<typeof doctor>[0]> = {}) {
+  const { written, done } = await start(flags);
+  return { code: await done, ...written };
+}
+
+async function findings(flags: Partial<Parameters<typeof doctor>[0]> = {}) {
+  const { stdout } = await run({ output: "json", ...flags });
+  const report: { findings: { code: string; subject: string; evidence: string }[] } = JSON.parse(stdout);
+  return report.findings;
+}
+
+function addLoadBalancer(): void {
+  server.add("/api/v1/namespaces/edge/services", "ingress-nginx-controller", {
+    metadata: { labels: { "app.kubernetes.io/name": "ingress-nginx" } },
+    spec: { type: "LoadBalancer", clusterIPs: ["198.51.100.1"], ports: [{ name: "https", port: 443 }] },
+    status: { loadBalancer: { ingress: [{ ip: "203.0.113.7" }] } },
+  });
+}
+
+function addProxy(image: string, name = "switchback-proxy", imagePullPolicy = "Always"): void {
+  const containers = [{ name: "proxy", image, imagePullPolicy }];
+  server.add(DEPLOYMENTS, name, { spec: { replicas: 1, template: { spec: { containers } } } });
+}
+
+/** The probe's pod ends at once with `result`, unless `poll` answers for it. */
+function runPods(poll: () => object = () => ({ status: { phase: "Succeeded" } }), result: object = RESULT): void {
+  server.onCall = ({ method, path }) => {
+    if (!path.startsWith(`${PODS}/`)) return undefined;
+    if (method === "DELETE") return { status: 200, body: {} };
+    return { status: 200, body: path.endsWith("/log") ? result : poll() };
+  };
+}
+
+interface ProbePod {
+  readonly spec: { readonly containers: readonly { readonly image: string; readonly imagePullPolicy: string }[] };
+}
+
+const created = () => server.callsOf("POST", PODS).filter(({ query }) => !query.has("dryRun"));
+const containersOf = (calls: readonly MemoryCall[]) =>
+  calls.flatMap(({ body }) => (body as ProbePod).spec.containers.map((each) => [each.image, each.imagePullPolicy]));
+
+describe("doctor", () => {
+  test("prints the findings as text, and what it does on standard error", async () => {
+    const { code, stdout, stderr } = await run();
+    assert.equal(stderr, `diagnosing ${api.url.href}\n`);
+    assert.match(stdout, /\n\d+ broken, \d+ warning, \d+ unknown, \d+ ok/);
+    assert.equal(code, 0);
+    assert.ok(api.calls.every(({ headers }) => /^switchback-doctor\b/.test(headers["user-agent"] ?? "")));
+  });
+
+  test("prints the same findings as indented JSON", async () => {
+    const text = await run();
+    const { stdout } = await run({ output: "json" });
+    assert.match(stdout, /^\{\n {2}"verdict": "[a-z]+",\n/);
+    assert.ok(stdout.endsWith("\n}\n"));
+    const { findings } = JSON.parse(stdout);
+    assert.ok(findings.length > 0);
+    for (const { subject, code } of findings) assert.ok(text.stdout.includes(`${subject}: ${code}\n`), code);
+  });
+
+  test("reads the install in the given namespace, and tries a pod in the other one", async () => {
+    await run();
+    const paths = new Set(server.calls.map(({ path }) => path));
+    assert.ok(paths.has(DEPLOYMENTS));
+    assert.deepEqual(
+      server.writes.filter((each) => !each.includes("/apis/")),
+      [`POST ${PODS}`],
+    );
+    assert.deepEqual(created(), [], "the pod is a dry run");
+  });
+
+  test("exits with 1 if anything is broken", async () => {
+    addProxy("switchback:1");
+    const { code, stdout } = await run();
+    assert.match(stdout, /^BROKEN /m);
+    assert.equal(code, 1);
+  });
+
+  test("closes its connections, on failure too", async () => {
+    await run();
+    server.onCall = () => refusal(401, "Unauthorized");
+    await assert.rejects((await start()).done, { code: "kube-status" });
+    for (let turns = 0; api.connections() > 0; turns++) {
+      assert.ok(turns < 10_000, "the connections stay open");
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  });
+});
+
+describe("doctor --probe", () => {
+  const probed = async (flags = {}) => {
+    const found = await findings({ probe: true, ...flags });
+    return found.map(({ code }) => code).filter((code) => /^(probe|nothing-to-probe)/.test(code));
+  };
+
+  test("without the flag, nothing is created", async () => {
+    addLoadBalancer();
+    addProxy("switchback:1");
+    await run();
+    assert.deepEqual(created(), []);
+  });
+
+  test("needs an image: of an installed proxy, or --image", async () => {
+    addLoadBalancer();
+    addProxy("switchback:1", "switchback-controller");
+    addProxy("", "switchback-proxy");
+    assert.ok((await probed()).includes("probe-without-image"));
+    assert.deepEqual(created(), []);
+  });
+
+  test("needs an image when Deployments cannot be listed", async () => {
+    addLoadBalancer();
+    server.onCall = ({ path }) => (path === DEPLOYMENTS ? refusal(403, "Forbidden") : undefined);
+    assert.ok((await probed()).includes("probe-without-image"));
+  });
+
+  test("needs a load balancer", async () => {
+    assert.ok((await probed({ image: "own:2" })).includes("nothing-to-probe"));
+    assert.deepEqual(created(), []);
+  });
+
+  test("runs a pod with the proxy's image and pull policy in its namespace, and removes it", async () => {
+    addLoadBalancer();
+    addProxy("other:1", "switchback-controller");
+    addProxy("switchback:1");
+    runPods();
+    const before = SIGNALS.map((signal) => process.listenerCount(signal));
+    const { stderr } = await run({ probe: true });
+    assert.deepEqual(containersOf(created()), [["switchback:1", "Always"]]);
+    assert.match(
+      stderr,
+      /^diagnosing .*\nprobe: creating pod probes\/switchback-doctor-\S+ \(image switchback:1\)\nprobe: reading the result\nprobe: pod removed\n$/,
+    );
+    assert.equal(server.writes.at(-1)?.replace(/-[0-9a-f]+$/, ""), `DELETE ${PODS}/switchback-doctor`);
+    assert.deepEqual(
+      SIGNALS.map((signal) => process.listenerCount(signal)),
+      before,
+    );
+  });
+
+  test("reports the result of the pod", async () => {
+    addLoadBalancer();
+    runPods(undefined, {});
+    assert.deepEqual([...new Set(await probed({ image: "own:2" }))], ["probe-unreadable"]);
+    runPods();
+    assert.deepEqual(await probed({ image: "own:2" }), []);
+  });
+
+  test("--image takes precedence, and is pulled only where it is absent", async () => {
+    addLoadBalancer();
+    addProxy("switchback:1");
+    runPods();
+    await run({ probe: true, image: "own:2" });
+    assert.deepEqual(containersOf(created()), [["own:2", "IfNotPresent"]]);
+  });
+
+  for (const signal of SIGNALS) {
+    test(`on ${signal}, removes the pod and fails`, async () => {
+      addLoadBalancer();
+      const own = () => {};
+      // Without a listener of its own, the process would end if the doctor had none.
+      process.on(signal, own);
+      const before = SIGNALS.map((each) => process.listenerCount(each));
+      runPods(() => {
+        process.emit(signal, signal);
+        return { status: { phase: "Pending" } };
+      });
+      try {
+        const { done, written } = await start({ probe: true, image: "own:2" });
+        await assert.rejects(done, { message: `${signal}: the probe was stopped` });
+        assert.deepEqual([written.stdout, created().length], ["", 1]);
+        assert.match(server.writes.at(-1) ?? "", /^DELETE /);
+        assert.deepEqual(
+          SIGNALS.map((each) => process.listenerCount(each)),
+          before,
+        );
+      } finally {
+        process.off(signal, own);
+      }
+    });
+  }
+});
