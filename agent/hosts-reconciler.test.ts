@@ -24,7 +24,7 @@ function podOf(index: number, more: Partial<NodePod> = {}): NodePod {
 }
 
 /** A follower of real files; `following` may be changed. */
-function start(t: TestContext, options: { watch?: boolean } = {}) {
+function start(t: TestContext, options: { watch?: boolean; now?: () => number } = {}) {
   const kubelet = kubeletFiles(t);
   const files = openHostsFiles(kubelet.pods, OWNER);
   const judged: Record<string, LiveMode> = {};
@@ -38,6 +38,7 @@ function start(t: TestContext, options: { watch?: boolean } = {}) {
     maxNames: 500,
     log: silentLogger,
     onRound: (state) => rounds.push(state),
+    ...(options.now && { now: options.now }),
   });
   t.after(() => {
     watches.close();
@@ -232,6 +233,33 @@ test("a note that comes from the round itself leads to another round", async (t)
   );
 });
 
+test("a long round lets other work in after each slice, and is reported once", async (t) => {
+  let passed = 0;
+  // Each pod takes longer than a slice.
+  const now = () => {
+    passed += 10;
+    return passed;
+  };
+  const { kubelet, follower, rounds } = start(t, { now });
+  const indexes = [1, 2, 3, 4, 5];
+  for (const index of indexes) kubelet.write(uidOf(index));
+  follower.setMap(mapOf("r1", "a.example.com"));
+  for (const index of indexes.slice(0, -1)) follower.putPod(podOf(index));
+  const written: number[] = [];
+  const look = () => {
+    written.push(follower.state.written);
+    // It joins the round that is under way.
+    if (written.length === 2) follower.putPod(podOf(5));
+    if (rounds.length === 0) setImmediate(look);
+  };
+  setImmediate(look);
+  await follower.settled();
+  assert.deepEqual(
+    [written.slice(0, 4), rounds.map((round) => [round.written, round.applied])],
+    [[1, 2, 3, 4], [[5, "r1"]]],
+  );
+});
+
 test("once stopped nothing that was noted or touched is looked at", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const { kubelet, follower, hosts, rounds } = start(t);
@@ -243,8 +271,9 @@ test("once stopped nothing that was noted or touched is looked at", async (t) =>
   follower.touched(uidOf(1));
   follower.putPod(podOf(2));
   follower.stop();
-  await follower.settled();
   const before = rounds.length;
+  follower.noteAll();
+  await follower.settled();
   t.mock.timers.tick(60_000);
   await follower.settled();
   assert.deepEqual([hosts(1), hosts(2), rounds.length], [text, kubeletText(), before]);

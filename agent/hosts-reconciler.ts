@@ -1,7 +1,8 @@
 import { removeLive } from "../hostmap/live-hosts.ts";
 import { createSelector, type SelectedHosts } from "../hostmap/select-hosts.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
-import { steadyNow, yieldToLoop } from "../kube/time.ts";
+import { type ReconcileResult, Reconciler } from "../kube/reconciler.ts";
+import { startPromptTimer, steadyNow } from "../kube/time.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { DirectoryWatches } from "./directory-watches.ts";
 import { onText } from "./file-bytes.ts";
@@ -70,7 +71,8 @@ export class HostsReconciler {
   readonly #plans = createPlans();
   #choose: ((annotation: string | undefined) => SelectedHosts) | undefined;
   #revision: string | undefined;
-  #working = false;
+  /** A round starts in the same turn of the event loop: what arrives together is handled together, and nothing waits for a timer. */
+  readonly #reconciler = new Reconciler({ reconcile: () => this.#workSlice(), startTimer: startPromptTimer });
   #written = 0;
   #arrived: number | undefined;
   #roundMs = 0;
@@ -106,13 +108,13 @@ export class HostsReconciler {
     this.#deps.watches.remove(uid);
     this.#pods.delete(uid);
     // The pods that are left may all have the newest revision now.
-    this.#begin();
+    this.#reconciler.enqueue();
   }
 
   /** What a judgement rests on has changed. */
   noteAll(): void {
     for (const uid of this.#pods.keys()) this.#noted.add(uid);
-    this.#begin();
+    this.#reconciler.enqueue();
   }
 
   /** A pod's hosts file or directory has changed, perhaps by our own hand. */
@@ -133,7 +135,7 @@ export class HostsReconciler {
       if (following === "no" && clean) continue;
       if (following !== "live" || this.#deps.files.stamp(uid) !== stamp) this.#noted.add(uid);
     }
-    if (this.#noted.size > 0) this.#begin();
+    if (this.#noted.size > 0) this.#reconciler.enqueue();
   }
 
   /** Whether nothing of ours stands in any file of the node. */
@@ -143,10 +145,11 @@ export class HostsReconciler {
 
   /** Resolves when nothing is left to do. */
   async settled(): Promise<void> {
-    while (this.#working) await yieldToLoop();
+    await this.#reconciler.idle();
   }
 
   stop(): void {
+    void this.#reconciler.stop();
     for (const { timer } of this.#pods.values()) clearTimeout(timer);
     this.#pods.clear();
     this.#noted.clear();
@@ -171,30 +174,22 @@ export class HostsReconciler {
 
   #note(uid: string): void {
     this.#noted.add(uid);
-    this.#begin();
+    this.#reconciler.enqueue();
   }
 
-  #begin(): void {
-    if (this.#working) return;
-    this.#working = true;
-    // What comes together is worked on together.
-    setImmediate(() => void this.#round());
-  }
-
-  async #round(): Promise<void> {
-    let until = this.#now() + SLICE_MS;
+  /** One slice of a round. The next slice follows after pending I/O of the process was handled. */
+  #workSlice(): ReconcileResult | undefined {
+    const until = this.#now() + SLICE_MS;
     for (let uid = first(this.#noted); uid !== undefined; uid = first(this.#noted)) {
       this.#noted.delete(uid);
       const tracked = this.#pods.get(uid);
       if (tracked !== undefined) this.#bringUpToDate(uid, tracked);
-      if (this.#now() < until) continue;
-      await yieldToLoop();
-      until = this.#now() + SLICE_MS;
+      if (this.#noted.size > 0 && this.#now() >= until) return { requeueAfter: 0 };
     }
-    this.#working = false;
     if (this.#arrived !== undefined) this.#roundMs = this.#now() - this.#arrived;
     this.#arrived = undefined;
     this.#deps.onRound(this.state);
+    return undefined;
   }
 
   #bringUpToDate(uid: string, tracked: Tracked): void {

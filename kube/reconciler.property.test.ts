@@ -39,6 +39,7 @@ function model(rules: { readonly hold: boolean; readonly pauseMs: number }) {
     state,
     /** When the next run begins unless something happens first. */
     nextRun: () => (state.running || state.stopped ? never : Math.max(state.dueAt, state.blockedUntil)),
+    isIdle: () => !state.running && (state.stopped || state.dueAt === never),
     enqueue(now: number, afterMs: number): void {
       if (!state.stopped) state.dueAt = Math.min(state.dueAt, now + afterMs);
     },
@@ -70,6 +71,7 @@ const step = fc.oneof(
   { weight: 4, arbitrary: fc.record({ do: fc.constant("pass" as const), ms: delay }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant("end" as const), outcome }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("forget" as const) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("idle" as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("stop" as const) }) },
 );
 const setting = fc.record({
@@ -129,11 +131,12 @@ async function settle(): Promise<void> {
   for (let turn = 0; turn < 5; turn += 1) await Promise.resolve();
 }
 
-test("property: runs begin exactly when they are asked for and may, one at a time; stop waits and leaves no timer", async () => {
+test("property: runs begin exactly when they are asked for and may, one at a time; stop and idle wait, and stop leaves no timer", async () => {
   await fc.assert(
     fc.asyncProperty(setting, async ({ steps, ...rules }) => {
       const { fake, pass, pending, wanted, begun, faults, reconciler, end } = rig(rules);
       const stops: boolean[] = [];
+      const idles: { settled: boolean; expected: boolean }[] = [];
       for (const next of steps) {
         if (next.do === "enqueue") {
           wanted.enqueue(fake.now, next.ms);
@@ -143,6 +146,12 @@ test("property: runs begin exactly when they are asked for and may, one at a tim
         else if (next.do === "forget") {
           wanted.forget(fake.now);
           reconciler.forget();
+        } else if (next.do === "idle") {
+          const waiting = { settled: false, expected: false };
+          idles.push(waiting);
+          void reconciler.idle().then(() => {
+            waiting.settled = true;
+          });
         } else {
           wanted.state.stopped = true;
           const index = stops.push(false) - 1;
@@ -158,6 +167,10 @@ test("property: runs begin exactly when they are asked for and may, one at a tim
           stops.every((settled) => settled === !wanted.state.running),
           "stop waits for the run in progress",
         );
+        for (const waiting of idles) {
+          waiting.expected ||= wanted.isIdle();
+          assert.equal(waiting.settled, waiting.expected, "idle waits until nothing is left to run, and no longer");
+        }
       }
       if (wanted.state.stopped) return;
       // Whatever happened, one more enqueue leads to one more run.

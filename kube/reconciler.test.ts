@@ -263,6 +263,49 @@ test("no run begins in the pause after a run, however it ended and whatever is e
   assert.equal(begun.length, 3);
 });
 
+test("idle waits for the runs in progress and those that are waited for, however long they are held back", async () => {
+  const { reconciler, pass, end, fail } = rig({ pauseMs: () => 50, retry: retries(true).retry });
+  assert.equal(await isSettled(reconciler.idle()), true);
+  reconciler.enqueue(10);
+  const idle = reconciler.idle();
+  await pass(10);
+  reconciler.enqueue();
+  await pass(1);
+  await end();
+  assert.equal(await isSettled(idle), false, "the next run is due, and held back by the pause");
+  await pass(50);
+  await fail();
+  assert.equal(await isSettled(idle), false, "a retry is waited for");
+  await pass(1_000);
+  await end({ requeueAfter: 100 });
+  assert.equal(await isSettled(idle), false, "a requeue is waited for");
+  await pass(100);
+  assert.equal(await isSettled(idle), false, "the last run has not ended");
+  await end();
+  assert.equal(await isSettled(idle), true);
+  reconciler.enqueue(10);
+  assert.equal(await isSettled(reconciler.idle()), false, "it counts from when it is asked");
+});
+
+test("stop settles idle: at once, or when the run in progress is over", async () => {
+  for (const state of ["wait", "held", "run"] as const) {
+    const { reconciler, pass, end, fail } = rig({ retry: retries(true).retry });
+    reconciler.enqueue(10);
+    if (state !== "wait") {
+      await pass(10);
+      reconciler.enqueue();
+      await pass(1);
+    }
+    if (state === "held") await fail();
+    const idle = reconciler.idle();
+    assert.equal(await isSettled(idle), false);
+    void reconciler.stop();
+    assert.equal(await isSettled(idle), state !== "run");
+    await end();
+    assert.equal(await isSettled(idle), true);
+  }
+});
+
 test("stop waits for the run in progress, and nothing begins afterwards", async () => {
   for (const ends of ["end", "fail"] as const) {
     const { reported, retry } = retries();

@@ -50,8 +50,8 @@ export class Reconciler {
   /** Ends the pause or the backoff in which no run may begin. */
   #cancelHold: (() => void) | undefined;
   #stopped = false;
-  /** Settles a stop that waits for the run in progress. */
-  readonly #idle = Promise.withResolvers<void>();
+  /** Settles those that wait until nothing is left to run. */
+  #idle: PromiseWithResolvers<void> | undefined;
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
@@ -76,12 +76,31 @@ export class Reconciler {
     this.enqueue();
   }
 
+  /** Resolves when no run is in progress and none is waited for, of an enqueue, a requeue or a retry. A run must not wait for this. */
+  async idle(): Promise<void> {
+    if (this.#isIdle) return;
+    this.#idle ??= Promise.withResolvers();
+    await this.#idle.promise;
+  }
+
   /** Begins no run any more. Resolves when the run in progress is over; a run must not wait for this. */
   async stop(): Promise<void> {
     this.#stopped = true;
+    this.#due = false;
     this.#cancelWaits();
     this.#cancelHold?.();
-    if (this.#running) await this.#idle.promise;
+    this.#settleIfIdle();
+    await this.idle();
+  }
+
+  get #isIdle(): boolean {
+    return !this.#running && !this.#due && this.#waits.size === 0;
+  }
+
+  #settleIfIdle(): void {
+    if (!this.#isIdle) return;
+    this.#idle?.resolve();
+    this.#idle = undefined;
   }
 
   #expire(): void {
@@ -132,14 +151,11 @@ export class Reconciler {
 
   #finish(nextMs: number | undefined, holdMs: number): void {
     this.#running = false;
-    if (this.#stopped) {
-      this.#idle.resolve();
-      return;
-    }
-    const blockedMs = Math.max(holdMs, this.#options.pauseMs?.() ?? 0);
+    const blockedMs = this.#stopped ? 0 : Math.max(holdMs, this.#options.pauseMs?.() ?? 0);
     if (blockedMs > 0) this.#cancelHold = this.#startTimer(() => this.#endHold(), blockedMs);
     if (nextMs !== undefined) this.enqueue(nextMs);
     this.#runIfDue();
+    this.#settleIfIdle();
   }
 
   #endHold(): void {
