@@ -156,7 +156,7 @@ async function follow(
   const started = performance.now();
   await writeFile(join(extra, "added.yaml"), ADDED_INGRESS);
   await until(
-    () => system.map()?.choose(undefined).names.includes(ADDED_HOST) === true,
+    () => system.map()?.select(undefined).names.includes(ADDED_HOST) === true,
     "the map to follow the new file",
   );
   learnBackends(system, backends);

@@ -10,12 +10,12 @@ import type { LogThrottle } from "./log-throttle.ts";
 import type { WebhookMetrics } from "./metrics.ts";
 
 export interface AnswerOptions {
-  /** The map as of now; undefined until one was loaded. */
+  /** The current map; undefined until one is loaded. */
   readonly map: () => InjectionCache | undefined;
   readonly metrics: WebhookMetrics;
   readonly log: Logger;
   readonly throttle: LogThrottle;
-  /** Makes the decision; another one only in tests. */
+  /** Decides about the pod; replaced only in tests. */
   readonly decide?: typeof decideInjection;
 }
 
@@ -26,10 +26,10 @@ const FAULT: InjectionDecision = {
   warn: true,
 };
 
-/** The answer to a review, as JSON in ASCII. Whatever goes wrong here, it allows the pod. */
+/** Answers a review, as JSON in ASCII. The answer allows the pod even if the decision fails. */
 export function answerReview(request: AdmissionRequest, optIn: OptIn, options: AnswerOptions): string {
   const started = performance.now();
-  const { decision, patch } = outcomeOf(request, optIn, options);
+  const { decision, patch } = decide(request, optIn, options);
   const warnings = warningsOf(decision);
   const answer = encodeAnswer(request.uid, { patch, warnings: warnings.map(({ text }) => text) });
   options.metrics.admitted(decision.code, optIn, (performance.now() - started) / 1000);
@@ -38,23 +38,23 @@ export function answerReview(request: AdmissionRequest, optIn: OptIn, options: A
   return answer;
 }
 
-function outcomeOf(request: AdmissionRequest, optIn: OptIn, options: AnswerOptions) {
+function decide(request: AdmissionRequest, optIn: OptIn, options: AnswerOptions) {
   try {
     const decision = (options.decide ?? decideInjection)(request, optIn, options.map());
     return { decision, patch: decision.inject ? encodePatch(decision.pod, decision.injection) : undefined };
   } catch (error) {
-    options.log.error({ code: FAULT.code, optIn, error: describeError(error) }, "a pod could not be judged");
+    options.log.error({ code: FAULT.code, optIn, error: describeError(error) }, "the decision about a pod failed");
     return { decision: FAULT, patch: undefined };
   }
 }
 
 function warningsOf(decision: InjectionDecision): readonly Reason[] {
-  if (decision.inject) return decision.chosen.warnings;
+  if (decision.inject) return decision.selected.warnings;
   const { code, text, warn } = decision;
   return warn ? [{ code, text: `switchback: ${text}`.slice(0, MAX_WARNING) }] : [];
 }
 
-/** Counts each warning and logs its code, not its text: that holds what tenants wrote. */
+/** Counts each warning and logs its code. The text is not logged, because it contains what tenants wrote. */
 function report(
   decision: InjectionDecision,
   warnings: readonly Reason[],
@@ -64,7 +64,10 @@ function report(
   const codes = warnings.map(({ code }) => code);
   for (const code of codes) options.metrics.warned(code);
   const { namespace } = request;
-  const held = options.throttle.pass(`${namespace} ${decision.code} ${codes}`);
-  if (held === undefined) return;
-  options.log.warn({ code: decision.code, namespace, warnings: codes, heldBack: held }, "pod admitted with warnings");
+  const suppressed = options.throttle.pass(`${namespace} ${decision.code} ${codes}`);
+  if (suppressed === undefined) return;
+  options.log.warn(
+    { code: decision.code, namespace, warnings: codes, heldBack: suppressed },
+    "pod admitted with warnings",
+  );
 }

@@ -18,7 +18,7 @@ function decode(value: unknown) {
   return decodeReview(Buffer.from(typeof value === "string" ? value : JSON.stringify(value)));
 }
 
-test("a review is read, fields that are not known are passed over", () => {
+test("a review is decoded, and unknown fields are ignored", () => {
   const { uid, kind, operation, namespace, object } = decode(review);
   assert.deepEqual(
     { uid, kind: kind.kind, operation, namespace, object },
@@ -29,7 +29,7 @@ test("a review is read, fields that are not known are passed over", () => {
 const SECRET = "s3cr3t-value";
 const BAD: ReadonlyArray<readonly [title: string, body: unknown, says: RegExp]> = [
   ["text that is not JSON", `{"apiVersion": ${SECRET}`, /not JSON/],
-  ["half a review", JSON.stringify(review).slice(0, 200), /not all of it came/],
+  ["half a review", JSON.stringify(review).slice(0, 200), /incomplete/],
   ["bytes that are not UTF-8 text", Buffer.from([0xff, 0xfe, 0x00]).toString("latin1"), /not JSON/],
   ["a number", "1", /the body/],
   ["null", "null", /the body/],
@@ -38,12 +38,12 @@ const BAD: ReadonlyArray<readonly [title: string, body: unknown, says: RegExp]> 
   ["another kind", { ...review, kind: SECRET }, /kind.*AdmissionReview/],
   ["no request", { ...review, request: undefined }, /request/],
   ["no uid", { ...review, request: { ...request, uid: undefined } }, /request\.uid/],
-  ["a uid without end", { ...review, request: { ...request, uid: "x".repeat(1_000) } }, /request\.uid/],
-  ["a uid that is no text", { ...review, request: { ...request, uid: { toString: SECRET } } }, /request\.uid/],
+  ["an overlong uid", { ...review, request: { ...request, uid: "x".repeat(1_000) } }, /request\.uid/],
+  ["a uid that is not a string", { ...review, request: { ...request, uid: { toString: SECRET } } }, /request\.uid/],
 ];
 
 for (const [title, body, says] of BAD) {
-  test(`${title} is refused with what is wrong, and without what it holds`, () => {
+  test(`${title} is refused with the reason, and without quoting its content`, () => {
     assert.throws(
       () => decode(body),
       (error) => {
@@ -61,17 +61,17 @@ test("an empty body is refused", () => {
   assert.throws(() => decodeReview(Buffer.alloc(0)), /empty/);
 });
 
-test("a body that would take many times its size in memory is refused before it is parsed", () => {
+test("a body that would take many times its size in memory is refused before parsing", () => {
   const bomb = JSON.stringify({ ...review, request: { ...request, object: Array(300_000).fill([]) } });
   assert.throws(() => decode(bomb), /more than 250000 values/);
   const large = { ...request, object: { metadata: { annotations: { text: "x".repeat(3_000_000) } }, spec: {} } };
   assert.equal(decode({ ...review, request: large }).uid, request.uid);
 });
 
-test("the answer is JSON whatever the uid and the warnings hold", () => {
+test("the answer is valid JSON for any uid and warnings", () => {
   const uid = 'a"b\\c\u2028\né\u{1f600}';
   const warnings = ['"quoted"', "two"];
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: ASCII is what it must be
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the answer must be ASCII
   assert.match(encodeAnswer(uid, { warnings, patch: "W10=" }), /^[\u0000-\u007f]*$/);
   assert.deepEqual(JSON.parse(encodeAnswer(uid, { warnings, patch: "W10=" })), {
     apiVersion: "admission.k8s.io/v1",
@@ -80,6 +80,6 @@ test("the answer is JSON whatever the uid and the warnings hold", () => {
   });
 });
 
-test("without a patch there is no patchType either: the API server refuses one without the other", () => {
+test("without a patch there is no patchType: the API server rejects one without the other", () => {
   assert.deepEqual(JSON.parse(encodeAnswer("u", { warnings: [] })).response, { uid: "u", allowed: true });
 });

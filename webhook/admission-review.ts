@@ -8,16 +8,16 @@ export interface AdmissionRequest {
   readonly operation: string;
   readonly subResource?: string | undefined;
   readonly namespace?: string | undefined;
-  /** The object as the API server would store it; not looked into here. */
+  /** The object as the API server would store it; not validated here. */
   readonly object?: unknown;
 }
 
-// k8s.io/api/admission/v1 types.go. Unknown fields are passed over: later API servers may send more.
+// k8s.io/api/admission/v1 types.go. Unknown fields are ignored: later API servers may send more.
 const reviewSchema = z.object({
   apiVersion: z.literal("admission.k8s.io/v1"),
   kind: z.literal("AdmissionReview"),
   request: z.object({
-    // The API server sends a UUID; what comes in goes out again, so it has a bound.
+    // The API server sends a UUID. The answer echoes it, so its length is limited.
     uid: z.string().min(1).max(128),
     kind: z.object({ group: z.string(), kind: z.string() }),
     operation: z.string(),
@@ -27,19 +27,19 @@ const reviewSchema = z.object({
   }),
 });
 
-/** Bodies up to here can hold what they like. */
+/** In bodies up to this size, values are not counted. */
 const UNCOUNTED_BYTES = 256 * 1024;
 /**
- * Values in a larger one: parsed, `[[],[],...]` takes 14 times its bytes, and 8 MiB of it more than the heap that the chart gives.
- * A pod with 40,000 names has 40,000.
+ * The most values in a larger body. Once parsed, `[[],[],...]` takes 14 times its bytes, so 8 MiB of it would exceed the heap that
+ * the chart configures. A pod with 40,000 names has 40,000 values.
  */
 const MAX_VALUES = 250_000;
 
-/** Reads the body of a POST. Throws `input-invalid` with a sentence that names the field and holds none of its content. */
+/** Decodes the body of a POST. Throws `input-invalid` with a sentence that names the field and quotes none of its content. */
 export function decodeReview(body: Buffer): AdmissionRequest {
   if (body.length === 0) throw new SwitchbackError("input-invalid", "the body is empty");
   if (body.length > UNCOUNTED_BYTES && countValues(body) > MAX_VALUES) {
-    throw new SwitchbackError("input-invalid", `the body holds more than ${MAX_VALUES} values, which no pod does`);
+    throw new SwitchbackError("input-invalid", `the body has more than ${MAX_VALUES} values, and no pod has that many`);
   }
   const review = reviewSchema.safeParse(parseJson(body));
   if (review.success) return review.data.request;
@@ -48,17 +48,17 @@ export function decodeReview(body: Buffer): AdmissionRequest {
   throw new SwitchbackError("input-invalid", `not an AdmissionReview v1: ${field}: ${issue?.message ?? "malformed"}`);
 }
 
-/** What the API server is told. */
+/** The answer to the API server. */
 interface AdmissionAnswer {
   /** JSONPatch in base64. */
   readonly patch?: string | undefined;
-  /** Shown to whoever made the pod; at most 120 characters each, as Kubernetes asks. */
+  /** Shown to the user who created the pod; at most 120 characters each, as Kubernetes recommends. */
   readonly warnings: readonly string[];
 }
 
 /**
- * The body of the answer, in ASCII: always `allowed`, since nothing of ours may block a pod.
- * Written by hand around the patch, which is base64 already: JSON.stringify would look at each of its bytes for every pod.
+ * Encodes the body of the answer, in ASCII. It is always `allowed`: the webhook must never block a pod.
+ * The JSON around the patch is concatenated, because the patch is base64 already and JSON.stringify would scan it for every pod.
  */
 export function encodeAnswer(uid: string, { patch, warnings }: AdmissionAnswer): string {
   const patched = patch === undefined ? "" : `,"patchType":"JSONPatch","patch":"${patch}"`;
@@ -67,7 +67,7 @@ export function encodeAnswer(uid: string, { patch, warnings }: AdmissionAnswer):
   return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":${response}}`;
 }
 
-/** At least as many as `body` holds: every value but the first stands behind one of these, and texts may hold them too. */
+/** An upper bound of the values in `body`: each but the first follows one of these characters. Strings may have them */
 function countValues(body: Buffer): number {
   let count = 1;
   for (const byte of body) if (byte === COMMA || byte === OPEN_LIST || byte === OPEN_MAP) count += 1;
@@ -82,8 +82,8 @@ function parseJson(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString("utf8"));
   } catch {
-    // V8's message quotes the text around the fault, which is the pod's content.
-    throw new SwitchbackError("input-invalid", "the body is not JSON, or not all of it came");
+    // V8's message quotes the text around the error, which is the pod's content.
+    throw new SwitchbackError("input-invalid", "the body is not JSON, or it is incomplete");
   }
 }
 

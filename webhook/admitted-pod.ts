@@ -2,12 +2,12 @@ import { z } from "zod";
 import type { PodHosts } from "../hostmap/inject.ts";
 import type { Reason } from "../hostmap/types.ts";
 
-/** What the webhook reads of a pod. */
+/** The fields of a pod that the webhook reads. */
 export interface AdmittedPod extends PodHosts {
-  /** `generateName` with a `*` behind it where the name is not given yet. */
+  /** `generateName` followed by `*` if the pod has no name yet. */
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** Whether `metadata.annotations` is there: a JSONPatch cannot add below what is not. */
+  /** Whether `metadata.annotations` exists: a JSONPatch cannot add a key to a missing object. */
   readonly hasAnnotations: boolean;
 }
 
@@ -24,12 +24,12 @@ const podSchema = z.object({
   }),
 });
 
-/** Reads a pod of the API server's, or says which field is not what it should be. */
+/** Reads a pod that the API server sent, or returns a reason that names the invalid field. */
 export function readPod(object: unknown): AdmittedPod | Reason {
   const parsed = podSchema.safeParse(object);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    // Not deeper: below metadata.labels and the like, the path is what somebody wrote.
+    // Two levels only: below metadata.labels and the like, the path contains what a user wrote.
     const field = issue?.path.slice(0, 2).join(".") || "the object";
     return { code: "pod-malformed", text: `the pod cannot be read: ${field}: ${issue?.message}` };
   }
@@ -43,7 +43,7 @@ export function readPod(object: unknown): AdmittedPod | Reason {
   };
 }
 
-/** Whether `readPod` gave a pod. */
+/** Whether `readPod` returned a pod. */
 export function isPod(value: AdmittedPod | Reason): value is AdmittedPod {
   return "labels" in value;
 }

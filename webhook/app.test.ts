@@ -44,7 +44,7 @@ function start(changes: Partial<AppOptions> = {}) {
 
 const PATHS = ["/mutate/namespace", "/mutate/pod"];
 
-test("a pod is patched, its uid echoed, nothing else said", async () => {
+test("a pod is patched, its uid is echoed, and the answer contains nothing else", async () => {
   const { app } = start({
     map: () => createInjectionCache(publishedMapOf("r", new Map([["a.example.com", ["198.51.100.9"]]])), 500),
   });
@@ -65,14 +65,14 @@ test("a pod is patched, its uid echoed, nothing else said", async () => {
   assert.equal(response.headers.etag, undefined);
 });
 
-test("over the cap the pod is admitted with a warning", async () => {
+test("a pod over the cap is admitted with a warning", async () => {
   const response = await request(start().app).post("/mutate/namespace").send(review()).expect(200);
   assert.deepEqual(response.body.response.warnings, [
     "switchback.dev/hosts: only the first 500 of 600 mapped names are injected; choose fewer",
   ]);
 });
 
-test("a dry run is answered like any other", async () => {
+test("a dry run gets the same answer as any other request", async () => {
   const { app } = start();
   const wet = await request(app).post("/mutate/namespace").send(review());
   const dry = await request(app)
@@ -103,15 +103,15 @@ test("a review of another kind is allowed, with a warning", async () => {
   }
 });
 
-const STRANGE_PODS: ReadonlyArray<readonly [string, object]> = [
+const MALFORMED_PODS: ReadonlyArray<readonly [string, object]> = [
   ["no spec", { spec: undefined }],
-  ["aliases that are no list", { spec: { hostAliases: { ip: "x" } } }],
+  ["aliases that are not a list", { spec: { hostAliases: { ip: "x" } } }],
   ["an alias without an IP", { spec: { hostAliases: [{ hostnames: ["a"] }] } }],
-  ["annotations that are no texts", { metadata: { annotations: { "switchback.dev/hosts": 1 } } }],
+  ["annotations that are not strings", { metadata: { annotations: { "switchback.dev/hosts": 1 } } }],
   ["labels that are a list", { metadata: { labels: [] } }],
 ];
 
-for (const [title, pod] of STRANGE_PODS) {
+for (const [title, pod] of MALFORMED_PODS) {
   test(`a pod with ${title} is allowed unchanged, with a warning`, async () => {
     const { body } = await request(start().app).post("/mutate/namespace").send(review({}, pod)).expect(200);
     assert.equal(body.response.allowed, true);
@@ -121,14 +121,14 @@ for (const [title, pod] of STRANGE_PODS) {
   });
 }
 
-test("an object that is not there at all is allowed unchanged, with a warning", async () => {
+test("a missing object is allowed unchanged, with a warning", async () => {
   for (const object of [null, undefined, "pod", 1, []]) {
     const { body } = await request(start().app).post("/mutate/namespace").send(review({ object })).expect(200);
     assert.match(body.response.warnings[0], /the pod cannot be read/);
   }
 });
 
-test("null lists and maps, which Go clients may send, are empty ones", async () => {
+test("null lists and maps, which Go clients may send, count as empty", async () => {
   const pod = { metadata: { labels: null, annotations: null }, spec: { hostAliases: null } };
   const { body } = await request(start().app).post("/mutate/namespace").send(review({}, pod)).expect(200);
   assert.ok(body.response.patch);
@@ -145,7 +145,7 @@ test("without a map the pod is allowed, with a warning", async () => {
   );
 });
 
-test("a fault of ours allows the pod, with a warning that tells nothing of the inside", async () => {
+test("an internal error allows the pod, with a warning that reveals no details", async () => {
   const { app, lines, metrics } = start({
     decide: () => {
       throw new Error("inner-detail");
@@ -159,7 +159,7 @@ test("a fault of ours allows the pod, with a warning that tells nothing of the i
   assert.match(await metrics.registry.metrics(), /admissions_total\{code="internal-error",opt_in="namespace"\} 1/);
 });
 
-describe("bodies that are no review", () => {
+describe("bodies that are not a review", () => {
   const whole = JSON.stringify(review());
   const cases: ReadonlyArray<readonly [string, number, (post: request.Test) => request.Test]> = [
     ["nothing", 415, (post) => post],
@@ -187,14 +187,14 @@ describe("bodies that are no review", () => {
     }
   }
 
-  test("a compressed bomb is not inflated", async () => {
+  test("a compressed bomb is not decompressed", async () => {
     const bomb = gzipSync(Buffer.alloc(10_000_000, " "));
     const post = request(start().app).post("/mutate/pod").set("content-encoding", "gzip").type("json");
     post.write(bomb as unknown as string);
     await post.expect(415);
   });
 
-  test("another path is 404, another method too, and neither shows a stack", async () => {
+  test("another path or method gets 404, without a stack trace", async () => {
     const { app } = start();
     await request(app).post("/mutate/other").send(review()).expect(404);
     await request(app).get("/mutate/pod").expect(404);
@@ -231,7 +231,7 @@ describe("on a raw connection", () => {
 
   const head = "POST /mutate/pod HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n";
 
-  test("a body that ends before its length, a client that goes away and bytes that are no HTTP end nothing but themselves", async () => {
+  test("a truncated body, a disconnect and bytes that are not HTTP affect no other request", async () => {
     await send(`${head}content-length: 5000\r\n\r\n{"apiVersion":`, true);
     await send(`${head}content-length: -1\r\n\r\n`, false);
     assert.match(await send("\u0016\u0003\u0001 not http\r\n\r\n", false), /^HTTP\/1\.1 400/);
@@ -240,7 +240,7 @@ describe("on a raw connection", () => {
   });
 });
 
-test("a hundred reviews at once get each its own uid", async () => {
+test("a hundred concurrent reviews each get their own uid", async () => {
   const server = createServer(start().app).listen(0, "127.0.0.1");
   try {
     const answers = await Promise.all(
@@ -258,7 +258,7 @@ test("a hundred reviews at once get each its own uid", async () => {
   }
 });
 
-test("logs tell codes and the namespace, and nothing of what the pod holds", async () => {
+test("logs contain codes and the namespace, and nothing of the pod's content", async () => {
   const { app, lines } = start();
   const marker = "sentinel-7f3a";
   const pod = {
@@ -275,14 +275,14 @@ test("logs tell codes and the namespace, and nothing of what the pod holds", asy
   });
 });
 
-test("a warning that comes with every pod is logged once a minute, and counted", async () => {
+test("a warning that every pod gets is logged once a minute, and counted", async () => {
   const { app, lines, metrics } = start();
   for (let times = 0; times < 5; times += 1) await request(app).post("/mutate/namespace").send(review()).expect(200);
   assert.equal(lines.filter(({ level }) => level === "warn").length, 1);
   assert.match(await metrics.registry.metrics(), /switchback_webhook_warnings_total\{code="over-cap"\} 5/);
 });
 
-test("metrics count by code and opt-in, and refusals by status", async () => {
+test("metrics count pods by code and opt-in, and refusals by status", async () => {
   const { app, metrics } = start();
   await request(app).post("/mutate/namespace").send(review());
   await request(app).post("/mutate/pod").send(review());

@@ -15,11 +15,11 @@ export interface AppOptions extends Omit<AnswerOptions, "throttle"> {
 const OPT_INS: readonly OptIn[] = ["namespace", "pod"];
 
 /**
- * POST /mutate/namespace and /mutate/pod, transport only. A request that is no review gets 4xx and a sentence; a review is always
- * answered with `allowed: true`, also when something of ours fails.
+ * Serves POST /mutate/namespace and /mutate/pod, transport only. A request that is not a review gets 4xx and a sentence. A review
+ * always gets `allowed: true`, even after an internal error.
  */
-export function createApp(given: AppOptions): Express {
-  const options = { ...given, throttle: createLogThrottle(steadyNow) };
+export function createApp(appOptions: AppOptions): Express {
+  const options = { ...appOptions, throttle: createLogThrottle(steadyNow) };
   const app = express();
   app.disable("x-powered-by");
   app.disable("etag");
@@ -40,7 +40,7 @@ function mutate(optIn: OptIn, read: BodyReader, options: AnswerOptions): Request
     }
     const answer = answerReview(request, optIn, options);
     res.writeHead(200, { "content-type": "application/json", "content-length": answer.length });
-    // All of it is ASCII; written as UTF-8, every byte of the patch would be looked at once more.
+    // The answer is ASCII. Writing it as UTF-8 would scan every byte of the patch once more.
     res.end(answer, "latin1");
   };
 }
@@ -60,21 +60,24 @@ const notFound: RequestHandler = (_req, res) => {
 
 function refuse({ status, text }: Refusal, res: Response, { metrics, log, throttle }: AnswerOptions): void {
   metrics.refused(status);
-  const held = throttle.pass(`refused ${text}`);
-  if (held !== undefined)
-    log.warn({ code: "request-refused", status, reason: text, heldBack: held }, "request refused");
-  // The client may be the one that went away.
+  const suppressed = throttle.pass(`refused ${text}`);
+  if (suppressed !== undefined)
+    log.warn({ code: "request-refused", status, reason: text, heldBack: suppressed }, "request refused");
+  // The client may have disconnected.
   if (!res.destroyed) res.status(status).type("text/plain").send(`${text}\n`);
 }
 
-/** Express's own errors (a path that does not decode) and ours, which never end the process. */
+/** Answers errors of Express (a path that does not decode) and of the webhook. They never end the process. */
 function onError({ metrics, log, throttle }: AnswerOptions): ErrorRequestHandler {
   return (error: unknown, _req, res, _next) => {
     const status = clientStatus(error) ?? 500;
     metrics.refused(status);
-    const held = throttle.pass(`error ${status}`);
-    if (held !== undefined)
-      log.error({ code: "internal-error", status, error: describeError(error), heldBack: held }, "request failed");
+    const suppressed = throttle.pass(`error ${status}`);
+    if (suppressed !== undefined)
+      log.error(
+        { code: "internal-error", status, error: describeError(error), heldBack: suppressed },
+        "request failed",
+      );
     if (res.headersSent || res.destroyed) return;
     res
       .status(status)

@@ -5,7 +5,7 @@ import express from "express";
 import request from "supertest";
 import { classesOf } from "./classes.ts";
 
-test("Express finds its own prototypes and changes none, and its methods work", async () => {
+test("Express finds its own prototypes and changes none of them, and its methods work", async () => {
   const app = express();
   const classes = classesOf(app);
   const seen: unknown[] = [];
@@ -19,9 +19,9 @@ test("Express finds its own prototypes and changes none, and its methods work", 
   });
   const { body } = await request(server).post("/a?b=c").set("x-type", "t").expect(201);
   assert.deepEqual(body, { path: "/a", type: "t", app: true });
-  const [bornRequest, bornResponse] = seen;
+  const [createdRequest, createdResponse] = seen;
   assert.deepEqual(
-    seen.map((prototype, index) => prototype === (index % 2 === 0 ? bornRequest : bornResponse)),
+    seen.map((prototype, index) => prototype === (index % 2 === 0 ? createdRequest : createdResponse)),
     [true, true, true, true],
   );
 });

@@ -10,7 +10,7 @@ import { createInjectionCache } from "./injection-cache.ts";
 import { decideInjection, type OptIn } from "./injection-decision.ts";
 import { encodePatch, patchOperations } from "./json-patch.ts";
 
-// Pod in (fixtures/*.yaml: how it comes, then the pod), decision and patch out (fixtures/*.patch.json). To write those anew:
+// Input: fixtures/*.yaml (how the pod arrives, then the pod). Expected decision and patch: fixtures/*.patch.json. To update those:
 //   npx node --test --test-update-snapshots webhook/golden.test.ts
 
 interface Case {
@@ -39,20 +39,20 @@ function run({ optIn, operation = "CREATE", maxNames = 500, noMap }: Case, objec
 }
 
 for (const file of globSync(join(FIXTURES, "*.yaml")).sort()) {
-  test(`${basename(file)} gives the decision and the patch on file`, (t) => {
+  test(`${basename(file)} gives the recorded decision and patch`, (t) => {
     const { how, pod } = readCase(file);
     const decision = run(how, pod);
-    const seen = decision.inject
+    const actual = decision.inject
       ? {
           code: decision.code,
-          warnings: decision.chosen.warnings,
+          warnings: decision.selected.warnings,
           patch: patchOperations(decision.pod, decision.injection),
         }
       : decision;
-    t.assert.fileSnapshot(seen, file.replace(/\.yaml$/, ".patch.json"));
+    t.assert.fileSnapshot(actual, file.replace(/\.yaml$/, ".patch.json"));
   });
 
-  test(`${basename(file)} applied and sent again needs no further patch`, () => {
+  test(`${basename(file)} needs no further patch once it is applied`, () => {
     const { how, pod } = readCase(file);
     const first = run(how, pod);
     if (!first.inject) return;

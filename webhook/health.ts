@@ -4,18 +4,18 @@ import { renderLoaded } from "../snapshot/loaded-page.ts";
 import type { Health, Page } from "../telemetry/health.ts";
 import type { InjectionCache } from "./injection-cache.ts";
 
-/** What the webhook has, as of now. */
+/** The current state of the webhook. */
 export interface WebhookState {
   map: InjectionCache | undefined;
-  /** Why the newest publication is not the one in use, if so. */
+  /** Why the newest publication is not in use; undefined if it is. */
   mapProblem: Reason | undefined;
   serving: () => ServingStatus;
   draining: boolean;
 }
 
 /**
- * Ready once a serving certificate and a map are loaded, until the pod is told to stop. A line a condition, in the form of the API
- * server's own `/readyz?verbose`. A problem with something newer is said and changes nothing: the last good one serves.
+ * Ready once a serving certificate and a map are loaded, until the pod has to stop. The text has one line per condition, like the
+ * API server's `/readyz?verbose`. A problem with a newer certificate or map is only reported: the last good one serves.
  */
 export function webhookReadiness(state: Readonly<WebhookState>): Health {
   const { map, mapProblem, draining } = state;
@@ -34,12 +34,12 @@ export function webhookReadiness(state: Readonly<WebhookState>): Health {
   };
 }
 
-/** The page of `snapshot/loaded-page.ts`. */
-export function loadedPage({ map }: Readonly<WebhookState>): Page {
-  return renderLoaded({ mapRevision: map?.revision, maxNames: map?.choose(undefined).cap ?? 0 }, map?.names ?? 0);
+/** Renders the page of `snapshot/loaded-page.ts`. */
+export function renderLoadedPage({ map }: Readonly<WebhookState>): Page {
+  return renderLoaded({ mapRevision: map?.revision, maxNames: map?.select(undefined).cap ?? 0 }, map?.names ?? 0);
 }
 
-function line(what: string, has: string | undefined | 0, problem: Reason | undefined): string {
-  const missing = problem === undefined ? "" : ` (${problem.code}: ${problem.text})`;
-  return `${what}: ${has || "not loaded"}${missing}`;
+function line(subject: string, loaded: string | undefined | 0, problem: Reason | undefined): string {
+  const suffix = problem === undefined ? "" : ` (${problem.code}: ${problem.text})`;
+  return `${subject}: ${loaded || "not loaded"}${suffix}`;
 }

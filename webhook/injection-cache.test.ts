@@ -8,14 +8,14 @@ import { createInjectionCache } from "./injection-cache.ts";
 const names = Array.from({ length: 1_000 }, (_, index) => `host-${index}.team-${index % 7}.example.com`);
 const map = publishedMapOf("r1", new Map(names.map((name) => [name, ["198.51.100.9"]])));
 
-/** Without its functions, which are never equal. */
+/** Without the functions, which are never equal. */
 function plain({ has: _has, addressesOf: _addressesOf, byAddress: _byAddress, ...rest }: SelectedHosts): object {
   return rest;
 }
 
-test("what is remembered equals what is worked out anew", () => {
+test("cached results equal computed ones", () => {
   const loaded = createInjectionCache(map, 500);
-  const select = createSelector(map, 500);
+  const selectHosts = createSelector(map, 500);
   for (const annotation of [
     undefined,
     "*",
@@ -24,28 +24,28 @@ test("what is remembered equals what is worked out anew", () => {
     "host-1.team-1.example.com",
     "*.team-3.example.com",
   ]) {
-    const chosen = loaded.choose(annotation);
-    assert.deepEqual(plain(chosen), plain(select(annotation)));
-    for (const taken of [[], chosen.names.slice(0, 1), chosen.names]) {
-      assert.deepEqual(loaded.build(chosen, taken), buildManagedAliases(chosen, taken));
+    const selected = loaded.select(annotation);
+    assert.deepEqual(plain(selected), plain(selectHosts(annotation)));
+    for (const userNames of [[], selected.names.slice(0, 1), selected.names]) {
+      assert.deepEqual(loaded.build(selected, userNames), buildManagedAliases(selected, userNames));
     }
   }
 });
 
-test("equal questions give the same objects, different ones do not", () => {
+test("equal arguments return the same object, different ones do not", () => {
   const loaded = createInjectionCache(map, 500);
-  assert.equal(loaded.choose("*.team-3.example.com"), loaded.choose("*.team-3.example.com"));
-  assert.equal(loaded.build(loaded.choose("*"), []), loaded.build(loaded.choose("*"), []));
-  assert.notEqual(loaded.build(loaded.choose("*"), []), loaded.build(loaded.choose("*"), [names[0] ?? ""]));
-  assert.notEqual(loaded.build(loaded.choose("*"), []), loaded.build(loaded.choose("*.com"), []));
+  assert.equal(loaded.select("*.team-3.example.com"), loaded.select("*.team-3.example.com"));
+  assert.equal(loaded.build(loaded.select("*"), []), loaded.build(loaded.select("*"), []));
+  assert.notEqual(loaded.build(loaded.select("*"), []), loaded.build(loaded.select("*"), [names[0] ?? ""]));
+  assert.notEqual(loaded.build(loaded.select("*"), []), loaded.build(loaded.select("*.com"), []));
 });
 
-test("annotations without end do not stay in memory, and neither do a tenant's ways to map names itself", () => {
+test("unlimited numbers of annotations, and of sets of user-mapped names, do not stay in memory", () => {
   const loaded = createInjectionCache(map, 500);
-  const first = loaded.choose("*.team-1.example.com");
-  const firstBlock = loaded.build(first, []);
-  for (let index = 0; index < 3_000; index += 1) loaded.choose(`*, ${"x".repeat(index % 4_000)}`);
-  assert.notEqual(loaded.choose("*.team-1.example.com"), first);
-  for (let index = 0; index < 400; index += 1) loaded.build(loaded.choose(undefined), [`${index}`]);
-  assert.notEqual(loaded.build(first, []), firstBlock);
+  const first = loaded.select("*.team-1.example.com");
+  const firstAliases = loaded.build(first, []);
+  for (let index = 0; index < 3_000; index += 1) loaded.select(`*, ${"x".repeat(index % 4_000)}`);
+  assert.notEqual(loaded.select("*.team-1.example.com"), first);
+  for (let index = 0; index < 400; index += 1) loaded.build(loaded.select(undefined), [`${index}`]);
+  assert.notEqual(loaded.build(first, []), firstAliases);
 });

@@ -3,55 +3,60 @@ import { createSelector, type SelectedHosts } from "../hostmap/select-hosts.ts";
 import type { PublishedMap } from "../hostmap/types.ts";
 import { createLru } from "./lru.ts";
 
-/** A map made ready for admissions: what was worked out for one pod is at hand for the next like it. Replaced as a whole. */
+/** A map with caches for admissions, so that similar pods share the work. Replaced as a whole. */
 export interface InjectionCache {
   readonly revision: string;
-  /** How many names the map holds. */
+  /** The number of names in the map. */
   readonly names: number;
-  /** The names a `switchback.dev/hosts` annotation chooses (undefined: no annotation). */
-  readonly choose: (annotation: string | undefined) => SelectedHosts;
-  /** `buildBlock`, remembered; equal questions give the same object, so that patches can be kept by it. */
+  /** Returns the names that a `switchback.dev/hosts` annotation selects (undefined: no annotation). */
+  readonly select: (annotation: string | undefined) => SelectedHosts;
+  /** `buildManagedAliases`, cached. Equal arguments return the same object, so that patches can be cached by it. */
   readonly build: ManagedAliasesBuilder;
 }
 
-/** Bytes that selections and blocks of one map may hold: tenants pick the annotations, so their number has no bound. */
-const CHOSEN_BUDGET = 8 * 1024 * 1024;
-const BLOCK_BUDGET = 16 * 1024 * 1024;
-/** A name chosen is a reference in a list and an entry of a set. */
-const CHOSEN_NAME_BYTES = 48;
-/** A block's names appear in its aliases and, in base64, in the patch of each shape of pod. */
+/** Bytes for the cached selections and managed aliases of one map. Tenants write the annotations, so their number is unlimited. */
+const SELECTIONS_BUDGET = 8 * 1024 * 1024;
+const ALIASES_BUDGET = 16 * 1024 * 1024;
+/** A selected name is a reference in a list and an entry in a set. */
+const SELECTED_NAME_BYTES = 48;
+/** The names appear in the aliases and, in base64, in the patch for each shape of pod. */
 const COPIES = 8;
 const OVERHEAD = 512;
 
-/** `maxNames`: most names a pod gets. */
+/** `maxNames`: the most names that a pod gets. */
 export function createInjectionCache(map: PublishedMap, maxNames: number): InjectionCache {
-  const select = createSelector(map, maxNames);
-  const everything = select(undefined);
-  const chosen = createLru<SelectedHosts>(CHOSEN_BUDGET);
-  const blocks = createLru<ManagedAliases>(BLOCK_BUDGET);
+  const selectHosts = createSelector(map, maxNames);
+  const everything = selectHosts(undefined);
+  const selections = createLru<SelectedHosts>(SELECTIONS_BUDGET);
+  const managedAliases = createLru<ManagedAliases>(ALIASES_BUDGET);
   return {
     revision: map.revision,
     names: map.size,
-    choose(annotation) {
+    select(annotation) {
       if (annotation === undefined) return everything;
-      const known = chosen.get(annotation);
-      if (known !== undefined) return known;
-      const choice = select(annotation);
-      chosen.set(annotation, choice, OVERHEAD + annotation.length * 2 + choice.names.length * CHOSEN_NAME_BYTES);
-      return choice;
+      const cached = selections.get(annotation);
+      if (cached !== undefined) return cached;
+      const selected = selectHosts(annotation);
+      selections.set(
+        annotation,
+        selected,
+        OVERHEAD + annotation.length * 2 + selected.names.length * SELECTED_NAME_BYTES,
+      );
+      return selected;
     },
-    build(choice, taken) {
-      // The revision covers the selection, so within one map it stands for the names that are chosen.
-      const key = `${choice.revision} ${taken.join(" ")}`;
-      const known = blocks.get(key);
-      if (known !== undefined) return known;
-      const block = buildManagedAliases(choice, taken);
-      blocks.set(key, block, weigh(block));
-      return block;
+    build(selected, userNames) {
+      // The revision is a hash of the selection, so within one map it identifies the selected names.
+      const key = `${selected.revision} ${userNames.join(" ")}`;
+      const cached = managedAliases.get(key);
+      if (cached !== undefined) return cached;
+      const managed = buildManagedAliases(selected, userNames);
+      managedAliases.set(key, managed, weigh(managed));
+      return managed;
     },
   };
 }
 
+/** Estimates the bytes that the managed aliases and their patches take. */
 function weigh({ aliases }: ManagedAliases): number {
   const bytes = aliases.reduce((sum, { ip, hostnames }) => sum + ip.length + hostnames.join().length, 0);
   return OVERHEAD + bytes * COPIES;

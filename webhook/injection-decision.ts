@@ -7,30 +7,30 @@ import type { AdmissionRequest } from "./admission-review.ts";
 import { type AdmittedPod, isPod, readPod } from "./admitted-pod.ts";
 import type { InjectionCache } from "./injection-cache.ts";
 
-/** What opted the pod in; the path of the request carries it. */
+/** What opted the pod in. The path of the request carries it. */
 export type OptIn = "namespace" | "pod";
 
 /**
- * `injected`: aliases are in the pod afterwards. `nothing-chosen`: the selection matches no name, or the user's own aliases map
- * all of them; the pod gets the annotations alone, which tells it from one that the webhook never saw.
+ * `injected`: the pod gets managed aliases. `nothing-chosen`: the selection matches no name, or the user's aliases already map all
+ * of them. The pod then gets the annotations only, which distinguishes it from a pod that the webhook never saw.
  */
 export type InjectionDecision =
   | {
       readonly inject: true;
       readonly code: "injected" | "nothing-chosen";
       readonly pod: AdmittedPod;
-      readonly chosen: SelectedHosts;
+      readonly selected: SelectedHosts;
       readonly injection: Injection;
     }
   | { readonly inject: false; readonly code: string; readonly text: string; readonly warn: boolean };
 
 interface Check<T> extends Reason {
   readonly applies: (subject: T) => boolean;
-  /** Whether this points at a fault that somebody should be told about. */
+  /** Whether this indicates a problem that the user should see. */
   readonly warn: boolean;
 }
 
-/** What the request must be. */
+/** Requests that cannot be injected: the first check that applies decides. */
 const REQUEST_CHECKS: ReadonlyArray<Check<AdmissionRequest>> = [
   {
     code: "not-a-pod",
@@ -46,7 +46,7 @@ const REQUEST_CHECKS: ReadonlyArray<Check<AdmissionRequest>> = [
   },
 ];
 
-/** What keeps a pod from being injected: the first that applies is the answer. */
+/** Pods that are not injected: the first check that applies decides. */
 const POD_CHECKS: ReadonlyArray<Check<{ readonly pod: AdmittedPod; readonly optIn: OptIn }>> = [
   {
     code: "mirror-pod",
@@ -75,23 +75,23 @@ const NO_MAP = {
   warn: true,
 } as const;
 
-/** Whether and how a pod is injected. A plain function of its arguments; `map` is undefined until one was loaded. */
+/** Decides whether and how a pod is injected. A pure function; `map` is undefined until one is loaded. */
 export function decideInjection(
   request: AdmissionRequest,
   optIn: OptIn,
   map: InjectionCache | undefined,
 ): InjectionDecision {
-  const unfit = REQUEST_CHECKS.find((check) => check.applies(request));
-  if (unfit !== undefined) return skip(unfit);
+  const requestCheck = REQUEST_CHECKS.find((check) => check.applies(request));
+  if (requestCheck !== undefined) return skip(requestCheck);
   const pod = readPod(request.object);
   if (!isPod(pod)) return skip({ ...pod, warn: true });
-  const reason = POD_CHECKS.find((check) => check.applies({ pod, optIn }));
-  if (reason !== undefined) return skip(reason);
+  const podCheck = POD_CHECKS.find((check) => check.applies({ pod, optIn }));
+  if (podCheck !== undefined) return skip(podCheck);
   if (map === undefined) return NO_MAP;
-  const chosen = map.choose(pod.annotations[HOSTS_KEY]);
-  const injection = planInjection(pod, chosen, map.build);
+  const selected = map.select(pod.annotations[HOSTS_KEY]);
+  const injection = planInjection(pod, selected, map.build);
   const code = injection.managed.aliases.length > 0 ? "injected" : "nothing-chosen";
-  return { inject: true, code, pod, chosen, injection };
+  return { inject: true, code, pod, selected, injection };
 }
 
 function skip({ code, text, warn }: Reason & { readonly warn: boolean }): InjectionDecision {

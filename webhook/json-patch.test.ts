@@ -30,7 +30,7 @@ function read(object: PodObject): AdmittedPod {
 
 function inject(object: PodObject, map = loaded): PodObject {
   const pod = read(object);
-  const patch = encodePatch(pod, planInjection(pod, map.choose(undefined), map.build));
+  const patch = encodePatch(pod, planInjection(pod, map.select(undefined), map.build));
   const result = structuredClone(object);
   if (patch === undefined) return result;
   const errors = applyPatch(result, JSON.parse(Buffer.from(patch, "base64").toString("utf8")));
@@ -57,21 +57,21 @@ const pods: fc.Arbitrary<PodObject> = fc.record({
   ),
 });
 
-test("the patch makes the pod look as planned, whatever it had, and a second one is not needed", () => {
+test("the patch gives any pod the planned aliases and annotations, and a second patch is not needed", () => {
   fc.assert(
     fc.property(pods, (object) => {
       const pod = read(object);
-      const plan = planInjection(pod, loaded.choose(undefined), loaded.build);
+      const plan = planInjection(pod, loaded.select(undefined), loaded.build);
       const after = inject(object);
       assert.deepEqual(after.spec.hostAliases ?? [], [...plan.userAliases, ...plan.managed.aliases]);
       assert.deepEqual(after.metadata.annotations, { ...object.metadata.annotations, ...plan.managed.annotations });
       const again = read(after);
-      assert.equal(encodePatch(again, planInjection(again, loaded.choose(undefined), loaded.build)), undefined);
+      assert.equal(encodePatch(again, planInjection(again, loaded.select(undefined), loaded.build)), undefined);
     }),
   );
 });
 
-test("a second pass with another map ends where one pass with it does", () => {
+test("a second pass with another map gives the same result as one pass with it", () => {
   fc.assert(
     fc.property(pods, (object) => {
       const other = mapTo("198.51.100.20");
@@ -80,26 +80,26 @@ test("a second pass with another map ends where one pass with it does", () => {
   );
 });
 
-test("a patch that rewrites the list holds the aliases of its own pod, not of the one before it", () => {
+test("a patch that rewrites the list contains the aliases of its own pod, not of the previous one", () => {
   const other = mapTo("198.51.100.20");
   for (const name of ["one.example.net", "two.example.net"]) {
-    const mine = [{ ip: "203.0.113.7", hostnames: [name] }];
-    const after = inject(inject({ metadata: {}, spec: { hostAliases: mine } }), other);
-    assert.deepEqual(after.spec.hostAliases?.slice(0, 1), mine);
+    const userAliases = [{ ip: "203.0.113.7", hostnames: [name] }];
+    const after = inject(inject({ metadata: {}, spec: { hostAliases: userAliases } }), other);
+    assert.deepEqual(after.spec.hostAliases?.slice(0, 1), userAliases);
   }
 });
 
-test("with an empty map what an older one left is taken away again", () => {
+test("with an empty map the aliases of an earlier map are removed", () => {
   const empty = createInjectionCache(publishedMapOf("r", new Map()), 500);
   const after = inject(inject({ metadata: {}, spec: {} }), empty);
   assert.equal(after.spec.hostAliases, undefined);
   assert.equal(after.metadata.annotations?.["switchback.dev/injected"], "none");
 });
 
-test("pods that look alike share one patch, also when they have aliases of their own", () => {
+test("similar pods share one patch, also if they have user aliases", () => {
   const patchFor = (object: PodObject) => {
     const pod = read(object);
-    return encodePatch(pod, planInjection(pod, loaded.choose(undefined), loaded.build));
+    return encodePatch(pod, planInjection(pod, loaded.select(undefined), loaded.build));
   };
   const shapes: PodObject[] = [
     { metadata: {}, spec: {} },
@@ -110,8 +110,8 @@ test("pods that look alike share one patch, also when they have aliases of their
   const patches = shapes.map(patchFor);
   assert.equal(new Set(patches).size, shapes.length);
   const pod = read({ metadata: {}, spec: { hostAliases: [{ ip: "203.0.113.8", hostnames: ["y.example.net"] }] } });
-  const injection = planInjection(pod, loaded.choose(undefined), loaded.build);
-  // Same as the third shape: told by the shape, not by the user's names.
+  const injection = planInjection(pod, loaded.select(undefined), loaded.build);
+  // Same as the third shape: the shape decides, not the user's names.
   assert.equal(encodePatch(pod, injection), patches[2]);
   assert.deepEqual(
     JSON.parse(Buffer.from(patches[2] ?? "", "base64").toString("utf8")),

@@ -8,28 +8,28 @@ type Operation =
   | { readonly op: "remove"; readonly path: string };
 
 /**
- * How the pod's hostAliases change:
- * keep: not at all; fresh: there are none yet; append: ours go behind the user's; rewrite: an older block of ours is replaced.
+ * How the pod's hostAliases change. keep: not at all; create: the pod has none yet; append: the managed aliases follow the user's;
+ * rewrite: managed aliases of an earlier pass are replaced.
  */
-type Change = "keep" | "fresh" | "append" | "rewrite";
+type Change = "keep" | "create" | "append" | "rewrite";
 
 const ALIASES = pointer("spec", "hostAliases");
 const ANNOTATIONS = pointer("metadata", "annotations");
 
-/** The operations that make `pod` look as planned; none if it does already. */
+/** Returns the operations that give `pod` the planned aliases and annotations; none if it has them already. */
 export function patchOperations(pod: AdmittedPod, injection: Injection): readonly Operation[] {
   const change = changeOf(pod, injection);
-  if (change === "keep" && annotated(pod, injection.managed)) return [];
+  if (change === "keep" && hasManagedAnnotations(pod, injection.managed)) return [];
   return [...aliasOperations(change, injection), ...annotationOperations(pod.hasAnnotations, injection.managed)];
 }
 
 /**
- * `patchOperations` as the API server takes it: JSON in base64, or undefined when there is nothing to do.
- * A patch that only depends on the block and on what the pod has is kept with the block, so pods that look alike share one.
+ * Encodes `patchOperations` for the API server: JSON in base64, or undefined if there is nothing to change.
+ * A patch that depends only on the managed aliases and the shape of the pod is cached, so that similar pods share it.
  */
 export function encodePatch(pod: AdmittedPod, injection: Injection): string | undefined {
   const change = changeOf(pod, injection);
-  if (change === "keep" && annotated(pod, injection.managed)) return undefined;
+  if (change === "keep" && hasManagedAnnotations(pod, injection.managed)) return undefined;
   if (change === "rewrite") return encode(patchOperations(pod, injection));
   const shape = `${change} ${pod.hasAnnotations}`;
   const patches = patchesOf(injection.managed);
@@ -41,18 +41,19 @@ export function encodePatch(pod: AdmittedPod, injection: Injection): string | un
   return patch;
 }
 
-/** RFC 6901: `~` and `/` have to be escaped. */
+/** Builds a JSON pointer (RFC 6901): `~` and `/` must be escaped. */
 export function pointer(...segments: readonly string[]): string {
   return segments.map((segment) => `/${segment.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 }
 
-const encoded = new WeakMap<ManagedAliases, Map<string, string>>();
+/** Encoded patches by managed aliases and shape of pod. */
+const encodedPatches = new WeakMap<ManagedAliases, Map<string, string>>();
 
-function patchesOf(block: ManagedAliases): Map<string, string> {
-  let patches = encoded.get(block);
+function patchesOf(managed: ManagedAliases): Map<string, string> {
+  let patches = encodedPatches.get(managed);
   if (patches === undefined) {
     patches = new Map();
-    encoded.set(block, patches);
+    encodedPatches.set(managed, patches);
   }
   return patches;
 }
@@ -65,18 +66,18 @@ function changeOf({ hostAliases }: AdmittedPod, { userAliases, managed }: Inject
   if (userAliases.length !== hostAliases.length)
     return sameAliases(hostAliases, [...userAliases, ...managed.aliases]) ? "keep" : "rewrite";
   if (managed.aliases.length === 0) return "keep";
-  return hostAliases.length === 0 ? "fresh" : "append";
+  return hostAliases.length === 0 ? "create" : "append";
 }
 
 function aliasOperations(change: Change, { userAliases, managed }: Injection): Operation[] {
   if (change === "keep") return [];
-  // One at a time, so that the user's are not even mentioned.
+  // One operation per alias, so that the patch does not contain the user's aliases.
   if (change === "append") return managed.aliases.map((value) => ({ op: "add", path: `${ALIASES}/-`, value }));
   const all = [...userAliases, ...managed.aliases];
   return all.length === 0 ? [{ op: "remove", path: ALIASES }] : [{ op: "add", path: ALIASES, value: all }];
 }
 
-/** `add` replaces a member that is there already (RFC 6902, 4.1), so a forged annotation and a missing one need the same. */
+/** `add` replaces an existing member (RFC 6902, 4.1), so forged and missing annotations need the same operation. */
 function annotationOperations(hasAnnotations: boolean, { annotations }: ManagedAliases): Operation[] {
   if (!hasAnnotations) return [{ op: "add", path: ANNOTATIONS, value: annotations }];
   return Object.entries(annotations).map(([key, value]) => ({
@@ -86,7 +87,7 @@ function annotationOperations(hasAnnotations: boolean, { annotations }: ManagedA
   }));
 }
 
-function annotated(pod: AdmittedPod, { annotations }: ManagedAliases): boolean {
+function hasManagedAnnotations(pod: AdmittedPod, { annotations }: ManagedAliases): boolean {
   return Object.entries(annotations).every(([key, value]) => pod.annotations[key] === value);
 }
 

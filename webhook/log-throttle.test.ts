@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createLogThrottle } from "./log-throttle.ts";
 
-test("one line a minute for each key, and how many were held back", () => {
+test("one line per minute and key, with the number of suppressed lines", () => {
   let now = 1_000_000;
   const throttle = createLogThrottle(() => now);
   assert.equal(throttle.pass("a"), 0);
@@ -16,7 +16,7 @@ test("one line a minute for each key, and how many were held back", () => {
   assert.equal(throttle.pass("a"), undefined);
 });
 
-test("keys without end are forgotten, not kept", () => {
+test("the number of keys is limited", () => {
   const throttle = createLogThrottle(() => 0);
   throttle.pass("first");
   for (let index = 0; index < 1_000; index += 1) throttle.pass(`key-${index}`);

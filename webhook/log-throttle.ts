@@ -1,27 +1,27 @@
-/** Whether a line may be logged now: once a period for each key, so that neither a tenant nor a stranger can fill the log. */
+/** Limits log lines to one per key and period, so that neither a tenant nor a stranger can fill the log. */
 export interface LogThrottle {
-  /** How many lines of this key were held back since the last one that was let through; undefined: hold this one back too. */
+  /** Returns how many lines of this key were suppressed since the last logged one, or undefined to suppress this line too. */
   pass(key: string): number | undefined;
 }
 
 const PERIOD_MS = 60_000;
-/** Keys hold what tenants choose; past this many all are forgotten, which costs a few lines more. */
+/** Keys contain what tenants write. At this many keys all are dropped, which costs a few more log lines. */
 const MAX_KEYS = 1_000;
 
 /** `now` in milliseconds. */
 export function createLogThrottle(now: () => number): LogThrottle {
-  const seen = new Map<string, { since: number; held: number }>();
+  const entries = new Map<string, { since: number; suppressed: number }>();
   return {
     pass(key) {
       const time = now();
-      const entry = seen.get(key);
+      const entry = entries.get(key);
       if (entry !== undefined && time - entry.since < PERIOD_MS) {
-        entry.held += 1;
+        entry.suppressed += 1;
         return undefined;
       }
-      if (entry === undefined && seen.size >= MAX_KEYS) seen.clear();
-      seen.set(key, { since: time, held: 0 });
-      return entry?.held ?? 0;
+      if (entry === undefined && entries.size >= MAX_KEYS) entries.clear();
+      entries.set(key, { since: time, suppressed: 0 });
+      return entry?.suppressed ?? 0;
     },
   };
 }

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { createLru } from "./lru.ts";
 
-test("what was not used for longest goes first", () => {
+test("the least recently used entry is evicted first", () => {
   const lru = createLru<number>(3);
   lru.set("a", 1, 1);
   lru.set("b", 2, 1);
@@ -16,7 +16,7 @@ test("what was not used for longest goes first", () => {
   );
 });
 
-test("an entry that is heavier than the budget is not kept, and drives nothing out", () => {
+test("an entry that is heavier than the budget is not kept and evicts nothing", () => {
   const lru = createLru<number>(3);
   lru.set("a", 1, 2);
   lru.set("b", 2, 4);
@@ -24,7 +24,7 @@ test("an entry that is heavier than the budget is not kept, and drives nothing o
   assert.equal(lru.get("b"), undefined);
 });
 
-test("the kept entries never weigh more than the budget, and the newest that fits is among them", () => {
+test("the kept entries never exceed the budget, and include the newest one that fits", () => {
   const steps = fc.array(fc.tuple(fc.constantFrom("a", "b", "c", "d", "e"), fc.integer({ min: 1, max: 12 })));
   fc.assert(
     fc.property(steps, (list) => {

@@ -1,13 +1,13 @@
-/** Remembers what was used last, up to a total weight; what was not used for longest goes first. */
+/** A cache of up to a total weight, which evicts the least recently used entries first. */
 interface Lru<V> {
   get(key: string): V | undefined;
-  /** Something heavier than the whole budget is not kept. */
+  /** A value that is heavier than the whole budget is not kept. */
   set(key: string, value: V, weight: number): void;
 }
 
 /** `budget` and weights are in the same unit, here bytes as estimated by the caller. */
 export function createLru<V>(budget: number): Lru<V> {
-  // A Map iterates in insertion order: the first entry is the one that was used longest ago.
+  // A Map iterates in insertion order: the first entry is the least recently used one.
   const entries = new Map<string, { readonly value: V; readonly weight: number }>();
   let total = 0;
   const drop = (key: string): void => {

@@ -2,18 +2,18 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { WebhookState } from "./health.ts";
 import type { OptIn } from "./injection-decision.ts";
 
-/** What the webhook counts, in a registry of its own. */
+/** The webhook's metrics, in a registry of their own. */
 export interface WebhookMetrics {
   readonly registry: Registry;
-  /** One pod was answered; `seconds` from the last byte of its review to the answer. */
+  /** Records the answer about one pod; `seconds` is the time from the last byte of its review to the answer. */
   admitted(code: string, optIn: OptIn, seconds: number): void;
-  /** A pod was admitted with a warning of this code. */
+  /** Counts a pod that was admitted with a warning of this code. */
   warned(code: string): void;
-  /** A request that is no admission review was refused. */
+  /** Counts a refused request that is not an admission review. */
   refused(status: number): void;
 }
 
-/** 50 µs to 1 s: an admission is far under a millisecond, and the API server waits two seconds. */
+/** 50 µs to 1 s: an admission takes far less than a millisecond, and the API server waits for two seconds. */
 const BUCKETS = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1];
 
 export function createWebhookMetrics(): WebhookMetrics {
@@ -54,7 +54,7 @@ export function createWebhookMetrics(): WebhookMetrics {
   };
 }
 
-/** Gauges of what the webhook has, read when somebody asks. */
+/** Adds gauges of the webhook's state, which are read at each scrape. */
 export function addStateGauges(registry: Registry, state: Readonly<WebhookState>): void {
   const gauge = (name: string, help: string, value: () => number) => {
     new Gauge({

@@ -19,10 +19,10 @@ function statusOf(result: Buffer | Refusal): number {
   return Buffer.isBuffer(result) ? 200 : result.status;
 }
 
-/** Lets what was written arrive. */
+/** Lets written chunks arrive. */
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
-test("a body in pieces comes whole", async () => {
+test("a body in several chunks is read as a whole", async () => {
   const stream = incoming();
   const body = start(createBodyReader(LIMIT), stream);
   for (const piece of ["{", '"a"', ":1}"]) stream.write(piece);
@@ -30,7 +30,7 @@ test("a body in pieces comes whole", async () => {
   assert.equal((await body).toString(), '{"a":1}');
 });
 
-test("exactly the limit is read, one byte more is refused, also when its length was not announced", async () => {
+test("a body of exactly the limit is read, and one byte more is refused, even without a content-length", async () => {
   for (const [size, status] of [
     [LIMIT, 200],
     [LIMIT + 1, 413],
@@ -43,7 +43,7 @@ test("exactly the limit is read, one byte more is refused, also when its length 
   }
 });
 
-test("an announced length over the limit is refused before anything came", async () => {
+test("a content-length over the limit is refused before the body arrives", async () => {
   assert.equal(statusOf(await start(createBodyReader(LIMIT), incoming({ "content-length": `${LIMIT + 1}` }))), 413);
 });
 
@@ -62,7 +62,7 @@ for (const [type, status] of [
   });
 }
 
-test("a client that goes away is told apart from an end", async () => {
+test("a disconnect is distinguished from the end of the body", async () => {
   const stream = incoming();
   const body = start(createBodyReader(LIMIT), stream);
   stream.write("{");
@@ -71,13 +71,13 @@ test("a client that goes away is told apart from an end", async () => {
   assert.equal(statusOf(await body), 400);
 });
 
-test("large bodies share a budget, small ones pass, and what is over is given back", async () => {
+test("large bodies share a budget, small ones pass, and finished bodies release their share", async () => {
   const read = createBodyReader(LIMIT);
   const large = Array.from({ length: 4 }, () => incoming());
   const bodies = large.map((stream) => start(read, stream));
   for (const stream of large) stream.write(Buffer.alloc(150_000));
   await settle();
-  // Two of them fit into twice the limit; the others are over at once.
+  // Two of them fit into twice the limit; the others are refused at once.
   assert.deepEqual((await Promise.all(bodies.slice(2))).map(statusOf), [503, 503]);
   const small = incoming();
   const passed = start(read, small);

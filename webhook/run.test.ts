@@ -25,7 +25,7 @@ before(async () => {
 const running: RunningWebhook[] = [];
 after(() => Promise.all(running.map((webhook) => webhook.stop())));
 
-/** Sources that offer what the test tells them to. */
+/** Sources whose offers the test controls. */
 async function start(log: Logger = silentLogger, pause: () => Promise<void> = async () => {}) {
   let offerMap: (offer: PublishedMap | Reason) => void = () => {};
   let offerPair: (offer: PemPair | Reason) => void = () => {};
@@ -81,7 +81,7 @@ function patchOf(patch: string | undefined): string {
   return Buffer.from(patch ?? "", "base64").toString();
 }
 
-test("ready needs both a certificate and a map; the body says what is missing", async () => {
+test("ready needs both a certificate and a map; the body lists what is missing", async () => {
   const { health, offerMap, offerPair } = await start();
   const missing = await health("/readyz");
   assert.equal(missing.status, 503);
@@ -95,7 +95,7 @@ test("ready needs both a certificate and a map; the body says what is missing", 
   assert.equal((await health("/healthz")).status, 200);
 });
 
-test("/loaded tells the revision in use, for the controller", async () => {
+test("/loaded reports the revision in use, for the controller", async () => {
   const { health, offerMap } = await start();
   assert.deepEqual(await (await health("/loaded")).json(), { revision: null, names: 0, maxNames: 0 });
   offerMap(mapOf("r1", "a.example.com"));
@@ -104,7 +104,7 @@ test("/loaded tells the revision in use, for the controller", async () => {
   assert.deepEqual(await (await health("/loaded")).json(), { revision: "r2", names: 2, maxNames: 500 });
 });
 
-test("a problem with the newest map or certificate is said and takes nothing away", async () => {
+test("a problem with the newest map or certificate is reported, and the last good one stays in use", async () => {
   const lines: string[] = [];
   const log: Logger = { ...silentLogger, warn: (_fields, message) => lines.push(message) };
   const { webhook, health, offerMap, offerPair } = await start(log);
@@ -124,7 +124,7 @@ test("a problem with the newest map or certificate is said and takes nothing awa
   assert.match(patchOf((await admit(webhook.port)).patch), /b\.example\.com/);
 });
 
-test("metrics tell the map, the certificate and their problems", async () => {
+test("metrics report the map, the certificate and their problems", async () => {
   const { health, offerMap, offerPair } = await start();
   offerMap(mapOf("r1", "a.example.com"));
   assert.match(await (await health("/metrics")).text(), /switchback_webhook_map_info\{revision="r1"\} 1/);
@@ -141,7 +141,7 @@ test("metrics tell the map, the certificate and their problems", async () => {
   assert.ok(expiry > Date.now() / 1000 && expiry < Date.now() / 1000 + 86_400);
 });
 
-test("told to stop, it is unready at once, serves on until callers have gone, then ends everything", async () => {
+test("once stopped, it is unready at once, keeps serving until callers have gone, then ends everything", async () => {
   const gone = Promise.withResolvers<void>();
   const { webhook, health, offerMap, offerPair, stopped } = await start(silentLogger, () => gone.promise);
   offerMap(mapOf("r1", "a.example.com"));
@@ -159,7 +159,7 @@ test("told to stop, it is unready at once, serves on until callers have gone, th
   assert.deepEqual(stopped.sort(), ["certificates", "maps"]);
 });
 
-test("its end waits for each of its parts, and probes are answered to the last", async () => {
+test("stop waits for every part, and probes are answered until the end", async () => {
   const ends = { maps: Promise.withResolvers<void>(), certificates: Promise.withResolvers<void>() };
   const paused: number[] = [];
   const begun: string[] = [];
@@ -187,7 +187,7 @@ test("its end waits for each of its parts, and probes are answered to the last",
   await assert.rejects(status());
 });
 
-test("liveness is that of the watch behind the map", async (t) => {
+test("liveness follows the watch of the map", async (t) => {
   let inactiveMs: number | undefined = 180_000;
   const maps: MapReader = { start: () => ({ stop: async () => {}, inactiveMs: () => inactiveMs ?? 0 }) };
   const certificates: ServingSource = { start: () => ({ stop: async () => {} }) };
@@ -206,7 +206,7 @@ test("liveness is that of the watch behind the map", async (t) => {
   assert.equal(await status(), 503);
 });
 
-test("without a map a pod is admitted as it is, with a warning", async () => {
+test("without a map a pod is admitted unchanged, with a warning", async () => {
   const { webhook, offerPair } = await start();
   offerPair(pair);
   const answer = await admit(webhook.port);

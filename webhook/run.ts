@@ -9,19 +9,19 @@ import { livenessOf, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createApp } from "./app.ts";
 import { classesOf } from "./classes.ts";
-import { loadedPage, type WebhookState, webhookReadiness } from "./health.ts";
+import { renderLoadedPage, type WebhookState, webhookReadiness } from "./health.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 import { addStateGauges, createWebhookMetrics } from "./metrics.ts";
 import { createWebhookServer } from "./server.ts";
 
-/** What a webhook needs from outside. */
+/** The dependencies of a webhook. */
 interface WebhookDeps {
   readonly maps: MapReader;
   readonly certificates: ServingSource;
   readonly log: Logger;
   /** Milliseconds since 1970. */
   readonly now: () => number;
-  /** Resolves after so many milliseconds; another one only in tests. */
+  /** Resolves after this many milliseconds; replaced only in tests. */
   readonly pause?: (ms: number) => Promise<void>;
 }
 
@@ -29,16 +29,16 @@ export interface RunningWebhook {
   readonly port: number;
   readonly healthPort: number;
   readonly state: Readonly<WebhookState>;
-  /** Fails readiness, serves on until callers have been led elsewhere, then finishes what runs. */
+  /** Fails readiness, keeps serving until callers use other replicas, then waits for running requests. */
   stop(): Promise<void>;
 }
 
-/** For what is on its way when readiness fails. That no Service leads here any more is what the chart's preStop sleep waits for. */
-const LEAVE_MS = 1_000;
+/** For requests that are in flight when readiness fails. The chart's preStop sleep waits until no Service routes to this pod. */
+const DRAIN_MS = 1_000;
 /** Admissions take a few milliseconds; an API server waits for two seconds. */
 const GRACE_MS = 5_000;
 
-/** One webhook replica. Serves as soon as its ports are bound; ready once it has a certificate and a map. */
+/** Runs one webhook replica. It serves as soon as its ports are bound, and is ready once it has a certificate and a map. */
 export async function runWebhook(config: Config, deps: WebhookDeps): Promise<RunningWebhook> {
   const { log, now } = deps;
   const { address, port, healthPort, maxBodyBytes } = config.webhook;
@@ -53,21 +53,21 @@ export async function runWebhook(config: Config, deps: WebhookDeps): Promise<Run
     draining: false,
   };
   addStateGauges(metrics.registry, state);
-  const maps = deps.maps.start((offer) => takeOffer(state, offer, config.inject.maxNames, log));
+  const maps = deps.maps.start((offer) => applyOffer(state, offer, config.inject.maxNames, log));
   const health = await startHealthServer({
     address,
     port: healthPort,
     live: () => livenessOf(maps.inactiveMs?.() ?? 0),
     ready: () => webhookReadiness(state),
     registry: metrics.registry,
-    pages: { [LOADED_PATH]: () => loadedPage(state) },
+    pages: { [LOADED_PATH]: () => renderLoadedPage(state) },
   });
   const bound = await server.listen(address, port);
   log.info({ port: bound, healthPort: health.port }, "listening");
   const stop = async (): Promise<void> => {
     state.draining = true;
     server.drain();
-    await (deps.pause ?? pause)(LEAVE_MS);
+    await (deps.pause ?? pause)(DRAIN_MS);
     await server.close(GRACE_MS);
     await Promise.all([maps.stop(), certificates.stop()]);
     await health.close();
@@ -75,8 +75,8 @@ export async function runWebhook(config: Config, deps: WebhookDeps): Promise<Run
   return { port: bound, healthPort: health.port, state, stop };
 }
 
-/** The map is replaced as a whole; what cannot be used is said once and leaves the last good one in use. */
-function takeOffer(state: WebhookState, offer: PublishedMap | Reason, maxNames: number, log: Logger): void {
+/** Replaces the map as a whole. An unusable offer is logged once, and the last good map stays in use. */
+function applyOffer(state: WebhookState, offer: PublishedMap | Reason, maxNames: number, log: Logger): void {
   if (!isMap(offer)) {
     if (offer.text !== state.mapProblem?.text)
       log.warn({ ...offer, revision: state.map?.revision }, "map: not replaced");

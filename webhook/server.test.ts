@@ -65,14 +65,14 @@ async function serial(port: number): Promise<string> {
   return certificate.fingerprint256;
 }
 
-test("before the first pair handshakes fail; from then on requests are answered", async () => {
+test("handshakes fail before the first pair; after it requests are answered", async () => {
   const { server, port } = await start();
   await assert.rejects(get(port));
   server.usePair(first);
   assert.equal((await get(port)).text, "ok");
 });
 
-test("a new pair is served to new connections at once, while the old ones go on", async () => {
+test("a new pair is served to new connections at once, while existing ones continue", async () => {
   const { server, port } = await start();
   server.usePair(first);
   const before = await serial(port);
@@ -85,7 +85,7 @@ test("a new pair is served to new connections at once, while the old ones go on"
   agent.destroy();
 });
 
-test("a pair that does not load throws, and the one before is served", async () => {
+test("a pair that does not load throws, and the previous one is served", async () => {
   const { server, port } = await start();
   server.usePair(first);
   const before = await serial(port);
@@ -94,7 +94,7 @@ test("a pair that does not load throws, and the one before is served", async () 
   assert.equal(await serial(port), before);
 });
 
-test("clients that speak no TLS, or go away in the handshake, end nothing but themselves", async () => {
+test("clients without TLS, or that disconnect during the handshake, affect no other client", async () => {
   const { server, port } = await start();
   server.usePair(first);
   for (const text of ["GET / HTTP/1.1\r\n\r\n", "\u0016\u0003\u0001", ""]) {
@@ -106,7 +106,7 @@ test("clients that speak no TLS, or go away in the handshake, end nothing but th
   assert.equal((await get(port)).text, "ok");
 });
 
-test("idle connections are kept longer than the API server keeps them, so that it is the one to close", async () => {
+test("idle connections are kept longer than the API server keeps them, so that the API server closes first", async () => {
   const { server, port } = await start();
   server.usePair(first);
   const agent = new Agent({ keepAlive: true });
@@ -122,7 +122,7 @@ test("idle connections are kept longer than the API server keeps them, so that i
   assert.ok(Number(/timeout=(\d+)/.exec(seconds ?? "")?.[1]) > 90, `${seconds}`);
 });
 
-test("while draining requests are answered, and each answer ends its connection", async () => {
+test("while draining, requests are answered and each answer closes its connection", async () => {
   const { server, port } = await start();
   server.usePair(first);
   assert.equal((await get(port, new Agent({ keepAlive: true }))).connection, "keep-alive");
@@ -131,7 +131,7 @@ test("while draining requests are answered, and each answer ends its connection"
   assert.deepEqual({ text: draining.text, connection: draining.connection }, { text: "ok", connection: "close" });
 });
 
-test("closing lets a running request finish, takes no new one and does not wait for idle connections", {
+test("close lets a running request finish, accepts no new one and does not wait for idle connections", {
   timeout: 10_000,
 }, async () => {
   let finish = (): void => {};
@@ -157,7 +157,7 @@ test("closing lets a running request finish, takes no new one and does not wait 
   idle.destroy();
 });
 
-test("a request that does not end is cut off when the grace is over, and not before", {
+test("a request that does not end is aborted when the grace period is over, and not before", {
   timeout: 10_000,
 }, async (t) => {
   const arrived = Promise.withResolvers<void>();
@@ -174,16 +174,16 @@ test("a request that does not end is cut off when the grace is over, and not bef
   await Promise.all([lost, closed]);
 });
 
-test("a close leaves no timer behind, however long its grace", async (t) => {
+test("close leaves no timer behind, even with a long grace period", async (t) => {
   const { server } = await start();
   const cleared = t.mock.method(globalThis, "clearTimeout");
   const set = t.mock.method(globalThis, "setTimeout");
   await server.close(3_600_000);
-  const [cut] = set.mock.calls.filter(({ arguments: [, ms] }) => ms === 3_600_000);
-  assert.ok(cut !== undefined && cleared.mock.calls.some(({ arguments: [timer] }) => timer === cut.result));
+  const [deadline] = set.mock.calls.filter(({ arguments: [, ms] }) => ms === 3_600_000);
+  assert.ok(deadline !== undefined && cleared.mock.calls.some(({ arguments: [timer] }) => timer === deadline.result));
 });
 
-test("what is slow, and more connections than API servers have, is cut off", async () => {
+test("slow requests, and more connections than API servers open, are closed", async () => {
   let limits: unknown;
   const { server, port } = await start((req, res) => {
     const { server: own } = req.socket as unknown as { server: Server };
@@ -195,7 +195,7 @@ test("what is slow, and more connections than API servers have, is cut off", asy
   assert.deepEqual(limits, [5_000, 10_000, 1_024]);
 });
 
-test("a port that is taken is `listen-failed`, and says which", async () => {
+test("a port in use is `listen-failed`, and the error names the port", async () => {
   const { port } = await start();
   const other = createWebhookServer(() => {});
   await assert.rejects(other.listen(LOCAL, port), (error) => {

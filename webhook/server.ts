@@ -6,25 +6,25 @@ import { listen } from "../telemetry/health.ts";
 
 /** The HTTPS listener that the API server calls. */
 export interface WebhookServer {
-  /** Binds; gives the port. Until the first pair is in use, handshakes fail. */
+  /** Binds, and returns the port. Until the first pair is in use, handshakes fail. */
   listen(address: string, port: number): Promise<number>;
-  /** Serves new connections with this pair. Throws, and goes on with the one before, if OpenSSL does not take it. */
+  /** Serves new connections with this pair. If OpenSSL rejects it, throws and keeps the previous pair. */
   usePair(pair: PemPair): void;
-  /** From here on each answer asks its client to connect anew, which leads elsewhere once this pod is out of the Service. */
+  /** From now on each answer closes its connection: clients reconnect to other replicas once this pod is out of the Service. */
   drain(): void;
-  /** Takes no more connections and lets requests finish for `graceMs`, then cuts them off. */
+  /** Accepts no more connections, lets requests finish for `graceMs`, then closes all connections. */
   close(graceMs: number): Promise<void>;
 }
 
 /**
- * The API server keeps idle connections for 90 s (client-go, SetTransportDefaults). Ours wait longer: were we the first to close,
- * a review sent at that moment would be lost, and a POST is not sent again.
+ * The API server keeps idle connections for 90 s (client-go, SetTransportDefaults). The webhook keeps them longer: if it closed
+ * first, a review sent at that moment would be lost, and a POST is not retried.
  */
 const KEEP_ALIVE_MS = 120_000;
-/** The API server waits for two seconds (`timeoutSeconds`); what takes longer than this to come holds memory for nobody. */
+/** The API server waits for two seconds (`timeoutSeconds`). A slower request would only hold memory. */
 const REQUEST_MS = 10_000;
 const HEADERS_MS = 5_000;
-/** Some API servers with 200 writes under way each (`--max-mutating-requests-inflight`); more are somebody else's, and memory. */
+/** Several API servers with 200 writes in flight each (`--max-mutating-requests-inflight`). More would only cost memory. */
 const MAX_CONNECTIONS = 1_024;
 
 export function createWebhookServer(listener: RequestListener, options: ServerOptions = {}): WebhookServer {
@@ -49,9 +49,9 @@ export function createWebhookServer(listener: RequestListener, options: ServerOp
     async close(graceMs) {
       draining = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      const cut = setTimeout(() => server.closeAllConnections(), graceMs);
+      const deadline = setTimeout(() => server.closeAllConnections(), graceMs);
       await closed;
-      clearTimeout(cut);
+      clearTimeout(deadline);
     },
   };
 }
