@@ -1,23 +1,23 @@
 import { readableAuthorities } from "./pem.ts";
 
-/** The webhook configuration whose `caBundle` fields are kept. */
+/** The webhook configuration whose `caBundle` fields Switchback maintains. */
 export const WEBHOOK_CONFIGURATION = "switchback-webhook";
 
-/** One look at the webhook configuration. */
+/** The webhook configuration as it was read. */
 export interface BundleView {
-  /** The version to give back when writing. */
+  /** The resourceVersion to pass to `write`. */
   readonly version: string;
-  /** Every webhook entry, in its order, and its caBundle as PEM text, "" where it has none. */
+  /** Every webhook entry, in order, with its caBundle as PEM text, or "" if it has none. */
   readonly entries: readonly { readonly name: string; readonly bundle: string }[];
 }
 
 /** Where the bundle is published. */
 export interface BundleWriter {
-  /** Undefined: there is no webhook configuration. Throws when that is not known. */
+  /** Undefined if there is no webhook configuration. Throws if the read fails. */
   read(): Promise<BundleView | undefined>;
   /**
-   * Writes `bundle` into every entry of `view`, and nothing else. Never makes a configuration or an entry: throws
-   * `kube-status` when either has changed or gone since `view` was read.
+   * Writes `bundle` into every entry of `view`, and nothing else. Never creates a configuration or an entry: throws
+   * `kube-status` if either has changed or been deleted since `view` was read.
    */
   write(bundle: string, view: BundleView): Promise<void>;
   /** Calls `changed` whenever the configuration may have changed, until `signal` aborts. */
@@ -29,7 +29,7 @@ export function holdsBundle(view: BundleView, bundle: string): boolean {
   return view.entries.every((entry) => entry.bundle === bundle);
 }
 
-/** The CAs that API servers may trust for us at the moment. */
+/** The CAs that API servers may currently trust for the webhook. */
 export function authoritiesIn(view: BundleView) {
   return view.entries.flatMap((entry) => readableAuthorities(entry.bundle));
 }

@@ -14,7 +14,7 @@ const NAMES = servingNames("switchback-webhook", "switchback-system", "cluster.l
 const DAY = 86_400_000;
 const now = Date.now();
 
-/** One GET over TLS as an API server would make it; gives the answer, or the code of the failure. */
+/** Sends one GET over TLS, as an API server would; returns the response, or the code of the failure. */
 async function call(leaf: PemPair, ca: string, servername: string): Promise<string> {
   const server = createServer(leaf, (_, response) => response.end("ok"));
   server.listen(0, "127.0.0.1");
@@ -43,7 +43,7 @@ test("a handshake succeeds for every name of the Service, and for no other name 
   assert.equal(await call(leaf, other.cert, NAMES[0] ?? ""), "UNABLE_TO_VERIFY_LEAF_SIGNATURE");
 });
 
-test("the chain verifies, and the leaf is fit for a TLS server and for nothing else", async () => {
+test("the chain verifies, and the leaf is valid for a TLS server only", async () => {
   const ca = await issueAuthority({ now, days: 10 }, pooledKey);
   const leaf = await issueLeaf(ca, NAMES, { now, days: 1 }, pooledKey);
   const store = forge.pki.createCaStore([ca.cert]);
@@ -63,7 +63,7 @@ test("the chain verifies, and the leaf is fit for a TLS server and for nothing e
   assert.ok(extensions.get("basicConstraints").critical && extensions.get("keyUsage").critical);
 });
 
-test("the CA is one, can sign leaves and nothing deeper, and is named apart from any other", async () => {
+test("the CA can sign leaves only, and has a unique name", async () => {
   const [one, two] = [
     await issueAuthority({ now, days: 1 }, pooledKey),
     await issueAuthority({ now, days: 1 }, pooledKey),
@@ -78,7 +78,7 @@ test("the CA is one, can sign leaves and nothing deeper, and is named apart from
   assert.ok(parsed.getExtension("subjectKeyIdentifier"));
 });
 
-test("validity begins five minutes back, and a leaf never outlives its CA", async () => {
+test("validity begins five minutes ago, and a leaf never outlives its CA", async () => {
   const at = Math.floor(now / 1000) * 1000;
   const ca = await issueAuthority({ now: at, days: 2 }, pooledKey);
   for (const [days, end] of [
@@ -92,7 +92,7 @@ test("validity begins five minutes back, and a leaf never outlives its CA", asyn
   }
 });
 
-test("a CA whose end lies past 2050 is written in the form that RFC 5280 asks for", async () => {
+test("a CA that expires after 2050 is encoded as RFC 5280 requires", async () => {
   const ca = await issueAuthority({ now: Date.UTC(2045, 0, 1), days: 3650 }, pooledKey);
   assert.equal(new X509Certificate(ca.cert).validToDate.getUTCFullYear(), 2054);
 });
@@ -108,7 +108,7 @@ test("serial numbers are 16 bytes, positive and different", async () => {
   assert.equal(seen.size, 12);
 });
 
-test("a leaf is signed by its own CA only, whoever's key is looked at", async () => {
+test("a leaf is signed by its own CA only, also when CAs share a key", async () => {
   const [a, b] = [await issueAuthority({ now, days: 1 }, pooledKey), await issueAuthority({ now, days: 1 }, pooledKey)];
   const [leaf] = parseCertificates((await issueLeaf(a, NAMES, { now, days: 1 }, pooledKey)).cert);
   const [first, second] = parseCertificates(a.cert + b.cert);
@@ -117,7 +117,7 @@ test("a leaf is signed by its own CA only, whoever's key is looked at", async ()
   assert.equal(isSignedBy(leaf, second), false);
 });
 
-test("any namespace and cluster domain fit into the names", async () => {
+test("the names cover any namespace and cluster domain", async () => {
   const label = fc.stringMatching(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/);
   const ca = await issueAuthority({ now, days: 1 }, pooledKey);
   await fc.assert(

@@ -11,11 +11,11 @@ interface RawConfiguration {
   readonly webhooks?: readonly { readonly name: string; readonly clientConfig?: { readonly caBundle?: string } }[];
 }
 
-/** Of its own, so that `kubectl get --show-managed-fields` tells who keeps the field. */
+/** A separate field manager, so that `kubectl get --show-managed-fields` shows which component maintains the field. */
 const FIELD_MANAGER = "switchback-cabundle";
 const COLLECTION = { group: "admissionregistration.k8s.io", version: "v1", resource: "mutatingwebhookconfigurations" };
 
-/** Keeps the caBundle of every entry of our MutatingWebhookConfiguration. */
+/** Maintains the caBundle of every entry of Switchback's MutatingWebhookConfiguration. */
 export class KubeBundleWriter implements BundleWriter {
   readonly #deps: { readonly client: KubeClient; readonly log: Logger };
   readonly #path = resourcePath({ ...COLLECTION, name: WEBHOOK_CONFIGURATION });
@@ -39,10 +39,10 @@ export class KubeBundleWriter implements BundleWriter {
   }
 
   /**
-   * A JSON Patch, not server-side apply: an applier owns the list entries it names, and the API server then refuses every
-   * later apply by someone else (Helm 4) that removes or renames one, as half an entry would remain. This owns `caBundle`
-   * alone. The version makes it fail (409) when anything has changed, so that the positions are those that were read;
-   * without the configuration it fails (404), without the entry too (422).
+   * A JSON Patch, not server-side apply: an applier owns the list entries it names, and the API server then rejects every
+   * later apply by another manager (Helm 4) that removes or renames one, as half an entry would remain. The patch owns
+   * only `caBundle`. The version makes it fail (409) if anything has changed, so the positions are those that were read.
+   * It also fails without the configuration (404) or without the entry (422).
    */
   async write(bundle: string, view: BundleView): Promise<void> {
     const value = Buffer.from(bundle, "utf8").toString("base64");

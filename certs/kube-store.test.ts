@@ -19,7 +19,7 @@ const WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigura
 const CONFIGURATION = `${WEBHOOKS}?metadata.name=${WEBHOOK_CONFIGURATION}`;
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 
-/** A client that notes its writes and answers each read with what `read` gives. */
+/** A client that records its writes and responds to each read with the result of `read`. */
 function writing(read: () => unknown = () => assert.fail("read")) {
   const writes: unknown[][] = [];
   const note = async (...call: unknown[]) => void writes.push(call);
@@ -38,7 +38,7 @@ for (const [what, of] of [
   ],
   ["configuration", (client: KubeClient) => new KubeBundleWriter({ client, log: silentLogger }).read()],
 ] as const) {
-  test(`a ${what} that is not there is none; that it cannot be read is a failure`, async () => {
+  test(`a ${what} that does not exist is undefined; a failed read throws`, async () => {
     assert.equal(await of(writing(failing(404)).client), undefined);
     for (const status of [403, 500]) await assert.rejects(of(writing(failing(status)).client), { status });
   });
@@ -53,7 +53,7 @@ test("a Secret is read as text, with its version", async () => {
   assert.deepEqual(await other.read(CA_SECRET), { data: {}, version: "8" });
 });
 
-test("a new Secret is applied so that it can only be created; a known one is patched at its version", async () => {
+test("a new Secret is applied in a way that can only create it; a known one is patched at its version", async () => {
   const { client, writes } = writing();
   const store = new KubeSecretStore({ client, namespace: "ns", log: silentLogger });
   await store.write(TLS_SECRET, { a: "1" }, undefined);
@@ -75,7 +75,7 @@ test("a new Secret is applied so that it can only be created; a known one is pat
   ]);
 });
 
-test("the caBundle is read of each entry, and written to each at the version that was read", async () => {
+test("the caBundle is read from each entry, and written to each at the version that was read", async () => {
   const webhooks = [
     { name: "a", clientConfig: { caBundle: base64("pem") } },
     { name: "b", clientConfig: {} },
@@ -103,7 +103,7 @@ test("the caBundle is read of each entry, and written to each at the version tha
   ]);
 });
 
-/** Watches what `collections` names; gives the events that were heard since the last call. */
+/** Watches what `collections` names; returns the events received since the last call. */
 async function heardOf(t: TestContext, begin: (api: MemoryApi, changed: () => void, signal: AbortSignal) => void) {
   const api = new MemoryApi();
   const stop = new AbortController();
@@ -125,7 +125,7 @@ async function heardOf(t: TestContext, begin: (api: MemoryApi, changed: () => vo
   return { api, stop, take };
 }
 
-test("both Secrets are watched, each list and change is heard, and the signal ends both", async (t) => {
+test("both Secrets are watched, each list and change is reported, and the signal ends both watches", async (t) => {
   const { api, stop, take } = await heardOf(t, ({ client }, changed, signal) =>
     new KubeSecretStore({ client, namespace: "ns", log: silentLogger }).watch(changed, signal),
   );
@@ -139,7 +139,7 @@ test("both Secrets are watched, each list and change is heard, and the signal en
   assert.deepEqual(api.watched, []);
 });
 
-test("the configuration is watched, its list and changes are heard, and the signal ends that", async (t) => {
+test("the configuration is watched, its list and changes are reported, and the signal ends the watch", async (t) => {
   const { api, stop, take } = await heardOf(t, ({ client }, changed, signal) =>
     new KubeBundleWriter({ client, log: silentLogger }).watch(changed, signal),
   );
@@ -151,7 +151,7 @@ test("the configuration is watched, its list and changes are heard, and the sign
   assert.deepEqual(api.watched, []);
 });
 
-test("the serving Secret is followed; that it goes is told, and stopping ends the watch", async () => {
+test("the serving Secret is followed; its deletion is reported, and stopping ends the watch", async () => {
   const api = new MemoryApi();
   const offers: unknown[] = [];
   const source = secretSource({ client: api.client, namespace: "ns", log: silentLogger });
@@ -168,7 +168,7 @@ test("the serving Secret is followed; that it goes is told, and stopping ends th
   assert.deepEqual(api.watched, []);
 });
 
-test("a write that is refused is a failure of the write", async () => {
+test("a rejected write throws", async () => {
   const refuse = async () => failing(409)();
   const client = { apply: refuse, mergePatch: refuse, jsonPatch: refuse } as unknown as KubeClient;
   const store = new KubeSecretStore({ client, namespace: "ns", log: silentLogger });

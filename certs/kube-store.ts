@@ -5,7 +5,7 @@ import { watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { CA_SECRET, type SecretContent, type SecretName, type SecretStore, TLS_SECRET } from "./store.ts";
 
-/** The object behind a Secret, as far as it is read. */
+/** The fields of a Secret that are read. */
 export interface RawSecret {
   readonly metadata: { readonly name: string; readonly resourceVersion: string };
   readonly type?: string;
@@ -13,9 +13,9 @@ export interface RawSecret {
 }
 
 const FIELD_MANAGER = "switchback-certs";
-/** The type that tools know a serving certificate by; it makes the API server insist on tls.crt and tls.key. */
+/** Tools recognize a serving certificate by its type, and the API server requires tls.crt and tls.key for it. */
 const TYPES: Readonly<Record<SecretName, string>> = { [CA_SECRET]: "Opaque", [TLS_SECRET]: "kubernetes.io/tls" };
-/** No object ever has this version: an apply that carries it creates, and is refused where there is an object (seen). */
+/** No object ever has this version: an apply that carries it creates the object, and is rejected if the object exists. */
 const NO_VERSION = "1";
 
 /** A Secret's data as text. */
@@ -29,7 +29,7 @@ function encoded(data: Readonly<Record<string, string>>): Record<string, string>
   return Object.fromEntries(entries.map(([key, text]) => [key, Buffer.from(text, "utf8").toString("base64")]));
 }
 
-/** The two Secrets of our own namespace. */
+/** The two Secrets, in Switchback's own namespace. */
 export class KubeSecretStore implements SecretStore {
   readonly #deps: { readonly client: KubeClient; readonly namespace: string; readonly log: Logger };
 
@@ -48,8 +48,8 @@ export class KubeSecretStore implements SecretStore {
   }
 
   /**
-   * Created by server-side apply, so that the right to create can be bound to the name. Changed by a merge patch, because an
-   * apply leaves a key in place that someone else has written too (a restored backup): a step would then never be done.
+   * Created by server-side apply, so that RBAC can bind the permission to create to the name. Changed by a merge patch, because
+   * an apply keeps a key that another manager has also written (a restored backup): a step would then never complete.
    */
   async write(name: SecretName, data: Readonly<Record<string, string>>, expected: SecretContent | undefined) {
     const { client, namespace } = this.#deps;
@@ -75,7 +75,7 @@ export class KubeSecretStore implements SecretStore {
         client,
         path: this.#path(),
         fieldSelector: `metadata.name=${name}`,
-        // Only the fact of a change counts: no key is kept in memory.
+        // Only the fact of a change matters: no key is kept in memory.
         project: (raw) => (raw as RawSecret).metadata.resourceVersion,
         onChange: changed,
         onSynced: changed,

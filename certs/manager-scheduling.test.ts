@@ -11,7 +11,7 @@ import { type CertManagerOptions, runCertManager } from "./manager.ts";
 import { CA_SECRET, type SecretContent, type SecretName, TLS_SECRET } from "./store.ts";
 import { runTurn } from "./turn.ts";
 
-// When turns run. A turn of an install that is steady reads the caBundle once, so its reads are counted.
+// When turns run. A turn of a steady installation reads the caBundle once, so its reads are counted.
 
 const SECOND = 1_000;
 const GAP_MS = 100;
@@ -26,7 +26,7 @@ let view: BundleView;
 before(async () => {
   const store = createMemorySecretStore();
   const bundleWriter = createMemoryBundle(ENTRIES);
-  // As of the time at which the tests stop the clock.
+  // The time at which the tests stop the clock.
   const now = () => 1_700_000_000_000;
   const times = { caDays: 3650, leafDays: 90, overlapMs: 0, now };
   const context = { store, bundleWriter, names: NAMES, ...times, makeKey: pooledKey, log: new LineLog() };
@@ -36,10 +36,10 @@ before(async () => {
   view = (await bundleWriter.read()) as BundleView;
 });
 
-/** A manager of a steady install on a clock that stands still. */
+/** A manager of a steady installation on a stopped clock. */
 async function rig(t: TestContext, change: Partial<CertManagerOptions> = {}) {
   const passSteps = stopTime(t, 50);
-  /** What follows a gap is set going in short steps; later only a long sleep ends. */
+  /** Short steps first, for work after a gap; later steps only end a long sleep. */
   const pass = async (ms: number) => {
     const short = Math.min(ms, 3 * GAP_MS);
     await passSteps(short);
@@ -67,11 +67,11 @@ async function rig(t: TestContext, change: Partial<CertManagerOptions> = {}) {
       now: () => Date.now(),
       log,
       signal: stop.signal,
-      makeKey: () => assert.fail("a key was made: the install is not steady"),
+      makeKey: () => assert.fail("a key was generated: the installation is not steady"),
       ...change,
     });
   t.after(() => stop.abort());
-  /** Turns that begin within so many milliseconds. */
+  /** The number of turns that begin within so many milliseconds. */
   const turnsWithin = async (ms: number) => {
     const already = turns.begun;
     await pass(ms);
@@ -80,7 +80,7 @@ async function rig(t: TestContext, change: Partial<CertManagerOptions> = {}) {
   return { pass, store, bundles, stop, log, turns, begin, turnsWithin };
 }
 
-test("without an event a turn runs every minute, and only a state that is another one is logged", async (t) => {
+test("without an event a turn runs every minute, and only a changed state is logged", async (t) => {
   const { begin, turns, turnsWithin, log } = await rig(t);
   const manager = begin();
   await turnsWithin(0);
@@ -93,7 +93,7 @@ test("without an event a turn runs every minute, and only a state that is anothe
 });
 
 test("a turn runs when a step is due, if that is sooner", async (t) => {
-  // Two thirds of the leaf's 90 days are over in five seconds.
+  // Two thirds of the leaf's 90 days have passed in five seconds.
   const now = () => Date.now() + 60 * DAY - 5 * SECOND;
   const makeKey = t.mock.fn(() => Promise.reject(new Error("no key yet")));
   const { begin, turns, turnsWithin } = await rig(t, { now, makeKey });
@@ -105,13 +105,13 @@ test("a turn runs when a step is due, if that is sooner", async (t) => {
   assert.deepEqual([makeKey.mock.callCount(), manager.status().lastError?.text], [1, "no key yet"]);
 });
 
-test("events of one change are one turn, after a gap", async (t) => {
+test("events of one change cause one turn, after a gap", async (t) => {
   const { begin, turnsWithin, bundles } = await rig(t);
   begin();
   await turnsWithin(10 * SECOND);
   bundles.set(view.entries);
   bundles.set(view.entries);
-  assert.equal(await turnsWithin(0), 1, "the first event after a silence is taken up at once");
+  assert.equal(await turnsWithin(0), 1, "the first event after a pause causes a turn at once");
   bundles.set(view.entries);
   bundles.set(view.entries);
   assert.equal(await turnsWithin(GAP_MS - 50), 0);
@@ -119,7 +119,7 @@ test("events of one change are one turn, after a gap", async (t) => {
   assert.equal(await turnsWithin(RECHECK_MS / 2), 0);
 });
 
-test("an event of a Secret is one, too", async (t) => {
+test("an event of a Secret also causes a turn", async (t) => {
   const { begin, turnsWithin, store } = await rig(t);
   begin();
   await turnsWithin(10 * SECOND);
@@ -128,7 +128,7 @@ test("an event of a Secret is one, too", async (t) => {
   assert.equal(await turnsWithin(0), 1);
 });
 
-test("an event during a turn leads to another turn after the gap, not only at the recheck", async (t) => {
+test("an event during a turn causes another turn after the gap, not only at the recheck", async (t) => {
   const { begin, turns, turnsWithin, bundles } = await rig(t);
   const reading = Promise.withResolvers<void>();
   turns.during = () => reading.promise;
@@ -144,7 +144,7 @@ test("an event during a turn leads to another turn after the gap, not only at th
   assert.equal(await turnsWithin(RECHECK_MS / 2), 0, "and to no more than one");
 });
 
-test("after failures turns come less and less often, up to one a minute; a success ends that", async (t) => {
+test("turns back off after failures, up to one a minute; a success resets that", async (t) => {
   const { begin, turns, turnsWithin } = await rig(t);
   turns.during = () => Promise.reject(new Error("no route"));
   const manager = begin();
@@ -164,7 +164,7 @@ test("after failures turns come less and less often, up to one a minute; a succe
   assert.equal(await turnsWithin(GAP_MS), 1, "the first retry is after a second again");
 });
 
-test("a turn that throws is a failure of its own, logged once while it is the same, with its time", async (t) => {
+test("a turn that throws is reported as a failure with its time, and logged once while it is the same", async (t) => {
   const { begin, store, turnsWithin, log } = await rig(t);
   let fault: string | undefined = "no route";
   const { read } = store;
@@ -185,7 +185,7 @@ test("a turn that throws is a failure of its own, logged once while it is the sa
   assert.equal(manager.status().lastError, undefined);
 });
 
-test("a bundle that someone else undoes ten times in a minute is put back every ten seconds", async (t) => {
+test("a bundle that another writer changes ten times in a minute is restored every ten seconds", async (t) => {
   const { begin, bundles, turnsWithin, log, pass } = await rig(t);
   const manager = begin();
   await pass(10 * SECOND);
@@ -202,7 +202,7 @@ test("a bundle that someone else undoes ten times in a minute is put back every 
     .filter(({ message }) => message === "the caBundle was put back")
     .map(({ fields }) => fields);
   assert.deepEqual(warnings[9], { code: "bundle-restored", lastMinute: 10 });
-  // A minute later what was restored no longer counts.
+  // A minute later the earlier restores are ignored.
   await pass(2 * RECHECK_MS);
   bundles.set(ENTRIES);
   await pass(0);
@@ -216,7 +216,7 @@ for (const [what, ms] of [
   ["in the gap", 0],
   ["in the sleep", SECOND],
 ] as const) {
-  test(`it ends at once when it no longer leads: ${what}`, async (t) => {
+  test(`it stops at once when it is no longer the leader: ${what}`, async (t) => {
     const { begin, stop, turnsWithin, bundles, pass } = await rig(t);
     const manager = begin();
     await pass(ms);
@@ -232,7 +232,7 @@ for (const [what, ends] of [
   ["ends well", async () => {}],
   ["fails", () => Promise.reject(new Error("aborted"))],
 ] as const) {
-  test(`its end waits for the turn that runs, which ${what} and is the last`, async (t) => {
+  test(`it waits for the running turn, which ${what} and is the last`, async (t) => {
     const { begin, stop, turns, turnsWithin, store } = await rig(t);
     const reading = Promise.withResolvers<void>();
     const { read } = store;
@@ -247,12 +247,12 @@ for (const [what, ends] of [
     assert.equal(await isSettled(manager.done), false);
     reading.resolve();
     assert.equal(await isSettled(manager.done), true);
-    assert.equal(manager.status().lastError, undefined, "what fails at the end is no failure");
+    assert.equal(manager.status().lastError, undefined, "a failure while stopping is not reported");
     assert.deepEqual([turns.begun, await turnsWithin(2 * RECHECK_MS)], [1, 0]);
   });
 }
 
-test("one that has lost its lead before it began does nothing", async (t) => {
+test("it does nothing if it is not the leader any more when it starts", async (t) => {
   const { begin, stop, turns } = await rig(t);
   stop.abort();
   await begin().done;

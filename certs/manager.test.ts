@@ -23,7 +23,7 @@ let store: MemorySecretStore;
 let bundles: MemoryBundle;
 let stop: AbortController;
 let skew: number;
-/** Lets milliseconds pass on a clock that stands still otherwise. */
+/** Advances the stopped clock by milliseconds. */
 let pass: (ms: number) => Promise<void>;
 
 function run(change: Partial<CertManagerOptions> = {}, certs: object = {}): CertManager {
@@ -42,7 +42,7 @@ function run(change: Partial<CertManagerOptions> = {}, certs: object = {}): Cert
   });
 }
 
-/** Lets at most 3 s pass. */
+/** Advances the clock by at most 3 s. */
 async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
   for (let tries = 0; tries < 150; tries += 1) {
     if (await condition()) return;
@@ -54,7 +54,7 @@ async function until(condition: () => boolean | Promise<boolean>, what: string):
 const live = async () => (await bundles.read())?.entries[0]?.bundle ?? "";
 const steady = (manager: CertManager) => until(() => manager.status().state.code === "steady", "steady");
 
-// Making a key takes no time of the clock that is stopped, but much of the processor's.
+// Generating a key takes no time on the stopped clock, but much CPU time.
 before(() => Promise.all(Array.from({ length: KEY_POOL }, pooledKey)));
 beforeEach(() => {
   pass = stopTime({ mock });
@@ -68,7 +68,7 @@ afterEach(() => {
   mock.reset();
 });
 
-test("starts, says when things end, and stops when it no longer leads", async () => {
+test("starts, reports expiry times, and stops when it is no longer the leader", async () => {
   const manager = run();
   assert.equal(manager.status().state.code, "starting");
   await steady(manager);
@@ -87,7 +87,7 @@ test("starts, says when things end, and stops when it no longer leads", async ()
   assert.equal(await live(), "", "nothing is written any more");
 });
 
-test("a wiped bundle and deleted Secrets come back at once, without waiting for the next look", async () => {
+test("a wiped bundle and deleted Secrets are restored at once, without waiting for the recheck", async () => {
   const manager = run();
   await steady(manager);
   const bundle = await live();
@@ -101,7 +101,7 @@ test("a wiped bundle and deleted Secrets come back at once, without waiting for 
   assert.ok((await live()).includes(bundle), "the old CA is still trusted");
 });
 
-test("whoever fights over the bundle gets ten writes of ours at most, and then one now and then", async () => {
+test("a bundle that another writer keeps changing is restored at most ten times, and then less often", async () => {
   const manager = run({ gapMs: 10 });
   await steady(manager);
   const fighter = new AbortController();
@@ -117,7 +117,7 @@ test("whoever fights over the bundle gets ten writes of ours at most, and then o
   fighter.abort();
 });
 
-test("a bundle that cannot be read is asked for less and less often", async () => {
+test("reads of a bundle that cannot be read back off", async () => {
   let reads = 0;
   const read = () => {
     reads += 1;
@@ -131,7 +131,7 @@ test("a bundle that cannot be read is asked for less and less often", async () =
   assert.equal(await store.read(CA_SECRET), undefined, "and no CA is made");
 });
 
-test("another leader goes on in the middle of a rotation", async () => {
+test("another leader continues in the middle of a rotation", async () => {
   const first = run({}, { overlapSeconds: 1 });
   await steady(first);
   skew = 2500 * DAY;
@@ -148,7 +148,7 @@ test("another leader goes on in the middle of a rotation", async () => {
   assert.ok((third.status().caNotAfter ?? 0) > Date.now() + skew + 3600 * DAY, "the CA is the new one");
 });
 
-test("a failure is kept in the status until it is over, and is tried again", async () => {
+test("a failure stays in the status until a retry succeeds", async () => {
   let down = true;
   const read: MemorySecretStore["read"] = (name) => (down ? Promise.reject(new Error("no route")) : store.read(name));
   const manager = run({ store: { ...store, read } });
@@ -174,7 +174,7 @@ test("a bundle that cannot be written is an error that is logged once", async ()
 });
 
 for (const mode of ["cert-manager", "files"] as const) {
-  test(`mode ${mode}: neither Secrets nor caBundle are touched`, async () => {
+  test(`mode ${mode}: neither Secrets nor caBundle are read or written`, async () => {
     const untouchable = new Proxy({} as never, { get: () => assert.fail("touched") });
     const manager = run({ store: untouchable, bundleWriter: untouchable }, { mode, certFile: "a", keyFile: "b" });
     await manager.done;
@@ -194,7 +194,7 @@ test("no key is ever logged", async () => {
   for (const line of lines) assert.doesNotMatch(line, /PRIVATE|BEGIN|[A-Za-z0-9+/]{100}/);
 });
 
-test("the metrics tell the ends, the state, failures and restorations; a replica that does not lead tells none", async () => {
+test("the metrics report expiry, state, failures and restores; a replica that is not the leader reports none", async () => {
   const manager = run();
   await steady(manager);
   bundles.set(ENTRIES);

@@ -24,23 +24,23 @@ export interface CertManagerOptions {
   /** Aborted when this process no longer leads, or ends. */
   readonly signal: AbortSignal;
   readonly makeKey?: MakeKey;
-  /** Least time between two turns, milliseconds; shorter only in tests. */
+  /** Minimum time between two turns, milliseconds; shorter only in tests. */
   readonly gapMs?: number;
 }
 
 /** For `/status` and the metrics. Times are Unix milliseconds; undefined: not known. */
 export interface CertStatus {
   readonly mode: CertsConfig["mode"];
-  /** Where the rotation stands. */
+  /** The state of the rotation. */
   readonly state: Reason;
   readonly bundle: BundleState;
   readonly caNotAfter: number | undefined;
   readonly leafNotAfter: number | undefined;
   /** When a step is next due. */
   readonly nextStepAt: number | undefined;
-  /** How often someone else's change to the caBundle was undone. */
+  /** How often another writer's change to the caBundle was reverted. */
   readonly bundleRestored: number;
-  /** The failure that has not been followed by a success yet. */
+  /** The last failure, until a turn succeeds. */
   readonly lastError: { readonly text: string; readonly at: number } | undefined;
 }
 
@@ -50,22 +50,25 @@ export interface CertManager {
   readonly done: Promise<void>;
 }
 
-/** A missed event costs this long at most. Three small reads. */
+/** A missed event delays a turn by this long at most. A recheck costs three small reads. */
 const RECHECK_MS = 60_000;
-/** After a failure: doubled up to the recheck. */
+/** The first delay after a failure; it doubles up to the recheck. */
 const FIRST_RETRY_MS = 1_000;
-/** Events of one change come together; and somebody else who writes the caBundle too does not get a write for each of theirs. */
+/** Combines the events of one change, and limits the writes while another writer changes the caBundle, too. */
 const GAP_MS = 100;
-/** After the bundle was restored this often within a minute, it is done at most once in `CONTESTED_GAP_MS`. */
+/** After this many restores within a minute, the bundle is restored at most once per `CONTESTED_GAP_MS`. */
 const CONTESTED_RESTORES = 10;
 const CONTESTED_GAP_MS = 10_000;
 
 const ELSEWHERE: Readonly<Record<"cert-manager" | "files", Reason>> = {
-  "cert-manager": { code: "managed-elsewhere", text: "cert-manager keeps the certificate and the caBundle" },
-  files: { code: "managed-elsewhere", text: "the certificate comes from files, the caBundle from the install" },
+  "cert-manager": { code: "managed-elsewhere", text: "cert-manager maintains the certificate and the caBundle" },
+  files: {
+    code: "managed-elsewhere",
+    text: "the certificate is read from files, and the caBundle is set at installation",
+  },
 };
 
-/** Keeps the status, and counts how often the bundle had to be restored. */
+/** Maintains the status, and counts how often the bundle was restored. */
 function createReport(mode: CertsConfig["mode"], log: Logger, now: () => number) {
   let status: CertStatus = {
     mode,
@@ -80,7 +83,7 @@ function createReport(mode: CertsConfig["mode"], log: Logger, now: () => number)
   let restores: number[] = [];
   const failed = (error: unknown) => {
     const text = describeError(error);
-    if (status.lastError?.text !== text) log.error({ error: text }, "certificates: cannot be kept, will retry");
+    if (status.lastError?.text !== text) log.error({ error: text }, "certificates: turn failed, will retry");
     status = { ...status, lastError: { text, at: now() } };
   };
   return {
@@ -88,7 +91,7 @@ function createReport(mode: CertsConfig["mode"], log: Logger, now: () => number)
     failed,
     contested: () => restores.length >= CONTESTED_RESTORES,
     succeeded(result: TurnResult) {
-      // Published with no step of ours before it: someone else had changed what we had confirmed.
+      // Published with no earlier step of this turn: another writer changed a bundle that was confirmed.
       const restored = status.bundle === "current" && result.steps[0] === "publish";
       restores = [...restores, ...(restored ? [now()] : [])].filter((time) => now() - time < 60_000);
       if (restored) log.warn({ code: "bundle-restored", lastMinute: restores.length }, "the caBundle was put back");
@@ -123,9 +126,9 @@ function contextOf(options: CertManagerOptions): TurnContext {
 }
 
 /**
- * Keeps CA, serving certificate and caBundle for as long as this process leads. Everything it knows is in the Secrets, so
- * it can be stopped and started anywhere, in the middle of a rotation too. In the modes `cert-manager` and `files` it
- * touches nothing and only says so.
+ * Maintains CA, serving certificate and caBundle while this process is the leader. All its state is in the Secrets, so
+ * another process can continue at any point, also in the middle of a rotation. In the modes `cert-manager` and `files` it
+ * changes nothing and only reports the mode.
  */
 export function runCertManager(options: CertManagerOptions): CertManager {
   const report = createReport(options.config.mode, options.log, options.now);

@@ -1,12 +1,12 @@
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { CertStatus } from "./manager.ts";
 
-/** Registers the certificates' metrics; `status` is asked at each scrape, and gives undefined in a replica that does not lead. */
+/** Registers the certificate metrics. `status` is called at each scrape, and returns undefined in a replica that is not the leader. */
 export function registerCertMetrics(registry: Registry, status: () => CertStatus | undefined): void {
   const registers = [registry];
   new Gauge({
     name: "switchback_certificate_not_after_seconds",
-    help: "End of the CA and of the serving certificate on offer, Unix seconds.",
+    help: "Expiry of the CA and of the current serving certificate, Unix seconds.",
     labelNames: ["certificate"],
     registers,
     collect() {
@@ -18,7 +18,7 @@ export function registerCertMetrics(registry: Registry, status: () => CertStatus
   });
   new Gauge({
     name: "switchback_certificates_state",
-    help: "1 for the state that the certificates are in.",
+    help: "1 for the current state of the certificates.",
     labelNames: ["code"],
     registers,
     collect() {
@@ -29,7 +29,7 @@ export function registerCertMetrics(registry: Registry, status: () => CertStatus
   });
   new Gauge({
     name: "switchback_certificates_failing",
-    help: "1 while the last attempt to keep the certificates or the caBundle failed.",
+    help: "1 if the last attempt to maintain the certificates or the caBundle failed.",
     registers,
     collect() {
       this.set(status()?.lastError === undefined ? 0 : 1);
@@ -37,7 +37,7 @@ export function registerCertMetrics(registry: Registry, status: () => CertStatus
   });
   new Counter({
     name: "switchback_cabundle_restored_total",
-    help: "How often someone else's change to the caBundle was undone.",
+    help: "How often another writer's change to the caBundle was reverted.",
     registers,
     collect() {
       this.reset();

@@ -6,14 +6,15 @@ import { pooledKey } from "../test/fakes/keys.ts";
 import { createMemoryBundle, createMemorySecretStore, type MemoryBundle } from "../test/fakes/memory-certs.ts";
 import type { BundleView } from "./cabundle.ts";
 import { issueAuthority, issueLeaf, servingNames } from "./issue.ts";
-import { type Certificate, leadsTo, type PemPair, parseCertificates, readableAuthorities } from "./pem.ts";
+import { type Certificate, chainsTo, type PemPair, parseCertificates, readableAuthorities } from "./pem.ts";
 import { type SecretStore, TLS_SECRET } from "./store.ts";
 import { runTurn } from "./turn.ts";
 
 /**
- * Certificate and caBundle kept by us and by cert-manager in turn, at any moment, also while our leader is still at work. API servers
- * and replicas are late, each by up to the overlap. Whatever we write last must fit all that may then be in use: a bundle of ours
- * verifies every leaf that a replica may serve, a leaf of ours verifies against every bundle that an API server may hold.
+ * Switchback and cert-manager maintain certificate and caBundle in turn, and change over at any moment, also while Switchback's
+ * leader is still working. API servers and replicas are late, each by up to the overlap. Switchback's last write must match
+ * everything that may be in use: its bundle verifies every leaf that a replica may serve, and its leaf verifies against every
+ * bundle that an API server may have.
  */
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
@@ -32,7 +33,7 @@ interface Bundle {
   readonly at: number;
   readonly isOurs: boolean;
   readonly authorities: readonly Certificate[];
-  /** The leaf on offer when it was written, and the bundle that it replaced: what a writer could know of. */
+  /** The current leaf when it was written, and the bundle that it replaced: what a writer could know. */
   readonly known: { readonly leaf: Leaf | undefined; readonly bundle: readonly Certificate[] };
 }
 
@@ -50,7 +51,7 @@ before(async () => {
 });
 
 const verifies = (leaf: Leaf, authorities: readonly Certificate[]) =>
-  authorities.some((authority) => leadsTo(leaf.chain, authority));
+  authorities.some((authority) => chainsTo(leaf.chain, authority));
 
 /** An entry may be in use until the overlap after the next one. */
 function inUse<T extends { readonly at: number }>(history: readonly T[], now: number): T[] {
@@ -64,7 +65,7 @@ class World {
   bundles: Bundle[] = [];
   readonly #live: MemoryBundle = createMemoryBundle([{ name: "namespace.switchback.dev", bundle: "" }]);
 
-  /** A leader's turn that dies at the write with this number. */
+  /** A leader's turn that crashes at the write with this number. */
   async work(writes: number): Promise<string> {
     let left = writes;
     const count = () => {
@@ -109,7 +110,7 @@ class World {
     this.check();
   }
 
-  /** Its cainjector follows, at once or later, and again whenever we have written. */
+  /** Its cainjector follows, at once or later, and again after each write by Switchback. */
   async injectCa(): Promise<void> {
     const ca = (await this.store.read(TLS_SECRET))?.data["ca.crt"] ?? "";
     this.#live.set([{ name: "namespace.switchback.dev", bundle: ca }]);
@@ -123,7 +124,7 @@ class World {
   }
 
   #offered(cert: string, isOurs: boolean): void {
-    // After an outage (all that could be served had expired) there was nothing to keep valid: only what is live counts.
+    // After an outage (every leaf that could be served had expired) there was nothing to keep valid: only the live objects matter.
     if (isOurs && !this.#served().length) this.bundles.splice(0, this.bundles.length - 1);
     this.leaves.push({ at: this.now, isOurs, chain: parseCertificates(cert) });
   }
@@ -133,7 +134,7 @@ class World {
     this.bundles.push({ at: this.now, isOurs, authorities: readableAuthorities(text), known });
   }
 
-  /** The leaves that some replica may serve, but those that have expired. */
+  /** The leaves that a replica may serve and that have not expired. */
   #served(): Leaf[] {
     return inUse(this.leaves, this.now).filter(({ chain: [leaf] }) => leaf !== undefined && this.now < leaf.notAfter);
   }
@@ -149,7 +150,7 @@ class World {
   }
 }
 
-/** Whoever writes last has to fit what is there, as far as that can be known. */
+/** The last writer has to match what is in use, as far as it can know that. */
 function isOurCare(leaf: Leaf, bundle: Bundle): boolean {
   if (leaf.at > bundle.at) return leaf.isOurs;
   if (!bundle.isOurs) return false;
@@ -176,7 +177,7 @@ const act = fc.oneof(
   { weight: 2, arbitrary: fc.constant((world: World) => world.injectCa()) },
 );
 
-test("the mode changed at any moment, again and again: what is served is trusted, and in the end it is ours alone", async () => {
+test("the mode changes at any moment, repeatedly: what is served is trusted, and in the end only Switchback's CA is", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(act, { maxLength: 16 }), async (acts) => {
       const world = new World();
@@ -192,7 +193,7 @@ test("the mode changed at any moment, again and again: what is served is trusted
       assert.ok(leaf.isOurs && verifies(leaf, bundle.authorities));
       assert.ok(
         !foreign.some(({ ca }) => bundle.authorities.some(({ pem }) => pem === ca)),
-        "no stranger stays trusted",
+        "no other manager's CA stays trusted",
       );
     }),
     { numRuns: 60, endOnFailure: true },

@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
 import { SwitchbackError } from "../errors/errors.ts";
 
-/** A certificate (a chain, leaf first, is fine) and its private key, as PEM text. */
+/** A certificate, or a chain with the leaf first, and its private key, as PEM text. */
 export interface PemPair {
   readonly cert: string;
   readonly key: string;
@@ -35,58 +35,58 @@ function parseCertificate(pem: string): Certificate {
   }
 }
 
-/** Every certificate of a PEM text, in order. Throws `cert-invalid` if one does not parse, or if there is none. */
+/** Every certificate of a PEM text, in order. Throws `cert-invalid` if one does not parse, or if the text has none. */
 export function parseCertificates(text: string): Certificate[] {
   const blocks = text.match(BLOCK) ?? [];
   if (blocks.length === 0) throw new SwitchbackError("cert-invalid", "there is no certificate in it");
   return blocks.map(parseCertificate);
 }
 
-/** The CA certificates of a PEM text that others may have written: what does not parse is left out, nothing is thrown. */
+/** The CA certificates of a PEM text that others may have written. Skips what does not parse; never throws. */
 export function readableAuthorities(text: string): Certificate[] {
   const found: Certificate[] = [];
   for (const block of text.match(BLOCK) ?? []) {
     try {
       const certificate = parseCertificate(block);
-      // A certificate that is its own issuer is trusted where it stands in a bundle, CA or not (Go's crypto/x509).
+      // A bundle's self-issued certificate is trusted, CA or not (Go's crypto/x509).
       if (certificate.x509.ca || certificate.x509.subject === certificate.x509.issuer) found.push(certificate);
     } catch {
-      // Left out on purpose: the rest of the text still counts.
+      // Skipped on purpose: the rest of the text is still used.
     }
   }
   return found;
 }
 
 /**
- * The first certificate of a pair that a TLS server can serve: it parses, the key is its own, OpenSSL takes both.
- * Throws `cert-invalid`. Validity in time is the caller's to judge.
+ * The first certificate of a pair that a TLS server can serve: it parses, the key matches, and OpenSSL accepts both.
+ * Throws `cert-invalid`. The caller checks the validity period.
  */
 export function loadPair(pair: PemPair): Certificate {
   const [first] = parseCertificates(pair.cert);
   if (first === undefined) throw new SwitchbackError("cert-invalid", "there is no certificate in it");
   try {
     if (!first.x509.checkPrivateKey(createPrivateKey(pair.key))) {
-      throw new SwitchbackError("cert-invalid", "the key is not the certificate's");
+      throw new SwitchbackError("cert-invalid", "the key does not match the certificate");
     }
     createSecureContext({ cert: pair.cert, key: pair.key });
   } catch (cause) {
     if (cause instanceof SwitchbackError) throw cause;
-    // OpenSSL's messages name the fault, never the key's content.
+    // OpenSSL's messages never contain the key.
     throw new SwitchbackError("cert-invalid", "the key or the chain does not load", { cause });
   }
   return first;
 }
 
-/** Whether `authority` signed `certificate`: issuer name, key identifiers and signature. Time is not looked at. */
+/** Whether `authority` signed `certificate`: issuer name, key identifiers and signature. Ignores the validity period. */
 export function isSignedBy(certificate: Certificate, authority: Certificate): boolean {
   return certificate.x509.checkIssued(authority.x509) && certificate.x509.verify(authority.x509.publicKey);
 }
 
 /**
- * Whether whoever trusts `authority` accepts the chain (leaf first): by signature, over the intermediates that come with the
- * leaf, or because it trusts the leaf itself. Time is not looked at.
+ * Whether a client that trusts `authority` accepts the chain (leaf first): by signature, through the intermediates that
+ * come with the leaf, or because it trusts the leaf itself. Ignores the validity period.
  */
-export function leadsTo(chain: readonly Certificate[], authority: Certificate): boolean {
+export function chainsTo(chain: readonly Certificate[], authority: Certificate): boolean {
   let [current] = chain;
   const left = new Set(chain.slice(1));
   while (current !== undefined) {

@@ -14,7 +14,7 @@ import {
 
 /**
  * A world in which API servers and webhook replicas are late, each by up to the overlap: at any moment some API server
- * may still hold any bundle, and some replica may still serve any leaf, of the last overlap.
+ * may still have any bundle, and some replica may still serve any leaf, of the last overlap.
  */
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -30,7 +30,7 @@ interface World {
   leaf: (LeafFacts & { readonly witnesses: readonly CertFacts[] }) | undefined;
   /** The live caBundle; undefined: no webhook configuration. */
   bundle: readonly CertFacts[] | undefined;
-  /** What was ever published, and from when on. */
+  /** Everything that was ever published, and since when. */
   readonly bundles: { readonly from: number; readonly ids: ReadonlySet<string> }[];
   readonly leaves: { readonly from: number; readonly leaf: LeafFacts }[];
   made: number;
@@ -79,14 +79,14 @@ function carryOut(world: World, step: StepName): void {
   if (step === "issue-leaf" && ca.signer) {
     const leaf = { ...make(world, LEAF_DAYS, ca.signer.notAfter), signedBy: ca.signer.id, coversNames: true };
     world.leaf = { ...leaf, witnesses: trusted };
-    // After an outage (all that could be served had expired) there was nothing to keep valid: only what is live counts.
+    // After an outage (every leaf that could be served had expired) there was nothing to keep valid: only the live objects matter.
     const outage = !inUse(world.leaves, now, OVERLAP).some(({ leaf: old }) => now < old.notAfter);
     if (outage) world.bundles.splice(0, world.bundles.length - (world.bundle === undefined ? 0 : 1));
     world.leaves.push({ from: now, leaf });
   }
 }
 
-/** What may still be in use of a history: an entry counts until `lag` after the next one. */
+/** The entries of a history that may still be in use: an entry is in use until `lag` after the next one. */
 function inUse<T extends { readonly from: number }>(history: readonly T[], now: number, lag: number): T[] {
   return history.filter((_, at) => (history[at + 1]?.from ?? Number.POSITIVE_INFINITY) > now - lag);
 }
@@ -109,7 +109,7 @@ function work(world: World, bundleLag: number, steps = 20): void {
     carryOut(world, step);
     checkTrust(world, bundleLag);
   }
-  assert.ok(steps < 20, "a turn comes to its end");
+  assert.ok(steps < 20, "a turn ends");
 }
 
 function pass(world: World, ms: number, bundleLag: number): void {
@@ -138,7 +138,7 @@ type Action = { do: string; steps?: number; ms?: number };
 function perform(world: World, act: Action, bundleLag: number, bothMayVanish: boolean): void {
   if (act.do === "work") work(world, bundleLag, act.steps);
   if (act.do === "pass") pass(world, act.ms ?? 0, bundleLag);
-  // Something must be left to tell which CA was trusted.
+  // Something must be left to infer which CA was trusted.
   const traces = [world.ca, world.leaf, world.bundle?.[0]].filter((trace) => trace !== undefined).length;
   const mayVanish = traces > 1;
   if (act.do === "wipe-bundle" && world.bundle && mayVanish) world.bundle = [];
@@ -155,7 +155,7 @@ function perform(world: World, act: Action, bundleLag: number, bothMayVanish: bo
   }
 }
 
-/** Left in peace, every world comes to rest within two overlaps. */
+/** Undisturbed, every world becomes steady within two overlaps. */
 function checkPeace(world: World, bundleLag: number): void {
   world.bundle ??= [];
   for (let minute = 0; minute < 45; minute += 1) {
@@ -171,7 +171,7 @@ function checkPeace(world: World, bundleLag: number): void {
   assert.deepEqual([state.next, state.previous], [undefined, []]);
 }
 
-test("every leaf that may be served verifies against every bundle that may be held, whatever is deleted or wiped", () => {
+test("every leaf that may be served verifies against every bundle in use, even if objects are deleted or wiped", () => {
   fc.assert(
     fc.property(fc.array(action, { maxLength: 40 }), (actions) => {
       const world = newWorld();
@@ -183,7 +183,7 @@ test("every leaf that may be served verifies against every bundle that may be he
   );
 });
 
-test("with both Secrets gone at once the same holds for API servers that are late by half a minute", () => {
+test("the same holds with both Secrets deleted at once, for API servers that are late by half a minute", () => {
   fc.assert(
     fc.property(fc.array(action, { maxLength: 40 }), (actions) => {
       const world = newWorld();
@@ -195,7 +195,7 @@ test("with both Secrets gone at once the same holds for API servers that are lat
   );
 });
 
-test("a year of minutes: leaf and CA are renewed in time, and the CA changes only by way of the bundle", () => {
+test("a year of minutes: leaf and CA are renewed in time, and a new CA is in the bundle before it signs", () => {
   const world = newWorld();
   let signers = 0;
   let last: string | undefined;
@@ -203,7 +203,10 @@ test("a year of minutes: leaf and CA are renewed in time, and the CA changes onl
     work(world, OVERLAP);
     if (world.ca?.signer?.id !== last) signers += 1;
     last = world.ca?.signer?.id;
-    assert.ok((world.leaf?.notAfter ?? 0) - world.now > LEAF_DAYS * DAY * 0.3, "the leaf has a third of its life left");
+    assert.ok(
+      (world.leaf?.notAfter ?? 0) - world.now > LEAF_DAYS * DAY * 0.3,
+      "the leaf has a third of its lifetime left",
+    );
     pass(world, 5 * MINUTE, OVERLAP);
   }
   assert.equal(signers, 19, "one CA in 20 days, and the overlaps");

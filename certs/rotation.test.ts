@@ -63,14 +63,14 @@ const CASES: readonly (readonly [string, Partial<RotationState>, string, string]
     "ca-secret-lost",
   ],
   [
-    "the CA is lost, and what is left of it has expired",
+    "the CA is lost, and its known certificates have expired",
     { ...NO_CA, previous: [EXPIRED_CA] },
     "create-signer",
     "ca-secret-lost",
   ],
   ["part of the CA Secret is broken", { fault: { code: "next-broken", text: "x" } }, "repair", "next-broken"],
   [
-    "broken in part, but who is trusted cannot be read",
+    "partly broken, but the trusted CAs cannot be read",
     { fault: LOST, bundle: "unknown" },
     "wait",
     "bundle-unreadable",
@@ -85,15 +85,15 @@ const CASES: readonly (readonly [string, Partial<RotationState>, string, string]
     "issue-leaf",
     "leaf-missing",
   ],
-  ["the leaf is a stranger's", { leaf: leafOf(undefined) }, "issue-leaf", "leaf-of-other-ca"],
+  ["no trusted CA signed the leaf", { leaf: leafOf(undefined) }, "issue-leaf", "leaf-of-other-ca"],
   ["the cluster domain changed", { leaf: { ...leafOf("ca"), coversNames: false } }, "issue-leaf", "leaf-names"],
   ["the leaf has expired", { leaf: leafOf("ca", NOW - 91 * DAY) }, "issue-leaf", "leaf-expired"],
   ["the leaf is not valid yet", { leaf: leafOf("ca", NOW + DAY) }, "issue-leaf", "leaf-not-yet-valid"],
-  ["59 of 90 days of the leaf are over", { leaf: leafOf("ca", NOW - 59 * DAY) }, "wait", "steady"],
-  ["60 of 90 days of the leaf are over", { leaf: leafOf("ca", NOW - 60 * DAY) }, "issue-leaf", "leaf-due"],
-  ["two thirds of the CA are over", { signer: OLD_CA }, "create-next", "ca-due"],
+  ["59 of 90 days of the leaf have passed", { leaf: leafOf("ca", NOW - 59 * DAY) }, "wait", "steady"],
+  ["60 of 90 days of the leaf have passed", { leaf: leafOf("ca", NOW - 60 * DAY) }, "issue-leaf", "leaf-due"],
+  ["two thirds of the CA's lifetime have passed", { signer: OLD_CA }, "create-next", "ca-due"],
   [
-    "the CA is due while an older one is on its way out",
+    "the CA is due while an older one is still trusted",
     { signer: OLD_CA, previous: [CA], previousSince: NOW },
     "wait",
     "after-switch",
@@ -107,7 +107,7 @@ const CASES: readonly (readonly [string, Partial<RotationState>, string, string]
   ],
   ["the next CA is not in the bundle yet", { ...WAITING, bundle: "behind" }, "publish", "bundle-behind"],
   ["the next CA is in the bundle", WAITING, "stamp-next", "next-published"],
-  ["the stamp is from the future", { ...WAITING, nextSince: NOW + 1 }, "stamp-next", "next-published"],
+  ["the timestamp is in the future", { ...WAITING, nextSince: NOW + 1 }, "stamp-next", "next-published"],
   ["the overlap is nearly over", { ...WAITING, nextSince: NOW - overlapMs + 1 }, "wait", "before-switch"],
   ["the overlap is over", { ...WAITING, nextSince: NOW - overlapMs }, "promote", "overlap-over"],
   [
@@ -135,7 +135,7 @@ const CASES: readonly (readonly [string, Partial<RotationState>, string, string]
     "leaf-due",
   ],
   [
-    "the leaf vanishes before the switch: the old CA makes one",
+    "the leaf is deleted before the switch: the old CA issues one",
     { ...WAITING, nextSince: NOW - MINUTE, leaf: undefined },
     "issue-leaf",
     "leaf-missing",
@@ -159,7 +159,7 @@ const CASES: readonly (readonly [string, Partial<RotationState>, string, string]
     "before-switch",
   ],
   [
-    "CA and leaf are lost, and nobody calls",
+    "CA and leaf are lost, and there is no webhook configuration",
     { ...LOST_SIGNER, leaf: undefined, bundle: "absent" },
     "promote",
     "no-caller",
@@ -177,22 +177,27 @@ const CASES: readonly (readonly [string, Partial<RotationState>, string, string]
     "nothing-to-protect",
   ],
   [
-    "the next CA signs, the leaf is still the old one's",
+    "the next CA signs, but the old one signed the leaf",
     { ...SWITCHED, leaf: leafOf("ca") },
     "issue-leaf",
     "leaf-of-other-ca",
   ],
-  ["the new leaf is on offer", SWITCHED, "stamp-previous", "leaf-offered"],
+  ["the new leaf is available", SWITCHED, "stamp-previous", "leaf-offered"],
   [
-    "the stamp of the new leaf is from the future",
+    "the timestamp of the new leaf is in the future",
     { ...SWITCHED, previousSince: NOW + 1 },
     "stamp-previous",
     "leaf-offered",
   ],
-  ["the old CA is nearly out", { ...SWITCHED, previousSince: NOW - overlapMs + 1 }, "wait", "after-switch"],
-  ["the old CA may go", { ...SWITCHED, previousSince: NOW - overlapMs }, "drop-previous", "overlap-over"],
   [
-    "the old CA may go, but its leaf came back",
+    "the overlap of the old CA is nearly over",
+    { ...SWITCHED, previousSince: NOW - overlapMs + 1 },
+    "wait",
+    "after-switch",
+  ],
+  ["the old CA may be dropped", { ...SWITCHED, previousSince: NOW - overlapMs }, "drop-previous", "overlap-over"],
+  [
+    "the old CA may be dropped, but its leaf is back",
     { ...SWITCHED, previousSince: NOW - overlapMs, leaf: leafOf("ca") },
     "issue-leaf",
     "leaf-of-other-ca",
@@ -207,7 +212,7 @@ for (const [title, change, step, code] of CASES) {
   });
 }
 
-test("looks again when the next thing is due, and no later", () => {
+test("the next turn is when the next step is due, and no later", () => {
   const at = (change: Partial<RotationState>) => planRotation({ ...STEADY, ...change }, NOW, { overlapMs }).at;
   assert.equal(at({}), NOW + DAY, "a day at most");
   const leaf = leafOf("ca", NOW - 59.5 * DAY);
@@ -218,7 +223,7 @@ test("looks again when the next thing is due, and no later", () => {
   assert.equal(at({ ...WAITING, nextSince: NOW - overlapMs, bundle: "absent" }), NOW + DAY, "no busy loop");
 });
 
-test("two thirds of a life are counted from the making, also of a life shorter than the backdating", () => {
+test("two thirds of a lifetime are counted from the issuance, also if it is shorter than the backdating", () => {
   assert.equal(renewAt(cert("x", NOW, 90)), NOW + 60 * DAY);
   assert.equal(renewAt(cert("x", NOW, 1 / 1440)), NOW + 40_000);
 });

@@ -1,10 +1,10 @@
 /**
- * Which step a rotation takes next. Pure: facts and a time in, a step and its reason out.
+ * Decides the next step of a rotation. Pure: facts and a time in, a step and its reason out.
  *
- * Two things propagate slowly and apart: the caBundle to every API server, and the leaf to every webhook replica. Each is
- * taken to arrive within the overlap (`certs.overlapSeconds`). So at most one of them changes in an overlap:
+ * Two things propagate slowly and independently: the caBundle to every API server, and the leaf to every webhook replica.
+ * Each is assumed to arrive within the overlap (`certs.overlapSeconds`). So at most one of them changes in an overlap:
  *
- *     create-next   next CA made                          bundle: signer
+ *     create-next   next CA created                       bundle: signer
  *     publish                                             bundle: next + signer
  *     stamp-next    the API server confirmed it  ── overlap: old leaf, old and new bundles ──
  *     promote       next becomes the signer, the old one `previous`
@@ -12,23 +12,23 @@
  *     stamp-previous                             ── overlap: old and new leaf, one bundle ──
  *     drop-previous                                       bundle: signer
  *
- * Every step is one write, and the state is read anew before each: a crash or a change of leader between two of them is
- * only a pause. The same steps heal what was deleted or broken, and take over from someone else (takeover.ts): our CA is then
- * the next one, and theirs a previous one.
+ * Every step is one write, and the state is read again before each: a crash or a change of leader between two steps is
+ * only a pause. The same steps repair what was deleted or damaged, and take over from another manager (takeover.ts):
+ * Switchback's CA is then the next one, and the other manager's CA a previous one.
  */
 import type { Reason } from "../hostmap/types.ts";
 
-/** How far certificates reach back, for clocks that are behind ours. */
+/** How far `notBefore` is backdated, for clocks that are behind. */
 export const BACKDATE_MS = 5 * 60_000;
 /**
- * The wait for a new CA to reach the API servers when the leaf is lost, too. Running replicas may still serve one they
- * hold, but a replica that starts has none, so this is short; a watch event is known to take far less.
+ * The wait for a new CA to reach the API servers when the leaf is lost, too. Running replicas may still serve the lost
+ * leaf, but a starting replica has none, so the wait is short. A watch event takes far less.
  */
 export const LOST_LEAF_WAIT_MS = 30_000;
-/** With nothing due, look again after this long at most. */
+/** The longest time between two turns if nothing is due. */
 const IDLE_MS = 24 * 3_600_000;
 
-/** Times are Unix milliseconds; `id` tells certificates apart. */
+/** Times are Unix milliseconds; `id` identifies the certificate. */
 export interface CertFacts {
   readonly id: string;
   readonly notBefore: number;
@@ -36,33 +36,33 @@ export interface CertFacts {
 }
 
 export interface LeafFacts extends CertFacts {
-  /** The `id` of the trusted CA that signed it; undefined: none of them did. */
+  /** The `id` of the trusted CA that signed it, or undefined if none did. */
   readonly signedBy: string | undefined;
   /** Whether it is valid for every name of the webhook's Service. */
   readonly coversNames: boolean;
 }
 
 /**
- * The live caBundle against the one wanted: `behind`: it must be written; `absent`: there is no webhook configuration, so
- * nobody calls us; `unknown`: it could not be read or written.
+ * The live caBundle compared with the desired one. `behind`: it must be written. `absent`: there is no webhook
+ * configuration, so no API server calls the webhook. `unknown`: it could not be read or written.
  */
 export type BundleState = "current" | "behind" | "absent" | "unknown";
 
 export interface RotationState {
-  /** The CA that signs leaves. Undefined: lost, or its key is. */
+  /** The CA that signs leaves. Undefined if the CA or its key is lost. */
   readonly signer: CertFacts | undefined;
   /** The CA that will sign, once every API server trusts it. */
   readonly next: CertFacts | undefined;
-  /** Since when the API server has held `next` in the bundle. */
+  /** When the API server confirmed `next` in the bundle. */
   readonly nextSince: number | undefined;
   /** CAs that no longer sign but may have signed a leaf that is still served. */
   readonly previous: readonly CertFacts[];
-  /** Since when the leaf on offer has been one of `signer`. */
+  /** When the current leaf was first one of `signer`. */
   readonly previousSince: number | undefined;
   readonly leaf: LeafFacts | undefined;
-  /** Why there is no usable leaf, when there is none. */
+  /** Why there is no usable leaf, if there is none. */
   readonly leafFault: Reason | undefined;
-  /** Set when what is stored is broken in part, or when someone else's CA is in use: what is known must be written down. */
+  /** Set if the stored state is partly broken, or if another manager's CA is in use: the known state must be stored first. */
   readonly fault: Reason | undefined;
   readonly bundle: BundleState;
 }
@@ -86,13 +86,13 @@ export type StepName =
 interface RotationPlan {
   readonly step: StepName;
   readonly reason: Reason;
-  /** With `wait`: when there may be something to do, Unix milliseconds. */
+  /** With `wait`: when a step may be due, Unix milliseconds. */
   readonly at: number;
 }
 
 type Rule = (state: RotationState, now: number, settings: RotationSettings) => RotationPlan | undefined;
 
-/** When a certificate is replaced: at two thirds of its life, counted from its making. */
+/** When a certificate is replaced: after two thirds of its lifetime, counted from its issuance. */
 export function renewAt(cert: CertFacts): number {
   return cert.notAfter - Math.max(0, cert.notAfter - cert.notBefore - BACKDATE_MS) / 3;
 }
@@ -101,17 +101,17 @@ function alive(cert: CertFacts | undefined, now: number): boolean {
   return cert !== undefined && now < cert.notAfter;
 }
 
-/** A stamp from the future was written by a clock that was wrong: it counts as none, and the wait starts over. */
+/** A timestamp in the future was written by a wrong clock: it is ignored, and the wait starts again. */
 function stamped(stamp: number | undefined, now: number): number | undefined {
   return stamp !== undefined && stamp <= now ? stamp : undefined;
 }
 
-/** Whether an API server that trusts our CAs accepts the leaf on offer. */
+/** Whether an API server that trusts Switchback's CAs accepts the current leaf. */
 function leafServes({ leaf }: RotationState, now: number): boolean {
   return leaf !== undefined && leaf.signedBy !== undefined && alive(leaf, now);
 }
 
-/** How long `next` must have been in the bundle before it signs: as long as there is a leaf to keep valid. */
+/** How long `next` must have been in the bundle before it signs. Shorter if there is no leaf to keep valid. */
 function promotionWait(state: RotationState, now: number, { overlapMs }: RotationSettings): number {
   if (alive(state.signer, now) || leafServes(state, now)) return overlapMs;
   return state.previous.some((cert) => alive(cert, now)) ? Math.min(overlapMs, LOST_LEAF_WAIT_MS) : 0;
@@ -121,7 +121,7 @@ function act(step: StepName, code: string, text: string): RotationPlan {
   return { step, reason: { code, text }, at: 0 };
 }
 
-/** No CA that can sign. Whatever old CA is known stays in the bundle, as its leaf may be served. */
+/** No CA can sign. Known old CAs stay in the bundle, as their leaves may still be served. */
 const createFirst: Rule = (state, now) => {
   if (state.signer !== undefined || state.next !== undefined) return undefined;
   const why = state.fault ?? { code: "first-start", text: "there are no certificates yet" };
@@ -131,31 +131,31 @@ const createFirst: Rule = (state, now) => {
   }
   const inUse = state.previous.some((cert) => alive(cert, now));
   return inUse
-    ? act("create-next", why.code, `${why.text}: a new CA, and the old certificate stays trusted meanwhile`)
-    : act("create-signer", why.code, `${why.text}: a new CA`);
+    ? act("create-next", why.code, `${why.text}: creating a new CA; the old certificate stays trusted meanwhile`)
+    : act("create-signer", why.code, `${why.text}: creating a new CA`);
 };
 
 const repair: Rule = ({ fault, bundle }) =>
   fault === undefined || bundle === "unknown"
     ? undefined
-    : act("repair", fault.code, `${fault.text}: what is known is written down`);
+    : act("repair", fault.code, `${fault.text}: storing the known state`);
 
 const publish: Rule = ({ bundle }) =>
   bundle === "behind"
-    ? act("publish", "bundle-behind", "the webhook configuration does not hold the CAs it should")
+    ? act("publish", "bundle-behind", "the webhook configuration does not have the desired CAs")
     : undefined;
 
 const stampNext: Rule = (state, now) =>
   state.next !== undefined && state.bundle === "current" && stamped(state.nextSince, now) === undefined
-    ? act("stamp-next", "next-published", "the API server holds the next CA in the bundle")
+    ? act("stamp-next", "next-published", "the API server has the next CA in the bundle")
     : undefined;
 
 const promote: Rule = (state, now, settings) => {
   if (state.next === undefined) return undefined;
   const wait = promotionWait(state, now, settings);
-  if (wait === 0) return act("promote", "nothing-to-protect", "no certificate that works is in use: no wait is needed");
+  if (wait === 0) return act("promote", "nothing-to-protect", "no working certificate is in use: no wait is needed");
   if (state.bundle === "absent" && !alive(state.signer, now) && !leafServes(state, now)) {
-    return act("promote", "no-caller", "there is no webhook configuration: nobody can call with an old bundle");
+    return act("promote", "no-caller", "there is no webhook configuration: no API server can call with an old bundle");
   }
   const since = stamped(state.nextSince, now);
   return state.bundle === "current" && since !== undefined && now - since >= wait
@@ -163,18 +163,18 @@ const promote: Rule = (state, now, settings) => {
     : undefined;
 };
 
-/** Why the signer should make a new leaf, or undefined. Any leaf of the signer is trusted, so none of this waits. */
+/** Why the signer should issue a new leaf, or undefined. Any leaf of the signer is trusted, so none of this waits. */
 function leafDue(state: RotationState, signer: CertFacts, now: number): Reason | undefined {
   const { leaf } = state;
   if (leaf === undefined) {
     return state.leafFault ?? { code: "leaf-missing", text: "there is no serving certificate" };
   }
   const checks: readonly (readonly [boolean, string, string])[] = [
-    [leaf.signedBy !== signer.id, "leaf-of-other-ca", "the serving certificate is not of the CA that signs"],
+    [leaf.signedBy !== signer.id, "leaf-of-other-ca", "the serving certificate was not signed by the current CA"],
     [!leaf.coversNames, "leaf-names", "the serving certificate does not cover the names of the Service"],
     [now >= leaf.notAfter, "leaf-expired", "the serving certificate has expired"],
     [now < leaf.notBefore, "leaf-not-yet-valid", "the serving certificate is not valid yet"],
-    [now >= renewAt(leaf), "leaf-due", "two thirds of the serving certificate's life are over"],
+    [now >= renewAt(leaf), "leaf-due", "two thirds of the serving certificate's lifetime have passed"],
   ];
   const hit = checks.find(([bad]) => bad);
   return hit === undefined ? undefined : { code: hit[1], text: hit[2] };
@@ -191,29 +191,30 @@ const stampPrevious: Rule = (state, now) =>
   state.signer !== undefined &&
   state.leaf?.signedBy === state.signer.id &&
   stamped(state.previousSince, now) === undefined
-    ? act("stamp-previous", "leaf-offered", "the leaf on offer is the new CA's")
+    ? act("stamp-previous", "leaf-offered", "the current leaf was signed by the new CA")
     : undefined;
 
 const dropPrevious: Rule = (state, now, { overlapMs }) => {
   const since = stamped(state.previousSince, now);
   const over = since !== undefined && now - since >= overlapMs && state.leaf?.signedBy === state.signer?.id;
   return state.previous.length > 0 && state.signer !== undefined && over
-    ? act("drop-previous", "overlap-over", "the new leaf has been on offer for the overlap")
+    ? act("drop-previous", "overlap-over", "the new leaf has been available for the overlap")
     : undefined;
 };
 
 const createNext: Rule = (state, now) => {
   const { signer } = state;
   if (signer === undefined || state.next !== undefined) return undefined;
-  if (now >= signer.notAfter) return act("create-next", "ca-expired", "the CA has expired: a new one");
+  if (now >= signer.notAfter) return act("create-next", "ca-expired", "the CA has expired: creating a new one");
   if (state.previous.length > 0) return undefined;
-  if (now < signer.notBefore) return act("create-next", "ca-not-yet-valid", "the CA is not valid yet: a new one");
+  if (now < signer.notBefore)
+    return act("create-next", "ca-not-yet-valid", "the CA is not valid yet: creating a new one");
   return now >= renewAt(signer)
-    ? act("create-next", "ca-due", "two thirds of the CA's life are over: the next one")
+    ? act("create-next", "ca-due", "two thirds of the CA's lifetime have passed: creating the next one")
     : undefined;
 };
 
-/** First hit wins. `publish` comes before all that relies on the bundle. */
+/** The first match wins. `publish` comes before every step that relies on the bundle. */
 const RULES: readonly Rule[] = [
   createFirst,
   repair,
@@ -228,10 +229,13 @@ const RULES: readonly Rule[] = [
 
 function waitReason(state: RotationState): Reason {
   if (state.bundle === "unknown") {
-    return { code: "bundle-unreadable", text: "the webhook configuration can be neither read nor kept" };
+    return { code: "bundle-unreadable", text: "the webhook configuration cannot be read or written" };
   }
   if (state.bundle === "absent") {
-    return { code: "bundle-absent", text: "there is no webhook configuration: the API server does not call us" };
+    return {
+      code: "bundle-absent",
+      text: "there is no webhook configuration: the API server does not call the webhook",
+    };
   }
   if (state.next !== undefined) {
     return { code: "before-switch", text: "the next CA is trusted; its first leaf waits for the overlap" };
@@ -251,11 +255,11 @@ function waitUntil(state: RotationState, now: number, settings: RotationSettings
   if (signer !== undefined && next === undefined) times.push(renewAt(signer));
   if (signer !== undefined) times.push(signer.notAfter);
   if (leaf !== undefined) times.push(renewAt(leaf), leaf.notAfter);
-  // What is overdue waits for something else (an absent configuration), not for a time.
+  // An overdue step waits for something else (an absent configuration), not for a time.
   return Math.min(...times.filter((time) => time > now));
 }
 
-/** The one next step for this state, or `wait` and until when. */
+/** The next step for this state, or `wait` and until when. */
 export function planRotation(state: RotationState, now: number, settings: RotationSettings): RotationPlan {
   for (const rule of RULES) {
     const plan = rule(state, now, settings);

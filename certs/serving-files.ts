@@ -4,14 +4,14 @@ import { dirname } from "node:path";
 import { describeError } from "../errors/errors.ts";
 import type { ServingSource } from "./serving.ts";
 
-/** What no event tells of (network file systems, a directory that was made anew) is seen this late. */
+/** A change without an event (network file systems, a recreated directory) is noticed after this time at most. */
 const POLL_MS = 60_000;
-/** The two files of a change come one after the other; reading between them would give a pair that does not match. */
+/** The two files change one after the other; a read between them would return a pair that does not match. */
 const SETTLE_MS = 100;
 
 /**
- * Two files. Their directories are watched, not they: the kubelet mounts a Secret as links through `..data` and swaps that
- * link, after which a watch on a file would go on looking at the old one.
+ * Reads the pair from two files. It watches their directories, not the files: the kubelet mounts a Secret as links through
+ * `..data` and swaps that link, after which a watch on a file would still follow the old one.
  */
 export function fileSource(files: {
   readonly certFile: string;
@@ -58,7 +58,7 @@ export function fileSource(files: {
   };
 }
 
-/** A watch on a directory that may not exist yet, or any more: `ensure` opens it again where it has ended. */
+/** A watch on a directory that may not exist: `ensure` reopens it if it has ended. */
 function followDirectory(directory: string, changed: () => void) {
   let watcher: FSWatcher | undefined;
   const close = () => {
@@ -71,7 +71,7 @@ function followDirectory(directory: string, changed: () => void) {
       watcher = watch(directory, changed);
       watcher.on("error", close);
     } catch {
-      // The poll reads the files and says what is wrong with them.
+      // The poll reads the files and reports what is wrong with them.
     }
   };
   ensure();

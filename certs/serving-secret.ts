@@ -13,7 +13,7 @@ function pairOf(data: Readonly<Record<string, string>>): PemPair {
 
 const MISSING = { code: "secret-missing", text: `there is no Secret ${TLS_SECRET}` };
 
-/** The TLS Secret of our own namespace, watched by its name alone: all that the webhook may read of Secrets. */
+/** The TLS Secret in Switchback's own namespace, watched by name: the only Secret that the webhook may read. */
 export function secretSource(deps: {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly namespace: string;

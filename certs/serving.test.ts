@@ -36,7 +36,7 @@ beforeEach(() => {
   now = START;
 });
 
-/** A source driven by hand, and what came out. */
+/** A source that the test controls, and the results. */
 function follow(onPair: (pair: PemPair) => void = () => undefined) {
   let offer: (found: PemPair | Reason) => void = () => assert.fail("not started");
   const taken: string[] = [];
@@ -56,7 +56,7 @@ function follow(onPair: (pair: PemPair) => void = () => undefined) {
   return { watch, taken, warnings, offer: (found: PemPair | Reason) => offer(found) };
 }
 
-test("hands over a pair once, and the next one", () => {
+test("passes a pair on once, and then the next one", () => {
   const { watch, taken, offer } = follow();
   assert.deepEqual([watch.status().fingerprint, watch.status().problem?.code], [undefined, "pair-missing"]);
   offer(leaves[0]!);
@@ -70,7 +70,7 @@ test("hands over a pair once, and the next one", () => {
   });
 });
 
-test("what does not load is refused with one warning, and the old pair goes on", () => {
+test("a pair that does not load is rejected with one warning, and the old one stays in use", () => {
   const [good, other] = [leaves[0]!, leaves[1]!];
   for (const bad of [
     { cert: good.cert, key: other.key },
@@ -90,7 +90,7 @@ test("what does not load is refused with one warning, and the old pair goes on",
   }
 });
 
-test("a source that has nothing takes nothing away", () => {
+test("a source without a pair removes nothing", () => {
   const { watch, warnings, offer } = follow();
   offer(leaves[0]!);
   offer({ code: "secret-missing", text: "gone" });
@@ -99,7 +99,7 @@ test("a source that has nothing takes nothing away", () => {
   assert.deepEqual([watch.status().problem, warnings], [undefined, ["secret-missing"]]);
 });
 
-test("a pair that the server does not take counts as refused", () => {
+test("a pair that the server does not accept is rejected", () => {
   let broken = true;
   const { watch, taken, offer } = follow(() => {
     if (broken) throw new Error("ERR_OSSL");
@@ -111,7 +111,7 @@ test("a pair that the server does not take counts as refused", () => {
   assert.deepEqual([taken.length, watch.status().problem], [1, undefined]);
 });
 
-test("an expired pair is refused while the one held is good, and taken when nothing better is held", async () => {
+test("an expired pair is rejected while the pair in use is valid, and accepted otherwise", async () => {
   const expired = await leafAt(START - 20 * DAY, 10);
   const { watch, taken, offer } = follow();
   offer(expired);
@@ -124,10 +124,10 @@ test("an expired pair is refused while the one held is good, and taken when noth
   );
   now += 11 * DAY;
   offer(leaves[0]!);
-  assert.equal(watch.status().problem?.code, "pair-expired", "the one held has expired meanwhile");
+  assert.equal(watch.status().problem?.code, "pair-expired", "the pair in use has expired meanwhile");
 });
 
-test("a pair that is not valid yet is taken with a warning: this clock may be the wrong one", async () => {
+test("a pair that is not valid yet is accepted with a warning: this clock may be wrong", async () => {
   const early = await leafAt(START + DAY, 10);
   const { watch, offer } = follow();
   offer(leaves[0]!);
@@ -135,7 +135,7 @@ test("a pair that is not valid yet is taken with a warning: this clock may be th
   assert.deepEqual([watch.status().fingerprint, watch.status().problem?.code], [idOf(early), "pair-not-yet-valid"]);
 });
 
-test("a listening server serves the new certificate to the next connection, and keeps the old ones open", async (t) => {
+test("a listening server serves the new certificate to the next connection, and keeps old connections open", async (t) => {
   const server = createServer(leaves[0]!);
   t.after(() => server.close());
   server.listen(0, "127.0.0.1");
@@ -164,7 +164,7 @@ async function served(watch: ServingWatch, pair: PemPair): Promise<void> {
 
 const options = { now: () => START, log: silentLogger };
 
-/** As the kubelet writes a Secret volume: a folder for each version, `..data` leads to it, the files lead through that. */
+/** As the kubelet writes a Secret volume: a directory for each version, `..data` links to it, and the files link through `..data`. */
 async function mount(volume: string, version: string, pair: PemPair): Promise<void> {
   await mkdir(join(volume, version), { recursive: true });
   await writeFile(join(volume, version, "tls.crt"), pair.cert);
@@ -173,7 +173,7 @@ async function mount(volume: string, version: string, pair: PemPair): Promise<vo
   await rename(join(volume, "..data_tmp"), join(volume, "..data"));
 }
 
-test("files: the kubelet's swap of `..data` is seen by its event", async (t) => {
+test("files: the kubelet's swap of `..data` is noticed by its event", async (t) => {
   const volume = join(folder, "volume");
   await mount(volume, "..v1", leaves[0]!);
   for (const file of ["tls.crt", "tls.key"]) await symlink(join("..data", file), join(volume, file));
@@ -188,7 +188,7 @@ test("files: the kubelet's swap of `..data` is seen by its event", async (t) => 
   await served(watch, leaves[2]!);
 });
 
-test("files: two files written one after the other are taken together", async (t) => {
+test("files: two files written one after the other are read together", async (t) => {
   const [certFile, keyFile] = [join(folder, "a.crt"), join(folder, "a.key")];
   const write = async (pair: PemPair) => {
     await writeFile(certFile, pair.cert);
@@ -207,7 +207,7 @@ test("files: two files written one after the other are taken together", async (t
   assert.deepEqual(problems, []);
 });
 
-test("files: a folder that is not there yet is found by the poll; files that vanish take nothing away", async (t) => {
+test("files: the poll finds a directory that is created later; deleted files remove nothing", async (t) => {
   const late = join(folder, "late");
   const [certFile, keyFile] = [join(late, "tls.crt"), join(late, "tls.key")];
   const watch = watchServingCertificate(fileSource({ certFile, keyFile, pollMs: 50 }), () => undefined, options);

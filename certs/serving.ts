@@ -3,19 +3,19 @@ import type { Reason } from "../hostmap/types.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { loadPair, type PemPair } from "./pem.ts";
 
-/** Where a webhook replica's certificate comes from: see `serving-secret.ts` and `serving-files.ts`. */
+/** The source of a webhook replica's certificate: see `serving-secret.ts` and `serving-files.ts`. */
 export interface ServingSource {
-  /** Calls `found` with what there is, at first and whenever that may have changed: a pair, or why there is none. */
+  /** Calls `found` with the pair, or with why there is none, at the start and whenever that may have changed. */
   start(found: (offer: PemPair | Reason) => void): { stop(): Promise<void> };
 }
 
 /** For `/readyz`, `/status` and the metrics. */
 export interface ServingStatus {
-  /** SHA-256 fingerprint of the certificate that is served; undefined: none yet, the webhook cannot serve. */
+  /** SHA-256 fingerprint of the served certificate, or undefined if there is none yet and the webhook cannot serve. */
   readonly fingerprint: string | undefined;
-  /** Its end, Unix milliseconds. */
+  /** Its expiry, Unix milliseconds. */
   readonly notAfter: number | undefined;
-  /** What is wrong with the source's latest offer, or with what is served. */
+  /** What is wrong with the source's latest pair, or with the served one. */
   readonly problem: Reason | undefined;
 }
 
@@ -31,12 +31,12 @@ interface Held {
 }
 
 /**
- * Follows a source and hands each usable pair to `onPair` (`server.setSecureContext`, or the first `listen`). A pair that
- * does not load, whose key is another's or that `onPair` throws at is refused: the old one goes on, and the status and one
- * warning say why. A source that has nothing takes nothing away.
+ * Follows a source and passes each usable pair to `onPair` (`server.setSecureContext`, or the first `listen`). A pair is
+ * rejected if it does not load, if its key does not match, or if `onPair` throws: the old pair stays in use, and the status
+ * and one warning report why. A source without a pair removes nothing.
  *
- * Time is judged with care, as this machine's clock may be the wrong one: an expired pair is refused only while the one
- * held has not expired; one that is not valid yet is taken. Whether it serves is the API server's to say.
+ * This machine's clock may be wrong: an expired pair is rejected only while the pair in use has not expired, and a pair
+ * that is not valid yet is accepted. The API server decides whether it trusts the pair.
  */
 export function watchServingCertificate(
   source: ServingSource,
@@ -47,7 +47,7 @@ export function watchServingCertificate(
   let problem: Reason | undefined;
   const report = (reason: Reason | undefined) => {
     if (reason !== undefined && reason.text !== problem?.text) {
-      log.warn({ ...reason, served: held?.id }, "serving certificate: not as it should be");
+      log.warn({ ...reason, served: held?.id }, "serving certificate: there is a problem");
     }
     problem = reason;
   };
@@ -59,7 +59,10 @@ export function watchServingCertificate(
     try {
       onPair(offer);
     } catch (error) {
-      return report({ code: "pair-not-taken", text: `the server did not take the new pair: ${describeError(error)}` });
+      return report({
+        code: "pair-not-taken",
+        text: `the server did not accept the new pair: ${describeError(error)}`,
+      });
     }
     held = judged.held;
     report(judged.warning);
@@ -93,7 +96,10 @@ function judge(pair: PemPair, held: Held | undefined, now: number): Judgement {
     const { id, notBefore, notAfter } = loadPair(pair);
     const expired = expiry(notAfter, now);
     if (expired && held && now < held.notAfter) return { refused: expired };
-    const early = { code: "pair-not-yet-valid", text: `it is valid from ${new Date(notBefore).toISOString()} on` };
+    const early = {
+      code: "pair-not-yet-valid",
+      text: `the serving certificate is not valid before ${new Date(notBefore).toISOString()}`,
+    };
     return { held: { pair, id, notAfter }, warning: expired ?? (now < notBefore ? early : undefined) };
   } catch (error) {
     return { refused: { code: "pair-invalid", text: `the pair does not load: ${describeError(error)}` } };

@@ -36,7 +36,7 @@ test("what is encoded is read back, at every stage of a rotation", () => {
   }
 });
 
-test("only whole authorities have a key in the Secret, and each Secret says no more than it must", () => {
+test("only intact authorities have a key in the Secret, and each Secret has only the required keys", () => {
   const state = {
     signer: authority(1),
     next: undefined,
@@ -47,12 +47,12 @@ test("only whole authorities have a key in the Secret, and each Secret says no m
   assert.deepEqual(Object.keys(encodeCa(state)), ["ca.crt", "ca.key", "previous.crt"]);
 });
 
-test("no Secret and no trace of a CA: a first start", () => {
+test("no Secret and no known CA: a first start", () => {
   assert.deepEqual(decodeCa(undefined, []).fault, undefined);
   assert.deepEqual(decodeCa(secret({}), []).fault, undefined);
 });
 
-test("a lost or emptied Secret: the witnesses stay trusted, newest first and each once", () => {
+test("a lost or emptied Secret: the witnesses stay trusted, newest first and without duplicates", () => {
   for (const [lost, code] of [
     [undefined, "ca-secret-lost"],
     [secret({}), "ca-secret-empty"],
@@ -64,12 +64,12 @@ test("a lost or emptied Secret: the witnesses stay trusted, newest first and eac
   }
 });
 
-test("as long as the Secret is whole, what a stranger wrote into the bundle is not taken over", () => {
+test("while the Secret is intact, another writer's CA in the bundle is not taken over", () => {
   const whole = decodeCa(secret({ "ca.crt": pairs[0]!.cert, "ca.key": pairs[0]!.key }), [certificate(1)]);
   assert.deepEqual([ids(trustedBy(whole)), whole.fault], [ids([certificate(0)]), undefined]);
 });
 
-test("however often the Secret is lost, few old CAs are kept", async () => {
+test("the number of old CAs is limited if the Secret is lost repeatedly", async () => {
   const many: Certificate[] = [];
   for (let at = 0; at < 9; at += 1) {
     many.push(...parseCertificates((await issueAuthority({ now: now + at * 60_000, days: 1 }, pooledKey)).cert));
@@ -90,25 +90,25 @@ test("a CA that is broken can no longer sign, but its certificate stays trusted,
     const state = decodeCa(secret({ ...data, "previous.since": new Date(now).toISOString() }), [certificate(2)]);
     assert.equal(state.fault?.code, "ca-broken", title);
     assert.equal(state.signer, undefined, title);
-    assert.equal(state.previousSince, undefined, `${title}: the overlap starts over`);
+    assert.equal(state.previousSince, undefined, `${title}: the overlap starts again`);
     assert.deepEqual(ids(state.previous), ids(kept ? [certificate(2), certificate(0)] : [certificate(2)]), title);
     assert.ok(!state.fault?.text.includes("PRIVATE"), title);
   }
 });
 
-test("a leaf in the place of the CA is no CA", async () => {
+test("a leaf in place of the CA is not accepted as a CA", async () => {
   const leaf = await issueLeaf(pairs[0]!, NAMES, { now, days: 1 }, pooledKey);
   const state = decodeCa(secret({ "ca.crt": leaf.cert, "ca.key": leaf.key }), []);
   assert.deepEqual([state.fault?.code, state.signer, state.previous], ["ca-broken", undefined, []]);
 });
 
-test("a broken next CA does not touch the one that signs", () => {
+test("a broken next CA does not affect the one that signs", () => {
   const whole = { "ca.crt": pairs[0]!.cert, "ca.key": pairs[0]!.key };
   const state = decodeCa(secret({ ...whole, "next.crt": pairs[1]!.cert, "next.since": "x" }), []);
   assert.deepEqual([state.signer?.id, state.next, state.fault?.code], [certificate(0).id, undefined, "next-broken"]);
 });
 
-test("a time that is none starts the wait over", () => {
+test("an unreadable time restarts the wait", () => {
   const data = { "ca.crt": pairs[0]!.cert, "ca.key": pairs[0]!.key, "previous.crt": pairs[1]!.cert };
   assert.equal(decodeCa(secret({ ...data, "previous.since": "yesterday" }), []).previousSince, undefined);
   assert.equal(
@@ -117,7 +117,7 @@ test("a time that is none starts the wait over", () => {
   );
 });
 
-test("a leaf is told by who signed it, by its names and by its key", async () => {
+test("a leaf is checked for its signer, its names and its key", async () => {
   const trusted = [certificate(1), certificate(0)];
   const leaf = await issueLeaf(pairs[0]!, NAMES, { now, days: 1 }, pooledKey);
   const read = (cert: string, key: string, names = NAMES) =>

@@ -1,10 +1,10 @@
 import { describeError } from "../errors/errors.ts";
 import type { Reason } from "../hostmap/types.ts";
-import { type Certificate, leadsTo, loadPair, parseCertificates, readableAuthorities } from "./pem.ts";
+import { type Certificate, chainsTo, loadPair, parseCertificates, readableAuthorities } from "./pem.ts";
 import type { LeafFacts } from "./rotation.ts";
 import type { SecretContent } from "./store.ts";
 
-/** A CA that can sign. `key` is PEM text and must reach neither a log nor an error. */
+/** A CA that can sign. `key` is PEM text and must never appear in a log or an error. */
 export interface Authority extends Certificate {
   readonly key: string;
 }
@@ -16,23 +16,23 @@ export interface CaState {
   readonly nextSince: number | undefined;
   readonly previous: readonly Certificate[];
   readonly previousSince: number | undefined;
-  /** What of it is missing or broken, if anything is. */
+  /** What is missing or broken, if anything. */
   readonly fault: Reason | undefined;
 }
 
-/** Enough for any rotation; bounds the bundle when the CA Secret is lost again and again. */
+/** Enough for any rotation; bounds the bundle if the CA Secret is lost repeatedly. */
 export const MAX_PREVIOUS = 6;
 
 type Data = Readonly<Record<string, string>>;
 
-/** An authority of the Secret: whole, absent, or broken (then with its certificate, where that can be read). */
+/** An authority of the Secret: intact, absent, or broken (then with its certificate, if that can be read). */
 function decodeAuthority(data: Data, name: "ca" | "next") {
   const cert = data[`${name}.crt`];
   const key = data[`${name}.key`];
   if (cert === undefined && key === undefined) return {};
   try {
     const found = loadPair({ cert: cert ?? "", key: key ?? "" });
-    if (!found.x509.ca) throw new Error("the certificate is not a CA's");
+    if (!found.x509.ca) throw new Error("the certificate is not a CA certificate");
     return { authority: { ...found, key: key ?? "" } };
   } catch (error) {
     const fault = { code: `${name}-broken`, text: `${name}.crt and ${name}.key do not load: ${describeError(error)}` };
@@ -51,13 +51,13 @@ function decodePrevious(data: Data): { certificates: Certificate[]; fault?: Reas
   }
 }
 
-/** Anything but a time counts as none: the wait starts over. */
+/** An unreadable time is ignored: the wait starts again. */
 function decodeTime(text: string | undefined): number | undefined {
   const time = Date.parse(text ?? "");
   return Number.isNaN(time) ? undefined : time;
 }
 
-/** Newest first, each once, none of `taken`. */
+/** Newest first, without duplicates, and without those in `taken`. */
 function distinct(certificates: readonly Certificate[], taken: readonly (Certificate | undefined)[]): Certificate[] {
   const seen = new Set(taken.map((cert) => cert?.id));
   const fresh = certificates.filter(({ id }) => !seen.has(id) && seen.add(id));
@@ -66,14 +66,14 @@ function distinct(certificates: readonly Certificate[], taken: readonly (Certifi
 
 function lost(secret: SecretContent | undefined): Reason {
   return secret === undefined
-    ? { code: "ca-secret-lost", text: "the CA's Secret is gone, its key with it" }
-    : { code: "ca-secret-empty", text: "the CA's Secret holds no CA" };
+    ? { code: "ca-secret-lost", text: "the CA Secret is missing, and its key is lost" }
+    : { code: "ca-secret-empty", text: "the CA Secret has no CA" };
 }
 
 /**
- * Reads the CA Secret. When it is absent or broken, what was trusted lately must be learnt elsewhere: `witnesses` are the
- * CAs in the TLS Secret and in the live caBundle, and they are kept as `previous`, so that leaves still served verify.
- * As long as the Secret is whole, witnesses count for nothing here; see `takeOver`.
+ * Reads the CA Secret. If it is absent or broken, the recently trusted CAs must be inferred: `witnesses` are the CAs in the
+ * TLS Secret and in the live caBundle. They are kept as `previous`, so that leaves that are still served verify.
+ * While the Secret is intact, witnesses are ignored here; see `takeOver`.
  */
 export function decodeCa(secret: SecretContent | undefined, witnesses: readonly Certificate[]): CaState {
   const data = secret?.data ?? {};
@@ -82,7 +82,7 @@ export function decodeCa(secret: SecretContent | undefined, witnesses: readonly 
   const previous = decodePrevious(data);
   const empty = signer.authority === undefined && next.authority === undefined && witnesses.length > 0;
   const fault = signer.fault ?? next.fault ?? previous.fault ?? (empty ? lost(secret) : undefined);
-  // A next CA has signed nothing yet: when it alone is broken, there is nothing to keep.
+  // A next CA has signed nothing yet: if only it is broken, there is nothing to keep.
   const whole = signer.authority !== undefined && previous.fault === undefined;
   const kept = fault === undefined || whole ? [] : [...(signer.rest ?? []), ...(next.rest ?? []), ...witnesses];
   return {
@@ -113,7 +113,7 @@ export function trustedBy(state: Pick<CaState, "signer" | "next" | "previous">):
   return [state.next, state.signer, ...state.previous].filter((cert) => cert !== undefined);
 }
 
-/** The chain of the TLS Secret, leaf first; empty: there is none that a replica could serve. */
+/** The chain of the TLS Secret, leaf first, or empty if there is none that a replica could serve. */
 export function servedChain(secret: SecretContent | undefined): Certificate[] {
   const cert = secret?.data["tls.crt"] ?? "";
   try {
@@ -138,7 +138,7 @@ export function decodeLeaf(
       id: leaf.id,
       notBefore: leaf.notBefore,
       notAfter: leaf.notAfter,
-      signedBy: trusted.find((authority) => leadsTo(chain, authority))?.id,
+      signedBy: trusted.find((authority) => chainsTo(chain, authority))?.id,
       coversNames: names.every((name) => leaf.x509.checkHost(name, { subject: "never" }) !== undefined),
     };
     return { leaf: facts, leafFault: undefined };

@@ -3,7 +3,7 @@ import { before, test } from "node:test";
 import forge from "node-forge";
 import { pooledKey } from "../test/fakes/keys.ts";
 import { issueAuthority, issueLeaf, servingNames } from "./issue.ts";
-import { type Certificate, leadsTo, loadPair, type PemPair, parseCertificates, readableAuthorities } from "./pem.ts";
+import { type Certificate, chainsTo, loadPair, type PemPair, parseCertificates, readableAuthorities } from "./pem.ts";
 import type { CaState } from "./state.ts";
 import { takeOver } from "./takeover.ts";
 
@@ -31,7 +31,7 @@ before(async () => {
   state = { signer, ...none };
 });
 
-test("a leaf of another CA: that CA stays trusted, and ours is the next one", () => {
+test("a leaf of another CA: that CA stays trusted, and Switchback's is the next one", () => {
   const used = { now, chain: certs(theirLeaf), offered: certs(theirs), live: certs(theirs) };
   const taken = takeOver(state, used);
   assert.deepEqual([taken.fault?.code, taken.signer, taken.nextSince], ["leaf-foreign", undefined, undefined]);
@@ -40,20 +40,20 @@ test("a leaf of another CA: that CA stays trusted, and ours is the next one", ()
   assert.equal(takeOver(written, used), written, "once is enough");
 });
 
-test("its Secret is gone, but the API server still trusts it: replicas may serve what they hold", () => {
+test("its Secret is deleted, but the API server still trusts it: replicas may still serve its leaf", () => {
   const taken = takeOver(state, { now, chain: [], offered: [], live: certs(theirs) });
   assert.equal(taken.fault?.code, "bundle-foreign");
   assert.deepEqual([ids([taken.next]), ids(taken.previous)], [ids([state.signer]), ids(certs(theirs))]);
 });
 
-test("our leaf and another's bundle: both are kept, and the new stranger's time begins anew", () => {
+test("Switchback's leaf and another manager's bundle: both CAs are kept, and the overlap starts again", () => {
   const before = { ...state, previous: certs(other), previousSince: now - 1 };
   const taken = takeOver(before, { now, chain: certs(ourLeaf), offered: [], live: certs(theirs) });
   assert.deepEqual([taken.signer, taken.previousSince], [state.signer, undefined]);
   assert.deepEqual(ids(taken.previous), ids(certs(other, theirs)));
 });
 
-test("where an API server has lost the next CA, the wait for it starts over", () => {
+test("if an API server has lost the next CA, the wait for it starts again", () => {
   const waiting = { ...state, signer: undefined, next: state.signer, nextSince: now, previous: certs(theirs) };
   const lost = takeOver(waiting, { now, chain: certs(theirLeaf), offered: [], live: certs(theirs) });
   assert.deepEqual([lost.fault?.code, lost.nextSince], ["bundle-foreign", undefined]);
@@ -61,7 +61,7 @@ test("where an API server has lost the next CA, the wait for it starts over", ()
   assert.equal(takeOver(waiting, held), waiting);
 });
 
-test("nothing is taken over from a leaf that nobody trusts, from what has expired, or in an ordinary rotation", () => {
+test("nothing is taken over from an untrusted leaf, from expired certificates, or in an ordinary rotation", () => {
   for (const used of [
     { now, chain: certs(theirLeaf), offered: certs(other), live: certs(ours) },
     { now: now + 20 * DAY, chain: certs(theirLeaf), offered: certs(theirs), live: certs(ours) },
@@ -72,14 +72,14 @@ test("nothing is taken over from a leaf that nobody trusts, from what has expire
   }
 });
 
-test("a CA of ours that has expired is not kept for later", () => {
+test("an expired CA of Switchback is not kept", () => {
   const used = { now: now + 200 * DAY, chain: [], offered: [], live: certs(theirs) };
   const longer = { ...used, live: [{ ...certs(theirs)[0]!, notAfter: now + 300 * DAY }] };
   const taken = takeOver(state, longer);
   assert.deepEqual([taken.signer, taken.next, taken.previous.length], [undefined, undefined, 1]);
 });
 
-test("trust leads over the intermediates that come with a leaf, and to a leaf that is its own CA", async () => {
+test("a chain verifies through the intermediates that come with a leaf, and for a leaf that is its own CA", async () => {
   const middle = await issueAuthority({ now, days: 50 }, pooledKey);
   const leaf = await issueLeaf(middle, NAMES, { now, days: 10 }, pooledKey);
   const cross = forge.pki.certificateFromPem(middle.cert);
@@ -89,12 +89,12 @@ test("trust leads over the intermediates that come with a leaf, and to a leaf th
   cross.sign(forge.pki.privateKeyFromPem(theirs.key), forge.md.sha256.create());
   const chain = certs(leaf, { cert: forge.pki.certificateToPem(cross), key: "" });
   const [root, stranger] = certs(theirs, other);
-  assert.deepEqual([leadsTo(chain, root!), leadsTo(chain, stranger!)], [true, false]);
-  assert.equal(leadsTo(chain.slice(0, 1), root!), false, "without the intermediate");
+  assert.deepEqual([chainsTo(chain, root!), chainsTo(chain, stranger!)], [true, false]);
+  assert.equal(chainsTo(chain.slice(0, 1), root!), false, "without the intermediate");
   const self = forge.pki.certificateFromPem(leaf.cert);
   self.setIssuer(self.subject.attributes);
   self.sign(forge.pki.privateKeyFromPem(leaf.key), forge.md.sha256.create());
   const [alone] = readableAuthorities(forge.pki.certificateToPem(self));
-  assert.ok(alone && leadsTo([alone], alone));
-  assert.deepEqual(readableAuthorities(leaf.cert), [], "an ordinary leaf is no CA");
+  assert.ok(alone && chainsTo([alone], alone));
+  assert.deepEqual(readableAuthorities(leaf.cert), [], "an ordinary leaf is not a CA");
 });

@@ -47,7 +47,7 @@ const turn = (change?: Partial<TurnContext>): Promise<TurnResult> => runTurn(con
 const leaf = async () => (await store.read(TLS_SECRET))?.data["tls.crt"] ?? "";
 const live = async () => (await bundles.read())?.entries[0]?.bundle ?? "";
 
-/** The next turn fails, or the process dies, at the write with this number. */
+/** The next turn fails, or the process crashes, at the write with this number. */
 function failingAfter(writes: number, error = new Error("crash")): TurnContext {
   let left = writes;
   const guarded = async (write: () => Promise<void>) => {
@@ -76,7 +76,7 @@ beforeEach(() => {
   bundles = createMemoryBundle(ENTRIES);
 });
 
-test("a first start makes a CA, a leaf and the bundle of every entry in one turn, and then rests", async () => {
+test("a first start creates a CA, a leaf and the bundle of every entry in one turn, and is then steady", async () => {
   const first = await turn();
   assert.deepEqual(first.steps, ["create-signer", "publish", "issue-leaf"]);
   assert.equal(first.reason.code, "steady");
@@ -87,7 +87,7 @@ test("a first start makes a CA, a leaf and the bundle of every entry in one turn
   assert.deepEqual((await turn()).steps, []);
 });
 
-test("no webhook configuration: the certificates are made, nothing is created, and it is filled when it appears", async () => {
+test("no webhook configuration: the certificates are issued, no configuration is created, and it is filled once it exists", async () => {
   bundles.set(undefined);
   const before = await turn();
   assert.deepEqual([before.bundle, before.reason.code], ["absent", "bundle-absent"]);
@@ -99,7 +99,7 @@ test("no webhook configuration: the certificates are made, nothing is created, a
   assert.equal((await turn()).bundle, "absent", "a configuration without entries");
 });
 
-test("a wiped, edited or half-filled bundle comes back as it was", async () => {
+test("a wiped, edited or half-filled bundle is restored", async () => {
   await turn();
   const good = await live();
   for (const damaged of ["", "rubbish", `${good}x`]) {
@@ -149,7 +149,7 @@ test("a deleted TLS Secret: a new leaf of the same CA at once", async () => {
   assert.ok(verifies(await leaf(), bundle));
 });
 
-test("a deleted CA Secret: its leaf goes on, trusted, until the new CA has been in the bundle for the overlap", async () => {
+test("a deleted CA Secret: its leaf stays in use and trusted until the new CA has been in the bundle for the overlap", async () => {
   await turn();
   const old = await leaf();
   store.remove(CA_SECRET);
@@ -176,7 +176,7 @@ test("both Secrets deleted: the CA in the live bundle stays, and a leaf follows 
   assert.ok(verifies(held, await live()) && verifies(await leaf(), await live()));
 });
 
-test("a broken CA key: as if it were lost", async () => {
+test("a broken CA key is handled like a lost one", async () => {
   await turn();
   const data = (await store.read(CA_SECRET))!;
   await store.write(CA_SECRET, { ...data.data, "ca.key": "broken" }, data);
@@ -191,7 +191,7 @@ test("a broken CA key: as if it were lost", async () => {
   ]);
 });
 
-test("a broken next CA is made anew, a broken TLS pair as well", async () => {
+test("a broken next CA is recreated, and so is a broken TLS pair", async () => {
   await turn();
   now += 201 * DAY;
   await turn();
@@ -211,7 +211,7 @@ test("a new cluster domain: a leaf with its name", async () => {
   assert.deepEqual((await turn({ names })).steps, ["issue-leaf"]);
 });
 
-test("after months without a leader everything is made anew at once", async () => {
+test("after months without a leader everything is recreated at once", async () => {
   await turn();
   now += 400 * DAY;
   const result = await turn();
@@ -220,7 +220,7 @@ test("after months without a leader everything is made anew at once", async () =
   assert.ok(verifies(await leaf(), await live()));
 });
 
-test("a bundle that cannot be written is said, and holds up only what relies on it", async () => {
+test("a bundle that cannot be written is reported, and delays only the steps that rely on it", async () => {
   await turn();
   const forbidden = new SwitchbackError("kube-status", "forbidden", { status: 403 });
   const bundleWriter = { ...bundles, write: () => Promise.reject(forbidden) };
@@ -236,7 +236,7 @@ test("a bundle that cannot be written is said, and holds up only what relies on 
   assert.deepEqual((await turn()).steps, ["publish", "stamp-next"], "the overlap begins once it is in the bundle");
 });
 
-test("as long as the bundle cannot be read, a lost CA is not replaced: who is trusted is not known", async () => {
+test("while the bundle cannot be read, a lost CA is not replaced: the trusted CAs are unknown", async () => {
   await turn();
   store.remove(CA_SECRET);
   const bundleWriter = { ...bundles, read: () => Promise.reject(new Error("down")) };
@@ -251,7 +251,7 @@ test("a Secret that cannot be read stops the turn: unknown is not absent", async
   assert.equal(await store.read(CA_SECRET), before);
 });
 
-test("a process that no longer leads writes nothing", async () => {
+test("a process that is no longer the leader writes nothing", async () => {
   const stop = new AbortController();
   stop.abort();
   await assert.rejects(runTurn(context(), stop.signal), { name: "AbortError" });
@@ -259,7 +259,7 @@ test("a process that no longer leads writes nothing", async () => {
 });
 
 for (const pause of ["before", "after"] as const) {
-  test(`a leader that pauses ${pause} it reads the bundle cannot undo what another does meanwhile`, async () => {
+  test(`a leader that pauses ${pause} it reads the bundle cannot revert what another leader does meanwhile`, async () => {
     await turn();
     now += 201 * DAY;
     const written: string[] = [];
@@ -325,7 +325,7 @@ test("crashes at any write, deletions and late API servers and replicas: what is
       const check = async () => {
         const bundle = await live();
         const cert = await leaf();
-        // What others wiped is not ours to answer for, and after an outage there is nothing to keep valid.
+        // A bundle wiped by others is out of scope, and after an outage there is nothing to keep valid.
         if (cert !== "" && parseCertificates(cert)[0]!.notAfter <= now) history.length = 0;
         else if (bundle !== "" && cert !== "") history.push({ at: now, leaf: cert, bundle });
         const recent = history.filter(
@@ -341,7 +341,7 @@ test("crashes at any write, deletions and late API servers and replicas: what is
         await step();
         await check();
       }
-      // Two overlaps for what is under way, and two for a CA that has grown too old meanwhile.
+      // Two overlaps for the current rotation, and two for a CA that became due meanwhile.
       for (let overlaps = 0; overlaps < 5; overlaps += 1) {
         await turn();
         await check();

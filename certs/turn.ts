@@ -23,21 +23,21 @@ export interface TurnContext {
   readonly log: Logger;
 }
 
-/** Where things stand once there is nothing left to do. Times are Unix milliseconds. */
+/** The state when no step is due any more. Times are Unix milliseconds. */
 export interface TurnResult {
   readonly reason: Reason;
-  /** When to look again at the latest. */
+  /** When the next turn is due at the latest. */
   readonly at: number;
   readonly bundle: BundleState;
   readonly caNotAfter: number | undefined;
   readonly leafNotAfter: number | undefined;
   /** Steps carried out in this turn, in order. */
   readonly steps: readonly StepName[];
-  /** Why the bundle is `unknown`, when it is. */
+  /** Why the bundle is `unknown`, if it is. */
   readonly bundleError: unknown;
 }
 
-/** All that a step is decided and carried out on. */
+/** The observed state that a step is decided and carried out on. */
 interface Seen {
   readonly view: BundleView | undefined;
   readonly tls: SecretContent | undefined;
@@ -49,7 +49,7 @@ interface Seen {
   readonly leafFault: Reason | undefined;
 }
 
-/** The longest chain of steps is 7 (a lost CA with no overlap); twice that leaves room for conflicts. */
+/** The longest chain of steps is 7 (a lost CA with no overlap). More than twice that allows for conflicts. */
 const MAX_STEPS = 16;
 
 /** The PEM text of a bundle. */
@@ -63,9 +63,9 @@ function bundleState(view: BundleView | undefined, wanted: string): BundleState 
 }
 
 /**
- * Reads all three objects, in the opposite order of a rotation's writes. With the version that each write carries, a writer
- * that has fallen behind (a leader that was paused) can then never undo a newer step: had it missed a write to the CA
- * Secret, it would hold an older version of what follows from it.
+ * Reads all three objects, in the opposite order of a rotation's writes. Each write carries the version that was read, so
+ * a stale writer (a leader that was paused) can never revert a newer step: if it had missed a write to the CA Secret, it
+ * would also have an older version of the objects that are written after it.
  */
 async function observe(context: TurnContext, publishError: unknown): Promise<Seen> {
   let view: BundleView | undefined;
@@ -129,7 +129,7 @@ async function carryOut(step: StepName, seen: Seen, context: TurnContext): Promi
   }
 }
 
-/** Someone else wrote or deleted the object since it was read: not an error, look again. */
+/** Another writer changed or deleted the object since it was read. This is not an error: the state is read again. */
 function hasMoved(error: unknown): boolean {
   return statusOf(error) === 409 || statusOf(error) === 404;
 }
@@ -147,8 +147,8 @@ function resultOf(seen: Seen, reason: Reason, at: number, steps: readonly StepNa
 }
 
 /**
- * Carries out every step that is due, reading everything anew before each. A bundle that cannot be written holds up only
- * what relies on it; any other failure is thrown, and a later turn goes on from what is stored.
+ * Carries out every step that is due, and reads the whole state again before each. A bundle that cannot be written delays
+ * only the steps that rely on it. Any other failure is thrown, and a later turn continues from the stored state.
  */
 export async function runTurn(context: TurnContext, signal: AbortSignal): Promise<TurnResult> {
   const steps: StepName[] = [];
