@@ -6,7 +6,7 @@ import type { WorkloadGroup } from "./observe-workloads.ts";
 import type { RestartEvent } from "./reconciler.ts";
 import type { RolloutVerdict } from "./workload-facts.ts";
 
-/** Counters that the engine moves; `metrics.ts` has the real ones. */
+/** Counters of restarts; `metrics.ts` implements them. */
 export interface RestartCounters {
   readonly restarted: () => void;
   readonly conflict: () => void;
@@ -14,10 +14,10 @@ export interface RestartCounters {
   readonly outcome: (outcome: string) => void;
 }
 
-/** Tells people: a log line and an Event when something becomes so, not while it stays so. */
+/** Reports changes by a log line and an Event: once when a state begins, not while it lasts. */
 export class EventReporter {
   readonly #deps: { readonly events: EventRecorder; readonly log: Logger; readonly counters: RestartCounters };
-  /** By workload, the code that was reported last. */
+  /** The last reported code of each workload. */
   readonly #reported = new Map<string, string>();
   readonly #overCap = new Map<string, string>();
 
@@ -25,54 +25,54 @@ export class EventReporter {
     this.#deps = deps;
   }
 
-  /** What the engine did. */
-  did(what: RestartEvent, group: WorkloadGroup | undefined): void {
+  /** Reports one event of a restart. `group` is the workload, if it is known. */
+  reportEvent(event: RestartEvent, group: WorkloadGroup | undefined): void {
     const { log, counters } = this.#deps;
-    if (what.kind === "restarted") {
-      const { from, to } = what.restart;
+    if (event.kind === "restarted") {
+      const { from, to } = event.restart;
       counters.restarted();
-      log.info({ workload: what.key, from, to }, "restarted, so that its pods get the current names");
-      const note = `restarted by Switchback: its pods had not the current public names (${to})`;
-      this.#event("Normal", "Restarted", note, what.key, group);
-    } else if (what.kind === "outcome") {
-      counters.outcome(what.outcome);
-      log.info({ workload: what.key, outcome: what.outcome }, "restart ended");
-    } else counters[what.kind]();
+      log.info({ workload: event.key, from, to }, "restarted because its pods did not have the current names");
+      const note = `restarted by Switchback: its pods did not have the current public names (${to})`;
+      this.#record("Normal", "Restarted", note, event.key, group);
+    } else if (event.kind === "outcome") {
+      counters.outcome(event.outcome);
+      log.info({ workload: event.key, outcome: event.outcome }, "restart ended");
+    } else counters[event.kind]();
   }
 
-  /** What is so now: workloads that stay as they are until somebody does something, and pods that cannot have every name. */
+  /** Reports the current state: workloads that need intervention, and pods that cannot have every name. */
   report(groups: readonly WorkloadGroup[], verdicts: ReadonlyMap<string, RolloutVerdict>): void {
     const byKey = new Map(groups.map((group) => [group.owner.key, group]));
-    for (const memory of [this.#reported, this.#overCap]) {
-      for (const key of memory.keys()) if (!byKey.has(key)) memory.delete(key);
+    for (const reported of [this.#reported, this.#overCap]) {
+      for (const key of reported.keys()) if (!byKey.has(key)) reported.delete(key);
     }
     for (const [key, group] of byKey) {
-      this.#stuck(key, group, verdicts.get(key));
-      this.#cap(key, group);
+      this.#reportStuck(key, group, verdicts.get(key));
+      this.#reportCap(key, group);
     }
   }
 
-  #stuck(key: string, group: WorkloadGroup, verdict: RolloutVerdict | undefined): void {
+  #reportStuck(key: string, group: WorkloadGroup, verdict: RolloutVerdict | undefined): void {
     const code = verdict?.standing === "stuck" ? verdict.code : "";
     if ((this.#reported.get(key) ?? "") === code) return;
     this.#reported.set(key, code);
     if (verdict === undefined || code === "") return;
-    const note = `${group.stale.length} of ${group.pods} pods have not the current public names: ${verdict.text}`;
+    const note = `${group.stale.length} of ${group.pods} pods do not have the current public names: ${verdict.text}`;
     this.#deps.log.warn({ workload: key, code, stale: group.stale.length }, note);
-    this.#event("Warning", eventReason(code), note, key, group);
+    this.#record("Warning", eventReason(code), note, key, group);
   }
 
-  #cap(key: string, group: WorkloadGroup): void {
+  #reportCap(key: string, group: WorkloadGroup): void {
     const { overCap } = group;
     const text = overCap === undefined ? "" : `${overCap.cap} of ${overCap.total}`;
     if ((this.#overCap.get(key) ?? "") === text) return;
     this.#overCap.set(key, text);
     if (overCap === undefined) return;
-    const note = `only the first ${text} mapped names are in its pods; choose fewer with the annotation ${HOSTS_KEY}`;
-    this.#event("Warning", "OverCap", note, key, group);
+    const note = `its pods get only the first ${text} mapped names; select fewer with the annotation ${HOSTS_KEY}`;
+    this.#record("Warning", "OverCap", note, key, group);
   }
 
-  #event(
+  #record(
     type: "Normal" | "Warning",
     reason: string,
     note: string,
@@ -84,7 +84,7 @@ export class EventReporter {
   }
 }
 
-/** The workload if it was read, since an Event shows up by the uid of its object; else one of its pods. */
+/** The workload if it was read, since `kubectl describe` finds Events by the uid of their object; otherwise one of its pods. */
 function regardingOf(key: string, group: WorkloadGroup | undefined): Regarding | undefined {
   const { namespace, kind, name } = partsOf(key);
   const state = group?.observed.state;

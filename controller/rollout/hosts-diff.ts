@@ -5,8 +5,8 @@ import { hostAliasesOf, type RawPod } from "../../workloads/pods.ts";
 import type { HostsDiff } from "./workload-facts.ts";
 
 /**
- * What a new pod would have that this one has not, and the other way round, in lines of the hosts file. A revision that differs, or
- * is not there, says only that something may be different: an annotation that was forged or stripped changes no line.
+ * Compares the pod's hosts lines with those of a new pod: how many are missing, and how many are extra. A different or missing
+ * revision shows only that lines may differ: an annotation that was forged or stripped changes no line.
  */
 export function hostsDiffOf(pod: RawPod, chosen: SelectedHosts): HostsDiff {
   const [hostAliases, annotations] = [hostAliasesOf(pod), pod.metadata?.annotations ?? {}];

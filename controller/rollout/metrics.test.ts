@@ -41,7 +41,7 @@ const NO_PODS = {
   'opted_in_pods{state="not-injected"}': 0,
 };
 
-test("pods by state, workloads by standing and reason, and how many wait, each as it is at the scrape", async () => {
+test("pods by state, workloads by standing and reason, and how many wait, each read at the scrape", async () => {
   const registry = new Registry();
   let status: RolloutStatus | undefined = running(
     [
@@ -68,12 +68,12 @@ test("pods by state, workloads by standing and reason, and how many wait, each a
   status = running([workload("in-step", "in-step")]);
   const after = { ...NO_PODS, 'opted_in_pods{state="all"}': 1, 'workloads{standing="in-step",code="in-step"}': 1 };
   assert.deepEqual(await scrape(registry), { ...after, restarts_waiting: 0, ...NOTHING_COUNTED });
-  // It does not lead any more: what it knew is not reported on.
+  // It no longer leads: what it knew is not reported.
   status = undefined;
   assert.deepEqual(await scrape(registry), { ...NO_PODS, restarts_waiting: 0, ...NOTHING_COUNTED });
 });
 
-test("restarts, conflicts, refusals, failed rollouts and restarts that were taken back, each in a counter of its own", async () => {
+test("restarts, conflicts, refusals, failed rollouts and reverted restarts, each in its own counter", async () => {
   const registry = new Registry();
   const counters = registerRolloutMetrics(registry, () => undefined);
   const times = (count: number, move: () => void) => Array.from({ length: count }, move);

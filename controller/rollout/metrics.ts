@@ -2,12 +2,12 @@ import { Counter, Gauge, type Registry } from "prom-client";
 import type { RestartCounters } from "./event-reporter.ts";
 import type { RolloutStatus } from "./rollout-status.ts";
 
-/** Metrics of how running pods follow the map; `status` is read at each scrape and is undefined on a replica that does not lead. */
+/** Registers the metrics of rollouts. `status` is read at each scrape and is undefined on a follower. */
 export function registerRolloutMetrics(registry: Registry, status: () => RolloutStatus | undefined): RestartCounters {
   const registers = [registry];
   const pods = new Gauge({
     name: "switchback_controller_opted_in_pods",
-    help: "Opted-in pods that run: all, those without the current names, and those that the webhook never saw",
+    help: "Running opted-in pods: all, those without the current names, and those that the webhook did not inject",
     labelNames: ["state"],
     registers,
     collect: () => fill(status()),
@@ -20,7 +20,7 @@ export function registerRolloutMetrics(registry: Registry, status: () => Rollout
   });
   const waiting = new Gauge({
     name: "switchback_controller_restarts_waiting",
-    help: "Workloads that will be restarted, as things are",
+    help: "Workloads that are waiting for a restart",
     registers,
   });
 
@@ -48,11 +48,14 @@ export function registerRolloutMetrics(registry: Registry, status: () => Rollout
   const restarts = counter("switchback_controller_restarts_total", "Workloads restarted");
   const conflicts = counter(
     "switchback_controller_restart_conflicts_total",
-    "Restarts that met somebody else's change",
+    "Restarts that conflicted with another change of the workload",
   );
   const forbidden = counter("switchback_controller_restarts_refused_total", "Restarts that the API server refused");
   const failed = counter("switchback_controller_rollout_failures_total", "Restarts whose rollout failed");
-  const reverted = counter("switchback_controller_restarts_reverted_total", "Restarts that were taken back");
+  const reverted = counter(
+    "switchback_controller_restarts_reverted_total",
+    "Restarts that the workload's owner reverted",
+  );
   return {
     restarted: () => restarts.inc(),
     conflict: () => conflicts.inc(),

@@ -28,7 +28,7 @@ function view(pods: readonly PodFacts[], parts: Partial<ClusterView> = {}): Clus
 
 const REVISION = "switchback.dev/revision";
 
-test("pods are told apart by revision: current, stale, never injected, of another choice of names", () => {
+test("pods are distinguished by revision: current, stale, not injected, with another selection of names", () => {
   const hosts = { "switchback.dev/hosts": "a" };
   const [group, ...others] = observeWorkloads(
     view([
@@ -47,7 +47,7 @@ test("pods are told apart by revision: current, stale, never injected, of anothe
   assert.deepEqual([group?.pods, group?.notInjected, group?.observed.to], [4, 1, "new+new-a"]);
 });
 
-test("a pod that is being deleted, or did not opt in, is none of ours", () => {
+test("a pod that is being deleted, or did not opt in, is ignored", () => {
   const terminating = { ...pod("terminating"), terminating: true };
   const namespaces = new Map([["shop", { inject: undefined, onChange: undefined }]]);
   assert.deepEqual(observeWorkloads(view([terminating])), []);
@@ -71,7 +71,7 @@ for (const [what, agent, stale, agents] of AGENTS) {
   });
 }
 
-test("a workload with an unfinished restart is looked at although it has no pods", () => {
+test("a workload with an unfinished restart is observed although it has no pods", () => {
   const [group] = observeWorkloads(view([], { unfinished: ["shop/Deployment/gone"] }));
   assert.deepEqual([group?.owner.key, group?.pods], ["shop/Deployment/gone", 0]);
 });

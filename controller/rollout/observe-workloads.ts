@@ -10,15 +10,15 @@ import { partsOf } from "../../workloads/workload-keys.ts";
 import type { WorkloadState } from "../../workloads/workload-state.ts";
 import type { ObservedWorkload } from "./reconciler.ts";
 
-/** A selection of names without the names: one is kept per annotation value. */
+/** A selection without its names. One is kept for each annotation value. */
 export type HostsChoice = Pick<SelectedHosts, "revision" | "total" | "cap">;
 
-/** What is looked at, as it is now. */
+/** The observed state of the cluster. */
 export interface ClusterView {
   readonly pods: Iterable<PodFacts>;
   readonly namespaces: ReadonlyMap<string, NamespaceFacts>;
   readonly excludedNamespaces: ReadonlySet<string>;
-  /** The names that a `switchback.dev/hosts` annotation chooses from the published map. */
+  /** Selects names of the published map by the value of a `switchback.dev/hosts` annotation. */
   readonly choose: (hosts: string | undefined) => HostsChoice;
   /** Revision of the published map. */
   readonly mapRevision: string;
@@ -40,9 +40,9 @@ export interface WorkloadGroup {
   readonly pods: number;
   readonly stale: readonly PodFacts[];
   readonly first: PodFacts | undefined;
-  /** Pods without a trace of the webhook. */
+  /** Pods that the webhook did not inject. */
   readonly notInjected: number;
-  /** Names that the pods' selection matches, if that is more than a pod may have. */
+  /** Set if the pods' selection matches more names than a pod may have. */
   readonly overCap: { readonly total: number; readonly cap: number } | undefined;
   readonly warnings: readonly Reason[];
 }
@@ -55,7 +55,7 @@ interface EvaluatedPod {
   readonly stale: boolean;
 }
 
-/** Every owner of opted-in pods, and whether its pods have what they would get now. */
+/** Groups opted-in pods by owner, and finds those that do not have what new pods would get. */
 export function observeWorkloads(view: ClusterView): WorkloadGroup[] {
   const groups = new Map<string, { owner: Owner; pods: PodFacts[] }>();
   for (const pod of view.pods) {
@@ -79,7 +79,7 @@ function groupOf(owner: Owner, pods: readonly PodFacts[], view: ClusterView): Wo
   const stale = evaluated.filter((each) => each.stale);
   const [first] = [...stale, ...evaluated];
   const onChange = first?.onChange ?? { mode: view.fallback, from: "install", problems: [] };
-  const most = evaluated.map(({ chosen }) => chosen).find(({ total, cap }) => total > cap);
+  const capped = evaluated.map(({ chosen }) => chosen).find(({ total, cap }) => total > cap);
   return {
     owner,
     onChange,
@@ -87,7 +87,7 @@ function groupOf(owner: Owner, pods: readonly PodFacts[], view: ClusterView): Wo
     stale: stale.map(({ pod }) => pod),
     first: pods[0],
     notInjected: pods.filter(({ revision }) => revision === undefined).length,
-    overCap: most && { total: most.total, cap: most.cap },
+    overCap: capped && { total: capped.total, cap: capped.cap },
     warnings: onChange.problems,
     observed: {
       key: owner.key,
@@ -113,11 +113,11 @@ function evaluatePod(pod: PodFacts, workload: string | undefined, view: ClusterV
   const agent = view.agentOf(pod);
   if (agent === "unknown") return { pod, chosen, onChange, agent: "keeping", stale: byAnnotation };
   if (!agent?.alive) return { pod, chosen, onChange, agent: "silent", stale: byAnnotation };
-  // The annotation is of the pod's creation; the agent has updated the hosts file since.
+  // The annotation dates from the pod's creation; the agent has updated the hosts file since.
   return { pod, chosen, onChange, agent: "keeping", stale: agent.mapRevision !== view.mapRevision };
 }
 
-/** One agent that is at work on any of the stale pods is waited for. */
+/** `keeping` if the agent of any stale pod is working: the restart waits for it. */
 function agentsOf(stale: readonly EvaluatedPod[]): ObservedWorkload["agents"] {
   if (stale.some(({ agent }) => agent === "keeping")) return "keeping";
   return stale.some(({ agent }) => agent === "silent") ? "silent" : undefined;

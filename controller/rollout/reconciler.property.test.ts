@@ -4,9 +4,9 @@ import fc from "fast-check";
 import { type Fault, type Patch, RunningWorld, type Temper, RULES as USUAL } from "../../test/fakes/running-world.ts";
 import { DAY_MS } from "./restart-history.ts";
 
-// Whatever happens to workloads, map, webhook, API server and leader: what must never be done to other people's workloads is not done.
+// No sequence of events in workloads, map, webhook, API server and leader leads to a restart that the rules forbid.
 
-/** A budget that lives of this length reach. */
+/** A budget that runs of this length reach. */
 const RULES = { ...USUAL, dailyBudget: 3 };
 
 type Step =
@@ -77,17 +77,17 @@ async function take(world: RunningWorld, step: Step): Promise<void> {
   else if (step.do === "edit") world.edit(step.key);
   else if (step.do === "scale") world.scale(step.key);
   else await world.pass(step.ms, Math.max(500, step.ms / 200));
-  await world.turn();
+  await world.reconcile();
 }
 
-/** What is seen of a workload between two of its restarts. */
+/** What is observed of a workload between two of its restarts. */
 interface Seen {
   readonly patch: Patch;
   hadItsNames: boolean;
   edited: boolean;
 }
 
-/** Throws at the patch that should not have been. */
+/** Throws at a patch that breaks a rule. */
 function guard(world: RunningWorld): { look(step: Step): void } {
   const last = new Map<string, Seen[]>();
   const of = (key: string) => last.get(key) ?? [];
@@ -132,7 +132,7 @@ function worldOf(): RunningWorld {
   return world;
 }
 
-test("no restart breaks a rule, whatever happens", async () => {
+test("property: no restart breaks a rule", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(steps, { minLength: 5, maxLength: 60 }), async (life) => {
       const world = worldOf();
@@ -146,7 +146,7 @@ test("no restart breaks a rule, whatever happens", async () => {
   );
 });
 
-test("an owner that takes restarts back is restarted once, and one that strips our annotations at most twice, unless it is edited", async () => {
+test("an owner that reverts restarts is restarted once, and one that strips our annotations at most twice, unless it is edited", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(steps, { minLength: 5, maxLength: 60 }), async (life) => {
       const world = worldOf();

@@ -25,7 +25,7 @@ test("a new name: one restart, after the debounce", async () => {
   await world.pass(MINUTE_MS);
   assert.equal(await world.codeOf(KEY), "in-step");
   assert.deepEqual(
-    world.told.map(({ kind }) => kind),
+    world.events.map(({ kind }) => kind),
     ["restarted", "outcome"],
   );
 });
@@ -43,7 +43,7 @@ test("a mapping that flaps 20 times in 10 s: at most one restart, wherever it en
   }
 });
 
-test("a name that changes without rest puts a restart off for twenty seconds, not for ever", async () => {
+test("a name that keeps changing delays a restart for twenty seconds at most", async () => {
   const world = stale();
   for (let change = 0; change < 30; change++) {
     world.publish(change % 2 === 0 ? "abc" : "abd");
@@ -52,7 +52,7 @@ test("a name that changes without rest puts a restart off for twenty seconds, no
   assert.equal(world.patches.length, 1);
 });
 
-test("for how long at most is a setting", async () => {
+test("the longest debounce is configurable", async () => {
   const world = new RunningWorld({ ...RULES, maxDebounceMs: 5_000 });
   world.add(KEY);
   for (let change = 0; change < 8; change++) {
@@ -63,7 +63,7 @@ test("for how long at most is a setting", async () => {
   assert.equal(world.patches.length, 1);
 });
 
-test("a name that goes away waits ten minutes, and none is restarted if it comes back", async () => {
+test("a restart for a removed name waits ten minutes, and is not done if the name returns", async () => {
   const world = new RunningWorld();
   world.names = world.webhook = "ab";
   world.add(KEY);
@@ -78,7 +78,7 @@ test("a name that goes away waits ten minutes, and none is restarted if it comes
   assert.equal(world.patches.length, 1);
 });
 
-test("names that the pods have already are no reason: a revision that differs and lines that do not", async () => {
+test("a different revision without different lines is no reason for a restart", async () => {
   const world = stale();
   world.diffHosts = async () => ({ missing: 0, extra: 0 });
   await world.pass(MINUTE_MS);
@@ -98,7 +98,7 @@ test("no restart while a webhook replica uses an older map, and one when it has 
   assert.equal(world.patches.length, 1);
 });
 
-test("the interval doubles, and the seventh restart of a day waits for tomorrow", async () => {
+test("the interval doubles, and the seventh restart of a day waits for the next day", async () => {
   const world = new RunningWorld();
   world.add(KEY);
   for (let n = 0; n < 12; n++) {
@@ -111,11 +111,11 @@ test("the interval doubles, and the seventh restart of a day waits for tomorrow"
   assert.equal(world.patches.length, RULES.dailyBudget + 1);
 });
 
-test("restarts as fast as they may come are 30, 60, 120, 240 and 480 s apart", async () => {
+test("the shortest intervals between restarts are 30, 60, 120, 240 and 480 s", async () => {
   const world = new RunningWorld();
   world.add(KEY);
   for (let n = 0; n < 1_000; n++) {
-    // Always something new, and never for long enough to come to rest.
+    // Always a new name, and never for long enough to become stable.
     world.publish(`a${String.fromCodePoint(0x100 + n)}`);
     await world.pass(1_000, 500);
   }
@@ -128,7 +128,7 @@ test("restarts as fast as they may come are 30, 60, 120, 240 and 480 s apart", a
   }
 });
 
-test("annotations stripped by another webhook: one restart, did-not-converge, also for the names that come then", async () => {
+test("annotations stripped by another webhook: one restart, did-not-converge, also for later names", async () => {
   const world = stale(KEY, "stripped");
   await world.pass(10 * MINUTE_MS, 1_000);
   assert.equal(world.patches.length, 1);
@@ -139,7 +139,7 @@ test("annotations stripped by another webhook: one restart, did-not-converge, al
   assert.equal(await world.codeOf(KEY), "did-not-converge");
 });
 
-test("the webhook is dead while the map changes: nothing is restarted, and once when it is back", async () => {
+test("the webhook is down while the map changes: no restart until it is back, then one", async () => {
   const world = new RunningWorld();
   world.add(KEY);
   world.webhook = undefined;
@@ -152,7 +152,7 @@ test("the webhook is dead while the map changes: nothing is restarted, and once 
   assert.equal(await world.codeOf(KEY), "in-step");
 });
 
-test("an owner that takes the restart back is left alone, also by the next leader and for other names", async () => {
+test("an owner that reverts the restart is not restarted again, nor by the next leader, nor for other names", async () => {
   const world = stale(KEY, "owned");
   world.webhook = undefined;
   world.askWebhooks = async () => ({ ok: true, text: "" });
@@ -165,7 +165,7 @@ test("an owner that takes the restart back is left alone, also by the next leade
   assert.equal(world.patches.length, 1);
 });
 
-test("a rollout that does not end fails after ten minutes, stops further ones of it and lets the others go on", async () => {
+test("a rollout that does not end fails after ten minutes: its workload is not restarted again, others are", async () => {
   const world = stale(KEY, "stuck");
   world.add("shop/Deployment/zz");
   world.publish("abc");
@@ -183,7 +183,7 @@ test("a rollout that does not end fails after ten minutes, stops further ones of
   assert.equal(world.patches.filter(({ key }) => key === KEY).length, 1);
 });
 
-test("a leader that ends between remembering and patching: the next one restarts, once", async () => {
+test("a leader that ends between the record and the patch: the next one restarts, once", async () => {
   for (const fault of ["lost", "unanswered"] as const) {
     const world = stale();
     world.fault = fault;
@@ -195,7 +195,7 @@ test("a leader that ends between remembering and patching: the next one restarts
   }
 });
 
-test("a conflict is looked at again, and counts for nothing", async () => {
+test("a conflict is retried, and does not count as a restart", async () => {
   const world = stale();
   world.fault = "conflict";
   await world.pass(2_100, 100);
@@ -204,16 +204,16 @@ test("a conflict is looked at again, and counts for nothing", async () => {
   assert.equal(world.patches.length, 1);
 });
 
-test("500 stale workloads are restarted one at a time, and each says how many are before it", async () => {
+test("500 stale workloads are restarted one at a time, and each reports how many are before it", async () => {
   const world = new RunningWorld();
   for (let n = 0; n < 500; n++) world.add(`shop/Deployment/w${String(n).padStart(3, "0")}`);
   world.publish("ab");
   await world.pass(10_000);
-  const decision = await world.turn();
+  const decision = await world.reconcile();
   const places = [...(decision?.verdicts.values() ?? [])].filter(({ code }) => code === "its-turn");
   assert.ok(places.length > 490);
   assert.match(places.at(-1)?.text ?? "", /^one workload at a time; 49\d before it$/);
-  assert.ok(world.looks < 100, `${world.looks} pods were read for a queue that has hardly moved`);
+  assert.ok(world.podReads < 100, `${world.podReads} pods were read for a queue that has hardly moved`);
   await world.pass(30 * MINUTE_MS, 1_000);
   assert.equal(world.patches.length, 500);
   const gaps = world.patches.slice(1).map(({ at }, index) => at - (world.patches[index]?.at ?? 0));
@@ -232,7 +232,7 @@ function nth(n: number): string {
   return `shop/Deployment/w${String(n).padStart(2, "0")}`;
 }
 
-test("three restarts in a row that came to nothing hold everything for an hour", async () => {
+test("three restarts in vain in a row hold all restarts for an hour", async () => {
   const world = queue(Array<Temper>(20).fill("stripped"));
   await world.pass(50 * MINUTE_MS, 1_000);
   assert.equal(world.patches.length, 3);
@@ -241,7 +241,7 @@ test("three restarts in a row that came to nothing hold everything for an hour",
   assert.equal(world.patches.length, 4);
 });
 
-test("so do three rollouts in a row that failed, for an hour after the last; then one is tried, and all are held again", async () => {
+test("three failed rollouts in a row hold all restarts for an hour after the last; one more is tried, then they are held again", async () => {
   const world = queue(Array<Temper>(20).fill("stuck"));
   await world.pass(31 * MINUTE_MS, 1_000);
   assert.equal(world.patches.length, 3);
@@ -254,7 +254,7 @@ test("so do three rollouts in a row that failed, for an hour after the last; the
   assert.equal(await world.codeOf(nth(19)), "restarts-held");
 });
 
-test("of both kinds together it takes three too, and a restart that did its work in between counts for the others", async () => {
+test("failed rollouts and restarts in vain count together; a successful restart in between ends the count", async () => {
   const mixed = queue(["stuck", "stripped", "stuck", "good"]);
   await mixed.pass(40 * MINUTE_MS, 1_000);
   assert.deepEqual([mixed.patches.length, await mixed.codeOf(nth(3))], [3, "restarts-held"]);
@@ -263,7 +263,7 @@ test("of both kinds together it takes three too, and a restart that did its work
   assert.deepEqual([well.patches.length, await well.codeOf(nth(5))], [6, "in-step"]);
 });
 
-test("somebody who mends one of those whose rollout failed lets the others go on", async () => {
+test("fixing one of the failed workloads releases the others", async () => {
   const world = queue(["stuck", "stuck", "stuck", "good"]);
   await world.pass(40 * MINUTE_MS, 1_000);
   assert.equal(await world.codeOf(nth(3)), "restarts-held");
@@ -272,7 +272,7 @@ test("somebody who mends one of those whose rollout failed lets the others go on
   assert.equal(await world.codeOf(nth(3)), "in-step");
 });
 
-test("how many it takes, and how long they hold, are settings", async () => {
+test("the number of failures and the time of the hold are configurable", async () => {
   const rules = { ...RULES, holdAfter: 1, holdMs: 5 * MINUTE_MS };
   const world = queue(["good", "stripped", "stripped", "stripped"], rules);
   await world.pass(4 * MINUTE_MS, 1_000);
@@ -281,7 +281,7 @@ test("how many it takes, and how long they hold, are settings", async () => {
   assert.equal(world.patches.length, 3);
 });
 
-test("a dry run says what it would do", async () => {
+test("a dry run reports what it would do", async () => {
   const world = stale();
   world.changeLeader({ ...RULES, dryRun: true });
   await world.pass(MINUTE_MS);
@@ -289,7 +289,7 @@ test("a dry run says what it would do", async () => {
   assert.equal(world.patches.length, 0);
 });
 
-test("a broken record is no empty one", async () => {
+test("a broken record is not an empty one", async () => {
   const world = stale();
   world.historyOf = () => ({ code: "history-unreadable", text: "" }) as never;
   await world.pass(MINUTE_MS);

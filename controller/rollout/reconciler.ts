@@ -8,7 +8,7 @@ import { type History, pruned, type Restart, stamp } from "./restart-history.ts"
 import type { RestartRules } from "./restart-rules.ts";
 import type { HostsDiff, WorkloadFacts } from "./workload-facts.ts";
 
-/** A workload as it is observed; the engine adds what it remembers. */
+/** A workload as observed; the reconciler adds what it remembers. */
 export type ObservedWorkload = Omit<
   WorkloadFacts,
   "since" | "changingSince" | "staleSince" | "diff" | "notBefore" | "history"
@@ -19,68 +19,68 @@ export type RestartEvent =
   | { readonly kind: "conflict" | "forbidden"; readonly key: string }
   | { readonly kind: "outcome"; readonly key: string; readonly outcome: "done" | "failed" | "reverted" };
 
-/** The world as the engine reaches it; tests have one of their own. */
+/** The reconciler's access to the cluster. */
 export interface RolloutClient {
   /** Every workload with opted-in pods or an unfinished restart, as of now. Undefined: not everything is known yet. */
   observe(): readonly ObservedWorkload[] | undefined;
   historyOf(key: string): History | Reason;
-  /** Throws when it is not certain that it was written. */
+  /** Throws if the write is not confirmed. */
   writeHistory(key: string, history: History): Promise<void>;
-  /** Writes the stamp on the pod template, of exactly the workload that was observed. */
+  /** Writes the stamp to the pod template of exactly the workload that was observed. */
   patch(key: string, stamp: string): Promise<PatchResult>;
-  /** What the stale pods lack; undefined: they are gone, or cannot be read now. */
+  /** Compares the stale pods with new ones; undefined if they are gone or cannot be read now. */
   diffHosts(key: string): Promise<HostsDiff | undefined>;
   askWebhooks(): Promise<WebhookFacts>;
-  report(what: RestartEvent): void;
+  report(event: RestartEvent): void;
   now(): number;
 }
 
 interface Memory {
   to: string;
-  /** Those of the stale pods that `diff` is about. */
+  /** Revisions of the stale pods that `diff` was computed for. */
   revisions: string;
   since: number;
   changingSince: number;
   staleSince: number;
   diff: HostsDiff | undefined;
-  /** No look and no patch before this: the last one was refused. */
+  /** No read of pods and no patch before this: the last one was refused. */
   notBefore: number;
 }
 
-/** Steps of one turn: a bound against going round in circles, far above what a turn takes. */
-const MOST_STEPS = 50;
-/** After a refusal, and after pods that could not be read. */
+/** Bound on the steps of one run, far above what a run needs: it prevents an endless loop. */
+const MAX_STEPS = 50;
+/** Retry after a refused patch, or after pods could not be read. */
 const REFUSED_MS = 30_000;
-/** After somebody else's change, which the watch has to tell of first. */
+/** Retry after a conflict: the watch has to deliver the other change first. */
 const CONFLICT_MS = 1_000;
 
 /**
- * Carries decisions out: one turn brings everything as far as it can be brought now. What has to survive a change of leader is in
- * `remember`; what is kept here may be lost, and then waits begin anew.
+ * Carries decisions out: one run does everything that can be done now. What has to survive a change of leader is in the history;
+ * what is kept here may be lost, and the waits then start again.
  */
 export class RolloutReconciler {
-  readonly #ports: RolloutClient;
+  readonly #client: RolloutClient;
   readonly #rules: RestartRules;
   readonly #log: Logger;
   readonly #memory = new Map<string, Memory>();
 
-  constructor(ports: RolloutClient, rules: RestartRules, log: Logger) {
-    this.#ports = ports;
+  constructor(client: RolloutClient, rules: RestartRules, log: Logger) {
+    this.#client = client;
     this.#rules = rules;
     this.#log = log;
   }
 
-  /** Undefined: not everything is known yet. Throws when a record could not be written: then nothing was restarted. */
-  async turn(signal: AbortSignal): Promise<RolloutDecision | undefined> {
+  /** Returns undefined while not everything is known yet. Throws if a record could not be written; nothing was restarted then. */
+  async reconcile(signal: AbortSignal): Promise<RolloutDecision | undefined> {
     let webhooks: WebhookFacts | undefined;
     let decision: RolloutDecision | undefined;
-    for (let steps = 0; steps < MOST_STEPS && !signal.aborted; steps++) {
-      const observed = this.#ports.observe();
+    for (let steps = 0; steps < MAX_STEPS && !signal.aborted; steps++) {
+      const observed = this.#client.observe();
       if (observed === undefined) return undefined;
       const workloads = this.#recall(observed);
-      decision = decideRollout({ now: this.#ports.now(), rules: this.#rules, workloads, webhooks });
+      decision = decideRollout({ now: this.#client.now(), rules: this.#rules, workloads, webhooks });
       if (decision.askWebhooks) {
-        webhooks = await this.#ports.askWebhooks();
+        webhooks = await this.#client.askWebhooks();
         continue;
       }
       if (!(await this.#carryOut(decision, workloads, signal))) return decision;
@@ -89,27 +89,27 @@ export class RolloutReconciler {
     return decision;
   }
 
-  /** Whether anything was done, so that there is something new to decide on. */
+  /** Returns whether anything was done, so that a new decision is needed. */
   async #carryOut(
     decision: RolloutDecision,
     workloads: readonly WorkloadFacts[],
     signal: AbortSignal,
   ): Promise<boolean> {
     const workload = workloads.find(({ key }) => key === decision.restart);
-    if (decision.outcomes.length > 0) await this.#settle(decision.outcomes);
-    else if (decision.diffFirst.length > 0) await this.#look(decision.diffFirst);
+    if (decision.outcomes.length > 0) await this.#recordOutcomes(decision.outcomes);
+    else if (decision.diffFirst.length > 0) await this.#diffHosts(decision.diffFirst);
     else if (workload !== undefined) await this.#restart(workload, signal);
     else return false;
     return true;
   }
 
-  /** Since when names are what they are; a workload without stale pods is forgotten. */
+  /** Adds what is remembered of each workload; one without stale pods is forgotten. */
   #recall(observed: readonly ObservedWorkload[]): WorkloadFacts[] {
-    const now = this.#ports.now();
+    const now = this.#client.now();
     const stale = new Set(observed.flatMap(({ key, stale }) => (stale.length > 0 ? [key] : [])));
     for (const key of this.#memory.keys()) if (!stale.has(key)) this.#memory.delete(key);
     return observed.map((workload) => {
-      const history = this.#ports.historyOf(workload.key);
+      const history = this.#client.historyOf(workload.key);
       if (workload.stale.length > 0) return { ...workload, ...this.#memoryOf(workload, now), history };
       return { ...workload, since: now, changingSince: now, staleSince: now, diff: undefined, notBefore: 0, history };
     });
@@ -131,49 +131,49 @@ export class RolloutReconciler {
     return memory;
   }
 
-  async #look(keys: readonly string[]): Promise<void> {
+  async #diffHosts(keys: readonly string[]): Promise<void> {
     await Promise.all(
       keys.map(async (key) => {
-        const diff = await this.#ports.diffHosts(key).catch((error: unknown) => {
+        const diff = await this.#client.diffHosts(key).catch((error: unknown) => {
           this.#log.warn({ workload: key }, `stale pods could not be read: ${describeError(error)}`);
           return undefined;
         });
         const memory = this.#memory.get(key);
         if (memory === undefined) return;
         memory.diff = diff;
-        if (diff === undefined) memory.notBefore = this.#ports.now() + REFUSED_MS;
+        if (diff === undefined) memory.notBefore = this.#client.now() + REFUSED_MS;
       }),
     );
   }
 
-  async #settle(outcomes: RolloutDecision["outcomes"]): Promise<void> {
+  async #recordOutcomes(outcomes: RolloutDecision["outcomes"]): Promise<void> {
     for (const { key, outcome } of outcomes) {
-      const history = this.#ports.historyOf(key);
+      const history = this.#client.historyOf(key);
       const last = isHistory(history) ? history.at(-1) : undefined;
       if (!isHistory(history) || last === undefined) continue;
       const before = history.slice(0, -1);
-      await this.#ports.writeHistory(key, outcome === "void" ? before : [...before, { ...last, outcome }]);
-      if (outcome !== "void") this.#ports.report({ kind: "outcome", key, outcome });
+      await this.#client.writeHistory(key, outcome === "void" ? before : [...before, { ...last, outcome }]);
+      if (outcome !== "void") this.#client.report({ kind: "outcome", key, outcome });
     }
   }
 
-  /** Remembered first, then done: what crashes in between has not happened, and `outcomeOf` sees that. */
+  /** Writes the record first, then patches: after a crash in between, `outcomeOf` finds that nothing was restarted. */
   async #restart(workload: WorkloadFacts, signal: AbortSignal): Promise<void> {
     const { key, state, history, to } = workload;
     if (typeof state === "string" || !isHistory(history)) return;
-    const at = this.#ports.now();
+    const at = this.#client.now();
     const from = [...new Set(workload.stale.map(({ revision }) => revision ?? ""))].sort();
     const restart: Restart = { at, from, to, uid: state.uid, generation: state.generation };
     const before = pruned(history, at);
-    await this.#ports.writeHistory(key, [...before, restart]);
+    await this.#client.writeHistory(key, [...before, restart]);
     if (signal.aborted) return;
-    const patched = await this.#ports.patch(key, stamp(at));
+    const patched = await this.#client.patch(key, stamp(at));
     if (patched === "patched") {
-      this.#ports.report({ kind: "restarted", key, restart });
+      this.#client.report({ kind: "restarted", key, restart });
       return;
     }
-    await this.#ports.writeHistory(key, before);
-    if (patched !== "gone") this.#ports.report({ kind: patched, key });
+    await this.#client.writeHistory(key, before);
+    if (patched !== "gone") this.#client.report({ kind: patched, key });
     const memory = this.#memory.get(key);
     if (memory !== undefined) memory.notBefore = at + (patched === "forbidden" ? REFUSED_MS : CONFLICT_MS);
   }

@@ -4,7 +4,7 @@ import { hasFailed, outcomeOf, type RestartOutcome } from "./restart-outcome.ts"
 import type { RestartRules } from "./restart-rules.ts";
 import type { RolloutVerdict, WorkloadFacts } from "./workload-facts.ts";
 
-/** What every ready webhook replica says it uses. Undefined: not asked. */
+/** Whether every ready webhook replica uses the current map. Undefined: not asked. */
 export interface WebhookFacts {
   readonly ok: boolean;
   readonly text: string;
@@ -18,29 +18,29 @@ interface RolloutInput {
 }
 
 export interface RolloutDecision {
-  /** By key, of every workload. */
+  /** The verdict of every workload, by key. */
   readonly verdicts: ReadonlyMap<string, RolloutVerdict>;
-  /** Restarts whose end is known now and was not before. */
+  /** Restarts whose outcome is now known. */
   readonly outcomes: ReadonlyArray<{ readonly key: string; readonly outcome: Exclude<RestartOutcome, "running"> }>;
   /** The one workload to restart now. */
   readonly restart: string | undefined;
-  /** Workloads whose pods' specs have to be looked at before anything can be said. */
+  /** Workloads whose pods have to be read and compared before a decision. */
   readonly diffFirst: readonly string[];
-  /** Whether nothing but the webhooks' answer is missing. */
+  /** Whether only the webhook replicas' answer is missing. */
   readonly askWebhooks: boolean;
-  /** When to decide again, if nothing happens before. */
+  /** When to decide again if nothing changes before. */
   readonly wakeAt: number | undefined;
 }
 
-/** Workloads that are looked at in one go: a queue of hundreds is looked at as it moves. */
+/** Workloads at the head of the queue whose pods are read together: a queue of hundreds is read as it moves. */
 const LOOK_AHEAD = 5;
 
 /**
- * The whole of restarting, as a function of what is known. At most one workload is under way: a restart without an outcome, of
- * whichever leader, holds all others back.
+ * Decides about restarts as a pure function of the observed state. At most one workload is restarted at a time: a restart without an
+ * outcome, by this leader or an earlier one, holds back all others.
  */
-export function decideRollout(world: RolloutInput): RolloutDecision {
-  const { workloads, rules, now } = world;
+export function decideRollout(input: RolloutInput): RolloutDecision {
+  const { workloads, rules, now } = input;
   const verdicts = new Map<string, RolloutVerdict>();
   const queue: WorkloadFacts[] = [];
   for (const workload of workloads) {
@@ -48,40 +48,40 @@ export function decideRollout(world: RolloutInput): RolloutDecision {
     if (verdict === undefined) queue.push(workload);
     else verdicts.set(workload.key, verdict);
   }
-  queue.sort(byTurn);
-  const turn = takeTurn(world, queue, heldUntil(world, verdicts));
-  for (const [index, { key }] of queue.entries()) verdicts.set(key, turn.verdictOf(index));
+  queue.sort(byPriority);
+  const scheduled = schedule(input, queue, heldUntil(input, verdicts));
+  for (const [index, { key }] of queue.entries()) verdicts.set(key, scheduled.verdictOf(index));
   return {
     verdicts,
     outcomes: workloads.flatMap((workload) => newOutcome(workload, rules, now)),
-    restart: turn.restart,
-    diffFirst: turn.lookAt,
-    askWebhooks: turn.askWebhooks,
+    restart: scheduled.restart,
+    diffFirst: scheduled.diffFirst,
+    askWebhooks: scheduled.askWebhooks,
     wakeAt: earliest(verdicts.values(), now),
   };
 }
 
-interface Turn {
+interface Schedule {
   readonly restart?: string;
-  readonly lookAt: readonly string[];
+  readonly diffFirst: readonly string[];
   readonly askWebhooks: boolean;
   readonly verdictOf: (index: number) => RolloutVerdict;
 }
 
-const NOT_NOW = { lookAt: [], askWebhooks: false } as const;
+const NOT_NOW = { diffFirst: [], askWebhooks: false } as const;
 
-/** Whose turn it is in a queue of workloads against which nothing stands, and what is said to the others. */
-function takeTurn(world: RolloutInput, queue: readonly WorkloadFacts[], held: number | undefined): Turn {
-  const { rules, webhooks, now } = world;
+/** Chooses the next restart from a sorted queue of workloads that pass every check, and gives the verdicts of the others. */
+function schedule(input: RolloutInput, queue: readonly WorkloadFacts[], held: number | undefined): Schedule {
+  const { rules, webhooks, now } = input;
   const place = (index: number) => waiting("its-turn", `one workload at a time; ${index} before it`);
-  const busy = world.workloads.find((workload) => isUnderWay(workload, rules, now));
+  const busy = input.workloads.find((workload) => isUnderWay(workload, rules, now));
   if (held !== undefined) {
-    const text = `the last ${rules.holdAfter} restarts failed or brought no names into the pods: none until ${stamp(held)}`;
+    const text = `the last ${rules.holdAfter} restarts failed or did not bring the names into the pods: no restart until ${stamp(held)}`;
     return { ...NOT_NOW, verdictOf: () => waiting("restarts-held", text, held) };
   }
   if (busy !== undefined) return { ...NOT_NOW, verdictOf: (index) => place(index + 1) };
-  const lookAt = queue.slice(0, LOOK_AHEAD).filter(({ diff }) => diff === undefined);
-  if (lookAt.length > 0) return { ...NOT_NOW, lookAt: lookAt.map(({ key }) => key), verdictOf: place };
+  const unread = queue.slice(0, LOOK_AHEAD).filter(({ diff }) => diff === undefined);
+  if (unread.length > 0) return { ...NOT_NOW, diffFirst: unread.map(({ key }) => key), verdictOf: place };
   if (rules.dryRun) {
     return { ...NOT_NOW, verdictOf: () => ({ ...waiting("dry-run", "would be restarted; restart.dryRun is on") }) };
   }
@@ -95,16 +95,16 @@ function takeTurn(world: RolloutInput, queue: readonly WorkloadFacts[], held: nu
   return { ...NOT_NOW, restart: first.key, verdictOf: (index) => (index === 0 ? restarting : place(index)) };
 }
 
-/** Between two questions to webhooks that were not ready. */
+/** Between two requests to webhook replicas that were not ready. */
 const ASK_AGAIN_MS = 500;
 
-/** Those that lack names before those that only have too many; then who has waited longest. */
-function byTurn(one: WorkloadFacts, other: WorkloadFacts): number {
+/** Workloads that lack names before those with extra ones only; then those that have waited longest. */
+function byPriority(one: WorkloadFacts, other: WorkloadFacts): number {
   const rank = ({ diff }: WorkloadFacts) => (diff?.missing === 0 ? 1 : 0);
   return rank(one) - rank(other) || one.staleSince - other.staleSince || (one.key < other.key ? -1 : 1);
 }
 
-/** Also one that is being taken back: its pods are made anew once more because of us. */
+/** Includes a restart that is being reverted: its pods are recreated once more because of it. */
 function isUnderWay({ history, state }: WorkloadFacts, rules: RestartRules, now: number): boolean {
   const last = isHistory(history) ? history.at(-1) : undefined;
   if (last === undefined) return false;
@@ -120,7 +120,7 @@ function newOutcome(workload: WorkloadFacts, rules: RestartRules, now: number): 
   return outcome === "running" || outcome === last.outcome ? [] : [{ key: workload.key, outcome }];
 }
 
-/** Until when nothing is restarted, because the last few restarts were all in vain: whatever is wrong is not of one workload. */
+/** Until when nothing is restarted because each of the last restarts was in vain: the fault is not in one workload. */
 function heldUntil(
   { workloads, rules, now }: RolloutInput,
   verdicts: ReadonlyMap<string, RolloutVerdict>,
@@ -134,7 +134,7 @@ function heldUntil(
   const [newest] = last;
   if (newest === undefined || last.length < rules.holdAfter) return undefined;
   const failed = ({ state, restart }: typeof newest) => hasFailed(restart, state, rules, now);
-  // That a rollout fails is known only when its time is over.
+  // A failed rollout is known only when its time is over.
   const until = newest.restart.at + (failed(newest) ? rules.rolloutMs : 0) + rules.holdMs;
   const inVain = last.every((each) => verdicts.get(each.key)?.code === "did-not-converge" || failed(each));
   return inVain && now < until ? until : undefined;

@@ -23,7 +23,7 @@ const state = {
   failed: false,
 };
 
-/** A workload that nothing stands against but its past. */
+/** A workload that passes every check except those of its history. */
 function workload(more: Partial<WorkloadFacts> = {}): WorkloadFacts {
   return {
     key: "shop/Deployment/web",
@@ -56,7 +56,7 @@ test("a restart counts for a day, to the millisecond; the last one is kept howev
   assert.deepEqual(pruned([], NOW), []);
 });
 
-test("the interval doubles with each restart of the day, up to the most", () => {
+test("the interval doubles with each restart of the day, up to the maximum", () => {
   const ends = (count: number) => {
     const history = Array.from({ length: count }, (_, index) => restart(NOW - count + 1 + index));
     return intervalEnds(history, RULES, NOW) - NOW;
@@ -67,17 +67,17 @@ test("the interval doubles with each restart of the day, up to the most", () => 
   assert.equal(intervalEnds([restart(NOW - 2 * DAY_MS)], RULES, NOW), NOW - 2 * DAY_MS + 30_000);
 });
 
-test("a spent budget comes back when its oldest restart is a day old, one of none never", () => {
+test("a spent budget returns when its oldest restart is a day old, a budget of 0 never", () => {
   const history = [restart(NOW - DAY_MS), restart(NOW - 3), restart(NOW - 2), restart(NOW - 1)];
   assert.equal(budgetReturns(history, { ...RULES, dailyBudget: 3 }, NOW), NOW - 3 + DAY_MS);
   assert.equal(budgetReturns(history, { ...RULES, dailyBudget: 2 }, NOW), NOW - 2 + DAY_MS);
   assert.equal(budgetReturns(history, { ...RULES, dailyBudget: 0 }, NOW), Number.POSITIVE_INFINITY);
 });
 
-test("with a budget of 0 nothing is ever restarted; at the budget not, below it yes", () => {
+test("nothing is restarted with a budget of 0 or at the budget; below the budget it is", () => {
   const rules = (dailyBudget: number) => ({ ...RULES, dailyBudget, minIntervalMs: 0 });
   const verdict = checkWorkload(workload(), rules(0), NOW);
-  assert.deepEqual([verdict?.code, verdict?.text], ["budget-spent", "0 restarts in 24 hours: no more ever"]);
+  assert.deepEqual([verdict?.code, verdict?.text], ["budget-spent", "0 restarts in 24 hours: no further restart ever"]);
   const history = [restart(NOW - 2), restart(NOW - 1)];
   assert.equal(codeOf({ history }, rules(2)), "budget-spent");
   assert.equal(codeOf({ history }, rules(3)), undefined);
@@ -103,7 +103,7 @@ for (const [what, ms, more, code] of LIMITS) {
   });
 }
 
-test("an agent that is at work is waited for agentMs, and then somebody has to look", () => {
+test("a working agent is waited for until agentMs, then the workload is stuck", () => {
   const live = { mode: "live", agents: "keeping" } as const;
   assert.equal(codeOf({ ...live, staleSince: NOW - RULES.agentMs + 1 }), "live");
   assert.equal(codeOf({ ...live, staleSince: NOW - RULES.agentMs }), "agent-behind");
@@ -111,7 +111,7 @@ test("an agent that is at work is waited for agentMs, and then somebody has to l
   assert.equal(codeOf({ mode: "restart", agents: "keeping" }), undefined);
 });
 
-test("what stands against a restart, each by itself", () => {
+test("each reason against a restart, by itself", () => {
   const refusal = { code: "paused", text: "" };
   assert.equal(codeOf({ stale: [] }), "in-step");
   assert.equal(codeOf({ mode: "none" }), "on-change-none");
@@ -126,13 +126,13 @@ test("what stands against a restart, each by itself", () => {
   assert.equal(codeOf({}), undefined);
 });
 
-test("the old pods of a restart for these names may leave for a minute, then it was in vain", () => {
+test("the old pods of a restart for these names may terminate for a minute, then it was in vain", () => {
   const at = (ms: number) => ({ history: [restart(NOW - ms, { to: "new" })] });
   assert.equal(codeOf(at(59_999)), "restarted");
   assert.equal(codeOf(at(60_000)), "already-restarted");
 });
 
-test("what became of a restart, at each limit", () => {
+test("the outcome of a restart, at each limit", () => {
   const of = (ms: number, more: object, last: Partial<Restart> = {}) =>
     outcomeOf(restart(NOW - ms, { outcome: undefined, ...last }), { ...state, ...more }, RULES, NOW);
   const carries = (ms: number) => ({ restartedAt: stamp(NOW - ms) });
@@ -152,7 +152,7 @@ test("what became of a restart, at each limit", () => {
   assert.equal(of(1_000, carries(999), { outcome: "failed" }), "failed", "what was remembered stays");
 });
 
-test("of a workload that is not known a restart runs until its rollout's time is over, and of none it is done", () => {
+test("a restart of an unknown workload runs until its deadline; that of an absent one is done", () => {
   const of = (ms: number, what: "unknown" | "absent") =>
     outcomeOf(restart(NOW - ms, { outcome: undefined }), what, RULES, NOW);
   assert.equal(of(RULES.rolloutMs - 1, "unknown"), "running");

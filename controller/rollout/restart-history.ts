@@ -2,18 +2,18 @@ import { z } from "zod";
 import type { Reason } from "../../hostmap/types.ts";
 import type { RestartRules } from "./restart-rules.ts";
 
-/** One restart of ours, as it is remembered from before it happens. */
+/** The record of one restart, written before the restart. */
 export interface Restart {
-  /** When, milliseconds since 1970. Written on the template as `stamp(at)`, so that it tells this restart from any other. */
+  /** Milliseconds since 1970. Written to the template as `stamp(at)`, which distinguishes this restart from any other. */
   readonly at: number;
-  /** Revisions of the stale pods; an empty one: not injected. */
+  /** Revisions of the stale pods; empty for a pod that was not injected. */
   readonly from: readonly string[];
   /** The revision that the new pods should get. */
   readonly to: string;
-  /** The workload as it was just before. */
+  /** The workload just before the restart. */
   readonly uid: string;
   readonly generation: number;
-  /** How it ended; none: it runs, or its leader ended before it could tell. */
+  /** Undefined while the restart is in progress, or if its leader ended before it recorded the outcome. */
   readonly outcome?: "done" | "failed" | "reverted" | undefined;
 }
 
@@ -22,12 +22,12 @@ export type History = readonly Restart[];
 
 export const DAY_MS = 86_400_000;
 
-/** What stands on the pod template. */
+/** The annotation value on the pod template. */
 export function stamp(at: number): string {
   return new Date(at).toISOString();
 }
 
-/** The last day's, and the last one however old it is: that a restart has changed nothing is not forgotten over night. */
+/** The restarts of the last day, and the last one however old it is: a restart that changed nothing is not forgotten overnight. */
 export function pruned(history: History, now: number): History {
   return history.filter(({ at }, index) => at > now - DAY_MS || index === history.length - 1);
 }
@@ -36,7 +36,7 @@ export function spentToday(history: History, now: number): number {
   return history.filter(({ at }) => at > now - DAY_MS).length;
 }
 
-/** When the interval since the last restart is over: it doubles with each restart of the last day. */
+/** When the interval after the last restart ends. It doubles with each restart of the last day. */
 export function intervalEnds(history: History, rules: RestartRules, now: number): number {
   const last = history.at(-1);
   if (last === undefined) return Number.NEGATIVE_INFINITY;
@@ -66,11 +66,11 @@ export function encodeRecord(workload: string, restarts: History): string {
   return JSON.stringify({ workload, restarts });
 }
 
-/** Reads a record. One that somebody has broken is a reason, and never an empty history. */
+/** Reads a record. One that does not parse gives a reason, never an empty history. */
 export function decodeRecord(text: string): { workload: string; restarts: History } | Reason {
   try {
     return recordSchema.parse(JSON.parse(text));
   } catch {
-    return { code: "history-unreadable", text: "the record of its restarts is not one of ours" };
+    return { code: "history-unreadable", text: "the record of its restarts was not written by Switchback" };
   }
 }

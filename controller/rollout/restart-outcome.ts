@@ -3,17 +3,17 @@ import { type Restart, stamp } from "./restart-history.ts";
 import type { RestartRules } from "./restart-rules.ts";
 import type { WorkloadFacts } from "./workload-facts.ts";
 
-/** A patch that was sent has arrived or never will: calls end after 10 s. */
+/** After this time a patch that was sent has either arrived or never will: calls end after 10 s. */
 export const LOST_MS = 15_000;
 
 export type RestartOutcome = "running" | "done" | "failed" | "reverted" | "void";
 
 /**
- * What became of the last restart, told from the workload: so a leader that comes new knows as much as the one that began it.
+ * Infers the outcome of the last restart from the workload, so that a new leader knows as much as the one that began it.
  *
- *   template carries its stamp        rolled out: done; given up or too long: failed; else it runs
+ *   template carries its stamp        rolled out: done; deadline exceeded: failed; else running
  *   a later stamp (by hand)           done
- *   an earlier one or none, and the   taken back: `reverted` if soon enough, else an ordinary change
+ *   an earlier one or none, and the   `reverted` if soon enough, else an ordinary change
  *     spec has changed twice
  *   the same, spec not changed twice  the patch never arrived: void, once it cannot any more
  */
@@ -32,19 +32,19 @@ export function outcomeOf(
   return missingOf(last, state, rules, now);
 }
 
-/** Our stamp is not there: our patch is one change of the spec, taking it back another. */
+/** The stamp is missing: the patch is one change of the spec, reverting it is another. */
 function missingOf(last: Restart, state: WorkloadState, rules: RestartRules, now: number): RestartOutcome {
   if (state.generation >= last.generation + 2) return now - last.at < rules.revertMs ? "reverted" : "done";
   return last.outcome ?? (now - last.at >= LOST_MS ? "void" : "running");
 }
 
-/** Whether the rollout of the last restart failed, and nobody has restarted or changed the workload since. */
+/** Whether the rollout of the last restart failed and the workload was neither restarted nor changed since. */
 export function hasFailed(last: Restart, state: WorkloadFacts["state"], rules: RestartRules, now: number): boolean {
   if (typeof state === "string" || isSuperseded(last, state)) return false;
   return outcomeOf(last, state, rules, now) === "failed" && state.generation <= last.generation + 1;
 }
 
-/** Whether somebody has restarted the workload by hand since, which clears what we held against it. */
+/** Whether the workload was restarted by hand since, which clears earlier failures. */
 export function isSuperseded(last: Restart, state: WorkloadFacts["state"]): boolean {
   if (typeof state === "string") return state === "absent";
   return state.uid !== last.uid || compareStamps(state.restartedAt, stamp(last.at)) > 0;
@@ -55,7 +55,7 @@ function rolloutOf(last: Restart, state: WorkloadState, rules: RestartRules, now
   return state.failed || now - last.at >= rules.rolloutMs ? "failed" : "running";
 }
 
-/** RFC 3339 stamps in time order; none, or one that is no time, is the earliest. */
+/** Compares RFC 3339 stamps by time. A missing or malformed one sorts first. */
 function compareStamps(one: string | undefined, other: string): number {
   const time = Date.parse(one ?? "");
   return (Number.isNaN(time) ? Number.NEGATIVE_INFINITY : time) - Date.parse(other);

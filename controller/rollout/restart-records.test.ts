@@ -22,14 +22,14 @@ async function opened(data?: Record<string, string>) {
 
 const dataIn = (kube: MemoryKube) => kube.at(PATH)?.data as Record<string, string> | undefined;
 
-test("without a ConfigMap one is made, in our name, and no workload has a history", async () => {
+test("a missing ConfigMap is created with our field manager, and no workload has a history", async () => {
   const { kube, records } = await opened();
   const object = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: RECORDS_NAME, namespace: "ours" } };
   assert.deepEqual(kube.writes, [{ method: "APPLY", path: PATH, fieldManager: "switchback-controller", body: object }]);
   assert.deepEqual([records.of(WEB), [...records.all()]], [[], []]);
 });
 
-test("any other refusal is thrown, and nothing is made", async () => {
+test("any other error is thrown, and nothing is created", async () => {
   const kube = new MemoryKube();
   kube.onRead = (path) => {
     throw refusal(path, 403);
@@ -38,7 +38,7 @@ test("any other refusal is thrown, and nothing is made", async () => {
   assert.deepEqual(kube.writes, []);
 });
 
-test("what was written is read by the next leader; a record that somebody broke is a reason, and is not among all", async () => {
+test("the next leader reads what was written; a broken record gives a reason, and `all` leaves it out", async () => {
   const { kube, records } = await opened({ "shop.Deployment.broken": "{}" });
   await records.put(WEB, [restart()], NOW, never);
   const next = await RestartRecords.open(kube.client, "ours", never);
@@ -50,7 +50,7 @@ test("what was written is read by the next leader; a record that somebody broke 
   }
 });
 
-test("it is written as a compare-and-swap; of two leaders the second is refused, and knows then what the first wrote", async () => {
+test("a write is a compare-and-swap: the second of two leaders is refused, and then reads what the first wrote", async () => {
   const { kube, records: first } = await opened({});
   const second = await RestartRecords.open(kube.client, "ours", never);
   await first.put(WEB, [restart()], NOW, never);
@@ -63,7 +63,7 @@ test("it is written as a compare-and-swap; of two leaders the second is refused,
   assert.deepEqual(second.of(WEB), [restart(NOW + 1)]);
 });
 
-test("after a write that failed it is read anew, unless the term is over", async () => {
+test("after a failed write the records are read again, unless the term has ended", async () => {
   const { kube, records } = await opened({});
   const term = new AbortController();
   kube.onWrite = ({ path }) => {
@@ -77,13 +77,13 @@ test("after a write that failed it is read anew, unless the term is over", async
   assert.equal(kube.reads.length, before + 1);
 });
 
-test("an empty history takes the record away", async () => {
+test("an empty history removes the record", async () => {
   const { kube, records } = await opened({ "shop.Deployment.web": encodeRecord(WEB, [restart()]) });
   await records.put(WEB, [], NOW, never);
   assert.deepEqual([dataIn(kube), records.of(WEB)], [{}, []]);
 });
 
-test("records of which the last restart is more than a week old go with the next write, and empty ones; broken ones stay", async () => {
+test("the next write removes empty records, and those whose last restart is more than a week old; broken ones stay", async () => {
   const week = NOW - 7 * DAY_MS;
   const { kube, records } = await opened({
     old: encodeRecord("old", [restart(week - 1)]),
@@ -95,7 +95,7 @@ test("records of which the last restart is more than a week old go with the next
   assert.deepEqual(Object.keys(dataIn(kube) ?? {}).sort(), ["broken", "shop.Deployment.web", "young"]);
 });
 
-test("a name that cannot be a ConfigMap's key has a short one, and its record is found all the same", async () => {
+test("a name that cannot be a ConfigMap's key is hashed, and its record is found by the hash", async () => {
   const { kube, records } = await opened({});
   const fits = `shop/Deployment/${"w".repeat(253 - "shop.Deployment.".length)}`;
   const long = `${fits}w`;
@@ -103,7 +103,7 @@ test("a name that cannot be a ConfigMap's key has a short one, and its record is
   await records.put(long, [restart(NOW)], NOW, never);
   await records.put("shop/Deployment/a b", [restart(NOW)], NOW, never);
   const keys = Object.keys(dataIn(kube) ?? {}).map((key) => key.length);
-  // The first was long ago: it went with the second.
+  // The first was long ago: the second write removed it.
   assert.deepEqual(keys, [12, 12]);
   assert.deepEqual(records.of(long), [restart(NOW)]);
   assert.deepEqual(records.of("shop/Deployment/a b"), [restart(NOW)]);

@@ -17,8 +17,8 @@ interface RecordMap {
 }
 
 /**
- * What was restarted when, in a ConfigMap of ours: an owner that takes our annotations back cannot make us forget. Written before a
- * restart happens, as a compare-and-swap, so that of two leaders that overlap one is refused.
+ * The records of restarts, in a ConfigMap of our own: they survive an owner that reverts our annotations. A record is written before
+ * its restart, as a compare-and-swap, so that of two overlapping leaders one is refused.
  */
 export class RestartRecords {
   readonly #client: KubeClient;
@@ -33,7 +33,7 @@ export class RestartRecords {
     this.#path = corePath("configmaps", namespace, RECORDS_NAME);
   }
 
-  /** Reads what earlier leaders wrote; makes the ConfigMap if there is none. */
+  /** Reads the records of earlier leaders; creates the ConfigMap if there is none. */
   static async open(client: KubeClient, namespace: string, signal: AbortSignal): Promise<RestartRecords> {
     const records = new RestartRecords(client, namespace);
     await records.#read(signal);
@@ -48,7 +48,7 @@ export class RestartRecords {
     return record.restarts;
   }
 
-  /** Every record that reads: the workload and its restarts. */
+  /** Every readable record: the workload and its restarts. */
   *all(): Iterable<{ readonly workload: string; readonly restarts: History }> {
     for (const text of this.#data.values()) {
       const record = decodeRecord(text);
@@ -56,13 +56,13 @@ export class RestartRecords {
     }
   }
 
-  /** Throws when it is not certain that it was written; what is known is read anew then. */
+  /** Throws if the write is not confirmed; the records are then read again. */
   async put(workload: string, restarts: History, now: number, signal: AbortSignal): Promise<void> {
     const data: Record<string, string | null> = this.#outdated(now);
     data[keyOf(workload)] = restarts.length === 0 ? null : encodeRecord(workload, restarts);
     const body = { metadata: { resourceVersion: this.#version }, data };
     try {
-      this.#take(await this.#client.mergePatch<RecordMap>(this.#path, body, { fieldManager: FIELD_MANAGER, signal }));
+      this.#update(await this.#client.mergePatch<RecordMap>(this.#path, body, { fieldManager: FIELD_MANAGER, signal }));
     } catch (error) {
       if (!signal.aborted) await this.#read(signal);
       throw error;
@@ -71,21 +71,21 @@ export class RestartRecords {
 
   async #read(signal: AbortSignal): Promise<void> {
     try {
-      this.#take(await this.#client.get<RecordMap>(this.#path, {}, { signal }));
+      this.#update(await this.#client.get<RecordMap>(this.#path, {}, { signal }));
     } catch (error) {
       if (statusOf(error) !== 404) throw error;
       const metadata = { name: RECORDS_NAME, namespace: this.#namespace };
       const object = { apiVersion: "v1", kind: "ConfigMap", metadata };
-      this.#take(await this.#client.apply<RecordMap>(this.#path, object, { fieldManager: FIELD_MANAGER, signal }));
+      this.#update(await this.#client.apply<RecordMap>(this.#path, object, { fieldManager: FIELD_MANAGER, signal }));
     }
   }
 
-  #take({ metadata, data }: RecordMap): void {
+  #update({ metadata, data }: RecordMap): void {
     this.#version = metadata.resourceVersion ?? "";
     this.#data = new Map(Object.entries(data ?? {}));
   }
 
-  /** Records of workloads that nothing was done to for a week. */
+  /** Records whose last restart is more than a week old. */
   #outdated(now: number): Record<string, null> {
     const old = [...this.#data].filter(([, text]) => {
       const record = decodeRecord(text);

@@ -4,7 +4,7 @@ import { configSchema } from "../../config/schema.ts";
 import { RULES } from "../../test/fakes/running-world.ts";
 import { restartRules } from "./restart-rules.ts";
 
-test("every limit is a setting, and the defaults are what the other tests go by", () => {
+test("every limit is configurable, and the defaults are those of the other tests", () => {
   assert.deepEqual(restartRules(configSchema.parse({})), RULES);
   const restart = {
     dryRun: true,
@@ -38,7 +38,7 @@ test("every limit is a setting, and the defaults are what the other tests go by"
   assert.deepEqual(settings, restart, "a setting that this test does not know");
 });
 
-test("names that never rest are waited for at least as long as names that do", () => {
+test("the maximum debounce is at least the debounce", () => {
   const rules = restartRules(configSchema.parse({ restart: { debounceSeconds: 60 } }));
   assert.equal(rules.maxDebounceMs, 60_000);
 });

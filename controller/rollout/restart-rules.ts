@@ -4,7 +4,7 @@ import type { Config } from "../../config/schema.ts";
 export interface RestartRules {
   readonly dryRun: boolean;
   readonly debounceMs: number;
-  /** Names that keep changing do not put a restart off for ever. */
+  /** Upper bound of the debounce while names keep changing. */
   readonly maxDebounceMs: number;
   readonly minIntervalMs: number;
   readonly maxIntervalMs: number;
@@ -12,10 +12,10 @@ export interface RestartRules {
   readonly vanishedMs: number;
   readonly revertMs: number;
   readonly rolloutMs: number;
-  /** After so many restarts in a row that came to nothing it is our fault, or the cluster's, and not the workloads'. */
+  /** After this many restarts in a row in vain, the fault is in Switchback or the cluster, not in the workloads. */
   readonly holdAfter: number;
   readonly holdMs: number;
-  /** An agent that has been behind for this long does not catch up by itself. */
+  /** An agent that has been behind for this long is not expected to catch up by itself. */
   readonly agentMs: number;
 }
 

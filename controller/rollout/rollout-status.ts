@@ -13,7 +13,7 @@ export interface WorkloadStatus extends Reason {
   readonly name: string;
   readonly pods: number;
   readonly stale: number;
-  /** Pods that the webhook never saw, or that lost its annotations. */
+  /** Pods that the webhook did not inject, or that lost its annotations. */
   readonly notInjected: number;
   readonly mode: OnChange;
   readonly modeFrom: string;
@@ -23,14 +23,14 @@ export interface WorkloadStatus extends Reason {
   readonly warnings: readonly Reason[];
 }
 
-/** How running pods follow the map: what the leader knows. */
+/** How running pods follow the map, as the leader knows it. */
 export interface RolloutStatus {
-  /** Why nothing can be said yet. */
+  /** Why the state is not known yet. */
   readonly unknown: string | undefined;
   readonly dryRun: boolean;
   /** `namespace/Kind/name` of the workload that is being restarted. */
   readonly underWay: string | undefined;
-  /** Workloads that will be restarted, as things are. */
+  /** Workloads that are waiting for a restart. */
   readonly waiting: number;
   readonly restartsLastHour: number;
   readonly restartsToday: number;
@@ -67,11 +67,15 @@ export function rolloutStatus(facts: RolloutStatusInput): RolloutStatus {
   };
 }
 
-const NOT_JUDGED: RolloutVerdict = { standing: "waiting", code: "not-judged", text: "it has just been seen" };
+const NOT_EVALUATED: RolloutVerdict = {
+  standing: "waiting",
+  code: "not-judged",
+  text: "it was just discovered and is not evaluated yet",
+};
 
 function workloadStatus(
   group: WorkloadGroup,
-  verdict: RolloutVerdict = NOT_JUDGED,
+  verdict: RolloutVerdict = NOT_EVALUATED,
   history: History | Reason,
 ): WorkloadStatus {
   const { namespace, kind, name } = partsOf(group.owner.key);

@@ -8,11 +8,11 @@ import { encodeRecord } from "./restart-history.ts";
 const REVISION = "switchback.dev/revision";
 const ON_CHANGE = "switchback.dev/on-change";
 const KEY = "shop.Deployment.web";
-/** Changes that come together are looked at together. */
+/** Changes that arrive together are reconciled together. */
 const SETTLE_MS = 100;
 const RETRY_MS = 5_000;
 const MOST_SLEEP_MS = 15_000;
-/** One look, and one question to the webhooks, after the debounce of 2 s. */
+/** One read of pods and one request to the webhooks, after the debounce of 2 s. */
 const DEBOUNCED_MS = 2_500;
 
 type Rig = ReturnType<typeof runningRig>;
@@ -35,7 +35,7 @@ function stale(t: Parameters<typeof runningRig>[0], restart: Record<string, unkn
   return { ...rig, revision };
 }
 
-test("why nothing can be said yet is said: pods, namespaces, map, records, one after the other", async (t) => {
+test("the status says what is still unknown: pods, namespaces, map, records, one after the other", async (t) => {
   const { api, start, pass, publish } = runningRig(t);
   const refused = new Set(["/api/v1/pods", "/api/v1/namespaces", RECORDS]);
   api.onRead = (path) => {
@@ -62,7 +62,7 @@ test("why nothing can be said yet is said: pods, namespaces, map, records, one a
   assert.equal(running.status().unknown, undefined);
 });
 
-test("records that cannot be read are asked for every five seconds, with a line each, and not once the term is over", async (t) => {
+test("unreadable records are read again every five seconds, each with a log line, until the term ends", async (t) => {
   const { api, log, term, start, pass } = runningRig(t);
   api.onRead = (path) => {
     if (path === RECORDS) throw refusal(path, 500);
@@ -82,7 +82,7 @@ test("records that cannot be read are asked for every five seconds, with a line 
   assert.equal(log.lines.length, before);
 });
 
-test("a stale workload is restarted once its names have rested: remembered first, then patched as it was seen", async (t) => {
+test("a stale workload is restarted after the debounce: the record first, then a patch of the observed version", async (t) => {
   const { api, events, counted, config, start, pass, revision, replica } = stale(t);
   const loaded = await replica();
   loaded.revision = revision;
@@ -108,7 +108,7 @@ test("a stale workload is restarted once its names have rested: remembered first
   assert.equal(config.inject.maxNames, loaded.maxNames);
 });
 
-test("webhooks that have another map, or another most of names, hold restarts back", async (t) => {
+test("webhooks with another map, or another maxNames, hold restarts back", async (t) => {
   const { api, start, pass, revision, replica } = stale(t);
   const loaded = await replica();
   const running = start();
@@ -133,7 +133,7 @@ test("with dryRun nothing is written, and the status says so", async (t) => {
   assert.deepEqual([status.dryRun, codes(status), patches(api)], [true, { web: "dry-run" }, []]);
 });
 
-test("a pod that appears is looked at a tenth of a second later", async (t) => {
+test("a new pod is observed a tenth of a second later", async (t) => {
   const { start, pass, pod, deployment, publish } = runningRig(t);
   publish("a.example.com");
   deployment();
@@ -146,7 +146,7 @@ test("a pod that appears is looked at a tenth of a second later", async (t) => {
   assert.deepEqual(codes(running.status()), { web: "debouncing" });
 });
 
-test("changes without rest do not put a turn off", async (t) => {
+test("continuous changes do not delay a run", async (t) => {
   const { start, pass, pod, publish } = runningRig(t);
   publish("a.example.com");
   const running = start();
@@ -158,12 +158,12 @@ test("changes without rest do not put a turn off", async (t) => {
   assert.equal(running.status().workloads[0]?.pods, 2);
 });
 
-test("if nothing happens there is a turn every fifteen seconds", async (t) => {
+test("without changes there is a run every fifteen seconds", async (t) => {
   const { start, pass, clock, publish } = runningRig(t);
   publish("a.example.com");
   start();
   await pass(5_000);
-  // From one turn to the next.
+  // From one run to the next.
   const first = clock.reads;
   let waited = 0;
   for (; clock.reads === first && waited < 2 * MOST_SLEEP_MS; waited += 50) await pass(50);
@@ -174,7 +174,7 @@ test("if nothing happens there is a turn every fifteen seconds", async (t) => {
   assert.ok(clock.reads > second);
 });
 
-test("a map that comes again with the same revision is no reason for a turn, another one is", async (t) => {
+test("a map with the same revision triggers no run, one with another revision does", async (t) => {
   const { start, pass, pod, deployment, publish } = runningRig(t);
   const revision = publish("a.example.com");
   deployment();
@@ -193,7 +193,7 @@ test("a map that comes again with the same revision is no reason for a turn, ano
   assert.equal(codes(running.status()).web, "debouncing");
 });
 
-test("pods that have all names are in step whatever revision they carry, and stale again after the next map", async (t) => {
+test("pods that have all names are in step even with another revision, and stale again after the next map", async (t) => {
   const { start, pass, pod, deployment, publish } = runningRig(t);
   publish("a.example.com");
   deployment();
@@ -206,7 +206,7 @@ test("pods that have all names are in step whatever revision they carry, and sta
   assert.notEqual(codes(running.status()).web, "same-names");
 });
 
-test("one each of the stale pods that differ is read, at most five", async (t) => {
+test("one stale pod of each revision and selection is read, at most five", async (t) => {
   const { api, start, pass, pod } = stale(t);
   for (const index of [0, 1, 2, 3, 4, 5, 6]) pod(`web-${index}`, { annotations: { [REVISION]: `old-${index % 3}` } });
   start();
@@ -218,7 +218,7 @@ test("one each of the stale pods that differ is read, at most five", async (t) =
   assert.equal(read(), 9);
 });
 
-test("a workload needs what the worst of its stale pods lacks", async (t) => {
+test("a workload's diff is that of the stale pod with the most missing names", async (t) => {
   const { start, pass, pod } = stale(t, { dryRun: true });
   pod("web-b", { annotations: { [REVISION]: "other" }, names: ["a.example.com"] });
   const running = start();
@@ -230,7 +230,7 @@ test("a workload needs what the worst of its stale pods lacks", async (t) => {
   assert.equal(codes(running.status()).web, "vanished-waiting");
 });
 
-test("what happens while a turn runs is looked at right after it, also when the turn fails", async (t) => {
+test("changes during a run are reconciled right after it, also when it fails", async (t) => {
   const { api, log, start, pass, pod, deployment, revision, replica } = stale(t);
   Object.assign(await replica(), { revision });
   const held = Promise.withResolvers<void>();
@@ -251,7 +251,7 @@ test("what happens while a turn runs is looked at right after it, also when the 
   assert.deepEqual(log.lines.find(({ level }) => level === "warn")?.fields, { code: "restart-turn-failed" });
 });
 
-test("a turn that failed is tried again after five seconds", async (t) => {
+test("a failed run is retried after five seconds", async (t) => {
   const { api, log, start, pass, revision, replica } = stale(t);
   Object.assign(await replica(), { revision });
   api.onWrite = ({ method, path }) => {
@@ -267,7 +267,7 @@ test("a turn that failed is tried again after five seconds", async (t) => {
   assert.equal(patches(api, "/web").length, 0);
 });
 
-test("once the term is over nothing is patched, no watch is open and no timer is left", async (t) => {
+test("after the term nothing is patched, no watch is open and no timer is left", async (t) => {
   const { api, log, clock, term, start, pass, pod, revision, replica } = stale(t);
   Object.assign(await replica(), { revision });
   const held = Promise.withResolvers<void>();
@@ -301,7 +301,7 @@ test("once the term is over nothing is patched, no watch is open and no timer is
   assert.deepEqual(log.messages, []);
 });
 
-test("a term that is over before it begins opens nothing", async (t) => {
+test("a term that ends before it begins opens no watch", async (t) => {
   const { api, term, start, pass } = stale(t);
   term.abort();
   await start().done;
@@ -309,7 +309,7 @@ test("a term that is over before it begins opens nothing", async (t) => {
   assert.deepEqual([api.watched, api.reads], [[], []]);
 });
 
-test("a restart that an earlier leader began is told of and its end is remembered, although no pod is left", async (t) => {
+test("a restart that an earlier leader began is reported and its outcome recorded, although no pod is left", async (t) => {
   const { api, counted, start, pass, publish } = runningRig(t);
   publish("a.example.com");
   const restart = { at: RIG_START - 60_000, from: ["old"], to: "new", uid: "uid-web", generation: 1 };
@@ -328,7 +328,7 @@ test("a restart that an earlier leader began is told of and its end is remembere
   assert.deepEqual([restartsLastHour, restartsToday, workloads], [1, 2, []]);
 });
 
-test("the agents' Leases are watched from the first pod on that follows live, until the term ends", async (t) => {
+test("the agents' Leases are watched from the first pod that follows live until the term ends", async (t) => {
   const { api, term, start, pass, pod, publish } = runningRig(t);
   publish("a.example.com");
   const running = start();
@@ -355,7 +355,7 @@ function lease(rig: Pick<Rig, "api">, revision: string): void {
   });
 }
 
-test("a live pod is in step by its agent's revision; an agent that falls silent is noticed to the moment", async (t) => {
+test("a live pod is in step by its agent's revision; an agent that stops renewing is noticed at once", async (t) => {
   const rig = runningRig(t, { dryRun: true }, { pods: { agentSilenceSeconds: 70 }, agent: { renewSeconds: 10 } });
   const { api, start, pass, pod, deployment, publish } = rig;
   const revision = publish("a.example.com");
@@ -376,7 +376,7 @@ test("a live pod is in step by its agent's revision; an agent that falls silent 
   assert.equal(readsOf(api, "/pods/web-a").length, 1, "the node is read once");
 });
 
-test("an agent may be silent for twice its renewal while nobody has listened for longer", async (t) => {
+test("a new watch of Leases allows an agent twice its renewal interval", async (t) => {
   const rig = runningRig(t, { dryRun: true }, { pods: { agentSilenceSeconds: 60 }, agent: { renewSeconds: 10 } });
   const { start, pass, pod, deployment, publish } = rig;
   publish("a.example.com");
@@ -391,7 +391,7 @@ test("an agent may be silent for twice its renewal while nobody has listened for
   assert.notEqual(codes(running.status()).web, "live");
 });
 
-test("a live pod that is not bound yet is asked for again two seconds later", async (t) => {
+test("a live pod that is not bound yet is read again two seconds later", async (t) => {
   const rig = runningRig(t);
   const { api, start, pass, pod, deployment, publish } = rig;
   lease(rig, publish("a.example.com"));
@@ -411,7 +411,7 @@ test("a live pod that is not bound yet is asked for again two seconds later", as
   assert.equal(asked(), 3);
 });
 
-test("inactiveMs is that of the watch that has heard nothing for longest", async (t) => {
+test("inactiveMs is that of the watch that has been inactive for longest", async (t) => {
   let steady = performance.now();
   t.mock.method(performance, "now", () => steady);
   const rig = stale(t);

@@ -38,23 +38,23 @@ interface RolloutDeps {
   readonly now: () => number;
 }
 
-/** Changes that come together are looked at together. */
+/** Changes that arrive together are reconciled together. */
 const SETTLE_MS = 100;
-/** A run that failed is tried again after this. */
+/** A failed run is retried after this. */
 const RETRY_MS = 5_000;
-/** Even if nothing seems to happen: pods that were not bound yet, agents that fall silent. */
-const MOST_SLEEP_MS = 15_000;
-/** A pod whose node is not known is looked at again after this. */
+/** Resync interval: for pods that were not bound yet, and agents that stop renewing. */
+const RESYNC_MS = 15_000;
+/** The node of a pod that was not bound yet is read again after this. */
 const NODE_MS = 2_000;
-/** Stale pods of a workload that are read: one each of those that differ. */
-const MOST_SAMPLES = 5;
+/** Stale pods of a workload that are read at most: one of each revision and selection. */
+const MAX_SAMPLES = 5;
 
-/** Running pods follow the map: the leader's work for one term, from when it begins to lead until `signal` aborts. */
+/** Restarts the workloads of stale pods: the leader's work for one term, until `signal` aborts. */
 export class RolloutController {
   readonly #deps: RolloutDeps;
   readonly #signal: AbortSignal;
-  readonly #engine: RolloutReconciler;
-  readonly #teller: EventReporter;
+  readonly #rollout: RolloutReconciler;
+  readonly #events: EventReporter;
   readonly #pods: Informer<PodFacts>;
   readonly #namespaces: Informer<NamespaceFacts>;
   readonly #workloads: WorkloadInformers;
@@ -64,8 +64,8 @@ export class RolloutController {
   readonly #excluded: ReadonlySet<string>;
   readonly #ended = Promise.withResolvers<void>();
   readonly #reconciler: Reconciler;
-  /** Reads the records. Nothing is decided before. */
-  readonly #opener: Reconciler;
+  /** Reads the records. Nothing is decided before that. */
+  readonly #recordsReader: Reconciler;
   #agents: AgentLeaseReader | undefined;
   #records: RestartRecords | undefined;
   #map: PublishedMap | undefined;
@@ -79,7 +79,7 @@ export class RolloutController {
   constructor(deps: RolloutDeps, signal: AbortSignal) {
     const { client, config, log, now } = deps;
     const onChange = () => this.#reconciler.enqueue(SETTLE_MS);
-    const watching = { client, log, onChange };
+    const shared = { client, log, onChange };
     this.#deps = deps;
     this.#signal = signal;
     const retrying = (code: string) => ({
@@ -92,35 +92,35 @@ export class RolloutController {
       reconcile: () => this.#reconcile(),
       retry: retrying("restart-turn-failed"),
     });
-    this.#opener = new Reconciler({
+    this.#recordsReader = new Reconciler({
       reconcile: () => this.#open(),
       retry: retrying("restarts-not-read"),
       startTimer: startPromptTimer,
     });
     this.#excluded = excludedNamespaces(config);
-    this.#teller = new EventReporter(deps);
-    const ports: RolloutClient = {
+    this.#events = new EventReporter(deps);
+    const rolloutClient: RolloutClient = {
       observe: () => this.#observe(),
       historyOf: (key) => this.#historyOf(key),
-      writeHistory: (key, history) => this.#remember(key, history),
+      writeHistory: (key, history) => this.#writeHistory(key, history),
       patch: (key, stamp) => this.#patch(key, stamp),
-      diffHosts: (key) => this.#look(key),
+      diffHosts: (key) => this.#diffHosts(key),
       askWebhooks: () => this.#askWebhooks(),
-      report: (what) => this.#teller.did(what, this.#groupOf(what.key)),
+      report: (event) => this.#events.reportEvent(event, this.#groupOf(event.key)),
       now,
     };
-    this.#engine = new RolloutReconciler(ports, restartRules(config), log);
-    this.#pods = watchPods(watching);
-    this.#namespaces = watchNamespaces(watching);
-    this.#workloads = new WorkloadInformers({ ...watching, namespaces: config.restart.namespaces });
+    this.#rollout = new RolloutReconciler(rolloutClient, restartRules(config), log);
+    this.#pods = watchPods(shared);
+    this.#namespaces = watchNamespaces(shared);
+    this.#workloads = new WorkloadInformers({ ...shared, namespaces: config.restart.namespaces });
     this.#replicas = new WebhookReplicas({ client, log, namespace: config.namespace });
     this.#nodes = new PodNodes({ client, log, now, onChange });
     this.#maps = kubeMapReader({ client, namespace: config.namespace, log }).start((offer) => {
-      if (isMap(offer)) this.#takeMap(offer);
+      if (isMap(offer)) this.#setMap(offer);
     });
     signal.addEventListener("abort", () => void this.#end(), { once: true });
     if (signal.aborted) void this.#end();
-    else this.#opener.enqueue();
+    else this.#recordsReader.enqueue();
   }
 
   /** Resolves when the run in progress and every watch have ended. */
@@ -128,7 +128,7 @@ export class RolloutController {
     return this.#ended.promise;
   }
 
-  /** The longest time, in milliseconds, that any watch has neither heard nor tried anything. */
+  /** The longest time, in milliseconds, since a watch last received or tried anything. */
   get inactiveMs(): number {
     const maps = this.#maps.inactiveMs?.() ?? 0;
     const watches = [this.#pods.state, this.#namespaces.state, this.#workloads, this.#replicas, this.#agents];
@@ -173,7 +173,7 @@ export class RolloutController {
     return this.#records?.of(key) ?? [];
   }
 
-  async #remember(key: string, history: Parameters<RolloutClient["writeHistory"]>[1]): Promise<void> {
+  async #writeHistory(key: string, history: Parameters<RolloutClient["writeHistory"]>[1]): Promise<void> {
     await this.#records?.put(key, history, this.#deps.now(), this.#signal);
   }
 
@@ -181,11 +181,11 @@ export class RolloutController {
     return this.#workloads.patch(key, stamp, this.#signal);
   }
 
-  /** Reads one each of the stale pods that differ by what they were made from. */
-  async #look(key: string): Promise<HostsDiff | undefined> {
+  /** Reads one stale pod of each revision and selection. */
+  async #diffHosts(key: string): Promise<HostsDiff | undefined> {
     const different = new Map(this.#groupOf(key)?.stale.map((pod) => [`${pod.revision} ${pod.hosts}`, pod]));
-    const samples = [...different.values()].slice(0, MOST_SAMPLES);
-    const needs = await Promise.all(
+    const samples = [...different.values()].slice(0, MAX_SAMPLES);
+    const diffs = await Promise.all(
       samples.map(async ({ namespace, name, hosts }) => {
         const path = corePath("pods", namespace, name);
         return hostsDiffOf(
@@ -194,10 +194,10 @@ export class RolloutController {
         );
       }),
     );
-    if (needs.length === 0) return undefined;
+    if (diffs.length === 0) return undefined;
     return {
-      missing: Math.max(...needs.map(({ missing }) => missing)),
-      extra: Math.max(...needs.map(({ extra }) => extra)),
+      missing: Math.max(...diffs.map(({ missing }) => missing)),
+      extra: Math.max(...diffs.map(({ extra }) => extra)),
     };
   }
 
@@ -206,7 +206,7 @@ export class RolloutController {
     return this.#replicas.ask({ mapRevision, maxNames: this.#deps.config.inject.maxNames });
   }
 
-  /** Why nothing can be said yet; a list that has not come is not an empty one. */
+  /** Why the state is not known yet: a list that has not been received is not an empty one. */
   #unknown(): string | undefined {
     const problem = (what: string, { problem: reason }: Informer<unknown>["state"]) =>
       `the ${what} of the cluster are not known yet${reason === undefined ? "" : `: ${reason.text}`}`;
@@ -217,7 +217,7 @@ export class RolloutController {
     return undefined;
   }
 
-  #takeMap(map: PublishedMap): void {
+  #setMap(map: PublishedMap): void {
     if (map.revision === this.#map?.revision) return;
     this.#map = map;
     this.#select = createSelector(map, this.#deps.config.inject.maxNames);
@@ -234,7 +234,7 @@ export class RolloutController {
     return choice;
   }
 
-  /** Leases are watched from the first pod that is to follow live: without one there may be no right to them. */
+  /** Starts to watch Leases at the first pod that follows live: without one, permission to read them may be missing. */
   #agentOf(pod: PodFacts): AgentState | "unknown" | undefined {
     const { client, config, log, now } = this.#deps;
     this.#agents ??= new AgentLeaseReader({
@@ -242,7 +242,7 @@ export class RolloutController {
       log,
       namespace: config.agent.namespace,
       silenceMs: config.pods.agentSilenceSeconds * 1000,
-      // An agent that is at work is heard of at least once in that time.
+      // A working agent renews its Lease at least once in this time.
       graceMs: config.agent.renewSeconds * 2_000,
       now,
       onChange: () => this.#reconciler.enqueue(SETTLE_MS),
@@ -271,8 +271,8 @@ export class RolloutController {
 
   async #reconcile(): Promise<ReconcileResult> {
     try {
-      this.#decision = await this.#engine.turn(this.#signal);
-      if (this.#decision !== undefined) this.#teller.report(this.#groups, this.#decision.verdicts);
+      this.#decision = await this.#rollout.reconcile(this.#signal);
+      if (this.#decision !== undefined) this.#events.report(this.#groups, this.#decision.verdicts);
       return { requeueAfter: this.#sleepMs() };
     } finally {
       this.#nodes.refresh(new Set([...this.#pods.objects().values()].map(({ uid }) => uid)), this.#signal);
@@ -283,13 +283,13 @@ export class RolloutController {
     const now = this.#deps.now();
     const never = Number.POSITIVE_INFINITY;
     const next = Math.min(this.#decision?.wakeAt ?? never, this.#agents?.nextSilence() ?? never);
-    const most = this.#nodes.pending ? NODE_MS : MOST_SLEEP_MS;
-    return Math.max(SETTLE_MS, Math.min(next - now, most));
+    const longest = this.#nodes.pending ? NODE_MS : RESYNC_MS;
+    return Math.max(SETTLE_MS, Math.min(next - now, longest));
   }
 
   async #end(): Promise<void> {
     await Promise.all([
-      this.#opener.stop(),
+      this.#recordsReader.stop(),
       this.#reconciler.stop(),
       this.#pods.stop(),
       this.#namespaces.stop(),

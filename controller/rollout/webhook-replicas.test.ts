@@ -11,7 +11,7 @@ import { MemoryKube } from "../../test/fakes/memory-kube.ts";
 import { WebhookReplicas } from "./webhook-replicas.ts";
 
 const WANTED = { mapRevision: "abc", maxNames: 500 };
-/** What a replica that uses it answers. */
+/** The answer of a replica that uses the map. */
 const LOADED = { revision: "abc", maxNames: 500 };
 
 /** What a replica's health server answers under /loaded; `mute`: nothing, ever. */
@@ -41,7 +41,7 @@ async function replica(t: TestContext, address: string, answer: () => Answer, re
   };
 }
 
-/** Replicas as an API server tells of them. `configured`: there is a webhook configuration. */
+/** Replicas as an API server lists them. `configured`: there is a webhook configuration. */
 async function replicas(
   t: TestContext,
   slices: readonly RawEndpointSlice[],
@@ -63,14 +63,14 @@ async function replicas(
     await found.stop();
     await api.close();
   });
-  // It watches once it has listed.
+  // The watch begins after the list.
   await until(() => api.calls.some(({ query }) => query.get("watch") === "true"), "the list of replicas");
   return found;
 }
 
 const current = () => LOADED;
 
-test("when every ready replica says that it uses the map, and only then, it is used", async (t) => {
+test("the map is used only when every ready replica reports it", async (t) => {
   let second: Answer = { ...LOADED, revision: "old" };
   const slices = [await replica(t, "127.0.0.1", current), await replica(t, "127.0.0.2", () => second)];
   const found = await replicas(t, slices);
@@ -103,7 +103,7 @@ test("a replica that moves from one slice to another counts once", async (t) => 
   assert.deepEqual(await found.ask(WANTED), { ok: true, text: "1 webhook replicas use the map" });
 });
 
-test("a replica whose server is gone does not use the map", async (t) => {
+test("a replica that does not answer does not use the map", async (t) => {
   const slice: RawEndpointSlice = {
     endpoints: [{ addresses: ["127.0.0.1"] }],
     ports: [{ name: "metrics", port: 1 }],
@@ -113,7 +113,7 @@ test("a replica whose server is gone does not use the map", async (t) => {
   assert.match(text, /^1 of 1 webhook replicas do not use this map yet: 127\.0\.0\.1: .*ECONNREFUSED/);
 });
 
-test("without a ready replica, or without the webhook's configuration, nothing is used", async (t) => {
+test("without a ready replica, or without the webhook's configuration, the map is not used", async (t) => {
   const unready = await replica(t, "127.0.0.1", current, false);
   assert.deepEqual(await (await replicas(t, [unready])).ask(WANTED), {
     ok: false,
@@ -122,10 +122,10 @@ test("without a ready replica, or without the webhook's configuration, nothing i
   const slice = await replica(t, "127.0.0.1", current);
   const { ok, text } = await (await replicas(t, [slice], false)).ask(WANTED);
   assert.equal(ok, false);
-  assert.match(text, /^no pod would be injected: /);
+  assert.match(text, /^pods would not be injected: /);
 });
 
-test("before the replicas are listed it is not said that there is none, and once stopped nothing is watched", async (t) => {
+test("before the first list the replicas are unknown, not absent; after stop nothing is watched", async (t) => {
   const kube = new MemoryKube();
   const slices = "/apis/discovery.k8s.io/v1/namespaces/ours/endpointslices";
   kube.put("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook", {});
@@ -152,7 +152,7 @@ test("a slice without the health server's port, or without endpoints, has no rep
   assert.deepEqual(await found.ask(WANTED), { ok: false, text: "no webhook replica is ready" });
 });
 
-test("an answer that is no document is one without a revision, and a long revision is cut", async (t) => {
+test("an answer that does not parse has no revision, and a long revision is cut", async (t) => {
   let answer: unknown = null;
   const found = await replicas(t, [await replica(t, "127.0.0.1", () => answer as object)]);
   const behind = "1 of 1 webhook replicas do not use this map yet: 127.0.0.1 has";

@@ -8,7 +8,7 @@ import type { Logger } from "../../telemetry/log.ts";
 import type { WebhookFacts } from "./restart-decision.ts";
 
 const SERVICE = "switchback-webhook";
-/** The Service's port that leads to the health server. */
+/** The Service's port of the health server. */
 const PORT = "metrics";
 const CONFIGURATION = resourcePath({
   group: "admissionregistration.k8s.io",
@@ -23,7 +23,7 @@ interface Replica {
   readonly port: number;
 }
 
-/** The webhook's ready replicas, and what each says it has loaded: asked one by one, not through the Service. */
+/** The webhook's ready replicas. Each is asked by itself, not through the Service, which map it has loaded. */
 export class WebhookReplicas {
   readonly #client: Pick<KubeClient, "get">;
   readonly #watcher: Informer<readonly Replica[]>;
@@ -39,13 +39,13 @@ export class WebhookReplicas {
     });
   }
 
-  /** Whether every ready replica uses this map, and there is one. An answer that does not come counts as no. */
+  /** Whether at least one replica is ready and every ready replica uses this map. A missing answer counts as no. */
   async ask(wanted: LoadedMap): Promise<WebhookFacts> {
     const missing = await this.#configurationProblem();
     if (missing !== undefined) return { ok: false, text: missing };
     if (!this.#watcher.state.synced) return { ok: false, text: "the webhook's replicas are not known yet" };
     const all = [...this.#watcher.objects().values()].flat();
-    // While an endpoint moves from one slice to another it is in both.
+    // An endpoint that moves from one slice to another is in both for a while.
     const replicas = [...new Map(all.map((replica) => [replica.address, replica])).values()];
     if (replicas.length === 0) return { ok: false, text: "no webhook replica is ready" };
     const answers = await Promise.all(replicas.map((replica) => askOne(replica, wanted)));
@@ -55,13 +55,13 @@ export class WebhookReplicas {
     return { ok: false, text: `${behind} of ${replicas.length} webhook replicas do not use this map yet: ${problem}` };
   }
 
-  /** Without the webhook's configuration, as while Switchback is being uninstalled, new pods would get nothing at all. */
+  /** Without the webhook's configuration, for example during an uninstall, new pods are not injected at all. */
   async #configurationProblem(): Promise<string | undefined> {
     try {
       await this.#client.get(CONFIGURATION);
       return undefined;
     } catch (error) {
-      return `no pod would be injected: ${describeError(error)}`;
+      return `pods would not be injected: ${describeError(error)}`;
     }
   }
 
@@ -79,7 +79,7 @@ function readyReplicas(slice: RawEndpointSlice): readonly Replica[] {
   return port === undefined ? [] : readyAddresses(slice).map((address) => ({ address, port }));
 }
 
-/** What is wrong with one replica; undefined: nothing. */
+/** The problem of one replica; undefined if there is none. */
 async function askOne({ address, port }: Replica, { mapRevision, maxNames }: LoadedMap): Promise<string | undefined> {
   try {
     const loaded = await readLoaded(address, port);

@@ -3,14 +3,14 @@ import type { Reason } from "../../hostmap/types.ts";
 import type { WorkloadState } from "../../workloads/workload-state.ts";
 import type { History } from "./restart-history.ts";
 
-/** A pod that has not what it should have. */
+/** A pod that does not have what a new pod would get. */
 export interface StalePod {
-  /** Its `switchback.dev/revision`; undefined: the webhook never saw it, or somebody took the annotation away. */
+  /** Its `switchback.dev/revision`; undefined: the webhook did not inject it, or the annotation was removed. */
   readonly revision: string | undefined;
   readonly restartedAt: string | undefined;
 }
 
-/** What the pods' specs lack of what new pods would get, and have beyond it: lines of the hosts file. */
+/** Lines of the hosts file: those that the pods' specs lack compared with new pods, and those that they have in addition. */
 export interface HostsDiff {
   readonly missing: number;
   readonly extra: number;
@@ -24,21 +24,21 @@ export interface WorkloadFacts {
   readonly kind: string;
   /** Why it cannot be restarted; undefined for a Deployment, StatefulSet or DaemonSet. */
   readonly unrestartable: Reason | undefined;
-  /** Whether its namespace is listed. */
+  /** Whether its namespace is in `restart.namespaces`. */
   readonly permitted: boolean;
-  /** `unknown`: not seen yet, or not readable. `absent`: there is none. */
+  /** `unknown`: not observed yet, or not readable. `absent`: it does not exist. */
   readonly state: WorkloadState | "unknown" | "absent";
   readonly mode: OnChange;
-  /** For mode `live`: whether the agents of its stale pods' nodes are at work. */
+  /** In mode `live`: whether the agents of its stale pods' nodes are alive. */
   readonly agents: "keeping" | "silent" | undefined;
   readonly stale: readonly StalePod[];
   /** The revision that new pods would get. */
   readonly to: string;
-  /** When `to` last changed, when it last stopped being stable, and since when there are stale pods. */
+  /** When `to` last changed, when it last stopped being stable, and when the first pod became stale. */
   readonly since: number;
   readonly changingSince: number;
   readonly staleSince: number;
-  /** Undefined: not looked at yet. */
+  /** Undefined: not read yet. */
   readonly diff: HostsDiff | undefined;
   /** No read of pods and no restart before: the last one was refused, or met a conflict. */
   readonly notBefore: number;
@@ -46,11 +46,11 @@ export interface WorkloadFacts {
 }
 
 /**
- * What becomes of a workload. `in-step`: nothing to do. `waiting`: it will be restarted, or come into step by itself, without
- * anybody. `left`: nobody wants it to follow. `stuck`: it stays as it is until somebody does something.
+ * The state of a workload. `in-step`: nothing to do. `waiting`: it will be restarted, or will come into step, without intervention.
+ * `left`: it is configured not to follow. `stuck`: it stays stale until somebody intervenes.
  */
 export interface RolloutVerdict extends Reason {
   readonly standing: "in-step" | "waiting" | "left" | "stuck";
-  /** When to look again, if nothing happens before. */
+  /** When to check again if nothing changes before. */
   readonly until?: number;
 }

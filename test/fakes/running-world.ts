@@ -8,12 +8,12 @@ import { silentLogger } from "../../telemetry/log.ts";
 import type { PatchResult } from "../../workloads/workload-informers.ts";
 import type { WorkloadState } from "../../workloads/workload-state.ts";
 
-// A cluster of workloads, a published map and a webhook in memory, on a clock of its own, with the faults that tests put in.
+// A cluster of workloads, a published map and a webhook in memory, on a clock of its own, with the faults that tests inject.
 
-/** `stripped`: another webhook takes our annotations and aliases away. `stuck`: a rollout never ends. `owned`: a restart is taken back. */
+/** `stripped`: another webhook removes our annotations and aliases. `stuck`: a rollout never ends. `owned`: a restart is reverted. */
 export type Temper = "good" | "stripped" | "stuck" | "owned";
 
-/** What the next patch meets. `lost`: it never arrives; `unanswered`: it does, and nobody hears; `late`: seconds after it was given up. */
+/** The fault of the next patch. `lost`: it never arrives; `unanswered`: only its answer is lost; `late`: it arrives seconds after the timeout. */
 export type Fault = "conflict" | "lost" | "unanswered" | "late" | "forbidden";
 
 interface Pod {
@@ -28,11 +28,11 @@ interface Workload {
   generation: number;
   restartedAt: string | undefined;
   pods: readonly Pod[];
-  /** When the rollout that runs is over. */
+  /** When the rollout in progress ends. */
   rolledOutAt: number;
-  /** When its owner takes our restart back. */
+  /** When its owner reverts our restart. */
   revertAt: number | undefined;
-  /** A patch on its way, which counts only if nothing has changed the workload since. */
+  /** A patch in flight. It is applied only if the workload has not changed since. */
   late: { readonly at: number; readonly stamp: string; readonly generation: number; readonly to: string } | undefined;
 }
 
@@ -47,7 +47,7 @@ export interface Patch {
 
 export const START = 1_700_000_000_000;
 export const ROLLOUT_MS = 2_000;
-const TAKE_BACK_MS = 1_500;
+const REVERT_MS = 1_500;
 const LATE_MS = 6_000;
 
 export const RULES: RestartRules = {
@@ -69,26 +69,26 @@ export class RunningWorld implements RolloutClient {
   readonly workloads = new Map<string, Workload>();
   readonly records = new Map<string, History>();
   readonly patches: Patch[] = [];
-  readonly told: RestartEvent[] = [];
+  readonly events: RestartEvent[] = [];
   /** Called at each patch, before it changes anything. */
   onPatch: (patch: Patch) => void = () => {};
   fault: Fault | undefined;
-  /** The webhook is away from the next patch on, so that the pods which it makes are not injected. */
+  /** The webhook is down from the next patch on, so that the new pods are not injected. */
   webhookDies = false;
   names = "a";
-  /** Names that every webhook replica uses; pods that are made get these. Undefined: the webhook is away. */
+  /** Names that every webhook replica uses; new pods get these. Undefined: the webhook is down. */
   webhook: string | undefined = "a";
   mapSince = START;
   readonly mapChanges: number[] = [];
   clock = START;
   rules: RestartRules;
-  looks = 0;
-  #engine: RolloutReconciler;
+  podReads = 0;
+  #reconciler: RolloutReconciler;
   #leading = new AbortController();
 
   constructor(rules = RULES) {
     this.rules = rules;
-    this.#engine = new RolloutReconciler(this, rules, silentLogger);
+    this.#reconciler = new RolloutReconciler(this, rules, silentLogger);
   }
 
   add(key: string, temper: Temper = "good", podCount = 1): Workload {
@@ -117,41 +117,41 @@ export class RunningWorld implements RolloutClient {
     if (webhookToo && this.webhook !== undefined) this.webhook = names;
   }
 
-  /** Another replica leads: what the engine remembered is gone. */
+  /** Another replica leads: what the reconciler remembered is lost. */
   changeLeader(rules = this.rules): void {
     this.#leading.abort();
     this.#leading = new AbortController();
     this.rules = rules;
-    this.#engine = new RolloutReconciler(this, rules, silentLogger);
+    this.#reconciler = new RolloutReconciler(this, rules, silentLogger);
   }
 
-  /** Lets time pass, with turns in between. */
+  /** Advances the clock, with runs in between. */
   async pass(ms: number, everyMs = 500): Promise<void> {
     for (const end = this.clock + ms; this.clock < end; ) {
       this.clock = Math.min(end, this.clock + everyMs);
-      this.#live();
-      await this.turn();
+      this.#advance();
+      await this.reconcile();
     }
   }
 
-  async turn() {
-    return await this.#engine.turn(this.#leading.signal).catch((error: unknown) => {
-      // What a test finds wrong about a patch is not one of the faults.
+  async reconcile() {
+    return await this.#reconciler.reconcile(this.#leading.signal).catch((error: unknown) => {
+      // A test's assertion about a patch is not one of the injected faults.
       if (error instanceof assert.AssertionError) throw error;
       return undefined;
     });
   }
 
   async codeOf(key: string): Promise<string | undefined> {
-    return (await this.turn())?.verdicts.get(key)?.code;
+    return (await this.reconcile())?.verdicts.get(key)?.code;
   }
 
-  /** Somebody else changes the workload; its pods are made anew, and our stamp stays as `kubectl apply` leaves it. */
+  /** Another client changes the workload: its pods are recreated, and the stamp stays, as with `kubectl apply`. */
   edit(key: string): void {
     this.#rollOut(this.#workload(key));
   }
 
-  /** One more pod, as it would be made now. */
+  /** Adds a pod as the webhook would inject it now. */
   scale(key: string): void {
     const workload = this.#workload(key);
     workload.pods = [...workload.pods, this.#newPod(workload)];
@@ -207,34 +207,34 @@ export class RunningWorld implements RolloutClient {
     this.patches.push(patch);
     workload.restartedAt = stamp;
     this.#rollOut(workload);
-    if (workload.temper === "owned") workload.revertAt = this.clock + TAKE_BACK_MS;
+    if (workload.temper === "owned") workload.revertAt = this.clock + REVERT_MS;
     if (this.webhookDies) this.webhook = undefined;
     this.webhookDies = false;
   }
 
   async diffHosts(key: string): Promise<HostsDiff | undefined> {
-    this.looks++;
-    return this.#needOf(this.#workload(key));
+    this.podReads++;
+    return this.#diffOf(this.#workload(key));
   }
 
   async askWebhooks() {
     return { ok: this.webhook === this.names, text: "" };
   }
 
-  report(what: RestartEvent): void {
-    this.told.push(what);
+  report(event: RestartEvent): void {
+    this.events.push(event);
   }
 
   isRollingOut(key: string): boolean {
     return this.#workload(key).rolledOutAt > this.clock;
   }
 
-  /** The names of a workload's pods, each different one once. */
+  /** The distinct sets of names of a workload's pods. */
   has(key: string): ReadonlySet<string | undefined> {
     return new Set(this.#workload(key).pods.map(({ names }) => names));
   }
 
-  #live(): void {
+  #advance(): void {
     for (const workload of this.workloads.values()) {
       const { late } = workload;
       if (late !== undefined && late.at <= this.clock) {
@@ -281,7 +281,7 @@ export class RunningWorld implements RolloutClient {
       .map(({ names, stamp }) => ({ revision: names, restartedAt: stamp }));
   }
 
-  #needOf({ pods }: Workload): HostsDiff {
+  #diffOf({ pods }: Workload): HostsDiff {
     const wanted = new Set(this.names);
     const had = pods.map(({ names = "" }) => new Set(names));
     return {
