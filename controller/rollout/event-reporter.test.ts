@@ -148,10 +148,10 @@ test("more names than a pod may have: one Event for each such number, also when 
   const inStep = new Map([["shop/Pod/p", { standing: "in-step", code: "in-step", text: "" } as const]]);
   const notes = () => reported.events.splice(0).map(({ reason, note }) => `${reason}: ${note}`);
   for (let turn = 0; turn < 3; turn++) reporter.report(groups, inStep);
-  const annotation = "choose fewer with the annotation switchback.dev/hosts";
-  assert.deepEqual(notes(), [`OverCap: only the first 500 of 501 mapped names are in its pods; ${annotation}`]);
+  const annotation = "select fewer with the annotation switchback.dev/hosts";
+  assert.deepEqual(notes(), [`OverCap: its pods get only the first 500 of 501 mapped names; ${annotation}`]);
   reporter.report(observe([pod("p")], { total: 502 })[0], inStep);
-  assert.deepEqual(notes(), [`OverCap: only the first 500 of 502 mapped names are in its pods; ${annotation}`]);
+  assert.deepEqual(notes(), [`OverCap: its pods get only the first 500 of 502 mapped names; ${annotation}`]);
   reporter.report(observe([pod("p")])[0], inStep);
   assert.deepEqual(notes(), []);
 });
