@@ -1,21 +1,21 @@
 /** Collects garbage once the agent is idle. V8 alone may keep it for days: 10 MiB on every node. */
 interface Compactor {
   /** Records activity. */
-  worked(): void;
+  recordActivity(): void;
   /** Called periodically: collects garbage once after a period without activity. */
-  rest(): void;
+  collectIfIdle(): void;
 }
 
 /** `collect` exists with `node --expose-gc`; without it nothing happens. A collection takes about 50 ms. */
 export function createCompactor(collect: NodeJS.GCFunction | undefined): Compactor {
-  let state: "clean" | "busy" | "resting" = "clean";
+  let state: "clean" | "busy" | "idle" = "clean";
   return {
-    worked() {
+    recordActivity() {
       state = "busy";
     },
-    rest() {
-      if (state === "resting") void collect?.({ type: "major", execution: "sync", flavor: "last-resort" });
-      state = state === "busy" ? "resting" : "clean";
+    collectIfIdle() {
+      if (state === "idle") void collect?.({ type: "major", execution: "sync", flavor: "last-resort" });
+      state = state === "busy" ? "idle" : "clean";
     },
   };
 }

@@ -1,5 +1,5 @@
-// The hosts files of a node are checked one by one, in one round per change of the map. Buffers are reused: fresh ones would be megabytes of
-// garbage per round, and collecting it takes longer than writing the files.
+// The hosts files of a node are checked one by one, in one round per change of the map. Buffers are reused: new ones would be
+// megabytes of garbage per round, and collecting it takes longer than writing the files.
 
 /** Computes a file's new content from its content. `before` and the result are valid only until the next file is read. */
 export type FileChange = (before: Buffer) => Buffer;
@@ -17,20 +17,20 @@ export function onText(change: (text: string) => string): FileChange {
 type ScratchBuffer = (size: number) => Buffer;
 
 export function createScratchBuffer(): ScratchBuffer {
-  let kept = Buffer.alloc(0);
+  let buffer = Buffer.alloc(0);
   return (size) => {
-    if (kept.length < size) kept = Buffer.allocUnsafeSlow(Math.max(size, 2 * kept.length, MIN_ROOM));
-    return kept.subarray(0, size);
+    if (buffer.length < size) buffer = Buffer.allocUnsafeSlow(Math.max(size, 2 * buffer.length, MIN_BYTES));
+    return buffer.subarray(0, size);
   };
 }
 
-const MIN_ROOM = 64 * 1024;
+const MIN_BYTES = 64 * 1024;
 
 /** Concatenates two buffers. Copies into the scratch buffer only if neither is empty. */
-export function concatenated(first: Buffer, second: Buffer, room: ScratchBuffer): Buffer {
+export function concatenated(first: Buffer, second: Buffer, scratch: ScratchBuffer): Buffer {
   if (second.length === 0) return first;
   if (first.length === 0) return second;
-  const both = room(first.length + second.length);
+  const both = scratch(first.length + second.length);
   first.copy(both);
   second.copy(both, first.length);
   return both;

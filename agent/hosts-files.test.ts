@@ -29,19 +29,19 @@ function start(t: TestContext) {
   return { kubelet, files, path: kubelet.path(UID) };
 }
 
-/** The code of a refusal; whatever was there must be untouched. */
+/** Updates a file that must be refused without being read. Returns the code of the refusal. */
 function refusedAs({ kubelet, files }: ReturnType<typeof start>, uid = UID): string {
-  let asked = false;
+  let called = false;
   const outcome = files.update(uid, (content) => {
-    asked = true;
+    called = true;
     return add(content);
   });
-  assert.equal(asked, false, "not even read");
+  assert.equal(called, false, "the file is not read");
   assert.equal(outcome.kind, "refused", `${kubelet.pods} ${JSON.stringify(outcome)}`);
   return outcome.kind === "refused" ? outcome.reason.code : "";
 }
 
-test("the file is changed in place: the same inode, and every byte kept, also those that are no UTF-8", (t) => {
+test("the file is changed in place: the inode and every byte are kept, including bytes that are not UTF-8", (t) => {
   const { kubelet, files, path } = start(t);
   kubelet.write(UID);
   appendFileSync(path, Buffer.from([0xff, 0xfe, 0x0a]));
@@ -54,7 +54,7 @@ test("the file is changed in place: the same inode, and every byte kept, also th
   assert.equal(files.update(UID, (content) => content).kind, "current");
 });
 
-test("a change of the file is seen in its stamp", (t) => {
+test("the stamp changes with the file", (t) => {
   const { kubelet, files, path } = start(t);
   assert.equal(files.stamp(UID), undefined);
   kubelet.write(UID);
@@ -63,16 +63,16 @@ test("a change of the file is seen in its stamp", (t) => {
   assert.notEqual(files.stamp(UID), stamp);
 });
 
-test("a pod without a directory, or without a hosts file, has none", (t) => {
+test("a pod without a directory or a hosts file has no hosts file", (t) => {
   const { kubelet, files } = start(t);
   assert.equal(files.update(UID, add).kind, "absent");
   mkdirSync(join(kubelet.pods, UID));
   assert.equal(files.update(UID, add).kind, "absent");
 });
 
-test("a uid that is none reaches no path", (t) => {
-  const rig = start(t);
-  rig.kubelet.write(UID);
+test("a malformed uid never becomes part of a path", (t) => {
+  const setup = start(t);
+  setup.kubelet.write(UID);
   for (const uid of [
     "",
     ".",
@@ -83,22 +83,22 @@ test("a uid that is none reaches no path", (t) => {
     UID.toUpperCase().replace("4", "G"),
     "static-pod",
   ])
-    assert.equal(refusedAs(rig, uid), "uid-malformed", uid);
+    assert.equal(refusedAs(setup, uid), "uid-malformed", uid);
 });
 
-test("symbolic links are followed nowhere", (t) => {
-  const rig = start(t);
-  const { kubelet, path } = rig;
+test("symbolic links are never followed", (t) => {
+  const setup = start(t);
+  const { kubelet, path } = setup;
   const elsewhere = join(kubelet.root, "elsewhere");
   mkdirSync(elsewhere);
   const target = join(elsewhere, "etc-hosts");
   const content = kubelet.write(UID);
   renameSync(path, target);
   symlinkSync(target, path);
-  assert.equal(refusedAs(rig), "path-not-plain");
+  assert.equal(refusedAs(setup), "path-not-plain");
   rmSync(join(kubelet.pods, UID), { recursive: true });
   symlinkSync(elsewhere, join(kubelet.pods, UID));
-  assert.equal(refusedAs(rig), "path-not-plain");
+  assert.equal(refusedAs(setup), "path-not-plain");
   assert.equal(readFileSync(target, "utf8"), content);
   // The directory itself, and one above it.
   symlinkSync(kubelet.root, `${kubelet.root}-link`);
@@ -109,56 +109,56 @@ test("symbolic links are followed nowhere", (t) => {
   assert.throws(() => openHostsFiles(kubelet.pods, OWNER), { code: "ENOTDIR" });
 });
 
-test("what is no plain file of the kubelet's is left alone: other names, other owners, no file", (t) => {
-  const rig = start(t);
-  const { kubelet, path } = rig;
+test("a file that is not a plain file of the kubelet is not changed: hard links, other owners, no regular file", (t) => {
+  const setup = start(t);
+  const { kubelet, path } = setup;
   const content = kubelet.write(UID);
   linkSync(path, join(kubelet.root, "second-name"));
-  assert.equal(refusedAs(rig), "not-kubelets");
+  assert.equal(refusedAs(setup), "not-kubelets");
   assert.equal(readFileSync(path, "utf8"), content);
   unlinkSync(join(kubelet.root, "second-name"));
   const strangers = openHostsFiles(kubelet.pods, OWNER + 1);
-  assert.equal(refusedAs({ ...rig, files: strangers }), "not-kubelets");
+  assert.equal(refusedAs({ ...setup, files: strangers }), "not-kubelets");
   strangers.close();
   unlinkSync(path);
   mkdirSync(path);
-  assert.equal(refusedAs(rig), "not-kubelets");
+  assert.equal(refusedAs(setup), "not-kubelets");
   rmSync(path, { recursive: true });
   execFileSync("mkfifo", [path]);
-  assert.equal(refusedAs(rig), "not-kubelets", "a pipe does not hold us up");
+  assert.equal(refusedAs(setup), "not-kubelets", "a pipe does not block");
 });
 
-test("content that is not the kubelet's is left alone, an empty file is known as one that is being written", (t) => {
-  const rig = start(t);
-  rig.kubelet.write(UID);
-  writeFileSync(rig.path, "127.0.0.1 localhost\n");
-  assert.equal(refusedAs(rig), "not-kubelets");
-  assert.equal(readFileSync(rig.path, "utf8"), "127.0.0.1 localhost\n");
-  truncateSync(rig.path);
-  assert.equal(refusedAs(rig), "file-empty");
+test("content that is not the kubelet's is not changed; an empty file is reported as being written", (t) => {
+  const setup = start(t);
+  setup.kubelet.write(UID);
+  writeFileSync(setup.path, "127.0.0.1 localhost\n");
+  assert.equal(refusedAs(setup), "not-kubelets");
+  assert.equal(readFileSync(setup.path, "utf8"), "127.0.0.1 localhost\n");
+  truncateSync(setup.path);
+  assert.equal(refusedAs(setup), "file-empty");
 });
 
-test("a file that a container has filled up is not read", (t) => {
-  const rig = start(t);
-  rig.kubelet.write(UID);
-  truncateSync(rig.path, 5 * 1024 ** 3);
-  assert.equal(refusedAs(rig), "file-too-large");
+test("an oversized file is not read", (t) => {
+  const setup = start(t);
+  setup.kubelet.write(UID);
+  truncateSync(setup.path, 5 * 1024 ** 3);
+  assert.equal(refusedAs(setup), "file-too-large");
 });
 
-test("what the kubelet writes between our read and our write is not written over", (t) => {
+test("a write of the kubelet between read and write is not overwritten", (t) => {
   const { kubelet, files, path } = start(t);
   kubelet.write(UID);
-  let turns = 0;
+  let reads = 0;
   const outcome = files.update(UID, (content) => {
-    turns += 1;
-    if (turns === 1) kubelet.write(UID, "10.32.0.8\tnew-address\n");
+    reads += 1;
+    if (reads === 1) kubelet.write(UID, "10.32.0.8\tnew-address\n");
     return add(content);
   });
   assert.equal(outcome.kind, "written");
   assert.match(readFileSync(path, "utf8"), /10\.32\.0\.8\tnew-address\n198\.51\.100\.9\ta\.example\.com\n$/);
 });
 
-test("a file that never rests is given up until the next look", (t) => {
+test("a file that keeps changing is skipped until the next update", (t) => {
   const { kubelet, files, path } = start(t);
   kubelet.write(UID);
   const outcome = files.update(UID, (content) => {
@@ -169,7 +169,7 @@ test("a file that never rests is given up until the next look", (t) => {
   assert.doesNotMatch(readFileSync(path, "utf8"), /a\.example\.com/);
 });
 
-test("a pod that is deleted while its file is being changed does no harm", (t) => {
+test("a pod may be deleted while its file is being changed", (t) => {
   const { kubelet, files } = start(t);
   kubelet.write(UID);
   const outcome = files.update(UID, (content) => {
@@ -180,10 +180,10 @@ test("a pod that is deleted while its file is being changed does no harm", (t) =
   assert.equal(files.update(UID, add).kind, "absent");
 });
 
-test("without room on the disk the file keeps its content, and says so", (t) => {
+test("on a full disk the file keeps its content, and the error is reported", (t) => {
   const { kubelet, path } = start(t);
   const content = kubelet.write(UID, `${"# filler\n".repeat(100)}`);
-  // A limit on the size of files stands for the disk: the kernel takes what fits, then refuses.
+  // A limit on the file size simulates the full disk: the kernel writes what fits, then fails.
   const script = `
     const { openHostsFiles } = await import(${JSON.stringify(join(import.meta.dirname, "hosts-files.ts"))});
     const files = openHostsFiles(${JSON.stringify(kubelet.pods)}, ${OWNER});

@@ -23,8 +23,8 @@ const MAX_TRIES = 3;
 /** The pod's uid becomes a directory name, so only a well-formed uid is accepted. */
 const UID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** What became of a look at one pod's hosts file. `stamp` changes whenever the file does. */
-export type HostsFileOutcome =
+/** The result of an update of one pod's hosts file. `stamp` changes whenever the file does. */
+export type HostsFileUpdate =
   | { readonly kind: "current" | "written"; readonly stamp: string }
   /** There is no file (yet): no container has started, or each mounts its own file there. */
   | { readonly kind: "absent" }
@@ -32,21 +32,21 @@ export type HostsFileOutcome =
 
 export interface HostsFiles {
   /** Applies `change` to a pod's file. Never throws. */
-  update(uid: string, change: FileChange): HostsFileOutcome;
+  update(uid: string, change: FileChange): HostsFileUpdate;
   /** The current stamp of a pod's file; undefined if there is none. */
   stamp(uid: string): string | undefined;
   close(): void;
 }
 
 /**
- * The hosts files below the kubelet's `pods` directory. Every directory on the way is opened by its parent's handle, and no
- * symbolic link is followed anywhere. `owner` is the uid that files must have.
- * Throws the errno error when the directory is not there.
+ * Opens the hosts files below the kubelet's `pods` directory. Every directory on the path is opened through the descriptor of its
+ * parent, and symbolic links are never followed. `owner` is the uid that files must have.
+ * Throws the errno error if the directory does not exist.
  */
 export function openHostsFiles(podsDirectory: string, owner = 0): HostsFiles {
   const root = openDirectory(podsDirectory);
   const within = <T>(uid: string, work: (directory: number) => T): T | Refusal => {
-    if (!UID.test(uid)) return refusal("uid-malformed", "the pod's uid is none");
+    if (!UID.test(uid)) return refusal("uid-malformed", "the pod's uid is malformed");
     return attempt(() => {
       const directory = openSync(`${handle(root)}/${uid}`, DIRECTORY);
       try {
@@ -62,8 +62,8 @@ export function openHostsFiles(podsDirectory: string, owner = 0): HostsFiles {
       return outcome instanceof Refusal ? outcome.outcome : outcome;
     },
     stamp(uid) {
-      const found = within(uid, (directory) => stampOf(lstatSync(`${handle(directory)}/etc-hosts`, { bigint: true })));
-      return found instanceof Refusal ? undefined : found;
+      const stamp = within(uid, (directory) => stampOf(lstatSync(`${handle(directory)}/etc-hosts`, { bigint: true })));
+      return stamp instanceof Refusal ? undefined : stamp;
     },
     close: () => closeSync(root),
   };
@@ -73,7 +73,7 @@ const DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOL
 /** O_NONBLOCK: the file may have been replaced by one whose open blocks. */
 const FILE = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
-/** The kernel's own name of what a descriptor refers to: with a name behind it, what openat(2) opens. */
+/** The kernel's path of an open descriptor. Followed by a name, it opens what openat(2) would open. */
 function handle(descriptor: number): string {
   return `/proc/self/fd/${descriptor}`;
 }
@@ -92,8 +92,8 @@ function openDirectory(path: string): number {
 }
 
 class Refusal {
-  readonly outcome: HostsFileOutcome;
-  constructor(outcome: HostsFileOutcome) {
+  readonly outcome: HostsFileUpdate;
+  constructor(outcome: HostsFileUpdate) {
     this.outcome = outcome;
   }
 }
@@ -110,12 +110,12 @@ function attempt<T>(work: () => T): T | Refusal {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT") return new Refusal({ kind: "absent" });
     if (code === "ELOOP" || code === "ENOTDIR")
-      return refusal("path-not-plain", "a symbolic link, or no directory, stands on the way to the hosts file");
+      return refusal("path-not-plain", "a part of the path to the hosts file is a symbolic link or not a directory");
     return refusal("write-failed", `the hosts file cannot be written: ${describeError(error)}`);
   }
 }
 
-function updateIn(directory: number, owner: number, change: FileChange): HostsFileOutcome {
+function updateIn(directory: number, owner: number, change: FileChange): HostsFileUpdate {
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
     const outcome = tryUpdate(`${handle(directory)}/etc-hosts`, owner, change);
     if (outcome !== undefined) return outcome;
@@ -124,21 +124,21 @@ function updateIn(directory: number, owner: number, change: FileChange): HostsFi
 }
 
 /** Undefined if another process wrote to the file in between. */
-function tryUpdate(path: string, owner: number, change: FileChange): HostsFileOutcome | undefined {
+function tryUpdate(path: string, owner: number, change: FileChange): HostsFileUpdate | undefined {
   // Checked before it is opened, because opening a device can have side effects.
-  const unfit = strangeness(lstatSync(path, { bigint: true }), owner);
-  if (unfit !== undefined) return { kind: "refused", reason: unfit };
+  const problem = metadataProblem(lstatSync(path, { bigint: true }), owner);
+  if (problem !== undefined) return { kind: "refused", reason: problem };
   const descriptor = openSync(path, FILE);
   try {
-    const seen = fstatSync(descriptor, { bigint: true });
-    const strange = strangeness(seen, owner);
-    if (strange !== undefined) return { kind: "refused", reason: strange };
-    const before = readAll(descriptor, Number(seen.size));
+    const stat = fstatSync(descriptor, { bigint: true });
+    const openProblem = metadataProblem(stat, owner);
+    if (openProblem !== undefined) return { kind: "refused", reason: openProblem };
+    const before = readAll(descriptor, Number(stat.size));
     if (!isKubeletHosts(before.toString("latin1", 0, KUBELET_HEADER_LENGTH)))
       return { kind: "refused", reason: notKubelets(before) };
     const after = change(before);
-    if (after.equals(before)) return { kind: "current", stamp: stampOf(seen) };
-    if (stampOf(fstatSync(descriptor, { bigint: true })) !== stampOf(seen)) return undefined;
+    if (after.equals(before)) return { kind: "current", stamp: stampOf(stat) };
+    if (stampOf(fstatSync(descriptor, { bigint: true })) !== stampOf(stat)) return undefined;
     withFile(descriptor, (file) => rewrite(file, before, after));
     const written = fstatSync(descriptor, { bigint: true });
     return Number(written.size) === after.length ? { kind: "written", stamp: stampOf(written) } : undefined;
@@ -147,10 +147,10 @@ function tryUpdate(path: string, owner: number, change: FileChange): HostsFileOu
   }
 }
 
-/** Why it is not a file of the kubelet, judged by its metadata alone. */
-function strangeness(stat: BigIntStats, owner: number): Reason | undefined {
+/** Why a file cannot be the kubelet's, according to its metadata. */
+function metadataProblem(stat: BigIntStats, owner: number): Reason | undefined {
   if (stat.isSymbolicLink()) return { code: "path-not-plain", text: "the hosts file is a symbolic link" };
-  if (!stat.isFile()) return { code: "not-kubelets", text: "what stands in the hosts file's place is no file" };
+  if (!stat.isFile()) return { code: "not-kubelets", text: "the hosts file is not a regular file" };
   if (stat.uid !== BigInt(owner))
     return { code: "not-kubelets", text: `the hosts file belongs to the user ${stat.uid}` };
   if (stat.nlink !== 1n) return { code: "not-kubelets", text: `the hosts file has ${stat.nlink} names` };
@@ -159,10 +159,10 @@ function strangeness(stat: BigIntStats, owner: number): Reason | undefined {
 }
 
 function notKubelets(content: Buffer): Reason {
-  if (content.length === 0) return { code: "file-empty", text: "the hosts file is empty: it is just being written" };
+  if (content.length === 0) return { code: "file-empty", text: "the hosts file is empty: it is being written" };
   return {
     code: "not-kubelets",
-    text: "the hosts file does not begin as the kubelet's do: something in the pod has replaced its content",
+    text: "the hosts file does not start with the kubelet's header: something in the pod has replaced its content",
   };
 }
 
@@ -171,11 +171,11 @@ function stampOf(stat: BigIntStats): string {
 }
 
 /** Its contents are valid until the next file is read. */
-const room = createScratchBuffer();
+const scratch = createScratchBuffer();
 
 function readAll(descriptor: number, size: number): Buffer {
   // One byte more than expected, so that a file that has grown is detected by its length.
-  const buffer = room(size + 1);
+  const buffer = scratch(size + 1);
   let length = 0;
   // Linux returns less of a regular file than requested only at its end or after a signal.
   do {
@@ -187,18 +187,18 @@ function readAll(descriptor: number, size: number): Buffer {
 }
 
 function withFile(descriptor: number, work: (file: WritableFile) => void): void {
-  let appending: number | undefined;
+  let appendDescriptor: number | undefined;
   try {
     work({
       append(bytes) {
-        appending ??= openSync(handle(descriptor), constants.O_WRONLY | constants.O_APPEND);
-        return writeSync(appending, bytes);
+        appendDescriptor ??= openSync(handle(descriptor), constants.O_WRONLY | constants.O_APPEND);
+        return writeSync(appendDescriptor, bytes);
       },
       write: (bytes, position) => writeSync(descriptor, bytes, 0, bytes.length, position),
       truncate: (size) => ftruncateSync(descriptor, size),
       size: () => fstatSync(descriptor).size,
     });
   } finally {
-    if (appending !== undefined) closeSync(appending);
+    if (appendDescriptor !== undefined) closeSync(appendDescriptor);
   }
 }

@@ -6,8 +6,8 @@ import { startPromptTimer, steadyNow } from "../kube/time.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { DirectoryWatches } from "./directory-watches.ts";
 import { onText } from "./file-bytes.ts";
-import type { HostsFileOutcome, HostsFiles } from "./hosts-files.ts";
-import { createPlans } from "./live-plans.ts";
+import type { HostsFiles, HostsFileUpdate } from "./hosts-files.ts";
+import { createLivePlans } from "./live-plans.ts";
 import type { NodePod } from "./node-pod.ts";
 import { createReadBackoff, type ReadBackoff } from "./read-backoff.ts";
 
@@ -68,8 +68,8 @@ export class HostsReconciler {
   readonly #now: () => number;
   readonly #pods = new Map<string, Tracked>();
   readonly #noted = new Set<string>();
-  readonly #plans = createPlans();
-  #choose: ((annotation: string | undefined) => SelectedHosts) | undefined;
+  readonly #plans = createLivePlans();
+  #select: ((annotation: string | undefined) => SelectedHosts) | undefined;
   #revision: string | undefined;
   /** A round starts in the same turn of the event loop: what arrives together is handled together, and nothing waits for a timer. */
   readonly #reconciler = new Reconciler({ reconcile: () => this.#workSlice(), startTimer: startPromptTimer });
@@ -85,13 +85,13 @@ export class HostsReconciler {
   setMap(map: PublishedMap): void {
     this.#arrived = this.#now();
     const select = createSelector(map, this.#deps.maxNames);
-    const known = new Map<string | undefined, SelectedHosts>();
+    const selections = new Map<string | undefined, SelectedHosts>();
     this.#revision = map.revision;
     this.#plans.clear();
-    this.#choose = (annotation) => {
-      const chosen = known.get(annotation) ?? select(annotation);
-      known.set(annotation, chosen);
-      return chosen;
+    this.#select = (annotation) => {
+      const selected = selections.get(annotation) ?? select(annotation);
+      selections.set(annotation, selected);
+      return selected;
     };
     this.noteAll();
   }
@@ -199,11 +199,11 @@ export class HostsReconciler {
   }
 
   #follow(uid: string, tracked: Tracked): void {
-    if (this.#choose === undefined || this.#isCurrent(uid, tracked)) return;
+    if (this.#select === undefined || this.#isCurrent(uid, tracked)) return;
     this.#deps.watches.add(uid);
-    const chosen = this.#choose(tracked.pod.hosts);
+    const selected = this.#select(tracked.pod.hosts);
     const outcome = this.#deps.files.update(uid, (content) =>
-      this.#plans.apply(content, tracked.pod.managedAliases, chosen),
+      this.#plans.apply(content, tracked.pod.managedAliases, selected),
     );
     this.#take(uid, tracked, outcome);
     tracked.clean = false;
@@ -235,7 +235,7 @@ export class HostsReconciler {
     tracked.clean = tracked.problem === undefined || !AGAIN.has(tracked.problem.code);
   }
 
-  #take(uid: string, tracked: Tracked, outcome: HostsFileOutcome): void {
+  #take(uid: string, tracked: Tracked, outcome: HostsFileUpdate): void {
     tracked.stamp = "stamp" in outcome ? outcome.stamp : undefined;
     if (outcome.kind === "written") this.#written += 1;
     const problem = outcome.kind === "refused" ? outcome.reason : undefined;

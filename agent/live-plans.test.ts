@@ -8,27 +8,27 @@ import { createSelector } from "../hostmap/select-hosts.ts";
 import { publishedMapOf } from "../snapshot/published-map.ts";
 import { goodNames } from "../test/arbitraries.ts";
 import { aliasesText, kubeletText } from "../test/fakes/kubelet-files.ts";
-import { createPlans } from "./live-plans.ts";
+import { createLivePlans } from "./live-plans.ts";
 
 const ips = fc.constantFrom("198.51.100.9", "198.51.100.10");
 const maps = fc.dictionary(goodNames, fc.uniqueArray(ips, { minLength: 1, maxLength: 2 }), { maxKeys: 20 });
-/** A pod's own name may be a public one too. */
+/** A pod's own name may also be a public name. */
 const ownNames = fc.oneof(fc.constantFrom("api-0", "api-1", "api-2"), goodNames);
 
-test("property: what is remembered of other pods makes no difference", () => {
+test("property: results that are cached for other pods make no difference", () => {
   fc.assert(
     fc.property(
       fc.array(maps, { minLength: 1, maxLength: 3 }),
       fc.array(fc.record({ own: ownNames, spec: fc.nat(2), annotation: fc.nat(1) }), { maxLength: 12 }),
       fc.constantFrom("", "10.0.0.2 added.example.com\n"),
       (states, pods, added) => {
-        const plans = createPlans();
+        const plans = createLivePlans();
         const specs = states.map((state) => packLines(Object.entries(state)));
         const files = pods.map(({ own, spec, annotation }) => {
-          const ours = specs[spec % specs.length] ?? [];
-          const text = kubeletText(aliasesText(ours) + added, `10.32.0.7\t${own}`);
+          const managedAliases = specs[spec % specs.length] ?? [];
+          const text = kubeletText(aliasesText(managedAliases) + added, `10.32.0.7\t${own}`);
           return {
-            ours,
+            managedAliases,
             annotation: annotation === 0 ? undefined : "*.example.com",
             content: Buffer.from(text, "latin1"),
           };
@@ -37,11 +37,11 @@ test("property: what is remembered of other pods makes no difference", () => {
           const select = createSelector(publishedMapOf(`r${revision}`, new Map(Object.entries(state))), 500);
           plans.clear();
           for (const file of files) {
-            const chosen = select(file.annotation);
-            const wanted = applyLive(file.content.toString("latin1"), liveAliases(file.ours), chosen);
-            const made = plans.apply(file.content, file.ours, chosen);
-            assert.equal(made.toString("latin1"), wanted);
-            file.content = Buffer.from(made);
+            const selected = select(file.annotation);
+            const expected = applyLive(file.content.toString("latin1"), liveAliases(file.managedAliases), selected);
+            const actual = plans.apply(file.content, file.managedAliases, selected);
+            assert.equal(actual.toString("latin1"), expected);
+            file.content = Buffer.from(actual);
           }
         }
       },

@@ -6,16 +6,16 @@ export interface ReadBackoff {
 
 /** The kubelet truncates a file and writes it at once; after this delay it has finished. */
 const FIRST_MS = 10;
-const LONGEST_MS = 5_000;
+const MAX_MS = 5_000;
 /** The backoff resets after this long without a read. */
-const CALM_MS = 15_000;
+const RESET_MS = 15_000;
 
 export function createReadBackoff(now: () => number): ReadBackoff {
   let wait = FIRST_MS;
   let last = Number.NEGATIVE_INFINITY;
   return {
     next() {
-      wait = now() - last > CALM_MS ? FIRST_MS : Math.min(wait * 2, LONGEST_MS);
+      wait = now() - last > RESET_MS ? FIRST_MS : Math.min(wait * 2, MAX_MS);
       last = now();
       return wait;
     },

@@ -10,18 +10,18 @@ import { publishedMapOf } from "../snapshot/published-map.ts";
 import { goodNames } from "../test/arbitraries.ts";
 import { rewrite, type WritableFile } from "./rewrite-file.ts";
 
-const applyLive = (text: string, ours: readonly HostAlias[], chosen: SelectedHosts) =>
-  apply(text, liveAliases(ours), chosen);
-const removeLive = (text: string, ours: readonly HostAlias[]) => remove(text, liveAliases(ours));
+const applyLive = (text: string, managedAliases: readonly HostAlias[], selected: SelectedHosts) =>
+  apply(text, liveAliases(managedAliases), selected);
+const removeLive = (text: string, managedAliases: readonly HostAlias[]) => remove(text, liveAliases(managedAliases));
 
 class Killed extends Error {}
 
-/** A file in memory. `budget`: bytes that may still be written; then `fault` says what happens. */
+/** A file in memory. `budget`: bytes that may still be written; then `fault` is thrown. */
 class FakeFile implements WritableFile {
   content: Buffer;
   budget = Number.POSITIVE_INFINITY;
   fault: (() => never) | undefined;
-  /** What was there between two calls. */
+  /** The content after each call. */
   readonly states: string[] = [];
 
   constructor(content: Buffer) {
@@ -40,7 +40,7 @@ class FakeFile implements WritableFile {
     this.content.copy(next);
     bytes.copy(next, position, 0, count);
     this.content = next;
-    this.#note();
+    this.#record();
     if (count === 0 && bytes.length > 0) this.fault?.();
     return count;
   }
@@ -48,14 +48,14 @@ class FakeFile implements WritableFile {
   truncate(size: number): void {
     if (this.budget === 0 && this.fault === kill) kill();
     this.content = this.content.subarray(0, size);
-    this.#note();
+    this.#record();
   }
 
   size(): number {
     return this.content.length;
   }
 
-  #note(): void {
+  #record(): void {
     this.states.push(this.content.toString("latin1"));
   }
 }
@@ -71,7 +71,7 @@ function full(): never {
 const ips = fc.constantFrom("198.51.100.9", "198.51.100.10", "2001:db8::9");
 const entries = fc.dictionary(goodNames, fc.uniqueArray(ips, { minLength: 1, maxLength: 2 }), { maxKeys: 30 });
 
-/** A pod's file as it stands, what it is to become, and which of its aliases are ours. */
+/** A pod's file, the change to apply, and the managed aliases. */
 const changes = fc
   .record({
     spec: entries,
@@ -80,13 +80,13 @@ const changes = fc
     added: fc.constantFrom("", "10.0.0.2 added.example.com\n"),
   })
   .map(({ spec, first, second, added }) => {
-    const ours = packLines(Object.entries(spec).sort(([a], [b]) => (a < b ? -1 : 1)));
-    const choose = (map: typeof first) =>
+    const managedAliases = packLines(Object.entries(spec).sort(([a], [b]) => (a < b ? -1 : 1)));
+    const select = (map: typeof first) =>
       createSelector(publishedMapOf("r", new Map(Object.entries(map))), 500)(undefined);
-    const lines = ours.map(({ ip, hostnames }) => `${ip}\t${hostnames.join("\t")}\n`);
+    const lines = managedAliases.map(({ ip, hostnames }) => `${ip}\t${hostnames.join("\t")}\n`);
     const kubelet = `# Kubernetes-managed hosts file.\n10.32.0.7\tapi-0\n\n# Entries added by HostAliases.\n${lines.join("")}`;
-    const before = applyLive(kubelet, ours, choose(first)) + added;
-    return { ours, before, apply: (text: string) => applyLive(text, ours, choose(second)) };
+    const before = applyLive(kubelet, managedAliases, select(first)) + added;
+    return { managedAliases, before, apply: (text: string) => applyLive(text, managedAliases, select(second)) };
   });
 
 const MARKERS = [
@@ -94,16 +94,16 @@ const MARKERS = [
   "# END switchback.dev",
 ];
 
-/** A text's lines without what a killed write may leave and no resolver reads: empty ones, and too little of a marker to know it. */
-function legible(text: string): string[] {
-  const isRest = (line: string) =>
+/** The lines of a text, except those that a killed write may leave and resolvers ignore: empty lines and fragments of markers. */
+function effectiveLines(text: string): string[] {
+  const isFragment = (line: string) =>
     "# BEGIN switch".startsWith(line) || (line.length < 8 && MARKERS.some((marker) => marker.endsWith(line)));
-  return text.split("\n").filter((line) => !isRest(line));
+  return text.split("\n").filter((line) => !isFragment(line));
 }
 
 const bytes = (text: string) => Buffer.from(text, "latin1");
 
-test("property: the file becomes what it should", () => {
+test("property: the file gets the new content", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary-ascii" }), fc.string({ unit: "binary-ascii" }), (before, after) => {
       const file = new FakeFile(bytes(before));
@@ -113,7 +113,7 @@ test("property: the file becomes what it should", () => {
   );
 });
 
-test("property: between two steps a reader sees whole lines, of the old content or the new, and always what both have", () => {
+test("property: between two steps a reader sees complete lines of the old or new content, and always the common ones", () => {
   fc.assert(
     fc.property(changes, ({ before, apply }) => {
       const after = apply(before);
@@ -129,9 +129,9 @@ test("property: between two steps a reader sees whole lines, of the old content 
   );
 });
 
-test("property: killed at any byte, no line of anybody else's is hurt, and the next start makes it what it should be", () => {
+test("property: killed at any byte, foreign lines are intact, and the next start restores the desired content", () => {
   fc.assert(
-    fc.property(changes, fc.nat({ max: 3_000 }), ({ ours, before, apply }, budget) => {
+    fc.property(changes, fc.nat({ max: 3_000 }), ({ managedAliases, before, apply }, budget) => {
       const after = apply(before);
       const file = new FakeFile(bytes(before));
       Object.assign(file, { budget, fault: kill });
@@ -140,17 +140,23 @@ test("property: killed at any byte, no line of anybody else's is hurt, and the n
       } catch (error) {
         assert.ok(error instanceof Killed);
       }
-      const stands = file.content.toString("latin1");
-      assert.deepEqual(legible(removeLive(stands, ours)), legible(removeLive(before, ours)));
-      assert.deepEqual(legible(removeLive(apply(stands), ours)), legible(removeLive(before, ours)));
-      const names = (text: string) => legible(text.replace(/\s*#.*$/gm, ""));
-      assert.deepEqual(names(apply(stands)), names(after));
+      const partial = file.content.toString("latin1");
+      assert.deepEqual(
+        effectiveLines(removeLive(partial, managedAliases)),
+        effectiveLines(removeLive(before, managedAliases)),
+      );
+      assert.deepEqual(
+        effectiveLines(removeLive(apply(partial), managedAliases)),
+        effectiveLines(removeLive(before, managedAliases)),
+      );
+      const names = (text: string) => effectiveLines(text.replace(/\s*#.*$/gm, ""));
+      assert.deepEqual(names(apply(partial)), names(after));
     }),
     { numRuns: 1000 },
   );
 });
 
-test("property: a disk that fills up while room is made leaves the file as it was", () => {
+test("property: a disk that fills up while the file is extended leaves the file unchanged", () => {
   fc.assert(
     fc.property(changes, fc.nat({ max: 3_000 }), ({ before, apply }, budget) => {
       const after = apply(before);
@@ -164,7 +170,7 @@ test("property: a disk that fills up while room is made leaves the file as it wa
   );
 });
 
-test("a write that fails in the midst is taken back", () => {
+test("a write that fails halfway is reverted", () => {
   const [before, after] = ["0123456789", "0abcdefgh9"].map(bytes) as [Buffer, Buffer];
   const file = new FakeFile(before);
   Object.assign(file, { budget: 4, fault: full });
@@ -173,7 +179,7 @@ test("a write that fails in the midst is taken back", () => {
     try {
       return put(part, position);
     } catch (error) {
-      // The room that the old bytes had is theirs still.
+      // The blocks of the old bytes are still allocated.
       file.budget = Number.POSITIVE_INFINITY;
       throw error;
     }

@@ -11,31 +11,39 @@ export interface WritableFile {
 }
 
 /**
- * Rewrites a file from `before` to `after` in place: the kubelet bind-mounts the inode, so a rename has no effect. It extends the file, then
- * overwrites what differs, then truncates it. After every step each line is a complete line of the old or the new content. A full disk is
- * detected while extending, and the file is then restored.
+ * Rewrites a file from `before` to `after` in place: the kubelet bind-mounts the inode, so a rename has no effect. It extends the
+ * file, then overwrites what differs, then truncates it. After every step each line is a complete line of the old or the new
+ * content. A full disk is detected while extending, and the file is then restored.
  * Throws the error of the step that failed.
  */
 export function rewrite(file: WritableFile, before: Buffer, after: Buffer): void {
-  const more = growth(before, after);
-  if (more.length > 0) extend(file, before.length, more);
-  const less = Math.max(0, before.length - after.length);
+  const extension = extensionFor(before, after);
+  if (extension.length > 0) extend(file, before.length, extension);
+  const excess = Math.max(0, before.length - after.length);
   // Bytes that are only truncated need no overwrite.
-  if (less === 0 || !before.subarray(0, after.length).equals(after))
-    overwrite(file, concatenated(before, more, room), concatenated(after, emptyLines(less), room), before.length);
-  if (less > 0) file.truncate(after.length);
+  if (excess === 0 || !before.subarray(0, after.length).equals(after))
+    overwrite(
+      file,
+      concatenated(before, extension, scratch),
+      concatenated(after, emptyLines(excess), scratch),
+      before.length,
+    );
+  if (excess > 0) file.truncate(after.length);
 }
 
-/** One for both: a file grows or it shrinks. */
-const room = createScratchBuffer();
+/** One buffer is enough, because a file either grows or shrinks. */
+const scratch = createScratchBuffer();
 
-/** What makes `before` as long as `after`: its own last bytes if `after` keeps the last line and goes on behind it, else empty lines. */
-function growth(before: Buffer, after: Buffer): Buffer {
+/**
+ * Returns the bytes that extend `before` to the length of `after`: the end of `after` if it keeps the last line of `before` and
+ * continues after it, else empty lines.
+ */
+function extensionFor(before: Buffer, after: Buffer): Buffer {
   const size = before.length;
   const start = size < 2 ? 0 : before.lastIndexOf(NEWLINE, size - 2) + 1;
-  const keepsLast = after.subarray(start, size).equals(before.subarray(start));
-  const goesOn = size === 0 || after[size - 1] === NEWLINE || after[size] === NEWLINE;
-  return keepsLast && goesOn ? after.subarray(size) : emptyLines(after.length - size);
+  const keepsLastLine = after.subarray(start, size).equals(before.subarray(start));
+  const continues = size === 0 || after[size - 1] === NEWLINE || after[size] === NEWLINE;
+  return keepsLastLine && continues ? after.subarray(size) : emptyLines(after.length - size);
 }
 
 const NEWLINE = 10;
@@ -48,7 +56,7 @@ function extend(file: WritableFile, size: number, bytes: Buffer): void {
   try {
     writeAll(bytes, (rest) => file.append(rest));
   } catch (error) {
-    cutTo(file, size);
+    truncateTo(file, size);
     throw error;
   }
 }
@@ -65,21 +73,21 @@ function overwrite(file: WritableFile, present: Buffer, wanted: Buffer, size: nu
       return count;
     });
   } catch (error) {
-    putBack(file, present.subarray(from, at), from);
-    cutTo(file, size);
+    restore(file, present.subarray(from, at), from);
+    truncateTo(file, size);
     throw error;
   }
 }
 
-function putBack(file: WritableFile, bytes: Buffer, position: number): void {
+function restore(file: WritableFile, bytes: Buffer, position: number): void {
   try {
     file.write(bytes, position);
   } catch {
-    // The first error tells more. What stands is known as half of a block, and mended by the next write that succeeds.
+    // The first error is more useful. The partial block is recognized and repaired by the next successful write.
   }
 }
 
-function cutTo(file: WritableFile, size: number): void {
+function truncateTo(file: WritableFile, size: number): void {
   // Another process may have shortened the file; truncating to a larger size would add zeros.
   if (file.size() > size) file.truncate(size);
 }
@@ -87,7 +95,7 @@ function cutTo(file: WritableFile, size: number): void {
 function writeAll(bytes: Buffer, write: (rest: Buffer) => number): void {
   for (let done = 0; done < bytes.length; ) {
     const count = write(bytes.subarray(done));
-    if (count === 0) throw new Error("nothing more was written");
+    if (count === 0) throw new Error("the write returned 0 bytes");
     done += count;
   }
 }

@@ -66,7 +66,7 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
   const compactor = createCompactor(globalThis.gc);
   let written = 0;
   const onRound = (state: HostsReconcilerState): void => {
-    if (state.written !== written) compactor.worked();
+    if (state.written !== written) compactor.recordActivity();
     written = state.written;
     if (!picture.pods.state.synced || !picture.namespaces.state.synced) return;
     if (!leaving.uninstalling) lease.report(state);
@@ -78,7 +78,7 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
   const { onChangeOf } = owners;
   const liveModeOf = createLiveMode({ config, namespaces: picture.namespaces, onChangeOf });
   const maps = deps.maps.start((offer) => {
-    compactor.worked();
+    compactor.recordActivity();
     if (isMap(offer)) follower.setMap(offer);
     else log.warn({ ...offer }, "map: not replaced");
     picture.hasMap ||= isMap(offer);
@@ -87,7 +87,7 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
   const sweep = setInterval(() => {
     follower.sweep();
     owners.tidy();
-    compactor.rest();
+    compactor.collectIfIdle();
   }, sweepSeconds * 1000);
   const health = await startHealthServer({
     address,

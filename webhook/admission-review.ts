@@ -67,7 +67,7 @@ export function encodeAnswer(uid: string, { patch, warnings }: AdmissionAnswer):
   return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":${response}}`;
 }
 
-/** An upper bound of the values in `body`: each but the first follows one of these characters. Strings may have them */
+/** An upper bound of the values in `body`: each but the first follows one of these characters. Strings may have them too. */
 function countValues(body: Buffer): number {
   let count = 1;
   for (const byte of body) if (byte === COMMA || byte === OPEN_LIST || byte === OPEN_MAP) count += 1;

@@ -8,9 +8,9 @@ import type { HostsDiff } from "./workload-facts.ts";
  * Compares the pod's hosts lines with those of a new pod: how many are missing, and how many are extra. A different or missing
  * revision shows only that lines may differ: an annotation that was forged or stripped changes no line.
  */
-export function hostsDiffOf(pod: RawPod, chosen: SelectedHosts): HostsDiff {
+export function hostsDiffOf(pod: RawPod, selected: SelectedHosts): HostsDiff {
   const [hostAliases, annotations] = [hostAliasesOf(pod), pod.metadata?.annotations ?? {}];
-  const { userAliases, managed } = planInjection({ hostAliases, annotations }, chosen);
+  const { userAliases, managed } = planInjection({ hostAliases, annotations }, selected);
   const [has, should] = [linesOf(hostAliases), linesOf([...userAliases, ...managed.aliases])];
   return { missing: should.difference(has).size, extra: has.difference(should).size };
 }

@@ -49,7 +49,7 @@ export interface WorkloadGroup {
 
 interface EvaluatedPod {
   readonly pod: PodFacts;
-  readonly chosen: HostsChoice;
+  readonly selected: HostsChoice;
   readonly onChange: EffectiveOnChange;
   readonly agent: "keeping" | "silent" | undefined;
   readonly stale: boolean;
@@ -79,7 +79,7 @@ function groupOf(owner: Owner, pods: readonly PodFacts[], view: ClusterView): Wo
   const stale = evaluated.filter((each) => each.stale);
   const [first] = [...stale, ...evaluated];
   const onChange = first?.onChange ?? { mode: view.fallback, from: "install", problems: [] };
-  const capped = evaluated.map(({ chosen }) => chosen).find(({ total, cap }) => total > cap);
+  const capped = evaluated.map(({ selected }) => selected).find(({ total, cap }) => total > cap);
   return {
     owner,
     onChange,
@@ -99,22 +99,22 @@ function groupOf(owner: Owner, pods: readonly PodFacts[], view: ClusterView): Wo
       mode: onChange.mode,
       agents: agentsOf(stale),
       stale: stale.map(({ pod: { revision, restartedAt } }) => ({ revision, restartedAt })),
-      to: [...new Set(evaluated.map(({ chosen }) => chosen.revision))].sort().join("+"),
+      to: [...new Set(evaluated.map(({ selected }) => selected.revision))].sort().join("+"),
     },
   };
 }
 
 function evaluatePod(pod: PodFacts, workload: string | undefined, view: ClusterView): EvaluatedPod {
-  const chosen = view.choose(pod.hosts);
+  const selected = view.choose(pod.hosts);
   const namespace = view.namespaces.get(pod.namespace)?.onChange;
   const onChange = effectiveOnChange({ pod: pod.onChange, workload, namespace, fallback: view.fallback });
-  const byAnnotation = pod.revision !== chosen.revision;
-  if (onChange.mode !== "live") return { pod, chosen, onChange, agent: undefined, stale: byAnnotation };
+  const byAnnotation = pod.revision !== selected.revision;
+  if (onChange.mode !== "live") return { pod, selected, onChange, agent: undefined, stale: byAnnotation };
   const agent = view.agentOf(pod);
-  if (agent === "unknown") return { pod, chosen, onChange, agent: "keeping", stale: byAnnotation };
-  if (!agent?.alive) return { pod, chosen, onChange, agent: "silent", stale: byAnnotation };
+  if (agent === "unknown") return { pod, selected, onChange, agent: "keeping", stale: byAnnotation };
+  if (!agent?.alive) return { pod, selected, onChange, agent: "silent", stale: byAnnotation };
   // The annotation dates from the pod's creation; the agent has updated the hosts file since.
-  return { pod, chosen, onChange, agent: "keeping", stale: agent.mapRevision !== view.mapRevision };
+  return { pod, selected, onChange, agent: "keeping", stale: agent.mapRevision !== view.mapRevision };
 }
 
 /** `keeping` if the agent of any stale pod is working: the restart waits for it. */
