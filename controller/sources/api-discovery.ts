@@ -1,7 +1,9 @@
 import { describeError, SwitchbackError, statusOf } from "../../errors/errors.ts";
 import type { Reason } from "../../hostmap/types.ts";
+import { createBackoff } from "../../kube/backoff.ts";
 import type { KubeClient } from "../../kube/client.ts";
-import { pause } from "../../kube/time.ts";
+import { type ReconcileResult, Reconciler } from "../../kube/reconciler.ts";
+import { startPromptTimer } from "../../kube/time.ts";
 import { listOf, mapOf, type Raw, textOf } from "./raw-object.ts";
 
 /** A resource as a group and version of the API serves it. */
@@ -25,7 +27,7 @@ type GroupListener = (served: ServedGroup, begunAt: number) => void;
 
 /** Follows what one API group serves, by its discovery document, which every account may read. */
 export interface GroupWatch {
-  /** `versions`: those to look into, the preferred first. */
+  /** `versions`: those to look into, the preferred first. Looks at once. */
   follow(versions: readonly string[], listener: GroupListener): void;
   /** Looks within `ms`, and then as often as ever. */
   lookSoon(ms: number): void;
@@ -36,7 +38,7 @@ export interface GroupWatch {
 
 type Get = (path: string) => Promise<Raw>;
 
-/** How soon a look that failed is repeated. */
+/** How soon a look that failed is repeated, unless the next one is due sooner. */
 const RETRY_MS = 2_000;
 
 /** `group`: empty for the core group. Looks every `everyMs`. */
@@ -50,54 +52,43 @@ export function watchGroup(deps: {
   const listeners: GroupListener[] = [];
   const stopped = new AbortController();
   let problem: Reason | undefined;
-  let running: Promise<void> | undefined;
-  let nextAt = 0;
-  let wake = new AbortController();
-
   const get: Get = (path) => client.get<Raw>(path, undefined, { signal: stopped.signal });
 
-  async function run(): Promise<void> {
-    while (!stopped.signal.aborted) {
-      const begunAt = performance.now();
-      nextAt = begunAt + everyMs;
-      try {
-        const served = await look(get, group, [...versions]);
-        problem = undefined;
-        if (!stopped.signal.aborted) for (const listener of listeners) listener(served, begunAt);
-      } catch (error) {
-        problem = { code: "discovery-failed", text: describeError(error) };
-        nextAt = Math.min(nextAt, performance.now() + RETRY_MS);
-      }
-      await sleep();
-    }
+  async function reconcile(): Promise<ReconcileResult> {
+    const begunAt = performance.now();
+    const served = await look(get, group, [...versions]);
+    problem = undefined;
+    if (!stopped.signal.aborted) for (const listener of listeners) listener(served, begunAt);
+    return { requeueAfter: begunAt + everyMs - performance.now() };
   }
 
-  /** Until the next look is due, which `lookSoon` may bring forward meanwhile. */
-  async function sleep(): Promise<void> {
-    for (;;) {
-      const ms = nextAt - performance.now();
-      if (ms <= 0 || stopped.signal.aborted) return;
-      wake = new AbortController();
-      await pause(ms, AbortSignal.any([wake.signal, stopped.signal]));
-    }
-  }
+  const retryMs = Math.min(RETRY_MS, everyMs);
+  const reconciler = new Reconciler({
+    reconcile,
+    retry: {
+      backoff: createBackoff(retryMs, retryMs),
+      onError: (error) => {
+        problem = { code: "discovery-failed", text: describeError(error) };
+      },
+    },
+    startTimer: startPromptTimer,
+  });
 
   return {
     follow(wanted, listener) {
       for (const version of wanted) versions.add(version);
       listeners.push(listener);
-      running ??= Promise.resolve().then(run);
+      reconciler.enqueue();
     },
     lookSoon(ms) {
-      nextAt = Math.min(nextAt, performance.now() + ms);
-      wake.abort();
+      reconciler.enqueue(ms);
     },
     get problem() {
       return problem;
     },
     async stop() {
       stopped.abort();
-      await running;
+      await reconciler.stop();
     },
   };
 }
