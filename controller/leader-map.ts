@@ -1,5 +1,6 @@
 import type { Plan, PlannedName } from "../hostmap/plan.ts";
-import { PublishedNames, type RemovalRules } from "../hostmap/published-names.ts";
+import { PublishedNames } from "../hostmap/published-names.ts";
+import type { RemovalRules } from "../hostmap/removal-guard.ts";
 import type { TargetAddress } from "../hostmap/types.ts";
 import { type RenderedShard, Shards } from "../snapshot/shards.ts";
 

@@ -1,4 +1,4 @@
-import type { RemovalHold } from "../hostmap/published-names.ts";
+import type { RemovalHold } from "../hostmap/removal-guard.ts";
 import type { Logger } from "../telemetry/log.ts";
 
 /** Reports what an administrator should look at, when it begins and not while it lasts. One for each term. */

@@ -1,6 +1,7 @@
 import { describeError } from "../errors/errors.ts";
 import type { Plan, PlannedName } from "../hostmap/plan.ts";
-import type { PublishedNames, RemovalRules } from "../hostmap/published-names.ts";
+import type { PublishedNames } from "../hostmap/published-names.ts";
+import type { RemovalRules } from "../hostmap/removal-guard.ts";
 import { createBackoff } from "../kube/backoff.ts";
 import { type ReconcileResult, Reconciler } from "../kube/reconciler.ts";
 import type { MapStore } from "../snapshot/map-store.ts";

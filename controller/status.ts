@@ -1,7 +1,8 @@
 import type { Config } from "../config/schema.ts";
 import { HOSTS_KEY } from "../hostmap/metadata-keys.ts";
 import type { Plan, ReportedClaim } from "../hostmap/plan.ts";
-import type { PublishedNames, RemovalHold } from "../hostmap/published-names.ts";
+import type { PublishedNames } from "../hostmap/published-names.ts";
+import type { RemovalHold } from "../hostmap/removal-guard.ts";
 import type { Reason } from "../hostmap/types.ts";
 import { isRelayed } from "../snapshot/listeners.ts";
 import type { DnsVerifier } from "./dnscheck/verifier.ts";

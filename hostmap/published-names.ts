@@ -1,25 +1,5 @@
+import { RemovalGuard, type RemovalHold, type RemovalRules } from "./removal-guard.ts";
 import type { Reason } from "./types.ts";
-
-/** When names may be removed from the map. Times are milliseconds; `now` is any monotonic clock. */
-export interface RemovalRules {
-  /** How long a name stays after its last claim is gone. */
-  readonly vanishMs: number;
-  /** The smallest map, in names, that the guard protects. */
-  readonly guardNames: number;
-  /** How long a suspicious removal is held; never shorter than `vanishMs`. */
-  readonly holdMs: number;
-}
-
-/** A removal that is held until it times out or a person confirms it by its id. */
-export interface RemovalHold {
-  /** Derived from the start time, so that an old confirmation never releases a later hold. */
-  readonly id: string;
-  readonly since: number;
-  readonly until: number;
-  /** Names waiting for removal, and the size of the map. */
-  readonly names: number;
-  readonly of: number;
-}
 
 /**
  * The published names, and those that are about to be removed:
@@ -33,11 +13,12 @@ export class PublishedNames {
   readonly #rules: RemovalRules;
   readonly #lines = new Map<string, readonly string[]>();
   readonly #leaving = new Map<string, number>();
-  #hold: { readonly id: string; readonly since: number } | undefined;
+  readonly #guard: RemovalGuard;
   #changed = new Set<string>();
 
   constructor(rules: RemovalRules) {
     this.#rules = rules;
+    this.#guard = new RemovalGuard(rules);
   }
 
   /** Loads what an earlier leader published, before the first reconcile. */
@@ -62,12 +43,8 @@ export class PublishedNames {
 
   /** Removes names that are due, starts or ends the hold, and returns the names whose line changed since the last call. */
   settle(now: number): ReadonlySet<string> {
-    if (this.#hold !== undefined && now - this.#hold.since >= this.#holdMs) {
-      this.#hold = undefined;
-      this.#removeDue(now);
-    }
-    this.#guard(now);
-    if (this.#hold === undefined) this.#removeDue(now);
+    if (this.#guard.expire(now)) this.#removeDue(now);
+    if (this.#guard.mayRemove(this.#leaving.size, this.#lines.size, now)) this.#removeDue(now);
     const changed = this.#changed;
     this.#changed = new Set();
     return changed;
@@ -75,9 +52,8 @@ export class PublishedNames {
 
   /** Executes a held removal at once, if `id` is that of the current hold. */
   confirm(id: string): Reason | undefined {
-    if (this.#hold === undefined) return { code: "nothing-held", text: "no removal is held" };
-    if (this.#hold.id !== id) return { code: "other-hold", text: `the current hold is ${this.#hold.id}, not ${id}` };
-    this.#hold = undefined;
+    const refusal = this.#guard.confirm(id);
+    if (refusal !== undefined) return refusal;
     for (const name of this.#leaving.keys()) this.#remove(name);
     return undefined;
   }
@@ -97,29 +73,15 @@ export class PublishedNames {
   }
 
   get hold(): RemovalHold | undefined {
-    if (this.#hold === undefined) return undefined;
-    const { id, since } = this.#hold;
-    return { id, since, until: since + this.#holdMs, names: this.#leaving.size, of: this.#lines.size };
+    return this.#guard.describe(this.#leaving.size, this.#lines.size);
   }
 
   /** When `settle` must be called again if nothing else changes. */
   nextDeadline(): number | undefined {
-    if (this.#hold !== undefined) return this.#hold.since + this.#holdMs;
+    if (this.#guard.until !== undefined) return this.#guard.until;
     // Names are added to `leaving` in time order, so the first is the oldest.
     const [oldest] = this.#leaving.values();
     return oldest === undefined ? undefined : oldest + this.#rules.vanishMs;
-  }
-
-  /** If more than half of a large enough map would go within one `vanishMs`, a source has probably failed. */
-  #guard(now: number): void {
-    const suspicious = this.#lines.size >= this.#rules.guardNames && this.#leaving.size * 2 > this.#lines.size;
-    if (!suspicious) this.#hold = undefined;
-    else this.#hold ??= { id: now.toString(36), since: now };
-  }
-
-  /** A shorter hold would end before any of its names is due. */
-  get #holdMs(): number {
-    return Math.max(this.#rules.holdMs, this.#rules.vanishMs);
   }
 
   /**

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { SwitchbackError } from "../errors/errors.ts";
 import { CONFIRM_KEY, HOLD_KEY } from "../hostmap/metadata-keys.ts";
-import type { RemovalHold } from "../hostmap/published-names.ts";
+import type { RemovalHold } from "../hostmap/removal-guard.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import { INDEX_NAME, type MapConfigMap } from "./map-format.ts";

@@ -1,6 +1,6 @@
 import { shortHash } from "../hostmap/hash.ts";
 import { parseHosts } from "../hostmap/hosts-text.ts";
-import type { RemovalHold } from "../hostmap/published-names.ts";
+import type { RemovalHold } from "../hostmap/removal-guard.ts";
 import type { TargetAddress } from "../hostmap/types.ts";
 import { type MapIndex, parseIndex, renderIndex, shardName } from "./map-format.ts";
 import { renderHold } from "./map-hold.ts";

@@ -4,7 +4,7 @@ import { type PaceRules, PublishPacer } from "../../controller/publish-pacer.ts"
 import type { ClaimSink } from "../../controller/sources/types.ts";
 import { createClaimPolicy } from "../../hostmap/claim-policy.ts";
 import { Plan } from "../../hostmap/plan.ts";
-import type { RemovalRules } from "../../hostmap/published-names.ts";
+import type { RemovalRules } from "../../hostmap/removal-guard.ts";
 import type { TargetAddress } from "../../hostmap/types.ts";
 import type { PublishedIndex } from "../../snapshot/map-store.ts";
 import { MemoryMapStore } from "../../snapshot/map-store-memory.ts";
