@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { after, afterEach, before, describe, test } from "node:test";
 import type { WorkloadStatus } from "../controller/rollout/rollout-status.ts";
+import { captured, filesFolder } from "../test/fakes/cli.ts";
+import { type FakeApi, fakeApi, json } from "../test/fakes/kube-api.ts";
 import type { FullStatus } from "./leader-status.ts";
 import { selectWorkloads } from "./restart.ts";
-import { isStuck, renderStatus } from "./status.ts";
+import { isStuck, renderStatus, status } from "./status.ts";
 
 const WORKLOAD: WorkloadStatus = {
   namespace: "cert-manager",
@@ -26,7 +28,7 @@ function full(...workloads: WorkloadStatus[]): FullStatus {
   const since = "2026-01-01T00:00:00Z";
   const mapped = { name: "b.example.com", from, since, target: "edge", addresses: ["198.51.100.9"], reason: undefined };
   const refused = { code: "no-target", text: "no class \u001b[31m" };
-  const status = {
+  const leader = {
     leader: true,
     identity: "controller-0",
     revision: "abc",
@@ -42,7 +44,7 @@ function full(...workloads: WorkloadStatus[]): FullStatus {
       workloads,
     },
   };
-  return status as unknown as FullStatus;
+  return leader as unknown as FullStatus;
 }
 
 test("lists names in order, with target, object, age and reason; escapes control characters from tenants", () => {
@@ -81,4 +83,40 @@ test("restart selects the stale workloads of a namespace, or the named one", () 
   assert.throws(() => selectWorkloads("cert-manager/none", all), /no opted-in pods found/);
   assert.throws(() => selectWorkloads("a/b/c", all), /expected NAMESPACE or NAMESPACE\/WORKLOAD/);
   assert.throws(() => selectWorkloads("cert-manager", undefined), /no controller is the leader/);
+});
+
+test("says that there are no names and no workloads", () => {
+  const text = renderStatus({ ...full(), names: [] });
+  assert.match(text, /\nNames\n {2}none\n\nOpted-in workloads\n {2}none\n$/);
+});
+
+describe("status", () => {
+  let files: Awaited<ReturnType<typeof filesFolder>>;
+  let api: FakeApi;
+  before(async () => {
+    files = await filesFolder();
+  });
+  after(() => files.remove());
+  afterEach(() => api.close());
+
+  async function run(output: "text" | "json", leader: FullStatus) {
+    api = await fakeApi(json(leader));
+    const { context, written } = captured();
+    const kubeconfig = await files.kubeconfig(api.url);
+    return { code: await status({ namespace: "ours", kubeconfig, output }, context), ...written };
+  }
+
+  test("prints the tables once, and exits with 1 if a workload is stuck", async () => {
+    const stuck = full(WORKLOAD);
+    assert.deepEqual(await run("text", stuck), { code: 1, stdout: renderStatus(stuck), stderr: "" });
+    assert.equal(api.calls.length, 1);
+    assert.match(api.calls[0]?.path ?? "", /\/namespaces\/ours\//);
+  });
+
+  test("prints what the leader says as indented JSON, and exits with 0 if nothing is stuck", async () => {
+    const good = full({ ...WORKLOAD, stale: 0 });
+    const { code, stdout } = await run("json", good);
+    assert.equal(code, 0);
+    assert.equal(stdout, `${JSON.stringify(JSON.parse(JSON.stringify(good)), null, 2)}\n`);
+  });
 });

@@ -62,6 +62,7 @@ test("facts of a pod: its controller, its labels and annotations that count", ()
     restartedAt: "t",
     terminating: true,
   });
-  const { owner: none, mirror, terminating } = podFacts({});
+  const { owner: none, mirror, terminating, namespace, name, uid } = podFacts({});
   assert.deepEqual([none, mirror, terminating], [undefined, false, false]);
+  assert.deepEqual([namespace, name, uid], ["", "", ""]);
 });

@@ -70,3 +70,30 @@ test("a rollout that its controller has given up has failed", () => {
   const earlier = { ...raw, metadata: { ...metadata, generation: 4 } };
   assert.equal(workloadState("Deployment", earlier).failed, false);
 });
+
+test("a workload that nothing has written a status or generation of yet is at generation 0", () => {
+  const state = workloadState("DaemonSet", { metadata: {} } as RawWorkload);
+  assert.deepEqual(state, {
+    uid: "",
+    resourceVersion: "",
+    generation: 0,
+    restartedAt: undefined,
+    onChange: undefined,
+    refusal: undefined,
+    unsettled: undefined,
+    failed: false,
+  });
+});
+
+test("a Deployment or StatefulSet without replicas in its spec has one, and counts that are not set are 0", () => {
+  const bare = { metadata: {}, status: {} } as RawWorkload;
+  assert.equal(workloadState("Deployment", bare).unsettled, "0 of 1 replicas updated");
+  assert.equal(workloadState("StatefulSet", bare).unsettled, "0 of 1 available");
+  const status = { updatedReplicas: 1 };
+  assert.equal(workloadState("Deployment", { ...bare, status }).unsettled, "0 of 1 available");
+});
+
+test("the partition 0 is no partition", () => {
+  const spec = { updateStrategy: { rollingUpdate: { partition: 0 } } };
+  assert.equal(workloadState("StatefulSet", { ...SETTLED.StatefulSet, spec }).refusal, undefined);
+});

@@ -1,0 +1,309 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { connect } from "node:net";
+import { hostname } from "node:os";
+import { after, afterEach, before, beforeEach, describe, type TestContext, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { issueAuthority, issueLeaf } from "../certs/issue.ts";
+import { freePort, Upstream } from "../proxy/conformance/rig.ts";
+import { takeHeader } from "../proxy/conformance/streams.ts";
+import { renderTargets } from "../snapshot/targets-format.ts";
+import { http } from "../telemetry/http.ts";
+import { captured, filesFolder } from "../test/fakes/cli.ts";
+import { collection, type FakeApi, fakeApi, until, watch } from "../test/fakes/kube-api.ts";
+import { kubeletFiles } from "../test/fakes/kubelet-files.ts";
+import { MemoryServer } from "../test/fakes/memory-server.ts";
+import { type ServeFlags, serve } from "./serve.ts";
+
+const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
+const STDERR = 2;
+const SIGNALS = ["SIGTERM", "SIGINT"] as const;
+const NOTHING = "no target has a port with the PROXY protocol: nothing to relay";
+const LOCAL = ["proxy.address=127.0.0.1", "proxy.healthPort=0", "proxy.engine=portable"];
+
+interface Line {
+  readonly level: string;
+  readonly component: string;
+  readonly msg: string;
+  readonly [field: string]: unknown;
+}
+
+let files: Awaited<ReturnType<typeof filesFolder>>;
+before(async () => {
+  files = await filesFolder();
+});
+after(() => files.remove());
+
+/** Listeners for signals stay until the process ends: here, until the test does. */
+let listeners: Map<NodeJS.Signals, ReturnType<typeof process.listeners>>;
+const ignore = () => {};
+beforeEach(() => {
+  listeners = new Map(SIGNALS.map((signal) => [signal, process.listeners(signal)]));
+  // Without any listener a signal that nobody takes would end the test's own process.
+  for (const signal of SIGNALS) process.on(signal, ignore);
+});
+afterEach(() => {
+  for (const [signal, own] of listeners) {
+    process.removeAllListeners(signal);
+    for (const listener of own) process.on(signal, listener as NodeJS.SignalsListener);
+  }
+});
+
+/** The log lines that the process writes to standard error. */
+function logLines(t: TestContext): Line[] {
+  const lines: Line[] = [];
+  const { writeSync } = fs;
+  t.mock.method(fs, "writeSync", (fd: number, data: string, ...rest: []) => {
+    if (fd !== STDERR || !data.startsWith("{")) return writeSync(fd, data, ...rest);
+    lines.push(JSON.parse(data));
+    return Buffer.byteLength(data);
+  });
+  syncBuiltinESMExports();
+  t.after(() => {
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+  return lines;
+}
+
+/** Runs a component in this process. */
+function start(t: TestContext, component: Parameters<typeof serve>[0], flags: ServeFlags, env = {}) {
+  const lines = logLines(t);
+  let isOver = false;
+  const done = serve(component, flags, captured(env).context).finally(() => {
+    isOver = true;
+  });
+  done.catch(() => {});
+  const find = (msg: string) => lines.find((line) => line.msg === msg);
+  const says = async (msg: string) => {
+    await until(() => isOver || find(msg) !== undefined, msg);
+    const line = find(msg);
+    assert.ok(line, `"${msg}" is not among ${JSON.stringify(lines)}`);
+    return line;
+  };
+  return { lines, done, says, isOver: () => isOver };
+}
+
+const messages = (lines: readonly Line[]) => lines.map(({ msg }) => msg);
+const send = (signal: NodeJS.Signals) => process.emit(signal, signal);
+
+/** An API server without objects, whose watches stay open, and the variables that lead there. */
+async function cluster(t: TestContext) {
+  const server = new MemoryServer();
+  const api = await fakeApi(collection(server.respond, watch()));
+  t.after(() => api.close());
+  return { api, server, env: { KUBECONFIG: await files.kubeconfig(api.url) } };
+}
+
+/** Connections that the client ends are gone within some turns of the event loop; those that are kept alive stay for a minute. */
+async function noConnections(api: FakeApi): Promise<void> {
+  for (let turns = 0; api.connections() > 0; turns++) {
+    assert.ok(turns < 10_000, "the connections stay open");
+    await new Promise(setImmediate);
+  }
+}
+
+const agents = ({ calls }: FakeApi) => [...new Set(calls.map(({ headers }) => headers["user-agent"]?.split("/")[0]))];
+
+describe("a component", () => {
+  let config: string;
+  before(async () => {
+    config = await files.file("nothing.yaml", "targets: []\n");
+  });
+
+  for (const signal of SIGNALS) {
+    test(`stops on ${signal}, and has then finished`, async (t) => {
+      const { lines, done, says } = start(t, "proxy", { config, set: [...LOCAL, "log.level=debug"] });
+      await says(NOTHING);
+      send(signal);
+      await done;
+      assert.deepEqual(messages(lines).slice(-3), ["stopping", "drained", "stopped"]);
+      const stopping = lines.at(-3);
+      assert.deepEqual([stopping?.component, stopping?.signal, stopping?.level], ["proxy", signal, "info"]);
+    });
+  }
+
+  test("waits for its connections; a second signal ends the process at once", async (t) => {
+    await using upstream = await Upstream.listen();
+    const port = await freePort();
+    const ports = `[{port: 443, upstreamPort: ${upstream.port}, listenPort: ${port}, protocol: v2}]`;
+    const config = await files.file("c.yaml", `targets: [{name: web, upstream: {host: 127.0.0.1}, ports: ${ports}}]`);
+    const exits: unknown[] = [];
+    t.mock.method(process, "exit", (code: number) => exits.push(code));
+    const { done, says, isOver } = start(t, "proxy", { config, set: LOCAL });
+    await says("listening");
+    const client = connect(port, "127.0.0.1");
+    client.write("hello");
+    const relayed = await upstream.next();
+    await takeHeader(relayed);
+    send("SIGTERM");
+    await says("stopping");
+    assert.deepEqual([isOver(), exits], [false, []]);
+    send("SIGINT");
+    send("SIGTERM");
+    assert.deepEqual(exits, [1, 1]);
+    const closed = once(client.resume(), "close");
+    relayed.end();
+    client.end();
+    await Promise.all([closed, done]);
+  });
+
+  test("logs from the configured level on, and what of the environment it ignores", async (t) => {
+    const env = { SWITCHBACK_NO_SUCH: "1" };
+    const { lines, done, says } = start(t, "proxy", { config, set: [...LOCAL, "log.level=warn"] }, env);
+    await says(NOTHING);
+    send("SIGTERM");
+    await done;
+    assert.deepEqual([...new Set(lines.map(({ level, component }) => `${level} of ${component}`))], ["warn of proxy"]);
+    assert.equal(lines[0]?.code, "config-ignored");
+    assert.match(lines[0]?.msg ?? "", /^SWITCHBACK_NO_SUCH is not a setting/);
+  });
+
+  test("does not start with a configuration that is wrong", async (t) => {
+    const config = await files.file("wrong.yaml", "log: { level: loud }\n");
+    const { lines, done } = start(t, "proxy", { config });
+    await assert.rejects(done, { code: "config-invalid" });
+    assert.deepEqual(lines, []);
+  });
+});
+
+describe("the cluster domain", () => {
+  const domains = [
+    ["is read from the pod's resolv.conf", "search ours.svc.cluster.test svc.cluster.test\n", [], "cluster.test"],
+    [
+      "is the configured one",
+      "search ours.svc.cluster.test svc.cluster.test\n",
+      ["clusterDomain=own.test"],
+      "own.test",
+    ],
+    ["is left to the resolver when there is no resolv.conf", undefined, [], undefined],
+  ] as const;
+  for (const [what, resolvConf, set, domain] of domains) {
+    test(what, async (t) => {
+      const { readFileSync } = fs;
+      t.mock.method(fs, "readFileSync", (path: string, ...rest: [BufferEncoding]) => {
+        if (path !== "/etc/resolv.conf") return readFileSync(path, ...rest);
+        if (resolvConf === undefined) throw new Error("ENOENT");
+        return resolvConf;
+      });
+      const healthPort = await freePort();
+      const upstream = "upstream: {service: {namespace: edge, name: web}}";
+      const ports = `[{port: 443, listenPort: ${await freePort()}, protocol: v2}]`;
+      const config = await files.file("domain.yaml", `targets: [{name: web, ${upstream}, ports: ${ports}}]`);
+      const { done, says } = start(t, "proxy", { config, set: [...LOCAL, ...set, `proxy.healthPort=${healthPort}`] });
+      await says("listening");
+      const ready = await text(healthPort, "/readyz");
+      assert.match(
+        ready,
+        domain === undefined ? /web\.edge\.svc[.:]?(?!\S*test)/ : new RegExp(`web\\.edge\\.svc\\.${domain}`),
+      );
+      send("SIGTERM");
+      await done;
+    });
+  }
+});
+
+function text(port: number, path: string): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const get = http.get({ port, path, host: "127.0.0.1", agent: false }, (response) => {
+    let all = "";
+    response.on("data", (chunk) => (all += chunk)).on("end", () => resolve(all));
+  });
+  get.on("error", reject);
+  return promise;
+}
+
+describe("in a cluster", () => {
+  test("the proxy follows the targets of its namespace, as configured by KUBECONFIG", async (t) => {
+    const { api, server, env } = await cluster(t);
+    const ports = [{ port: 443, listenPort: await freePort(), upstreamPort: 1, protocol: "v1" as const }];
+    const targets = [{ name: "published", upstream: "127.0.0.1", ports, clusterIPs: ["198.51.100.9"] }];
+    server.add("/api/v1/namespaces/ours/configmaps", "switchback-targets", {
+      metadata: { uid: "u", resourceVersion: "1" },
+      data: { "targets.json": renderTargets(targets).text },
+    });
+    const { done, says } = start(t, "proxy", { set: [...LOCAL, "namespace=ours"] }, env);
+    assert.equal((await says("listening")).listener, "published:443");
+    assert.deepEqual([agents(api), api.connections() > 0], [["switchback-proxy"], true]);
+    send("SIGTERM");
+    await done;
+    await noConnections(api);
+  });
+
+  for (const [whose, own, holder] of [
+    ["pod", { POD_NAME: "controller-7" }, "controller-7"],
+    ["machine", {}, hostname()],
+  ] as const) {
+    test(`the controller holds the Lease by the name of its ${whose}`, async (t) => {
+      const { api, server, env } = await cluster(t);
+      const leases = "/apis/coordination.k8s.io/v1/namespaces/ours/leases";
+      server.add(leases, "switchback-controller", { metadata: { uid: "u", resourceVersion: "1" }, spec: {} });
+      const taken = () => api.calls.find(({ method, path }) => method === "PUT" && path.startsWith(leases));
+      const set = ["controller.port=0", "controller.address=127.0.0.1", "namespace=ours"];
+      const { done, says } = start(t, "controller", { set }, { ...env, ...own });
+      await says("listening");
+      await until(() => taken() !== undefined, "the Lease");
+      send("SIGTERM");
+      await done;
+      assert.deepEqual(
+        [JSON.parse(taken()?.body ?? "{}").spec?.holderIdentity, agents(api)],
+        [holder, ["switchback-controller"]],
+      );
+    });
+  }
+
+  const map = (call: FakeApi["calls"][number]) => call.path.endsWith("/ours/configmaps");
+  const secrets = (call: FakeApi["calls"][number]) => call.path.endsWith("/ours/secrets");
+  for (const mode of ["self-signed", "files"]) {
+    test(`the webhook with certificates of mode ${mode} reads the map, and the certificate`, async (t) => {
+      const { api, env } = await cluster(t);
+      const [port, healthPort] = [await freePort(), await freePort()];
+      const set = ["namespace=ours", "webhook.address=127.0.0.1", `webhook.port=${port}`];
+      if (mode === "files") {
+        const pair = await issueLeaf(await issueAuthority({ now: Date.now(), days: 1 }), ["a.svc"], {
+          now: Date.now(),
+          days: 1,
+        });
+        const [cert, key] = [await files.file("tls.crt", pair.cert), await files.file("tls.key", pair.key)];
+        set.push("certs.mode=files", `certs.certFile=${cert}`, `certs.keyFile=${key}`);
+      }
+      const { done, says } = start(t, "webhook", { set: [...set, `webhook.healthPort=${healthPort}`] }, env);
+      await says("listening");
+      await until(() => api.calls.some(map), "the map");
+      if (mode === "files") {
+        let ready = "";
+        while (!/\[\+\] certificate: expires/.test(ready)) ready = await text(healthPort, "/readyz");
+      } else await until(() => api.calls.some(secrets), "the Secret");
+      assert.equal(api.calls.some(secrets), mode !== "files");
+      assert.deepEqual(agents(api), ["switchback-webhook"]);
+      send("SIGTERM");
+      await done;
+      await noConnections(api);
+      await assert.rejects(text(healthPort, "/readyz"));
+    });
+  }
+
+  test("the agent follows the pods of its node, with the configuration that a child process read", async (t) => {
+    const { api, env } = await cluster(t);
+    const { argv } = process;
+    process.argv = [process.execPath, MAIN];
+    t.after(() => {
+      process.argv = argv;
+    });
+    const healthPort = await freePort();
+    const own = { node: "node-1", kubeletRoot: kubeletFiles(t).root, healthPort, address: "127.0.0.1" };
+    const set = Object.entries(own).map(([key, value]) => `agent.${key}=${value}`);
+    const { done, says } = start(t, "agent", { set: [...set, "namespace=ours"] }, env);
+    const { node, component } = await says("following the map");
+    assert.deepEqual([node, component], ["node-1", "agent"]);
+    await until(() => api.calls.some(map), "the map");
+    assert.ok(api.calls.some(({ query }) => query.get("fieldSelector") === "spec.nodeName=node-1"));
+    assert.deepEqual(agents(api), ["switchback-agent"]);
+    send("SIGTERM");
+    await done;
+    await noConnections(api);
+    await assert.rejects(text(healthPort, "/readyz"));
+  });
+});
