@@ -160,7 +160,7 @@ test("found targets beyond the most wait, with a reason, until there is room", a
   assert.ok(rig.kube.at(frontPath("c")));
 });
 
-test("a found target that nothing leads to any more keeps its front for a day, then it is given up", async (t) => {
+test("a discovered target without names keeps its front for a day, then it is removed", async (t) => {
   const rig = await frontsRig(t, { found: [target("a"), target("b")] });
   await lead(rig, "a", "b");
   const since = new Date(Date.now() + 10).toISOString();
@@ -184,7 +184,7 @@ test("a found target that nothing leads to any more keeps its front for a day, t
     told(rig).map(({ name }) => name),
     ["a"],
   );
-  assert.ok(rig.log.messages.includes("nothing has led to this target for long: it is given up"));
+  assert.ok(rig.log.messages.includes("this target had no names for long and is removed"));
   await passHours(t, 2);
   assert.deepEqual(written(rig), []);
 });

@@ -23,24 +23,24 @@ interface FrontsDeps {
   readonly clusterDomain: string | undefined;
   readonly catalog: TargetCatalog;
   readonly log: Logger;
-  /** Tells people (an Event) when an address that pods hold is lost. */
+  /** Records an Event when an address that pods hold is lost. */
   readonly notify: (code: string, note: string, service: string) => void;
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly askProxy: AskProxy;
 }
 
-/** Writes that failed are tried again after this time; a change that is seen is reconciled after the shorter one. */
+/** Failed writes are retried after this time; an observed change is reconciled after the shorter one. */
 const RETRY_MS = 5_000;
 const SETTLE_MS = 20;
-/** Changes that come at about the same time are reported together: each report is a run of the map's reconciler (24, not 70, for 200 fronts). */
+/** Changes that arrive close together are reported together: each report is a run of the map's reconciler (24, not 70, for 200 fronts). */
 const REPORT_MS = 50;
-/** Front Services that are written at a time, when many targets come at once. */
-const AT_A_TIME = 4;
+/** Front Services that are written in parallel, when many targets are added at once. */
+const PARALLEL_WRITES = 4;
 
 /**
- * Where each target is. The leader keeps what makes a relayed target reachable, in this order: what the proxies listen on (ConfigMap),
- * its front Service, and only then, once every ready proxy listens, its address in the map.
+ * The addresses of targets. The leader makes a relayed target reachable in this order: the proxies' listeners (ConfigMap), its front
+ * Service, and only then, once every ready proxy listens, its address in the map.
  */
 export class FrontReconciler implements TargetAddresses {
   readonly #deps: FrontsDeps;
@@ -98,15 +98,15 @@ export class FrontReconciler implements TargetAddresses {
   }
 
   get inactiveMs(): number {
-    const own = [this.#store, this.#services, this.#listening].map(({ inactiveMs }) => inactiveMs);
-    return Math.max(...own, ...this.#upstreams.map(({ state }) => state.inactiveMs ?? 0));
+    const parts = [this.#store, this.#services, this.#listening].map(({ inactiveMs }) => inactiveMs);
+    return Math.max(...parts, ...this.#upstreams.map(({ state }) => state.inactiveMs ?? 0));
   }
 
   targets(): readonly TargetAddress[] {
     return this.#definitions().map((target) => ({ name: target.name, clusterIPs: this.#addressesOf(target) }));
   }
 
-  /** The targets that names lead to now. */
+  /** The targets that have names now. */
   use(names: ReadonlySet<string>): void {
     if (this.#inUse !== undefined && this.#inUse.symmetricDifference(names).size === 0) return;
     this.#inUse = new Set(names);
@@ -114,7 +114,7 @@ export class FrontReconciler implements TargetAddresses {
     this.#enqueue(0);
   }
 
-  /** Why a target has no address, if there is more to say than that it has none yet. */
+  /** Why a target has no address, if there is a reason other than that it has none yet. */
   reasonOf(target: string): Reason | undefined {
     if (!this.#waiting.includes(target)) return undefined;
     const { maxTargets } = this.#deps.config.discovery;
@@ -122,10 +122,10 @@ export class FrontReconciler implements TargetAddresses {
   }
 
   lead(remembered: readonly TargetAddress[], signal: AbortSignal): void {
-    // The addresses of a target without a relay are its own Service's: no front can have them.
-    const fronts = [...this.#store.published.targets, ...this.#deps.config.targets.filter(isRelayed)].map(byName);
+    // The addresses of a target without a relay are those of its own Service: no front Service can have them.
+    const relayed = [...this.#store.published.targets, ...this.#deps.config.targets.filter(isRelayed)].map(byName);
     for (const { name, clusterIPs } of remembered) {
-      if (clusterIPs.length === 0 || !fronts.includes(name)) continue;
+      if (clusterIPs.length === 0 || !relayed.includes(name)) continue;
       this.#services.remember(name, clusterIPs);
       this.#listening.trust(name);
     }
@@ -137,16 +137,18 @@ export class FrontReconciler implements TargetAddresses {
   /** Resolves when the run in progress and every watch have ended. */
   async stop(): Promise<void> {
     this.#leading = undefined;
-    const own = [this.#reconciler, this.#reporter, this.#store, this.#services, this.#listening, ...this.#upstreams];
-    await Promise.all(own.map((part) => part.stop()));
+    const parts = [this.#reconciler, this.#reporter, this.#store, this.#services, this.#listening, ...this.#upstreams];
+    await Promise.all(parts.map((part) => part.stop()));
   }
 
-  /** Everything that names may lead to: of the config, and found. */
+  /** All targets: configured and discovered. */
   #definitions(): TargetConfig[] {
     const { catalog } = this.#deps;
     const configured = catalog.configured();
-    const own = new Set(configured.map(({ name }) => name));
-    const found = [...(this.#inUse ?? [])].sort().flatMap((name) => (own.has(name) ? [] : (catalog.found(name) ?? [])));
+    const names = new Set(configured.map(({ name }) => name));
+    const found = [...(this.#inUse ?? [])]
+      .sort()
+      .flatMap((name) => (names.has(name) ? [] : (catalog.found(name) ?? [])));
     return [...configured, ...found];
   }
 
@@ -154,7 +156,7 @@ export class FrontReconciler implements TargetAddresses {
     const { name, clusterIPs } = target;
     if (clusterIPs.length > 0) return clusterIPs;
     if (!isRelayed(target)) return this.#direct.get(name) ?? [];
-    // Followers publish nothing, and need not know who listens.
+    // Followers publish nothing and need not know which proxies listen.
     if (this.#leading !== undefined && !this.#listening.has(name)) return [];
     return this.#services.addressesOf(name);
   }
@@ -190,7 +192,7 @@ export class FrontReconciler implements TargetAddresses {
     if (this.#leading?.aborted === false) this.#reconciler.enqueue(afterMs);
   }
 
-  /** What is up to date is not written again and makes no event, so this does not trigger itself. */
+  /** Writes only what differs, so a run does not trigger itself. */
   async #reconcile(): Promise<ReconcileResult | undefined> {
     const signal = this.#leading;
     if (signal === undefined || signal.aborted || !this.synced || this.#inUse === undefined) return undefined;
@@ -208,10 +210,10 @@ export class FrontReconciler implements TargetAddresses {
   #plan(): RelayedTargets {
     const { catalog, config, clusterDomain, now } = this.#deps;
     const configured = catalog.configured();
-    const own = new Set(configured.map(({ name }) => name));
+    const names = new Set(configured.map(({ name }) => name));
     const plan = relayedTargets({
       configured,
-      found: this.#definitions().filter((target) => !own.has(target.name) && isRelayed(target)),
+      found: this.#definitions().filter((target) => !names.has(target.name) && isRelayed(target)),
       remembered: this.#store.published.targets,
       addresses: this.#services.addresses,
       clusterDomain,
@@ -224,7 +226,7 @@ export class FrontReconciler implements TargetAddresses {
   }
 
   async #carryOut({ targets, dropped }: RelayedTargets, signal: AbortSignal): Promise<void> {
-    const stuck = await this.#giveUp(dropped, signal);
+    const stuck = await this.#removeFronts(dropped, signal);
     signal.throwIfAborted();
     const remembered = this.#store.published.targets.filter(({ name }) => stuck.has(name));
     await this.#store.write([...targets, ...remembered]);
@@ -233,10 +235,10 @@ export class FrontReconciler implements TargetAddresses {
     if (failed + stuck.size > 0) throw new Error(`${failed + stuck.size} front Services could not be written`);
   }
 
-  /** One that cannot be written must not keep the others from it. Gives how many failed. */
+  /** Writes the front Services; a failure does not stop the others. Returns the number of failures. */
   async #ensureFronts(targets: readonly PublishedTarget[], signal: AbortSignal): Promise<number> {
     const fixed = new Set(this.#deps.config.targets.filter(({ clusterIPs }) => clusterIPs.length > 0).map(byName));
-    const fronts = targets.filter(({ name, unusedSince }) => !fixed.has(name) && this.#mayWrite(name, unusedSince));
+    const due = targets.filter(({ name, unusedSince }) => !fixed.has(name) && this.#mayWrite(name, unusedSince));
     let failed = 0;
     const ensure = async (target: PublishedTarget) => {
       try {
@@ -246,21 +248,21 @@ export class FrontReconciler implements TargetAddresses {
         this.#deps.log.warn({ code: "front-not-written", target: target.name }, describeError(error));
       }
     };
-    for (let index = 0; index < fronts.length; index += AT_A_TIME) {
+    for (let index = 0; index < due.length; index += PARALLEL_WRITES) {
       signal.throwIfAborted();
-      await Promise.all(fronts.slice(index, index + AT_A_TIME).map(ensure));
+      await Promise.all(due.slice(index, index + PARALLEL_WRITES).map(ensure));
     }
     return failed;
   }
 
-  /** The front Service goes before the listeners do. Gives those that could not be deleted: they stay remembered. */
-  async #giveUp(dropped: readonly string[], signal: AbortSignal): Promise<ReadonlySet<string>> {
+  /** Deletes front Services before their listeners. Returns the targets whose Service could not be deleted: they stay remembered. */
+  async #removeFronts(dropped: readonly string[], signal: AbortSignal): Promise<ReadonlySet<string>> {
     const stuck = new Set<string>();
     for (const name of dropped) {
       signal.throwIfAborted();
       try {
         if (this.#deps.config.discovery.enabled) await this.#services.remove(name);
-        this.#deps.log.info({ target: name }, "nothing has led to this target for long: it is given up");
+        this.#deps.log.info({ target: name }, "this target had no names for long and is removed");
       } catch (error) {
         stuck.add(name);
         this.#deps.log.warn({ code: "front-not-deleted", target: name }, describeError(error));
@@ -269,7 +271,7 @@ export class FrontReconciler implements TargetAddresses {
     return stuck;
   }
 
-  /** Without discovery the rights cover the configured fronts only, and what is left of others stays as it is. */
+  /** Without discovery the RBAC rules cover the configured fronts only; other fronts stay unchanged. */
   #mayWrite(name: string, unusedSince: string | undefined): boolean {
     return (
       this.#deps.config.discovery.enabled ||

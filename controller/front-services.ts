@@ -23,8 +23,8 @@ interface RawService {
 interface Front {
   readonly target: string;
   readonly clusterIPs: readonly string[];
-  /** What of it is ours to say, in one line: equal means that nothing is to be written. */
-  readonly said: string;
+  /** The fields that we manage, as one string: if it is equal, nothing has to be written. */
+  readonly managedSpec: string;
 }
 
 interface FrontServicesDeps {
@@ -34,25 +34,25 @@ interface FrontServicesDeps {
   /** Labels of the proxy pods. */
   readonly selector: Readonly<Record<string, string>>;
   readonly log: Logger;
-  /** Tells people (an Event) when an address that pods hold is lost. */
+  /** Records an Event when an address that pods hold is lost. */
   readonly notify: (code: string, note: string, service: string) => void;
-  /** A front Service came, changed or went. */
+  /** A front Service was added, changed or deleted. */
   readonly onChange: () => void;
 }
 
 const FIELD_MANAGER = "switchback-controller";
-/** Pauses after each refusal of an address that pods hold, before it is given up: 3 s in all. */
+/** Delays between attempts to get an address that pods hold: 3 s in total. */
 const ADDRESS_WAITS_MS = [100, 200, 400, 800, 1_500] as const;
 
 /**
- * The front Services, which give relayed targets an address of their own: at layer 4 the address is what tells targets apart. Running
- * pods hold these ClusterIPs in their hosts files, so a front that was deleted is made again with the same ones, and until then the
- * last known ones count.
+ * The front Services, which give each relayed target its own address: at layer 4 only the address distinguishes targets. Running pods
+ * hold these ClusterIPs in their hosts files, so a deleted front is recreated with the same ones, and until then the last known ones
+ * are used.
  */
 export class FrontServices {
   readonly #deps: FrontServicesDeps;
   readonly #seen = new Map<string, Front>();
-  /** By target: the addresses seen last, and those that an earlier leader published. */
+  /** By target: the addresses observed last, or published by an earlier leader. */
   readonly #known = new Map<string, readonly string[]>();
   #watcher: Informer<Front> | undefined;
 
@@ -93,25 +93,25 @@ export class FrontServices {
     return this.#known;
   }
 
-  /** Addresses that pods may hold from earlier. */
+  /** Remembers addresses that pods may already hold. */
   remember(target: string, addresses: readonly string[]): void {
     if (addresses.length > 0 && !this.#known.has(target)) this.#known.set(target, addresses);
   }
 
-  /** Makes the front Service as it should be; nothing is written if it is. Throws what the API server says, and when `signal` aborts. */
+  /** Writes the front Service if it differs. Throws the API server's errors, and when `signal` aborts. */
   async ensure(target: PublishedTarget, signal: AbortSignal): Promise<void> {
     const addresses = this.addressesOf(target.name);
-    if (this.#seen.get(target.name)?.said === this.#sayingOf(target)) return;
+    if (this.#seen.get(target.name)?.managedSpec === this.#managedSpecOf(target)) return;
     if (await this.#applyWith(target, addresses, signal)) return;
     await this.#apply(target, []);
-    const note = `the ClusterIP ${addresses.join(", ")} could not be had again; pods that hold it must be made anew`;
+    const note = `the ClusterIP ${addresses.join(", ")} could not be reassigned; pods that hold it must be recreated`;
     this.#deps.log.error({ code: "front-address-lost", target: target.name }, note);
     this.#deps.notify("front-address-lost", note, frontName(target.name));
   }
 
   /**
-   * False if the API server goes on saying 422: the address was given to another Service, or the Service range has changed. A front
-   * that was just deleted is seen to be gone a moment before its address is free again, so a refusal counts only when it stays.
+   * Returns false if the API server keeps answering 422: the address belongs to another Service, or the Service range has changed. The
+   * address of a deleted front becomes free a moment after the deletion is observed, so a single refusal does not count.
    */
   async #applyWith(target: PublishedTarget, addresses: readonly string[], signal: AbortSignal): Promise<boolean> {
     for (const waitMs of ADDRESS_WAITS_MS) {
@@ -128,7 +128,7 @@ export class FrontServices {
     return false;
   }
 
-  /** Deletes the front Service of a target that is given up. */
+  /** Deletes the front Service of a target that is no longer used. */
   async remove(target: string): Promise<void> {
     try {
       await this.#deps.client.delete(corePath("services", this.#deps.namespace, frontName(target)));
@@ -149,8 +149,8 @@ export class FrontServices {
     if (front.clusterIPs.length > 0) this.#known.set(front.target, front.clusterIPs);
   }
 
-  #sayingOf(target: PublishedTarget): string {
-    return sayingOf(target.name, this.#deps.selector, frontPorts(target));
+  #managedSpecOf(target: PublishedTarget): string {
+    return managedSpecOf(target.name, this.#deps.selector, frontPorts(target));
   }
 
   async #apply(target: PublishedTarget, addresses: readonly string[]): Promise<void> {
@@ -181,12 +181,12 @@ function frontPorts({ ports }: PublishedTarget) {
 
 function viewFront({ metadata, spec }: RawService): Front {
   const label = metadata.labels?.[TARGET_KEY] ?? "";
-  // A stranger's Service with our label is nobody's front.
+  // A Service with our label and another name is not a front.
   const target = metadata.name === frontName(label) ? label : "";
   const ports = (spec?.ports ?? []).map(({ port, targetPort }) => ({ port, targetPort: targetPort ?? port }));
-  return { target, clusterIPs: literalIPs(spec), said: sayingOf(target, spec?.selector ?? {}, ports) };
+  return { target, clusterIPs: literalIPs(spec), managedSpec: managedSpecOf(target, spec?.selector ?? {}, ports) };
 }
 
-function sayingOf(target: string, selector: Readonly<Record<string, string>>, ports: readonly object[]): string {
+function managedSpecOf(target: string, selector: Readonly<Record<string, string>>, ports: readonly object[]): string {
   return JSON.stringify([target, Object.entries(selector).sort(), ports]);
 }

@@ -4,10 +4,10 @@ import type { RemovalRules } from "../hostmap/removal-guard.ts";
 import type { TargetAddress } from "../hostmap/types.ts";
 import { type RenderedShard, Shards } from "../snapshot/shards.ts";
 
-/** Lines by name: the addresses that pods get for it. */
+/** The addresses of each name. */
 type Lines = ReadonlyMap<string, readonly string[]>;
 
-/** The map of one leader's term: the names that are published, the addresses of their targets, and the shards of both. */
+/** The map of one leader's term: the published names, the addresses of their targets, and the shards. */
 export class LeaderMap {
   readonly names: PublishedNames;
   readonly #shards = new Shards();
@@ -16,19 +16,19 @@ export class LeaderMap {
   /** Whether a target's address changed since the last publication. */
   #moved = false;
 
-  /** Starts from the published lines: names that a new leader does not know of must leave as slowly as any other. */
+  /** Starts from the published lines: names that the new leader does not know must be removed as slowly as any other. */
   constructor(removal: RemovalRules, published: Lines) {
     this.names = new PublishedNames(removal);
     this.names.load(published);
     for (const [name, line] of published) this.#shards.set(name, line);
   }
 
-  /** Releases the published lines that nothing plans. `now` is in milliseconds, as below. */
+  /** Releases the published names that are not planned. `now` is in milliseconds, as below. */
   releaseUnplanned(published: Lines, { planned }: Plan, now: number): void {
     for (const name of published.keys()) if (!planned.has(name)) this.names.release(name, now);
   }
 
-  /** Takes over what changed in the plan (undefined: a name is no longer planned), and where the targets are now. */
+  /** Applies changes of the plan (undefined: a name is no longer planned) and of the targets' addresses. */
   update(
     changes: ReadonlyMap<string, PlannedName | undefined>,
     { planned }: Plan,
@@ -52,7 +52,7 @@ export class LeaderMap {
     return this.#shards.render();
   }
 
-  /** How many names find no room in their shard. */
+  /** The number of names that do not fit into their shard. */
   get overflowing(): number {
     return this.#shards.overflowing.size;
   }
@@ -68,7 +68,7 @@ export class LeaderMap {
     this.names.want(name, this.#addresses.get(target) ?? []);
   }
 
-  /** The targets whose addresses are not those of the last update; every name of them has to be looked at again. */
+  /** Returns the targets whose addresses changed since the last update; all their names have to be updated. */
   #learnAddresses(targets: readonly TargetAddress[]): ReadonlySet<string> {
     const moved = new Set<string>();
     for (const { name, clusterIPs } of targets) {

@@ -1,12 +1,12 @@
 import type { RemovalHold } from "../hostmap/removal-guard.ts";
 import type { Logger } from "../telemetry/log.ts";
 
-/** Reports what an administrator should look at, when it begins and not while it lasts. One for each term. */
+/** Reports held removals and full shards: once when the state begins, not while it lasts. One for each term. */
 export class MapAnnouncements {
   readonly #log: Logger;
   readonly #onHeld: ((names: number, of: number, until: number) => void) | undefined;
   /** The id of the last hold. */
-  #hold: string | undefined;
+  #holdId: string | undefined;
   #overflowing = 0;
 
   /** `onHeld` is called once for each hold. */
@@ -15,19 +15,22 @@ export class MapAnnouncements {
     this.#onHeld = onHeld;
   }
 
-  /** Removals are held back; undefined: none are. */
+  /** Reports that removals are held back; undefined: none are. */
   hold(hold: RemovalHold | undefined): void {
-    if (hold?.id === this.#hold) return;
-    this.#hold = hold?.id;
+    if (hold?.id === this.#holdId) return;
+    this.#holdId = hold?.id;
     if (hold === undefined) return;
-    this.#log.warn({ code: "removal-held", ...hold }, "more than half of the names would go at once; held back");
+    this.#log.warn(
+      { code: "removal-held", ...hold },
+      "more than half of the names would be removed at once; the removal is held back",
+    );
     this.#onHeld?.(hold.names, hold.of, hold.until);
   }
 
-  /** So many names find no room in their shard. */
+  /** Reports how many names do not fit into their shard. */
   overflow(names: number): void {
     if (names === this.#overflowing) return;
     this.#overflowing = names;
-    if (names > 0) this.#log.error({ code: "map-full", names }, "names found no room in their shard");
+    if (names > 0) this.#log.error({ code: "map-full", names }, "names do not fit into their shard");
   }
 }

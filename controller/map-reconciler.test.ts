@@ -52,7 +52,7 @@ test("a follower publishes nothing, and starts warm once it leads", async (t) =>
   await pass(60_000);
   assert.deepEqual(store.writes, []);
   assert.deepEqual([...plan.planned.keys()], ["a.example.com"]);
-  assert.equal(loop.ledger, undefined);
+  assert.equal(loop.publishedNames, undefined);
   loop.lead(leadership.signal);
   await pass(10);
   assert.deepEqual(published(store), mapped(["a.example.com"]));
@@ -279,7 +279,7 @@ test("a leader that is deposed between two writes writes no more; leading again,
   await pass(5_000);
   assert.deepEqual(store.writes, ["switchback-hosts-0"]);
   assert.deepEqual(failures, [], "being deposed is no failure");
-  assert.equal(loop.ledger, undefined);
+  assert.equal(loop.publishedNames, undefined);
   store.onWrite = () => {};
   const again = new AbortController();
   loop.lead(again.signal);
@@ -288,7 +288,7 @@ test("a leader that is deposed between two writes writes no more; leading again,
   loop.lead(new AbortController().signal);
   again.abort();
   await pass(1_000);
-  assert.notEqual(loop.ledger, undefined, "the end of an earlier term ends no later one");
+  assert.notEqual(loop.publishedNames, undefined, "the end of an earlier term ends no later one");
 });
 
 test("a term that ended before it began is none", async (t) => {
@@ -300,7 +300,7 @@ test("a term that ended before it began is none", async (t) => {
   loop.lead(AbortSignal.abort());
   await pass(1_000);
   assert.deepEqual(store.writes, []);
-  assert.equal(loop.ledger, undefined);
+  assert.equal(loop.publishedNames, undefined);
 });
 
 test("stopped, it does nothing more", async (t) => {
@@ -373,7 +373,7 @@ test("property: whatever happened, once it is quiet the map is what is wanted", 
         }
       }
       await pass(20_000);
-      const held = rig.loop.ledger?.hold;
+      const held = rig.loop.publishedNames?.hold;
       if (held !== undefined) store.confirm(held.id);
       await pass(62_000);
       assert.deepEqual(published(store), mapped([...new Set([...wanted.values()].flat())], ip));

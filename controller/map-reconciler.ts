@@ -13,7 +13,7 @@ import type { PublishPacer } from "./publish-pacer.ts";
 import type { Source } from "./sources/types.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
 
-/** What the reconciler works on. `now` is in milliseconds since 1970. */
+/** The dependencies of the reconciler. `now` is in milliseconds since 1970. */
 interface MapReconcilerDeps {
   readonly source: Source;
   readonly plan: Plan;
@@ -40,8 +40,8 @@ const MAX_RETRY_MS = 15_000;
  *   source ──> plan ──> published names ──> shards ──> writer ──> store
  *                             ^ addresses                  (leader only)
  *
- * Every replica observes and plans, so that a new leader starts warm; only the leader publishes. As long as something is not known
- * (a source that has not synced, a store that has not answered) nothing is published: the last good map stays.
+ * Every replica observes and plans, so that a new leader starts warm; only the leader publishes. Until everything is
+ * known (every source and the store have synced) nothing is published: the last good map stays.
  */
 export class MapReconciler {
   readonly #deps: MapReconcilerDeps;
@@ -49,7 +49,7 @@ export class MapReconciler {
   readonly #reconciler: Reconciler;
   #sourceSynced = false;
   #term: Term | undefined;
-  /** When the first change came that is not published yet. */
+  /** When the first unpublished change arrived. */
   #changedAt: number | undefined;
 
   constructor(deps: MapReconcilerDeps) {
@@ -61,12 +61,12 @@ export class MapReconciler {
     };
     this.#reconciler = new Reconciler({
       reconcile: () => this.#reconcile(),
-      // Whatever changes meanwhile, the next attempt waits.
+      // The backoff applies even if something changes meanwhile.
       retry: { backoff: createBackoff(RETRY_MS, MAX_RETRY_MS), onError, hold: true },
     });
   }
 
-  /** Begins to observe. Nothing is published before `lead`. */
+  /** Starts to observe. Nothing is published before `lead`. */
   start(): void {
     const { source, plan, addresses, store } = this.#deps;
     source.start(
@@ -80,7 +80,7 @@ export class MapReconciler {
       },
     );
     addresses.start(() => this.enqueue());
-    // Mostly the echo of our own writes: checked, but not the beginning of a change whose lag is measured.
+    // Mostly the echo of our own writes: checked, but not a change whose lag is measured.
     store.start(() => this.#reconciler.enqueue());
   }
 
@@ -99,12 +99,12 @@ export class MapReconciler {
     this.enqueue();
   }
 
-  /** True once every source, the store and the addresses have given their first full view. */
+  /** True once every source, the store and the addresses have synced. */
   get synced(): boolean {
     return this.#sourceSynced && this.#deps.store.synced && this.#deps.addresses.synced;
   }
 
-  /** The longest time, in milliseconds, in which a watch has received and tried nothing. */
+  /** The longest time, in milliseconds, since a watch last received or tried anything. */
   get inactiveMs(): number {
     const { source, store, addresses } = this.#deps;
     return Math.max(
@@ -114,12 +114,12 @@ export class MapReconciler {
     );
   }
 
-  /** What the leader publishes; undefined on a follower, and until the leader's first run. */
-  get ledger(): PublishedNames | undefined {
+  /** The names that the leader publishes; undefined on a follower, and until the leader's first run. */
+  get publishedNames(): PublishedNames | undefined {
     return this.#term?.map?.names;
   }
 
-  /** Something changed: it is published at once if the pace allows it. */
+  /** Enqueues a run after a change. It publishes at once if the pacer allows it. */
   enqueue(): void {
     this.#changedAt ??= this.#deps.now();
     this.#reconciler.enqueue();
@@ -149,7 +149,7 @@ export class MapReconciler {
       return { requeueAfter: deadline === undefined ? undefined : deadline - now() };
     } catch (error) {
       this.#changedAt = since ?? this.#changedAt;
-      // A leader that has been deposed does not try again.
+      // A former leader does not retry.
       if (term.signal.aborted) return undefined;
       throw error;
     }
@@ -160,7 +160,7 @@ export class MapReconciler {
     term.map ??= this.#takeOver(term.signal);
     const { map, announcements } = term;
     map.update(this.#takePlan(), plan, addresses.targets(), now());
-    this.#honourConfirmation(map.names);
+    this.#applyConfirmation(map.names);
     const shards = map.render(now());
     const { hold } = map.names;
     announcements.hold(hold);
@@ -169,13 +169,13 @@ export class MapReconciler {
     if (!this.#writer.isStale(snapshot)) return map;
     const begun = now();
     const publication = await this.#writer.publish(snapshot, term.signal);
-    // A target that is found or moves takes the whole map along; counting that would make the changes that follow wait for seconds.
+    // A new or moved target rewrites the whole map; counting those bytes would delay the next changes for seconds.
     pacer.spend(begun, map.takeMoved() ? 0 : publication.bytes);
     onPublished?.(publication, since === undefined ? 0 : now() - since);
     return map;
   }
 
-  /** A new leader starts from what is published, not from nothing. */
+  /** A new leader starts from the published map, not from an empty one. */
   #takeOver(signal: AbortSignal): LeaderMap {
     const { addresses, plan, now, removal } = this.#deps;
     const lines = this.#writer.loadLines();
@@ -189,12 +189,12 @@ export class MapReconciler {
   #takePlan(): ReadonlyMap<string, PlannedName | undefined> {
     const { plan, addresses } = this.#deps;
     const changes = plan.takeChanges();
-    // A source that is still being read does not say which targets are no longer needed.
+    // Before the sources have synced, it is not known which targets are no longer needed.
     if (this.#sourceSynced) addresses.use(plan.targets);
     return changes;
   }
 
-  #honourConfirmation(names: PublishedNames): void {
+  #applyConfirmation(names: PublishedNames): void {
     const id = this.#deps.store.index()?.confirmed;
     if (id === undefined || names.hold === undefined) return;
     const refusal = names.confirm(id);
@@ -202,7 +202,7 @@ export class MapReconciler {
   }
 }
 
-/** What a leader has from `lead` until its signal aborts. */
+/** The state of a leader from `lead` until its signal aborts. */
 interface Term {
   readonly signal: AbortSignal;
   readonly announcements: MapAnnouncements;

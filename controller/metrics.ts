@@ -9,7 +9,7 @@ export function createControllerMetrics(status: () => StatusDocument) {
     name: "switchback_controller_leader",
     help: "1 on the leading replica",
     registers,
-    // Here, as a scrape reads the gauges in the order in which they were made.
+    // Filled here, since a scrape reads the gauges in the order of their creation.
     collect: () => fill(status()),
   });
   const names = new Gauge({
@@ -26,7 +26,7 @@ export function createControllerMetrics(status: () => StatusDocument) {
   });
   const problems = new Gauge({
     name: "switchback_controller_source_problems",
-    help: "Things of a source that a person should look at",
+    help: "Problems of a source that need attention",
     labelNames: ["source"],
     registers,
   });
@@ -79,7 +79,7 @@ export function createControllerMetrics(status: () => StatusDocument) {
 function dnsGauge(registers: Registry[]) {
   return new Gauge({
     name: "switchback_controller_dns_names",
-    help: "Names by what the cluster's DNS says of them: verified, unknown, dns-elsewhere, dns-absent",
+    help: "Names by DNS verdict: verified, unknown, dns-elsewhere, dns-absent",
     labelNames: ["verdict"],
     registers,
   });

@@ -17,25 +17,24 @@ interface ListeningDeps {
   readonly ask: AskProxy;
   /** Milliseconds, monotonic. */
   readonly now: () => number;
-  /** A target has begun to be listened on, or is no longer waited for. */
+  /** Called when proxies listen on another target, or when it is no longer waited for. */
   readonly onChange: () => void;
 }
 
-/** The Service of the proxies' own, whose endpoints are all of them. */
+/** The Service whose endpoints are all proxies. */
 const PROXY_SERVICE = "switchback-proxy";
 const POLL_MS = 200;
-/** Names wait no longer than this: a proxy that cannot bind one port must not keep a target's names from those that can. */
-const PATIENCE_MS = 15_000;
+/** Names wait no longer than this: one proxy that cannot bind a port must not block a target for the others. */
+const MAX_WAIT_MS = 15_000;
 
 /**
- * Which targets the proxies listen on. A name must not lead to a front Service before every ready proxy has bound that target's ports:
- * kube-proxy spreads connections over all of them. The proxies are asked straight, since only they know; where none is ready there
- * is nobody to wait for.
+ * Which targets the proxies listen on. A name must not be mapped to a front Service before every ready proxy has bound that target's
+ * ports: kube-proxy spreads connections over all of them. Each proxy is asked directly. If none is ready, nothing waits.
  */
 export class ProxyReadiness {
   readonly #deps: ListeningDeps;
   readonly #listened = new Set<string>();
-  /** Targets that are waited for, and since when. */
+  /** Targets that are waited for, with the start of the wait. */
   readonly #awaited = new Map<string, number>();
   #slices: Informer<readonly string[]> | undefined;
   readonly #poller: Reconciler;
@@ -69,28 +68,28 @@ export class ProxyReadiness {
     return this.#slices?.state.inactiveMs ?? 0;
   }
 
-  /** Whether names may lead to the target. */
+  /** Whether names may be mapped to the target. */
   has(target: string): boolean {
     return this.#listened.has(target);
   }
 
-  /** It is known to be listened on: names lead to it already. */
+  /** Marks a target as ready without a check: names are mapped to it already. */
   trust(target: string): void {
     this.#listened.add(target);
   }
 
-  /** The proxies have been told of these targets, and of no others. */
+  /** Sets the targets that are published to the proxies. */
   expect(targets: readonly string[]): void {
-    const told = new Set(targets);
-    for (const target of this.#listened) if (!told.has(target)) this.#listened.delete(target);
-    for (const target of this.#awaited.keys()) if (!told.has(target)) this.#awaited.delete(target);
-    for (const target of told) {
+    const expected = new Set(targets);
+    for (const target of this.#listened) if (!expected.has(target)) this.#listened.delete(target);
+    for (const target of this.#awaited.keys()) if (!expected.has(target)) this.#awaited.delete(target);
+    for (const target of expected) {
       if (!this.#listened.has(target) && !this.#awaited.has(target)) this.#awaited.set(target, this.#deps.now());
     }
     if (this.#awaited.size > 0) this.#poller.enqueue();
   }
 
-  /** Resolves when the proxies that are being asked have answered, and the watch has ended. */
+  /** Resolves when the requests in progress and the watch have ended. */
   async stop(): Promise<void> {
     this.#stopped = true;
     await Promise.all([this.#poller.stop(), this.#slices?.stop()]);
@@ -104,10 +103,10 @@ export class ProxyReadiness {
     const before = this.#listened.size;
     for (const [target, since] of this.#awaited) {
       const bound = answers.every((answer) => answer.has(target));
-      if (!bound && this.#deps.now() - since < PATIENCE_MS) continue;
+      if (!bound && this.#deps.now() - since < MAX_WAIT_MS) continue;
       if (!bound) {
         const fields = { code: "proxy-not-listening", target };
-        this.#deps.log.warn(fields, "not every proxy listens for this target; its names are no longer kept waiting");
+        this.#deps.log.warn(fields, "not every proxy listens for this target; its names no longer wait");
       }
       this.#awaited.delete(target);
       this.#listened.add(target);

@@ -25,7 +25,7 @@ function metric(text: string, name: string): number {
   return Number(new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1]);
 }
 
-test("a leader publishes, makes the front, and says all of it in its pages", async (t) => {
+test("a leader publishes, writes the front, and reports both in its pages", async (t) => {
   const rig = await controllerRig(t, { config: { certs: { mode: "self-signed" } } });
   await untilPublished(rig);
   await until(() => rig.kube.paths(`${OWN}/secrets`).length === 2, "the certificates");
@@ -108,7 +108,7 @@ for (const [what, path, text] of [
   });
 }
 
-test("it leads no more when another has the Lease, writes nothing then, and leads again when that is gone", async (t) => {
+test("it stops leading and writing while another holds the Lease, and leads again afterwards", async (t) => {
   const rig = await controllerRig(t);
   await untilPublished(rig);
   const lease = rig.kube.at(LEASE);
@@ -147,14 +147,14 @@ test("a removal that is held is an Event about the map", async (t) => {
   );
   assert.match(
     String(event?.note),
-    /^12 of 1[23] names would go at once; held back until 20\d\d-.*Z or `switchback confirm`$/,
+    /^12 of 1[23] names would be removed at once; held back until 20\d\d-.*Z or `switchback confirm`$/,
   );
   const map = { apiVersion: "v1", kind: "ConfigMap", namespace: "switchback-system", name: "switchback-hosts" };
   assert.deepEqual(event?.regarding, map);
   assert.equal((await rig.status()).hold?.names, 12);
 });
 
-test("an address that cannot be had again is an Event about its front Service", async (t) => {
+test("an address that cannot be reassigned is an Event about its front Service", async (t) => {
   const real = globalThis.setTimeout;
   const rig = await controllerRig(t);
   await untilPublished(rig);
@@ -169,7 +169,7 @@ test("an address that cannot be had again is an Event about its front Service", 
   await until(() => events(rig).length > 0, "the Event");
   const [event] = events(rig);
   assert.deepEqual([event?.type, event?.reason, event?.action], ["Warning", "FrontAddressLost", "Publish"]);
-  assert.match(String(event?.note), /^the ClusterIP 198\.51\.100\.1 could not be had again/);
+  assert.match(String(event?.note), /^the ClusterIP 198\.51\.100\.1 could not be reassigned/);
   const front = { apiVersion: "v1", kind: "Service", namespace: "switchback-system", name: "switchback-ingress-nginx" };
   assert.deepEqual(event?.regarding, front);
   t.mock.restoreAll();
@@ -217,7 +217,7 @@ test("without it they do not", async (t) => {
   await untilPublished(rig);
 });
 
-test("without discovery targets are told by class alone, their fronts are written, and no Service of others is read", async (t) => {
+test("without discovery targets are resolved by class alone, their fronts are written, and no Service of others is read", async (t) => {
   const upstream = { service: { namespace: "ingress-nginx", name: "ingress-nginx-controller" } };
   const targets = [
     { name: "nginx", upstream, classes: ["nginx"] },
@@ -268,7 +268,7 @@ test("the cluster's domain is the config's, else the one that was found", async 
   assert.deepEqual((await reasons({ clusterDomain: "corp.example" }))[0], `${service}.corp.example.`);
 });
 
-test("DNS is asked of names: with `warn` nothing waits for it, with `enforce` names do", async (t) => {
+test("names are resolved: with `warn` nothing waits for it, with `enforce` names do", async (t) => {
   // Nobody answers there.
   const dnsServers = ["127.0.0.1:1"];
   const warned = await controllerRig(t, { config: { policy: { verifyDns: "warn", dnsServers } } });

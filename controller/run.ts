@@ -45,7 +45,7 @@ import {
   type TargetResolver,
 } from "./targets/resolver.ts";
 
-/** What a controller needs from outside. */
+/** The dependencies of a controller. */
 interface ControllerDeps {
   readonly client: KubeClient;
   /** The pod's name: holder of the Lease, and what status shows. */
@@ -65,10 +65,10 @@ interface RunningController {
 
 const LEASE_NAME = "switchback-controller";
 const WEBHOOK_SERVICE = "switchback-webhook";
-/** The name in the serving certificate if the domain is not known; the API server calls `<service>.<namespace>.svc` anyhow. */
-const USUAL_DOMAIN = "cluster.local";
+/** Used in the serving certificate if the domain is not known; the API server calls `<service>.<namespace>.svc` in any case. */
+const DEFAULT_DOMAIN = "cluster.local";
 
-/** The controller of a cluster: the loop on every replica, and on the leader publishing, front Services and certificates. */
+/** Runs one controller replica. Every replica observes and plans; the leader also publishes and writes front Services and certificates. */
 export async function runController(config: Config, deps: ControllerDeps): Promise<RunningController> {
   const { client, identity, log, now } = deps;
   const { namespace } = config;
@@ -127,7 +127,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
       term.certs = manageCertificates(config, deps, signal);
       term.running = new RolloutController({ client, config, log, events, counters, now }, signal);
       await Promise.all([term.certs.done, term.running.done]);
-      // What a replica knew while it led is not true for long: the next leader tells.
+      // The next leader reports from now on; this replica's state would be outdated soon.
       term.certs = undefined;
       term.running = undefined;
     },
@@ -135,7 +135,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   return { healthPort: health.port, stop: () => stopAll(election, observed.loop, health) };
 }
 
-/** What a replica has while it leads. */
+/** The state of a replica while it leads. */
 interface Term {
   certs: CertManager | undefined;
   running: RolloutController | undefined;
@@ -145,7 +145,7 @@ interface Observed {
   readonly loop: MapReconciler;
   readonly metrics: ReturnType<typeof createControllerMetrics>;
   readonly status: () => ReturnType<typeof statusDocument>;
-  /** What a namespace may claim is another thing now. */
+  /** Evaluates a namespace's claims again, after its permissions changed. */
   readonly reevaluate: (namespace: string) => void;
 }
 
@@ -177,7 +177,7 @@ function observe(
       verifier: deps.verifier,
       config,
       synced: () => loop.synced,
-      ledger: () => loop.ledger,
+      publishedNames: () => loop.publishedNames,
       revision: () => revision,
     });
   const metrics = createControllerMetrics(status);
@@ -203,7 +203,7 @@ function observe(
         type: "Warning",
         reason: "RemovalHeld",
         action: "Publish",
-        note: `${names} of ${of} names would go at once; held back until ${new Date(until).toISOString()} or \`switchback confirm\``,
+        note: `${names} of ${of} names would be removed at once; held back until ${new Date(until).toISOString()} or \`switchback confirm\``,
         regarding: { apiVersion: "v1", kind: "ConfigMap", namespace: config.namespace, name: INDEX_NAME },
       }),
   });
@@ -219,7 +219,7 @@ function leaseTimes({ controller }: Config) {
   return { leaseSeconds, renewDeadlineSeconds, retrySeconds };
 }
 
-/** How targets are told: by class alone, or by the Services of the cluster too. */
+/** How targets are resolved: by class alone, or also by the cluster's Services. */
 function targetsOf(
   config: Config,
   client: KubeClient,
@@ -244,7 +244,7 @@ function sourceOf(config: Config, client: KubeClient, resolver: TargetResolver, 
   return resolveSource(mergeSources(sources), resolver);
 }
 
-/** Names are looked up beside everything else: with `warn` nothing ever waits for it. */
+/** Names are resolved concurrently: with `warn` nothing waits for the result. */
 function verifying(config: Config, source: Source, log: Logger): { source: Source; verifier: DnsVerifier | undefined } {
   const { verifyDns, dnsServers } = config.policy;
   if (verifyDns === "off") return { source, verifier: undefined };
@@ -265,7 +265,7 @@ function manageCertificates(config: Config, deps: ControllerDeps, signal: AbortS
     config: config.certs,
     namespace,
     serviceName: WEBHOOK_SERVICE,
-    clusterDomain: config.clusterDomain ?? deps.clusterDomain ?? USUAL_DOMAIN,
+    clusterDomain: config.clusterDomain ?? deps.clusterDomain ?? DEFAULT_DOMAIN,
     store: new KubeSecretStore({ client, namespace, log }),
     bundleWriter: new KubeBundleWriter({ client, log }),
     now,

@@ -48,7 +48,7 @@ function depsOf(plan: Plan, more: Partial<StatusDeps> = {}): StatusDeps {
     catalog: classCatalog(config.targets),
     config,
     synced: () => true,
-    ledger: () => undefined,
+    publishedNames: () => undefined,
     revision: () => undefined,
     ...more,
   };
@@ -63,7 +63,7 @@ function planOf(...claims: ReadonlyArray<ReturnType<typeof claimOf>>): Plan {
   return plan;
 }
 
-test("each name with its object, target and addresses, or the reason why not", () => {
+test("each name with its object, target and addresses, or the reason for the refusal", () => {
   const plan = planOf(
     claimOf("A.example.com", "shop/ok", { target: "relayed", created: "2025-01-01T00:00:00Z" }),
     claimOf("*.example.com", "shop/wild", { target: "relayed" }),
@@ -93,15 +93,15 @@ test("each name with its object, target and addresses, or the reason why not", (
   for (const { reason } of names) assert.ok(reason === undefined || reason.text.length > 5);
 });
 
-test("a follower tells of names as the leader does, and that it does not lead", () => {
+test("a follower reports names as the leader does, and that it does not lead", () => {
   const plan = planOf(claimOf("a.example.com", "shop/ok", { target: "relayed" }));
   const follower = statusDocument(depsOf(plan));
   assert.deepEqual([follower.leader, follower.hold, follower.leaving], [false, undefined, []]);
-  const ledger = new PublishedNames({ vanishMs: 60, guardNames: 1, holdMs: 300 });
-  ledger.load([["old.example.com", ["198.51.100.9"]]]);
-  ledger.release("old.example.com", 1);
-  ledger.settle(1);
-  const leader = statusDocument(depsOf(plan, { ledger: () => ledger, revision: () => "abc" }));
+  const publishedNames = new PublishedNames({ vanishMs: 60, guardNames: 1, holdMs: 300 });
+  publishedNames.load([["old.example.com", ["198.51.100.9"]]]);
+  publishedNames.release("old.example.com", 1);
+  publishedNames.settle(1);
+  const leader = statusDocument(depsOf(plan, { publishedNames: () => publishedNames, revision: () => "abc" }));
   assert.deepEqual(
     [leader.leader, leader.hold?.names, leader.leaving, leader.revision],
     [true, 1, ["old.example.com"], "abc"],
@@ -109,7 +109,7 @@ test("a follower tells of names as the leader does, and that it does not lead", 
   assert.deepEqual(leader.names, follower.names);
 });
 
-test("targets as configured, with the addresses that are known", () => {
+test("targets as configured, with their known addresses", () => {
   assert.deepEqual(statusDocument(depsOf(planOf())).targets, [
     { name: "relayed", relayed: true, clusterIPs: ["198.51.100.9", "2001:db8::9"], upstream: "h", ports: BOTH },
     { name: "waiting", relayed: true, clusterIPs: [], upstream: "h", ports: BOTH },
@@ -117,7 +117,7 @@ test("targets as configured, with the addresses that are known", () => {
   ]);
 });
 
-test("a found target is told with its Service, and a name of one that has to wait says why", () => {
+test("a discovered target is reported with its Service, and a name of a waiting one with the reason", () => {
   const found = { ...config.targets[0], name: "found", upstream: { service: { namespace: "edge", name: "lb" } } };
   const catalog = {
     configured: () => [],

@@ -20,7 +20,7 @@ export interface NameStatus {
   readonly addresses: readonly string[];
   /** Why the name is not in the map, or in it but not in pods (wildcards). */
   readonly reason: Reason | undefined;
-  /** What should be looked at though the name is mapped: DNS leads it elsewhere. */
+  /** A problem of a mapped name: it resolves to another address. */
   readonly warning?: Reason;
 }
 
@@ -40,11 +40,11 @@ export interface StatusDocument {
     readonly ports: ReadonlyArray<{ readonly port: number; readonly protocol: string }>;
   }>;
   readonly hold: RemovalHold | undefined;
-  /** What works, but should be looked at. */
+  /** Problems that do not stop the mapping. */
   readonly warnings: readonly Reason[];
-  /** Names that nothing claims any more and that leave soon. */
+  /** Names that are no longer claimed and will be removed soon. */
   readonly leaving: readonly string[];
-  /** Names by what the cluster's DNS says of them (policy.verifyDns). */
+  /** The number of names by DNS verdict (policy.verifyDns). */
   readonly dns?: Readonly<Record<string, number>> | undefined;
   readonly names: readonly NameStatus[];
 }
@@ -54,47 +54,47 @@ export interface StatusDeps {
   readonly source: Source;
   readonly plan: Plan;
   readonly addresses: TargetAddresses;
-  /** What the cluster's DNS says of names; none: it is not asked. */
+  /** DNS verdicts of names; undefined: names are not resolved. */
   readonly verifier?: Pick<DnsVerifier, "verdictOf" | "flagged" | "counts"> | undefined;
   readonly catalog: Pick<TargetCatalog, "configured" | "found">;
   readonly config: Pick<Config, "inject">;
   readonly synced: () => boolean;
-  readonly ledger: () => PublishedNames | undefined;
+  readonly publishedNames: () => PublishedNames | undefined;
   readonly revision: () => string | undefined;
 }
 
-/** Everything that is known, with the reason of each refusal. Costs all claims: for people and for scrapes, not for the loop. */
+/** Builds the status, with the reason of each refusal. Iterates over all claims: for requests and scrapes, not for each run. */
 export function statusDocument(deps: StatusDeps): StatusDocument {
-  const ledger = deps.ledger();
+  const published = deps.publishedNames();
   const addresses = new Map(deps.addresses.targets().map(({ name, clusterIPs }) => [name, clusterIPs]));
   return {
-    leader: ledger !== undefined,
+    leader: published !== undefined,
     identity: deps.identity,
     synced: deps.synced(),
     revision: deps.revision(),
     sources: deps.source.state(),
     targets: targetNames(deps).map((name) => targetStatus(name, addresses.get(name) ?? [], deps)),
-    hold: ledger?.hold,
+    hold: published?.hold,
     warnings: [...sizeWarnings(deps.plan, deps.config.inject), ...dnsWarnings(deps)],
     dns: deps.verifier?.counts(),
-    leaving: [...(ledger?.leaving.keys() ?? [])],
+    leaving: [...(published?.leaving.keys() ?? [])],
     names: [...deps.plan.report()].map((claim) => nameStatus(claim, addresses, deps)),
   };
 }
 
-/** A pod's object is rewritten at each change of its status, so a pod with every name of a large map is a cost to the API server. */
+/** A pod's object is rewritten at each change of its status, so pods with every name of a large map load the API server. */
 function sizeWarnings(plan: Plan, { warnNames, maxNames }: Config["inject"]): Reason[] {
   const count = [...plan.planned.values()].filter(({ wildcard }) => !wildcard).length;
-  const choose = `pods can choose with the annotation ${HOSTS_KEY}`;
+  const choose = `pods can select names with the annotation ${HOSTS_KEY}`;
   if (count > maxNames) {
-    const text = `a pod without a choice gets the first ${maxNames} of ${count} names (inject.maxNames); ${choose}`;
+    const text = `a pod without a selection gets the first ${maxNames} of ${count} names (inject.maxNames); ${choose}`;
     return [{ code: "over-cap", text }];
   }
   if (count <= warnNames) return [];
-  return [{ code: "many-names", text: `a pod without a choice gets all ${count} names; ${choose}` }];
+  return [{ code: "many-names", text: `a pod without a selection gets all ${count} names; ${choose}` }];
 }
 
-/** Those in force, whether or not they have an address yet. */
+/** The targets in use, with or without an address. */
 function targetNames({ catalog, addresses }: StatusDeps): string[] {
   const names = [...catalog.configured(), ...addresses.targets()].map(({ name }) => name);
   return [...new Set(names)];
@@ -120,12 +120,12 @@ function targetStatus(name: string, clusterIPs: readonly string[], { catalog }: 
 /** Names that a warning lists; the others are counted. */
 const LISTED = 5;
 
-/** Mapped names that DNS does not lead to their load balancer: hosted elsewhere, or claimed by somebody they do not belong to. */
+/** Mapped names that do not resolve to their load balancer: hosted elsewhere, or claimed by somebody who does not own them. */
 function dnsWarnings({ plan, verifier }: StatusDeps): Reason[] {
   const names = [...(verifier?.flagged() ?? [])].map(([name]) => name).filter((name) => plan.planned.has(name));
   if (names.length === 0) return [];
   const more = names.length > LISTED ? `, and ${names.length - LISTED} more` : "";
-  const text = `the cluster's DNS does not lead ${names.length} mapped names to their load balancer: ${names.slice(0, LISTED).join(", ")}${more} (policy.verifyDns)`;
+  const text = `${names.length} mapped names do not resolve to their load balancer in the cluster's DNS: ${names.slice(0, LISTED).join(", ")}${more} (policy.verifyDns)`;
   return [{ code: "dns-not-here", text }];
 }
 
@@ -148,7 +148,7 @@ function nameStatus(
 
 function mappedReason(wildcard: boolean, target: string, clusterIPs: readonly string[]): Reason | undefined {
   if (clusterIPs.length === 0) {
-    return { code: "target-without-address", text: `no ClusterIP is known of the target ${target}; its names wait` };
+    return { code: "target-without-address", text: `the target ${target} has no known ClusterIP; its names wait` };
   }
   if (wildcard)
     return { code: "wildcard", text: "a hosts file cannot hold a wildcard: it is kept, but no pod gets it" };

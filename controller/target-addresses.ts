@@ -1,25 +1,25 @@
 import type { Reason, TargetAddress } from "../hostmap/types.ts";
 
-/** Where targets are. Implemented by `fronts.ts` on a cluster, and by fixed addresses. */
+/** The addresses of targets. Implemented by `FrontReconciler` in a cluster, and by fixed addresses. */
 export interface TargetAddresses {
-  /** Begins; `onChange` is called when an address became known or changed. */
+  /** Starts; `onChange` is called when an address becomes known or changes. */
   start(onChange: () => void): void;
   /** False until it is known of every target whether it has an address. */
   readonly synced: boolean;
-  /** Milliseconds since a watch last heard or tried anything; absent where nothing can hang. */
+  /** Milliseconds since a watch last received or tried anything; absent where nothing can hang. */
   readonly inactiveMs?: number;
-  /** One entry a target: those of the config, then those that were found and are in use. */
+  /** One entry per target: the configured ones, then the discovered ones in use. */
   targets(): readonly TargetAddress[];
-  /** The targets that names lead to, told at every turn: what is found is made reachable only when it is needed. */
+  /** Sets the targets that have names, at every run: a discovered target is made reachable only when it is needed. */
   use(names: ReadonlySet<string>): void;
-  /** Why a target has no address, where there is more to say than that. */
+  /** Why a target has no address, if there is a specific reason. */
   reasonOf?(target: string): Reason | undefined;
-  /** For the leader: the addresses that pods may hold from earlier, and leave to write until `signal` aborts. */
+  /** Lets the leader write until `signal` aborts. `remembered` are addresses that pods may already hold. */
   lead(remembered: readonly TargetAddress[], signal: AbortSignal): void;
   stop(): Promise<void>;
 }
 
-/** Addresses that the config gives, or that the demo knows. */
+/** Fixed addresses, for the demo and tests. */
 export function fixedTargetAddresses(targets: readonly TargetAddress[]): TargetAddresses {
   return {
     start: (onChange) => onChange(),

@@ -73,7 +73,7 @@ export async function startSystem(
       catalog: classCatalog(config.targets),
       config,
       synced: () => loop.synced,
-      ledger: () => loop.ledger,
+      publishedNames: () => loop.publishedNames,
       revision: () => map()?.revision,
     });
   return {

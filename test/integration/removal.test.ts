@@ -101,7 +101,7 @@ describe("eight names of twelve, gone at once", () => {
     await until("the Event", async () => {
       const args = ["-n", NAMESPACE, "get", "events.events.k8s.io", "--field-selector", "reason=RemovalHeld"];
       const note = await system.kubectl(...args, "-o", "jsonpath={.items[*].note}");
-      return /\d+ of 12 names would go at once; held back until .* or `switchback confirm`/.test(note);
+      return /\d+ of 12 names would be removed at once; held back until .* or `switchback confirm`/.test(note);
     });
     await assertNothingLeft(from);
   });

@@ -91,7 +91,7 @@ test("stopped during a turn, it begins no other, whatever came in", async (t) =>
   await pass(60_000);
   assert.equal(publications.length, 1);
   assert.deepEqual(published(store), mapped(["first.example.com"]));
-  assert.equal(loop.ledger, undefined);
+  assert.equal(loop.publishedNames, undefined);
 });
 
 test("stopped, a turn that was due does not come", async (t) => {
