@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import type { Readable } from "node:stream";
 import { after, afterEach, before, it } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { filesFolder } from "../test/fakes/cli.ts";
 import { type FakeApi, fakeApi, json, type Responder, refuse } from "../test/fakes/kube-api.ts";
@@ -42,8 +42,11 @@ async function watching(...flags: string[]) {
   for (const key of ["stdout", "stderr"] as const) child[key]?.on("data", (chunk) => (written[key] += String(chunk)));
   const ended = once(child, "exit");
   const sees = async (key: keyof typeof written, pattern: RegExp) => {
-    for (const deadline = performance.now() + DEADLINE_MS; !pattern.test(written[key]); await delay(50)) {
-      assert.ok(performance.now() < deadline && child.exitCode === null, `${pattern}: ${JSON.stringify(written)}`);
+    const late = AbortSignal.timeout(DEADLINE_MS);
+    while (!pattern.test(written[key])) {
+      const more = once(child[key] as Readable, "data", { signal: late }).catch(() => {});
+      await Promise.race([more, ended]);
+      assert.ok(!late.aborted && child.exitCode === null, `${pattern}: ${JSON.stringify(written)}`);
     }
   };
   const interrupt = async (signal: NodeJS.Signals = "SIGINT") => {
@@ -51,6 +54,16 @@ async function watching(...flags: string[]) {
     return await ended;
   };
   return { written, sees, interrupt };
+}
+
+/** Answers from now on with `responder`; resolves at the next call. */
+function nextCall(responder: Responder): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  answer = (call) => {
+    resolve();
+    return responder(call);
+  };
+  return promise;
 }
 
 const away: Responder = (call) => void call.socket.destroy();
@@ -64,8 +77,7 @@ it("outlives an API server that is away and a Service without endpoints, says ea
   await sees("stderr", /^status unknown: .*; retrying$/m);
   answer = endpointsGone;
   await sees("stderr", /^status unknown: .*503.*$/m);
-  const asked = api.calls.length;
-  while (api.calls.length < asked + 3) await delay(50);
+  for (let calls = 0; calls < 3; calls += 1) await nextCall(endpointsGone);
   answer = says("one");
   await sees("stdout", /^map one, [\s\S]*^map one, /m);
   answer = says("two");
@@ -92,9 +104,7 @@ it("does not wait on Ctrl-C for an answer that does not come", async () => {
   answer = says("one");
   const { sees, interrupt } = await watching("-o", "json");
   await sees("stdout", /"revision": "one"/);
-  const asked = Promise.withResolvers<void>();
-  answer = () => asked.resolve();
-  await asked.promise;
+  await nextCall(() => {});
   const before = performance.now();
   assert.deepEqual(await interrupt(), [0, null]);
   assert.ok(performance.now() - before < 8_000, "a call is given up after 10 s by itself");

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
+import { EventEmitter, once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { test } from "node:test";
 import { type Config, configSchema } from "../config/schema.ts";
@@ -9,8 +9,10 @@ import type { PublishedTarget, PublishedTargets } from "../snapshot/targets-form
 import type { TargetsReader } from "../snapshot/targets-reader.ts";
 import { silentLogger } from "../telemetry/log.ts";
 import { FakeClock, LineLog } from "../test/fakes/clock.ts";
-import { freePort, Upstream } from "./conformance/rig.ts";
+import { chooseEngine } from "./choose-engine.ts";
+import { freePort, soon, Upstream } from "./conformance/rig.ts";
 import { endOf, take, takeHeader } from "./conformance/streams.ts";
+import type { MakeEngine } from "./engine.ts";
 import { type ProxyDeps, type RunningProxy, runProxy } from "./run.ts";
 
 const NXDOMAIN = Object.assign(new Error("getaddrinfo ENOTFOUND"), { code: "ENOTFOUND" });
@@ -209,6 +211,29 @@ function published(name: string, upstreamPort: number, listenPort: number, proto
   return { name, upstream: "127.0.0.1", ports, clusterIPs: [] };
 }
 
+/** The engine of this machine, and how to wait for what its updates bring about. */
+async function observedEngine() {
+  const make = await chooseEngine(configOf().proxy, silentLogger);
+  const updates = new EventEmitter();
+  const makeEngine: MakeEngine = (deps) => {
+    const engine = make(deps);
+    const update = engine.update.bind(engine);
+    engine.update = async (spec) => {
+      await update(spec);
+      updates.emit("applied");
+    };
+    return engine;
+  };
+  const afterUpdates = async (condition: () => Promise<boolean>, what: string) => {
+    for (;;) {
+      const applied = once(updates, "applied");
+      if (await condition()) return;
+      await soon(applied, what);
+    }
+  };
+  return { makeEngine, afterUpdates };
+}
+
 async function listening(proxy: RunningProxy): Promise<string> {
   return (JSON.parse((await get(proxy, "/targets")).text) as { listening: string[] }).listening.join();
 }
@@ -220,20 +245,21 @@ test("targets come and go without a restart: each with its own header, connectio
   const a = published("a", one.port, portOne, "v1");
   const b = published("b", two.port, portTwo, "v2");
   const { feed, tell } = feedOf([a]);
-  const proxy = await runProxy(configOf(), { log: silentLogger, targetsReader: feed });
+  const { makeEngine, afterUpdates } = await observedEngine();
+  const proxy = await runProxy(configOf(), { log: silentLogger, targetsReader: feed, makeEngine });
   assert.equal(await listening(proxy), "a");
   const staying = connect({ port: portOne, host: "127.0.0.1" }).on("error", () => {});
   staying.write("hello");
   const arrived = await one.next();
   assert.equal((await takeHeader(arrived)).version, 1);
   tell([a, b]);
-  await until(async () => (await listening(proxy)) === "a,b", "both targets");
+  await afterUpdates(async () => (await listening(proxy)) === "a,b", "both targets");
   const other = connect({ port: portTwo, host: "127.0.0.1" }).on("error", () => {});
   other.write("hello");
   const second = await two.next();
   assert.equal((await takeHeader(second)).version, 2);
   tell([a]);
-  await until(async () => (await listening(proxy)) === "a", "one target");
+  await afterUpdates(async () => (await listening(proxy)) === "a", "one target");
   // Dropped, it still finishes what it had taken.
   other.write(" again");
   assert.equal((await take(second, 11)).toString(), "hello again");
@@ -250,13 +276,15 @@ test("a port that somebody else has is not listened on, and is taken as soon as 
   const blocker = createServer().listen(taken, "127.0.0.1");
   await once(blocker, "listening");
   const { feed, tell } = feedOf([published("a", upstream.port, mine, "v1")]);
-  const proxy = await runProxy(configOf(), { log: silentLogger, targetsReader: feed, rebindMs: 50 });
+  const { makeEngine, afterUpdates } = await observedEngine();
+  const deps = { log: silentLogger, targetsReader: feed, rebindMs: 50, makeEngine };
+  const proxy = await runProxy(configOf(), deps);
   t.after(() => proxy.stop());
   tell([published("a", upstream.port, mine, "v1"), published("b", upstream.port, taken, "v1")]);
-  await until(async () => (await get(proxy, "/readyz")).status === 503, "the listener to be missed");
+  await afterUpdates(async () => (await get(proxy, "/readyz")).status === 503, "the listener to be missed");
   assert.equal(await listening(proxy), "a");
   blocker.close();
-  await until(async () => (await listening(proxy)) === "a,b", "both targets");
+  await afterUpdates(async () => (await listening(proxy)) === "a,b", "both targets");
   assert.equal((await get(proxy, "/readyz")).status, 200);
 });
 
@@ -276,11 +304,3 @@ test("without anything published the config's targets are relayed to", async () 
   assert.equal(await listening(proxy), "own");
   await proxy.stop();
 });
-
-async function until(condition: () => Promise<boolean>, what: string): Promise<void> {
-  const deadline = performance.now() + 20_000;
-  while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error(`in vain waited for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}

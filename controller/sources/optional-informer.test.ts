@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
 import { LineLog } from "../../test/fakes/clock.ts";
-import { type FakeCall, fakeApi, json, object, page, refuse, until, watch } from "../../test/fakes/kube-api.ts";
+import { isSettled, MemoryApi, settled, stopTime } from "../../test/fakes/memory-api.ts";
 import { watchGroup } from "./api-discovery.ts";
 import { CONFIRM_MS, OptionalInformer } from "./optional-informer.ts";
 
@@ -11,41 +10,59 @@ const VERBS = ["list", "watch", "create", "delete"];
 /** What a definition that is being removed still serves. */
 const ENDING = ["list", "watch", "delete"];
 
-interface World {
-  /** Verbs by version; empty: not served. 500: discovery fails. */
-  served: Readonly<Record<string, readonly string[]>> | 500;
-  /** Names of the objects, as lists have them. */
-  objects: string[];
+/** Discovery looks this often, milliseconds. */
+const EVERY_MS = 50;
+
+/** Verbs by version; empty: not served. 500: discovery fails. */
+type Served = Readonly<Record<string, readonly string[]>> | 500;
+
+const routesOf = (version: string) => `/apis/${GROUP}/${version}/routes`;
+
+/** A cluster whose discovery and objects change while a kind is followed; its first objects are those of v1. */
+function cluster(t: TestContext, served: Served, objects: readonly string[] = []) {
+  const pass = stopTime(t);
+  const api = new MemoryApi();
+  const serve = (next: Served) => {
+    api.refuse(`/apis/${GROUP}`, next === 500 ? 500 : undefined);
+    if (next === 500) return;
+    api.documents.clear();
+    const versions = Object.keys(next).map((version) => ({ version }));
+    if (versions.length > 0) api.documents.set(`/apis/${GROUP}`, { versions });
+    for (const [version, verbs] of Object.entries(next)) {
+      api.documents.set(`/apis/${GROUP}/${version}`, { resources: [{ name: "routes", kind: "Route", verbs }] });
+    }
+    for (const version of ["v1", "v2"]) api.refuse(routesOf(version), version in next ? undefined : 404);
+  };
+  serve(served);
+  const add = (name: string, version = "v1") =>
+    api.set(routesOf(version), { metadata: { namespace: "shop", name, uid: `uid-${name}` } });
+  for (const name of objects) add(name);
+  return {
+    api,
+    pass,
+    serve,
+    add,
+    remove: (name: string) => api.remove(routesOf("v1"), `shop/${name}`),
+    /** Ends the watches, as the API server does with those of a definition that it removes. */
+    cut: () => api.cut(routesOf("v1")),
+    /** Lets time pass until the routes of a version are watched. */
+    watching: async (version = "v1") => {
+      for (let waited = 0; !api.watched.includes(routesOf(version)); waited += 10) {
+        assert.ok(waited < 60_000, "no watch");
+        await pass(10);
+      }
+    },
+  };
 }
 
-/** A cluster whose discovery and objects change under a follower's feet. */
-async function follow(t: TestContext, world: World, { removedMs = 60_000, resource = "routes", named = false } = {}) {
-  const open = new Set<FakeCall>();
-  let version = 1;
-  const isServed = (path: string) => world.served !== 500 && Object.hasOwn(world.served, path.split("/")[3] ?? "");
-  const api = await fakeApi((call) => {
-    if (world.served === 500 && !call.path.endsWith("/routes")) return refuse(500, "InternalError")(call);
-    if (call.path === `/apis/${GROUP}`) {
-      const versions = Object.keys(world.served).map((each) => ({ version: each }));
-      return versions.length === 0 ? refuse(404, "NotFound")(call) : json({ versions })(call);
-    }
-    if (!isServed(call.path) && world.served !== 500) return refuse(404, "NotFound")(call);
-    if (!call.path.endsWith("/routes")) {
-      const verbs = world.served === 500 ? [] : world.served[call.path.split("/")[3] ?? ""];
-      return json({ resources: [{ name: "routes", kind: "Route", verbs }] })(call);
-    }
-    if (call.query.get("watch") !== "true") {
-      return page(
-        world.objects.map((name) => object(name, "1")),
-        String(version),
-      )(call);
-    }
-    open.add(call);
-    call.response.on("close", () => open.delete(call));
-    return watch([], () => {})(call);
-  });
+/** Follows the routes of a cluster. */
+function follow(
+  t: TestContext,
+  { api }: Pick<ReturnType<typeof cluster>, "api">,
+  { removedMs = 60_000, resource = "routes", named = false } = {},
+) {
   const log = new LineLog();
-  const discovery = watchGroup({ client: api.client, group: GROUP, everyMs: 50 });
+  const discovery = watchGroup({ client: api.client, group: GROUP, everyMs: EVERY_MS });
   const told: string[] = [];
   let known = 0;
   const kind = new OptionalInformer<string>({
@@ -63,94 +80,73 @@ async function follow(t: TestContext, world: World, { removedMs = 60_000, resour
     removedMs,
     log,
   });
-  t.after(async () => {
-    await Promise.all([kind.stop(), discovery.stop()]);
-    await api.close();
-  });
-  const say = (type: string, name: string) => {
-    version += 1;
-    for (const { response } of open)
-      response.write(`${JSON.stringify({ type, object: object(name, String(version)) })}\n`);
-  };
-  return {
-    kind,
-    told,
-    log,
-    api,
-    known: () => known,
-    problem: () => kind.state.problems[0]?.code,
-    add: (name: string) => {
-      world.objects.push(name);
-      say("ADDED", name);
-    },
-    remove: (name: string) => {
-      world.objects = world.objects.filter((each) => each !== name);
-      say("DELETED", name);
-    },
-    /** Ends the watches, as the API server does with those of a definition that it removes. */
-    cut: () => {
-      for (const { response } of open) response.end();
-    },
-    watching: () => until(() => open.size === 1, "one watch"),
-  };
+  t.after(() => Promise.all([kind.stop(), discovery.stop()]));
+  return { kind, told, log, known: () => known, problem: () => kind.state.problems[0]?.code };
 }
 
 test("a kind that is not there has no objects, and that is known; once installed it is followed", async (t) => {
-  const world: World = { served: {}, objects: ["a"] };
-  const { kind, told, known, problem, watching, add } = await follow(t, world);
-  await until(() => known() === 1, "known");
-  assert.deepEqual([kind.state.synced, told, problem()], [true, [], undefined]);
+  const world = cluster(t, {}, ["a"]);
+  const { kind, told, known, problem } = follow(t, world);
+  await settled();
+  assert.deepEqual([known(), kind.state.synced, told, problem()], [1, true, [], undefined]);
   assert.equal(kind.state.name, `routes.${GROUP}`);
-  world.served = { v1: VERBS };
-  await watching();
-  add("b");
-  await until(() => told.length === 2, "two objects");
+  world.serve({ v1: VERBS });
+  await world.watching();
+  world.add("b");
   assert.deepEqual(told, ["+Route a", "+Route b"]);
   assert.equal(known(), 1);
 });
 
 test("a group that is there without a version that can be read is a problem, and so is a name that it does not have", async (t) => {
-  const world: World = { served: { v3: VERBS, v4: VERBS }, objects: [] };
-  const other = await follow(t, world);
-  await until(() => other.problem() === "version-not-served", "the problem");
+  const world = cluster(t, { v3: VERBS, v4: VERBS });
+  const other = follow(t, world);
+  await settled();
+  assert.equal(other.problem(), "version-not-served");
   assert.match(
     other.kind.state.problems[0]?.text ?? "",
     /serves gateway\.example\.com as v3, v4; what is read is v2, v1$/,
   );
   assert.equal(other.kind.state.synced, true);
-  world.served = { v1: VERBS };
-  await until(() => other.problem() === undefined, "no problem");
+  world.serve({ v1: VERBS });
+  await world.pass(EVERY_MS);
+  assert.equal(other.problem(), undefined);
 
-  const misspelt = await follow(t, world, { resource: "route", named: true });
-  await until(() => misspelt.problem() === "resource-not-served", "the problem");
+  const misspelt = follow(t, world, { resource: "route", named: true });
+  await settled();
+  assert.equal(misspelt.problem(), "resource-not-served");
   assert.match(misspelt.kind.state.problems[0]?.text ?? "", /has no "route"; it has routes$/);
-  const unnamed = await follow(t, world, { resource: "route" });
-  await until(() => unnamed.known() === 1, "known");
+  const unnamed = follow(t, world, { resource: "route" });
+  await settled();
+  assert.equal(unnamed.known(), 1);
   assert.equal(unnamed.problem(), undefined, "a kind of another channel may be missing");
 });
 
 test("while discovery fails nothing is known; what was told before stays", async (t) => {
-  const world: World = { served: 500, objects: ["a"] };
-  const { kind, told, known, problem } = await follow(t, world);
-  await until(() => problem() === "discovery-failed", "the failure");
-  assert.deepEqual([kind.state.synced, known()], [false, 0]);
-  world.served = { v1: VERBS };
-  await until(() => known() === 1, "known");
-  world.served = 500;
-  await until(() => problem() === "discovery-failed", "the failure again");
+  const world = cluster(t, 500, ["a"]);
+  const { kind, told, known, problem } = follow(t, world);
+  await settled();
+  assert.deepEqual([problem(), kind.state.synced, known()], ["discovery-failed", false, 0]);
+  world.serve({ v1: VERBS });
+  await world.pass(EVERY_MS);
+  assert.deepEqual([problem(), known()], [undefined, 1]);
+  world.serve(500);
+  await world.pass(EVERY_MS);
+  assert.equal(problem(), "discovery-failed");
   assert.deepEqual(told, ["+Route a"]);
 });
 
 test("a deleted object is told as gone once its kind is seen to be there still", async (t) => {
-  const { told, watching, remove, add } = await follow(t, { served: { v1: VERBS }, objects: ["a", "b"] });
-  await watching();
-  const begun = performance.now();
-  remove("a");
-  remove("b");
-  add("b");
-  await until(() => told.includes("-shop/a"), "a to be gone");
-  assert.ok(performance.now() - begun >= CONFIRM_MS);
-  await delay(100);
+  const world = cluster(t, { v1: VERBS }, ["a", "b"]);
+  const { told } = follow(t, world);
+  await world.watching();
+  world.remove("a");
+  world.remove("b");
+  world.add("b");
+  await world.pass(CONFIRM_MS - 10);
+  assert.deepEqual(told, ["+Route a", "+Route b", "+Route b"]);
+  await world.pass(10 + EVERY_MS);
+  assert.equal(told.at(-1), "-shop/a");
+  await world.pass(2 * CONFIRM_MS);
   assert.deepEqual(
     told,
     ["+Route a", "+Route b", "+Route b", "-shop/a"],
@@ -163,15 +159,16 @@ for (const [what, ending] of [
   ["is gone", {}],
 ] as const) {
   test(`the deletions of a kind that ${what} are not told; it says so, and comes back`, async (t) => {
-    const world: World = { served: { v1: VERBS }, objects: ["a", "b"] };
-    const { kind, told, watching, remove, cut, problem, log, add } = await follow(t, world);
-    await watching();
-    world.served = ending;
-    remove("a");
-    remove("b");
-    if (!("v1" in ending)) cut();
-    await until(() => problem() === "kind-removed", "the problem");
-    await delay(CONFIRM_MS * 1.5);
+    const world = cluster(t, { v1: VERBS }, ["a", "b"]);
+    const { kind, told, problem, log } = follow(t, world);
+    await world.watching();
+    world.serve(ending);
+    world.remove("a");
+    world.remove("b");
+    if (!("v1" in ending)) world.cut();
+    await world.pass(EVERY_MS);
+    assert.equal(problem(), "kind-removed");
+    await world.pass(2 * CONFIRM_MS);
     assert.deepEqual(told, ["+Route a", "+Route b"]);
     assert.match(
       kind.state.problems[0]?.text ?? "",
@@ -179,10 +176,10 @@ for (const [what, ending] of [
     );
     assert.ok(log.messages.includes("a kind is no longer served; what was known of it stays"));
     // It is installed again, and one of its objects made again.
-    world.served = { v1: VERBS };
-    await watching();
-    add("b");
-    await until(() => told.includes("-shop/a"), "what was not made again to be gone");
+    world.serve({ v1: VERBS });
+    await world.watching();
+    world.add("b");
+    await world.pass(CONFIRM_MS + EVERY_MS);
     assert.deepEqual(told, ["+Route a", "+Route b", "+Route b", "-shop/a"]);
     assert.equal(problem(), undefined);
     assert.ok(log.messages.includes("a kind is served again"));
@@ -190,50 +187,50 @@ for (const [what, ending] of [
 }
 
 test("after the time that was set, the objects of a removed kind are gone; installed again it is followed as at first", async (t) => {
-  const world: World = { served: { v1: VERBS }, objects: ["a"] };
-  const { told, watching, cut, problem } = await follow(t, world, { removedMs: 300 });
-  await watching();
-  world.served = {};
-  cut();
-  await until(() => told.includes("-shop/a"), "the object to be gone");
-  await until(() => problem() === undefined, "no problem");
-  world.served = { v1: VERBS };
-  await until(() => told.length === 3, "the object again");
+  const world = cluster(t, { v1: VERBS }, ["a"]);
+  const { told, problem } = follow(t, world, { removedMs: 300 });
+  await world.watching();
+  world.serve({});
+  world.cut();
+  await world.pass(300);
+  assert.deepEqual([told, problem()], [["+Route a"], "kind-removed"]);
+  await world.pass(2 * EVERY_MS);
+  assert.deepEqual([told, problem()], [["+Route a", "-shop/a"], undefined]);
+  world.serve({ v1: VERBS });
+  await world.pass(EVERY_MS);
   assert.deepEqual(told, ["+Route a", "-shop/a", "+Route a"]);
 });
 
 test("the preferred version is read, and a change of it loses nothing", async (t) => {
-  const world: World = { served: { v1: VERBS }, objects: ["a", "b"] };
-  const { told, api, watching } = await follow(t, world);
-  await watching();
-  world.objects = ["b"];
-  world.served = { v2: VERBS, v1: VERBS };
-  await until(() => told.includes("-shop/a"), "what the other version does not have to be gone");
+  const world = cluster(t, { v1: VERBS }, ["a", "b"]);
+  const { told } = follow(t, world);
+  await world.watching();
+  world.add("b", "v2");
+  world.serve({ v2: VERBS, v1: VERBS });
+  await world.watching("v2");
+  await world.pass(CONFIRM_MS + EVERY_MS);
   assert.deepEqual(told, ["+Route a", "+Route b", "+Route b", "-shop/a"]);
-  await watching();
-  const read = api.calls.filter(({ path }) => path.endsWith("/routes")).map(({ path }) => path.split("/")[3]);
+  assert.deepEqual(world.api.watched, [routesOf("v2")]);
+  const read = world.api.asked.filter((path) => path.endsWith("/routes")).map((path) => path.split("/")[3]);
   assert.deepEqual([...new Set(read)], ["v1", "v2"]);
 });
 
 test("an answer that is no discovery document is a failure, not the news that nothing is served", async (t) => {
-  const api = await fakeApi(json({ kind: "Status" }));
-  const discovery = watchGroup({ client: api.client, group: GROUP, everyMs: 50 });
-  t.after(async () => {
-    await discovery.stop();
-    await api.close();
-  });
+  const { api } = cluster(t, {});
+  api.documents.set(`/apis/${GROUP}`, { kind: "Status" });
+  const discovery = watchGroup({ client: api.client, group: GROUP, everyMs: EVERY_MS });
+  t.after(() => discovery.stop());
   discovery.follow(["v1"], () => assert.fail("told"));
-  await until(() => discovery.problem !== undefined, "a problem");
+  await settled();
   assert.match(discovery.problem?.text ?? "", /has no versions/);
 });
 
 test("stopping does not wait for an answer that does not come", async (t) => {
-  const api = await fakeApi(() => {});
-  t.after(() => api.close());
-  const discovery = watchGroup({ client: api.client, group: GROUP, everyMs: 50 });
+  const { api } = cluster(t, {});
+  api.hold(`/apis/${GROUP}`);
+  const discovery = watchGroup({ client: api.client, group: GROUP, everyMs: EVERY_MS });
   discovery.follow(["v1"], () => assert.fail("told"));
-  await until(() => api.calls.length === 1, "a question");
-  const begun = performance.now();
-  await discovery.stop();
-  assert.ok(performance.now() - begun < 5_000);
+  await settled();
+  assert.deepEqual(api.asked, [`/apis/${GROUP}`]);
+  assert.ok(await isSettled(discovery.stop()));
 });

@@ -1,11 +1,18 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { type Config, configSchema } from "../../config/schema.ts";
+import type { ApiObject } from "../../kube/types.ts";
 import { silentLogger } from "../../telemetry/log.ts";
-import { type FakeCall, fakeApi, json, refuse, until } from "../../test/fakes/kube-api.ts";
+import { MemoryApi, settled, stopTime } from "../../test/fakes/memory-api.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
 import { foundName } from "./service-view.ts";
+
+const BALANCERS = "/api/v1/services?spec.type=LoadBalancer";
+const NGINX = "ingress-nginx/ingress-nginx-controller";
+const NGINX_SERVICE = "/api/v1/namespaces/ingress-nginx/services?metadata.name=ingress-nginx-controller";
+/** Services that change together are looked at together, after this long. */
+const SETTLE_MS = 20;
 
 interface Parts {
   readonly annotations?: Record<string, string>;
@@ -14,60 +21,20 @@ interface Parts {
 }
 
 /** A cluster's Services, which the test changes; all of them are LoadBalancers, but for the one of the default target. */
-async function cluster(t: TestContext, config: Config) {
-  const services = new Map<string, object>();
-  const watchers = new Set<FakeCall>();
-  /** The n-th brought version n + 1. */
-  const events: { readonly type: string; readonly key: string; readonly object: object }[] = [];
-  let version = 1;
-  let refused = false;
-  const belongs = ({ path, query }: FakeCall, key: string) => {
-    const [namespace, name] = key.split("/");
-    if (path === "/api/v1/services")
-      return query.get("fieldSelector") === "spec.type=LoadBalancer" && !key.startsWith("ingress-nginx/");
-    return (
-      path === `/api/v1/namespaces/${namespace}/services` && query.get("fieldSelector") === `metadata.name=${name}`
-    );
-  };
-  const api = await fakeApi((call) => {
-    if (call.query.get("watch") === "true") {
-      call.response.writeHead(200);
-      call.response.flushHeaders();
-      // As the real one does: what happened since the list comes first.
-      for (const event of events.slice(Number(call.query.get("resourceVersion")) - 1)) tell(call, event);
-      watchers.add(call);
-      return;
-    }
-    if (refused) return refuse(403, "Forbidden")(call);
-    const items = [...services].filter(([key]) => belongs(call, key)).map(([, item]) => item);
-    return json({ kind: "List", metadata: { resourceVersion: String(version) }, items })(call);
-  });
-  const tell = (call: FakeCall, { type, key, object }: (typeof events)[number]) => {
-    if (belongs(call, key)) call.response.write(`${JSON.stringify({ type, object })}\n`);
-  };
-  const send = (type: string, key: string, object: object) => {
-    events.push({ type, key, object });
-    for (const call of watchers) tell(call, { type, key, object });
-  };
+function cluster(t: TestContext, config: Config) {
+  const pass = stopTime(t);
+  const api = new MemoryApi();
+  const collectionOf = (key: string) => (key === NGINX ? NGINX_SERVICE : BALANCERS);
   const set = (key: string, { annotations = {}, ip, port = 443 }: Parts = {}) => {
-    version += 1;
     const [namespace, name] = key.split("/");
     const ingress = ip === undefined ? [] : [{ ip }];
-    const object = {
-      metadata: { namespace, name, uid: key, resourceVersion: String(version), annotations },
+    api.set(collectionOf(key), {
+      metadata: { namespace, name, annotations },
       spec: { clusterIPs: ["10.96.0.7"], ports: [{ port }] },
       status: { loadBalancer: { ingress } },
-    };
-    const type = services.has(key) ? "MODIFIED" : "ADDED";
-    services.set(key, object);
-    send(type, key, object);
+    } as ApiObject);
   };
-  const remove = (key: string) => {
-    version += 1;
-    const object = services.get(key) as { metadata: object };
-    services.delete(key);
-    send("DELETED", key, { ...object, metadata: { ...object.metadata, resourceVersion: String(version) } });
-  };
+  const remove = (key: string) => api.remove(collectionOf(key), key);
   const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger });
   const heard = { changes: 0, synced: 0 };
   const start = () =>
@@ -79,24 +46,23 @@ async function cluster(t: TestContext, config: Config) {
         heard.synced += 1;
       },
     );
-  t.after(async () => {
-    await discovery.stop();
-    await api.close();
-  });
+  t.after(() => discovery.stop());
   const resolve = (hints: RoutingHints): string => {
     const target = discovery.resolve(hints);
     return typeof target === "string" ? target : target.code;
   };
-  const becomes = (hints: RoutingHints, expected: string) =>
-    until(() => resolve(hints) === expected, `${expected}, not ${resolve(hints)}`);
+  const becomes = async (hints: RoutingHints, expected: string) => {
+    await settled();
+    assert.equal(resolve(hints), expected);
+  };
   const synced = async () => {
     start();
-    await until(() => heard.synced === 1, "the first full view");
+    await settled();
+    assert.equal(heard.synced, 1);
+    // What the first lists report as changes is over.
+    await pass(SETTLE_MS);
   };
-  const refuseLists = (value: boolean) => {
-    refused = value;
-  };
-  return { discovery, set, remove, heard, start, synced, resolve, becomes, refuseLists };
+  return { api, pass, discovery, set, remove, heard, start, synced, resolve, becomes };
 }
 
 const hints = (className: string | undefined, ...addresses: string[]): RoutingHints => ({
@@ -104,7 +70,6 @@ const hints = (className: string | undefined, ...addresses: string[]): RoutingHi
   addresses,
   admitted: addresses.length > 0,
 });
-const NGINX = "ingress-nginx/ingress-nginx-controller";
 const EDGE = foundName("edge", "lb");
 const byClass = (name: string) => ({
   name,
@@ -113,7 +78,7 @@ const byClass = (name: string) => ({
 });
 
 test("an address leads to the Service that has it, and follows it", async (t) => {
-  const { set, remove, synced, becomes, discovery, heard } = await cluster(t, configSchema.parse({ targets: [] }));
+  const { pass, set, remove, synced, becomes, discovery, heard } = cluster(t, configSchema.parse({ targets: [] }));
   set("edge/lb", { ip: "203.0.113.9" });
   await synced();
   await becomes(hints("any", "203.0.113.9"), EDGE);
@@ -122,26 +87,30 @@ test("an address leads to the Service that has it, and follows it", async (t) =>
   await becomes(hints("any", "203.0.113.10"), EDGE);
   await becomes(hints("any", "203.0.113.9"), "no-service");
   assert.equal(discovery.found(EDGE)?.ports[0]?.port, 8443);
+  await pass(SETTLE_MS);
   const before = heard.changes;
   remove("edge/lb");
   await becomes(hints("any", "203.0.113.10"), "no-service");
   assert.equal(discovery.found(EDGE), undefined);
-  await until(() => heard.changes > before, "the change to be told");
+  await pass(SETTLE_MS);
+  assert.equal(heard.changes, before + 1);
 });
 
 test("not synced until the Services were listed: that there are none must be seen", async (t) => {
-  const { start, heard, refuseLists, discovery } = await cluster(t, configSchema.parse({ targets: [] }));
-  refuseLists(true);
+  const { api, pass, start, heard, discovery } = cluster(t, configSchema.parse({ targets: [] }));
+  api.refuse(BALANCERS, 403);
   start();
-  await until(() => discovery.state()[0]?.problems.length === 1, "the refusal to be told");
+  await pass(1_000);
+  assert.equal(discovery.state()[0]?.problems.length, 1);
   assert.deepEqual([discovery.state()[0]?.synced, heard.synced], [false, 0]);
-  refuseLists(false);
-  await until(() => heard.synced === 1, "the first full view");
+  api.refuse(BALANCERS, undefined);
+  await pass(30_000, 100);
+  assert.equal(heard.synced, 1);
 });
 
 test("a configured target wins by its class, and where a found Service is its upstream", async (t) => {
   const config = configSchema.parse({ targets: [byClass("one"), byClass("two")] });
-  const { set, synced, becomes, resolve } = await cluster(t, config);
+  const { set, synced, becomes, resolve } = cluster(t, config);
   set("edge/lb", { ip: "203.0.113.9" });
   set("edge/two-lb", { ip: "203.0.113.2" });
   await synced();
@@ -153,7 +122,7 @@ test("a configured target wins by its class, and where a found Service is its up
 });
 
 test("the target without classes stands in where no address tells, if its Service is there", async (t) => {
-  const { set, remove, synced, becomes, discovery } = await cluster(t, configSchema.parse({}));
+  const { set, remove, synced, becomes, discovery } = cluster(t, configSchema.parse({}));
   await synced();
   await becomes(hints("nginx"), "target-missing");
   assert.deepEqual(discovery.configured(), []);
@@ -166,21 +135,22 @@ test("the target without classes stands in where no address tells, if its Servic
 });
 
 test("it stands in no longer once a found target is in use: then it would be a guess", async (t) => {
-  const { set, synced, becomes, discovery, heard } = await cluster(t, configSchema.parse({}));
+  const { pass, set, synced, becomes, discovery, heard } = cluster(t, configSchema.parse({}));
   set(NGINX);
   set("edge/lb", { ip: "203.0.113.9" });
   await synced();
   await becomes(hints("nginx"), "ingress-nginx");
   const before = heard.changes;
   discovery.use(new Set(["ingress-nginx", EDGE]));
-  await until(() => heard.changes > before, "the change to be told");
+  await pass(SETTLE_MS);
+  assert.equal(heard.changes, before + 1);
   await becomes(hints("nginx"), "no-address");
   discovery.use(new Set(["ingress-nginx"]));
   await becomes(hints("nginx"), "ingress-nginx");
 });
 
 test("what has a host name or ipMode Proxy is not for the target without classes: there is nothing to cure", async (t) => {
-  const { set, synced, resolve, becomes } = await cluster(t, configSchema.parse({}));
+  const { set, synced, resolve, becomes } = cluster(t, configSchema.parse({}));
   set(NGINX);
   await synced();
   await becomes(hints("nginx"), "ingress-nginx");
@@ -188,18 +158,18 @@ test("what has a host name or ipMode Proxy is not for the target without classes
 });
 
 test("a wrong annotation keeps what was right before, and is told; a right one clears it", async (t) => {
-  const { set, synced, becomes, discovery } = await cluster(t, configSchema.parse({ targets: [] }));
+  const { set, synced, becomes, discovery } = cluster(t, configSchema.parse({ targets: [] }));
   const key = "switchback.dev/proxy-protocol";
   const here = hints("any", "203.0.113.9");
   set("edge/lb", { ip: "203.0.113.9", annotations: { [key]: "v2" } });
   await synced();
   await becomes(here, EDGE);
   set("edge/lb", { ip: "203.0.113.9", annotations: { [key]: "v9" } });
-  await until(() => discovery.state()[0]?.problems.length === 1, "the problem to be told");
+  assert.equal(discovery.state()[0]?.problems.length, 1);
   assert.equal(discovery.state()[0]?.problems[0]?.place, "Service edge/lb");
   await becomes(here, EDGE);
   assert.equal(discovery.found(EDGE)?.ports[0]?.protocol, "v2");
   set("edge/lb", { ip: "203.0.113.9", annotations: { [key]: "v1" } });
-  await until(() => discovery.found(EDGE)?.ports[0]?.protocol === "v1", "the new version");
+  assert.equal(discovery.found(EDGE)?.ports[0]?.protocol, "v1");
   assert.deepEqual(discovery.state()[0]?.problems, []);
 });
