@@ -7,8 +7,8 @@ import { publishedMapOf } from "../snapshot/published-map.ts";
 import { http } from "../telemetry/http.ts";
 import { LineLog } from "../test/fakes/clock.ts";
 import { kubeletFiles, kubeletText, uidOf } from "../test/fakes/kubelet-files.ts";
-import { settled, stopTime } from "../test/fakes/memory-api.ts";
 import { MemoryKube, refusal } from "../test/fakes/memory-kube.ts";
+import { settled, stopTime } from "../test/fakes/stopped-time.ts";
 import { runAgent } from "./run.ts";
 
 const AGENTS = "/namespaces/switchback-agent";

@@ -4,13 +4,13 @@ import { Registry } from "prom-client";
 import { configSchema } from "../config/schema.ts";
 import { silentLogger } from "../telemetry/log.ts";
 import { KEY_POOL, pooledKey } from "../test/fakes/keys.ts";
-import { isSettled, stopTime } from "../test/fakes/memory-api.ts";
 import {
   createMemoryBundle,
   createMemorySecretStore,
   type MemoryBundle,
   type MemorySecretStore,
 } from "../test/fakes/memory-certs.ts";
+import { isSettled, stopTime } from "../test/fakes/stopped-time.ts";
 import { type CertManager, type CertManagerOptions, runCertManager } from "./manager.ts";
 import { registerCertMetrics } from "./metrics.ts";
 import { parseCertificates } from "./pem.ts";

@@ -14,8 +14,8 @@ import {
   told,
   written,
 } from "../test/fakes/fronts-rig.ts";
-import { isSettled } from "../test/fakes/memory-api.ts";
 import { refusal } from "../test/fakes/memory-kube.ts";
+import { isSettled } from "../test/fakes/stopped-time.ts";
 
 /** Leads, with names that lead to these targets, until what follows from it is written. */
 async function lead({ fronts, term, pass }: FrontsRig, ...names: readonly string[]): Promise<void> {

@@ -4,7 +4,7 @@ import { SwitchbackError } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { PublishedTarget } from "../snapshot/targets-format.ts";
 import { silentLogger } from "../telemetry/log.ts";
-import { isSettled, stopTime } from "../test/fakes/memory-api.ts";
+import { isSettled, stopTime } from "../test/fakes/stopped-time.ts";
 import { FrontServices } from "./front-services.ts";
 
 const HELD = ["198.51.100.9"];

@@ -3,7 +3,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
 import { silentLogger } from "../telemetry/log.ts";
-import { MemoryApi, stopTime } from "../test/fakes/memory-api.ts";
+import { MemoryApi } from "../test/fakes/memory-api.ts";
+import { stopTime } from "../test/fakes/stopped-time.ts";
 import { type AskProxy, askByHttp, ProxyReadiness } from "./proxy-readiness.ts";
 
 const SLICES = "/apis/discovery.k8s.io/v1/namespaces/switchback-system/endpointslices";

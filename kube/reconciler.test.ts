@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { FakeClock } from "../test/fakes/clock.ts";
-import { isSettled } from "../test/fakes/memory-api.ts";
+import { isSettled } from "../test/fakes/stopped-time.ts";
 import { createBackoff } from "./backoff.ts";
 import { type ReconcileResult, Reconciler, type ReconcilerOptions } from "./reconciler.ts";
 

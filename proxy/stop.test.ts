@@ -4,7 +4,7 @@ import { configSchema } from "../config/schema.ts";
 import type { PublishedTarget, PublishedTargets } from "../snapshot/targets-format.ts";
 import type { TargetsReader } from "../snapshot/targets-reader.ts";
 import { FakeClock, LineLog } from "../test/fakes/clock.ts";
-import { isSettled, settled } from "../test/fakes/memory-api.ts";
+import { isSettled, settled } from "../test/fakes/stopped-time.ts";
 import type { DrainResult, EngineOptions, ListenerStatus, RelayEngine, RelaySpec } from "./engine.ts";
 import { type RunningProxy, runProxy } from "./run.ts";
 

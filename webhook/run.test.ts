@@ -9,7 +9,7 @@ import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import type { MapReader } from "../snapshot/map-reader.ts";
 import { publishedMapOf } from "../snapshot/published-map.ts";
 import { type Logger, silentLogger } from "../telemetry/log.ts";
-import { isSettled } from "../test/fakes/memory-api.ts";
+import { isSettled } from "../test/fakes/stopped-time.ts";
 import { type RunningWebhook, runWebhook } from "./run.ts";
 
 const HOST = "switchback-webhook.switchback-system.svc";

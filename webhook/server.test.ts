@@ -8,7 +8,7 @@ import { type DetailedPeerCertificate, type TLSSocket, connect as tlsConnect } f
 import { issueAuthority, issueLeaf } from "../certs/issue.ts";
 import type { PemPair } from "../certs/pem.ts";
 import { hasCode } from "../errors/errors.ts";
-import { isSettled } from "../test/fakes/memory-api.ts";
+import { isSettled } from "../test/fakes/stopped-time.ts";
 import { createWebhookServer, type WebhookServer } from "./server.ts";
 
 const HOST = "switchback-webhook.switchback-system.svc";

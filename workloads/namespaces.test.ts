@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { LineLog } from "../test/fakes/clock.ts";
-import { settled } from "../test/fakes/memory-api.ts";
 import { MemoryKube } from "../test/fakes/memory-kube.ts";
+import { settled } from "../test/fakes/stopped-time.ts";
 import { namespaceFacts, watchNamespaces } from "./namespaces.ts";
 
 const INJECT = "switchback.dev/inject";

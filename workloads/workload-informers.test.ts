@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { LineLog } from "../test/fakes/clock.ts";
-import { settled } from "../test/fakes/memory-api.ts";
 import { MemoryKube, refusal } from "../test/fakes/memory-kube.ts";
+import { settled } from "../test/fakes/stopped-time.ts";
 import { WorkloadInformers } from "./workload-informers.ts";
 
 const SHOP = "/apis/apps/v1/namespaces/shop";

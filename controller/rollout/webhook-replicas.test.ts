@@ -6,8 +6,8 @@ import { type TestContext, test } from "node:test";
 import type { RawEndpointSlice } from "../../kube/endpoints.ts";
 import { silentLogger } from "../../telemetry/log.ts";
 import { type FakeCall, fakeApi, json, page, refuse, until, watch } from "../../test/fakes/kube-api.ts";
-import { settled } from "../../test/fakes/memory-api.ts";
 import { MemoryKube } from "../../test/fakes/memory-kube.ts";
+import { settled } from "../../test/fakes/stopped-time.ts";
 import { WebhookReplicas } from "./webhook-replicas.ts";
 
 const WANTED = { mapRevision: "abc", maxNames: 500 };

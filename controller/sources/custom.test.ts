@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { configSchema } from "../../config/schema.ts";
 import { silentLogger } from "../../telemetry/log.ts";
-import { isSettled, MemoryApi, settled, stopTime } from "../../test/fakes/memory-api.ts";
+import { MemoryApi } from "../../test/fakes/memory-api.ts";
+import { isSettled, settled, stopTime } from "../../test/fakes/stopped-time.ts";
 import { customSource } from "./custom.ts";
 
 const VERBS = ["list", "watch", "create", "delete"];

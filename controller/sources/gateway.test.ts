@@ -3,7 +3,8 @@ import { type TestContext, test } from "node:test";
 import { configSchema } from "../../config/schema.ts";
 import { silentLogger } from "../../telemetry/log.ts";
 import { gatewayObject, INFRA, type ListenerParts, routeObject } from "../../test/fakes/gateway-objects.ts";
-import { isSettled, MemoryApi, settled, stopTime } from "../../test/fakes/memory-api.ts";
+import { MemoryApi } from "../../test/fakes/memory-api.ts";
+import { isSettled, settled, stopTime } from "../../test/fakes/stopped-time.ts";
 import { gatewaySource } from "./gateway.ts";
 
 const GROUP = "/apis/gateway.networking.k8s.io";

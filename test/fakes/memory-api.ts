@@ -1,13 +1,9 @@
-import type { TestContext } from "node:test";
 import { SwitchbackError } from "../../errors/errors.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { Query } from "../../kube/paths.ts";
 import { KubeStatusError } from "../../kube/status.ts";
 import type { StreamOptions } from "../../kube/stream.ts";
 import type { ApiObject } from "../../kube/types.ts";
-
-/** Turns of the event loop after which everything has settled that does not wait for a timer. */
-const TURNS = 40;
 
 interface OpenWatch {
   readonly collection: string;
@@ -16,8 +12,12 @@ interface OpenWatch {
 }
 
 /**
- * Lists, watches and documents of an API server in memory, without sockets and without delay. A collection is named by its path, with
- * `?` and the field selector where the product asks for one. What was put in before a list is in the list; what comes later is an event.
+ * The read side of an API server in memory: lists, watches and single documents, without sockets and without delay. For tests of
+ * informers, sources and discovery: it can hold, refuse and cut the requests of one collection. It takes no writes (`MemoryKube` does)
+ * and does not parse HTTP (`MemoryServer` does).
+ *
+ * A collection is named by its path, with `?` and the field selector where the product asks for one. What was put in before a list is
+ * in the list; what comes later is an event, which the watch has at once.
  */
 export class MemoryApi {
   readonly client: KubeClient;
@@ -142,39 +142,6 @@ export class MemoryApi {
     this.#objects.set(collection, objects);
     return objects;
   }
-}
-
-/** Lets everything settle that does not wait for a timer. */
-export async function settled(): Promise<void> {
-  for (let turn = 0; turn < TURNS; turn += 1) await new Promise(setImmediate);
-}
-
-/**
- * Stops timers, `Date` and `performance.now` and gives how to let time pass, in steps of `stepMs` with everything settled after each. What
- * a timer sets going may set another timer only at the end of the step.
- */
-export function stopTime(t: Pick<TestContext, "mock">, usualMs = 10): (ms: number, stepMs?: number) => Promise<void> {
-  t.mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"], now: 1_700_000_000_000 });
-  const begun = Date.now();
-  t.mock.method(performance, "now", () => 1_000_000 + Date.now() - begun);
-  return async (ms, stepMs = usualMs) => {
-    await settled();
-    for (let passed = 0; passed < ms; passed += stepMs) {
-      t.mock.timers.tick(Math.min(stepMs, ms - passed));
-      await settled();
-    }
-  };
-}
-
-/** Whether a promise has settled by now. */
-export async function isSettled(promise: Promise<unknown>): Promise<boolean> {
-  let done = false;
-  const note = () => {
-    done = true;
-  };
-  promise.then(note, note);
-  await settled();
-  return done;
 }
 
 function nameOf(path: string, query: Query | undefined): string {

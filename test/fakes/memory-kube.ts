@@ -4,6 +4,7 @@ import type { Query } from "../../kube/paths.ts";
 import { KubeStatusError } from "../../kube/status.ts";
 import type { StreamOptions } from "../../kube/stream.ts";
 import type { JsonPatchOperation, ObjectMeta } from "../../kube/types.ts";
+import { mergePatch } from "./merge-patch.ts";
 
 /** An object as a client sees it. */
 export interface KubeObject {
@@ -28,8 +29,12 @@ interface Watch {
 const PATH = /^(\/api\/v1|\/apis\/[^/]+\/[^/]+)(?:\/namespaces\/([^/]+)(?=\/))?\/([^/]+)(?:\/([^/]+))?$/;
 
 /**
- * Objects in memory behind the calls of a `KubeClient`: enough of an API server for unit tests on a clock of their own. Services get
- * ClusterIPs 198.51.100.1, .2, ... in the order in which they are written. Watches hear of a write after its answer.
+ * Objects in memory behind the methods of a `KubeClient`: reads, writes and watches, enough of an API server for unit tests on a stopped
+ * clock. For tests of what the product writes: it records each write and can delay or refuse it. A watch has a write after the write's
+ * answer. Services get ClusterIPs 198.51.100.1, .2, ... in the order in which they are written.
+ *
+ * Take `MemoryApi` where a test only reads and its lists and watches must fail; take `MemoryServer` where requests, pages or the real
+ * client matter.
  */
 export class MemoryKube {
   readonly writes: Write[] = [];
@@ -216,20 +221,9 @@ function patched(path: string, before: KubeObject, body: object): KubeObject {
   const { metadata } = before;
   if (uid !== undefined && uid !== metadata.uid) throw refusal(path, 409);
   if (resourceVersion !== undefined && resourceVersion !== metadata.resourceVersion) throw refusal(path, 409);
-  const after = merged(before, body) as KubeObject;
+  const after = mergePatch(before, body) as KubeObject;
   if ("spec" in body) after.metadata = { ...after.metadata, generation: (metadata.generation ?? 0) + 1 };
   return after;
-}
-
-/** RFC 7386. */
-function merged(target: unknown, patch: unknown): unknown {
-  if (typeof patch !== "object" || patch === null || Array.isArray(patch)) return patch;
-  const result: Record<string, unknown> = typeof target === "object" && target !== null ? { ...target } : {};
-  for (const [key, value] of Object.entries(patch)) {
-    if (value === null) delete result[key];
-    else result[key] = merged(result[key], value);
-  }
-  return result;
 }
 
 function inCollection(path: string, collection: string): boolean {

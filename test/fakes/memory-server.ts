@@ -3,6 +3,7 @@ import { Readable } from "node:stream";
 import { createClient, type KubeClient } from "../../kube/client.ts";
 import type { Transport } from "../../kube/transport.ts";
 import { json, type Responder } from "./kube-api.ts";
+import { mergePatch } from "./merge-patch.ts";
 
 /** One request, as the API server in memory has it. */
 export interface MemoryCall {
@@ -31,9 +32,11 @@ interface Parts {
 }
 
 /**
- * An API server in memory, without a network: objects by path, with lists in pages, label selectors, merge patches and deletions.
- * Time is not needed for any of it, so that tests may let time stand still. `onCall` sees each request before it is answered: it may
- * change objects, or give an answer of its own.
+ * An API server in memory behind the real client's transport: requests by method and path, with lists in pages, label selectors, merge
+ * patches and deletions, but no watches. For tests of the commands (doctor, uninstall, status): `onCall` sees each request before it is
+ * answered, and may change objects or give an answer of its own; `respond` puts it behind a socket. Nothing in it needs a clock.
+ *
+ * Take `MemoryKube` where the code under test watches, or where a test is about the writes of a reconciler.
  */
 export class MemoryServer {
   readonly objects = new Map<string, Stored>();
@@ -94,7 +97,7 @@ export class MemoryServer {
     const object = this.objects.get(path);
     if (object === undefined) return refusal(404, "NotFound");
     if (method === "DELETE") this.objects.delete(path);
-    if (method === "PATCH") this.objects.set(path, merge(object, body) as Stored);
+    if (method === "PATCH") this.objects.set(path, mergePatch(object, body) as Stored);
     return { status: 200, body: this.objects.get(path) ?? object };
   }
 
@@ -131,15 +134,4 @@ function selects(selector: string | null, labels: Readonly<Record<string, string
     const [key = "", value] = term.split("=");
     return value === undefined ? key in labels : labels[key] === value;
   });
-}
-
-/** JSON merge patch (RFC 7386). */
-function merge(target: unknown, patch: unknown): unknown {
-  if (typeof patch !== "object" || patch === null || Array.isArray(patch)) return patch;
-  const merged: Record<string, unknown> = { ...(target as object) };
-  for (const [key, value] of Object.entries(patch)) {
-    if (value === null) delete merged[key];
-    else merged[key] = merge(merged[key], value);
-  }
-  return merged;
 }
