@@ -13,13 +13,13 @@ const missing = async (): Promise<MakeEngine> => {
   throw new Error("no build for this machine");
 };
 
-test("portable is portable, and nothing of the linux engine is touched", async () => {
+test("portable selects the portable engine without loading the linux engine", async () => {
   const log = new LineLog();
   assert.equal(await chooseEngine({ engine: "portable", workers: 0 }, log, missing), makePortableEngine);
   assert.deepEqual(log.lines, []);
 });
 
-test("auto takes the linux engine where it works, with as many workers as are asked for", async () => {
+test("auto selects the linux engine if it works, with the configured number of workers", async () => {
   const asked: number[] = [];
   const linux = async (workers: number) => {
     asked.push(workers);
@@ -31,14 +31,14 @@ test("auto takes the linux engine where it works, with as many workers as are as
   assert.match(JSON.stringify(log.lines), /the linux engine relays/);
 });
 
-test("auto falls back to portable, with one line that says why", async () => {
+test("auto falls back to portable, with one log line that states the reason", async () => {
   const log = new LineLog();
   assert.equal(await chooseEngine({ engine: "auto", workers: 0 }, log, missing), makePortableEngine);
   assert.equal(log.lines.length, 1);
   assert.match(JSON.stringify(log.lines[0]), /no build for this machine/);
 });
 
-test("linux does not fall back: it says what is in the way", async () => {
+test("linux does not fall back: the error states the reason", async () => {
   assert.equal(await chooseEngine({ engine: "linux", workers: 0 }, new LineLog(), working), stand);
   await assert.rejects(
     chooseEngine({ engine: "linux", workers: 0 }, new LineLog(), missing),
@@ -46,7 +46,7 @@ test("linux does not fall back: it says what is in the way", async () => {
   );
 });
 
-test("the check passes an engine that relays, and fails one that writes another header or does not start", async () => {
+test("the check passes an engine that relays, and fails one that writes a wrong header or does not start", async () => {
   await checkEngine(makePortableEngine);
   const wrongPort: MakeEngine = (options) => {
     const engine = makePortableEngine(options);

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { ConnectionAdmission } from "./connection-admission.ts";
 
-test("whatever comes and goes, neither limit is passed and no place is lost", () => {
+test("for any sequence of connections, neither limit is exceeded and every release frees a slot", () => {
   const step = fc.record({ source: fc.constantFrom("a", "b", "c"), leave: fc.boolean() });
   fc.assert(
     fc.property(

@@ -12,7 +12,7 @@ function setUp() {
   return { clock, log, state: new DialState({ target: "a", port: 443 }, log, clock) };
 }
 
-test("a change is said once, with target and cause, and so is the way back", async () => {
+test("a failure is logged once, with target and cause, and so is the recovery", async () => {
   const { clock, log, state } = setUp();
   for (let times = 0; times < 100; times += 1) state.set(REFUSED);
   assert.equal(log.lines.length, 1);
@@ -31,7 +31,7 @@ test("a change is said once, with target and cause, and so is the way back", asy
   );
 });
 
-test("another cause is a change", async () => {
+test("a different cause counts as a change", async () => {
   const { clock, log, state } = setUp();
   state.set(REFUSED);
   await clock.pass(MIN_LOG_INTERVAL_MS);
@@ -39,13 +39,13 @@ test("another cause is a change", async () => {
   assert.equal(log.lines.length, 2);
 });
 
-test("the first success of an upstream that never failed is no news", () => {
+test("the first success of an upstream that never failed is not logged", () => {
   const { log, state } = setUp();
   state.set(OK);
   assert.deepEqual([log.lines.length, state.phase.state], [0, "ok"]);
 });
 
-test("an upstream that fails every other time gets one line in ten seconds, and the last state is said in the end", async () => {
+test("an upstream that fails every other time gets one line in ten seconds, and the last state is logged in the end", async () => {
   const { clock, log, state } = setUp();
   for (let round = 0; round < 200; round += 1) {
     state.set(round % 2 === 0 ? REFUSED : OK);
@@ -60,7 +60,7 @@ test("an upstream that fails every other time gets one line in ten seconds, and 
   assert.equal(log.lines.at(-1)?.level, "info");
 });
 
-test("since is when the state was entered, whatever was logged", async () => {
+test("since is the time when the state was entered, regardless of what was logged", async () => {
   const { clock, state } = setUp();
   state.set(REFUSED);
   const entered = clock.now();

@@ -11,9 +11,9 @@ const cases: [string, string | undefined, number][] = [
   ["1024 files", limits("1024"), 480],
   ["just enough files", limits("20064"), 10_000],
   ["one file short", limits("20063"), 9_999],
-  ["hardly any file", limits("10"), 1],
+  ["hardly any files", limits("10"), 1],
   ["no limit", limits("unlimited"), 10_000],
-  ["nothing known", undefined, 10_000],
+  ["unknown limits", undefined, 10_000],
 ];
 
 for (const [title, text, expected] of cases) {

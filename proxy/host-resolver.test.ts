@@ -9,7 +9,7 @@ const AGAIN = Object.assign(new Error("getaddrinfo EAI_AGAIN"), { code: "EAI_AGA
 
 type Answer = readonly string[] | Error | "never";
 
-/** A name server that gives `answer` until it is changed, and counts how often it was asked. */
+/** A name server that returns `answer` until it is changed, and counts the lookups. */
 class NameServer {
   answer: Answer;
   asked = 0;
@@ -38,7 +38,7 @@ function setUp(answer: Answer, host = "ingress.test") {
   return { clock, log, server, resolver: new HostResolver(host, options), changes: () => changes };
 }
 
-test("an IP literal is its own address, and nobody is asked", async () => {
+test("an IP literal is its own address, without a lookup", async () => {
   const { resolver, server, clock } = setUp(NXDOMAIN, "192.0.2.7");
   await resolver.firstLookup;
   resolver.refresh();
@@ -46,7 +46,7 @@ test("an IP literal is its own address, and nobody is asked", async () => {
   assert.deepEqual([resolver.addresses, resolver.failure, server.asked], [["192.0.2.7"], undefined, 0]);
 });
 
-test("the name is looked up again at the interval, and a new address is told", async () => {
+test("the name is looked up again at the interval, and a new address is reported", async () => {
   const { resolver, server, clock, changes } = setUp(["192.0.2.7"]);
   await resolver.firstLookup;
   assert.deepEqual([resolver.addresses, changes()], [["192.0.2.7"], 1]);
@@ -57,7 +57,7 @@ test("the name is looked up again at the interval, and a new address is told", a
   assert.deepEqual([resolver.addresses, changes(), server.asked], [["192.0.2.8"], 2, 2]);
 });
 
-test("the same addresses in another order are no change", async () => {
+test("the same addresses in another order are not a change", async () => {
   const { resolver, server, clock, changes } = setUp(["192.0.2.7", "192.0.2.8"]);
   await resolver.firstLookup;
   server.answer = ["192.0.2.8", "192.0.2.7"];
@@ -65,7 +65,7 @@ test("the same addresses in another order are no change", async () => {
   assert.deepEqual([server.asked, changes(), resolver.addresses], [2, 1, ["192.0.2.7", "192.0.2.8"]]);
 });
 
-test("a failed dial brings the next look-up forward, but not closer than a second to the last", async () => {
+test("a failed dial advances the next lookup, but to no less than a second after the last one", async () => {
   const { resolver, server, clock } = setUp(["192.0.2.7"]);
   await resolver.firstLookup;
   for (let times = 0; times < 5; times += 1) resolver.refresh();
@@ -85,7 +85,7 @@ for (const [title, answer, cause] of [
   ["no such name", NXDOMAIN, "dns-nxdomain"],
   ["an empty answer", [], "dns-nxdomain"],
 ] as const) {
-  test(`${title} is ${cause}; the last addresses stay, which is said once, and so is the recovery`, async () => {
+  test(`${title} is ${cause}; the last addresses stay; the failure is logged once, and so is the recovery`, async () => {
     const { resolver, server, clock, log, changes } = setUp(["192.0.2.7"]);
     await resolver.firstLookup;
     server.answer = answer;
@@ -101,7 +101,7 @@ for (const [title, answer, cause] of [
   });
 }
 
-test("a name that never had an address says why, and is tried again at growing intervals", async () => {
+test("a name that never had an address reports the cause, and is retried at growing intervals", async () => {
   const { resolver, server, clock, changes } = setUp(NXDOMAIN);
   await resolver.firstLookup;
   assert.deepEqual([resolver.addresses, resolver.failure, changes()], [[], "dns-nxdomain", 1]);
@@ -112,7 +112,7 @@ test("a name that never had an address says why, and is tried again at growing i
   assert.deepEqual([resolver.addresses, resolver.failure], [["192.0.2.7"], undefined]);
 });
 
-test("a name that stays unknown for two minutes loses its addresses; one that nobody answers for never does", async () => {
+test("a name that does not exist for two minutes loses its addresses; one without an answer never does", async () => {
   const gone = setUp(["192.0.2.7"]);
   await gone.resolver.firstLookup;
   gone.server.answer = NXDOMAIN;
@@ -128,7 +128,7 @@ test("a name that stays unknown for two minutes loses its addresses; one that no
   assert.deepEqual(silent.resolver.addresses, ["192.0.2.7"]);
 });
 
-test("no such name counts from anew after an answer in between", async () => {
+test("the time of a missing name restarts after an answer in between", async () => {
   const { resolver, server, clock } = setUp(["192.0.2.7"]);
   await resolver.firstLookup;
   for (let round = 0; round < 4; round += 1) {
@@ -140,7 +140,7 @@ test("no such name counts from anew after an answer in between", async () => {
   assert.deepEqual(resolver.addresses, ["192.0.2.7"]);
 });
 
-test("a look-up that hangs is a failure after five seconds and is not begun a second time", async () => {
+test("a lookup that hangs fails after five seconds and is not started a second time", async () => {
   const { resolver, server, clock } = setUp("never");
   let answered = false;
   void resolver.firstLookup.then(() => {
@@ -154,7 +154,7 @@ test("a look-up that hangs is a failure after five seconds and is not begun a se
   assert.equal(server.asked, 1);
 });
 
-test("after stop nothing is asked any more", async () => {
+test("after stop there are no more lookups", async () => {
   const { resolver, server, clock } = setUp(["192.0.2.7"]);
   await resolver.firstLookup;
   resolver.stop();

@@ -16,22 +16,22 @@ const ANY_V4: readonly Endpoint[] = [{ address: "0.0.0.0", port: 15_443 }];
 const ONE: readonly Endpoint[] = [{ address: "127.0.0.1", port: 15_443 }];
 
 const cases: [string, string, number, readonly Endpoint[], boolean][] = [
-  ["our own IPv4 address and port", "10.0.0.7", 15_443, ANY, true],
-  ["our own IPv6 address and port", "2001:db8::7", 15_443, ANY, true],
-  ["our own IPv6 address, written otherwise", "2001:DB8:0::7", 15_443, ANY, true],
-  ["our own address, IPv4-mapped", "::ffff:10.0.0.7", 15_443, ANY, true],
-  ["our own address at a port that is not ours", "10.0.0.7", 443, ANY, false],
-  ["another address at our port", "10.0.0.8", 15_443, ANY, false],
-  ["any loopback address at our port", "127.8.8.8", 15_443, ANY, true],
+  ["its own IPv4 address and port", "10.0.0.7", 15_443, ANY, true],
+  ["its own IPv6 address and port", "2001:db8::7", 15_443, ANY, true],
+  ["its own IPv6 address in another notation", "2001:DB8:0::7", 15_443, ANY, true],
+  ["its own address, IPv4-mapped", "::ffff:10.0.0.7", 15_443, ANY, true],
+  ["its own address at another port", "10.0.0.7", 443, ANY, false],
+  ["another address at its port", "10.0.0.8", 15_443, ANY, false],
+  ["any loopback address at its port", "127.8.8.8", 15_443, ANY, true],
   ["the unspecified address, which Linux connects to loopback", "0.0.0.0", 15_443, ANY, true],
   ["the unspecified IPv6 address", "::", 15_443, ANY, true],
   ["an IPv6 address where only IPv4 is bound", "2001:db8::7", 15_443, ANY_V4, false],
   ["an IPv4 address where all IPv4 is bound", "10.0.0.7", 15_443, ANY_V4, true],
-  ["the one address that is bound", "127.0.0.1", 15_443, ONE, true],
-  ["another loopback address than the one that is bound", "127.0.0.2", 15_443, ONE, false],
+  ["the only bound address", "127.0.0.1", 15_443, ONE, true],
+  ["a loopback address other than the bound one", "127.0.0.2", 15_443, ONE, false],
   ["the unspecified address where loopback is bound", "0.0.0.0", 15_443, ONE, true],
   ["a front Service's ClusterIP and port", "10.96.0.9", 443, [], true],
-  ["a front Service's IPv6 ClusterIP, written otherwise", "fd00:0::9", 443, [], true],
+  ["a front Service's IPv6 ClusterIP in another notation", "fd00:0::9", 443, [], true],
   ["a front Service's ClusterIP at a port that it does not have", "10.96.0.9", 8443, ANY, false],
 ];
 

@@ -29,7 +29,7 @@ function setUp() {
   return { stats, listeners, upstreams, registry, line };
 }
 
-test("counters show the engine's numbers, however often they are read", async () => {
+test("counters show the engine's numbers, even after several scrapes", async () => {
   const { stats, line } = setUp();
   const web = newTargetStats();
   stats.set("web", web);
@@ -61,7 +61,7 @@ test("counters show the engine's numbers, however often they are read", async ()
   assert.deepEqual(await line("switchback_proxy_connections_total"), []);
 });
 
-test("the connect histogram is cumulative and ends in +Inf, sum and count", async () => {
+test("the connect histogram is cumulative and ends with +Inf, sum and count", async () => {
   const { stats, line } = setUp();
   const web = newTargetStats();
   stats.set("web", web);
@@ -79,7 +79,7 @@ test("the connect histogram is cumulative and ends in +Inf, sum and count", asyn
   assert.ok(Math.abs(Number(sum?.split(" ")[1]) - 99.0311) < 1e-9);
 });
 
-test("an upstream that nobody has dialled has no state, one that fails has 0", async () => {
+test("an upstream that was never dialled has no state, and a failing one has 0", async () => {
   const { upstreams, line } = setUp();
   upstreams.push({ ...STATE, phase: { state: "unknown" } });
   assert.deepEqual(await line("switchback_proxy_upstream_ok"), []);
@@ -96,7 +96,7 @@ test("an upstream that nobody has dialled has no state, one that fails has 0", a
   ]);
 });
 
-test("listeners that are gone leave no series", async () => {
+test("removed listeners leave no series", async () => {
   const { listeners, line } = setUp();
   listeners.push({ name: "web:443", target: "web", address: "::", port: 1, bound: false });
   assert.deepEqual(await line("switchback_proxy_listener_bound"), [
@@ -106,7 +106,7 @@ test("listeners that are gone leave no series", async () => {
   assert.deepEqual(await line("switchback_proxy_listener_bound"), []);
 });
 
-test("every metric has the prefix and a help", async () => {
+test("every metric has the prefix and a help text", async () => {
   for (const { name, help } of await setUp().registry.getMetricsAsJSON()) {
     assert.match(name, /^switchback_proxy_[a-z_]+$/);
     assert.ok(help.length > 5);

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { FakeClock, LineLog } from "../test/fakes/clock.ts";
 import { QUIET_MS, RefusalLog } from "./refusal-log.ts";
 
-test("a run of refusals is said at its beginning and, with its count, when it is over", async () => {
+test("a series of refusals is logged when it starts and, with its count, when it is over", async () => {
   const [clock, log] = [new FakeClock(), new LineLog()];
   const refusals = new RefusalLog(log, clock);
   for (let times = 0; times < 500; times += 1) {
@@ -21,7 +21,7 @@ test("a run of refusals is said at its beginning and, with its count, when it is
   assert.equal(log.lines.length, 3);
 });
 
-test("causes are told apart", () => {
+test("causes are logged separately", () => {
   const log = new LineLog();
   const refusals = new RefusalLog(log, new FakeClock());
   refusals.record("limit-total", {});

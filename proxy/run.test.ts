@@ -46,7 +46,7 @@ async function get(proxy: RunningProxy, path: string): Promise<{ status: number;
   return { status: response.status, text: await response.text() };
 }
 
-test("relays with the front Service's port in the header, and tells of it", async () => {
+test("relays with the front Service's port in the header, and reports it", async () => {
   await using upstream = await Upstream.listen();
   const proxy = await start([listener(upstream.port)]);
   const client = dial(proxy);
@@ -65,7 +65,7 @@ test("relays with the front Service's port in the header, and tells of it", asyn
   await proxy.stop();
 });
 
-test("derives its listeners from the targets of the config, those that are not relayed left out", async () => {
+test("derives its listeners from the relayed targets of the config", async () => {
   const config = configOf({}, [
     {
       name: "direct",
@@ -83,7 +83,7 @@ test("derives its listeners from the targets of the config, those that are not r
   await proxy.stop();
 });
 
-test("runs, ready, with nothing to relay", async () => {
+test("runs and is ready with nothing to relay", async () => {
   const log = new LineLog();
   const proxy = await start([], { log });
   assert.equal((await get(proxy, "/readyz")).status, 200);
@@ -91,7 +91,7 @@ test("runs, ready, with nothing to relay", async () => {
   await proxy.stop();
 });
 
-test("starts, ready, without an address of its upstream, tells why, and serves when the name resolves", async () => {
+test("starts and is ready without an address of its upstream, reports the cause, and serves once the name resolves", async () => {
   await using upstream = await Upstream.listen();
   const clock = new FakeClock();
   let known = false;
@@ -130,7 +130,7 @@ test("an upstream's outage leaves the proxy ready and other targets served, and 
   await proxy.stop();
 });
 
-test("does not relay to its own front Service, found by name or given", async () => {
+test("does not relay to its own front Service, resolved by name or configured", async () => {
   await using upstream = await Upstream.listen();
   const byName = configOf({}, [
     { name: "web", upstream: { service: { namespace: "a", name: "b" } }, ports: [{ port: upstream.port }] },
@@ -148,7 +148,7 @@ test("does not relay to its own front Service, found by name or given", async ()
   assert.equal(upstream.sockets.length, 0);
 });
 
-test("throws listen-failed and leaves nothing behind if a port is taken", async () => {
+test("throws listen-failed and leaves nothing running if a port is in use", async () => {
   await using blocker = await Upstream.listen();
   const healthPort = await freePort();
   const starting = start(
@@ -181,7 +181,7 @@ test("stop fails readiness at once, lets a connection finish and closes everythi
   await assert.rejects(fetch(`http://127.0.0.1:${proxy.healthPort}/healthz`));
 });
 
-test("stop resets what outlives the grace", async () => {
+test("stop resets connections that outlive the grace period", async () => {
   await using upstream = await Upstream.listen();
   const log = new LineLog();
   const proxy = await start([listener(upstream.port)], { log }, configOf({ drainSeconds: 0.1 }));
@@ -193,7 +193,7 @@ test("stop resets what outlives the grace", async () => {
   assert.deepEqual(log.lines.at(-1)?.fields, { finished: 0, reset: 1 });
 });
 
-/** A feed in the test's hands; `tell` publishes targets whose upstreams are on this machine. */
+/** A feed controlled by the test; `publish` publishes targets whose upstreams are on this machine. */
 function feedOf(first: readonly PublishedTarget[]) {
   let found = (_targets: PublishedTargets | undefined): void => {};
   const feed: TargetsReader = {
@@ -203,7 +203,7 @@ function feedOf(first: readonly PublishedTarget[]) {
       return { stop: async () => {} };
     },
   };
-  return { feed, tell: (targets: readonly PublishedTarget[]) => found({ revision: "next", targets }) };
+  return { feed, publish: (targets: readonly PublishedTarget[]) => found({ revision: "next", targets }) };
 }
 
 function published(name: string, upstreamPort: number, listenPort: number, protocol: "v1" | "v2"): PublishedTarget {
@@ -238,13 +238,13 @@ async function listening(proxy: RunningProxy): Promise<string> {
   return (JSON.parse((await get(proxy, "/targets")).text) as { listening: string[] }).listening.join();
 }
 
-test("targets come and go without a restart: each with its own header, connections of the others untouched", async () => {
+test("targets are added and removed without a restart, each with its own header; connections of the others continue", async () => {
   await using one = await Upstream.listen();
   await using two = await Upstream.listen();
   const [portOne, portTwo] = [await freePort(), await freePort()];
   const a = published("a", one.port, portOne, "v1");
   const b = published("b", two.port, portTwo, "v2");
-  const { feed, tell } = feedOf([a]);
+  const { feed, publish } = feedOf([a]);
   const { makeEngine, afterUpdates } = await observedEngine();
   const proxy = await runProxy(configOf(), { log: silentLogger, targetsReader: feed, makeEngine });
   assert.equal(await listening(proxy), "a");
@@ -252,15 +252,15 @@ test("targets come and go without a restart: each with its own header, connectio
   staying.write("hello");
   const arrived = await one.next();
   assert.equal((await takeHeader(arrived)).version, 1);
-  tell([a, b]);
+  publish([a, b]);
   await afterUpdates(async () => (await listening(proxy)) === "a,b", "both targets");
   const other = connect({ port: portTwo, host: "127.0.0.1" }).on("error", () => {});
   other.write("hello");
   const second = await two.next();
   assert.equal((await takeHeader(second)).version, 2);
-  tell([a]);
+  publish([a]);
   await afterUpdates(async () => (await listening(proxy)) === "a", "one target");
-  // Dropped, it still finishes what it had taken.
+  // After its removal, its connections still finish.
   other.write(" again");
   assert.equal((await take(second, 11)).toString(), "hello again");
   staying.write(" too");
@@ -270,17 +270,17 @@ test("targets come and go without a restart: each with its own header, connectio
   await proxy.stop();
 });
 
-test("a port that somebody else has is not listened on, and is taken as soon as it is free", async (t) => {
+test("a port in use by another process is not bound, and is bound as soon as it is free", async (t) => {
   await using upstream = await Upstream.listen();
   const [mine, taken] = [await freePort(), await freePort()];
   const blocker = createServer().listen(taken, "127.0.0.1");
   await once(blocker, "listening");
-  const { feed, tell } = feedOf([published("a", upstream.port, mine, "v1")]);
+  const { feed, publish } = feedOf([published("a", upstream.port, mine, "v1")]);
   const { makeEngine, afterUpdates } = await observedEngine();
   const deps = { log: silentLogger, targetsReader: feed, rebindMs: 50, makeEngine };
   const proxy = await runProxy(configOf(), deps);
   t.after(() => proxy.stop());
-  tell([published("a", upstream.port, mine, "v1"), published("b", upstream.port, taken, "v1")]);
+  publish([published("a", upstream.port, mine, "v1"), published("b", upstream.port, taken, "v1")]);
   await afterUpdates(async () => (await get(proxy, "/readyz")).status === 503, "the listener to be missed");
   assert.equal(await listening(proxy), "a");
   blocker.close();
@@ -288,7 +288,7 @@ test("a port that somebody else has is not listened on, and is taken as soon as 
   assert.equal((await get(proxy, "/readyz")).status, 200);
 });
 
-test("without anything published the config's targets are relayed to", async () => {
+test("without published targets the config's targets are used", async () => {
   await using upstream = await Upstream.listen();
   const listenPort = await freePort();
   const config = configOf({}, [

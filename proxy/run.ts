@@ -17,7 +17,7 @@ import { frontServices, publishedFrontServices, SelfAddresses } from "./self-add
 import { subscribeTargets, type TargetsSubscription } from "./subscribe-targets.ts";
 import { listenerName, Upstreams } from "./upstream.ts";
 
-/** How long the header waits for the client's first bytes before it is sent alone. Usually they are there first: a client sends as soon as its
+/** How long the header waits for the client's first bytes before it is sent alone. Usually they arrive first: a client sends as soon as its
  * handshake is complete, while the proxy still dials. Only preconnected clients and protocols whose server sends first wait: those get the
  * server's greeting this much later, once per connection. */
 const FIRST_BYTES_MS = 50;

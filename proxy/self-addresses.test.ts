@@ -18,7 +18,7 @@ test("a front Service is looked up by the name that the controller gives it", ()
   assert.equal(qualified?.host, "switchback-web.switchback-system.svc.cozy.local.");
 });
 
-test("addresses from the config need no look-up, and without a Service among the upstreams nothing is looked up", () => {
+test("addresses from the config need no lookup, and without a Service among the upstreams there is no lookup", () => {
   const given = frontServices(configOf({ name: "web", upstream: SERVICE, clusterIPs: ["10.96.0.9"] }), undefined);
   assert.deepEqual(given, [{ host: undefined, addresses: ["10.96.0.9"], ports: [80, 443] }]);
   assert.equal(frontServices(configOf({ name: "web", upstream: HOST }), undefined)[0]?.host, undefined);
@@ -29,7 +29,7 @@ test("a target without a relay has no front Service", () => {
   assert.deepEqual(frontServices(configOf(direct), undefined), []);
 });
 
-test("each address comes with each port, as far as names resolve, and nothing is logged of those that do not", async () => {
+test("each resolved address is combined with each port, and names that do not resolve are not logged", async () => {
   const log = new LineLog();
   const services = [
     { host: "front.test", addresses: [], ports: [80, 443] },

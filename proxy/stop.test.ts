@@ -10,7 +10,7 @@ import { type RunningProxy, runProxy } from "./run.ts";
 
 const REBIND_MS = 5_000;
 
-/** An engine that binds what it is asked to, but for the names in `unbound`, and notes what it is asked. */
+/** An engine that binds all listeners except those in `unbound`, and records its calls. */
 class FakeEngine implements RelayEngine {
   readonly plans: RelaySpec[] = [];
   readonly unbound = new Set<string>();
@@ -55,7 +55,7 @@ function target(name: string, upstream = "ingress.test"): PublishedTarget {
   return { name, upstream, ports, clusterIPs: [] };
 }
 
-/** A proxy on an engine, a feed, names and a clock in the test's hands. */
+/** A proxy whose engine, feed, names and clock the test controls. */
 function rig(t: TestContext) {
   const engine = new FakeEngine();
   const clock = new FakeClock();
@@ -101,7 +101,7 @@ function rig(t: TestContext) {
   return { engine, clock, log, feedEnd, seen, begin, tell };
 }
 
-test("its end waits for the feed, then for the drain, and then looks no name up any more", async (t) => {
+test("stop waits for the feed, then for the drain, and then looks up no more names", async (t) => {
   const { engine, clock, feedEnd, seen, begin, log } = rig(t);
   const proxy = await begin();
   const stopped = proxy.stop();
@@ -123,7 +123,7 @@ test("its end waits for the feed, then for the drain, and then looks no name up 
   await assert.rejects(healthz());
 });
 
-test("once it stops, neither other targets nor other addresses reach the engine", async (t) => {
+test("once it stops, neither new targets nor new addresses reach the engine", async (t) => {
   const { engine, clock, seen, begin, tell } = rig(t);
   const proxy = await begin();
   const plans = engine.plans.length;
@@ -134,7 +134,7 @@ test("once it stops, neither other targets nor other addresses reach the engine"
   assert.equal(engine.plans.length, plans);
 });
 
-test("other targets and other addresses reach the engine", async (t) => {
+test("new targets and new addresses reach the engine", async (t) => {
   const { engine, clock, seen, begin, tell, log } = rig(t);
   await begin();
   assert.equal(engine.names, "a:443");
@@ -149,7 +149,7 @@ test("other targets and other addresses reach the engine", async (t) => {
   );
 });
 
-test("a listener that is not bound is tried again every five seconds until it is, or until the end", async (t) => {
+test("an unbound listener is retried every five seconds until it is bound, or until the end", async (t) => {
   const { engine, begin, tell } = rig(t);
   const proxy = await begin();
   engine.unbound.add("b:443");
@@ -191,7 +191,7 @@ test("a listener is ready, and listed, once it is bound", async (t) => {
   assert.deepEqual(await (await get("/targets")).json(), { listening: ["a", "b"] });
 });
 
-test("an engine that cannot start leaves nothing running behind", async (t) => {
+test("an engine that cannot start leaves nothing running", async (t) => {
   const { engine, clock, feedEnd, seen, begin } = rig(t);
   engine.startFails = new Error("listen-failed");
   const starting = begin();

@@ -7,7 +7,7 @@ import { subscribeTargets } from "./subscribe-targets.ts";
 
 const document = (revision: string): PublishedTargets => ({ revision, targets: [] });
 
-/** A feed in the test's hands. */
+/** A feed controlled by the test. */
 function manual() {
   const handle = { found: (_targets: PublishedTargets | undefined): void => {}, stopped: false };
   const feed: TargetsReader = {
@@ -25,7 +25,7 @@ function manual() {
 
 const NOT_ASKED = () => assert.fail("the mounted copy was asked for");
 
-test("begins with what the feed says first, and tells of what follows", async () => {
+test("starts with the first document of the feed, and reports later ones", async () => {
   const { feed, handle } = manual();
   const beginning = subscribeTargets(feed, NOT_ASKED, new LineLog());
   handle.found(document("one"));
@@ -41,14 +41,14 @@ test("begins with what the feed says first, and tells of what follows", async ()
   assert.equal(handle.stopped, true);
 });
 
-test("nothing published yet is an answer: the config counts", async () => {
+test("if nothing is published yet, the config is used", async () => {
   const { feed, handle } = manual();
   const beginning = subscribeTargets(feed, NOT_ASKED, new LineLog());
   handle.found(undefined);
   assert.equal((await beginning).initial, undefined);
 });
 
-test("an API server that does not answer in time: the mounted copy, and then what comes", async (t) => {
+test("if the API server does not answer in time, the mounted copy is used, and then later documents", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const { feed, handle } = manual();
   const log = new LineLog();

@@ -4,13 +4,13 @@ import { AVOID_MS, CandidateOrder } from "./upstream-candidates.ts";
 
 const ABC = ["a", "b", "c"];
 
-test("addresses are tried by turns, each list with all of them", () => {
+test("addresses are tried round robin, and each list has all of them", () => {
   const order = new CandidateOrder();
   const lists = [0, 1, 2, 3].map((now) => order.next(ABC, now).join(""));
   assert.deepEqual(lists, ["abc", "bca", "cab", "abc"]);
 });
 
-test("an address that failed comes last for ten seconds, or until it works", () => {
+test("an address that failed is last for ten seconds, or until it works", () => {
   const order = new CandidateOrder();
   order.failed("a", 0);
   assert.deepEqual(
@@ -23,20 +23,20 @@ test("an address that failed comes last for ten seconds, or until it works", () 
   assert.equal(order.next(ABC, AVOID_MS).join(""), "bca");
 });
 
-test("if all have failed, all are tried", () => {
+test("if all addresses have failed, all are tried", () => {
   const order = new CandidateOrder();
   for (const address of ABC) order.failed(address, 0);
   assert.deepEqual([...order.next(ABC, 1)].sort(), ABC);
 });
 
-test("a failure is forgotten with its address", () => {
+test("the failure of an address is dropped with the address", () => {
   const order = new CandidateOrder();
   order.failed("a", 0);
   order.next(["x"], 1);
   assert.equal(order.next(["a", "b"], 2)[0], "a");
 });
 
-test("none and one stay what they are", () => {
+test("lists of no or one address are unchanged", () => {
   const order = new CandidateOrder();
   assert.deepEqual([order.next([], 0), order.next(["a"], 0)], [[], ["a"]]);
 });

@@ -17,7 +17,7 @@ const PLAIN = listener("web", 80, "web.test");
 const OTHER = listener("other", 443, "other.test");
 
 function failure(of: Listener, cause: DialCause): DialReport {
-  // Without an answer of DNS there is no address.
+  // Without a DNS answer there is no address.
   const address = cause.startsWith("dns") ? undefined : "192.0.2.7";
   return { listener: listenerName(of), connected: false, failures: [{ address, cause, detail: cause }] };
 }
@@ -49,7 +49,7 @@ function setUp(names: Record<string, readonly string[]>) {
   return { clock, log, asked, upstreams, names, phase, changes: () => changes };
 }
 
-test("the ports of a target share one look-up, and each goes to its own port", async () => {
+test("the ports of a target share one lookup, and each dials its own port", async () => {
   const { upstreams, asked } = setUp({ "web.test": ["192.0.2.7", "192.0.2.8"] });
   await upstreams.setListeners([WEB, PLAIN]);
   assert.deepEqual(asked, ["web.test"]);
@@ -58,7 +58,7 @@ test("the ports of a target share one look-up, and each goes to its own port", a
   upstreams.stop();
 });
 
-test("a name without addresses fails all its ports before anyone dials, and another target is untouched", async () => {
+test("a name without addresses fails all its ports before any dial, and does not affect other targets", async () => {
   const { upstreams, phase, log } = setUp({ "other.test": ["192.0.2.9"] });
   await upstreams.setListeners([WEB, PLAIN, OTHER]);
   assert.deepEqual(upstreams.spec(WEB), { addresses: [], port: 443, unresolved: "dns-nxdomain" });
@@ -71,7 +71,7 @@ test("a name without addresses fails all its ports before anyone dials, and anot
   upstreams.stop();
 });
 
-test("when the name comes back the listener's spec changes, and what dialling gave before counts again", async () => {
+test("when the name resolves again the listener's spec changes, and the result of earlier dials applies again", async () => {
   const { upstreams, names, phase, clock, changes } = setUp({ "web.test": ["192.0.2.7"] });
   await upstreams.setListeners([WEB]);
   upstreams.report(success(WEB));
@@ -79,7 +79,7 @@ test("when the name comes back the listener's spec changes, and what dialling ga
   await clock.pass(300_000);
   assert.equal(phase(WEB)?.state, "failing");
   const before = changes();
-  // The engine's report of a client without an address must not replace what is known of dialling.
+  // The engine's report of a client without an address must not replace the result of earlier dials.
   upstreams.report(failure(WEB, "dns-nxdomain"));
   names["web.test"] = ["192.0.2.8"];
   await clock.pass(30_000);
@@ -88,7 +88,7 @@ test("when the name comes back the listener's spec changes, and what dialling ga
   upstreams.stop();
 });
 
-test("a failed dial makes the name be looked up soon, even if another address then worked", async () => {
+test("a failed dial causes an early lookup, even if another address then worked", async () => {
   const { upstreams, asked, clock } = setUp({ "web.test": ["192.0.2.7", "192.0.2.8"] });
   await upstreams.setListeners([WEB]);
   await clock.pass(2000);
@@ -102,7 +102,7 @@ test("a failed dial makes the name be looked up soon, even if another address th
   upstreams.stop();
 });
 
-test("failing and recovering is per port, one line each", async () => {
+test("failure and recovery are per port, with one log line each", async () => {
   const { upstreams, phase, log, clock } = setUp({ "web.test": ["192.0.2.7"] });
   await upstreams.setListeners([WEB, PLAIN]);
   for (let times = 0; times < 10; times += 1) upstreams.report(failure(PLAIN, "connection-refused"));
@@ -114,7 +114,7 @@ test("failing and recovering is per port, one line each", async () => {
   upstreams.stop();
 });
 
-test("other listeners at run time: what stays keeps its state, what goes is asked for no more", async () => {
+test("a change of listeners at run time: kept ones keep their state, names of removed ones are no longer looked up", async () => {
   const { upstreams, phase, asked, clock } = setUp({ "web.test": ["192.0.2.7"], "other.test": ["192.0.2.9"] });
   await upstreams.setListeners([WEB, OTHER]);
   upstreams.report(success(WEB));

@@ -4,13 +4,13 @@ import { isMainThread, parentPort, Worker, workerData } from "node:worker_thread
 import { pause } from "./rig.ts";
 
 /*
- * An address that answers no SYN, without leaving the machine: a listening socket whose thread sleeps and whose accept queue is full.
+ * A local address that answers no SYN: a listening socket whose thread sleeps and whose accept queue is full.
  * Linux drops further SYNs then (net.ipv4.tcp_abort_on_overflow is 0 by default).
  */
 if (!isMainThread && (workerData as { blackhole?: boolean } | null)?.blackhole === true) {
   const server = createServer().listen({ port: 0, host: "127.0.0.1", backlog: 1 }, () => {
     parentPort?.postMessage(server.address());
-    // Deaf from here on, until the thread is ended.
+    // Accepts nothing until the thread is terminated.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
   });
 }

@@ -5,13 +5,13 @@ import { Blackhole } from "./blackhole.ts";
 import { type Case, LISTENER, Rig, type RigOptions, Upstream, until } from "./rig.ts";
 import { endOf } from "./streams.ts";
 
-/** A port on which nobody listens: it was free a moment ago. */
+/** A port without a listener: it was free a moment ago. */
 async function closedPort(): Promise<number> {
   await using upstream = await Upstream.listen();
   return upstream.port;
 }
 
-/** A client that dials in vain: it must see a reset, and the books must say why. */
+/** A client without an upstream: it must be reset, and the counters must have the cause. */
 async function refused(rig: Rig, cause: DialCause, firstBytes = ""): Promise<void> {
   const client = rig.dial();
   if (firstBytes !== "") client.write(firstBytes);
@@ -19,7 +19,7 @@ async function refused(rig: Rig, cause: DialCause, firstBytes = ""): Promise<voi
   await rig.idle();
   assert.equal(rig.stats().dialErrors[cause], 1);
   assert.equal(rig.stats().refused.upstream, 1);
-  // An engine with threads of its own may tell of it a moment later.
+  // An engine with its own threads may report it a moment later.
   await until(() => rig.reports.length > 0, "the report");
   const report = rig.reports.at(-1);
   assert.deepEqual([report?.listener, report?.connected, report?.failures.at(-1)?.cause], [LISTENER, false, cause]);
@@ -65,7 +65,7 @@ export const failureCases: readonly Case[] = [
   ],
 
   [
-    "tries the next address, and says which one failed",
+    "tries the next address, and reports which one failed",
     async (make) => {
       await using rig = await Rig.start(make);
       const upstream = { addresses: ["127.0.0.2", "127.0.0.1"], port: rig.upstream.port };
@@ -77,7 +77,7 @@ export const failureCases: readonly Case[] = [
       assert.equal(rig.stats().refused.upstream, 0);
       const failed = rig.reports[0];
       assert.deepEqual([failed?.connected, failed?.failures.map((failure) => failure.address)], [true, ["127.0.0.2"]]);
-      // The one that failed is avoided, whoever's turn it is.
+      // The failed address is avoided, even if it is next in the rotation.
       for (let round = 0; round < 4; round += 1) {
         await rig.connect();
         await rig.upstream.next();
@@ -87,7 +87,7 @@ export const failureCases: readonly Case[] = [
   ],
 
   [
-    "reports nothing while all goes well, and the first success after a failure",
+    "reports nothing while dials succeed, and the first success after a failure",
     async (make) => {
       await using rig = await Rig.start(make);
       const good = rig.spec().upstream;
@@ -108,7 +108,7 @@ export const failureCases: readonly Case[] = [
     },
   ],
 
-  refusedFor("dns-nxdomain", "refuses for the cause given when no address is known", {
+  refusedFor("dns-nxdomain", "refuses with the given cause if there is no address", {
     upstream: { addresses: [], port: 443, unresolved: "dns-nxdomain" },
   }),
   refusedFor("self", "does not dial its own listener", {}, (rig) => ({
@@ -127,7 +127,7 @@ export const failureCases: readonly Case[] = [
     (rig) => ({ upstream: { addresses: ["198.51.100.7"], port: rig.port() } }),
   ),
   [
-    "does not dial a front Service of its own",
+    "does not dial its own front Service",
     async (make) => {
       await using rig = await Rig.start(make);
       const self = { interfaceAddresses: [], frontEndpoints: [{ address: "127.0.0.1", port: rig.upstream.port }] };
@@ -137,7 +137,7 @@ export const failureCases: readonly Case[] = [
   ],
 
   [
-    "dials its own machine at a port that is not its own",
+    "dials its own machine at another port",
     async (make) => {
       await using rig = await Rig.start(make, {
         address: "::",
@@ -149,7 +149,7 @@ export const failureCases: readonly Case[] = [
   ],
 
   [
-    "gives a dial without an answer up after the connect timeout",
+    "gives up a dial without an answer after the connect timeout",
     async (make) => {
       await using hole = await Blackhole.open();
       const upstream = { addresses: ["127.0.0.1"], port: hole.port };
@@ -162,7 +162,7 @@ export const failureCases: readonly Case[] = [
   ],
 
   [
-    "forgets a client that resets while its upstream is being dialled",
+    "drops a client that resets while its upstream is being dialled",
     async (make) => {
       await using hole = await Blackhole.open();
       await using rig = await Rig.start(make, { upstream: { addresses: ["127.0.0.1"], port: hole.port } });

@@ -4,7 +4,7 @@ import { TLV_TYPE } from "../proxy-header.ts";
 import { type Case, DECLARED_PORT, pause, Rig, type RigOptions } from "./rig.ts";
 import { endOf, firstChunk, randomBytes, take, takeHeader } from "./streams.ts";
 
-/** The header that a relayed connection must carry, whatever the engine. */
+/** The header that a relayed connection must have, with any engine. */
 async function checkHeader(rig: Rig, client: Socket, expected: { version: 1 | 2; address: string }): Promise<void> {
   client.write("hello");
   const upstream = await rig.upstream.next();
@@ -48,7 +48,7 @@ export const headerCases: readonly Case[] = [
   ),
 
   [
-    "adds the checksum and an id of its own to each v2 header, and neither to v1",
+    "adds the checksum and a unique id to each v2 header, and neither to v1",
     async (make) => {
       const tlvs = { crc32c: true, uniqueId: true };
       await using rig = await Rig.start(make, { protocol: "v2", tlvs });
@@ -56,7 +56,7 @@ export const headerCases: readonly Case[] = [
       for (let round = 0; round < 2; round += 1) {
         const client = await rig.connect();
         client.write("x");
-        // The parser refuses a header whose checksum does not match.
+        // The parser rejects a header with a wrong checksum.
         const header = await takeHeader(await rig.upstream.next());
         assert.deepEqual(
           header.tlvs.map(({ type }) => type),
@@ -85,11 +85,11 @@ export const headerCases: readonly Case[] = [
   ],
 
   [
-    "sends the header together with first bytes that come a little after the connection",
+    "sends the header together with first bytes that arrive shortly after the connection",
     async (make) => {
       await using rig = await Rig.start(make, { limits: { firstBytesMs: 2000 } });
       const client = await rig.connect();
-      // Read from the start: bytes that were sent one after the other must not meet in the kernel and look as one.
+      // Read from the start: bytes sent in separate writes must not be merged in the kernel and look like one.
       const chunk = firstChunk(await rig.upstream.next());
       await pause(30);
       client.write("GET / HTTP/1.1\r\n");
@@ -98,7 +98,7 @@ export const headerCases: readonly Case[] = [
   ],
 
   [
-    "sends the header together with first bytes that came before the upstream was connected",
+    "sends the header together with first bytes that arrived before the upstream was connected",
     async (make) => {
       await using rig = await Rig.start(make, { protocol: "v2", limits: { firstBytesMs: 2000 } });
       for (let round = 0; round < 20; round += 1) {
@@ -125,7 +125,7 @@ export const headerCases: readonly Case[] = [
   ],
 
   [
-    "relays a greeting that comes before the header has gone out",
+    "relays a greeting that arrives before the header is sent",
     async (make) => {
       await using rig = await Rig.start(make, { limits: { firstBytesMs: 300 } });
       const client = await rig.connect();
@@ -154,7 +154,7 @@ export const headerCases: readonly Case[] = [
   ],
 
   [
-    "sends the header once and first, however small the client's pieces",
+    "sends the header once and first, even if the client sends single bytes",
     async (make) => {
       await using rig = await Rig.start(make, { limits: { firstBytesMs: 1 } });
       const client = await rig.connect();

@@ -4,13 +4,13 @@ import type { Socket } from "node:net";
 import { type Case, Rig, until } from "./rig.ts";
 import { take, takeHeader } from "./streams.ts";
 
-/** Far from the system's own two hours, and long enough that nothing is probed while a case runs. */
+/** Different from the system's default of two hours, and long enough that no probe is sent while a case runs. */
 const KEEPALIVE_MS = 500_000;
-/** What may be left of it when a case looks. */
+/** The least time that may remain when a case reads the timer. */
 const LEAST_MS = KEEPALIVE_MS - 100_000;
-/** /proc/net/tcp counts in these (USER_HZ), whatever the kernel's own clock is. */
+/** The unit of timers in /proc/net/tcp (USER_HZ), regardless of the kernel's own tick. */
 const TICK_MS = 10;
-/** Its fields: both addresses, and which timer runs with its time. */
+/** Its fields: both addresses, and the running timer with its time. */
 const [LOCAL, REMOTE, TIMER] = [1, 2, 5];
 const KEEPALIVE_TIMER = "02";
 
@@ -29,7 +29,7 @@ export const keepaliveCases: readonly Case[] = [
   ],
 
   [
-    "has a client over IPv6 probed too",
+    "has the kernel probe a client over IPv6 too",
     async (make) => {
       await using rig = await Rig.start(make, { address: "::1", limits: { keepaliveMs: KEEPALIVE_MS } });
       const [client] = await greeted(rig);
@@ -38,7 +38,7 @@ export const keepaliveCases: readonly Case[] = [
   ],
 ];
 
-/** A connection over which a byte has gone each way. */
+/** A connection that has relayed a byte in each direction. */
 async function greeted(rig: Rig): Promise<[client: Socket, upstream: Socket]> {
   const client = await rig.connect();
   client.write("x");
@@ -50,8 +50,8 @@ async function greeted(rig: Rig): Promise<[client: Socket, upstream: Socket]> {
 }
 
 /**
- * Milliseconds until the system probes the peer of the socket with these two ports; undefined if it is not to, or if another timer
- * runs at the moment.
+ * Milliseconds until the kernel probes the peer of the socket with these two ports; undefined without keepalive, or while another
+ * timer runs.
  */
 function probedIn(localPort: number | undefined, remotePort: number | undefined): number | undefined {
   for (const file of ["tcp", "tcp6"]) {
@@ -65,7 +65,7 @@ function probedIn(localPort: number | undefined, remotePort: number | undefined)
   return undefined;
 }
 
-/** Of `0100007F:01BB`. */
+/** The port in an address such as `0100007F:01BB`. */
 function portOf(address: string | undefined): number {
   return Number.parseInt(address?.split(":")[1] ?? "", 16);
 }

@@ -6,7 +6,7 @@ import { digest, endOf, randomBytes, send, take, takeHeader } from "./streams.ts
 
 const MIB = 1024 * 1024;
 
-/** Whether a new client gets a connection at all. */
+/** Whether a new client can connect. */
 async function accepts(rig: Rig, port: number): Promise<boolean> {
   const client = rig.dial({ port });
   return await Promise.race([once(client, "connect").then(() => true), endOf(client).then(() => false)]).catch(
@@ -16,7 +16,7 @@ async function accepts(rig: Rig, port: number): Promise<boolean> {
 
 export const lifecycleCases: readonly Case[] = [
   [
-    "shows the port that port 0 became, and counts what it did",
+    "reports the port bound for port 0, and counts connections and bytes",
     async (make) => {
       await using rig = await Rig.start(make);
       const [listener] = rig.engine.listeners();
@@ -42,13 +42,13 @@ export const lifecycleCases: readonly Case[] = [
   ],
 
   [
-    "does not start, and holds no port, if one listener cannot be bound",
+    "does not start, and leaves no port bound, if one listener cannot be bound",
     async (make) => {
       await using rig = await Rig.start(make);
       const engine = make({ limits: { ...TINY }, log: NO_LOG, onDial: () => {} });
-      const taken = rig.spec({ name: "taken", port: rig.upstream.port });
+      const inUse = rig.spec({ name: "in-use", port: rig.upstream.port });
       const free = await freePort();
-      const plan = rig.relaySpec({ port: free }, taken);
+      const plan = rig.relaySpec({ port: free }, inUse);
       await assert.rejects(engine.start(plan), (error) => hasCode(error, "listen-failed"));
       assert.equal(await accepts(rig, free), false);
       await engine.close();
@@ -56,7 +56,7 @@ export const lifecycleCases: readonly Case[] = [
   ],
 
   [
-    "adds a listener at run time and drops one, whose connections finish",
+    "adds a listener at run time and removes one, whose connections finish",
     async (make) => {
       await using rig = await Rig.start(make);
       const old = await rig.connect();
@@ -82,7 +82,7 @@ export const lifecycleCases: readonly Case[] = [
   ],
 
   [
-    "resets the connections of a dropped listener after its grace, and no others",
+    "resets the connections of a removed listener after its grace period, and no others",
     async (make) => {
       await using rig = await Rig.start(make, { limits: { dropGraceMs: 100 } });
       const kept = rig.spec({ name: "kept:443", target: "kept" });
@@ -101,7 +101,7 @@ export const lifecycleCases: readonly Case[] = [
   ],
 
   [
-    "sends new connections to new addresses, and leaves those that are open alone",
+    "sends new connections to new addresses, and does not affect open ones",
     async (make) => {
       await using rig = await Rig.start(make);
       await using moved = await Upstream.listen("127.0.0.2");
@@ -122,7 +122,7 @@ export const lifecycleCases: readonly Case[] = [
   ],
 
   [
-    "keeps going when an update asks for a port that is taken, and binds it once it is free",
+    "continues when an update contains a port in use, and binds it once it is free",
     async (make) => {
       await using rig = await Rig.start(make);
       const blocker = await Upstream.listen();
@@ -142,7 +142,7 @@ export const lifecycleCases: readonly Case[] = [
   ],
 
   [
-    "passes a port from one listener to another within one update",
+    "moves a port from one listener to another within one update",
     async (make) => {
       await using rig = await Rig.start(make);
       const port = rig.port();
@@ -153,7 +153,7 @@ export const lifecycleCases: readonly Case[] = [
   ],
 
   [
-    "lets a transfer finish in a drain, takes no new client, and says how it went",
+    "lets a transfer finish in a drain, accepts no new client, and reports the result",
     async (make) => {
       await using rig = await Rig.start(make);
       const client = await rig.connect();
@@ -176,7 +176,7 @@ export const lifecycleCases: readonly Case[] = [
   ],
 
   [
-    "resets what has not finished within the grace of a drain",
+    "resets connections that have not finished within the grace period of a drain",
     async (make) => {
       await using rig = await Rig.start(make);
       const client = await rig.connect();
@@ -196,7 +196,7 @@ export const lifecycleCases: readonly Case[] = [
   ],
 
   [
-    "drains at once when nothing is open, and may be closed again and again",
+    "drains at once if nothing is open, and may be closed several times",
     async (make) => {
       await using rig = await Rig.start(make);
       const begun = performance.now();
@@ -209,7 +209,7 @@ export const lifecycleCases: readonly Case[] = [
   ],
 
   [
-    "resets everything on close, also in the middle of a drain",
+    "resets everything on close, even during a drain",
     async (make) => {
       await using rig = await Rig.start(make);
       const client = await rig.connect();

@@ -3,12 +3,12 @@ import { type Case, pause, Rig, until } from "./rig.ts";
 import { digest, endOf, randomBytes, send, take, takeHeader, takenFrom } from "./streams.ts";
 
 const MIB = 1024 * 1024;
-/** More than the kernel's socket buffers on both sides of a relay hold together (at most 4 + 6 MiB a connection by default). */
+/** More than the kernel's socket buffers on both sides of a relay together (at most 4 + 6 MiB per connection by default). */
 const BEYOND_KERNEL = 64 * MIB;
-/** What may be under way between a writer and a reader that does not read: those buffers, and a little of the engine's own. */
+/** The most bytes in flight to a reader that does not read: those buffers, and a little in the engine. */
 const UNDER_WAY = 28 * MIB;
 
-/** A small generator, so that a failing run can be run again from its seed. */
+/** A small random generator, so that a failing run can be repeated from its seed. */
 function random(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -38,7 +38,7 @@ export const relayCases: readonly Case[] = [
   ],
 
   [
-    "keeps the upstream's half-close: the client sees FIN and goes on sending",
+    "keeps the upstream's half-close: the client sees FIN and continues to send",
     async (make) => {
       await using rig = await Rig.start(make);
       const client = await rig.connect();
@@ -59,7 +59,7 @@ export const relayCases: readonly Case[] = [
   ],
 
   [
-    "carries 24 MiB each way at once without losing, doubling or reordering a byte",
+    "relays 24 MiB in both directions at once without losing, duplicating or reordering a byte",
     async (make) => {
       await using rig = await Rig.start(make, { protocol: "v2" });
       const [up, down] = [randomBytes(24 * MIB), randomBytes(24 * MIB)];
@@ -78,7 +78,7 @@ export const relayCases: readonly Case[] = [
   ],
 
   [
-    "keeps 100 connections at once apart",
+    "keeps 100 concurrent connections separate",
     async (make) => {
       await using rig = await Rig.start(make);
       rig.upstream.server.on("connection", async (socket) => {
@@ -108,7 +108,7 @@ export const relayCases: readonly Case[] = [
           const next = random(seed + 1);
           const [up, down] = [randomBytes(next(300_000)), randomBytes(next(300_000))];
           const client = await rig.connect();
-          // The first bytes name the seed, since connections may reach the upstream in another order than they were made.
+          // The first bytes identify the seed, since connections may reach the upstream in another order.
           client.write(Uint8Array.of(seed));
           const upstream = await rig.upstream.next();
           await takeHeader(upstream);
@@ -147,7 +147,7 @@ export const relayCases: readonly Case[] = [
   ],
 
   [
-    "stops reading the upstream while the client does not read, and loses nothing when it goes on",
+    "stops reading the upstream while the client does not read, and loses nothing when it resumes",
     async (make) => {
       await using rig = await Rig.start(make);
       const client = await rig.connect();
@@ -167,7 +167,7 @@ export const relayCases: readonly Case[] = [
   ],
 
   [
-    "stops reading the client while the upstream does not read, and loses nothing when it goes on",
+    "stops reading the client while the upstream does not read, and loses nothing when it resumes",
     async (make) => {
       await using rig = await Rig.start(make);
       const client = await rig.connect();
@@ -208,7 +208,7 @@ export const relayCases: readonly Case[] = [
   ],
 
   [
-    "serves small requests while a stream goes as fast as it can",
+    "serves small requests during a stream at full speed",
     async (make) => {
       await using rig = await Rig.start(make);
       const client = await rig.connect();
@@ -237,7 +237,7 @@ export const relayCases: readonly Case[] = [
   ],
 ];
 
-/** Until a count has stood still for 60 ms. */
+/** Resolves when a count has not changed for 60 ms. */
 async function settled(count: () => number): Promise<void> {
   let last = -1;
   let since = Date.now();

@@ -12,7 +12,7 @@ interface Pair {
   readonly upstream: Socket;
 }
 
-/** Brings a connection into a state, resets one side of it, and expects the other to see that reset. */
+/** Brings a connection into a state, resets one side, and expects a reset on the other. */
 function reset(
   who: "client" | "upstream",
   state: string,
@@ -36,7 +36,7 @@ function reset(
   ];
 }
 
-/** The engine knows that it is connected; a reset before that is a failed dial. */
+/** The engine has seen the connect; a reset before that is a failed dial. */
 async function connected({ rig }: Pair): Promise<void> {
   await until(() => rig.stats().connectBuckets.some((count) => count > 0), "the engine to be connected");
 }
@@ -65,7 +65,7 @@ async function upstreamHalfClosed(pair: Pair): Promise<void> {
   await ended;
 }
 
-/** The client reads nothing and the upstream writes until nothing goes any more. */
+/** The client does not read, and the upstream writes until the buffers are full. */
 async function clientStalled({ client, upstream }: Pair): Promise<void> {
   client.pause();
   client.write("x");
@@ -84,7 +84,7 @@ export const resetCases: readonly Case[] = [
   reset("client", "that does not read what is sent to it", clientStalled),
 
   [
-    "passes on a reset by the client after the client's FIN, at the latest when the upstream answers",
+    "forwards a reset by the client after the client's FIN, at the latest when the upstream answers",
     async (make) => {
       await using rig = await Rig.start(make);
       const client = await rig.connect();
@@ -92,17 +92,17 @@ export const resetCases: readonly Case[] = [
       await clientHalfClosed({ rig, client, upstream });
       client.resetAndDestroy();
       const answering = setInterval(() => upstream.write("answer"), 5);
-      // It has seen the client's FIN already, so that is no ending.
+      // It has already seen the client's FIN, so that is not the end.
       const closed = new Promise((resolve) => upstream.once("close", resolve));
       await soon(closed, "the upstream to be reset").finally(() => clearInterval(answering));
-      // Linux says EPIPE where a FIN came before the reset.
+      // Linux reports EPIPE if a FIN came before the reset.
       assert.match((upstream.errored as NodeJS.ErrnoException | null)?.code ?? "no error", /^(ECONNRESET|EPIPE)$/);
       await rig.idle();
     },
   ],
 
   [
-    "shows a client whose upstream is gone in mid-stream a reset, not a finished answer",
+    "resets a client whose upstream fails mid-stream, instead of ending the answer with a FIN",
     async (make) => {
       await using rig = await Rig.start(make);
       const client = await rig.connect();
@@ -120,7 +120,7 @@ export const resetCases: readonly Case[] = [
   ],
 
   [
-    "delivers an early answer in full though the upstream refuses to read the rest of an upload",
+    "delivers an early answer in full even if the upstream does not read the rest of an upload",
     async (make) => {
       await using rig = await Rig.start(make);
       const client = await rig.connect();
@@ -133,7 +133,7 @@ export const resetCases: readonly Case[] = [
       await once(upstream, "finish");
       const upload = send(client, randomBytes(8 * MIB)).catch(() => {});
       await pause(50);
-      // Bytes of the upload lie unread in the upstream's socket: closing it makes its kernel answer the rest with a reset.
+      // The upstream's socket has unread bytes of the upload: closing it makes the kernel answer the rest with a reset.
       upstream.destroy();
       await upload;
       const ending = await endOf(client);
@@ -144,7 +144,7 @@ export const resetCases: readonly Case[] = [
   ],
 
   [
-    "resets both sides of a silent connection after the idle timeout, and leaves a busy one alone",
+    "resets both sides of a silent connection after the idle timeout, and does not affect a busy one",
     async (make) => {
       await using rig = await Rig.start(make, { limits: { idleTimeoutMs: 600 } });
       const silent = await rig.connect();
@@ -164,7 +164,7 @@ export const resetCases: readonly Case[] = [
   ],
 
   [
-    "shows a client that did not read for a while the reset of its upstream, not a finished answer",
+    "forwards the reset of the upstream to a client that did not read for a while, instead of a FIN",
     async (make) => {
       await using rig = await Rig.start(make);
       const client = await rig.connect();
@@ -178,7 +178,7 @@ export const resetCases: readonly Case[] = [
   ],
 
   [
-    "resets after the idle timeout even what a client that does not read holds up",
+    "resets a connection that is blocked by a client that does not read after the idle timeout",
     async (make) => {
       await using rig = await Rig.start(make, { limits: { idleTimeoutMs: 200 } });
       const client = await rig.connect();

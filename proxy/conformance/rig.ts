@@ -19,7 +19,7 @@ export type Case = readonly [title: string, run: (make: MakeEngine) => Promise<v
 export const LISTENER = "target:443";
 export const DECLARED_PORT = 443;
 
-/** Generous: a case that cares sets its own. */
+/** Generous defaults: a case that depends on a limit sets its own. */
 const LIMITS: EngineLimits = {
   maxConnections: 1000,
   maxConnectionsPerSource: 1000,
@@ -30,7 +30,7 @@ const LIMITS: EngineLimits = {
   dropGraceMs: 5000,
 };
 
-/** A server that hands each connection over, half-open and paused, in the order of arrival. */
+/** A server that provides its connections, half-open and paused, in the order of arrival. */
 export class Upstream {
   readonly server: Server;
   readonly sockets: Socket[] = [];
@@ -39,7 +39,7 @@ export class Upstream {
 
   private constructor() {
     this.server = createServer({ allowHalfOpen: true, pauseOnConnect: true, noDelay: true }, (socket) => {
-      // A case that expects an error listens itself; to the others a late reset of the clean-up is no news.
+      // A case that expects an error has its own listener; others ignore late resets of the clean-up.
       socket.on("error", () => {});
       this.sockets.push(socket);
       this.#waiting.shift()?.(socket);
@@ -57,7 +57,7 @@ export class Upstream {
     return (this.server.address() as AddressInfo).port;
   }
 
-  /** The next connection that came or will come. */
+  /** The next connection, which may still have to arrive. */
   next(): Promise<Socket> {
     const index = this.#taken++;
     const there = this.sockets[index];
@@ -84,7 +84,7 @@ export interface RigOptions {
   readonly limits?: Partial<EngineLimits>;
 }
 
-/** An engine with one listener, an upstream behind it, and what both have said. */
+/** An engine with one listener, its upstream, and the reports and log lines of the engine. */
 export class Rig {
   readonly engine: RelayEngine;
   readonly upstream: Upstream;
@@ -139,7 +139,7 @@ export class Rig {
     return this.engine.stats().get(target) ?? newTargetStats();
   }
 
-  /** A client that is connected to the engine, half-open, without an error listener that would hide anything from `endOf`. */
+  /** A half-open client of the engine, without an error listener, which would hide errors from `endOf`. */
   async connect(options: Partial<TcpNetConnectOpts> = {}): Promise<Socket> {
     const socket = this.dial(options);
     await once(socket, "connect");
@@ -154,7 +154,7 @@ export class Rig {
     return socket;
   }
 
-  /** Until all connections are gone from the engine's books; a connection that stays is what a case would miss otherwise. */
+  /** Resolves when the engine counts no connections, so that a case detects connections that are never released. */
   async idle(): Promise<void> {
     await until(() => this.stats().active === 0, "active connections to end");
   }
@@ -166,10 +166,10 @@ export class Rig {
   }
 }
 
-/** What never ends would keep a case from cleaning up, and its process from ending. Far, so that a busy machine does not matter. */
+/** A wait without an end would prevent the clean-up and keep the process alive. Long enough for a busy machine. */
 const PATIENCE_MS = 60_000;
 
-/** `promise`, or after a while an error that says what was waited for. */
+/** Returns `promise`, or throws an error that names what was waited for after a timeout. */
 export function soon<Value>(promise: Promise<Value>, what: string): Promise<Value> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new Error(`waited ${PATIENCE_MS} ms for ${what}`)), PATIENCE_MS);

@@ -10,8 +10,8 @@ import type { EngineName, Starved } from "./starved-engine.ts";
 const CLIENTS = 60;
 
 /**
- * Runs an engine in a process that may open few files and brings it to its limit: clients beyond it are turned away and none hangs, the
- * engine says so, and serves again when files are free. With an even and an odd number of files, since a connection takes two: in one of
+ * Runs an engine in a process that may open few files and brings it to its limit: clients beyond it are refused and none hangs, the
+ * engine logs it, and serves again when files are free. With an even and an odd number of files, since a connection takes two: in one of
  * the two cases the last client is taken in and its dial fails, in the other the system takes in no client.
  */
 export async function outOfFiles(name: EngineName): Promise<void> {
@@ -82,7 +82,7 @@ async function ask(child: ChildProcess): Promise<Starved> {
   return state;
 }
 
-/** A client that has been served, or undefined if it was turned away; hanging is an error. */
+/** A client that has been served, or undefined if it was refused. Throws if it hangs. */
 async function outcome(port: number): Promise<Socket | undefined> {
   const client = connect(port, "127.0.0.1");
   let over = false;

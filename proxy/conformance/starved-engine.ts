@@ -2,7 +2,7 @@ import type { MakeEngine, RelaySpec } from "../engine.ts";
 
 /*
  * A process with one engine and nothing else that opens files, for a parent that has limited how many it may open.
- * Arguments: the engine's name, plan as JSON. Speaks with its parent over IPC.
+ * Arguments: the engine's name, plan as JSON. Communicates with its parent over IPC.
  */
 export interface Starved {
   readonly port: number;

@@ -39,7 +39,7 @@ export async function take(socket: Socket, count: number): Promise<Buffer> {
   return all.subarray(0, count);
 }
 
-/** The next chunk, as one read gave it. */
+/** The next chunk, as returned by one read. */
 export async function firstChunk(socket: Socket): Promise<Buffer> {
   const chunk = once(socket, "data");
   socket.resume();
@@ -64,7 +64,7 @@ export async function takeHeader(socket: Socket): Promise<ParsedHeader & { alone
   }
 }
 
-/** `length` bytes that repeat nowhere. */
+/** `length` random bytes, without repetition. */
 export function randomBytes(length: number): Buffer {
   return randomFillSync(Buffer.allocUnsafe(length));
 }
@@ -73,14 +73,14 @@ export function digest(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-/** Writes all of `bytes` in pieces of `size`, waiting whenever the socket asks for it. */
+/** Writes all of `bytes` in pieces of `size`, waiting for `drain` if needed. */
 export async function send(socket: Socket, bytes: Buffer, size = 64 * 1024): Promise<void> {
   for (let offset = 0; offset < bytes.length; offset += size) {
     if (!socket.write(bytes.subarray(offset, offset + size))) await once(socket, "drain");
   }
 }
 
-/** Bytes that the kernel has taken from a socket's writer. */
+/** Bytes of a socket's writer that the kernel has accepted. */
 export function takenFrom(socket: Socket): number {
   return socket.bytesWritten - socket.writableLength;
 }

@@ -20,13 +20,13 @@ const GROUPS = {
   keepalive: keepaliveCases,
 };
 
-/** A case that hangs is a case that fails. Longer than it waits for any one thing, so that it says for what, and cleans up. */
+/** A case that hangs fails. Longer than any single wait, so that the wait reports its error first and the case cleans up. */
 const TIMEOUT_MS = 150_000;
 
 /**
- * Registers, as tests of node:test, all that an engine must do, over real sockets on loopback. `name` is the engine's, for the titles
- * and for a process of its own.
- * The cases tell nothing of how an engine works: every engine passes the same ones.
+ * Registers the conformance cases as tests of node:test, over real sockets on loopback. `name` is the engine's name, for the titles
+ * and for the case that runs the engine in its own process.
+ * The cases are independent of an engine's implementation: every engine passes the same ones.
  */
 export function conformance(name: EngineName, make: MakeEngine): void {
   for (const [group, cases] of Object.entries(GROUPS)) {
@@ -34,7 +34,7 @@ export function conformance(name: EngineName, make: MakeEngine): void {
       for (const [title, run] of cases) test(title, { timeout: TIMEOUT_MS }, () => run(make));
     });
   }
-  test(`${name} engine: out of files, turns clients away, says so and recovers`, { timeout: TIMEOUT_MS }, () =>
+  test(`${name} engine: out of files, refuses clients, logs it and recovers`, { timeout: TIMEOUT_MS }, () =>
     outOfFiles(name),
   );
 }

@@ -15,7 +15,7 @@ async function socketPair(server: Upstream): Promise<[near: Socket, far: Socket]
   return [(await server.next()).resume(), far];
 }
 
-/** A connection between two pairs of sockets, and its far ends. */
+/** A connection between two pairs of sockets, and their remote ends. */
 async function connectionOn(server: Upstream, lingerMs: number) {
   const [client, farClient] = await socketPair(server);
   const [upstream, farUpstream] = await socketPair(server);
@@ -33,10 +33,10 @@ async function connectionOn(server: Upstream, lingerMs: number) {
   return { connection, client, upstream, farClient, farUpstream, stats, closed };
 }
 
-test("a connection that is cut while the upstream's end waits behind bytes the client does not read shows no FIN", async () => {
+test("a connection that is cut while the upstream's FIN is queued behind unread bytes sends no FIN", async () => {
   await using server = await Upstream.listen();
   const { connection, client, upstream, farClient, farUpstream, stats, closed } = await connectionOn(server, 10_000);
-  // Little by little, until the kernel takes no more for the client: from then on bytes wait in the stream, not yet enough to pause the upstream.
+  // In small steps, until the kernel accepts no more for the client. Later bytes wait in the stream, too few to pause the upstream.
   const piece = randomBytes(8 * 1024);
   for (let sent = 0; client.writableLength === 0; sent += piece.length) {
     farUpstream.write(piece);
@@ -51,7 +51,7 @@ test("a connection that is cut while the upstream's end waits behind bytes the c
   assert.equal(stats.cut["idle-timeout"], 1);
 });
 
-test("a client that never stops sending to an upstream that has answered and gone is cut after a while", {
+test("a client that keeps sending after its upstream has answered and closed is cut after the linger time", {
   timeout: 60_000,
 }, async (t) => {
   await using server = await Upstream.listen();
@@ -76,10 +76,10 @@ test("a client that never stops sending to an upstream that has answered and gon
   }
 });
 
-test("a connection that is cut while a FIN is just being passed on still closes both its sockets, with a reset", async () => {
+test("a connection that is cut while a FIN is being forwarded closes both sockets with a reset", async () => {
   await using server = await Upstream.listen();
   const { connection, client, farClient, farUpstream, closed } = await connectionOn(server, 10_000);
-  // Once the stream has asked for the shutdown, and before libuv, in the same turn of the event loop, makes it.
+  // After the stream has requested the shutdown, and before libuv performs it in the same turn of the event loop.
   client.once("end", () => process.nextTick(() => connection.cut("idle-timeout")));
   const farEnd = endOf(farClient.resume());
   farClient.end("the last");

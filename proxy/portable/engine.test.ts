@@ -4,7 +4,7 @@ import { Rig, soon } from "../conformance/rig.ts";
 import { takeHeader } from "../conformance/streams.ts";
 import { makePortableEngine } from "./engine.ts";
 
-// What the conformance suite cannot see from outside: what is over once a promise of the engine has resolved.
+// What the conformance suite cannot observe: what has ended once a promise of the engine has resolved.
 
 /** An engine with relayed connections. */
 async function relaying(t: TestContext, count: number) {
@@ -38,7 +38,7 @@ test("a drain resolves once every connection is over, and its close with it", as
   await soon(drained, "the drain");
 });
 
-test("a drain takes in the update that runs, and nothing is bound after it", async (t) => {
+test("a drain waits for the running update, and nothing is bound after it", async (t) => {
   const rig = await relaying(t, 0);
   const updated = rig.engine.update(rig.relaySpec({}, rig.spec({ name: "late:443" })));
   await soon(rig.engine.drain(0), "the drain");
@@ -59,7 +59,7 @@ test("a close ends the sweeps for idle connections", async (t) => {
   assert.ok(sweep !== undefined && cleared.mock.calls.some(({ arguments: [timer] }) => timer === sweep));
 });
 
-test("connections of a listener that is gone are cut after the grace, those of another stay", async (t) => {
+test("connections of a removed listener are cut after the grace period, and those of others continue", async (t) => {
   const rig = await Rig.start(makePortableEngine, { limits: { dropGraceMs: 1_000 } });
   t.after(() => rig[Symbol.asyncDispose]());
   const other = rig.spec({ name: "other:443" });
@@ -79,7 +79,7 @@ test("connections of a listener that is gone are cut after the grace, those of a
   assert.deepEqual([rig.stats().active, rig.stats().cut.drain, staying.destroyed], [1, 1, false]);
 });
 
-test("a listener that comes back within the grace keeps its connections", async (t) => {
+test("a listener that is added again within the grace period keeps its connections", async (t) => {
   const rig = await Rig.start(makePortableEngine, { limits: { dropGraceMs: 1_000 } });
   t.after(() => rig[Symbol.asyncDispose]());
   const client = await rig.connect();
