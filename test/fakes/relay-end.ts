@@ -11,23 +11,23 @@ const SOURCE = "192.0.2.7";
 const DESTINATION = "198.51.100.9";
 export const DECLARED_PORT = 443;
 
-/** Checksum and id. */
+/** Checksum and unique id. */
 const V2_TLVS = 2;
 
-/** The first bytes of clients' streams begin here, so that none is taken for that of a header. */
+/** First byte of the first client's stream. High enough that no client's first byte is the first byte of a header. */
 const FIRST_CLIENT = 100;
 export const MOST_CLIENTS = 40;
-/** Streams of different ends are so far apart in the pattern. */
-const APART = 4099;
+/** Distance in the pattern between the streams of different ends. */
+const STREAM_DISTANCE = 4099;
 
-/** One far end: what it has sent, and what it has got so far. Its first byte tells whose stream it is. */
+/** A remote end, with the bytes that it has sent and received so far. The first byte of a stream identifies its sender. */
 export class End {
   readonly socket: FakeSocket;
   readonly #first: number;
   readonly #rest: Pattern;
-  /** Of a client: what its listener puts before the stream. */
+  /** Of a client: the header protocol of its listener. */
   readonly protocol: Protocol | undefined;
-  /** Known as soon as one has got something of the other's. */
+  /** Set once one end has received a byte of the other. */
   peer: End | undefined = undefined;
   sent = 0;
   got = 0;
@@ -35,7 +35,7 @@ export class End {
   hasReset = false;
   /** A drain has reset its connection. */
   wasCut = false;
-  /** When it was taken in or dialled, when the relay last read from it, when it was reset, and when the relay closed it. */
+  /** When it was accepted or dialled, when the relay last read from it, when it was reset, and when the relay closed it. */
   bornAt: number | undefined = undefined;
   movedAt = 0;
   resetAt = 0;
@@ -47,7 +47,7 @@ export class End {
   constructor(socket: FakeSocket, index: number, protocol?: Protocol) {
     this.socket = socket;
     this.#first = index + (protocol === undefined ? 0 : FIRST_CLIENT);
-    this.#rest = new Pattern(this.#first * APART);
+    this.#rest = new Pattern(this.#first * STREAM_DISTANCE);
     this.protocol = protocol;
     this.#header = protocol === undefined ? [] : undefined;
   }
@@ -86,7 +86,7 @@ export class End {
     this.socket.reset();
   }
 
-  /** Takes in what the relay has done to it since the last time. */
+  /** Records what the relay has done to it since the last call. */
   observe(now: number): void {
     const { socket } = this;
     if (this.bornAt === undefined && (this.protocol === undefined || socket.port !== 0)) this.bornAt = now;
@@ -95,7 +95,7 @@ export class End {
     if (this.isGone && this.goneAt === 0) this.goneAt = now;
   }
 
-  /** Reads at most `count` bytes, which are checked against what the peer has sent; `others`: who that may be. How many there were. */
+  /** Reads at most `count` bytes and checks them against the peer. `others`: the possible peers. Returns the number of bytes. */
   read(count: number, others: readonly End[]): number {
     if (this.#header !== undefined) return this.#readHeader(this.#header, others);
     const bytes = this.socket.read(count);
@@ -106,7 +106,7 @@ export class End {
     return bytes.length;
   }
 
-  /** Byte by byte, so that what follows stays where it is. */
+  /** Reads byte by byte, so that the bytes after the header stay in the socket. */
   #readHeader(header: number[], others: readonly End[]): number {
     const [byte] = this.socket.read(1);
     if (byte === undefined) return 0;
@@ -125,7 +125,7 @@ export class End {
     if (parsed.status !== "complete") return 1 + this.#readHeader(header, others);
     const { source, destination } = parsed.header.endpoints ?? {};
     const client = others.find((end) => end.socket.port === source?.port);
-    assert.ok(client !== undefined, "a header that no client has");
+    assert.ok(client !== undefined, "the header matches a client");
     assert.equal(client.protocol, `v${parsed.header.version}`);
     assert.equal(parsed.header.tlvs.length, client.protocol === "v2" ? V2_TLVS : 0);
     assert.equal(source?.address, SOURCE);
@@ -137,7 +137,7 @@ export class End {
   }
 
   #meet(other: End | undefined): void {
-    assert.ok(other !== undefined, "bytes that nobody has sent");
+    assert.ok(other !== undefined, "the bytes were sent by an end");
     if (this.peer === other) return;
     assert.ok(
       this.peer === undefined && other.peer === undefined,

@@ -7,15 +7,15 @@ import type { TargetStats } from "../../proxy/target-stats.ts";
 import type { FakeKernel } from "./kernel.ts";
 import { DECLARED_PORT, type End, PROTOCOLS, type Protocol } from "./relay-end.ts";
 
-type Order =
+type CommandBody =
   | { readonly kind: "listen"; readonly listeners: readonly WorkerListener[] }
   | { readonly kind: "cut"; readonly listener: string | undefined }
   | { readonly kind: "exit" };
 
-/** The lists of upstream addresses that a listener can have: which of them lead back to the relay. */
+/** The lists of upstream addresses that a listener can have. True: the address is the relay itself. */
 const ADDRESS_LISTS = [[], [false], [false, false], [false, false, false], [true, false], [true]];
 
-/** The main thread as a worker sees it: a listener a protocol, which it drops and opens again, and the orders that it gives. */
+/** The main thread as seen by a worker: one listener per protocol, which it removes and adds again, and the commands that it sends. */
 export class MainThread {
   readonly wake: number;
   readonly #kernel: FakeKernel;
@@ -27,7 +27,7 @@ export class MainThread {
   #addresses: readonly WorkerAddress[] = addresses([false, false]);
   #lastId = 0;
 
-  /** `clients`: all there ever were, which a cut is checked against. */
+  /** `clients`: all clients ever created, to check a cut against. */
   constructor(kernel: FakeKernel, clients: readonly End[]) {
     this.#kernel = kernel;
     this.#clients = clients;
@@ -39,47 +39,47 @@ export class MainThread {
     return readCounters([...this.#counters.values()]);
   }
 
-  /** Where clients of a protocol connect to, if they can. */
+  /** The listener that clients of a protocol connect to, if there is one. */
   listener(protocol: Protocol): number | undefined {
     return this.#listeners.get(protocol);
   }
 
   cut(listener: Protocol | undefined): void {
-    this.#order({ kind: "cut", listener });
+    this.#send({ kind: "cut", listener });
   }
 
   drop(protocol: Protocol): void {
     const fd = this.#listeners.get(protocol);
     if (fd === undefined) return;
     this.#listeners.delete(protocol);
-    this.#plan(fd);
+    this.#sendListeners(fd);
   }
 
   adopt(protocol: Protocol): void {
     if (this.#listeners.has(protocol)) return;
     this.#listeners.set(protocol, this.#open());
-    this.#plan();
+    this.#sendListeners();
   }
 
-  /** The same listener on another socket. */
+  /** Moves a listener to another socket. */
   swap(protocol: Protocol): void {
     const fd = this.#listeners.get(protocol);
     if (fd === undefined) return;
     this.#listeners.set(protocol, this.#open());
-    this.#plan(fd);
+    this.#sendListeners(fd);
   }
 
-  /** Other addresses of the upstream. */
+  /** Changes the addresses of the upstream. */
   move(which: number): void {
     this.#addresses = addresses(ADDRESS_LISTS[which % ADDRESS_LISTS.length] ?? []);
-    this.#plan();
+    this.#sendListeners();
   }
 
-  /** As the engine ends a worker: it accepts no more, what is left is cut. */
+  /** Ends the worker as the engine does: it removes the listeners and cuts the remaining connections. */
   end(): void {
     for (const protocol of PROTOCOLS) this.drop(protocol);
     this.cut(undefined);
-    this.#order({ kind: "exit" });
+    this.#send({ kind: "exit" });
   }
 
   // --- the worker's end
@@ -96,32 +96,32 @@ export class MainThread {
 
   #expectCut(id: number, listener: string | undefined): void {
     const open = this.#clients.filter(({ isGone, socket }) => socket.port !== 0 && !isGone);
-    const wanted = open.filter(({ protocol }) => listener === undefined || listener === protocol);
+    const expected = open.filter(({ protocol }) => listener === undefined || listener === protocol);
     this.#whenDone.set(id, (count) => {
-      assert.equal(count, wanted.length, "a cut ends every connection that is open");
-      for (const client of wanted) {
+      assert.equal(count, expected.length, "a cut ends every connection that is open");
+      for (const client of expected) {
         assert.equal(client.socket.goneBy, "reset");
         client.wasCut = true;
       }
     });
   }
 
-  #order(order: Order, onDone?: () => void): void {
+  #send(body: CommandBody, onDone?: () => void): void {
     this.#lastId += 1;
     if (onDone !== undefined) this.#whenDone.set(this.#lastId, onDone);
-    this.#commands.push({ ...order, id: this.#lastId });
+    this.#commands.push({ ...body, id: this.#lastId });
     this.#kernel.write(this.wake);
   }
 
-  /** The plan of now; `gone` is closed once the worker does not accept on it any more. */
-  #plan(gone?: number): void {
+  /** Sends the current listeners. `gone` is closed once the worker no longer accepts on it. */
+  #sendListeners(gone?: number): void {
     const listeners = [...this.#listeners].map(([protocol, fd]) => this.#spec(protocol, fd));
-    this.#order({ kind: "listen", listeners }, () => {
+    this.#send({ kind: "listen", listeners }, () => {
       if (gone !== undefined) this.#kernel.close(gone);
     });
   }
 
-  /** The main thread gets a descriptor whatever the worker lacks. */
+  /** The main thread gets a descriptor even if the worker has none left. */
   #open(): number {
     const { maxFiles } = this.#kernel;
     this.#kernel.maxFiles = Number.POSITIVE_INFINITY;

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { LINGER_MS } from "../../proxy/engine.ts";
 import type { End } from "./relay-end.ts";
 
-/** Fails unless a client's connection has ended as both of its ends have deserved. */
+/** Fails unless a client's connection has ended as the actions of both ends require. */
 export function checkEnding(client: End, upstreams: readonly End[], idleTimeoutMs: number): void {
   const { peer: upstream } = client;
   assert.ok(client.isGone, "the client's socket is closed");
   if (client.hasReset) return;
   if (upstream === undefined) {
-    if (!hadNothingToSay(client, upstreams))
+    if (!hadNothingToSend(client, upstreams))
       assert.equal(client.socket.goneBy, "reset", "a client that found no upstream is reset");
     return;
   }
@@ -18,7 +18,7 @@ export function checkEnding(client: End, upstreams: readonly End[], idleTimeoutM
     return;
   }
   if (upstream.hasReset && !upstream.hasEnded) {
-    assert.equal(client.socket.goneBy, "reset", "an upstream's reset is no finished answer");
+    assert.equal(client.socket.goneBy, "reset", "an upstream's reset is not a finished answer");
     return;
   }
   const lingered = client.goneAt - upstream.resetAt >= LINGER_MS && client.socket.goneBy === "reset";
@@ -30,16 +30,16 @@ export function checkEnding(client: End, upstreams: readonly End[], idleTimeoutM
 }
 
 /**
- * Whether a client may have ended well without a byte having been exchanged that would tell its upstream: neither had any to send,
- * and no header was due, or the upstream was gone when it was.
+ * Whether a client may have ended regularly without exchanging a byte that would identify its upstream: neither end had bytes to
+ * send, and no header was due, or the upstream had reset by then.
  */
-function hadNothingToSay(client: End, upstreams: readonly End[]): boolean {
+function hadNothingToSend(client: End, upstreams: readonly End[]): boolean {
   const silent = upstreams.filter(({ peer, hasEnded, sent }) => peer === undefined && hasEnded && sent === 0);
   if (!client.hasEnded || silent.length === 0) return false;
   return (client.protocol === "none" && client.sent === 0) || silent.some(({ hasReset }) => hasReset);
 }
 
-/** Whether there is a reason for the relay to have ended this connection that lies in neither of its ends. */
+/** Whether the relay had a reason of its own to end this connection, independent of both ends. */
 function wasCut(client: End, upstream: End, idleTimeoutMs: number): boolean {
   if (client.wasCut || client.socket.isUnwatched || upstream.socket.isUnwatched) return true;
   const since = Math.max(client.bornAt ?? 0, client.movedAt, upstream.movedAt);

@@ -10,18 +10,18 @@ import { End, MOST_CLIENTS, PROTOCOLS, type Protocol } from "./relay-end.ts";
 import { MainThread } from "./relay-main-thread.ts";
 import { checkEnding } from "./relay-verdict.ts";
 
-/** What may happen in a world; `which` chooses among those whom it can happen to. */
+/** An event in a world. `which` selects one of the ends that it can happen to. */
 export type Step = readonly [kind: string, which: number, amount: number];
 
-/** How a world ends: everybody ends what they sent; a drain whose grace is over; the worker dies; nobody does anything any more. */
+/** How a world ends: all ends send a FIN; the grace period of a drain is over; the worker dies; all ends are silent. */
 export type Ending = "orderly" | "drain" | "death" | "silence";
 
 export interface WorldOptions {
   readonly chance: Chance;
   readonly faults: Faults;
-  /** How many upstreams of two answer before connect() returns. */
+  /** How many of two upstreams answer before connect() returns. */
   readonly near: number;
-  /** Every upstream answers, at its time. */
+  /** Every upstream answers eventually. */
   readonly isCalm?: boolean;
   readonly idleTimeoutMs?: number;
 }
@@ -31,10 +31,10 @@ const MOST_OPEN = 12;
 const ECONNREFUSED = 111;
 const ENETUNREACH = 101;
 const CONNECT_ERRORS = [ENETUNREACH, ECONNREFUSED, ERRNO.EADDRNOTAVAIL, ERRNO.ENOBUFS];
-/** Longer than whatever the relay waits for by itself. */
+/** Longer than any timeout of the relay. */
 const LONG_MS = LINGER_MS + 10_000;
 
-/** A worker's loop on a kernel in memory, with clients and upstreams that do what steps say, and the model of what must come of it. */
+/** A worker's loop on a kernel in memory, with clients and upstreams that are driven by steps, and a model of the expected results. */
 export class World {
   readonly kernel: FakeKernel;
   readonly loop: EventLoop;
@@ -42,7 +42,7 @@ export class World {
   readonly upstreams: End[] = [];
   readonly #options: WorldOptions;
   readonly #limits: EngineLimits;
-  readonly #places: SharedArrayBuffer;
+  readonly #connectionLimits: SharedArrayBuffer;
   readonly #main: MainThread;
   #now = 1000;
 
@@ -60,13 +60,13 @@ export class World {
       firstBytesMs: 50,
       dropGraceMs: 0,
     };
-    this.#places = newConnectionLimits(this.#limits);
+    this.#connectionLimits = newConnectionLimits(this.#limits);
     this.#main = new MainThread(this.kernel, this.clients);
     this.loop = new EventLoop({
       libc: this.kernel,
       wake: this.#main.wake,
       limits: this.#limits,
-      connectionLimits: this.#places,
+      connectionLimits: this.#connectionLimits,
       receive: this.#main.receive,
       reply: this.#main.reply,
       clock: () => this.#now,
@@ -82,7 +82,7 @@ export class World {
     const protocol = PROTOCOLS[which % PROTOCOLS.length] ?? "v1";
     const steps: Readonly<Record<string, () => void>> = {
       open: () => this.#open(protocol, amount),
-      /** Those whose first bytes, or all bytes, are there when they are taken in. */
+      /** Clients whose first bytes, or all bytes, have arrived before they are accepted. */
       openAndSend: () => this.#open(protocol, 100_000)?.send(amount),
       openSendAndEnd: () => {
         const client = this.#open(protocol, 100_000);
@@ -98,14 +98,14 @@ export class World {
       clientSend: () => pick(this.clients)?.send(amount),
       /** Urgent data between what was sent and what is sent next. */
       clientUrge: () => pick(this.clients)?.urge(),
-      upstreamUrge: () => pick(this.#met())?.urge(),
+      upstreamUrge: () => pick(this.#allUpstreams())?.urge(),
       clientEnd: () => pick(this.clients)?.end(),
       clientReset: () => pick(this.clients)?.reset(this.#now),
-      upstreamSend: () => pick(this.#met())?.send(amount),
-      upstreamEnd: () => pick(this.#met())?.end(),
-      upstreamReset: () => pick(this.#met())?.reset(this.#now),
+      upstreamSend: () => pick(this.#allUpstreams())?.send(amount),
+      upstreamEnd: () => pick(this.#allUpstreams())?.end(),
+      upstreamReset: () => pick(this.#allUpstreams())?.reset(this.#now),
       read: () => this.#readAll(amount),
-      /** epoll may tell what it has told before. */
+      /** epoll may report an event again. */
       nudge: () => pick([...this.clients, ...this.upstreams])?.socket.edge(),
       starve: () => {
         this.kernel.maxFiles = this.kernel.open().length + (amount % 3);
@@ -120,28 +120,28 @@ export class World {
       move: () => this.#main.move(amount),
     };
     const run = steps[kind];
-    assert.ok(run !== undefined, `a step that is known: ${kind}`);
+    assert.ok(run !== undefined, `unknown step: ${kind}`);
     run();
   }
 
   turns(count: number): void {
     for (let turn = 0; turn < count; turn += 1) {
       this.loop.runOnce(0);
-      for (const end of [...this.clients, ...this.#met()]) end.observe(this.#now);
+      for (const end of [...this.clients, ...this.#allUpstreams()]) end.observe(this.#now);
     }
   }
 
-  /** Everybody reads, and time passes, until nothing moves any more. */
+  /** All ends read, and time passes, until no more bytes arrive. */
   settle(): void {
     for (let quiet = 0, rounds = 0; quiet < 12; rounds += 1) {
-      assert.ok(rounds < 20_000, "comes to rest");
+      assert.ok(rounds < 20_000, "the world settles");
       for (const socket of this.kernel.sockets) socket.connected();
       this.#wait(20);
       quiet = this.#readAll(1_000_000) > 0 ? 0 : quiet + 1;
     }
   }
 
-  /** Brings it to an end; then nothing may be left. */
+  /** Ends the world and checks that nothing is left. */
   finish(ending: Ending): void {
     this.kernel.maxFiles = 1024;
     if (ending === "orderly") this.#endAll();
@@ -159,26 +159,26 @@ export class World {
     return this.#main.stats();
   }
 
-  /** What holds however a world ends. */
+  /** Checks what holds after every ending. */
   #checkEmpty(): void {
-    for (const end of [...this.clients, ...this.#met()]) end.observe(this.#now);
+    for (const end of [...this.clients, ...this.#allUpstreams()]) end.observe(this.#now);
     assert.equal(this.loop.openConnections, 0, "no connection is left");
-    assert.equal(new ConnectionLimiter(this.#places, this.#limits).total(), 0);
+    assert.equal(new ConnectionLimiter(this.#connectionLimits, this.#limits).total(), 0);
     for (const socket of this.kernel.sockets)
       assert.ok(socket.goneBy !== undefined, "every upstream's socket is closed");
-    const taken = this.clients.filter((client) => client.socket.port !== 0);
-    for (const client of taken) assert.ok(client.isGone, "every client's socket is closed");
+    const accepted = this.clients.filter((client) => client.socket.port !== 0);
+    for (const client of accepted) assert.ok(client.isGone, "every client's socket is closed");
     const stats = this.stats();
     assert.equal(stats.active, 0);
     assert.equal(stats.clientBytes, sum(this.clients));
     assert.equal(stats.upstreamBytes, sum(this.upstreams));
-    const away = stats.refused["local-limit"] + stats.refused["limit-total"];
-    assert.ok(stats.accepted + away >= taken.length, "every client is accounted for");
+    const refused = stats.refused["local-limit"] + stats.refused["limit-total"];
+    assert.ok(stats.accepted + refused >= accepted.length, "every client is accounted for");
     const left = this.kernel.open().filter((kind) => kind !== "listener");
     assert.deepEqual(left, ["event"], "every descriptor is closed");
   }
 
-  // --- the far ends
+  // --- the remote ends
 
   #open(protocol: Protocol, mostRoom: number): End | undefined {
     const listener = this.#main.listener(protocol);
@@ -189,25 +189,25 @@ export class World {
     return client;
   }
 
-  /** What connect() says of a new upstream, and what becomes of it. */
+  /** Returns the result of connect() to a new upstream, and sets the upstream's state. */
   #answer(socket: FakeSocket): number {
     const { chance, near, isCalm = false } = this.#options;
-    const fate = isCalm ? 2 : chance(12);
-    if (fate === 0) return -(CONNECT_ERRORS[chance(CONNECT_ERRORS.length)] ?? ENETUNREACH);
-    const isThere = fate !== 1 && chance(2) < near;
+    const outcome = isCalm ? 2 : chance(12);
+    if (outcome === 0) return -(CONNECT_ERRORS[chance(CONNECT_ERRORS.length)] ?? ENETUNREACH);
+    const isThere = outcome !== 1 && chance(2) < near;
     socket.state = isThere ? "open" : "connecting";
-    if (fate === 1) socket.reset();
+    if (outcome === 1) socket.reset();
     return isThere && chance(4) === 0 ? 0 : -ERRNO.EINPROGRESS;
   }
 
-  /** One that is still to answer. */
+  /** An upstream that has not answered yet. */
   #dialled(which: number): FakeSocket | undefined {
     const waiting = this.kernel.sockets.filter((socket) => socket.state === "connecting" && !socket.wasReset);
     return waiting[which % Math.max(1, waiting.length)];
   }
 
-  /** All upstreams that were ever dialled. */
-  #met(): readonly End[] {
+  /** All upstreams ever dialled. */
+  #allUpstreams(): readonly End[] {
     for (const socket of this.kernel.sockets.slice(this.upstreams.length)) {
       this.upstreams.push(new End(socket, this.upstreams.length));
     }
@@ -215,7 +215,7 @@ export class World {
   }
 
   #readAll(count: number): number {
-    const upstreams = this.#met();
+    const upstreams = this.#allUpstreams();
     let total = 0;
     for (const upstream of upstreams) total += upstream.read(count, this.clients);
     for (const client of this.clients) total += client.read(count, upstreams);
@@ -231,12 +231,12 @@ export class World {
 
   #endAll(): void {
     this.settle();
-    // Who has not exchanged a byte yet does now, so that it is known who belongs together.
-    for (const end of [...this.clients, ...this.#met()]) end.send(1);
+    // Ends that have not exchanged a byte yet do so now, so that every end has its peer.
+    for (const end of [...this.clients, ...this.#allUpstreams()]) end.send(1);
     this.settle();
     for (const client of this.clients) client.end();
     this.settle();
-    for (const upstream of this.#met()) {
+    for (const upstream of this.#allUpstreams()) {
       const isUndisturbed = upstream.isAlive && upstream.peer !== undefined && !upstream.peer.hasReset;
       if (isUndisturbed) assert.ok(upstream.socket.finOut, "a client's FIN is passed on while the upstream may answer");
     }
@@ -247,12 +247,12 @@ export class World {
     this.#checkEndings();
   }
 
-  /** All who say nothing any more are cut after the idle timeout. */
+  /** All silent connections are cut after the idle timeout. */
   #fallSilent(): void {
     if (this.#limits.idleTimeoutMs === 0) return;
     this.settle();
     for (let sweep = 0; sweep < 12; sweep += 1) this.#wait(this.#limits.idleTimeoutMs / 4 + 1);
-    assert.equal(this.loop.openConnections, 0, "nobody stays who is silent for longer than the idle timeout");
+    assert.equal(this.loop.openConnections, 0, "no connection stays open for longer than the idle timeout");
     this.#checkEndings();
   }
 
