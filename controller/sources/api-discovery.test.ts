@@ -86,12 +86,12 @@ test("a look that failed is repeated after 2 s, or at a shorter interval; until 
   }
 });
 
-test("lookSoon brings the next look forward, and a later one does not put it off", async (t) => {
+test("pollSoon moves the next poll forward, and a later one does not delay it", async (t) => {
   const { discovery, begun, pass, follow, end } = rig(t);
   await follow();
   await end();
-  discovery.lookSoon(1_000);
-  discovery.lookSoon(3_000);
+  discovery.pollSoon(1_000);
+  discovery.pollSoon(3_000);
   await pass(999);
   assert.equal(begun.length, 1);
   await pass(1);
@@ -103,10 +103,10 @@ test("lookSoon brings the next look forward, and a later one does not put it off
   assert.equal(begun.length, 3);
 });
 
-test("lookSoon during a look leads to another one after it, never to two at a time", async (t) => {
+test("pollSoon during a poll causes another one after it, never two at a time", async (t) => {
   const { discovery, begun, heard, pass, follow, end } = rig(t);
   await follow();
-  discovery.lookSoon(100);
+  discovery.pollSoon(100);
   await pass(5_000);
   assert.deepEqual(begun, [1]);
   await end();
@@ -116,11 +116,11 @@ test("lookSoon during a look leads to another one after it, never to two at a ti
   assert.deepEqual(heard, [1, 1, begun[1], begun[1]]);
 });
 
-test("lookSoon cuts the wait after a failed look short", async (t) => {
+test("pollSoon shortens the wait after a failed poll", async (t) => {
   const { discovery, begun, pass, follow, fail } = rig(t);
   await follow();
   await fail();
-  discovery.lookSoon(10);
+  discovery.pollSoon(10);
   await pass(10);
   assert.equal(begun.length, 2);
 });
@@ -131,9 +131,9 @@ test("once stopped nothing is looked at or heard, and the look in progress is gi
   await end();
   await pass(EVERY_MS);
   assert.equal(begun.length, 2);
-  discovery.lookSoon(10);
+  discovery.pollSoon(10);
   assert.equal(await isSettled(discovery.stop()), true);
-  discovery.lookSoon(10);
+  discovery.pollSoon(10);
   await pass(2 * EVERY_MS);
   assert.deepEqual([begun.length, heard], [2, [1, 1]]);
 });

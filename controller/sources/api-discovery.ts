@@ -6,7 +6,7 @@ import { type ReconcileResult, Reconciler } from "../../kube/reconciler.ts";
 import { startPromptTimer } from "../../kube/time.ts";
 import { listOf, mapOf, type Raw, textOf } from "./raw-object.ts";
 
-/** A resource as a group and version of the API serves it. */
+/** A resource as an API group and version serve it. */
 export interface ServedResource {
   readonly version: string;
   readonly kind: string;
@@ -16,32 +16,32 @@ export interface ServedResource {
 
 /** What an API group serves. */
 export interface ServedGroup {
-  /** All its versions; none: the group is not there. */
+  /** All its versions; empty if the group does not exist. */
   readonly versions: readonly string[];
-  /** By plural, in each of the versions that were asked for. */
+  /** By plural name, in each of the requested versions. */
   readonly resources: ReadonlyMap<string, readonly ServedResource[]>;
 }
 
-/** Hears of each look: what is served, and when the look began (`performance.now`). Not called for a look that failed. */
+/** Receives each discovery result and the time of its request (`performance.now`). Not called for a failed request. */
 type GroupListener = (served: ServedGroup, begunAt: number) => void;
 
-/** Follows what one API group serves, by its discovery document, which every account may read. */
+/** Follows what one API group serves, by polling its discovery document, which every account may read. */
 export interface GroupWatch {
-  /** `versions`: those to look into, the preferred first. Looks at once. */
+  /** `versions` are the versions to read, the preferred first. Polls at once. */
   follow(versions: readonly string[], listener: GroupListener): void;
-  /** Looks within `ms`, and then as often as ever. */
-  lookSoon(ms: number): void;
-  /** Why the last look failed; undefined while all is well. */
+  /** Polls within `ms`, and then at the normal interval. */
+  pollSoon(ms: number): void;
+  /** Why the last request failed, or undefined. */
   readonly problem: Reason | undefined;
   stop(): Promise<void>;
 }
 
 type Get = (path: string) => Promise<Raw>;
 
-/** How soon a look that failed is repeated, unless the next one is due sooner. */
+/** Retry delay after a failed request, unless the next poll is due sooner. */
 const RETRY_MS = 2_000;
 
-/** `group`: empty for the core group. Looks every `everyMs`. */
+/** `group` is empty for the core group. Polls every `everyMs`. */
 export function watchGroup(deps: {
   readonly client: Pick<KubeClient, "get">;
   readonly group: string;
@@ -80,7 +80,7 @@ export function watchGroup(deps: {
       listeners.push(listener);
       reconciler.enqueue();
     },
-    lookSoon(ms) {
+    pollSoon(ms) {
       reconciler.enqueue(ms);
     },
     get problem() {
@@ -98,7 +98,7 @@ async function look(get: Get, group: string, wanted: readonly string[]): Promise
   const versions = group === "" ? ["v1"] : await versionsOf(get, group);
   for (const version of wanted.filter((each) => versions.includes(each))) {
     const path = group === "" ? `/api/${version}` : `/apis/${group}/${version}`;
-    // A version that went between the two questions serves nothing.
+    // A version that was removed between the two requests serves nothing.
     const list = await found(get(path));
     for (const resource of entriesOf(list, "resources", path)) {
       const name = textOf(resource.name);
@@ -115,14 +115,15 @@ async function versionsOf(get: Get, group: string): Promise<string[]> {
   return entriesOf(answer, "versions", `/apis/${group}`).map(({ version }) => String(version));
 }
 
-/** What a document lists. An answer that is no such document would read as "nothing is served". */
+/** The list in a document. Without the check, any other response would mean "nothing is served". */
 function entriesOf(document: Raw | undefined, key: string, path: string): Raw[] {
   if (document === undefined) return [];
-  if (!Array.isArray(document[key])) throw new SwitchbackError("data-corrupt", `GET ${path}: the answer has no ${key}`);
+  if (!Array.isArray(document[key]))
+    throw new SwitchbackError("data-corrupt", `GET ${path}: the response has no ${key}`);
   return listOf(document[key]).map(mapOf);
 }
 
-/** A 404 is an answer: there is no such thing. */
+/** Undefined for a 404: the object does not exist. */
 async function found<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer;

@@ -2,12 +2,12 @@ import { foldCase } from "../../hostmap/hostnames.ts";
 import type { ObjectRef, Reason } from "../../hostmap/types.ts";
 import type { RoutingHints, UnresolvedClaim } from "./types.ts";
 
-/** Names that one object may claim, good or bad; the rest is left out and said. A resource without a schema may hold a million. */
+/** The number of names that one object may claim, valid or not; the rest is ignored and reported. A resource without a schema may have a million. */
 export const MAX_NAMES_PER_OBJECT = 1_000;
-/** One more than a hostname may have: what is cut here is refused for its length (`hostmap/hostnames.ts`), and a megabyte is not kept. */
+/** One character more than a hostname may have: a truncated name is still rejected for its length (`hostmap/hostnames.ts`), and a megabyte is not kept. */
 const MAX_KEPT = 254;
 
-/** The claims of one object as they are found, each name once a hints; a name that leads somewhere needs no reason. */
+/** Collects the claims of one object, each name once per routing hints. A reason is dropped if the name has routing hints. */
 export class ClaimList {
   readonly #from: ObjectRef;
   readonly #created: string;
@@ -20,7 +20,7 @@ export class ClaimList {
     this.#created = object.created;
   }
 
-  /** `name` as written. Clues are compared by identity. */
+  /** `name` is as written in the object. Hints are compared by identity. */
   add(name: string, hints: RoutingHints | Reason): void {
     const hostname = name.length > MAX_KEPT ? name.slice(0, MAX_KEPT) : name;
     const key = foldCase(hostname);
@@ -35,7 +35,7 @@ export class ClaimList {
     this.#byName.set(key, [...leading, this.#claim(hostname, hints)]);
   }
 
-  /** Gives all names the same reason. */
+  /** Adds all names with the same reason. */
   refuseAll(names: readonly string[], reason: Reason): UnresolvedClaim[] {
     for (const name of names) this.add(name, reason);
     return this.all;
@@ -44,7 +44,7 @@ export class ClaimList {
   get all(): UnresolvedClaim[] {
     const claims = [...this.#byName.values()].flat();
     if (this.#leftOut === 0) return claims;
-    const text = `the ${this.#from.kind} has more than ${MAX_NAMES_PER_OBJECT} names; ${this.#leftOut} are left out`;
+    const text = `the ${this.#from.kind} has more than ${MAX_NAMES_PER_OBJECT} names; ${this.#leftOut} are ignored`;
     return [...claims, this.#claim(this.#firstLeftOut, { code: "too-many-names", text })];
   }
 

@@ -11,7 +11,7 @@ const SERVICES = "/api/v1/services";
 const ROUTES = "/apis/route.openshift.io/v1/routes";
 const PROXIES = "/apis/projectcontour.io/v1/httpproxies";
 
-/** A source of two presets, in two groups, and of Services. */
+/** A source with two presets in two groups, and with Services. */
 function rig(t: TestContext, sources: object) {
   const pass = stopTime(t, 50);
   const api = new MemoryApi();
@@ -24,17 +24,17 @@ function rig(t: TestContext, sources: object) {
   api.documents.set("/api/v1", { resources: [{ name: "services", kind: "Service", verbs: VERBS }] });
   const config = configSchema.parse({ sources }).sources;
   const source = customSource({ client: api.client, config, log: silentLogger });
-  const told: string[] = [];
-  const heard = { synced: 0 };
+  const reported: string[] = [];
+  const calls = { synced: 0 };
   const start = () =>
     source?.start(
-      (key, claims) => told.push(`${key} ${claims.map(({ hostname }) => hostname).join()}`),
+      (key, claims) => reported.push(`${key} ${claims.map(({ hostname }) => hostname).join()}`),
       () => {
-        heard.synced += 1;
+        calls.synced += 1;
       },
     );
   t.after(() => source?.stop());
-  return { pass, api, source, start, told, heard, discoveryMs: config.discoverySeconds * 1000 };
+  return { pass, api, source, start, reported, calls, discoveryMs: config.discoverySeconds * 1000 };
 }
 
 const route = (name: string) => ({ metadata: { namespace: "shop", name }, spec: { host: `${name}.example.com` } });
@@ -52,23 +52,23 @@ const balancer = (name: string) => ({
 });
 const ALL = { presets: ["openshift-route", "contour-httpproxy"], services: { enabled: true } };
 
-test("where no kind is named there is no source", () => {
+test("without a configured kind there is no source", () => {
   const config = configSchema.parse({}).sources;
   assert.equal(customSource({ client: new MemoryApi().client, config, log: silentLogger }), undefined);
 });
 
-test("Services are read only where they are asked for, and alone they are a source", async (t) => {
-  const { api, source, start, heard } = rig(t, { services: { enabled: true } });
+test("Services are read if they are configured, also as the only kind", async (t) => {
+  const { api, source, start, calls } = rig(t, { services: { enabled: true } });
   start();
   await settled();
   assert.deepEqual(
     source?.state().map(({ name }) => name),
     ["services"],
   );
-  assert.deepEqual([api.watched, heard.synced], [[SERVICES], 1]);
+  assert.deepEqual([api.watched, calls.synced], [[SERVICES], 1]);
 });
 
-test("Services that were not asked for are not read", async (t) => {
+test("Services that are not configured are not read", async (t) => {
   const { api, start } = rig(t, { presets: ["openshift-route"] });
   start();
   await settled();
@@ -76,49 +76,49 @@ test("Services that were not asked for are not read", async (t) => {
 });
 
 for (const last of [ROUTES, PROXIES, SERVICES]) {
-  test(`synced once every kind is, and once: ${last.split("/").pop()} last`, async (t) => {
-    const { api, start, heard, source } = rig(t, ALL);
+  test(`synced is reported once, when every kind is synced: ${last.split("/").pop()} last`, async (t) => {
+    const { api, start, calls, source } = rig(t, ALL);
     const release = api.hold(last);
     start();
     await settled();
-    assert.equal(heard.synced, 0);
+    assert.equal(calls.synced, 0);
     assert.equal(source?.state().filter(({ synced }) => !synced).length, 1);
     release();
     await settled();
-    assert.equal(heard.synced, 1);
+    assert.equal(calls.synced, 1);
     assert.deepEqual(api.watched, [PROXIES, ROUTES, SERVICES].sort());
   });
 }
 
-test("the objects of all kinds are told, each under a key of its own; a change is told, too", async (t) => {
-  const { api, start, told } = rig(t, ALL);
+test("the objects of all kinds are reported, each with its own key; so is a change", async (t) => {
+  const { api, start, reported } = rig(t, ALL);
   api.set(ROUTES, route("a"));
   api.set(PROXIES, proxy("a"));
   api.set(SERVICES, balancer("a"));
   start();
   await settled();
-  assert.deepEqual(told.splice(0).sort(), [
+  assert.deepEqual(reported.splice(0).sort(), [
     "0 shop/a a.example.com",
     "1 shop/a a.example.com",
     "2 shop/a a.example.com",
   ]);
   api.set(PROXIES, { ...proxy("a"), spec: { virtualhost: { fqdn: "b.example.com" } } });
-  assert.deepEqual(told, ["1 shop/a b.example.com"]);
+  assert.deepEqual(reported, ["1 shop/a b.example.com"]);
 });
 
-test("an object that is deleted claims nothing once its kind is seen to be there still", async (t) => {
-  const { pass, api, start, told } = rig(t, { presets: ["openshift-route"] });
+test("a deleted object has no claims once its kind is confirmed to be still served", async (t) => {
+  const { pass, api, start, reported } = rig(t, { presets: ["openshift-route"] });
   api.set(ROUTES, route("a"));
   start();
   await pass(10);
   api.remove(ROUTES, "shop/a");
   await pass(900);
-  assert.deepEqual(told, ["0 shop/a a.example.com"]);
+  assert.deepEqual(reported, ["0 shop/a a.example.com"]);
   await pass(200);
-  assert.deepEqual(told, ["0 shop/a a.example.com", "0 shop/a "]);
+  assert.deepEqual(reported, ["0 shop/a a.example.com", "0 shop/a "]);
 });
 
-test("two kinds of one group share its discovery; a kind that is misspelt says so", async (t) => {
+test("two kinds of one group share its discovery; a misspelt kind is reported", async (t) => {
   const widgets = (resource: string) => ({
     group: "route.openshift.io",
     version: "v1",
@@ -126,16 +126,16 @@ test("two kinds of one group share its discovery; a kind that is misspelt says s
     hostnames: "$.spec.host",
     className: "x",
   });
-  const { api, start, source, heard } = rig(t, { presets: ["openshift-route"], custom: [widgets("rotues")] });
+  const { api, start, source, calls } = rig(t, { presets: ["openshift-route"], custom: [widgets("rotues")] });
   start();
   await settled();
-  assert.equal(heard.synced, 1);
+  assert.equal(calls.synced, 1);
   assert.equal(api.asked.filter((path) => path === "/apis/route.openshift.io").length, 1);
   const [, misspelt] = source?.state() ?? [];
   assert.equal(misspelt?.problems[0]?.code, "resource-not-served");
 });
 
-test("a kind that comes later is found within the time that is configured", async (t) => {
+test("a kind that is installed later is found within the configured time", async (t) => {
   const { pass, api, start, discoveryMs } = rig(t, { presets: ["openshift-route"] });
   const group = api.documents.get("/apis/route.openshift.io");
   api.documents.delete("/apis/route.openshift.io");
@@ -149,7 +149,7 @@ test("a kind that comes later is found within the time that is configured", asyn
   assert.deepEqual(api.watched, [ROUTES]);
 });
 
-test("stopping ends every watch and every look at the groups, and waits for them", async (t) => {
+test("stopping ends every watch and discovery poll, and waits for them", async (t) => {
   const { pass, api, start, source, discoveryMs } = rig(t, ALL);
   start();
   await settled();

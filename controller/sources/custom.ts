@@ -9,12 +9,12 @@ import { OptionalInformer, type OptionalKind } from "./optional-informer.ts";
 import type { Raw } from "./raw-object.ts";
 import type { UnresolvedClaim, UnresolvedSource } from "./types.ts";
 
-/** A kind whose objects' claims depend on nothing but the object. */
+/** A kind whose objects' claims depend only on the object. */
 interface Kind extends Pick<CustomKind, "group" | "versions" | "resource"> {
   readonly read: (raw: Raw, kind: string) => readonly UnresolvedClaim[];
 }
 
-/** The kinds that the configuration names: presets, custom ones, Services with external-dns's annotation. None: no source. */
+/** The configured kinds: presets, custom kinds, Services with the external-dns annotation. Undefined if none is configured. */
 export function customSource(deps: {
   readonly client: KubeClient;
   readonly config: Config["sources"];

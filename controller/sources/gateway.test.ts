@@ -18,7 +18,7 @@ const KINDS = [GATEWAYS, HTTP_ROUTES, GRPC_ROUTES, TLS_ROUTES];
 const served = (name: string, kind: string) => ({ name, kind, verbs: ["list", "watch", "create"] });
 const SELECTING: ListenerParts = { from: "Selector", selector: { matchLabels: { shared: "yes" } } };
 
-/** A cluster with Gateway API, TLSRoutes in an old version only, and a source on it. */
+/** A cluster with Gateway API, TLSRoutes in an old version only, and a source for it. */
 function rig(t: TestContext, gateway: object = { listeners: false }) {
   const pass = stopTime(t, 50);
   const api = new MemoryApi();
@@ -29,15 +29,17 @@ function rig(t: TestContext, gateway: object = { listeners: false }) {
   api.documents.set(`${GROUP}/v1alpha2`, { resources: [served("tlsroutes", "TLSRoute")] });
   const config = configSchema.parse({ sources: { gateway } }).sources;
   const source = gatewaySource({ client: api.client, config, log: silentLogger });
-  const told: string[] = [];
-  const heard = { synced: 0 };
+  const reported: string[] = [];
+  const calls = { synced: 0 };
   const start = () =>
     source.start(
       (key, claims) => {
-        told.push(`${key}: ${claims.map(({ hostname, hints }) => ("code" in hints ? hints.code : hostname)).join()}`);
+        reported.push(
+          `${key}: ${claims.map(({ hostname, hints }) => ("code" in hints ? hints.code : hostname)).join()}`,
+        );
       },
       () => {
-        heard.synced += 1;
+        calls.synced += 1;
       },
     );
   t.after(() => source.stop());
@@ -46,41 +48,41 @@ function rig(t: TestContext, gateway: object = { listeners: false }) {
     api,
     source,
     start,
-    heard,
-    take: () => told.splice(0).sort(),
+    calls,
+    take: () => reported.splice(0).sort(),
     everyMs: config.discoverySeconds * 1000,
   };
 }
 
 for (const last of KINDS) {
-  test(`nothing is told before every kind is known, then all at once: ${last.split("/").pop()} last`, async (t) => {
-    const { api, start, heard, take } = rig(t);
+  test(`nothing is reported before every kind is known, then all at once: ${last.split("/").pop()} last`, async (t) => {
+    const { api, start, calls, take } = rig(t);
     api.set(GATEWAYS, gatewayObject("gw", [{}]));
     api.set(HTTP_ROUTES, routeObject("web", ["gw"], ["a.example.com"]));
     const release = api.hold(last);
     start();
     await settled();
-    assert.deepEqual([take(), heard.synced], [[], 0]);
+    assert.deepEqual([take(), calls.synced], [[], 0]);
     release();
     await settled();
-    assert.deepEqual([take(), heard.synced], [[`HTTPRoute ${INFRA}/web: a.example.com`], 1]);
+    assert.deepEqual([take(), calls.synced], [[`HTTPRoute ${INFRA}/web: a.example.com`], 1]);
     assert.deepEqual(api.watched, [...KINDS].sort());
   });
 }
 
 test("a cluster without Gateway API is synced and has no problem", async (t) => {
-  const { api, source, start, heard } = rig(t);
+  const { api, source, start, calls } = rig(t);
   api.documents.clear();
   start();
   await settled();
-  assert.deepEqual([heard.synced, api.watched], [1, []]);
+  assert.deepEqual([calls.synced, api.watched], [1, []]);
   assert.deepEqual(
     source.state().map(({ name, synced, problems }) => [name.split(".")[0], synced, problems.length]),
     ["gateways", "httproutes", "grpcroutes", "tlsroutes"].map((name) => [name, true, 0]),
   );
 });
 
-test("Gateway API that is installed later is followed, within the time that is configured", async (t) => {
+test("Gateway API that is installed later is followed within the configured time", async (t) => {
   const { pass, api, start, everyMs } = rig(t);
   const documents = [...api.documents];
   api.documents.clear();
@@ -93,7 +95,7 @@ test("Gateway API that is installed later is followed, within the time that is c
   assert.deepEqual(api.watched, [...KINDS].sort());
 });
 
-test("a Gateway that changes moves its routes; routes of two kinds with one name are two", async (t) => {
+test("a changed Gateway changes its routes' claims; routes of two kinds with one name are distinct", async (t) => {
   const { api, start, take } = rig(t);
   start();
   await settled();
@@ -105,7 +107,7 @@ test("a Gateway that changes moves its routes; routes of two kinds with one name
   assert.deepEqual(take(), [`GRPCRoute ${INFRA}/web: no-matching-hostname`, `HTTPRoute ${INFRA}/web: a.example.com`]);
 });
 
-test("listeners claim where that is configured", async (t) => {
+test("listeners claim hostnames if that is configured", async (t) => {
   const { api, start, take } = rig(t, { listeners: true });
   api.set(GATEWAYS, gatewayObject("gw", [{ hostname: "a.example.com" }]));
   start();
@@ -113,19 +115,19 @@ test("listeners claim where that is configured", async (t) => {
   assert.deepEqual(take(), [`Gateway ${INFRA}/gw: a.example.com`]);
 });
 
-test("where a listener selects namespaces by labels, synced waits for the namespaces", async (t) => {
-  const { api, source, start, heard, take } = rig(t);
+test("if a listener selects namespaces by labels, synced waits for the namespaces", async (t) => {
+  const { api, source, start, calls, take } = rig(t);
   api.set(GATEWAYS, gatewayObject("gw", [SELECTING]));
   api.set(HTTP_ROUTES, routeObject("web", ["gw"], ["a.example.com"], { namespace: "shop" }));
   api.set(NAMESPACES, { metadata: { name: "shop", labels: { shared: "yes" } } });
   const release = api.hold(NAMESPACES);
   start();
   await settled();
-  assert.deepEqual([heard.synced, take()], [0, []]);
+  assert.deepEqual([calls.synced, take()], [0, []]);
   assert.deepEqual([source.state().at(-1)?.name, source.state().at(-1)?.synced], ["namespaces", false]);
   release();
   await settled();
-  assert.deepEqual([heard.synced, take()], [1, ["HTTPRoute shop/web: a.example.com"]]);
+  assert.deepEqual([calls.synced, take()], [1, ["HTTPRoute shop/web: a.example.com"]]);
   api.set(NAMESPACES, { metadata: { name: "shop", labels: {} } });
   assert.equal(take().length, 1);
   api.set(GATEWAYS, gatewayObject("other", [SELECTING]));
@@ -133,8 +135,8 @@ test("where a listener selects namespaces by labels, synced waits for the namesp
   assert.equal(api.watched.filter((collection) => collection === NAMESPACES).length, 1, "watched once");
 });
 
-test("namespaces that are selected only later are read then; nothing is synced twice", async (t) => {
-  const { api, source, start, heard, take } = rig(t);
+test("namespaces are read once a listener selects them; synced is not reported twice", async (t) => {
+  const { api, source, start, calls, take } = rig(t);
   start();
   await settled();
   assert.equal(source.state().length, KINDS.length);
@@ -142,10 +144,10 @@ test("namespaces that are selected only later are read then; nothing is synced t
   api.set(GATEWAYS, gatewayObject("gw", [SELECTING]));
   api.set(HTTP_ROUTES, routeObject("web", ["gw"], ["a.example.com"], { namespace: "shop" }));
   await settled();
-  assert.deepEqual([heard.synced, take()], [1, ["HTTPRoute shop/web: a.example.com"]]);
+  assert.deepEqual([calls.synced, take()], [1, ["HTTPRoute shop/web: a.example.com"]]);
 });
 
-test("stopping ends every watch and the look at the group, and waits for them", async (t) => {
+test("stopping ends every watch and the discovery poll, and waits for them", async (t) => {
   const { pass, api, source, start, everyMs } = rig(t);
   api.set(GATEWAYS, gatewayObject("gw", [SELECTING]));
   start();

@@ -13,12 +13,12 @@ import {
   viewGateway,
   viewRoute,
 } from "./gateway/view.ts";
-import { watcherState } from "./ingress.ts";
+import { informerState } from "./ingress.ts";
 import { OptionalInformer, type OptionalKind } from "./optional-informer.ts";
 import { mapOf, type Raw, textMapOf } from "./raw-object.ts";
 import type { UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
 
-/** The resources of routes, with the versions whose fields are those that `viewRoute` reads. TLSRoute became `v1` last. */
+/** The resources of routes, with the versions that `viewRoute` can read. TLSRoute became `v1` last. */
 const ROUTES: ReadonlyArray<readonly [kind: RouteKind, resource: string, versions: readonly string[]]> = [
   ["HTTPRoute", "httproutes", ["v1"]],
   ["GRPCRoute", "grpcroutes", ["v1"]],
@@ -38,13 +38,13 @@ export function gatewaySource(deps: {
   let namespaces: Informer<Labels> | undefined;
 
   function begin(sink: UnresolvedClaimSink, onSynced: () => void): void {
-    const register = new GatewayRegistry(config.gateway, sink);
+    const registry = new GatewayRegistry(config.gateway, sink);
     let open = false;
     const openWhenKnown = () => {
       if (open || kinds.some(({ known }) => !known)) return;
-      if (register.selects && namespaces?.state.synced !== true) return;
+      if (registry.selects && namespaces?.state.synced !== true) return;
       open = true;
-      register.open();
+      registry.open();
       onSynced();
     };
     const common = { client, discovery, group: GATEWAY_GROUP, removedMs, log, onKnown: openWhenKnown };
@@ -54,8 +54,8 @@ export function gatewaySource(deps: {
       versions: ["v1"],
       project: (raw) => viewGateway(raw),
       onChange: (key, view) => {
-        register.setGateway(key, view);
-        if (register.selects) namespaces ??= watchNamespaces(register, openWhenKnown);
+        registry.setGateway(key, view);
+        if (registry.selects) namespaces ??= watchNamespaces(registry, openWhenKnown);
       },
     });
     const routes = ROUTES.map(
@@ -65,32 +65,32 @@ export function gatewaySource(deps: {
           resource,
           versions,
           project: (raw) => viewRoute(kind, raw),
-          onChange: (key, view) => register.setRoute(`${kind} ${key}`, view),
+          onChange: (key, view) => registry.setRoute(`${kind} ${key}`, view),
         }),
     );
     kinds.push(gateways, ...routes);
   }
 
-  function watchNamespaces(register: GatewayRegistry, onSynced: () => void): Informer<Labels> {
-    const watcher = watchObjects<Labels, Raw>({
+  function watchNamespaces(registry: GatewayRegistry, onSynced: () => void): Informer<Labels> {
+    const informer = watchObjects<Labels, Raw>({
       client,
       path: "/api/v1/namespaces",
       project: (raw) => textMapOf(mapOf(raw.metadata).labels),
-      onChange: ({ key }) => register.namespaceChanged(key),
+      onChange: ({ key }) => registry.namespaceChanged(key),
       onSynced: () => {
-        register.setNamespaces(watcher.objects());
+        registry.setNamespaces(informer.objects());
         onSynced();
       },
       log,
     });
-    return watcher;
+    return informer;
   }
 
   return {
     start: begin,
     state: () => [
       ...kinds.map(({ state }) => state),
-      ...(namespaces === undefined ? [] : [watcherState("namespaces", namespaces)]),
+      ...(namespaces === undefined ? [] : [informerState("namespaces", namespaces)]),
     ],
     stop: async () => {
       await Promise.all([discovery.stop(), namespaces?.stop(), ...kinds.map((kind) => kind.stop())]);

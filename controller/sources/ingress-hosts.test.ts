@@ -13,7 +13,7 @@ const INGRESS: RawIngress = {
 };
 const FROM = { kind: "Ingress", namespace: "shop", name: "web" };
 
-test("every host of rules and of tls, each once; a rule for all names claims none", () => {
+test("every host of rules and of tls, without duplicates; a rule for all names claims none", () => {
   assert.deepEqual(viewIngress(INGRESS), {
     ref: FROM,
     created: "2026-01-01T00:00:00Z",
@@ -53,7 +53,7 @@ for (const [what, spec, annotations, defaultClass, expected] of CLASSES) {
   });
 }
 
-test("its load balancer status is in the hints, IP addresses and host names as they stand; with one it is admitted", () => {
+test("the hints include its load balancer status, IP addresses and host names as written; with a status it is admitted", () => {
   const ingress = [{ ip: "203.0.113.9" }, { hostname: "lb.example.net" }, {}, null, { ip: "2001:db8::9" }];
   const [claim] = claimsOfIngress(viewIngress({ ...INGRESS, status: { loadBalancer: { ingress } } }), undefined);
   const addresses = ["203.0.113.9", "lb.example.net", "2001:db8::9"];
@@ -75,7 +75,7 @@ test("an ignored Ingress claims its names without a target, so that status can s
   assert.equal(viewIngress(other).ignored, false);
 });
 
-test("the file is told where there is one, and the namespace of a file's object may be left out", () => {
+test("the file is reported if there is one, and an object of a file needs no namespace", () => {
   assert.deepEqual(viewIngress({ metadata: { name: "web" } }, "a.yaml").ref, {
     kind: "Ingress",
     namespace: "default",
@@ -84,7 +84,7 @@ test("the file is told where there is one, and the namespace of a file's object 
   });
 });
 
-test("property: whatever shape its parts have, an Ingress gives hosts that are text", () => {
+test("property: for fields of any type, an Ingress has hosts that are strings", () => {
   const part = fc.anything({ maxDepth: 3, values: [fc.string(), fc.integer(), fc.constant(null), fc.boolean()] });
   const raw = fc.record(
     {

@@ -2,19 +2,19 @@ import { IGNORE_KEY } from "../../hostmap/metadata-keys.ts";
 import type { ObjectRef } from "../../hostmap/types.ts";
 import type { RoutingHints, UnresolvedClaim } from "./types.ts";
 
-/** What Switchback keeps of an Ingress (networking.k8s.io/v1). */
+/** The projection of an Ingress (networking.k8s.io/v1). */
 export interface IngressView {
   readonly ref: ObjectRef;
   readonly created: string;
   readonly className: string | undefined;
-  /** Every host of `spec.rules` and `spec.tls`, each once. */
+  /** Every host of `spec.rules` and `spec.tls`, without duplicates. */
   readonly hosts: readonly string[];
   /** IP addresses and host names of `status.loadBalancer.ingress`. */
   readonly addresses: readonly string[];
   readonly ignored: boolean;
 }
 
-/** The raw JSON of an Ingress, as far as it is read. In a file any part of it may be missing or of another shape (`check.ts` tells). */
+/** The fields of an Ingress that are read. In a file any part may be missing or have another type (`validate-object.ts` reports it). */
 export interface RawIngress {
   readonly metadata?: {
     readonly name?: string;
@@ -35,10 +35,10 @@ interface RawLoadBalancer {
   readonly ingress?: ReadonlyArray<{ readonly ip?: string; readonly hostname?: string } | null> | null;
 }
 
-/** The annotation that came before `spec.ingressClassName`; the field wins where both are set (Kubernetes 1.18 release notes). */
+/** The predecessor of `spec.ingressClassName`; the field wins if both are set (Kubernetes 1.18 release notes). */
 const OLD_CLASS_ANNOTATION = "kubernetes.io/ingress.class";
 
-/** Keeps what matters of an Ingress; `file` is set when it was read from one. What is of another shape counts as missing. */
+/** Projects an Ingress; `file` is set if it was read from a file. A field of another type counts as missing. */
 export function viewIngress(raw: RawIngress, file?: string): IngressView {
   const { metadata, spec, status } = raw;
   const ref = { kind: "Ingress", namespace: metadata?.namespace ?? "default", name: metadata?.name ?? "" };
@@ -52,7 +52,7 @@ export function viewIngress(raw: RawIngress, file?: string): IngressView {
   };
 }
 
-/** An empty host (a rule for all names) claims nothing. */
+/** Skips an empty host (a rule for all names). */
 function hostsOf(spec: RawIngress["spec"]): string[] {
   const ofRules = list(spec?.rules).map((rule) => rule?.host);
   const ofTls = list(spec?.tls).flatMap((tls) => list(tls?.hosts));

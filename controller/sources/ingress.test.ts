@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { silentLogger } from "../../telemetry/log.ts";
 import { MemoryApi } from "../../test/fakes/memory-api.ts";
 import { isSettled, settled } from "../../test/fakes/stopped-time.ts";
-import { ingressSource, watcherState } from "./ingress.ts";
+import { informerState, ingressSource } from "./ingress.ts";
 
 const INGRESSES = "/apis/networking.k8s.io/v1/ingresses";
 const CLASSES = "/apis/networking.k8s.io/v1/ingressclasses";
@@ -18,38 +18,38 @@ function ingressClass(name: string, isDefault?: string) {
   return { metadata: { name, annotations } };
 }
 
-/** A source on a cluster in memory; `told` has `key host:class` a claim, `-key` where there are none. */
+/** A source for a cluster in memory; `reported` has `key host:class` for each claim, `-key` if there are none. */
 function rig(t: TestContext) {
   const api = new MemoryApi();
   const source = ingressSource({ client: api.client, log: silentLogger });
-  const told: string[] = [];
-  const heard = { synced: 0 };
+  const reported: string[] = [];
+  const calls = { synced: 0 };
   const start = () =>
     source.start(
       (key, claims) => {
-        if (claims.length === 0) told.push(`-${key}`);
+        if (claims.length === 0) reported.push(`-${key}`);
         for (const { hostname, hints } of claims) {
-          told.push(`${key} ${hostname}:${"code" in hints ? hints.code : hints.className}`);
+          reported.push(`${key} ${hostname}:${"code" in hints ? hints.code : hints.className}`);
         }
       },
       () => {
-        heard.synced += 1;
+        calls.synced += 1;
       },
     );
   t.after(() => source.stop());
-  const take = () => told.splice(0);
-  return { api, source, start, told, take, heard };
+  const take = () => reported.splice(0);
+  return { api, source, start, reported, take, calls };
 }
 
 for (const last of [CLASSES, INGRESSES]) {
-  test(`nothing is said before the classes are known, and synced is said once: ${last.split("/").pop()} come last`, async (t) => {
-    const { api, start, take, heard, source } = rig(t);
+  test(`nothing is reported before the classes are known, and synced is reported once: ${last.split("/").pop()} last`, async (t) => {
+    const { api, start, take, calls, source } = rig(t);
     api.set(INGRESSES, ingress("a"));
     api.set(CLASSES, ingressClass("nginx", "true"));
     const release = api.hold(last);
     start();
     await settled();
-    assert.deepEqual([take(), heard.synced], [[], 0]);
+    assert.deepEqual([take(), calls.synced], [[], 0]);
     assert.deepEqual(
       source.state().map(({ name, synced }) => [name, synced]),
       [
@@ -60,24 +60,24 @@ for (const last of [CLASSES, INGRESSES]) {
     release();
     await settled();
     assert.deepEqual(new Set(take()), new Set(["shop/a a.example.com:nginx"]));
-    assert.equal(heard.synced, 1);
+    assert.equal(calls.synced, 1);
     assert.ok(source.state().every(({ synced }) => synced));
   });
 }
 
-test("an Ingress that comes, changes or goes is told", async (t) => {
-  const { api, start, take, heard } = rig(t);
+test("an added, changed or deleted Ingress is reported", async (t) => {
+  const { api, start, take, calls } = rig(t);
   start();
   await settled();
-  assert.deepEqual([take(), heard.synced], [[], 1]);
+  assert.deepEqual([take(), calls.synced], [[], 1]);
   api.set(INGRESSES, ingress("a", "nginx"));
   api.set(INGRESSES, ingress("a", "traefik"));
   api.remove(INGRESSES, "shop/a");
   assert.deepEqual(take(), ["shop/a a.example.com:nginx", "shop/a a.example.com:traefik", "-shop/a"]);
-  assert.equal(heard.synced, 1);
+  assert.equal(calls.synced, 1);
 });
 
-test("another default class moves the Ingresses without a class, and no others", async (t) => {
+test("another default class changes only the Ingresses without a class", async (t) => {
   const { api, start, take } = rig(t);
   api.set(INGRESSES, ingress("a"));
   api.set(INGRESSES, ingress("b", "nginx"));
@@ -110,7 +110,7 @@ test("stopping ends both watches and waits for them", async (t) => {
   assert.deepEqual([api.watched, take()], [[], []]);
 });
 
-test("a source that was not started has no objects yet, and stops", async (t) => {
+test("a source that was not started has no objects, and stops", async (t) => {
   const { source } = rig(t);
   assert.deepEqual(source.state(), [
     { name: "ingresses", synced: false, problems: [] },
@@ -119,7 +119,7 @@ test("a source that was not started has no objects yet, and stops", async (t) =>
   await source.stop();
 });
 
-test("a watch's trouble is a problem of the source", async (t) => {
+test("a failing watch is a problem of the source", async (t) => {
   const { api, start, source } = rig(t);
   api.refuse(CLASSES, 403);
   start();
@@ -127,5 +127,5 @@ test("a watch's trouble is a problem of the source", async (t) => {
   const [ingresses, classes] = source.state();
   assert.deepEqual([ingresses?.problems, classes?.problems.map(({ place }) => place)], [[], ["ingressclasses"]]);
   assert.equal(typeof classes?.inactiveMs, "number");
-  assert.deepEqual(watcherState("x", undefined), { name: "x", synced: false, problems: [] });
+  assert.deepEqual(informerState("x", undefined), { name: "x", synced: false, problems: [] });
 });

@@ -4,7 +4,7 @@ import type { Logger } from "../../telemetry/log.ts";
 import { claimsOfIngress, type IngressView, type RawIngress, viewIngress } from "./ingress-hosts.ts";
 import type { SourceState, UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
 
-/** The annotation that makes an IngressClass the cluster's default. */
+/** Marks an IngressClass as the cluster's default. */
 const DEFAULT_CLASS_ANNOTATION = "ingressclass.kubernetes.io/is-default-class";
 
 interface RawIngressClass {
@@ -14,7 +14,7 @@ interface RawIngressClass {
 /** Ingresses and IngressClasses of a cluster, through the API server. */
 export function ingressSource(deps: { readonly client: KubeClient; readonly log: Logger }): UnresolvedSource {
   const { client, log } = deps;
-  let watchers: { readonly ingresses: Informer<IngressView>; readonly classes: Informer<boolean> } | undefined;
+  let informers: { readonly ingresses: Informer<IngressView>; readonly classes: Informer<boolean> } | undefined;
 
   function begin(sink: UnresolvedClaimSink, onSynced: () => void) {
     let defaultClass: string | undefined;
@@ -43,14 +43,14 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
       onSynced: () => {
         classesKnown = true;
         redecide();
-        // Ingresses that came in before the classes were known are decided only now.
+        // Ingresses that were listed before the classes are reported only now.
         for (const [key, view] of ingresses.objects()) emit(key, view);
         if (ingresses.state.synced) onSynced();
       },
       log,
     });
 
-    /** A changed default moves only the Ingresses that name no class. */
+    /** A changed default affects only the Ingresses without a class. */
     function redecide(): void {
       const next = defaultAmong(classes.objects());
       if (next === defaultClass) return;
@@ -62,16 +62,19 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
 
   return {
     start: (sink, onSynced) => {
-      watchers = begin(sink, onSynced);
+      informers = begin(sink, onSynced);
     },
-    state: () => [watcherState("ingresses", watchers?.ingresses), watcherState("ingressclasses", watchers?.classes)],
+    state: () => [
+      informerState("ingresses", informers?.ingresses),
+      informerState("ingressclasses", informers?.classes),
+    ],
     stop: async () => {
-      await Promise.all([watchers?.ingresses.stop(), watchers?.classes.stop()]);
+      await Promise.all([informers?.ingresses.stop(), informers?.classes.stop()]);
     },
   };
 }
 
-/** With several defaults the first by name is taken, as it stays the same whatever the order of events. */
+/** With several defaults the first by name is used, as it does not depend on the order of events. */
 function defaultAmong(classes: ReadonlyMap<string, boolean>): string | undefined {
   return [...classes]
     .filter(([, isDefault]) => isDefault)
@@ -79,9 +82,9 @@ function defaultAmong(classes: ReadonlyMap<string, boolean>): string | undefined
     .sort()[0];
 }
 
-/** A watcher's health in a source's words. */
-export function watcherState(name: string, watcher: Informer<unknown> | undefined): SourceState {
-  if (watcher === undefined) return { name, synced: false, problems: [] };
-  const { synced, problem, inactiveMs } = watcher.state;
+/** The state of an informer as the state of a source. */
+export function informerState(name: string, informer: Informer<unknown> | undefined): SourceState {
+  if (informer === undefined) return { name, synced: false, problems: [] };
+  const { synced, problem, inactiveMs } = informer.state;
   return { name, synced, inactiveMs, problems: problem === undefined ? [] : [{ place: name, ...problem }] };
 }

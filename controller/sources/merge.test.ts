@@ -4,7 +4,7 @@ import { claimOf } from "../../test/arbitraries.ts";
 import { mergeSources } from "./merge.ts";
 import type { ClaimSink, Source } from "./types.ts";
 
-/** A source in the test's hands. */
+/** A source that the test controls. */
 function manual(name: string) {
   const handle = { sink: (() => {}) as ClaimSink, onSynced: () => {}, stopped: false, synced: false };
   const source: Source = {
@@ -23,7 +23,7 @@ function manual(name: string) {
   return { source, handle };
 }
 
-test("synced once, when the last source is; a source that says so twice counts once", () => {
+test("synced is reported once, when the last source is synced; a source that reports it twice counts once", () => {
   const [one, two] = [manual("one"), manual("two")];
   let synced = 0;
   mergeSources([one.source, two.source]).start(
@@ -41,7 +41,7 @@ test("synced once, when the last source is; a source that says so twice counts o
   assert.equal(synced, 1);
 });
 
-test("no source at all is synced", () => {
+test("without sources it is synced", () => {
   let synced = 0;
   mergeSources([]).start(
     () => {},
@@ -52,17 +52,17 @@ test("no source at all is synced", () => {
   assert.equal(synced, 1);
 });
 
-test("two kinds with one object key do not overwrite each other; states and stops are of all", async () => {
+test("two kinds with one object key do not overwrite each other; state and stop include all sources", async () => {
   const [one, two] = [manual("one"), manual("two")];
   const merged = mergeSources([one.source, two.source]);
-  const heard = new Map<string, number>();
+  const counts = new Map<string, number>();
   merged.start(
-    (object, claims) => heard.set(object, claims.length),
+    (object, claims) => counts.set(object, claims.length),
     () => {},
   );
   one.handle.sink("shop/web", [claimOf("a.example.com", "shop/web")]);
   two.handle.sink("shop/web", []);
-  assert.deepEqual([...heard.values()], [1, 0]);
+  assert.deepEqual([...counts.values()], [1, 0]);
   one.handle.onSynced();
   assert.deepEqual(
     merged.state().map(({ name, synced }) => [name, synced]),

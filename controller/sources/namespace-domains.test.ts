@@ -20,16 +20,16 @@ function rig(t: TestContext) {
     log: silentLogger,
     onChange: (name) => changed.push(`${name} ${source.domainsOf(name)}`),
   });
-  const heard = { synced: 0 };
+  const calls = { synced: 0 };
   const start = () =>
     source.start(
       () => assert.fail("claims something"),
       () => {
-        heard.synced += 1;
+        calls.synced += 1;
       },
     );
   t.after(() => source.stop());
-  return { api, source, start, heard, changed };
+  return { api, source, start, calls, changed };
 }
 
 test("a namespace is reported when its annotation changes, and for nothing else", async (t) => {
@@ -48,16 +48,16 @@ test("a namespace is reported when its annotation changes, and for nothing else"
   assert.deepEqual(changed, ["shop example.org", "shop undefined", "shop ", "shop undefined"]);
 });
 
-test("synced once, when the namespaces were listed", async (t) => {
-  const { api, source, start, heard } = rig(t);
+test("synced is reported once, when the namespaces were listed", async (t) => {
+  const { api, source, start, calls } = rig(t);
   const release = api.hold(NAMESPACES);
   assert.deepEqual([source.state()[0]?.synced, source.domainsOf("shop")], [false, undefined]);
   start();
   await settled();
-  assert.deepEqual([source.state()[0]?.synced, heard.synced], [false, 0]);
+  assert.deepEqual([source.state()[0]?.synced, calls.synced], [false, 0]);
   release();
   await settled();
-  assert.deepEqual([source.state()[0]?.synced, source.state()[0]?.name, heard.synced], [true, "namespaces", 1]);
+  assert.deepEqual([source.state()[0]?.synced, source.state()[0]?.name, calls.synced], [true, "namespaces", 1]);
 });
 
 test("stopping ends the watch and waits for it; without a start there is nothing to stop", async (t) => {

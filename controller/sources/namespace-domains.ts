@@ -4,21 +4,21 @@ import type { KubeClient } from "../../kube/client.ts";
 import { corePath } from "../../kube/paths.ts";
 import { type Informer, watchObjects } from "../../kube/watch.ts";
 import type { Logger } from "../../telemetry/log.ts";
-import { watcherState } from "./ingress.ts";
+import { informerState } from "./ingress.ts";
 import type { SourceOf } from "./types.ts";
 
 interface RawNamespace {
   readonly metadata: { readonly annotations?: Readonly<Record<string, string>> };
 }
 
-/** What namespaces' annotations let them claim. */
+/** The domains that the annotations of namespaces allow them to claim. */
 interface NamespaceDomains extends SourceOf<Claim> {
   domainsOf(namespace: string): string | undefined;
 }
 
 /**
- * Follows the annotation of all namespaces. It claims nothing itself; it is a source so that nothing is decided before it has been
- * read once. `onChange` names a namespace whose annotation is another one now.
+ * Follows the annotation of all namespaces. It claims nothing itself; it is a source so that nothing is evaluated before all
+ * namespaces were listed. `onChange` receives a namespace whose annotation has changed.
  */
 export function namespaceDomains(deps: {
   readonly client: Pick<KubeClient, "get" | "stream">;
@@ -26,11 +26,11 @@ export function namespaceDomains(deps: {
   readonly onChange: (namespace: string) => void;
 }): NamespaceDomains {
   const { client, log, onChange } = deps;
-  let watcher: Informer<string | undefined> | undefined;
+  let informer: Informer<string | undefined> | undefined;
   return {
-    domainsOf: (namespace) => watcher?.objects().get(namespace),
+    domainsOf: (namespace) => informer?.objects().get(namespace),
     start(_sink, onSynced) {
-      watcher = watchObjects<string | undefined, RawNamespace>({
+      informer = watchObjects<string | undefined, RawNamespace>({
         client,
         path: corePath("namespaces"),
         project: ({ metadata }) => metadata.annotations?.[DOMAINS_KEY],
@@ -41,7 +41,7 @@ export function namespaceDomains(deps: {
         log,
       });
     },
-    state: () => [watcherState("namespaces", watcher)],
-    stop: async () => await watcher?.stop(),
+    state: () => [informerState("namespaces", informer)],
+    stop: async () => await informer?.stop(),
   };
 }

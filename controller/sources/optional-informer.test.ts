@@ -8,7 +8,7 @@ import { CONFIRM_MS, OptionalInformer } from "./optional-informer.ts";
 
 const GROUP = "gateway.example.com";
 const VERBS = ["list", "watch", "create", "delete"];
-/** What a definition that is being removed still serves. */
+/** The verbs that a definition still serves while it is being removed. */
 const ENDING = ["list", "watch", "delete"];
 
 /** Discovery looks this often, milliseconds. */
@@ -64,7 +64,7 @@ function follow(
 ) {
   const log = new LineLog();
   const discovery = watchGroup({ client: api.client, group: GROUP, everyMs: EVERY_MS });
-  const told: string[] = [];
+  const reported: string[] = [];
   let known = 0;
   const kind = new OptionalInformer<string>({
     client: api.client,
@@ -74,7 +74,7 @@ function follow(
     named,
     versions: ["v2", "v1"],
     project: ({ metadata }, name) => `${name} ${(metadata as { name: string }).name}`,
-    onChange: (key, value) => void told.push(value === undefined ? `-${key}` : `+${value}`),
+    onChange: (key, value) => void reported.push(value === undefined ? `-${key}` : `+${value}`),
     onKnown: () => {
       known += 1;
     },
@@ -82,30 +82,30 @@ function follow(
     log,
   });
   t.after(() => Promise.all([kind.stop(), discovery.stop()]));
-  return { kind, told, log, known: () => known, problem: () => kind.state.problems[0]?.code };
+  return { kind, reported, log, known: () => known, problem: () => kind.state.problems[0]?.code };
 }
 
-test("a kind that is not there has no objects, and that is known; once installed it is followed", async (t) => {
+test("a kind that is not installed has no objects and is known; it is followed once it is installed", async (t) => {
   const world = cluster(t, {}, ["a"]);
-  const { kind, told, known, problem } = follow(t, world);
+  const { kind, reported, known, problem } = follow(t, world);
   await settled();
-  assert.deepEqual([known(), kind.state.synced, told, problem()], [1, true, [], undefined]);
+  assert.deepEqual([known(), kind.state.synced, reported, problem()], [1, true, [], undefined]);
   assert.equal(kind.state.name, `routes.${GROUP}`);
   world.serve({ v1: VERBS });
   await world.watching();
   world.add("b");
-  assert.deepEqual(told, ["+Route a", "+Route b"]);
+  assert.deepEqual(reported, ["+Route a", "+Route b"]);
   assert.equal(known(), 1);
 });
 
-test("a group that is there without a version that can be read is a problem, and so is a name that it does not have", async (t) => {
+test("a group without a supported version is a problem, and so is a configured resource that it does not have", async (t) => {
   const world = cluster(t, { v3: VERBS, v4: VERBS });
   const other = follow(t, world);
   await settled();
   assert.equal(other.problem(), "version-not-served");
   assert.match(
     other.kind.state.problems[0]?.text ?? "",
-    /serves gateway\.example\.com as v3, v4; what is read is v2, v1$/,
+    /serves gateway\.example\.com as v3, v4; supported are v2, v1$/,
   );
   assert.equal(other.kind.state.synced, true);
   world.serve({ v1: VERBS });
@@ -122,9 +122,9 @@ test("a group that is there without a version that can be read is a problem, and
   assert.equal(unnamed.problem(), undefined, "a kind of another channel may be missing");
 });
 
-test("while discovery fails nothing is known; what was told before stays", async (t) => {
+test("while discovery fails the kind is not known; reported objects stay", async (t) => {
   const world = cluster(t, 500, ["a"]);
-  const { kind, told, known, problem } = follow(t, world);
+  const { kind, reported, known, problem } = follow(t, world);
   await settled();
   assert.deepEqual([problem(), kind.state.synced, known()], ["discovery-failed", false, 0]);
   world.serve({ v1: VERBS });
@@ -133,23 +133,23 @@ test("while discovery fails nothing is known; what was told before stays", async
   world.serve(500);
   await world.pass(EVERY_MS);
   assert.equal(problem(), "discovery-failed");
-  assert.deepEqual(told, ["+Route a"]);
+  assert.deepEqual(reported, ["+Route a"]);
 });
 
-test("a deleted object is told as gone once its kind is seen to be there still", async (t) => {
+test("a deletion is reported once the kind is confirmed to be still served", async (t) => {
   const world = cluster(t, { v1: VERBS }, ["a", "b"]);
-  const { told } = follow(t, world);
+  const { reported } = follow(t, world);
   await world.watching();
   world.remove("a");
   world.remove("b");
   world.add("b");
   await world.pass(CONFIRM_MS - 10);
-  assert.deepEqual(told, ["+Route a", "+Route b", "+Route b"]);
+  assert.deepEqual(reported, ["+Route a", "+Route b", "+Route b"]);
   await world.pass(10 + EVERY_MS);
-  assert.equal(told.at(-1), "-shop/a");
+  assert.equal(reported.at(-1), "-shop/a");
   await world.pass(2 * CONFIRM_MS);
   assert.deepEqual(
-    told,
+    reported,
     ["+Route a", "+Route b", "+Route b", "-shop/a"],
     "an object that is made again was never gone",
   );
@@ -159,9 +159,9 @@ for (const [what, ending] of [
   ["is being removed", { v1: ENDING }],
   ["is gone", {}],
 ] as const) {
-  test(`the deletions of a kind that ${what} are not told; it says so, and comes back`, async (t) => {
+  test(`the deletions of a kind that ${what} are not reported; it has a problem, and recovers`, async (t) => {
     const world = cluster(t, { v1: VERBS }, ["a", "b"]);
-    const { kind, told, problem, log } = follow(t, world);
+    const { kind, reported, problem, log } = follow(t, world);
     await world.watching();
     world.serve(ending);
     world.remove("a");
@@ -170,67 +170,67 @@ for (const [what, ending] of [
     await world.pass(EVERY_MS);
     assert.equal(problem(), "kind-removed");
     await world.pass(2 * CONFIRM_MS);
-    assert.deepEqual(told, ["+Route a", "+Route b"]);
+    assert.deepEqual(reported, ["+Route a", "+Route b"]);
     assert.match(
       kind.state.problems[0]?.text ?? "",
-      /^no longer served; its 2 objects count as last seen for another 1 min/,
+      /^no longer served; its 2 last known objects are kept for another 1 min/,
     );
-    assert.ok(log.messages.includes("a kind is no longer served; what was known of it stays"));
-    // It is installed again, and one of its objects made again.
+    assert.ok(log.messages.includes("a kind is no longer served; its last known objects are kept"));
+    // It is installed again, and one of its objects is recreated.
     world.serve({ v1: VERBS });
     await world.watching();
     world.add("b");
     await world.pass(CONFIRM_MS + EVERY_MS);
-    assert.deepEqual(told, ["+Route a", "+Route b", "+Route b", "-shop/a"]);
+    assert.deepEqual(reported, ["+Route a", "+Route b", "+Route b", "-shop/a"]);
     assert.equal(problem(), undefined);
     assert.ok(log.messages.includes("a kind is served again"));
   });
 }
 
-test("after the time that was set, the objects of a removed kind are gone; installed again it is followed as at first", async (t) => {
+test("the objects of a removed kind are removed after the configured time; if installed again it is followed again", async (t) => {
   const world = cluster(t, { v1: VERBS }, ["a"]);
-  const { told, problem } = follow(t, world, { removedMs: 300 });
+  const { reported, problem } = follow(t, world, { removedMs: 300 });
   await world.watching();
   world.serve({});
   world.cut();
   await world.pass(300);
-  assert.deepEqual([told, problem()], [["+Route a"], "kind-removed"]);
+  assert.deepEqual([reported, problem()], [["+Route a"], "kind-removed"]);
   await world.pass(2 * EVERY_MS);
-  assert.deepEqual([told, problem()], [["+Route a", "-shop/a"], undefined]);
+  assert.deepEqual([reported, problem()], [["+Route a", "-shop/a"], undefined]);
   world.serve({ v1: VERBS });
   await world.pass(EVERY_MS);
-  assert.deepEqual(told, ["+Route a", "-shop/a", "+Route a"]);
+  assert.deepEqual(reported, ["+Route a", "-shop/a", "+Route a"]);
 });
 
-test("the preferred version is read, and a change of it loses nothing", async (t) => {
+test("the preferred version is read, and no object is lost if it changes", async (t) => {
   const world = cluster(t, { v1: VERBS }, ["a", "b"]);
-  const { told } = follow(t, world);
+  const { reported } = follow(t, world);
   await world.watching();
   world.add("b", "v2");
   world.serve({ v2: VERBS, v1: VERBS });
   await world.watching("v2");
   await world.pass(CONFIRM_MS + EVERY_MS);
-  assert.deepEqual(told, ["+Route a", "+Route b", "+Route b", "-shop/a"]);
+  assert.deepEqual(reported, ["+Route a", "+Route b", "+Route b", "-shop/a"]);
   assert.deepEqual(world.api.watched, [routesOf("v2")]);
   const read = world.api.asked.filter((path) => path.endsWith("/routes")).map((path) => path.split("/")[3]);
   assert.deepEqual([...new Set(read)], ["v1", "v2"]);
 });
 
-test("an answer that is no discovery document is a failure, not the news that nothing is served", async (t) => {
+test("a response that is not a discovery document is a failure, and does not mean that nothing is served", async (t) => {
   const { api } = cluster(t, {});
   api.documents.set(`/apis/${GROUP}`, { kind: "Status" });
   const discovery = watchGroup({ client: api.client, group: GROUP, everyMs: EVERY_MS });
   t.after(() => discovery.stop());
-  discovery.follow(["v1"], () => assert.fail("told"));
+  discovery.follow(["v1"], () => assert.fail("reported"));
   await settled();
   assert.match(discovery.problem?.text ?? "", /has no versions/);
 });
 
-test("stopping does not wait for an answer that does not come", async (t) => {
+test("stopping does not wait for a response that never arrives", async (t) => {
   const { api } = cluster(t, {});
   api.hold(`/apis/${GROUP}`);
   const discovery = watchGroup({ client: api.client, group: GROUP, everyMs: EVERY_MS });
-  discovery.follow(["v1"], () => assert.fail("told"));
+  discovery.follow(["v1"], () => assert.fail("reported"));
   await settled();
   assert.deepEqual(api.asked, [`/apis/${GROUP}`]);
   assert.ok(await isSettled(discovery.stop()));

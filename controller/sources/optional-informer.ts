@@ -8,65 +8,65 @@ import type { GroupWatch, ServedGroup, ServedResource } from "./api-discovery.ts
 import type { Raw } from "./raw-object.ts";
 import type { SourceState } from "./types.ts";
 
-/** A kind that is followed, whatever is kept of its objects. */
+/** An informer for a kind, without the type of its projection. */
 export interface OptionalKind {
-  /** Every object was told, or there is no such kind. */
+  /** Every object was reported, or the kind does not exist. */
   readonly known: boolean;
   readonly state: SourceState;
   stop(): Promise<void>;
 }
 
-/** What it takes to follow the objects of a kind that a cluster may or may not have. */
+/** Options to follow the objects of a kind that a cluster may not have. */
 interface KindDeps<P> {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly discovery: GroupWatch;
-  /** Empty: the core group. */
+  /** Empty for the core group. */
   readonly group: string;
-  /** The plural: `httproutes`. */
+  /** The plural name: `httproutes`. */
   readonly resource: string;
-  /** Versions that can be read, the preferred first. */
+  /** The supported versions, the preferred first. */
   readonly versions: readonly string[];
-  /** A person wrote the resource's name: a group without it is a problem. */
+  /** The configuration names the resource: a group without it is a problem. */
   readonly named?: boolean;
-  /** Keeps what matters of an object; `kind` is what the API calls it. Must copy what it takes. */
+  /** Projects an object; `kind` is the API's name of the kind. Must copy the values that it keeps. */
   readonly project: (raw: Raw, kind: string) => P;
-  /** Hears of every object, then of every change; undefined: it is gone. */
+  /** Called for every object, then for every change; undefined if it was deleted. */
   readonly onChange: (key: string, value: P | undefined) => void;
-  /** Called once, when every object was told, or when the cluster turned out not to have the kind. */
+  /** Called once, after every object was reported, or when discovery has shown that the cluster does not have the kind. */
   readonly onKnown: () => void;
-  /** How long the objects of a kind that is no longer served count as they were last seen. */
+  /** How long the last known objects of a kind that is no longer served are kept. */
   readonly removedMs: number;
   readonly log: Logger;
 }
 
 /**
- * An object that was deleted is told as gone only after a look, this much later, has found its kind still served: the API server deletes
- * all objects of a definition that is removed, and those deletions say nothing of what their owners want.
+ * A deletion is reported only after a discovery request, this much later, has shown that the kind is still served: the API server
+ * deletes all objects of a definition that is removed, and nobody intended to delete these objects.
  */
 export const CONFIRM_MS = 1_000;
 
 /**
- * Follows one kind, which may be installed, removed and installed again at any time. A kind that was never there has no objects; one that
- * goes away keeps those it had, for `removedMs`, and says so.
+ * Follows one kind, which may be installed, removed and installed again at any time. A kind that was never installed has no objects. A
+ * removed kind keeps its last known objects for `removedMs`, and reports a problem.
  */
 export class OptionalInformer<P> implements OptionalKind {
   readonly #deps: KindDeps<P>;
-  readonly #told = new Set<string>();
-  /** Objects that were deleted, and when (`performance.now`), until their kind is seen to be there still. */
-  readonly #going = new Map<string, number>();
+  readonly #reported = new Set<string>();
+  /** Deleted objects and the time of the deletion (`performance.now`), until the kind is confirmed to be still served. */
+  readonly #deletedAt = new Map<string, number>();
   readonly #ended: Promise<void>[] = [];
-  #watcher: Informer<P> | undefined;
+  #informer: Informer<P> | undefined;
   #version: string | undefined;
   #creatable = false;
   #removedAt: number | undefined;
   #known = false;
-  /** The group is there, and not as it was expected. */
+  /** The group exists, but does not serve the expected version or resource. */
   #mismatch: Reason | undefined;
   #stopped = false;
 
   constructor(deps: KindDeps<P>) {
     this.#deps = deps;
-    deps.discovery.follow(deps.versions, (served, begunAt) => this.#looked(served, begunAt));
+    deps.discovery.follow(deps.versions, (served, begunAt) => this.#onDiscovery(served, begunAt));
   }
 
   get known(): boolean {
@@ -76,7 +76,7 @@ export class OptionalInformer<P> implements OptionalKind {
   get state(): SourceState {
     const { resource, group } = this.#deps;
     const name = group === "" ? resource : `${resource}.${group}`;
-    const { inactiveMs } = this.#watcher?.state ?? {};
+    const { inactiveMs } = this.#informer?.state ?? {};
     const problem = this.#problem();
     return {
       name,
@@ -88,19 +88,19 @@ export class OptionalInformer<P> implements OptionalKind {
 
   async stop(): Promise<void> {
     this.#stopped = true;
-    await Promise.all([...this.#ended, this.#watcher?.stop()]);
+    await Promise.all([...this.#ended, this.#informer?.stop()]);
   }
 
   #problem(): Reason | undefined {
     if (this.#removedAt === undefined) {
-      return this.#deps.discovery.problem ?? this.#watcher?.state.problem ?? this.#mismatch;
+      return this.#deps.discovery.problem ?? this.#informer?.state.problem ?? this.#mismatch;
     }
     const minutes = Math.ceil((this.#removedAt + this.#deps.removedMs - performance.now()) / 60_000);
-    const text = `no longer served; its ${this.#told.size} objects count as last seen for another ${Math.max(0, minutes)} min`;
+    const text = `no longer served; its ${this.#reported.size} last known objects are kept for another ${Math.max(0, minutes)} min`;
     return { code: "kind-removed", text };
   }
 
-  #looked(served: ServedGroup, begunAt: number): void {
+  #onDiscovery(served: ServedGroup, begunAt: number): void {
     if (this.#stopped) return;
     const { resource, versions } = this.#deps;
     const choice = served.resources.get(resource) ?? [];
@@ -110,12 +110,12 @@ export class OptionalInformer<P> implements OptionalKind {
     else this.#served(found, begunAt);
   }
 
-  /** A version that nobody can read, or (where a person wrote the name) a resource that the group does not have. */
+  /** An unsupported version, or (for a configured name) a resource that the group does not have. */
   #mismatchWith({ versions, resources }: ServedGroup): Reason | undefined {
     const { group, resource, versions: wanted, named = false } = this.#deps;
     if (versions.length === 0 || resources.has(resource)) return undefined;
     if (!wanted.some((version) => versions.includes(version))) {
-      const text = `the cluster serves ${group} as ${versions.join(", ")}; what is read is ${wanted.join(", ")}`;
+      const text = `the cluster serves ${group} as ${versions.join(", ")}; supported are ${wanted.join(", ")}`;
       return { code: "version-not-served", text };
     }
     if (!named) return undefined;
@@ -131,17 +131,18 @@ export class OptionalInformer<P> implements OptionalKind {
     this.#settle(begunAt);
   }
 
-  /** A definition that is being removed serves what it has and takes nothing new (apiextensions-apiserver, discovery). */
+  /** A definition that is being removed still serves its objects but accepts no new ones (apiextensions-apiserver, discovery). */
   #isEnding({ verbs }: ServedResource): boolean {
     return this.#creatable && !verbs.includes("create");
   }
 
   #missing(): void {
-    if (this.#watcher !== undefined && this.#told.size > 0) {
-      if (this.#removedAt === undefined) this.#log("warn", "a kind is no longer served; what was known of it stays");
+    if (this.#informer !== undefined && this.#reported.size > 0) {
+      if (this.#removedAt === undefined)
+        this.#log("warn", "a kind is no longer served; its last known objects are kept");
       this.#removedAt ??= performance.now();
       if (performance.now() < this.#removedAt + this.#deps.removedMs) return;
-      this.#log("warn", "a kind has not been served for long; its objects are gone");
+      this.#log("warn", "a kind has not been served for long; its objects are removed");
     }
     this.#forget();
     this.#becomeKnown();
@@ -152,53 +153,53 @@ export class OptionalInformer<P> implements OptionalKind {
     this.#version = undefined;
     this.#creatable = false;
     this.#removedAt = undefined;
-    this.#going.clear();
-    for (const key of [...this.#told]) this.#tell(key, undefined);
+    this.#deletedAt.clear();
+    for (const key of [...this.#reported]) this.#report(key, undefined);
   }
 
   #watch({ version, kind }: ServedResource): void {
     const { client, group, resource, project, log } = this.#deps;
     this.#end();
     this.#version = version;
-    const watcher = watchObjects<P, Raw>({
+    const informer = watchObjects<P, Raw>({
       client,
       path: resourcePath({ group, version, resource }),
       project: (raw) => project(raw, kind),
       onChange: ({ key, after }) => {
-        if (this.#watcher !== watcher) return;
-        if (after === undefined) this.#going.set(key, performance.now());
-        else this.#tell(key, after);
-        if (after === undefined) this.#deps.discovery.lookSoon(CONFIRM_MS);
+        if (this.#informer !== informer) return;
+        if (after === undefined) this.#deletedAt.set(key, performance.now());
+        else this.#report(key, after);
+        if (after === undefined) this.#deps.discovery.pollSoon(CONFIRM_MS);
       },
       onSynced: () => {
-        if (this.#watcher !== watcher) return;
-        // Told by a watch of another version, and not there any more.
-        for (const key of this.#told) if (!watcher.objects().has(key)) this.#going.set(key, performance.now());
-        if (this.#going.size > 0) this.#deps.discovery.lookSoon(CONFIRM_MS);
+        if (this.#informer !== informer) return;
+        // Reported by a watch of another version, and deleted since.
+        for (const key of this.#reported) if (!informer.objects().has(key)) this.#deletedAt.set(key, performance.now());
+        if (this.#deletedAt.size > 0) this.#deps.discovery.pollSoon(CONFIRM_MS);
         this.#becomeKnown();
       },
       log,
     });
-    this.#watcher = watcher;
+    this.#informer = informer;
   }
 
-  /** Tells of the deletions that this look confirms. A watch in trouble may be that of a kind that comes and goes. */
+  /** Reports the deletions that this discovery result confirms. A failing watch may belong to a kind that is being removed. */
   #settle(begunAt: number): void {
-    const healthy = this.#watcher?.state.problem === undefined;
+    const healthy = this.#informer?.state.problem === undefined;
     let earliest = Number.POSITIVE_INFINITY;
-    for (const [key, at] of this.#going) {
-      if (healthy && at + CONFIRM_MS <= begunAt) this.#tell(key, undefined);
+    for (const [key, at] of this.#deletedAt) {
+      if (healthy && at + CONFIRM_MS <= begunAt) this.#report(key, undefined);
       else earliest = Math.min(earliest, at);
     }
     if (healthy && earliest < Number.POSITIVE_INFINITY) {
-      this.#deps.discovery.lookSoon(Math.max(0, earliest + CONFIRM_MS - performance.now()));
+      this.#deps.discovery.pollSoon(Math.max(0, earliest + CONFIRM_MS - performance.now()));
     }
   }
 
-  #tell(key: string, value: P | undefined): void {
-    this.#going.delete(key);
-    if (value !== undefined) this.#told.add(key);
-    else if (!this.#told.delete(key)) return;
+  #report(key: string, value: P | undefined): void {
+    this.#deletedAt.delete(key);
+    if (value !== undefined) this.#reported.add(key);
+    else if (!this.#reported.delete(key)) return;
     this.#deps.onChange(key, value);
   }
 
@@ -209,13 +210,13 @@ export class OptionalInformer<P> implements OptionalKind {
   }
 
   #end(): void {
-    const watcher = this.#watcher;
-    this.#watcher = undefined;
-    if (watcher !== undefined) this.#ended.push(watcher.stop());
+    const informer = this.#informer;
+    this.#informer = undefined;
+    if (informer !== undefined) this.#ended.push(informer.stop());
   }
 
   #log(level: "info" | "warn", message: string): void {
     const { resource, group, log } = this.#deps;
-    log[level]({ code: "kind-removed", resource, group, objects: this.#told.size }, message);
+    log[level]({ code: "kind-removed", resource, group, objects: this.#reported.size }, message);
   }
 }

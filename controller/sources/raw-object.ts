@@ -1,9 +1,9 @@
-// What is read of an object that nobody checked: a part of another shape counts as missing.
+// Readers for the fields of an unvalidated object: a field of another type counts as missing.
 
-/** An object as it came over the wire or out of a file. */
+/** An object as it was received or read from a file. */
 export type Raw = Readonly<Record<string, unknown>>;
 
-/** The text that stands here; anything else, the empty text too, is no text. */
+/** The value if it is a string that is not empty. */
 export function textOf(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
 }
@@ -16,17 +16,17 @@ export function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** The map that stands here, or an empty one. */
+/** The value if it is a map, or an empty map. */
 export function mapOf(value: unknown): Raw {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Raw) : {};
 }
 
-/** The list's members that are texts. */
+/** The members of the list that are strings. */
 export function textsOf(value: unknown): string[] {
   return listOf(value).filter((entry): entry is string => textOf(entry) !== undefined);
 }
 
-/** The map's entries that are texts. */
+/** The entries of the map that are strings. */
 export function textMapOf(value: unknown): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(mapOf(value)).filter((entry): entry is [string, string] => typeof entry[1] === "string"),

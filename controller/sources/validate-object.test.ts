@@ -136,5 +136,5 @@ const FINE: ReadonlyArray<readonly [what: string, text: string]> = [
   ["hosts of a kind that is not read", "kind: Widget\nmetadata: {name: w}\nspec: {rules: [{host: 'a b'}]}\n"],
 ];
 for (const [what, text] of FINE) {
-  test(`nothing to say about ${what}`, () => assert.deepEqual(problems(text), []));
+  test(`no problem with ${what}`, () => assert.deepEqual(problems(text), []));
 }

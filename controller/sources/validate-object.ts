@@ -9,7 +9,7 @@ import type { FileObject } from "./yaml-file.ts";
 
 type Path = readonly (string | number)[];
 
-/** Where labels and annotations for pods stand: on the object itself, in a workload's pod template, in a CronJob's. */
+/** The paths of labels and annotations for pods: the object itself, a workload's pod template, a CronJob's. */
 const METADATA: readonly Path[] = [
   ["metadata"],
   ["spec", "template", "metadata"],
@@ -19,7 +19,7 @@ const METADATA: readonly Path[] = [
 const strings = z.record(z.string(), z.string()).nullish();
 const metadataShape = z.looseObject({ labels: strings, annotations: strings }).nullish();
 
-/** What is read of an Ingress; the API server would refuse another shape. */
+/** The fields of an Ingress that are read; the API server would reject other types. */
 const ingressShape = z.looseObject({
   spec: z
     .looseObject({
@@ -61,7 +61,7 @@ const routeShape = z.looseObject({
     .nullish(),
 });
 
-/** A hostname, and where it stands. */
+/** A hostname and its path. */
 interface Host {
   readonly host: string;
   readonly path: Path;
@@ -72,7 +72,7 @@ interface KnownShape {
   readonly hosts: (raw: unknown) => Iterable<Host>;
 }
 
-/** What a person should mend in an object of a file: parts of another shape, keys of ours that do not exist, bad values and hostnames. */
+/** Problems that a person should fix in an object of a file: fields of another type, unknown switchback.dev keys, invalid values and hostnames. */
 export function validateObject(object: FileObject): SourceProblem[] {
   const problems = METADATA.flatMap((path) => [
     ...checkShape(object, metadataShape, path),
@@ -84,7 +84,7 @@ export function validateObject(object: FileObject): SourceProblem[] {
   return [...problems, ...checkShape(object, known.shape, []), ...checkHosts(object, known)];
 }
 
-/** The kinds that names are read from: the API server would refuse another shape. */
+/** The kinds that names are read from; the API server would reject other types. */
 function knownShape(object: FileObject): KnownShape | undefined {
   if (object.raw.kind === "Ingress") return { shape: ingressShape, hosts: hostsOfIngress };
   if (!isGatewayKind(object)) return undefined;
@@ -116,7 +116,7 @@ function faultsOf(on: "label" | "annotation", key: string, value: unknown): read
     const accepted = Object.keys(USER_KEYS).filter((name) => USER_KEYS[name]?.on === on);
     return [{ code: "unknown-key", text: `there is no ${on} ${show(key)}; accepted are ${accepted.join(", ")}` }];
   }
-  // Another type has been said by `checkShape`.
+  // `checkShape` has reported another type.
   if (typeof value !== "string") return [];
   if (known.values !== undefined && !known.values.includes(value)) {
     const text = `${show(value)} is not accepted; accepted are ${known.values.join(", ")}`;
@@ -126,7 +126,7 @@ function faultsOf(on: "label" | "annotation", key: string, value: unknown): read
 }
 
 function* checkHosts(object: FileObject, { shape, hosts }: KnownShape): Iterable<SourceProblem> {
-  // Of another shape: that has been said, and comes first.
+  // Another type has already been reported, and must be fixed first.
   if (!shape.safeParse(object.raw).success) return;
   for (const { host, path } of hosts(object.raw)) yield* checkHost(object, host, path);
 }
@@ -162,7 +162,7 @@ function* checkHost(object: FileObject, host: string, path: Path): Iterable<Sour
   if (parsed.kind === "invalid") yield { place: object.place(path), ...parsed.reason };
 }
 
-/** What stands at a path, if there is anything. */
+/** The value at a path, or undefined. */
 function at(value: unknown, path: Path): unknown {
   return path.reduce<unknown>(
     (inner, step) =>

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { UnresolvedClaim } from "./types.ts";
 import { directorySource } from "./yaml-directory.ts";
 
-/** So slow that a test which passes has heard of the change by the watch. */
+/** So slow that a passing test must have received the change from the watch. */
 const NO_SWEEP_MS = 60_000;
 
 function ingress(name: string, ...hosts: string[]): string {
@@ -15,7 +15,7 @@ function ingress(name: string, ...hosts: string[]): string {
   return `kind: Ingress\nmetadata:\n  name: ${name}\n  namespace: shop\nspec:\n  rules:\n${rules}`;
 }
 
-/** A source on a directory of its own, and what it has said so far. */
+/** A source for its own directory, and what it has reported so far. */
 async function follow(t: TestContext, files: Record<string, string>, sweepMs = NO_SWEEP_MS) {
   const parent = await mkdtemp(join(tmpdir(), "switchback-"));
   const directory = join(parent, "objects");
@@ -46,7 +46,7 @@ async function follow(t: TestContext, files: Record<string, string>, sweepMs = N
   return { directory, source, claims, synced, hosts, problems, path: (name: string) => join(directory, name) };
 }
 
-/** Waits for something to be so; says what it was last. */
+/** Waits for the expected value; fails with the last value. */
 async function eventually<T>(look: () => T, expected: T): Promise<void> {
   for (let tries = 0; tries < 100; tries += 1) {
     try {
@@ -58,7 +58,7 @@ async function eventually<T>(look: () => T, expected: T): Promise<void> {
   assert.deepEqual(look(), expected);
 }
 
-test("files are claims; objects that are no Ingress are there to be asked for; synced once", async (t) => {
+test("files are converted to claims; other objects than Ingresses can be queried; synced is reported once", async (t) => {
   const { source, claims, synced, hosts } = await follow(t, {
     "a.yaml": `${ingress("web", "a.example.com")}---\nkind: Namespace\nmetadata: {name: shop}\n`,
     "b.yml": ingress("api", "b.example.com"),
@@ -81,7 +81,7 @@ test("files are claims; objects that are no Ingress are there to be asked for; s
   assert.deepEqual(source.state(), [{ name: source.state()[0]?.name, synced: true, problems: [] }]);
 });
 
-test("Gateways and routes are claims too, without a controller's word; what hangs on a Gateway follows it", async (t) => {
+test("Gateways and routes claim hostnames too, without a status; routes follow changes of their Gateway", async (t) => {
   const of = (kind: string, name: string, spec: object) =>
     JSON.stringify({ apiVersion: "gateway.networking.k8s.io/v1", kind, metadata: { namespace: "shop", name }, spec });
   const gateway = (hostname: string) =>
@@ -105,7 +105,7 @@ test("Gateways and routes are claims too, without a controller's word; what hang
   assert.deepEqual([...claims.keys()], ["HTTPRoute shop/web"]);
 });
 
-test("a new file, a changed one and a deleted one are followed", async (t) => {
+test("new, changed and deleted files are followed", async (t) => {
   const { synced, hosts, path } = await follow(t, { "a.yaml": ingress("web", "a.example.com") });
   await eventually(() => synced.times, 1);
   await writeFile(path("b.yaml"), ingress("api", "b.example.com"));
@@ -125,7 +125,7 @@ test("a file that is replaced by another of the same size is read again", async 
   await eventually(hosts, ["b.example.com"]);
 });
 
-test("a file that breaks keeps its last good objects, says where, and the other files still work", async (t) => {
+test("a file that becomes invalid keeps its last valid objects and reports the place, and the other files still work", async (t) => {
   const { synced, hosts, problems, path } = await follow(t, {
     "a.yaml": ingress("web", "a.example.com"),
     "b.yaml": ingress("api", "b.example.com"),
@@ -141,7 +141,7 @@ test("a file that breaks keeps its last good objects, says where, and the other 
   assert.deepEqual(problems(), []);
 });
 
-test("of a file that breaks in one document, the other documents' changes count, and nothing is taken away", async (t) => {
+test("if one document of a file becomes invalid, changes of the other documents are used, and nothing is removed", async (t) => {
   const { synced, hosts, problems, path } = await follow(t, {
     "a.yaml": [
       ingress("one", "a.example.com"),
@@ -160,7 +160,7 @@ test("of a file that breaks in one document, the other documents' changes count,
   await eventually(hosts, ["new.example.com"]);
 });
 
-test("a file that is broken from the start is said, and the rest is read", async (t) => {
+test("a file that is invalid from the start is reported, and the rest is read", async (t) => {
   const { synced, hosts, problems } = await follow(t, {
     "a.yaml": "a: [",
     "b.yaml": `${ingress("api", "b.example.com")}---\nkind: Pod\n`,
@@ -176,7 +176,7 @@ test("a file that is broken from the start is said, and the rest is read", async
   ]);
 });
 
-test("what cannot be read is said and takes nothing away: a folder, a link to nothing, a file that has become a folder", async (t) => {
+test("what cannot be read is reported and removes nothing: a directory, a dangling link, a file replaced by a directory", async (t) => {
   const { synced, hosts, problems, path, directory } = await follow(t, { "a.yaml": ingress("web", "a.example.com") });
   await eventually(() => synced.times, 1);
   await mkdir(path("folder.yaml"));
@@ -191,7 +191,7 @@ test("what cannot be read is said and takes nothing away: a folder, a link to no
   assert.deepEqual(hosts(), ["a.example.com", "b.example.com"]);
 });
 
-test("an object that stands twice counts as the last one, and is said", async (t) => {
+test("of an object that is defined twice the last definition is used, and the other is reported", async (t) => {
   const { synced, hosts, problems, path } = await follow(t, {
     "a.yaml": ingress("web", "a.example.com"),
     "b.yaml": ingress("web", "b.example.com"),
@@ -204,7 +204,7 @@ test("an object that stands twice counts as the last one, and is said", async (t
   assert.deepEqual(problems(), []);
 });
 
-test("a directory that goes away says nothing about what it held; back again, it is followed", async (t) => {
+test("a removed directory removes no objects; once recreated, it is followed", async (t) => {
   const { synced, hosts, problems, path, directory } = await follow(
     t,
     { "a.yaml": ingress("web", "a.example.com") },
@@ -220,7 +220,7 @@ test("a directory that goes away says nothing about what it held; back again, it
   assert.deepEqual(problems(), []);
 });
 
-test("a directory that is not there yet is not synced, never empty", async (t) => {
+test("a directory that does not exist yet is not synced, never empty", async (t) => {
   const parent = await mkdtemp(join(tmpdir(), "switchback-"));
   const directory = join(parent, "later");
   const source = directorySource({ directory, sweepMs: 50 });
@@ -250,23 +250,23 @@ test("the class of an Ingress without one is the default IngressClass of the fil
     await source.stop();
     await rm(parent, { recursive: true });
   });
-  let heard: UnresolvedClaim["hints"] | undefined;
+  let lastHints: UnresolvedClaim["hints"] | undefined;
   source.start(
     (_object, [claim]) => {
-      heard = claim?.hints;
+      lastHints = claim?.hints;
     },
     () => {},
   );
-  await eventually(() => heard, { className: undefined, addresses: [], admitted: false });
+  await eventually(() => lastHints, { className: undefined, addresses: [], admitted: false });
   const annotations = '{ingressclass.kubernetes.io/is-default-class: "true"}';
   await writeFile(
     join(parent, "class.yaml"),
     `kind: IngressClass\nmetadata: {name: nginx, annotations: ${annotations}}\n`,
   );
-  await eventually(() => heard, { className: "nginx", addresses: [], admitted: false });
+  await eventually(() => lastHints, { className: "nginx", addresses: [], admitted: false });
 });
 
-test("stopped, it says nothing more", async (t) => {
+test("after it is stopped it reports nothing", async (t) => {
   const { source, hosts, path, synced } = await follow(t, { "a.yaml": ingress("web", "a.example.com") }, 20);
   await eventually(() => synced.times, 1);
   await source.stop();

@@ -8,27 +8,27 @@ import type { SourceProblem, UnresolvedClaimSink, UnresolvedSource } from "./typ
 import { validateObject } from "./validate-object.ts";
 import { type FileObject, parseYamlFile } from "./yaml-file.ts";
 
-/** A burst of writes (an editor, a checkout) is read once, this long after its last event. */
+/** A burst of writes (an editor, a checkout) causes one read, this long after its last event. */
 const SETTLE_MS = 50;
-/** File events are lost on some file systems (network shares, some container mounts), so the directory is also looked at slowly. */
+/** Some file systems lose events (network shares, some container mounts), so the directory is also polled at this interval. */
 const SWEEP_MS = 2_000;
 
 interface ReadFile {
-  /** Size and time of the version that was read; another one is read again. */
+  /** Size and modification time of the file when it was read; it is read again if they change. */
   readonly stamp: string;
   readonly objects: readonly FileObject[];
   readonly problems: readonly SourceProblem[];
 }
 
-/** A source on YAML files, which also gives the other objects of those files (the demo's namespaces and pods). */
+/** A source for YAML files, which also returns the other objects of those files (the demo's namespaces and pods). */
 export interface DirectorySource extends UnresolvedSource {
   objects(): readonly FileObject[];
 }
 
-/** Ingresses, Gateways and routes in the `.yaml` and `.yml` files of a directory, followed as files come, change and go. */
+/** Ingresses, Gateways and routes in the `.yaml` and `.yml` files of a directory, updated as files are added, changed and deleted. */
 export function directorySource(deps: {
   readonly directory: string;
-  /** How often the directory is looked at without a hint; another value only in tests. */
+  /** Poll interval without events; another value only in tests. */
   readonly sweepMs?: number;
 }): DirectorySource {
   const { directory, sweepMs = SWEEP_MS } = deps;
@@ -46,7 +46,7 @@ export function directorySource(deps: {
       files = await scan(directory, before);
       failure = undefined;
     } catch (error) {
-      // The last good objects stay: a directory that cannot be read says nothing about what it holds.
+      // The last valid objects stay: if a directory cannot be read, its content is unknown.
       failure = { place: directory, code: "directory-unreadable", text: describeError(error) };
       return;
     }
@@ -81,7 +81,7 @@ export function directorySource(deps: {
   };
 }
 
-/** Calls `onHint` when something may have changed; returns how to stop. */
+/** Calls `onHint` when something may have changed; returns a function that stops it. */
 function watchDirectory(directory: string, sweepMs: number, onHint: () => void): () => void {
   const sweep = setInterval(onHint, sweepMs);
   let settle: NodeJS.Timeout | undefined;
@@ -91,10 +91,10 @@ function watchDirectory(directory: string, sweepMs: number, onHint: () => void):
       clearTimeout(settle);
       settle = setTimeout(onHint, SETTLE_MS);
     });
-    // A directory that is removed ends the watch; the sweep goes on, and the reading says what is wrong.
+    // A removed directory ends the watch; polling continues, and the read reports what is wrong.
     watcher.on("error", () => watcher?.close());
   } catch {
-    // There is no such directory yet: the first reading says so, the sweep sees it come.
+    // The directory does not exist yet: the first read reports it, and polling finds it later.
   }
   return () => {
     clearInterval(sweep);
@@ -122,7 +122,7 @@ function emit(before: readonly FileObject[], after: readonly FileObject[], sink:
   for (const key of gone) sink(key, []);
 }
 
-/** Reads a file unless this version was read before. What cannot be read leaves the objects of the last good version. */
+/** Reads a file unless this version was read before. If it cannot be read, the objects of the last valid version stay. */
 async function readOne(path: string, name: string, before: ReadFile | undefined): Promise<ReadFile> {
   const lastGood = before?.objects ?? [];
   try {
@@ -138,7 +138,7 @@ async function readOne(path: string, name: string, before: ReadFile | undefined)
   }
 }
 
-/** Objects of the last good version that the new one lacks: one of its broken documents may be theirs. */
+/** Objects of the last valid version that the new one lacks: they may be in one of its broken documents. */
 function missingFrom(objects: readonly FileObject[], lastGood: readonly FileObject[]): FileObject[] {
   const there = new Set(objects.map(identity));
   return lastGood.filter((object) => !there.has(identity(object)));
@@ -152,13 +152,13 @@ function collect(files: ReadonlyMap<string, ReadFile>): FileObject[] {
   return [...files.values()].flatMap(({ objects }) => objects);
 }
 
-/** Objects that stand in the files twice: a copy whose name was not changed hides the first one, as with `kubectl apply`. */
+/** Objects that are in the files twice: a copy with an unchanged name replaces the first one, as with `kubectl apply`. */
 function duplicates(objects: readonly FileObject[]): SourceProblem[] {
   const last = new Map(objects.map((object) => [identity(object), object]));
   return objects.flatMap((object) => {
     const other = last.get(identity(object));
     if (other === undefined || other === object) return [];
-    const text = `it stands again at ${other.place(["metadata", "name"])}, and that one counts`;
+    const text = `it is defined again at ${other.place(["metadata", "name"])}, and that definition is used`;
     return [{ place: object.place(["metadata", "name"]), code: "duplicate-object", text }];
   });
 }

@@ -7,14 +7,14 @@ function titles(text: string): string[] {
   return parseYamlFile("a.yaml", text).objects.map(({ raw }) => `${raw.kind} ${raw.metadata.name}`);
 }
 
-test("several documents, empty ones aside", () => {
+test("several documents; empty ones are skipped", () => {
   const text = "---\nkind: A\nmetadata: {name: one}\n---\n# nothing\n---\nkind: B\nmetadata: {name: two}\n---\n";
   assert.deepEqual(parseYamlFile("a.yaml", text).problems, []);
   assert.deepEqual(titles(text), ["A one", "B two"]);
   assert.deepEqual(titles(""), []);
 });
 
-test("a List is unfolded, and a bad item of it ends nothing but itself", () => {
+test("a List is unfolded, and a bad item affects only itself", () => {
   const text = `apiVersion: v1
 kind: List
 items:
@@ -26,7 +26,7 @@ items:
 `;
   assert.deepEqual(titles(text), ["A one", "B two"]);
   assert.deepEqual(parseYamlFile("a.yaml", text).problems, [
-    { place: "a.yaml:6", code: "not-an-object", text: "document 1 is no Kubernetes object: it has no kind" },
+    { place: "a.yaml:6", code: "not-an-object", text: "document 1 is not a Kubernetes object: it has no kind" },
   ]);
 });
 
@@ -38,9 +38,9 @@ const BAD: ReadonlyArray<readonly [what: string, text: string, place: string, co
   ["a key twice", "kind: A\nkind: B\n", "a.yaml:2", "yaml-invalid", /^Map keys must be unique/],
   ["an open bracket", "a: [", "a.yaml:2", "yaml-invalid", /^Flow sequence/],
   ["an anchor that is not there", "a: *b", "a.yaml:1", "yaml-invalid", /b/],
-  ["text", "just text", "a.yaml:1", "not-an-object", /^document \d is no Kubernetes object: it has no kind$/],
+  ["text", "just text", "a.yaml:1", "not-an-object", /^document \d is not a Kubernetes object: it has no kind$/],
   ["a list", "\n\n- a", "a.yaml:3", "not-an-object", /no kind/],
-  ["a kind that is no text", "kind: 5", "a.yaml:1", "not-an-object", /no kind/],
+  ["a kind that is not a string", "kind: 5", "a.yaml:1", "not-an-object", /no kind/],
   ["no metadata", "kind: Pod", "a.yaml:1", "no-name", /^this "Pod" has no metadata.name$/],
   ["metadata that is null", "kind: Pod\nmetadata:", "a.yaml:1", "no-name", /metadata.name/],
   ["metadata that is text", "kind: Pod\nmetadata: x", "a.yaml:1", "no-name", /metadata.name/],
@@ -54,7 +54,7 @@ const BAD: ReadonlyArray<readonly [what: string, text: string, place: string, co
   ],
 ];
 for (const [what, text, place, code, reason] of BAD) {
-  test(`${what}: ${code} at ${place}, and the document after it counts`, () => {
+  test(`${what}: ${code} at ${place}, and the document after it is used`, () => {
     const { objects, problems } = parseYamlFile("a.yaml", `${text}\n---\n${GOOD}`);
     assert.deepEqual(
       problems.map((problem) => [problem.place, problem.code]),
@@ -68,7 +68,7 @@ for (const [what, text, place, code, reason] of BAD) {
   });
 }
 
-test("a document after a good one is told by its own line", () => {
+test("a document after a valid one is reported with its own line", () => {
   const { problems } = parseYamlFile("a.yaml", `${GOOD}---\nkind: Pod\n`);
   assert.deepEqual(
     problems.map(({ place }) => place),
@@ -76,7 +76,7 @@ test("a document after a good one is told by its own line", () => {
   );
 });
 
-test("a small file that aliases blow up is refused, not expanded", () => {
+test("a small file with exponential aliases is rejected, not expanded", () => {
   const level = (n: number) =>
     `l${n}: &l${n} [${Array(10)
       .fill(`*l${n - 1}`)
@@ -93,13 +93,13 @@ test("a small file that aliases blow up is refused, not expanded", () => {
   assert.ok(process.memoryUsage().heapUsed - before < 50 * 1024 * 1024);
 });
 
-test("a few anchors are fine, and one that holds itself ends nothing else", () => {
+test("a few anchors are accepted, and a recursive one affects only its document", () => {
   assert.deepEqual(titles("kind: A\nmetadata: &m {name: a}\nspec: {template: {metadata: *m}}\n"), ["A a"]);
   const { objects } = parseYamlFile("a.yaml", `kind: A\nmetadata: {name: a}\nloop: &l [*l]\n---\n${GOOD}`);
   assert.ok(objects.some(({ raw }) => raw.kind === "Good"));
 });
 
-test("keys that mean something to JavaScript are only keys", () => {
+test("keys with a meaning in JavaScript are ordinary keys", () => {
   const [object] = parseYamlFile("a.yaml", "kind: A\nmetadata: {name: a}\n__proto__: {kind: B}\n").objects;
   assert.equal(object?.raw.kind, "A");
   assert.equal(Object.getPrototypeOf(object?.raw), Object.prototype);
@@ -132,7 +132,7 @@ spec:
   for (const [path, place] of places) assert.equal(object?.place(path), place);
 });
 
-test("an item of a List is placed by its own line", () => {
+test("an item of a List is reported with its own line", () => {
   const text = "kind: List\nitems:\n  - kind: A\n    metadata: {name: a}\n  - kind: B\n    metadata:\n      name: b\n";
   const [, second] = parseYamlFile("l.yaml", text).objects;
   assert.equal(second?.place(["metadata", "name"]), "l.yaml:7: B b: metadata.name");

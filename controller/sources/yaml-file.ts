@@ -5,13 +5,13 @@ import type { SourceProblem } from "./types.ts";
 /** One Kubernetes object of a YAML file. */
 export interface FileObject {
   readonly file: string;
-  /** Plain JSON; `kind` and `metadata.name` are there, everything else may be missing or of another shape. */
+  /** Plain JSON; `kind` and `metadata.name` exist, everything else may be missing or of another type. */
   readonly raw: KubeObject;
-  /** Where a path of the object stands, for people: `ingress.yaml:12: Ingress shop/web: spec.rules[0].host`. */
+  /** The location of a path of the object, for people: `ingress.yaml:12: Ingress shop/web: spec.rules[0].host`. */
   readonly place: (path: readonly (string | number)[]) => string;
 }
 
-/** The part of an object that is checked to be there. */
+/** The fields of an object that are required. */
 export interface KubeObject {
   readonly apiVersion?: string;
   readonly kind: string;
@@ -23,17 +23,17 @@ export interface KubeObject {
   };
 }
 
-/** Aliases may multiply a small file into a huge one; no manifest needs more of them. */
+/** Aliases may expand a small file to a huge one; no manifest needs more of them. */
 const MAX_ALIASES = 100;
 
 type LineOf = (path: readonly (string | number)[]) => number;
 
-/** Reads the documents of a file, `kind: List` unfolded. A document that cannot be read is a problem; the others still count. */
+/** Reads the documents of a file, `kind: List` unfolded. A document that cannot be read is a problem; the others are still used. */
 export function parseYamlFile(file: string, text: string): { objects: FileObject[]; problems: SourceProblem[] } {
   const objects: FileObject[] = [];
   const problems: SourceProblem[] = [];
   const lines = new LineCounter();
-  // Warnings would go to the process; what matters of them is an error to us, or harmless.
+  // The library would emit warnings on the process; they are either errors here, or harmless.
   const documents = [...parseAllDocuments(text, { lineCounter: lines, logLevel: "error" })];
   for (const [index, document] of documents.entries()) {
     const lineOf: LineOf = (path) => lines.linePos(offsetOf(document, path)).line;
@@ -52,7 +52,7 @@ export function parseYamlFile(file: string, text: string): { objects: FileObject
   return { objects, problems };
 }
 
-/** Where a path begins in the text; what is behind an alias or is missing, where the nearest thing around it begins. */
+/** The offset of a path in the text; for a missing path or one behind an alias, the offset of the nearest enclosing value. */
 function offsetOf(document: Document.Parsed, path: readonly (string | number)[]): number {
   for (let length = path.length; length > 0; length -= 1) {
     const node = document.getIn(path.slice(0, length), true);
@@ -86,7 +86,7 @@ function checkObject(file: string, index: number, entry: Entry, lineOf: LineOf):
   const object = entry.value as Partial<KubeObject> | null;
   const place = `${file}:${lineOf(entry.path)}`;
   if (typeof object !== "object" || object === null || typeof object.kind !== "string") {
-    return { place, code: "not-an-object", text: `document ${index + 1} is no Kubernetes object: it has no kind` };
+    return { place, code: "not-an-object", text: `document ${index + 1} is not a Kubernetes object: it has no kind` };
   }
   if (typeof object.metadata !== "object" || typeof object.metadata?.name !== "string") {
     return { place, code: "no-name", text: `this ${show(object.kind)} has no metadata.name` };
@@ -94,7 +94,11 @@ function checkObject(file: string, index: number, entry: Entry, lineOf: LineOf):
   const raw = object as KubeObject;
   const { namespace, name } = raw.metadata;
   if (namespace !== undefined && typeof namespace !== "string") {
-    return { place, code: "wrong-type", text: `metadata.namespace of ${show(object.kind)} ${show(name)} is no text` };
+    return {
+      place,
+      code: "wrong-type",
+      text: `metadata.namespace of ${show(object.kind)} ${show(name)} is not a string`,
+    };
   }
   const title = `${raw.kind} ${namespace === undefined ? name : `${namespace}/${name}`}`;
   return {

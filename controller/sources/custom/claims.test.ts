@@ -33,7 +33,7 @@ function configured(parts: object): CustomKind {
 }
 const HOSTS = configured({ hostnames: "$.spec.hosts[*]" });
 
-describe("ready-made kinds", () => {
+describe("presets", () => {
   const CASES: ReadonlyArray<readonly [what: string, kind: CustomKind, raw: Raw, expected: readonly string[]]> = [
     [
       "Traefik's IngressRoute",
@@ -82,7 +82,7 @@ describe("ready-made kinds", () => {
       ["a.com edge 192.0.2.1,lb.com true"],
     ],
     [
-      "one that Contour refuses, with the class in an annotation",
+      "one that Contour rejects, with the class in an annotation",
       PRESETS["contour-httpproxy"],
       object(
         { spec: { virtualhost: { fqdn: "a.com" } }, status: { currentStatus: "invalid" } },
@@ -117,7 +117,7 @@ describe("ready-made kinds", () => {
   ];
   for (const [what, kind, raw, expected] of CASES) it(what, () => assert.deepEqual(read(kind, raw), expected));
 
-  it("carry the object, by the kind that the API names", () => {
+  it("include the object, with the API's name of the kind", () => {
     const [claim] = customReader(PRESETS["istio-gateway"])(
       object({ spec: { servers: [{ hosts: ["a.com"] }] } }),
       "Gateway",
@@ -132,7 +132,7 @@ describe("ready-made kinds", () => {
 });
 
 describe("a configured kind", () => {
-  it("takes class, addresses and admission from where it was told", () => {
+  it("reads class, addresses and admission from the configured paths", () => {
     const kind = configured({
       hostnames: "$.spec.host",
       class: "$.spec.class",
@@ -153,15 +153,15 @@ describe("a configured kind", () => {
     ]);
   });
 
-  it("is ignored with our annotation", () => {
+  it("is ignored with the switchback.dev annotation", () => {
     const raw = object({ spec: { hosts: ["a.com"] } }, { "switchback.dev/ignore": "true" });
     assert.deepEqual(read(HOSTS, raw), ["a.com: ignored"]);
   });
 });
 
-describe("values of hostile shape", () => {
+describe("untrusted values", () => {
   const judge = createClaimPolicy(configSchema.parse({}).policy, undefined);
-  /** What the policy says of each claim, with a target that would take it. */
+  /** The policy's result for each claim, with a target that accepts it. */
   const verdicts = (hosts: unknown) =>
     customReader(HOSTS)(object({ spec: { hosts } }), "Widget").map((claim) => {
       const { hints, ...rest } = claim;
@@ -188,26 +188,26 @@ describe("values of hostile shape", () => {
     it(`${what}: ${expected}`, () => assert.deepEqual(verdicts([value]), [expected]));
   }
 
-  it("nothing at all, and a star, claim nothing", () => {
+  it("an empty value, and a star, claim nothing", () => {
     assert.deepEqual(verdicts([null, "", "*"]), []);
     assert.deepEqual(verdicts("a.com"), []);
     assert.deepEqual(verdicts(undefined), []);
   });
 
-  it("a reason shows a value fit for a terminal, and no more of it than a line", () => {
+  it("a reason shows a value sanitized for a terminal, at most one line of it", () => {
     const [claim] = customReader(HOSTS)(object({ spec: { hosts: [{ x: "\u001b\u009b".repeat(100) }] } }), "Widget");
     assert.ok(claim !== undefined && "code" in claim.hints);
-    assert.match(claim.hints.text, /^\$\.spec\.hosts\[\*\] leads to [\u0020-\u007e]{1,600}$/);
+    assert.match(claim.hints.text, /^\$\.spec\.hosts\[\*\] selects [\u0020-\u007e]{1,600}$/);
   });
 
-  it("a million names are bounded, one by one or in one text", () => {
+  it("a million names are limited, as separate values or in one text", () => {
     const many = Array.from({ length: 100_000 }, (_, index) => `n${index}.com`);
     assert.equal(verdicts(many).length, MAX_NAMES_PER_OBJECT + 1);
     const kind = configured({ hostnames: "$.spec.hosts", syntax: "list" });
     assert.equal(read(kind, object({ spec: { hosts: many.join() } })).length, MAX_NAMES_PER_OBJECT + 1);
   });
 
-  it("an object nested too deeply for its path is refused, and nothing is thrown", () => {
+  it("an object nested too deeply for its path is rejected, and nothing is thrown", () => {
     let deep: Raw = {};
     for (let level = 0; level < 5_000; level++) deep = { a: deep };
     assert.deepEqual(read(configured({ hostnames: "$..host" }), object({ spec: deep })), [
@@ -215,13 +215,13 @@ describe("values of hostile shape", () => {
     ]);
   });
 
-  it("property: whatever the object is, its claims are text", () => {
+  it("property: the claims of any object are strings", () => {
     const part = fc.anything({ maxDepth: 4, values: [fc.string(), fc.integer(), fc.constant(null), fc.boolean()] });
     const readers = [...Object.values(PRESETS), HOSTS].map(customReader);
     const raw = fc.record({ metadata: part, spec: part, status: part }, { requiredKeys: [] });
     fc.assert(
       fc.property(raw, (parts) => {
-        // As it comes over the wire: plain JSON.
+        // As received from the API server: plain JSON.
         const plain = JSON.parse(JSON.stringify(parts)) as Raw;
         for (const claim of [...readers.flatMap((reader) => reader(plain, "Widget")), ...serviceClaims(plain)]) {
           assert.equal(typeof claim.hostname, "string");
@@ -252,7 +252,7 @@ describe("a Service with external-dns's annotation", () => {
     });
   });
 
-  it("claims nothing without it, and is refused where no address is short-circuited, or with our annotation", () => {
+  it("claims nothing without it, and is refused if no address is short-circuited, or with the switchback.dev annotation", () => {
     assert.deepEqual(serviceClaims(service("LoadBalancer", {})), []);
     assert.deepEqual(shown(serviceClaims(service("ClusterIP", { [HOSTNAME]: "a.com" }))), [
       "a.com: not-a-load-balancer",
@@ -261,7 +261,7 @@ describe("a Service with external-dns's annotation", () => {
     assert.deepEqual(shown(serviceClaims(service("LoadBalancer", ignored))), ["a.com: ignored"]);
   });
 
-  it("that has no address yet is not admitted", () => {
+  it("without an address is not admitted", () => {
     const pending = { ...service("LoadBalancer", { [HOSTNAME]: "a.com" }), status: {} };
     assert.deepEqual(shown(serviceClaims(pending)), ["a.com - - false"]);
   });

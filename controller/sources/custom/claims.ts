@@ -8,15 +8,15 @@ import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { namesIn } from "./names.ts";
 import type { CustomKind } from "./presets.ts";
 
-/** Stands for a value that is no name at all, so that status can say why: `.invalid` is nobody's (RFC 2606). */
+/** The hostname of a claim whose value is not a name, so that the status can report it: `.invalid` is reserved (RFC 2606). */
 const UNREADABLE = "unreadable.invalid";
-/** Addresses and classes that are looked at. */
+/** The number of addresses and classes that are read. */
 const MAX_VALUES = 16;
 
-/** Turns an object of a kind that the API server may not have checked into claims; `kind` is what the API calls it. */
+/** Converts an object, of a kind that the API server may not have validated, to claims. `kind` is the API's name of the kind. */
 type CustomReader = (raw: Raw, kind: string) => readonly UnresolvedClaim[];
 
-/** How the objects of a custom source are read. */
+/** Returns the reader for the objects of a custom kind. */
 export function customReader(source: CustomKind): CustomReader {
   const hostnames = jsonPath(source.hostnames);
   const hintsOf = clueReader(source);
@@ -44,11 +44,11 @@ function claimValue(
   const names = typeof value === "string" ? namesIn(value, syntax) : undefined;
   for (const name of names ?? []) claims.add(name, hints);
   if (names !== undefined) return;
-  const text = `${hostnames} leads to ${show(JSON.stringify(value))}, which is no ${syntax}`;
+  const text = `${hostnames} selects ${show(JSON.stringify(value))}, which is not of syntax ${syntax}`;
   claims.add(UNREADABLE, { code: "syntax-invalid", text });
 }
 
-/** What an object tells of its controller. One that says nothing of being admitted counts as admitted. */
+/** The routing hints of an object. It counts as admitted if the kind has no path for that. */
 function clueReader(source: CustomKind): (raw: Raw, kind: string) => RoutingHints | Reason {
   const classes = source.classes.map(jsonPath);
   const addresses = source.addresses === undefined ? undefined : jsonPath(source.addresses);

@@ -9,11 +9,11 @@ export interface CustomKind {
   readonly resource: string;
   readonly hostnames: string;
   readonly syntax: CustomSource["syntax"];
-  /** Where the class may stand; the first that is there counts, else `className`. */
+  /** Paths to the class; the first that exists is used, else `className`. */
   readonly classes: readonly string[];
   readonly className: string | undefined;
   readonly addresses?: string | undefined;
-  /** Leads to something once a controller has admitted the object. */
+  /** Selects a value once a controller has admitted the object. */
   readonly admitted?: string | undefined;
 }
 
@@ -33,12 +33,12 @@ const TRAEFIK = {
   className: "traefik",
 } as const;
 
-/** Kinds of well-known ingress controllers, ready to be named in the configuration. */
+/** Kinds of well-known ingress controllers, for use in the configuration. */
 export const PRESETS: Readonly<Record<PresetName, CustomKind>> = {
   "traefik-ingressroute": { ...TRAEFIK, resource: "ingressroutes" },
   "traefik-ingressroutetcp": { ...TRAEFIK, resource: "ingressroutetcps" },
   "istio-gateway": { ...ISTIO, resource: "gateways", hostnames: "$.spec.servers[*].hosts[*]", syntax: "istio-host" },
-  // One that names no gateway, or only `mesh`, is about the calls of sidecars, whose names are no public ones.
+  // A VirtualService without a gateway, or with only `mesh`, is for requests from sidecars, whose names are not public.
   "istio-virtualservice": {
     ...ISTIO,
     resource: "virtualservices",
@@ -56,7 +56,7 @@ export const PRESETS: Readonly<Record<PresetName, CustomKind>> = {
     addresses: "$.status.loadBalancer.ingress[*]['ip','hostname']",
     admitted: "$[?@.currentStatus == 'valid']",
   },
-  // The class is the router's name, `default` on most clusters.
+  // The class is the name of the router, `default` in most clusters.
   "openshift-route": {
     group: "route.openshift.io",
     versions: ["v1"],
@@ -70,7 +70,7 @@ export const PRESETS: Readonly<Record<PresetName, CustomKind>> = {
   },
 };
 
-/** A configured kind in the same form. */
+/** Converts a configured kind to the same form. */
 export function customKind(source: CustomSource): CustomKind {
   const { version, class: classPath, ...rest } = source;
   return {

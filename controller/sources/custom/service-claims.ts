@@ -5,7 +5,7 @@ import { listOf, mapOf, type Raw, textOf } from "../raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { namesIn } from "./names.ts";
 
-/** external-dns's: hostnames with commas between them. */
+/** The annotation of external-dns: comma-separated hostnames. */
 const HOSTNAME_ANNOTATION = "external-dns.alpha.kubernetes.io/hostname";
 
 /** The claims of a Service: the names that external-dns publishes for it. Only a load balancer's address is short-circuited. */

@@ -1,6 +1,6 @@
-/** Matchers whose arguments are hostnames, in lower case: Traefik takes any case. Those by regular expression name no host. */
+/** Matchers whose arguments are hostnames, in lower case: Traefik accepts any case. Matchers by regular expression name no host. */
 const HOST_MATCHERS = new Set(["host", "hostheader", "hostsni"]);
-/** A longer rule is not looked at. */
+/** A longer rule is not read. */
 const MAX_RULE = 65_536;
 
 /** A name, an operator, a bracket, or a text between backticks or (with escapes) between quotation marks. */
@@ -8,7 +8,7 @@ const TOKEN = /\s*(?:([A-Za-z_]\w*)|(&&|\|\||[!(),])|`([^`]*)`|"((?:[^"\\]|\\.)*
 
 /**
  * The hosts in a rule of Traefik, as in ``Host(`a.example.com`, `b.example.com`) && PathPrefix(`/x`) || Host(`c.example.com`)``;
- * those under a `!` are not among them. Undefined: it is no rule.
+ * without negated hosts (`!`). Undefined if the text is not a rule.
  */
 export function hostsOfRule(rule: string): string[] | undefined {
   if (rule.length > MAX_RULE) return undefined;
@@ -22,12 +22,12 @@ export function hostsOfRule(rule: string): string[] | undefined {
   return reader.done ? reader.hosts : undefined;
 }
 
-/** Reads token after token. Brackets are kept on a stack, so that a rule of brackets alone cannot exhaust anything. */
+/** Reads the tokens one by one. Brackets are kept on a stack, so that nested brackets cannot exhaust the call stack. */
 class RuleReader {
   readonly hosts: string[] = [];
-  /** For each open bracket of an expression: whether what is in it is negated. */
+  /** For each open bracket of an expression: whether its content is negated. */
   readonly #brackets: boolean[] = [false];
-  /** Whether a `!` stands before what comes next. */
+  /** Whether a `!` precedes the next token. */
   #not = false;
   /** The matcher that was named last; `inside`: its arguments are being read. */
   #matcher: { readonly name: string; inside: boolean } | undefined;
@@ -36,7 +36,7 @@ class RuleReader {
     return this.#brackets.length === 1 && this.#matcher === undefined && !this.#not;
   }
 
-  /** False: it cannot stand here. */
+  /** False if the token is not valid here. */
   take([, name, mark, raw, quoted]: RegExpExecArray): boolean {
     if (this.#matcher?.inside === true) return this.#argument(mark, raw ?? unquote(quoted));
     if (this.#matcher !== undefined) return this.#open(mark);
@@ -82,7 +82,7 @@ class RuleReader {
     return mark === ",";
   }
 
-  /** Takes a `!` that stands before a bracket into account, and off. */
+  /** Applies a preceding `!` to a bracket, and resets it. */
   #negated(): boolean {
     const negated = this.#not !== (this.#brackets.at(-1) ?? false);
     this.#not = false;

@@ -5,21 +5,21 @@ import { GatewayRegistry } from "./gateway-registry.ts";
 import type { Labels } from "./selector.ts";
 import { GATEWAY_GROUP, ROUTE_KINDS, viewGateway, viewRoute } from "./view.ts";
 
-/** Gateways and routes of YAML files. No controller reports on these, so none has to have accepted them. */
+/** Gateways and routes of YAML files. No controller writes their status, so acceptance is not required. */
 export class GatewayFiles {
-  readonly #register: GatewayRegistry;
+  readonly #registry: GatewayRegistry;
   #known: ReadonlySet<string> = new Set();
 
   constructor(sink: UnresolvedClaimSink) {
-    this.#register = new GatewayRegistry({ requireAccepted: false, listeners: true }, sink);
-    this.#register.open();
+    this.#registry = new GatewayRegistry({ requireAccepted: false, listeners: true }, sink);
+    this.#registry.open();
   }
 
-  /** Takes in all objects as they are now. */
+  /** Replaces all objects. */
   update(objects: readonly FileObject[]): void {
     const namespaces = objects.filter(({ raw }) => raw.kind === "Namespace");
     const labels = namespaces.map(({ raw }): [string, Labels] => [raw.metadata.name, raw.metadata.labels ?? {}]);
-    this.#register.setNamespaces(new Map(labels));
+    this.#registry.setNamespaces(new Map(labels));
     const there = new Set<string>();
     for (const object of objects.filter(isGatewayKind)) {
       there.add(keyOf(object));
@@ -33,12 +33,12 @@ export class GatewayFiles {
     const [name = "", namespacedName = ""] = key.split(" ");
     const raw = object?.raw as Raw | undefined;
     const kind = ROUTE_KINDS.find((each) => each === name);
-    if (kind !== undefined) this.#register.setRoute(key, raw && viewRoute(kind, raw, object?.file));
-    else this.#register.setGateway(namespacedName, raw && viewGateway(raw, object?.file));
+    if (kind !== undefined) this.#registry.setRoute(key, raw && viewRoute(kind, raw, object?.file));
+    else this.#registry.setGateway(namespacedName, raw && viewGateway(raw, object?.file));
   }
 }
 
-/** Istio has Gateways too: the group tells them apart. */
+/** Istio has Gateways too: the group distinguishes them. */
 export function isGatewayKind({ raw }: FileObject): boolean {
   const ours: readonly string[] = ["Gateway", ...ROUTE_KINDS];
   return (

@@ -6,16 +6,16 @@ import { viewGateway, viewRoute } from "./view.ts";
 
 const OPTIONS: GatewayRegistryOptions = { requireAccepted: true, listeners: false };
 
-/** A register that is open, and what it has told since it was last asked. */
-function register(options: Partial<GatewayRegistryOptions> = {}) {
-  const told: [object: string, names: readonly string[]][] = [];
+/** An open registry, and what it has reported since the last call. */
+function openRegistry(options: Partial<GatewayRegistryOptions> = {}) {
+  const reported: [object: string, names: readonly string[]][] = [];
   const it = new GatewayRegistry({ ...OPTIONS, ...options }, (object, claims) => {
     const shown = claims.map(({ hostname, hints }) => ("code" in hints ? `${hostname}: ${hints.code}` : hostname));
-    told.push([object, shown]);
+    reported.push([object, shown]);
   });
   return {
     it,
-    told: () => told.splice(0).sort(([a], [b]) => (a < b ? -1 : 1)),
+    reported: () => reported.splice(0).sort(([a], [b]) => (a < b ? -1 : 1)),
     gateway: (name: string, ...listeners: ListenerParts[]) =>
       it.setGateway(`${INFRA}/${name}`, viewGateway(gatewayObject(name, listeners))),
     route: (name: string, parents: readonly string[], ...hostnames: string[]) =>
@@ -24,107 +24,107 @@ function register(options: Partial<GatewayRegistryOptions> = {}) {
   };
 }
 
-describe("the register", () => {
-  it("tells nothing before it is opened, and then everything, whatever came first", () => {
-    const { it: own, told, gateway, route, key } = register({ listeners: true });
+describe("the registry", () => {
+  it("reports nothing before it is opened, and then everything, in any order of events", () => {
+    const { it: registry, reported, gateway, route, key } = openRegistry({ listeners: true });
     route("web", ["gw"], "a.com");
     gateway("gw", { hostname: "*.com" });
-    assert.deepEqual(told(), []);
-    own.open();
-    assert.deepEqual(told(), [
+    assert.deepEqual(reported(), []);
+    registry.open();
+    assert.deepEqual(reported(), [
       [`Gateway ${INFRA}/gw`, ["*.com"]],
       [key("web"), ["a.com"]],
     ]);
   });
 
-  it("decides a changed route alone, and a changed Gateway with its own routes only", () => {
-    const { it: own, told, gateway, route, key } = register();
-    own.open();
+  it("evaluates a changed route alone, and a changed Gateway with only its routes", () => {
+    const { it: registry, reported, gateway, route, key } = openRegistry();
+    registry.open();
     gateway("one", {});
     gateway("two", {});
     route("a", ["one"], "a.com");
     route("b", ["one", "two"], "b.com");
     route("c", ["two"], "c.com");
-    told();
+    reported();
     route("a", ["one"], "a.com", "also-a.com");
-    assert.deepEqual(told(), [[key("a"), ["a.com", "also-a.com"]]]);
+    assert.deepEqual(reported(), [[key("a"), ["a.com", "also-a.com"]]]);
     gateway("one", { hostname: "a.com" });
-    assert.deepEqual(told(), [
+    assert.deepEqual(reported(), [
       [key("a"), ["a.com", "also-a.com: no-matching-hostname"]],
       [key("b"), ["b.com"]],
     ]);
-    own.setGateway(`${INFRA}/one`, undefined);
-    assert.deepEqual(told(), [
+    registry.setGateway(`${INFRA}/one`, undefined);
+    assert.deepEqual(reported(), [
       [key("a"), ["a.com: gateway-not-found", "also-a.com: gateway-not-found"]],
       [key("b"), ["b.com"]],
     ]);
     gateway("one", {});
     assert.deepEqual(
-      told().map(([object]) => object),
+      reported().map(([object]) => object),
       [key("a"), key("b")],
       "routes are found again by a Gateway that was made after them",
     );
   });
 
-  it("tells nothing when what matters is as it was", () => {
-    const { it: own, told, gateway, route } = register({ listeners: true });
-    own.open();
+  it("reports nothing if no used field has changed", () => {
+    const { it: registry, reported, gateway, route } = openRegistry({ listeners: true });
+    registry.open();
     gateway("one", {});
     route("a", ["one"], "a.com");
-    told();
+    reported();
     gateway("one", {});
     route("a", ["one"], "a.com");
-    assert.deepEqual(told(), []);
+    assert.deepEqual(reported(), []);
   });
 
-  it("forgets a route that is gone, or that left a Gateway", () => {
-    const { it: own, told, gateway, route, key } = register();
-    own.open();
+  it("forgets a route that is deleted, or that is detached from a Gateway", () => {
+    const { it: registry, reported, gateway, route, key } = openRegistry();
+    registry.open();
     gateway("one", {});
     gateway("two", {});
     route("a", ["one"], "a.com");
     route("b", ["one"], "b.com");
-    own.setRoute(key("a"), undefined);
+    registry.setRoute(key("a"), undefined);
     route("b", ["two"], "b.com");
-    told();
+    reported();
     gateway("one", { hostname: "other.com" });
-    assert.deepEqual(told(), []);
+    assert.deepEqual(reported(), []);
   });
 
-  it("keeps what it said of a route while the labels of namespaces are not known", () => {
-    const { it: own, told, gateway, route, key } = register();
+  it("keeps the reported claims of a route while the labels of namespaces are unknown", () => {
+    const { it: registry, reported, gateway, route, key } = openRegistry();
     const select = { from: "Selector", selector: { matchLabels: { team: "web" } } };
-    own.open();
+    registry.open();
     gateway("one", {});
     gateway("two", {});
     route("a", ["one"], "a.com");
     route("b", ["two"], "b.com");
-    assert.equal(own.selects, false);
-    told();
+    assert.equal(registry.selects, false);
+    reported();
     gateway("one", select);
-    assert.equal(own.selects, true);
-    assert.deepEqual(told(), []);
+    assert.equal(registry.selects, true);
+    assert.deepEqual(reported(), []);
     const labels = new Map([[INFRA, { team: "web" }]]);
-    own.setNamespaces(labels);
-    assert.deepEqual(told(), [[key("a"), ["a.com"]]]);
+    registry.setNamespaces(labels);
+    assert.deepEqual(reported(), [[key("a"), ["a.com"]]]);
     labels.set(INFRA, { team: "other" });
-    own.namespaceChanged("elsewhere");
-    assert.deepEqual(told(), []);
-    own.namespaceChanged(INFRA);
-    assert.deepEqual(told(), [[key("a"), ["a.com: not-allowed"]]]);
+    registry.namespaceChanged("elsewhere");
+    assert.deepEqual(reported(), []);
+    registry.namespaceChanged(INFRA);
+    assert.deepEqual(reported(), [[key("a"), ["a.com: not-allowed"]]]);
     gateway("one", {});
-    assert.equal(own.selects, false);
+    assert.equal(registry.selects, false);
   });
 
-  it("with 10,000 routes on 200 Gateways touches one route, or one Gateway's fifty", () => {
-    const { it: own, told, gateway, route, key } = register();
-    own.open();
+  it("with 10,000 routes on 200 Gateways evaluates one route, or the fifty of one Gateway", () => {
+    const { it: registry, reported, gateway, route, key } = openRegistry();
+    registry.open();
     for (let index = 0; index < 200; index++) gateway(`gw${index}`, {});
     for (let index = 0; index < 10_000; index++) route(`r${index}`, [`gw${index % 200}`], `r${index}.com`);
-    told();
+    reported();
     route("r7", ["gw7"], "other.com");
-    assert.deepEqual(told(), [[key("r7"), ["other.com"]]]);
+    assert.deepEqual(reported(), [[key("r7"), ["other.com"]]]);
     gateway("gw8", { hostname: "*.com" });
-    assert.equal(told().length, 50);
+    assert.equal(reported().length, 50);
   });
 });

@@ -5,22 +5,22 @@ import type { Labels } from "./selector.ts";
 import type { GatewayView, RouteView } from "./view.ts";
 
 export interface GatewayRegistryOptions {
-  /** Only what the controllers say they accepted counts. */
+  /** Use only Gateways and routes that their controllers have accepted. */
   readonly requireAccepted: boolean;
-  /** Gateways claim their listeners' hostnames themselves. */
+  /** Gateways claim the hostnames of their listeners. */
   readonly listeners: boolean;
 }
 
 /**
- * Gateways, routes and what follows from them, kept incrementally: a changed route is decided alone, a changed Gateway with the routes
- * that name it as a parent. What comes in before `open` is decided then, all at once.
+ * Gateways, routes and their claims, updated incrementally: a changed route is evaluated alone, a changed Gateway with the routes
+ * that have it as a parent. Objects set before `open` are evaluated then, all at once.
  */
 export class GatewayRegistry {
   readonly #options: GatewayRegistryOptions;
   readonly #sink: UnresolvedClaimSink;
   readonly #gateways = new Map<string, GatewayView>();
   readonly #routes = new Map<string, RouteView>();
-  /** Gateway -> keys of the routes that name it, whether it exists or not. */
+  /** Keys of the routes that have a Gateway as a parent, by Gateway, whether it exists or not. */
   readonly #children = new Map<string, Set<string>>();
   /** Gateways with a listener that selects namespaces by their labels. */
   readonly #selecting = new Set<string>();
@@ -37,7 +37,7 @@ export class GatewayRegistry {
     return this.#selecting.size > 0;
   }
 
-  /** Begins to tell. */
+  /** Starts to report claims. */
   open(): void {
     this.#open = true;
     for (const key of this.#gateways.keys()) this.#decideGateway(key);
@@ -45,7 +45,7 @@ export class GatewayRegistry {
   }
 
   setGateway(key: string, view: GatewayView | undefined): void {
-    // Its status counts its routes: each of them changes the object, and nothing that matters here.
+    // A Gateway's status counts its routes: each route changes the object, but nothing that matters here.
     if (isDeepStrictEqual(this.#gateways.get(key), view)) return;
     if (view === undefined) this.#gateways.delete(key);
     else this.#gateways.set(key, view);
@@ -55,7 +55,7 @@ export class GatewayRegistry {
     for (const route of this.#children.get(key) ?? []) this.#decideRoute(route);
   }
 
-  /** `key` tells routes of different kinds apart. */
+  /** `key` distinguishes routes of different kinds. */
   setRoute(key: string, view: RouteView | undefined): void {
     const before = this.#routes.get(key);
     if (isDeepStrictEqual(before, view)) return;
@@ -66,13 +66,13 @@ export class GatewayRegistry {
     this.#decideRoute(key);
   }
 
-  /** The labels of all namespaces: known from now on. */
+  /** Sets the labels of all namespaces, which are known from now on. */
   setNamespaces(namespaces: ReadonlyMap<string, Labels>): void {
     this.#namespaces = namespaces;
     this.#decideSelected(() => true);
   }
 
-  /** The labels of one namespace are others than before. */
+  /** Evaluates the routes of a namespace whose labels have changed. */
   namespaceChanged(name: string): void {
     if (this.#namespaces !== undefined) this.#decideSelected(({ ref }) => ref.namespace === name);
   }
@@ -96,7 +96,7 @@ export class GatewayRegistry {
     if (!this.#open) return;
     const route = this.#routes.get(key);
     const claims = route === undefined ? [] : claimsOfRoute(route, this.#surroundings());
-    // What cannot be said yet leaves what was said before.
+    // While the claims cannot be determined, the reported ones stay.
     if (claims !== undefined) this.#sink(key, claims);
   }
 

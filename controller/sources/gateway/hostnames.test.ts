@@ -3,7 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { narrowerOf } from "./hostnames.ts";
 
-/** The name that both serve, as the routes' attachment takes it from the narrower side. */
+/** The name that both serve, as route attachment takes it from the narrower side. */
 function intersect(listener: string | undefined, route: string | undefined): string | undefined {
   const side = narrowerOf(listener, route);
   return side === "listener" ? listener : side && route;
@@ -39,7 +39,7 @@ for (const [listener, route, common] of EXAMPLES) {
   });
 }
 
-test("property: a name is served by the intersection exactly if it is served by both", () => {
+test("property: the intersection covers a name if and only if both cover it", () => {
   const label = fc.constantFrom("a", "b", "foo");
   const name = fc.array(label, { minLength: 1, maxLength: 4 }).map((labels) => `${labels.join(".")}.com`);
   const pattern = fc.oneof(

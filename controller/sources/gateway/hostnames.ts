@@ -1,8 +1,8 @@
 /**
- * Which of a listener's and a route's hostname is what the two have in common, or undefined if they have nothing in common. Either may
- * be a wildcard, which covers every name below it, at any depth, and not the name itself; undefined covers all names
- * (gateway.networking.k8s.io/v1: `HTTPRouteSpec.hostnames`, `Listener.hostname`). Names are in lower case: a Gateway of many listeners
- * asks this very often.
+ * Which hostname is the intersection of a listener's and a route's hostname, or undefined if they do not intersect. Either may
+ * be a wildcard, which covers every name below it, at any depth, but not the name itself; undefined covers all names
+ * (gateway.networking.k8s.io/v1: `HTTPRouteSpec.hostnames`, `Listener.hostname`). Names must be in lower case already, because a
+ * Gateway with many listeners calls this very often.
  */
 export function narrowerOf(listener: string | undefined, route: string | undefined): "listener" | "route" | undefined {
   if (listener === undefined || route === undefined) return route === undefined ? "listener" : "route";
@@ -10,7 +10,7 @@ export function narrowerOf(listener: string | undefined, route: string | undefin
   return covers(route, listener) ? "listener" : undefined;
 }
 
-/** Whether every name that `narrow` stands for is one that `wide` stands for. */
+/** Whether `wide` covers every name that `narrow` covers. */
 function covers(wide: string, narrow: string): boolean {
   return wide === narrow || (wide.startsWith("*.") && narrow.endsWith(wide.slice(1)));
 }

@@ -40,7 +40,7 @@ function reasonOf(route: Raw, surroundings: AttachmentContext): string {
 }
 
 describe("a route's claims", () => {
-  it("carry the route, its age, and what the Gateway tells of its controller", () => {
+  it("include the route, its creation time, and the routing hints of the Gateway", () => {
     assert.deepEqual(claimsOfRoute(viewRoute(HTTP, routeObject("web", ["gw"], ["a.com"])), one({})), [
       {
         hostname: "a.com",
@@ -51,29 +51,29 @@ describe("a route's claims", () => {
     ]);
   });
 
-  it("are once a name, however many listeners of a Gateway have it", () => {
+  it("have each name once, even if several listeners of a Gateway have it", () => {
     const gateway = one({ hostname: "a.com" }, { hostname: "A.com", port: 443, protocol: "HTTPS" }, {});
     assert.deepEqual(outcome(routeObject("web", ["gw"], ["a.com"]), gateway), ["a.com"]);
     assert.deepEqual(outcome(routeObject("web", ["gw"]), gateway), ["A.com"]);
   });
 
-  it("are found whatever the case, and keep the case of the narrower side", () => {
+  it("are found regardless of case, and keep the case of the narrower side", () => {
     const gateway = one({ hostname: "*.Example.COM" }, { hostname: "Test.Example.NET", port: 8080 });
     assert.deepEqual(outcome(routeObject("web", ["gw"], ["TEST.example.com"]), gateway), ["TEST.example.com"]);
     assert.deepEqual(outcome(routeObject("web", ["gw"], ["*.EXAMPLE.net"]), gateway), ["Test.Example.NET"]);
   });
 
-  it("are one for each Gateway that leads elsewhere", () => {
+  it("are separate for each Gateway with different hints", () => {
     const both = around([gatewayObject("gw", [{}]), gatewayObject("other", [{}])]);
     assert.deepEqual(outcome(routeObject("web", ["gw", "other"], ["a.com"]), both), ["a.com", "a.com"]);
   });
 
-  it("need one good parent; the others' reasons are then left out", () => {
+  it("need one parent that works; the reasons of the others are then omitted", () => {
     const route = routeObject("web", ["missing", "gw"], ["a.com"]);
     assert.deepEqual(outcome(route, one({})), ["a.com"]);
   });
 
-  it("that no parent takes have the reason of the one where they got furthest", () => {
+  it("that no parent accepts have the reason of the parent where they got furthest", () => {
     const surroundings = one({ hostname: "b.com" });
     for (const parents of [
       ["gw", "missing"],
@@ -83,7 +83,7 @@ describe("a route's claims", () => {
     }
   });
 
-  it("wait while a listener selects namespaces that are not known, and nobody else does", () => {
+  it("wait only while a listener selects namespaces whose labels are unknown", () => {
     const unknown = around([gatewayObject("gw", [{ from: "Selector" }]), gatewayObject("plain", [{}])], {
       namespaces: undefined,
     });
@@ -91,7 +91,7 @@ describe("a route's claims", () => {
     assert.deepEqual(outcome(routeObject("web", ["plain"], ["a.com"]), unknown), ["a.com"]);
   });
 
-  it("that hang on a namespace we never heard of are not selected, whatever the selector", () => {
+  it("of an unknown namespace are not selected by any selector", () => {
     const gateway = gatewayObject("gw", [
       { from: "Selector", selector: { matchExpressions: [{ key: "x", operator: "DoesNotExist" }] } },
     ]);
@@ -122,12 +122,12 @@ describe("a parent", () => {
     });
   }
 
-  it("with group and kind written out is the same one", () => {
+  it("with explicit group and kind is the same one", () => {
     const full = { group: "gateway.networking.k8s.io", kind: "Gateway", namespace: INFRA, name: "gw" };
     assert.deepEqual(outcome(routeObject("web", [full], ["a.com"]), one({})), ["a.com"]);
   });
 
-  it("that does not exist is said", () => {
+  it("that does not exist is reported", () => {
     assert.match(
       reasonOf(routeObject("web", ["gone"], ["a.com"]), one({})),
       /^gateway-not-found: .*\/gone" does not|gone/,
@@ -138,18 +138,18 @@ describe("a parent", () => {
 describe("acceptance", () => {
   const refused = routeObject("web", ["gw"], ["a.com"], { accepted: NOT_ACCEPTED });
 
-  it("is needed, and the controller's words are made fit to be shown", () => {
+  it("is required, and the controller's message is sanitized", () => {
     const text = reasonOf(refused, one({}));
     assert.match(text, /^not-accepted: .*NotAllowedByListeners: no\\u001b\[2J/);
-    assert.match(reasonOf(routeObject("web", ["gw"], ["a.com"], { accepted: [] }), one({})), /has said nothing/);
+    assert.match(reasonOf(routeObject("web", ["gw"], ["a.com"], { accepted: [] }), one({})), /has written no status/);
   });
 
-  it("is not needed where implementations do not report it", () => {
+  it("is not required if implementations do not report it", () => {
     const gateway = around([gatewayObject("gw", [{}])], { requireAccepted: false });
     assert.deepEqual(outcome(refused, gateway), ["a.com"]);
   });
 
-  it("counts for the very parent that was accepted, not for another section of it", () => {
+  it("counts only for the accepted parent, not for another section of it", () => {
     const parentRef = { name: "gw", namespace: INFRA, sectionName: "listener-1" };
     const route = routeObject("web", [{ ...parentRef, sectionName: "listener-2" }], ["a.com"]);
     const status = { parents: [{ parentRef, conditions: [{ type: "Accepted", status: "True" }] }] };
@@ -169,14 +169,14 @@ describe("acceptance", () => {
     assert.deepEqual(outcome({ ...routeObject("web", ["gw"], ["a.com"]), status: { parents } }, one({})), ["a.com"]);
   });
 
-  it("that is missing is said of a route without hostnames too, by its listeners' names", () => {
+  it("that is missing is also reported for a route without hostnames, with its listeners' names", () => {
     const hostless = routeObject("web", ["gw"], undefined, { accepted: NOT_ACCEPTED });
     assert.deepEqual(outcome(hostless, one({ hostname: "a.com" })), ["a.com: not-accepted"]);
   });
 });
 
 describe("the ignore annotation", () => {
-  it("on a route keeps its names out, and on a Gateway those of its routes", () => {
+  it("on a route excludes its names, and on a Gateway those of its routes", () => {
     const ignored = routeObject("web", ["gw"], ["a.com"], { annotations: IGNORE });
     assert.match(reasonOf(ignored, one({})), /^ignored: the HTTPRoute gateway-conformance-infra\/web carries/);
     const metadata = { namespace: INFRA, name: "gw", annotations: IGNORE };
@@ -204,20 +204,20 @@ describe("listeners", () => {
     ["example.com/quic", [{ kind: "HTTPRoute" }], ["HTTPRoute"]],
     ["constructor", undefined, []],
   ] as const) {
-    it(`of protocol ${protocol} with the kinds ${JSON.stringify(listed)} take ${expected.join(", ") || "none"}`, () => {
+    it(`of protocol ${protocol} with the kinds ${JSON.stringify(listed)} allow ${expected.join(", ") || "none"}`, () => {
       assert.deepEqual(kinds(protocol, listed), expected);
     });
   }
 
   for (const from of [undefined, "Same", "All", "None", "Later"]) {
-    it(`with from: ${from} let in another namespace: ${from === "All"}`, () => {
+    it(`with from: ${from} allows another namespace: ${from === "All"}`, () => {
       const route = routeObject("web", ["gw"], ["a.com"], { namespace: BACKEND });
       const listener = from === undefined ? {} : { from };
       assert.deepEqual(outcome(route, one(listener)), [from === "All" ? "a.com" : "a.com: not-allowed"]);
     });
   }
 
-  it("that their controller refuses take no route", () => {
+  it("that their controller rejects allow no route", () => {
     const status = (type: string, value: string) => ({
       conditions: [{ type: "Accepted", status: "True" }],
       listeners: [{ name: "listener-1", conditions: [{ type, status: value }] }],
@@ -243,11 +243,11 @@ describe("a Gateway's own claims", () => {
     {},
   ];
 
-  it("are the hostnames of its listeners, where the protocol knows hostnames", () => {
+  it("are the hostnames of its listeners, if the protocol has hostnames", () => {
     assert.deepEqual(claims(gatewayObject("gw", LISTENERS)), ["Gateway a.com example", "Gateway *.b.com example"]);
   });
 
-  it("wait until a controller has accepted it, unless that is not asked for", () => {
+  it("wait until a controller has accepted it, unless that is not required", () => {
     const conditions = [{ type: "Accepted", status: "Unknown", reason: "Pending", message: "Waiting for controller" }];
     const pending = gatewayObject("gw", [{ hostname: "a.com" }], { status: { conditions } });
     assert.deepEqual(claims(pending), ["Gateway a.com not-accepted"]);
@@ -256,7 +256,7 @@ describe("a Gateway's own claims", () => {
     assert.deepEqual(claim?.hints, { className: "example", addresses: [], admitted: false });
   });
 
-  it("of a refused listener stand back behind those of another one", () => {
+  it("of a rejected listener have lower priority than those of another one", () => {
     const status = {
       conditions: [{ type: "Accepted", status: "True" }],
       listeners: [{ name: "listener-1", conditions: [{ type: "Conflicted", status: "True" }] }],
@@ -275,7 +275,7 @@ describe("a Gateway's own claims", () => {
     assert.deepEqual(claims(gatewayObject("gw", [{ hostname: "a.com" }], { metadata })), ["Gateway a.com ignored"]);
   });
 
-  it("carry every address once that is an IP address or a hostname", () => {
+  it("include each IP address or hostname once", () => {
     const addresses = [
       { type: "IPAddress", value: "192.0.2.1" },
       { value: "192.0.2.1" },

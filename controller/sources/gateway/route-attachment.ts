@@ -7,29 +7,29 @@ import { narrowerOf } from "./hostnames.ts";
 import { type Labels, matchesSelector } from "./selector.ts";
 import type { GatewayView, ListenerView, ParentView, RouteView } from "./view.ts";
 
-/** What a route's claims depend on besides the route. */
+/** The other objects and options that a route's claims depend on. */
 export interface AttachmentContext {
   gateway(key: string): GatewayView | undefined;
-  /** Labels by namespace; undefined while they are not known. */
+  /** Labels by namespace, or undefined while they are unknown. */
   readonly namespaces: ReadonlyMap<string, Labels> | undefined;
-  /** Only what the controllers say they accepted counts. */
+  /** Use only Gateways and routes that their controllers have accepted. */
   readonly requireAccepted: boolean;
 }
 
-/** How far a route got with one parent; the parent where it got furthest gives the reason. */
+/** How far a route got with one parent. The parent where it got furthest provides the reason. */
 type Attachment =
   | { readonly listeners: readonly ListenerView[]; readonly hints: RoutingHints | Reason; readonly stage: number }
   | { readonly reason: Reason; readonly stage: number }
   | "unknown";
 
-/** Listeners that a reason names. */
+/** The number of listeners in a reason. */
 const MAX_SHOWN = 4;
 
 const STAGES = { gateway: 0, listener: 1, allowed: 2, hostname: 3, accepted: 4 } as const;
 
 /**
- * The claims of a route: for each of its parents the names that route and listener have in common, or why it has none. Undefined while
- * that cannot be said, because a listener selects namespaces and these are not known yet.
+ * The claims of a route: for each of its parents the names that both route and listener cover, or why there are none. Undefined
+ * while a listener selects namespaces and their labels are not known yet.
  */
 export function claimsOfRoute(route: RouteView, around: AttachmentContext): UnresolvedClaim[] | undefined {
   const claims = new ClaimList(route);
@@ -37,7 +37,7 @@ export function claimsOfRoute(route: RouteView, around: AttachmentContext): Unre
   const attachments = route.parents.map((parent) => attach(route, parent, around));
   if (attachments.includes("unknown")) return undefined;
   const known = attachments.filter((attachment) => attachment !== "unknown");
-  // A route that names no hosts takes those of its listeners.
+  // A route without hostnames has those of its listeners.
   for (const hostname of route.hostnames.length === 0 ? [undefined] : route.hostnames) {
     claimOne(hostname, route, known, claims);
   }
@@ -91,21 +91,21 @@ function attach(route: RouteView, parent: ParentView, around: AttachmentContext)
   }
   const named = gateway.listeners.filter((listener) => isNamed(listener, parent));
   if (named.length === 0) {
-    const text = `${of} has no listener for hostnames with the name and port that the route gives`;
+    const text = `${of} has no listener for hostnames with the name and port that the route specifies`;
     return { stage: STAGES.listener, reason: { code: "no-matching-listener", text } };
   }
   const verdicts = named.map((listener) => allows(listener, route, gateway, around));
-  // One listener that takes it is not enough while another is undecided: the names of both count.
+  // One listener that allows the route is not enough while another is undecided: the names of both are used.
   if (verdicts.includes("unknown")) return "unknown";
   const listeners = named.filter((_, index) => verdicts[index] === true);
   if (listeners.length === 0) {
-    const text = `no listener of the Gateway ${show(parent.gateway)} takes a ${route.kind} of this namespace`;
+    const text = `no listener of the Gateway ${show(parent.gateway)} allows a ${route.kind} from this namespace`;
     return { stage: STAGES.allowed, reason: { code: "not-allowed", text } };
   }
   return { stage: STAGES.accepted, listeners, hints: refusalOf(parent, gateway, around) ?? gateway.hints };
 }
 
-/** Name and port must both fit where both are given (`ParentReference`). */
+/** If both name and port are set, both must match (`ParentReference`). */
 function isNamed(listener: ListenerView, { sectionName, port }: ParentView): boolean {
   return (sectionName === undefined || sectionName === listener.name) && (port === undefined || port === listener.port);
 }
@@ -132,13 +132,13 @@ function refusalOf(
 ): Reason | undefined {
   if (gateway.ignored) return ignored(gateway.ref);
   if (!requireAccepted || parent.accepted) return undefined;
-  const words = parent.refusal === undefined ? "its controller has said nothing" : show(parent.refusal);
+  const words = parent.refusal === undefined ? "its controller has written no status" : show(parent.refusal);
   return { code: "not-accepted", text: `the Gateway ${show(parent.gateway)} has not accepted the route: ${words}` };
 }
 
 /**
- * The claims of a Gateway itself: its listeners' hostnames, also before a route is there. cert-manager asks for certificates by them,
- * and its self-check comes before any route is accepted.
+ *  * The claims of a Gateway itself: its listeners' hostnames, also before a route exists. cert-manager requests certificates for
+ * them, and its self-check runs before any route is accepted.
  */
 export function claimsOfGateway(gateway: GatewayView, requireAccepted: boolean): UnresolvedClaim[] {
   const claims = new ClaimList(gateway);
@@ -153,7 +153,7 @@ export function claimsOfGateway(gateway: GatewayView, requireAccepted: boolean):
 function gatewayRefusal(gateway: GatewayView, requireAccepted: boolean): Reason | undefined {
   if (gateway.ignored) return ignored(gateway.ref);
   if (!requireAccepted || gateway.accepted) return undefined;
-  const words = gateway.refusal === undefined ? "nothing was said" : show(gateway.refusal);
+  const words = gateway.refusal === undefined ? "there is no status" : show(gateway.refusal);
   return { code: "not-accepted", text: `no controller has accepted the Gateway: ${words}` };
 }
 
@@ -164,11 +164,14 @@ function noGateway({ kind }: ObjectRef): Reason {
 function noMatchingHostname(listeners: readonly ListenerView[]): Reason {
   const taken = listeners.slice(0, MAX_SHOWN).map(({ hostname }) => show(hostname ?? "*"));
   const more = listeners.length > MAX_SHOWN ? ` and ${listeners.length - MAX_SHOWN} more` : "";
-  return { code: "no-matching-hostname", text: `no listener takes this name; they take ${taken.join(", ")}${more}` };
+  return {
+    code: "no-matching-hostname",
+    text: `no listener accepts this name; they accept ${taken.join(", ")}${more}`,
+  };
 }
 
 function listenerRefused(hostname: string): Reason {
-  return { code: "listener-refused", text: `the Gateway's controller refuses the listener for ${show(hostname)}` };
+  return { code: "listener-refused", text: `the Gateway's controller rejects the listener for ${show(hostname)}` };
 }
 
 function ignored({ kind, namespace, name }: ObjectRef): Reason {

@@ -2,7 +2,7 @@ import { listOf, mapOf, textMapOf, textOf } from "../raw-object.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** Whether labels fit a `LabelSelector` (meta/v1). An empty one fits all; a requirement that is not understood fits nothing. */
+/** Whether labels match a `LabelSelector` (meta/v1). An empty selector matches all labels; an unknown operator matches none. */
 export function matchesSelector(selector: unknown, labels: Labels): boolean {
   const { matchLabels, matchExpressions } = mapOf(selector);
   return (
@@ -18,7 +18,7 @@ function matchesExpression(expression: unknown, labels: Labels): boolean {
     case "In":
       return value !== undefined && listOf(values).includes(value);
     case "NotIn":
-      // As in Kubernetes, an object without the label is not in.
+      // As in Kubernetes, `In` does not match an object without the label.
       return value === undefined || !listOf(values).includes(value);
     case "Exists":
       return value !== undefined;

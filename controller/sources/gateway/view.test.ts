@@ -42,7 +42,7 @@ for (const [selector, expected] of [
   });
 }
 
-test("what changes at every route of a Gateway is not kept, so that its routes are not decided again", () => {
+test("a Gateway's route count is not kept, so that its routes are not evaluated again", () => {
   const status = (attachedRoutes: number) => ({
     conditions: [{ type: "Accepted", status: "True", lastTransitionTime: `2026-01-01T00:00:0${attachedRoutes}Z` }],
     listeners: [{ name: "listener-1", attachedRoutes, conditions: [] }],
@@ -51,7 +51,7 @@ test("what changes at every route of a Gateway is not kept, so that its routes a
   assert.deepEqual(viewGateway(gatewayObject("gw", [{}], { status: status(2) })), before);
 });
 
-test("one object's names are bounded, the rest is said", () => {
+test("the names of one object are limited, and the rest is reported", () => {
   const hostnames = Array.from({ length: MAX_NAMES_PER_OBJECT + 5 }, (_, index) => `h${index}.com`);
   const around = {
     gateway: () => viewGateway(gatewayObject("gw", [{}])),
@@ -64,11 +64,11 @@ test("one object's names are bounded, the rest is said", () => {
   assert.equal(last?.hostname, `h${MAX_NAMES_PER_OBJECT}.com`);
   assert.deepEqual(last.hints, {
     code: "too-many-names",
-    text: `the HTTPRoute has more than ${MAX_NAMES_PER_OBJECT} names; 5 are left out`,
+    text: `the HTTPRoute has more than ${MAX_NAMES_PER_OBJECT} names; 5 are ignored`,
   });
 });
 
-test("a name longer than any hostname is cut to a length that is refused", () => {
+test("a name longer than any hostname is truncated to a length that is rejected", () => {
   const around = {
     gateway: () => viewGateway(gatewayObject("gw", [{}])),
     namespaces: undefined,
@@ -78,7 +78,7 @@ test("a name longer than any hostname is cut to a length that is refused", () =>
   assert.equal(claim?.hostname.length, 254);
 });
 
-test("property: whatever shape its parts have, an object gives claims of text, or none", () => {
+test("property: for fields of any type, an object has claims with string hostnames, or none", () => {
   const part = fc.anything({ maxDepth: 2, values: [fc.string(), fc.integer(), fc.constant(null), fc.boolean()] });
   const some = (shape: Record<string, fc.Arbitrary<unknown>>) => fc.oneof(part, fc.record(shape, { requiredKeys: [] }));
   const many = (shape: Record<string, fc.Arbitrary<unknown>>) => fc.oneof(part, fc.array(some(shape)));

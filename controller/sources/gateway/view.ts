@@ -6,62 +6,62 @@ import type { RoutingHints } from "../types.ts";
 
 export const GATEWAY_GROUP = "gateway.networking.k8s.io";
 
-/** The kinds of route whose requests carry a hostname that a client looks up. */
+/** The kinds of routes whose requests have a hostname that a client resolves. */
 export const ROUTE_KINDS = ["HTTPRoute", "GRPCRoute", "TLSRoute"] as const;
 export type RouteKind = (typeof ROUTE_KINDS)[number];
 
-/** What Switchback keeps of a Gateway (gateway.networking.k8s.io/v1). */
+/** The projection of a Gateway (gateway.networking.k8s.io/v1). */
 export interface GatewayView {
   readonly ref: ObjectRef;
   readonly created: string;
   readonly ignored: boolean;
-  /** Whether its controller takes it on; otherwise `refusal` may hold the controller's words. */
+  /** Whether its controller has accepted it. If not, `refusal` may have the controller's reason and message. */
   readonly accepted: boolean;
   readonly refusal: string | undefined;
   readonly hints: RoutingHints;
   readonly listeners: readonly ListenerView[];
 }
 
-/** One listener whose protocol knows hostnames. */
+/** A listener with a protocol that has hostnames. */
 export interface ListenerView {
   readonly name: string;
   readonly port: number | undefined;
-  /** As written; undefined: all names. */
+  /** As written, or undefined for all names. */
   readonly hostname: string | undefined;
   /** The same in lower case. */
   readonly folded: string | undefined;
   readonly kinds: readonly RouteKind[];
   readonly from: "Same" | "All" | "Selector" | "None";
-  /** Which namespaces, with `from: Selector`. */
+  /** The selected namespaces, with `from: Selector`. */
   readonly selector: unknown;
-  /** The controller refuses this one, for instance because another listener has its hostname and port. */
+  /** The controller rejects this listener, for instance because another one has its hostname and port. */
   readonly refused: boolean;
 }
 
-/** What Switchback keeps of a route. */
+/** The projection of a route. */
 export interface RouteView {
   readonly kind: RouteKind;
   readonly ref: ObjectRef;
   readonly created: string;
   readonly ignored: boolean;
-  /** As written, each once. None: whatever its listeners take. */
+  /** As written, without duplicates. Empty for the hostnames of its listeners. */
   readonly hostnames: readonly string[];
   /** Its parents that are Gateways. */
   readonly parents: readonly ParentView[];
 }
 
-/** A Gateway, or a part of one, that a route wants to hang on. */
+/** A Gateway, or one of its listeners, that a route attaches to. */
 export interface ParentView {
   /** `namespace/name` of the Gateway. */
   readonly gateway: string;
   readonly sectionName: string | undefined;
   readonly port: number | undefined;
   readonly accepted: boolean;
-  /** The controller's words when it refused. */
+  /** The controller's reason and message if it rejected the route. */
   readonly refusal: string | undefined;
 }
 
-/** Which routes a listener takes by its protocol (`ProtocolType` and `AllowedRoutes.kinds`). TCP and UDP know no hostnames. */
+/** The kinds of routes that a listener allows by its protocol (`ProtocolType` and `AllowedRoutes.kinds`). TCP and UDP have no hostnames. */
 const KINDS_OF_PROTOCOL: Readonly<Record<string, readonly RouteKind[]>> = {
   HTTP: ["HTTPRoute", "GRPCRoute"],
   HTTPS: ["HTTPRoute", "GRPCRoute"],
@@ -70,7 +70,7 @@ const KINDS_OF_PROTOCOL: Readonly<Record<string, readonly RouteKind[]>> = {
   UDP: [],
 };
 
-/** Keeps what matters of a Gateway. Two with the same content are deeply equal, whatever else changed in the object. */
+/** Projects a Gateway. If the fields that are used are the same, the projections are deeply equal. */
 export function viewGateway(raw: Raw, file?: string): GatewayView {
   const spec = mapOf(raw.spec);
   const status = mapOf(raw.status);
@@ -114,7 +114,7 @@ function viewListener(raw: Raw, refused: ReadonlySet<unknown>): ListenerView[] {
   ];
 }
 
-/** A protocol of an implementation's own takes the kinds that the listener lists; a known one never takes a kind that cannot work. */
+/** With an implementation-specific protocol, the listener allows the kinds that it lists. With a standard one, only kinds that can work. */
 function kindsOf(protocol: string, listed: readonly unknown[]): readonly RouteKind[] {
   const possible = Object.hasOwn(KINDS_OF_PROTOCOL, protocol) ? KINDS_OF_PROTOCOL[protocol] : undefined;
   if (listed.length === 0) return possible ?? [];
@@ -125,7 +125,7 @@ function kindsOf(protocol: string, listed: readonly unknown[]): readonly RouteKi
   return (possible ?? ROUTE_KINDS).filter((kind) => names.includes(kind));
 }
 
-/** The default is Same; a value that is not known yet lets nobody in. */
+/** The default is Same; an unknown value allows no namespace. */
 function fromOf(value: unknown): ListenerView["from"] {
   if (value === undefined || value === "Same") return "Same";
   return value === "All" || value === "Selector" ? value : "None";
@@ -138,7 +138,7 @@ function addressOf(raw: unknown): string[] {
   return text === undefined ? [] : [text];
 }
 
-/** Keeps what matters of a route. */
+/** Projects a route. */
 export function viewRoute(kind: RouteKind, raw: Raw, file?: string): RouteView {
   const spec = mapOf(raw.spec);
   const own = common(kind, raw, file);
@@ -157,7 +157,7 @@ export function viewRoute(kind: RouteKind, raw: Raw, file?: string): RouteView {
 
 function viewParent(raw: Raw, statuses: readonly Raw[], namespace: string): ParentView {
   const key = refKey(raw, namespace);
-  // Several controllers may have written about the same parent; one that takes it is enough.
+  // Several controllers may have written a status for the same parent; one that accepts it is enough.
   const conditions = statuses
     .filter(({ parentRef }) => isGateway(mapOf(parentRef)) && refKey(mapOf(parentRef), namespace) === key)
     .map((status) => conditionOf(status.conditions, "Accepted"));
@@ -171,7 +171,7 @@ function viewParent(raw: Raw, statuses: readonly Raw[], namespace: string): Pare
   };
 }
 
-/** Group and kind have defaults (`ParentReference`); a Service as a parent is a mesh's, and other kinds are unknown to us. */
+/** Group and kind have defaults (`ParentReference`); a parent that is a Service is for a mesh, and other kinds are unknown. */
 function isGateway({ group, kind }: Raw): boolean {
   return (group === undefined || group === GATEWAY_GROUP) && (kind === undefined || kind === "Gateway");
 }
@@ -187,7 +187,7 @@ function isRefused(listener: unknown): boolean {
   );
 }
 
-/** A condition's status, and its reason and message where it is not True. */
+/** A condition's status, and its reason and message if it is not True. */
 function conditionOf(conditions: unknown, type: string): { status: unknown; words: string | undefined } {
   const found = listOf(conditions)
     .map(mapOf)
