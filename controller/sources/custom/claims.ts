@@ -44,7 +44,7 @@ function claimValue(
   const names = typeof value === "string" ? namesIn(value, syntax) : undefined;
   for (const name of names ?? []) claims.add(name, hints);
   if (names !== undefined) return;
-  const text = `${hostnames} selects ${show(JSON.stringify(value))}, which is not of syntax ${syntax}`;
+  const text = `${hostnames} selects ${show(JSON.stringify(value))}, which does not have the syntax ${syntax}`;
   claims.add(UNREADABLE, { code: "syntax-invalid", text });
 }
 
