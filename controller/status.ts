@@ -55,7 +55,7 @@ export interface StatusDeps {
   readonly plan: Plan;
   readonly addresses: TargetAddresses;
   /** DNS verdicts of names; undefined: names are not resolved. */
-  readonly verifier?: Pick<DnsVerifier, "verdictOf" | "flagged" | "counts"> | undefined;
+  readonly verifier?: Pick<DnsVerifier, "verdictOf" | "mismatches" | "counts"> | undefined;
   readonly catalog: Pick<TargetCatalog, "configured" | "found">;
   readonly config: Pick<Config, "inject">;
   readonly synced: () => boolean;
@@ -122,7 +122,7 @@ const LISTED = 5;
 
 /** Mapped names that do not resolve to their load balancer: hosted elsewhere, or claimed by somebody who does not own them. */
 function dnsWarnings({ plan, verifier }: StatusDeps): Reason[] {
-  const names = [...(verifier?.flagged() ?? [])].map(([name]) => name).filter((name) => plan.planned.has(name));
+  const names = [...(verifier?.mismatches() ?? [])].map(([name]) => name).filter((name) => plan.planned.has(name));
   if (names.length === 0) return [];
   const more = names.length > LISTED ? `, and ${names.length - LISTED} more` : "";
   const text = `${names.length} mapped names do not resolve to their load balancer in the cluster's DNS: ${names.slice(0, LISTED).join(", ")}${more} (policy.verifyDns)`;

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { LookupSchedule } from "./lookup-schedule.ts";
 
-test("nothing before its time, in the order of time", () => {
+test("nothing before its due time, and in order of due time", () => {
   const schedule = new LookupSchedule();
   schedule.add("b", 5_000);
   schedule.add("a", 2_500);
@@ -13,7 +13,7 @@ test("nothing before its time, in the order of time", () => {
   assert.equal(schedule.take(10_000), undefined);
 });
 
-test("what is added for a time that is past is due at once", () => {
+test("a name added with a past time is due at once", () => {
   const schedule = new LookupSchedule();
   schedule.add("a", 5_000);
   assert.equal(schedule.take(9_000), "a");
@@ -22,7 +22,7 @@ test("what is added for a time that is past is due at once", () => {
   assert.equal(schedule.take(10_000), "b");
 });
 
-test("what is due at once does not wait for what is due later", () => {
+test("a name that is due at once does not wait for a later one", () => {
   const schedule = new LookupSchedule();
   schedule.add("later", 60_000);
   assert.equal(schedule.take(1_000), undefined);
@@ -30,7 +30,7 @@ test("what is due at once does not wait for what is due later", () => {
   assert.equal(schedule.take(2_000), "now");
 });
 
-test("property: everything comes out once, never early, and within a second of its time", () => {
+test("property: every name is returned once, never early, and within a second of its due time", () => {
   const entry = fc.record({ at: fc.integer({ min: 0, max: 60_000 }), after: fc.integer({ min: 0, max: 3_000 }) });
   fc.assert(
     fc.property(fc.array(entry, { maxLength: 50 }), (entries) => {

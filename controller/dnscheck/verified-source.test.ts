@@ -8,7 +8,7 @@ import { DnsVerifier } from "./verifier.ts";
 
 const LB = ["203.0.113.9"];
 
-/** A verifier that is told what DNS says, and the claims that come out of the source. */
+/** A verifier with configured DNS answers, and the claims of the source. */
 function rig(enforce: boolean) {
   const verdicts = new Map<string, readonly string[]>();
   const expected = new Map<string, string>();
@@ -35,23 +35,23 @@ function rig(enforce: boolean) {
     stop: async () => {},
   };
   const { source, onVerdict } = verifiedSource(inner, verifier, enforce);
-  const told: string[] = [];
+  const reported: string[] = [];
   const claims = new Map<string, readonly Claim[]>();
   source.start(
-    (object, own) => {
-      told.push(object);
-      claims.set(object, own);
+    (object, objectClaims) => {
+      reported.push(object);
+      claims.set(object, objectClaims);
     },
     () => {},
   );
   const targets = (object: string) =>
     (claims.get(object) ?? []).map(({ target }) => (typeof target === "string" ? target : target.code));
   return {
-    set: (object: string, own: readonly Claim[]) => sink(object, own),
+    set: (object: string, objectClaims: readonly Claim[]) => sink(object, objectClaims),
     verdicts,
     expected,
     onVerdict,
-    told,
+    reported,
     targets,
   };
 }
@@ -61,8 +61,8 @@ const claim = (name: string, addresses = LB, target: Claim["target"] = "edge"): 
   publicAddresses: addresses,
 });
 
-test("warn: claims pass as they are, and names are followed", () => {
-  const { set, expected, onVerdict, told, targets } = rig(false);
+test("warn: claims pass unchanged, and names are verified", () => {
+  const { set, expected, onVerdict, reported, targets } = rig(false);
   set("o", [
     claim("A.example.com"),
     claim("*.example.com"),
@@ -72,24 +72,24 @@ test("warn: claims pass as they are, and names are followed", () => {
   assert.deepEqual([...expected], [["a.example.com", LB.join()]]);
   assert.deepEqual(targets("o"), ["edge", "edge", "edge", "x"]);
   onVerdict("a.example.com");
-  assert.deepEqual(told, ["o"]);
+  assert.deepEqual(reported, ["o"]);
 });
 
-test("enforce: a name waits until DNS leads it there, and is taken back when it no longer does", () => {
-  const { set, verdicts, onVerdict, told, targets } = rig(true);
+test("enforce: a claim waits until its name resolves to the load balancer, and loses its target when it no longer does", () => {
+  const { set, verdicts, onVerdict, reported, targets } = rig(true);
   set("o", [claim("a.example.com"), claim("b.example.com"), claim("*.example.com")]);
   set("other", [claim("c.example.com")]);
   assert.deepEqual(targets("o"), ["dns-not-verified", "dns-not-verified", "edge"]);
   verdicts.set("a.example.com", LB);
-  told.length = 0;
+  reported.length = 0;
   onVerdict("a.example.com");
-  assert.deepEqual([told, targets("o")], [["o"], ["edge", "dns-not-verified", "edge"]]);
+  assert.deepEqual([reported, targets("o")], [["o"], ["edge", "dns-not-verified", "edge"]]);
   verdicts.set("a.example.com", ["198.51.100.1"]);
   onVerdict("a.example.com");
   assert.deepEqual(targets("o"), ["dns-elsewhere", "dns-not-verified", "edge"]);
 });
 
-test("enforce: of two claims for one name the one counts whose load balancer DNS leads to", () => {
+test("enforce: if two objects claim a name, the one whose load balancer the name resolves to wins", () => {
   const { set, verdicts, onVerdict, targets, expected } = rig(true);
   set("old", [claim("a.example.com", ["198.51.100.1"], "old")]);
   set("new", [claim("a.example.com", LB, "new")]);
@@ -99,7 +99,7 @@ test("enforce: of two claims for one name the one counts whose load balancer DNS
   assert.deepEqual([targets("old"), targets("new")], [["dns-elsewhere"], ["new"]]);
 });
 
-test("a name is followed while any object claims it", () => {
+test("a name is verified while any object claims it", () => {
   const { set, expected } = rig(false);
   set("one", [claim("a.example.com")]);
   set("two", [claim("a.example.com", ["2001:db8::9"])]);

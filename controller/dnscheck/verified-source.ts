@@ -49,7 +49,7 @@ export function verifiedSource(
     const [first = [], ...more] = following.objects.values();
     verifier.expect(name, more.length === 0 ? first : [...new Set([...first, ...more.flat()])]);
   };
-  const judged = (claim: Claim): Claim => {
+  const withVerdict = (claim: Claim): Claim => {
     if (typeof claim.target !== "string") return claim;
     const parsed = parseHostname(claim.hostname);
     if (parsed.kind !== "name") return claim;
@@ -69,7 +69,7 @@ export function verifiedSource(
           if (!enforce) return downstream(object, claims);
           if (claims.length === 0) objects.delete(object);
           else objects.set(object, claims);
-          downstream(object, claims.map(judged));
+          downstream(object, claims.map(withVerdict));
         }, onSynced);
       },
       state: () => source.state(),
@@ -81,7 +81,7 @@ export function verifiedSource(
     onVerdict(name) {
       if (!enforce) return;
       for (const object of names.get(name)?.objects.keys() ?? []) {
-        sink(object, (objects.get(object) ?? []).map(judged));
+        sink(object, (objects.get(object) ?? []).map(withVerdict));
       }
     },
   };

@@ -6,12 +6,12 @@ import { DnsVerifier } from "./verifier.ts";
 
 const LB = "203.0.113.9";
 
-/** A verifier on a DNS and a clock in the test's hands. */
+/** A verifier with a DNS and a clock that the test controls. */
 function rig(t: TestContext) {
   t.mock.timers.enable({ apis: ["setInterval"] });
   const records = new Map<string, readonly string[] | Error>();
   const asked: string[] = [];
-  const told: string[] = [];
+  const reported: string[] = [];
   const state = { now: 1_000, ttl: 300, open: 0, most: 0, slow: false };
   const lookup: DnsLookup = async (name, family) => {
     asked.push(`${name}/${family}`);
@@ -24,7 +24,7 @@ function rig(t: TestContext) {
     if (found instanceof Error) throw found;
     return { addresses: found, ttl: state.ttl };
   };
-  const onVerdict = (name: string) => told.push(name);
+  const onVerdict = (name: string) => reported.push(name);
   const verifier = new DnsVerifier({ lookup, now: () => state.now, log: silentLogger, onVerdict });
   verifier.start();
   t.after(() => verifier.stop());
@@ -39,10 +39,10 @@ function rig(t: TestContext) {
     const verdict = verifier.verdictOf(name);
     return typeof verdict === "string" ? verdict : verdict.code;
   };
-  return { verifier, records, asked, told, state, pass, code };
+  return { verifier, records, asked, reported, state, pass, code };
 }
 
-test("verified, elsewhere, absent; unknown until DNS was asked, and where there is nothing to compare with", async (t) => {
+test("verified, elsewhere, absent; unknown before the first answer, and without addresses to compare with", async (t) => {
   const { verifier, records, pass, code, asked } = rig(t);
   records.set("here.example.com", ["198.51.100.1", LB]);
   records.set("cdn.example.com", ["198.51.100.1"]);
@@ -55,11 +55,11 @@ test("verified, elsewhere, absent; unknown until DNS was asked, and where there 
     ["verified", "dns-elsewhere", "dns-absent", "unknown"],
   );
   assert.deepEqual(verifier.counts(), { verified: 1, unknown: 1, "dns-elsewhere": 1, "dns-absent": 1 });
-  assert.deepEqual([...verifier.flagged()].map(([name]) => name).sort(), ["cdn.example.com", "none.example.com"]);
+  assert.deepEqual([...verifier.mismatches()].map(([name]) => name).sort(), ["cdn.example.com", "none.example.com"]);
   assert.ok(!asked.some((each) => each.startsWith("bare")));
 });
 
-test("either family is asked for as the load balancer has it, whatever the spelling", async (t) => {
+test("the families that the load balancer has are looked up, and addresses are normalized", async (t) => {
   const { verifier, records, pass, code, asked } = rig(t);
   records.set("six.example.com", ["2001:db8::9"]);
   verifier.expect("six.example.com", ["2001:DB8:0::9"]);
@@ -67,7 +67,7 @@ test("either family is asked for as the load balancer has it, whatever the spell
   assert.deepEqual([code("six.example.com"), asked], ["verified", ["six.example.com/6"]]);
 });
 
-test("an answer is believed for its time to live, within a minute and an hour", async (t) => {
+test("an answer is valid for its TTL, between a minute and an hour", async (t) => {
   const { verifier, records, pass, asked, state, code } = rig(t);
   records.set("a.example.com", [LB]);
   state.ttl = 120;
@@ -84,8 +84,8 @@ test("an answer is believed for its time to live, within a minute and an hour", 
   assert.equal(asked.length, 3);
 });
 
-test("a look-up that fails keeps the last verdict, and is tried again", async (t) => {
-  const { verifier, records, pass, asked, code, told } = rig(t);
+test("a failed look-up keeps the last verdict, and is retried", async (t) => {
+  const { verifier, records, pass, asked, code, reported } = rig(t);
   records.set("a.example.com", [LB]);
   verifier.expect("a.example.com", [LB]);
   await pass(200);
@@ -93,10 +93,10 @@ test("a look-up that fails keeps the last verdict, and is tried again", async (t
   await pass(305_000);
   assert.deepEqual([code("a.example.com"), asked.length], ["verified", 2]);
   await pass(31_000);
-  assert.deepEqual([code("a.example.com"), asked.length, told.length], ["verified", 3, 1]);
+  assert.deepEqual([code("a.example.com"), asked.length, reported.length], ["verified", 3, 1]);
 });
 
-test("many failures in a row are a DNS that is away: it is left alone for a while", async (t) => {
+test("many consecutive failures mean that DNS is down: look-ups pause for a while", async (t) => {
   const { verifier, records, pass, asked } = rig(t);
   for (let index = 0; index < 200; index += 1) {
     records.set(`n${index}.example.com`, new Error("ETIMEOUT"));
@@ -108,7 +108,7 @@ test("many failures in a row are a DNS that is away: it is left alone for a whil
   assert.ok(asked.length > 20, "it goes on after the pause");
 });
 
-test("few look-ups at a time and a second, however many names there are", async (t) => {
+test("concurrent look-ups and look-ups per second are limited for any number of names", async (t) => {
   const { verifier, pass, asked, state } = rig(t);
   for (let index = 0; index < 1_000; index += 1) verifier.expect(`n${index}.example.com`, [LB]);
   await pass(1_000);
@@ -119,7 +119,7 @@ test("few look-ups at a time and a second, however many names there are", async 
   state.slow = false;
 });
 
-test("other addresses are judged by what is known, and asked for again; a name that is forgotten is not", async (t) => {
+test("changed addresses are compared with the last answer, and looked up again; a removed name is not", async (t) => {
   const { verifier, records, pass, asked, code } = rig(t);
   records.set("a.example.com", [LB]);
   verifier.expect("a.example.com", ["198.51.100.1"]);
@@ -127,7 +127,7 @@ test("other addresses are judged by what is known, and asked for again; a name t
   assert.equal(code("a.example.com"), "dns-elsewhere");
   verifier.expect("a.example.com", [LB]);
   assert.equal(code("a.example.com"), "verified");
-  assert.equal(typeof verifier.verdictOf("a.example.com", ["198.51.100.1"]), "object", "told of one claim alone");
+  assert.equal(typeof verifier.verdictOf("a.example.com", ["198.51.100.1"]), "object", "checked for one claim only");
   await pass(1_000);
   assert.equal(asked.length, 2);
   verifier.forget("a.example.com");

@@ -77,7 +77,7 @@ export class DnsVerifier {
     entry.expected = expected;
     // The previous answer may be for the other family only; another look-up is cheap.
     this.#schedule.add(name, 0);
-    this.#judge(name, entry);
+    this.#updateVerdict(name, entry);
   }
 
   forget(name: string): void {
@@ -92,7 +92,7 @@ export class DnsVerifier {
   }
 
   /** Each name that resolves to other addresses, or to none. */
-  *flagged(): Iterable<readonly [name: string, reason: Reason]> {
+  *mismatches(): Iterable<readonly [name: string, reason: Reason]> {
     for (const [name, { verdict }] of this.#entries) if (typeof verdict !== "string") yield [name, verdict];
   }
 
@@ -140,10 +140,10 @@ export class DnsVerifier {
   #learn(name: string, entry: Entry, found: readonly string[]): void {
     if (this.#entries.get(name) !== entry || entry.found?.join() === found.join()) return;
     entry.found = found;
-    this.#judge(name, entry);
+    this.#updateVerdict(name, entry);
   }
 
-  #judge(name: string, entry: Entry): void {
+  #updateVerdict(name: string, entry: Entry): void {
     entry.verdict = verdictOn(name, entry.expected, entry.found);
     this.#deps.onVerdict(name);
   }
@@ -172,9 +172,9 @@ function verdictOn(name: string, expected: readonly string[], found: readonly st
   if (found.some((address) => expected.includes(address))) return "verified";
   const where = expected.join(", ");
   if (found.length === 0) {
-    return { code: "dns-absent", text: `the cluster's DNS knows no address of ${show(name)}; expected is ${where}` };
+    return { code: "dns-absent", text: `the cluster's DNS has no address for ${show(name)}; expected is ${where}` };
   }
   const shown = found.slice(0, 4).join(", ");
-  const text = `the cluster's DNS leads ${show(name)} to ${shown}, not to its load balancer (${where})`;
+  const text = `the cluster's DNS resolves ${show(name)} to ${shown}, not to its load balancer (${where})`;
   return { code: "dns-elsewhere", text };
 }

@@ -7,11 +7,11 @@ export function clusterDomainFrom(resolvConf: string): string | undefined {
     const [keyword, ...list] = line.trim().toLowerCase().split(/\s+/);
     if (keyword !== "search") continue;
     const domains = list.map((domain) => domain.replace(/\.$/, ""));
-    // The namespace's entry ends with it. In a namespace called `svc`, both entries begin with `svc.`.
-    const own = domains.find(
+    // The namespace's entry ends with this one. In a namespace called `svc`, both entries begin with `svc.`.
+    const serviceDomain = domains.find(
       (domain) => domain.startsWith("svc.") && domains.some((other) => other.endsWith(`.${domain}`)),
     );
-    if (own !== undefined) return own.slice("svc.".length);
+    if (serviceDomain !== undefined) return serviceDomain.slice("svc.".length);
   }
   return undefined;
 }

@@ -11,7 +11,7 @@ import { foundName } from "./service-view.ts";
 const BALANCERS = "/api/v1/services?spec.type=LoadBalancer";
 const NGINX = "/api/v1/namespaces/ingress-nginx/services?metadata.name=ingress-nginx-controller";
 const EDGE = foundName("edge", "lb");
-/** Services that change together are looked at together, after this long. */
+/** The delay that combines changes of several Services. */
 const SETTLE_MS = 20;
 
 function service(namespace: string, name: string, ip: string, annotations: Record<string, string> = {}) {
@@ -31,70 +31,70 @@ function rig(t: TestContext, config: Config = configSchema.parse({ targets: [] }
   const pass = stopTime(t);
   const api = new MemoryApi();
   const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger });
-  const heard = { changes: 0, definitions: 0, synced: 0 };
+  const calls = { changes: 0, definitions: 0, synced: 0 };
   const start = () =>
     discovery.start(
       () => {
-        heard.changes += 1;
+        calls.changes += 1;
       },
       () => {
-        heard.synced += 1;
+        calls.synced += 1;
       },
     );
   const follow = () =>
     discovery.follow(() => {
-      heard.definitions += 1;
+      calls.definitions += 1;
     });
   t.after(() => discovery.stop());
   const codeOf = (of: RoutingHints) => {
     const target = discovery.resolve(of);
     return typeof target === "string" ? target : target.code;
   };
-  return { pass, api, discovery, heard, start, follow, codeOf };
+  return { pass, api, discovery, calls, start, follow, codeOf };
 }
 
-test("Services that change together are one change, and one later is another", async (t) => {
-  const { pass, api, heard, start, follow } = rig(t);
+test("Services that change together cause one change, and a later one causes another", async (t) => {
+  const { pass, api, calls, start, follow } = rig(t);
   start();
   follow();
   await settled();
   for (const number of [1, 2, 3]) api.set(BALANCERS, service("edge", `lb${number}`, `203.0.113.${number}`));
   await pass(SETTLE_MS - 10);
-  assert.deepEqual([heard.changes, heard.definitions], [0, 0]);
+  assert.deepEqual([calls.changes, calls.definitions], [0, 0]);
   await pass(10);
-  assert.deepEqual([heard.changes, heard.definitions], [1, 1]);
+  assert.deepEqual([calls.changes, calls.definitions], [1, 1]);
   await pass(1_000);
-  assert.deepEqual([heard.changes, heard.definitions], [1, 1], "and no more");
+  assert.deepEqual([calls.changes, calls.definitions], [1, 1], "and no more");
   api.remove(BALANCERS, "edge/lb2");
   await pass(SETTLE_MS);
-  assert.deepEqual([heard.changes, heard.definitions], [2, 2]);
+  assert.deepEqual([calls.changes, calls.definitions], [2, 2]);
 });
 
-test("a change that comes while a change is reported is reported too", async (t) => {
-  const { pass, api, discovery, heard } = rig(t);
+test("a change that happens while another is reported is reported too", async (t) => {
+  const { pass, api, discovery, calls } = rig(t);
   discovery.start(
     () => {
-      heard.changes += 1;
-      if (heard.changes === 1) api.set(BALANCERS, service("edge", "lb", "203.0.113.2"));
+      calls.changes += 1;
+      if (calls.changes === 1) api.set(BALANCERS, service("edge", "lb", "203.0.113.2"));
     },
     () => {},
   );
   await settled();
   api.set(BALANCERS, service("edge", "lb", "203.0.113.1"));
   await pass(SETTLE_MS);
-  assert.equal(heard.changes, 1);
+  assert.equal(calls.changes, 1);
   await pass(SETTLE_MS);
-  assert.equal(heard.changes, 2);
+  assert.equal(calls.changes, 2);
 });
 
 for (const last of [BALANCERS, NGINX]) {
-  test(`with a target without classes, synced once both were listed, and once: ${last} last`, async (t) => {
-    const { api, discovery, heard, start } = rig(t, configSchema.parse({}));
+  test(`with a target without classes, synced is reported once, after both lists: ${last} last`, async (t) => {
+    const { api, discovery, calls, start } = rig(t, configSchema.parse({}));
     api.set(NGINX, service("ingress-nginx", "ingress-nginx-controller", "203.0.113.1"));
     const release = api.hold(last);
     start();
     await settled();
-    assert.equal(heard.synced, 0);
+    assert.equal(calls.synced, 0);
     assert.deepEqual(
       discovery.state().map(({ name, synced }) => [name, synced]),
       [
@@ -104,57 +104,57 @@ for (const last of [BALANCERS, NGINX]) {
     );
     release();
     await settled();
-    assert.equal(heard.synced, 1);
+    assert.equal(calls.synced, 1);
     assert.ok(discovery.state().every(({ synced }) => synced));
     assert.deepEqual(api.watched, [NGINX, BALANCERS].sort());
   });
 }
 
-test("without such a target one watch is enough", async (t) => {
-  const { api, discovery, heard, start } = rig(t);
+test("without such a target there is one watch", async (t) => {
+  const { api, discovery, calls, start } = rig(t);
   start();
   await settled();
-  assert.deepEqual([heard.synced, api.watched, discovery.state().length], [1, [BALANCERS], 1]);
+  assert.deepEqual([calls.synced, api.watched, discovery.state().length], [1, [BALANCERS], 1]);
 });
 
-test("a target without classes outside the cluster is believed to be there, and nothing is watched for it", async (t) => {
-  const { api, discovery, heard, start, codeOf } = rig(t, upstreamConfig({ host: "lb.example.net" }));
+test("a target without classes outside the cluster is assumed to exist, and is not watched", async (t) => {
+  const { api, discovery, calls, start, codeOf } = rig(t, upstreamConfig({ host: "lb.example.net" }));
   assert.deepEqual(
     discovery.state().map(({ name, synced }) => [name, synced]),
     [["services", false]],
   );
   start();
   await settled();
-  assert.deepEqual([heard.synced, api.watched], [1, [BALANCERS]]);
+  assert.deepEqual([calls.synced, api.watched], [1, [BALANCERS]]);
   assert.equal(codeOf(NO_ADDRESS), "only");
   assert.equal(discovery.configured().length, 1);
 });
 
-test("the Service of the target without classes comes and goes: both are changes", async (t) => {
-  const { pass, api, heard, start, codeOf, discovery } = rig(t, configSchema.parse({}));
+test("creating and deleting the Service of the target without classes are changes", async (t) => {
+  const { pass, api, calls, start, codeOf, discovery } = rig(t, configSchema.parse({}));
   start();
   await pass(SETTLE_MS);
   assert.equal(codeOf(NO_ADDRESS), "target-missing");
   const missing = discovery.resolve(NO_ADDRESS);
   assert.match(typeof missing === "string" ? "" : missing.text, /Service ingress-nginx\/ingress-nginx-controller of/);
-  const before = heard.changes;
+  const before = calls.changes;
   api.set(NGINX, service("ingress-nginx", "ingress-nginx-controller", "203.0.113.1"));
   assert.equal(codeOf(NO_ADDRESS), "ingress-nginx");
   await pass(SETTLE_MS);
-  assert.equal(heard.changes, before + 1);
+  assert.equal(calls.changes, before + 1);
   api.remove(NGINX, "ingress-nginx/ingress-nginx-controller");
   await pass(SETTLE_MS);
-  assert.deepEqual([heard.changes, codeOf(NO_ADDRESS)], [before + 2, "target-missing"]);
+  assert.deepEqual([calls.changes, codeOf(NO_ADDRESS)], [before + 2, "target-missing"]);
 });
 
-test("use is a change only where the target without classes is alone, or is alone no longer", async (t) => {
-  const { pass, heard, start, discovery } = rig(t, configSchema.parse({}));
+test("use is a change only if it changes whether the target without classes is the only one", async (t) => {
+  const { pass, calls, start, discovery } = rig(t, configSchema.parse({}));
   start();
   const changesBy = async (...names: string[]) => {
-    const before = heard.changes;
+    const before = calls.changes;
     discovery.use(new Set(names));
     await pass(SETTLE_MS);
-    return heard.changes - before;
+    return calls.changes - before;
   };
   await pass(SETTLE_MS);
   assert.equal(await changesBy("ingress-nginx"), 0);
@@ -164,19 +164,19 @@ test("use is a change only where the target without classes is alone, or is alon
 });
 
 test("without a target without classes use changes nothing", async (t) => {
-  const { pass, heard, start, discovery } = rig(t);
+  const { pass, calls, start, discovery } = rig(t);
   start();
   await pass(SETTLE_MS);
   discovery.use(new Set([EDGE]));
   await pass(SETTLE_MS);
-  assert.equal(heard.changes, 0);
+  assert.equal(calls.changes, 0);
 });
 
 for (const [what, targets] of [
   ["one target with a class", [{ name: "one", classes: ["one"], upstream: SOMEWHERE }]],
   ["two targets", ["one", "two"].map((name) => ({ name, classes: [name], upstream: SOMEWHERE }))],
 ] as const) {
-  test(`no target stands in where there is ${what}, and both reasons are given`, (t) => {
+  test(`no target is the default with ${what}, and both reasons are reported`, (t) => {
     const { discovery } = rig(t, configSchema.parse({ targets }));
     assert.equal(discovery.configured().length, targets.length);
     const reason = discovery.resolve(NO_ADDRESS);
@@ -184,7 +184,7 @@ for (const [what, targets] of [
   });
 }
 
-test("a wrong annotation of a Service that was never right is a problem, and goes with the Service", async (t) => {
+test("an invalid annotation of a Service that was never valid is a problem until the Service is deleted", async (t) => {
   const { api, discovery, start, codeOf } = rig(t);
   start();
   await settled();
@@ -196,12 +196,12 @@ test("a wrong annotation of a Service that was never right is a problem, and goe
   assert.deepEqual(discovery.state()[0]?.problems, []);
 });
 
-test("stopping ends both watches, waits for them and takes back what was to be reported", async (t) => {
-  const { pass, api, discovery, heard, start } = rig(t, configSchema.parse({}));
+test("stopping ends both watches, waits for them and cancels the pending report", async (t) => {
+  const { pass, api, discovery, calls, start } = rig(t, configSchema.parse({}));
   start();
   await pass(SETTLE_MS);
   api.set(BALANCERS, service("edge", "lb", "203.0.113.1"));
-  const before = heard.changes;
+  const before = calls.changes;
   const linger = Promise.withResolvers<void>();
   api.lingering = linger.promise;
   const stopped = discovery.stop();
@@ -211,10 +211,10 @@ test("stopping ends both watches, waits for them and takes back what was to be r
   await stopped;
   assert.deepEqual(api.watched, []);
   await pass(SETTLE_MS * 5);
-  assert.equal(heard.changes, before);
+  assert.equal(calls.changes, before);
 });
 
-test("what was never started stops", async (t) => {
+test("stop works without start", async (t) => {
   const { discovery, api } = rig(t, configSchema.parse({}));
   await discovery.stop();
   assert.deepEqual([api.watched, api.asked], [[], []]);

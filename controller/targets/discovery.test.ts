@@ -21,7 +21,7 @@ interface Parts {
   readonly port?: number;
 }
 
-/** A cluster's Services, which the test changes; all of them are LoadBalancers, but for the one of the default target. */
+/** A cluster's Services, which the test changes; all are of type LoadBalancer, except the one of the default target. */
 function cluster(t: TestContext, config: Config) {
   const pass = stopTime(t);
   const api = new MemoryApi();
@@ -37,14 +37,14 @@ function cluster(t: TestContext, config: Config) {
   };
   const remove = (key: string) => api.remove(collectionOf(key), key);
   const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger });
-  const heard = { changes: 0, synced: 0 };
+  const calls = { changes: 0, synced: 0 };
   const start = () =>
     discovery.start(
       () => {
-        heard.changes += 1;
+        calls.changes += 1;
       },
       () => {
-        heard.synced += 1;
+        calls.synced += 1;
       },
     );
   t.after(() => discovery.stop());
@@ -59,11 +59,11 @@ function cluster(t: TestContext, config: Config) {
   const synced = async () => {
     start();
     await settled();
-    assert.equal(heard.synced, 1);
+    assert.equal(calls.synced, 1);
     // What the first lists report as changes is over.
     await pass(SETTLE_MS);
   };
-  return { api, pass, discovery, set, remove, heard, start, synced, resolve, becomes };
+  return { api, pass, discovery, set, remove, calls, start, synced, resolve, becomes };
 }
 
 const hints = (className: string | undefined, ...addresses: string[]): RoutingHints => ({
@@ -78,8 +78,8 @@ const byClass = (name: string) => ({
   upstream: { service: { namespace: "edge", name: `${name}-lb` } },
 });
 
-test("an address leads to the Service that has it, and follows it", async (t) => {
-  const { pass, set, remove, synced, becomes, discovery, heard } = cluster(t, configSchema.parse({ targets: [] }));
+test("an address resolves to the Service that has it, and follows changes", async (t) => {
+  const { pass, set, remove, synced, becomes, discovery, calls } = cluster(t, configSchema.parse({ targets: [] }));
   set("edge/lb", { ip: "203.0.113.9" });
   await synced();
   await becomes(hints("any", "203.0.113.9"), EDGE);
@@ -89,27 +89,27 @@ test("an address leads to the Service that has it, and follows it", async (t) =>
   await becomes(hints("any", "203.0.113.9"), "no-service");
   assert.equal(discovery.found(EDGE)?.ports[0]?.port, 8443);
   await pass(SETTLE_MS);
-  const before = heard.changes;
+  const before = calls.changes;
   remove("edge/lb");
   await becomes(hints("any", "203.0.113.10"), "no-service");
   assert.equal(discovery.found(EDGE), undefined);
   await pass(SETTLE_MS);
-  assert.equal(heard.changes, before + 1);
+  assert.equal(calls.changes, before + 1);
 });
 
-test("not synced until the Services were listed: that there are none must be seen", async (t) => {
-  const { api, pass, start, heard, discovery } = cluster(t, configSchema.parse({ targets: [] }));
+test("not synced until the Services were listed, also if there are none", async (t) => {
+  const { api, pass, start, calls, discovery } = cluster(t, configSchema.parse({ targets: [] }));
   api.refuse(BALANCERS, 403);
   start();
   await pass(1_000);
   assert.equal(discovery.state()[0]?.problems.length, 1);
-  assert.deepEqual([discovery.state()[0]?.synced, heard.synced], [false, 0]);
+  assert.deepEqual([discovery.state()[0]?.synced, calls.synced], [false, 0]);
   api.refuse(BALANCERS, undefined);
   await pass(30_000, 100);
-  assert.equal(heard.synced, 1);
+  assert.equal(calls.synced, 1);
 });
 
-test("a configured target wins by its class, and where a found Service is its upstream", async (t) => {
+test("a configured target wins by its class, and if a discovered Service is its upstream", async (t) => {
   const config = configSchema.parse({ targets: [byClass("one"), byClass("two")] });
   const { set, synced, becomes, resolve } = cluster(t, config);
   set("edge/lb", { ip: "203.0.113.9" });
@@ -122,7 +122,7 @@ test("a configured target wins by its class, and where a found Service is its up
   assert.equal(resolve(hints(undefined)), "no-class");
 });
 
-test("the target without classes stands in where no address tells, if its Service is there", async (t) => {
+test("the target without classes is the default for unmatched addresses, if its Service exists", async (t) => {
   const { set, remove, synced, becomes, discovery } = cluster(t, configSchema.parse({}));
   await synced();
   await becomes(hints("nginx"), "target-missing");
@@ -135,22 +135,22 @@ test("the target without classes stands in where no address tells, if its Servic
   await becomes(hints("nginx"), "target-missing");
 });
 
-test("it stands in no longer once a found target is in use: then it would be a guess", async (t) => {
-  const { pass, set, synced, becomes, discovery, heard } = cluster(t, configSchema.parse({}));
+test("it is no longer the default once a discovered target is in use: then it would be a guess", async (t) => {
+  const { pass, set, synced, becomes, discovery, calls } = cluster(t, configSchema.parse({}));
   set(NGINX);
   set("edge/lb", { ip: "203.0.113.9" });
   await synced();
   await becomes(hints("nginx"), "ingress-nginx");
-  const before = heard.changes;
+  const before = calls.changes;
   discovery.use(new Set(["ingress-nginx", EDGE]));
   await pass(SETTLE_MS);
-  assert.equal(heard.changes, before + 1);
+  assert.equal(calls.changes, before + 1);
   await becomes(hints("nginx"), "no-address");
   discovery.use(new Set(["ingress-nginx"]));
   await becomes(hints("nginx"), "ingress-nginx");
 });
 
-test("what has a host name or ipMode Proxy is not for the target without classes: there is nothing to cure", async (t) => {
+test("an object with a host name or ipMode Proxy does not use the target without classes: it needs no mapping", async (t) => {
   const { set, synced, resolve, becomes } = cluster(t, configSchema.parse({}));
   set(NGINX);
   await synced();
@@ -158,7 +158,7 @@ test("what has a host name or ipMode Proxy is not for the target without classes
   assert.equal(resolve(hints("nginx", "lb.example.net")), "load-balancer-hostname");
 });
 
-test("a wrong annotation keeps what was right before, and is told; a right one clears it", async (t) => {
+test("an invalid annotation keeps the last valid ports and is reported; a valid one clears the problem", async (t) => {
   const { set, synced, becomes, discovery } = cluster(t, configSchema.parse({ targets: [] }));
   const key = "switchback.dev/proxy-protocol";
   const here = hints("any", "203.0.113.9");

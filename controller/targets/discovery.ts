@@ -5,7 +5,7 @@ import { corePath } from "../../kube/paths.ts";
 import { Reconciler } from "../../kube/reconciler.ts";
 import { type Informer, watchObjects } from "../../kube/watch.ts";
 import type { Logger } from "../../telemetry/log.ts";
-import { watcherState } from "../sources/ingress.ts";
+import { informerState } from "../sources/ingress.ts";
 import type { RoutingHints, SourceProblem, SourceState } from "../sources/types.ts";
 import { targetOfClass } from "./ingress-class.ts";
 import { AddressIndex, matchService } from "./match-service.ts";
@@ -18,22 +18,22 @@ interface DiscoveryDeps {
   readonly log: Logger;
 }
 
-/** Services that change together are looked at together: asking every hints again costs all of them. */
+/** Combines changes of several Services, because each change resolves all routing hints again. */
 const SETTLE_MS = 20;
 
 /**
- * Finds targets: the LoadBalancer Service that has an object's load balancer address is that object's target, whatever its name
- * and implementation. In this order:
+ * Discovers targets: the LoadBalancer Service with an object's load balancer address is that object's target, for any name and
+ * implementation. In this order:
  *
  *   1. a configured target that lists the class
- *   2. the Service that has the address: the configured target whose upstream it is, else a found target
- *   3. the configured target without classes, while it is the only target and its Service is there
+ *   2. the Service that has the address: the configured target whose upstream it is, else a discovered target
+ *   3. the configured target without classes, while it is the only target and its Service exists
  */
 export class TargetDiscovery implements TargetResolver {
   readonly #deps: DiscoveryDeps;
   readonly #index = new AddressIndex();
   readonly #problems = new Map<string, SourceProblem>();
-  /** Found targets by name, each with the key of its Service. */
+  /** Discovered targets by name, each with the key of its Service. */
   readonly #found = new Map<string, { readonly key: string; readonly target: TargetConfig }>();
   readonly #fallback: Fallback | undefined;
   readonly #reporter = new Reconciler({
@@ -59,20 +59,20 @@ export class TargetDiscovery implements TargetResolver {
   start(onChange: () => void, onSynced: () => void): void {
     const { client, config, log } = this.#deps;
     this.#onChange = onChange;
-    let told = false;
+    let reported = false;
     const syncedToo = () => {
-      if (told || !this.#synced) return;
-      told = true;
+      if (reported || !this.#synced) return;
+      reported = true;
       onSynced();
     };
     this.#fallback?.start(syncedToo);
     this.#services = watchObjects<ServiceView, RawLoadBalancerService>({
       client,
       path: corePath("services"),
-      // One that becomes another type leaves the watch as if it were deleted.
+      // A Service that changes to another type is reported as deleted.
       fieldSelector: "spec.type=LoadBalancer",
       project: (raw) => viewService(raw, config.discovery.protocol),
-      onChange: ({ key, after }) => this.#heard(key, after),
+      onChange: ({ key, after }) => this.#onService(key, after),
       onSynced: syncedToo,
       log,
     });
@@ -92,7 +92,7 @@ export class TargetDiscovery implements TargetResolver {
     return this.#fallback?.answer(this.#inUse) ?? this.#withClass(hints, service);
   }
 
-  /** A found target as it is now; undefined of one whose Service is gone, or that never was. */
+  /** The current definition of a discovered target, or undefined if its Service does not exist. */
   found(name: string): TargetConfig | undefined {
     return this.#found.get(name)?.target;
   }
@@ -101,21 +101,21 @@ export class TargetDiscovery implements TargetResolver {
     this.#onDefinition = onChange;
   }
 
-  /** The targets that names lead to: with a found one among them the target without classes is no longer alone. */
+  /** The targets that have names. With a discovered one among them, the target without classes is no longer the only one. */
   use(names: ReadonlySet<string>): void {
     const alone = this.#isAlone();
     this.#inUse = names;
     if (alone !== this.#isAlone()) this.#reporter.enqueue(SETTLE_MS);
   }
 
-  /** Configured targets that are in force: one without classes only where its Service is. */
+  /** Configured targets that are active: one without classes only if its Service exists. */
   configured(): readonly TargetConfig[] {
     const { targets } = this.#deps.config;
     return targets.filter((target) => target !== this.#fallback?.target || this.#fallback.exists);
   }
 
   state(): SourceState[] {
-    const services = watcherState("services", this.#services);
+    const services = informerState("services", this.#services);
     const problems = [...services.problems, ...this.#problems.values()];
     return [{ ...services, problems }, ...(this.#fallback?.state() ?? [])];
   }
@@ -124,7 +124,7 @@ export class TargetDiscovery implements TargetResolver {
     await Promise.all([this.#reporter.stop(), this.#services?.stop(), this.#fallback?.stop()]);
   }
 
-  /** Where targets are configured, that none lists the class is said first. */
+  /** If targets are configured, the reason starts with the class that none of them lists. */
   #withClass({ className }: RoutingHints, reason: Reason): Reason {
     const { targets } = this.#deps.config;
     if (this.#fallback !== undefined || targets.length === 0) return reason;
@@ -136,13 +136,13 @@ export class TargetDiscovery implements TargetResolver {
     return this.#fallback?.isAlone(this.#inUse) ?? true;
   }
 
-  #heard(key: string, after: ServiceView | undefined): void {
+  #onService(key: string, after: ServiceView | undefined): void {
     this.#problems.delete(key);
     const before = this.#index.get(key);
     let view = after;
     if (after !== undefined && "code" in after.ports) {
       this.#problems.set(key, { place: `Service ${key}`, ...after.ports });
-      // A slip of the pen must not cost names that work: what was good stays.
+      // A typing error must not remove working names: the last valid ports stay.
       if (before !== undefined) view = { ...after, ports: before.ports };
     }
     this.#index.set(key, view);
@@ -166,18 +166,18 @@ export class TargetDiscovery implements TargetResolver {
     if (configured !== undefined) return configured.name;
     const target = targetOfService(view);
     if ("code" in target) return target;
-    // Names of Services are tenants' choice, and a hash of 48 bits can be met on purpose.
+    // Tenants choose the names of Services, and a collision of a 48-bit hash can be constructed.
     if (this.#found.get(target.name)?.key === `${namespace}/${name}`) return target.name;
     return { code: "target-name-taken", text: `another Service has the target name ${target.name} already` };
   }
 }
 
-/** The configured target without classes. It takes what nothing else tells of, while it is the only target. */
+/** The configured target without classes. It serves objects without another match, while it is the only target. */
 class Fallback {
   readonly target: TargetConfig;
   readonly #deps: DiscoveryDeps;
   readonly #onChange: () => void;
-  #watcher: Informer<true> | undefined;
+  #informer: Informer<true> | undefined;
 
   constructor(target: TargetConfig, deps: DiscoveryDeps, onChange: () => void) {
     this.target = target;
@@ -189,7 +189,7 @@ class Fallback {
     const { upstream } = this.target;
     if (!("service" in upstream)) return;
     const { client, log } = this.#deps;
-    this.#watcher = watchObjects<true>({
+    this.#informer = watchObjects<true>({
       client,
       path: corePath("services", upstream.service.namespace),
       fieldSelector: `metadata.name=${upstream.service.name}`,
@@ -201,19 +201,19 @@ class Fallback {
   }
 
   get synced(): boolean {
-    return this.#watcher?.state.synced ?? true;
+    return this.#informer?.state.synced ?? true;
   }
 
-  /** A host outside the cluster is believed to be there. */
+  /** A host outside the cluster is assumed to exist. */
   get exists(): boolean {
-    return this.#watcher === undefined || this.#watcher.objects().size > 0;
+    return this.#informer === undefined || this.#informer.objects().size > 0;
   }
 
   isAlone(inUse: ReadonlySet<string>): boolean {
     return [...inUse].every((name) => name === this.target.name);
   }
 
-  /** Undefined: it has nothing to say. */
+  /** Undefined if it is not the only target. */
   answer(inUse: ReadonlySet<string>): string | Reason | undefined {
     if (!this.isAlone(inUse)) return undefined;
     const { name, upstream } = this.target;
@@ -221,15 +221,15 @@ class Fallback {
     const where = "service" in upstream ? `${upstream.service.namespace}/${upstream.service.name}` : upstream.host;
     return {
       code: "target-missing",
-      text: `no load balancer address tells its target, and the Service ${where} of the target ${name} does not exist`,
+      text: `no load balancer address identifies its target, and the Service ${where} of the target ${name} does not exist`,
     };
   }
 
   state(): SourceState[] {
-    return this.#watcher === undefined ? [] : [watcherState(`service of ${this.target.name}`, this.#watcher)];
+    return this.#informer === undefined ? [] : [informerState(`service of ${this.target.name}`, this.#informer)];
   }
 
   async stop(): Promise<void> {
-    await this.#watcher?.stop();
+    await this.#informer?.stop();
   }
 }

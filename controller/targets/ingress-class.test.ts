@@ -24,7 +24,7 @@ const CASES: ReadonlyArray<readonly [targets: TargetConfig[], className: string 
   [TWO, "traefik", "traefik"],
   [TWO, "Traefik", "no-target"],
   [TWO, undefined, "no-class"],
-  // The schema refuses this, as a guess could send traffic astray; so does the code.
+  // The schema rejects this, as a guess could misroute traffic; so does the code.
   [targetsOf(["nginx", []], ["traefik", ["traefik"]]), "other", "no-target"],
   [[], "nginx", "no-target"],
 ];
@@ -36,7 +36,7 @@ for (const [targets, className, expected] of CASES) {
   });
 }
 
-test("the reason names the class, however hostile, and the classes that would do", () => {
+test("the reason names the class, sanitized, and the accepted classes", () => {
   const reason = targetOfClass("x\n", TWO);
   assert.deepEqual(reason, {
     code: "no-target",

@@ -61,7 +61,7 @@ for (const [what, expected, of, ...services] of CASES) {
   test(`${what}: ${expected}`, () => assert.equal(match(of, ...services), expected));
 }
 
-test("an object that names its Service needs no address of its own", () => {
+test("an object that names its Service needs no address", () => {
   const named = (name: string): RoutingHints => ({ ...hints(), service: { namespace: "edge", name } });
   assert.equal(match(named("a"), A), "a");
   assert.equal(match(named("other"), A), "no-service");
@@ -69,7 +69,7 @@ test("an object that names its Service needs no address of its own", () => {
   assert.equal(match(named("h"), service("h", [])), "no-address");
 });
 
-test("addresses move with their Service, and leave with it", () => {
+test("addresses follow their Service, and are removed with it", () => {
   const index = indexOf(A, B);
   index.set("edge/a", viewService(service("a", [{ ip: "203.0.113.7" }]), "v1"));
   const code = (address: string) => {

@@ -46,7 +46,7 @@ export function matchService(hints: RoutingHints, index: AddressIndex): ServiceV
   if (service !== undefined) {
     const view = index.get(`${service.namespace}/${service.name}`);
     if (view !== undefined) return whetherShortCircuited(view);
-    const text = `the Service ${service.namespace}/${service.name} is no load balancer's`;
+    const text = `the Service ${service.namespace}/${service.name} is not of type LoadBalancer`;
     return { code: "no-service", text };
   }
   const addresses = hints.addresses.filter((address) => isIP(address) !== 0);
@@ -60,7 +60,7 @@ export function matchService(hints: RoutingHints, index: AddressIndex): ServiceV
   }
   if (serving.length > 1) {
     const names = serving.map(({ namespace, name }) => `${namespace}/${name}`).join(", ");
-    const text = `${addresses.join(", ")} leads to several Services (${names}); configure the target by its class`;
+    const text = `${addresses.join(", ")} belongs to several Services (${names}); configure the target by its class`;
     return { code: "several-services", text };
   }
   return whetherShortCircuited(only);
@@ -70,7 +70,7 @@ export function matchService(hints: RoutingHints, index: AddressIndex): ServiceV
 function whetherShortCircuited(view: ServiceView): ServiceView | Reason {
   const { namespace, name, addresses, hostnames, proxied } = view;
   if (proxied) {
-    const text = `the Service ${namespace}/${name} has ipMode Proxy: pods reach its load balancer, nothing has to be mapped`;
+    const text = `the Service ${namespace}/${name} has ipMode Proxy: pods reach its load balancer, no mapping is needed`;
     return { code: "ip-mode-proxy", text };
   }
   if (addresses.length > 0) return view;
@@ -80,11 +80,11 @@ function whetherShortCircuited(view: ServiceView): ServiceView | Reason {
 
 function withoutAddress({ addresses }: RoutingHints): Reason {
   if (addresses.length > 0) return hostnameInstead(addresses);
-  const text = "its status names no load balancer address yet, and no target lists its class";
+  const text = "its status has no load balancer address yet, and no target lists its class";
   return { code: "no-address", text };
 }
 
 function hostnameInstead(hostnames: readonly string[]): Reason {
-  const text = `its load balancer is known by the host name ${hostnames.join(", ")}, which nothing short-circuits: pods reach it`;
+  const text = `its load balancer has the host name ${hostnames.join(", ")}, which is not short-circuited: pods reach it`;
   return { code: "load-balancer-hostname", text };
 }

@@ -53,11 +53,11 @@ for (const [what, annotations, expected] of CASES) {
   test(`the protocol on 443: ${what}`, () => assert.equal(protocolOf(annotations, 443, "none"), expected));
 }
 
-test("without annotations the fallback counts, whatever it is", () => {
+test("without annotations the fallback applies", () => {
   for (const fallback of ["v1", "v2", "none"] as const) assert.equal(protocolOf(undefined, 80, fallback), fallback);
 });
 
-test("a value of ours that does not exist is refused, with what is accepted, and its escapes do no harm", () => {
+test("an invalid value of the switchback.dev annotation is rejected with the accepted values, and is sanitized", () => {
   assert.deepEqual(protocolOf({ [OWN]: "v3\u001b" }, 80, "v1"), {
     code: "annotation-invalid",
     text: 'switchback.dev/proxy-protocol is "v3\\u001b"; accepted are v1, v2, none',

@@ -79,10 +79,10 @@ const PROVIDERS: ReadonlyArray<readonly [key: string, meaning: Meaning]> = [
  * instead of a guess.
  */
 export function protocolOf(annotations: Annotations | undefined, port: number, fallback: Protocol): Protocol | Reason {
-  const own = annotations?.[PROXY_PROTOCOL_KEY];
-  if (own !== undefined) {
-    const accepted = PROTOCOLS.find((protocol) => protocol === own);
-    const text = `${PROXY_PROTOCOL_KEY} is ${show(String(own))}; accepted are ${PROTOCOLS.join(", ")}`;
+  const explicit = annotations?.[PROXY_PROTOCOL_KEY];
+  if (explicit !== undefined) {
+    const accepted = PROTOCOLS.find((protocol) => protocol === explicit);
+    const text = `${PROXY_PROTOCOL_KEY} is ${show(String(explicit))}; accepted are ${PROTOCOLS.join(", ")}`;
     return accepted ?? { code: "annotation-invalid", text };
   }
   for (const [key, meaning] of PROVIDERS) {

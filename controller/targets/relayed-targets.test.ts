@@ -31,7 +31,7 @@ function plan(change: Partial<RelayedInput>) {
 
 const names = (targets: readonly PublishedTarget[]) => targets.map(({ name }) => name);
 
-test("configured and found targets are relayed, in name order; those without a header are not", () => {
+test("configured and discovered targets are relayed, in name order; those without a header are not", () => {
   const direct = target("direct", { ports: [{ port: 80, protocol: "none" }] });
   const { targets } = plan({ configured: [target("b"), direct], found: [target("a")] });
   assert.deepEqual(names(targets), ["a", "b"]);
@@ -45,7 +45,7 @@ test("configured and found targets are relayed, in name order; those without a h
   );
 });
 
-test("addresses are the config's, else the front Service's, else none yet", () => {
+test("addresses are those of the config, else of the front Service, else none yet", () => {
   const given = target("given", { clusterIPs: ["192.0.2.7"] });
   const { targets } = plan({
     configured: [given],
@@ -62,7 +62,7 @@ test("addresses are the config's, else the front Service's, else none yet", () =
   );
 });
 
-test("a target that nothing leads to is kept with its ports and upstream, then given up", () => {
+test("an unused target is kept with its ports and upstream, then removed", () => {
   const { targets: before } = plan({ found: [target("a")] });
   const unused = plan({ remembered: before, now: NOW + 5 });
   assert.deepEqual(unused.targets, [{ ...before[0], unusedSince: new Date(NOW + 5).toISOString() }]);
@@ -73,13 +73,13 @@ test("a target that nothing leads to is kept with its ports and upstream, then g
   assert.deepEqual([gone.targets, gone.dropped, gone.nextDrop], [[], ["a"], undefined]);
 });
 
-test("one that is needed again is as it was", () => {
+test("a target that is used again is unchanged", () => {
   const { targets: before } = plan({ found: [target("a")] });
   const unused = plan({ remembered: before });
   assert.deepEqual(plan({ found: [target("a")], remembered: unused.targets }).targets, before);
 });
 
-test("over the limit those that have a place keep it, and the others wait", () => {
+test("over the limit existing targets stay, and the others wait", () => {
   const { targets: before } = plan({ found: [target("m")] });
   const { targets, waiting } = plan({
     found: [target("a"), target("m"), target("z")],
@@ -89,12 +89,12 @@ test("over the limit those that have a place keep it, and the others wait", () =
   assert.deepEqual([names(targets), waiting], [["a", "m"], ["z"]]);
 });
 
-test("a found target with a configured one's name waits: the config wins", () => {
+test("a discovered target with a configured one's name waits: the config wins", () => {
   const { targets, waiting } = plan({ configured: [target("a")], found: [target("a", { ports: [{ port: 1 }] })] });
   assert.deepEqual([targets.length, targets[0]?.ports.length, waiting], [1, 2, ["a"]]);
 });
 
-test("a listen port that the config gives to another takes it from what nobody needs", () => {
+test("an unused target loses a listen port that the config assigns to another target", () => {
   const { targets: before } = plan({ found: [target("a")] });
   const [first, second] = before[0]?.ports ?? [];
   const fixed = target("fixed", { ports: [{ port: 80, listenPort: first?.listenPort }] });
@@ -103,7 +103,7 @@ test("a listen port that the config gives to another takes it from what nobody n
   assert.equal(targets.find(({ name }) => name === "fixed")?.ports[0]?.listenPort, first?.listenPort);
 });
 
-test("property: whatever comes and goes, no port moves while its target stays, and every document can be read", () => {
+test("property: when targets are added and removed, no port changes while its target stays, and every document can be read", () => {
   const some = fc.uniqueArray(fc.integer({ min: 0, max: 400 }), { maxLength: 60 });
   fc.assert(
     fc.property(fc.array(some, { minLength: 2, maxLength: 6 }), (rounds) => {
@@ -116,8 +116,8 @@ test("property: whatever comes and goes, no port moves while its target stays, a
         });
         const before = new Map(remembered.map(({ name, ports }) => [name, ports.map(({ listenPort }) => listenPort)]));
         for (const { name, ports } of targets) {
-          const own = ports.map(({ listenPort }) => listenPort);
-          assert.deepEqual(own, before.get(name) ?? own);
+          const listenPorts = ports.map(({ listenPort }) => listenPort);
+          assert.deepEqual(listenPorts, before.get(name) ?? listenPorts);
         }
         const parsed = parseTargets(renderTargets(targets).text);
         assert.ok(!("code" in parsed), "code" in parsed ? parsed.text : "");

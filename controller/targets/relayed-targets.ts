@@ -52,7 +52,7 @@ export function relayedTargets(input: RelayedInput): RelayedTargets {
   const deadlines = kept.map(({ unusedSince }) => Date.parse(unusedSince) + keepMs);
   return {
     targets: targets.sort((a, b) => (a.name < b.name ? -1 : 1)),
-    waiting: [...waiting, ...found.filter(({ name }) => configured.some((own) => own.name === name))].map(
+    waiting: [...waiting, ...found.filter(({ name }) => configured.some((target) => target.name === name))].map(
       ({ name }) => name,
     ),
     dropped: dropped.map(({ name }) => name),
@@ -62,8 +62,8 @@ export function relayedTargets(input: RelayedInput): RelayedTargets {
 
 /** Existing targets stay; new ones over the limit wait, in name order. The name of a configured target is reserved. */
 function admit({ configured, found, maxFound }: RelayedInput, before: ReadonlyMap<string, PublishedTarget>) {
-  const own = found.filter(({ name }) => !configured.some((target) => target.name === name));
-  const [old, fresh] = partition(own, ({ name }) => before.has(name));
+  const discovered = found.filter(({ name }) => !configured.some((target) => target.name === name));
+  const [old, fresh] = partition(discovered, ({ name }) => before.has(name));
   const order = [...old, ...fresh.toSorted((a, b) => (a.name < b.name ? -1 : 1))];
   return { fitting: order.slice(0, maxFound), waiting: order.slice(maxFound) };
 }
@@ -74,19 +74,24 @@ function listened(
   { remembered, addresses, clusterDomain }: RelayedInput,
 ): PublishedTarget[] {
   const ports = new Map(
-    remembered.flatMap(({ name, ports: own }) =>
-      own.map(({ port, listenPort }) => [portKey(name, port), listenPort] as const),
+    remembered.flatMap((target) =>
+      target.ports.map(({ port, listenPort }) => [portKey(target.name, port), listenPort] as const),
     ),
   );
   // Kept targets retain their ports: they enter the allocation as targets with fixed ports.
-  const fixed = kept.map(({ name, ports: own }) => fixedTarget(name, own));
+  const fixed = kept.map((target) => fixedTarget(target.name, target.ports));
   const listeners = listenersOf([...wanted, ...fixed], clusterDomain, ports);
   return wanted.map(({ name, clusterIPs }) => {
-    const own = listeners.filter(({ target }) => target === name);
+    const targetListeners = listeners.filter(({ target }) => target === name);
     return {
       name,
-      upstream: own[0]?.upstream ?? "",
-      ports: own.map(({ port, listenPort, upstreamPort, protocol }) => ({ port, listenPort, upstreamPort, protocol })),
+      upstream: targetListeners[0]?.upstream ?? "",
+      ports: targetListeners.map(({ port, listenPort, upstreamPort, protocol }) => ({
+        port,
+        listenPort,
+        upstreamPort,
+        protocol,
+      })),
       clusterIPs: clusterIPs.length > 0 ? clusterIPs : (addresses.get(name) ?? []),
     };
   });

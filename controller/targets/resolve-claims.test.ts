@@ -20,7 +20,7 @@ function open(hostname: string, of: RoutingHints | Reason): UnresolvedClaim {
   };
 }
 
-/** A source and a resolver in the test's hands, and what came out of the two. */
+/** A source and a resolver that the test controls, and the resulting claims. */
 function rig() {
   const answers = new Map<string, string>();
   const asked: RoutingHints[] = [];
@@ -50,13 +50,13 @@ function rig() {
     stop: async () => void stopped.push("resolver"),
   };
   const resolved = resolveSource(source, resolver);
-  const told: string[] = [];
+  const reported: string[] = [];
   const claims = new Map<string, readonly Claim[]>();
   const state = { synced: 0 };
   resolved.start(
-    (object, own) => {
-      told.push(object);
-      claims.set(object, own);
+    (object, objectClaims) => {
+      reported.push(object);
+      claims.set(object, objectClaims);
     },
     () => {
       state.synced += 1;
@@ -66,11 +66,11 @@ function rig() {
     resolved,
     answers,
     asked,
-    told,
+    reported,
     claims,
     state,
     stopped,
-    object: (key: string, own: readonly UnresolvedClaim[]) => sourceSink(key, own),
+    object: (key: string, objectClaims: readonly UnresolvedClaim[]) => sourceSink(key, objectClaims),
     sourceSynced: () => sourceSynced(),
     resolverSynced: () => resolverSynced(),
     changed: () => changed(),
@@ -79,21 +79,21 @@ function rig() {
   };
 }
 
-test("nothing is told before the resolver can answer: no target yet is not no target", () => {
-  const { object, told, sourceSynced, resolverSynced, state, answers, targets, changed } = rig();
+test("nothing is reported before the resolver is synced, since the target may still be found", () => {
+  const { object, reported, sourceSynced, resolverSynced, state, answers, targets, changed } = rig();
   object("a", [open("a.example.com", hints("nginx"))]);
   sourceSynced();
   changed();
-  assert.deepEqual(told, []);
+  assert.deepEqual(reported, []);
   assert.equal(state.synced, 0);
   answers.set("nginx", "edge");
   resolverSynced();
-  assert.deepEqual(told, ["a"]);
+  assert.deepEqual(reported, ["a"]);
   assert.deepEqual(targets("a"), ["edge"]);
   assert.equal(state.synced, 1);
 });
 
-test("synced when the source is, too", () => {
+test("synced once the source is synced, too", () => {
   const { sourceSynced, resolverSynced, state } = rig();
   resolverSynced();
   assert.equal(state.synced, 0);
@@ -101,26 +101,26 @@ test("synced when the source is, too", () => {
   assert.equal(state.synced, 1);
 });
 
-test("a change asks once a hints and tells only the objects whose answer changed", () => {
-  const { object, told, resolverSynced, answers, asked, targets, changed } = rig();
+test("after a change each routing hints are resolved once, and only objects with another answer are reported", () => {
+  const { object, reported, resolverSynced, answers, asked, targets, changed } = rig();
   answers.set("traefik", "other");
   resolverSynced();
   for (let count = 0; count < 50; count += 1) object(`n${count}`, [open(`n${count}.example.com`, hints("nginx"))]);
   object("t", [open("t.example.com", hints("traefik"))]);
   assert.equal(asked.length, 2);
-  told.length = 0;
+  reported.length = 0;
   answers.set("nginx", "edge");
   changed();
   assert.equal(asked.length, 4);
-  assert.equal(told.length, 50);
-  assert.ok(!told.includes("t"));
+  assert.equal(reported.length, 50);
+  assert.ok(!reported.includes("t"));
   assert.deepEqual(targets("n7"), ["edge"]);
-  told.length = 0;
+  reported.length = 0;
   changed();
-  assert.deepEqual(told, []);
+  assert.deepEqual(reported, []);
 });
 
-test("an object with two hints is told when either changes; a reason needs no answer", () => {
+test("an object with two hints is reported when either changes; a reason needs no answer", () => {
   const { object, resolverSynced, answers, targets, changed, asked } = rig();
   resolverSynced();
   object("r", [
@@ -135,18 +135,18 @@ test("an object with two hints is told when either changes; a reason needs no an
   assert.deepEqual(targets("r"), ["no-target", "second", "ignored"]);
 });
 
-test("an object that moved to another hints, or is gone, no longer hears of its old one", () => {
-  const { object, told, resolverSynced, answers, targets, changed, asked } = rig();
+test("an object with changed hints, or a deleted one, is no longer reported for its old hints", () => {
+  const { object, reported, resolverSynced, answers, targets, changed, asked } = rig();
   resolverSynced();
   object("a", [open("a.example.com", hints("one"))]);
   object("a", [open("a.example.com", hints("two"))]);
   object("b", [open("b.example.com", hints("one"))]);
   object("b", []);
-  told.length = 0;
+  reported.length = 0;
   asked.length = 0;
   answers.set("one", "first");
   changed();
-  assert.deepEqual(told, []);
+  assert.deepEqual(reported, []);
   assert.deepEqual(
     asked.map(({ className }) => className),
     ["two"],
@@ -166,14 +166,14 @@ test("the same object again, with another host, stays in its group", () => {
   assert.deepEqual(targets("a"), ["first"]);
 });
 
-test("a claim carries where its name leads in public", () => {
+test("a claim includes the public addresses of its name", () => {
   const { object, resolverSynced, claims } = rig();
   resolverSynced();
   object("a", [open("a.example.com", hints("one", ["203.0.113.9"]))]);
   assert.deepEqual(claims.get("a")?.[0]?.publicAddresses, ["203.0.113.9"]);
 });
 
-test("state and stop are those of both", async () => {
+test("state and stop include both", async () => {
   const { resolved, stopped } = rig();
   assert.deepEqual(
     resolved.state().map(({ name }) => name),

@@ -39,7 +39,7 @@ export function resolveSource(source: UnresolvedSource, resolver: TargetResolver
     const stays = new Set(after.map(({ group }) => group));
     for (const { group } of before) if (!stays.has(group)) groups.leave(group, object);
   };
-  const redecide = (sink: ClaimSink): void => {
+  const resolveAgain = (sink: ClaimSink): void => {
     if (!ready) return;
     const stale = new Set<string>();
     for (const group of groups.all()) {
@@ -55,7 +55,7 @@ export function resolveSource(source: UnresolvedSource, resolver: TargetResolver
     start(sink, onSynced) {
       let sourceSynced = false;
       resolver.start(
-        () => redecide(sink),
+        () => resolveAgain(sink),
         () => {
           ready = true;
           for (const object of objects.keys()) sink(object, claimsOf(object));
@@ -86,7 +86,7 @@ class Groups {
 
   join(hints: RoutingHints | Reason, object: string): Group | Reason {
     if ("code" in hints) return hints;
-    const key = clueKey(hints);
+    const key = hintsKey(hints);
     let group = this.#byKey.get(key);
     if (group === undefined) {
       group = { key, hints, objects: new Set(), target: undefined };
@@ -111,7 +111,7 @@ function isGroup(group: Group | Reason): group is Group {
   return "objects" in group;
 }
 
-function clueKey({ className, addresses, admitted, service }: RoutingHints): string {
+function hintsKey({ className, addresses, admitted, service }: RoutingHints): string {
   return JSON.stringify([className ?? null, addresses, admitted, service?.namespace ?? null, service?.name ?? null]);
 }
 

@@ -6,13 +6,13 @@ import { admittedOnly, classResolver } from "./resolver.ts";
 
 const hints: RoutingHints = { className: "nginx", addresses: ["203.0.113.9"], admitted: true };
 
-test("by class alone, whatever addresses say", () => {
+test("by class only, regardless of addresses", () => {
   const resolver = classResolver(configSchema.parse({}).targets);
   assert.equal(resolver.resolve(hints), "ingress-nginx");
   assert.equal(resolver.resolve({ ...hints, addresses: [], admitted: false }), "ingress-nginx");
 });
 
-test("where it is required, what no controller has taken on waits", () => {
+test("if admission is required, objects that no controller has admitted wait", () => {
   const resolver = admittedOnly(classResolver(configSchema.parse({}).targets));
   assert.equal(resolver.resolve(hints), "ingress-nginx");
   const waiting = resolver.resolve({ ...hints, addresses: [], admitted: false });

@@ -27,7 +27,7 @@ export function classResolver(targets: readonly TargetConfig[]): TargetResolver 
 export function admittedOnly(resolver: TargetResolver): TargetResolver {
   const waiting = {
     code: "not-admitted",
-    text: "no controller has taken its object on: it has no load balancer status (policy.requireAdmitted)",
+    text: "no controller has admitted its object: it has no load balancer status (policy.requireAdmitted)",
   };
   return {
     start: (onChange, onSynced) => resolver.start(onChange, onSynced),

@@ -13,7 +13,7 @@ const RAW: RawLoadBalancerService = {
   status: { loadBalancer: { ingress: [{ ip: "203.0.113.9" }, { ip: "2001:DB8:0::9" }] } },
 };
 
-test("its addresses in one spelling, its TCP ports, its ClusterIPs", () => {
+test("its normalized addresses, its TCP ports, its ClusterIPs", () => {
   assert.deepEqual(viewService(RAW, "v2"), {
     namespace: "edge",
     name: "lb",
@@ -29,7 +29,7 @@ test("its addresses in one spelling, its TCP ports, its ClusterIPs", () => {
   });
 });
 
-test("ipMode Proxy counts when all addresses have it; a host name counts where there is no IP", () => {
+test("ipMode Proxy applies if all addresses have it; a host name applies if there is no IP", () => {
   const view = (...ingress: { ip?: string; hostname?: string; ipMode?: string }[]) =>
     viewService({ ...RAW, status: { loadBalancer: { ingress } } }, "v1");
   assert.equal(view({ ip: "203.0.113.9", ipMode: "Proxy" }).proxied, true);
@@ -40,12 +40,12 @@ test("ipMode Proxy counts when all addresses have it; a host name counts where t
   assert.deepEqual(viewService({ ...RAW, status: {} }, "v1").addresses, []);
 });
 
-test("addresses have one spelling; what is none stays as it is", () => {
+test("addresses are normalized; other text is unchanged", () => {
   assert.equal(canonicalIp("2001:DB8::0:1"), "2001:db8::1");
   for (const text of ["203.0.113.9", "fe80::1%eth0", "lb.example.net", ""]) assert.equal(canonicalIp(text), text);
 });
 
-test("the target: all TCP ports, by way of the Service; without a header anywhere the ClusterIPs themselves", () => {
+test("the target: all TCP ports, through the Service; without a header on any port the ClusterIPs", () => {
   const relayed = targetOfService(viewService(RAW, "v2"));
   assert.ok(!("code" in relayed));
   assert.deepEqual([relayed.upstream, relayed.clusterIPs], [{ service: { namespace: "edge", name: "lb" } }, []]);
@@ -57,7 +57,7 @@ test("the target: all TCP ports, by way of the Service; without a header anywher
   assert.deepEqual("code" in direct || direct.clusterIPs, ["10.96.0.7", "fd00::7"]);
 });
 
-test("a Service without a TCP port, or with a wrong annotation, is no target, and says why", () => {
+test("a Service without a TCP port, or with an invalid annotation, is not a target and has a reason", () => {
   const code = (raw: RawLoadBalancerService) => {
     const target = targetOfService(viewService(raw, "v1"));
     return "code" in target ? target.code : "a target";
@@ -67,14 +67,14 @@ test("a Service without a TCP port, or with a wrong annotation, is no target, an
   assert.equal(code({ ...RAW, metadata: { ...RAW.metadata, annotations } }), "annotation-invalid");
 });
 
-test("names can be read, and what would read alike is told apart", () => {
+test("names are readable, and similar names are distinguished", () => {
   assert.match(foundName("ingress-nginx", "ingress-nginx-controller"), /^ingress-nginx-controller-[0-9a-f]{12}$/);
   assert.match(foundName("edge", "lb"), /^edge-lb-[0-9a-f]{12}$/);
   assert.notEqual(foundName("a-b", "c"), foundName("a", "b-c"));
   assert.notEqual(foundName("n".repeat(63), "a"), foundName("n".repeat(63), "b"));
 });
 
-test("property: whatever a Service is called, its target's name is one that a configured target could have", () => {
+test("property: for any Service name, the target name is valid for a configured target", () => {
   const label = fc.stringMatching(/^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/);
   fc.assert(
     fc.property(label, label, (namespace, name) => {

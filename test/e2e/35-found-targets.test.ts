@@ -96,7 +96,7 @@ for (const { what, url, balancer, line } of CASES) {
   });
 }
 
-test("status tells both targets with their versions, and that the cluster's DNS leads the names here", async () => {
+test("the status shows both targets with their versions, and that the cluster's DNS resolves the names to them", async () => {
   await cluster.until(
     "the names to be verified",
     60,

@@ -191,7 +191,7 @@ describe("no target is found, and status says why", () => {
     assert.match(await refused("proxied.example.com", "ip-mode-proxy"), /edge\/proxied/);
   });
 
-  it("where the load balancer has a host name: nothing short-circuits that", async () => {
+  it("where the load balancer has a host name: it is not short-circuited", async () => {
     await admitted("named", "named.example.com", { hostname: "lb.example.net" });
     assert.match(await refused("named.example.com", "load-balancer-hostname"), /lb\.example\.net/);
   });
@@ -221,7 +221,7 @@ describe("a running proxy", () => {
     assert.deepEqual(await listening(), before);
   });
 
-  it("that starts anew listens as the one before", async () => {
+  it("that restarts listens on the same ports as before", async () => {
     const [proxy] = system.proxies;
     const before = await listening();
     assert.ok(proxy);
