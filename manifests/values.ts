@@ -22,19 +22,25 @@ const podsSchema = z.strictObject({
   runAsUser: z
     .union([z.int().min(1), z.null()])
     .optional()
-    .describe("User and group id of all processes; null leaves both to the platform (OpenShift)."),
+    .describe("User and group ID of all processes; with null the platform sets both (OpenShift)."),
   preStopSleepSeconds: z
     .int()
     .min(0)
     .optional()
-    .describe("Webhook and proxy pods serve this long after they were told to stop, until no Service leads to them."),
+    .describe(
+      "How long webhook and proxy pods continue to serve after a stop signal, until no Service routes to them.",
+    ),
 });
 
 const resources = z.strictObject({ requests: quantities.optional(), limits: quantities.optional() });
 
 const componentSchema = z.strictObject({
   ...placement,
-  replicas: z.int().min(1).optional().describe("Number of pods; from two up a PodDisruptionBudget keeps one."),
+  replicas: z
+    .int()
+    .min(1)
+    .optional()
+    .describe("Number of pods. With two or more, a PodDisruptionBudget keeps one available."),
   nodeFlags: z.array(z.string().regex(/^--/)).optional().describe("Flags of the Node.js runtime."),
   resources: resources.optional().describe("Requests and limits of the container."),
 });
@@ -44,10 +50,15 @@ const agentSchema = z.strictObject({
     .boolean()
     .optional()
     .describe("Run an agent on every node, as root and with the kubelet's pods directory from the host."),
-  createNamespace: z.boolean().optional().describe("Make the agents' namespace, at the Pod Security level privileged."),
+  createNamespace: z
+    .boolean()
+    .optional()
+    .describe("Create the agents' namespace, with the Pod Security level privileged."),
   ...placement,
   nodeFlags: componentSchema.shape.nodeFlags,
-  seLinuxOptions: strings.optional().describe("SELinux context; where it is enforced, the type spc_t."),
+  seLinuxOptions: strings
+    .optional()
+    .describe("SELinux context of the agents. With enforcing SELinux, set the type spc_t."),
   resources: componentSchema.shape.resources,
 });
 
@@ -57,7 +68,7 @@ const imageSchema = z.strictObject({
   digest: z
     .union([z.literal(""), z.string().regex(/^sha256:[0-9a-f]{64}$/)])
     .optional()
-    .describe("`sha256:...`; beats the tag."),
+    .describe("`sha256:...`; overrides the tag."),
   pullPolicy: z.enum(["Always", "IfNotPresent", "Never"]).optional().describe("When the image is pulled."),
 });
 
@@ -65,7 +76,7 @@ const admissionSchema = z.strictObject({
   excludedNamespaces: z
     .array(objectName)
     .optional()
-    .describe("Namespaces whose pods are never sent to the webhook; the release's own is always among them."),
+    .describe("Namespaces whose pods are never sent to the webhook. The release's namespace is always excluded."),
   annotations: strings.optional().describe("Annotations of the MutatingWebhookConfiguration."),
 });
 
@@ -76,38 +87,41 @@ const issuerRefSchema = z.strictObject({
 });
 
 const certManagerSchema = z.strictObject({
-  issuerRef: issuerRefSchema.optional().describe("The issuer to use; none: a CA of the release's own."),
+  issuerRef: issuerRefSchema.optional().describe("The issuer to use. Default: a CA of the release."),
 });
 
 const certFilesSchema = z.strictObject({
   secretName: z.string().optional().describe("Secret with tls.crt and tls.key, mounted in the webhook."),
-  caBundle: z.string().optional().describe("PEM certificates by which the API server trusts the webhook."),
+  caBundle: z.string().optional().describe("PEM certificates with which the API server verifies the webhook."),
 });
 
 const networkPolicySchema = z.strictObject({
   enabled: z.boolean().optional().describe("Render NetworkPolicies. No test of this project enforces them."),
   apiServer: z
     .strictObject({
-      cidrs: z.array(z.string()).optional().describe("Addresses of the API server; none: any."),
-      ports: z.array(z.int().min(1).max(65535)).optional().describe("Its ports, behind the Service too."),
+      cidrs: z.array(z.string()).optional().describe("Addresses of the API server. Empty: any address."),
+      ports: z
+        .array(z.int().min(1).max(65535))
+        .optional()
+        .describe("Ports of the API server, also those behind its Service."),
     })
     .optional(),
 });
 
 const serviceMonitorSchema = z.strictObject({
   enabled: z.boolean().optional().describe("Render ServiceMonitors (Prometheus Operator)."),
-  labels: strings.optional().describe("Labels that the Prometheus selects by."),
-  interval: z.string().optional().describe("Scrape interval, as `30s`."),
+  labels: strings.optional().describe("Labels by which Prometheus selects the ServiceMonitors."),
+  interval: z.string().optional().describe("Scrape interval, such as `30s`."),
 });
 
 const uninstallSchema = z.strictObject({
   enabled: z.boolean().optional().describe("Render the hooks of `helm uninstall`."),
-  force: z.boolean().optional().describe("Go on although pods hold addresses of this release."),
-  timeoutSeconds: z.int().min(1).optional().describe("How long restarts may take."),
+  force: z.boolean().optional().describe("Continue even if pods still have addresses of this release."),
+  timeoutSeconds: z.int().min(1).optional().describe("Timeout of the restarts."),
   resources: resources.optional().describe("Requests and limits of the hooks' container."),
 });
 
-/** The configuration file's sections; `namespace` is the release's, and `admission.excludedNamespaces` has one place. */
+/** The configuration file's sections; `namespace` is the release's, and `admission.excludedNamespaces` is a value of the chart. */
 const { namespace: _release, pods, ...others } = configSchema.shape;
 const sections = { ...others, pods: pods.unwrap().omit({ excludedNamespaces: true }).optional() };
 
@@ -119,7 +133,7 @@ export const valuesSchema = z.strictObject({
   image: imageSchema.optional(),
   imagePullSecrets: z.array(z.strictObject({ name: objectName })).optional(),
   commonLabels: strings.optional().describe("Labels of every object."),
-  pods: podsSchema.optional().describe("Settings of all pods; `controller`, `webhook` and `proxy` may set them anew."),
+  pods: podsSchema.optional().describe("Settings of all pods; `controller`, `webhook` and `proxy` may override them."),
   controller: componentSchema.optional(),
   webhook: componentSchema.optional(),
   proxy: componentSchema.optional(),
@@ -131,7 +145,7 @@ export const valuesSchema = z.strictObject({
   networkPolicy: networkPolicySchema.optional(),
   serviceMonitor: serviceMonitorSchema.optional(),
   config: z.strictObject(sections).optional().describe("The configuration file."),
-  // What Helm hands to a chart that is a dependency of another.
+  // Values that Helm passes to a chart that is a dependency of another.
   global: passedThrough.optional(),
   enabled: z.boolean().optional(),
 });
