@@ -21,7 +21,7 @@ interface PodObject {
   readonly spec: { hostAliases?: HostAlias[] };
 }
 
-/** What the webhook made of a pod. */
+/** The webhook's result for a pod. */
 export interface Admitted {
   readonly allowed: boolean;
   readonly warnings: readonly string[];
@@ -33,7 +33,7 @@ interface Workload extends KubeObject {
   readonly spec?: { readonly template?: { readonly metadata?: object; readonly spec?: object } };
 }
 
-/** The pods of a directory: bare ones, and one for each workload's template. */
+/** The pods of a directory: single pods, and one for each workload's template. */
 export function podsOf(objects: readonly FileObject[]): DemoPod[] {
   const namespaces = new Map(
     objects
@@ -52,7 +52,7 @@ export function podsOf(objects: readonly FileObject[]): DemoPod[] {
   });
 }
 
-/** The selectors of the MutatingWebhookConfiguration, which the API server evaluates: exactly one call a pod, or none. */
+/** The selectors of the MutatingWebhookConfiguration, which the API server evaluates: exactly one call per pod, or none. */
 function matchingEntry(
   ofNamespace: Readonly<Record<string, string>>,
   ofPod: Readonly<Record<string, string>>,
@@ -62,7 +62,7 @@ function matchingEntry(
   return ofNamespace[INJECT_KEY] === "enabled" && own !== "disabled" ? "namespace" : undefined;
 }
 
-/** Sends a pod through the webhook as the API server does (HTTPS, verified against our CA), and applies the answer's patch. */
+/** Sends a pod through the webhook as the API server does (HTTPS, verified against Switchback's CA), and applies the patch of the response. */
 export async function admit(pod: DemoPod, endpoint: { readonly port: number; readonly ca: string }): Promise<Admitted> {
   const object = structuredClone(pod.object);
   if (pod.optIn === undefined) return { allowed: true, warnings: [], hostAliases: [], annotations: {} };
@@ -118,7 +118,7 @@ function post(
       });
       response.on("end", () => {
         if (response.statusCode === 200) resolve(text);
-        else reject(new Error(`the webhook answered ${response.statusCode}: ${text}`));
+        else reject(new Error(`the webhook responded with ${response.statusCode}: ${text}`));
       });
     });
     call.on("error", reject);

@@ -1,7 +1,7 @@
 import { request } from "node:http";
 import type { HostAlias } from "../hostmap/types.ts";
 
-/** What a pod's HTTP request came to. */
+/** The result of a pod's HTTP request. */
 interface CallResult {
   readonly ok: boolean;
   readonly text: string;
@@ -10,8 +10,8 @@ interface CallResult {
 const TIMEOUT_MS = 3_000;
 
 /**
- * The request a pod makes for a public name. `addresses` stands for its resolver; `ports` says where on this machine an address
- * is listened to (a real pod would use port 80 of a real ClusterIP).
+ * Sends a pod's request for a public name. `addresses` replaces its resolver; `ports` has the local port for an address
+ * (a real pod would use port 80 of a real ClusterIP).
  */
 export function call(name: string, at: { readonly address: string; readonly port: number }): Promise<CallResult> {
   return new Promise((resolve) => {
@@ -33,13 +33,13 @@ export function call(name: string, at: { readonly address: string; readonly port
         resolve({ ok: response.statusCode === 200, text: `${response.statusCode} ${text.trim()}` }),
       );
     });
-    outgoing.on("timeout", () => outgoing.destroy(new Error(`no answer in ${TIMEOUT_MS} ms`)));
+    outgoing.on("timeout", () => outgoing.destroy(new Error(`no response within ${TIMEOUT_MS} ms`)));
     outgoing.on("error", (error) => resolve({ ok: false, text: error.message }));
     outgoing.end();
   });
 }
 
-/** What the pod's /etc/hosts says of a name. */
+/** The addresses of a name in the pod's /etc/hosts. */
 export function lookUp(hostAliases: readonly HostAlias[], name: string): string | undefined {
   return hostAliases.find(({ hostnames }) => hostnames.includes(name))?.ip;
 }

@@ -4,15 +4,15 @@ import { show } from "../hostmap/hostnames.ts";
 import { parseHeader } from "../proxy/proxy-header-parse.ts";
 import { listen } from "../telemetry/health.ts";
 
-/** An ingress controller's stand-in: it serves one text for every host it knows, and it insists on a PROXY header, as nginx does. */
+/** Replaces an ingress controller: it serves a text for each known host, and requires a PROXY header, as nginx does. */
 export interface IngressStandIn {
   readonly port: number;
-  /** The last complaint, in nginx's words. */
+  /** The last error, as nginx would log it. */
   lastError(): string | undefined;
   close(): Promise<void>;
 }
 
-/** nginx waits `client_header_timeout` (60 s) for the header; a demo need not. */
+/** nginx waits `client_header_timeout` (60 s) for the header; the demo waits less. */
 const HEADER_TIMEOUT_MS = 2_000;
 
 /** Starts it on a free port of loopback. `backendOf` names the backend of a host, or undefined for 404. */
@@ -33,7 +33,7 @@ export async function startIngress(backendOf: (host: string) => string | undefin
       }
       clients.set(socket, client);
       http.emit("connection", socket);
-      // A socket that was paused by hand stays so when the HTTP server begins to listen to it.
+      // The HTTP server does not resume a socket that was paused explicitly.
       socket.resume();
     });
   });
@@ -45,7 +45,7 @@ export async function startIngress(backendOf: (host: string) => string | undefin
   };
 }
 
-/** Takes the header off the front of the stream; whatever comes after it is left for HTTP. */
+/** Reads the header from the start of the stream; the rest is left for HTTP. */
 function readHeader(socket: Socket, done: (client: string | undefined, bad: string) => void): void {
   let buffered = Buffer.alloc(0);
   const timer = setTimeout(() => finish(undefined), HEADER_TIMEOUT_MS);

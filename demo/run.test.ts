@@ -30,7 +30,7 @@ async function output(keep?: Promise<void>, onPart: (part: string) => void = () 
 }
 
 describe("the demo", () => {
-  it("shows the failure, the cure and that the map follows, and ends by itself", async () => {
+  it("shows the failure, the fix and an update of the map, and then exits", async () => {
     const text = await output();
     assert.match(
       text,
@@ -45,7 +45,7 @@ describe("the demo", () => {
     assert.match(text, /added\.example\.com is in the webhook's map after \d+ ms/);
   });
 
-  it("names file, line, path and reason of what is wrong in the files, and the rest works", async () => {
+  it("reports file, line, path and reason of each problem in the files, and the rest works", async () => {
     await writeFile(join(directory, "broken.yaml"), "kind: [\n");
     const odd = `apiVersion: networking.k8s.io/v1
 kind: Ingress
@@ -66,14 +66,14 @@ spec:
     assert.match(text, /cert-manager-7d9f8 +fine\.example\.com +socket hang up +200/);
   });
 
-  it("cannot be steered by what a tenant wrote", async () => {
+  it("sanitizes what a tenant wrote", async () => {
     const evil = 'kind: Ingress\nmetadata: { name: evil }\nspec: { rules: [{ host: "\\e[2Jx.example.com" }] }\n';
     await writeFile(join(directory, "evil.yaml"), evil);
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character is what must not come out
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character must not be printed
     assert.doesNotMatch(await output(), /\u001b/);
   });
 
-  it("with --keep stays until it is told to stop, and has ended its parts then", async () => {
+  it("with --keep runs until it is stopped, and then has stopped its components", async () => {
     const [stopped, relay] = [Promise.withResolvers<void>(), Promise.withResolvers<number>()];
     const running = output(stopped.promise, (part) => {
       const port = /^relay on 127\.0\.0\.1:(\d+)\. Ctrl-C ends it\.\n$/.exec(part)?.[1];
@@ -92,10 +92,10 @@ spec:
   });
 
   for (const [what, prepare, message] of [
-    ["a directory that is not there", () => rm(directory, { recursive: true }), /is no directory that can be read/],
-    ["a directory without pods", () => rm(join(directory, "30-pods.yaml")), /there is no Pod and no workload/],
+    ["a directory that is not there", () => rm(directory, { recursive: true }), /is not a readable directory/],
+    ["a directory without pods", () => rm(join(directory, "30-pods.yaml")), /there is no pod and no workload/],
   ] as const) {
-    it(`refuses ${what}`, async () => {
+    it(`rejects ${what}`, async () => {
       await prepare();
       await assert.rejects(output(), (error) => hasCode(error, "input-invalid") && message.test(error.message));
     });

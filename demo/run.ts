@@ -11,17 +11,17 @@ import { type DemoSystem, startSystem } from "./system.ts";
 export interface DemoOptions {
   /** Directory of Kubernetes YAML. */
   readonly directory: string;
-  /** Stay until told to stop. */
+  /** Keep running until `stopped`. */
   readonly keep?: boolean;
 }
 
-/** Where the demo writes, and how it lays a table out as text. */
+/** The demo's output, and how it formats a table as text. */
 interface DemoOutput {
   readonly print: (text: string) => void;
   readonly table: (head: readonly string[], rows: readonly (readonly string[])[]) => string;
 }
 
-/** How long the map may take to follow a file; generous, as the machine may be busy. */
+/** Timeout for an update of the map after a file change; generous, as the machine may be busy. */
 const FOLLOW_MS = 15_000;
 const ADDED_HOST = "added.example.com";
 const ADDED_INGRESS = `apiVersion: networking.k8s.io/v1
@@ -33,8 +33,8 @@ spec:
 `;
 
 /**
- * The whole idea on one machine: the pods of a directory call its public names, straight and along the injected alias;
- * then an Ingress is added and the map follows. Throws when anything is not as it should be. `stopped` ends `--keep`.
+ * Shows Switchback on one machine: the pods of a directory request its public names, directly and through the injected alias;
+ * then an Ingress is added and the map is updated. Throws if any result is unexpected. `stopped` ends `--keep`.
  */
 export async function runDemo(options: DemoOptions, output: DemoOutput, stopped: Promise<void>): Promise<void> {
   const { print } = output;
@@ -49,7 +49,7 @@ export async function runDemo(options: DemoOptions, output: DemoOutput, stopped:
       await follow(extra, system, backends, print);
       if (options.keep) {
         print(
-          `\nRunning on ${options.directory}: change its files and see. Webhook on https://127.0.0.1:${system.webhook.port}, `,
+          `\nRunning on ${options.directory}: change its files to see updates. Webhook on https://127.0.0.1:${system.webhook.port}, `,
         );
         print(`relay on 127.0.0.1:${system.front.port}. Ctrl-C ends it.\n`);
         await stopped;
@@ -74,7 +74,7 @@ async function show(
   await until(() => system.status().synced && system.map() !== undefined, `the files of ${directory} to be read`);
   learnBackends(system, backends);
   const status = system.status();
-  print(`1. The map, made of the objects in ${directory}\n\n`);
+  print(`1. The map from the objects in ${directory}\n\n`);
   print(
     table(
       ["name", "from", "leads to"],
@@ -90,8 +90,10 @@ async function show(
   if (problems.length > 0) print("\n");
   const pods = podsOf(system.directory.objects());
   if (pods.length === 0)
-    throw new SwitchbackError("input-invalid", `${directory}: there is no Pod and no workload in its YAML files`);
-  print("\n2. Each pod goes through the webhook, as the API server sends it (HTTPS, verified against our CA)\n");
+    throw new SwitchbackError("input-invalid", `${directory}: there is no pod and no workload in its YAML files`);
+  print(
+    "\n2. Each pod goes through the webhook, as the API server sends it (HTTPS, verified against Switchback's CA)\n",
+  );
   const admitted = new Map<DemoPod, Admitted>();
   for (const pod of pods) {
     const result = await admit(pod, system.webhook);
@@ -103,7 +105,9 @@ async function show(
 
 function describePod(pod: DemoPod, { hostAliases, annotations, warnings }: Admitted, print: DemoOutput["print"]): void {
   const how =
-    pod.optIn === undefined ? "did not opt in: the API server does not call us" : `opted in by its ${pod.optIn}`;
+    pod.optIn === undefined
+      ? "did not opt in: the API server does not call the webhook"
+      : `opted in by its ${pod.optIn}`;
   print(`\n  ${pod.namespace}/${pod.name}: ${how}\n`);
   for (const warning of warnings) print(`    ! ${warning}\n`);
   for (const [key, value] of Object.entries(annotations))
@@ -111,7 +115,7 @@ function describePod(pod: DemoPod, { hostAliases, annotations, warnings }: Admit
   for (const { ip, hostnames } of hostAliases) print(`    /etc/hosts: ${ip}  ${hostnames.join(" ")}\n`);
 }
 
-/** Both ways for each pod and mapped name: to the ingress controller as kube-proxy would send it, and where /etc/hosts leads. */
+/** Sends two requests for each pod and mapped name: to the ingress controller, as kube-proxy would, and to the address in /etc/hosts. */
 async function requests(
   admitted: ReadonlyMap<DemoPod, Admitted>,
   system: DemoSystem,
@@ -119,7 +123,7 @@ async function requests(
   { print, table }: DemoOutput,
 ): Promise<void> {
   print(
-    "\n3. The same request from each pod, to each name: straight, as kube-proxy short-circuits it, and along the alias\n\n",
+    "\n3. The same request from each pod, to each name: directly, as kube-proxy short-circuits it, and through the alias\n\n",
   );
   const names = [
     ...new Set(
@@ -135,12 +139,13 @@ async function requests(
       const straight = await call(name, { address: system.front.address, port: ingress.port });
       const alias = lookUp(hostAliases, name);
       const along = alias === undefined ? undefined : await call(name, { address: alias, port: system.front.port });
-      if (straight.ok) throw new Error(`${name} answered without a PROXY header, which the stand-in must refuse`);
-      if (along?.ok === false) throw new Error(`${name} did not answer along the alias: ${along.text}`);
-      rows.push([`${pod.namespace}/${pod.name}`, name, straight.text, along?.text ?? "no alias: goes straight"]);
+      if (straight.ok)
+        throw new Error(`${name} responded without a PROXY header, which the ingress controller must reject`);
+      if (along?.ok === false) throw new Error(`${name} did not respond through the alias: ${along.text}`);
+      rows.push([`${pod.namespace}/${pod.name}`, name, straight.text, along?.text ?? "no alias: direct"]);
     }
   }
-  print(table(["pod", "name", "straight", "along the alias"], rows));
+  print(table(["pod", "name", "direct", "through the alias"], rows));
   const complaint = ingress.lastError();
   if (complaint !== undefined) print(`\n  the ingress controller's log: ${complaint}\n`);
 }
@@ -157,13 +162,13 @@ async function follow(
   await writeFile(join(extra, "added.yaml"), ADDED_INGRESS);
   await until(
     () => system.map()?.select(undefined).names.includes(ADDED_HOST) === true,
-    "the map to follow the new file",
+    "the map to include the new file",
   );
   learnBackends(system, backends);
   const took = Math.round(performance.now() - started);
   print(`  ${ADDED_HOST} is in the webhook's map after ${took} ms (revision ${before} -> ${system.map()?.revision})\n`);
   const answer = await call(ADDED_HOST, system.front);
-  if (!answer.ok) throw new Error(`${ADDED_HOST} did not answer: ${answer.text}`);
+  if (!answer.ok) throw new Error(`${ADDED_HOST} did not respond: ${answer.text}`);
   print(`  through the relay: ${answer.text}\n`);
 }
 
@@ -171,14 +176,11 @@ async function checkDirectory(directory: string): Promise<void> {
   try {
     await readdir(directory);
   } catch (error) {
-    throw new SwitchbackError(
-      "input-invalid",
-      `${directory} is no directory that can be read: ${describeError(error)}`,
-    );
+    throw new SwitchbackError("input-invalid", `${directory} is not a readable directory: ${describeError(error)}`);
   }
 }
 
-/** The stand-in serves each mapped host with the name of the object that claims it. */
+/** The ingress controller serves each mapped host with the name of the object that claims it. */
 function learnBackends(system: DemoSystem, backends: Map<string, string>): void {
   for (const { name, from } of system.status().names) backends.set(name, `${from.kind} ${from.namespace}/${from.name}`);
 }

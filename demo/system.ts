@@ -19,9 +19,9 @@ import type { Logger } from "../telemetry/log.ts";
 import type { InjectionCache } from "../webhook/injection-cache.ts";
 import { type RunningWebhook, runWebhook } from "../webhook/run.ts";
 
-/** The parts of Switchback on one machine, each the one that runs in a cluster, joined by memory in place of an API server. */
+/** The components of Switchback on one machine, the same as in a cluster, connected in memory instead of by an API server. */
 export interface DemoSystem {
-  /** What stands for the front Service's ClusterIP. */
+  /** Replaces the front Service's ClusterIP. */
   readonly front: { readonly address: string; readonly port: number };
   readonly webhook: { readonly port: number; readonly ca: string };
   readonly status: () => StatusDocument;
@@ -34,7 +34,7 @@ export interface DemoSystem {
 const LOOPBACK = "127.0.0.1";
 const TARGET = "ingress-nginx";
 
-/** Starts controller, webhook and proxy on the given directories; names lead to an ingress controller on `ingressPort`. */
+/** Starts controller, webhook and proxy on the given directories; the target of all names is an ingress controller on `ingressPort`. */
 export async function startSystem(
   directories: readonly string[],
   ingressPort: number,
@@ -89,7 +89,7 @@ export async function startSystem(
   };
 }
 
-/** A port for the relay; taken by somebody else between this and its use, the demo says so and ends. */
+/** A free port for the relay. If another process takes it before its use, the demo fails with that error. */
 async function freePort(): Promise<number> {
   const server = createServer();
   await listen(server, 0, LOOPBACK);
@@ -108,7 +108,7 @@ function demoConfig(ingressPort: number, listenPort: number): Config {
         clusterIPs: [LOOPBACK],
       },
     ],
-    // A person is watching: a name that goes should go while they look, and a shutdown should not take half a minute.
+    // A person is watching: a name should be removed while they watch, and a shutdown should not take half a minute.
     map: { vanishSeconds: 2 },
     webhook: { address: LOOPBACK, port: 0, healthPort: 0 },
     proxy: { address: LOOPBACK, healthPort: 0, drainSeconds: 1 },
@@ -135,7 +135,7 @@ async function startWebhook(
     },
     log,
     now: Date.now,
-    // Nobody has to be led elsewhere before it ends.
+    // No traffic has to be redirected before it stops.
     pause: async () => {},
   });
   return { running, ca: authority.cert };
