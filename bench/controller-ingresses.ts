@@ -1,29 +1,29 @@
 import type { ControlPlane } from "../test/cluster/controlplane.ts";
 import { progress } from "./report.ts";
 
-/** Well below the quota of 1,000 names a source namespace. */
+/** Well below the quota of 1,000 names per source namespace. */
 const PER_NAMESPACE = 500;
-/** Writes under way at a time while seeding. */
+/** Concurrent writes while seeding. */
 const CONCURRENCY = 16;
 const PROGRESS_EVERY = 5_000;
-/** Where changes make their new Ingresses; removed again after each size, so that the sizes are what they say. */
+/** The namespace of Ingresses that changes create; they are deleted after each size, so that the sizes stay exact. */
 const CHANGED_NAMESPACES = Array.from({ length: 16 }, (_, index) => `new-${index}`);
 
-/** An Ingress of the benchmark: which one, and the host that it has. */
+/** An Ingress of the benchmark, and its host. */
 interface Spot {
   readonly namespace: string;
   readonly name: string;
   readonly host: string;
 }
 
-/** A change that is measured. `write` resolves when the API server has answered. */
+/** A measured change. `write` resolves when the API server has responded. */
 export interface Change {
-  /** The name that it brings into the map. */
+  /** The name that it adds to the map. */
   readonly host: string;
   readonly write: () => Promise<void>;
 }
 
-/** The Ingresses of the benchmark's API server: N that stay, and the changes that are measured. */
+/** The Ingresses of the benchmark's API server: N seeded ones, and the measured changes. */
 export class Ingresses {
   readonly #cluster: ControlPlane;
   #seeded = 0;
@@ -33,7 +33,7 @@ export class Ingresses {
     this.#cluster = cluster;
   }
 
-  /** Brings the number of Ingresses up to `count`, by plain POSTs. */
+  /** Increases the number of Ingresses to `count`, with POST requests. */
   async seed(count: number): Promise<void> {
     if (this.#seeded === 0) for (const name of CHANGED_NAMESPACES) await this.#createNamespace(name);
     const firstNamespace = Math.ceil(this.#seeded / PER_NAMESPACE);
@@ -52,7 +52,7 @@ export class Ingresses {
     this.#seeded = count;
   }
 
-  /** The next change, by turns a new Ingress and a seeded one with another host. */
+  /** The next change, alternately a new Ingress and a seeded one with another host. */
   nextChange(): Change {
     const number = this.#changes++;
     const host = `change-${number}.team-new.example.com`;
@@ -60,7 +60,7 @@ export class Ingresses {
       const namespace = CHANGED_NAMESPACES[(number / 2) % CHANGED_NAMESPACES.length] ?? "";
       return { host, write: () => this.#create({ namespace, name: `change-${number}`, host }) };
     }
-    // A prime step: neighbours lie in different namespaces, and none is changed twice soon.
+    // A prime step: consecutive changes are in different namespaces, and none is repeated soon.
     const spot = { ...seededSpot((number * 7_919) % this.#seeded), host };
     return { host, write: () => this.#changeHost(spot) };
   }
@@ -69,7 +69,7 @@ export class Ingresses {
     for (const namespace of CHANGED_NAMESPACES) await this.#call("DELETE", pathOf(namespace), undefined, 200);
   }
 
-  /** Average size of an Ingress as the API server gives it, in bytes, managedFields included. */
+  /** Average size of an Ingress as the API server returns it, in bytes, including managedFields. */
   async averageBytes(): Promise<number> {
     const { body } = await this.#cluster.call({ path: `${pathOf("team-0")}?limit=100` });
     const { items } = body as { items: object[] };
@@ -116,7 +116,7 @@ function specOf(name: string, host: string): object {
   };
 }
 
-/** As people's Ingresses are: written by kubectl, with its annotation, a certificate and a few settings of the ingress controller. */
+/** Like typical Ingresses: written by kubectl, with its annotation, a certificate and a few settings of the ingress controller. */
 function ingress({ namespace, name, host }: Spot): object {
   const labels = {
     "app.kubernetes.io/name": name,

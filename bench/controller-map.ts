@@ -11,11 +11,11 @@ interface ConfigMapEvent {
   readonly object: { readonly metadata: { readonly name: string }; readonly data?: Readonly<Record<string, string>> };
 }
 
-/** One index as it came. Times are `performance.now()`. */
+/** One received index. Times are `performance.now()`. */
 export interface SeenPublication {
   readonly at: number;
   readonly revision: string;
-  /** Bytes of the index and of the shards written since the one before. */
+  /** Bytes of the index and of the shards written since the previous index. */
   readonly bytes: number;
   /** Names of the map. */
   readonly names: number;
@@ -28,22 +28,22 @@ interface Shard {
 }
 
 /**
- * Sees the published map as a consumer would: a name counts as published when an index has come that names a shard, the shard's text
- * has the revision that the index says, and the name stands in it.
+ * Reads the published map as a consumer does: a name is published when an index refers to a shard, the shard's text has the
+ * revision of the index, and the text has the name.
  */
 export class MapFollower {
   readonly publications: SeenPublication[] = [];
   readonly #cluster: ControlPlane;
   readonly #namespace: string;
   readonly #shards = new Map<string, Shard>();
-  /** Revision of each shard that the last index named. */
+  /** Revision of each shard in the last index. */
   #counted = new Map<string, string>();
   readonly #awaited = new Map<string, (at: number) => void>();
   #sizeAwaited: { readonly names: number; readonly resolve: (at: number) => void } | undefined;
   #bytes = 0;
   #close: () => void = () => {};
   #failed: (error: Error) => void = () => {};
-  /** Rejects when the watch breaks: there is nothing to measure then. */
+  /** Rejects when the watch ends: there is nothing to measure then. */
   readonly broken: Promise<never>;
 
   constructor(cluster: ControlPlane, namespace: string) {
@@ -84,24 +84,24 @@ export class MapFollower {
     this.#close();
   }
 
-  /** When the name was published. Ask before the change is made. */
+  /** When the name was published. Call it before the change. */
   published(name: string): Promise<number> {
     return new Promise((resolve) => this.#awaited.set(name, resolve));
   }
 
-  /** When a map of at least so many names was published. */
+  /** When a map with at least this many names was published. */
   size(names: number): Promise<number> {
     return new Promise((resolve) => {
       this.#sizeAwaited = { names, resolve };
     });
   }
 
-  /** Names that were asked for and have not come. */
+  /** Number of awaited names that are not published yet. */
   get missing(): number {
     return this.#awaited.size;
   }
 
-  /** What the last index names. */
+  /** The content of the last index. */
   summary(): { readonly shards: number; readonly bytes: number } {
     const shards = [...this.#counted.keys()].map((name) => this.#shards.get(name)?.text.length ?? 0);
     return { shards: shards.length, bytes: shards.reduce((sum, bytes) => sum + bytes, 0) };

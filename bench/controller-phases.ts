@@ -3,12 +3,12 @@ import type { Change, Ingresses } from "./controller-ingresses.ts";
 import type { MapFollower, SeenPublication } from "./controller-map.ts";
 import { cpuOf } from "./process.ts";
 
-/** What every phase works with. All times are milliseconds. */
+/** The context of every phase. All times are milliseconds. */
 export interface Bench {
-  /** Address and port of a DNS server that answers for every name. */
+  /** Address and port of a DNS server that responds for every name. */
   readonly dns: string;
   readonly ingresses: Ingresses;
-  /** Changes of every kind that was seeded, by turns. */
+  /** Changes of every seeded kind, in turn. */
   readonly nextChange: () => Change;
   readonly map: MapFollower;
 }
@@ -17,22 +17,22 @@ const LONGEST_WAIT_MS = 120_000;
 const CHANGE_EVERY_MS = 1_000;
 
 interface ChangeTimes {
-  /** From the start of the write to the index that carries it: the API server's own work is in it. */
+  /** From the start of the write to the index that includes it; this includes the API server's work. */
   readonly fromWrite: readonly number[];
-  /** The same from the API server's answer to the write; may be below 0, as the watch is sometimes faster than the answer. */
+  /** The same from the API server's response to the write; may be below 0, as the watch is sometimes faster than the response. */
   readonly fromAnswer: readonly number[];
-  /** CPU of the process a change, what it spends idle taken off. */
+  /** CPU time of the process per change, without its idle CPU time. */
   readonly cpu: number;
 }
 
-/** CPU that the process spends a millisecond when nothing changes: the Lease, timers. */
+/** CPU time of the process per millisecond when nothing changes: the Lease, timers. */
 export async function idleCpu(pid: number, durationMs: number): Promise<number> {
   const [cpu, at] = [cpuOf(pid), performance.now()];
   await delay(durationMs);
   return (cpuOf(pid) - cpu) / (performance.now() - at);
 }
 
-/** One change a second. One that takes longer lets seconds pass: two changes at once are not what is measured. */
+/** One change per second. A slower change skips seconds, as concurrent changes are not measured here. */
 export async function singleChanges(bench: Bench, pid: number, count: number, idle: number): Promise<ChangeTimes> {
   const fromWrite: number[] = [];
   const fromAnswer: number[] = [];
@@ -56,13 +56,13 @@ interface Churn {
   readonly changesPerSecond: number;
   readonly publicationsPerSecond: number;
   readonly bytesPerSecond: number;
-  /** From the start of each write to the index that carries it. */
+  /** From the start of each write to the index that includes it. */
   readonly lags: readonly number[];
   /** CPU of the process, as a share of one core. */
   readonly cpu: number;
 }
 
-/** So many changes a second for some seconds, whether or not the map keeps up; then waits until all of them are in it. */
+/** A fixed number of changes per second, whether or not the map keeps up; then waits until all of them are in the map. */
 export async function churn(bench: Bench, pid: number, perSecond: number, seconds: number): Promise<Churn> {
   const before = bench.map.publications.length;
   const lags: Promise<number>[] = [];
@@ -84,7 +84,7 @@ export async function churn(bench: Bench, pid: number, perSecond: number, second
 }
 
 /**
- * A publication is paid for by the time that follows it, so the last one, whose time is not over, does not count.
+ * A publication's cost falls in the interval that follows it, so the last one, with an incomplete interval, is ignored.
  */
 function pace(publications: readonly SeenPublication[]): { publicationsPerSecond: number; bytesPerSecond: number } {
   const counted = publications.slice(0, -1);
@@ -97,7 +97,7 @@ async function until(time: number): Promise<void> {
   await delay(Math.max(0, time - performance.now()));
 }
 
-/** Waits for `promise`, but not for ever, and not when the map can no longer be seen. */
+/** Waits for `promise`, with a timeout, and only while the map is watched. */
 export async function within<T>({ map }: Bench, promise: Promise<T>, what: string): Promise<T> {
   const stop = new AbortController();
   const late = delay(LONGEST_WAIT_MS, undefined, { signal: stop.signal }).then(() => {

@@ -8,14 +8,14 @@ import type { ControlPlane } from "../test/cluster/controlplane.ts";
 import { freePorts } from "../test/cluster/ports.ts";
 
 const ROOT = join(import.meta.dirname, "..");
-/** Where the components run: the default of their config. */
+/** The components' namespace: the default of their config. */
 export const NAMESPACE = "switchback-system";
 const READY_MS = 60_000;
 const POLL_MS = 25;
 
 type Component = "controller" | "webhook" | "proxy";
 
-/** A component as a process of its own, with the Node flags that the chart gives it. */
+/** A component as a separate process, with the Node flags of the chart. */
 export interface ServedProcess {
   readonly pid: number;
   /** `performance.now()` at its start. */
@@ -23,12 +23,12 @@ export interface ServedProcess {
   readonly healthPort: number;
   /** Rejects with the end of the log when the process ends; never resolves. */
   readonly ended: Promise<never>;
-  /** Resolves when `/readyz` says so. */
+  /** Resolves when `/readyz` is OK. */
   ready(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Where each component's health port stands in the config. */
+/** The config key of each component's health port. */
 const HEALTH_PORT: Readonly<Record<Component, string>> = {
   controller: "controller.port",
   webhook: "webhook.healthPort",
@@ -71,7 +71,7 @@ export async function serve(
   return { pid, startedAt, healthPort, ended, ready, stop: () => end(child) };
 }
 
-/** The folder that the kubelet would mount. */
+/** The directory that the kubelet would mount. */
 function serviceAccount(cluster: ControlPlane): string {
   const folder = join(cluster.folder, "service-account");
   mkdirSync(folder, { recursive: true });

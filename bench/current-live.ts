@@ -8,11 +8,11 @@ import { onCluster } from "./current-cluster.ts";
 import { percentile, progress, type Reporter } from "./report.ts";
 
 const NAMESPACE = "bench-live";
-/** No change is to wait for the pace of publications, two a second. */
+/** No change should wait for the rate limit of publications, two per second. */
 const PAUSE_MS = 700;
 
 /**
- * On this machine's cluster: Ingress created -> its name stands in the hosts file of a pod that runs, as its containers see it (the
+ * On this machine's cluster: Ingress created -> its name is in the hosts file of a running pod, as its containers see it (the
  * kubelet has bind-mounted that very file). The Ingress is created and the file is read by one process beside the node.
  */
 export async function measureLive(changes: number, report: Reporter): Promise<void> {
@@ -35,7 +35,7 @@ export async function measureLive(changes: number, report: Reporter): Promise<vo
   });
 }
 
-/** A pod that follows live; gives its uid. */
+/** Creates a pod with live updates; returns its uid. */
 async function runClient(cluster: Cluster): Promise<string> {
   await cluster.kubectl("annotate", "namespace", NAMESPACE, "switchback.dev/on-change=live");
   await cluster.apply(deployment({ namespace: NAMESPACE, name: "client", image: IMAGES.goClient, args: ["sleep"] }));

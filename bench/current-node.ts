@@ -21,12 +21,12 @@ import { cpuOf, MB_PER_MIB, memoryOf } from "./process.ts";
 import { percentile, progress, type Reporter } from "./report.ts";
 
 const NAMESPACE = "switchback-system";
-/** Where the agent renews its Lease. */
+/** The namespace of the agent's Lease. */
 const AGENTS = "switchback-agent";
 const NODE = "node-1";
 const ADDRESS = ["198.51.100.9"];
 const MAX_NAMES = 500;
-/** Shorter than the chart's, so that the rest after the work need not be waited for so long. */
+/** Shorter than the chart's, so that the wait after the work is shorter. */
 const SWEEP_SECONDS = 5;
 
 interface NodeOptions {
@@ -109,7 +109,7 @@ async function measure(agent: Agent, world: World, options: NodeOptions, report:
   report.figure({ name: "rss-peak", value: peak * MB_PER_MIB, unit: "MB" });
 }
 
-/** Waits until every pod's file has the name. */
+/** Waits until the file of every pod has the name. */
 async function everywhere({ uids, kubelet }: World, name: string): Promise<void> {
   const deadline = performance.now() + 30_000;
   for (const uid of uids) {
@@ -120,7 +120,7 @@ async function everywhere({ uids, kubelet }: World, name: string): Promise<void>
   }
 }
 
-/** A map as the controller publishes it, written by the bench. */
+/** A map in the controller's format, written by the benchmark. */
 class PublishedNames {
   readonly #cluster: ControlPlane;
   readonly #shards = new Shards();
@@ -172,7 +172,7 @@ class PublishedNames {
   }
 }
 
-/** Pods of our node that the webhook has injected, and their files; gives the uids. */
+/** Creates the node's injected pods and their files; returns the uids. */
 async function makePods(
   cluster: ControlPlane,
   kubelet: KubeletFiles,
@@ -203,11 +203,11 @@ async function makePods(
 }
 
 interface InjectedSpec extends Pick<ReturnType<typeof buildManagedAliases>, "aliases" | "annotations"> {
-  /** What the kubelet writes for it. */
+  /** The lines that the kubelet writes for it. */
   readonly lines: string;
 }
 
-/** What the webhook makes of a pod when the map has these names. */
+/** The webhook's result for a pod if the map has these names. */
 function specOf(names: readonly string[]): InjectedSpec {
   const published = publishedMapOf("bench", new Map(names.map((name) => [name, ADDRESS])));
   const { aliases, annotations } = buildManagedAliases(createSelector(published, MAX_NAMES)(undefined), []);

@@ -6,7 +6,7 @@ import { onCluster } from "./current-cluster.ts";
 import { percentile, progress, type Reporter } from "./report.ts";
 
 const NAMESPACE = "bench-restart";
-/** How long the Deployment's container takes until it is ready. */
+/** How long the Deployment's container takes to become ready. */
 const START_SECONDS = 2;
 const GOAL_SECONDS = 15;
 const DEADLINE_SECONDS = 60;
@@ -34,7 +34,7 @@ export async function measureRestarts(rounds: number, report: Reporter): Promise
   report.figure({ name: "ingress-to-ready-pod-max", value: Math.max(...seconds), unit: "s", goal: GOAL_SECONDS });
 }
 
-/** A Deployment of its own each time: the interval between two restarts of one is not what is measured. */
+/** A new Deployment each time, as the interval between two restarts of one Deployment is not measured. */
 async function measureOne(cluster: Cluster, name: string): Promise<number> {
   const host = `${name}.example.com`;
   const probe = { exec: { command: ["/client", "resolve", "localhost"] }, initialDelaySeconds: START_SECONDS };

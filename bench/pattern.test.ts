@@ -4,7 +4,7 @@ import { MAX_SLICE, Pattern, PERIOD, randomFrom } from "./pattern.ts";
 
 const pattern = new Pattern(123_456);
 
-test("a stream's own bytes are right at their place, across the end of the table too", () => {
+test("a stream's bytes are correct at their position, also across the end of the table", () => {
   for (const position of [0, 1, PERIOD - 123_456 - 3, PERIOD, 5 * PERIOD + 17]) {
     const chunk = Buffer.from(pattern.slice(position, 70_000));
     assert.equal(chunk.length, 70_000);
@@ -14,13 +14,13 @@ test("a stream's own bytes are right at their place, across the end of the table
   assert.equal(pattern.fault(0, long), undefined);
 });
 
-test("one wrong byte is seen and named", () => {
+test("one wrong byte is detected and reported", () => {
   const chunk = Buffer.from(pattern.slice(1000, 5000));
   chunk[4321] = (chunk[4321] ?? 0) ^ 1;
   assert.match(pattern.fault(1000, chunk) ?? "", /^at byte 5321: no stream's bytes/);
 });
 
-test("bytes that are lost or doubled are told by how far they are off", () => {
+test("lost or duplicated bytes are reported with their offset", () => {
   const lost = Buffer.concat([pattern.slice(0, 100), pattern.slice(165, 4000)]);
   assert.match(pattern.fault(0, lost) ?? "", /^at byte 100: this stream's bytes 65 further on/);
   const doubled = Buffer.concat([pattern.slice(0, 65_536), pattern.slice(0, 65_536)]);

@@ -14,7 +14,7 @@ const WRAPPED = Buffer.concat([TABLE, TABLE.subarray(0, MAX_SLICE)]);
 /**
  * A stream of which every byte is known from its seed and its position: what is lost, doubled, out of order or another stream's is
  * seen by comparing, at the speed of memcmp and without keeping anything. Only the loss of a multiple of PERIOD would not be;
- * whoever checks counts too.
+ * the checker also counts bytes.
  */
 export class Pattern {
   readonly #seed: number;

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Memory of a process, MiB: resident now, and the most it ever was. */
+/** Memory of a process, MiB: resident, and its maximum. */
 interface Memory {
   readonly rss: number;
   readonly peak: number;
@@ -9,7 +9,7 @@ interface Memory {
 /** A MiB in MB. */
 export const MB_PER_MIB = 1.048576;
 
-/** From /proc, so of Linux only: VmRSS and VmHWM. */
+/** From /proc (Linux only): VmRSS and VmHWM. */
 export function memoryOf(pid: number): Memory {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   const field = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(status)?.[1]) / 1024;

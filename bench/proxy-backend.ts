@@ -6,11 +6,11 @@ import { type ProxyProcess, startProcess } from "./proxy-process.ts";
 
 const MIB = 1024 * 1024;
 
-/** What the web server behind the proxies answers with: every byte is known. */
+/** The responses of the web server behind the proxies: every byte is known. */
 export const BODIES = { small: 128, "64k": 64 * 1024, "1m": MIB, bulk: 256 * MIB } as const;
 export type Body = keyof typeof BODIES;
 
-/** All bodies begin alike. */
+/** All bodies have the same start. */
 export const BODY = new Pattern(1);
 
 /** Writes the bodies; to be kept in memory (a tmpfs or the page cache). */
@@ -24,7 +24,7 @@ export function writeBodies(folder: string): void {
   }
 }
 
-/** nginx that takes only connections with a PROXY header, as an ingress controller behind a load balancer does. */
+/** nginx that accepts only connections with a PROXY header, as an ingress controller behind a load balancer does. */
 export function startBackend(folder: string, port: number, cpus: string): ProxyProcess {
   const own = join(folder, "backend");
   mkdirSync(own, { recursive: true });

@@ -7,7 +7,7 @@ const LOCAL = "127.0.0.1";
 const READ_BYTES = 256 * 1024;
 const PATIENCE_MS = 60_000;
 
-/** A client connection for what wrk cannot do; it checks every byte of what it gets. */
+/** A client connection for workloads that wrk does not support; it checks every received byte. */
 class Client {
   readonly socket: Socket;
   #head = "";
@@ -31,7 +31,7 @@ class Client {
     if (this.socket.connecting) await once(this.socket, "connect");
   }
 
-  /** Resolves when the whole body has come and was right; rejects otherwise. One at a time. */
+  /** Resolves when the whole body was received and is correct; rejects otherwise. One at a time. */
   get(body: Body, isLast: boolean): Promise<void> {
     this.#expected = BODIES[body];
     this.#received = -1;
@@ -55,7 +55,7 @@ class Client {
     }
   }
 
-  /** What of the chunk is body, once the head is there. */
+  /** The part of the chunk that is body, once the head is complete. */
   #takeHead(chunk: Buffer): Buffer | undefined {
     const before = this.#head.length;
     this.#head += chunk.toString("latin1");
@@ -76,7 +76,7 @@ class Client {
   }
 }
 
-/** One connection, one answer. */
+/** One connection with one response. */
 export async function fetchOnce(port: number, body: Body): Promise<void> {
   const client = new Client(port);
   try {
@@ -86,7 +86,7 @@ export async function fetchOnce(port: number, body: Body): Promise<void> {
   }
 }
 
-/** So many connections for one answer each, some at a time. */
+/** A number of connections with one response each, some at a time. */
 export async function fetchMany(port: number, count: number, body: Body, concurrency: number): Promise<void> {
   let left = count;
   const worker = async (): Promise<void> => {
@@ -95,7 +95,7 @@ export async function fetchMany(port: number, count: number, body: Body, concurr
   await Promise.all(Array.from({ length: concurrency }, worker));
 }
 
-/** Opens connections that say nothing. */
+/** Opens connections that send nothing. */
 export async function openIdle(port: number, count: number): Promise<Client[]> {
   const clients: Client[] = [];
   const BATCH = 100;
@@ -126,7 +126,7 @@ export class StalledPeers {
     }, 1_000 / perSecond);
   }
 
-  /** Resolves when all have ended; rejects if one has read anything wrong. */
+  /** Resolves when all have ended; rejects if one has read a wrong byte. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     await Promise.all(this.#running);

@@ -11,21 +11,21 @@ const POLL_MS = 50;
 /** `nobody` on Debian and most others. */
 const UNPRIVILEGED_ID = "65534";
 
-/** A proxy, ours or another, as a process of its own. */
+/** A proxy, Switchback's or another, as a separate process. */
 export interface ProxyProcess {
   readonly pid: number;
   readonly child: ChildProcess;
   /** Rejects with the end of the log when the process ends by itself; never resolves. */
   readonly ended: Promise<never>;
-  /** The last of what it has written. */
+  /** The end of its log. */
   logTail(): string;
-  /** Tells it to stop and waits; gives the exit code, or the signal's name. */
+  /** Stops it and waits; returns the exit code, or the signal's name. */
   stop(): Promise<number | string | null>;
 }
 
 /**
  * Runs a program as an ordinary user without capabilities, as a pod does: what root may do hides limits, such as that of pipe pages
- * (pipe(7), pipe-user-pages-soft). Who is no root runs it as it is. `cpus` pins it to cores, as taskset takes them.
+ * (pipe(7), pipe-user-pages-soft). Without root it runs with the current user. `cpus` pins it to cores, as taskset takes them.
  */
 export function startProcess(command: readonly string[], logFile: string, cpus?: number | string): ProxyProcess {
   const isRoot = process.getuid?.() === 0;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ProgramName } from "./proxy-programs.ts";
-import { bestPeer, type Goal, judge, pairedRatios, type Sample, spreadOf } from "./proxy-ratios.ts";
+import { bestPeer, evaluate, type Goal, pairedRatios, type Sample, spreadOf } from "./proxy-ratios.ts";
 
 function samples(program: ProgramName, costs: readonly number[], rates: readonly number[] = []): Sample[] {
   return costs.map((cost, round) => {
@@ -46,6 +46,6 @@ const cases = [
 for (const [of, value, expected] of cases) {
   test(`${of.metric} ${value} against ${of.against}, goal ${of.goal}, floor ${of.floor}: ${expected}`, () => {
     const all = [...samples("linux", [value], [value]), ...samples("nginx", [100], [100])];
-    assert.equal(judge(of, all, "linux").outcome, expected);
+    assert.equal(evaluate(of, all, "linux").outcome, expected);
   });
 }

@@ -86,7 +86,7 @@ export interface Verdict extends Goal {
 }
 
 /** How `ours` stands to a goal. A rate has to be as high as it says, anything else as low. */
-export function judge(goal: Goal, samples: readonly Sample[], ours: ProgramName): Verdict {
+export function evaluate(goal: Goal, samples: readonly Sample[], ours: ProgramName): Verdict {
   const peer = { "best-peer": bestPeer(samples, goal.metric), relay: "relay" as const, nothing: ours }[goal.against];
   const isRatio = goal.against !== "nothing";
   const values = isRatio

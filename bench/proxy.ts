@@ -10,8 +10,8 @@ import { fetchOnce } from "./proxy-client.ts";
 import { buildRelay, missing, PROGRAMS, type Program, type ProgramName, startProgram } from "./proxy-programs.ts";
 import {
   bestPeer,
+  evaluate,
   GOALS,
-  judge,
   type Metric,
   pairedRatios,
   type Sample,
@@ -218,7 +218,7 @@ class Bench {
     const { rounds, seconds } = this.#options;
     const lines = [`proxy: ${machine}; ${rounds} rounds of ${seconds} s a program, ${minutes} minutes`];
     for (const [name, samples] of this.#samples) if (name !== TWO_WORKERS) lines.push(...table(name, samples));
-    const verdicts = GOALS.map((goal) => judge(goal, this.#samples.get(goal.workload) ?? [], OURS));
+    const verdicts = GOALS.map((goal) => evaluate(goal, this.#samples.get(goal.workload) ?? [], OURS));
     lines.push("", `${OURS} against the goals; ratios are medians of paired rounds [quartiles]`);
     lines.push(...verdicts.map((verdict) => verdictLine(verdict, this.#cores.count)));
     process.stdout.write(`${lines.join("\n")}\n`);
