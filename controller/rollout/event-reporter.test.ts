@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EventRecord } from "../../kube/events.ts";
-import { RULES, RunningWorld, type Temper } from "../../test/fakes/running-world.ts";
+import { RULES, RunningWorld, type Temper } from "../../test/fakes/rollout-world.ts";
 import { type PodFacts, podFacts } from "../../workloads/pods.ts";
 import { EventReporter } from "./event-reporter.ts";
 import { observeWorkloads, type WorkloadGroup } from "./observe-workloads.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { refusal } from "../../test/fakes/memory-kube.ts";
-import { RECORDS, RIG_START, reached, runningRig, WEB } from "../../test/fakes/running-rig.ts";
+import { RECORDS, RIG_START, reached, runningRig, WEB } from "../../test/fakes/rollout-rig.ts";
 import { isSettled } from "../../test/fakes/stopped-time.ts";
 import { encodeRecord } from "./restart-history.ts";
 

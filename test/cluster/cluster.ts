@@ -99,7 +99,7 @@ export class Cluster {
     }
   }
 
-  /** A command in the namespace that stands for the internet. */
+  /** Runs a command in the network namespace that simulates the internet. */
   async outside(command: string, ...args: string[]): Promise<ToolResult> {
     const [program, all] = inNamespace("internet", command, args);
     return await runTool(program, all, {});

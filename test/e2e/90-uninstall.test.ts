@@ -84,7 +84,7 @@ test("helm uninstall restarts what it may, names the rest and refuses: those pod
   assert.ok((await hostsFile()).includes(NAME), "the agents stay as long as anything does");
 });
 
-test("once they are made anew it goes through, and nothing of ours is left", async () => {
+test("once they are recreated it succeeds, and no object of Switchback is left", async () => {
   await cluster.kubectl("-n", OPTED_IN, "rollout", "restart", "deployment/client");
   await cluster.rolledOut(OPTED_IN, "deployment/client");
   await cluster.until("the old pods are gone", 60, async () => (await injected()).length === 0 || undefined);

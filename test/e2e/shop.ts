@@ -92,7 +92,7 @@ export async function orderCertificate(cluster: Cluster, dnsName = NAME, certifi
       spec: { secretName: certificate, dnsNames: [dnsName], issuerRef: { name: "acme" } },
     },
   ];
-  // cert-manager's own webhook refuses for a moment after its pod was made anew.
+  // cert-manager's own webhook rejects requests for a moment after its pod was recreated.
   await cluster.until("cert-manager takes the objects", 30, async () => {
     await cluster.apply(...objects);
     return true;

@@ -74,7 +74,7 @@ export async function certManagerInStep(cluster: Cluster): Promise<void> {
   });
 }
 
-/** What an earlier run has left of Switchback is gone, whoever holds addresses of it. */
+/** Removes what an earlier run has left of Switchback, even if pods still have its addresses. */
 export async function removeSwitchback(cluster: Cluster): Promise<void> {
   await cluster.kubectl("delete", "mutatingwebhookconfiguration", "switchback-webhook", "--ignore-not-found");
   await cluster.tool("helm", [

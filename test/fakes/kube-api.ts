@@ -101,7 +101,7 @@ export function inTurn(...responders: Responder[]): Responder {
   return (call) => responders[Math.min(count++, responders.length - 1)]?.(call);
 }
 
-/** Lists are answered by the one, watches by the other; whoever asks for the newest version alone hears that it is far ahead. */
+/** Lists are answered by the one, watches by the other; a request for only the newest version gets one that is far ahead. */
 export function collection(list: Responder, watch: Responder, newest = page([], "1000000")): Responder {
   return (call) => {
     if (call.query.get("watch") === "true") return watch(call);

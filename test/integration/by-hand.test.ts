@@ -48,7 +48,7 @@ async function stuck(code: string): Promise<number> {
 const uidOf = async (kind: string, name: string): Promise<string> =>
   await system.kubectl("-n", NS, "get", kind, name, "-o", "jsonpath={.metadata.uid}");
 
-describe("pods that nobody's restart makes anew", () => {
+describe("pods that no restart recreates", () => {
   const KINDS = [
     ["Pod", "bare", "bare-pod", "BarePod"],
     ["Job", "work", "job", "Job"],

@@ -115,7 +115,7 @@ export class CertsCluster {
     });
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
-    // Each admission has to shake hands anew: a connection that is kept would hide what this is about.
+    // Each admission needs a new handshake: a kept connection would hide the certificate's effect.
     server.keepAliveTimeout = 1;
     server.on("request", (_, response) => response.setHeader("connection", "close"));
     const client = await this.clientOf("webhook");

@@ -89,7 +89,7 @@ describe("what someone else breaks", () => {
     assert.ok(Math.max(...taken) < 3000, `${taken} ms`);
   });
 
-  it("a chart that is applied anew leaves the caBundle alone", async () => {
+  it("a chart that is applied again does not change the caBundle", async () => {
     const { bundle, manager } = await settled();
     await cluster.install();
     assert.ok(await same(bundle));
@@ -156,7 +156,7 @@ describe("what someone else breaks", () => {
 });
 
 describe("a configuration that goes", () => {
-  it("is not made anew, not even in part, and is filled when it comes back", async () => {
+  it("is not recreated, not even in part, and is filled when it exists again", async () => {
     const { manager, bundle } = await settled();
     await cluster.kubectl(["delete", "mutatingwebhookconfiguration", "switchback-webhook"]);
     await until(() => manager.status().state.code === "bundle-absent", "that it says so");

@@ -82,7 +82,7 @@ describe("a watch", () => {
     await clear(seen);
   });
 
-  it("whose connection carries nothing any more is opened anew, and keeps what it knew until then", async () => {
+  it("whose connection transfers nothing any more is reopened, and keeps its objects until then", async () => {
     const seen = await follow({ timings: { idleMs: 1_500 } });
     await create("before");
     await until(() => seen.names() === "before", "the first object");

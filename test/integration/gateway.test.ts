@@ -138,7 +138,7 @@ describe("Gateway API, once it is installed", () => {
   });
 });
 
-describe("an API server that begins anew", () => {
+describe("an API server that is restored", () => {
   it("does not yet serve what it will: no name leaves, and everything is followed again", async () => {
     const editions = await recordMap(system);
     const before = await system.published();

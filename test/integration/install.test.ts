@@ -401,7 +401,7 @@ describe("the chart", () => {
   });
 
   it("leaves nothing of its own when it goes", async () => {
-    // The hooks are Jobs, and no node runs them here; leaving.test.ts runs what they run.
+    // The hooks are Jobs, and no node runs them here; uninstall.test.ts runs what they run.
     await helm("uninstall", "switchback", "--namespace", NAMESPACE, "--wait", "--no-hooks");
     const namespaced = "deployments,services,serviceaccounts,configmaps,roles,rolebindings,networkpolicies,pdb";
     const wide = "clusterroles,clusterrolebindings,mutatingwebhookconfigurations";

@@ -96,7 +96,7 @@ describe("a restart", () => {
     await gone("other");
   });
 
-  it("comes to nobody who is paused, makes pods anew only OnDelete or has a partition", async () => {
+  it("skips workloads that are paused, use OnDelete or have a partition", async () => {
     const strategies = {
       "on-delete": { type: "OnDelete" },
       partitioned: { type: "RollingUpdate", rollingUpdate: { partition: 1 } },

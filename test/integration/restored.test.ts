@@ -45,7 +45,7 @@ it("is noticed: what the backup has stays, what came after it leaves, and what c
   const old = await system.leader();
   await system.cluster.backUp();
   await system.ready(KEPT);
-  // What the backup does not have: another leader, a name, a front that was made anew, versions that will be given a second time.
+  // What the backup does not have: another leader, a name, a front Service that was recreated, versions that will be given a second time.
   await system.end(old, "SIGTERM");
   await system.apply(ingress("later", [LATER], { className: "two" }));
   for (const number of Array(20).keys()) {

@@ -223,7 +223,7 @@ interface Rule {
   verbs: string[];
 }
 
-/** A right each for every verb, resource and name of the Roles; that one shard was written stands for all of them. */
+/** One permission per verb, resource and name of the Roles; a write to one shard represents all shards. */
 async function grantedRights(): Promise<string[]> {
   const args = ["get", "roles,clusterroles", "-l", "app.kubernetes.io/name=switchback"];
   const list = (namespace: string) =>

@@ -9,7 +9,7 @@ const MAIN = join(import.meta.dirname, "main.ts");
 const HALF_WAY = "waiting for cluster DNS";
 
 /**
- * Kills an `up` half-way, together with the tool that it was running at that moment, so that whoever brings the cluster up next has
+ * Kills an `up` half-way, together with the tool that it was running at that moment, so that the next `up` has
  * a crash to clear up after. @throws NotHere when `up` ends by itself; it has said why.
  */
 export async function crashDuringUp(): Promise<void> {
