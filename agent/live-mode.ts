@@ -2,10 +2,10 @@ import { type Config, excludedNamespaces } from "../config/schema.ts";
 import { effectiveOnChange } from "../hostmap/on-change.ts";
 import type { Informer } from "../kube/watch.ts";
 import type { NamespaceFacts } from "../workloads/namespaces.ts";
-import { isOptedIn } from "../workloads/opt-in.ts";
+import { isOptedIn } from "../workloads/pod-opt-in.ts";
 import type { LiveMode } from "./hosts-reconciler.ts";
 import type { NodePod } from "./node-pod.ts";
-import type { OwnerAnnotation } from "./owners.ts";
+import type { OwnerAnnotation } from "./owner-annotations.ts";
 
 interface LiveModeDeps {
   readonly config: Pick<Config, "namespace" | "pods">;

@@ -13,14 +13,14 @@ import { type Health, livenessOf, startHealthServer } from "../telemetry/health.
 import type { Logger } from "../telemetry/log.ts";
 import { type NamespaceFacts, watchNamespaces } from "../workloads/namespaces.ts";
 import type { RawPod } from "../workloads/pods.ts";
-import { createCompactor } from "./compactor.ts";
 import { watchDirectories } from "./directory-watches.ts";
+import { createCompactor } from "./heap-compactor.ts";
 import { type HostsFiles, openHostsFiles } from "./hosts-files.ts";
 import { HostsReconciler, type HostsReconcilerState, type LiveMode } from "./hosts-reconciler.ts";
 import { createLiveMode } from "./live-mode.ts";
 import { agentMetrics } from "./metrics.ts";
 import { createProjection, type NodePod } from "./node-pod.ts";
-import { createOwnerAnnotations } from "./owners.ts";
+import { createOwnerAnnotations } from "./owner-annotations.ts";
 import { watchUninstall } from "./uninstall-watch.ts";
 
 interface AgentDeps {

@@ -5,11 +5,11 @@ import { LineLog } from "../test/fakes/clock.ts";
 import { pooledKey } from "../test/fakes/keys.ts";
 import { createMemoryBundle, createMemorySecretStore } from "../test/fakes/memory-certs.ts";
 import { isSettled, settled, stopTime } from "../test/fakes/stopped-time.ts";
-import type { BundleView } from "./cabundle.ts";
+import type { BundleView } from "./ca-bundle.ts";
 import { servingNames } from "./issue.ts";
 import { type CertManagerOptions, runCertManager } from "./manager.ts";
-import { CA_SECRET, type SecretContent, type SecretName, TLS_SECRET } from "./store.ts";
-import { runTurn } from "./turn.ts";
+import { runTurn } from "./reconcile.ts";
+import { CA_SECRET, type SecretContent, type SecretName, TLS_SECRET } from "./secret-store.ts";
 
 // When turns run. A turn of a steady installation reads the caBundle once, so its reads are counted.
 

@@ -14,7 +14,7 @@ import { isSettled, stopTime } from "../test/fakes/stopped-time.ts";
 import { type CertManager, type CertManagerOptions, runCertManager } from "./manager.ts";
 import { registerCertMetrics } from "./metrics.ts";
 import { parseCertificates } from "./pem.ts";
-import { CA_SECRET, TLS_SECRET } from "./store.ts";
+import { CA_SECRET, TLS_SECRET } from "./secret-store.ts";
 
 const DAY = 86_400_000;
 const ENTRIES = [{ name: "pod.switchback.dev", bundle: "" }];

@@ -5,11 +5,11 @@ import { createBackoff } from "../kube/backoff.ts";
 import { Reconciler } from "../kube/reconciler.ts";
 import { startPromptTimer } from "../kube/time.ts";
 import type { Logger } from "../telemetry/log.ts";
-import type { BundleWriter } from "./cabundle.ts";
+import type { BundleWriter } from "./ca-bundle.ts";
 import { type MakeKey, servingNames } from "./issue.ts";
+import { runTurn, type TurnContext, type TurnResult } from "./reconcile.ts";
 import type { BundleState } from "./rotation.ts";
-import type { SecretStore } from "./store.ts";
-import { runTurn, type TurnContext, type TurnResult } from "./turn.ts";
+import type { SecretStore } from "./secret-store.ts";
 
 export interface CertManagerOptions {
   readonly config: CertsConfig;

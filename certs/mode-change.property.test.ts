@@ -4,11 +4,11 @@ import fc from "fast-check";
 import { silentLogger } from "../telemetry/log.ts";
 import { pooledKey } from "../test/fakes/keys.ts";
 import { createMemoryBundle, createMemorySecretStore, type MemoryBundle } from "../test/fakes/memory-certs.ts";
-import type { BundleView } from "./cabundle.ts";
+import type { BundleView } from "./ca-bundle.ts";
 import { issueAuthority, issueLeaf, servingNames } from "./issue.ts";
 import { type Certificate, chainsTo, type PemPair, parseCertificates, readableAuthorities } from "./pem.ts";
-import { type SecretStore, TLS_SECRET } from "./store.ts";
-import { runTurn } from "./turn.ts";
+import { runTurn } from "./reconcile.ts";
+import { type SecretStore, TLS_SECRET } from "./secret-store.ts";
 
 /**
  * Switchback and cert-manager maintain certificate and caBundle in turn, and change over at any moment, also while Switchback's

@@ -2,10 +2,10 @@ import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import { watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { type RawSecret, secretTextOf } from "./kube-store.ts";
 import type { PemPair } from "./pem.ts";
+import { TLS_SECRET } from "./secret-store.ts";
+import { type RawSecret, secretTextOf } from "./secret-store-kube.ts";
 import type { ServingSource } from "./serving.ts";
-import { TLS_SECRET } from "./store.ts";
 
 function pairOf(data: Readonly<Record<string, string>>): PemPair {
   return { cert: data["tls.crt"] ?? "", key: data["tls.key"] ?? "" };

@@ -2,7 +2,7 @@ import { describeError } from "../errors/errors.ts";
 import type { Reason } from "../hostmap/types.ts";
 import { type Certificate, chainsTo, loadPair, parseCertificates, readableAuthorities } from "./pem.ts";
 import type { LeafFacts } from "./rotation.ts";
-import type { SecretContent } from "./store.ts";
+import type { SecretContent } from "./secret-store.ts";
 
 /** A CA that can sign. `key` is PEM text and must never appear in a log or an error. */
 export interface Authority extends Certificate {

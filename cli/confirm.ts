@@ -2,7 +2,7 @@ import { SwitchbackError, statusOf } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { INDEX_NAME } from "../snapshot/map-format.ts";
-import { confirmHold, type PublishedHold, readHold } from "../snapshot/map-hold.ts";
+import { confirmHold, type PublishedHold, readHold } from "../snapshot/removal-hold.ts";
 import { ask } from "./ask.ts";
 import type { CliContext } from "./context.ts";
 

@@ -3,7 +3,7 @@ import type { KubeClient } from "../kube/client.ts";
 import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "../kube/endpoints.ts";
 import { type ReconcileResult, Reconciler } from "../kube/reconciler.ts";
 import { type Informer, watchObjects } from "../kube/watch.ts";
-import { type ListeningPage, readListening } from "../snapshot/listening-page.ts";
+import { type ListeningPage, readListening } from "../snapshot/proxy-listening-page.ts";
 import type { Logger } from "../telemetry/log.ts";
 
 /** Asks one proxy; rejects when it does not answer. */

@@ -1,11 +1,11 @@
-import { KubeBundleWriter } from "../certs/kube-bundle.ts";
-import { KubeSecretStore } from "../certs/kube-store.ts";
+import { KubeBundleWriter } from "../certs/ca-bundle-kube.ts";
 import type { CertManager } from "../certs/manager.ts";
 import { runCertManager } from "../certs/manager.ts";
 import { registerCertMetrics } from "../certs/metrics.ts";
+import { KubeSecretStore } from "../certs/secret-store-kube.ts";
 import type { Config } from "../config/schema.ts";
-import type { DomainsOf } from "../hostmap/claim-permissions.ts";
 import { createClaimPolicy } from "../hostmap/claim-policy.ts";
+import type { DomainsOf } from "../hostmap/namespace-claims.ts";
 import { Plan } from "../hostmap/plan.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { createEventRecorder, type EventRecorder, eventReason } from "../kube/events.ts";

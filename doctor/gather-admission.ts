@@ -1,5 +1,5 @@
-import { WEBHOOK_CONFIGURATION } from "../certs/cabundle.ts";
-import { TLS_SECRET } from "../certs/store.ts";
+import { WEBHOOK_CONFIGURATION } from "../certs/ca-bundle.ts";
+import { TLS_SECRET } from "../certs/secret-store.ts";
 import { describeError, statusOf } from "../errors/errors.ts";
 import { INJECT_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";

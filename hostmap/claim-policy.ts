@@ -1,5 +1,5 @@
-import { type ClaimRule, createPermissions, type DomainsOf } from "./claim-permissions.ts";
 import { isGlob, parseGlob, parseHostname, show } from "./hostnames.ts";
+import { type ClaimRule, createPermissions, type DomainsOf } from "./namespace-claims.ts";
 import type { Claim, Reason } from "./types.ts";
 
 /** What an install allows to be mapped. Empty lists do not restrict. */

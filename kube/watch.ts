@@ -4,7 +4,7 @@ import { METADATA_LIST, METADATA_WATCH } from "./accept.ts";
 import { type Backoff, createBackoff } from "./backoff.ts";
 import { createCache, type ObjectCache, type ObjectChange } from "./cache.ts";
 import type { KubeClient } from "./client.ts";
-import { isFutureVersion } from "./future.ts";
+import { isFutureVersion } from "./future-version.ts";
 import { listPages, PAGE_SIZE } from "./list.ts";
 import { retryAfterOf, watchStatusError } from "./status.ts";
 import { between, pause, steadyNow, yieldToLoop } from "./time.ts";

@@ -1,7 +1,7 @@
 import { networkInterfaces } from "node:os";
 import type { Config, ProxyConfig } from "../config/schema.ts";
 import { type Listener, listenersOf } from "../snapshot/listeners.ts";
-import { LISTENING_PATH, renderListening } from "../snapshot/listening-page.ts";
+import { LISTENING_PATH, renderListening } from "../snapshot/proxy-listening-page.ts";
 import { listenersOfPublished, type PublishedTargets } from "../snapshot/targets-format.ts";
 import type { TargetsReader } from "../snapshot/targets-reader.ts";
 import { type HealthServer, startHealthServer } from "../telemetry/health.ts";

@@ -3,8 +3,8 @@ import { parseHosts } from "../hostmap/hosts-text.ts";
 import type { RemovalHold } from "../hostmap/removal-guard.ts";
 import type { TargetAddress } from "../hostmap/types.ts";
 import { type MapIndex, parseIndex, renderIndex, shardName } from "./map-format.ts";
-import { renderHold } from "./map-hold.ts";
 import type { MapStore } from "./map-store.ts";
+import { renderHold } from "./removal-hold.ts";
 import { mapRevisionOf, type RenderedShard } from "./shards.ts";
 
 /** What a publication did. */

@@ -1,4 +1,4 @@
-import { CA_SECRET, TLS_SECRET } from "../certs/store.ts";
+import { CA_SECRET, TLS_SECRET } from "../certs/secret-store.ts";
 import { RECORDS_NAME } from "../controller/rollout/restart-records.ts";
 import { SwitchbackError, statusOf } from "../errors/errors.ts";
 import { MAP_KEY, TARGET_KEY } from "../hostmap/metadata-keys.ts";

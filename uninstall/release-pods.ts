@@ -1,4 +1,4 @@
-import { WEBHOOK_CONFIGURATION } from "../certs/cabundle.ts";
+import { WEBHOOK_CONFIGURATION } from "../certs/ca-bundle.ts";
 import { SwitchbackError, statusOf } from "../errors/errors.ts";
 import type { Reason } from "../hostmap/types.ts";
 import type { KubeClient } from "../kube/client.ts";

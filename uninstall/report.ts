@@ -1,4 +1,4 @@
-import { WEBHOOK_CONFIGURATION } from "../certs/cabundle.ts";
+import { WEBHOOK_CONFIGURATION } from "../certs/ca-bundle.ts";
 import type { Reason } from "../hostmap/types.ts";
 import { workloadKey } from "../workloads/workload-keys.ts";
 import type { AddressHolder } from "./address-holders.ts";

@@ -1,6 +1,6 @@
 import type { ServingStatus } from "../certs/serving.ts";
 import type { Reason } from "../hostmap/types.ts";
-import { renderLoaded } from "../snapshot/loaded-page.ts";
+import { renderLoaded } from "../snapshot/webhook-loaded-page.ts";
 import type { Health, Page } from "../telemetry/health.ts";
 import type { InjectionCache } from "./injection-cache.ts";
 
@@ -34,7 +34,7 @@ export function webhookReadiness(state: Readonly<WebhookState>): Health {
   };
 }
 
-/** Renders the page of `snapshot/loaded-page.ts`. */
+/** Renders the page of `snapshot/webhook-loaded-page.ts`. */
 export function renderLoadedPage({ map }: Readonly<WebhookState>): Page {
   return renderLoaded({ mapRevision: map?.revision, maxNames: map?.select(undefined).cap ?? 0 }, map?.names ?? 0);
 }

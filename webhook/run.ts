@@ -2,14 +2,14 @@ import { type ServingSource, watchServingCertificate } from "../certs/serving.ts
 import type { Config } from "../config/schema.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import { pause } from "../kube/time.ts";
-import { LOADED_PATH } from "../snapshot/loaded-page.ts";
 import type { MapReader } from "../snapshot/map-reader.ts";
 import { isMap } from "../snapshot/published-map.ts";
+import { LOADED_PATH } from "../snapshot/webhook-loaded-page.ts";
 import { livenessOf, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createApp } from "./app.ts";
-import { classesOf } from "./classes.ts";
 import { renderLoadedPage, type WebhookState, webhookReadiness } from "./health.ts";
+import { classesOf } from "./http-classes.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 import { addStateGauges, createWebhookMetrics } from "./metrics.ts";
 import { createWebhookServer } from "./server.ts";

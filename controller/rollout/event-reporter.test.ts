@@ -5,7 +5,7 @@ import { RULES, RunningWorld, type Temper } from "../../test/fakes/rollout-world
 import { type PodFacts, podFacts } from "../../workloads/pods.ts";
 import { EventReporter } from "./event-reporter.ts";
 import { observeWorkloads, type WorkloadGroup } from "./observe-workloads.ts";
-import { checkWorkload, stuck } from "./restart-checks.ts";
+import { checkWorkload, stuck } from "./restart-preconditions.ts";
 import type { RolloutVerdict } from "./workload-facts.ts";
 
 const MINUTE_MS = 60_000;

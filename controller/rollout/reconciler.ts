@@ -2,10 +2,10 @@ import { describeError } from "../../errors/errors.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { PatchResult } from "../../workloads/workload-informers.ts";
-import { isHistory } from "./restart-checks.ts";
 import { decideRollout, type RolloutDecision, type WebhookFacts } from "./restart-decision.ts";
 import { type History, pruned, type Restart, stamp } from "./restart-history.ts";
-import type { RestartRules } from "./restart-rules.ts";
+import type { RestartRules } from "./restart-limits.ts";
+import { isHistory } from "./restart-preconditions.ts";
 import type { HostsDiff, WorkloadFacts } from "./workload-facts.ts";
 
 /** A workload as observed; the reconciler adds what it remembers. */

@@ -1,7 +1,7 @@
-import { checkWorkload, isHistory, waiting } from "./restart-checks.ts";
 import { stamp } from "./restart-history.ts";
+import type { RestartRules } from "./restart-limits.ts";
 import { hasFailed, outcomeOf, type RestartOutcome } from "./restart-outcome.ts";
-import type { RestartRules } from "./restart-rules.ts";
+import { checkWorkload, isHistory, waiting } from "./restart-preconditions.ts";
 import type { RolloutVerdict, WorkloadFacts } from "./workload-facts.ts";
 
 /** Whether every ready webhook replica uses the current map. Undefined: not asked. */

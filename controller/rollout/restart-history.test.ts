@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RULES } from "../../test/fakes/rollout-world.ts";
-import { checkWorkload } from "./restart-checks.ts";
 import { budgetReturns, DAY_MS, intervalEnds, pruned, type Restart, spentToday, stamp } from "./restart-history.ts";
 import { LOST_MS, outcomeOf } from "./restart-outcome.ts";
+import { checkWorkload } from "./restart-preconditions.ts";
 import type { WorkloadFacts } from "./workload-facts.ts";
 
 const NOW = 1_700_000_000_000;

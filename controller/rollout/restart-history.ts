@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Reason } from "../../hostmap/types.ts";
-import type { RestartRules } from "./restart-rules.ts";
+import type { RestartRules } from "./restart-limits.ts";
 
 /** The record of one restart, written before the restart. */
 export interface Restart {

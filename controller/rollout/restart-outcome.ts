@@ -1,6 +1,6 @@
 import type { WorkloadState } from "../../workloads/workload-state.ts";
 import { type Restart, stamp } from "./restart-history.ts";
-import type { RestartRules } from "./restart-rules.ts";
+import type { RestartRules } from "./restart-limits.ts";
 import type { WorkloadFacts } from "./workload-facts.ts";
 
 /** After this time a patch that was sent has either arrived or never will: calls end after 10 s. */

@@ -2,8 +2,8 @@ import type { OnChange } from "../../hostmap/on-change.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import { partsOf } from "../../workloads/workload-keys.ts";
 import type { WorkloadGroup } from "./observe-workloads.ts";
-import { isHistory } from "./restart-checks.ts";
 import { DAY_MS, type History, stamp } from "./restart-history.ts";
+import { isHistory } from "./restart-preconditions.ts";
 import type { RolloutVerdict } from "./workload-facts.ts";
 
 /** One owner of opted-in pods, as `/status` and `switchback status` show it. */

@@ -3,7 +3,7 @@ import type { KubeClient } from "../../kube/client.ts";
 import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "../../kube/endpoints.ts";
 import { resourcePath } from "../../kube/paths.ts";
 import { type Informer, watchObjects } from "../../kube/watch.ts";
-import { type LoadedMap, readLoaded } from "../../snapshot/loaded-page.ts";
+import { type LoadedMap, readLoaded } from "../../snapshot/webhook-loaded-page.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { WebhookFacts } from "./restart-decision.ts";
 

@@ -2,7 +2,7 @@ import { configSchema } from "../../config/schema.ts";
 import { HOSTS_KEY, OWNED_KEY, REVISION_KEY } from "../../hostmap/metadata-keys.ts";
 import { createSelector } from "../../hostmap/select-hosts.ts";
 import type { PublishedMap } from "../../hostmap/types.ts";
-import { isOptedIn } from "../../workloads/opt-in.ts";
+import { isOptedIn } from "../../workloads/pod-opt-in.ts";
 import { podFacts } from "../../workloads/pods.ts";
 import { type ClusterFacts, objectKey, type PodInfo } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";

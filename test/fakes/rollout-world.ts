@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { ObservedWorkload, RestartEvent, RolloutClient } from "../../controller/rollout/reconciler.ts";
 import { RolloutReconciler } from "../../controller/rollout/reconciler.ts";
 import type { History } from "../../controller/rollout/restart-history.ts";
-import type { RestartRules } from "../../controller/rollout/restart-rules.ts";
+import type { RestartRules } from "../../controller/rollout/restart-limits.ts";
 import type { HostsDiff, StalePod } from "../../controller/rollout/workload-facts.ts";
 import { silentLogger } from "../../telemetry/log.ts";
 import type { PatchResult } from "../../workloads/workload-informers.ts";

@@ -17,22 +17,24 @@ const HEAD = `# Configuration
 
 Generated from config/schema.ts by \`npm run gen\`: change the schema, not this page.
 
-One YAML file (\`--config FILE\`; in the chart: \`config\` in the values) has the settings of all four processes: controller,
-webhook, proxy and agent. An environment variable overrides the file, and \`--set path=value\` overrides both. If a setting is unknown
-or invalid, the process exits with code 2 and prints the path of the setting. Durations are in seconds.
+One YAML file (\`--config FILE\`; in the chart: \`config\` in the values) has the settings of all four
+processes: controller, webhook, proxy and agent. An environment variable overrides the file, and
+\`--set path=value\` overrides both. If a setting is unknown or invalid, the process exits with code 2
+and prints the path of the setting. Durations are in seconds.
 `;
 
 const TARGETS = `
 ## Targets
 
-\`targets\` is a list of ingress controllers; a list in a variable or a flag is written as YAML (\`[{name: ...}]\`).
+\`targets\` is a list of ingress controllers; a list in a variable or a flag is written as YAML
+(\`[{name: ...}]\`).
 `;
 
 const CUSTOM = `
 ## Custom sources
 
-\`sources.custom\` is a list of kinds whose objects have hostnames. A JSONPath (RFC 9535) starts at the root of the object
-(\`$.spec.hosts[*]\`). The chart allows the controller to list and watch each kind.
+\`sources.custom\` is a list of kinds whose objects have hostnames. A JSONPath (RFC 9535) starts at the
+root of the object (\`$.spec.hosts[*]\`). The chart allows the controller to list and watch each kind.
 `;
 
 /** docs/configuration.md: every setting with its variable, default and meaning. */

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { after, afterEach, before, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { issueAuthority, issueLeaf, servingNames } from "../../certs/issue.ts";
-import { KubeSecretStore } from "../../certs/kube-store.ts";
 import { isSignedBy, parseCertificates } from "../../certs/pem.ts";
-import { CA_SECRET, TLS_SECRET } from "../../certs/store.ts";
+import { CA_SECRET, TLS_SECRET } from "../../certs/secret-store.ts";
+import { KubeSecretStore } from "../../certs/secret-store-kube.ts";
 import { silentLogger } from "../../telemetry/log.ts";
 import { type CertsCluster, NAMESPACE, startCertsCluster, until } from "./certs-cluster.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { WEBHOOK_CONFIGURATION } from "../../certs/cabundle.ts";
-import { CA_SECRET, TLS_SECRET } from "../../certs/store.ts";
+import { WEBHOOK_CONFIGURATION } from "../../certs/ca-bundle.ts";
+import { CA_SECRET, TLS_SECRET } from "../../certs/secret-store.ts";
 import { RECORDS_NAME } from "../../controller/rollout/restart-records.ts";
 import { PRESETS } from "../../controller/sources/custom/presets.ts";
 import { INJECT_KEY } from "../../hostmap/metadata-keys.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { TLS_SECRET } from "../../certs/store.ts";
+import { TLS_SECRET } from "../../certs/secret-store.ts";
 import { GATEWAY_GROUP } from "../../controller/sources/gateway/view.ts";
 import type { AuditEntry } from "./audit.ts";
 import { installGatewayApi, PLURALS } from "./gateway-api.ts";

@@ -3,7 +3,7 @@ import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import { watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { CA_SECRET, type SecretContent, type SecretName, type SecretStore, TLS_SECRET } from "./store.ts";
+import { CA_SECRET, type SecretContent, type SecretName, type SecretStore, TLS_SECRET } from "./secret-store.ts";
 
 /** The fields of a Secret that are read. */
 export interface RawSecret {

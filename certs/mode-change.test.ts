@@ -3,9 +3,9 @@ import { before, test } from "node:test";
 import forge from "node-forge";
 import { pooledKey } from "../test/fakes/keys.ts";
 import { issueAuthority, issueLeaf, servingNames } from "./issue.ts";
+import { takeOver } from "./mode-change.ts";
 import { type Certificate, chainsTo, loadPair, type PemPair, parseCertificates, readableAuthorities } from "./pem.ts";
 import type { CaState } from "./state.ts";
-import { takeOver } from "./takeover.ts";
 
 const DAY = 86_400_000;
 const now = Date.UTC(2026, 0, 1);

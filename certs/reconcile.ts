@@ -1,13 +1,13 @@
 import { describeError, statusOf } from "../errors/errors.ts";
 import type { Reason } from "../hostmap/types.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { authoritiesIn, type BundleView, type BundleWriter, holdsBundle } from "./cabundle.ts";
+import { authoritiesIn, type BundleView, type BundleWriter, holdsBundle } from "./ca-bundle.ts";
 import { issueAuthority, issueLeaf, type MakeKey } from "./issue.ts";
+import { takeOver } from "./mode-change.ts";
 import { type Certificate, loadPair, readableAuthorities } from "./pem.ts";
 import { type BundleState, type LeafFacts, planRotation, type StepName } from "./rotation.ts";
+import { CA_SECRET, type SecretContent, type SecretStore, TLS_SECRET } from "./secret-store.ts";
 import { type Authority, type CaState, decodeCa, decodeLeaf, encodeCa, servedChain, trustedBy } from "./state.ts";
-import { CA_SECRET, type SecretContent, type SecretStore, TLS_SECRET } from "./store.ts";
-import { takeOver } from "./takeover.ts";
 
 export interface TurnContext {
   readonly store: SecretStore;

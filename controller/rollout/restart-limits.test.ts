@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { configSchema } from "../../config/schema.ts";
 import { RULES } from "../../test/fakes/rollout-world.ts";
-import { restartRules } from "./restart-rules.ts";
+import { restartRules } from "./restart-limits.ts";
 
 test("every limit is configurable, and the defaults are those of the other tests", () => {
   assert.deepEqual(restartRules(configSchema.parse({})), RULES);

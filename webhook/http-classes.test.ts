@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import { test } from "node:test";
 import express from "express";
 import request from "supertest";
-import { classesOf } from "./classes.ts";
+import { classesOf } from "./http-classes.ts";
 
 test("Express finds its own prototypes and changes none of them, and its methods work", async () => {
   const app = express();

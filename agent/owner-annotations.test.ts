@@ -5,7 +5,7 @@ import { SwitchbackError } from "../errors/errors.ts";
 import { LineLog } from "../test/fakes/clock.ts";
 import type { OwnerRef } from "../workloads/owners.ts";
 import type { NodePod } from "./node-pod.ts";
-import { createOwnerAnnotations } from "./owners.ts";
+import { createOwnerAnnotations } from "./owner-annotations.ts";
 
 const ON_CHANGE = "switchback.dev/on-change";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isOptedIn } from "./opt-in.ts";
+import { isOptedIn } from "./pod-opt-in.ts";
 
 const EXCLUDED = new Set(["kube-system"]);
 const POD = { namespace: "shop", inject: undefined, mirror: false };

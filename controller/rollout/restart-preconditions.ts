@@ -1,6 +1,6 @@
 import { budgetReturns, type History, intervalEnds, spentToday, stamp } from "./restart-history.ts";
+import type { RestartRules } from "./restart-limits.ts";
 import { hasFailed, isSuperseded, outcomeOf } from "./restart-outcome.ts";
-import type { RestartRules } from "./restart-rules.ts";
 import type { RolloutVerdict, WorkloadFacts } from "./workload-facts.ts";
 
 /** What a check sees: one workload, the rules, the time. */

@@ -10,11 +10,11 @@ import {
   type MemoryBundle,
   type MemorySecretStore,
 } from "../test/fakes/memory-certs.ts";
-import type { BundleView } from "./cabundle.ts";
+import type { BundleView } from "./ca-bundle.ts";
 import { servingNames } from "./issue.ts";
 import { isSignedBy, parseCertificates } from "./pem.ts";
-import { CA_SECRET, TLS_SECRET } from "./store.ts";
-import { runTurn, type TurnContext, type TurnResult } from "./turn.ts";
+import { runTurn, type TurnContext, type TurnResult } from "./reconcile.ts";
+import { CA_SECRET, TLS_SECRET } from "./secret-store.ts";
 
 const MINUTE = 60_000;
 const DAY = 86_400_000;

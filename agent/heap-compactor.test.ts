@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createCompactor } from "./compactor.ts";
+import { createCompactor } from "./heap-compactor.ts";
 
 test("garbage is collected once, after a whole period without activity", () => {
   let collected = 0;

@@ -4,7 +4,7 @@ import { resourcePath } from "../kube/paths.ts";
 import type { JsonPatchOperation } from "../kube/types.ts";
 import { watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { type BundleView, type BundleWriter, WEBHOOK_CONFIGURATION } from "./cabundle.ts";
+import { type BundleView, type BundleWriter, WEBHOOK_CONFIGURATION } from "./ca-bundle.ts";
 
 interface RawConfiguration {
   readonly metadata: { readonly name: string; readonly resourceVersion: string };

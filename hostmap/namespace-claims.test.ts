@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createPermissions } from "./claim-permissions.ts";
+import { createPermissions } from "./namespace-claims.ts";
 
 const RULES = [
   { namespaces: ["shop"], domains: ["*.shop.example.com", "shop.example.com"] },

@@ -5,11 +5,11 @@ import { KubeStatusError } from "../kube/status.ts";
 import { silentLogger } from "../telemetry/log.ts";
 import { MemoryApi } from "../test/fakes/memory-api.ts";
 import { settled } from "../test/fakes/stopped-time.ts";
-import { WEBHOOK_CONFIGURATION } from "./cabundle.ts";
-import { KubeBundleWriter } from "./kube-bundle.ts";
-import { KubeSecretStore } from "./kube-store.ts";
+import { WEBHOOK_CONFIGURATION } from "./ca-bundle.ts";
+import { KubeBundleWriter } from "./ca-bundle-kube.ts";
+import { CA_SECRET, TLS_SECRET } from "./secret-store.ts";
+import { KubeSecretStore } from "./secret-store-kube.ts";
 import { secretSource } from "./serving-secret.ts";
-import { CA_SECRET, TLS_SECRET } from "./store.ts";
 
 // How certificates are read from, written to and watched in the API server; the API server's own rules are tested against it.
 

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const COLUMNS = 100;
+const PAGES = execFileSync("git", ["ls-files", "*.md"], { cwd: ROOT, encoding: "utf8" }).trim().split("\n");
+/** A file of this repository, as the pages name them. */
+const PATH = /(?<![\w./-])(?:[a-z][\w-]*\/)+[\w.-]+\.(?:ts|md|yaml|json|tpl|c)\b/g;
+
+/** Lines of running text: no tables, no code, no headings. */
+function prose(page: string): string[] {
+  let fenced = false;
+  return page.split("\n").filter((line) => {
+    if (line.startsWith("```")) fenced = !fenced;
+    return !fenced && !/^(```| {4}|\||#|<)/.test(line);
+  });
+}
+
+test("there are pages to look at", () => {
+  assert.ok(PAGES.includes("README.md") && PAGES.includes("docs/architecture.md"), PAGES.join());
+});
+
+for (const page of PAGES) {
+  const text = readFileSync(join(ROOT, page), "utf8");
+
+  test(`${page}: text wraps at ${COLUMNS} columns`, () => {
+    // What cannot be broken, such as a long command in code style, may stand alone.
+    assert.deepEqual(
+      prose(text).filter((line) => line.length > COLUMNS && !/^\s*\S?\s*`[^`]+`[.,;:]?$/.test(line)),
+      [],
+    );
+  });
+
+  test(`${page}: the files that it names exist`, () => {
+    const named = [...new Set(text.match(PATH) ?? [])];
+    const folder = join(ROOT, page, "..");
+    assert.deepEqual(
+      named.filter((path) => !existsSync(join(ROOT, path)) && !existsSync(join(folder, path))),
+      [],
+    );
+  });
+}
