@@ -43,3 +43,15 @@ for (const page of PAGES) {
     );
   });
 }
+
+test("docs/architecture.md follows a hostname through fewer than 30 hops, by file and function", () => {
+  const page = readFileSync(join(ROOT, "docs/architecture.md"), "utf8");
+  const [, section = ""] = page.split("## One hostname, from Ingress to pod");
+  const [hops = ""] = section.split("\n## ");
+  const named = [...hops.matchAll(/^\d+\. `([\w./-]+)` `([\w.]+)`:/gm)];
+  assert.ok(named.length > 20 && named.length < 30, `${named.length} hops`);
+  for (const [, file = "", name = ""] of named) {
+    const source = readFileSync(join(ROOT, file), "utf8");
+    for (const part of name.split(".")) assert.match(source, new RegExp(`\\b${part}\\b`), `${file}: ${name}`);
+  }
+});

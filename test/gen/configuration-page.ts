@@ -34,7 +34,8 @@ const CUSTOM = `
 ## Custom sources
 
 \`sources.custom\` is a list of kinds whose objects have hostnames. A JSONPath (RFC 9535) starts at
-the root of the object (\`$.spec.hosts[*]\`). The chart allows the controller to list and watch each kind.
+the root of the object (\`$.spec.hosts[*]\`). The chart allows the controller to list and watch each
+kind.
 `;
 
 /** docs/configuration.md: every setting with its variable, default and meaning. */
