@@ -11,57 +11,57 @@ import { createLivePlans } from "./live-plans.ts";
 import type { NodePod } from "./node-pod.ts";
 import { createReadBackoff, type ReadBackoff } from "./read-backoff.ts";
 
-/** Whether a pod follows the map by its hosts file; `unknown`: what it takes to tell is not known yet, so nothing is done. */
+/** Whether a pod follows the map by its hosts file. `unknown`: the facts are not known yet, so nothing is done. */
 export type LiveMode = "live" | "no" | "unknown";
 
 interface HostsReconcilerDeps {
   readonly files: HostsFiles;
   readonly watches: Pick<DirectoryWatches, "add" | "remove">;
   readonly judge: (pod: NodePod) => LiveMode;
-  /** Names a pod gets at most. */
+  /** The most names that a pod gets. */
   readonly maxNames: number;
   readonly log: Logger;
-  /** Called after every round of work, with what stands then. */
+  /** Called after every round, with the state then. */
   readonly onRound: (state: HostsReconcilerState) => void;
-  /** Milliseconds, never going back; another one only in tests. */
+  /** A monotonic clock in milliseconds; replaced in tests only. */
   readonly now?: () => number;
 }
 
-/** Where the node's pods stand. */
+/** How far the pods of the node have come. */
 export interface HostsReconcilerState {
-  /** The revision that every pod which follows the map has, or undefined while one of them has not. */
+  /** The map revision that every following pod has; undefined while one of them does not. */
   readonly applied: string | undefined;
   readonly live: number;
   /** Files written since the start. */
   readonly written: number;
-  /** Pods that should follow and cannot, by reason. */
+  /** Pods that should follow and cannot, with the reason. */
   readonly problems: ReadonlyArray<{ readonly pod: string; readonly reason: Reason }>;
-  /** Milliseconds of the last round that had a new map: from its arrival to the last file. */
+  /** Duration of the last round with a new map, in milliseconds: from its arrival to the last file. */
   readonly roundMs: number;
 }
 
 interface Tracked {
   pod: NodePod;
   following: LiveMode | undefined;
-  /** The map's revision that the file was brought to, and the pod as it was then. */
+  /** The map revision that the file was written for, and the pod as it was then. */
   applied: string | undefined;
   appliedTo: NodePod | undefined;
   stamp: string | undefined;
   problem: Reason | undefined;
-  /** Whether the file was looked through for what an earlier agent may have left. */
+  /** Whether the file was searched for a block that an earlier agent may have left. */
   clean: boolean;
   readonly throttle: ReadBackoff;
   timer: NodeJS.Timeout | undefined;
 }
 
-/** Refusals that may be over at the next look. */
+/** Problems that may be gone when the file is checked again. */
 const AGAIN: ReadonlySet<string> = new Set(["file-empty", "file-busy", "write-failed"]);
-/** Work goes on for so long before other things of the process have their turn, milliseconds. */
+/** The longest time that a round runs before it yields to the event loop, in milliseconds. */
 const SLICE_MS = 8;
 
 /**
- * Keeps the hosts files of one node's pods as the map and the pods say. Everything that may matter comes in as a note; rounds of
- * work bring the noted pods up to date, one after the other.
+ * Reconciles the hosts files of one node's pods with the map. Every event notes the pods that it concerns; a round updates the noted
+ * pods, one after the other.
  */
 export class HostsReconciler {
   readonly #deps: HostsReconcilerDeps;
@@ -71,7 +71,7 @@ export class HostsReconciler {
   readonly #plans = createLivePlans();
   #select: ((annotation: string | undefined) => SelectedHosts) | undefined;
   #revision: string | undefined;
-  /** A round starts in the same turn of the event loop: what arrives together is handled together, and nothing waits for a timer. */
+  /** A round starts in the same iteration of the event loop: events that arrive together share a round, and nothing waits for a timer. */
   readonly #reconciler = new Reconciler({ reconcile: () => this.#workSlice(), startTimer: startPromptTimer });
   #written = 0;
   #arrived: number | undefined;
@@ -107,17 +107,17 @@ export class HostsReconciler {
     clearTimeout(this.#pods.get(uid)?.timer);
     this.#deps.watches.remove(uid);
     this.#pods.delete(uid);
-    // The pods that are left may all have the newest revision now.
+    // The remaining pods may all have the newest revision now.
     this.#reconciler.enqueue();
   }
 
-  /** What a judgement rests on has changed. */
+  /** A fact has changed that the mode of any pod may depend on. */
   noteAll(): void {
     for (const uid of this.#pods.keys()) this.#noted.add(uid);
     this.#reconciler.enqueue();
   }
 
-  /** A pod's hosts file or directory has changed, perhaps by our own hand. */
+  /** A pod's hosts file or directory has changed, possibly by our own write. */
   touched(uid: string): void {
     const tracked = this.#pods.get(uid);
     if (tracked?.following !== "live" || tracked.timer !== undefined) return;
@@ -129,7 +129,7 @@ export class HostsReconciler {
     }, tracked.throttle.next());
   }
 
-  /** Looks at every file that ought to be ours: what no event told of, and what failed, is tried again. */
+  /** Checks every file that should have our block: missed events and failures are retried. */
   sweep(): void {
     for (const [uid, { following, stamp, clean }] of this.#pods) {
       if (following === "no" && clean) continue;
@@ -138,7 +138,7 @@ export class HostsReconciler {
     if (this.#noted.size > 0) this.#reconciler.enqueue();
   }
 
-  /** Whether nothing of ours stands in any file of the node. */
+  /** Whether no file of the node has a block of ours. */
   get isClean(): boolean {
     return this.#noted.size === 0 && [...this.#pods.values()].every(({ clean }) => clean);
   }
@@ -177,7 +177,7 @@ export class HostsReconciler {
     this.#reconciler.enqueue();
   }
 
-  /** One slice of a round. The next slice follows after pending I/O of the process was handled. */
+  /** One slice of a round. The next slice follows after the process has handled its pending I/O. */
   #workSlice(): ReconcileResult | undefined {
     const until = this.#now() + SLICE_MS;
     for (let uid = first(this.#noted); uid !== undefined; uid = first(this.#noted)) {
@@ -212,7 +212,7 @@ export class HostsReconciler {
     tracked.appliedTo = tracked.pod;
   }
 
-  /** Whether nothing that the file depends on has changed since it was written, and nobody has touched it. */
+  /** Whether neither the file nor anything that it depends on has changed since it was written. */
   #isCurrent(uid: string, { pod, applied, appliedTo, stamp, problem }: Tracked): boolean {
     if (applied !== this.#revision || appliedTo === undefined || problem !== undefined) return false;
     if (appliedTo.managedAliases !== pod.managedAliases || appliedTo.hosts !== pod.hosts) return false;
@@ -231,7 +231,7 @@ export class HostsReconciler {
       ),
     );
     tracked.applied = undefined;
-    // What is not the kubelet's cannot hold anything of ours; the rest is tried again.
+    // A file that is not the kubelet's cannot have a block of ours; the others are retried.
     tracked.clean = tracked.problem === undefined || !AGAIN.has(tracked.problem.code);
   }
 
@@ -249,7 +249,7 @@ export class HostsReconciler {
     const pod = `${tracked.pod.namespace}/${tracked.pod.name}`;
     if (tracked.problem?.code !== problem.code && problem.code !== "file-empty")
       this.#deps.log.warn({ pod, ...problem }, "hosts file: not written");
-    // Somebody is writing it just now; then the next look is soon.
+    // Another process is writing it at the moment, so it is checked again soon.
     if (problem.code === "file-empty" || problem.code === "file-busy") setImmediate(() => this.touched(uid));
   }
 }

@@ -36,11 +36,11 @@ interface AgentDeps {
 export interface RunningAgent {
   readonly healthPort: number;
   readonly state: HostsReconcilerState;
-  /** Ends. What stands in the hosts files stays, unless our DaemonSet is going away: an upgrade changes nothing for any pod. */
+  /** Stops. The hosts files stay as they are unless our DaemonSet is being deleted: an upgrade changes nothing for any pod. */
   stop(): Promise<void>;
 }
 
-/** What has been heard so far. */
+/** What the agent knows of the cluster so far. */
 interface Picture {
   pods: Informer<NodePod>;
   namespaces: Informer<NamespaceFacts>;
@@ -48,7 +48,7 @@ interface Picture {
   mapProblem: Reason | undefined;
 }
 
-/** The agent of one node. Throws `config-invalid` when the node is not named, or the kubelet's directory is not there. */
+/** Runs the agent of one node. Throws `config-invalid` if no node is configured or the kubelet's directory does not exist. */
 export async function runAgent(config: Config, deps: AgentDeps): Promise<RunningAgent> {
   const { client, log } = deps;
   const { node, kubeletRoot, namespace, sweepSeconds, renewSeconds, address, healthPort } = config.agent;
@@ -120,7 +120,7 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
 
 function open(podsDirectory: string): HostsFiles {
   try {
-    // Files of other users than our own are not touched: as root, those that are not root's.
+    // Only files of our own user are written: as root, those of root.
     return openHostsFiles(podsDirectory, process.geteuid?.());
   } catch (error) {
     throw new SwitchbackError(
@@ -139,7 +139,7 @@ function watchCluster(
     client,
     path: corePath("pods"),
     fieldSelector: `spec.nodeName=${node}`,
-    // Pods are large objects, and only the garbage of one page at a time is to be in memory.
+    // Pods are large objects: small pages keep the garbage in memory small.
     pageSize: 50,
     project: createProjection(),
     onChange({ before, after }) {

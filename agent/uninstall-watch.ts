@@ -12,7 +12,7 @@ interface UninstallWatch {
   readonly uninstalling: boolean;
   /** The DaemonSet as it was last seen. */
   readonly daemonSet: { readonly name: string; readonly uid: string } | undefined;
-  /** Milliseconds since the watch last heard or tried anything. */
+  /** Milliseconds since the watch last received or tried anything. */
   readonly inactiveMs: number;
   /** Reads the DaemonSet once more, for a process that has to stop: an upgrade keeps it. Without an answer nothing changes. */
   askNow(): Promise<boolean>;
@@ -38,7 +38,7 @@ export function watchUninstall(deps: {
   const set = (next: boolean): void => {
     if (next === leaving) return;
     leaving = next;
-    log.info({}, leaving ? "leaving: the blocks are taken out of the hosts files" : "leaving: taken back");
+    log.info({}, leaving ? "uninstall: the blocks are removed from the hosts files" : "uninstall: cancelled");
     onChange();
   };
   const watcher = watchObjects<Seen>({

@@ -22,7 +22,7 @@ const JOIN_BYTES = 8 * 1024;
 const JOINED_BYTES = MAX_SHARD_BYTES / 2;
 /** RBAC names every shard (`resourceNames`), so their number has a bound: 64 x 256 KiB hold half a million ordinary names. */
 export const MAX_SHARDS = 64;
-/** So many changes since the last rendering are put in place one by one; with more, the shard is sorted and written anew. */
+/** Up to this many changes since the last rendering are spliced in one by one; with more, the shard is sorted and rendered again. */
 const MAX_SPLICES = 32;
 
 /** A name with its text in the shard, ASCII throughout: `text.length` is bytes. */
@@ -134,7 +134,7 @@ export function mapRevisionOf(shards: readonly RenderedShard[]): string {
 class Shard {
   bytes = 0;
   readonly #lines = new Map<string, Entry>();
-  /** The lines in name order and their text, kept so by each change; undefined when making them anew is cheaper. */
+  /** The lines in name order and their text, updated by each change; undefined when rendering them again is cheaper. */
   #kept: { readonly order: Entry[]; text: string } | undefined;
   #changes = 0;
   #rendered: RenderedShard | undefined;

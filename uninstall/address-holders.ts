@@ -13,7 +13,7 @@ export interface AddressHolder extends WorkloadName {
 }
 
 /**
- * What a pod has of Switchback, or undefined. `ours` are the addresses of its front Services. Aliases count whoever wrote them: a
+ * What a pod has of Switchback, or undefined. `ours` are the addresses of its front Services. Aliases count regardless of who wrote them: a
  * template may have them from `switchback inject`.
  */
 export function addressHolderOf(pod: RawPod, ours: ReadonlySet<string>): AddressHolder | undefined {

@@ -344,7 +344,7 @@ describe("check", () => {
     const { done, said } = look(api);
     await assert.rejects(done, {
       code: "still-held",
-      message: "2 pods hold addresses of Switchback, and would call whoever gets these next",
+      message: "2 pods hold addresses of Switchback, and would connect to the next Service that gets one",
     });
     assert.equal(said[0], `Addresses that end with Switchback: ${FRONT_IP} (switchback-nginx)`);
     assert.deepEqual(said.slice(2, 6), [

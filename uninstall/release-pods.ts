@@ -40,7 +40,10 @@ export async function checkUninstall({ client, namespace, say }: UninstallOption
   for (const line of describePlan(planUninstall(holders, install), install, namespace)) say(line);
   const held = holders.filter(({ addresses }) => addresses.length > 0);
   if (held.length === 0) return;
-  throw new SwitchbackError("still-held", `${countPods(held)} of Switchback, and would call whoever gets these next`);
+  throw new SwitchbackError(
+    "still-held",
+    `${countPods(held)} of Switchback, and would connect to the next Service that gets one`,
+  );
 }
 
 /**
