@@ -179,7 +179,7 @@ describe("every object of a source, deleted at once", () => {
     assert.deepEqual([...(await system.publishedNames())].sort(), [...names].sort());
     const { code, stdout, stderr } = await confirm("--yes");
     assert.equal(code, 0, stderr);
-    assert.match(stdout, new RegExp(`^${names.length} of ${names.length} names are held back`));
+    assert.match(stdout, new RegExp(`^${names.length} of ${names.length} names are held until`));
     await until("an empty map", async () => (await system.publishedNames()).size === 0);
     await until("the hold to end", async () => (await publishedHold()) === undefined);
   }
