@@ -125,7 +125,9 @@ describe("uninstall", () => {
     });
     await done;
     const lines = written.stdout.trimEnd().split("\n");
-    const asked = lines.indexOf("1 pod holds addresses of Switchback, and would connect to the next Service that gets one");
+    const asked = lines.indexOf(
+      "1 pod holds addresses of Switchback, and would connect to the next Service that gets one",
+    );
     assert.equal(lines[asked - 1], "Left: the namespace ours.");
     assert.match(lines[asked + 1] ?? "", /^the webhook configuration/);
     assert.equal(lines.at(-1), "no pod holds an address of Switchback");
