@@ -205,7 +205,7 @@ test("every file is looked at once in sweepSeconds, whatever was noticed", async
   pod(1);
   map("r1", "a.example.com");
   await pass(500);
-  // Of the same length at the same time: no event and no stamp would tell.
+  // Of the same length and modification time: neither an event nor the stamp shows the change.
   kubelet.write(uidOf(1));
   await pass(30_000);
   assert.match(hosts(1), NAME);

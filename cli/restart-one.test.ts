@@ -160,7 +160,7 @@ for (const method of ["GET", "PATCH"]) {
   });
 }
 
-/** A conflict is tried ten times, with what is read anew. */
+/** A conflict is retried from a new read, at most ten times. */
 function patchesOf(method: string, code: number): number {
   if (method === "GET") return 0;
   return code === 409 ? 10 : 1;

@@ -106,7 +106,7 @@ export async function passHours(t: TestContext, hours: number): Promise<void> {
   }
 }
 
-/** The targets that the proxies are told of. */
+/** The targets that are published to the proxies. */
 export function told({ kube }: Pick<FrontsRig, "kube">): readonly PublishedTarget[] {
   const data = kube.at(DOCUMENT)?.data as Record<string, string> | undefined;
   return data === undefined ? [] : JSON.parse(data["targets.json"] ?? "").targets;

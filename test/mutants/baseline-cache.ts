@@ -19,7 +19,7 @@ export class BaselineCache {
   readonly #sources: ReadonlyMap<string, string>;
   readonly #others: string;
 
-  /** `others` stands for everything but `sources` that tests depend on. */
+  /** `others` is a digest of everything but `sources` that tests depend on. */
   constructor(folder: string, graph: Graph, sources: ReadonlyMap<string, string>, others: string) {
     this.#folder = folder;
     this.#graph = graph;

@@ -1,6 +1,6 @@
 import { type Mutant, mutantsOf } from "./mutant.ts";
 
-/** A mutant that no test can tell from the original, and why. */
+/** A mutant that no test can distinguish from the original, and why. */
 export interface Equivalent {
   file: string;
   /** The line's text, trimmed: line numbers move. */
