@@ -1,17 +1,16 @@
 # The image of all components: `switchback controller`, `webhook`, `proxy`. What goes in is listed in manifests/image-files.json;
 # a test holds the COPY lines against it, and .dockerignore keeps everything else out of the build context.
-FROM node:26-slim AS dependencies
-WORKDIR /app
-COPY package.json package-lock.json ./
-# Without devDependencies nothing has an install script worth running.
-RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund && npm cache clean --force
+# A release names the base by digest: --build-arg BASE=node:26-slim@sha256:...
+ARG BASE=node:26-slim
 
-# Node could run the TypeScript itself, at 30 MB more for each process. Types are checked before, with all files at hand.
-FROM node:26-slim AS build
+FROM ${BASE} AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
+# No package has an install script that is needed here.
 RUN npm ci --ignore-scripts --no-audit --no-fund && npm cache clean --force
+COPY LICENSE ./
 COPY tsconfig.json ./
+COPY manifests/bundle.ts manifests/image-files.json ./manifests/
 COPY agent ./agent
 COPY certs ./certs
 COPY cli ./cli
@@ -27,13 +26,12 @@ COPY telemetry ./telemetry
 COPY uninstall ./uninstall
 COPY webhook ./webhook
 COPY workloads ./workloads
-RUN npx tsc --noEmit false --noCheck --rewriteRelativeImportExtensions --outDir out
+# One bundle with its chunks: of memory, a third less than the files it is made of. Types are checked before, with all files at hand.
+RUN node manifests/bundle.ts --outDir out
 
-FROM node:26-slim
+FROM ${BASE}
 WORKDIR /app
 ENV NODE_ENV=production
-COPY --from=dependencies /app/node_modules ./node_modules
-COPY LICENSE package.json ./
 COPY --from=build /app/out ./
 # A number, so that `runAsNonRoot` can be checked without a look into the image's /etc/passwd.
 USER 65532:65532

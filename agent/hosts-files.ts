@@ -12,11 +12,10 @@ import {
 import { describeError } from "../errors/errors.ts";
 import { isKubeletHosts, KUBELET_HEADER_LENGTH } from "../hostmap/live-hosts.ts";
 import type { Reason } from "../hostmap/types.ts";
-import { createScratchBuffer, type FileChange } from "./file-bytes.ts";
+import { createScratchBuffer, type FileChange, RefusedChange } from "./file-bytes.ts";
+import { hostsFileLimits } from "./hosts-file-limits.ts";
 import { rewrite, type WritableFile } from "./rewrite-file.ts";
 
-/** Upper limit of a hosts file: 40,000 names take 1.2 MB, and a container may write any amount to its file. */
-const MAX_BYTES = 4 * 1024 * 1024;
 /** How often a file is read again when another process writes it at the same time. */
 const MAX_TRIES = 3;
 
@@ -40,10 +39,10 @@ export interface HostsFiles {
 
 /**
  * Opens the hosts files below the kubelet's `pods` directory. Every directory on the path is opened through the descriptor of its
- * parent, and symbolic links are never followed. `owner` is the uid that files must have.
- * Throws the errno error if the directory does not exist.
+ * parent, and symbolic links are never followed. `owner` is the uid that files must have. Files over
+ * the limits are refused. Throws the errno error if the directory does not exist.
  */
-export function openHostsFiles(podsDirectory: string, owner = 0): HostsFiles {
+export function openHostsFiles(podsDirectory: string, owner = 0, { bytes: maxBytes } = hostsFileLimits()): HostsFiles {
   const root = openDirectory(podsDirectory);
   const within = <T>(uid: string, work: (directory: number) => T): T | Refusal => {
     if (!UID.test(uid)) return refusal("uid-malformed", "the pod's uid is malformed");
@@ -58,7 +57,7 @@ export function openHostsFiles(podsDirectory: string, owner = 0): HostsFiles {
   };
   return {
     update(uid, change) {
-      const outcome = within(uid, (directory) => updateIn(directory, owner, change));
+      const outcome = within(uid, (directory) => updateIn(directory, { owner, maxBytes }, change));
       return outcome instanceof Refusal ? outcome.outcome : outcome;
     },
     stamp(uid) {
@@ -108,6 +107,7 @@ function attempt<T>(work: () => T): T | Refusal {
     return work();
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
+    if (error instanceof RefusedChange) return new Refusal({ kind: "refused", reason: error.reason });
     if (code === "ENOENT") return new Refusal({ kind: "absent" });
     if (code === "ELOOP" || code === "ENOTDIR")
       return refusal("path-not-plain", "a part of the path to the hosts file is a symbolic link or not a directory");
@@ -115,29 +115,37 @@ function attempt<T>(work: () => T): T | Refusal {
   }
 }
 
-function updateIn(directory: number, owner: number, change: FileChange): HostsFileUpdate {
+/** What a file must have to be touched. */
+interface Expected {
+  readonly owner: number;
+  readonly maxBytes: number;
+}
+
+function updateIn(directory: number, expected: Expected, change: FileChange): HostsFileUpdate {
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
-    const outcome = tryUpdate(`${handle(directory)}/etc-hosts`, owner, change);
+    const outcome = tryUpdate(`${handle(directory)}/etc-hosts`, expected, change);
     if (outcome !== undefined) return outcome;
   }
   return { kind: "refused", reason: { code: "file-busy", text: "the hosts file changes faster than it can be read" } };
 }
 
 /** Undefined if another process wrote to the file in between. */
-function tryUpdate(path: string, owner: number, change: FileChange): HostsFileUpdate | undefined {
+function tryUpdate(path: string, expected: Expected, change: FileChange): HostsFileUpdate | undefined {
   // Checked before it is opened, because opening a device can have side effects.
-  const problem = metadataProblem(lstatSync(path, { bigint: true }), owner);
+  const problem = metadataProblem(lstatSync(path, { bigint: true }), expected);
   if (problem !== undefined) return { kind: "refused", reason: problem };
   const descriptor = openSync(path, FILE);
   try {
     const stat = fstatSync(descriptor, { bigint: true });
-    const openProblem = metadataProblem(stat, owner);
+    const openProblem = metadataProblem(stat, expected);
     if (openProblem !== undefined) return { kind: "refused", reason: openProblem };
     const before = readAll(descriptor, Number(stat.size));
     if (!isKubeletHosts(before.toString("latin1", 0, KUBELET_HEADER_LENGTH)))
       return { kind: "refused", reason: notKubelets(before) };
     const after = change(before);
     if (after.equals(before)) return { kind: "current", stamp: stampOf(stat) };
+    // It could not be read again, and the block would stay for good.
+    if (after.length > expected.maxBytes) return { kind: "refused", reason: tooLarge(after.length, expected.maxBytes) };
     if (stampOf(fstatSync(descriptor, { bigint: true })) !== stampOf(stat)) return undefined;
     withFile(descriptor, (file) => rewrite(file, before, after));
     const written = fstatSync(descriptor, { bigint: true });
@@ -148,14 +156,18 @@ function tryUpdate(path: string, owner: number, change: FileChange): HostsFileUp
 }
 
 /** Why a file cannot be the kubelet's, according to its metadata. */
-function metadataProblem(stat: BigIntStats, owner: number): Reason | undefined {
+function metadataProblem(stat: BigIntStats, { owner, maxBytes }: Expected): Reason | undefined {
   if (stat.isSymbolicLink()) return { code: "path-not-plain", text: "the hosts file is a symbolic link" };
   if (!stat.isFile()) return { code: "not-kubelets", text: "the hosts file is not a regular file" };
   if (stat.uid !== BigInt(owner))
     return { code: "not-kubelets", text: `the hosts file belongs to the user ${stat.uid}` };
   if (stat.nlink !== 1n) return { code: "not-kubelets", text: `the hosts file has ${stat.nlink} names` };
-  if (stat.size > BigInt(MAX_BYTES)) return { code: "file-too-large", text: `the hosts file has ${stat.size} bytes` };
+  if (stat.size > BigInt(maxBytes)) return tooLarge(stat.size, maxBytes);
   return undefined;
+}
+
+function tooLarge(bytes: number | bigint, maxBytes: number): Reason {
+  return { code: "file-too-large", text: `the hosts file has or would have ${bytes} bytes, over ${maxBytes}` };
 }
 
 function notKubelets(content: Buffer): Reason {

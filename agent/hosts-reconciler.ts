@@ -1,14 +1,15 @@
-import { removeLive } from "../hostmap/live-hosts.ts";
+import { describeError } from "../errors/errors.ts";
 import { createSelector, type SelectedHosts } from "../hostmap/select-hosts.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import { type ReconcileResult, Reconciler } from "../kube/reconciler.ts";
 import { startPromptTimer, steadyNow } from "../kube/time.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { DirectoryWatches } from "./directory-watches.ts";
-import { onText } from "./file-bytes.ts";
+import { hostsFileLimits } from "./hosts-file-limits.ts";
 import type { HostsFiles, HostsFileUpdate } from "./hosts-files.ts";
-import { createLivePlans } from "./live-plans.ts";
+import { createLivePlans, type LivePlans } from "./live-plans.ts";
 import type { NodePod } from "./node-pod.ts";
+import { NotedPods } from "./noted-pods.ts";
 import { createReadBackoff, type ReadBackoff } from "./read-backoff.ts";
 
 /** Whether a pod follows the map by its hosts file. `unknown`: the facts are not known yet, so nothing is done. */
@@ -25,12 +26,16 @@ interface HostsReconcilerDeps {
   readonly onRound: (state: HostsReconcilerState) => void;
   /** A monotonic clock in milliseconds; replaced in tests only. */
   readonly now?: () => number;
+  /** The CPU time of this thread in milliseconds; replaced in tests only. */
+  readonly cpu?: () => number;
 }
 
 /** How far the pods of the node have come. */
 export interface HostsReconcilerState {
   /** The map revision that every following pod has; undefined while one of them does not. */
   readonly applied: string | undefined;
+  /** The pod revisions that every following pod with that selection has; undefined before it is known which pods follow, and what. */
+  readonly podRevisions: readonly string[] | undefined;
   readonly live: number;
   /** Files written since the start. */
   readonly written: number;
@@ -43,13 +48,19 @@ export interface HostsReconcilerState {
 interface Tracked {
   pod: NodePod;
   following: LiveMode | undefined;
-  /** The map revision that the file was written for, and the pod as it was then. */
+  /** The map revision that it was last compared with. */
+  compared: string | undefined;
+  /** What it selects of that map. */
+  selected: string | undefined;
+  /** The pod revision that its file has, and the pod as it was then. */
   applied: string | undefined;
   appliedTo: NodePod | undefined;
   stamp: string | undefined;
   problem: Reason | undefined;
   /** Whether the file was searched for a block that an earlier agent may have left. */
   clean: boolean;
+  /** Milliseconds of CPU time that it took when it was last dealt with. */
+  costMs: number;
   readonly throttle: ReadBackoff;
   timer: NodeJS.Timeout | undefined;
 }
@@ -58,6 +69,8 @@ interface Tracked {
 const AGAIN: ReadonlySet<string> = new Set(["file-empty", "file-busy", "write-failed"]);
 /** The longest time that a round runs before it yields to the event loop, in milliseconds. */
 const SLICE_MS = 8;
+/** Names of all selections that are kept for a map. Anybody may annotate a pod with another selection, and change it. */
+const MAX_SELECTED_NAMES = 64_000;
 
 /**
  * Reconciles the hosts files of one node's pods with the map. Every event notes the pods that it concerns; a round updates the noted
@@ -66,9 +79,10 @@ const SLICE_MS = 8;
 export class HostsReconciler {
   readonly #deps: HostsReconcilerDeps;
   readonly #now: () => number;
+  readonly #cpu: () => number;
   readonly #pods = new Map<string, Tracked>();
-  readonly #noted = new Set<string>();
-  readonly #plans = createLivePlans();
+  readonly #noted = new NotedPods();
+  readonly #plans: LivePlans;
   #select: ((annotation: string | undefined) => SelectedHosts) | undefined;
   #revision: string | undefined;
   /** A round starts in the same iteration of the event loop: events that arrive together share a round, and nothing waits for a timer. */
@@ -79,20 +93,34 @@ export class HostsReconciler {
 
   constructor(deps: HostsReconcilerDeps) {
     this.#deps = deps;
+    this.#plans = createLivePlans(hostsFileLimits(deps.maxNames));
     this.#now = deps.now ?? steadyNow;
+    this.#cpu = deps.cpu ?? threadCpuMs;
   }
 
-  setMap(map: PublishedMap): void {
-    this.#arrived = this.#now();
-    const select = createSelector(map, this.#deps.maxNames);
-    const selections = new Map<string | undefined, SelectedHosts>();
-    this.#revision = map.revision;
+  /** Undefined: there is none any more, since no pod follows one. */
+  setMap(map: PublishedMap | undefined): void {
     this.#plans.clear();
+    this.#revision = map?.revision;
+    if (map === undefined) {
+      this.#select = undefined;
+      return;
+    }
+    this.#arrived = this.#now();
+    const { maxNames } = this.#deps;
+    const select = createSelector(map, maxNames);
+    const maxSelections = Math.ceil(MAX_SELECTED_NAMES / maxNames);
+    const selections = new Map<string | undefined, SelectedHosts>();
     this.#select = (annotation) => {
-      const selected = selections.get(annotation) ?? select(annotation);
+      const existing = selections.get(annotation);
+      if (existing !== undefined) return existing;
+      const selected = select(annotation);
+      if (selections.size >= maxSelections) selections.clear();
       selections.set(annotation, selected);
       return selected;
     };
+    // Most pods select this, and none of them is to come later for having been the first.
+    this.#select(undefined).byAddress();
     this.noteAll();
   }
 
@@ -113,7 +141,7 @@ export class HostsReconciler {
 
   /** A fact has changed that the mode of any pod may depend on. */
   noteAll(): void {
-    for (const uid of this.#pods.keys()) this.#noted.add(uid);
+    for (const [uid, { costMs }] of this.#pods) this.#noted.add(uid, costMs);
     this.#reconciler.enqueue();
   }
 
@@ -129,11 +157,13 @@ export class HostsReconciler {
     }, tracked.throttle.next());
   }
 
-  /** Checks every file that should have our block: missed events and failures are retried. */
+  /**
+   * Checks every file that should have our block: missed events and failures are retried. Of the other pods it is decided again whether
+   * they follow, since nothing else reports that the annotation of a workload has changed.
+   */
   sweep(): void {
-    for (const [uid, { following, stamp, clean }] of this.#pods) {
-      if (following === "no" && clean) continue;
-      if (following !== "live" || this.#deps.files.stamp(uid) !== stamp) this.#noted.add(uid);
+    for (const [uid, { following, stamp, costMs }] of this.#pods) {
+      if (following !== "live" || this.#deps.files.stamp(uid) !== stamp) this.#noted.add(uid, costMs);
     }
     if (this.#noted.size > 0) this.#reconciler.enqueue();
   }
@@ -160,9 +190,14 @@ export class HostsReconciler {
     const unknown = [...this.#pods.values()].some(
       ({ following }) => following === "unknown" || following === undefined,
     );
-    const behind = unknown || live.some(({ applied }) => applied !== this.#revision);
+    const isBehind = ({ compared, selected, applied }: Tracked) =>
+      compared !== this.#revision || applied === undefined || applied !== selected;
+    const behind = live.filter(isBehind);
+    const missing = new Set(behind.map(({ selected }) => selected));
+    const podRevisions = new Set(live.flatMap(({ selected = [] }) => selected)).difference(missing);
     return {
-      applied: behind ? undefined : this.#revision,
+      applied: unknown || behind.length > 0 ? undefined : this.#revision,
+      podRevisions: unknown || (live.length > 0 && this.#select === undefined) ? undefined : [...podRevisions],
       live: live.length,
       written: this.#written,
       problems: live.flatMap(({ pod, problem }) =>
@@ -173,15 +208,14 @@ export class HostsReconciler {
   }
 
   #note(uid: string): void {
-    this.#noted.add(uid);
+    this.#noted.add(uid, this.#pods.get(uid)?.costMs ?? 0);
     this.#reconciler.enqueue();
   }
 
   /** One slice of a round. The next slice follows after the process has handled its pending I/O. */
   #workSlice(): ReconcileResult | undefined {
     const until = this.#now() + SLICE_MS;
-    for (let uid = first(this.#noted); uid !== undefined; uid = first(this.#noted)) {
-      this.#noted.delete(uid);
+    for (let uid = this.#noted.take(); uid !== undefined; uid = this.#noted.take()) {
       const tracked = this.#pods.get(uid);
       if (tracked !== undefined) this.#bringUpToDate(uid, tracked);
       if (this.#noted.size > 0 && this.#now() >= until) return { requeueAfter: 0 };
@@ -192,30 +226,49 @@ export class HostsReconciler {
     return undefined;
   }
 
+  /** Whatever is odd about a pod, and any fault of ours, concerns that pod alone. */
   #bringUpToDate(uid: string, tracked: Tracked): void {
-    tracked.following = tracked.pod.ended ? "no" : this.#deps.judge(tracked.pod);
-    if (tracked.following === "live") this.#follow(uid, tracked);
-    else if (tracked.following === "no") this.#leave(uid, tracked);
+    const began = this.#cpu();
+    try {
+      this.#follow(uid, tracked);
+    } catch (error) {
+      tracked.following = "live";
+      tracked.applied = undefined;
+      const text = `an unexpected error, please report it: ${describeError(error)}`;
+      this.#take(uid, tracked, { kind: "refused", reason: { code: "pod-failed", text } });
+    }
+    tracked.costMs = this.#cpu() - began;
   }
 
   #follow(uid: string, tracked: Tracked): void {
-    if (this.#select === undefined || this.#isCurrent(uid, tracked)) return;
-    this.#deps.watches.add(uid);
+    tracked.following = tracked.pod.ended ? "no" : this.#deps.judge(tracked.pod);
+    if (tracked.following === "live") this.#update(uid, tracked);
+    else if (tracked.following === "no") this.#leave(uid, tracked);
+  }
+
+  #update(uid: string, tracked: Tracked): void {
+    if (this.#select === undefined) return;
     const selected = this.#select(tracked.pod.hosts);
-    const outcome = this.#deps.files.update(uid, (content) =>
-      this.#plans.apply(content, tracked.pod.managedAliases, selected),
-    );
+    tracked.compared = this.#revision;
+    tracked.selected = selected.revision;
+    if (this.#isCurrent(uid, tracked)) return;
+    this.#deps.watches.add(uid);
+    const { refusal, managedAliases } = tracked.pod;
+    const outcome: HostsFileUpdate =
+      refusal === undefined
+        ? this.#deps.files.update(uid, (content) => this.#plans.apply(content, managedAliases, selected))
+        : { kind: "refused", reason: refusal };
     this.#take(uid, tracked, outcome);
     tracked.clean = false;
     if (outcome.kind === "refused") return;
-    tracked.applied = this.#revision;
+    tracked.applied = selected.revision;
     tracked.appliedTo = tracked.pod;
   }
 
   /** Whether neither the file nor anything that it depends on has changed since it was written. */
-  #isCurrent(uid: string, { pod, applied, appliedTo, stamp, problem }: Tracked): boolean {
-    if (applied !== this.#revision || appliedTo === undefined || problem !== undefined) return false;
-    if (appliedTo.managedAliases !== pod.managedAliases || appliedTo.hosts !== pod.hosts) return false;
+  #isCurrent(uid: string, { pod, selected, applied, appliedTo, stamp, problem }: Tracked): boolean {
+    if (applied !== selected || appliedTo === undefined || problem !== undefined) return false;
+    if (appliedTo.managedAliases !== pod.managedAliases) return false;
     return stamp !== undefined && this.#deps.files.stamp(uid) === stamp;
   }
 
@@ -225,10 +278,7 @@ export class HostsReconciler {
     this.#take(
       uid,
       tracked,
-      this.#deps.files.update(
-        uid,
-        onText((text) => removeLive(text, this.#plans.aliases(tracked.pod.managedAliases))),
-      ),
+      this.#deps.files.update(uid, (content) => this.#plans.remove(content, tracked.pod.managedAliases)),
     );
     tracked.applied = undefined;
     // A file that is not the kubelet's cannot have a block of ours; the others are retried.
@@ -240,8 +290,10 @@ export class HostsReconciler {
     if (outcome.kind === "written") this.#written += 1;
     const problem = outcome.kind === "refused" ? outcome.reason : undefined;
     const pod = `${tracked.pod.namespace}/${tracked.pod.name}`;
-    if (tracked.following === "live" && problem !== undefined) this.#refused(uid, tracked, problem);
-    else if (tracked.problem !== undefined) this.#deps.log.info({ pod }, "hosts file: follows again");
+    if (tracked.following === "live") {
+      if (problem !== undefined) this.#refused(uid, tracked, problem);
+      else if (tracked.problem !== undefined) this.#deps.log.info({ pod }, "hosts file: follows again");
+    }
     tracked.problem = problem;
   }
 
@@ -258,17 +310,20 @@ function track(pod: NodePod, now: () => number): Tracked {
   return {
     pod,
     following: undefined,
+    compared: undefined,
+    selected: undefined,
     applied: undefined,
     appliedTo: undefined,
     stamp: undefined,
     problem: undefined,
     clean: false,
+    costMs: 0,
     throttle: createReadBackoff(now),
     timer: undefined,
   };
 }
 
-function first(set: ReadonlySet<string>): string | undefined {
-  for (const item of set) return item;
-  return undefined;
+function threadCpuMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
 }

@@ -1,5 +1,5 @@
 import { type Config, excludedNamespaces } from "../config/schema.ts";
-import { effectiveOnChange } from "../hostmap/on-change.ts";
+import { type EffectiveOnChange, effectiveOnChange } from "../hostmap/on-change.ts";
 import type { Informer } from "../kube/watch.ts";
 import type { NamespaceFacts } from "../workloads/namespaces.ts";
 import { isOptedIn } from "../workloads/pod-opt-in.ts";
@@ -12,25 +12,35 @@ interface LiveModeDeps {
   readonly namespaces: Pick<Informer<NamespaceFacts>, "objects"> & { readonly state: { readonly synced: boolean } };
   /** The annotation of a pod's workload. Called only if the answer depends on it. */
   readonly onChangeOf: (pod: NodePod) => OwnerAnnotation;
+  /** The annotation of a namespace without the label, whose pod has one of its own. Called only if the answer depends on it. */
+  readonly namespaceOnChangeOf: (namespace: string) => OwnerAnnotation;
 }
 
 /** Decides whether a pod opted in and follows the map by its hosts file. */
-export function createLiveMode({ config, namespaces, onChangeOf }: LiveModeDeps): (pod: NodePod) => LiveMode {
+export function createLiveMode({
+  config,
+  namespaces,
+  onChangeOf,
+  namespaceOnChangeOf,
+}: LiveModeDeps): (pod: NodePod) => LiveMode {
   const excluded = excludedNamespaces(config);
   return (pod) => {
     if (!namespaces.state.synced) return "unknown";
     const namespace = namespaces.objects().get(pod.namespace);
     if (!isOptedIn(pod, namespace, excluded)) return "no";
-    const annotations = {
-      pod: pod.onChange,
-      workload: undefined,
-      namespace: namespace?.onChange,
-      fallback: config.pods.onChange,
-    };
-    const withoutWorkload = effectiveOnChange(annotations);
-    if (withoutWorkload.from === "pod") return withoutWorkload.mode === "live" ? "live" : "no";
+    const own = { pod: pod.onChange, workload: undefined, namespace: undefined, fallback: config.pods.onChange };
+    const byPod = effectiveOnChange(own);
+    if (byPod.from === "pod") return liveOrNo(byPod);
     const workload = onChangeOf(pod);
     if (!workload.known) return "unknown";
-    return effectiveOnChange({ ...annotations, workload: workload.onChange }).mode === "live" ? "live" : "no";
+    const byWorkload = effectiveOnChange({ ...own, workload: workload.onChange });
+    if (byWorkload.from === "workload") return liveOrNo(byWorkload);
+    const ofNamespace = namespace === undefined ? namespaceOnChangeOf(pod.namespace) : { known: true, ...namespace };
+    if (!ofNamespace.known) return "unknown";
+    return liveOrNo(effectiveOnChange({ ...own, workload: workload.onChange, namespace: ofNamespace.onChange }));
   };
+}
+
+function liveOrNo({ mode }: EffectiveOnChange): LiveMode {
+  return mode === "live" ? "live" : "no";
 }

@@ -19,7 +19,7 @@ const replicaSet = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "app-1" };
 /** An API server of workloads by path; `fail` makes it refuse. */
 function start(objects: Record<string, object>, random = 0.5) {
   const log = new LineLog();
-  const rig = { now: 0, asked: [] as string[], learned: 0, status: 0 };
+  const rig = { spreadMs: 0, now: 0, asked: [] as string[], learned: 0, status: 0 };
   const client = {
     async get<T>(path: string): Promise<T> {
       rig.asked.push(path);
@@ -32,7 +32,14 @@ function start(objects: Record<string, object>, random = 0.5) {
   const onLearned = () => {
     rig.learned += 1;
   };
-  const owners = createOwnerAnnotations({ client, log, now: () => rig.now, random: () => random, onLearned });
+  const owners = createOwnerAnnotations({
+    client,
+    log,
+    now: () => rig.now,
+    random: () => random,
+    spreadMs: () => rig.spreadMs,
+    onLearned,
+  });
   return { rig, owners, objects, log };
 }
 
@@ -127,7 +134,7 @@ test("an owner that cannot be read is asked for again after fifteen seconds, not
   owners.onChangeOf(pod);
   await settle();
   assert.equal(rig.asked.length, 2);
-  assert.deepEqual(log.messages, ["workload: not read", "workload: not read"]);
+  assert.deepEqual(log.messages, ["annotation: not read", "annotation: not read"]);
   assert.deepEqual(rig.learned, 0);
 });
 
@@ -141,6 +148,7 @@ for (const [random, dueMs] of [
     const pod = podOf(replicaSet);
     owners.onChangeOf(pod);
     await settle();
+    assert.equal(rig.learned, 1);
     rig.now += (dueMs ?? 0) - 1;
     owners.onChangeOf(pod);
     await settle();
@@ -206,4 +214,40 @@ test("an owner that is asked about between two tidyings is kept", async () => {
     assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, onChange: undefined });
   }
   assert.equal(rig.asked.length, 1);
+});
+
+test("where many agents run, an annotation is kept for longer, and a random fifth more or less", async () => {
+  const set = { apiVersion: "apps/v1", kind: "StatefulSet", name: "db" };
+  for (const [random, keptMs] of [
+    [0, 432_000],
+    [0.5, 540_000],
+    [1, 648_000],
+  ] as const) {
+    const { rig, owners } = start({ "statefulsets/db": {} }, random);
+    rig.spreadMs = 240_000;
+    owners.onChangeOf(podOf(set));
+    await settle();
+    rig.now = keptMs - 1;
+    owners.onChangeOf(podOf(set));
+    await settle();
+    assert.equal(rig.asked.length, 1);
+    rig.now = keptMs;
+    owners.onChangeOf(podOf(set));
+    await settle();
+    assert.equal(rig.asked.length, 2);
+  }
+});
+
+test("the annotation of a namespace is read by its name, and kept like that of a workload", async () => {
+  const path = "/api/v1/namespaces/shop";
+  const { rig, owners, objects } = start({ [path]: { annotations: { [ON_CHANGE]: "live" } } });
+  assert.deepEqual(owners.namespaceOnChangeOf("shop"), { known: false });
+  await settle();
+  assert.deepEqual(owners.namespaceOnChangeOf("shop"), { known: true, onChange: "live" });
+  assert.deepEqual([rig.asked, rig.learned], [[path], 1]);
+  delete objects[path];
+  rig.now += 10 * 60_000;
+  owners.namespaceOnChangeOf("shop");
+  await settle();
+  assert.deepEqual(owners.namespaceOnChangeOf("shop"), { known: true, onChange: undefined });
 });

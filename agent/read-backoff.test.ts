@@ -10,8 +10,10 @@ test("the delay between consecutive reads doubles up to five seconds, and resets
     now += wait;
     return wait;
   });
-  assert.deepEqual(waits.slice(0, 4), [10, 20, 40, 80]);
-  assert.equal(waits.at(-1), 5_000);
-  now += 16_000;
+  assert.deepEqual(waits, [10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 5_000, 5_000, 5_000]);
+  now += 10_000;
+  assert.equal(backoff.next(), 5_000, "not yet a pause");
+  now += 15_001;
   assert.equal(backoff.next(), 10);
+  assert.equal(backoff.next(), 20);
 });

@@ -2,24 +2,33 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { type TestContext, test } from "node:test";
 import { configSchema } from "../config/schema.ts";
+import { createSelector } from "../hostmap/select-hosts.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import { publishedMapOf } from "../snapshot/published-map.ts";
 import { http } from "../telemetry/http.ts";
 import { LineLog } from "../test/fakes/clock.ts";
 import { kubeletFiles, kubeletText, uidOf } from "../test/fakes/kubelet-files.ts";
-import { MemoryKube, refusal } from "../test/fakes/memory-kube.ts";
+import { type KubeObject, MemoryKube, refusal } from "../test/fakes/memory-kube.ts";
 import { settled, stopTime } from "../test/fakes/stopped-time.ts";
 import { runAgent } from "./run.ts";
 
 const AGENTS = "/namespaces/switchback-agent";
 const LEASE = `/apis/coordination.k8s.io/v1${AGENTS}/leases/switchback-agent-node-1`;
-const DAEMON_SETS = `/apis/apps/v1${AGENTS}/daemonsets`;
-const DAEMON_SET = `${DAEMON_SETS}/switchback-agent`;
+const DAEMON_SET = `/apis/apps/v1${AGENTS}/daemonsets/switchback-agent`;
 const NAMESPACE = "/api/v1/namespaces/shop";
 const REVISION = "switchback.dev/revision";
+const LIST = "switchback.dev/pod-revisions";
 const NAME = /a\.example\.com/;
+/** The pod revision of a pod that selects all of a map with this name. */
+const podRevision = createSelector(mapOf("r1", "a.example.com"), 500)(undefined).revision;
 /** The Lease is written at once, then at most once a second. */
 const LEASE_MS = 1_100;
+/** The DaemonSet is read this often. */
+const POLL_MS = 10_000;
+
+function mapOf(revision: string, ...names: string[]): PublishedMap {
+  return publishedMapOf(revision, new Map(names.map((name) => [name, ["198.51.100.9"]])));
+}
 
 /** Turns of the event loop until an answer has come over the loopback. */
 const MOST_TURNS = 50_000;
@@ -35,23 +44,30 @@ async function soon<T>(promise: Promise<T>): Promise<T> {
 }
 
 /** The agent of node-1 with real files, on a cluster in memory; time passes only in `pass`. */
-async function rig(t: TestContext) {
+async function rig(t: TestContext, status: object = {}) {
   const pass = stopTime(t, 50);
   const kubelet = kubeletFiles(t);
   const kube = new MemoryKube();
   const log = new LineLog();
   const own = { node: "node-1", kubeletRoot: kubelet.root, healthPort: 0, address: "127.0.0.1" };
   const config = configSchema.parse({ pods: { onChange: "live" }, agent: own });
-  const maps = { offer: (_: PublishedMap | Reason) => {}, inactiveMs: 0, stopped: 0 };
+  let latest: PublishedMap | Reason | undefined;
+  const maps = { found: (_: PublishedMap | Reason) => {}, inactiveMs: 0, started: 0, stopped: 0 };
+  const offer = (next: PublishedMap | Reason) => {
+    latest = next;
+    maps.found(next);
+  };
   const label = (value: string) => kube.put(NAMESPACE, { metadata: { labels: { "switchback.dev/inject": value } } });
   label("enabled");
-  kube.put(DAEMON_SET, {});
+  kube.put(DAEMON_SET, { status });
   const agent = await soon(
     runAgent(config, {
       client: kube.client,
       maps: {
         start(found) {
-          maps.offer = found;
+          maps.found = found;
+          maps.started += 1;
+          if (latest !== undefined) setImmediate(found, latest);
           return {
             inactiveMs: () => maps.inactiveMs,
             stop: async () => {
@@ -79,6 +95,7 @@ async function rig(t: TestContext) {
     kubelet,
     log,
     maps,
+    offer,
     agent,
     pass,
     stop,
@@ -89,8 +106,7 @@ async function rig(t: TestContext) {
       kubelet.write(uidOf(uid));
       kube.put(pathOf(index), { metadata: { uid: uidOf(uid) }, spec: { nodeName: "node-1" } });
     },
-    map: (revision: string, ...names: string[]) =>
-      maps.offer(publishedMapOf(revision, new Map(names.map((name) => [name, ["198.51.100.9"]])))),
+    map: (revision: string, ...names: string[]) => offer(mapOf(revision, ...names)),
     hosts: (uid: number) => readFileSync(kubelet.path(uidOf(uid)), "latin1"),
     lease: () => kube.at(LEASE)?.metadata,
     ask: (path: string) => soon(get(agent.healthPort, path)),
@@ -135,7 +151,7 @@ test("the files of the node's pods follow the map, and the Lease says how far", 
   map("r1", "a.example.com");
   await pass(LEASE_MS);
   assert.match(hosts(1), NAME);
-  assert.equal(lease()?.annotations?.[REVISION], "r1");
+  assert.deepEqual([lease()?.annotations?.[REVISION], lease()?.annotations?.[LIST]], ["r1", podRevision]);
   assert.deepEqual(lease()?.ownerReferences?.[0]?.uid, DAEMON_SET);
   assert.deepEqual([agent.state.applied, agent.state.live], ["r1", 1]);
   assert.deepEqual(kube.writes[0]?.path, LEASE);
@@ -169,11 +185,12 @@ test("when the last pod that is behind goes, the Lease says that the rest is in 
   await pass(LEASE_MS);
   assert.deepEqual(lease()?.annotations, {
     "switchback.dev/format": "1",
+    "switchback.dev/pod-revisions": "",
     "switchback.dev/problem": "shop/pod-2: not-kubelets",
   });
   kube.remove(pathOf(2));
   await pass(LEASE_MS);
-  assert.deepEqual(lease()?.annotations, { "switchback.dev/format": "1", [REVISION]: "r1" });
+  assert.deepEqual(lease()?.annotations, { "switchback.dev/format": "1", [LIST]: podRevision, [REVISION]: "r1" });
 });
 
 test("a pod that takes the place of another of its name is followed, the other is forgotten", async (t) => {
@@ -200,6 +217,30 @@ test("a namespace that opts out takes its pods with it, and a change of its othe
   assert.deepEqual([hosts(1), agent.state.live], [kubeletText(), 0]);
 });
 
+test("of a namespace without the label the annotation is read, if a pod of it opted in by its own label", async (t) => {
+  const { kube, kubelet, map, hosts, agent, pass } = await rig(t);
+  const other = "/api/v1/namespaces/other";
+  kube.put(other, { metadata: { annotations: { "switchback.dev/on-change": "none" } } });
+  for (const [index, inject] of [
+    [1, undefined],
+    [2, "enabled"],
+  ] as const) {
+    kubelet.write(uidOf(index));
+    const labels = inject === undefined ? {} : { "switchback.dev/inject": inject };
+    kube.put(`${other}/pods/pod-${index}`, { metadata: { uid: uidOf(index), labels }, spec: { nodeName: "node-1" } });
+  }
+  map("r1", "a.example.com");
+  await pass(500);
+  const reads = () => kube.reads.filter((path) => path === other).length;
+  assert.deepEqual([reads(), agent.state.live], [1, 0]);
+  kube.put(other, {});
+  await pass(60_000, 1_000);
+  assert.equal(agent.state.live, 0, "it is noticed within minutes");
+  await pass(6 * 60_000, 1_000);
+  assert.match(hosts(2), NAME);
+  assert.deepEqual([hosts(1), agent.state.live], [kubeletText(), 1]);
+});
+
 test("every file is looked at once in sweepSeconds, whatever was noticed", async (t) => {
   const { kubelet, pod, map, hosts, stop, pass } = await rig(t);
   pod(1);
@@ -216,13 +257,13 @@ test("every file is looked at once in sweepSeconds, whatever was noticed", async
 });
 
 test("ready once pods, namespaces and a map are known, with what is wrong in the text", async (t) => {
-  const { kubelet, pod, map, maps, log, ask, pass } = await rig(t);
+  const { kubelet, pod, map, offer, log, ask, pass } = await rig(t);
   pod(1);
   await pass(500);
   const none = await ask("/readyz");
   assert.equal(none.status, 503);
   assert.match(none.text, /^\[\+\] pods of the node\n\[\+\] namespaces\n\[-\] map\n/);
-  maps.offer({ code: "index-missing", text: "no index" });
+  offer({ code: "index-missing", text: "no index" });
   assert.match((await ask("/readyz")).text, /\[-\] map \(index-missing: no index\)/);
   assert.deepEqual(log.lines.at(-1), {
     level: "warn",
@@ -232,7 +273,7 @@ test("ready once pods, namespaces and a map are known, with what is wrong in the
   map("r1", "a.example.com");
   await pass(500);
   assert.match((await ask("/readyz")).text, /\[\+\] map\n1 pods follow the map, all at r1\n$/);
-  maps.offer({ code: "index-missing", text: "no index" });
+  offer({ code: "index-missing", text: "no index" });
   writeFileSync(kubelet.path(uidOf(1)), "127.0.0.1 localhost\n");
   map("r2", "b.example.com");
   await pass(500);
@@ -243,9 +284,10 @@ test("ready once pods, namespaces and a map are known, with what is wrong in the
 });
 
 test("alive as long as every watch hears or tries something", async (t) => {
-  const { kube, maps, ask, pass } = await rig(t);
+  const { kube, pod, maps, ask, pass } = await rig(t);
+  pod(1);
   await pass(2_000);
-  const paths = ["/api/v1/pods", "/api/v1/namespaces", DAEMON_SETS];
+  const paths = ["/api/v1/pods", "/api/v1/namespaces"];
   assert.deepEqual([...kube.watched].sort(), [...paths].sort());
   const later = (ms: number) => t.mock.timers.tick(ms);
   for (const silent of [undefined, ...paths]) {
@@ -263,18 +305,109 @@ test("alive as long as every watch hears or tries something", async (t) => {
   assert.equal((await ask("/healthz")).status, 503);
 });
 
+test("a change of the map that concerns no pod of the node writes no file and no Lease", async (t) => {
+  const { kube, pathOf, pod, map, lease, agent, pass } = await rig(t);
+  pod(1);
+  const annotations = { "switchback.dev/hosts": "a.example.com" };
+  kube.put(pathOf(1), { metadata: { uid: uidOf(1), annotations }, spec: { nodeName: "node-1" } });
+  map("r1", "a.example.com");
+  await pass(LEASE_MS);
+  const [written, writes] = [agent.state.written, kube.writes.length];
+  const { resourceVersion } = lease() ?? {};
+  for (let change = 2; change <= 12; change += 1) {
+    map(`r${change}`, "a.example.com", `other-${change}.example.com`);
+    await pass(LEASE_MS);
+  }
+  assert.equal(agent.state.applied, "r12");
+  assert.deepEqual([agent.state.written, kube.writes.length], [written, writes]);
+  assert.equal(lease()?.resourceVersion, resourceVersion);
+  // The renewal says the map's revision, for a controller of the release before.
+  await pass(30_000);
+  assert.equal(lease()?.annotations?.[REVISION], "r12");
+  map("r13", "other.example.com");
+  await pass(LEASE_MS);
+  assert.equal(kube.writes.length, writes + 2);
+});
+
+test("a node where no pod follows reads no map, and is ready without; the first pod that does gets its names", async (t) => {
+  const { pod, map, maps, hosts, lease, agent, ask, pass } = await rig(t);
+  map("r1", "a.example.com");
+  await pass(60_000, 1_000);
+  assert.deepEqual([maps.started, lease()?.annotations?.[LIST]], [0, ""]);
+  assert.equal((await ask("/readyz")).status, 200);
+  pod(1);
+  await pass(LEASE_MS);
+  assert.match(hosts(1), NAME);
+  assert.equal(lease()?.annotations?.[LIST], podRevision);
+  assert.deepEqual([maps.started, agent.state.applied], [1, "r1"]);
+});
+
+test("ten minutes after its last pod has gone a node follows no map; the next pod gets the newest", async (t) => {
+  const { kube, pod, pathOf, map, maps, hosts, pass } = await rig(t);
+  pod(1);
+  map("r1", "a.example.com");
+  await pass(500);
+  kube.remove(pathOf(1));
+  await pass(9 * 60_000, 10_000);
+  assert.equal(maps.stopped, 0);
+  await pass(3 * 60_000, 10_000);
+  assert.deepEqual([maps.started, maps.stopped], [1, 1]);
+  map("r2", "b.example.com");
+  pod(2);
+  await pass(500);
+  assert.match(hosts(2), /b\.example\.com/);
+  assert.equal(maps.started, 2);
+});
+
+test("an agent that starts again reports nothing of its pods before it has a map", async (t) => {
+  const { kube, pod, map, pass, lease } = await rig(t);
+  pod(1);
+  await pass(5_000);
+  const reported = () => kube.writes.map(({ body }) => (body as KubeObject | undefined)?.metadata.annotations?.[LIST]);
+  assert.deepEqual(
+    reported().filter((list) => list !== ""),
+    [],
+  );
+  map("r1", "a.example.com");
+  await pass(LEASE_MS);
+  assert.equal(lease()?.annotations?.[LIST], podRevision);
+});
+
+test("where many agents start, each begins to read after a while of its own, and one that is stopped before does not", async (t) => {
+  t.mock.method(Math, "random", () => 0.5);
+  const { kube, pass, stop } = await rig(t, { desiredNumberScheduled: 5_000, numberReady: 1_000 });
+  const read = () => kube.reads.filter((path) => path !== DAEMON_SET);
+  await pass(39_000, 1_000);
+  assert.deepEqual(read(), []);
+  await pass(2_000, 1_000);
+  assert.deepEqual(read().toSorted(), ["/api/v1/namespaces", "/api/v1/pods"]);
+  await stop();
+});
+
+test("an agent that is stopped before its turn reads nothing any more", async (t) => {
+  t.mock.method(Math, "random", () => 0.5);
+  const { kube, pass, stop } = await rig(t, { desiredNumberScheduled: 5_000, numberReady: 1_000 });
+  await pass(1_000);
+  await stop();
+  await pass(60_000, 1_000);
+  assert.deepEqual(
+    kube.reads.filter((path) => path !== DAEMON_SET),
+    [],
+  );
+});
+
 test("once the DaemonSet says that it leaves, the blocks go and then the Lease, and both come back if it is taken back", async (t) => {
   const { kube, pod, map, hosts, lease, pass } = await rig(t);
   pod(1);
   map("r1", "a.example.com");
   await pass(LEASE_MS);
   kube.put(DAEMON_SET, { metadata: { annotations: { "switchback.dev/leaving": "true" } } });
-  await pass(LEASE_MS);
+  await pass(POLL_MS + LEASE_MS);
   assert.deepEqual([hosts(1), lease()], [kubeletText(), undefined]);
   await pass(60_000);
   assert.equal(lease(), undefined, "nothing writes it again");
   kube.put(DAEMON_SET, {});
-  await pass(2 * LEASE_MS);
+  await pass(POLL_MS + 2 * LEASE_MS);
   assert.match(hosts(1), NAME);
   assert.equal(lease()?.annotations?.[REVISION], "r1");
 });
@@ -288,7 +421,7 @@ test("a Lease that cannot be deleted is said so, and ends nothing", async (t) =>
     if (method === "DELETE") throw refusal(path, 500);
   };
   kube.put(DAEMON_SET, { metadata: { annotations: { "switchback.dev/leaving": "true" } } });
-  await pass(LEASE_MS);
+  await pass(POLL_MS + LEASE_MS);
   assert.equal(hosts(1), kubeletText());
   assert.ok(log.messages.includes("lease: not deleted"));
   await stop();
@@ -333,4 +466,28 @@ test("an agent that is stopped because its DaemonSet is gone takes the blocks ou
   deleted.resolve();
   await stopped;
   assert.equal(lease(), undefined);
+});
+
+test("garbage is collected once two sweeps have passed without a new map and without a file written", async (t) => {
+  let collected = 0;
+  globalThis.gc = (() => {
+    collected += 1;
+  }) as unknown as NodeJS.GCFunction;
+  t.after(() => {
+    globalThis.gc = undefined;
+  });
+  const { pod, map, pass } = await rig(t);
+  const sweeps = async () => {
+    await pass(60_000, 10_000);
+    return collected;
+  };
+  pod(9);
+  map("r1", "a.example.com");
+  assert.equal(await sweeps(), 1);
+  assert.equal(await sweeps(), 1);
+  pod(1);
+  assert.equal(await sweeps(), 2, "a file was written");
+  map("r1", "a.example.com");
+  assert.equal(await sweeps(), 3, "a map came, and nothing was written");
+  assert.equal(await sweeps(), 3);
 });

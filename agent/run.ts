@@ -1,27 +1,25 @@
 import { join } from "node:path";
 import type { Config } from "../config/schema.ts";
 import { describeError, SwitchbackError } from "../errors/errors.ts";
-import type { Reason } from "../hostmap/types.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { corePath } from "../kube/paths.ts";
 import { steadyNow } from "../kube/time.ts";
-import { type Informer, watchObjects } from "../kube/watch.ts";
 import { AgentLeaseWriter } from "../snapshot/agent-lease-writer.ts";
 import type { MapReader } from "../snapshot/map-reader.ts";
-import { isMap } from "../snapshot/published-map.ts";
 import { type Health, livenessOf, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { type NamespaceFacts, watchNamespaces } from "../workloads/namespaces.ts";
-import type { RawPod } from "../workloads/pods.ts";
+import { type ClusterWatch, watchCluster } from "./cluster-watch.ts";
+import { type DaemonSetPoll, pollDaemonSet } from "./daemon-set-poll.ts";
 import { watchDirectories } from "./directory-watches.ts";
 import { createCompactor } from "./heap-compactor.ts";
+import { hostsFileLimits } from "./hosts-file-limits.ts";
 import { type HostsFiles, openHostsFiles } from "./hosts-files.ts";
 import { HostsReconciler, type HostsReconcilerState, type LiveMode } from "./hosts-reconciler.ts";
 import { createLiveMode } from "./live-mode.ts";
+import { followOnDemand, type MapOnDemand } from "./map-on-demand.ts";
 import { agentMetrics } from "./metrics.ts";
-import { createProjection, type NodePod } from "./node-pod.ts";
+import type { NodePod } from "./node-pod.ts";
 import { createOwnerAnnotations } from "./owner-annotations.ts";
-import { watchUninstall } from "./uninstall-watch.ts";
+import { spreadMs } from "./spread.ts";
 
 interface AgentDeps {
   readonly client: Pick<KubeClient, "get" | "stream" | "apply" | "delete">;
@@ -40,69 +38,68 @@ export interface RunningAgent {
   stop(): Promise<void>;
 }
 
-/** What the agent knows of the cluster so far. */
-interface Picture {
-  pods: Informer<NodePod>;
-  namespaces: Informer<NamespaceFacts>;
-  hasMap: boolean;
-  mapProblem: Reason | undefined;
-}
+/** Lease writes of all agents together after a change of the map, each second: as many as their renewals cost at any time. */
+const LEASES_PER_SECOND = 200;
+/** Agents that read the annotations of their workloads again, each second; a node has two dozen of them, and a GET or two each. */
+const OWNERS_PER_SECOND = 20;
+/** With the 5 minutes that an annotation is kept anyway, less than the 10 minutes that a restart waits for an agent. */
+const MAX_OWNERS_MS = 4 * 60_000;
 
 /** Runs the agent of one node. Throws `config-invalid` if no node is configured or the kubelet's directory does not exist. */
 export async function runAgent(config: Config, deps: AgentDeps): Promise<RunningAgent> {
   const { client, log } = deps;
-  const { node, kubeletRoot, namespace, sweepSeconds, renewSeconds, address, healthPort } = config.agent;
+  const { maxNames } = config.inject;
+  const { node, kubeletRoot, namespace, sweepSeconds, address, healthPort } = config.agent;
   if (node === undefined) throw new SwitchbackError("config-invalid", "agent.node: say which node's pods to follow");
   const podsDirectory = join(kubeletRoot, "pods");
-  const files = open(podsDirectory);
+  const files = open(podsDirectory, maxNames);
   const watches = watchDirectories(podsDirectory, (uid) => follower.touched(uid), log);
   const again = () => follower.noteAll();
-  const owners = createOwnerAnnotations({ client, log, now: steadyNow, random: Math.random, onLearned: again });
-  const leaving = watchUninstall({ client, namespace, log, onChange: again });
-  const renewMs = renewSeconds * 1000;
-  const lease = new AgentLeaseWriter({ ...deps, namespace, node, renewMs, daemonSet: () => leaving.daemonSet });
+  const { random } = Math;
+  const keepMs = () => spreadMs(daemonSet.agents, OWNERS_PER_SECOND, MAX_OWNERS_MS);
+  const owners = createOwnerAnnotations({ client, log, now: steadyNow, random, spreadMs: keepMs, onLearned: again });
+  const daemonSet = pollDaemonSet({ client, namespace, random, log, onChange: again });
+  const lease = createLease(config.agent, node, deps, daemonSet);
   let left: Promise<void> = Promise.resolve();
-  const judge = (pod: NodePod): LiveMode => (leaving.uninstalling ? "no" : liveModeOf(pod));
+  const judge = (pod: NodePod): LiveMode => (daemonSet.uninstalling ? "no" : liveModeOf(pod));
   const compactor = createCompactor(globalThis.gc);
   let written = 0;
   const onRound = (state: HostsReconcilerState): void => {
     if (state.written !== written) compactor.recordActivity();
     written = state.written;
-    if (!picture.pods.state.synced || !picture.namespaces.state.synced) return;
-    if (!leaving.uninstalling) lease.report(state);
-    else if (follower.isClean)
+    if (!cluster.synced) return;
+    map.need(state.live > 0);
+    if (!daemonSet.uninstalling) {
+      // What an agent before this one has reported stays until there is something to compare with.
+      if (state.live === 0 || map.hasMap) lease.report(state);
+    } else if (follower.isClean)
       left = lease.remove().catch((error) => log.warn({ error: describeError(error) }, "lease: not deleted"));
   };
-  const follower = new HostsReconciler({ files, watches, judge, maxNames: config.inject.maxNames, log, onRound });
-  const picture = watchCluster(client, node, { follower, log });
-  const { onChangeOf } = owners;
-  const liveModeOf = createLiveMode({ config, namespaces: picture.namespaces, onChangeOf });
-  const maps = deps.maps.start((offer) => {
-    compactor.recordActivity();
-    if (isMap(offer)) follower.setMap(offer);
-    else log.warn({ ...offer }, "map: not replaced");
-    picture.hasMap ||= isMap(offer);
-    picture.mapProblem = isMap(offer) ? undefined : offer;
-  });
+  const follower = new HostsReconciler({ files, watches, judge, maxNames, log, onRound });
+  const map = createMap(deps, follower, () => compactor.recordActivity());
+  const cluster = watchCluster({ client, node, follower, maxNames, daemonSet, random, log });
+  const { onChangeOf, namespaceOnChangeOf } = owners;
+  const liveModeOf = createLiveMode({ config, namespaces: cluster.namespaces, onChangeOf, namespaceOnChangeOf });
   const sweep = setInterval(() => {
     follower.sweep();
+    map.need(follower.state.live > 0);
     owners.tidy();
     compactor.collectIfIdle();
   }, sweepSeconds * 1000);
   const health = await startHealthServer({
     address,
     port: healthPort,
-    live: () => livenessOf(Math.max(maps.inactiveMs?.() ?? 0, ...inactivity(picture), leaving.inactiveMs)),
-    ready: () => readiness(picture, follower.state),
+    live: () => livenessOf(Math.max(map.inactiveMs, cluster.inactiveMs)),
+    ready: () => readiness(cluster, map, follower.state),
     registry: agentMetrics(() => follower.state),
   });
   log.info({ node, podsDirectory, healthPort: health.port }, "following the map");
   const stop = async (): Promise<void> => {
     clearInterval(sweep);
-    if (await leaving.askNow()) follower.noteAll();
+    if (await daemonSet.askNow()) follower.noteAll();
     await follower.settled();
     await left;
-    await Promise.all([maps.stop(), leaving.stop(), picture.pods.stop(), picture.namespaces.stop()]);
+    await Promise.all([map.stop(), daemonSet.stop(), cluster.stop()]);
     lease.stop();
     watches.close();
     follower.stop();
@@ -118,10 +115,43 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
   };
 }
 
-function open(podsDirectory: string): HostsFiles {
+function createLease(
+  { namespace, renewSeconds }: Config["agent"],
+  node: string,
+  deps: AgentDeps,
+  daemonSet: DaemonSetPoll,
+): AgentLeaseWriter {
+  const renewMs = renewSeconds * 1000;
+  return new AgentLeaseWriter({
+    ...deps,
+    namespace,
+    node,
+    renewMs,
+    spreadMs: () => spreadMs(daemonSet.agents, LEASES_PER_SECOND, renewMs),
+    random: Math.random,
+    daemonSet: () => daemonSet.daemonSet,
+  });
+}
+
+function createMap({ maps, log }: AgentDeps, follower: HostsReconciler, onOffer: () => void): MapOnDemand {
+  return followOnDemand({
+    maps,
+    setMap(map) {
+      onOffer();
+      follower.setMap(map);
+    },
+    onProblem(problem) {
+      onOffer();
+      log.warn({ ...problem }, "map: not replaced");
+    },
+    now: steadyNow,
+  });
+}
+
+function open(podsDirectory: string, maxNames: number): HostsFiles {
   try {
     // Only files of our own user are written: as root, those of root.
-    return openHostsFiles(podsDirectory, process.geteuid?.());
+    return openHostsFiles(podsDirectory, process.geteuid?.(), hostsFileLimits(maxNames));
   } catch (error) {
     throw new SwitchbackError(
       "config-invalid",
@@ -130,42 +160,16 @@ function open(podsDirectory: string): HostsFiles {
   }
 }
 
-function watchCluster(
-  client: AgentDeps["client"],
-  node: string,
-  { follower, log }: { readonly follower: HostsReconciler; readonly log: Logger },
-): Picture {
-  const pods = watchObjects<NodePod, RawPod>({
-    client,
-    path: corePath("pods"),
-    fieldSelector: `spec.nodeName=${node}`,
-    // Pods are large objects: small pages keep the garbage in memory small.
-    pageSize: 50,
-    project: createProjection(),
-    onChange({ before, after }) {
-      if (before !== undefined && before.uid !== after?.uid) follower.removePod(before.uid);
-      if (after !== undefined) follower.putPod(after);
-    },
-    onSynced: () => follower.noteAll(),
-    log,
-  });
-  const namespaces = watchNamespaces({ client, log, onChange: () => follower.noteAll() });
-  return { pods, namespaces, hasMap: false, mapProblem: undefined };
-}
-
-function inactivity({ pods, namespaces }: Picture): number[] {
-  return [pods.state.inactiveMs, namespaces.state.inactiveMs];
-}
-
-/** Ready once the pods, the namespaces and a map are known. */
+/** Ready once the pods, the namespaces and, where a pod needs it, a map are known. */
 function readiness(
-  { pods, namespaces, hasMap, mapProblem }: Picture,
+  { pods, namespaces }: ClusterWatch,
+  { following, hasMap, problem }: MapOnDemand,
   { live, applied, problems }: HostsReconcilerState,
 ): Health {
   const checks = [
     { ok: pods.state.synced, text: "pods of the node" },
     { ok: namespaces.state.synced, text: "namespaces" },
-    { ok: hasMap, text: `map${mapProblem === undefined ? "" : ` (${mapProblem.code}: ${mapProblem.text})`}` },
+    { ok: hasMap || !following, text: `map${problem === undefined ? "" : ` (${problem.code}: ${problem.text})`}` },
   ];
   const lines = checks.map(({ ok, text }) => `[${ok ? "+" : "-"}] ${text}`);
   lines.push(`${live} pods follow the map, ${applied === undefined ? "not all in step" : `all at ${applied}`}`);

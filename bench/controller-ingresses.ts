@@ -1,8 +1,8 @@
 import type { ControlPlane } from "../test/cluster/controlplane.ts";
 import { progress } from "./report.ts";
 
-/** Well below the quota of 1,000 names per source namespace. */
-const PER_NAMESPACE = 500;
+/** Below the quota of 250 names per source namespace. */
+const PER_NAMESPACE = 200;
 /** Concurrent writes while seeding. */
 const CONCURRENCY = 16;
 const PROGRESS_EVERY = 5_000;
@@ -35,7 +35,7 @@ export class Ingresses {
 
   /** Increases the number of Ingresses to `count`, with POST requests. */
   async seed(count: number): Promise<void> {
-    if (this.#seeded === 0) for (const name of CHANGED_NAMESPACES) await this.#createNamespace(name);
+    if (this.#seeded === 0 && count > 0) for (const name of CHANGED_NAMESPACES) await this.#createNamespace(name);
     const firstNamespace = Math.ceil(this.#seeded / PER_NAMESPACE);
     for (let index = firstNamespace; index * PER_NAMESPACE < count; index++) {
       await this.#createNamespace(`team-${index}`);

@@ -2,8 +2,15 @@ import { once } from "node:events";
 import { request } from "node:https";
 import { createInterface } from "node:readline";
 import { shortHash } from "../hostmap/hash.ts";
-import { MAP_KEY } from "../hostmap/metadata-keys.ts";
-import { INDEX_KEY, INDEX_NAME, type MapIndex, SHARD_KEY } from "../snapshot/map-format.ts";
+import {
+  COMPACT_INDEX_NAME,
+  FOLLOWED_SELECTOR,
+  INDEX_KEY,
+  isNamedHash,
+  type MapIndex,
+  parseCompactIndex,
+  SHARD_KEY,
+} from "../snapshot/map-format.ts";
 import type { ControlPlane } from "../test/cluster/controlplane.ts";
 
 interface ConfigMapEvent {
@@ -57,7 +64,7 @@ export class MapFollower {
 
   /** Resolves when the watch is open. */
   async start(): Promise<void> {
-    const query = `watch=true&timeoutSeconds=86400&labelSelector=${encodeURIComponent(`${MAP_KEY}=hosts`)}`;
+    const query = `watch=true&timeoutSeconds=86400&labelSelector=${encodeURIComponent(FOLLOWED_SELECTOR)}`;
     const sent = request(new URL(`/api/v1/namespaces/${this.#namespace}/configmaps?${query}`, this.#cluster.url), {
       ca: this.#cluster.ca.cert,
       headers: { authorization: `Bearer ${this.#cluster.adminToken}` },
@@ -111,13 +118,15 @@ export class MapFollower {
     const { name } = object.metadata;
     if (type === "DELETED") {
       this.#shards.delete(name);
-      if (name === INDEX_NAME) this.#counted = new Map();
+      if (name === COMPACT_INDEX_NAME) this.#counted = new Map();
       return;
     }
     if (type !== "ADDED" && type !== "MODIFIED") throw new Error(`the watch of the map sent ${type}`);
-    const text = object.data?.[name === INDEX_NAME ? INDEX_KEY : SHARD_KEY] ?? "";
+    const text = object.data?.[name === COMPACT_INDEX_NAME ? INDEX_KEY : SHARD_KEY] ?? "";
     this.#bytes += text.length;
-    if (name === INDEX_NAME) this.#takeIndex(JSON.parse(text), at);
+    const index = name === COMPACT_INDEX_NAME ? parseCompactIndex(text) : undefined;
+    if (index !== undefined && "code" in index) throw new Error(index.text);
+    if (index !== undefined) this.#takeIndex(index, at);
     else this.#shards.set(name, { text, revision: shortHash(text), names: namesOf(text) });
   }
 
@@ -126,7 +135,7 @@ export class MapFollower {
     let names = 0;
     for (const { name, revision: named } of shards) {
       const shard = this.#shards.get(name);
-      if (shard?.revision !== named)
+      if (shard === undefined || !isNamedHash(shard.revision, named))
         throw new Error(`the index names ${name} at ${named}, but that is not what is there`);
       counted.set(name, named);
       names += shard.names.length;
@@ -150,11 +159,11 @@ export class MapFollower {
   }
 }
 
-/** The names of hosts(5) text; with two addresses a name has two lines, one after the other. */
+/** The names of hosts(5) text, without the comments behind them; with two addresses a name has two lines, one after the other. */
 function namesOf(text: string): string[] {
   const names: string[] = [];
   for (const line of text.split("\n")) {
-    const name = line.slice(line.indexOf(" ") + 1);
+    const [, name = ""] = line.split(" ", 2);
     if (name !== "" && names.at(-1) !== name) names.push(name);
   }
   return names;

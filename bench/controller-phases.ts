@@ -25,6 +25,16 @@ interface ChangeTimes {
   readonly cpu: number;
 }
 
+/**
+ * Names are verified against a DNS server of this machine: none outside is to be asked for the benchmark's names. The Ingresses' target
+ * has their class, as it is not the only one where Gateways have others.
+ */
+export function settingsOf({ dns }: Pick<Bench, "dns">): string[] {
+  const service = { namespace: "ingress-nginx", name: "ingress-nginx-controller" };
+  const targets = [{ name: "ingress-nginx", upstream: { service }, classes: ["nginx"] }];
+  return [`policy.dnsServers=["${dns}"]`, `targets=${JSON.stringify(targets)}`];
+}
+
 /** CPU time of the process per millisecond when nothing changes: the Lease, timers. */
 export async function idleCpu(pid: number, durationMs: number): Promise<number> {
   const [cpu, at] = [cpuOf(pid), performance.now()];

@@ -8,8 +8,8 @@ const GROUP = "gateway.networking.k8s.io";
 const API = `/apis/${GROUP}/v1`;
 const NAMESPACE = "gateways";
 const GATEWAYS = 200;
-/** Well below the quota of 1,000 names a source namespace. */
-const PER_NAMESPACE = 500;
+/** Below the quota of 250 names a source namespace. */
+const PER_NAMESPACE = 200;
 const CONCURRENCY = 16;
 
 /** Gateways that have a LoadBalancer Service each, as Envoy Gateway and Istio make them, and HTTPRoutes that hang on them. */

@@ -1,11 +1,13 @@
+import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { MAP_KEY, TARGET_KEY } from "../hostmap/metadata-keys.ts";
-import { TARGETS_NAME } from "../snapshot/targets-format.ts";
+import { TARGETS_NAME } from "../snapshot/targets-name.ts";
 import { type ControlPlane, startControlPlane } from "../test/cluster/controlplane.ts";
+import { measureBeside } from "./controller-beside.ts";
 import { type Change, Ingresses } from "./controller-ingresses.ts";
 import { MapFollower } from "./controller-map.ts";
-import { type Bench, churn, idleCpu, singleChanges, within } from "./controller-phases.ts";
+import { type Bench, churn, idleCpu, settingsOf, singleChanges, within } from "./controller-phases.ts";
 import { NAMESPACE, type ServedProcess, serve } from "./controller-process.ts";
 import { Routes, startDns } from "./controller-routes.ts";
 import { cpuOf, memoryOf } from "./process.ts";
@@ -31,6 +33,7 @@ interface Options {
  * The controller as a process of its own against a real etcd and kube-apiserver. `--seconds` are single changes, one a second, at each
  * size; `--churn` seconds of 50 changes a second follow. With `--mixed` half of the names and of the changes are HTTPRoutes', and a
  * fiftieth as many Gateways (200 at most) have a load balancer each, which the controller finds. `--cpu-prof` keeps a profile of each controller.
+ * With `--beside TREE` only single changes are measured, `--seconds` in each round, by turns with another checkout's controller.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
@@ -43,6 +46,7 @@ export async function run(argv: string[]): Promise<void> {
       "dual-stack": { type: "boolean", default: false },
       mixed: { type: "boolean", default: false },
       "cpu-prof": { type: "string" },
+      beside: { type: "string" },
     },
   });
   const profile = values["cpu-prof"];
@@ -56,6 +60,10 @@ export async function run(argv: string[]): Promise<void> {
     mixed: values.mixed,
     nodeFlags: profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`],
   };
+  if (values.beside !== undefined) {
+    const of = { names: options.names, changes: options.seconds };
+    return await measureBeside(resolve(values.beside), of, createReporter("controller", values.json));
+  }
   progress("starting etcd and kube-apiserver");
   const cluster = await startControlPlane({
     controllerManager: false,
@@ -119,7 +127,7 @@ async function measureSize(
   report: Reporter,
 ): Promise<number> {
   const { size, nodeFlags } = options;
-  const controller = await serve(cluster, "controller", settingsOf(bench), nodeFlags);
+  const controller = await serve(cluster, "controller", settingsOf(bench), { nodeFlags });
   try {
     await coldStart(bench, controller, size, report);
     await delay(SETTLE_MS);
@@ -135,16 +143,6 @@ async function measureSize(
   } finally {
     await controller.stop();
   }
-}
-
-/**
- * Names are verified against a DNS server of this machine: none outside is to be asked for the benchmark's names. The Ingresses' target
- * has their class, as it is not the only one where Gateways have others.
- */
-function settingsOf({ dns }: Bench): string[] {
-  const service = { namespace: "ingress-nginx", name: "ingress-nginx-controller" };
-  const targets = [{ name: "ingress-nginx", upstream: { service }, classes: ["nginx"] }];
-  return [`policy.dnsServers=["${dns}"]`, `targets=${JSON.stringify(targets)}`];
 }
 
 /** From nothing published: no map, no front Services, no certificates. */

@@ -10,7 +10,7 @@ import { parse } from "yaml";
 import { buildManagedAliases } from "../hostmap/inject.ts";
 import { MAP_KEY } from "../hostmap/metadata-keys.ts";
 import { createSelector } from "../hostmap/select-hosts.ts";
-import { INDEX_KEY, INDEX_NAME, renderIndex, SHARD_KEY, shardName } from "../snapshot/map-format.ts";
+import { INDEX_KEY, INDEX_NAME, renderIndex, SHARD_KEY, SHARD_NAMES } from "../snapshot/map-format.ts";
 import { publishedMapOf } from "../snapshot/published-map.ts";
 import { mapRevisionOf, Shards } from "../snapshot/shards.ts";
 import { type ControlPlane, startControlPlane } from "../test/cluster/controlplane.ts";
@@ -149,11 +149,11 @@ class PublishedNames {
   async #publish(): Promise<void> {
     const rendered = this.#shards.render();
     for (const { index, text, shardHash } of rendered) {
-      const name = shardName(index);
+      const name = SHARD_NAMES[index] ?? "";
       if (this.#written.get(name) !== shardHash) await this.#write(name, { [SHARD_KEY]: text });
       this.#written.set(name, shardHash);
     }
-    const shards = rendered.map(({ index, shardHash }) => ({ name: shardName(index), revision: shardHash }));
+    const shards = rendered.map(({ index, shardHash }) => ({ name: SHARD_NAMES[index] ?? "", revision: shardHash }));
     await this.#write(INDEX_NAME, {
       [INDEX_KEY]: renderIndex({ revision: mapRevisionOf(rendered), targets: [], shards }),
     });

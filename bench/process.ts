@@ -1,19 +1,35 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Memory of a process, MiB: resident, and its maximum. */
+/** Memory of a process, MiB: resident, its maximum, and what of it belongs to no file. */
 interface Memory {
   readonly rss: number;
   readonly peak: number;
+  readonly anonymous: number;
 }
 
 /** A MiB in MB. */
 export const MB_PER_MIB = 1.048576;
 
-/** From /proc (Linux only): VmRSS and VmHWM. */
+/** From /proc (Linux only): VmRSS, VmHWM and RssAnon. */
 export function memoryOf(pid: number): Memory {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   const field = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(status)?.[1]) / 1024;
-  return { rss: field("VmRSS"), peak: field("VmHWM") };
+  return { rss: field("VmRSS"), peak: field("VmHWM"), anonymous: field("RssAnon") };
+}
+
+/** Memory of a process, MB: resident, its share of what it shares, and what of it belongs to no file. */
+export interface Footprint {
+  readonly rss: number;
+  readonly pss: number;
+  readonly anonymous: number;
+}
+
+/** From /proc/PID/smaps_rollup (Linux only). The kernel walks all pages for it, so ask when nothing else is measured. */
+export function footprintOf(pid: number): Footprint {
+  const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, "utf8");
+  const field = (name: string): number =>
+    (Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(rollup)?.[1]) * 1_024) / 1e6;
+  return { rss: field("Rss"), pss: field("Pss"), anonymous: field("Anonymous") };
 }
 
 /**
@@ -27,6 +43,15 @@ export function cpuOf(pid: number): number {
   );
   const total = spent.reduce((sum, each) => sum + each, 0) / 1e6;
   return total > 0 ? total : ticksOf(pid);
+}
+
+/** CPU time of the thread that a Node process runs JavaScript on, milliseconds; 0 if it has ended. */
+export function mainThreadCpuOf(pid: number): number {
+  try {
+    return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
+  } catch {
+    return 0;
+  }
 }
 
 function ticksOf(pid: number): number {

@@ -3,9 +3,8 @@ import { once } from "node:events";
 import { closeSync, openSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { parse } from "yaml";
+import { chartEnv, chartFlags, ROOT } from "./chart.ts";
 
-const ROOT = join(import.meta.dirname, "..");
 const READY_MS = 60_000;
 const POLL_MS = 50;
 /** `nobody` on Debian and most others. */
@@ -64,11 +63,12 @@ export function startProcess(command: readonly string[], logFile: string, cpus?:
 export const ENGINES = ["portable", "linux"] as const;
 export type EngineName = (typeof ENGINES)[number];
 
-/** Our proxy with the Node flags of the chart, an engine and its number of workers. */
-export function switchbackCommand(engine: EngineName, workers: number, configFile: string): string[] {
-  const values = parse(readFileSync(join(ROOT, "manifests", "chart", "values.yaml"), "utf8"));
-  const flags: string[] = values.proxy.nodeFlags;
-  return [process.execPath, ...flags, join(import.meta.dirname, "proxy-server.ts"), engine, `${workers}`, configFile];
+/** Our proxy, or another checkout's, with the flags and environment of its chart, an engine and its number of workers. */
+export function switchbackCommand(engine: EngineName, workers: number, configFile: string, tree = ROOT): string[] {
+  const env = Object.entries(chartEnv("proxy", tree)).map(([name, value]) => `${name}=${value}`);
+  const program = join(tree, "bench", "proxy-server.ts");
+  const node = [process.execPath, ...chartFlags("proxy", tree), program, engine, `${workers}`, configFile];
+  return ["env", ...env, ...node];
 }
 
 /** Resolves when its `/readyz` says so. */

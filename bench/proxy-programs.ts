@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { stringify } from "yaml";
 import { startProcess, switchbackCommand } from "./proxy-process.ts";
 
-export const PROGRAMS = ["haproxy", "haproxy-splice", "nginx", "relay", "portable", "linux"] as const;
+export const PROGRAMS = ["haproxy", "haproxy-splice", "nginx", "relay", "portable", "beside", "linux"] as const;
 export type ProgramName = (typeof PROGRAMS)[number];
 
 /** Those that people would otherwise pick; the best of them is what ours is held against. */
@@ -31,6 +31,8 @@ interface Place {
   readonly upstreamPort: number;
   readonly cpu: number | undefined;
   readonly workers: number;
+  /** The checkout of the program `beside`. */
+  readonly beside: string | undefined;
 }
 
 /** What is not installed, as a sentence that names the package; undefined if all is there. */
@@ -112,6 +114,7 @@ stream {
   },
   relay: (place, shared) => [join(shared, "relay"), `${place.port}`, `${place.upstreamPort}`],
   portable: (place) => switchback("portable", place),
+  beside: (place) => switchback("linux", place, place.beside),
   linux: (place) => switchback("linux", place),
 };
 
@@ -127,7 +130,7 @@ function haproxy(place: Place, options: readonly string[], tuning: readonly stri
   return ["haproxy", "-db", "-f", write(place, "haproxy.cfg", `${lines.join("\n")}\n`)];
 }
 
-function switchback(engine: "portable" | "linux", place: Place): string[] {
+function switchback(engine: "portable" | "linux", place: Place, tree?: string): string[] {
   const target = {
     name: "bench",
     upstream: { host: "127.0.0.1" },
@@ -135,7 +138,7 @@ function switchback(engine: "portable" | "linux", place: Place): string[] {
   };
   const limits = { maxConnections: MAX_CONNECTIONS, maxConnectionsPerSource: MAX_CONNECTIONS };
   const config = { targets: [target], proxy: { address: "127.0.0.1", healthPort: 0, ...limits } };
-  return switchbackCommand(engine, place.workers, write(place, "config.yaml", stringify(config)));
+  return switchbackCommand(engine, place.workers, write(place, "config.yaml", stringify(config)), tree);
 }
 
 function write(place: Place, name: string, text: string): string {

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { cpus, release, tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { startBackend, writeBodies } from "./proxy-backend.ts";
@@ -37,11 +37,13 @@ interface Options {
   readonly seconds: number;
   readonly workloads: readonly string[];
   readonly programs: readonly ProgramName[];
+  readonly beside: string | undefined;
   readonly json: string | undefined;
 }
 
 /**
- * `npm run bench -- proxy [--rounds 15] [--seconds 2] [--workloads close,keepalive,...] [--engines linux,nginx,...] [--json FILE]`
+ * `npm run bench -- proxy [--rounds 15] [--seconds 2] [--workloads close,keepalive,...] [--engines linux,nginx,...]
+ * [--beside TREE] [--json FILE]`
  *
  * Each proxy as a user without rights on one core; wrk, the small clients and an nginx that wants the PROXY header on the others. All are
  * there all the time and have their turn in each round, every round beginning with another, so that what the machine does hits all alike.
@@ -70,6 +72,7 @@ function optionsFrom(argv: string[]): Options {
       seconds: { type: "string", default: "2" },
       workloads: { type: "string", default: names.join() },
       engines: { type: "string", default: PROGRAMS.join() },
+      beside: { type: "string" },
       json: { type: "string" },
     },
   });
@@ -78,7 +81,11 @@ function optionsFrom(argv: string[]): Options {
     if (!Number.isInteger(value) || value < 1) throw new Error(`--${name}: expected a whole number above 0`);
   }
   const workloads = listed("workloads", values.workloads, names);
-  return { rounds, seconds, workloads, programs: listed("engines", values.engines, PROGRAMS), json: values.json };
+  const hasBeside = values.beside !== undefined;
+  const engines = listed("engines", values.engines, PROGRAMS);
+  const programs = PROGRAMS.filter((name) => (name === "beside" ? hasBeside : engines.includes(name)));
+  const beside = values.beside === undefined ? undefined : resolve(values.beside);
+  return { rounds, seconds, workloads, programs, beside, json: values.json };
 }
 
 function listed<Name extends string>(option: string, text: string, names: readonly Name[]): Name[] {
@@ -246,7 +253,8 @@ class Bench {
 
   async #start(name: ProgramName, workers: number, cpu: number | undefined): Promise<Program> {
     const port = await this.#port();
-    const program = startProgram(name, { folder: this.#folder, port, upstreamPort: this.#upstreamPort, cpu, workers });
+    const [folder, upstreamPort, { beside }] = [this.#folder, this.#upstreamPort, this.#options];
+    const program = startProgram(name, { folder, port, upstreamPort, cpu, workers, beside });
     const deadline = performance.now() + READY_MS;
     while (performance.now() < deadline) {
       const isReady = await Promise.race([

@@ -8,8 +8,14 @@ import { freePorts } from "../test/cluster/ports.ts";
 import { Load, type Route } from "./soak-load.ts";
 import type { Plan, SessionFault } from "./soak-session.ts";
 
-/** What a faulty proxy does to the `count`th chunk of a direction. */
-type Damage = (chunk: Buffer, count: number) => Buffer;
+/** What a faulty proxy does to a chunk of a direction, whose first byte is the `at`th: chunks are as large as the machine is busy. */
+type Damage = (chunk: Buffer, at: number) => Buffer;
+
+/** Damage to the chunk that has the `position`th byte. */
+const damageAt =
+  (position: number, damage: (chunk: Buffer, index: number) => Buffer): Damage =>
+  (chunk, at) =>
+    at <= position && position < at + chunk.length ? damage(chunk, position - at) : chunk;
 
 interface Faults {
   readonly upward?: Damage;
@@ -34,8 +40,14 @@ async function faultsOf(faults: Faults, tried: Plan = plan): Promise<string[]> {
     const source = { address: "127.0.0.2", port: (faults.sourcePort ?? ((port) => port))(client.remotePort ?? 0) };
     upstream.write(encodeHeader("v1", { source, destination: { address: "127.0.0.1", port: 443 } }));
     let [ups, downs] = [0, 0];
-    client.on("data", (chunk: Buffer) => upstream.write(faults.upward?.(chunk, ups++) ?? chunk));
-    upstream.on("data", (chunk: Buffer) => client.write(faults.downward?.(chunk, downs++) ?? chunk));
+    client.on("data", (chunk: Buffer) => {
+      upstream.write(faults.upward?.(chunk, ups) ?? chunk);
+      ups += chunk.length;
+    });
+    upstream.on("data", (chunk: Buffer) => {
+      client.write(faults.downward?.(chunk, downs) ?? chunk);
+      downs += chunk.length;
+    });
     client.on("end", () => upstream.end());
     upstream.on("end", () => faults.swallowFin || client.end());
     client.on("error", () => upstream.resetAndDestroy());
@@ -86,17 +98,19 @@ test("a reset that is passed on is no fault", async () => {
 const cases: readonly (readonly [string, Faults, RegExp, Plan?])[] = [
   [
     "a byte lost upwards",
-    { upward: (chunk, count) => (count === 1 ? chunk.subarray(1) : chunk) },
+    {
+      upward: damageAt(1_000, (chunk, index) => Buffer.concat([chunk.subarray(0, index), chunk.subarray(index + 1)])),
+    },
     /upstream: wrong bytes/,
   ],
   [
     "a chunk doubled downwards",
-    { downward: (chunk, count) => (count === 1 ? Buffer.concat([chunk, chunk]) : chunk) },
+    { downward: damageAt(1_000, (chunk) => Buffer.concat([chunk, chunk])) },
     /client: wrong bytes/,
   ],
   [
     "the last byte lost",
-    { downward: (chunk, count) => (count === 4 ? chunk.subarray(0, -1) : chunk) },
+    { downward: damageAt(4_999, (chunk) => chunk.subarray(0, -1)) },
     /client: (a FIN after 4999 of 5000 bytes|wrong bytes)/,
   ],
   ["another's source", { sourcePort: (port) => port - 1 }, /names no client of ours/],

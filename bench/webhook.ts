@@ -1,9 +1,8 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { parse } from "yaml";
+import { chartEnv, chartFlags, ROOT } from "./chart.ts";
 import { cpuOf } from "./process.ts";
 import { createReporter, percentile, progress, type Reporter } from "./report.ts";
 import { Connection, closedLoop, expect, nextUid, openLoop, type Shot, shotOf } from "./webhook-load.ts";
@@ -17,21 +16,28 @@ const CAP = 500;
 /** Enough to keep the server busy at every moment, and few enough to leave the client idle in between. */
 const CONNECTIONS = 4;
 const WARM_MS = 2_000;
+/** By then V8 has compiled what is used often, however little of the machine was left for it. */
+const WARM_ADMISSIONS = 4_000;
 /** Short, so that what else the machine does hits both sides of a pair alike. */
 const ROUND_MS = 500;
+/** CPU of an admission, as a ratio to another checkout's. */
+const MOST_OF_BEFORE = 1.05;
 
 interface Options {
   readonly names: readonly number[];
   readonly seconds: number;
   readonly rounds: number;
+  /** Another checkout. */
+  readonly beside: string | undefined;
 }
 
 /**
- * `npm run bench -- webhook [--json] [--names 10,1000,10000] [--seconds 10] [--rounds 25]`
+ * `npm run bench -- webhook [--json] [--names 10,1000,10000] [--seconds 10] [--rounds 25] [--beside TREE]`
  *
  * The webhook and a bare node:https server, each a process of its own with the chart's Node flags; this process is the load.
  * `--seconds` at 200 admissions a second (open loop) for the latencies; the bare server's, measured likewise, tell what of them is the
- * machine's. `--rounds` of half a second by turns (closed loop) for the ratio.
+ * machine's. `--rounds` of half a second by turns (closed loop) for the ratio. With
+ * `--beside` the webhook of another checkout, with its packages and its chart's flags, has its turn in each round.
  */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
@@ -41,12 +47,14 @@ export async function run(argv: string[]): Promise<void> {
       names: { type: "string", default: "10,1000,10000" },
       seconds: { type: "string", default: "10" },
       rounds: { type: "string", default: "25" },
+      beside: { type: "string" },
     },
   });
   const options = {
     names: values.names.split(",").map(Number),
     seconds: Number(values.seconds),
     rounds: Number(values.rounds),
+    beside: values.beside === undefined ? undefined : resolve(values.beside),
   };
   const report = createReporter("webhook", values.json);
   for (const count of options.names) {
@@ -63,18 +71,23 @@ async function measure(count: number, options: Options, report: Reporter): Promi
   await using bare = await startServer({ kind: "bare", patch });
   const bareShots = POD_SHAPES.map(shotOf);
   await learnBare(bare.ready, bareShots);
+  await using before =
+    options.beside === undefined ? undefined : await startServer({ kind: "webhook", names, ip: IP }, options.beside);
+  const beforeShots = POD_SHAPES.map(shotOf);
+  if (before !== undefined) await learnWebhook(before.ready, beforeShots, names.slice(0, CAP));
 
   progress(`${count} names: ${options.seconds} s at ${RATE} admissions a second, each`);
   await warmUp(webhook.ready, shots);
   await warmUp(bare.ready, bareShots);
+  if (before !== undefined) await warmUp(before.ready, beforeShots);
   reportLatencies(report, "admission", await openLoop(webhook.ready, shots, RATE, options.seconds * 1000), 10);
   reportLatencies(report, "bare", await openLoop(bare.ready, bareShots, RATE, options.seconds * 1000), undefined);
 
   progress(`${count} names: ${options.rounds} rounds of ${ROUND_MS} ms each against the bare server`);
-  const sides = [
-    { server: webhook, shots, rates: [] as number[], cpu: [] as number[] },
-    { server: bare, shots: bareShots, rates: [] as number[], cpu: [] as number[] },
-  ] as const;
+  const ours: Side = { server: webhook, shots, rates: [], cpu: [] };
+  const theirs: Side = { server: bare, shots: bareShots, rates: [], cpu: [] };
+  const former: Side[] = before === undefined ? [] : [{ server: before, shots: beforeShots, rates: [], cpu: [] }];
+  const sides = [ours, theirs, ...former];
   for (let round = 0; round < options.rounds; round += 1) {
     // By turns, and by turns first.
     for (const side of round % 2 === 0 ? sides : [...sides].reverse()) {
@@ -83,8 +96,7 @@ async function measure(count: number, options: Options, report: Reporter): Promi
       side.cpu.push(cpuMicros);
     }
   }
-  const [ours, theirs] = sides;
-  const ratios = ours.rates.map((rate, round) => rate / (theirs.rates[round] ?? Number.NaN));
+  const ratios = pairwise(ours.rates, theirs.rates);
   report.figure({ name: "patch-bytes", value: Buffer.byteLength(patch, "base64"), unit: "bytes" });
   report.figure({ name: "rate", value: percentile(ours.rates, 0.5), unit: "/s" });
   report.figure({ name: "bare-rate", value: percentile(theirs.rates, 0.5), unit: "/s" });
@@ -93,6 +105,27 @@ async function measure(count: number, options: Options, report: Reporter): Promi
   report.figure({ name: "rate-ratio-p90", value: percentile(ratios, 0.9), unit: "x" });
   report.figure({ name: "admission-cpu", value: percentile(ours.cpu, 0.5), unit: "µs" });
   report.figure({ name: "bare-cpu", value: percentile(theirs.cpu, 0.5), unit: "µs" });
+  for (const { cpu } of former) reportBeside(basename(options.beside ?? ""), ours.cpu, cpu, report);
+}
+
+/** A server, what it is asked, and by round what it did: admissions a second, and CPU microseconds of one. */
+interface Side {
+  readonly server: Server;
+  readonly shots: readonly Shot[];
+  readonly rates: number[];
+  readonly cpu: number[];
+}
+
+function pairwise(ours: readonly number[], theirs: readonly number[]): number[] {
+  return ours.map((value, round) => value / (theirs[round] ?? Number.NaN));
+}
+
+function reportBeside(name: string, ours: readonly number[], theirs: readonly number[], report: Reporter): void {
+  const ratios = pairwise(ours, theirs);
+  report.figure({ name: `${name}-cpu`, value: percentile(theirs, 0.5), unit: "µs" });
+  report.figure({ name: `cpu-to-${name}`, value: percentile(ratios, 0.5), unit: "x", goal: MOST_OF_BEFORE });
+  report.figure({ name: `cpu-to-${name}-p25`, value: percentile(ratios, 0.25), unit: "x" });
+  report.figure({ name: `cpu-to-${name}-p75`, value: percentile(ratios, 0.75), unit: "x" });
 }
 
 function reportLatencies(report: Reporter, of: string, latencies: readonly number[], goal: number | undefined): void {
@@ -107,8 +140,11 @@ interface Server extends AsyncDisposable {
   readonly ready: ServerReady;
 }
 
-async function startServer(order: ServerOrder): Promise<Server> {
-  const child = fork(join(import.meta.dirname, "webhook-server.ts"), { execArgv: chartFlags() });
+async function startServer(order: ServerOrder, tree = ROOT): Promise<Server> {
+  const child = fork(join(tree, "bench", "webhook-server.ts"), {
+    execArgv: chartFlags("webhook", tree),
+    env: { ...process.env, ...chartEnv("webhook", tree) },
+  });
   child.send(order);
   const [ready] = (await Promise.race([once(child, "message"), failed(child)])) as [ServerReady];
   return {
@@ -125,12 +161,6 @@ async function startServer(order: ServerOrder): Promise<Server> {
 async function failed(child: ChildProcess): Promise<never> {
   const [code] = await once(child, "exit");
   throw new Error(`a server of the benchmark ended with ${code}`);
-}
-
-/** The Node flags that the chart gives the webhook; both servers get them. */
-function chartFlags(): string[] {
-  const values = parse(readFileSync(join(import.meta.dirname, "..", "manifests", "chart", "values.yaml"), "utf8"));
-  return values.webhook.nodeFlags;
 }
 
 /** Looks into one answer to each shot, so that all later ones can be compared byte by byte. Gives the first patch, base64. */
@@ -171,7 +201,9 @@ async function ask(ready: ServerReady, shots: readonly Shot[]) {
 
 async function warmUp(ready: ServerReady, shots: readonly Shot[]): Promise<void> {
   const connections = await openAll(ready);
-  await closedLoop(connections, shots, WARM_MS);
+  for (let answered = 0; answered < WARM_ADMISSIONS; ) {
+    answered += (await closedLoop(connections, shots, WARM_MS)).answered;
+  }
   for (const connection of connections) connection.close();
 }
 

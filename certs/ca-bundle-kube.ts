@@ -1,5 +1,5 @@
-import { statusOf } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
+import type { Fence, FencedObject } from "../kube/fence.ts";
 import { resourcePath } from "../kube/paths.ts";
 import type { JsonPatchOperation } from "../kube/types.ts";
 import { watchObjects } from "../kube/watch.ts";
@@ -14,28 +14,37 @@ interface RawConfiguration {
 /** A separate field manager, so that `kubectl get --show-managed-fields` shows which component maintains the field. */
 const FIELD_MANAGER = "switchback-cabundle";
 const COLLECTION = { group: "admissionregistration.k8s.io", version: "v1", resource: "mutatingwebhookconfigurations" };
+const CONFIGURATION: FencedObject = {
+  apiVersion: "admissionregistration.k8s.io/v1",
+  kind: "MutatingWebhookConfiguration",
+  name: WEBHOOK_CONFIGURATION,
+  path: resourcePath({ ...COLLECTION, name: WEBHOOK_CONFIGURATION }),
+};
+
+interface BundleWriterDeps {
+  readonly client: KubeClient;
+  readonly log: Logger;
+  /** Of the leader's term. */
+  readonly fence: Fence;
+}
 
 /** Maintains the caBundle of every entry of Switchback's MutatingWebhookConfiguration. */
 export class KubeBundleWriter implements BundleWriter {
-  readonly #deps: { readonly client: KubeClient; readonly log: Logger };
-  readonly #path = resourcePath({ ...COLLECTION, name: WEBHOOK_CONFIGURATION });
+  readonly #deps: BundleWriterDeps;
 
-  constructor(deps: { readonly client: KubeClient; readonly log: Logger }) {
+  constructor(deps: BundleWriterDeps) {
     this.#deps = deps;
   }
 
   async read(): Promise<BundleView | undefined> {
-    try {
-      const { metadata, webhooks = [] } = await this.#deps.client.get<RawConfiguration>(this.#path);
-      const entries = webhooks.map(({ name, clientConfig }) => ({
-        name,
-        bundle: Buffer.from(clientConfig?.caBundle ?? "", "base64").toString("utf8"),
-      }));
-      return { version: metadata.resourceVersion, entries };
-    } catch (error) {
-      if (statusOf(error) === 404) return undefined;
-      throw error;
-    }
+    const { client, fence } = this.#deps;
+    const found = await fence.read(CONFIGURATION, () => client.get<RawConfiguration>(CONFIGURATION.path));
+    if (found === undefined) return undefined;
+    const entries = (found.webhooks ?? []).map(({ name, clientConfig }) => ({
+      name,
+      bundle: Buffer.from(clientConfig?.caBundle ?? "", "base64").toString("utf8"),
+    }));
+    return { version: found.metadata.resourceVersion, entries };
   }
 
   /**
@@ -50,7 +59,7 @@ export class KubeBundleWriter implements BundleWriter {
       { op: "replace", path: "/metadata/resourceVersion", value: view.version },
       ...view.entries.map((_, at) => ({ op: "add" as const, path: `/webhooks/${at}/clientConfig/caBundle`, value })),
     ];
-    await this.#deps.client.jsonPatch(this.#path, operations, { fieldManager: FIELD_MANAGER });
+    await this.#deps.client.jsonPatch(CONFIGURATION.path, operations, { fieldManager: FIELD_MANAGER });
   }
 
   watch(changed: () => void, signal: AbortSignal): void {

@@ -1,6 +1,6 @@
-import { generateKeyPair, randomBytes } from "node:crypto";
+import { createSign, generateKeyPair, randomBytes } from "node:crypto";
 import { promisify } from "node:util";
-import forge from "node-forge";
+import type Forge from "node-forge";
 import type { PemPair } from "./pem.ts";
 import { BACKDATE_MS } from "./rotation.ts";
 
@@ -40,8 +40,18 @@ function serialNumber(): string {
   return bytes.toString("hex");
 }
 
+/** Loaded where a certificate is issued, a few times a year: it takes 5 MB of the process. */
+async function nodeForge(): Promise<typeof Forge> {
+  return (await import("node-forge")).default;
+}
+
 /** An unsigned certificate with the fields that both kinds share. Node-forge drops the milliseconds. */
-function draft(publicKey: string, commonName: string, validity: { notBefore: number; notAfter: number }) {
+function draft(
+  forge: typeof Forge,
+  publicKey: string,
+  commonName: string,
+  validity: { notBefore: number; notAfter: number },
+) {
   const cert = forge.pki.createCertificate();
   cert.publicKey = forge.pki.publicKeyFromPem(publicKey);
   cert.serialNumber = serialNumber();
@@ -51,17 +61,30 @@ function draft(publicKey: string, commonName: string, validity: { notBefore: num
   return cert;
 }
 
+/** By node:crypto: node-forge computes an RSA signature in JavaScript, which keeps the thread busy. */
+function sign(forge: typeof Forge, cert: Forge.pki.Certificate, privateKey: string): void {
+  const signer = {
+    // Called when node-forge has put together what is to be signed.
+    sign: () => {
+      const signed = Buffer.from(forge.asn1.toDer(cert.tbsCertificate).getBytes(), "latin1");
+      return createSign("sha256").update(signed).sign(privateKey, "latin1");
+    },
+  };
+  // It calls nothing else of a key.
+  cert.sign(signer as unknown as Forge.pki.rsa.PrivateKey, forge.md.sha256.create());
+}
+
 /** Node-forge writes CRLF; the text is compared and shown, so CRs are removed. */
-function toPem(cert: forge.pki.Certificate): string {
+function toPem(forge: typeof Forge, cert: Forge.pki.Certificate): string {
   return forge.pki.certificateToPem(cert).replaceAll("\r", "");
 }
 
 /** A new self-signed CA, valid from a few minutes ago. It signs leaves only (path length 0). */
 export async function issueAuthority(life: Lifetime, makeKey: MakeKey = makeRsaKey): Promise<PemPair> {
-  const key = await makeKey();
+  const [forge, key] = await Promise.all([nodeForge(), makeKey()]);
   // Each CA has a unique name: verifiers look up issuers by name, and two CAs are trusted during a rotation.
   const name = `switchback-webhook-ca-${randomBytes(4).toString("hex")}`;
-  const cert = draft(key.publicKey, name, {
+  const cert = draft(forge, key.publicKey, name, {
     notBefore: life.now - BACKDATE_MS,
     notAfter: life.now + life.days * DAY_MS,
   });
@@ -71,8 +94,8 @@ export async function issueAuthority(life: Lifetime, makeKey: MakeKey = makeRsaK
     { name: "keyUsage", critical: true, keyCertSign: true, cRLSign: true },
     { name: "subjectKeyIdentifier" },
   ]);
-  cert.sign(forge.pki.privateKeyFromPem(key.privateKey), forge.md.sha256.create());
-  return { cert: toPem(cert), key: key.privateKey };
+  sign(forge, cert, key.privateKey);
+  return { cert: toPem(forge, cert), key: key.privateKey };
 }
 
 /**
@@ -85,9 +108,9 @@ export async function issueLeaf(
   life: Lifetime,
   makeKey: MakeKey = makeRsaKey,
 ): Promise<PemPair> {
-  const key = await makeKey();
+  const [forge, key] = await Promise.all([nodeForge(), makeKey()]);
   const issuer = forge.pki.certificateFromPem(authority.cert);
-  const cert = draft(key.publicKey, "switchback-webhook", {
+  const cert = draft(forge, key.publicKey, "switchback-webhook", {
     notBefore: life.now - BACKDATE_MS,
     notAfter: Math.min(life.now + life.days * DAY_MS, issuer.validity.notAfter.getTime()),
   });
@@ -100,8 +123,8 @@ export async function issueLeaf(
     { name: "subjectKeyIdentifier" },
     { name: "authorityKeyIdentifier", keyIdentifier: issuer.generateSubjectKeyIdentifier().getBytes() },
   ]);
-  cert.sign(forge.pki.privateKeyFromPem(authority.key), forge.md.sha256.create());
-  return { cert: toPem(cert), key: key.privateKey };
+  sign(forge, cert, authority.key);
+  return { cert: toPem(forge, cert), key: key.privateKey };
 }
 
 /** The names by which an API server, or a person with curl, may call a Service. The API server uses the first. */

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { afterEach, before, beforeEach, mock, test } from "node:test";
-import { Registry } from "prom-client";
 import { configSchema } from "../config/schema.ts";
 import { silentLogger } from "../telemetry/log.ts";
+import { MetricsRegistry } from "../telemetry/metrics.ts";
 import { KEY_POOL, pooledKey } from "../test/fakes/keys.ts";
 import {
   createMemoryBundle,
@@ -199,7 +199,7 @@ test("the metrics report expiry, state, failures and restores; a replica that is
   await steady(manager);
   bundles.set(ENTRIES);
   await until(() => manager.status().bundleRestored === 1, "the bundle");
-  const registry = new Registry();
+  const registry = new MetricsRegistry();
   let leads = true;
   registerCertMetrics(registry, () => (leads ? manager.status() : undefined));
   const text = await registry.metrics();

@@ -142,20 +142,33 @@ async function keep(options: CertManagerOptions, report: ReturnType<typeof creat
   const gapMs = options.gapMs ?? GAP_MS;
   const pauseMs = () => (report.contested() ? CONTESTED_GAP_MS : gapMs);
   const retries = createBackoff(FIRST_RETRY_MS, RECHECK_MS);
+  let fruitless = false;
+  /** The wait until a retry that no event may cut short: the events are those of the obstruction. */
+  let heldMs = 0;
   const reconciler = new Reconciler({
     reconcile: async () => {
+      fruitless = false;
+      heldMs = 0;
       const result = await runTurn(context, signal);
+      fruitless = result.fruitless;
       report.succeeded(result);
       if (result.bundleError !== undefined) throw result.bundleError;
       return { requeueAfter: pauseMs() + Math.max(gapMs, Math.min(RECHECK_MS, result.at - now())) };
     },
     retry: {
-      backoff: { next: () => pauseMs() + retries.next(), reset: retries.reset },
+      backoff: {
+        next: () => {
+          const retryMs = pauseMs() + retries.next();
+          heldMs = fruitless ? retryMs : 0;
+          return retryMs;
+        },
+        reset: retries.reset,
+      },
       onError: (error) => {
         if (!signal.aborted) report.failed(error);
       },
     },
-    pauseMs,
+    pauseMs: () => Math.max(heldMs, pauseMs()),
     startTimer: startPromptTimer,
   });
   const ended = Promise.withResolvers<void>();

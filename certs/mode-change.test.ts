@@ -61,6 +61,26 @@ test("if an API server has lost the next CA, the wait for it starts again", () =
   assert.equal(takeOver(waiting, held), waiting);
 });
 
+test("a bundle that is put back without the next CA: the wait for it starts again", () => {
+  const next = { ...loadPair(other), key: other.key };
+  const waiting = { ...state, next, nextSince: now - 1 };
+  const put = takeOver(waiting, { now, chain: certs(ourLeaf), offered: [], live: certs(ours) });
+  assert.deepEqual([put.fault?.code, put.nextSince, ids([put.next])], ["bundle-put-back", undefined, ids([next])]);
+  const emptied = { now, chain: certs(ourLeaf), offered: [], live: [] };
+  assert.equal(takeOver(waiting, emptied), waiting, "an API server without any CA accepts neither leaf");
+});
+
+test("a leaf of a previous CA that is put back: the wait for that of the signer starts again", () => {
+  const waiting = { ...state, previous: certs(theirs), previousSince: now - 1 };
+  const put = takeOver(waiting, { now, chain: certs(theirLeaf), offered: [], live: certs(ours, theirs) });
+  assert.deepEqual([put.fault?.code, put.previousSince], ["leaf-put-back", undefined]);
+  assert.equal(
+    takeOver({ ...put, fault: undefined }, { now, chain: certs(theirLeaf), offered: [], live: certs(ours, theirs) })
+      .fault,
+    undefined,
+  );
+});
+
 test("nothing is taken over from an untrusted leaf, from expired certificates, or in an ordinary rotation", () => {
   for (const used of [
     { now, chain: certs(theirLeaf), offered: certs(other), live: certs(ours) },

@@ -27,7 +27,7 @@ export function takeOver(ca: CaState, used: InUse): CaState {
   const chain = used.chain.slice(0, 1).every(isAlive) ? used.chain : [];
   const found = [...used.live, ...used.offered].filter(isAlive);
   const reason = foreignReason(ca, chain, found, used.live);
-  if (reason === undefined) return ca;
+  if (reason === undefined) return restartWaits(ca, chain, used.live);
   const signer = ca.signer !== undefined && isAlive(ca.signer) ? ca.signer : undefined;
   const isOffered = signer !== undefined && chainsTo(chain, signer);
   const kept = isOffered ? { signer, next: ca.next } : { signer: undefined, next: ca.next ?? signer };
@@ -40,6 +40,23 @@ export function takeOver(ca: CaState, used: InUse): CaState {
   const nextSince = kept.next === ca.next && includesAny(used.live, [ca.next]) ? ca.nextSince : undefined;
   if (kept.signer === ca.signer && !grown && nextSince === ca.nextSince) return ca;
   return { ...kept, nextSince, previous, previousSince: grown ? undefined : ca.previousSince, fault: reason };
+}
+
+/**
+ * A bundle or a leaf of before was put back (a restored backup, a late cainjector): what had arrived everywhere has not any more, and
+ * its wait starts again. Found by the property test: an old bundle without the next CA, put back during its wait.
+ */
+function restartWaits(ca: CaState, chain: readonly Certificate[], live: readonly Certificate[]): CaState {
+  if (ca.nextSince !== undefined && live.length > 0 && !includesAny(live, [ca.next])) {
+    const text = "the API server lost the next CA, and the wait for it starts again";
+    return { ...ca, nextSince: undefined, fault: { code: "bundle-put-back", text } };
+  }
+  const { signer } = ca;
+  if (ca.previousSince !== undefined && signer !== undefined && chain.length > 0 && !chainsTo(chain, signer)) {
+    const text = "the certificate of an old CA was put back, and the wait for the new one starts again";
+    return { ...ca, previousSince: undefined, fault: { code: "leaf-put-back", text } };
+  }
+  return ca;
 }
 
 /** Why a certificate in use is another manager's, or undefined. */

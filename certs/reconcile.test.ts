@@ -3,6 +3,7 @@ import { beforeEach, test } from "node:test";
 import fc from "fast-check";
 import { SwitchbackError } from "../errors/errors.ts";
 import { silentLogger } from "../telemetry/log.ts";
+import { LineLog } from "../test/fakes/clock.ts";
 import { pooledKey } from "../test/fakes/keys.ts";
 import {
   createMemoryBundle,
@@ -249,6 +250,49 @@ test("a Secret that cannot be read stops the turn: unknown is not absent", async
   const before = await store.read(CA_SECRET);
   await assert.rejects(turn({ store: { ...store, read: () => Promise.reject(new Error("down")) } }), /down/);
   assert.equal(await store.read(CA_SECRET), before);
+});
+
+test("the state and the steps are reported whole, and each step is logged", async () => {
+  const log = new LineLog();
+  const first = await turn({ log });
+  assert.deepEqual(
+    log.lines.map(({ level, fields }) => [level, (fields as { step: string }).step]),
+    first.steps.map((step) => ["info", step]),
+  );
+  const { reason, ...steady } = await turn();
+  assert.equal(reason.code, "steady");
+  assert.deepEqual(steady, {
+    at: now + DAY,
+    bundle: "current",
+    caNotAfter: now + 300 * DAY,
+    leafNotAfter: now + 30 * DAY,
+    steps: [],
+    bundleError: undefined,
+    fruitless: false,
+  });
+});
+
+for (const status of [404, 409]) {
+  test(`a turn whose writes all come too late (${status}) ends after sixteen of them, and the next one is due at once`, async () => {
+    const [log, moved] = [new LineLog(), new SwitchbackError("kube-status", "moved", { status })];
+    let writes = 0;
+    const write = () => {
+      writes++;
+      return Promise.reject(moved);
+    };
+    const { steps, at, fruitless } = await turn({ store: { ...store, write }, log });
+    assert.deepEqual([writes, steps, at, fruitless], [16, [], now, false]);
+    const line = { level: "debug", fields: { step: "create-signer", error: "moved" } };
+    assert.deepEqual(
+      log.lines.map(({ level, fields }) => ({ level, fields })),
+      Array(16).fill(line),
+    );
+  });
+}
+
+test("any other failure of a write ends the turn", async () => {
+  const write = () => Promise.reject(new SwitchbackError("kube-status", "no", { status: 500 }));
+  await assert.rejects(turn({ store: { ...store, write } }), { status: 500 });
 });
 
 test("a process that is no longer the leader writes nothing", async () => {

@@ -5,6 +5,7 @@ import { authoritiesIn, type BundleView, type BundleWriter, holdsBundle } from "
 import { issueAuthority, issueLeaf, type MakeKey } from "./issue.ts";
 import { takeOver } from "./mode-change.ts";
 import { type Certificate, loadPair, readableAuthorities } from "./pem.ts";
+import { PublishAttempts } from "./publish-attempts.ts";
 import { type BundleState, type LeafFacts, planRotation, type StepName } from "./rotation.ts";
 import { CA_SECRET, type SecretContent, type SecretStore, TLS_SECRET } from "./secret-store.ts";
 import { type Authority, type CaState, decodeCa, decodeLeaf, encodeCa, servedChain, trustedBy } from "./state.ts";
@@ -35,6 +36,8 @@ export interface TurnResult {
   readonly steps: readonly StepName[];
   /** Why the bundle is `unknown`, if it is. */
   readonly bundleError: unknown;
+  /** Something undoes or prevents the writes of the bundle: the next turn must not begin soon, whatever happens. */
+  readonly fruitless: boolean;
 }
 
 /** The observed state that a step is decided and carried out on. */
@@ -134,7 +137,7 @@ function hasMoved(error: unknown): boolean {
   return statusOf(error) === 409 || statusOf(error) === 404;
 }
 
-function resultOf(seen: Seen, reason: Reason, at: number, steps: readonly StepName[]): TurnResult {
+function resultOf(seen: Seen, reason: Reason, at: number, steps: readonly StepName[]): Omit<TurnResult, "fruitless"> {
   return {
     reason,
     at,
@@ -152,23 +155,41 @@ function resultOf(seen: Seen, reason: Reason, at: number, steps: readonly StepNa
  */
 export async function runTurn(context: TurnContext, signal: AbortSignal): Promise<TurnResult> {
   const steps: StepName[] = [];
-  let publishError: unknown;
+  const publishing = new PublishAttempts();
   for (let round = 0; ; round += 1) {
-    const seen = await observe(context, publishError);
+    const seen = await observe(context, publishing.error);
     const now = context.now();
     const plan = planRotation({ ...seen.ca, ...seen }, now, { overlapMs: context.overlapMs });
-    if (plan.step === "wait") return resultOf(seen, plan.reason, plan.at, steps);
-    if (round >= MAX_STEPS) return resultOf(seen, plan.reason, now, steps);
+    if (plan.step === "wait" || round >= MAX_STEPS) {
+      const at = plan.step === "wait" ? plan.at : now;
+      return { ...resultOf(seen, plan.reason, at, steps), fruitless: publishing.isFruitless };
+    }
     signal.throwIfAborted();
-    try {
-      await carryOut(plan.step, seen, context);
+    if (await attempt(plan.step, seen, context, publishing)) {
       steps.push(plan.step);
       context.log.info({ step: plan.step, ...plan.reason }, "certificates: step done");
-    } catch (error) {
-      context.log.debug({ step: plan.step, error: describeError(error) }, "certificates: step failed");
-      if (hasMoved(error)) continue;
-      if (plan.step !== "publish") throw error;
-      publishError = error;
     }
+  }
+}
+
+/** Carries out a step. @returns whether it is done; if not, the state is read again, and the failure is in `publishing` if it counts. */
+async function attempt(
+  step: StepName,
+  seen: Seen,
+  context: TurnContext,
+  publishing: PublishAttempts,
+): Promise<boolean> {
+  const bundle = step === "publish" ? bundleText(trustedBy(seen.ca)) : undefined;
+  if (publishing.isRepeated(bundle)) return false;
+  try {
+    await carryOut(step, seen, context);
+    publishing.succeeded(bundle);
+    return true;
+  } catch (error) {
+    context.log.debug({ step, error: describeError(error) }, "certificates: step failed");
+    if (hasMoved(error)) publishing.conflicted(bundle, error);
+    else if (bundle === undefined) throw error;
+    else publishing.failed(error);
+    return false;
   }
 }

@@ -1,5 +1,5 @@
-import { statusOf } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
+import { type Fence, type FencedObject, NO_VERSION } from "../kube/fence.ts";
 import { corePath } from "../kube/paths.ts";
 import { watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -15,8 +15,6 @@ export interface RawSecret {
 const FIELD_MANAGER = "switchback-certs";
 /** Tools recognize a serving certificate by its type, and the API server requires tls.crt and tls.key for it. */
 const TYPES: Readonly<Record<SecretName, string>> = { [CA_SECRET]: "Opaque", [TLS_SECRET]: "kubernetes.io/tls" };
-/** No object ever has this version: an apply that carries it creates the object, and is rejected if the object exists. */
-const NO_VERSION = "1";
 
 /** A Secret's data as text. */
 export function secretTextOf(secret: RawSecret): Record<string, string> {
@@ -29,22 +27,27 @@ function encoded(data: Readonly<Record<string, string>>): Record<string, string>
   return Object.fromEntries(entries.map(([key, text]) => [key, Buffer.from(text, "utf8").toString("base64")]));
 }
 
+interface SecretStoreDeps {
+  readonly client: KubeClient;
+  readonly namespace: string;
+  readonly log: Logger;
+  /** Of the leader's term. */
+  readonly fence: Fence;
+}
+
 /** The two Secrets, in Switchback's own namespace. */
 export class KubeSecretStore implements SecretStore {
-  readonly #deps: { readonly client: KubeClient; readonly namespace: string; readonly log: Logger };
+  readonly #deps: SecretStoreDeps;
 
-  constructor(deps: { readonly client: KubeClient; readonly namespace: string; readonly log: Logger }) {
+  constructor(deps: SecretStoreDeps) {
     this.#deps = deps;
   }
 
   async read(name: SecretName): Promise<SecretContent | undefined> {
-    try {
-      const secret = await this.#deps.client.get<RawSecret>(this.#path(name));
-      return { data: secretTextOf(secret), version: secret.metadata.resourceVersion };
-    } catch (error) {
-      if (statusOf(error) === 404) return undefined;
-      throw error;
-    }
+    const { client, namespace, fence } = this.#deps;
+    const object: FencedObject = { apiVersion: "v1", kind: "Secret", namespace, name, path: this.#path(name) };
+    const secret = await fence.read(object, () => client.get<RawSecret>(object.path));
+    return secret && { data: secretTextOf(secret), version: secret.metadata.resourceVersion };
   }
 
   /**

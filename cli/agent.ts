@@ -1,17 +1,25 @@
+import { confine } from "../agent/confine.ts";
 import { runAgent } from "../agent/run.ts";
 import type { Config } from "../config/schema.ts";
+import { isInPod } from "../kube/connect.ts";
 import { kubeMapReader } from "../snapshot/map-reader.ts";
+import { withOwnClient } from "./own-client.ts";
+import { ownCommand } from "./own-files.ts";
 import type { ProcessContext, Running } from "./serve.ts";
 
 /** `switchback agent`: reads the map from its own namespace and keeps the hosts files of this node current. */
-export async function startAgent(config: Config, { log, connect, identity }: ProcessContext): Promise<Running> {
-  const client = await connect();
-  const maps = kubeMapReader({ client, namespace: config.namespace, log });
-  const running = await runAgent(config, { client, maps, log, identity, now: Date.now });
-  return {
-    async stop() {
-      await running.stop();
-      client.close();
-    },
-  };
+export async function startAgent(config: Config, { env, log, connect, identity }: ProcessContext): Promise<Running> {
+  // By hand, a kubeconfig may name programs that have to be executed.
+  if (config.agent.confine && isInPod(env) && !env.KUBECONFIG)
+    await confine({ config: config.agent, env, log, command: sameCommand() });
+  return await withOwnClient(connect, (client) => {
+    const maps = kubeMapReader({ client, namespace: config.namespace, log });
+    return runAgent(config, { client, maps, log, identity, now: Date.now });
+  });
+}
+
+/** This process's own command, with Node's flags. */
+function sameCommand(): readonly [string, ...string[]] {
+  const [program, ...script] = ownCommand();
+  return [program, ...process.execArgv, ...script, ...process.argv.slice(2)];
 }

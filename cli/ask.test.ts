@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
 import { atTerminal } from "../test/fakes/cli.ts";
-import { ask } from "./ask.ts";
+import { agree, ask } from "./ask.ts";
 
 for (const [input, agreed] of [
   ["y\n", true],
@@ -34,3 +34,25 @@ test("stops reading after the answer, so that the process can exit", async (t) =
   assert.equal(await ask("go on? "), true);
   assert.ok(stdin.isPaused());
 });
+
+test("a yes at the terminal agrees, anything else declines", async (t) => {
+  atTerminal(t, "y\n");
+  await agree("go on? ");
+  atTerminal(t, "n\n");
+  await assert.rejects(agree("go on? "), {
+    code: "declined",
+    message: "declined: nothing was changed. --yes answers the question in advance",
+  });
+});
+
+for (const stream of ["stdin", "stderr"] as const) {
+  test(`nobody is asked where ${stream} is not a terminal, whatever is piped in`, async (t) => {
+    const shows = atTerminal(t, "y\n");
+    Object.defineProperty(process[stream], "isTTY", { value: undefined, configurable: true });
+    await assert.rejects(agree("go on? "), {
+      code: "declined",
+      message: "there is no terminal to ask on: nothing was changed. --yes answers the question in advance",
+    });
+    assert.ok(!shows("go on? "));
+  });
+}

@@ -1,13 +1,26 @@
 import { once } from "node:events";
 import { createInterface } from "node:readline/promises";
+import { SwitchbackError } from "../errors/errors.ts";
 
 /** Asks a yes/no question at the terminal. Anything but `y` or `yes` is a no, and so is the end of standard input. */
 export async function ask(question: string): Promise<boolean> {
-  const prompt = createInterface({ input: process.stdin, output: process.stdout });
+  // The terminal edits the line itself, and Ctrl-C ends the process.
+  const prompt = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
   const ended = once(prompt, "close").then(() => "");
   try {
     return /^y(es)?$/i.test((await Promise.race([prompt.question(question), ended])).trim());
   } finally {
     prompt.close();
   }
+}
+
+/**
+ * Returns once a person at a terminal has agreed. Throws `declined` otherwise: what is piped into a command was not meant as the
+ * answer to a question that nobody has seen.
+ */
+export async function agree(question: string): Promise<void> {
+  const atTerminal = process.stdin.isTTY === true && process.stderr.isTTY === true;
+  if (atTerminal && (await ask(question))) return;
+  const why = atTerminal ? "declined" : "there is no terminal to ask on";
+  throw new SwitchbackError("declined", `${why}: nothing was changed. --yes answers the question in advance`);
 }

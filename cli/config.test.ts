@@ -31,3 +31,11 @@ test("throws on an invalid configuration, and prints nothing", () => {
   assert.throws(() => printConfig({ config: "/nonexistent/config.yaml" }, context), { code: "config-invalid" });
   assert.equal(written.stdout, "");
 });
+
+test("a setting that is unknown is refused to a person, and ignored with a warning for a component", async () => {
+  const config = await files.file("later.yaml", "later: 1\n");
+  const { context, written } = captured();
+  assert.throws(() => printConfig({ config }, context), { code: "config-invalid", message: /later: unknown setting/ });
+  printConfig({ config, ignoreUnknown: true }, context);
+  assert.equal(JSON.parse(written.stdout).warnings.length, 1);
+});

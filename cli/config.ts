@@ -2,8 +2,18 @@ import { loadConfig } from "../config/load.ts";
 import type { CliContext } from "./context.ts";
 import type { ServeFlags } from "./serve.ts";
 
+interface PrintConfigFlags extends ServeFlags {
+  /** Settings of the file that this release does not know are ignored, as the components do, instead of refused. */
+  readonly ignoreUnknown?: boolean;
+}
+
 /** Prints the configuration as a component reads it from file, environment and flags, with warnings for what it ignores. */
-export function printConfig(flags: ServeFlags, { env, stdout }: CliContext): void {
-  const loaded = loadConfig({ file: flags.config, env, set: flags.set ?? [] });
+export function printConfig(flags: PrintConfigFlags, { env, stdout }: CliContext): void {
+  const loaded = loadConfig({
+    file: flags.config,
+    env,
+    set: flags.set ?? [],
+    unknown: flags.ignoreUnknown === true ? "warn" : "refuse",
+  });
   stdout.write(`${JSON.stringify(loaded, undefined, 2)}\n`);
 }

@@ -3,7 +3,7 @@ import type { KubeClient } from "../kube/client.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { INDEX_NAME } from "../snapshot/map-format.ts";
 import { confirmHold, type PublishedHold, readHold } from "../snapshot/removal-hold.ts";
-import { ask } from "./ask.ts";
+import { agree } from "./ask.ts";
 import type { CliContext } from "./context.ts";
 
 interface ConfirmFlags {
@@ -15,23 +15,20 @@ interface ConfirmFlags {
 
 /**
  * Confirms a held removal: writes the hold's id to the index as an annotation, with the caller's own permissions. The leading
- * controller acts on it. The id of an earlier hold has no effect.
+ * controller acts on it. The id of an earlier hold has no effect. Throws `declined` if the question is not answered with yes.
  */
-export async function confirm(flags: ConfirmFlags, { env, stdout }: CliContext): Promise<void> {
+export async function confirm(flags: ConfirmFlags, { env, stdout, progress }: CliContext): Promise<void> {
   const client = await connect(connectOptionsFrom(env, flags));
   try {
-    const hold = await currentHold(client, flags.namespace);
+    const hold = await progress.during("reading the map", () => currentHold(client, flags.namespace));
     if (hold === undefined) {
-      stdout.write("no removal is held\n");
+      stdout.line("no removal is held");
       return;
     }
-    stdout.write(`${hold.names} of ${hold.of} names are held until ${new Date(hold.until).toISOString()}\n`);
-    if (!flags.yes && !(await ask("remove them now? [y/N] "))) {
-      stdout.write("nothing changed\n");
-      return;
-    }
-    await confirmHold(client, flags.namespace, hold.id);
-    stdout.write("confirmed\n");
+    stdout.line(`${hold.names} of ${hold.of} names are held until ${new Date(hold.until).toISOString()}`);
+    if (!flags.yes) await agree("remove them now? [y/N] ");
+    await progress.during("confirming", () => confirmHold(client, flags.namespace, hold.id));
+    stdout.line("confirmed");
   } finally {
     client.close();
   }

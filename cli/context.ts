@@ -1,6 +1,10 @@
-/** The environment and output streams of a command. Only `cli/main.ts` reads the process' own. */
+import type { Output } from "./output.ts";
+import type { Progress } from "./progress.ts";
+
+/** The environment and outputs of a command. Only `cli/main.ts` reads the process' own. */
 export interface CliContext {
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly stdout: NodeJS.WritableStream;
-  readonly stderr: NodeJS.WritableStream;
+  readonly stdout: Output;
+  readonly stderr: Output;
+  readonly progress: Progress;
 }

@@ -1,9 +1,17 @@
-import { type DemoOptions, runDemo } from "../demo/run.ts";
+import { runDemo } from "../demo/run.ts";
 import type { CliContext } from "./context.ts";
+import { EXAMPLES, withOwnFolder } from "./own-files.ts";
 import { table } from "./table.ts";
 
+interface DemoFlags {
+  /** Default: the examples. */
+  readonly directory: string | undefined;
+  readonly keep?: boolean;
+}
+
 /** `switchback demo`: exits when it is done; with `--keep`, on Ctrl-C. */
-export async function demo(options: DemoOptions, { stdout }: CliContext): Promise<void> {
+export async function demo({ directory, ...flags }: DemoFlags, { stdout }: CliContext): Promise<void> {
   const interrupted = new Promise<void>((resolve) => process.once("SIGINT", () => resolve()));
-  await runDemo(options, { print: (text) => stdout.write(text), table }, interrupted);
+  const show = (from: string) => runDemo({ ...flags, directory: from }, { ...stdout, table }, interrupted);
+  await (directory === undefined ? withOwnFolder(EXAMPLES, show) : show(directory));
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, describe, test } from "node:test";
 import { captured, filesFolder } from "../test/fakes/cli.ts";
-import { type FakeApi, fakeApi } from "../test/fakes/kube-api.ts";
+import { type FakeApi, fakeApi, noConnections } from "../test/fakes/kube-api.ts";
 import { type MemoryCall, MemoryServer, refusal } from "../test/fakes/memory-server.ts";
 import { doctor } from "./doctor.ts";
 
@@ -112,10 +112,7 @@ describe("doctor", () => {
     await run();
     server.onCall = () => refusal(401, "Unauthorized");
     await assert.rejects((await start()).done, { code: "kube-status" });
-    for (let turns = 0; api.connections() > 0; turns++) {
-      assert.ok(turns < 10_000, "the connections stay open");
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+    await noConnections(api);
   });
 });
 
@@ -138,6 +135,12 @@ describe("doctor --probe", () => {
     addProxy("", "switchback-proxy");
     assert.ok((await probed()).includes("probe-without-image"));
     assert.deepEqual(created(), []);
+  });
+
+  test("takes the image of the one Deployment of the profile small", async () => {
+    addLoadBalancer();
+    addProxy("switchback:1", "switchback-all");
+    assert.ok(!(await probed()).includes("probe-without-image"));
   });
 
   test("needs an image when Deployments cannot be listed", async () => {

@@ -1,42 +1,55 @@
 import { examine } from "../doctor/checks.ts";
 import type { ClusterFacts } from "../doctor/facts.ts";
-import { worstOf } from "../doctor/findings.ts";
+import { type Finding, worstOf } from "../doctor/findings.ts";
 import { gather } from "../doctor/gather.ts";
 import { type Fact, notKnown } from "../doctor/known.ts";
 import { planProbe } from "../doctor/probe/plan.ts";
 import type { ProbeImage } from "../doctor/probe/pod.ts";
 import type { ProbeResult } from "../doctor/probe/result.ts";
-import { runProbe } from "../doctor/probe/run.ts";
-import { reportDocument, reportText } from "../doctor/report.ts";
+import { reportDocument } from "../doctor/report.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
+import { SMALL_DEPLOYMENT } from "../snapshot/installed-config.ts";
 import type { CliContext } from "./context.ts";
+import { doctorText } from "./doctor-text.ts";
+import { type Format, type Report, render } from "./formats.ts";
 
 interface DoctorFlags {
   readonly namespace: string;
   readonly probe?: boolean;
   readonly probeNamespace: string;
   readonly image?: string;
-  readonly output: "text" | "json";
+  readonly output: Format;
   readonly kubeconfig?: string;
   readonly context?: string;
 }
 
 /** Diagnoses a cluster with the caller's own permissions and prints the findings. @returns the exit code: 1 if anything is broken. */
-export async function doctor(flags: DoctorFlags, { env, stdout, stderr }: CliContext): Promise<number> {
+export async function doctor(flags: DoctorFlags, { env, stdout, stderr, progress }: CliContext): Promise<number> {
   const client = await connect({ ...connectOptionsFrom(env, flags), userAgent: "switchback-doctor" });
-  const log = (line: string): void => void stderr.write(`${line}\n`);
+  const log = stderr.line;
   try {
     log(`diagnosing ${client.server}`);
-    const facts = await gather({ client, ...flags, now: Date.now });
-    const findings = examine({ ...facts, probe: flags.probe ? await probe(client, facts, flags, log) : undefined });
-    stdout.write(
-      flags.output === "json" ? `${JSON.stringify(reportDocument(findings), null, 2)}\n` : reportText(findings),
-    );
+    const facts = await progress.during("reading the cluster", () => gather({ client, ...flags, now: Date.now }));
+    const probed = flags.probe
+      ? await progress.during("running the probe pod", () => probe(client, facts, flags, log))
+      : undefined;
+    const findings = examine({ ...facts, probe: probed });
+    stdout.write((await render(flags.output, doctorReport(findings, stdout.columns))).text);
     return worstOf(findings) === "broken" ? 1 : 0;
   } finally {
     client.close();
   }
+}
+
+/** Each finding once as `verdict/check/code`, for `name`: codes never change their meaning. */
+export function doctorReport(findings: readonly Finding[], columns: number | undefined): Report {
+  const names = findings.map(({ verdict, check, code }) => `${verdict}/${check}/${code}`);
+  return {
+    document: reportDocument(findings),
+    names: [...new Set(names)],
+    text: (wide) => ({ text: doctorText(findings, wide ? undefined : columns) }),
+  };
 }
 
 type LogLine = (line: string) => void;
@@ -58,6 +71,7 @@ async function probe(
   const stop = (signal: NodeJS.Signals): void => abort.abort(new Error(`${signal}: the probe was stopped`));
   for (const signal of SIGNALS) process.once(signal, stop);
   try {
+    const { runProbe } = await import("../doctor/probe/run.ts");
     return await runProbe({ client, namespace: facts.probeNamespace, image, plan, log, signal: abort.signal });
   } finally {
     for (const signal of SIGNALS) process.off(signal, stop);
@@ -70,5 +84,7 @@ const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 function probeImage({ install }: ClusterFacts, image: string | undefined): ProbeImage | undefined {
   if (image !== undefined) return { image, pullPolicy: "IfNotPresent" };
   const deployments = install.deployments.known ? install.deployments.value : [];
-  return deployments.find(({ name, image: installed }) => name === "switchback-proxy" && installed !== "");
+  return deployments.find(
+    ({ name, image: installed }) => ["switchback-proxy", SMALL_DEPLOYMENT].includes(name) && installed !== "",
+  );
 }

@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { symlink } from "node:fs/promises";
+import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
-import { parse } from "yaml";
+import { parse, parseAllDocuments } from "yaml";
 import { shortHash } from "../hostmap/hash.ts";
-import { captured, filesFolder } from "../test/fakes/cli.ts";
-import { type FakeApi, fakeApi, inTurn, json, type Responder, refuse } from "../test/fakes/kube-api.ts";
+import { captured, filesFolder, switchback } from "../test/fakes/cli.ts";
+import { type FakeApi, fakeApi, inTurn, json, noConnections, type Responder, refuse } from "../test/fakes/kube-api.ts";
+import { skipWaits } from "../test/fakes/skipped-waits.ts";
 import { type InjectFlags, inject } from "./inject.ts";
 
 const POD = "kind: Pod\nmetadata: { name: p }\nspec: { containers: [] }\n";
@@ -18,7 +22,7 @@ after(() => files.remove());
 
 async function run(flags: Partial<InjectFlags>) {
   const { context, written } = captured();
-  await inject({ filename: pod, namespace: "ours", ...flags }, context);
+  await inject({ filename: [pod], namespace: "ours", ...flags }, context);
   return written;
 }
 
@@ -49,40 +53,249 @@ describe("inject with a hosts file", () => {
     const hosts = await files.file("hosts", "203.0.113.5 a.example.com\n");
     const filename = await files.file("two.yaml", `${POD}---\nkind: Deployment\n`);
     const { context, written } = captured();
-    await assert.rejects(inject({ filename, hosts, namespace: "ours" }, context), {
+    await assert.rejects(inject({ filename: [filename], hosts, namespace: "ours" }, context), {
       code: "input-invalid",
       message: /no output was written/,
     });
     assert.equal(written.stdout, "");
     assert.match(
       written.stderr,
-      /^Pod p: injected: 1 names\ndocument 2: not injected \(no-pod-template\): spec\.template/,
+      /^Pod p: injected: 1 names\n\S+two\.yaml:5: document 2: not injected \(no-pod-template\): spec\.template/,
     );
   });
 
   it("says that there was nothing to inject, and prints the file", async () => {
-    const hosts = await files.file("hosts", "");
+    const hosts = await files.file("hosts", "203.0.113.5 a.example.com\n");
     const filename = await files.file("service.yaml", "kind: Service\n");
-    assert.deepEqual(await run({ filename, hosts }), {
+    assert.deepEqual(await run({ filename: [filename], hosts }), {
       stdout: "kind: Service\n",
-      stderr: `${filename}: no pods or workloads found\n`,
+      stderr: `warning: ${filename}: no pods or workloads found\n`,
     });
   });
 
-  for (const [what, flags, message] of [
-    ["a file that is not there", { filename: "/nonexistent/x.yaml" }, /^cannot read \/nonexistent\/x\.yaml: ENOENT/],
-    ["a hosts file that is not there", { hosts: "/nonexistent/hosts" }, /^cannot read \/nonexistent\/hosts: ENOENT/],
+  it("reads standard input for -", async () => {
+    const hosts = await files.file("hosts", "203.0.113.5 a.example.com\n");
+    const { code, stdout, stderr } = await switchback(["inject", "-f", "-", "--hosts", hosts], {}, POD);
+    assert.deepEqual([code, stderr], [0, "Pod p: injected: 1 names\n"]);
+    assert.deepEqual(aliasesOf(stdout), [{ ip: "203.0.113.5", hostnames: ["a.example.com"] }]);
+  });
+
+  it("refuses a line of more than 480 bytes, unless --long-line allows it", async () => {
+    const names = Array.from({ length: 30 }, (_, index) => `host-number-${index}.example.com`).join(" ");
+    const hosts = await files.file("hosts", `203.0.113.5 ${names}\n`);
+    for (const flags of [{}, { longLine: false }]) {
+      await assert.rejects(run({ hosts, ...flags }), { code: "input-invalid", message: /no output was written/ });
+    }
+    assert.equal(aliasesOf((await run({ hosts, longLine: true })).stdout).length, 1);
+  });
+
+  it("takes at most 500 names, and from one on", async () => {
+    const names = Array.from({ length: 501 }, (_, index) => `h${index}.example.com`).join(" ");
+    const hosts = await files.file("hosts", `203.0.113.5 ${names}\n`);
+    assert.match((await run({ hosts, longLine: true })).stdout, /only the first 500 of 501 names/);
+    assert.match((await run({ hosts, maxNames: 1 })).stdout, /only the first 1 of 501 names/);
+  });
+
+  it("leaves out what an Ingress may not claim either, and says why by the same codes", async () => {
+    const refused = {
+      "metadata.google.internal": "metadata-server",
+      "acme-v02.api.letsencrypt.org": "acme-server",
+      "web.shop.svc": "cluster-domain",
+      "localhost.localdomain": "loopback-name",
+      localhost: "name-single-label",
+      "a_b.example.com": "name-not-rfc1123",
+      "203.0.113.7": "name-is-ip",
+      "*.example.com": "wildcard",
+    };
+    const text = `203.0.113.5 ok.example.com ${Object.keys(refused).join(" ")}\n300.0.0.1 a.example.com\n203.0.113.6\n`;
+    const { stdout, stderr } = await run({ hosts: await files.file("hosts", text) });
+    assert.deepEqual(aliasesOf(stdout), [{ ip: "203.0.113.5", hostnames: ["ok.example.com"] }]);
+    assert.deepEqual(
+      [...stderr.matchAll(/^warning: \S+hosts:(\d): left out \(([a-z0-9-]+)\): ./gm)].map(([, line, code]) => [
+        line,
+        code,
+      ]),
+      [...Object.values(refused).map((code) => ["1", code]), ["2", "address-invalid"], ["3", "name-empty"]],
+    );
+  });
+
+  it("names ten of what it leaves out, and counts the others", async () => {
+    const text = `203.0.113.5 ok.example.com\n${"prose\n".repeat(12)}`;
+    const { stderr } = await run({ hosts: await files.file("hosts", text) });
+    const [tenth, rest] = stderr.split("\n").slice(9, 11);
+    assert.match(tenth ?? "", /hosts:11: left out \(address-invalid\): "prose" is not an IP address$/);
+    assert.match(rest ?? "", /^warning: \S+hosts: 2 more names and lines are left out$/);
+  });
+});
+
+describe("the files that inject reads", () => {
+  const named = (name: string) => POD.replace("name: p", `name: ${name}`);
+  let hosts: string;
+  let folder: string;
+  before(async () => {
+    hosts = await files.file("hosts-of-files", "203.0.113.5 a.example.com\n");
+    folder = await files.folder("manifests", {
+      "b.yml": `${named("b")}---\nkind: Service\n`,
+      "a.yaml": `---\n${named("a")}`,
+      "c.json": JSON.stringify({ kind: "Pod", metadata: { name: "c" }, spec: { x: 1 } }),
+      "notes.txt": named("no"),
+      "below/d.yaml": named("d"),
+      "below/e.json": '{ "kind": "Pod", "metadata": { "name": "e" }, "spec": { "x": 1 } }\n',
+    });
+  });
+  const podsOf = (text: string) =>
+    parseAllDocuments(text).flatMap((document) => {
+      const { kind, metadata, spec } = document.toJS();
+      return kind === "Pod" && spec.hostAliases !== undefined ? [metadata.name] : [];
+    });
+
+  it("are those of a folder by name, as kubectl reads it; with -R, those of its folders, too", async () => {
+    const flat = await run({ filename: [folder], hosts });
+    assert.deepEqual(podsOf(flat.stdout), ["a", "b", "c"]);
+    assert.equal(flat.stderr, "Pod a: injected: 1 names\nPod b: injected: 1 names\nPod c: injected: 1 names\n");
+    const deep = await run({ filename: [folder], hosts, recursive: true });
+    assert.deepEqual(podsOf(deep.stdout), ["a", "b", "d", "e", "c"]);
+  });
+
+  it("are its links to files, and neither its pipes nor what links to folders", async () => {
+    const links = await files.folder("links", { "a.yaml": named("a") });
+    await symlink(join(folder, "b.yml"), join(links, "b.yaml"));
+    await symlink(folder, join(links, "c.yaml"));
+    execFileSync("mkfifo", [join(links, "d.yaml")]);
+    const { stdout } = await run({ filename: [links], hosts, recursive: true });
+    assert.deepEqual(podsOf(stdout), ["a", "b"]);
+    await symlink(join(links, "gone"), join(links, "e.yaml"));
+    await assert.rejects(run({ filename: [links], hosts }), { code: "input-invalid", message: /e\.yaml: ENOENT/ });
+  });
+
+  it("are several, in the order of the flags", async () => {
+    const filename = [join(folder, "b.yml"), join(folder, "notes.txt"), join(folder, "a.yaml")];
+    const { stdout } = await run({ filename, hosts });
+    assert.deepEqual(podsOf(stdout), ["b", "no", "a"]);
+    assert.equal(stdout.match(/^---$/gm)?.length, 3);
+  });
+
+  it("stay JSON where all are: one object after the other, as kubectl and jq read them", async () => {
+    const one = await run({ filename: [join(folder, "c.json")], hosts });
+    assert.equal(JSON.parse(one.stdout).metadata.name, "c");
+    const { stdout } = await run({ filename: [join(folder, "c.json"), join(folder, "below/e.json")], hosts });
+    const lines = stdout.trimEnd().split("\n");
+    assert.deepEqual(
+      lines.map((line) => JSON.parse(line).metadata.name),
+      ["c", "e"],
+    );
+    const filename = [await files.file("stream.json", stdout)];
+    assert.equal((await run({ filename, hosts })).stdout, stdout, "and as it reads them itself");
+  });
+
+  it("may begin with directives, and with a byte order mark in UTF-8, which is left out", async () => {
+    const marked = await files.file("marked.yaml", `\ufeff${named("m").replace("kind: ", "kind:   ")}`);
+    const directives = await files.file("directives.yaml", `%YAML 1.2\n---\n${named("n")}`);
+    const { stdout } = await run({
+      filename: [marked, directives],
+      hosts: await files.file("marked", `\ufeff203.0.113.5 a.example.com\n`),
+    });
+    assert.ok(stdout.startsWith("kind:   Pod\n"));
+    assert.deepEqual(podsOf(stdout), ["m", "n"]);
+  });
+});
+
+describe("what inject does not know passes through with a warning:", () => {
+  const template = "spec: { template: { spec: { containers: [] } } }";
+  let hosts: string;
+  before(async () => {
+    hosts = await files.file("hosts-of-kinds", "203.0.113.5 a.example.com\n");
+  });
+  const inject1 = async (text: string, flags: Partial<InjectFlags> = {}) => {
+    const filename = [await files.file("kind.yaml", `${text}\n`)];
+    const { stdout, stderr } = await run({ filename, hosts, ...flags });
+    return { stdout, stderr: stderr.replace(/^warning: \S+kind\.yaml(:\d: document 1)?: /gm, "warning: ") };
+  };
+
+  for (const [what, text, warning] of [
+    ["Argo's Rollout", `apiVersion: argoproj.io/v1\nkind: Rollout\n${template}`, /Rollout=spec\.template injects it/],
     [
-      "no number for --max-names",
-      { hosts: "/dev/null", maxNames: Number.NaN },
-      /^--max-names: expected a whole number/,
+      "OpenShift's DeploymentConfig",
+      `kind: DeploymentConfig\n${template}`,
+      /DeploymentConfig=spec\.template injects it/,
     ],
-    ["zero for --max-names", { hosts: "/dev/null", maxNames: 0 }, /^--max-names: expected a whole number/],
+    [
+      "Volcano's Job",
+      `apiVersion: batch.volcano.sh/v1\nkind: Job\nspec: { tasks: [ { template: { spec: {} } } ] }`,
+      /Job=spec\.tasks\[\*\]\.template injects it/,
+    ],
+    [
+      "a misspelt kind",
+      `apiVersion: apps/v1\nkind: deployment\n${template}`,
+      /apps\/v1 has no kind "deployment"; the kinds that hold pods are Pod, /,
+    ],
+    ["a misspelt Pod", "apiVersion: v1\nkind: Pdo\nspec: { containers: [] }", /v1 has no kind "Pdo"/],
+    ["a kind without a version", "kind: Deploymnet\nspec: { containers: [] }", /it looks like a pod template\n/],
+    ["what has no kind", "replicaCount: 1", /this is not a Kubernetes object: it has no kind\n/],
   ] as const) {
-    it(`refuses ${what}`, async () => {
-      await assert.rejects(run(flags), { code: "input-invalid", message });
+    it(what, async () => {
+      const { stdout, stderr } = await inject1(text);
+      assert.equal(stdout, `${text}\n`);
+      assert.match(stderr, /^warning: .*not injected \((kind-unknown|not-an-object)\): .*\n$/);
+      assert.match(stderr, warning);
     });
   }
+
+  it("and without one, if nothing in it can be a pod", async () => {
+    for (const kind of ["Service", "Certificate", "constructor", "toString"]) {
+      const { stderr } = await inject1(`apiVersion: example.com/v1\nkind: ${kind}\nspec: { template: { a: 1 } }`);
+      assert.equal(stderr, "warning: no pods or workloads found\n");
+    }
+  });
+
+  it("until --template-path says where its pod templates are, for one group or for all", async () => {
+    const rollout = `apiVersion: argoproj.io/v1\nkind: Rollout\n${template}`;
+    for (const path of ["Rollout=spec.template", "Rollout.argoproj.io=.spec.template"]) {
+      const { stdout, stderr } = await inject1(rollout, {
+        templatePath: [path, "Rollout=spec.template"],
+        strict: true,
+      });
+      assert.equal(parse(stdout).spec.template.spec.hostAliases.length, 1);
+      assert.match(stderr, /document 1: injected: 1 names\n$/);
+    }
+    const list = `apiVersion: argoproj.io/v1\nkind: RolloutList\nitems: [ { ${template} } ]`;
+    const { stderr } = await inject1(list, { templatePath: ["Rollout.argoproj.io=spec.template"] });
+    assert.match(stderr, /document 1: injected: 1 names\n$/);
+    const other = await inject1(rollout, { templatePath: ["Rollout.example.com=spec.template"] });
+    assert.equal(other.stdout, `${rollout}\n`);
+  });
+
+  it("a path may lead to several templates, and to none", async () => {
+    const tasks = "[ { template: { spec: {} } }, { template: { spec: {} } } ]";
+    const set = `kind: JobSet\nspec: { jobs: ${tasks} }`;
+    const { stdout } = await inject1(set, { templatePath: ["JobSet=spec.jobs[*].template"] });
+    const { jobs } = parse(stdout).spec;
+    assert.deepEqual(
+      jobs.map((job: { template: { spec: { hostAliases: unknown[] } } }) => job.template.spec.hostAliases.length),
+      [1, 1],
+    );
+    const reference = "kind: Rollout\nspec: { workloadRef: { name: web } }";
+    const none = await inject1(reference, { templatePath: ["Rollout=spec.template"] });
+    assert.deepEqual(none, {
+      stdout: `${reference}\n`,
+      stderr: "warning: not injected (no-pod-template): spec.template.spec is missing\n",
+    });
+  });
+
+  it("lists are looked into, whatever they are lists of", async () => {
+    const pod = "{ metadata: { name: p }, spec: {} }";
+    for (const text of [
+      `kind: PodList\nitems: [ ${pod}, ${pod} ]`,
+      `kind: DeploymentList\nitems: [ { metadata: { name: p }, spec: { template: ${pod} } } ]`,
+      `kind: List\nitems: [ { kind: PodList, items: [ ${pod} ] }, { kind: Service } ]`,
+      `kind: List\nitems: [ { kind: Pod, metadata: { name: p }, spec: {} } ]`,
+      `kind: PodTemplate\nmetadata: { name: p }\ntemplate: ${pod}`,
+    ]) {
+      const { stdout, stderr } = await inject1(text);
+      assert.match(stderr, /^((Pod|Deployment|PodTemplate) p: injected: 1 names\n)+$/);
+      assert.equal(stdout.match(/a\.example\.com"?\]/g)?.length, stderr.trimEnd().split("\n").length);
+    }
+  });
 });
 
 describe("inject with the live map", () => {
@@ -106,6 +319,7 @@ describe("inject with the live map", () => {
 
   it("reads the ConfigMaps of our namespace by their label, in one call", async () => {
     const { stdout } = await live(whole);
+    await noConnections(api);
     assert.deepEqual(aliasesOf(stdout), [{ ip: "203.0.113.5", hostnames: ["a.example.com"] }]);
     const [call, ...more] = api.calls;
     assert.ok(call && more.length === 0);
@@ -113,10 +327,15 @@ describe("inject with the live map", () => {
     assert.equal(call.query.get("labelSelector"), "switchback.dev/map=hosts");
   });
 
-  it("looks again while a publication is under way", async () => {
+  it("looks again every 300 ms while a publication is under way", async (t) => {
+    const { waits } = skipWaits(t);
     const { stdout } = await live(inTurn(midway, midway, whole));
     assert.deepEqual(aliasesOf(stdout), [{ ip: "203.0.113.5", hostnames: ["a.example.com"] }]);
     assert.equal(api.calls.length, 3);
+    assert.deepEqual(
+      waits.filter((ms) => ms === 300),
+      [300, 300],
+    );
   });
 
   for (const [what, respond, error] of [
@@ -132,8 +351,11 @@ describe("inject with the live map", () => {
     ],
     ["it is not to be read", refuse(403, "Forbidden"), { code: "kube-status", status: 403 }],
   ] as const) {
-    it(`prints nothing when ${what}`, async () => {
+    it(`prints nothing when ${what}`, async (t) => {
+      skipWaits(t);
       await assert.rejects(live(respond), error);
+      // Refused at once, and else after five looks.
+      assert.equal(api.calls.length, what.endsWith("to be read") ? 1 : 5);
     });
   }
 });

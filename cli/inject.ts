@@ -1,20 +1,20 @@
-import { readFileSync } from "node:fs";
-import { configSchema } from "../config/schema.ts";
-import { describeError, SwitchbackError } from "../errors/errors.ts";
-import { shortHash } from "../hostmap/hash.ts";
-import { parseHosts } from "../hostmap/hosts-text.ts";
-import { createSelector } from "../hostmap/select-hosts.ts";
+import { SwitchbackError } from "../errors/errors.ts";
+import { createSelector, DEFAULT_MAX_NAMES } from "../hostmap/select-hosts.ts";
 import type { PublishedMap } from "../hostmap/types.ts";
-import { connect, connectOptionsFrom } from "../kube/connect.ts";
-import { pause } from "../kube/time.ts";
-import { readSnapshot } from "../snapshot/map-reader.ts";
-import { isMap, publishedMapOf } from "../snapshot/published-map.ts";
 import type { CliContext } from "./context.ts";
-import { injectYaml } from "./inject-yaml.ts";
+import { findFiles } from "./inject/find-files.ts";
+import { readHostsFile } from "./inject/hosts-file.ts";
+import { injectManifest, type Outcome } from "./inject/manifest.ts";
+import { parseTemplatePath } from "./inject/pod-templates.ts";
+import { joinManifests } from "./inject/print.ts";
+import { readTextFile } from "./inject/text-file.ts";
 
 export interface InjectFlags {
-  readonly filename: string;
+  readonly filename: readonly string[];
+  readonly recursive?: boolean;
   readonly hosts?: string;
+  readonly templatePath?: readonly string[];
+  readonly strict?: boolean;
   readonly maxNames?: number;
   readonly longLine?: boolean;
   readonly namespace: string;
@@ -22,56 +22,59 @@ export interface InjectFlags {
   readonly context?: string;
 }
 
-/** The index and shards may disagree while the controller publishes; that takes milliseconds. */
-const READ_TRIES = 5;
-const READ_PAUSE_MS = 300;
+/** At most this many lines are printed about parts of the hosts file that are left out. */
+const MAX_LEFT_OUT = 10;
 
-/** Prints a file's objects with hostAliases in every pod template. Reports the outcome for each object on standard error. */
-export async function inject(flags: InjectFlags, { env, stdout, stderr }: CliContext): Promise<void> {
-  const text = readText(flags.filename === "-" ? 0 : flags.filename, flags.filename);
-  const map = flags.hosts === undefined ? await liveMap(flags, env) : hostsFile(flags.hosts);
-  const cap = flags.maxNames ?? configSchema.parse({}).inject.maxNames;
-  if (!Number.isInteger(cap) || cap < 1)
-    throw new SwitchbackError("input-invalid", "--max-names: expected a whole number from 1");
-  const { output, outcomes } = injectYaml(text, {
-    choose: createSelector(map, cap),
+/**
+ * Prints the files with hostAliases in every pod template, and reports on standard error what was done. Bad input (`input-invalid`) is
+ * found before the cluster is asked for its map, and then nothing is printed on standard output.
+ */
+export async function inject(flags: InjectFlags, context: CliContext): Promise<void> {
+  const { stdout, stderr } = context;
+  const templatePaths = (flags.templatePath ?? []).map(parseTemplatePath);
+  const files = findFiles(flags.filename, flags.recursive ?? false).map(readTextFile);
+  const warnings: string[] = [];
+  const map = await readMap(flags, context, warnings);
+  const options = {
+    choose: createSelector(map, flags.maxNames ?? DEFAULT_MAX_NAMES),
     longLine: flags.longLine ?? false,
-  });
-  if (outcomes.length === 0) stderr.write(`${flags.filename}: no pods or workloads found\n`);
-  for (const { title, injected, reason } of outcomes) {
-    stderr.write(`${title}: ${injected ? "injected" : `not injected (${reason.code})`}: ${reason.text}\n`);
-  }
-  if (outcomes.some(({ failed }) => failed)) {
+    templatePaths,
+  };
+  const manifests = files.map((file) => injectManifest(file, options));
+  const outcomes = manifests.flatMap((manifest) => manifest.outcomes);
+  if (outcomes.length === 0) warnings.push(`${files.map(({ name }) => name).join(", ")}: no pods or workloads found`);
+  const [overlooked, others] = [true, false].map((is) =>
+    outcomes.filter(({ result }) => (result === "overlooked") === is).map(describe),
+  );
+  warnings.push(...(overlooked ?? []));
+  for (const line of [...warnings.map((warning) => `warning: ${warning}`), ...(others ?? [])]) stderr.line(line);
+  if (outcomes.some(({ result }) => result === "failed")) {
     throw new SwitchbackError("input-invalid", "not all objects could be injected; no output was written");
   }
-  stdout.write(output);
-}
-
-function readText(file: string | number, name: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (error) {
-    throw new SwitchbackError("input-invalid", `cannot read ${name}: ${describeError(error)}`);
+  if (flags.strict && warnings.length > 0) {
+    throw new SwitchbackError("input-invalid", "--strict: there are warnings; no output was written");
   }
+  stdout.write(joinManifests(manifests.map(({ output }) => output)));
 }
 
-function hostsFile(file: string): PublishedMap {
-  const text = readText(file, file);
-  return publishedMapOf(shortHash(text), parseHosts(text));
-}
-
-async function liveMap(flags: InjectFlags, env: CliContext["env"]): Promise<PublishedMap> {
-  const client = await connect(connectOptionsFrom(env, flags));
-  try {
-    let problem = "";
-    for (let tries = 0; tries < READ_TRIES; tries += 1) {
-      const { map } = await readSnapshot(client, flags.namespace);
-      if (isMap(map)) return map;
-      problem = map.text;
-      await pause(READ_PAUSE_MS);
-    }
-    throw new SwitchbackError("data-corrupt", `the map in namespace ${flags.namespace} is not usable: ${problem}`);
-  } finally {
-    client.close();
+async function readMap(flags: InjectFlags, { env, progress }: CliContext, warnings: string[]): Promise<PublishedMap> {
+  // The API client is half of what this command would load.
+  if (flags.hosts === undefined) {
+    const { readLiveMap } = await import("./inject/live-map.ts");
+    return await progress.during("reading the map", () => readLiveMap(flags, env));
   }
+  const file = readTextFile(flags.hosts);
+  const { map, leftOut } = readHostsFile(file);
+  for (const { line, reason } of leftOut.slice(0, MAX_LEFT_OUT)) {
+    warnings.push(`${file.name}:${line}: left out (${reason.code}): ${reason.text}`);
+  }
+  const more = leftOut.length - MAX_LEFT_OUT;
+  if (more > 0) warnings.push(`${file.name}: ${more} more names and lines are left out`);
+  return map;
+}
+
+function describe({ place, title, result, reason }: Outcome): string {
+  if (result === "injected") return `${title ?? place}: injected: ${reason.text}`;
+  if (result === "skipped") return `${title ?? place}: not injected (${reason.code}): ${reason.text}`;
+  return `${place}: ${title === undefined ? "" : `${title}: `}not injected (${reason.code}): ${reason.text}`;
 }

@@ -1,25 +1,80 @@
 import assert from "node:assert/strict";
-import { type TestContext, test } from "node:test";
+import { describe, type TestContext, test } from "node:test";
+import type { KubeClient } from "../kube/client.ts";
+import { statusSecretData } from "../snapshot/status-page.ts";
 import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
 import { skipWaits } from "../test/fakes/skipped-waits.ts";
 import { leaderStatus } from "./leader-status.ts";
+import { cureOfRefusal } from "./missing-rights.ts";
 
 const PATH = "/api/v1/namespaces/ours/services/switchback-controller:http/proxy/status";
+const SECRET = "/api/v1/namespaces/ours/secrets/switchback-status";
+const KEY = "k".repeat(43);
 
 /** Replicas answer in turn, the last one from then on. */
 function asked(t: TestContext, ...replicas: readonly object[]) {
   const server = new MemoryServer();
-  server.onCall = () => ({ status: 200, body: replicas[Math.min(server.calls.length, replicas.length) - 1] ?? {} });
-  return { server, time: skipWaits(t) };
+  server.add("/api/v1/namespaces/ours/secrets", "switchback-status", { data: statusSecretData(KEY) });
+  const pages = () => server.callsOf("GET", PATH).length;
+  server.onCall = ({ path }) =>
+    path === PATH ? { status: 200, body: replicas[Math.min(pages(), replicas.length) - 1] ?? {} } : undefined;
+  return { server, time: skipWaits(t), pages };
 }
 
-const leader = { leader: true, identity: "controller-1" };
-const follower = { leader: false, identity: "controller-0" };
+/** A controller that refuses: what the API server passes on is no JSON. */
+function refusing(server: MemoryServer): KubeClient {
+  const raw = async () => ({ status: 403, contentType: "text/plain", text: "send the key\n" });
+  return { ...server.client, raw };
+}
 
-test("reads the leader's status with one call to its Service", async (t) => {
+const leader = { leader: true, identity: "controller-1", warnings: [], names: [] };
+const follower = { leader: false, identity: "controller-0", warnings: [], names: [] };
+
+test("reads the key, and the leader's status with one call to its Service", async (t) => {
   const { server, time } = asked(t, leader);
   assert.deepEqual(await leaderStatus(server.client, "ours"), leader);
-  assert.deepEqual([server.calls.map(({ method, path }) => `${method} ${path}`), time.waits], [[`GET ${PATH}`], []]);
+  const calls = server.calls.map(({ method, path }) => `${method} ${path}`);
+  assert.deepEqual([calls, time.waits], [[`GET ${SECRET}`, `GET ${PATH}`], []]);
+});
+
+describe("a controller with more workloads than one page has", () => {
+  const named = (...names: string[]) =>
+    names.map((name) => ({ namespace: "shop", kind: "Pod", name, pods: 1, stale: 0 }));
+  const page = (names: string[], next?: string) => ({
+    ...leader,
+    running: { workloads: named(...names), omitted: 7, next },
+  });
+  const queries = ({ calls }: ReturnType<typeof asked>["server"]) =>
+    calls.slice(1).map(({ query }) => Object.fromEntries(query));
+
+  test("is asked for what is shown, and one page is enough", async (t) => {
+    const { server } = asked(t, page(["a"]));
+    const { running } = await leaderStatus(server.client, "ours", { in: "shop", stuck: true });
+    assert.deepEqual([running?.workloads.length, running?.omitted], [1, 7]);
+    assert.deepEqual(queries(server), [{ in: "shop", stuck: "true" }]);
+  });
+
+  test("is asked for each page by who wants all", async (t) => {
+    const { server } = asked(t, page(["a", "b"], "shop/Pod/b"), page(["c"], "shop/Pod/c"), page(["d"]));
+    const { running } = await leaderStatus(server.client, "ours", { all: true });
+    assert.deepEqual(
+      running?.workloads.map(({ name }) => name),
+      ["a", "b", "c", "d"],
+    );
+    assert.deepEqual([running?.omitted, running?.next], [0, undefined]);
+    assert.deepEqual(queries(server), [{ after: "/" }, { after: "shop/Pod/b" }, { after: "shop/Pod/c" }]);
+  });
+
+  test("that leads in circles is left after a page", async (t) => {
+    const { server, pages } = asked(t, page(["a"], "shop/Pod/a"));
+    await leaderStatus(server.client, "ours", { all: true });
+    assert.equal(pages(), 2);
+  });
+
+  test("and is not the leader any more for a later page, is an error", async (t) => {
+    const { server } = asked(t, page(["a"], "shop/Pod/a"), follower);
+    await assert.rejects(leaderStatus(server.client, "ours", { all: true }), { code: "kube-unreachable" });
+  });
 });
 
 test("retries after a delay until the leader answers", async (t) => {
@@ -28,10 +83,33 @@ test("retries after a delay until the leader answers", async (t) => {
   assert.deepEqual(time.waits, [100, 100]);
 });
 
+const observing = (unknownCode?: string) => ({
+  ...leader,
+  running: { ...(unknownCode && { unknownCode }), workloads: [] },
+});
+
+test("waits while the controller lists the pods, which it may only do since it was asked", async (t) => {
+  const listing = [observing("namespaces-not-listed"), observing("pods-not-listed")];
+  const { server, time } = asked(t, ...listing, observing());
+  assert.deepEqual(await leaderStatus(server.client, "ours"), observing());
+  assert.deepEqual(time.waits, [250, 250]);
+});
+
+test("waits for pods at most half a minute, not at all for what is unknown otherwise, and as short as is asked", async (t) => {
+  const forever = asked(t, observing("pods-not-listed"));
+  assert.deepEqual(await leaderStatus(forever.server.client, "ours"), observing("pods-not-listed"));
+  assert.equal(forever.time.waits.length, 120);
+  const options = { observedWithinMs: 0 };
+  assert.deepEqual(await leaderStatus(forever.server.client, "ours", options), observing("pods-not-listed"));
+  const other = asked(t, observing("no-map"));
+  assert.deepEqual(await leaderStatus(other.server.client, "ours"), observing("no-map"));
+  assert.deepEqual([forever.time.waits.length, other.time.waits], [120, []]);
+});
+
 test("without a leader, returns the status of the last follower that answered", async (t) => {
-  const { server, time } = asked(t, follower, { ...follower, identity: "controller-2" });
+  const { server, time, pages } = asked(t, follower, { ...follower, identity: "controller-2" });
   assert.deepEqual(await leaderStatus(server.client, "ours"), { ...follower, identity: "controller-2" });
-  assert.deepEqual([server.calls.length, time.waits], [20, Array(19).fill(100)]);
+  assert.deepEqual([pages(), time.waits], [20, Array(19).fill(100)]);
 });
 
 test("reports a missing Service with its namespace", async (t) => {
@@ -43,12 +121,44 @@ test("reports a missing Service with its namespace", async (t) => {
   });
 });
 
+test("without the right to the key, the refusal of the API server is the error, and the cure names the Role", async (t) => {
+  const { server } = asked(t);
+  server.onCall = ({ path }) => (path === SECRET ? refusal(403, "Forbidden") : undefined);
+  const error = await leaderStatus(refusing(server), "ours").catch((each: unknown) => each);
+  assert.match((error as Error).message, /^GET \/api\/v1\/namespaces\/ours\/secrets\/switchback-status: 403 Forbidden/);
+  assert.match(cureOfRefusal(error, { command: "status", namespace: "ours" }) ?? "", /the Role switchback-operator/);
+});
+
+test("without a key, says that the controller makes one", async () => {
+  await assert.rejects(leaderStatus(refusing(new MemoryServer()), "ours"), {
+    code: "status-refused",
+    message: "Secret switchback-status in namespace ours has no key yet; the controller makes one when it starts",
+  });
+});
+
+test("with a key that is refused, says what the controller says", async (t) => {
+  const { server } = asked(t);
+  await assert.rejects(leaderStatus(refusing(server), "ours"), {
+    code: "status-refused",
+    message: `GET ${PATH}: send the key`,
+  });
+});
+
+test("a controller of an earlier version answers whoever has no key", async (t) => {
+  for (const status of [403, 404]) {
+    const { server } = asked(t, leader);
+    const { onCall } = server;
+    server.onCall = (call) => (call.path === SECRET ? refusal(status, "Refused") : onCall(call));
+    assert.deepEqual(await leaderStatus(server.client, "ours"), leader);
+  }
+});
+
 for (const status of [403, 500, 503]) {
   test(`does not retry a ${status}`, async (t) => {
-    const { server } = asked(t);
-    server.onCall = () => refusal(status, "Refused");
+    const { server, pages } = asked(t);
+    server.onCall = ({ path }) => (path === PATH ? refusal(status, "Refused") : undefined);
     await assert.rejects(leaderStatus(server.client, "ours"), { code: "kube-status", status });
-    assert.equal(server.calls.length, 1);
+    assert.equal(pages(), 1);
   });
 }
 
@@ -65,6 +175,6 @@ test("sends no request once aborted", async (t) => {
   const { server } = asked(t, follower);
   const abort = new AbortController();
   abort.abort(new Error("interrupted"));
-  await assert.rejects(leaderStatus(server.client, "ours", abort.signal), /interrupted/);
+  await assert.rejects(leaderStatus(server.client, "ours", {}, abort.signal), /interrupted/);
   assert.equal(server.calls.length, 0);
 });

@@ -1,42 +1,103 @@
 import type { RolloutStatus } from "../controller/rollout/rollout-status.ts";
 import type { StatusDocument } from "../controller/status.ts";
-import { SwitchbackError, statusOf } from "../errors/errors.ts";
+import { hasCode, SwitchbackError, statusOf } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { serviceProxyPath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
+import { FIRST_PAGE, readLeaderStatus, readStatusKey, STATUS_SECRET } from "../snapshot/status-page.ts";
+import { statusFrom } from "./status-shape.ts";
 
 /** The controller's `/status`, as far as the CLI prints it. */
 export type FullStatus = StatusDocument & { readonly running?: RolloutStatus };
 
-const SERVICE = { name: "switchback-controller", port: "http" };
-/** The API server sends each request to any replica; only one leads. */
-const TRIES = 20;
-const RETRY_MS = 100;
-
-/**
- * Reads the leading controller's status through the API server. If no leader answers (for a moment after the last one stopped there is
- * none), returns a follower's status, which has names and no workloads. Throws `input-invalid` if there is no controller.
- */
-export async function leaderStatus(client: KubeClient, namespace: string, signal?: AbortSignal): Promise<FullStatus> {
-  let status: FullStatus | undefined;
-  for (let tries = 0; tries < TRIES; tries++) {
-    if (tries > 0) await pause(RETRY_MS, signal);
-    status = await read(client, namespace, signal);
-    if (status.leader) break;
-  }
-  if (status === undefined) throw new SwitchbackError("data-corrupt", "no answer from the controller");
-  return status;
+/** Which workloads are read. By default at most 1,000, of which those that need somebody come first. */
+interface WorkloadsRead {
+  /** A namespace. */
+  readonly in?: string | undefined;
+  /** Only those that stay stale until somebody acts. */
+  readonly stuck?: boolean | undefined;
+  /** All of them, however many there are. */
+  readonly all?: boolean | undefined;
+  /** How long to wait while the controller lists pods, which it may only do since it was asked, milliseconds. */
+  readonly observedWithinMs?: number | undefined;
 }
 
-async function read(client: KubeClient, namespace: string, signal?: AbortSignal): Promise<FullStatus> {
-  const path = serviceProxyPath(namespace, SERVICE, "/status");
-  try {
-    return JSON.parse((await client.raw(path, signal && { signal })).text) as FullStatus;
-  } catch (error) {
-    if (error instanceof SyntaxError)
-      throw new SwitchbackError("data-corrupt", `GET ${path}: the response is not JSON`);
-    if (statusOf(error) !== 404) throw error;
-    const message = `Service ${SERVICE.name} not found in namespace ${namespace}; is Switchback installed there? (--namespace)`;
-    throw new SwitchbackError("input-invalid", message);
+/** 150,000 pods are listed within it. */
+const OBSERVED_WITHIN_MS = 30_000;
+const POLL_MS = 250;
+/** Codes of `unknownCode` while the controller lists pods. */
+const LISTING: readonly (string | undefined)[] = ["namespaces-not-listed", "pods-not-listed"];
+
+/**
+ * Reads the leading controller's status through the API server, and waits a while for pods that are only observed on request; if they
+ * stay unknown, the status says so. If no leader answers (for a moment after the last one stopped there is
+ * none), returns a follower's status, which has names and no workloads. Throws `input-invalid` if there is no controller, `kube-status`
+ * 403 without the right to read the page or its key, and `status-refused` while there is no key.
+ */
+export async function leaderStatus(
+  client: KubeClient,
+  namespace: string,
+  wanted: WorkloadsRead = {},
+  signal?: AbortSignal,
+): Promise<FullStatus> {
+  const { observedWithinMs = OBSERVED_WITHIN_MS } = wanted;
+  for (let waitedMs = 0; ; waitedMs += POLL_MS) {
+    const status = await readStatus(client, namespace, wanted, signal);
+    const isListing = LISTING.includes(status.running?.unknownCode);
+    if (!isListing || waitedMs >= observedWithinMs || signal?.aborted) return status;
+    await pause(POLL_MS, signal);
   }
+}
+
+async function readStatus(
+  client: KubeClient,
+  namespace: string,
+  { all, in: only, stuck }: WorkloadsRead,
+  signal: AbortSignal | undefined,
+): Promise<FullStatus> {
+  // What is in the way of the key matters only if the controller asks for one: earlier versions do not.
+  let forbidden: unknown;
+  const key = await readStatusKey(client, namespace, signal).catch((error: unknown) => {
+    if (statusOf(error) !== 403) throw error;
+    forbidden = error;
+    return undefined;
+  });
+  try {
+    const read = (after?: string) =>
+      readLeaderStatus(client, namespace, {
+        key,
+        parse: statusFrom,
+        query: { in: only, stuck: stuck || undefined, after },
+        signal,
+      });
+    return await withAllPages(await read(all ? FIRST_PAGE : undefined), read);
+  } catch (error) {
+    if (statusOf(error) === 404) throw new SwitchbackError("input-invalid", noController(namespace));
+    if (key !== undefined || !hasCode(error, "status-refused")) throw error;
+    throw forbidden ?? new SwitchbackError("status-refused", noKey(namespace), { cause: error });
+  }
+}
+
+/** Adds the workloads of the pages that follow. A controller of an earlier version has all of them on its only page. */
+async function withAllPages(first: FullStatus, read: (after: string) => Promise<FullStatus>): Promise<FullStatus> {
+  const { running } = first;
+  if (running?.next === undefined) return first;
+  const workloads = [...running.workloads];
+  for (let next: string | undefined = running.next; next !== undefined; ) {
+    const page: FullStatus["running"] = (await read(next)).running;
+    if (page === undefined) {
+      throw new SwitchbackError("kube-unreachable", "another controller became the leader while its status was read");
+    }
+    workloads.push(...page.workloads);
+    // Pages are in the order of keys: one that does not lead further is the last.
+    next = page.next !== undefined && page.next > next ? page.next : undefined;
+  }
+  return { ...first, running: { ...running, workloads, omitted: 0, next: undefined } };
+}
+
+function noController(namespace: string): string {
+  return `Service switchback-controller not found in namespace ${namespace}; is Switchback installed there? (--namespace)`;
+}
+
+function noKey(namespace: string): string {
+  return `Secret ${STATUS_SECRET} in namespace ${namespace} has no key yet; the controller makes one when it starts`;
 }

@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
+import { cpSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { runTool } from "../test/cluster/tools.ts";
 import { filesFolder, switchback } from "../test/fakes/cli.ts";
+import { fakeApi, json, refuse } from "../test/fakes/kube-api.ts";
+import { MemoryServer } from "../test/fakes/memory-server.ts";
 
 let files: Awaited<ReturnType<typeof filesFolder>>;
 before(async () => {
@@ -8,45 +14,193 @@ before(async () => {
 });
 after(() => files.remove());
 
-describe("help", () => {
-  it("lists every command, on standard output, and is no failure", async () => {
+const HELP = "-h, --help";
+const CONFIG = ["--config <file>", "--set <path=value...>", HELP];
+const CLUSTER = ["-n, --namespace <name> (switchback-system)", "--kubeconfig <file>", "--context <name>"];
+
+/** Each command with its usage, and its flags with their defaults. */
+const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
+  ["controller [options]", ...CONFIG],
+  ["webhook [options]", ...CONFIG],
+  ["proxy [options]", ...CONFIG],
+  ["agent [options]", ...CONFIG],
+  ["all [options]", ...CONFIG],
+  ["config [options]", ...CONFIG.slice(0, -1), "--ignore-unknown", HELP],
+  ["demo [options] [directory]", "--keep", HELP],
+  [
+    "inject [options]",
+    ...CLUSTER,
+    "-f, --filename <file...>",
+    "-R, --recursive",
+    "--hosts <file>",
+    "--template-path <kind=path...>",
+    "--strict",
+    "--max-names <n>",
+    "--long-line",
+    HELP,
+  ],
+  ["confirm [options]", ...CLUSTER, "--yes", HELP],
+  ["uninstall [options]", ...CLUSTER, "--check", "--remains", "--force", "--timeout <time> (240)", "--yes", HELP],
+  [
+    "status [options]",
+    ...CLUSTER,
+    "-o, --output <format> (text)",
+    "--in <namespace>",
+    "--name <pattern>",
+    "--refused",
+    "--stuck",
+    "--all",
+    "--watch",
+    HELP,
+  ],
+  ["restart [options] <namespace[/[kind/]workload]>", ...CLUSTER, "--timeout <time> (300)", "--yes", HELP],
+  [
+    "doctor [options]",
+    ...CLUSTER,
+    "--probe",
+    "--probe-namespace <name> (default)",
+    "--image <image>",
+    "-o, --output <format> (text)",
+    HELP,
+  ],
+  ["probe [options] <plan>", HELP],
+  ["version [options]", ...CLUSTER, "--client", "-o, --output <format> (text)", HELP],
+  ["completion [options] <shell>", HELP],
+];
+
+describe("help", { concurrency: 4 }, () => {
+  it("lists every command but the probe's, on standard output, and is no failure", async () => {
     const { code, stdout, stderr } = await switchback(["--help"]);
     assert.deepEqual([code, stderr], [0, ""]);
-    for (const command of ["controller", "webhook", "proxy", "demo", "inject", "confirm", "doctor"]) {
-      assert.match(stdout, new RegExp(`^ {2}${command} `, "m"));
-    }
+    assert.match(stdout, /^Usage: switchback \[options\] \[command\]\n\nMaps a cluster's own/);
+    const listed = [...stdout.matchAll(/^ {2}([a-z]+) .*[a-z]{3}/gm)].map(([, name]) => name);
+    const names = COMMANDS.map(([usage]) => usage.split(" ")[0]);
+    assert.deepEqual(listed, [...names.filter((name) => name !== "probe"), "help"]);
   });
 
-  it("of a command lists its flags", async () => {
-    const { code, stdout } = await switchback(["inject", "--help"]);
-    assert.equal(code, 0);
-    for (const flag of ["--filename <file>", "--hosts <file>", "--max-names <n>", "--long-line"]) {
-      assert.ok(stdout.includes(flag), flag);
-    }
-  });
-});
-
-describe("a command line that is wrong exits with 2 and says how it is right:", () => {
-  for (const [what, args, expected] of [
-    ["no command", [], /^Usage: switchback \[options\] \[command\]/],
-    ["an unknown command", ["inspect"], /unknown command 'inspect'[\s\S]*Usage: switchback/],
-    ["an unknown flag", ["confirm", "--force"], /unknown option '--force'[\s\S]*Usage: switchback confirm/],
-    ["a flag without its value", ["confirm", "--namespace"], /option '--namespace <name>' argument missing/],
-    ["a required flag left out", ["inject"], /required option '-f, --filename <file>' not specified/],
-    ["too many arguments", ["confirm", "now"], /too many arguments/],
-  ] as const) {
-    it(what, async () => {
-      const { code, stdout, stderr } = await switchback([...args]);
-      assert.deepEqual([code, stdout], [2, ""]);
-      assert.match(stderr, expected);
+  for (const [usage, ...flags] of COMMANDS) {
+    const [name = ""] = usage.split(" ");
+    it(`of ${name} lists its flags, and their defaults`, async () => {
+      const { code, stdout } = await switchback([name, "--help"]);
+      assert.equal(code, 0);
+      assert.ok(stdout.startsWith(`Usage: switchback ${usage}\n`), stdout);
+      const text = stdout.slice(stdout.indexOf("\nOptions:")).replaceAll(/\n {8,}/g, " ");
+      const found = [...text.matchAll(/^ {2}(-\S.*?)(?: {2,}.*?(?:\(.*?default: "?([\w-]+)"?\))?)?$/gm)];
+      assert.deepEqual(
+        found.map(([, flag, value]) => (value === undefined ? flag : `${flag} (${value})`)),
+        flags,
+      );
     });
   }
+});
+
+it("the demo is not offered where it is not installed, as in the image", async () => {
+  const root = fileURLToPath(new URL("..", import.meta.url));
+  const image = await files.folder("image", {});
+  for (const name of ["cli", "errors", "package.json"])
+    cpSync(join(root, name), join(image, name), { recursive: true });
+  symlinkSync(join(root, "node_modules"), join(image, "node_modules"));
+  const help = await runTool(process.execPath, [join(image, "cli/main.ts"), "--help"], {});
+  assert.deepEqual([help.code, help.stderr], [0, ""]);
+  assert.doesNotMatch(help.stdout, /demo/);
+  const { code, stderr } = await runTool(process.execPath, [join(image, "cli/main.ts"), "demo"], {});
+  assert.equal(code, 2);
+  assert.match(stderr, /unknown command 'demo'/);
+});
+
+describe("a command gets its arguments and flags:", () => {
+  /** What it says first where the API server is away. */
+  for (const [name, args, path] of [
+    ["status", [], "/api/v1/namespaces/ours/secrets/switchback-status"],
+    ["restart", ["shop", "--yes"], "/api/v1/namespaces/ours/secrets/switchback-status"],
+    ["uninstall", ["--check"], "/apis/apps/v1/namespaces/ours/deployments/switchback-controller"],
+    ["uninstall", ["--remains"], "/api/v1/namespaces/ours/pods?limit=500"],
+    ["confirm", ["--yes"], "/api/v1/namespaces/ours/configmaps/switchback-hosts"],
+    ["inject", ["-f", "/dev/null"], "/api/v1/namespaces/ours/configmaps?limit=500"],
+  ] as const) {
+    it(`${name} ${args.join(" ")}`, async () => {
+      const kubeconfig = await files.kubeconfig(new URL("http://127.0.0.1:1"));
+      const flags = ["--kubeconfig", kubeconfig, "--namespace", "ours"];
+      const { code, stdout, stderr } = await switchback([name, ...args, ...flags]);
+      assert.deepEqual([code, stdout], [1, ""]);
+      const [expected = ""] = path.split("?");
+      assert.ok(stderr.startsWith(`switchback: GET ${expected}`), stderr);
+    });
+  }
+
+  it("doctor", async () => {
+    const server = new MemoryServer();
+    server.add("/apis/apps/v1/namespaces/ours/deployments", "switchback-proxy");
+    const api = await fakeApi(server.respond);
+    try {
+      const kubeconfig = await files.kubeconfig(api.url);
+      const flags = ["--namespace", "ours", "--probe-namespace", "probes", "-o", "json"];
+      const { code, stdout } = await switchback(["doctor", ...flags, "--kubeconfig", kubeconfig]);
+      assert.equal(code, 1, "something is broken");
+      assert.equal(JSON.parse(stdout).verdict, "broken");
+      assert.equal(server.callsOf("POST", "/api/v1/namespaces/probes/pods").length, 1);
+    } finally {
+      await api.close();
+    }
+  });
+
+  it("restart, whose exit code says that a workload was not restarted", async () => {
+    const workload = { namespace: "shop", kind: "Deployment", name: "web", pods: 1, stale: 1, standing: "stuck" };
+    const status = { leader: true, identity: "c", warnings: [], names: [], running: { workloads: [workload] } };
+    const api = await fakeApi((call) =>
+      (call.path.endsWith("/proxy/status") ? json(status) : refuse(403, "Forbidden"))(call),
+    );
+    try {
+      const kubeconfig = await files.kubeconfig(api.url);
+      const { code, stderr } = await switchback(["restart", "shop/web", "--yes", "--kubeconfig", kubeconfig]);
+      assert.equal(code, 1);
+      assert.match(stderr, /^Deployment shop\/web was not restarted: /);
+    } finally {
+      await api.close();
+    }
+  });
+
+  it("config", async () => {
+    const file = await files.file("config.yaml", "namespace: ours");
+    const { code, stdout } = await switchback([
+      "config",
+      "--config",
+      file,
+      "--set",
+      "log.level=debug",
+      "map.vanishSeconds=7",
+    ]);
+    assert.equal(code, 0);
+    const { config } = JSON.parse(stdout);
+    assert.deepEqual([config.namespace, config.log.level, config.map.vanishSeconds], ["ours", "debug", 7]);
+  });
+
+  it("probe", async () => {
+    const { code, stdout } = await switchback(["probe", '{"dials":[],"names":[]}']);
+    assert.deepEqual([code, stdout], [0, '{"dials":[],"lookups":[]}\n']);
+    const wrong = await switchback(["probe", "{}"]);
+    assert.equal(wrong.code, 2);
+    assert.match(wrong.stderr, /^switchback: the plan is not from `switchback doctor --probe`/);
+  });
+
+  it("status and doctor write one of five formats, and nothing else", async () => {
+    for (const name of ["status", "doctor"]) {
+      const { code, stderr } = await switchback([name, "-o", "xml"]);
+      assert.equal(code, 2);
+      assert.match(stderr, /argument 'xml' is invalid\. Allowed choices are text, wide, json, yaml, name\./);
+    }
+  });
 });
 
 describe("a configuration that is wrong stops the start with 2 and names the place:", () => {
   const CASES: [what: string, component: string, yaml: string, ...expected: RegExp[]][] = [
     ["a wrong type", "controller", "controller: { port: x }", /: controller\.port: .*expected number/],
-    ["an unknown key", "webhook", "webhook: { prot: 8443 }", /: webhook\.prot: .*healthPort/],
+    [
+      "an unknown key where the file is strict",
+      "webhook",
+      "strict: true\nwebhook: { prot: 8443 }",
+      /: webhook\.prot: .*healthPort/,
+    ],
     ["a value that is not accepted", "proxy", "log: { level: loud }", /: log\.level: .*"debug"/],
     ["a place in a list", "proxy", "targets: [{ name: X }]", /: targets\[0\]\.name: /],
     ["YAML that does not parse", "controller", "a: [", /is not valid YAML/],

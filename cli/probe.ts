@@ -5,7 +5,7 @@ import type { CliContext } from "./context.ts";
 
 /** `switchback probe`: runs in the pod of `switchback doctor --probe`. Takes the plan as JSON and prints the result as JSON. */
 export async function probe(plan: string, { stdout }: Pick<CliContext, "stdout">): Promise<void> {
-  stdout.write(`${JSON.stringify(await executePlan(parsePlan(plan)))}\n`);
+  stdout.line(JSON.stringify(await executePlan(parsePlan(plan))));
 }
 
 function parsePlan(text: string): ProbePlan {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -59,8 +59,7 @@ class ProxyProcess {
     this.#silent.catch(() => {});
     if (this.child.stderr === null) throw new Error("no standard error");
     createInterface({ input: this.child.stderr }).on("line", (line) => {
-      if (!line.startsWith("{")) return;
-      const parsed = JSON.parse(line) as LogLine;
+      const parsed = line.startsWith("{") ? (JSON.parse(line) as LogLine) : { msg: line };
       this.#lines.push(parsed);
       for (const take of this.#waiting) take(parsed);
     });
@@ -111,6 +110,12 @@ proxy: {address: 127.0.0.1, healthPort: 0, drainSeconds: ${drainSeconds}, engine
     } finally {
       this.#waiting.delete(take);
     }
+  }
+
+  /** Resolves when every worker drains: each closes its listener first. Only connections that end after that are counted. */
+  async listensNoMore(): Promise<void> {
+    const listens = new RegExp(` 0100007F:${this.#port.toString(16).toUpperCase().padStart(4, "0")} \\S+ 0A `);
+    while (listens.test(await readFile("/proc/net/tcp", "latin1"))) await pause(5);
   }
 
   async terminate(): Promise<void> {
@@ -186,6 +191,7 @@ test("when a worker dies, the other's transfers finish, then the process exits w
   }
   proxy.child.kill("SIGUSR2");
   await proxy.says("a relay worker died");
+  await proxy.listensNoMore();
   const endings = relayed.map(async ({ client, upstream }) => {
     client.end();
     const sent = send(upstream, rest).then(() => upstream.end());

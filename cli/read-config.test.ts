@@ -29,6 +29,12 @@ test("the child reads file, environment and flags as this process would", async 
   assert.deepEqual(loaded.warnings, []);
 });
 
+test("the child ignores what it does not know of the file, with a warning, as this process would", async () => {
+  const config = await files.file("later.yaml", "later: 1\n");
+  const { warnings } = readConfigInChild({ config }, {});
+  assert.deepEqual(warnings, [`${config}: later is not a setting of this release; it is ignored`]);
+});
+
 test("reads the defaults without any input", () => {
   assert.equal(readConfigInChild({}, {}).config.log.level, "info");
 });

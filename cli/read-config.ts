@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import type { loadConfig } from "../config/load.ts";
 import { SwitchbackError } from "../errors/errors.ts";
+import { ownCommand } from "./own-files.ts";
 import type { ServeFlags } from "./serve.ts";
 
 type Loaded = ReturnType<typeof loadConfig>;
@@ -11,10 +12,13 @@ type Env = Readonly<Record<string, string | undefined>>;
  * 18 MB of the agent's 60 on every node. Throws `config-invalid` with the child's error output.
  */
 export function readConfigInChild(flags: ServeFlags, env: Env): Loaded {
-  const [, script = ""] = process.argv;
+  const [program, ...script] = ownCommand();
   const file = flags.config === undefined ? [] : ["--config", flags.config];
   const set = flags.set === undefined ? [] : ["--set", ...flags.set];
-  const child = spawnSync(process.execPath, [script, "config", ...file, ...set], { encoding: "utf8", env });
+  const child = spawnSync(program, [...script, "config", "--ignore-unknown", ...file, ...set], {
+    encoding: "utf8",
+    env,
+  });
   if (child.status === 0) return JSON.parse(child.stdout) as Loaded;
   const stderr = child.stderr.trim().replaceAll(/^switchback: /gm, "");
   throw new SwitchbackError(

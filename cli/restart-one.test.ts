@@ -47,7 +47,7 @@ interface Run {
 
 function run(t: TestContext, api: MemoryServer, { timeoutMs = 2_000, of, onWait }: Run = {}) {
   const time: SkippedWaits = skipWaits(t, onWait);
-  return { done: restartOne(api.client, status(of), timeoutMs), time };
+  return { done: restartOne(api.client, status(of), timeoutMs, () => {}), time };
 }
 
 /** A moment, in milliseconds before the test begins. */

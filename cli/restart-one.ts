@@ -18,11 +18,23 @@ const POLL_MS = 500;
 const REFUSALS: readonly (number | undefined)[] = [403, 404, 409, 422];
 const UNDER_WAY = { code: "under-way", text: "it is being restarted already" };
 
-/** Restarts one workload unless something is against it, or it is being restarted, and waits until it is rolled out. */
-export async function restartOne(client: KubeClient, workload: WorkloadStatus, timeoutMs: number): Promise<Restarted> {
+/**
+ * Restarts one workload unless something is against it, or it is being restarted, and waits until it is rolled out. `report` gets what
+ * is still missing, whenever that is known.
+ */
+export async function restartOne(
+  client: KubeClient,
+  workload: WorkloadStatus,
+  timeoutMs: number,
+  report: (missing: string) => void,
+): Promise<Restarted> {
   const kind = workload.kind as WorkloadKind;
-  const path = workloadPath(workload.namespace, kind, workload.name);
-  const read = async () => workloadState(kind, await client.get<RawWorkload>(path));
+  const read = async () => {
+    const path = workloadPath(workload.namespace, kind, workload.name);
+    const state = workloadState(kind, await client.get<RawWorkload>(path));
+    if (state.unsettled !== undefined) report(state.unsettled);
+    return state;
+  };
   try {
     const isNew = await begin(client, { namespace: workload.namespace, kind, name: workload.name }, (state) =>
       isUnderWay(workload, state, Date.now() - timeoutMs),

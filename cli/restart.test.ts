@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import type { WorkloadStatus } from "../controller/rollout/rollout-status.ts";
-import { captured, filesFolder } from "../test/fakes/cli.ts";
-import { type FakeApi, type FakeCall, fakeApi, json, refuse } from "../test/fakes/kube-api.ts";
+import { atTerminal, captured, filesFolder } from "../test/fakes/cli.ts";
+import { type FakeApi, type FakeCall, fakeApi, json, noConnections, refuse } from "../test/fakes/kube-api.ts";
+import { skipWaits } from "../test/fakes/skipped-waits.ts";
 import { restart } from "./restart.ts";
 
 // Refusals for one workload and their effect on the others. test/integration/by-hand.test.ts uses a real API server.
@@ -47,7 +48,13 @@ function add(name: string, parts: Partial<Deployment> = {}): Deployment {
 
 function statusOf(workloads: readonly Partial<WorkloadStatus>[]): object {
   const base = { namespace: "shop", kind: "Deployment", pods: 1, stale: 1, standing: "stuck", code: "budget-spent" };
-  return { leader: true, running: { workloads: workloads.map((each) => ({ ...base, ...each })) } };
+  return {
+    leader: true,
+    identity: "c",
+    warnings: [],
+    names: [],
+    running: { workloads: workloads.map((each) => ({ ...base, ...each })) },
+  };
 }
 
 function ofDeployment(call: FakeCall): void | Promise<void> {
@@ -71,10 +78,10 @@ function ofDeployment(call: FakeCall): void | Promise<void> {
   return json(body)(call);
 }
 
-async function run(what: string, timeout = 30) {
+async function run(what: string, timeout = 30, yes = true) {
   const { context, written } = captured();
   const kubeconfig = await files.kubeconfig(api.url);
-  const exitCode = await restart(what, { namespace: "ours", kubeconfig, yes: true, timeout }, context);
+  const exitCode = await restart(what, { namespace: "ours", kubeconfig, yes, timeout }, context);
   const lines = (text: string) => text.split("\n").filter((line) => line !== "");
   return {
     exitCode,
@@ -113,7 +120,8 @@ describe("restart", () => {
     assert.match(err[0] ?? "", /was not restarted: .*409/);
   });
 
-  it("restarts nothing after a rollout that does not end, and names what is left", async () => {
+  it("restarts nothing after a rollout that does not end, and names what is left", async (t) => {
+    const { elapsed } = skipWaits(t);
     add("a");
     add("b", { unavailable: Number.POSITIVE_INFINITY });
     add("c");
@@ -124,7 +132,47 @@ describe("restart", () => {
       "Deployment shop/b is restarted, and not rolled out: 0 of 1 available",
       "stopping; not restarted: Deployment shop/c, Deployment shop/d",
     ]);
+    // At the first look, every 500 ms, that is later than the time limit.
+    assert.equal(elapsed(), 1_500);
   });
+
+  it("says what is left after a failure, if anything is", async (t) => {
+    skipWaits(t);
+    add("a", { unavailable: Number.POSITIVE_INFINITY });
+    const failed = "Deployment shop/a is restarted, and not rolled out: 0 of 1 available";
+    assert.deepEqual(await run("shop", 1), { exitCode: 1, out: [], err: [failed] });
+    add("b");
+    const { err } = await run("shop", 1);
+    assert.deepEqual(err, [failed, "stopping; not restarted: Deployment shop/b"]);
+  });
+
+  it("does nothing where all pods have the current names", async () => {
+    add("a");
+    known = () => [{ name: "a", stale: 0 }];
+    const out = ["nothing to do: all pods have the current names"];
+    assert.deepEqual(await run("shop", 30, false), { exitCode: 0, out, err: [] });
+    assert.deepEqual(patches(), [0]);
+  });
+
+  for (const [answer, count, said] of [
+    ["y", 1, "Deployment shop/a is restarted\n"],
+    ["n", 0, ""],
+  ] as const) {
+    it(`asks first; after "${answer}" restarts ${count}, and fails unless that is what was asked for`, async (t) => {
+      add("a");
+      known = () => [{ name: "a", pods: 3, stale: 2 }];
+      const shows = atTerminal(t, `${answer}\n`);
+      const { context, written } = captured();
+      const kubeconfig = await files.kubeconfig(api.url);
+      const done = restart("shop/a", { namespace: "ours", kubeconfig, timeout: 30 }, context);
+      if (count === 0)
+        await assert.rejects(done, { code: "declined", message: /^declined: nothing was changed.*--yes/ });
+      else assert.equal(await done, 0);
+      assert.deepEqual([patches(), shows("restart? [y/N] ")], [[count], true]);
+      assert.deepEqual(written, { stdout: `Deployment shop/a: 2 of 3 pods stale\n${said}`, stderr: "" });
+      await noConnections(api);
+    });
+  }
 
   it("waits for a restart that is under way instead of beginning another, by the leader's account or by its stamp", async () => {
     add("a");
@@ -154,4 +202,22 @@ describe("restart", () => {
     assert.deepEqual([exitCode, patches()], [0, [1, 0]]);
     assert.equal(out.at(-1), "Deployment shop/b already has the current names");
   });
+});
+
+it("shows what is missing while it waits for a rollout", async (t) => {
+  skipWaits(t);
+  add("a", { unavailable: 3 });
+  const shown: string[] = [];
+  const { context } = captured();
+  const progress: typeof context.progress = {
+    clear() {},
+    async during(what, work) {
+      const result = await work();
+      shown.push(typeof what === "string" ? what : what());
+      return result;
+    },
+  };
+  const flags = { namespace: "ours", kubeconfig: await files.kubeconfig(api.url), timeout: 30, yes: true };
+  assert.equal(await restart("shop/a", flags, { ...context, progress }), 0);
+  assert.deepEqual(shown, ["reading the controller's status", "waiting for Deployment shop/a: 0 of 1 available"]);
 });

@@ -1,12 +1,11 @@
 import type { WorkloadStatus } from "../controller/rollout/rollout-status.ts";
-import { SwitchbackError } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
-import { isWorkloadKind } from "../workloads/workload-kinds.ts";
-import { ask } from "./ask.ts";
+import { agree } from "./ask.ts";
 import type { CliContext } from "./context.ts";
 import { leaderStatus } from "./leader-status.ts";
 import { type Restarted, restartOne } from "./restart-one.ts";
+import { parseWorkload, selectWorkloads } from "./workload-argument.ts";
 
 interface RestartFlags {
   readonly namespace: string;
@@ -19,22 +18,26 @@ interface RestartFlags {
 
 /**
  * Restarts workloads whose pods lack the current names, with the caller's own permissions: for workloads that the controller may not
- * restart, or has stopped retrying. `what` is `NAMESPACE` (all of its stale workloads) or `NAMESPACE/WORKLOAD`. Restarts one at a time
- * and waits for each rollout. If a workload cannot be restarted, reports why and continues with the next; if a rollout fails, stops.
- * @returns the exit code: 1 if any workload was not restarted.
+ * restart, or has stopped retrying. `what` is a namespace (all of its stale workloads) or one workload, see `parseWorkload`. Restarts one
+ * at a time and waits for each rollout. If a workload cannot be restarted, reports why and continues with the next; if a rollout fails, stops.
+ * @returns the exit code: 1 if any workload was not restarted. Throws `declined` if the question is not answered with yes.
  */
 export async function restart(what: string, flags: RestartFlags, context: CliContext): Promise<number> {
+  const argument = parseWorkload(what);
   const client = await connect(connectOptionsFrom(context.env, flags));
-  const print = (line: string) => void context.stdout.write(`${line}\n`);
+  const print = context.stdout.line;
   try {
-    const listWorkloads = async () => (await leaderStatus(client, flags.namespace)).running?.workloads;
-    const selected = selectWorkloads(what, await listWorkloads());
+    const wanted = { in: argument.namespace, all: true };
+    const listWorkloads = async () => (await leaderStatus(client, flags.namespace, wanted)).running?.workloads;
+    const listed = await context.progress.during("reading the controller's status", listWorkloads);
+    const selected = selectWorkloads(argument, listed);
     for (const each of selected) print(`${labelOf(each)}: ${each.stale} of ${each.pods} pods stale`);
-    if (selected.length === 0) print("nothing to do: all pods have the current names");
-    else if (flags.yes || (await ask("restart? [y/N] ")))
-      return await restartAll(client, selected, { listWorkloads, ...flags }, context);
-    else print("nothing changed");
-    return 0;
+    if (selected.length === 0) {
+      print("nothing to do: all pods have the current names");
+      return 0;
+    }
+    if (!flags.yes) await agree("restart? [y/N] ");
+    return await restartAll(client, selected, { listWorkloads, ...flags }, context);
   } finally {
     client.close();
   }
@@ -50,7 +53,7 @@ async function restartAll(
   client: KubeClient,
   selected: readonly WorkloadStatus[],
   { listWorkloads, timeout }: RestartOptions,
-  { stdout, stderr }: CliContext,
+  { stdout, stderr, progress }: CliContext,
 ): Promise<number> {
   let exitCode = 0;
   const remaining = [...selected];
@@ -58,12 +61,17 @@ async function restartAll(
     const label = labelOf(each);
     // The controller may have restarted it in the meantime.
     const now = (await listWorkloads())?.find((other) => labelOf(other) === label) ?? each;
-    const { came, text } = now.stale > 0 ? await restartOne(client, now, timeout * 1000) : UP_TO_DATE;
+    let missing = "restarting it";
+    const report = (unsettled: string) => {
+      missing = unsettled;
+    };
+    const begin = async () => (now.stale > 0 ? restartOne(client, now, timeout * 1000, report) : UP_TO_DATE);
+    const { came, text } = await progress.during(() => `waiting for ${label}: ${missing}`, begin);
     const isGood = came === "restarted" || came === "already";
-    (isGood ? stdout : stderr).write(`${label} ${text}\n`);
+    (isGood ? stdout : stderr).line(`${label} ${text}`);
     if (!isGood) exitCode = 1;
     if (came === "failed" && remaining.length > 0) {
-      stderr.write(`stopping; not restarted: ${remaining.map(labelOf).join(", ")}\n`);
+      stderr.line(`stopping; not restarted: ${remaining.map(labelOf).join(", ")}`);
       break;
     }
   }
@@ -74,24 +82,4 @@ const UP_TO_DATE: Restarted = { came: "already", text: "already has the current 
 
 function labelOf({ namespace, kind, name }: WorkloadStatus): string {
   return `${kind} ${namespace}/${name}`;
-}
-
-/** The stale workloads that `what` names. Throws `input-invalid` if none is known by that name, or it cannot be restarted. */
-export function selectWorkloads(what: string, all: readonly WorkloadStatus[] | undefined): WorkloadStatus[] {
-  const [namespace = "", name, ...more] = what.split("/");
-  if (namespace === "" || name === "" || more.length > 0) {
-    throw new SwitchbackError("input-invalid", `${what}: expected NAMESPACE or NAMESPACE/WORKLOAD`);
-  }
-  if (all === undefined)
-    throw new SwitchbackError("kube-unreachable", "no controller is the leader at the moment: try again");
-  const named = all.filter((each) => each.namespace === namespace && (name === undefined || each.name === name));
-  if (named.length === 0) {
-    const message = `${what}: no opted-in pods found; \`switchback status\` lists the workloads that have some`;
-    throw new SwitchbackError("input-invalid", message);
-  }
-  const [other] = named.filter(({ kind }) => !isWorkloadKind(kind));
-  if (name !== undefined && other !== undefined) {
-    throw new SwitchbackError("input-invalid", `${what} is a ${other.kind}: delete its pods, or recreate it`);
-  }
-  return named.filter(({ kind, stale }) => stale > 0 && isWorkloadKind(kind));
 }

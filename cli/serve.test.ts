@@ -12,7 +12,7 @@ import { takeHeader } from "../proxy/conformance/streams.ts";
 import { renderTargets } from "../snapshot/targets-format.ts";
 import { http } from "../telemetry/http.ts";
 import { captured, filesFolder } from "../test/fakes/cli.ts";
-import { collection, type FakeApi, fakeApi, until, watch } from "../test/fakes/kube-api.ts";
+import { collection, type FakeApi, fakeApi, noConnections, until, watch } from "../test/fakes/kube-api.ts";
 import { kubeletFiles } from "../test/fakes/kubelet-files.ts";
 import { MemoryServer } from "../test/fakes/memory-server.ts";
 import { type ServeFlags, serve } from "./serve.ts";
@@ -55,10 +55,11 @@ afterEach(() => {
 function logLines(t: TestContext): Line[] {
   const lines: Line[] = [];
   const { writeSync } = fs;
-  t.mock.method(fs, "writeSync", (fd: number, data: string, ...rest: []) => {
-    if (fd !== STDERR || !data.startsWith("{")) return writeSync(fd, data, ...rest);
-    lines.push(JSON.parse(data));
-    return Buffer.byteLength(data);
+  t.mock.method(fs, "writeSync", (fd: number, data: Uint8Array, ...rest: []) => {
+    const text = Buffer.from(data).toString();
+    if (fd !== STDERR || !text.startsWith("{")) return writeSync(fd, data, ...rest);
+    lines.push(JSON.parse(text));
+    return data.length;
   });
   syncBuiltinESMExports();
   t.after(() => {
@@ -95,14 +96,6 @@ async function cluster(t: TestContext) {
   const api = await fakeApi(collection(server.respond, watch()));
   t.after(() => api.close());
   return { api, server, env: { KUBECONFIG: await files.kubeconfig(api.url) } };
-}
-
-/** Connections that the client ends are gone within some turns of the event loop; those that are kept alive stay for a minute. */
-async function noConnections(api: FakeApi): Promise<void> {
-  for (let turns = 0; api.connections() > 0; turns++) {
-    assert.ok(turns < 10_000, "the connections stay open");
-    await new Promise(setImmediate);
-  }
 }
 
 const agents = ({ calls }: FakeApi) => [...new Set(calls.map(({ headers }) => headers["user-agent"]?.split("/")[0]))];
@@ -161,6 +154,17 @@ describe("a component", () => {
     assert.match(lines[0]?.msg ?? "", /^SWITCHBACK_NO_SUCH is not a setting/);
   });
 
+  test("starts with a file of a later release, and logs what of it is ignored", async (t) => {
+    const later = await files.file("later.yaml", "targets: []\nlater: 1\nproxy: { later: 2 }\n");
+    const { lines, done, says } = start(t, "proxy", { config: later, set: LOCAL });
+    await says(NOTHING);
+    send("SIGTERM");
+    await done;
+    const ignored = lines.filter(({ code }) => code === "config-ignored").map(({ msg }) => msg.replace(/^.*: /, ""));
+    const text = "is not a setting of this release; it is ignored";
+    assert.deepEqual(ignored, [`proxy.later ${text}`, `later ${text}`]);
+  });
+
   test("does not start with a configuration that is wrong", async (t) => {
     const config = await files.file("wrong.yaml", "log: { level: loud }\n");
     const { lines, done } = start(t, "proxy", { config });
@@ -215,6 +219,21 @@ function text(port: number, path: string): Promise<string> {
   return promise;
 }
 
+/** The webhook serves for this long after SIGTERM. */
+const DRAIN_MS = 1_000;
+
+/** From now on waits as long as the drain are over at once. @returns how many there were. */
+function skipDrain(t: TestContext): () => number {
+  let drains = 0;
+  const { setTimeout: start } = globalThis;
+  const skip = (run: () => void, ms?: number, ...rest: []) => {
+    if (ms === DRAIN_MS) drains++;
+    return start(run, ms === DRAIN_MS ? 0 : ms, ...rest);
+  };
+  t.mock.method(globalThis, "setTimeout", skip as typeof setTimeout);
+  return () => drains;
+}
+
 describe("in a cluster", () => {
   test("the proxy follows the targets of its namespace, as configured by KUBECONFIG", async (t) => {
     const { api, server, env } = await cluster(t);
@@ -230,6 +249,18 @@ describe("in a cluster", () => {
     send("SIGTERM");
     await done;
     await noConnections(api);
+  });
+
+  test("a pod's token leads to the API server of its cluster", async (t) => {
+    const { existsSync } = fs;
+    t.mock.method(
+      fs,
+      "existsSync",
+      (path: string) => /^\/var\/run\/secrets\/.*\/token$/.test(path) || existsSync(path),
+    );
+    const { done, lines } = start(t, "proxy", { set: LOCAL }, { KUBERNETES_SERVICE_HOST: "127.0.0.1" });
+    await assert.rejects(done, { message: /\/var\/run\/secrets\// });
+    assert.deepEqual(lines, []);
   });
 
   for (const [whose, own, holder] of [
@@ -278,8 +309,10 @@ describe("in a cluster", () => {
       } else await until(() => api.calls.some(secrets), "the Secret");
       assert.equal(api.calls.some(secrets), mode !== "files");
       assert.deepEqual(agents(api), ["switchback-webhook"]);
+      const drains = skipDrain(t);
       send("SIGTERM");
       await done;
+      assert.ok(drains() > 0, "requests in flight are waited for");
       await noConnections(api);
       await assert.rejects(text(healthPort, "/readyz"));
     });
@@ -298,8 +331,8 @@ describe("in a cluster", () => {
     const { done, says } = start(t, "agent", { set: [...set, "namespace=ours"] }, env);
     const { node, component } = await says("following the map");
     assert.deepEqual([node, component], ["node-1", "agent"]);
-    await until(() => api.calls.some(map), "the map");
-    assert.ok(api.calls.some(({ query }) => query.get("fieldSelector") === "spec.nodeName=node-1"));
+    // It follows a map once a pod follows it.
+    await until(() => api.calls.some(({ query }) => query.get("fieldSelector") === "spec.nodeName=node-1"), "the pods");
     assert.deepEqual(agents(api), ["switchback-agent"]);
     send("SIGTERM");
     await done;

@@ -4,10 +4,12 @@ import type { Config } from "../config/schema.ts";
 import { clusterDomainFrom } from "../controller/targets/cluster-domain.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { connect, connectOptionsFrom, isInPod } from "../kube/connect.ts";
-import type { Logger } from "../telemetry/log.ts";
+import type { Probes } from "../telemetry/health.ts";
+import { createLogger, type Logger } from "../telemetry/log.ts";
 import type { CliContext } from "./context.ts";
 
-type Component = "controller" | "webhook" | "proxy" | "agent";
+/** What runs as a process. `all` is controller, webhook and proxy in one. */
+type Component = "controller" | "webhook" | "proxy" | "agent" | "all";
 
 export interface ServeFlags {
   readonly config?: string;
@@ -20,16 +22,20 @@ export interface Running {
   stop(): Promise<void>;
   /** Resolves on an unrecoverable failure: the component is then stopped, and the process exits with an error. */
   readonly broken?: Promise<Error>;
+  readonly probes?: Probes;
 }
 
 /** What a component knows of its process: identity, addresses, log and the connection to the API server. */
 export interface ProcessContext {
+  readonly env: CliContext["env"];
   readonly identity: string;
   readonly clusterDomain: string | undefined;
   readonly log: Logger;
   /** Whether it runs in a pod with a token, or KUBECONFIG is set. A user's default kubeconfig is not used. */
   readonly hasCluster: boolean;
   readonly connect: () => Promise<KubeClient>;
+  /** The same process under the name of one of its parts, for logs and the API server's audit log. */
+  readonly as: (part: Component) => ProcessContext;
 }
 
 /**
@@ -38,15 +44,19 @@ export interface ProcessContext {
  */
 export async function serve(component: Component, flags: ServeFlags, { env }: CliContext): Promise<void> {
   const { config, warnings } = await readConfig(component, flags, env);
-  const log = await createLog(config.log.level, component);
-  for (const warning of warnings) log.warn({ code: "config-ignored" }, warning);
-  const context: ProcessContext = {
+  const clusterDomain = config.clusterDomain ?? clusterDomainFrom(readIfPresent("/etc/resolv.conf"));
+  const contextOf = (part: Component): ProcessContext => ({
+    env,
     identity: env.POD_NAME ?? hostname(),
-    clusterDomain: config.clusterDomain ?? clusterDomainFrom(readIfPresent("/etc/resolv.conf")),
-    log,
+    clusterDomain,
+    log: createLogger(config.log.level, part),
     hasCluster: Boolean(env.KUBECONFIG) || isInPod(env),
-    connect: () => connect({ ...connectOptionsFrom(env), userAgent: `switchback-${component}` }),
-  };
+    connect: () => connect({ ...connectOptionsFrom(env), userAgent: `switchback-${part}` }),
+    as: contextOf,
+  });
+  const context = contextOf(component);
+  const { log } = context;
+  for (const warning of warnings) log.warn({ code: "config-ignored" }, warning);
   const running = await STARTERS[component](config, context);
   const failure = await Promise.race([untilSignal(log), running.broken ?? new Promise<never>(() => {})]);
   await running.stop();
@@ -54,25 +64,19 @@ export async function serve(component: Component, flags: ServeFlags, { env }: Cl
   if (failure !== undefined) throw failure;
 }
 
-async function createLog(level: string, component: Component): Promise<Logger> {
-  if (component === "agent") return (await import("../telemetry/plain-log.ts")).createPlainLogger(level, component);
-  return (await import("../telemetry/log.ts")).createLogger(level, component);
-}
-
 async function readConfig(component: Component, flags: ServeFlags, env: CliContext["env"]) {
-  if (component === "agent") return (await import("./read-config.ts")).readConfigInChild(flags, env);
+  if (component === "agent" || component === "all")
+    return (await import("./read-config.ts")).readConfigInChild(flags, env);
   const { loadConfig } = await import("../config/load.ts");
-  return loadConfig({ file: flags.config, env, set: flags.set ?? [] });
+  return loadConfig({ file: flags.config, env, set: flags.set ?? [], unknown: "warn" });
 }
 
 type Starter = (config: Config, context: ProcessContext) => Promise<Running>;
 
 /** Each starter loads only what it needs: express stays out of the proxy, node-forge out of the webhook. */
 const STARTERS: Readonly<Record<Component, Starter>> = {
-  controller: async (config, { connect: connectNow, ...rest }) => {
-    const { runController } = await import("../controller/run.ts");
-    return runController(config, { ...rest, client: await connectNow(), now: Date.now });
-  },
+  all: async (config, context) => (await import("./all.ts")).startAll(config, context),
+  controller: async (config, context) => (await import("./controller.ts")).startController(config, context),
   webhook: async (config, context) => (await import("./webhook.ts")).startWebhook(config, context),
   agent: async (config, context) => (await import("./agent.ts")).startAgent(config, context),
   proxy: async (config, context) => (await import("./proxy.ts")).startProxy(config, context),

@@ -1,93 +1,166 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";
 import type { WorkloadStatus } from "../controller/rollout/rollout-status.ts";
-import { captured, filesFolder } from "../test/fakes/cli.ts";
-import { type FakeApi, fakeApi, json } from "../test/fakes/kube-api.ts";
+import { captured, filesFolder, plain } from "../test/fakes/cli.ts";
+import { fullStatus, NAME, REFUSED, WORKLOAD } from "../test/fakes/full-status.ts";
+import { type FakeApi, fakeApi, json, noConnections } from "../test/fakes/kube-api.ts";
+import type { Format } from "./formats.ts";
 import type { FullStatus } from "./leader-status.ts";
-import { selectWorkloads } from "./restart.ts";
-import { isStuck, renderStatus, status } from "./status.ts";
+import { paint } from "./output.ts";
+import { status, statusReport } from "./status.ts";
 
-const WORKLOAD: WorkloadStatus = {
-  namespace: "cert-manager",
-  kind: "Deployment",
-  name: "cert-manager",
-  pods: 2,
-  stale: 1,
-  notInjected: 1,
-  mode: "restart",
-  modeFrom: "install",
-  standing: "stuck",
-  code: "restart-not-permitted",
-  text: "not listed",
-  lastRestart: undefined,
-  warnings: [],
-};
-
-function full(...workloads: WorkloadStatus[]): FullStatus {
-  const from = { kind: "Ingress", namespace: "shop", name: "web" };
-  const since = "2026-01-01T00:00:00Z";
-  const mapped = { name: "b.example.com", from, since, target: "edge", addresses: ["198.51.100.9"], reason: undefined };
-  const refused = { code: "no-target", text: "no class \u001b[31m" };
-  const leader = {
-    leader: true,
-    identity: "controller-0",
-    revision: "abc",
-    warnings: [],
-    names: [mapped, { ...mapped, name: "a.example.com", target: undefined, addresses: [], reason: refused }],
-    running: {
-      unknown: undefined,
-      dryRun: false,
-      underWay: undefined,
-      waiting: 3,
-      restartsLastHour: 2,
-      restartsToday: 2,
-      workloads,
-    },
-  };
-  return leader as unknown as FullStatus;
+function textOf(full: FullStatus, flags: Parameters<typeof statusReport>[1] = {}, wide = false): string {
+  return plain(statusReport(full, flags, 80).text(wide).text);
 }
 
-test("lists names in order, with target, object, age and reason; escapes control characters from tenants", () => {
-  const lines = renderStatus(full()).split("\n");
-  const [a, b] = lines.filter((line) => line.includes("example.com"));
-  assert.match(
-    a ?? "",
-    /^ {2}a\.example\.com +- +Ingress shop\/web +2026-01-01T00:00:00Z +no-target: no class \\u\{1b\}\[31m$/,
+test("lists names and workloads, what needs somebody first, with each reason below; escapes control characters from tenants", () => {
+  assert.equal(
+    textOf(fullStatus({}, { workloads: [WORKLOAD] })),
+    `map abc, from controller-0
+
+Names: 2, 1 refused
+  NAME           TARGET  FROM
+  -------------  ------  ----------------
+  a.example.com  -       Ingress shop/web
+      no-target: no class \\u001b[31m
+  b.example.com  edge    Ingress shop/web
+
+Opted-in workloads: 1, 1 stuck
+  WORKLOAD                              PODS  STATE  ON CHANGE
+  ------------------------------------  ----  -----  ---------
+  cert-manager/Deployment/cert-manager  1/2   stuck  restart
+      restart-not-permitted: not listed
+      1 not injected
+
+restarting now: none; waiting: 3; restarts in the last hour: 2
+`,
   );
-  assert.match(b ?? "", /^ {2}b\.example\.com +edge 198\.51\.100\.9 +Ingress shop\/web +2026-01-01T00:00:00Z$/);
 });
 
-test("shows why a workload is stuck and how many of its pods were not injected, and the rollout summary", () => {
-  const text = renderStatus(full(WORKLOAD));
-  assert.match(
-    text,
-    /cert-manager\/Deployment\/cert-manager +1\/2 +stuck +restart +- +restart-not-permitted: not listed; 1 not injected/,
+test("wide has addresses, times and reasons as columns", () => {
+  const tables = textOf(fullStatus({}, { workloads: [WORKLOAD] }), {}, true).split("\n");
+  assert.deepEqual(
+    tables.filter((line) => line.startsWith("  ") && !line.includes("--")),
+    [
+      "  NAME           TARGET             FROM              SINCE                 REASON",
+      "  a.example.com  -                  Ingress shop/web  2026-01-01T00:00:00Z  no-target: no class \\u001b[31m",
+      "  b.example.com  edge 198.51.100.9  Ingress shop/web  2026-01-01T00:00:00Z",
+      "  WORKLOAD                              PODS  STATE  ON CHANGE  LAST RESTART  REASON",
+      "  cert-manager/Deployment/cert-manager  1/2   stuck  restart    -             restart-not-permitted: not listed; 1 not injected",
+    ],
   );
-  assert.match(text, /restarting now: none; waiting: 3; restarts in the last hour: 2/);
 });
 
-test("only a workload that is both stale and stuck is a failure", () => {
-  assert.equal(isStuck(full(WORKLOAD)), true);
-  assert.equal(isStuck(full({ ...WORKLOAD, standing: "waiting" })), false);
-  assert.equal(isStuck(full({ ...WORKLOAD, stale: 0 })), false);
+test("refused names come first, then names with a warning, and each of them in order, in whatever order they come", () => {
+  const reason = { code: "no-target", text: "x" };
+  const warned = { ...NAME, name: "z.example.com", warning: { code: "in-cluster-name", text: "a Service has it" } };
+  const names = [
+    NAME,
+    { ...REFUSED, reason },
+    warned,
+    { ...NAME, name: "0.example.com" },
+    { ...REFUSED, name: "y.example.com" },
+  ];
+  for (const all of [names, names.toReversed()]) {
+    const text = textOf(fullStatus({ names: all }));
+    assert.deepEqual(
+      text.match(/\b\w\.example\.com/g)?.join(" "),
+      "a.example.com y.example.com z.example.com 0.example.com b.example.com",
+    );
+    assert.match(text, /\n {2}z\.example\.com .*\n {6}warning: in-cluster-name: a Service has it\n/);
+  }
 });
 
-test("restart selects the stale workloads of a namespace, or the named one", () => {
-  const current = { ...WORKLOAD, name: "webhook", stale: 0 };
-  const bare = { ...WORKLOAD, kind: "Pod", name: "bare" };
-  const all = [WORKLOAD, current, bare, { ...WORKLOAD, namespace: "other" }];
-  assert.deepEqual(selectWorkloads("cert-manager", all), [WORKLOAD]);
-  assert.deepEqual(selectWorkloads("cert-manager/cert-manager", all), [WORKLOAD]);
-  assert.deepEqual(selectWorkloads("cert-manager/webhook", all), []);
-  assert.throws(() => selectWorkloads("cert-manager/bare", all), /is a Pod: delete its pods/);
-  assert.throws(() => selectWorkloads("cert-manager/none", all), /no opted-in pods found/);
-  assert.throws(() => selectWorkloads("a/b/c", all), /expected NAMESPACE or NAMESPACE\/WORKLOAD/);
-  assert.throws(() => selectWorkloads("cert-manager", undefined), /no controller is the leader/);
+test("shows the state of a workload, when it was restarted last, and each reason", () => {
+  const base = { ...WORKLOAD, namespace: "a", name: "b", notInjected: 0, code: "c", text: "t" };
+  const row = (change: Partial<WorkloadStatus>) =>
+    textOf(fullStatus({ names: [] }, { workloads: [{ ...base, ...change }] }), {}, true)
+      .split("\n")
+      .find((line) => line.startsWith("  a/"))
+      ?.split(/ {2,}/)
+      .slice(2);
+  const at = "2026-01-01T00:00:00Z";
+  assert.deepEqual(row({ standing: "waiting" }), ["1/2", "stale", "restart", "-", "c: t"]);
+  assert.deepEqual(row({ standing: "left", mode: "none" }), ["1/2", "stale (not restarted)", "none", "-", "c: t"]);
+  assert.deepEqual(row({ standing: "stuck", lastRestart: at }), ["1/2", "stuck", "restart", at, "c: t"]);
+  assert.deepEqual(row({ standing: "stuck", stale: 0 }), ["2/2", "up to date", "restart", "-", "c: t"]);
+  const warnings = [
+    { code: "w", text: "1" },
+    { code: "x", text: "2" },
+  ];
+  const current = ["2/2", "up to date", "restart", "-"];
+  assert.deepEqual(row({ standing: "in-step", stale: 0 }), current);
+  assert.deepEqual(row({ standing: "in-step", stale: 0, warnings }), [...current, "w: 1; x: 2"]);
+  const both = row({ standing: "stuck", notInjected: 3, warnings });
+  assert.equal(both?.at(-1), "c: t; 3 not injected; w: 1; x: 2");
+});
+
+test("says what the controller warns of, and what is not known", () => {
+  const warnings = [
+    { code: "over-cap", text: "a\nb" },
+    { code: "x", text: "y" },
+  ];
+  const { running: _running, ...follower } = fullStatus({ names: [], leader: false, revision: undefined, warnings });
+  assert.equal(
+    textOf(follower),
+    String.raw`map not published yet, from controller-0 (not the leader: no workloads)
+warning: over-cap: a\u000ab
+warning: x: y
+
+Names: 0
+  none
+`,
+  );
+  const unknown = textOf(fullStatus({ names: [] }, { unknown: "pods cannot be\nread" }));
+  assert.equal(unknown.split("Opted-in workloads\n")[1], "  unknown: pods cannot be\\u000aread\n");
+  const busy = textOf(
+    fullStatus({}, { workloads: [WORKLOAD], dryRun: true, underWay: "shop/Deployment/web" }),
+    {},
+    true,
+  );
+  assert.equal(
+    busy.split("\n").at(-2),
+    "restarting now: shop/Deployment/web; waiting: 3; restarts in the last hour: 2 (dry run: nothing is restarted)",
+  );
+});
+
+test("colours what needs somebody, and nothing else", () => {
+  const waiting = { ...WORKLOAD, name: "waiting", standing: "waiting" } as const;
+  const current = { ...WORKLOAD, name: "current", stale: 0 };
+  const warned = { ...NAME, name: "w.example.com", warning: { code: "x", text: "y" } };
+  const full = fullStatus({ names: [NAME, REFUSED, warned] }, { workloads: [WORKLOAD, waiting, current] });
+  for (const wide of [false, true]) {
+    const { text } = statusReport(full, {}, 80).text(wide);
+    const painted = ["a.example.com", "w.example.com"].map((name) => paint("warning", name));
+    painted.push(paint("bad", "stuck"), paint("warning", "stale"));
+    for (const each of painted) assert.ok(text.includes(each), each);
+    assert.equal(text.split("\u001b").length, 1 + 2 * painted.length);
+  }
 });
 
 test("says that there are no names and no workloads", () => {
-  const text = renderStatus({ ...full(), names: [] });
-  assert.match(text, /\nNames\n {2}none\n\nOpted-in workloads\n {2}none\n$/);
+  const text = textOf(fullStatus({ names: [] }));
+  assert.match(text, /\nNames: 0\n {2}none\n\nOpted-in workloads: 0\n {2}none\n/);
+});
+
+test("says how many workloads the controller has left out", () => {
+  const counts = { workloads: 5_000, pods: 0, stale: 0, notInjected: 0, verdicts: [] };
+  const { text, notes } = statusReport(fullStatus({}, { workloads: [WORKLOAD], counts, omitted: 4_999 }), {}, 80).text(
+    false,
+  );
+  assert.match(text, /^Opted-in workloads: 5000, 1 stuck$/m);
+  assert.match(notes?.join() ?? "", /^not shown: 4999 workloads; see --all/);
+});
+
+test("only a workload that is both stale and stuck is a failure", () => {
+  const isStuck = (...workloads: WorkloadStatus[]) => statusReport(fullStatus({}, { workloads }), {}, 80).isStuck;
+  assert.equal(isStuck(WORKLOAD), true);
+  assert.equal(isStuck({ ...WORKLOAD, standing: "waiting" }), false);
+  assert.equal(isStuck({ ...WORKLOAD, stale: 0 }), false);
+  assert.equal(isStuck({ ...WORKLOAD, stale: 0 }, WORKLOAD), true);
+  assert.equal(isStuck(), false);
+  const { running: _running, ...follower } = fullStatus();
+  assert.equal(statusReport(follower, {}, 80).isStuck, false);
 });
 
 describe("status", () => {
@@ -99,24 +172,42 @@ describe("status", () => {
   after(() => files.remove());
   afterEach(() => api.close());
 
-  async function run(output: "text" | "json", leader: FullStatus) {
+  async function run(output: Format, leader: FullStatus, flags: object = {}) {
     api = await fakeApi(json(leader));
     const { context, written } = captured();
     const kubeconfig = await files.kubeconfig(api.url);
-    return { code: await status({ namespace: "ours", kubeconfig, output }, context), ...written };
+    return { code: await status({ namespace: "ours", kubeconfig, output, ...flags }, context), ...written };
   }
 
   test("prints the tables once, and exits with 1 if a workload is stuck", async () => {
-    const stuck = full(WORKLOAD);
-    assert.deepEqual(await run("text", stuck), { code: 1, stdout: renderStatus(stuck), stderr: "" });
-    assert.equal(api.calls.length, 1);
-    assert.match(api.calls[0]?.path ?? "", /\/namespaces\/ours\//);
+    const stuck = fullStatus({}, { workloads: [WORKLOAD] });
+    assert.deepEqual(await run("text", stuck), { code: 1, stdout: textOf(stuck), stderr: "" });
+    assert.deepEqual(
+      api.calls.map(({ path }) => path),
+      [
+        "/api/v1/namespaces/ours/secrets/switchback-status",
+        "/api/v1/namespaces/ours/services/switchback-controller:http/proxy/status",
+      ],
+    );
+    await noConnections(api);
   });
 
   test("prints what the leader says as indented JSON, and exits with 0 if nothing is stuck", async () => {
-    const good = full({ ...WORKLOAD, stale: 0 });
+    const good = fullStatus({}, { workloads: [{ ...WORKLOAD, stale: 0 }] });
     const { code, stdout } = await run("json", good);
     assert.equal(code, 0);
-    assert.equal(stdout, `${JSON.stringify(JSON.parse(JSON.stringify(good)), null, 2)}\n`);
+    assert.deepEqual(JSON.parse(stdout), JSON.parse(JSON.stringify({ ...good, names: good.names.toReversed() })));
+    assert.match(stdout, /^\{\n {2}"leader": true,\n/);
+  });
+
+  test("exits with the code of what was selected, and says on standard error what is not shown", async () => {
+    const many = Array.from({ length: 150 }, (_each, index) => ({ ...NAME, name: `n${index}.example.com` }));
+    const { code, stdout, stderr } = await run("text", fullStatus({ names: many }, { workloads: [WORKLOAD] }), {
+      in: "shop",
+    });
+    assert.equal(code, 0);
+    assert.match(stdout, /^Names: 150$/m);
+    assert.match(stdout, /^Opted-in workloads: 0 of 1$/m);
+    assert.match(stderr, /^not shown: 50 names; see --all, .*\n$/);
   });
 });

@@ -1,70 +1,111 @@
-import type { RolloutStatus, WorkloadStatus } from "../controller/rollout/rollout-status.ts";
-import type { NameStatus } from "../controller/status.ts";
-import { describeError } from "../errors/errors.ts";
+import { describeError, SwitchbackError } from "../errors/errors.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { pause } from "../kube/time.ts";
+import { workloadKey } from "../workloads/workload-keys.ts";
 import type { CliContext } from "./context.ts";
+import { type Format, type Report, render, type Screen } from "./formats.ts";
+import { DEFAULT_COLUMNS } from "./layout.ts";
 import { type FullStatus, leaderStatus } from "./leader-status.ts";
-import { table } from "./table.ts";
+import { isStuck, type StatusFilter, selectedDocument, selectStatus } from "./status-filter.ts";
+import { statusText } from "./status-text.ts";
 
-interface StatusFlags {
+interface StatusFlags extends StatusFilter {
   readonly namespace: string;
   readonly kubeconfig?: string;
   readonly context?: string;
-  readonly output: "text" | "json";
+  readonly output: Format;
   readonly watch?: boolean;
+  /** Every row, however many there are. */
+  readonly all?: boolean;
 }
 
 const WATCH_MS = 2_000;
+/** Rows of each table that are printed unasked: more than a screen, and not a flood. */
+const MAX_ROWS = 100;
 
-/** Prints names and workloads. @returns the exit code: 1 if a workload is stale and stays so until somebody acts. */
-export async function status(flags: StatusFlags, { env, stdout, stderr }: CliContext): Promise<number> {
+/**
+ * Prints names and workloads. @returns the exit code: 1 if a workload among those that the filters select is stale and stays so until
+ * somebody acts.
+ */
+export async function status(flags: StatusFlags, { env, stdout, stderr, progress }: CliContext): Promise<number> {
   const client = await connect(connectOptionsFrom(env, flags));
-  const read = (signal?: AbortSignal) => leaderStatus(client, flags.namespace, signal);
-  const render = flags.output === "json" ? (full: FullStatus) => `${JSON.stringify(full, null, 2)}\n` : renderStatus;
+  // Who reads a document or a list of names reads all of it.
+  const all = flags.all || (flags.output !== "text" && flags.output !== "wide");
+  const wanted = { in: flags.in, stuck: flags.stuck, all };
+  const read = (signal: AbortSignal) =>
+    leaderStatus(client, flags.namespace, { ...wanted, observedWithinMs: 0 }, signal);
+  const columns = stdout.columns ?? DEFAULT_COLUMNS;
+  const show = async (full: FullStatus): Promise<Shown> => {
+    const report = statusReport(full, flags, columns);
+    return { ...(await render(flags.output, report)), isStuck: report.isStuck };
+  };
+  const print = (shown: Shown, separator = "") => {
+    stdout.write(`${separator}${shown.text}`);
+    for (const note of shown.notes ?? []) stderr.line(note);
+  };
   try {
-    const first = await read();
-    const last = flags.watch ? await watchStatus(first, { read, render, stdout, stderr }) : first;
-    if (!flags.watch) stdout.write(render(first));
-    return last === undefined || isStuck(last) ? 1 : 0;
+    const first = await show(
+      await progress.during("reading the controller's status", () => leaderStatus(client, flags.namespace, wanted)),
+    );
+    // Before anything is printed: whoever reads it may answer with Ctrl-C at once.
+    const ended = flags.watch ? AbortSignal.any([untilInterrupted().signal, stdout.closed]) : undefined;
+    print(first);
+    const options = { read, show, print, failed: stderr.line };
+    const last = ended === undefined ? first : await watchStatus(first, ended, options);
+    return last?.isStuck === false ? 0 : 1;
   } finally {
     client.close();
   }
 }
 
-interface WatchOptions extends Pick<CliContext, "stdout" | "stderr"> {
+/**
+ * The status in all formats. Throws `kube-unreachable` if stuck workloads are asked for while nobody knows them: a script would take an
+ * empty answer for a good one.
+ */
+export function statusReport(
+  full: FullStatus,
+  flags: StatusFilter & { readonly all?: boolean },
+  columns: number,
+): Report & { readonly isStuck: boolean } {
+  const unknown = full.running === undefined ? "no controller is the leader at the moment" : full.running.unknown;
+  if (flags.stuck && unknown !== undefined) {
+    throw new SwitchbackError("kube-unreachable", `the state of workloads is unknown: ${unknown}`);
+  }
+  const selected = selectStatus(full, flags);
+  const maxRows = flags.all ? Number.POSITIVE_INFINITY : MAX_ROWS;
+  return {
+    document: selectedDocument(full, selected),
+    names: [...(selected.names ?? []).map(({ name }) => name), ...(selected.workloads ?? []).map(workloadKey)],
+    text: (wide) => statusText(full, selected, { wide, columns, maxRows }),
+    isStuck: (selected.workloads ?? []).some(isStuck),
+  };
+}
+
+interface Shown extends Screen {
+  readonly isStuck: boolean;
+}
+
+interface WatchOptions {
   readonly read: (signal: AbortSignal) => Promise<FullStatus>;
-  readonly render: (full: FullStatus) => string;
+  readonly show: (full: FullStatus) => Promise<Shown>;
+  readonly print: (shown: Shown, separator: string) => void;
+  readonly failed: (line: string) => void;
 }
 
 /**
- * Prints the status whenever it changes, until Ctrl-C. After the first successful read, every failure is retried: the leader may be
- * changing, or the API server be unavailable. @returns the last status; undefined if the last read failed.
+ * Prints the status whenever it changes, until `signal`: Ctrl-C, or nobody reads it. After the first successful read, every failure is
+ * retried: the leader may be changing, or the API server be unavailable. @returns the last status; undefined if the last read failed.
  */
-async function watchStatus(first: FullStatus, options: WatchOptions): Promise<FullStatus | undefined> {
-  const { signal } = untilInterrupted();
-  let last: Poll = { full: first, text: options.render(first) };
-  options.stdout.write(last.text);
+async function watchStatus(first: Shown, signal: AbortSignal, options: WatchOptions): Promise<Shown | undefined> {
+  const { read, show, print, failed } = options;
+  let last: Shown | string = first;
   for (;;) {
     await pause(WATCH_MS, signal);
-    const now = await poll(options, signal);
-    if (signal.aborted) return last.full;
-    if (now.text !== last.text) (now.full === undefined ? options.stderr : options.stdout).write(`\n${now.text}`);
+    const now: Shown | string = await read(signal).then(show).catch(describeError);
+    if (signal.aborted) return typeof last === "string" ? undefined : last;
+    if (typeof now === "string" && now !== last) failed(`status unknown: ${now}; retrying`);
+    if (typeof now !== "string" && (typeof last === "string" || now.text !== last.text)) print(now, "\n");
     last = now;
-  }
-}
-
-interface Poll {
-  readonly full: FullStatus | undefined;
-  readonly text: string;
-}
-
-async function poll({ read, render }: WatchOptions, signal: AbortSignal): Promise<Poll> {
-  try {
-    const full = await read(signal);
-    return { full, text: render(full) };
-  } catch (error) {
-    return { full: undefined, text: `status unknown: ${describeError(error)}; retrying\n` };
   }
 }
 
@@ -72,66 +113,4 @@ function untilInterrupted(): AbortController {
   const interrupted = new AbortController();
   for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, () => interrupted.abort());
   return interrupted;
-}
-
-export function isStuck({ running }: FullStatus): boolean {
-  return (running?.workloads ?? []).some(({ standing, stale }) => standing === "stuck" && stale > 0);
-}
-
-/** The tables of names and workloads, and a summary line of the rollout. */
-export function renderStatus(full: FullStatus): string {
-  return [
-    `map ${full.revision ?? "not published yet"}, from ${full.identity}${full.leader ? "" : " (not the leader: no workloads)"}\n`,
-    ...full.warnings.map(({ code, text }) => `warning: ${code}: ${text}\n`),
-    `\nNames\n${names(full.names)}`,
-    ...(full.running === undefined ? [] : [`\nOpted-in workloads\n${workloads(full.running)}`]),
-  ].join("");
-}
-
-function names(all: readonly NameStatus[]): string {
-  if (all.length === 0) return "  none\n";
-  const rows = all.map(({ name, target, addresses, from, since, reason }) => [
-    name,
-    target === undefined ? "-" : `${target} ${addresses.join(" ")}`.trim(),
-    `${from.kind} ${from.namespace}/${from.name}`,
-    since,
-    reason === undefined ? "" : `${reason.code}: ${reason.text}`,
-  ]);
-  rows.sort(([one = ""], [other = ""]) => (one < other ? -1 : 1));
-  return table(["NAME", "TARGET", "FROM", "SINCE", "REASON"], rows);
-}
-
-function workloads(running: RolloutStatus): string {
-  if (running.unknown !== undefined) return `  unknown: ${running.unknown}\n`;
-  if (running.workloads.length === 0) return "  none\n";
-  const head = ["WORKLOAD", "PODS", "STATE", "ON CHANGE", "LAST RESTART", "REASON"];
-  return `${table(head, running.workloads.map(workloadRow))}${rolloutSummary(running)}`;
-}
-
-/** `stale` alone may mean that a restart is due: a workload that cannot be restarted has a state of its own. */
-const STATES: Readonly<Record<WorkloadStatus["standing"], string>> = {
-  "in-step": "up to date",
-  waiting: "stale",
-  left: "stale (not restarted)",
-  stuck: "stuck",
-};
-
-function workloadRow(workload: WorkloadStatus): string[] {
-  const { namespace, kind, name, pods, stale, notInjected, standing, code, text, warnings } = workload;
-  const reasons = standing === "in-step" ? [] : [`${code}: ${text}`];
-  if (notInjected > 0) reasons.push(`${notInjected} not injected`);
-  return [
-    `${namespace}/${kind}/${name}`,
-    `${pods - stale}/${pods}`,
-    stale === 0 ? STATES["in-step"] : STATES[standing],
-    workload.mode,
-    workload.lastRestart ?? "-",
-    [...reasons, ...warnings.map((warning) => `${warning.code}: ${warning.text}`)].join("; "),
-  ];
-}
-
-function rolloutSummary({ underWay, waiting, restartsLastHour, dryRun }: RolloutStatus): string {
-  const now = underWay === undefined ? "none" : underWay;
-  const dry = dryRun ? " (dry run: nothing is restarted)" : "";
-  return `\nrestarting now: ${now}; waiting: ${waiting}; restarts in the last hour: ${restartsLastHour}${dry}\n`;
 }

@@ -1,8 +1,8 @@
-import { SwitchbackError } from "../errors/errors.ts";
+import { hasCode } from "../errors/errors.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { removeLeftovers } from "../uninstall/leftovers.ts";
-import { checkUninstall, releasePods } from "../uninstall/release-pods.ts";
-import { ask } from "./ask.ts";
+import { checkUninstall, releasePods, type UninstallOptions } from "../uninstall/release-pods.ts";
+import { agree } from "./ask.ts";
 import type { CliContext } from "./context.ts";
 
 export interface UninstallFlags {
@@ -17,30 +17,36 @@ export interface UninstallFlags {
   readonly timeout: number;
 }
 
-/** `switchback uninstall`: run by the chart's hooks, and by hand for an install without Helm or to see the plan first. */
-export async function uninstall(flags: UninstallFlags, { env, stdout }: CliContext): Promise<void> {
-  if (!(flags.timeout > 0)) {
-    throw new SwitchbackError("input-invalid", "--timeout: must be a number of seconds greater than 0");
-  }
+/**
+ * `switchback uninstall`: run by the chart's hooks, and by hand for an install without Helm or to see the plan first. Throws `declined`
+ * if the question is not answered with yes, and what `releasePods` throws.
+ */
+export async function uninstall(flags: UninstallFlags, { env, stdout, progress }: CliContext): Promise<void> {
   const client = await connect(connectOptionsFrom(env, flags));
-  const say = (line: string) => void stdout.write(`${line}\n`);
+  const say = stdout.line;
   const { namespace, force = false } = flags;
   const options = { client, namespace, force, timeoutMs: flags.timeout * 1000, now: Date.now, say };
   try {
-    if (flags.remains) return await removeLeftovers(options);
-    if (flags.check) return await checkUninstall(options);
-    if (!flags.yes && !(await confirmed(() => checkUninstall(options), say))) return say("nothing changed");
-    await releasePods(options);
+    if (flags.remains) return await progress.during(REMAINS, () => removeLeftovers(options));
+    if (flags.check) return await progress.during(READING, () => checkUninstall(options));
+    if (!flags.yes) {
+      await progress.during(READING, () => showPlan(options));
+      await agree("uninstall now? [y/N] ");
+    }
+    await progress.during(RELEASING, () => releasePods(options));
   } finally {
     client.close();
   }
 }
 
-/** Prints the plan and asks for confirmation. */
-async function confirmed(show: () => Promise<void>, say: (line: string) => void): Promise<boolean> {
-  await show().catch((error: unknown) => {
-    if (!(error instanceof SwitchbackError) || error.code !== "still-held") throw error;
-    say(error.message);
+const READING = "reading who holds addresses of Switchback";
+const RELEASING = "waiting until no pod holds an address of Switchback";
+const REMAINS = "waiting until no controller runs, and deleting what is left";
+
+/** Prints the plan. Pods that hold addresses are no failure yet: the uninstall restarts what it may. */
+async function showPlan(options: UninstallOptions): Promise<void> {
+  await checkUninstall(options).catch((error: unknown) => {
+    if (!hasCode(error, "still-held")) throw error;
+    options.say(error.message);
   });
-  return await ask("uninstall now? [y/N] ");
 }

@@ -6,23 +6,19 @@ import type { KubeClient } from "../kube/client.ts";
 import { kubeMapReader } from "../snapshot/map-reader.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { runWebhook } from "../webhook/run.ts";
+import { withOwnClient } from "./own-client.ts";
 import type { ProcessContext, Running } from "./serve.ts";
 
 /** `switchback webhook`: reads the map from its own namespace, and the certificate from a Secret there or from files. */
 export async function startWebhook(config: Config, { log, connect }: ProcessContext): Promise<Running> {
-  const client = await connect();
-  const running = await runWebhook(config, {
-    maps: kubeMapReader({ client, namespace: config.namespace, log }),
-    certificates: certificatesOf(config, client, log),
-    log,
-    now: Date.now,
-  });
-  return {
-    async stop() {
-      await running.stop();
-      client.close();
-    },
-  };
+  return await withOwnClient(connect, (client) =>
+    runWebhook(config, {
+      maps: kubeMapReader({ client, namespace: config.namespace, log }),
+      certificates: certificatesOf(config, client, log),
+      log,
+      now: Date.now,
+    }),
+  );
 }
 
 function certificatesOf({ certs, namespace }: Config, client: KubeClient, log: Logger): ServingSource {

@@ -1,4 +1,5 @@
-import { z } from "zod";
+import * as z from "zod";
+import { DEFAULT_AGENT_NAMESPACE } from "./defaults.ts";
 import { label, seconds } from "./values.ts";
 
 // The settings of each component.
@@ -13,8 +14,10 @@ export const webhookSchema = z.strictObject({
   maxBodyBytes: z
     .int()
     .min(1024)
-    .default(8 * 1024 * 1024)
-    .describe("Maximum size of an AdmissionReview; larger ones are refused with 413."),
+    .default(3 * 1024 * 1024)
+    .describe(
+      "Maximum size of an AdmissionReview; larger ones are refused with 413. An API server stores pods of up to 1.5 MiB.",
+    ),
 });
 
 export const controllerSchema = z.strictObject({
@@ -46,7 +49,7 @@ export const proxySchema = z.strictObject({
     .min(0)
     .max(64)
     .default(0)
-    .describe("Threads of the linux engine; 0: one per available core, at most 4."),
+    .describe("Threads of the linux engine; 0: half of the cores that the process may use, at least 1 and at most 4."),
   v2Checksum: z.boolean().default(false).describe("Add a CRC-32C checksum to PROXY headers of version 2."),
   v2UniqueId: z.boolean().default(false).describe("Add a unique connection ID (a UUID) to PROXY headers of version 2."),
   selector: z
@@ -63,10 +66,13 @@ export const proxySchema = z.strictObject({
   maxConnectionsPerSource: z
     .int()
     .min(1)
-    .default(2_000)
+    .default(1_000)
     .describe("Maximum number of concurrent connections per source address."),
   connectTimeoutSeconds: seconds.default(5).describe("Timeout for connecting to the upstream."),
   idleTimeoutSeconds: seconds.default(3600).describe("A connection is closed after this long without traffic."),
+  halfClosedTimeoutSeconds: seconds
+    .default(60)
+    .describe("The same once the upstream has closed its side, for clients that ignore it; 0: no such timeout."),
   drainSeconds: seconds
     .default(30)
     .describe("Time that connections have to finish after SIGTERM; then they are reset."),
@@ -78,8 +84,12 @@ export const proxySchema = z.strictObject({
 });
 
 export const agentSchema = z.strictObject({
+  enabled: z
+    .boolean()
+    .default(false)
+    .describe("Whether agents run, so that the controller follows them; set by the chart."),
   namespace: label
-    .default("switchback-agent")
+    .default(DEFAULT_AGENT_NAMESPACE)
     .describe("Namespace of the agents and their Leases. It is separate because the agents need hostPath volumes."),
   node: z.string().min(1).optional().describe("The node whose pods this agent updates; set by the chart."),
   kubeletRoot: z
@@ -88,6 +98,12 @@ export const agentSchema = z.strictObject({
     .refine((path) => !path.split("/").some((part) => part === "." || part === ".."), "must not contain `.` or `..`")
     .default("/var/lib/kubelet")
     .describe("The kubelet's root directory (--root-dir); the hosts files are in its `pods` directory."),
+  confine: z
+    .boolean()
+    .default(true)
+    .describe(
+      "In a pod, give up rights by Landlock, where the kernel has it: the agent can then change hosts files but create, remove or execute nothing on the node.",
+    ),
   address: z.string().default("::").describe("Address that the port binds."),
   healthPort: z.int().min(0).max(65535).default(8083).describe("Health and metrics."),
   sweepSeconds: seconds.min(1).default(30).describe("How often every hosts file is checked, even without an event."),

@@ -26,9 +26,9 @@ function faults(input: ConfigInput, text?: string): string[] {
 }
 
 const PROXY_KEYS =
-  "engine, workers, v2Checksum, v2UniqueId, selector, address, healthPort, maxConnections, maxConnectionsPerSource, connectTimeoutSeconds, idleTimeoutSeconds, drainSeconds, keepaliveSeconds, resolveSeconds";
+  "engine, workers, v2Checksum, v2UniqueId, selector, address, healthPort, maxConnections, maxConnectionsPerSource, connectTimeoutSeconds, idleTimeoutSeconds, halfClosedTimeoutSeconds, drainSeconds, keepaliveSeconds, resolveSeconds";
 const SECTIONS =
-  "namespace, clusterDomain, targets, discovery, policy, sources, map, inject, pods, restart, webhook, controller, proxy, agent, certs, log";
+  "namespace, strict, clusterDomain, targets, discovery, policy, sources, map, inject, pods, restart, webhook, controller, proxy, agent, certs, log";
 const UPSTREAM = "expected `service: {namespace, name}` or `host: name-or-address`, without a port";
 const GLOB =
   "must be a name (`api.example.com`), a wildcard for all names below one (`*.example.com`, at any depth) or `*`";
@@ -159,6 +159,32 @@ for (const text of ["", "# nothing\n", "{}", "null"]) {
     assert.deepEqual(loadConfig({ file: FILE }), { config: configSchema.parse({}), warnings: [] });
   });
 }
+
+const LATER =
+  "log: {level: warn, colour: red}\ntargets: [{name: a, upstream: {host: h}, ports: [{port: 80, tls: x}]}]\n";
+
+test("a component ignores what it does not know of the file, with a warning for each", () => {
+  writeFileSync(FILE, `${LATER}later: {a: 1}\n`);
+  const { config, warnings } = loadConfig({ file: FILE, unknown: "warn" });
+  assert.deepEqual([config.log, config.targets[0]?.ports.length], [{ level: "warn" }, 1]);
+  assert.deepEqual(
+    warnings,
+    ["targets[0].ports[0].tls", "log.colour", "later"].map(
+      (path) => `${FILE}: ${path} is not a setting of this release; it is ignored`,
+    ),
+  );
+});
+
+test("what is known is checked as ever, and strict: true refuses what is not", () => {
+  assert.deepEqual(faults({ unknown: "warn" }, "later: 1\nlog: {level: loud}\n"), [
+    'switchback.yaml: log.level: Invalid option: expected one of "trace"|"debug"|"info"|"warn"|"error"',
+  ]);
+  assert.deepEqual(faults({ unknown: "warn" }, `strict: true\n${LATER}`), [
+    "switchback.yaml: targets[0].ports[0].tls: unknown setting; accepted are port, upstreamPort, protocol, listenPort",
+    "switchback.yaml: log.colour: unknown setting; accepted are level",
+  ]);
+  assert.deepEqual(faults({ unknown: "warn", set: ["later=1"] }, "").length, 1, "a flag is this program's own");
+});
 
 test("the environment overrides the file, --set overrides both; a value is read as the setting's type", () => {
   writeFileSync(FILE, "proxy: {maxConnections: 1, healthPort: 1}\nwebhook: {port: 1}\nnamespace: file\n");

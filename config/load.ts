@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { parse, YAMLError } from "yaml";
-import type { z } from "zod";
+import type * as z from "zod";
 import { SwitchbackError } from "../errors/errors.ts";
 import { type Config, configSchema } from "./schema.ts";
 import { keysAt, listSettings, type Setting } from "./settings.ts";
@@ -12,6 +12,11 @@ export interface ConfigInput {
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** `path=value`, as in `--set`. */
   readonly set?: readonly string[];
+  /**
+   * What becomes of settings of the file that this release does not know: a component warns and goes on, unless the file has
+   * `strict: true`, so that it starts with the file of a later release. Default: refuse.
+   */
+  readonly unknown?: "refuse" | "warn" | undefined;
 }
 
 /** A valid configuration, with warnings. */
@@ -43,7 +48,9 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     else override(document, setting, text, name, sources);
   }
   for (const assignment of input.set ?? []) applyFlag(document, settings, assignment, sources);
-  return { config: check(document, input.file, sources), warnings };
+  const lenient = input.unknown === "warn" && document.strict !== true;
+  const known = lenient ? withoutUnknown(document, input.file, warnings) : document;
+  return { config: check(known, input.file, sources), warnings };
 }
 
 function isServiceLink(name: string, text: string): boolean {
@@ -115,6 +122,26 @@ function parseValue(text: string, source: string): unknown {
   } catch (error) {
     throw new SwitchbackError("config-invalid", `${source}: ${String(error).split("\n", 1)[0]}`);
   }
+}
+
+/** The document without the settings that the schema does not know, each with a warning. */
+function withoutUnknown(
+  document: Record<string, unknown>,
+  file: string | undefined,
+  warnings: string[],
+): Record<string, unknown> {
+  const { error } = configSchema.safeParse(document);
+  const known = structuredClone(document);
+  for (const issue of error?.issues ?? []) {
+    if (issue.code !== "unrecognized_keys") continue;
+    const section = issue.path.reduce<unknown>((value, step) => (value as Record<PropertyKey, unknown>)[step], known);
+    for (const key of issue.keys) {
+      delete (section as Record<string, unknown>)[key];
+      const path = renderPath([...issue.path, key]);
+      warnings.push(`${file ?? "configuration"}: ${path} is not a setting of this release; it is ignored`);
+    }
+  }
+  return known;
 }
 
 function check(

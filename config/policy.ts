@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { glob, label } from "./values.ts";
 
 const claimsSchema = z.strictObject({
@@ -23,8 +23,10 @@ export const policySchema = z.strictObject({
   maxNamesPerNamespace: z
     .int()
     .min(1)
-    .default(1000)
-    .describe("Maximum number of names per namespace; the oldest objects come first."),
+    .default(250)
+    .describe(
+      "Maximum number of names per namespace; mapped names stay, then the oldest objects come first. Half of inject.maxNames by default, so that one namespace cannot fill a pod.",
+    ),
   claims: z
     .array(claimsSchema)
     .default([])

@@ -19,7 +19,7 @@ test("an empty configuration has one target, ingress-nginx, with PROXY protocol 
 });
 
 test("the limits of the design are the defaults", () => {
-  const { map, inject, policy, webhook } = configSchema.parse({});
+  const { map, inject, policy, webhook, proxy } = configSchema.parse({});
   assert.deepEqual(map, {
     vanishSeconds: 60,
     guardNames: 10,
@@ -28,8 +28,10 @@ test("the limits of the design are the defaults", () => {
     bytesPerSecond: 200_000,
   });
   assert.deepEqual(inject, { maxNames: 500, warnNames: 200 });
-  assert.equal(policy.maxNamesPerNamespace, 1_000);
-  assert.equal(webhook.maxBodyBytes, 8 * 1024 * 1024);
+  assert.equal(policy.maxNamesPerNamespace, 250);
+  assert.equal(webhook.maxBodyBytes, 3 * 1024 * 1024);
+  assert.ok(proxy.maxConnectionsPerSource * 5 < proxy.maxConnections, "five sources cannot fill a replica");
+  assert.ok(proxy.halfClosedTimeoutSeconds <= 60);
 });
 
 const GOOD: ReadonlyArray<readonly [what: string, config: object]> = [

@@ -1,5 +1,7 @@
-import { z } from "zod";
+import * as z from "zod";
+import { DEFAULT_MAX_NAMES } from "../hostmap/select-hosts.ts";
 import { agentSchema, certsSchema, controllerSchema, proxySchema, webhookSchema } from "./components.ts";
+import { DEFAULT_AGENT_SILENCE_SECONDS, DEFAULT_ON_CHANGE } from "./defaults.ts";
 import { policySchema } from "./policy.ts";
 import { sourcesSchema } from "./sources.ts";
 import { discoverySchema, targetSchema, validateTargets } from "./targets.ts";
@@ -10,7 +12,13 @@ const mapSchema = z.strictObject({
   guardNames: z.int().min(1).default(10).describe("The removal guard applies to maps of at least this many names."),
   guardHoldSeconds: seconds.default(300).describe("How long the removal of more than half of the names is held."),
   publicationsPerSecond: z.number().positive().default(2).describe("Maximum average rate of publications."),
-  bytesPerSecond: z.number().positive().default(200_000).describe("Maximum average rate of published bytes."),
+  bytesPerSecond: z
+    .number()
+    .positive()
+    .default(200_000)
+    .describe(
+      "Maximum average rate of published bytes. Beyond 250 agents that follow the map it is lower in proportion: each is sent every byte.",
+    ),
 });
 
 const injectSchema = z.strictObject({
@@ -18,8 +26,8 @@ const injectSchema = z.strictObject({
     .int()
     .min(1)
     .max(5000)
-    .default(500)
-    .describe("Maximum number of names per pod; the first in name order are used."),
+    .default(DEFAULT_MAX_NAMES)
+    .describe("Maximum number of names per pod; those that were published first are used."),
   warnNames: z.int().min(1).default(200).describe("Status reports a warning for pods with more names."),
 });
 
@@ -27,14 +35,14 @@ const injectSchema = z.strictObject({
 const podsSchema = z.strictObject({
   onChange: z
     .enum(["restart", "live", "none"])
-    .default("restart")
+    .default(DEFAULT_ON_CHANGE)
     .describe("How running pods follow the map, unless an annotation of the pod, workload or namespace overrides it."),
   excludedNamespaces: z
     .array(label)
     .default(["kube-system", "kube-node-lease", "kube-public"])
     .describe("Namespaces whose pods are never sent to the webhook; Switchback's own is always included."),
   agentSilenceSeconds: seconds
-    .default(600)
+    .default(DEFAULT_AGENT_SILENCE_SECONDS)
     .describe(
       "If an agent has not renewed its Lease for this long, `live` falls back to `restart` for the pods of its node.",
     ),
@@ -76,6 +84,10 @@ const restartSchema = z.strictObject({
 /** The schema of the configuration file. All settings are defined here. */
 const sectionsSchema = z.strictObject({
   namespace: label.default("switchback-system").describe("The namespace of Switchback."),
+  strict: z
+    .boolean()
+    .default(false)
+    .describe("Whether a setting that this release does not know is an error; else it is ignored with a warning."),
   clusterDomain: domain.optional().describe("DNS domain of the cluster; default: detected from /etc/resolv.conf."),
   targets: z
     .array(targetSchema)

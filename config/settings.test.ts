@@ -21,7 +21,7 @@ test("a variable is the path of the setting in capitals, and is unique", () => {
       path: "proxy.maxConnectionsPerSource",
       env: "SWITCHBACK_PROXY_MAX_CONNECTIONS_PER_SOURCE",
       type: "integer",
-      default: 2000,
+      default: 1000,
       description: "Maximum number of concurrent connections per source address.",
     },
   );

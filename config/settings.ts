@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { configSchema } from "./schema.ts";
 
 /** One setting of the configuration file, for documentation and overrides. */

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { label, path, seconds } from "./values.ts";
 
 const gatewaySchema = z.strictObject({

@@ -1,6 +1,17 @@
 import { isIP } from "node:net";
-import { z } from "zod";
+import * as z from "zod";
+import { MAX_TARGET_PORTS } from "./defaults.ts";
 import { host, ip, label, port, seconds } from "./values.ts";
+
+/** Limit of the ports of all configured targets: each is a socket in every thread of every proxy. */
+const MAX_CONFIGURED_PORTS = 1_000;
+
+/**
+ * Limits of the discovered targets and of their ports, those that are kept unused included: with these the published document stays
+ * below what its readers take.
+ */
+export const MAX_FOUND_TARGETS = 1_000;
+export const MAX_FOUND_PORTS = 3_000;
 
 /** Target names that are reserved: the front Service would have the name of another Switchback Service. */
 const RESERVED_NAMES: readonly string[] = ["controller", "webhook", "proxy", "agent"];
@@ -39,6 +50,7 @@ export const targetSchema = z.strictObject({
   ports: z
     .array(portSchema)
     .min(1)
+    .max(MAX_TARGET_PORTS)
     .default([
       { port: 80, protocol: "v1" },
       { port: 443, protocol: "v1" },
@@ -72,9 +84,17 @@ export const discoverySchema = z.strictObject({
   maxTargets: z
     .int()
     .min(1)
-    .max(1000)
+    .max(MAX_FOUND_TARGETS)
     .default(500)
-    .describe("Maximum number of discovered targets; names of more targets are not mapped."),
+    .describe(
+      "Maximum number of discovered targets; one namespace gets at most half. Names of more targets are not mapped.",
+    ),
+  maxPorts: z
+    .int()
+    .min(1)
+    .max(MAX_FOUND_PORTS)
+    .default(2000)
+    .describe("Maximum number of ports of all discovered targets; one namespace gets at most half."),
 });
 
 type Refine = z.core.$RefinementCtx;
@@ -99,6 +119,9 @@ export function validateTargets(targets: Targets, context: Refine): void {
     const ports = target.ports.map(({ port: number }) => number);
     if (new Set(ports).size < ports.length) reportError([index, "ports"], "a port is listed twice");
   }
+  const ports = targets.reduce((sum, target) => sum + target.ports.length, 0);
+  if (ports > MAX_CONFIGURED_PORTS)
+    reportError([], `${ports} ports in all; at most ${MAX_CONFIGURED_PORTS} are possible`);
   checkClasses(targets, reportError);
   checkListenPorts(targets, reportError);
 }

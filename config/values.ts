@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { z } from "zod";
+import * as z from "zod";
 import { isGlob, parseGlob } from "../hostmap/hostnames.ts";
 import { jsonPathError } from "./json-path.ts";
 

@@ -3,9 +3,11 @@ import { test } from "node:test";
 import {
   DOCUMENT,
   direct,
-  type FrontsRig,
+  discovered,
   frontPath,
   frontsRig,
+  HOUR_MS,
+  lead,
   NAMESPACE,
   passHours,
   proxyAt,
@@ -15,31 +17,6 @@ import {
   written,
 } from "../test/fakes/fronts-rig.ts";
 import { refusal } from "../test/fakes/memory-kube.ts";
-import { isSettled } from "../test/fakes/stopped-time.ts";
-
-/** Leads, with names that lead to these targets, until what follows from it is written. */
-async function lead({ fronts, term, pass }: FrontsRig, ...names: readonly string[]): Promise<void> {
-  fronts.use(new Set(names));
-  fronts.lead([], term.signal);
-  await pass(100);
-}
-
-/** Writes wait until they are let go. */
-function holdWrites({ kube }: FrontsRig) {
-  const held: PromiseWithResolvers<void>[] = [];
-  kube.onWrite = async () => {
-    const gate = Promise.withResolvers<void>();
-    held.push(gate);
-    await gate.promise;
-  };
-  return {
-    held,
-    release() {
-      kube.onWrite = () => {};
-      for (const gate of held.splice(0)) gate.resolve();
-    },
-  };
-}
 
 test("the proxies' document is written first, then the fronts; an address counts once every proxy listens", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")], found: [target("found")] });
@@ -145,7 +122,7 @@ test("found targets are made reachable only while names lead to them, and the ca
 });
 
 test("found targets beyond the most wait, with a reason, until there is room", async (t) => {
-  const found = [target("a"), target("b"), target("c")];
+  const found = ["a", "b", "c"].map((name) => target(name, { upstream: { service: { namespace: name, name } } }));
   const rig = await frontsRig(t, { found, discovery: { maxTargets: 2 } });
   await lead(rig, "a", "b", "c");
   assert.equal(rig.kube.at(frontPath("c")), undefined);
@@ -188,6 +165,23 @@ test("a discovered target without names keeps its front for a day, then it is re
   await passHours(t, 2);
   assert.deepEqual(written(rig), []);
 });
+
+for (const jumpMs of [HOUR_MS, -HOUR_MS]) {
+  test(`a wall clock that jumps by ${jumpMs / HOUR_MS} hours removes no front early, and holds none for longer`, async (t) => {
+    const rig = await frontsRig(t, { found: [target("a")], discovery: { keepSeconds: 60 } });
+    await lead(rig, "a");
+    rig.fronts.use(new Set());
+    await rig.pass(20_000);
+    rig.state.jumpedMs += jumpMs;
+    written(rig);
+    // Each change is an occasion to remove it.
+    rig.catalog.changed();
+    await rig.pass(39_000);
+    assert.deepEqual(written(rig), []);
+    await rig.pass(2_000);
+    assert.deepEqual(written(rig), ["DELETE switchback-a", "APPLY switchback-targets"]);
+  });
+}
 
 test("a front that cannot be deleted stays remembered and is tried again", async (t) => {
   const rig = await frontsRig(t, { found: [target("a")], discovery: { keepSeconds: 60 } });
@@ -298,7 +292,7 @@ test("a new leader takes over the addresses that pods may hold, and trusts that 
     { name: "stranger", clusterIPs: ["198.51.100.73"] },
   ];
   rig.fronts.use(new Set(["edge", "found", "stranger"]));
-  rig.catalog.others.set("stranger", target("stranger"));
+  rig.catalog.others.set("stranger", discovered(target("stranger")));
   rig.fronts.lead(remembered, rig.term.signal);
   const now = new Map(rig.fronts.targets().map(({ name, clusterIPs }) => [name, clusterIPs.join()]));
   assert.deepEqual(Object.fromEntries(now), {
@@ -398,160 +392,4 @@ test("at most four fronts are written at a time", async (t) => {
   await lead(rig);
   assert.equal(most, 4);
   assert.equal(rig.kube.paths(`${NAMESPACE}/services`).length, 9);
-});
-
-test("a term that has ended, before or meanwhile, writes no more and reports no failure", async (t) => {
-  const rig = await frontsRig(t, { configured: Array.from({ length: 6 }, (_, index) => target(`t${index}`)) });
-  rig.fronts.use(new Set());
-  rig.fronts.lead([], AbortSignal.abort());
-  await rig.pass(10_000);
-  assert.deepEqual(written(rig), []);
-  rig.kube.onWrite = ({ path }) => {
-    if (path === DOCUMENT) rig.term.abort();
-  };
-  await lead(rig);
-  await rig.pass(10_000);
-  assert.deepEqual(written(rig), ["APPLY switchback-targets"]);
-  const second = new AbortController();
-  rig.kube.onWrite = ({ path }) => {
-    if (path === frontPath("t3")) second.abort();
-  };
-  rig.fronts.lead([], second.signal);
-  await rig.pass(10_000);
-  assert.deepEqual(
-    written(rig),
-    ["t0", "t1", "t2", "t3"].map((name) => `APPLY switchback-${name}`),
-  );
-  assert.deepEqual(rig.log.messages, []);
-  rig.kube.onWrite = () => {};
-  rig.fronts.lead([], new AbortController().signal);
-  await rig.pass(100);
-  assert.equal(rig.kube.paths(`${NAMESPACE}/services`).length, 6, "a later term goes on");
-});
-
-test("a term that ends before what is given up is deleted leaves it", async (t) => {
-  const rig = await frontsRig(t, { found: [target("a"), target("b")], discovery: { keepSeconds: 60 } });
-  await lead(rig, "a", "b");
-  rig.fronts.use(new Set());
-  await rig.pass(100);
-  written(rig);
-  rig.kube.onWrite = () => rig.term.abort();
-  await rig.pass(61_000);
-  assert.deepEqual(written(rig), ["DELETE switchback-a"]);
-});
-
-test("what changes during a turn is taken up right after it", async (t) => {
-  const rig = await frontsRig(t, { configured: [target("edge")], found: [target("late")] });
-  const { held, release } = holdWrites(rig);
-  await lead(rig);
-  assert.equal(held.length, 1);
-  rig.fronts.use(new Set(["late"]));
-  await rig.pass(10_000);
-  assert.equal(rig.kube.writes.length, 1, "one turn at a time");
-  release();
-  await rig.pass(40);
-  assert.ok(rig.kube.at(frontPath("late")));
-});
-
-test("a change after a failure is not kept waiting for the retry", async (t) => {
-  const rig = await frontsRig(t, { configured: [target("edge")], found: [target("late")] });
-  rig.kube.onWrite = ({ path }) => {
-    throw refusal(path, 503);
-  };
-  await lead(rig);
-  rig.kube.onWrite = () => {};
-  rig.catalog.changed();
-  await rig.pass(40);
-  assert.ok(rig.kube.at(frontPath("edge")));
-});
-
-test("changes that come together are reported once, a twentieth of a second after the first", async (t) => {
-  const rig = await frontsRig(t, { configured: [target("edge")] });
-  rig.state.changes = 0;
-  for (let change = 0; change < 10; change += 1) rig.catalog.changed();
-  await rig.pass(40);
-  assert.equal(rig.state.changes, 0);
-  await rig.pass(10);
-  assert.equal(rig.state.changes, 1);
-  await rig.pass(1_000);
-  assert.equal(rig.state.changes, 1);
-  rig.catalog.changed();
-  await rig.pass(50);
-  assert.equal(rig.state.changes, 2);
-});
-
-for (const [what, part] of [
-  ["document", DOCUMENT],
-  ["front Services", frontPath("edge")],
-  ["proxies", `${SLICES}/slice`],
-  ["Services of targets without a relay", "/api/v1/namespaces/infra/services/plain"],
-] as const) {
-  test(`the silence of the watch of the ${what} is seen`, async (t) => {
-    const labels = { "switchback.dev/target": "edge", "kubernetes.io/service-name": "switchback-proxy" };
-    const paths = [DOCUMENT, frontPath("edge"), `${SLICES}/slice`, "/api/v1/namespaces/infra/services/plain"];
-    const rig = await frontsRig(t, { configured: [direct("plain")] });
-    for (const path of paths) rig.kube.put(path, { metadata: { labels } });
-    await rig.pass(100);
-    assert.ok(rig.fronts.inactiveMs <= 100);
-    await rig.pass(5_000);
-    for (const path of paths) if (path !== part) rig.kube.put(path, { metadata: { labels }, touched: true });
-    await rig.pass(10);
-    assert.ok(rig.fronts.inactiveMs >= 5_000);
-    rig.kube.put(part, { metadata: { labels }, touched: true });
-    await rig.pass(10);
-    assert.ok(rig.fronts.inactiveMs <= 20);
-  });
-}
-
-test("stopped, it ends its watches and does nothing that was due", async (t) => {
-  const rig = await frontsRig(t, { configured: [target("edge"), direct("plain")] });
-  assert.equal(rig.kube.watched.length, 4);
-  rig.fronts.use(new Set());
-  rig.fronts.lead([], rig.term.signal);
-  rig.catalog.changed();
-  const { changes } = rig.state;
-  await rig.fronts.stop();
-  assert.deepEqual(rig.kube.watched, []);
-  rig.fronts.use(new Set(["edge"]));
-  await rig.pass(10_000);
-  assert.deepEqual(written(rig), []);
-  assert.equal(rig.state.changes, changes);
-});
-
-test("stopped during a turn, it finishes that and begins none, whatever changed", async (t) => {
-  const rig = await frontsRig(t, { configured: [target("edge")], found: [target("late")] });
-  const { release } = holdWrites(rig);
-  await lead(rig);
-  rig.fronts.use(new Set(["late"]));
-  const stopped = rig.fronts.stop();
-  assert.equal(await isSettled(stopped), false, "it waits for the turn");
-  release();
-  await stopped;
-  await rig.pass(10_000);
-  assert.deepEqual(written(rig), ["APPLY switchback-targets", "APPLY switchback-edge"]);
-});
-
-test("a change is taken up a little later, so that those that come together are one turn", async (t) => {
-  const rig = await frontsRig(t, { configured: [target("edge")] });
-  await lead(rig);
-  written(rig);
-  rig.kube.put(DOCUMENT, { data: { "targets.json": "{}" } });
-  await rig.pass(20);
-  assert.deepEqual(written(rig), []);
-  await rig.pass(10);
-  assert.deepEqual(written(rig), ["APPLY switchback-targets"]);
-});
-
-test("it sleeps no longer than an hour, as timers overflow, and stopping leaves no timer", async (t) => {
-  const rig = await frontsRig(t, { found: [target("a")] });
-  await lead(rig, "a");
-  const started = t.mock.method(globalThis, "setTimeout");
-  const cleared = t.mock.method(globalThis, "clearTimeout");
-  rig.fronts.use(new Set());
-  await rig.pass(1_000);
-  assert.equal(Math.max(...started.mock.calls.map(({ arguments: [, ms] }) => ms ?? 0)), 3_600_000);
-  const sleep = started.mock.calls.findLast(({ arguments: [, ms] }) => ms === 3_600_000);
-  assert.ok(sleep);
-  await rig.fronts.stop();
-  assert.ok(cleared.mock.calls.some(({ arguments: [timer] }) => timer === sleep.result));
 });

@@ -3,19 +3,21 @@ import { describeError } from "../errors/errors.ts";
 import type { Reason, TargetAddress } from "../hostmap/types.ts";
 import { createBackoff } from "../kube/backoff.ts";
 import type { KubeClient } from "../kube/client.ts";
+import type { Fence } from "../kube/fence.ts";
 import { corePath } from "../kube/paths.ts";
 import { type ReconcileResult, Reconciler } from "../kube/reconciler.ts";
+import { StoredTimes, steadyNow } from "../kube/time.ts";
 import { type Informer, watchObjects } from "../kube/watch.ts";
 import { isRelayed } from "../snapshot/listeners.ts";
 import type { PublishedTarget } from "../snapshot/targets-format.ts";
 import { TargetsWriter } from "../snapshot/targets-writer.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { FrontServices } from "./front-services.ts";
+import { FrontServices, type FrontTerm } from "./front-services.ts";
 import { type AskProxy, ProxyReadiness } from "./proxy-readiness.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
 import { type RelayedTargets, relayedTargets } from "./targets/relayed-targets.ts";
 import type { TargetCatalog } from "./targets/resolver.ts";
-import { literalIPs } from "./targets/service-view.ts";
+import { type FoundTarget, literalIPs } from "./targets/service-view.ts";
 
 interface FrontsDeps {
   readonly client: KubeClient;
@@ -47,6 +49,8 @@ export class FrontReconciler implements TargetAddresses {
   readonly #store: TargetsWriter;
   readonly #services: FrontServices;
   readonly #listening: ProxyReadiness;
+  /** Since when targets are unused. */
+  readonly #unused: StoredTimes;
   readonly #reconciler: Reconciler;
   /** Reports changes of addresses. */
   readonly #reporter: Reconciler;
@@ -55,8 +59,10 @@ export class FrontReconciler implements TargetAddresses {
   #upstreams: Informer<readonly string[]>[] = [];
   /** Undefined until `use`: "none in use" and "not known yet" differ. */
   #inUse: ReadonlySet<string> | undefined;
-  #waiting: readonly string[] = [];
-  #leading: AbortSignal | undefined;
+  #refused: ReadonlyMap<string, Reason> = new Map();
+  /** Of the term that begins or has begun. */
+  #fence: Fence | undefined;
+  #leading: FrontTerm | undefined;
   #onChange: () => void = () => {};
 
   constructor(deps: FrontsDeps) {
@@ -68,6 +74,7 @@ export class FrontReconciler implements TargetAddresses {
     this.#store = new TargetsWriter({ client, namespace, log });
     this.#services = new FrontServices({ client, namespace, selector, log, notify, onChange });
     this.#listening = new ProxyReadiness({ client, namespace, log, ask, onChange, now: () => performance.now() });
+    this.#unused = new StoredTimes(steadyNow, deps.now);
     this.#reconciler = new Reconciler({
       reconcile: () => this.#reconcile(),
       retry: {
@@ -114,14 +121,19 @@ export class FrontReconciler implements TargetAddresses {
     this.#enqueue(0);
   }
 
-  /** Why a target has no address, if there is a reason other than that it has none yet. */
+  /** Why a target has no address, or not every port, if there is a reason other than that it has none yet. */
   reasonOf(target: string): Reason | undefined {
-    if (!this.#waiting.includes(target)) return undefined;
-    const { maxTargets } = this.#deps.config.discovery;
-    return { code: "too-many-targets", text: `more than ${maxTargets} targets were found (discovery.maxTargets)` };
+    return this.#refused.get(target);
+  }
+
+  /** What the writes of the next term are bound to. Before `lead`. */
+  fenceBy(fence: Fence): void {
+    this.#fence = fence;
   }
 
   lead(remembered: readonly TargetAddress[], signal: AbortSignal): void {
+    const fence = this.#fence;
+    if (fence === undefined) throw new Error("a leader's writes need a fence");
     // The addresses of a target without a relay are those of its own Service: no front Service can have them.
     const relayed = [...this.#store.published.targets, ...this.#deps.config.targets.filter(isRelayed)].map(byName);
     for (const { name, clusterIPs } of remembered) {
@@ -130,7 +142,7 @@ export class FrontReconciler implements TargetAddresses {
       this.#listening.trust(name);
     }
     for (const { name, clusterIPs } of this.#store.published.targets) this.#services.remember(name, clusterIPs);
-    this.#leading = signal;
+    this.#leading = { signal, fence };
     this.#enqueue(0);
   }
 
@@ -142,7 +154,7 @@ export class FrontReconciler implements TargetAddresses {
   }
 
   /** All targets: configured and discovered. */
-  #definitions(): TargetConfig[] {
+  #definitions(): (TargetConfig | FoundTarget)[] {
     const { catalog } = this.#deps;
     const configured = catalog.configured();
     const names = new Set(configured.map(({ name }) => name));
@@ -189,79 +201,83 @@ export class FrontReconciler implements TargetAddresses {
   }
 
   #enqueue(afterMs: number): void {
-    if (this.#leading?.aborted === false) this.#reconciler.enqueue(afterMs);
+    if (this.#leading?.signal.aborted === false) this.#reconciler.enqueue(afterMs);
   }
 
   /** Writes only what differs, so a run does not trigger itself. */
   async #reconcile(): Promise<ReconcileResult | undefined> {
-    const signal = this.#leading;
-    if (signal === undefined || signal.aborted || !this.synced || this.#inUse === undefined) return undefined;
+    const term = this.#leading;
+    if (term === undefined || term.signal.aborted || !this.synced || this.#inUse === undefined) return undefined;
     try {
+      await this.#store.take(term.fence);
       const plan = this.#plan();
-      await this.#carryOut(plan, signal);
-      const { nextDrop } = plan;
-      return { requeueAfter: nextDrop === undefined ? undefined : Math.max(SETTLE_MS, nextDrop - this.#deps.now()) };
+      await this.#carryOut(plan, term);
+      const { nextDropMs } = plan;
+      return { requeueAfter: nextDropMs === undefined ? undefined : Math.max(SETTLE_MS, nextDropMs) };
     } catch (error) {
-      if (signal.aborted) return undefined;
+      if (term.signal.aborted) return undefined;
       throw error;
     }
   }
 
   #plan(): RelayedTargets {
     const { catalog, config, clusterDomain, now } = this.#deps;
-    const configured = catalog.configured();
-    const names = new Set(configured.map(({ name }) => name));
+    const unused = this.#store.published.targets.flatMap(({ unusedSince }) => unusedSince ?? []);
+    this.#unused.keep(unused.map((since) => Date.parse(since)));
     const plan = relayedTargets({
-      configured,
-      found: this.#definitions().filter((target) => !names.has(target.name) && isRelayed(target)),
+      configured: catalog.configured(),
+      found: this.#definitions().flatMap((target) => ("upstreamIPs" in target && isRelayed(target) ? target : [])),
       remembered: this.#store.published.targets,
       addresses: this.#services.addresses,
       clusterDomain,
-      maxFound: config.discovery.maxTargets,
+      catalog,
+      limits: config.discovery,
       keepMs: config.discovery.keepSeconds * 1000,
       now: now(),
+      unusedMs: (since) => steadyNow() - this.#unused.of(Date.parse(since)),
     });
-    this.#waiting = plan.waiting;
+    this.#refused = plan.refused;
     return plan;
   }
 
-  async #carryOut({ targets, dropped }: RelayedTargets, signal: AbortSignal): Promise<void> {
-    const stuck = await this.#removeFronts(dropped, signal);
-    signal.throwIfAborted();
+  async #carryOut({ targets, dropped }: RelayedTargets, term: FrontTerm): Promise<void> {
+    const stuck = await this.#removeFronts(dropped, term);
+    term.signal.throwIfAborted();
     const remembered = this.#store.published.targets.filter(({ name }) => stuck.has(name));
-    await this.#store.write([...targets, ...remembered]);
-    const failed = await this.#ensureFronts(targets, signal);
-    this.#listening.expect(targets.map(byName));
+    await this.#store.write([...targets, ...remembered], term.fence);
+    const failed = await this.#ensureFronts(targets, term);
+    // Nothing listens for a target without an upstream.
+    this.#listening.expect(targets.filter(({ upstreamIPs }) => upstreamIPs?.length !== 0).map(byName));
     if (failed + stuck.size > 0) throw new Error(`${failed + stuck.size} front Services could not be written`);
   }
 
   /** Writes the front Services; a failure does not stop the others. Returns the number of failures. */
-  async #ensureFronts(targets: readonly PublishedTarget[], signal: AbortSignal): Promise<number> {
+  async #ensureFronts(targets: readonly PublishedTarget[], term: FrontTerm): Promise<number> {
     const fixed = new Set(this.#deps.config.targets.filter(({ clusterIPs }) => clusterIPs.length > 0).map(byName));
     const due = targets.filter(({ name, unusedSince }) => !fixed.has(name) && this.#mayWrite(name, unusedSince));
     let failed = 0;
     const ensure = async (target: PublishedTarget) => {
       try {
-        await this.#services.ensure(target, signal);
+        await this.#services.ensure(target, term);
       } catch (error) {
         failed += 1;
         this.#deps.log.warn({ code: "front-not-written", target: target.name }, describeError(error));
       }
     };
     for (let index = 0; index < due.length; index += PARALLEL_WRITES) {
-      signal.throwIfAborted();
+      term.signal.throwIfAborted();
       await Promise.all(due.slice(index, index + PARALLEL_WRITES).map(ensure));
     }
     return failed;
   }
 
   /** Deletes front Services before their listeners. Returns the targets whose Service could not be deleted: they stay remembered. */
-  async #removeFronts(dropped: readonly string[], signal: AbortSignal): Promise<ReadonlySet<string>> {
+  async #removeFronts(dropped: readonly string[], { signal, fence }: FrontTerm): Promise<ReadonlySet<string>> {
     const stuck = new Set<string>();
     for (const name of dropped) {
       signal.throwIfAborted();
       try {
-        if (this.#deps.config.discovery.enabled) await this.#services.remove(name);
+        if (this.#deps.config.discovery.enabled) await this.#services.remove(name, fence);
         this.#deps.log.info({ target: name }, "this target had no names for long and is removed");
       } catch (error) {
         stuck.add(name);

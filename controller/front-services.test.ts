@@ -1,13 +1,16 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { SwitchbackError } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
+import { NO_VERSION } from "../kube/fence.ts";
 import type { PublishedTarget } from "../snapshot/targets-format.ts";
-import { silentLogger } from "../telemetry/log.ts";
-import { isSettled, stopTime } from "../test/fakes/stopped-time.ts";
+import { LineLog } from "../test/fakes/clock.ts";
+import { MemoryKube, refusal } from "../test/fakes/memory-kube.ts";
+import { isSettled, settled, stopTime } from "../test/fakes/stopped-time.ts";
+import { endlessTerm } from "../test/fakes/term.ts";
 import { FrontServices } from "./front-services.ts";
 
-const HELD = ["198.51.100.9"];
+const HELD = ["198.51.100.9", "2001:db8::9"];
 const TARGET = { name: "edge", ports: [] } as unknown as PublishedTarget;
 
 interface Applied {
@@ -17,7 +20,8 @@ interface Applied {
 /** Front Services of an API server that refuses the first `refusals` writes that ask for an address. */
 function fronts(refusals: number) {
   const asked: (readonly string[] | undefined)[] = [];
-  const lost: string[] = [];
+  const lost: string[][] = [];
+  const log = new LineLog();
   const apply = async (_path: string, object: Applied) => {
     const { clusterIPs } = object.spec;
     asked.push(clusterIPs);
@@ -27,22 +31,24 @@ function fronts(refusals: number) {
     const labels = { "switchback.dev/target": "edge" };
     return { metadata: { name: "switchback-edge", labels }, spec: { clusterIPs: clusterIPs ?? ["198.51.100.77"] } };
   };
+  const client = { apply } as unknown as KubeClient;
   const services = new FrontServices({
-    client: { apply } as unknown as KubeClient,
+    client,
     namespace: "switchback-system",
     selector: {},
-    log: silentLogger,
-    notify: (code) => lost.push(code),
+    log,
+    notify: (...parts) => lost.push(parts),
     onChange: () => {},
   });
   services.remember("edge", HELD);
-  return { services, asked, lost };
+  const term = (signal = new AbortController().signal) => ({ signal, fence: endlessTerm(client) });
+  return { services, asked, lost, log, term };
 }
 
 test("a front that was just deleted gets its address again, although it is refused for a moment", async (t) => {
   const pass = stopTime(t);
-  const { services, asked, lost } = fronts(2);
-  const ensured = services.ensure(TARGET, new AbortController().signal);
+  const { services, asked, lost, term } = fronts(2);
+  const ensured = services.ensure(TARGET, term());
   await pass(3_000);
   assert.ok(await isSettled(ensured), "within the time for which an address is asked for");
   await ensured;
@@ -51,23 +57,230 @@ test("a front that was just deleted gets its address again, although it is refus
   assert.deepEqual(lost, []);
 });
 
+test("an address is asked for five times in three seconds, each refusal with a log line", async (t) => {
+  const pass = stopTime(t);
+  const { services, asked, log, term } = fronts(100);
+  void services.ensure(TARGET, term());
+  const counts: number[] = [];
+  for (const ms of [90, 10, 190, 10, 390, 10, 790, 10, 1_490, 10]) {
+    await pass(ms);
+    counts.push(asked.length);
+  }
+  assert.deepEqual(counts, [1, 2, 2, 3, 3, 4, 4, 5, 5, 6]);
+  assert.deepEqual(
+    log.lines.map(({ level, fields, message }) => [level, fields, message]),
+    [
+      ...[100, 200, 400, 800, 1_500].map((waitMs) => [
+        "warn",
+        { code: "front-address-refused", target: "edge", waitMs },
+        "provided IP is already allocated",
+      ]),
+      [
+        "error",
+        { code: "front-address-lost", target: "edge" },
+        "the ClusterIP 198.51.100.9, 2001:db8::9 could not be reassigned; pods that hold it must be recreated",
+      ],
+    ],
+  );
+});
+
 test("an address that is refused for good is given up, and people are told", async (t) => {
   const pass = stopTime(t);
-  const { services, lost } = fronts(100);
-  const ensured = services.ensure(TARGET, new AbortController().signal);
+  const { services, asked, lost, term } = fronts(100);
+  const ensured = services.ensure(TARGET, term());
   await pass(3_000);
   assert.ok(await isSettled(ensured), "within the time for which an address is asked for");
   await ensured;
   assert.deepEqual(services.addressesOf("edge"), ["198.51.100.77"]);
-  assert.deepEqual(lost, ["front-address-lost"]);
+  const note = "the ClusterIP 198.51.100.9, 2001:db8::9 could not be reassigned; pods that hold it must be recreated";
+  assert.deepEqual(lost, [["front-address-lost", note, "switchback-edge"]]);
+  assert.deepEqual(asked, [HELD, HELD, HELD, HELD, HELD, undefined]);
 });
 
 test("who no longer leads gives no address up", async () => {
-  const { services, asked, lost } = fronts(100);
+  const { services, asked, lost, term } = fronts(100);
   const deposed = new AbortController();
-  const ensured = services.ensure(TARGET, deposed.signal);
+  const ensured = services.ensure(TARGET, term(deposed.signal));
   deposed.abort();
   await assert.rejects(ensured);
   assert.deepEqual(asked, [HELD]);
   assert.deepEqual(lost, []);
+});
+
+const PATH = "/api/v1/namespaces/sys/services";
+const EDGE: PublishedTarget = {
+  name: "edge",
+  upstream: "h",
+  ports: [
+    { port: 443, listenPort: 16_000, upstreamPort: 443, protocol: "v1" },
+    { port: 80, listenPort: 16_001, upstreamPort: 80, protocol: "v1" },
+  ],
+  clusterIPs: [],
+};
+const SELECTOR = { "b/name": "switchback", "a/part": "proxy" };
+/** The front Service of `EDGE` as it is applied, without an address. */
+const FRONT = {
+  apiVersion: "v1",
+  kind: "Service",
+  metadata: {
+    name: "switchback-edge",
+    namespace: "sys",
+    labels: {
+      "app.kubernetes.io/name": "switchback",
+      "app.kubernetes.io/component": "front",
+      "switchback.dev/target": "edge",
+    },
+  },
+  spec: {
+    type: "ClusterIP",
+    ipFamilyPolicy: "PreferDualStack",
+    selector: SELECTOR,
+    ports: [
+      { name: "tcp-443", protocol: "TCP", port: 443, targetPort: 16_000 },
+      { name: "tcp-80", protocol: "TCP", port: 80, targetPort: 16_001 },
+    ],
+  },
+};
+
+/** Front Services of an API server in memory, followed. */
+async function followed(t: TestContext, prepare: (kube: MemoryKube) => void = () => {}) {
+  const kube = new MemoryKube();
+  prepare(kube);
+  const state = { changes: 0 };
+  const services = new FrontServices({
+    client: kube.client,
+    namespace: "sys",
+    selector: SELECTOR,
+    log: new LineLog(),
+    notify: () => assert.fail("no address is lost"),
+    onChange: () => {
+      state.changes += 1;
+    },
+  });
+  assert.deepEqual([services.synced, services.inactiveMs], [false, 0]);
+  services.start();
+  t.after(() => services.stop());
+  await settled();
+  const fence = endlessTerm(kube.client);
+  const ensure = async (target = EDGE) => {
+    const before = kube.writes.length;
+    await services.ensure(target, { signal: new AbortController().signal, fence });
+    return kube.writes.slice(before).map(({ body }) => (body as typeof FRONT).spec);
+  };
+  return { kube, services, state, ensure, fence };
+}
+
+test("a front is written as a whole, once; its address is known from the answer", async (t) => {
+  const { kube, services, state, ensure } = await followed(t);
+  assert.deepEqual([services.synced, state.changes], [true, 1]);
+  await ensure();
+  const path = `${PATH}/switchback-edge`;
+  const body = { ...FRONT, metadata: { ...FRONT.metadata, resourceVersion: NO_VERSION } };
+  assert.deepEqual(kube.writes, [{ method: "APPLY", path, fieldManager: "switchback-controller", body }]);
+  assert.deepEqual([...services.addresses], [["edge", ["198.51.100.1"]]]);
+  assert.deepEqual(await ensure(), []);
+  await settled();
+  assert.deepEqual([await ensure(), state.changes], [[], 2]);
+});
+
+test("a front that somebody changes or deletes is written again, with the addresses that pods hold", async (t) => {
+  const { kube, services, ensure } = await followed(t);
+  await ensure();
+  const front = kube.at(`${PATH}/switchback-edge`);
+  const held = ["198.51.100.1"];
+  const again = [{ ...FRONT.spec, clusterIP: held[0], clusterIPs: held }];
+  const spec = front?.spec as typeof FRONT.spec;
+  for (const changed of [
+    { ...spec, selector: {} },
+    { ...spec, selector: undefined },
+    { ...spec, ports: spec.ports.slice(1) },
+    { ...spec, ports: [{ port: 443 }, { port: 80 }] },
+  ]) {
+    kube.put(`${PATH}/switchback-edge`, { ...front, spec: changed });
+    await settled();
+    assert.deepEqual(await ensure(), again, JSON.stringify(changed));
+    assert.deepEqual(await ensure(), []);
+  }
+  kube.remove(`${PATH}/switchback-edge`);
+  await settled();
+  assert.deepEqual(services.addressesOf("edge"), held);
+  assert.deepEqual(await ensure(), again);
+});
+
+test("the order of a selector's labels makes no difference, and a port without a target port leads to itself", async (t) => {
+  const selector = { "a/part": "proxy", "b/name": "switchback" };
+  const spec = { clusterIP: "198.51.100.7", clusterIPs: ["198.51.100.7"], selector, ports: [{ port: 80 }] };
+  const { ensure } = await followed(t, (kube) => kube.put(`${PATH}/switchback-edge`, { ...FRONT, spec }));
+  const port = { port: 80, listenPort: 80, upstreamPort: 80, protocol: "v1" } as const;
+  assert.deepEqual(await ensure({ ...EDGE, ports: [port] }), []);
+});
+
+test("only a Service whose name and label agree is a front", async (t) => {
+  const spec = { ...FRONT.spec, clusterIP: "198.51.100.8", clusterIPs: ["198.51.100.8"] };
+  const { kube, services, state, ensure } = await followed(t, (api) => {
+    api.put(`${PATH}/somebodys`, { ...FRONT, metadata: { labels: FRONT.metadata.labels }, spec });
+    api.put(`${PATH}/switchback-edge`, { ...FRONT, metadata: { labels: { "switchback.dev/target": "other" } }, spec });
+    api.put(`${PATH}/switchback-`, { ...FRONT, metadata: { labels: { "switchback.dev/target": "" } }, spec });
+    api.put(`${PATH}/switchback-third`, { ...FRONT, metadata: {}, spec });
+  });
+  assert.deepEqual([[...services.addresses], state.changes], [[], 4]);
+  // The first write creates: only its refusal shows the Service with another label.
+  assert.deepEqual(await ensure(), [FRONT.spec, FRONT.spec]);
+  assert.equal(kube.at(`${PATH}/switchback-edge`)?.metadata.labels?.["switchback.dev/target"], "edge");
+});
+
+test("the first addresses of a target that are remembered stay, until it is observed", async (t) => {
+  const { services, ensure } = await followed(t);
+  services.remember("edge", []);
+  assert.deepEqual([...services.addresses], []);
+  services.remember("edge", ["198.51.100.50"]);
+  services.remember("edge", ["198.51.100.60"]);
+  assert.deepEqual(services.addressesOf("edge"), ["198.51.100.50"]);
+  assert.deepEqual(services.addressesOf("other"), []);
+  assert.deepEqual(await ensure(), [{ ...FRONT.spec, clusterIP: "198.51.100.50", clusterIPs: ["198.51.100.50"] }]);
+});
+
+test("an error other than a refused address is thrown at once; so is that one where no address was asked for", async (t) => {
+  const { kube, services, ensure } = await followed(t);
+  for (const status of [403, 422]) {
+    kube.onWrite = ({ path }) => {
+      throw refusal(path, status);
+    };
+    if (status === 403) services.remember("held", HELD);
+    await assert.rejects(ensure({ ...EDGE, name: status === 403 ? "held" : "edge" }), { status });
+  }
+  assert.equal(kube.writes.length, 2);
+});
+
+test("a front is deleted and forgotten, also if it is gone already; not if that is refused", async (t) => {
+  const { kube, services, ensure, fence } = await followed(t);
+  for (const isGone of [false, true]) {
+    kube.onWrite = () => {};
+    await ensure();
+    kube.onWrite = ({ path, method }) => {
+      if (isGone && method === "DELETE") kube.remove(path);
+    };
+    await services.remove("edge", fence);
+    assert.deepEqual([...services.addresses], []);
+    assert.deepEqual([kube.writes.at(-1)?.method, kube.writes.at(-1)?.path], ["DELETE", `${PATH}/switchback-edge`]);
+    assert.equal((await ensure()).length, 1, "it is written again if it is needed again");
+  }
+  kube.onWrite = ({ path }) => {
+    throw refusal(path, 403);
+  };
+  const before = services.addressesOf("edge");
+  await assert.rejects(services.remove("edge", fence), { status: 403 });
+  assert.deepEqual(services.addressesOf("edge"), before);
+});
+
+test("a stop ends the watch, whose silence is seen until then; one that was never started can be stopped", async (t) => {
+  const { kube, services } = await followed(t);
+  const { now } = performance;
+  const later = t.mock.method(performance, "now", () => now.call(performance) + 60_000);
+  assert.ok(services.inactiveMs >= 60_000);
+  later.mock.restore();
+  assert.deepEqual(kube.watched, [PATH]);
+  await services.stop();
+  assert.deepEqual(kube.watched, []);
+  await fronts(0).services.stop();
 });

@@ -1,8 +1,10 @@
 import { describeError, statusOf } from "../errors/errors.ts";
 import { TARGET_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
+import { type Fence, type FencedObject, type Identity, identityOf, type Precondition } from "../kube/fence.ts";
 import { corePath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
+import type { ObjectMeta } from "../kube/types.ts";
 import { type Informer, watchObjects } from "../kube/watch.ts";
 import { frontName } from "../snapshot/listeners.ts";
 import type { PublishedTarget } from "../snapshot/targets-format.ts";
@@ -10,7 +12,7 @@ import type { Logger } from "../telemetry/log.ts";
 import { literalIPs } from "./targets/service-view.ts";
 
 interface RawService {
-  readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
+  readonly metadata: ObjectMeta & { readonly name: string };
   readonly spec?: {
     readonly clusterIP?: string;
     readonly clusterIPs?: readonly string[];
@@ -20,7 +22,7 @@ interface RawService {
 }
 
 /** What is kept of a front Service. */
-interface Front {
+interface Front extends Identity {
   readonly target: string;
   readonly clusterIPs: readonly string[];
   /** The fields that we manage, as one string: if it is equal, nothing has to be written. */
@@ -38,6 +40,12 @@ interface FrontServicesDeps {
   readonly notify: (code: string, note: string, service: string) => void;
   /** A front Service was added, changed or deleted. */
   readonly onChange: () => void;
+}
+
+/** The leader's term for which Services are written. */
+export interface FrontTerm {
+  readonly signal: AbortSignal;
+  readonly fence: Fence;
 }
 
 const FIELD_MANAGER = "switchback-controller";
@@ -98,12 +106,14 @@ export class FrontServices {
     if (addresses.length > 0 && !this.#known.has(target)) this.#known.set(target, addresses);
   }
 
-  /** Writes the front Service if it differs. Throws the API server's errors, and when `signal` aborts. */
-  async ensure(target: PublishedTarget, signal: AbortSignal): Promise<void> {
+  /** Writes the front Service if it differs. Throws the API server's errors, as `Fence.write` does, and when `signal` aborts. */
+  async ensure(target: PublishedTarget, { signal, fence }: FrontTerm): Promise<void> {
     const addresses = this.addressesOf(target.name);
-    if (this.#seen.get(target.name)?.managedSpec === this.#managedSpecOf(target)) return;
-    if (await this.#applyWith(target, addresses, signal)) return;
-    await this.#apply(target, []);
+    const seen = this.#seen.get(target.name);
+    if (seen?.managedSpec === this.#managedSpecOf(target))
+      return void (await fence.take(this.#object(target.name), seen));
+    if (await this.#applyWith(target, addresses, { signal, fence })) return;
+    await this.#apply(target, [], fence);
     const note = `the ClusterIP ${addresses.join(", ")} could not be reassigned; pods that hold it must be recreated`;
     this.#deps.log.error({ code: "front-address-lost", target: target.name }, note);
     this.#deps.notify("front-address-lost", note, frontName(target.name));
@@ -113,10 +123,14 @@ export class FrontServices {
    * Returns false if the API server keeps answering 422: the address belongs to another Service, or the Service range has changed. The
    * address of a deleted front becomes free a moment after the deletion is observed, so a single refusal does not count.
    */
-  async #applyWith(target: PublishedTarget, addresses: readonly string[], signal: AbortSignal): Promise<boolean> {
+  async #applyWith(
+    target: PublishedTarget,
+    addresses: readonly string[],
+    { signal, fence }: FrontTerm,
+  ): Promise<boolean> {
     for (const waitMs of ADDRESS_WAITS_MS) {
       try {
-        await this.#apply(target, addresses);
+        await this.#apply(target, addresses, fence);
         return true;
       } catch (error) {
         if (statusOf(error) !== 422 || addresses.length === 0) throw error;
@@ -129,12 +143,9 @@ export class FrontServices {
   }
 
   /** Deletes the front Service of a target that is no longer used. */
-  async remove(target: string): Promise<void> {
-    try {
-      await this.#deps.client.delete(corePath("services", this.#deps.namespace, frontName(target)));
-    } catch (error) {
-      if (statusOf(error) !== 404) throw error;
-    }
+  async remove(target: string, fence: Fence): Promise<void> {
+    const seen = this.#seen.get(target);
+    if (seen !== undefined) await fence.remove(this.#object(target), seen);
     this.#seen.delete(target);
     this.#known.delete(target);
   }
@@ -153,9 +164,30 @@ export class FrontServices {
     return managedSpecOf(target.name, this.#deps.selector, frontPorts(target));
   }
 
-  async #apply(target: PublishedTarget, addresses: readonly string[]): Promise<void> {
+  async #apply(target: PublishedTarget, addresses: readonly string[], fence: Fence): Promise<void> {
+    const object = this.#object(target.name);
+    const send = (precondition: Precondition) => this.#send(target, addresses, precondition);
+    const seen = this.#seen.get(target.name);
+    try {
+      this.#see(viewFront(await fence.write(object, seen, send)));
+    } catch (error) {
+      if (statusOf(error) !== 409 || seen !== undefined) throw error;
+      // There is one that the watch does not show: somebody removed its label.
+      const found = await this.#find(object.name);
+      if (found === undefined) throw error;
+      this.#see(viewFront(await fence.write(object, found.metadata, send)));
+    }
+  }
+
+  async #find(name: string): Promise<RawService | undefined> {
+    const { client, namespace } = this.#deps;
+    const query = { fieldSelector: `metadata.name=${name}` };
+    return (await client.list<RawService>(corePath("services", namespace), query)).items[0];
+  }
+
+  async #send(target: PublishedTarget, addresses: readonly string[], precondition: Precondition): Promise<RawService> {
     const { client, namespace, selector } = this.#deps;
-    const name = frontName(target.name);
+    const { name, path } = this.#object(target.name);
     const labels = {
       "app.kubernetes.io/name": "switchback",
       "app.kubernetes.io/component": "front",
@@ -166,12 +198,16 @@ export class FrontServices {
     const object = {
       apiVersion: "v1",
       kind: "Service",
-      metadata: { name, namespace, labels },
+      metadata: { name, namespace, labels, ...precondition },
       spec: { type: "ClusterIP", ipFamilyPolicy: "PreferDualStack", selector, ports, ...fixed },
     };
-    const path = corePath("services", namespace, name);
-    const written = await client.apply<RawService>(path, object, { fieldManager: FIELD_MANAGER, force: true });
-    this.#see(viewFront(written));
+    return await client.apply<RawService>(path, object, { fieldManager: FIELD_MANAGER, force: true });
+  }
+
+  #object(target: string): FencedObject {
+    const { namespace } = this.#deps;
+    const name = frontName(target);
+    return { apiVersion: "v1", kind: "Service", namespace, name, path: corePath("services", namespace, name) };
   }
 }
 
@@ -184,7 +220,8 @@ function viewFront({ metadata, spec }: RawService): Front {
   // A Service with our label and another name is not a front.
   const target = metadata.name === frontName(label) ? label : "";
   const ports = (spec?.ports ?? []).map(({ port, targetPort }) => ({ port, targetPort: targetPort ?? port }));
-  return { target, clusterIPs: literalIPs(spec), managedSpec: managedSpecOf(target, spec?.selector ?? {}, ports) };
+  const managedSpec = managedSpecOf(target, spec?.selector ?? {}, ports);
+  return { ...identityOf(metadata), target, clusterIPs: literalIPs(spec), managedSpec };
 }
 
 function managedSpecOf(target: string, selector: Readonly<Record<string, string>>, ports: readonly object[]): string {

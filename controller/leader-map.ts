@@ -16,11 +16,11 @@ export class LeaderMap {
   /** Whether a target's address changed since the last publication. */
   #moved = false;
 
-  /** Starts from the published lines: names that the new leader does not know must be removed as slowly as any other. */
-  constructor(removal: RemovalRules, published: Lines) {
+  /** Starts from the published lines and when each was first published: names that the new leader does not know must be removed as slowly as any other. */
+  constructor(removal: RemovalRules, published: Lines, orders: ReadonlyMap<string, number>) {
     this.names = new PublishedNames(removal);
-    this.names.load(published);
-    for (const [name, line] of published) this.#shards.set(name, line);
+    this.names.load(published, orders);
+    for (const [name, line] of published) this.#shards.set(name, line, orders.get(name));
   }
 
   /** Releases the published names that are not planned. `now` is in milliseconds, as below. */
@@ -48,7 +48,9 @@ export class LeaderMap {
 
   /** Applies the removals that are due, and renders what changed. */
   render(now: number): readonly RenderedShard[] {
-    for (const name of this.names.settle(now)) this.#shards.set(name, this.names.addressesOf(name) ?? []);
+    for (const name of this.names.settle(now)) {
+      this.#shards.set(name, this.names.addressesOf(name) ?? [], this.names.orderOf(name));
+    }
     return this.#shards.render();
   }
 

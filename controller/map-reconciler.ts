@@ -1,11 +1,12 @@
 import { describeError } from "../errors/errors.ts";
+import { show } from "../hostmap/hostnames.ts";
 import type { Plan, PlannedName } from "../hostmap/plan.ts";
 import type { PublishedNames } from "../hostmap/published-names.ts";
 import type { RemovalRules } from "../hostmap/removal-guard.ts";
 import { createBackoff } from "../kube/backoff.ts";
 import { type ReconcileResult, Reconciler } from "../kube/reconciler.ts";
 import type { MapStore } from "../snapshot/map-store.ts";
-import { MapWriter, type Publication } from "../snapshot/map-writer.ts";
+import { MapWriter, type Publication, type WriteTerm } from "../snapshot/map-writer.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { LeaderMap } from "./leader-map.ts";
 import { MapAnnouncements } from "./map-announcements.ts";
@@ -68,10 +69,15 @@ export class MapReconciler {
 
   /** Starts to observe. Nothing is published before `lead`. */
   start(): void {
-    const { source, plan, addresses, store } = this.#deps;
+    const { source, plan, addresses, store, log } = this.#deps;
     source.start(
       (object, claims) => {
-        plan.set(object, claims);
+        // One odd object costs itself: its earlier claims stay, and a loop over objects that reports it goes on.
+        try {
+          plan.set(object, claims);
+        } catch (error) {
+          log.error({ code: "object-failed", object: show(object) }, describeError(error));
+        }
         this.enqueue();
       },
       () => {
@@ -84,15 +90,17 @@ export class MapReconciler {
     store.start(() => this.#reconciler.enqueue());
   }
 
-  /** Publishes until `signal` aborts. */
-  lead(signal: AbortSignal): void {
+  /** Publishes until `signal` aborts. `leading` is whether the term lasts, by the clock. */
+  lead(signal: AbortSignal, leading: () => boolean = () => !signal.aborted): void {
     if (signal.aborted) return;
-    const { log, onHeld } = this.#deps;
-    const term: Term = { signal, announcements: new MapAnnouncements(log, onHeld), map: undefined };
+    const { log, onHeld, plan } = this.#deps;
+    const term: Term = { signal, leading, announcements: new MapAnnouncements(log, onHeld), map: undefined };
     this.#term = term;
     signal.addEventListener("abort", () => {
       if (this.#term !== term) return;
       this.#term = undefined;
+      // What is published is the next leader's to say; this replica reads it again should it lead.
+      plan.setOrder(() => undefined);
       this.#reconciler.forget();
     });
     this.#reconciler.forget();
@@ -150,14 +158,14 @@ export class MapReconciler {
     } catch (error) {
       this.#changedAt = since ?? this.#changedAt;
       // A former leader does not retry.
-      if (term.signal.aborted) return undefined;
+      if (term.signal.aborted || !term.leading()) return undefined;
       throw error;
     }
   }
 
   async #publishChanges(term: Term, since: number | undefined): Promise<LeaderMap> {
     const { plan, addresses, pacer, now, onPublished } = this.#deps;
-    term.map ??= this.#takeOver(term.signal);
+    term.map ??= await this.#takeOver(term);
     const { map, announcements } = term;
     map.update(this.#takePlan(), plan, addresses.targets(), now());
     this.#applyConfirmation(map.names);
@@ -168,7 +176,7 @@ export class MapReconciler {
     const snapshot = { shards, targets: addresses.targets(), hold };
     if (!this.#writer.isStale(snapshot)) return map;
     const begun = now();
-    const publication = await this.#writer.publish(snapshot, term.signal);
+    const publication = await this.#writer.publish(snapshot, term);
     // A new or moved target rewrites the whole map; counting those bytes would delay the next changes for seconds.
     pacer.spend(begun, map.takeMoved() ? 0 : publication.bytes);
     onPublished?.(publication, since === undefined ? 0 : now() - since);
@@ -176,11 +184,15 @@ export class MapReconciler {
   }
 
   /** A new leader starts from the published map, not from an empty one. */
-  #takeOver(signal: AbortSignal): LeaderMap {
+  async #takeOver(term: Term): Promise<LeaderMap> {
     const { addresses, plan, now, removal } = this.#deps;
-    const lines = this.#writer.loadLines();
-    const map = new LeaderMap(removal, lines);
-    addresses.lead(this.#writer.loadIndex()?.targets ?? [], signal);
+    await this.#writer.begin(term);
+    term.signal.throwIfAborted();
+    const orders = new Map<string, number>();
+    const lines = this.#writer.loadLines(orders);
+    const map = new LeaderMap(removal, lines, orders);
+    plan.setOrder((name) => map.names.orderOf(name));
+    addresses.lead(this.#writer.loadIndex()?.targets ?? [], term.signal);
     this.#takePlan();
     map.releaseUnplanned(lines, plan, now());
     return map;
@@ -203,8 +215,7 @@ export class MapReconciler {
 }
 
 /** The state of a leader from `lead` until its signal aborts. */
-interface Term {
-  readonly signal: AbortSignal;
+interface Term extends WriteTerm {
   readonly announcements: MapAnnouncements;
   map: LeaderMap | undefined;
 }

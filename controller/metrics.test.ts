@@ -68,16 +68,43 @@ function only(all: Record<string, number>): Record<string, number> {
   return Object.fromEntries(Object.entries(all).filter(([key]) => !/_total|_lag_/.test(key)));
 }
 
-test("what the loop counts is there", async () => {
+test("names by DNS verdict, where names are resolved", async () => {
+  let dns: Record<string, number> | undefined = { verified: 5, "dns-absent": 1 };
+  const { registry } = createControllerMetrics(() => ({ ...BASE, dns }));
+  const verdicts = async () =>
+    Object.entries(samples(await registry.metrics())).filter(([key]) => key.startsWith("switchback_controller_dns"));
+  assert.deepEqual(await verdicts(), [
+    ['switchback_controller_dns_names{verdict="verified"}', 5],
+    ['switchback_controller_dns_names{verdict="dns-absent"}', 1],
+  ]);
+  dns = { verified: 6, "dns-absent": 0 };
+  assert.deepEqual(
+    (await verdicts()).map(([, count]) => count),
+    [6, 0],
+  );
+});
+
+test("what the loop counts, each in its own metric", async () => {
   const metrics = createControllerMetrics(() => BASE);
   metrics.publications.inc();
   metrics.publishedBytes.inc(5_000);
   metrics.failures.inc(2);
+  metrics.refusedWrites.inc(3);
   metrics.lag.observe(0.02);
   const all = samples(await metrics.registry.metrics());
-  assert.equal(all.switchback_controller_publications_total, 1);
-  assert.equal(all.switchback_controller_published_bytes_total, 5_000);
-  assert.equal(all.switchback_controller_publish_failures_total, 2);
-  assert.equal(all['switchback_controller_publish_lag_seconds_bucket{le="0.025"}'], 1);
-  assert.equal(all['switchback_controller_publish_lag_seconds_bucket{le="0.01"}'], 0);
+  const counted = Object.fromEntries(Object.entries(all).filter(([key]) => /_total|_lag_/.test(key)));
+  const bounds = ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "+Inf"];
+  const buckets = bounds.map((le, index) => [
+    `switchback_controller_publish_lag_seconds_bucket{le="${le}"}`,
+    index < 2 ? 0 : 1,
+  ]);
+  assert.deepEqual(counted, {
+    switchback_controller_publications_total: 1,
+    switchback_controller_published_bytes_total: 5_000,
+    switchback_controller_publish_failures_total: 2,
+    switchback_controller_refused_writes_total: 3,
+    ...Object.fromEntries(buckets),
+    switchback_controller_publish_lag_seconds_sum: 0.02,
+    switchback_controller_publish_lag_seconds_count: 1,
+  });
 });

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
-import { silentLogger } from "../telemetry/log.ts";
+import { LineLog } from "../test/fakes/clock.ts";
 import { MemoryApi } from "../test/fakes/memory-api.ts";
-import { stopTime } from "../test/fakes/stopped-time.ts";
+import { isSettled, stopTime } from "../test/fakes/stopped-time.ts";
 import { type AskProxy, askByHttp, ProxyReadiness } from "./proxy-readiness.ts";
 
 const SLICES = "/apis/discovery.k8s.io/v1/namespaces/switchback-system/endpointslices";
@@ -17,9 +17,10 @@ interface Endpoint {
 }
 
 /** The proxies of a slice, and what each says that it listens on. */
-async function rig(t: TestContext, endpoints: readonly Endpoint[]) {
+async function rig(t: TestContext, endpoints: readonly Endpoint[], slices = ["slice"]) {
+  const log = new LineLog();
   const slice = {
-    metadata: { namespace: "switchback-system", name: "slice" },
+    metadata: { namespace: "switchback-system" },
     endpoints: endpoints.map(({ address, ready }) => ({
       addresses: [address],
       conditions: ready === undefined ? {} : { ready },
@@ -27,11 +28,16 @@ async function rig(t: TestContext, endpoints: readonly Endpoint[]) {
   };
   const pass = stopTime(t, POLL_MS);
   const api = new MemoryApi();
-  if (endpoints.length > 0) api.set(SLICES, slice);
+  if (endpoints.length > 0) {
+    for (const name of slices) api.set(SLICES, { ...slice, metadata: { ...slice.metadata, name } });
+  }
   const bound = new Map<string, readonly string[]>();
   const asked: string[] = [];
+  /** What every answer waits for. */
+  const held = { answers: Promise.resolve() };
   const ask: AskProxy = async (address) => {
     asked.push(address);
+    await held.answers;
     const listening = bound.get(address);
     if (listening === undefined) throw new Error("connection refused");
     return { listening };
@@ -40,13 +46,14 @@ async function rig(t: TestContext, endpoints: readonly Endpoint[]) {
   const listening = new ProxyReadiness({
     client: api.client,
     namespace: "switchback-system",
-    log: silentLogger,
+    log,
     ask,
     now: () => state.now,
     onChange: () => {
       state.changes += 1;
     },
   });
+  assert.deepEqual([listening.synced, listening.inactiveMs], [false, 0]);
   listening.start();
   t.after(() => listening.stop());
   await pass(0);
@@ -57,7 +64,7 @@ async function rig(t: TestContext, endpoints: readonly Endpoint[]) {
     await pass(2 * POLL_MS);
     assert.equal(asked.length, before + 4, "two more rounds of asking");
   };
-  return { listening, bound, asked, state, pass, polled };
+  return { listening, bound, asked, held, state, log, pass, polled };
 }
 
 test("a target counts once every ready proxy listens; one that is not ready is not asked", async (t) => {
@@ -107,6 +114,91 @@ test("what names lead to already counts at once; what is dropped counts no more"
   assert.equal(listening.has("a"), true);
   listening.expect([]);
   assert.equal(listening.has("a"), false);
+});
+
+test("who waits too long is reported once, and a proxy that does not answer only for debugging", async (t) => {
+  const { listening, bound, state, log, pass } = await rig(t, [{ address: "10.0.0.1" }, { address: "10.0.0.2" }]);
+  bound.set("10.0.0.1", ["a"]);
+  listening.expect(["a", "b"]);
+  await pass(1);
+  const silent = {
+    level: "debug",
+    fields: { proxy: "10.0.0.2" },
+    message: "a proxy does not answer: connection refused",
+  };
+  assert.deepEqual(log.lines.splice(0), [silent]);
+  bound.set("10.0.0.2", ["a"]);
+  state.now = 15_000;
+  await pass(POLL_MS);
+  const message = "not every proxy listens for this target; its names no longer wait";
+  const fields = { code: "proxy-not-listening", target: "b" };
+  assert.deepEqual(log.lines, [{ level: "warn", fields, message }]);
+  assert.deepEqual([listening.has("a"), listening.has("b"), state.changes], [true, true, 2]);
+});
+
+test("each target waits since it was first expected, and no proxy is asked once nothing waits", async (t) => {
+  const { listening, bound, asked, state, pass } = await rig(t, [{ address: "10.0.0.1" }]);
+  bound.set("10.0.0.1", []);
+  listening.expect(["a"]);
+  state.now = 10_000;
+  listening.expect(["a", "b"]);
+  state.now = 15_000;
+  await pass(POLL_MS);
+  assert.deepEqual([listening.has("a"), listening.has("b"), state.changes], [true, false, 2]);
+  await pass(POLL_MS);
+  assert.equal(state.changes, 2, "nothing new");
+  listening.expect(["a"]);
+  asked.length = 0;
+  await pass(10 * POLL_MS);
+  assert.deepEqual(asked, []);
+  state.now = 40_000;
+  listening.expect(["a", "b"]);
+  await pass(POLL_MS);
+  assert.equal(listening.has("b"), false, "it waits anew");
+});
+
+test("a trusted target is not asked for", async (t) => {
+  const { listening, asked, state, pass } = await rig(t, [{ address: "10.0.0.1" }]);
+  listening.trust("a");
+  listening.expect(["a"]);
+  await pass(2 * POLL_MS);
+  assert.deepEqual([asked, state.changes], [[], 1]);
+});
+
+test("proxies are asked five times a second at most, each once, however often targets are expected", async (t) => {
+  const endpoints = [{ address: "10.0.0.1" }, { address: "10.0.0.2" }];
+  const { listening, bound, asked, pass } = await rig(t, endpoints, ["slice", "moved"]);
+  for (const { address } of endpoints) bound.set(address, []);
+  for (let round = 0; round < 3; round += 1) {
+    listening.expect(["a"]);
+    await pass(1);
+  }
+  assert.deepEqual(asked, ["10.0.0.1", "10.0.0.2"]);
+  await pass(POLL_MS - 3);
+  assert.equal(asked.length, 2);
+  await pass(3);
+  assert.equal(asked.length, 4);
+});
+
+test("a stop waits for the answers, which then change nothing, and ends the watch", async (t) => {
+  const { listening, bound, held, state, pass } = await rig(t, [{ address: "10.0.0.1" }]);
+  bound.set("10.0.0.1", ["a"]);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  held.answers = promise;
+  listening.expect(["a"]);
+  await pass(1);
+  const stopped = listening.stop();
+  assert.equal(await isSettled(stopped), false);
+  resolve();
+  await stopped;
+  assert.deepEqual([listening.has("a"), state.changes], [false, 1]);
+});
+
+test("one that was never started can be stopped", async () => {
+  const { client } = new MemoryApi();
+  const ask = () => assert.fail("no proxy is known");
+  const deps = { client, namespace: "switchback-system", log: new LineLog(), ask, now: () => 0, onChange: () => {} };
+  await new ProxyReadiness(deps).stop();
 });
 
 test("by HTTP: what a proxy says, and nothing else passes", async (t) => {

@@ -48,6 +48,25 @@ describe("Pacer", () => {
     assert.equal(times.length, 15);
   });
 
+  for (const [readers, publications] of [
+    [0, 60],
+    [250, 60],
+    [500, 60],
+    [5_000, 10],
+  ] as const) {
+    test(`with ${readers} readers 30 KB are published ${publications} times in 30 s`, () => {
+      assert.equal(churn(new PublishPacer(RULES, () => readers), 0, 30_000, 30_000).length, publications);
+    });
+  }
+
+  test("a change after a quiet time goes out at once with 5,000 readers, too", () => {
+    const pacer = new PublishPacer(RULES, () => 5_000);
+    pacer.spend(0, 30_000);
+    assert.equal(pacer.delay(60_000), 0);
+    pacer.spend(60_000, 30_000);
+    assert.equal(pacer.delay(60_010), 0, "one more");
+  });
+
   test("what is overdrawn is paid for however long it takes, and then it is quiet again", () => {
     const pacer = new PublishPacer(RULES);
     pacer.spend(0, 2_000_000);

@@ -5,6 +5,12 @@ export interface PaceRules {
 }
 
 /**
+ * Readers for which `bytesPerSecond` holds as it is. Each byte is sent to every reader, so beyond them the pace is lower in proportion,
+ * and the API server sends 50 MB/s at most with the default of 200 KB/s. Webhooks and controllers are far fewer and not counted.
+ */
+const READERS = 250;
+
+/**
  * Every publication costs time: its interval, or the time of its bytes, whichever is longer. The next one waits until then, so under
  * churn the changes of an interval are published together and both averages hold. A publication is never split: a change in many
  * shards is written as a whole, and the wait follows.
@@ -12,14 +18,17 @@ export interface PaceRules {
  */
 export class PublishPacer {
   readonly #rules: PaceRules;
+  readonly #readers: () => number;
   readonly #intervalMs: number;
   /** When the cost of all publications so far is used up. */
   #paidAt = Number.NEGATIVE_INFINITY;
   #seenAt = Number.NEGATIVE_INFINITY;
   #oneMore = false;
 
-  constructor(rules: PaceRules) {
+  /** `readers`: how many processes read the map beside the few that are always there. */
+  constructor(rules: PaceRules, readers: () => number = () => 0) {
     this.#rules = rules;
+    this.#readers = readers;
     this.#intervalMs = 1000 / rules.publicationsPerSecond;
   }
 
@@ -33,7 +42,8 @@ export class PublishPacer {
   spend(begun: number, bytes: number): void {
     this.#see(begun);
     this.#oneMore = begun - this.#paidAt >= this.#intervalMs / 2;
-    const costMs = Math.max(this.#intervalMs, (bytes / this.#rules.bytesPerSecond) * 1000);
+    const sent = bytes * Math.max(1, this.#readers() / READERS);
+    const costMs = Math.max(this.#intervalMs, (sent / this.#rules.bytesPerSecond) * 1000);
     this.#paidAt = Math.max(this.#paidAt, begun) + costMs;
   }
 

@@ -28,8 +28,9 @@ function metric(text: string, name: string): number {
 test("a leader publishes, writes the front, and reports both in its pages", async (t) => {
   const rig = await controllerRig(t, { config: { certs: { mode: "self-signed" } } });
   await untilPublished(rig);
-  await until(() => rig.kube.paths(`${OWN}/secrets`).length === 2, "the certificates");
-  assert.equal(lines(rig), `198.51.100.1 ${NAME}\n`);
+  const certificates = ["switchback-ca", "switchback-webhook-tls"].map((name) => `${OWN}/secrets/${name}`);
+  await until(() => certificates.every((path) => rig.kube.at(path) !== undefined), "the certificates");
+  assert.equal(lines(rig), `198.51.100.1 ${NAME} #1\n`);
   assert.deepEqual(rig.kube.field<{ clusterIPs: string[] }>(FRONT, "spec").clusterIPs, ["198.51.100.1"]);
   assert.equal(rig.kube.field<{ holderIdentity: string }>(LEASE, "spec").holderIdentity, "pod-0");
   const status = await rig.status();
@@ -66,6 +67,7 @@ test("stopped, it gives the Lease back, ends every watch and closes its port", a
     config: {
       certs: { mode: "self-signed" },
       policy: { namespaceAnnotation: true },
+      restart: { namespaces: ["shop"] },
       sources: { gateway: { enabled: true }, services: { enabled: true } },
       targets: [
         { name: "plain", upstream: { service: { namespace: "a", name: "b" } }, ports: [{ port: 1, protocol: "none" }] },
@@ -78,6 +80,16 @@ test("stopped, it gives the Lease back, ends every watch and closes its port", a
   assert.deepEqual(rig.kube.watched, []);
   assert.equal(rig.kube.field<{ holderIdentity: string }>(LEASE, "spec").holderIdentity || undefined, undefined);
   await assert.rejects(rig.page("/healthz"));
+});
+
+test("where nothing follows the pods, a scrape does not watch them, and a request for the status does", async (t) => {
+  const rig = await controllerRig(t);
+  await untilPublished(rig);
+  const { text } = await rig.page("/metrics");
+  assert.deepEqual([text.includes("opted_in_pods{"), rig.kube.watched.includes("/api/v1/pods")], [false, false]);
+  while ("unknown" in ((await rig.status()).running ?? { unknown: true }));
+  assert.ok(rig.kube.watched.includes("/api/v1/pods"));
+  assert.match((await rig.page("/metrics")).text, /opted_in_pods\{state="all"\} 0/);
 });
 
 for (const [what, path, text] of [
@@ -109,8 +121,9 @@ for (const [what, path, text] of [
 }
 
 test("it stops leading and writing while another holds the Lease, and leads again afterwards", async (t) => {
-  const rig = await controllerRig(t);
+  const rig = await controllerRig(t, { config: { restart: { namespaces: ["shop"] } } });
   await untilPublished(rig);
+  await until(() => rig.kube.watched.includes("/api/v1/pods"), "the leader's watches");
   const lease = rig.kube.at(LEASE);
   const renewTime = "2099-01-01T00:00:00.000000Z";
   const spec = (holderIdentity: string) => ({ holderIdentity, renewTime, leaseDurationSeconds: 3_600 });
@@ -287,7 +300,7 @@ test("every source that is configured is read, and no other", async (t) => {
   };
   const services = ["services", "service of ingress-nginx"];
   const ingress = ["ingresses", "ingressclasses"];
-  assert.deepEqual(await sourceNames({}), [...ingress, ...services]);
+  assert.deepEqual(await sourceNames({}), ["namespace names", ...ingress, ...services]);
   const off = { ingress: { enabled: false } };
   const gateways = await sourceNames({ ...off, gateway: { enabled: true } });
   assert.ok(

@@ -4,16 +4,21 @@ import { runCertManager } from "../certs/manager.ts";
 import { registerCertMetrics } from "../certs/metrics.ts";
 import { KubeSecretStore } from "../certs/secret-store-kube.ts";
 import type { Config } from "../config/schema.ts";
+import { statusOf } from "../errors/errors.ts";
 import { createClaimPolicy } from "../hostmap/claim-policy.ts";
 import type { DomainsOf } from "../hostmap/namespace-claims.ts";
 import { Plan } from "../hostmap/plan.ts";
+import type { Reason } from "../hostmap/types.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { createEventRecorder, type EventRecorder, eventReason } from "../kube/events.ts";
+import { Fence } from "../kube/fence.ts";
 import { type Election, runElection } from "../kube/lease.ts";
+import { steadyNow } from "../kube/time.ts";
 import { INDEX_NAME } from "../snapshot/map-format.ts";
 import type { MapStore } from "../snapshot/map-store.ts";
 import { KubeMapStore } from "../snapshot/map-store-kube.ts";
-import { type HealthServer, livenessOf, startHealthServer } from "../telemetry/health.ts";
+import { FIRST_PAGE, STATUS_PATH } from "../snapshot/status-page.ts";
+import { type HealthServer, livenessOf, type Probes, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { clusterLookup } from "./dnscheck/lookup.ts";
 import { verifiedSource } from "./dnscheck/verified-source.ts";
@@ -25,17 +30,21 @@ import { askByHttp } from "./proxy-readiness.ts";
 import { PublishPacer } from "./publish-pacer.ts";
 import { removalRules } from "./removal-rules.ts";
 import { registerRolloutMetrics } from "./rollout/metrics.ts";
+import { workloadQuery } from "./rollout/rollout-status.ts";
 import { RolloutController } from "./rollout/run.ts";
 import { customSource } from "./sources/custom.ts";
 import { gatewaySource } from "./sources/gateway.ts";
+import { InClusterNames, startedAfter } from "./sources/in-cluster-names.ts";
 import { ingressSource } from "./sources/ingress.ts";
 import { mergeSources } from "./sources/merge.ts";
 import { namespaceDomains } from "./sources/namespace-domains.ts";
 import type { Source, UnresolvedSource } from "./sources/types.ts";
 import { directorySource } from "./sources/yaml-directory.ts";
 import { statusDocument } from "./status.ts";
+import { StatusKey } from "./status-key.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
 import { TargetDiscovery } from "./targets/discovery.ts";
+import { publishedTargetNames } from "./targets/published-targets.ts";
 import { resolveSource } from "./targets/resolve-claims.ts";
 import {
   admittedOnly,
@@ -55,6 +64,8 @@ interface ControllerDeps {
   readonly log: Logger;
   /** Milliseconds since 1970. */
   readonly now: () => number;
+  /** Makes the answers of the health server from the controller's own, where it answers for other parts of the process. */
+  readonly probes?: (own: Probes) => Probes;
 }
 
 interface RunningController {
@@ -75,11 +86,7 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const recorder = { client, component: "switchback-controller", instance: identity, namespace, now, log };
   const events = createEventRecorder(recorder);
   const targets = targetsOf(config, client, log);
-  const verified = verifying(config, sourceOf(config, client, targets.resolver, log), log);
-  const domains = config.policy.namespaceAnnotation
-    ? namespaceDomains({ client, log, onChange: (changed) => observed.reevaluate(changed) })
-    : undefined;
-  const source = domains === undefined ? verified.source : mergeSources([verified.source, domains]);
+  const claims = claimsOf(config, deps, targets.resolver, () => observed);
   const store = new KubeMapStore({ client, namespace, log });
   const notify = (code: string, note: string, service: string) =>
     events.record({
@@ -101,38 +108,44 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   });
   const observed = observe(config, {
     ...deps,
-    source,
+    mapReaders: () => term.running?.mapReaders ?? 0,
+    ...claims,
     store,
     addresses,
     events,
     catalog: targets.catalog,
-    verifier: verified.verifier,
-    domainsOf: domains?.domainsOf,
   });
   const term: Term = { certs: undefined, running: undefined };
   registerCertMetrics(observed.metrics.registry, () => term.certs?.status());
-  const counters = registerRolloutMetrics(observed.metrics.registry, () => term.running?.status());
-  const health = await serveHealth(config, observed, term);
+  const counters = registerRolloutMetrics(observed.metrics.registry, () => term.running?.counts());
+  const statusKey = new StatusKey({ client, namespace, log });
+  const health = await serveHealth(config, { observed, term, statusKey, probes: deps.probes });
   log.info({ port: health.port, namespace }, "listening");
   observed.loop.start();
-  const election = runElection({
+  statusKey.start();
+  const election: Election = runElection({
     client,
     namespace,
     name: LEASE_NAME,
     identity,
     ...leaseTimes(config),
     log,
-    onStartedLeading: async (signal) => {
-      observed.loop.lead(signal);
-      term.certs = manageCertificates(config, deps, signal);
-      term.running = new RolloutController({ client, config, log, events, counters, now }, signal);
+    onStartedLeading: async (signal, leaderTerm) => {
+      const fence = new Fence({ client, term: leaderTerm, log, onRefused: () => observed.metrics.refusedWrites.inc() });
+      addresses.fenceBy(fence);
+      observed.loop.lead(signal, () => election.leading);
+      term.certs = manageCertificates(config, deps, { signal, fence });
+      term.running = new RolloutController(
+        { client, config, log, events, counters, fence, now: steadyNow, wallClock: now },
+        signal,
+      );
       await Promise.all([term.certs.done, term.running.done]);
       // The next leader reports from now on; this replica's state would be outdated soon.
       term.certs = undefined;
       term.running = undefined;
     },
   });
-  return { healthPort: health.port, stop: () => stopAll(election, observed.loop, health) };
+  return { healthPort: health.port, stop: () => stopAll(election, [observed.loop, statusKey], health) };
 }
 
 /** The state of a replica while it leads. */
@@ -144,9 +157,12 @@ interface Term {
 interface Observed {
   readonly loop: MapReconciler;
   readonly metrics: ReturnType<typeof createControllerMetrics>;
-  readonly status: () => ReturnType<typeof statusDocument>;
+  readonly status: (options?: { readonly withNames: boolean }) => ReturnType<typeof statusDocument>;
+  readonly sources: () => ReturnType<Source["state"]>;
   /** Evaluates a namespace's claims again, after its permissions changed. */
   readonly reevaluate: (namespace: string) => void;
+  /** Evaluates the claims again whose name stood for a Service. */
+  readonly reevaluateServiceNames: () => void;
 }
 
 function observe(
@@ -158,17 +174,21 @@ function observe(
     catalog: TargetCatalog;
     verifier: DnsVerifier | undefined;
     domainsOf: DomainsOf | undefined;
+    inCluster: (name: string) => Reason | undefined;
     events: EventRecorder;
+    mapReaders: () => number;
   },
 ): Observed {
-  const { source, store, addresses, log, now } = deps;
+  const { source, store, addresses, log } = deps;
   const plan = new Plan(
     createClaimPolicy(config.policy, config.clusterDomain ?? deps.clusterDomain, deps.domainsOf),
     config.policy.maxNamesPerNamespace,
+    deps.inCluster,
   );
   let revision: string | undefined;
-  const status = () =>
+  const status: Observed["status"] = (options) =>
     statusDocument({
+      ...options,
       identity: deps.identity,
       source,
       plan,
@@ -187,8 +207,9 @@ function observe(
     addresses,
     store,
     removal: removalRules(config),
-    pacer: new PublishPacer(config.map),
-    now,
+    pacer: new PublishPacer(config.map, deps.mapReaders),
+    // A jump of the wall clock removes no name early, and holds none for longer.
+    now: steadyNow,
     log,
     onPublished: (publication, lagMs) => {
       revision = publication.mapRevision;
@@ -197,7 +218,10 @@ function observe(
       metrics.lag.observe(lagMs / 1000);
       log.info({ ...publication, lagMs }, "map published");
     },
-    onFailed: () => metrics.failures.inc(),
+    onFailed: (error) => {
+      metrics.failures.inc();
+      if (statusOf(error) === 409) metrics.refusedWrites.inc();
+    },
     onHeld: (names, of, until) =>
       deps.events.record({
         type: "Warning",
@@ -211,7 +235,11 @@ function observe(
     plan.reevaluate(namespace);
     loop.enqueue();
   };
-  return { loop, metrics, status, reevaluate };
+  const reevaluateServiceNames = () => {
+    plan.reevaluateServiceNames();
+    loop.enqueue();
+  };
+  return { loop, metrics, status, sources: () => source.state(), reevaluate, reevaluateServiceNames };
 }
 
 function leaseTimes({ controller }: Config) {
@@ -227,7 +255,8 @@ function targetsOf(
 ): { resolver: TargetResolver; catalog: TargetCatalog } {
   const admitted = (resolver: TargetResolver) => (config.policy.requireAdmitted ? admittedOnly(resolver) : resolver);
   if (config.discovery.enabled) {
-    const discovery = new TargetDiscovery({ client, config, log });
+    const published = publishedTargetNames({ client, namespace: config.namespace, log });
+    const discovery = new TargetDiscovery({ client, config, log, published });
     return { resolver: admitted(discovery), catalog: discovery };
   }
   return { resolver: admitted(classResolver(config.targets)), catalog: classCatalog(config.targets) };
@@ -244,6 +273,31 @@ function sourceOf(config: Config, client: KubeClient, resolver: TargetResolver, 
   return resolveSource(mergeSources(sources), resolver);
 }
 
+/** The source of all claims, and what they are judged by. */
+function claimsOf(
+  config: Config,
+  { client, log }: Pick<ControllerDeps, "client" | "log">,
+  resolver: TargetResolver,
+  observed: () => Observed,
+) {
+  const { source, verifier } = verifying(config, sourceOf(config, client, resolver, log), log);
+  const domains = config.policy.namespaceAnnotation
+    ? namespaceDomains({ client, log, onChange: (changed) => observed().reevaluate(changed) })
+    : undefined;
+  const names = new InClusterNames({
+    client,
+    log,
+    mayListServices: config.discovery.enabled,
+    onFreed: () => observed().reevaluateServiceNames(),
+  });
+  return {
+    source: startedAfter(names, domains === undefined ? source : mergeSources([source, domains])),
+    verifier,
+    domainsOf: domains?.domainsOf,
+    inCluster: (name: string) => names.reasonOf(name),
+  };
+}
+
 /** Names are resolved concurrently: with `warn` nothing waits for the result. */
 function verifying(config: Config, source: Source, log: Logger): { source: Source; verifier: DnsVerifier | undefined } {
   const { verifyDns, dnsServers } = config.policy;
@@ -258,7 +312,11 @@ function verifying(config: Config, source: Source, log: Logger): { source: Sourc
   return { source: verified.source, verifier };
 }
 
-function manageCertificates(config: Config, deps: ControllerDeps, signal: AbortSignal): CertManager {
+function manageCertificates(
+  config: Config,
+  deps: ControllerDeps,
+  { signal, fence }: { readonly signal: AbortSignal; readonly fence: Fence },
+): CertManager {
   const { client, log, now } = deps;
   const { namespace } = config;
   return runCertManager({
@@ -266,19 +324,16 @@ function manageCertificates(config: Config, deps: ControllerDeps, signal: AbortS
     namespace,
     serviceName: WEBHOOK_SERVICE,
     clusterDomain: config.clusterDomain ?? deps.clusterDomain ?? DEFAULT_DOMAIN,
-    store: new KubeSecretStore({ client, namespace, log }),
-    bundleWriter: new KubeBundleWriter({ client, log }),
+    store: new KubeSecretStore({ client, namespace, log, fence }),
+    bundleWriter: new KubeBundleWriter({ client, log, fence }),
     now,
     log,
     signal,
   });
 }
 
-function serveHealth(config: Config, observed: Observed, term: Readonly<Term>): Promise<HealthServer> {
-  const { loop, metrics, status } = observed;
-  return startHealthServer({
-    address: config.controller.address,
-    port: config.controller.port,
+function probesOf({ loop, sources }: Observed, term: Readonly<Term>): Probes {
+  return {
     live: () => livenessOf(Math.max(loop.inactiveMs, term.running?.inactiveMs ?? 0)),
     ready: () =>
       loop.synced
@@ -286,30 +341,60 @@ function serveHealth(config: Config, observed: Observed, term: Readonly<Term>): 
         : {
             ok: false,
             text: `not synced: ${
-              status()
-                .sources.filter(({ synced }) => !synced)
+              sources()
+                .filter(({ synced }) => !synced)
                 .map(({ name }) => name)
                 .join(", ") || "own objects"
             }`,
           },
+  };
+}
+
+interface ServedState {
+  readonly observed: Observed;
+  readonly term: Readonly<Term>;
+  readonly statusKey: StatusKey;
+  readonly probes: ControllerDeps["probes"];
+}
+
+function serveHealth(config: Config, { observed, term, statusKey, probes }: ServedState): Promise<HealthServer> {
+  const { metrics, status } = observed;
+  const own = probesOf(observed, term);
+  return startHealthServer({
+    ...(probes?.(own) ?? own),
+    address: config.controller.address,
+    port: config.controller.port,
     registry: metrics.registry,
     pages: {
-      "/status": () => ({
-        contentType: "application/json",
-        body: `${JSON.stringify({
-          ...status(),
-          certificates: term.certs?.status(),
-          running: term.running?.status(),
-        })}\n`,
-      }),
+      [STATUS_PATH]: {
+        refusal: (headers) => statusKey.refusal(headers),
+        takesQuery: true,
+        render: (query) => {
+          term.running?.requestObservation();
+          const workloads = workloadQuery(query);
+          return {
+            contentType: "application/json",
+            body: `${JSON.stringify({
+              // Who reads a further page of workloads has the names.
+              ...status({ withNames: (workloads.after ?? FIRST_PAGE) === FIRST_PAGE }),
+              certificates: term.certs?.status(),
+              running: term.running?.status(workloads),
+            })}\n`,
+          };
+        },
+      },
     },
   });
 }
 
 /** The election waits for the leader's work to end. */
-async function stopAll(election: Election, loop: MapReconciler, health: HealthServer): Promise<void> {
+async function stopAll(
+  election: Election,
+  watching: readonly { stop(): Promise<void> }[],
+  health: HealthServer,
+): Promise<void> {
   await election.stop();
-  await Promise.all([loop.stop(), health.close()]);
+  await Promise.all([...watching.map((each) => each.stop()), health.close()]);
 }
 
 function serviceRef(namespace: string, name: string) {

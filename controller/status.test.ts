@@ -9,6 +9,7 @@ import type { Source } from "./sources/types.ts";
 import { type StatusDeps, statusDocument } from "./status.ts";
 import { fixedTargetAddresses } from "./target-addresses.ts";
 import { classCatalog } from "./targets/resolver.ts";
+import type { FoundTarget } from "./targets/service-view.ts";
 
 const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 2 };
 const SOURCE: Source = {
@@ -118,10 +119,15 @@ test("targets as configured, with their known addresses", () => {
 });
 
 test("a discovered target is reported with its Service, and a name of a waiting one with the reason", () => {
-  const found = { ...config.targets[0], name: "found", upstream: { service: { namespace: "edge", name: "lb" } } };
+  const found = {
+    ...config.targets[0],
+    name: "found",
+    upstream: { service: { namespace: "edge", name: "lb" } },
+    upstreamIPs: ["198.51.100.80"],
+  };
   const catalog = {
     configured: () => [],
-    found: (name: string) => (name === "found" ? (found as (typeof config.targets)[0]) : undefined),
+    found: (name: string) => (name === "found" ? (found as FoundTarget) : undefined),
   };
   const addresses = {
     ...fixedTargetAddresses([{ name: "found", clusterIPs: [] }]),
@@ -131,6 +137,109 @@ test("a discovered target is reported with its Service, and a name of a waiting 
   const { targets, names } = statusDocument(depsOf(plan, { catalog, addresses }));
   assert.deepEqual(targets, [{ name: "found", relayed: true, clusterIPs: [], upstream: "edge/lb", ports: BOTH }]);
   assert.deepEqual(names[0]?.reason, { code: "too-many-targets", text: "no room for found" });
+});
+
+test("the whole document of a follower without claims", () => {
+  assert.deepEqual(statusDocument(depsOf(planOf(), { synced: () => false, revision: () => "abc" })), {
+    leader: false,
+    identity: "controller-0",
+    synced: false,
+    revision: "abc",
+    sources: SOURCE.state(),
+    targets: statusDocument(depsOf(planOf())).targets,
+    hold: undefined,
+    warnings: [],
+    dns: undefined,
+    leaving: [],
+    names: [],
+  });
+});
+
+const OK = { target: "relayed", created: "2026-01-01T00:00:00Z" };
+const FROM = { kind: "Ingress", namespace: "shop", name: "ok" };
+
+test("a mapped and a refused name, each as a whole", () => {
+  const plan = planOf(
+    claimOf("a.example.com", "shop/ok", OK),
+    claimOf("*.example.com", "w/x", { ...OK, target: "waiting" }),
+  );
+  plan.set("third/none", [claimOf("d.example.com", "third/none", { target: { code: "no-target", text: "none" } })]);
+  plan.takeChanges();
+  const { names } = statusDocument(depsOf(plan));
+  const [mapped, wild, refused] = names;
+  assert.equal(names.length, 3);
+  assert.deepEqual(mapped, {
+    name: "a.example.com",
+    from: mapped?.from,
+    since: OK.created,
+    target: "relayed",
+    addresses: ["198.51.100.9", "2001:db8::9"],
+    reason: undefined,
+  });
+  assert.deepEqual([mapped?.from.namespace, mapped?.from.name], [FROM.namespace, FROM.name]);
+  const text = "the target waiting has no known ClusterIP; its names wait";
+  assert.deepEqual(wild?.reason, { code: "target-without-address", text }, "the missing address comes first");
+  assert.deepEqual([refused?.target, refused?.addresses, refused?.reason?.code], [undefined, [], "no-target"]);
+});
+
+test("a target's own reason counts only while it has no address", () => {
+  const addresses = {
+    ...fixedTargetAddresses([{ name: "relayed", clusterIPs: ["198.51.100.9"] }]),
+    reasonOf: (target: string) => ({ code: "too-many-targets", text: target }),
+  };
+  const plan = planOf(claimOf("a.example.com", "shop/a", OK), claimOf("*.example.com", "shop/b", OK));
+  const codes = (more: Partial<StatusDeps>) =>
+    statusDocument(depsOf(plan, more)).names.map(({ reason }) => reason?.code);
+  assert.deepEqual(codes({ addresses }), [undefined, "wildcard"]);
+  const none = { ...addresses, targets: () => [] };
+  assert.deepEqual(codes({ addresses: none }), ["too-many-targets", "too-many-targets"]);
+  assert.deepEqual(codes({ addresses: { ...none, reasonOf: () => undefined } as never }), [
+    "target-without-address",
+    "target-without-address",
+  ]);
+});
+
+test("each target once, the configured ones first; one that is gone has no upstream and is not relayed", () => {
+  const addresses = fixedTargetAddresses([
+    { name: "gone", clusterIPs: ["198.51.100.8"] },
+    { name: "waiting", clusterIPs: [] },
+  ]);
+  const { targets } = statusDocument(depsOf(planOf(), { addresses }));
+  assert.deepEqual(
+    targets.map(({ name }) => name),
+    ["relayed", "waiting", "direct", "gone"],
+  );
+  assert.deepEqual(targets[0]?.clusterIPs, []);
+  assert.deepEqual(targets[3], { name: "gone", relayed: false, clusterIPs: ["198.51.100.8"], upstream: "", ports: [] });
+});
+
+test("names that resolve elsewhere: five are listed, the others counted, and only mapped ones; each has its warning", () => {
+  const names = ["a", "b", "c", "d", "e", "f", "g"].map((name) => `${name}.example.com`);
+  const away = { code: "dns-elsewhere", text: "it resolves to 203.0.113.1" };
+  const plan = planOf(...names.map((name, index) => claimOf(name, `${index}/x`, OK)));
+  const warnings = (count: number) => {
+    const mismatches = new Map([
+      ["other.example.com", away],
+      ...names.slice(0, count).map((name) => [name, away] as const),
+    ]);
+    const verifier = {
+      mismatches: () => mismatches,
+      counts: () => ({ here: 7 - count, elsewhere: count }),
+      verdictOf: (name: string) => mismatches.get(name) ?? (name === names[6] ? undefined : "here"),
+    };
+    const size = { inject: { ...config.inject, warnNames: 9, maxNames: 9 } };
+    return statusDocument(depsOf(plan, { verifier: verifier as never, config: size }));
+  };
+  const text = (count: number, listed: string) =>
+    `${count} mapped names do not resolve to their load balancer in the cluster's DNS: ${listed} (policy.verifyDns)`;
+  assert.deepEqual(warnings(0).warnings, []);
+  assert.deepEqual(warnings(1).warnings, [{ code: "dns-not-here", text: text(1, "a.example.com") }]);
+  assert.equal(warnings(5).warnings[0]?.text, text(5, names.slice(0, 5).join(", ")));
+  assert.equal(warnings(7).warnings[0]?.text, text(7, `${names.slice(0, 5).join(", ")}, and 2 more`));
+  const one = warnings(1);
+  assert.deepEqual(one.dns, { here: 6, elsewhere: 1 });
+  assert.deepEqual(one.names[0]?.warning, away);
+  assert.ok(one.names.slice(1).every((name) => !("warning" in name)));
 });
 
 test("the document is JSON, and hostile names in it are escaped", () => {

@@ -6,6 +6,7 @@ import type { RemovalHold } from "../hostmap/removal-guard.ts";
 import type { Reason } from "../hostmap/types.ts";
 import { isRelayed } from "../snapshot/listeners.ts";
 import type { DnsVerifier } from "./dnscheck/verifier.ts";
+import { IN_CLUSTER_NAME } from "./sources/in-cluster-names.ts";
 import type { Source, SourceState } from "./sources/types.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
 import type { TargetCatalog } from "./targets/resolver.ts";
@@ -20,7 +21,7 @@ export interface NameStatus {
   readonly addresses: readonly string[];
   /** Why the name is not in the map, or in it but not in pods (wildcards). */
   readonly reason: Reason | undefined;
-  /** A problem of a mapped name: it resolves to another address. */
+  /** A problem of a mapped name: a Service has it by now, it resolves to another address, or its target lacks ports. */
   readonly warning?: Reason;
 }
 
@@ -50,6 +51,8 @@ export interface StatusDocument {
 }
 
 export interface StatusDeps {
+  /** By default true. Names, and warnings that are found by looking at them, cost as much as there are claims. */
+  readonly withNames?: boolean;
   readonly identity: string;
   readonly source: Source;
   readonly plan: Plan;
@@ -67,6 +70,8 @@ export interface StatusDeps {
 export function statusDocument(deps: StatusDeps): StatusDocument {
   const published = deps.publishedNames();
   const addresses = new Map(deps.addresses.targets().map(({ name, clusterIPs }) => [name, clusterIPs]));
+  const claims = deps.withNames === false ? [] : [...deps.plan.report()];
+  const names = claims.map((claim) => nameStatus(claim, addresses, deps));
   return {
     leader: published !== undefined,
     identity: deps.identity,
@@ -75,10 +80,10 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
     sources: deps.source.state(),
     targets: targetNames(deps).map((name) => targetStatus(name, addresses.get(name) ?? [], deps)),
     hold: published?.hold,
-    warnings: [...sizeWarnings(deps.plan, deps.config.inject), ...dnsWarnings(deps)],
+    warnings: [...sizeWarnings(deps.plan, deps.config.inject), ...dnsWarnings(deps), ...serviceNameWarnings(names)],
     dns: deps.verifier?.counts(),
     leaving: [...(published?.leaving.keys() ?? [])],
-    names: [...deps.plan.report()].map((claim) => nameStatus(claim, addresses, deps)),
+    names,
   };
 }
 
@@ -129,21 +134,31 @@ function dnsWarnings({ plan, verifier }: StatusDeps): Reason[] {
   return [{ code: "dns-not-here", text }];
 }
 
+/** Names that were mapped before a Service had them: in opted-in pods they hide it. */
+function serviceNameWarnings(all: readonly NameStatus[]): Reason[] {
+  const names = all.flatMap(({ name, warning }) => (warning?.code === IN_CLUSTER_NAME ? [name] : []));
+  if (names.length === 0) return [];
+  const more = names.length > LISTED ? `, and ${names.length - LISTED} more` : "";
+  const text = `${names.length} mapped names stand for Services of this cluster by now: ${names.slice(0, LISTED).join(", ")}${more}`;
+  return [{ code: IN_CLUSTER_NAME, text }];
+}
+
 function nameStatus(
   claim: ReportedClaim,
   addresses: ReadonlyMap<string, readonly string[]>,
   deps: Pick<StatusDeps, "addresses" | "verifier">,
 ): NameStatus {
-  const { name, from, since, verdict, wildcard } = claim;
+  const { name, from, since, verdict, wildcard, warning: ofName } = claim;
   if (!verdict.mapped) return { name, from, since, target: undefined, addresses: [], reason: verdict.reason };
   const { target } = verdict;
   const clusterIPs = addresses.get(target) ?? [];
-  const reason =
-    (clusterIPs.length === 0 ? deps.addresses.reasonOf?.(target) : undefined) ??
-    mappedReason(wildcard, target, clusterIPs);
+  const ofTarget = deps.addresses.reasonOf?.(target);
+  const reason = (clusterIPs.length === 0 ? ofTarget : undefined) ?? mappedReason(wildcard, target, clusterIPs);
   const dns = deps.verifier?.verdictOf(name);
-  const warning = dns === undefined || typeof dns === "string" ? {} : { warning: dns };
-  return { name, from, since, target, addresses: clusterIPs, reason, ...warning };
+  const ofDns = typeof dns === "object" ? dns : undefined;
+  const inCluster = ofName?.code === IN_CLUSTER_NAME ? ofName : undefined;
+  const warning = inCluster ?? ofDns ?? (clusterIPs.length > 0 ? ofTarget : undefined);
+  return { name, from, since, target, addresses: clusterIPs, reason, ...(warning && { warning }) };
 }
 
 function mappedReason(wildcard: boolean, target: string, clusterIPs: readonly string[]): Reason | undefined {

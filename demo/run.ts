@@ -8,16 +8,19 @@ import { call, lookUp } from "./call.ts";
 import { type IngressStandIn, startIngress } from "./ingress.ts";
 import { type DemoSystem, startSystem } from "./system.ts";
 
-export interface DemoOptions {
+interface DemoOptions {
   /** Directory of Kubernetes YAML. */
   readonly directory: string;
   /** Keep running until `stopped`. */
   readonly keep?: boolean;
 }
 
-/** The demo's output, and how it formats a table as text. */
+/** The demo's output, and how it formats a table as text. What a tenant wrote goes into a line or into a cell of a table. */
 interface DemoOutput {
-  readonly print: (text: string) => void;
+  /** Writes one line; nothing in `text` begins another. */
+  readonly line: (text: string) => void;
+  /** Writes a text of several lines. */
+  readonly write: (text: string) => void;
   readonly table: (head: readonly string[], rows: readonly (readonly string[])[]) => string;
 }
 
@@ -37,7 +40,6 @@ spec:
  * then an Ingress is added and the map is updated. Throws if any result is unexpected. `stopped` ends `--keep`.
  */
 export async function runDemo(options: DemoOptions, output: DemoOutput, stopped: Promise<void>): Promise<void> {
-  const { print } = output;
   await checkDirectory(options.directory);
   const extra = await mkdtemp(join(tmpdir(), "switchback-demo-"));
   const backends = new Map<string, string>();
@@ -46,12 +48,12 @@ export async function runDemo(options: DemoOptions, output: DemoOutput, stopped:
     const system = await startSystem([options.directory, extra], ingress.port, silentLogger);
     try {
       await show(options.directory, system, ingress, backends, output);
-      await follow(extra, system, backends, print);
+      await follow(extra, system, backends, output);
       if (options.keep) {
-        print(
-          `\nRunning on ${options.directory}: change its files to see updates. Webhook on https://127.0.0.1:${system.webhook.port}, `,
-        );
-        print(`relay on 127.0.0.1:${system.front.port}. Ctrl-C ends it.\n`);
+        output.line("");
+        output.line(`Running on ${options.directory}: change its files to see updates.`);
+        output.line(`Webhook on https://127.0.0.1:${system.webhook.port}`);
+        output.line(`relay on 127.0.0.1:${system.front.port}. Ctrl-C ends it.`);
         await stopped;
       }
     } finally {
@@ -70,12 +72,13 @@ async function show(
   backends: Map<string, string>,
   output: DemoOutput,
 ): Promise<void> {
-  const { print, table } = output;
+  const { line, write, table } = output;
   await until(() => system.status().synced && system.map() !== undefined, `the files of ${directory} to be read`);
   learnBackends(system, backends);
   const status = system.status();
-  print(`1. The map from the objects in ${directory}\n\n`);
-  print(
+  line(`1. The map from the objects in ${directory}`);
+  line("");
+  write(
     table(
       ["name", "from", "leads to"],
       status.names.map(({ name, from, addresses, reason }) => [
@@ -86,33 +89,34 @@ async function show(
     ),
   );
   const problems = status.sources.flatMap((source) => source.problems);
-  for (const { place, code, text } of problems) print(`\n! ${place}: ${text} (${code})`);
-  if (problems.length > 0) print("\n");
+  if (problems.length > 0) line("");
+  for (const { place, code, text } of problems) line(`! ${place}: ${text} (${code})`);
   const pods = podsOf(system.directory.objects());
   if (pods.length === 0)
     throw new SwitchbackError("input-invalid", `${directory}: there is no pod and no workload in its YAML files`);
-  print(
+  write(
     "\n2. Each pod goes through the webhook, as the API server sends it (HTTPS, verified against Switchback's CA)\n",
   );
   const admitted = new Map<DemoPod, Admitted>();
   for (const pod of pods) {
     const result = await admit(pod, system.webhook);
     admitted.set(pod, result);
-    describePod(pod, result, print);
+    describePod(pod, result, line);
   }
   await requests(admitted, system, ingress, output);
 }
 
-function describePod(pod: DemoPod, { hostAliases, annotations, warnings }: Admitted, print: DemoOutput["print"]): void {
+function describePod(pod: DemoPod, { hostAliases, annotations, warnings }: Admitted, line: DemoOutput["line"]): void {
   const how =
     pod.optIn === undefined
       ? "did not opt in: the API server does not call the webhook"
       : `opted in by its ${pod.optIn}`;
-  print(`\n  ${pod.namespace}/${pod.name}: ${how}\n`);
-  for (const warning of warnings) print(`    ! ${warning}\n`);
+  line("");
+  line(`  ${pod.namespace}/${pod.name}: ${how}`);
+  for (const warning of warnings) line(`    ! ${warning}`);
   for (const [key, value] of Object.entries(annotations))
-    if (key.startsWith("switchback.dev/")) print(`    ${key}: ${value}\n`);
-  for (const { ip, hostnames } of hostAliases) print(`    /etc/hosts: ${ip}  ${hostnames.join(" ")}\n`);
+    if (key.startsWith("switchback.dev/")) line(`    ${key}: ${value}`);
+  for (const { ip, hostnames } of hostAliases) line(`    /etc/hosts: ${ip}  ${hostnames.join(" ")}`);
 }
 
 /** Sends two requests for each pod and mapped name: to the ingress controller, as kube-proxy would, and to the address in /etc/hosts. */
@@ -120,9 +124,9 @@ async function requests(
   admitted: ReadonlyMap<DemoPod, Admitted>,
   system: DemoSystem,
   ingress: IngressStandIn,
-  { print, table }: DemoOutput,
+  { line, write, table }: DemoOutput,
 ): Promise<void> {
-  print(
+  write(
     "\n3. The same request from each pod, to each name: directly, as kube-proxy short-circuits it, and through the alias\n\n",
   );
   const names = [
@@ -145,18 +149,20 @@ async function requests(
       rows.push([`${pod.namespace}/${pod.name}`, name, straight.text, along?.text ?? "no alias: direct"]);
     }
   }
-  print(table(["pod", "name", "direct", "through the alias"], rows));
+  write(table(["pod", "name", "direct", "through the alias"], rows));
   const complaint = ingress.lastError();
-  if (complaint !== undefined) print(`\n  the ingress controller's log: ${complaint}\n`);
+  if (complaint === undefined) return;
+  line("");
+  line(`  the ingress controller's log: ${complaint}`);
 }
 
 async function follow(
   extra: string,
   system: DemoSystem,
   backends: Map<string, string>,
-  print: DemoOutput["print"],
+  { line, write }: DemoOutput,
 ): Promise<void> {
-  print("\n4. An Ingress is added\n\n");
+  write("\n4. An Ingress is added\n\n");
   const before = system.map()?.revision;
   const started = performance.now();
   await writeFile(join(extra, "added.yaml"), ADDED_INGRESS);
@@ -166,10 +172,10 @@ async function follow(
   );
   learnBackends(system, backends);
   const took = Math.round(performance.now() - started);
-  print(`  ${ADDED_HOST} is in the webhook's map after ${took} ms (revision ${before} -> ${system.map()?.revision})\n`);
+  line(`  ${ADDED_HOST} is in the webhook's map after ${took} ms (revision ${before} -> ${system.map()?.revision})`);
   const answer = await call(ADDED_HOST, system.front);
   if (!answer.ok) throw new Error(`${ADDED_HOST} did not respond: ${answer.text}`);
-  print(`  through the relay: ${answer.text}\n`);
+  line(`  through the relay: ${answer.text}`);
 }
 
 async function checkDirectory(directory: string): Promise<void> {

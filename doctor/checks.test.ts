@@ -1,65 +1,32 @@
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { describe, test } from "node:test";
-import type { PublishedTarget } from "../snapshot/targets-format.ts";
-import type { Ways } from "../test/fakes/doctor-facts.ts";
+import {
+  ANSWERED,
+  admission,
+  deployments,
+  direct,
+  entries,
+  front,
+  install,
+  MISREAD,
+  namespaces,
+  nginx,
+  pod,
+  probe,
+  REFUSED,
+  services,
+  status,
+  TIMEOUT,
+  workload,
+} from "../test/fakes/doctor-changes.ts";
 import * as fakes from "../test/fakes/doctor-facts.ts";
 import { examine } from "./checks.ts";
-import type { ClusterFacts, ServiceFacts } from "./facts.ts";
+import type { ClusterFacts } from "./facts.ts";
 import type { FindingStatus } from "./findings.ts";
 import { known } from "./known.ts";
 
-const { HEALTHY, NGINX, FRONT, CONFIG, FORBIDDEN, CLOSED, NAMESPACE, NOT_INSTALLED } = fakes;
-const [TARGET] = CONFIG.targets;
-assert.ok(TARGET);
-
-const services = (...all: ServiceFacts[]): Partial<ClusterFacts> => ({ services: known(all) });
-const nginx = (change: Partial<ServiceFacts>): Partial<ClusterFacts> => services({ ...NGINX, ...change }, FRONT);
-const front = (change: Partial<ServiceFacts>): Partial<ClusterFacts> => services(NGINX, { ...FRONT, ...change });
-const install = (change: Partial<ClusterFacts["install"]>): Partial<ClusterFacts> => ({
-  install: { ...HEALTHY.install, ...change },
-});
-const admission = (change: Partial<ClusterFacts["admission"]>): Partial<ClusterFacts> => {
-  return { admission: { ...HEALTHY.admission, ...change } };
-};
-const entries = (...all: Parameters<typeof fakes.entry>[]): Partial<ClusterFacts> => {
-  return admission({ configuration: known(all.map((args) => fakes.entry(...args))) });
-};
-const relayed = (change: Partial<PublishedTarget>): Partial<ClusterFacts> => {
-  return install({ targets: known([{ ...fakes.RELAYED, ...change }]) });
-};
-/** As the controller says it, and the proxies do not know it. */
-const direct = (): Partial<ClusterFacts> => {
-  const ports = [80, 443].map((port) => ({ port, protocol: "none" as const }));
-  const config = { ...CONFIG, targets: [{ ...TARGET, classes: ["nginx"], ports }] };
-  return install({ config: known(config), targets: known([]) });
-};
-const probe = (ways: Ways): Partial<ClusterFacts> => ({ probe: known(fakes.probed(ways)) });
-const deployments = (name: string, ready: number, desired = 2): Partial<ClusterFacts> => {
-  const all = HEALTHY.install.deployments.known ? HEALTHY.install.deployments.value : [];
-  return install({ deployments: known(all.map((one) => (one.name === name ? { ...one, ready, desired } : one))) });
-};
-const status = (change: object): Partial<ClusterFacts> => {
-  const { status: fact } = HEALTHY.install;
-  assert.ok(fact.known);
-  return install({ status: known({ ...fact.value, ...change }) });
-};
-const workload = (change: object) => {
-  const base = { namespace: "shop", kind: "Deployment", name: "web", stale: 1, standing: "stuck" };
-  return { ...base, code: "restart-not-permitted", text: "t", ...change };
-};
-const pod = (change: object): Partial<ClusterFacts> => {
-  assert.ok(HEALTHY.pods.known);
-  return { pods: known(HEALTHY.pods.value.map((one) => ({ ...one, ...change }))) };
-};
-const namespaces = (...all: [name: string, inject: string][]): Partial<ClusterFacts> => ({
-  namespaces: known(new Map(all.map(([name, inject]) => [name, { inject, onChange: undefined }]))),
-});
-const MISREAD = { kind: "misread", detail: "HTTP 400" } as const;
-const ANSWERED = { kind: "answered", detail: "HTTP 404" } as const;
-const REFUSED = { kind: "refused", detail: "ECONNREFUSED" } as const;
-const TIMEOUT = { kind: "timeout", detail: "no connection" } as const;
-
+const { HEALTHY, NGINX, FRONT, FORBIDDEN, CLOSED, NAMESPACE, NOT_INSTALLED } = fakes;
 function codes(facts: ClusterFacts, verdict?: FindingStatus): string[] {
   const found = examine(facts).filter((finding) => verdict === undefined || finding.verdict === verdict);
   return [...new Set(found.map(({ code }) => code))];
@@ -239,54 +206,6 @@ describe("one thing is wrong, or could not be read:", () => {
   }
 });
 
-describe("a Service whose load balancer is not short-circuited, or whose backend takes headers from the proxies alone", () => {
-  for (const [what, change, code] of [
-    ["ipMode Proxy", nginx({ entries: [{ ip: "192.0.2.80", ipMode: "Proxy" }] }), "ip-mode-proxy"],
-    ["a host name", nginx({ entries: [{ hostname: "lb.example.com" }] }), "hostname-only"],
-    ["no LoadBalancer at all", nginx({ type: "ClusterIP" }), "not-a-load-balancer"],
-    ["a target with protocol none", { ...direct(), ...probe({ none: ANSWERED }) }, "header-not-needed"],
-    ["the proxies are trusted, the probe is not", probe({ v1: CLOSED, v2: CLOSED }), "header-accepted-from-proxies"],
-    ["a target of earlier", relayed({ unusedSince: "2026-01-01T00:00:00Z" }), "target-unused"],
-    [
-      "the default target without its Service",
-      { ...install({ targets: known([]) }), ...services(FRONT) },
-      "target-idle",
-    ],
-    ["no right to read the Secret", admission({ servingCertificate: FORBIDDEN }), "webhook-whole"],
-  ] as const) {
-    test(what, () =>
-      assert.ok(codes({ ...HEALTHY, ...change }, "ok").includes(code), codes({ ...HEALTHY, ...change }).join()),
-    );
-  }
-});
-
-describe("who does not answer in time may only be slow:", () => {
-  const SILENT = { kind: "silent", detail: "no answer within 10 s" } as const;
-  for (const [what, ways, ...expected] of [
-    ["with either header", { v1: SILENT, v2: SILENT, front: SILENT }, "relay-slow", "stance-unclear"],
-    ["with the header that its target says", { v1: SILENT }, "stance-unclear"],
-    [
-      "with headers, though it answers without",
-      { none: ANSWERED, v1: SILENT, v2: SILENT },
-      "header-accepted-from-proxies",
-    ],
-  ] as const) {
-    test(what, () => {
-      const facts = { ...HEALTHY, ...probe({ front: CLOSED, ...ways }) };
-      const found = what.endsWith("without") ? codes({ ...HEALTHY, ...probe(ways) }, "ok") : codes(facts, "unknown");
-      for (const code of expected) assert.ok(found.includes(code), `${code} is not among ${found}`);
-    });
-  }
-
-  test("but a relay that is slower than the same header sent directly is refused", () => {
-    assert.ok(codes({ ...HEALTHY, ...probe({ front: SILENT }) }, "broken").includes("relay-refused"));
-  });
-
-  test("who waits in vain for a header, and answers with one, demands it", () => {
-    assert.ok(codes({ ...HEALTHY, ...probe({ none: SILENT }) }, "ok").includes("header-accepted"));
-  });
-});
-
 describe("without Switchback", () => {
   test("it tells whether there is the problem", () => {
     assert.deepEqual(codes(NOT_INSTALLED), ["short-circuited", "not-probed", "not-installed"]);
@@ -297,38 +216,6 @@ describe("without Switchback", () => {
       "not-probed",
       "not-needed",
     ]);
-  });
-
-  test("a probe tells whether pods are cut off", () => {
-    const asked = (ways: Ways) => codes({ ...NOT_INSTALLED, probe: known(fakes.probed(ways)) });
-    assert.ok(asked({}).includes("pods-cut-off"));
-    assert.ok(asked({ balancer: ANSWERED }).includes("pods-reach-it"));
-    assert.ok(asked({ none: ANSWERED, balancer: TIMEOUT }).includes("no-way-to-balancer"));
-    assert.ok(asked({ v1: CLOSED, v2: CLOSED }).includes("stance-unclear"));
-  });
-
-  test("what finds a load balancer: an address, labels, a web port; others are left alone", () => {
-    const found = (change: Partial<ServiceFacts>) =>
-      codes({ ...NOT_INSTALLED, ingresses: known([]), ...services({ ...NGINX, ...change }) }).includes(
-        "short-circuited",
-      );
-    assert.ok(found({}));
-    assert.ok(!found({ name: "db", ports: [{ name: "sql", port: 5432, targetPort: "5432", appProtocol: "" }] }));
-    assert.ok(
-      found({
-        name: "t",
-        labels: { app: "traefik" },
-        ports: [{ name: "a", port: 9000, targetPort: "1", appProtocol: "" }],
-      }),
-    );
-  });
-
-  test("the provider's own cure comes first, told by the Service's annotations or the nodes", () => {
-    const cures = (change: Partial<ClusterFacts>) => examine({ ...NOT_INSTALLED, ...change })[0]?.cures[0] ?? "";
-    assert.match(cures({}), /^have the provider's controller set `ipMode: Proxy`/);
-    assert.match(cures({ providerIds: known(["hcloud://1"]) }), /load-balancer\.hetzner\.cloud\/hostname/);
-    const annotations = { "service.beta.kubernetes.io/do-loadbalancer-enable-proxy-protocol": "true" };
-    assert.match(cures(services({ ...NGINX, annotations })), /do-loadbalancer-hostname/);
   });
 
   test("in this namespace, but in another: that alone is said", () => {
@@ -369,77 +256,7 @@ test("every code that a check can give is in docs/doctor.md", () => {
   );
 });
 
-test("many pods are counted, some are named", () => {
-  assert.ok(HEALTHY.pods.known);
-  const [one] = HEALTHY.pods.value;
-  assert.ok(one);
-  const pods = Array.from({ length: 9 }, (_, index) => ({ ...one, name: `web-${index}`, annotations: {} }));
-  const finding = examine({ ...HEALTHY, pods: known(pods) }).find(({ code }) => code === "pod-not-injected");
-  assert.match(finding?.evidence ?? "", /^9 pod\(s\) .*shop\/web-4 and 4 more$/);
-});
-
 test("an excluded namespace is what the live configuration says, in another namespace than ours too", () => {
   const facts = { ...HEALTHY, ...namespaces([NAMESPACE, "enabled"], ["shop", "enabled"]) };
   assert.deepEqual(codes(facts, "broken"), ["namespace-excluded"]);
-});
-
-describe("a pod whose hosts file the agent keeps current", () => {
-  const annotations = { "switchback.dev/revision": "0", "switchback.dev/on-change": "live" };
-  const agent = (change: object) =>
-    known([{ lease: "switchback-agent-node-1", mapRevision: "r1", silentMs: 0, ...change }]);
-  for (const [what, agents, expected] of [
-    ["is in step when its node's agent has the map's revision", agent({}), "ok pods-in-step"],
-    ["is stale while the agent has another", agent({ mapRevision: "r0" }), "warning pod-stale"],
-    ["is stale where the agent has gone silent", agent({ silentMs: 601_000 }), "warning pod-stale"],
-    ["is stale on a node without one", agent({ lease: "switchback-agent-node-2" }), "warning pod-stale"],
-    ["is not judged where the Leases may not be read", FORBIDDEN, "unknown right-missing"],
-  ] as const) {
-    test(what, () => {
-      const found = examine({ ...HEALTHY, ...pod({ annotations }), agents }).filter(({ check }) => check === "pods");
-      assert.deepEqual(
-        found.map(({ verdict, code }) => `${verdict} ${code}`).filter((word) => word !== "ok no-pods"),
-        [expected],
-      );
-    });
-  }
-
-  for (const [what, own, words, expected] of [
-    ["by its workload's annotation", { mode: "live", modeFrom: "workload" }, {}, "ok pods-in-step"],
-    [
-      "unless its own says something else",
-      { mode: "live", modeFrom: "workload" },
-      { mine: "restart" },
-      "warning pod-stale",
-    ],
-    [
-      "unless its workload's says something else",
-      { mode: "restart", modeFrom: "workload" },
-      { ns: "live" },
-      "warning pod-stale",
-    ],
-    [
-      "by its namespace's, which is no word of the workload",
-      { mode: "restart", modeFrom: "pod" },
-      { ns: "live" },
-      "ok pods-in-step",
-    ],
-    ["by its namespace's, where the leader is of a version that tells no modes", {}, { ns: "live" }, "ok pods-in-step"],
-  ] as const) {
-    test(`is one ${what}`, () => {
-      const { mine, ns }: { mine?: string; ns?: string } = words;
-      const annotated = { "switchback.dev/revision": "0", ...(mine && { "switchback.dev/on-change": mine }) };
-      const facts = {
-        ...HEALTHY,
-        ...pod({ annotations: annotated }),
-        ...status({ running: { workloads: [workload({ stale: 0, standing: "in-step", ...own })] } }),
-        agents: agent({}),
-        namespaces: known(new Map([["shop", { inject: "enabled", onChange: ns }]])),
-      };
-      const found = examine(facts).filter(({ check }) => check === "pods");
-      assert.ok(
-        found.some(({ verdict, code }) => `${verdict} ${code}` === expected),
-        JSON.stringify(found),
-      );
-    });
-  }
 });

@@ -1,5 +1,6 @@
 import type { Config } from "../config/schema.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
+import type { AgentLease } from "../snapshot/agent-lease-format.ts";
 import type { MapIndex } from "../snapshot/map-format.ts";
 import type { PublishedTarget } from "../snapshot/targets-format.ts";
 import type { NamespaceFacts } from "../workloads/namespaces.ts";
@@ -7,9 +8,6 @@ import type { Fact } from "./known.ts";
 import type { ProbeResult } from "./probe/result.ts";
 
 // The input of the checks. A fact that could not be read carries the reason; no fact is ever assumed.
-
-/** The chart's ConfigMap with the configuration. */
-export const CONFIG_NAME = "switchback-config";
 
 export interface ObjectName {
   readonly namespace: string;
@@ -91,11 +89,9 @@ export interface PodInfo extends ObjectName {
 }
 
 /** A node's agent, by its Lease. */
-export interface AgentInfo {
+export interface AgentInfo extends Pick<AgentLease, "mapRevision" | "podRevisions"> {
   /** Name of the Lease (snapshot/agent-lease-format.ts). */
   readonly lease: string;
-  /** The map revision that it has applied; undefined: none yet, or unknown. */
-  readonly mapRevision: string | undefined;
   /** Milliseconds since it was renewed, by the local clock. */
   readonly silentMs: number;
 }

@@ -1,4 +1,3 @@
-import type { Config } from "../config/schema.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { listAgentLeases } from "../snapshot/agent-lease-reader.ts";
 import type { AgentInfo } from "./facts.ts";
@@ -7,14 +6,14 @@ import { type Fact, readFact } from "./known.ts";
 /** Reads the agents' Leases. `now` is in milliseconds since 1970. A Lease that was never renewed counts as renewed in 1970. */
 export async function gatherAgents(
   client: KubeClient,
-  { namespace }: Config["agent"],
+  namespace: string,
   now: number,
 ): Promise<Fact<readonly AgentInfo[]>> {
   return await readFact({ verb: "list", resource: "leases.coordination.k8s.io", namespace }, async () => {
     const leases = await listAgentLeases(client, namespace);
-    return leases.map(({ name, mapRevision, renewTime }) => {
+    return leases.map(({ name, mapRevision, podRevisions, renewTime }) => {
       const silentMs = now - Date.parse(renewTime ?? "1970-01-01T00:00:00Z");
-      return { lease: name, mapRevision, silentMs };
+      return { lease: name, mapRevision, podRevisions, silentMs };
     });
   });
 }

@@ -1,5 +1,6 @@
 import { literalIPs } from "../controller/targets/service-view.ts";
 import { statusOf } from "../errors/errors.ts";
+import { METADATA_LIST } from "../kube/accept.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath, resourcePath } from "../kube/paths.ts";
 import type { ApiObject, ObjectMeta } from "../kube/types.ts";
@@ -126,7 +127,7 @@ async function listGateways(client: KubeClient): Promise<RawGateway[]> {
 
 export async function gatherNamespaces(client: KubeClient): Promise<Fact<ReadonlyMap<string, NamespaceFacts>>> {
   return await readFact({ verb: "list", resource: "namespaces" }, async () => {
-    const { items } = await client.list<ApiObject>(corePath("namespaces"));
+    const { items } = await client.list<ApiObject>(corePath("namespaces"), {}, { accept: METADATA_LIST });
     return new Map(items.map((namespace) => [namespace.metadata?.name ?? "", namespaceFacts(namespace)]));
   });
 }

@@ -1,26 +1,17 @@
-import { parse } from "yaml";
-import { z } from "zod";
-import { type Config, configSchema } from "../config/schema.ts";
-import { SwitchbackError } from "../errors/errors.ts";
+import type { Config } from "../config/schema.ts";
+import { hasCode, SwitchbackError } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { corePath, resourcePath, serviceProxyPath } from "../kube/paths.ts";
-import { pause } from "../kube/time.ts";
+import { resourcePath, serviceProxyPath } from "../kube/paths.ts";
 import type { ObjectMeta } from "../kube/types.ts";
+import { CONTROLLER_DEPLOYMENT, readConfigName, readConfigText } from "../snapshot/installed-config.ts";
 import { readSnapshot } from "../snapshot/map-reader.ts";
-import { TARGETS_NAME } from "../snapshot/targets-format.ts";
-import { readTargets } from "../snapshot/targets-reader.ts";
-import { CONFIG_NAME, type DeploymentFacts, type InstallFacts, type MapFacts, type StatusFacts } from "./facts.ts";
+import { readTargets } from "../snapshot/read-targets.ts";
+import { readLeaderStatus, readStatusKey, STATUS_SECRET } from "../snapshot/status-page.ts";
+import { TARGETS_NAME } from "../snapshot/targets-name.ts";
+import type { DeploymentFacts, InstallFacts, MapFacts, StatusFacts } from "./facts.ts";
 import { type Fact, known, notKnown, readFact } from "./known.ts";
 
 // Facts about the Switchback installation, from its own namespace.
-
-/** With 50,000 names the controller's status is 15 MB. */
-const MAX_STATUS_BYTES = 64 * 1024 * 1024;
-
-interface ConfigMap {
-  readonly metadata: ObjectMeta;
-  readonly data?: Readonly<Record<string, string>>;
-}
 
 export async function gatherInstall(client: KubeClient, namespace: string): Promise<InstallFacts> {
   const [config, targets] = await Promise.all([gatherConfig(client, namespace), gatherTargets(client, namespace)]);
@@ -34,29 +25,17 @@ export async function gatherInstall(client: KubeClient, namespace: string): Prom
 }
 
 async function gatherConfig(client: KubeClient, namespace: string): Promise<Fact<Config | undefined>> {
-  const permission = { verb: "get", resource: "configmaps", namespace, name: CONFIG_NAME };
-  const object = await readFact<ConfigMap | undefined>(
-    permission,
-    () => client.get<ConfigMap>(corePath("configmaps", namespace, CONFIG_NAME)),
-    { value: undefined },
-  );
-  if (!object.known) return object;
-  if (object.value === undefined) return known(undefined);
-  return readConfig(object.value.data?.["config.yaml"] ?? "");
-}
-
-/** Fails for a configuration of another version with settings that this one does not know. */
-function readConfig(text: string): Fact<Config> {
-  try {
-    const read = configSchema.safeParse(parse(text) ?? {});
-    if (read.success) return known(read.data);
-    return notKnown(
-      "config-unreadable",
-      `ConfigMap ${CONFIG_NAME} is not valid for this version: ${z.prettifyError(read.error)}`,
-    );
-  } catch (error) {
-    return notKnown("config-unreadable", `ConfigMap ${CONFIG_NAME} is not YAML: ${String(error)}`);
-  }
+  const naming = { verb: "get", resource: "deployments.apps", namespace, name: CONTROLLER_DEPLOYMENT };
+  const name = await readFact(naming, () => readConfigName(client, namespace));
+  if (!name.known || name.value === undefined) return name as Fact<undefined>;
+  const configMap = name.value;
+  const reading = { verb: "get", resource: "configmaps", namespace, name: configMap };
+  const text = await readFact<string | undefined>(reading, () => readConfigText(client, namespace, configMap), {
+    value: undefined,
+  });
+  if (!text.known || text.value === undefined) return text as Fact<undefined>;
+  const { readConfig } = await import("./install-documents.ts");
+  return readConfig(configMap, text.value);
 }
 
 async function gatherTargets(client: KubeClient, namespace: string): Promise<InstallFacts["targets"]> {
@@ -103,56 +82,23 @@ async function gatherMap(client: KubeClient, namespace: string): Promise<Fact<Ma
   return index.code === "index-missing" ? known(undefined) : notKnown(index.code, index.text);
 }
 
-const reasonSchema = z.object({ code: z.string(), text: z.string() });
-const workloadSchema = z.object({
-  namespace: z.string(),
-  kind: z.string(),
-  name: z.string(),
-  stale: z.number(),
-  standing: z.string(),
-  mode: z.string().optional(),
-  modeFrom: z.string().optional(),
-  ...reasonSchema.shape,
-});
-const statusSchema = z.object({
-  leader: z.boolean(),
-  synced: z.boolean(),
-  sources: z.array(z.object({ name: z.string(), synced: z.boolean() })),
-  hold: z.object({ names: z.number(), of: z.number(), until: z.number().min(0).max(8.64e15) }).optional(),
-  warnings: z.array(reasonSchema),
-  targets: z.array(
-    z.object({
-      name: z.string(),
-      relayed: z.boolean(),
-      upstream: z.string(),
-      ports: z.array(z.object({ port: z.number() })),
-    }),
-  ),
-  names: z.array(z.object({ name: z.string(), reason: reasonSchema.optional() })),
-  running: z.object({ workloads: z.array(workloadSchema) }).optional(),
-});
-
-/** The API server sends each request to any replica; only one leads. */
-const STATUS_TRIES = 12;
-const STATUS_RETRY_MS = 100;
-
-/** The leader's status, or a follower's if no leader answers. */
+/** The leader's status, or a follower's if no leader answers. A controller of an earlier version shows it without the key. */
 async function gatherStatus(client: KubeClient, namespace: string): Promise<Fact<StatusFacts>> {
-  const service = { name: "switchback-controller", port: "http" };
-  const path = serviceProxyPath(namespace, service, "/status");
-  const permission = { verb: "get", resource: "services/proxy", namespace, name: "switchback-controller:http" };
-  const read = async (): Promise<StatusFacts> => {
-    const { text } = await client.raw(path, { maxBytes: MAX_STATUS_BYTES });
-    return statusSchema.parse(JSON.parse(text));
+  const ofKey = { verb: "get", resource: "secrets", namespace, name: STATUS_SECRET };
+  const ofPage = { verb: "get", resource: "services/proxy", namespace, name: "switchback-controller:http" };
+  const key = await readFact(ofKey, () => readStatusKey(client, namespace));
+  const options = {
+    key: key.known ? key.value : undefined,
+    parse: async (document: unknown) => (await import("./install-documents.ts")).statusSchema.parse(document),
   };
-  return await readFact(permission, async () => {
-    let status = await read();
-    for (let tries = 1; !status.leader && tries < STATUS_TRIES; tries++) {
-      await pause(STATUS_RETRY_MS, new AbortController().signal);
-      status = await read();
-    }
-    return status;
-  });
+  let isRefused = false;
+  const status = await readFact(ofPage, () =>
+    readLeaderStatus<StatusFacts>(client, namespace, options).catch((error) => {
+      isRefused = hasCode(error, "status-refused");
+      throw error;
+    }),
+  );
+  return isRefused && !key.known ? key : status;
 }
 
 /** Any replica may answer. A 503 is an answer if its body is the proxy's own. */

@@ -1,4 +1,4 @@
-import { configSchema } from "../config/schema.ts";
+import { DEFAULT_AGENT_NAMESPACE } from "../config/defaults.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { ClusterFacts } from "./facts.ts";
 import { gatherAdmission } from "./gather-admission.ts";
@@ -46,11 +46,11 @@ export async function gather({ client, namespace, probeNamespace, now }: GatherO
   const ownFacts = { namespace, probeNamespace, install, admission, pods, ...pending };
   const facts = { ...ownFacts, services, ingresses, gateways, namespaces, providerIds };
   const upstreams = targetsOf(facts).flatMap(({ upstream }) => (typeof upstream === "string" ? [] : upstream));
-  const config = (install.config.known ? install.config.value : undefined) ?? configSchema.parse({});
+  const config = install.config.known ? install.config.value : undefined;
   const live = pods.known && pods.value.some(isLive(facts));
   return {
     ...facts,
     endpoints: await gatherEndpoints(client, upstreams),
-    agents: live ? await gatherAgents(client, config.agent, now()) : undefined,
+    agents: live ? await gatherAgents(client, config?.agent.namespace ?? DEFAULT_AGENT_NAMESPACE, now()) : undefined,
   };
 }

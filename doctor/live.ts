@@ -1,7 +1,7 @@
-import { configSchema } from "../config/schema.ts";
+import { DEFAULT_AGENT_SILENCE_SECONDS, DEFAULT_ON_CHANGE } from "../config/defaults.ts";
 import { ON_CHANGE_KEY } from "../hostmap/metadata-keys.ts";
 import { effectiveOnChange } from "../hostmap/on-change.ts";
-import { agentLeaseName } from "../snapshot/agent-lease-format.ts";
+import { agentLeaseName, isApplied } from "../snapshot/agent-lease-format.ts";
 import { workloadKey } from "../workloads/workload-keys.ts";
 import type { ClusterFacts, PodInfo } from "./facts.ts";
 
@@ -14,7 +14,7 @@ export function isLive({
   install,
 }: Pick<ClusterFacts, "namespaces" | "install">): (pod: PodInfo) => boolean {
   const config = install.config.known ? install.config.value : undefined;
-  const fallback = (config?.pods ?? configSchema.parse({}).pods).onChange;
+  const fallback = config?.pods.onChange ?? DEFAULT_ON_CHANGE;
   const workloadModes = new Map(
     ((install.status.known ? install.status.value.running?.workloads : undefined) ?? [])
       .filter(({ modeFrom }) => modeFrom === "workload")
@@ -27,15 +27,15 @@ export function isLive({
   };
 }
 
-/** Whether the agent of a pod's node has applied a map revision; undefined if unknown. */
+/** Whether the agent of a pod's node has applied what the pod selects now; undefined if unknown. */
 export function appliedByAgent(
   { agents, install }: ClusterFacts,
   { node }: PodInfo,
-  mapRevision: string,
+  wanted: { readonly podRevision: string; readonly mapRevision: string },
 ): boolean | undefined {
   if (agents === undefined || !agents.known) return undefined;
   const config = install.config.known ? install.config.value : undefined;
-  const maxSilenceMs = (config?.pods ?? configSchema.parse({}).pods).agentSilenceSeconds * 1000;
+  const maxSilenceMs = (config?.pods.agentSilenceSeconds ?? DEFAULT_AGENT_SILENCE_SECONDS) * 1000;
   const agent = agents.value.find(({ lease }) => lease === agentLeaseName(node));
-  return agent !== undefined && agent.silentMs <= maxSilenceMs && agent.mapRevision === mapRevision;
+  return agent !== undefined && agent.silentMs <= maxSilenceMs && isApplied(agent, wanted);
 }

@@ -10,12 +10,18 @@ type ErrorCode =
   | "kube-unreachable"
   /** The resource version has expired (HTTP 410): list again. */
   | "kube-expired"
+  /** The leader's term has ended, and another may lead: it must not write any more. */
+  | "term-over"
+  /** The controller shows its status only to who sends its key. */
+  | "status-refused"
   /** Stored data cannot be parsed. */
   | "data-corrupt"
   /** A certificate or key does not load or does not match. */
   | "cert-invalid"
   /** The uninstall cannot continue: pods hold addresses that would be reassigned, or a controller still runs. */
   | "still-held"
+  /** A person was asked before a change and did not agree, or could not be asked. Nothing was changed. */
+  | "declined"
   /** A listener could not be bound. */
   | "listen-failed"
   /** The configured relay engine does not work on this host. */

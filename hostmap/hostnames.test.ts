@@ -19,6 +19,7 @@ const ACCEPTED: ReadonlyArray<readonly [text: string, kind: "name" | "wildcard",
   ["a.0xg", "name", "a.0xg"],
   [`${LABEL_63}.com`, "name", `${LABEL_63}.com`],
   [LONGEST, "name", LONGEST],
+  [`${"a.".repeat(30)}example.com`, "name", `${"a.".repeat(30)}example.com`],
   ["*.Example.com", "wildcard", "*.example.com"],
 ];
 for (const [text, kind, name] of ACCEPTED) {
@@ -28,6 +29,8 @@ for (const [text, kind, name] of ACCEPTED) {
 const REFUSED: ReadonlyArray<readonly [text: string, code: string]> = [
   ["", "name-empty"],
   [`a${LONGEST}`, "name-too-long"],
+  [`${"a.".repeat(31)}example.com`, "name-too-deep"],
+  [`*.${"a.".repeat(31)}example.com`, "name-too-deep"],
   ["localhost", "name-single-label"],
   ["*.com", "name-single-label"],
   ["127.0.0.1", "name-is-ip"],
@@ -110,6 +113,8 @@ for (const text of [
   "*.a b",
   "*.\u212a.com",
   "*.example.com.",
+  `*.${LONGEST}a`,
+  `*.${"a.".repeat(32)}com`,
 ]) {
   test(`${JSON.stringify(text)} is not a pattern`, () => {
     const glob = parseGlob(text);
@@ -126,4 +131,49 @@ test("show escapes control characters and truncates", () => {
 test("compareNames is code-unit order", () => {
   assert.deepEqual(["b", "a-", "a.", "B", "a"].sort(compareNames), ["B", "a", "a-", "a.", "b"]);
   assert.equal(compareNames("a", "a"), 0);
+});
+
+test("each reason why a hostname is refused, as a whole", () => {
+  const reason = (text: string) => {
+    const parsed = parseHostname(text);
+    return parsed.kind === "invalid" ? parsed.reason : undefined;
+  };
+  const label = "labels have 1 to 63 letters, digits and inner hyphens; write IDNA names as xn--";
+  const texts: Readonly<Record<string, readonly [code: string, text: string]>> = {
+    "": ["name-empty", "a hostname must not be empty"],
+    [`a${LONGEST}`]: ["name-too-long", "a hostname has at most 253 bytes, this one has 254"],
+    [`${"a.".repeat(31)}example.com`]: ["name-too-deep", "a hostname has at most 32 labels, this one has 33"],
+    local: ["name-single-label", '"local" has one label; a public name has at least two'],
+    "127.1": ["name-is-ip", '"127.1" is, or would be read as, an IP address'],
+    "a.com:1": ["name-is-ip", '"a.com:1" is an IPv6 address or has a port; a hostname is expected'],
+    "a..com": ["name-not-rfc1123", `"a..com" has an empty label (a leading, doubled or trailing dot); ${label}`],
+    "a.b_c.com": ["name-not-rfc1123", `"a.b_c.com" has the label "b_c"; ${label}`],
+  };
+  for (const [name, [code, text]] of Object.entries(texts)) assert.deepEqual(reason(name), { code, text });
+  assert.equal(parseHostname(5 as never).kind, "invalid");
+});
+
+test("a pattern may be as long and as deep as a name, below its star", () => {
+  const isPattern = (text: string) => isGlob(parseGlob(text));
+  const deep = (labels: number) => `*.${Array(labels).fill("a").join(".")}`;
+  assert.deepEqual([isPattern(`*.${LONGEST}`), isPattern(`*.${LONGEST}a`)], [true, false]);
+  assert.deepEqual([isPattern(deep(32)), isPattern(deep(33))], [true, false]);
+  const bad = parseGlob("a_b");
+  const text = '"a_b" is not a pattern; accepted are a name (api.example.com), *.example.com and *';
+  assert.deepEqual(bad, { code: "pattern-invalid", text });
+});
+
+test("a pattern is kept in lower case, without space around it", () => {
+  const texts = [" * ", " *.Example.COM ", " Api.Example.com "].map(parseGlob).map((glob) => isGlob(glob) && glob.text);
+  assert.deepEqual(texts, ["*", "*.example.com", "api.example.com"]);
+});
+
+test("show keeps 80 characters, and escapes from DEL on", () => {
+  assert.equal(show("x".repeat(80)), `"${"x".repeat(80)}"`);
+  assert.equal(show("x".repeat(81)), `"${"x".repeat(77)}..."`);
+  assert.equal(show("~\u007f\u0080"), '"~\\u007f\\u0080"');
+});
+
+test("compareNames gives -1, 0 or 1", () => {
+  assert.deepEqual([compareNames("a", "b"), compareNames("b", "a"), compareNames("b", "b")], [-1, 1, 0]);
 });

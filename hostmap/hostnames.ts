@@ -2,6 +2,11 @@ import type { Reason } from "./types.ts";
 
 /** Longest name in presentation form without the trailing dot (RFC 1035, 2.3.4: 255 octets on the wire). */
 const MAX_NAME_BYTES = 253;
+/**
+ * Most labels of a name. DNS allows 127; public names rarely have ten, and what is indexed or compared by label would cost ten times as
+ * much for names of as many bytes.
+ */
+const MAX_LABELS = 32;
 /** RFC 1123, 2.1: letters, digits and inner hyphens, at most 63 bytes. */
 const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 const NUMERIC = /^(?:[0-9]+|0x[0-9a-f]*)$/;
@@ -28,6 +33,9 @@ export function parseHostname(text: string): ParsedName {
   const labels = name.split(".");
   const bad = labels.find((label) => !LABEL.test(label));
   if (bad !== undefined) return invalidLabel(text, bad);
+  if (labels.length > MAX_LABELS) {
+    return invalid("name-too-deep", `a hostname has at most ${MAX_LABELS} labels, this one has ${labels.length}`);
+  }
   if (labels.length < 2)
     return invalid("name-single-label", `${show(text)} has one label; a public name has at least two`);
   const last = labels[labels.length - 1] ?? "";
@@ -67,13 +75,7 @@ export type Glob = { readonly text: string; readonly matches: (name: string) => 
 export function parseGlob(text: string): Glob | Reason {
   const lower = foldCase(text.trim());
   if (lower === "*") return { text: lower, matches: () => true };
-  if (
-    lower.startsWith("*.") &&
-    lower
-      .slice(2)
-      .split(".")
-      .every((label) => LABEL.test(label))
-  ) {
+  if (lower.startsWith("*.") && isSuffix(lower.slice(2))) {
     const suffix = lower.slice(1);
     return { text: lower, matches: (name) => name.endsWith(suffix) };
   }
@@ -83,6 +85,12 @@ export function parseGlob(text: string): Glob | Reason {
     code: "pattern-invalid",
     text: `${show(text)} is not a pattern; accepted are a name (api.example.com), *.example.com and *`,
   };
+}
+
+function isSuffix(text: string): boolean {
+  if (text.length > MAX_NAME_BYTES) return false;
+  const labels = text.split(".");
+  return labels.length <= MAX_LABELS && labels.every((label) => LABEL.test(label));
 }
 
 /** Whether `parseGlob` returned a pattern. */

@@ -25,6 +25,41 @@ test("one line per address and name, wildcards as comments", () => {
   );
 });
 
+test("the order of a name stands as a comment at the end of its first line, and is read from it", () => {
+  const text = renderHosts([
+    { name: "*.example.com", addresses: [V4], order: 7 },
+    { name: "a.example.com", addresses: [V4, V6], order: 12 },
+    { name: "b.example.com", addresses: [V4], order: 0 },
+  ]);
+  assert.equal(
+    text,
+    [
+      `#wildcard ${V4} *.example.com #7`,
+      `${V4} a.example.com #12`,
+      `${V6} a.example.com`,
+      `${V4} b.example.com`,
+      "",
+    ].join("\n"),
+  );
+  const orders = new Map<string, number>();
+  assert.deepEqual([...parseHosts(text, orders).keys()], ["*.example.com", "a.example.com", "b.example.com"]);
+  assert.deepEqual(
+    [...orders],
+    [
+      ["*.example.com", 7],
+      ["a.example.com", 12],
+    ],
+  );
+});
+
+test("what is no order is none", () => {
+  for (const comment of ["#", "# 5", "#0", "#05", "#-1", "#1e3", "#1234567890123456", "#5 x", "#5#6", "5"]) {
+    const orders = new Map<string, number>();
+    assert.equal(parseHosts(`${V4} a.example.com ${comment}\n`, orders).has("a.example.com"), true, comment);
+    assert.equal(orders.size, 0, comment);
+  }
+});
+
 const FILES: ReadonlyArray<readonly [what: string, text: string, expected: Record<string, string[]>]> = [
   [
     "a user's file",

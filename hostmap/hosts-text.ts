@@ -4,20 +4,26 @@ import { parseHostname } from "./hostnames.ts";
 export interface HostLine {
   readonly name: string;
   readonly addresses: readonly string[];
+  /** When the name was first published, as a sequence number; 0 or absent: before these were kept. */
+  readonly order?: number;
 }
 
 /** A hosts file cannot hold a wildcard. It is written as a comment, which a DNS publisher reads and resolvers skip. */
 const WILDCARD_PREFIX = "#wildcard ";
+/** A line may end with the order of its name: ` #12`. Readers of the earlier format skip it, since it is a comment. */
+const ORDER = / #([1-9][0-9]{0,14})\s*$/;
 
 /**
  * Renders names as hosts(5) text: one line per address and name, so people can grep it and DNS servers can load it.
- * The caller passes the lines in name order.
+ * The caller passes the lines in name order. The first line of a name ends with its order.
  */
 export function renderHosts(lines: Iterable<HostLine>): string {
   const parts: string[] = [];
-  for (const { name, addresses } of lines) {
+  for (const { name, addresses, order = 0 } of lines) {
     const prefix = name.startsWith("*.") ? WILDCARD_PREFIX : "";
-    for (const address of addresses) parts.push(prefix, address, " ", name, "\n");
+    for (const [index, address] of addresses.entries()) {
+      parts.push(prefix, address, " ", name, order > 0 && index === 0 ? ` #${order}\n` : "\n");
+    }
   }
   // join() allocates one flat string; repeated concatenation keeps every part in memory, several times the size.
   return parts.join("");
@@ -25,18 +31,29 @@ export function renderHosts(lines: Iterable<HostLine>): string {
 
 /**
  * Parses hosts(5) text: the published map, or a user's file (several names per line, comments). Addresses of one name are
- * collected in line order. Invalid addresses and names are skipped, because the result ends up in a pod's hosts file.
+ * collected in line order. Invalid addresses and names are skipped, because the result ends up in a pod's hosts file. `orders`
+ * receives the order of each name that has one.
  */
-export function parseHosts(text: string): Map<string, readonly string[]> {
+export function parseHosts(text: string, orders?: Map<string, number>): Map<string, readonly string[]> {
   const found = new Map<string, string[]>();
   for (const raw of text.split("\n")) {
-    const wildcard = raw.startsWith(WILDCARD_PREFIX);
-    const line = wildcard ? raw.slice(WILDCARD_PREFIX.length) : (raw.split("#", 1)[0] ?? "");
-    const [address, ...names] = line.trim().split(/\s+/);
-    if (address === undefined || !isAddress(address)) continue;
-    for (const name of names) addEntry(found, name, { address, wildcard });
+    const { wildcard, address, names } = readHostsLine(raw);
+    if (!isAddress(address)) continue;
+    const order = orders === undefined ? undefined : ORDER.exec(raw)?.[1];
+    for (const name of names) {
+      const added = addEntry(found, name, { address, wildcard });
+      if (added !== undefined && order !== undefined) orders?.set(added, Number(order));
+    }
   }
   return withSharedAddresses(found);
+}
+
+/** The fields of one line, as they were written; an empty line or a comment has the address "" and no names. */
+export function readHostsLine(raw: string): { wildcard: boolean; address: string; names: string[] } {
+  const wildcard = raw.startsWith(WILDCARD_PREFIX);
+  const line = wildcard ? raw.slice(WILDCARD_PREFIX.length) : (raw.split("#", 1)[0] ?? "");
+  const [address = "", ...names] = line.trim().split(/\s+/);
+  return { wildcard, address, names };
 }
 
 /**
@@ -58,20 +75,21 @@ function withSharedAddresses(found: ReadonlyMap<string, readonly string[]>): Map
 const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/;
 
 /** Whether the API server accepts the IP literal in hostAliases; it rejects the whole pod for an invalid one. */
-function isAddress(text: string): boolean {
+export function isAddress(text: string): boolean {
   return IPV4.test(text) || (/^[0-9a-fA-F:.]+$/.test(text) && URL.canParse(`http://[${text}]/`));
 }
 
-/** Upper case is folded: the API server rejects a pod for it. */
+/** Upper case is folded: the API server rejects a pod for it. Returns the name as it was added; undefined: it is invalid. */
 function addEntry(
   found: Map<string, string[]>,
   written: string,
   { address, wildcard }: { readonly address: string; readonly wildcard: boolean },
-): void {
+): string | undefined {
   const parsed = parseHostname(written);
-  if (parsed.kind !== (wildcard ? "wildcard" : "name")) return;
+  if (parsed.kind !== (wildcard ? "wildcard" : "name")) return undefined;
   const { name } = parsed;
   const addresses = found.get(name);
   if (addresses === undefined) found.set(name, [address]);
   else if (!addresses.includes(address)) addresses.push(address);
+  return name;
 }

@@ -208,3 +208,15 @@ test("baked in, an address that the user has an alias for is refused: apply merg
   const refused = planBakedInjection(pod, select([["a.example.com", [V4]]]), false);
   assert.equal("code" in refused && refused.code, "address-has-alias");
 });
+
+for (const ips of [[V4], [V4, V6]]) {
+  test(`what 500 names at ${ips.length} addresses cost a pod is the names: the annotations do not repeat them`, (t) => {
+    const entries = Array.from({ length: 500 }, (_, index) => [`host-${index}.shop.example.com`, ips] as const);
+    const { aliases, annotations } = planInjection(bare, select(entries)).managed;
+    const bytes = (value: unknown) => JSON.stringify(value).length;
+    const names = ips.length * entries.reduce((sum, [name]) => sum + bytes(name) + 1, 0);
+    t.diagnostic(`${bytes(aliases)} bytes of aliases, ${names} of them names; ${bytes(annotations)} of annotations`);
+    assert.ok(bytes(aliases) < 1.1 * names, "the rest of a line is little");
+    assert.ok(bytes(annotations) < 250 + 120 * (ips.length - 1));
+  });
+}

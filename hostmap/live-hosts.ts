@@ -1,4 +1,5 @@
 import { compareNames } from "./hostnames.ts";
+import { BEGIN, BEGIN_JOINED, END, indexAfterForeign, isManaged, type Line, readLines } from "./live-hosts-lines.ts";
 import { aliasLineOf, commentedOut, type LiveAliases, type LivePlanner, planLive, TAG } from "./live-hosts-plan.ts";
 import type { SelectedHosts } from "./select-hosts.ts";
 
@@ -20,16 +21,6 @@ const KUBELET_HEADERS: readonly string[] = [
 
 /** How many characters of a file are needed to recognize a header. */
 export const KUBELET_HEADER_LENGTH = Math.max(...KUBELET_HEADERS.map((header) => header.length));
-
-const BEGIN = "# BEGIN switchback.dev: names of this cluster, kept current while the pod runs";
-/** The first marker after a line that had no newline: the newline before the block is managed too. */
-const BEGIN_JOINED = `${BEGIN}, newline added`;
-const END = "# END switchback.dev";
-/** The shortest prefix of a first marker that is recognized when the file ends within it. */
-const CUT_BEGIN = BEGIN.slice(0, "# BEGIN switch".length);
-
-/** The shortest suffix of a marker that is recognized. */
-const MIN_REST = 8;
 
 /** Whether the text starts with a kubelet header. A file that a container mounts or writes itself is left unchanged. */
 export function isKubeletHosts(text: string): boolean {
@@ -87,109 +78,29 @@ export function removeLive(text: string, aliases: LiveAliases): string {
     .join("");
 }
 
-interface Line {
-  text: string;
-  /** `"\n"`, or `""` at the end of a file without a final newline, also if Switchback added that newline. */
-  end: string;
-  kind: "managed" | "foreign";
-  /** For a line of a managed hostAlias, active or commented out: its active form. */
-  readonly alias: string | undefined;
-}
-
-function readLines(text: string, aliases: LiveAliases): Line[] {
-  const lines: Line[] = [];
-  for (let at = 0; at < text.length; ) {
-    const newline = text.indexOf("\n", at);
-    const stop = newline === -1 ? text.length : newline;
-    const content = text.slice(at, stop);
-    // Checked first because most lines are alias lines, and these have no marker.
-    const alias = aliasLineOf(content, aliases);
-    const kind = alias === undefined && isManaged(content, newline === -1) ? "managed" : "foreign";
-    lines.push({ text: content, end: newline === -1 ? "" : "\n", kind, alias });
-    at = stop + 1;
-  }
-  markTornLines(lines);
-  markEmptyLines(lines);
-  const tail = indexAfterForeign(lines);
-  const previous = lines[tail - 1];
-  if (previous !== undefined && lines[tail]?.text === BEGIN_JOINED) previous.end = "";
-  return lines;
-}
-
-/** Whether the content of a line shows that it is managed; `isCut`: it has no newline. */
-function isManaged(text: string, isCut: boolean): boolean {
-  if (text.endsWith(TAG) || isBegin(text) || isEnd(text)) return true;
-  if (isCut && text.startsWith(CUT_BEGIN) && BEGIN_JOINED.startsWith(text)) return true;
-  return text.length >= MIN_REST && MARKERS.some((marker) => marker.endsWith(text));
-}
-
-/** The kubelet may truncate the file during a write; the marker then follows NUL bytes. */
-function isBegin(text: string): boolean {
-  const bare = text.replace(ZEROS, "");
-  return bare === BEGIN || bare === BEGIN_JOINED;
-}
-
-function isEnd(text: string): boolean {
-  return text.replace(ZEROS, "") === END;
-}
-
-const ZEROS = /^\0+/;
-const MARKERS: readonly string[] = [BEGIN, BEGIN_JOINED, END];
-
-/**
- * Finds managed lines by position. An interrupted write leaves one torn line: the start of a new line and the end of an old one.
- * It may have no tag, but it is inside a block and managed lines follow.
- */
-function markTornLines(lines: readonly Line[]): void {
-  let position: Position = "outside";
-  for (const [index, line] of lines.entries()) {
-    if (line.kind === "foreign" && line.text !== "") {
-      if (isTornLine(line, lines[index + 1], position)) line.kind = "managed";
-      else position = "outside";
-    }
-    if (isBegin(line.text)) position = "in";
-    else if (line.kind === "managed" && line.text.endsWith(END)) position = "after";
-  }
-}
-
-type Position = "outside" | "in" | "after";
-
-function isTornLine({ text, end }: Line, next: Line | undefined, position: Position): boolean {
-  if (position === "after") return TAG.endsWith(text) || END.endsWith(text);
-  if (position === "outside") return false;
-  return end === "" || text.endsWith(END) || isTornEndMarker(text) || next?.kind === "managed" || next?.text === "";
-}
-
-/** Whether a text is the start of a new end marker followed by the rest of the old one. */
-function isTornEndMarker(text: string): boolean {
-  for (let written = 1; written <= END.length && text.startsWith(END.slice(0, written)); written += 1)
-    if (END.endsWith(text.slice(written))) return true;
-  return false;
-}
-
-/** Empty lines after a block are space that an interrupted write allocated and did not fill. */
-function markEmptyLines(lines: readonly Line[]): void {
-  let wasManaged = false;
-  for (const [index, line] of lines.entries()) {
-    if (wasManaged && line.kind === "foreign" && line.text === "") {
-      const next = lines.find(({ text }, at) => at > index && text !== "");
-      if (next === undefined || next.kind === "managed") line.kind = "managed";
-    }
-    wasManaged = line.kind === "managed";
-  }
-}
+/** Names of foreign lines that are looked at; after these a name may be mapped a second time. A container writes any number. */
+const MAX_FOREIGN_NAMES = 16_384;
 
 /** The selected names that foreign lines map, in name order. */
 function takenNames(lines: readonly Line[], selected: SelectedHosts): readonly string[] {
-  const foreign = lines.filter(({ kind, alias }) => kind === "foreign" && alias === undefined);
-  const taken = foreign.flatMap(({ text }) => namesOnLine(text)).filter(selected.has);
-  return taken.length === 0 ? taken : [...new Set(taken)].sort(compareNames);
+  const found: string[][] = [];
+  let left = MAX_FOREIGN_NAMES;
+  for (const { text, kind, alias } of lines) {
+    if (kind === "managed" || alias !== undefined || text === "") continue;
+    const names = namesOnLine(text, left);
+    left -= names.length;
+    if (names.length > 0) found.push(names);
+  }
+  return [...new Set(found.flat())].filter(selected.has).sort(compareNames);
 }
 
-/** The names on a hosts(5) line in lower case: resolvers ignore case (RFC 4343). */
-function namesOnLine(text: string): string[] {
-  const [, ...names] = (text.split("#", 1)[0] ?? "").trim().split(/\s+/);
-  return names.map((name) => name.toLowerCase());
+/** The names on a hosts(5) line in lower case, at most `most`: resolvers ignore case (RFC 4343). */
+function namesOnLine(text: string, most = MAX_FOREIGN_NAMES): string[] {
+  const [, ...names] = (text.split("#", 1)[0] ?? "")
+    .trim()
+    .toLowerCase()
+    .split(/\s+/, most + 1);
+  return names;
 }
 
 /**
@@ -210,11 +121,6 @@ function withBlock(lines: readonly Line[], body: readonly string[]): string {
   if (kept !== undefined || body.length === 0) return before;
   const first = before === "" || before.endsWith("\n") ? BEGIN : `\n${BEGIN_JOINED}`;
   return [before, first, "\n", body.join("\n"), "\n", END, "\n"].join("");
-}
-
-/** The index after the last foreign line. */
-function indexAfterForeign(lines: readonly Line[]): number {
-  return lines.findLastIndex(({ kind }) => kind === "foreign") + 1;
 }
 
 /** The range of the last complete block with this body. */

@@ -1,13 +1,21 @@
 import { shortHash } from "./hash.ts";
 import type { HostAlias } from "./types.ts";
 
-/** Counts of consecutive aliases by IP, and a digest of all of them: `198.51.100.9 x2, 2001:db8::9 x2 (0123456789ab)`. */
+/**
+ * Counts of consecutive aliases by IP, and a digest of all of them: `198.51.100.9 x2, 2001:db8::9 x2 (0123456789ab)`. This is format 1,
+ * which has no version in its text. A later format begins with its version (`v2 ...`): to this release no alias counts as managed then,
+ * so it removes none and adds only names that no alias has.
+ */
 const OWNED = /^(.+) \(([0-9a-f]{12})\)$/;
 const RUN = /^\S+ x([1-9][0-9]{0,5})$/;
 /** The value when no alias was added. */
 const NONE = "none";
-/** Limits how many positions are hashed, so that a hostile pod with many equal aliases stays cheap. */
+/**
+ * Limits how many positions are hashed, so that a hostile pod with many equal aliases stays cheap, and how much: after this many
+ * characters no further position is tried. 500 names take 20,000.
+ */
 const MAX_WINDOWS = 64;
+const MAX_HASHED = 1_000_000;
 
 /** The value of `switchback.dev/owned` for consecutive managed aliases in this order. */
 export function describeManaged(aliases: readonly HostAlias[]): string {
@@ -39,11 +47,13 @@ export function splitAliases(
   if (owned === undefined) return { userAliases: aliases, managedAliases: [] };
   const last = aliases.length - owned.count;
   // Search from the end, where injection adds them.
-  for (let start = last, tried = 0; start >= 0 && tried < MAX_WINDOWS; start -= 1) {
+  for (let start = last, tried = 0, hashed = 0; start >= 0 && tried < MAX_WINDOWS && hashed < MAX_HASHED; start -= 1) {
     if (aliases[start]?.ip !== owned.firstIp) continue;
     tried += 1;
     const managedAliases = aliases.slice(start, start + owned.count);
-    if (digest(managedAliases) !== owned.digest) continue;
+    const text = canonical(managedAliases);
+    hashed += text.length;
+    if (shortHash(text) !== owned.digest) continue;
     return { userAliases: aliases.toSpliced(start, owned.count), managedAliases };
   }
   return { userAliases: aliases, managedAliases: [] };
@@ -58,5 +68,9 @@ function parseOwned(text: string): { firstIp: string; count: number; digest: str
 }
 
 function digest(aliases: readonly HostAlias[]): string {
-  return shortHash(JSON.stringify(aliases.map(({ ip, hostnames }) => [ip, hostnames])));
+  return shortHash(canonical(aliases));
+}
+
+function canonical(aliases: readonly HostAlias[]): string {
+  return JSON.stringify(aliases.map(({ ip, hostnames }) => [ip, hostnames]));
 }

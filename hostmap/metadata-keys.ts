@@ -9,7 +9,10 @@ export const HOSTS_KEY = "switchback.dev/hosts";
 export const ON_CHANGE_KEY = "switchback.dev/on-change";
 /** Ingress, Route or Gateway annotation: its names are never mapped. */
 export const IGNORE_KEY = "switchback.dev/ignore";
-/** Written on the pod: a readable summary of the mapped names. */
+/**
+ * Written on the pod. The annotation is a readable summary of the mapped names. The label `true` lets the API server select pods that
+ * the webhook has seen; pods may lack it (created by an earlier release, or somebody removed it), so it only makes watching cheap.
+ */
 export const INJECTED_KEY = "switchback.dev/injected";
 /** Written on the pod: `SelectedHosts.revision`, so that an outdated pod is detected by metadata alone. */
 export const REVISION_KEY = "switchback.dev/revision";
@@ -25,17 +28,21 @@ export const DOMAINS_KEY = "switchback.dev/domains";
 export const MAP_KEY = "switchback.dev/map";
 /** Label of the front Services: the target's name. */
 export const TARGET_KEY = "switchback.dev/target";
+/** Written on both indexes of the map: a random value of the leader's term, which makes a former leader's writes stale. */
+export const TERM_KEY = "switchback.dev/term";
 /** Written on the index: the current removal hold, JSON. */
 export const HOLD_KEY = "switchback.dev/hold";
 /** Written on the index by `switchback confirm`: the id of the hold to release. */
 export const CONFIRM_KEY = "switchback.dev/confirm";
 
+/** Written on an agent's Lease: the pod revisions that the running pods of its node have (snapshot/agent-lease-format.ts). */
+export const POD_REVISIONS_KEY = "switchback.dev/pod-revisions";
 /**
  * Written on an agent's Lease, next to the revision: the pods that cannot follow the map, `namespace/name: code, ...`.
  * Informational.
  */
 export const PROBLEM_KEY = "switchback.dev/problem";
-/** Written on an agent's Lease: the format version of its annotations; absent: 1. */
+/** Label of the map's index, and written on an agent's Lease: the format version. A Lease without it is of version 1. */
 export const FORMAT_KEY = "switchback.dev/format";
 /** Written on the agent's DaemonSet by the uninstall: the agents remove their managed blocks, then delete their Leases. */
 export const LEAVING_KEY = "switchback.dev/leaving";

@@ -37,6 +37,23 @@ function codes(plan: Plan): Record<string, string> {
   );
 }
 
+test("an object whose claims cannot be evaluated keeps its earlier ones", () => {
+  let fails = false;
+  const evaluate = createClaimPolicy(RULES, undefined);
+  const plan = new Plan((claim) => {
+    if (fails && claim.hostname.startsWith("odd")) throw new Error("odd");
+    return evaluate(claim);
+  }, 100);
+  plan.set("a", [claimOf("a.example.com", "shop/a")]);
+  plan.takeChanges();
+  fails = true;
+  assert.throws(() => plan.set("a", [claimOf("b.example.com", "shop/a"), claimOf("odd.example.com", "shop/a")]), /odd/);
+  assert.equal(plan.takeChanges().size, 0);
+  assert.deepEqual([...plan.planned.keys()], ["a.example.com"]);
+  plan.set("a", []);
+  assert.deepEqual([...plan.takeChanges()], [["a.example.com", undefined]]);
+});
+
 test("takeChanges returns what changed since the last call, and nothing twice", () => {
   const plan = new Plan(policy, 3);
   plan.set("shop/web", [claimOf("a.example.com", "shop/web")]);

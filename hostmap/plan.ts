@@ -18,11 +18,18 @@ export interface ReportedClaim {
   /** creationTimestamp of the object. */
   readonly since: string;
   readonly verdict: ClaimDecision;
+  /** A problem of a mapped name: it stands for a Service that was created later. */
+  readonly warning?: Reason | undefined;
 }
 
 interface IndexedClaim extends EvaluatedClaim {
   readonly object: string;
+  /** Whether it is refused because its name stands for a Service of the cluster. */
+  readonly inCluster: boolean;
 }
+
+/** Above every order. Finite: the difference of two infinities is no number. */
+const UNPUBLISHED = Number.MAX_SAFE_INTEGER;
 
 /**
  * The desired mapping, updated incrementally: a change of one object costs only its own names.
@@ -33,6 +40,10 @@ interface IndexedClaim extends EvaluatedClaim {
 export class Plan {
   readonly #policy: ClaimPolicy;
   readonly #quota: number;
+  /** Why a name stands for a Service of the cluster; undefined: it does not. */
+  readonly #inCluster: (name: string) => Reason | undefined;
+  /** Objects with names that were refused for it. */
+  readonly #withServiceNames = new Set<string>();
   readonly #byObject = new Map<string, readonly IndexedClaim[]>();
   readonly #byName = new Map<string, IndexedClaim[]>();
   /** Namespace -> name -> claims of that namespace; only claims that the policy allows. */
@@ -42,18 +53,26 @@ export class Plan {
   readonly #planned = new Map<string, PlannedName>();
   /** Number of planned names per target. */
   readonly #namesPerTarget = new Map<string, number>();
+  #orderOf: (name: string) => number | undefined = () => undefined;
   #dirtyNames = new Set<string>();
   #dirtyNamespaces = new Set<string>();
 
-  constructor(policy: ClaimPolicy, maxNamesPerNamespace: number) {
+  constructor(
+    policy: ClaimPolicy,
+    maxNamesPerNamespace: number,
+    inCluster: (name: string) => Reason | undefined = () => undefined,
+  ) {
     this.#policy = policy;
     this.#quota = maxNamesPerNamespace;
+    this.#inCluster = inCluster;
   }
 
-  /** Replaces the claims of an object; pass none for a deleted object. */
+  /** Replaces the claims of an object; pass none for a deleted object. If it throws, the object's earlier claims stay as they are. */
   set(object: string, claims: readonly Parameters<ClaimPolicy>[0][]): void {
+    const evaluated = claims.map((claim) => this.#evaluate(claim, object));
     for (const old of this.#byObject.get(object) ?? []) this.#unindex(old);
-    const evaluated = claims.map((claim) => ({ ...this.#policy(claim), object }));
+    this.#withServiceNames.delete(object);
+    if (evaluated.some(({ inCluster }) => inCluster)) this.#withServiceNames.add(object);
     if (evaluated.length === 0) this.#byObject.delete(object);
     else this.#byObject.set(object, evaluated);
     for (const next of evaluated) this.#index(next);
@@ -62,13 +81,23 @@ export class Plan {
   /** Evaluates the claims of a namespace again, after its permissions changed. Iterates over all objects. */
   reevaluate(namespace: string): void {
     for (const [object, evaluated] of this.#byObject) {
-      if (evaluated[0]?.claim.from.namespace === namespace) {
-        this.set(
-          object,
-          evaluated.map(({ claim }) => claim),
-        );
-      }
+      if (evaluated[0]?.claim.from.namespace === namespace) this.#setAgain(object);
     }
+  }
+
+  /** Evaluates the claims again that were refused because their name stands for a Service of the cluster. */
+  reevaluateServiceNames(): void {
+    for (const object of [...this.#withServiceNames]) this.#setAgain(object);
+  }
+
+  /**
+   * Sets when names were first published (a sequence number; undefined: they are not). Over quota, a namespace keeps what is published:
+   * a lower quota, or an older object that gets further names, takes no name away. Nor does a Service that has the name by now.
+   */
+  setOrder(orderOf: (name: string) => number | undefined): void {
+    this.#orderOf = orderOf;
+    for (const [namespace, { size }] of this.#byNamespace) if (size > this.#quota) this.#dirtyNamespaces.add(namespace);
+    this.reevaluateServiceNames();
   }
 
   /** The names whose plan changed since the last call, with the new plan, or undefined if the name is no longer wanted. */
@@ -105,9 +134,30 @@ export class Plan {
     for (const claims of this.#byObject.values()) {
       for (const indexed of claims) {
         const { from, created: since } = indexed.claim;
-        yield { name: indexed.name, wildcard: indexed.wildcard, from, since, verdict: this.#decisionOn(indexed) };
+        const verdict = this.#decisionOn(indexed);
+        const warning = verdict.mapped ? this.#inCluster(indexed.name) : undefined;
+        yield { name: indexed.name, wildcard: indexed.wildcard, from, since, verdict, ...(warning && { warning }) };
       }
     }
+  }
+
+  #setAgain(object: string): void {
+    const claims = (this.#byObject.get(object) ?? []).map(({ claim }) => claim);
+    this.set(object, claims);
+  }
+
+  /** A name that stands for a Service is refused, unless it was mapped before: a Service that is created later takes nothing away. */
+  #evaluate(claim: Parameters<ClaimPolicy>[0], object: string): IndexedClaim {
+    const evaluated = this.#policy(claim);
+    if (evaluated.refused !== undefined) return { ...evaluated, inCluster: false, object };
+    const refused = this.#isMapped(evaluated) ? undefined : this.#inCluster(evaluated.name);
+    return { ...evaluated, refused, inCluster: refused !== undefined, object };
+  }
+
+  /** Whether the object has the name now, or had it under an earlier leader. */
+  #isMapped({ name, claim }: EvaluatedClaim): boolean {
+    const holder = this.#planned.get(name)?.from;
+    return holder === undefined ? this.#orderOf(name) !== undefined : sameObject(holder, claim.from);
   }
 
   #count(target: string | undefined, by: 1 | -1): void {
@@ -144,21 +194,35 @@ export class Plan {
     if (size > this.#quota || this.#withinQuota.has(namespace)) this.#dirtyNamespaces.add(namespace);
   }
 
-  /** Over quota, the names of the oldest objects stay: a new object cannot displace a name that works. */
+  /** Over quota, published names stay, in the order of their publication; then those of the oldest objects get what is left. */
   #applyQuota(namespace: string): void {
     const names = this.#byNamespace.get(namespace);
     const before = this.#withinQuota.get(namespace);
     let after: ReadonlySet<string> | undefined;
     if (names !== undefined && names.size > this.#quota) {
-      const ranked = [...names.values()].map(oldest).filter((indexed) => indexed !== undefined);
-      ranked.sort((a, b) => compareClaims(a, b) || compareNames(a.name, b.name));
-      after = new Set(ranked.slice(0, this.#quota).map(({ name }) => name));
+      const ranked = [...names.values()]
+        .map(oldest)
+        .filter((indexed) => indexed !== undefined)
+        .map((indexed) => ({ indexed, order: this.#orderIn(namespace, indexed.name) }))
+        .sort(
+          (a, b) =>
+            a.order - b.order || compareClaims(a.indexed, b.indexed) || compareNames(a.indexed.name, b.indexed.name),
+        );
+      const published = ranked.filter(({ order }) => order < UNPUBLISHED).length;
+      const kept = ranked.slice(0, Math.max(this.#quota, published));
+      after = new Set(kept.map(({ indexed }) => indexed.name));
     }
     if (after === undefined) this.#withinQuota.delete(namespace);
     else this.#withinQuota.set(namespace, after);
     for (const name of names?.keys() ?? []) {
       if ((before?.has(name) ?? true) !== (after?.has(name) ?? true)) this.#dirtyNames.add(name);
     }
+  }
+
+  /** When a name of this namespace was published; a name that is another one's at present counts as unpublished. */
+  #orderIn(namespace: string, name: string): number {
+    const holder = this.#planned.get(name)?.from.namespace ?? namespace;
+    return (holder === namespace ? this.#orderOf(name) : undefined) ?? UNPUBLISHED;
   }
 
   #planName(name: string): PlannedName | undefined {
@@ -185,7 +249,7 @@ export class Plan {
   #conflictOrQuota(indexed: IndexedClaim): Reason | undefined {
     const { from, target } = indexed.claim;
     if (!this.#isWithinQuota(indexed)) {
-      const text = `the namespace ${from.namespace} claims more than ${this.#quota} names; those of its oldest objects are mapped`;
+      const text = `the namespace ${from.namespace} claims more than ${this.#quota} names; those that were mapped first, then those of its oldest objects, are mapped`;
       return { code: "namespace-quota", text };
     }
     const winner = this.#winner(indexed.name);
@@ -214,12 +278,11 @@ function compareClaims(a: IndexedClaim, b: IndexedClaim): number {
 
 function samePlan(a: PlannedName | undefined, b: PlannedName | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
-  return (
-    a.target === b.target &&
-    a.from.namespace === b.from.namespace &&
-    a.from.name === b.from.name &&
-    a.from.kind === b.from.kind
-  );
+  return a.target === b.target && sameObject(a.from, b.from);
+}
+
+function sameObject(a: ObjectRef, b: ObjectRef): boolean {
+  return a.namespace === b.namespace && a.name === b.name && a.kind === b.kind;
 }
 
 function getOrAdd<K, V>(map: Map<K, V>, key: K, create: () => V): V {

@@ -33,6 +33,34 @@ test("a vanished name is removed after vanishMs, not before, and only once", () 
   assert.equal(published.nextDeadline(), undefined);
 });
 
+test("names keep the order in which they were first published, also under a new leader; those that go lose it", () => {
+  const published = publishedOf(2);
+  const orderOf = (of: PublishedNames) =>
+    ["old", "n0", "n1", "late", "new"].map((name) => of.orderOf(`${name}.example.com`));
+  published.want("late.example.com", IP);
+  published.settle(1);
+  published.want("n0.example.com", ["198.51.100.1"]);
+  published.settle(2);
+  assert.deepEqual(orderOf(published), [undefined, 1, 1, 2, undefined]);
+  const next = new PublishedNames(RULES);
+  const orders = new Map([1, 1, 2].map((order, at) => [`${["n0", "n1", "late"][at]}.example.com`, order] as const));
+  next.load(
+    ["old", "n0", "n1", "late"].map((name) => [`${name}.example.com`, IP] as const),
+    orders,
+  );
+  next.want("new.example.com", IP);
+  next.release("n0.example.com", 0);
+  next.settle(60);
+  assert.deepEqual(
+    orderOf(next),
+    [0, undefined, 1, 2, 3],
+    "a map of an earlier release has none: its names come first",
+  );
+  next.want("n0.example.com", IP);
+  next.settle(61);
+  assert.equal(next.orderOf("n0.example.com"), 4);
+});
+
 test("a name that comes back in time is never removed", () => {
   const published = publishedOf(3);
   published.release("n0.example.com", 100);

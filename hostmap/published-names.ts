@@ -12,6 +12,10 @@ import type { Reason } from "./types.ts";
 export class PublishedNames {
   readonly #rules: RemovalRules;
   readonly #lines = new Map<string, readonly string[]>();
+  /** By name: when it was first published, as a sequence number; none: before these were kept. */
+  readonly #orders = new Map<string, number>();
+  /** The order of names that are published from now on; those that are published together share it. */
+  #nextOrder = 1;
   readonly #leaving = new Map<string, number>();
   readonly #guard: RemovalGuard;
   #changed = new Set<string>();
@@ -22,8 +26,12 @@ export class PublishedNames {
   }
 
   /** Loads what an earlier leader published, before the first reconcile. */
-  load(lines: Iterable<readonly [string, readonly string[]]>): void {
+  load(lines: Iterable<readonly [string, readonly string[]]>, orders: ReadonlyMap<string, number> = new Map()): void {
     for (const [name, addresses] of lines) this.#lines.set(name, addresses);
+    for (const [name, order] of orders) {
+      if (this.#lines.has(name)) this.#orders.set(name, order);
+      this.#nextOrder = Math.max(this.#nextOrder, order + 1);
+    }
   }
 
   /** Publishes a name with these addresses. No address means "unknown": an existing line stays unchanged. */
@@ -32,6 +40,7 @@ export class PublishedNames {
     if (addresses.length === 0) return;
     const line = this.#lines.get(name);
     if (line !== undefined && sameAddresses(line, addresses)) return;
+    if (line === undefined) this.#orders.set(name, this.#nextOrder);
     this.#lines.set(name, addresses);
     this.#changed.add(name);
   }
@@ -47,6 +56,7 @@ export class PublishedNames {
     if (this.#guard.mayRemove(this.#leaving.size, this.#lines.size, now)) this.#removeDue(now);
     const changed = this.#changed;
     this.#changed = new Set();
+    if (changed.size > 0) this.#nextOrder += 1;
     return changed;
   }
 
@@ -61,6 +71,11 @@ export class PublishedNames {
   /** The published addresses of a name, or undefined if it is not published. */
   addressesOf(name: string): readonly string[] | undefined {
     return this.#lines.get(name);
+  }
+
+  /** When a published name was first published, as a sequence number; 0: before these were kept. Undefined: it is not published. */
+  orderOf(name: string): number | undefined {
+    return this.#lines.has(name) ? (this.#orders.get(name) ?? 0) : undefined;
   }
 
   get size(): number {
@@ -95,6 +110,7 @@ export class PublishedNames {
   #remove(name: string): void {
     this.#leaving.delete(name);
     this.#lines.delete(name);
+    this.#orders.delete(name);
     this.#changed.add(name);
   }
 }

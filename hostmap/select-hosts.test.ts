@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { publishedMapOf } from "../snapshot/published-map.ts";
+import { assembleMap, isMap, parseShard, publishedMapOf } from "../snapshot/published-map.ts";
 import { isGlob, parseGlob } from "./hostnames.ts";
 import { createSelector, parseHostsAnnotation } from "./select-hosts.ts";
 
@@ -85,6 +85,18 @@ test("over the cap, the first names in name order are selected, and a warning na
   ]);
 });
 
+test("over the cap, the names that were published first are selected, in name order, whatever selects them", () => {
+  const text = NAMES.map((name, at) => `198.51.100.9 ${name} #${9 - at}\n`).join("");
+  const shard = parseShard(text);
+  const index = { revision: "r", targets: [], shards: [{ name: "0", revision: shard.shardHash }] };
+  const map = assembleMap(index, () => shard);
+  assert.ok(isMap(map));
+  for (const annotation of [undefined, "*", NAMES.join(","), "*.com,*.org", "*.com,www.example.org,*.example.com"]) {
+    assert.deepEqual(createSelector(map, 2)(annotation).names, NAMES.slice(-2));
+    assert.deepEqual(createSelector(map, 6)(annotation).names, NAMES);
+  }
+});
+
 test("warnings are few, short and free of control characters, whatever the annotation holds", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary", maxLength: 2_000 }), (annotation) => {
@@ -139,4 +151,82 @@ test("the revision follows the selection, the cap, the names and the addresses, 
   assert.notEqual(createSelector(mapOf(NAMES), 499)("*.example.com").revision, base);
   assert.notEqual(createSelector(mapOf([...NAMES, "new.example.com"]), 500)("*.example.com").revision, base);
   assert.notEqual(createSelector(mapOf(NAMES, "198.51.100.10"), 500)("*.example.com").revision, base);
+});
+
+const codesOf = (annotation: string) => parseHostsAnnotation(annotation).warnings.map(({ code }) => code);
+
+test("500 items and 16,384 characters are read, and one more of either is not", () => {
+  const items = (count: number) => Array.from({ length: count }, (_, index) => `h${index}.com`);
+  assert.deepEqual([codesOf(items(500).join()), codesOf(items(501).join())], [[], ["items-cut"]]);
+  assert.deepEqual(parseHostsAnnotation(items(501).join()).items, items(500).sort());
+  const long = (length: number) => `a.com,${" ".repeat(length - 11)}b.com`;
+  const read = (length: number) => [parseHostsAnnotation(long(length)).items, codesOf(long(length))];
+  assert.deepEqual(read(16_384), [["a.com", "b.com"], []]);
+  assert.deepEqual(read(16_385), [["a.com", "b.co"], ["items-cut"]]);
+  assert.equal(
+    parseHostsAnnotation(long(16_385)).warnings.at(-1)?.text,
+    "switchback.dev/hosts: only 500 items and 16384 characters are read; ignored the rest",
+  );
+});
+
+test("three items of a kind are named in warnings, the others counted", () => {
+  const texts = (...items: string[]) => select(items.join()).warnings.map(({ code, text }) => [code, text.slice(22)]);
+  const absent = ["w.com", "x.com", "y.com", "z.com"];
+  const named = absent.slice(0, 3).map((name) => ["item-unmatched", `no mapped name matches ${name}`]);
+  assert.deepEqual(texts(...absent.slice(0, 3)), named);
+  assert.deepEqual(texts(...absent), [...named, ["item-unmatched", "1 more items like that"]]);
+  assert.deepEqual(texts("*.nowhere.com", "a.example.com"), [
+    ["item-unmatched", "no mapped name matches *.nowhere.com"],
+  ]);
+  assert.deepEqual(texts("a_b"), [
+    ["item-invalid", 'accepts names, *.example.com or *; ignored: "a_b"'],
+    ["items-none", "no valid name or pattern: nothing is injected"],
+  ]);
+});
+
+test("a warning has 120 characters at most", () => {
+  const [warning] = select(`${"a".repeat(63)}.${"b".repeat(63)}.com`).warnings;
+  assert.equal(warning?.text.length, 120);
+});
+
+test("as many names as the cap need no warning; an empty map has nothing for a star", () => {
+  const of = (cap: number) => createSelector(mapOf(NAMES), cap)("*").warnings.map(({ code }) => code);
+  assert.deepEqual([of(6), of(5)], [[], ["over-cap"]]);
+  const empty = createSelector(mapOf([]), 5);
+  assert.deepEqual(
+    empty("*").warnings.map(({ code }) => code),
+    ["item-unmatched"],
+  );
+  assert.deepEqual([empty(undefined).names, empty(undefined).warnings], [[], []]);
+});
+
+test("what a selection has: its names alone, their addresses, and the names of each address", () => {
+  const both = new Map([
+    ["a.example.com", [IP, "2001:db8::9"]],
+    ["b.example.com", [IP]],
+    ["c.example.org", ["198.51.100.8"]],
+  ]);
+  const selected = createSelector(publishedMapOf("r", both), 7)("*.example.com");
+  assert.deepEqual(["a.example.com", "c.example.org", "x"].map(selected.has), [true, false, false]);
+  assert.deepEqual([selected.addressesOf("a.example.com"), selected.addressesOf("x")], [[IP, "2001:db8::9"], []]);
+  assert.deepEqual(
+    [...selected.byAddress()],
+    [
+      [IP, new Set(["a.example.com", "b.example.com"])],
+      ["2001:db8::9", new Set(["a.example.com"])],
+    ],
+  );
+  assert.equal(selected.byAddress(), selected.byAddress());
+  assert.equal(selected.cap, 7);
+});
+
+test("the revision tells apart selections, caps, names and addresses, and nothing else", () => {
+  const of = (annotation: string | undefined, names = NAMES, ip = IP, cap = 500) =>
+    createSelector(mapOf(names, ip), cap)(annotation).revision;
+  assert.match(of("*"), /^[0-9a-f]{12}$/);
+  assert.equal(of("*"), of(undefined));
+  assert.equal(of("a.example.com, b.example.com"), of("B.example.com a.example.com"));
+  assert.equal(of("a.example.com"), of("a.example.com", ["a.example.com", "z.example.com"]));
+  const all = [of("*"), of("*.com"), of("*", NAMES, "198.51.100.1"), of("*", NAMES, IP, 499), of("*", NAMES.slice(1))];
+  assert.equal(new Set(all).size, all.length);
 });

@@ -54,8 +54,10 @@ export interface PublishedMap {
   readonly names: readonly string[];
   /** `names.length`, in constant time. */
   readonly size: number;
-  /** `names.slice(0, count)`, in time proportional to `count`. */
+  /** The `count` names that were published first, in name order; in time proportional to `count`, times its logarithm. */
   readonly first: (count: number) => readonly string[];
+  /** When the name was first published, as a sequence number that survives restarts; 0: before these were kept, or not known. */
+  readonly orderOf: (name: string) => number;
   /** The addresses of a name: one or two, in a shared array. */
   readonly addressesOf: (name: string) => readonly string[] | undefined;
 }

@@ -4,3 +4,8 @@
  */
 export const METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 export const METADATA_WATCH = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+/**
+ * What `kubectl get -o wide` prints, for a list and for each event ("Receiving resources as Tables"). With the query
+ * `includeObject=Metadata`, each row has its object's metadata beside the cells: a pod's node without the pod.
+ */
+export const TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1";

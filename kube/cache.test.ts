@@ -40,6 +40,39 @@ describe("the cache of a watch", () => {
     assert.deepEqual(cache.put(object("web", "5"))?.after, "uid-web@5");
     const anew = object("web", "5", { uid: "other" });
     assert.deepEqual(cache.put(anew), { key: "shop/web", before: "uid-web@5", after: "other@5" });
+    assert.notEqual(cache.put(object("web", "1", { uid: "u1" })), undefined);
+    assert.notEqual(cache.put(object("web", "11", { uid: "u" })), undefined, "a uid does not run into a version");
+  });
+
+  it("projects an object once a version", () => {
+    let projected = 0;
+    const cache = createCache(
+      () => {
+        projected += 1;
+        return "kept";
+      },
+      () => assert.fail(),
+    );
+    cache.put(object("web", "1"));
+    cache.put(object("web", "1"));
+    const relist = cache.beginRelist();
+    relist.add([object("web", "1")]);
+    assert.deepEqual([[...relist.finish()], projected], [[], 1]);
+  });
+
+  it("does not keep an object without a projection, and removes one that loses it", () => {
+    const cache = createCache(
+      ({ metadata }) => metadata?.labels?.kept,
+      () => assert.fail(),
+    );
+    assert.equal(cache.put(object("web", "1")), undefined);
+    assert.deepEqual(cache.put(object("web", "2", { labels: { kept: "yes" } })), { key: "shop/web", after: "yes" });
+    assert.deepEqual(cache.put(object("web", "3")), { key: "shop/web", before: "yes" });
+    cache.put(object("api", "4", { labels: { kept: "yes" } }));
+    const relist = cache.beginRelist();
+    relist.add([object("web", "5"), object("api", "6")]);
+    assert.deepEqual([...relist.finish()], [{ key: "shop/api", before: "yes" }]);
+    assert.equal(cache.values.size, 0);
   });
 
   it("a relist yields only differences, additions before deletions", () => {
@@ -83,10 +116,10 @@ describe("the cache of a watch", () => {
     assert.equal(cache.put(object("web", "2")), undefined);
     assert.equal(cache.put(object("odd", "2")), undefined);
     const failing = cache.beginRelist();
-    failing.add([object("web", "2")]);
+    failing.add([object("web", "2"), object("odd", "2")]);
     assert.deepEqual([...failing.finish()], []);
     assert.deepEqual([...cache.values], [["shop/web", "uid-web@1"]]);
-    assert.deepEqual(bad, ["shop/web", "shop/odd", "shop/web"]);
+    assert.deepEqual(bad, ["shop/web", "shop/odd", "shop/web", "shop/odd"]);
     broken = false;
     const healing = cache.beginRelist();
     healing.add([object("web", "2")]);
@@ -95,6 +128,7 @@ describe("the cache of a watch", () => {
 
   it("rejects what is not an API object", () => {
     const { cache } = cacheOf();
+    assert.throws(() => cache.put({}), { code: "data-corrupt" });
     assert.throws(() => cache.put({ metadata: { resourceVersion: "1" } }), { code: "data-corrupt" });
     assert.throws(() => cache.put({ metadata: { name: "web" } }), { code: "data-corrupt" });
   });

@@ -37,10 +37,11 @@ interface Entry<P> {
 }
 
 /**
- * `project` extracts the needed part of an object. If it throws, `onError` is called and the previous value of the object stays.
+ * `project` extracts the needed part of an object; undefined: it is not kept. If it throws, `onError` is called and the previous value
+ * of the object stays.
  */
 export function createCache<P>(
-  project: (object: ApiObject) => P,
+  project: (object: ApiObject) => P | undefined,
   onError: (key: string, error: unknown) => void,
 ): ObjectCache<P> {
   const values = new Map<string, P>();
@@ -51,7 +52,8 @@ export function createCache<P>(
     const before = entryAt(key);
     if (before?.version === version) return before;
     try {
-      return { version, value: project(object) };
+      const value = project(object);
+      return value === undefined ? undefined : { version, value };
     } catch (error) {
       onError(key, error);
       return before;
@@ -95,7 +97,7 @@ export function createCache<P>(
     put(object) {
       const key = cacheKey(object);
       const entry = entryOf(key, object);
-      return entry && set(key, entry);
+      return entry === undefined ? removeKey(key) : set(key, entry);
     },
     remove: (object) => removeKey(cacheKey(object)),
     beginRelist() {

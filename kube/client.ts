@@ -1,4 +1,5 @@
 import { SwitchbackError } from "../errors/errors.ts";
+import { jitterRetryAfter } from "./backoff.ts";
 import { readBody } from "./body.ts";
 import { type CallContext, withDeadline } from "./deadline.ts";
 import { listAll } from "./list.ts";
@@ -19,6 +20,8 @@ export interface CallOptions {
 export interface ReadOptions extends CallOptions {
   /** Media type for the Accept header; see `accept.ts`. Default: JSON. */
   accept?: string;
+  /** A longer response is an error (`TooLongError`); default 16 MiB, more than any object has. */
+  maxBytes?: number;
 }
 
 export interface WriteOptions extends CallOptions {
@@ -45,7 +48,7 @@ interface RawOptions extends CallOptions {
   query?: Query;
   headers?: Readonly<Record<string, string>>;
   body?: string;
-  /** A longer response is an error; default 16 MiB. The length of a response through a Service proxy cannot be trusted. */
+  /** A longer response is an error, as of `get`. The length of a response through a Service proxy cannot be trusted. */
   maxBytes?: number;
   /** Returns responses of any status instead of throwing from 400 on: a backend behind a Service proxy has its own statuses. */
   anyStatus?: boolean;
@@ -62,8 +65,8 @@ interface RawResponse {
  *
  * Every call has a deadline. Failures are SwitchbackErrors: `kube-status` (a KubeStatusError with `status`), `kube-expired`
  * (410), `kube-unreachable` (no response, or none in time), `data-corrupt` (a response that is not JSON). A 429 with
- * Retry-After is retried, and a 503 with Retry-After if the call is idempotent: at most twice and within the deadline, else it
- * is thrown with `retryAfterMs`. Nothing else is retried here: callers have their own retry loops.
+ * Retry-After is retried, and a 503 with Retry-After if the call is idempotent: up to half as much later than it says, at most
+ * twice and within the deadline, else it is thrown with `retryAfterMs`. Nothing else is retried here: callers have their own retry loops.
  */
 export interface KubeClient {
   get<T>(path: string, query?: Query, options?: ReadOptions): Promise<T>;
@@ -94,15 +97,28 @@ const MAX_ATTEMPTS = 3;
 type Send = (
   call: Pick<Exchange, "method" | "body" | "headers">,
   path: string,
-  options?: CallOptions,
+  options?: CallOptions & { maxBytes?: number },
 ) => Promise<RawResponse>;
 
-export function createClient(transport: Transport, defaults: { timeoutMs?: number } = {}): KubeClient {
+interface ClientDefaults {
+  /** Deadline of a call that names none, milliseconds. */
+  readonly timeoutMs?: number;
+  /** The server and where its configuration is, for messages. */
+  readonly place?: string;
+  /** For the jitter above Retry-After; returns a number in [0, 1). */
+  readonly random?: () => number;
+}
+
+export function createClient(transport: Transport, defaults: ClientDefaults = {}): KubeClient {
+  const { place, random = Math.random } = defaults;
   const timeoutMs = defaults.timeoutMs ?? DEFAULT_TIMEOUT_MS;
-  const send: Send = (call, path, options = {}) => {
+  const send: Send = (call, path, { maxBytes = DEFAULT_MAX_BYTES, ...options } = {}) => {
     const what = describe(call.method, path);
-    return withDeadline(what, { timeoutMs, ...options }, transport, (context) =>
-      withRetries(context, idempotent(call), () => exchange(transport, { ...call, path }, context)),
+    const limits = { anyStatus: false, maxBytes, place };
+    return withDeadline(what, { timeoutMs, ...options, place }, transport, (context) =>
+      withRetries(context, { repeatable: idempotent(call), random }, () =>
+        exchange(transport, { ...call, path }, context, limits),
+      ),
     );
   };
   const get = async <T>(path: string, query?: Query, { accept, ...options }: ReadOptions = {}) => {
@@ -113,7 +129,7 @@ export function createClient(transport: Transport, defaults: { timeoutMs?: numbe
     get,
     list: (path, query, options) => listAll({ get }, path, query, options),
     ...writes(send),
-    raw: (path, options = {}) => raw(transport, path, { timeoutMs, ...options }),
+    raw: (path, options = {}) => raw(transport, path, { timeoutMs, ...options, place }),
     stream: (path, query, options) => openStream(transport, describe("GET", path), withQuery(path, query), options),
     close: () => transport.close(),
   };
@@ -157,10 +173,14 @@ function idempotent(call: Pick<Exchange, "method" | "headers">): boolean {
   return call.method !== "POST" && call.headers?.["content-type"] !== JSON_PATCH;
 }
 
-function raw(transport: Transport, path: string, options: RawOptions & { timeoutMs: number }): Promise<RawResponse> {
-  const { method = "GET", query, headers = {}, body, anyStatus = false } = options;
+function raw(
+  transport: Transport,
+  path: string,
+  options: RawOptions & { timeoutMs: number; place: string | undefined },
+): Promise<RawResponse> {
+  const { method = "GET", query, headers = {}, body, anyStatus = false, place } = options;
   const call = { method, headers: { accept: "*/*", ...headers }, ...(body === undefined ? {} : { body }) };
-  const limits = { anyStatus, maxBytes: options.maxBytes ?? DEFAULT_MAX_BYTES };
+  const limits = { anyStatus, maxBytes: options.maxBytes ?? DEFAULT_MAX_BYTES, place };
   return withDeadline(describe(method, path), options, transport, (context) =>
     exchange(transport, { ...call, path: withQuery(path, query) }, context, limits),
   );
@@ -170,7 +190,7 @@ async function exchange(
   transport: Transport,
   call: Pick<Exchange, "method" | "path" | "body" | "headers">,
   context: CallContext,
-  limits: { anyStatus: boolean; maxBytes: number } = { anyStatus: false, maxBytes: Number.POSITIVE_INFINITY },
+  limits: { anyStatus: boolean; maxBytes: number; place: string | undefined },
 ): Promise<RawResponse> {
   const response = await transport.send({
     ...call,
@@ -180,18 +200,31 @@ async function exchange(
   });
   const status = response.statusCode ?? 0;
   const text = await readBody(response, context.what, limits.maxBytes);
-  if (status >= 400 && !limits.anyStatus)
-    throw statusError(context.what, status, text, response.headers["retry-after"]);
+  if (status >= 400 && !limits.anyStatus) {
+    const refused = status === 401 && limits.place !== undefined ? ` (the credentials for ${limits.place})` : "";
+    throw statusError(`${context.what}${refused}`, status, text, response.headers["retry-after"]);
+  }
   return { status, contentType: response.headers["content-type"] ?? "", text };
 }
 
-async function withRetries(context: CallContext, repeatable: boolean, attempt: () => Promise<RawResponse>) {
+interface Retries {
+  /** Whether the request can be sent twice. */
+  readonly repeatable: boolean;
+  readonly random: () => number;
+}
+
+async function withRetries(
+  context: CallContext,
+  { repeatable, random }: Retries,
+  attempt: () => Promise<RawResponse>,
+): Promise<RawResponse> {
   for (let attempts = 1; ; attempts++) {
     try {
       return await attempt();
     } catch (error) {
-      const waitMs = retryDelay(error, repeatable);
-      if (waitMs === undefined || attempts === MAX_ATTEMPTS || waitMs >= context.remainingMs()) throw error;
+      const asked = retryDelay(error, repeatable);
+      const waitMs = asked === undefined ? Number.POSITIVE_INFINITY : jitterRetryAfter(asked, random);
+      if (attempts === MAX_ATTEMPTS || waitMs >= context.remainingMs()) throw error;
       await pause(waitMs, context.signal);
     }
   }
@@ -204,15 +237,17 @@ function retryDelay(error: unknown, repeatable: boolean): number | undefined {
   return retryAfterOf(error);
 }
 
+/** Every response of the API server is an object. */
 function parse<T>(response: RawResponse, what: string): T {
+  let value: unknown;
   try {
-    return JSON.parse(response.text) as T;
+    value = JSON.parse(response.text);
   } catch {
-    throw new SwitchbackError(
-      "data-corrupt",
-      `${what}: the response is not JSON (${response.contentType || "no type"})`,
-    );
+    const type = response.contentType || "no type";
+    throw new SwitchbackError("data-corrupt", `${what}: the response is not JSON (${type})`);
   }
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as T;
+  throw new SwitchbackError("data-corrupt", `${what}: the response is not an object; is this an API server?`);
 }
 
 function describe(method: string, path: string): string {

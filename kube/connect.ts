@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { SwitchbackError } from "../errors/errors.ts";
 import { createClient, type KubeClient } from "./client.ts";
+import { explainConnection, placeOf } from "./connection-error.ts";
 import { type Credentials, cachedCredentials } from "./credentials.ts";
 import { type InCluster, inClusterNamespace, loadInCluster, TOKEN_FILE } from "./incluster.ts";
 import { loadKubeconfig } from "./kubeconfig.ts";
@@ -32,10 +33,19 @@ export interface ConnectedClient extends KubeClient {
 /** Reads only files and opens no connection yet. Throws `config-invalid` if a file cannot be read. */
 export async function connect(options: ConnectOptions): Promise<ConnectedClient> {
   const { credentials, namespace } = await credentialsFor(options);
-  const { server } = await credentials.current();
+  const access = await credentials.current();
   const transport = createTransport(credentials, options.userAgent ?? "switchback");
-  const client = createClient(transport, options.timeoutMs === undefined ? {} : { timeoutMs: options.timeoutMs });
-  return { ...client, server: server.href, namespace };
+  const client = createClient(
+    {
+      ...transport,
+      send: (exchange) =>
+        transport.send(exchange).catch((error: unknown) => {
+          throw exchange.signal.aborted ? error : explainConnection(error, access);
+        }),
+    },
+    { place: placeOf(access), ...(options.timeoutMs === undefined ? {} : { timeoutMs: options.timeoutMs }) },
+  );
+  return { ...client, server: `${access.server.origin}${access.server.pathname}`, namespace };
 }
 
 /**

@@ -17,6 +17,13 @@ export interface Access {
   /** Authorization and impersonation headers. */
   readonly headers: Readonly<Record<string, string>>;
   readonly tls: TlsMaterial;
+  /** Where this comes from, for messages. */
+  readonly from?: {
+    /** `context "x" of kubeconfig /home/me/.kube/config`. */
+    readonly what: string;
+    /** Where the CA of the server is, or would be. */
+    readonly ca: string;
+  };
   /** The agent for the proxy of a kubeconfig; otherwise the transport uses its own. */
   readonly agent?: Agent;
 }
@@ -78,7 +85,8 @@ export function cachedCredentials(load: (rejected: boolean) => Promise<Access>, 
 
 /** Whether connections with these TLS options can be shared. */
 export function sameTls(a: TlsMaterial, b: TlsMaterial): boolean {
-  return JSON.stringify(a) === JSON.stringify(b);
+  // Nearly always the same object: this is asked for each request.
+  return a === b || JSON.stringify(a) === JSON.stringify(b);
 }
 
 function sameAccess(a: Access, b: Access): boolean {

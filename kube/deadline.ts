@@ -16,16 +16,17 @@ export interface CallContext {
  */
 export async function withDeadline<T>(
   what: string,
-  limits: { timeoutMs: number; signal?: AbortSignal },
+  limits: { timeoutMs: number; signal?: AbortSignal; place?: string | undefined },
   transport: Pick<Transport, "dropIdle">,
   work: (context: CallContext) => Promise<T>,
 ): Promise<T> {
-  const { timeoutMs, signal: outer } = limits;
+  const { timeoutMs, signal: outer, place } = limits;
   outer?.throwIfAborted();
   const inner = new AbortController();
   const end = performance.now() + timeoutMs;
   const timer = setTimeout(() => {
-    inner.abort(new SwitchbackError("kube-unreachable", `${what}: no response within ${timeoutMs / 1000} s`));
+    const where = place === undefined ? "" : ` from ${place}`;
+    inner.abort(new SwitchbackError("kube-unreachable", `${what}: no response within ${timeoutMs / 1000} s${where}`));
     transport.dropIdle();
   }, timeoutMs);
   const abort = () => inner.abort(outer?.reason);

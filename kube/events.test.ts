@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { LineLog } from "../test/fakes/clock.ts";
 import type { KubeClient } from "./client.ts";
-import { createEventRecorder, type EventRecord } from "./events.ts";
+import { createEventRecorder, type EventRecord, eventReason } from "./events.ts";
 
 interface Sent {
   path: string;
@@ -17,8 +18,10 @@ function recorder(options: { fail?: () => boolean } = {}) {
       sent.push({ path, event: event as Sent["event"] });
     },
   } as Pick<KubeClient, "create">;
+  const log = new LineLog();
   const events = createEventRecorder({
     client,
+    log,
     component: "controller",
     instance: "controller-abc",
     namespace: "own",
@@ -28,7 +31,7 @@ function recorder(options: { fail?: () => boolean } = {}) {
     events.record({ ...held, ...change });
     await events.flush();
   };
-  return { sent, clock, events, record };
+  return { sent, clock, events, record, log };
 }
 
 const regarding = { apiVersion: "v1", kind: "ConfigMap", name: "switchback-hosts" };
@@ -84,6 +87,33 @@ describe("an Event", () => {
   });
 });
 
+describe("an Event's limits", () => {
+  it("are 128 bytes for its reason, its action and the pod's name, and 1,024 with the count for its note", async () => {
+    const { sent, record, clock } = recorder();
+    const long = { reason: "R".repeat(128), action: "A".repeat(129), note: "n".repeat(1_024) };
+    await record(long);
+    await record(long);
+    clock.now = 600_000;
+    await record(long);
+    const suffix = " (1 more times since it was last reported)";
+    assert.deepEqual(
+      sent.map(({ event: { reason, action, note } }) => ({ reason, action, note })),
+      [
+        { ...long, action: `${"A".repeat(125)}...` },
+        { ...long, action: `${"A".repeat(125)}...`, note: `${"n".repeat(1_024 - suffix.length - 3)}...${suffix}` },
+      ],
+    );
+  });
+
+  it("a code is a reason in CamelCase", () => {
+    assert.deepEqual(["front-address-lost", "paused", "a-b2c"].map(eventReason), [
+      "FrontAddressLost",
+      "Paused",
+      "AB2c",
+    ]);
+  });
+});
+
 describe("repetition", () => {
   it("is not repeated within ten minutes; the next one contains the count", async () => {
     const { sent, clock, record, events } = recorder();
@@ -135,18 +165,30 @@ describe("too many Events", () => {
 describe("a refusal", () => {
   it("is counted, never thrown, and does not count as sent", async () => {
     let failing = true;
-    const { sent, record, events } = recorder({ fail: () => failing });
+    const { sent, record, events, log } = recorder({ fail: () => failing });
     await record();
     assert.deepEqual(events.stats, { sent: 0, repeated: 0, dropped: 0, failed: 1 });
+    const first = { level: "debug", fields: { reason: "RemovalHeldBack", error: "refused" } };
+    assert.deepEqual(
+      log.lines.map(({ level, fields }) => ({ level, fields })),
+      [first],
+    );
     failing = false;
     await record();
     assert.deepEqual([sent.length, events.stats.sent], [1, 1]);
   });
 
   it("an invalid record does not throw either", () => {
-    const { events } = recorder();
+    const { events, log } = recorder();
     events.record({ ...held, regarding: undefined as unknown as EventRecord["regarding"] });
     events.record(undefined as unknown as EventRecord);
-    assert.equal(events.stats.failed, 2);
+    assert.deepEqual(events.stats, { sent: 0, repeated: 0, dropped: 0, failed: 2 });
+    assert.deepEqual(
+      log.lines.map(({ level, message }) => [level, message]),
+      [
+        ["debug", "an Event could not be built"],
+        ["debug", "an Event could not be built"],
+      ],
+    );
   });
 });

@@ -18,6 +18,6 @@ export async function isFutureVersion(
 }
 
 /** Versions are integers (KEP-5504) that may exceed JavaScript's safe range. Other values are not compared. */
-function isNewer(version: string, other: string): boolean {
+export function isNewer(version: string, other: string): boolean {
   return [version, other].every((each) => /^[0-9]+$/.test(each)) && BigInt(version) > BigInt(other);
 }

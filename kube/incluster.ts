@@ -19,12 +19,14 @@ export const TOKEN_FILE = `${ROOT}/token`;
 /** Reads token and CA; throws `config-invalid` if either is missing. */
 export async function loadInCluster(from: InCluster): Promise<Access> {
   const token = (await readText(from.tokenFile ?? TOKEN_FILE)).trim();
-  const ca = await readText(from.caFile ?? `${ROOT}/ca.crt`);
+  const caFile = from.caFile ?? `${ROOT}/ca.crt`;
+  const ca = await readText(caFile);
   const host = isIPv6(from.host) ? `[${from.host}]` : from.host;
   return {
     server: new URL(`https://${host}:${from.port}`),
     headers: { authorization: `Bearer ${token}` },
     tls: { ca },
+    from: { what: "the pod's service account", ca: caFile },
   };
 }
 

@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import type { RequestOptions } from "node:https";
 import { delimiter } from "node:path";
-import type { KubeConfig } from "@kubernetes/client-node";
 import { SwitchbackError } from "../errors/errors.ts";
 import type { Access } from "./credentials.ts";
+import type { KubeconfigFile } from "./kubeconfig-file.ts";
 
 /** A parsed kubeconfig with its selected context. */
 interface LoadedKubeconfig {
@@ -15,11 +15,11 @@ interface LoadedKubeconfig {
 
 /**
  * Reads a kubeconfig. `paths` may contain several files, separated as in KUBECONFIG. Throws `config-invalid`.
- * The library is imported only here, on first use: it takes 88 MB of memory, which a pod does not need.
+ * What parses it is imported only here, on first use: a pod does not need it.
  */
 export async function loadKubeconfig(paths: string, context?: string): Promise<LoadedKubeconfig> {
-  const library = await import("@kubernetes/client-node");
-  const config = read(paths, () => new library.KubeConfig());
+  const KubeconfigFile = await parser(paths);
+  const config = read(paths, () => new KubeconfigFile());
   if (context !== undefined) config.setCurrentContext(context);
   const cluster = config.getCurrentCluster();
   const current = config.getContextObject(config.getCurrentContext());
@@ -30,18 +30,49 @@ export async function loadKubeconfig(paths: string, context?: string): Promise<L
       `kubeconfig ${paths}: no context ${JSON.stringify(config.getCurrentContext() ?? "")}; available: ${known.join(", ") || "none"}`,
     );
   }
+  const server = URL.parse(cluster.server);
+  if (server === null || !/^https?:$/.test(server.protocol)) {
+    throw new SwitchbackError(
+      "config-invalid",
+      `kubeconfig ${paths}: server ${JSON.stringify(cluster.server)} of cluster ${JSON.stringify(cluster.name)} is not a URL such as https://10.0.0.1:6443`,
+    );
+  }
+  if (current.user && config.getUser(current.user) === null) {
+    const known = config.getUsers().map((each) => each.name);
+    throw new SwitchbackError(
+      "config-invalid",
+      `kubeconfig ${paths}: no user ${JSON.stringify(current.user)}, which context ${JSON.stringify(current.name)} names; available: ${known.join(", ") || "none"}`,
+    );
+  }
+  const from = {
+    what: `context ${JSON.stringify(current.name)} of kubeconfig ${paths}`,
+    ca: `certificate-authority${cluster.caFile ? "" : "-data"} of cluster ${JSON.stringify(cluster.name)} in kubeconfig ${paths}`,
+  };
   return {
     namespace: current.namespace ?? "default",
-    access: () => toAccess(config, cluster.server, cluster.proxyUrl !== undefined),
+    access: async () => ({ ...(await toAccess(config, from.what, cluster)), server, from }),
   };
 }
 
+/** The library that it takes is on a person's machine only: the image leaves it out, since pods have a ServiceAccount. */
+async function parser(paths: string): Promise<typeof KubeconfigFile> {
+  try {
+    return (await import("./kubeconfig-file.ts")).KubeconfigFile;
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== "ERR_MODULE_NOT_FOUND") throw cause;
+    throw new SwitchbackError(
+      "config-invalid",
+      `kubeconfig ${paths} cannot be read here: the package @kubernetes/client-node is not installed, and Switchback's image leaves it out. In a pod, leave out --kubeconfig and KUBECONFIG: the pod's ServiceAccount is used. Otherwise run the command on a machine with all of its packages`,
+    );
+  }
+}
+
 /** The first file that sets a value wins, as with kubectl. Missing files are ignored if another one exists. */
-function read(paths: string, create: () => KubeConfig): KubeConfig {
+function read(paths: string, create: () => KubeconfigFile): KubeconfigFile {
   const named = paths.split(delimiter).filter((path) => path !== "");
   const present = named.filter((path) => existsSync(path));
   const files = present.length === 0 ? named : present;
-  let merged: KubeConfig | undefined;
+  let merged: KubeconfigFile | undefined;
   try {
     for (const file of files) {
       const config = create();
@@ -56,8 +87,8 @@ function read(paths: string, create: () => KubeConfig): KubeConfig {
   return merged;
 }
 
-/** Adds entries that `into` does not have. (The library's merge throws on a duplicate name.) */
-function merge(into: KubeConfig, from: KubeConfig): void {
+/** Adds entries that `into` does not have. */
+function merge(into: KubeconfigFile, from: KubeconfigFile): void {
   const missing = <T extends { name: string }>(have: T[], more: T[]) =>
     more.filter((each) => !have.some((known) => known.name === each.name));
   into.loadFromOptions({
@@ -68,23 +99,27 @@ function merge(into: KubeConfig, from: KubeConfig): void {
   });
 }
 
-async function toAccess(config: KubeConfig, server: string, proxied: boolean): Promise<Access> {
+/** What the library makes of the context's user and cluster. */
+async function toAccess(
+  config: KubeconfigFile,
+  what: string,
+  { proxyUrl }: { readonly proxyUrl?: string },
+): Promise<Omit<Access, "server">> {
   const options: RequestOptions = {};
   try {
     await config.applyToHTTPSOptions(options);
   } catch (cause) {
-    throw new SwitchbackError("config-invalid", `the credentials of context ${config.getCurrentContext()} failed`, {
-      cause,
-    });
+    const command: unknown = config.getCurrentUser()?.exec?.command;
+    const how = command === undefined ? "cannot be read" : `cannot be had from the command ${JSON.stringify(command)}`;
+    throw new SwitchbackError("config-invalid", `the credentials of ${what} ${how}`, { cause });
   }
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(options.headers ?? {})) headers[name.toLowerCase()] = String(value);
   if (options.auth) headers.authorization = `Basic ${Buffer.from(options.auth).toString("base64")}`;
   return {
-    server: new URL(server),
     headers,
     tls: pickTls(options),
-    ...(proxied && typeof options.agent === "object" ? { agent: options.agent } : {}),
+    ...(proxyUrl !== undefined && typeof options.agent === "object" ? { agent: options.agent } : {}),
   };
 }
 

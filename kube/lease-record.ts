@@ -52,11 +52,11 @@ export function createLeaseStore(client: KubeClient, namespace: string, name: st
       }
     },
     async swap(basis, spec, options) {
-      const { resourceVersion, uid } = basis.metadata;
-      if (!resourceVersion) throw new SwitchbackError("data-corrupt", `GET ${path}: a Lease without resourceVersion`);
-      // Include the uid: a recreated Lease is a different object.
-      const metadata = { ...basis.metadata, resourceVersion, ...(uid === undefined ? {} : { uid }) };
+      const { metadata } = basis;
+      if (!metadata.resourceVersion)
+        throw new SwitchbackError("data-corrupt", `GET ${path}: a Lease without resourceVersion`);
       try {
+        // The metadata has the uid: a recreated Lease is a different object.
         return await client.replace<Lease>(path, { ...head, metadata, spec }, options);
       } catch (error) {
         if (hasCode(error, "kube-status") && (error.status === 409 || error.status === 404)) return undefined;

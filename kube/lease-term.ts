@@ -1,6 +1,6 @@
-import { describeError } from "../errors/errors.ts";
+import { describeError, SwitchbackError } from "../errors/errors.ts";
 import type { Reason } from "../hostmap/types.ts";
-import type { ElectionContext } from "./lease.ts";
+import type { ElectionContext, LeaderTerm } from "./lease.ts";
 import { type Lease, microTime } from "./lease-record.ts";
 import { pause } from "./time.ts";
 
@@ -47,7 +47,7 @@ export async function runTerm(context: ElectionContext, term: Term): Promise<voi
   stopped.addEventListener("abort", stop, { once: true });
   if (stopped.aborted) stop();
   const worked = term.ended === undefined;
-  const work = worked ? startWork(context, control.signal, end) : Promise.resolve();
+  const work = worked ? startWork(context, term, control.signal, end) : Promise.resolve();
   while (term.ended === undefined) {
     await pause(context.retryMs, control.signal);
     if (term.ended === undefined) await renew(context, term, control.signal, end);
@@ -57,15 +57,37 @@ export async function runTerm(context: ElectionContext, term: Term): Promise<voi
   await finish(context, term, work);
 }
 
-function startWork(context: ElectionContext, signal: AbortSignal, end: (reason: Reason) => void): Promise<void> {
+function startWork(
+  context: ElectionContext,
+  term: Term,
+  signal: AbortSignal,
+  end: (reason: Reason) => void,
+): Promise<void> {
   const { options } = context;
   options.log.info({ identity: options.identity }, "leader election: leading");
-  return (async () => options.onStartedLeading(signal))().catch((error: unknown) => {
+  const leaderTerm: LeaderTerm = { confirm: () => confirm(context, term) };
+  return (async () => options.onStartedLeading(signal, leaderTerm))().catch((error: unknown) => {
     // After the end of the term, an error is only how the work stopped.
     if (signal.aborted) return;
     options.log.error({ error: describeError(error) }, "leader election: the leader's work failed");
     end({ code: "work-failed", text: `the leader's work failed: ${describeError(error)}` });
   });
+}
+
+async function confirm({ store, callMs }: ElectionContext, term: Term): Promise<void> {
+  const current = term.ended === undefined ? await store.read({ timeoutMs: callMs }) : undefined;
+  if (current === undefined || term.ended !== undefined || !isSameTerm(term.lease, current)) {
+    throw new SwitchbackError("term-over", "this process no longer holds the Lease");
+  }
+}
+
+/** Whether nobody has acquired the Lease in between: each acquisition by another counts in `leaseTransitions`. */
+function isSameTerm(one: Lease, other: Lease): boolean {
+  return (
+    one.metadata.uid === other.metadata.uid &&
+    one.spec?.holderIdentity === other.spec?.holderIdentity &&
+    one.spec?.leaseTransitions === other.spec?.leaseTransitions
+  );
 }
 
 /** Renews the Lease once. A failure does not end the term: the deadline does. */
@@ -89,9 +111,13 @@ async function renew(
         return;
       }
       const current = await store.read(limits);
-      const holder = current.spec?.holderIdentity;
-      term.lease = { ...current, spec: { ...term.lease.spec, ...current.spec } };
-      if (holder && holder !== options.identity) return end({ code: "lease-lost", text: `${holder} holds the Lease` });
+      // Also without a holder: another may have led and released it since.
+      if (!isSameTerm(term.lease, current)) {
+        term.lease = current;
+        const text = `${current.spec?.holderIdentity || "nobody"} holds the Lease`;
+        return end({ code: "lease-lost", text });
+      }
+      term.lease = current;
     }
   } catch (error) {
     if (!signal.aborted) options.log.warn({ error: describeError(error) }, "leader election: renewal failed");

@@ -26,13 +26,22 @@ export interface ElectionOptions {
    * The leader's work. It must end soon after `signal` fires, because another replica may lead from then on. This process does
    * not contend again before the returned promise has settled. A rejection ends the term; an early return does not.
    */
-  onStartedLeading: (signal: AbortSignal) => void | Promise<void>;
+  onStartedLeading: (signal: AbortSignal, term: LeaderTerm) => void | Promise<void>;
   /** Called after the signal has fired. Codes: `renew-deadline`, `lease-lost`, `work-failed`, `stopped`. */
   onStoppedLeading?: (reason: Reason) => void;
   log: Logger;
   /** A monotonic clock, milliseconds; only differences are used. */
   now?: () => number;
   random?: () => number;
+}
+
+/** A term of leadership, as the leader's work sees it. */
+export interface LeaderTerm {
+  /**
+   * Resolves if the Lease is this term's still, by an answer of the API server that was asked after the call. Whatever was read before
+   * the call was then read before any later term began. Throws `term-over`, or what the read throws.
+   */
+  confirm(): Promise<void>;
 }
 
 export interface Election {

@@ -1,7 +1,10 @@
 import { SwitchbackError } from "../errors/errors.ts";
 
-/** Far above the size of any object (etcd's limit is 1.5 MiB): a longer line cannot come from the API server. */
-const MAX_LINE_LENGTH = 32 * 1024 * 1024;
+/**
+ * A longer line cannot come from the API server: etcd takes 1.5 MiB of an object, and its JSON may have six times as many bytes (`<`
+ * is written as `\u003c`).
+ */
+const MAX_LINE_LENGTH = 16 * 1024 * 1024;
 
 /** Splits a stream of text chunks into lines. */
 interface LineSplitter {
@@ -16,7 +19,6 @@ export function createLineSplitter(onLine: (line: string) => void): LineSplitter
   let length = 0;
 
   function complete(end: string): string {
-    if (length === 0) return end;
     const line = open.join("") + end;
     open = [];
     length = 0;
@@ -31,7 +33,6 @@ export function createLineSplitter(onLine: (line: string) => void): LineSplitter
         start = end + 1;
         if (line !== "") onLine(line);
       }
-      if (start === chunk.length) return;
       open.push(chunk.slice(start));
       length += chunk.length - start;
       if (length > MAX_LINE_LENGTH)

@@ -7,13 +7,13 @@ interface ResourcePath {
   version: string;
   /** The plural: `ingresses`. */
   resource: string;
-  namespace?: string;
-  name?: string;
+  namespace?: string | undefined;
+  name?: string | undefined;
   /** `status`, `proxy`, `eviction`, ... */
   subresource?: string;
 }
 
-/** `/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web`. Every part is encoded, so that it cannot change the path. */
+/** `/apis/networking.k8s.io/v1/namespaces/shop/ingresses/web`. Every part is encoded or refused (`input-invalid`), so that it cannot change the path. */
 export function resourcePath(of: ResourcePath): string {
   const parts = of.group ? ["apis", of.group, of.version] : ["api", of.version];
   if (of.namespace !== undefined) parts.push("namespaces", of.namespace);
@@ -25,12 +25,7 @@ export function resourcePath(of: ResourcePath): string {
 
 /** A path of the core group, v1. */
 export function corePath(resource: string, namespace?: string, name?: string): string {
-  return resourcePath({
-    version: "v1",
-    resource,
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(name === undefined ? {} : { name }),
-  });
+  return resourcePath({ version: "v1", resource, namespace, name });
 }
 
 /** The path of a Service through the API server's proxy. `port` is a name or number, `rest` starts with `/`. */
@@ -53,7 +48,8 @@ export function withQuery(path: string, query: Query = {}): string {
 }
 
 function segment(text: string): string {
-  if (text === "" || text === "." || text === "..") {
+  // The API server decodes the path before it splits it: `web%2Fscale` would be the subresource. No name has these characters.
+  if (text === "" || text === "." || text === ".." || /[/%]/.test(text)) {
     throw new SwitchbackError("input-invalid", `${JSON.stringify(text)} cannot be a part of an API path`);
   }
   // A colon is valid in a path segment, and separates the port of a Service.

@@ -4,6 +4,7 @@ import { FakeClock } from "../test/fakes/clock.ts";
 import { isSettled } from "../test/fakes/stopped-time.ts";
 import { createBackoff } from "./backoff.ts";
 import { type ReconcileResult, Reconciler, type ReconcilerOptions } from "./reconciler.ts";
+import { KubeStatusError } from "./status.ts";
 
 type Gate = PromiseWithResolvers<ReconcileResult | undefined>;
 
@@ -40,6 +41,24 @@ function retries(hold = false) {
   const onError = (_: unknown, retryMs: number) => void reported.push(retryMs);
   return { reported, retry: { backoff: createBackoff(1_000, 4_000), onError, hold } };
 }
+
+test("a retry is not sooner than the API server's Retry-After", async () => {
+  const { reported, retry } = retries();
+  const { reconciler, begun, pass } = rig({
+    reconcile: () => {
+      begun.push(begun.length);
+      const busy = new KubeStatusError("PATCH", 429, { message: "", retryAfterMs: 30_000 });
+      throw begun.length === 1 ? busy : new Error("refused");
+    },
+    retry,
+  });
+  reconciler.enqueue();
+  await pass(29_999);
+  assert.deepEqual([begun.length, reported], [1, [30_000]]);
+  await pass(1);
+  assert.deepEqual([begun.length, reported], [2, [30_000, 2_000]]);
+  await reconciler.stop();
+});
 
 test("nothing runs that is not enqueued", async () => {
   const { begun, clock, pass } = rig();
@@ -258,9 +277,15 @@ test("no run begins in the pause after a run, however it ended and whatever is e
   assert.equal(begun.length, 2);
   await pass(1);
   assert.deepEqual(begun, [0, 100, 300]);
+  pauseMs = 1;
+  reconciler.enqueue();
+  await end();
+  assert.equal(begun.length, 3);
+  await pass(1);
+  assert.deepEqual(begun, [0, 100, 300, 301]);
   await end();
   await pass(10_000);
-  assert.equal(begun.length, 3);
+  assert.equal(begun.length, 4);
 });
 
 test("idle waits for the runs in progress and those that are waited for, however long they are held back", async () => {

@@ -1,4 +1,5 @@
 import type { Backoff } from "./backoff.ts";
+import { retryAfterOf } from "./status.ts";
 import { type StartTimer, startTimer } from "./time.ts";
 
 /** What a run that succeeded asks for. */
@@ -9,7 +10,7 @@ export interface ReconcileResult {
 
 /** What happens after a run that failed. */
 interface RetryOptions {
-  /** The wait until the next run, reset by a run that succeeds. */
+  /** The wait until the next run, not shorter than the API server's Retry-After; reset by a run that succeeds. */
   readonly backoff: Backoff;
   /** Reports a failure and the milliseconds until the retry. Also called for the last run, after `stop`. */
   readonly onError: (error: unknown, retryMs: number) => void;
@@ -140,12 +141,15 @@ export class Reconciler {
 
   #failed(error: unknown): void {
     const { retry } = this.#options;
-    const retryMs = retry?.backoff.next();
+    if (retry === undefined) {
+      this.#finish(undefined, 0);
+      throw error;
+    }
+    const retryMs = retry.backoff.next(retryAfterOf(error));
     try {
-      if (retry === undefined || retryMs === undefined) throw error;
       retry.onError(error, retryMs);
     } finally {
-      this.#finish(retryMs, retry?.hold === true ? (retryMs ?? 0) : 0);
+      this.#finish(retryMs, retry.hold === true ? retryMs : 0);
     }
   }
 

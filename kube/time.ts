@@ -22,6 +22,23 @@ export function yieldToLoop(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
+/** A long loop keeps the thread for this long at once, milliseconds. */
+const SLICE_MS = 10;
+
+/**
+ * Divides a long loop into slices. The function that is returned is called after each step: it returns undefined, or at the end of a slice a
+ * promise that resolves when pending I/O and timers have run.
+ */
+export function timeSlices(now: () => number = steadyNow): () => Promise<void> | undefined {
+  let until = now() + SLICE_MS;
+  return () => {
+    if (now() < until) return undefined;
+    return yieldToLoop().then(() => {
+      until = now() + SLICE_MS;
+    });
+  };
+}
+
 /** A random integer from `low` to `high`, inclusive. */
 export function between(low: number, high: number, random: () => number): number {
   return Math.round(low + (high - low) * random());
@@ -52,3 +69,33 @@ export const startPromptTimer: StartTimer = (callback, ms) => {
   const immediate = setImmediate(callback);
   return () => clearImmediate(immediate);
 };
+
+/**
+ * Times that are stored by the wall clock, by the monotonic clock of this process: the age of a time is known when it is first asked for,
+ * and no later jump of the wall clock changes it. A time in the future is as old as the moment at which it was first asked for.
+ */
+export class StoredTimes {
+  readonly #now: () => number;
+  readonly #wallClock: () => number;
+  #known = new Map<number, number>();
+
+  /** Both clocks in milliseconds. */
+  constructor(now: () => number, wallClock: () => number) {
+    this.#now = now;
+    this.#wallClock = wallClock;
+  }
+
+  /** The time that is stored as `at`, by the monotonic clock. */
+  of(at: number): number {
+    const known = this.#known.get(at);
+    if (known !== undefined) return known;
+    const begun = this.#now() - Math.max(0, this.#wallClock() - at);
+    this.#known.set(at, begun);
+    return begun;
+  }
+
+  /** Forgets all but these. */
+  keep(times: Iterable<number>): void {
+    this.#known = new Map([...times].map((at) => [at, this.of(at)]));
+  }
+}

@@ -129,11 +129,12 @@ const STATUS_CODES: Readonly<Record<number, string>> = {
   401: "unauthorized",
   403: "forbidden",
   404: "not-found",
-  410: "expired",
   429: "throttled",
 };
 
 function problemCode(error: unknown): string {
+  // With 410, and without a status where the API server was restored from a backup.
+  if (hasCode(error, "kube-expired")) return "expired";
   const status = statusOf(error);
   if (status !== undefined) return STATUS_CODES[status] ?? (status >= 500 ? "server-error" : "refused");
   if (hasCode(error, "kube-unreachable")) return "unreachable";

@@ -1,13 +1,13 @@
 import { hasCode, SwitchbackError } from "../errors/errors.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { METADATA_LIST, METADATA_WATCH } from "./accept.ts";
 import { type Backoff, createBackoff } from "./backoff.ts";
 import { createCache, type ObjectCache, type ObjectChange } from "./cache.ts";
 import type { KubeClient } from "./client.ts";
 import { isFutureVersion } from "./future-version.ts";
 import { listPages, PAGE_SIZE } from "./list.ts";
 import { retryAfterOf, watchStatusError } from "./status.ts";
-import { between, pause, steadyNow, yieldToLoop } from "./time.ts";
+import { type ObjectFormat, objectFormat, tableFormat } from "./table.ts";
+import { between, pause, steadyNow, timeSlices, yieldToLoop } from "./time.ts";
 import type { ApiObject, WatchEvent } from "./types.ts";
 import { createStateKeeper, isUnavailable, type StateKeeper, type WatchState } from "./watch-state.ts";
 
@@ -58,9 +58,16 @@ export interface WatchOptions<P, T = ApiObject> {
   fieldSelector?: string;
   /** Requests only metadata; `project` gets nothing else. */
   metadataOnly?: boolean;
+  /** Requests metadata and these columns of `kubectl get -o wide`; `project` gets them in `columns`, a `TableObject`. */
+  columns?: readonly string[];
   pageSize?: number;
-  /** Extracts the needed part; only this is kept. It must copy: a value that references the object retains all of it. */
-  project(object: T): P;
+  /** Lists as `listPages` says. */
+  fromCache?: boolean;
+  /**
+   * Extracts the needed part; only this is kept. It must copy: a value that references the object retains all of it. Undefined: the
+   * object is of no interest, as if it did not exist.
+   */
+  project(object: T): P | undefined;
   /**
    * Called for each change, also during the first list. It blocks the watch, so it should only enqueue the key. Errors are
    * logged.
@@ -89,6 +96,7 @@ interface Loop<P> {
   readonly now: () => number;
   readonly random: () => number;
   readonly cache: ObjectCache<P>;
+  readonly format: ObjectFormat;
   readonly keeper: StateKeeper;
   readonly backoff: Backoff;
   readonly slowBackoff: Backoff;
@@ -118,6 +126,7 @@ function start<P>(options: WatchOptions<P>): Informer<P> {
     now,
     random,
     keeper,
+    format: options.columns === undefined ? objectFormat(options.metadataOnly === true) : tableFormat(options.columns),
     cache: createCache(options.project, (key, error) => keeper.handlerFailed(`projection of ${key}`, error)),
     backoff: createBackoff(timings.backoffMs, timings.backoffCapMs, random),
     slowBackoff: createBackoff(timings.backoffMs * 4, timings.unavailableCapMs, random),
@@ -163,22 +172,25 @@ function retryDelay<P>(loop: Loop<P>, error: unknown): number {
 }
 
 async function relist<P>(loop: Loop<P>): Promise<void> {
-  const { options, timings, keeper, cache, now, random, stopped } = loop;
+  const { options, timings, keeper, cache, format, now, random, stopped } = loop;
   const first = !keeper.state.synced;
   loop.relistAt = now() + timings.relistRetryMs;
   const relisted = cache.beginRelist();
   const version = await listPages<ApiObject>({
+    fromCache: options.fromCache === true,
     client: options.client,
     path: options.path,
-    query: { limit: options.pageSize ?? PAGE_SIZE, ...selectors(options) },
-    options: {
-      timeoutMs: timings.pageMs,
-      signal: stopped,
-      ...(options.metadataOnly ? { accept: METADATA_LIST } : {}),
-    },
-    onPage: (items) => {
+    query: { limit: options.pageSize ?? PAGE_SIZE, ...selectors(options), ...format.query },
+    options: { timeoutMs: timings.pageMs, signal: stopped, ...accepting(format.listAccept) },
+    itemsOf: format.itemsOf,
+    onPage: async (items) => {
       keeper.contact();
-      relisted.add(items);
+      const sliceEnd = timeSlices(now);
+      for (const item of items) {
+        relisted.add([item]);
+        const ended = sliceEnd();
+        if (ended !== undefined) await ended;
+      }
     },
     restart: relisted.restart,
   });
@@ -200,7 +212,7 @@ async function relist<P>(loop: Loop<P>): Promise<void> {
  * earlier version, which may be from before a restore of the cluster; that is checked concurrently.
  */
 async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolean): Promise<void> {
-  const { options, timings, keeper, now, random, stopped } = loop;
+  const { options, timings, keeper, format, now, random, stopped } = loop;
   const seconds = watchSeconds(loop, between(...timings.watchSeconds, random));
   let openedAt: number | undefined;
   let events = 0;
@@ -211,10 +223,10 @@ async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolea
     const query = { watch: true, allowWatchBookmarks: true, resourceVersion, timeoutSeconds: seconds };
     const end = await options.client.stream(
       options.path,
-      { ...query, ...selectors(options) },
+      { ...query, ...selectors(options), ...format.query },
       {
         signal,
-        ...(options.metadataOnly ? { accept: METADATA_WATCH } : {}),
+        ...accepting(format.watchAccept),
         idleMs: timings.idleMs,
         maxMs: (seconds + 30) * 1000,
         onOpen: () => {
@@ -246,10 +258,9 @@ async function follow<P>(loop: Loop<P>, resourceVersion: string, resumes: boolea
 
 /** Ends a watch that starts from a future version. If the check fails, the watch continues and the next one checks again. */
 async function endIfRestored<P>(loop: Loop<P>, resourceVersion: string, ending: AbortController): Promise<void> {
-  const { options, timings } = loop;
-  const accept = options.metadataOnly ? { accept: METADATA_LIST } : {};
-  const read = { timeoutMs: timings.pageMs, signal: ending.signal, ...accept };
-  const request = { path: options.path, query: selectors(options), options: read };
+  const { options, timings, format } = loop;
+  const read = { timeoutMs: timings.pageMs, signal: ending.signal, ...accepting(format.listAccept) };
+  const request = { path: options.path, query: { ...selectors(options), ...format.query }, options: read };
   if (!(await isFutureVersion(options.client, resourceVersion, request).catch(() => false))) return;
   const text = `watch of ${options.path}: version ${resourceVersion} is newer than the API server's: it was restored from a backup`;
   ending.abort(new SwitchbackError("kube-expired", text));
@@ -262,8 +273,8 @@ function watchSeconds<P>({ relistAt, now }: Loop<P>, drawn: number): number {
 
 /** Processes one line. Returns whether it was a change of an object (not a bookmark). */
 function processLine<P>(loop: Loop<P>, line: string): boolean {
-  const { cache, options } = loop;
-  const event = parseEvent(line);
+  const { cache, options, format } = loop;
+  const event = parseEvent(line, format);
   if (event.type === "ERROR") throw watchStatusError(`watch of ${options.path}`, event.object);
   const version = event.object.metadata?.resourceVersion;
   if (!version) throw new SwitchbackError("data-corrupt", `watch event ${event.type} without a resourceVersion`);
@@ -278,10 +289,11 @@ function processLine<P>(loop: Loop<P>, line: string): boolean {
 
 const EVENT_TYPES = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"];
 
-function parseEvent(line: string): WatchEvent {
+function parseEvent(line: string, { objectOf }: ObjectFormat): WatchEvent {
   try {
     const event = JSON.parse(line) as Partial<WatchEvent> | null;
-    if (event?.type && EVENT_TYPES.includes(event.type) && event.object) return event as WatchEvent;
+    const object = event?.object && objectOf(event.object);
+    if (event?.type && EVENT_TYPES.includes(event.type) && object) return { type: event.type, object };
   } catch {
     // reported below
   }
@@ -301,6 +313,10 @@ function guarded<P>(loop: Loop<P>, what: string, handler: () => unknown): void {
   } catch (error) {
     failed(error);
   }
+}
+
+function accepting(accept: string | undefined) {
+  return accept === undefined ? {} : { accept };
 }
 
 function selectors({ labelSelector, fieldSelector }: Pick<WatchOptions<unknown>, "labelSelector" | "fieldSelector">) {

@@ -11,6 +11,10 @@ const list = JSON.parse(read("manifests/image-files.json")) as {
   workdir: string;
   user: string;
   build: string[];
+  buildFiles: string[];
+  entryPoints: string[];
+  leftOut: string[];
+  packages: Record<string, string[]>;
   entrypoint: string[];
   folders: string[];
   files: string[];
@@ -25,28 +29,31 @@ const stage = (from: string) => {
   const end = rest.findIndex((line) => line.startsWith("FROM "));
   return end === -1 ? rest : rest.slice(0, end);
 };
-const build = stage(`FROM ${list.base} AS build`);
-const runtime = stage(`FROM ${list.base}`);
+const FROM = `FROM \${BASE}`;
+const build = stage(`${FROM} AS build`);
+const runtime = stage(FROM);
 const ignored = read(".dockerignore")
   .split("\n")
   .filter((line) => line !== "" && !line.startsWith("#"));
 
-test("the Dockerfile compiles exactly the listed folders, and copies the result and the listed files", () => {
-  const compiled = list.folders.map((folder) => `COPY ${folder} ./${folder}`);
-  const sources = ["package.json package-lock.json", "tsconfig.json"].map((files) => `COPY ${files} ./`);
-  assert.deepEqual(copies(build), [...sources, ...compiled]);
-  assert.equal(build.at(-1), `RUN npx ${list.build.join(" ")}`);
+test("the Dockerfile bundles exactly the listed folders, and copies the result", () => {
+  const sources = [
+    "package.json package-lock.json ./",
+    "LICENSE ./",
+    "tsconfig.json ./",
+    "manifests/bundle.ts manifests/image-files.json ./manifests/",
+  ].map((files) => `COPY ${files}`);
+  assert.deepEqual(copies(build), [...sources, ...list.folders.map((folder) => `COPY ${folder} ./${folder}`)]);
+  assert.ok([...list.buildFiles, ...list.files].every((file) => sources.some((line) => line.includes(file))));
+  assert.equal(build.at(-1), `RUN ${list.build.join(" ")}`);
   const output = list.build[list.build.indexOf("--outDir") + 1];
-  assert.deepEqual(copies(runtime), [
-    `COPY --from=dependencies ${list.workdir}/node_modules ./node_modules`,
-    `COPY ${list.files.join(" ")} ./`,
-    `COPY --from=build ${list.workdir}/${output} ./`,
-  ]);
+  assert.deepEqual(copies(runtime), [`COPY --from=build ${list.workdir}/${output} ./`]);
 });
 
 test("the Dockerfile has the listed base image, working directory, user and entry point", () => {
   const froms = instructions.filter((line) => line.startsWith("FROM "));
-  assert.deepEqual(froms, [`FROM ${list.base} AS dependencies`, `FROM ${list.base} AS build`, `FROM ${list.base}`]);
+  assert.equal(instructions[0], `ARG BASE=${list.base}`);
+  assert.deepEqual(froms, [`${FROM} AS build`, FROM]);
   for (const instruction of [`WORKDIR ${list.workdir}`, `USER ${list.user}`]) assert.ok(runtime.includes(instruction));
   assert.deepEqual(JSON.parse(runtime.at(-1)?.replace("ENTRYPOINT ", "") ?? ""), list.entrypoint);
 });
@@ -54,7 +61,7 @@ test("the Dockerfile has the listed base image, working directory, user and entr
 test(".dockerignore lets in what is listed, and what it takes to compile it", () => {
   const expected = [
     "*",
-    ...[...list.folders, ...list.files, "package-lock.json", "tsconfig.json"].map((name) => `!${name}`),
+    ...[...list.folders, ...list.files, "package-lock.json", ...list.buildFiles].map((name) => `!${name}`),
   ];
   assert.deepEqual(ignored, [...expected, ...list.exclude]);
 });
@@ -65,7 +72,7 @@ test("whatever the files of the image import is in it too", () => {
   const missing = files.flatMap((file) =>
     importsOf(file)
       // The command line loads a command when it is called: one may stay out, such as the demo, which needs the repository.
-      .filter((imported) => !isInImage(imported) && !(file === "cli/main.ts" && list.exclude.includes(imported)))
+      .filter((imported) => !isInImage(imported) && !(file === "cli/program.ts" && list.exclude.includes(imported)))
       .map((imported) => `${file} imports ${imported}`),
   );
   assert.deepEqual(missing, [], "mend the import, or manifests/image-files.json");

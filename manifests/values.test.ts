@@ -17,7 +17,8 @@ test("the config in values.yaml repeats defaults and changes none", () => {
 });
 
 test("every section of the schema stands in values.yaml with its keys", () => {
-  const optional = ["config", "global", "enabled"];
+  // Synonyms are accepted, and not recommended.
+  const optional = ["config", "enabled", "podAnnotations", "podLabels"];
   const sections = Object.keys(valuesSchema.shape).filter((key) => !optional.includes(key));
   assert.deepEqual(
     sections.toSorted(),
@@ -25,10 +26,19 @@ test("every section of the schema stands in values.yaml with its keys", () => {
       .filter((key) => key !== "config")
       .toSorted(),
   );
-  const { pods, image, networkPolicy, serviceMonitor, admission } = valuesSchema.shape;
-  for (const [name, section] of Object.entries({ pods, image, networkPolicy, serviceMonitor, admission })) {
+  const { pods, image, networkPolicy, serviceMonitor, podMonitor, test, admission } = valuesSchema.shape;
+  const shown = { pods, image, networkPolicy, serviceMonitor, podMonitor, test, admission };
+  for (const [name, section] of Object.entries(shown)) {
     assert.deepEqual(Object.keys(values[name]).toSorted(), Object.keys(section.unwrap().shape).toSorted(), name);
   }
+});
+
+test("the pods of the default install request what docs/sizing.md says: 320 Mi and 120m", () => {
+  const pods = ["controller", "webhook", "proxy"].map((name) => values[name]);
+  const sumOf = (resource: string, unit: RegExp) =>
+    pods.reduce((sum, pod) => sum + pod.replicas * Number(pod.resources.requests[resource].replace(unit, "")), 0);
+  assert.equal(sumOf("memory", /Mi$/), 320);
+  assert.equal(sumOf("cpu", /m$/), 120);
 });
 
 test("a key that the schema does not know is refused, with its path", () => {

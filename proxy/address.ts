@@ -4,7 +4,6 @@ import { isIPv4, isIPv6 } from "node:net";
 export type AddressBytes = Uint8Array;
 
 const MAPPED_PREFIX = Uint8Array.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
-const MAPPED_TEXT = "::ffff:";
 
 /**
  * Normalises an address for comparing and counting: an IPv4-mapped IPv6 address (what a `::` socket reports for an IPv4 peer) becomes the
@@ -19,9 +18,6 @@ export function normalAddress(text: string): string {
 /** The bytes of an IP literal, an IPv4-mapped one as IPv4; undefined for any other text. */
 export function addressBytes(text: string): AddressBytes | undefined {
   if (isIPv4(text)) return ipv4Bytes(text);
-  if (text.startsWith(MAPPED_TEXT) && isIPv4(text.slice(MAPPED_TEXT.length))) {
-    return ipv4Bytes(text.slice(MAPPED_TEXT.length));
-  }
   const zone = text.indexOf("%");
   const bare = zone === -1 ? text : text.slice(0, zone);
   if (!isIPv6(bare)) return undefined;

@@ -14,6 +14,7 @@ for (const [errno, expected] of [
   ["EMFILE", "local-limit"],
   ["ENFILE", "local-limit"],
   ["ENOBUFS", "local-limit"],
+  ["ENOMEM", "local-limit"],
 ] as const) {
   test(`connect's ${errno} is ${expected}`, () => assert.equal(connectCause(errno), expected));
 }

@@ -23,6 +23,8 @@ export const REFUSAL_CAUSES = [
   "limit-source",
   /** The process or the machine has no file descriptor or socket memory left. */
   "local-limit",
+  /** The client began with a PROXY header of its own, where the upstream might believe it. */
+  "client-header",
   /** No address of the upstream could be reached; DialCause says why. */
   "upstream",
 ] as const;
@@ -36,6 +38,8 @@ export const CUT_CAUSES = [
   "upstream-reset",
   /** No byte either way for the idle timeout. */
   "idle-timeout",
+  /** The upstream had sent its FIN, and no byte moved either way for the half-closed timeout. */
+  "half-closed-timeout",
   /** It outlived the grace period of a drain or of its listener's removal. */
   "drain",
 ] as const;

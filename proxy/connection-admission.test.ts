@@ -7,7 +7,7 @@ test("for any sequence of connections, neither limit is exceeded and every relea
   const step = fc.record({ source: fc.constantFrom("a", "b", "c"), leave: fc.boolean() });
   fc.assert(
     fc.property(
-      fc.array(step, { maxLength: 200 }),
+      fc.array(step, { maxLength: 200, size: "max" }),
       fc.integer({ min: 1, max: 8 }),
       fc.integer({ min: 1, max: 8 }),
       (steps, all, each) => {

@@ -15,6 +15,7 @@ const LIMITS: EngineLimits = {
   maxConnectionsPerSource: 4,
   connectTimeoutMs: TIMEOUT_MS,
   idleTimeoutMs: TIMEOUT_MS,
+  halfClosedMs: TIMEOUT_MS,
   keepaliveMs: 0,
   firstBytesMs: 50,
   dropGraceMs: 0,

@@ -35,6 +35,11 @@ export interface ListenerSpec {
    */
   readonly declaredPort: number;
   readonly protocol: "v1" | "v2" | "none";
+  /**
+   * With `none`; default: false. Resets clients that begin with the signature of a PROXY header. Their upstream may read one, and would
+   * believe it, because it comes from this proxy's address.
+   */
+  readonly refusesClientHeaders?: boolean;
   /** With v2; default: none. */
   readonly tlvs?: TlvOptions;
   readonly upstream: UpstreamSpec;
@@ -68,6 +73,8 @@ export interface EngineLimits {
   readonly connectTimeoutMs: number;
   /** Without traffic in either direction. */
   readonly idleTimeoutMs: number;
+  /** Without traffic in either direction, once the upstream has sent its FIN. */
+  readonly halfClosedMs: number;
   /** First TCP keepalive probe after this much silence, on both sides. */
   readonly keepaliveMs: number;
   /** How long the header waits for the client's first bytes, once the upstream is connected, before it is sent alone. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { FakeClock, LineLog } from "../test/fakes/clock.ts";
-import { HostResolver, LOOKUP_TIMEOUT_MS, MIN_INTERVAL_MS, NXDOMAIN_HOLD_MS } from "./host-resolver.ts";
+import { HostResolver, LOOKUP_TIMEOUT_MS, MIN_INTERVAL_MS, NXDOMAIN_HOLD_MS, systemLookup } from "./host-resolver.ts";
 
 const INTERVAL_MS = 30_000;
 const NXDOMAIN = Object.assign(new Error("getaddrinfo ENOTFOUND"), { code: "ENOTFOUND" });
@@ -26,7 +26,7 @@ class NameServer {
   };
 }
 
-function setUp(answer: Answer, host = "ingress.test") {
+function setUp(answer: Answer, host = "ingress.test", intervalMs = INTERVAL_MS) {
   const clock = new FakeClock();
   const log = new LineLog();
   const server = new NameServer(answer);
@@ -34,7 +34,7 @@ function setUp(answer: Answer, host = "ingress.test") {
   const onChange = () => {
     changes += 1;
   };
-  const options = { lookup: server.lookup, clock, log, intervalMs: INTERVAL_MS, onChange };
+  const options = { lookup: server.lookup, clock, log, intervalMs, onChange };
   return { clock, log, server, resolver: new HostResolver(host, options), changes: () => changes };
 }
 
@@ -100,6 +100,67 @@ for (const [title, answer, cause] of [
     assert.match(log.messages[1] ?? "", /resolves again/);
   });
 }
+
+test("failed lookups are retried after 1, 2, 4, 8, 16 seconds and then at the interval, until one succeeds", async () => {
+  const { resolver, server, clock } = setUp(NXDOMAIN);
+  await resolver.firstLookup;
+  const start = clock.now();
+  const lookups = async () => {
+    const before = server.asked;
+    while (server.asked === before) await clock.pass(1_000);
+    return (clock.now() - start) / 1_000;
+  };
+  const times: number[] = [];
+  for (let count = 0; count < 7; count += 1) times.push(await lookups());
+  assert.deepEqual(times, [1, 3, 7, 15, 31, 61, 91]);
+  server.answer = ["192.0.2.7"];
+  assert.equal(await lookups(), 121);
+  server.answer = AGAIN;
+  assert.deepEqual([await lookups(), await lookups(), await lookups()], [151, 152, 154]);
+});
+
+for (const [intervalMs, isGone] of [
+  [57_000, true],
+  [56_999, false],
+] as const) {
+  test(`of a name that is gone for ${intervalMs + 63_000} ms the addresses are ${isGone ? "removed" : "kept"}`, async () => {
+    const { resolver, server, clock, log, changes } = setUp(["192.0.2.7"], "ingress.test", intervalMs);
+    await resolver.firstLookup;
+    server.answer = NXDOMAIN;
+    // Asked again 1, 3, 7, 15, 31 and 63 seconds after the first time, and then at the interval.
+    await clock.pass(intervalMs + 63_000 + intervalMs);
+    assert.equal(server.asked, 9);
+    assert.deepEqual([resolver.addresses, changes()], isGone ? [[], 2] : [["192.0.2.7"], 1]);
+    const { host, cause } = { host: "ingress.test", cause: "dns-nxdomain" };
+    assert.deepEqual(
+      log.lines.map(({ level, fields }) => [level, fields]),
+      [
+        ["warn", { host, cause, addresses: ["192.0.2.7"], err: "getaddrinfo ENOTFOUND" }],
+        ...(isGone ? [["warn", { host, cause }]] : []),
+      ],
+    );
+  });
+}
+
+test("the system looks up all addresses", async () => {
+  assert.deepEqual(await systemLookup("127.0.0.1"), ["127.0.0.1"]);
+});
+
+test("an answer that comes after stop changes nothing", async () => {
+  for (const answer of [["192.0.2.7"], NXDOMAIN]) {
+    const { resolver, clock, changes } = setUp(answer);
+    resolver.stop();
+    await resolver.firstLookup;
+    assert.deepEqual([resolver.addresses, resolver.failure, changes(), clock.pending], [[], undefined, 0, 0]);
+  }
+});
+
+test("a failed dial during a lookup starts no other", async () => {
+  const { resolver, server, clock } = setUp("never");
+  resolver.refresh();
+  await clock.pass(LOOKUP_TIMEOUT_MS - 1);
+  assert.deepEqual([server.asked, clock.pending], [1, 1]);
+});
 
 test("a name that never had an address reports the cause, and is retried at growing intervals", async () => {
   const { resolver, server, clock, changes } = setUp(NXDOMAIN);

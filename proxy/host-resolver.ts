@@ -34,7 +34,10 @@ export interface ResolverOptions {
   readonly onChange: () => void;
 }
 
-/** Keeps the addresses of one host current. A missing answer keeps the last good addresses. */
+/**
+ * Keeps the addresses of one host current. A missing answer keeps the last good addresses. With `fixed` addresses, and for an IP literal,
+ * nothing is ever looked up.
+ */
 export class HostResolver {
   readonly host: string;
   /** Resolves after the first lookup, successful or not. */
@@ -48,15 +51,26 @@ export class HostResolver {
   #startedAt = 0;
   #delayMs = MIN_INTERVAL_MS;
   #nxdomainSince: number | undefined;
+  readonly #isFixed: boolean;
   #stopped = false;
 
-  constructor(host: string, options: ResolverOptions) {
+  constructor(
+    host: string,
+    options: ResolverOptions,
+    fixed: readonly string[] | undefined = isIP(host) === 0 ? undefined : [host],
+  ) {
     this.host = host;
     this.#options = options;
-    if (isIP(host) !== 0) {
-      this.#addresses = [host];
+    this.#isFixed = fixed !== undefined;
+    if (fixed !== undefined) {
+      this.#addresses = fixed;
       this.firstLookup = Promise.resolve();
     } else this.firstLookup = this.#lookUp();
+  }
+
+  /** Whether the first lookup has not ended yet. */
+  get isPending(): boolean {
+    return this.#addresses.length === 0 && this.#failure === undefined;
   }
 
   /** The last good addresses; empty before the first answer. */
@@ -71,7 +85,7 @@ export class HostResolver {
 
   /** Looks up again after an address failed: at once, or as soon as MIN_INTERVAL_MS allows. */
   refresh(): void {
-    if (isIP(this.host) !== 0 || this.#isLookingUp || this.#stopped) return;
+    if (this.#isFixed || this.#isLookingUp || this.#stopped) return;
     this.#schedule(Math.max(0, this.#startedAt + MIN_INTERVAL_MS - this.#options.clock.now()));
   }
 

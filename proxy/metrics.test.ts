@@ -107,8 +107,53 @@ test("removed listeners leave no series", async () => {
 });
 
 test("every metric has the prefix and a help text", async () => {
-  for (const { name, help } of await setUp().registry.getMetricsAsJSON()) {
+  for (const { name, help } of setUp().registry.families()) {
     assert.match(name, /^switchback_proxy_[a-z_]+$/);
     assert.ok(help.length > 5);
   }
+});
+
+test("the gauges of the process", async () => {
+  const { line } = setUp();
+  assert.deepEqual(
+    [await line("switchback_proxy_connections_limit"), await line("switchback_proxy_draining")],
+    [["switchback_proxy_connections_limit 100"], ["switchback_proxy_draining 0"]],
+  );
+});
+
+test("the names, types and labels of all series", async () => {
+  const { stats, listeners, upstreams, registry } = setUp();
+  stats.set("web", newTargetStats());
+  listeners.push({ name: "web:443", target: "web", address: "::", port: 1, bound: true });
+  upstreams.push(STATE);
+  const shown = registry.families().map(({ name, type, samples }) => {
+    const labels = new Set(samples.flatMap((sample) => Object.keys(sample.labels)));
+    return `${name} ${type} ${[...labels].sort().join()} ${samples.length}`;
+  });
+  assert.deepEqual(shown, [
+    "switchback_proxy_connections_total counter target 1",
+    "switchback_proxy_bytes_total counter from,target 2",
+    "switchback_proxy_refused_total counter cause,target 5",
+    "switchback_proxy_cut_total counter cause,target 5",
+    "switchback_proxy_dial_errors_total counter cause,target 6",
+    "switchback_proxy_connections_active gauge target 1",
+    "switchback_proxy_connect_seconds histogram le,target 16",
+    "switchback_proxy_listener_bound gauge listener 1",
+    "switchback_proxy_upstream_ok gauge port,target 1",
+    "switchback_proxy_upstream_addresses gauge port,target 1",
+    "switchback_proxy_connections_limit gauge  1",
+    "switchback_proxy_draining gauge  1",
+  ]);
+});
+
+test("a series whose subject is gone is gone, whatever the metric", async () => {
+  const { stats, listeners, upstreams, registry } = setUp();
+  stats.set("web", newTargetStats());
+  listeners.push({ name: "web:443", target: "web", address: "::", port: 1, bound: true });
+  upstreams.push(STATE);
+  await registry.metrics();
+  stats.clear();
+  for (const list of [listeners, upstreams]) list.length = 0;
+  const left = (await registry.metrics()).split("\n").filter((text) => text.includes("{"));
+  assert.deepEqual(left, []);
 });

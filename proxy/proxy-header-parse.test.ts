@@ -97,38 +97,70 @@ function checksummed(block: string): Buffer {
   return header;
 }
 
-const accepted: [string, Buffer, { command: "PROXY" | "LOCAL"; source?: string; tlvs?: number }][] = [
-  ["v1 UNKNOWN, short form", text("PROXY UNKNOWN\r\n"), { command: "PROXY" }],
-  ["v1 UNKNOWN with anything before the CRLF", text("PROXY UNKNOWN \x00 what\rever\n\r\n"), { command: "PROXY" }],
-  ["v1 IPv6 in capitals", text("PROXY TCP6 2001:DB8::7 ::1 1 2\r\n"), { command: "PROXY", source: "2001:db8::7" }],
+/** Endpoints as `source > destination`; TLVs as type and value in hex. */
+function shown(result: ParseResult) {
+  if (result.status !== "complete") return result;
+  const { version, command, endpoints, tlvs } = result.header;
+  const ends = endpoints && [endpoints.source, endpoints.destination].map(({ address, port }) => `${address} ${port}`);
+  const values = tlvs.map(({ type, value }) => `${type}: ${Buffer.from(value).toString("hex")}`);
+  return [`v${version} ${command}`, ends?.join(" > "), ...values];
+}
+
+const V6_BLOCK = `20010db8000000000000000000000007${"00".repeat(15)}01a11201bb`;
+const V4_ENDS = "192.0.2.7 41234 > 198.51.100.9 443";
+
+const accepted: [string, Buffer, (string | undefined)[]][] = [
+  ["v1 over IPv4", text("PROXY TCP4 192.0.2.7 198.51.100.9 41234 443\r\n"), ["v1 PROXY", V4_ENDS]],
+  [
+    "v1 with the extremes of a port",
+    text("PROXY TCP4 1.2.3.4 5.6.7.8 0 65535\r\n"),
+    ["v1 PROXY", "1.2.3.4 0 > 5.6.7.8 65535"],
+  ],
+  ["v1 UNKNOWN, short form", text("PROXY UNKNOWN\r\n"), ["v1 PROXY", undefined]],
+  ["v1 UNKNOWN with anything before the CRLF", text("PROXY UNKNOWN \x00 what\rever\n\r\n"), ["v1 PROXY", undefined]],
+  ["v1 of 107 bytes", text(`PROXY UNKNOWN ${"f".repeat(91)}\r\n`), ["v1 PROXY", undefined]],
+  ["v1 IPv6 in capitals", text("PROXY TCP6 2001:DB8::7 ::1 1 2\r\n"), ["v1 PROXY", "2001:db8::7 1 > ::1 2"]],
   [
     "v1 mapped as HAProxy writes it",
     text("PROXY TCP6 ::ffff:192.0.2.7 ::1 1 2\r\n"),
-    { command: "PROXY", source: "192.0.2.7" },
+    ["v1 PROXY", "192.0.2.7 1 > ::1 2"],
   ],
-  ["v2 LOCAL without addresses", hex(SIGNATURE, "20000000"), { command: "LOCAL" }],
-  ["v2 LOCAL whose block must be skipped", hex(SIGNATURE, "20ff0003010203"), { command: "LOCAL" }],
-  ["v2 UNSPEC", hex(SIGNATURE, "21000000"), { command: "PROXY" }],
-  ["v2 UDP over IPv4: no TCP addresses in it", hex(SIGNATURE, "2112000c", V4_BLOCK), { command: "PROXY" }],
-  ["v2 UNIX stream", hex(SIGNATURE, "213100d8", "00".repeat(216)), { command: "PROXY" }],
+  ["v2 over IPv4", hex(SIGNATURE, "2111000c", V4_BLOCK), ["v2 PROXY", V4_ENDS]],
+  ["v2 over IPv6", hex(SIGNATURE, "21210024", V6_BLOCK), ["v2 PROXY", "2001:db8::7 41234 > ::1 443"]],
+  ["v2 LOCAL without addresses", hex(SIGNATURE, "20000000"), ["v2 LOCAL", undefined]],
+  ["v2 LOCAL whose block must be skipped", hex(SIGNATURE, "20ff0003010203"), ["v2 LOCAL", undefined]],
+  ["v2 UNSPEC", hex(SIGNATURE, "21000000"), ["v2 PROXY", undefined]],
+  ["v2 UNSPEC with a TLV", hex(SIGNATURE, "21000004", "e0000107"), ["v2 PROXY", undefined, "224: 07"]],
+  ["v2 UDP over IPv4: no TCP addresses in it", hex(SIGNATURE, "2112000c", V4_BLOCK), ["v2 PROXY", undefined]],
+  ["v2 of no transport", hex(SIGNATURE, "2110000c", V4_BLOCK), ["v2 PROXY", undefined]],
+  ["v2 UNIX stream", hex(SIGNATURE, "213100d8", "00".repeat(216)), ["v2 PROXY", undefined]],
+  ["v2 with an unknown TLV", hex(SIGNATURE, "2111000f", V4_BLOCK, "e00000"), ["v2 PROXY", V4_ENDS, "224: "]],
   [
-    "v2 with an unknown TLV",
-    hex(SIGNATURE, "2111000f", V4_BLOCK, "e00000"),
-    { command: "PROXY", source: "192.0.2.7", tlvs: 1 },
+    "v2 with a unique id of 128 bytes",
+    hex(SIGNATURE, "2111008f", V4_BLOCK, "050080", "ab".repeat(128)),
+    ["v2 PROXY", V4_ENDS, `5: ${"ab".repeat(128)}`],
   ],
-  ["v2 with a right checksum", checksummed(`21110013${V4_BLOCK}`), { command: "PROXY", source: "192.0.2.7", tlvs: 1 }],
+  [
+    "v2 with a right checksum",
+    checksummed(`21110013${V4_BLOCK}`),
+    ["v2 PROXY", V4_ENDS, `3: ${checksummed(`21110013${V4_BLOCK}`).subarray(-4).toString("hex")}`],
+  ],
 ];
 
 for (const [title, bytes, expected] of accepted) {
   test(`accepted: ${title}`, () => {
-    const result = parseHeader(bytes);
-    assert.ok(result.status === "complete", JSON.stringify(result));
-    assert.equal(result.length, bytes.length);
-    assert.equal(result.header.command, expected.command);
-    assert.equal(result.header.endpoints?.source.address, expected.source);
-    assert.equal(result.header.tlvs.length, expected.tlvs ?? 0);
+    const behind = Buffer.concat([bytes, text("payload")]);
+    for (const all of [bytes, behind]) {
+      const result = parseHeader(all);
+      assert.deepEqual(shown(result), expected);
+      assert.equal(result.status === "complete" && result.length, bytes.length);
+    }
   });
 }
+
+test("a line of 106 bytes without a CRLF may still get one", () => {
+  assert.equal(parseHeader(text(`PROXY UNKNOWN ${"f".repeat(92)}`)).status, "partial");
+});
 
 const rejected: [string, Buffer, string][] = [
   ["an HTTP request", text("GET / HTTP/1.1\r\n"), "not-proxy-protocol"],
@@ -139,6 +171,15 @@ const rejected: [string, Buffer, string][] = [
   ["two spaces", text("PROXY TCP4  192.0.2.7 192.0.2.8 1 2\r\n"), "v1-malformed"],
   ["a leading zero in an address", text("PROXY TCP4 192.0.02.7 192.0.2.8 1 2\r\n"), "v1-malformed"],
   ["a leading zero in a port", text("PROXY TCP4 192.0.2.7 192.0.2.8 01 2\r\n"), "v1-malformed"],
+  ["UNKNOWN with a tail", text("PROXY UNKNOWNX\r\n"), "v1-malformed"],
+  ["a port with a tail", text("PROXY TCP4 192.0.2.7 192.0.2.8 1x 2\r\n"), "v1-malformed"],
+  ["a port with a sign", text("PROXY TCP4 192.0.2.7 192.0.2.8 1 +2\r\n"), "v1-malformed"],
+  ["a port of six digits", text("PROXY TCP4 192.0.2.7 192.0.2.8 100000 2\r\n"), "v1-malformed"],
+  ["no addresses", text("PROXY TCP4\r\n"), "v1-malformed"],
+  ["108 bytes with a CRLF", text(`PROXY UNKNOWN ${"f".repeat(92)}\r\n`), "v1-too-long"],
+  ["version 3 in a binary header", hex(SIGNATURE, "31110000"), "v2-version"],
+  ["an IPv6 block that is too short", hex(SIGNATURE, "21210023"), "v2-length"],
+  ["a UNIX block that is too short", hex(SIGNATURE, "213100d7"), "v2-length"],
   ["port 65536", text("PROXY TCP4 192.0.2.7 192.0.2.8 65536 2\r\n"), "v1-malformed"],
   ["a missing port", text("PROXY TCP4 192.0.2.7 192.0.2.8 1\r\n"), "v1-malformed"],
   ["a field too many", text("PROXY TCP4 192.0.2.7 192.0.2.8 1 2 3\r\n"), "v1-malformed"],

@@ -29,9 +29,9 @@ export const V2_SIGNATURE: Uint8Array = Buffer.from("0d0a0d0a000d0a515549540a", 
 export const V2_FIXED_BYTES = 16;
 export const V2_VERSION = 2;
 export const V2_COMMAND = { local: 0, proxy: 1 } as const;
-export const V2_FAMILY = { unspec: 0, ipv4: 1, ipv6: 2, unix: 3 } as const;
-export const V2_TRANSPORT = { unspec: 0, stream: 1, datagram: 2 } as const;
-/** Bytes of the address block of a family: two addresses, and two ports where the family has ports. */
+export const V2_FAMILY = { ipv4: 1, ipv6: 2 } as const;
+export const V2_TRANSPORT = { stream: 1, datagram: 2 } as const;
+/** Bytes of the address block of a family (unspecified, IPv4, IPv6, UNIX): two addresses, and two ports where the family has ports. */
 export const V2_ADDRESS_BYTES: readonly number[] = [0, 12, 36, 216];
 export const TLV_TYPE = { crc32c: 0x03, uniqueId: 0x05 } as const;
 export const TLV_HEAD_BYTES = 3;

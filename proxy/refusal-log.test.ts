@@ -24,7 +24,30 @@ test("a series of refusals is logged when it starts and, with its count, when it
 test("causes are logged separately", () => {
   const log = new LineLog();
   const refusals = new RefusalLog(log, new FakeClock());
-  refusals.record("limit-total", {});
-  refusals.record("local-limit", {});
-  assert.equal(log.lines.length, 2);
+  for (const cause of ["limit-total", "local-limit", "limit-source"] as const) refusals.record(cause, { source: "a" });
+  const setting = /proxy\.maxConnections\)|file descriptors|proxy\.maxConnectionsPerSource\)/;
+  assert.deepEqual(
+    log.lines.map(({ level, fields, message }) => [level, fields, setting.exec(message)?.[0]]),
+    [
+      ["warn", { cause: "limit-total", source: "a" }, "proxy.maxConnections)"],
+      ["warn", { cause: "local-limit", source: "a" }, "file descriptors"],
+      ["warn", { cause: "limit-source", source: "a" }, "proxy.maxConnectionsPerSource)"],
+    ],
+  );
+});
+
+test("a series is over ten seconds after its last refusal, and counts all clients", async () => {
+  const [clock, log] = [new FakeClock(), new LineLog()];
+  const refusals = new RefusalLog(log, clock);
+  refusals.record("limit-total", {}, 3);
+  await clock.pass(1);
+  refusals.record("limit-total", {}, 4);
+  await clock.pass(9_999);
+  assert.equal(log.lines.length, 1);
+  await clock.pass(1);
+  assert.deepEqual(log.lines.at(-1), {
+    level: "info",
+    fields: { cause: "limit-total", refused: 7 },
+    message: "connections are no longer refused for this cause",
+  });
 });

@@ -9,6 +9,8 @@ const TEXTS: Record<Exclude<RefusalCause, "upstream">, string> = {
   "limit-total": "connection limit reached (proxy.maxConnections): new connections are reset",
   "limit-source":
     "connection limit of one source reached (proxy.maxConnectionsPerSource): its new connections are reset",
+  "client-header":
+    "a client began with a PROXY header, on a discovered target's port that is relayed without one: such connections are reset",
   "local-limit": "out of file descriptors or socket memory: new connections are reset",
 };
 

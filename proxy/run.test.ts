@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
-import { test } from "node:test";
+import { after, test } from "node:test";
 import { type Config, configSchema } from "../config/schema.ts";
 import { hasCode } from "../errors/errors.ts";
 import type { Listener } from "../snapshot/listeners.ts";
@@ -12,7 +12,7 @@ import { FakeClock, LineLog } from "../test/fakes/clock.ts";
 import { chooseEngine } from "./choose-engine.ts";
 import { freePort, soon, Upstream } from "./conformance/rig.ts";
 import { endOf, take, takeHeader } from "./conformance/streams.ts";
-import type { MakeEngine } from "./engine.ts";
+import type { EngineLimits, MakeEngine } from "./engine.ts";
 import { type ProxyDeps, type RunningProxy, runProxy } from "./run.ts";
 
 const NXDOMAIN = Object.assign(new Error("getaddrinfo ENOTFOUND"), { code: "ENOTFOUND" });
@@ -28,13 +28,21 @@ function listener(upstreamPort: number, change: Partial<Listener> = {}): Listene
   return { target: "web", port: 443, listenPort: 0, upstream: "127.0.0.1", upstreamPort, protocol: "v1", ...change };
 }
 
-function start(
+async function start(
   listeners: readonly Listener[],
   deps: Partial<ProxyDeps> = {},
   config = configOf(),
 ): Promise<RunningProxy> {
-  return runProxy(config, { log: silentLogger, listeners, ...deps });
+  const proxy = await runProxy(config, { log: silentLogger, listeners, ...deps });
+  started.push(proxy);
+  return proxy;
 }
+
+/** A test that fails before it stops its proxy would leave the file without an end. */
+const started: RunningProxy[] = [];
+after(async () => {
+  for (const proxy of started) await proxy.stop();
+});
 
 function dial(proxy: RunningProxy, index = 0): Socket {
   const socket = connect({ port: proxy.ports[index] ?? 0, host: "127.0.0.1", allowHalfOpen: true });
@@ -106,12 +114,21 @@ test("starts and is ready without an address of its upstream, reports the cause,
   assert.equal((await endOf(dial(proxy))).how, "ECONNRESET");
   known = true;
   await clock.pass(60_000);
-  const client = dial(proxy);
-  client.write("hello");
-  await takeHeader(await upstream.next());
+  const arrived = upstream.next();
+  const client = await dialUntil(arrived, proxy);
+  await takeHeader(await arrived);
   client.resetAndDestroy();
   await proxy.stop();
 });
+
+/** The engine's threads get the new addresses some time after they are known here, and reset their clients until then. */
+async function dialUntil(arrived: Promise<Socket>, proxy: RunningProxy): Promise<Socket> {
+  for (;;) {
+    const client = dial(proxy);
+    client.write("hello");
+    if (await Promise.race([arrived.then(() => true), endOf(client).then(() => false)])) return client;
+  }
+}
 
 test("an upstream's outage leaves the proxy ready and other targets served, and is logged once", async () => {
   await using upstream = await Upstream.listen();
@@ -303,4 +320,17 @@ test("without published targets the config's targets are used", async () => {
   const proxy = await runProxy(config, { log: silentLogger, targetsReader: feed });
   assert.equal(await listening(proxy), "own");
   await proxy.stop();
+});
+
+test("a process with fewer open files than its limit needs gives a source no larger share of the connections", async () => {
+  let limits: EngineLimits | undefined;
+  const makeEngine: MakeEngine = (options) => {
+    limits = options.limits;
+    throw new Error("seen");
+  };
+  // More than any process may have open.
+  const config = configOf({ maxConnections: 1_000_000_000, maxConnectionsPerSource: 100_000_000 });
+  await assert.rejects(start([], { makeEngine }, config), /seen/);
+  assert.ok(limits !== undefined && limits.maxConnections < 1_000_000_000);
+  assert.equal(limits.maxConnectionsPerSource, Math.ceil(limits.maxConnections / 10));
 });

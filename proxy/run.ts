@@ -4,11 +4,19 @@ import { type Listener, listenersOf } from "../snapshot/listeners.ts";
 import { LISTENING_PATH, renderListening } from "../snapshot/proxy-listening-page.ts";
 import { listenersOfPublished, type PublishedTargets } from "../snapshot/targets-format.ts";
 import type { TargetsReader } from "../snapshot/targets-reader.ts";
-import { type HealthServer, startHealthServer } from "../telemetry/health.ts";
+import { type HealthServer, type Probes, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { chooseEngine } from "./choose-engine.ts";
 import { type Clock, systemClock } from "./clock.ts";
-import type { EngineLimits, ListenerStatus, MakeEngine, RelayEngine, RelaySpec } from "./engine.ts";
+import type {
+  EngineLimits,
+  ListenerSpec,
+  ListenerStatus,
+  MakeEngine,
+  RelayEngine,
+  RelaySpec,
+  UpstreamSpec,
+} from "./engine.ts";
 import { clampToFileLimit, readProcessLimits } from "./file-limit.ts";
 import { type HostLookup, systemLookup } from "./host-resolver.ts";
 import { createProxyMetrics } from "./metrics.ts";
@@ -43,12 +51,15 @@ export interface ProxyDeps {
   readonly lookup?: HostLookup;
   readonly clock?: Clock;
   readonly makeEngine?: MakeEngine;
+  /** File descriptors that other parts of this process may need; connections leave as many free. Default: none. */
+  readonly filesOfOthers?: number;
 }
 
 export interface RunningProxy {
   /** Bound ports, in the order of the listeners. */
   readonly ports: readonly number[];
   readonly healthPort: number;
+  readonly probes: Probes;
   /** Resolves if a part of the engine dies: the process should stop, so that it is restarted. */
   readonly broken: Promise<Error>;
   listeners(): readonly ListenerStatus[];
@@ -70,7 +81,8 @@ export async function runProxy(config: Config, deps: ProxyDeps): Promise<Running
     (await subscribeTargets(deps.targetsReader, deps.readMountedTargets ?? (() => undefined), deps.log));
   const components = assemble(config, { ...deps, makeEngine }, subscription?.initial);
   const { engine, upstreams, selfAddresses, state } = components;
-  const health = await startHealth(config.proxy, components);
+  const probes = probesOf(components);
+  const health = await startHealth(config.proxy, components, probes);
   try {
     await Promise.all([upstreams.setListeners(state.listeners), selfAddresses.firstLookup]);
     await engine.start(components.relaySpec());
@@ -90,6 +102,7 @@ export async function runProxy(config: Config, deps: ProxyDeps): Promise<Running
   return {
     ports: bound.map(({ port }) => port),
     healthPort: health.port,
+    probes,
     broken: components.broken,
     listeners: () => engine.listeners(),
     stop: () => {
@@ -99,28 +112,29 @@ export async function runProxy(config: Config, deps: ProxyDeps): Promise<Running
   };
 }
 
-/** Applies published targets, one document at a time. Connections of unchanged targets are not affected. */
+/**
+ * Applies published targets. Removals and other addresses apply at once; only a listener whose upstream's name is new waits for its lookup.
+ * Connections of unchanged targets are not affected.
+ */
 function applyTargets(components: ProxyComponents, targets: PublishedTargets, log: Logger): void {
-  const { engine, upstreams, selfAddresses, state } = components;
-  state.changing = state.changing.then(async () => {
-    if (state.stopping !== undefined) return;
-    const listeners = listenersOfPublished(targets);
-    selfAddresses.replace(publishedFrontServices(targets));
-    await upstreams.setListeners(listeners);
-    state.listeners = listeners;
-    await engine.update(components.relaySpec());
-    log.info({ revision: targets.revision, targets: targets.targets.length }, "targets changed");
-    rebindLater(components);
-  });
+  const { upstreams, selfAddresses, state } = components;
+  if (state.stopping !== undefined) return;
+  state.listeners = listenersOfPublished(targets);
+  selfAddresses.replace(publishedFrontServices(targets));
+  void upstreams.setListeners(state.listeners);
+  updateEngine(components);
+  log.info({ revision: targets.revision, targets: targets.targets.length }, "targets changed");
+}
+
+function updateEngine(components: ProxyComponents): void {
+  void components.engine.update(components.relaySpec()).then(() => rebindLater(components));
 }
 
 function rebindLater(components: ProxyComponents): void {
   const { engine, state, rebindMs } = components;
   clearTimeout(state.rebind);
   if (state.stopping !== undefined || engine.listeners().every(({ bound }) => bound)) return;
-  state.rebind = setTimeout(() => {
-    void engine.update(components.relaySpec()).then(() => rebindLater(components));
-  }, rebindMs);
+  state.rebind = setTimeout(() => updateEngine(components), rebindMs);
 }
 
 interface ProxyComponents {
@@ -136,8 +150,6 @@ interface ProxyComponents {
     started: boolean;
     stopping: Promise<void> | undefined;
     listeners: readonly Listener[];
-    /** Changes of targets run one at a time. */
-    changing: Promise<void>;
     rebind: NodeJS.Timeout | undefined;
   };
 }
@@ -150,18 +162,17 @@ function assemble(
   const { log, clock = systemClock, lookup = systemLookup } = deps;
   const clusterDomain = deps.clusterDomain ?? config.clusterDomain;
   const configured = published ? listenersOfPublished(published) : listenersOf(config.targets, clusterDomain);
-  const limits = engineLimits(config.proxy, log);
+  const limits = engineLimits(config.proxy, log, deps.filesOfOthers);
   const state: ProxyComponents["state"] = {
     started: false,
     stopping: undefined,
     listeners: deps.listeners ?? configured,
-    changing: Promise.resolve(),
     rebind: undefined,
   };
   const { promise: broken, resolve: onBroken } = Promise.withResolvers<Error>();
   const engine = deps.makeEngine({ limits, log, onDial: (report) => upstreams.report(report), onBroken });
   const onChange = (): void => {
-    if (state.started && state.stopping === undefined) void engine.update(relaySpec());
+    if (state.started && state.stopping === undefined) updateEngine(components);
   };
   const lookupOptions = { lookup, clock, log, intervalMs: config.proxy.resolveSeconds * 1000, onChange };
   const upstreams = new Upstreams(lookupOptions);
@@ -169,36 +180,58 @@ function assemble(
   const selfAddresses = new SelfAddresses(services, lookupOptions);
   const addresses = deps.interfaceAddresses ?? interfaceAddresses();
   const relaySpec = (): RelaySpec => ({
-    listeners: state.listeners.map((listener) => ({
-      name: listenerName(listener),
-      target: listener.target,
-      address: config.proxy.address,
-      port: listener.listenPort,
-      declaredPort: listener.port,
-      protocol: listener.protocol,
-      tlvs: { crc32c: config.proxy.v2Checksum, uniqueId: config.proxy.v2UniqueId },
-      upstream: upstreams.spec(listener),
-    })),
+    listeners: state.listeners.flatMap((listener) => {
+      const upstream = upstreams.spec(listener);
+      return upstream === undefined ? [] : [listenerSpec(config.proxy, listener, upstream)];
+    }),
     self: { interfaceAddresses: addresses, frontEndpoints: selfAddresses.endpoints() },
   });
   const { maxConnections } = limits;
   const drainMs = config.proxy.drainSeconds * 1000;
   const rebindMs = deps.rebindMs ?? REBIND_MS;
-  return { engine, broken, upstreams, selfAddresses, relaySpec, maxConnections, drainMs, rebindMs, state };
+  const sizes = { maxConnections, drainMs, rebindMs };
+  const components: ProxyComponents = { engine, broken, upstreams, selfAddresses, relaySpec, state, ...sizes };
+  return components;
 }
 
-function startHealth(proxy: ProxyConfig, components: ProxyComponents): Promise<HealthServer> {
+function listenerSpec(proxy: ProxyConfig, listener: Listener, upstream: UpstreamSpec): ListenerSpec {
+  return {
+    name: listenerName(listener),
+    target: listener.target,
+    address: proxy.address,
+    port: listener.listenPort,
+    declaredPort: listener.port,
+    protocol: listener.protocol,
+    // Of a discovered target a tenant may have chosen both the upstream and that it gets no header.
+    refusesClientHeaders: listener.protocol === "none" && listener.upstreamIPs !== undefined,
+    tlvs: { crc32c: proxy.v2Checksum, uniqueId: proxy.v2UniqueId },
+    upstream,
+  };
+}
+
+function probesOf({ engine, upstreams, state }: ProxyComponents): Probes {
+  return {
+    live: () => ({ ok: true, text: "ok" }),
+    ready: () => {
+      const draining = state.stopping !== undefined;
+      return relayReadiness(state.started ? engine.listeners() : undefined, upstreams.states(), draining);
+    },
+  };
+}
+
+function startHealth(proxy: ProxyConfig, components: ProxyComponents, probes: Probes): Promise<HealthServer> {
   const { engine, upstreams, state, maxConnections } = components;
   const draining = (): boolean => state.stopping !== undefined;
   return startHealthServer({
+    ...probes,
     address: proxy.address,
     port: proxy.healthPort,
-    live: () => ({ ok: true, text: "ok" }),
-    ready: () => relayReadiness(state.started ? engine.listeners() : undefined, upstreams.states(), draining()),
     registry: createProxyMetrics({ engine, upstreams: () => upstreams.states(), draining, maxConnections }),
     pages: {
       // The controller reads it before it publishes names that resolve to this proxy.
-      [LISTENING_PATH]: () => renderListening({ listening: state.started ? listeningTargets(engine.listeners()) : [] }),
+      [LISTENING_PATH]: {
+        render: () => renderListening({ listening: state.started ? listeningTargets(engine.listeners()) : [] }),
+      },
     },
   });
 }
@@ -224,8 +257,8 @@ async function shutDown(
   await health.close();
 }
 
-function engineLimits(proxy: ProxyConfig, log: Logger): EngineLimits {
-  const maxConnections = clampToFileLimit(proxy.maxConnections, readProcessLimits());
+function engineLimits(proxy: ProxyConfig, log: Logger, filesOfOthers = 0): EngineLimits {
+  const maxConnections = clampToFileLimit(proxy.maxConnections, readProcessLimits(), filesOfOthers);
   if (maxConnections < proxy.maxConnections) {
     const fields = { maxConnections, wanted: proxy.maxConnections };
     log.warn(
@@ -235,9 +268,11 @@ function engineLimits(proxy: ProxyConfig, log: Logger): EngineLimits {
   }
   return {
     maxConnections,
-    maxConnectionsPerSource: proxy.maxConnectionsPerSource,
+    // In proportion, so that no source gets a larger share than was configured.
+    maxConnectionsPerSource: Math.ceil((proxy.maxConnectionsPerSource * maxConnections) / proxy.maxConnections),
     connectTimeoutMs: proxy.connectTimeoutSeconds * 1000,
     idleTimeoutMs: proxy.idleTimeoutSeconds * 1000,
+    halfClosedMs: proxy.halfClosedTimeoutSeconds * 1000,
     keepaliveMs: proxy.keepaliveSeconds * 1000,
     firstBytesMs: FIRST_BYTES_MS,
     dropGraceMs: proxy.drainSeconds * 1000,

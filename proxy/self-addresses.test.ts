@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Config, configSchema } from "../config/schema.ts";
 import { FakeClock, LineLog } from "../test/fakes/clock.ts";
-import { frontServices, SelfAddresses } from "./self-addresses.ts";
+import { frontServices, publishedFrontServices, SelfAddresses } from "./self-addresses.ts";
 
 const SERVICE = { service: { namespace: "ingress", name: "controller" } };
 const HOST = { host: "192.0.2.1" };
@@ -14,8 +14,10 @@ function configOf(...targets: object[]): Config {
 test("a front Service is looked up by the name that the controller gives it", () => {
   const [front] = frontServices(configOf({ name: "web", upstream: SERVICE }), undefined);
   assert.deepEqual(front, { host: "switchback-web.switchback-system.svc", addresses: [], ports: [80, 443] });
-  const [qualified] = frontServices(configOf({ name: "web", upstream: SERVICE }), "cozy.local");
-  assert.equal(qualified?.host, "switchback-web.switchback-system.svc.cozy.local.");
+  for (const domain of ["cozy.local", "cozy.local."]) {
+    const [qualified] = frontServices(configOf({ name: "web", upstream: SERVICE }), domain);
+    assert.equal(qualified?.host, "switchback-web.switchback-system.svc.cozy.local.");
+  }
 });
 
 test("addresses from the config need no lookup, and without a Service among the upstreams there is no lookup", () => {
@@ -36,13 +38,16 @@ test("each resolved address is combined with each port, and names that do not re
     { host: "missing.test", addresses: [], ports: [80] },
     { host: undefined, addresses: ["10.96.0.7"], ports: [443] },
   ];
+  const asked: string[] = [];
+  const clock = new FakeClock();
   const lookup = async (host: string): Promise<string[]> => {
+    asked.push(host);
     if (host === "front.test") return ["10.96.0.9", "fd00::9"];
     throw Object.assign(new Error(host), { code: "ENOTFOUND" });
   };
   const fronts = new SelfAddresses(services, {
     lookup,
-    clock: new FakeClock(),
+    clock,
     log,
     intervalMs: 1000,
     onChange: () => {},
@@ -52,6 +57,25 @@ test("each resolved address is combined with each port, and names that do not re
     fronts.endpoints().map(({ address, port }) => `${address} ${port}`),
     ["10.96.0.9 80", "10.96.0.9 443", "fd00::9 80", "fd00::9 443", "10.96.0.7 443"],
   );
-  assert.deepEqual(log.lines, []);
+  assert.deepEqual([asked, log.lines], [["front.test", "missing.test"], []]);
   fronts.stop();
+  assert.equal(clock.pending, 0);
+});
+
+test("published front Services take the place of those that were looked up", async () => {
+  const clock = new FakeClock();
+  const lookup = async () => ["10.96.0.9"];
+  const options = { lookup, clock, log: new LineLog(), intervalMs: 1000, onChange: () => {} };
+  const fronts = new SelfAddresses([{ host: "front.test", addresses: [], ports: [80] }], options);
+  await fronts.firstLookup;
+  const ports = [80, 443].map((port) => ({ port, listenPort: 1, upstreamPort: 2, protocol: "v1" as const }));
+  const targets = [{ name: "web", upstream: "ingress.test", ports, clusterIPs: ["10.96.0.7", "fd00::7"] }];
+  fronts.replace(publishedFrontServices({ targets }));
+  assert.equal(clock.pending, 0, "the names are not looked up any more");
+  assert.deepEqual(fronts.endpoints(), [
+    { address: "10.96.0.7", port: 80 },
+    { address: "10.96.0.7", port: 443 },
+    { address: "fd00::7", port: 80 },
+    { address: "fd00::7", port: 443 },
+  ]);
 });

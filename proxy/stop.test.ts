@@ -4,51 +4,12 @@ import { configSchema } from "../config/schema.ts";
 import type { PublishedTarget, PublishedTargets } from "../snapshot/targets-format.ts";
 import type { TargetsReader } from "../snapshot/targets-reader.ts";
 import { FakeClock, LineLog } from "../test/fakes/clock.ts";
+import { FakeEngine } from "../test/fakes/fake-engine.ts";
 import { isSettled, settled } from "../test/fakes/stopped-time.ts";
-import type { DrainResult, EngineOptions, ListenerStatus, RelayEngine, RelaySpec } from "./engine.ts";
+import type { EngineOptions } from "./engine.ts";
 import { type RunningProxy, runProxy } from "./run.ts";
 
 const REBIND_MS = 5_000;
-
-/** An engine that binds all listeners except those in `unbound`, and records its calls. */
-class FakeEngine implements RelayEngine {
-  readonly plans: RelaySpec[] = [];
-  readonly unbound = new Set<string>();
-  readonly drains: number[] = [];
-  readonly drained = Promise.withResolvers<DrainResult>();
-  startFails: Error | undefined;
-  options: EngineOptions | undefined;
-
-  async start(plan: RelaySpec): Promise<void> {
-    if (this.startFails !== undefined) throw this.startFails;
-    this.plans.push(plan);
-  }
-
-  async update(plan: RelaySpec): Promise<void> {
-    this.plans.push(plan);
-  }
-
-  listeners(): readonly ListenerStatus[] {
-    return (this.plans.at(-1)?.listeners ?? []).map(({ name, target, address, port }) => {
-      return { name, target, address, port, bound: !this.unbound.has(name) };
-    });
-  }
-
-  stats() {
-    return new Map();
-  }
-
-  drain(graceMs: number): Promise<DrainResult> {
-    this.drains.push(graceMs);
-    return this.drained.promise;
-  }
-
-  async close(): Promise<void> {}
-
-  get names(): string {
-    return (this.plans.at(-1)?.listeners ?? []).map(({ name }) => name).join();
-  }
-}
 
 function target(name: string, upstream = "ingress.test"): PublishedTarget {
   const ports = [{ port: 443, listenPort: 20_443, upstreamPort: 443, protocol: "v1" as const }];

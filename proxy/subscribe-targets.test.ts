@@ -3,6 +3,7 @@ import { test } from "node:test";
 import type { PublishedTargets } from "../snapshot/targets-format.ts";
 import type { TargetsReader } from "../snapshot/targets-reader.ts";
 import { LineLog } from "../test/fakes/clock.ts";
+import { isSettled } from "../test/fakes/stopped-time.ts";
 import { subscribeTargets } from "./subscribe-targets.ts";
 
 const document = (revision: string): PublishedTargets => ({ revision, targets: [] });
@@ -36,16 +37,23 @@ test("starts with the first document of the feed, and reports later ones", async
   following.subscribe(({ revision }) => told.push(revision));
   assert.deepEqual(told, ["two"], "what came in between is told");
   handle.found(document("three"));
-  assert.deepEqual(told, ["two", "three"]);
+  handle.found(undefined);
+  assert.deepEqual(told, ["two", "three"], "targets that are gone are kept");
   await following.stop();
   assert.equal(handle.stopped, true);
 });
 
 test("if nothing is published yet, the config is used", async () => {
   const { feed, handle } = manual();
-  const beginning = subscribeTargets(feed, NOT_ASKED, new LineLog());
+  const log = new LineLog();
+  const beginning = subscribeTargets(feed, NOT_ASKED, log);
   handle.found(undefined);
-  assert.equal((await beginning).initial, undefined);
+  const following = await beginning;
+  assert.deepEqual([following.initial, log.lines], [undefined, []]);
+  const told: string[] = [];
+  following.subscribe(({ revision }) => told.push(revision));
+  handle.found(document("one"));
+  assert.deepEqual(told, ["one"]);
 });
 
 test("if the API server does not answer in time, the mounted copy is used, and then later documents", async (t) => {
@@ -53,13 +61,19 @@ test("if the API server does not answer in time, the mounted copy is used, and t
   const { feed, handle } = manual();
   const log = new LineLog();
   const beginning = subscribeTargets(feed, () => document("mounted"), log);
-  t.mock.timers.tick(5_000);
+  t.mock.timers.tick(4_999);
+  assert.equal(await isSettled(beginning), false);
+  t.mock.timers.tick(1);
   const following = await beginning;
   assert.equal(following.initial?.revision, "mounted");
-  assert.equal(log.lines.length, 1);
+  assert.deepEqual(
+    log.lines.map(({ level, fields }) => [level, fields]),
+    [["warn", { code: "targets-late" }]],
+  );
   const told: string[] = [];
   following.subscribe(({ revision }) => told.push(revision));
-  assert.deepEqual(told, []);
+  following.subscribe(({ revision }) => told.push(revision));
+  assert.equal(told.length, 0);
   handle.found(document("late"));
   assert.deepEqual(told, ["late"]);
 });

@@ -8,6 +8,14 @@ test("addresses are tried round robin, and each list has all of them", () => {
   const order = new CandidateOrder();
   const lists = [0, 1, 2, 3].map((now) => order.next(ABC, now).join(""));
   assert.deepEqual(lists, ["abc", "bca", "cab", "abc"]);
+  const pairs = new CandidateOrder();
+  assert.deepEqual(
+    [pairs.next(["a", "b"], 0), pairs.next(["a", "b"], 0)],
+    [
+      ["a", "b"],
+      ["b", "a"],
+    ],
+  );
 });
 
 test("an address that failed is last for ten seconds, or until it works", () => {
@@ -17,6 +25,9 @@ test("an address that failed is last for ten seconds, or until it works", () => 
     [order.next(ABC, 1).join(""), order.next(ABC, 1).join(""), order.next(ABC, 1).join("")],
     ["bca", "bca", "cba"],
   );
+  assert.equal(order.next(ABC, 9_999).join(""), "bca");
+  assert.equal(order.next(ABC, 10_000).join(""), "bca");
+  assert.equal(order.next(ABC, 10_000).join(""), "cab");
   assert.equal(order.next(ABC, AVOID_MS).join(""), "abc");
   order.failed("b", AVOID_MS);
   order.connected("b");

@@ -84,7 +84,7 @@ test("when the name resolves again the listener's spec changes, and the result o
   names["web.test"] = ["192.0.2.8"];
   await clock.pass(30_000);
   assert.equal(changes(), before + 1);
-  assert.deepEqual([upstreams.spec(WEB).addresses, phase(WEB)?.state], [["192.0.2.8"], "ok"]);
+  assert.deepEqual([upstreams.spec(WEB)?.addresses, phase(WEB)?.state], [["192.0.2.8"], "ok"]);
   upstreams.stop();
 });
 
@@ -126,9 +126,28 @@ test("a change of listeners at run time: kept ones keep their state, names of re
   upstreams.report(failure(OTHER, "timeout"));
   await upstreams.setListeners([{ ...WEB, upstream: "other.test" }]);
   assert.deepEqual(
-    [phase(WEB)?.state, upstreams.spec({ ...WEB, upstream: "other.test" }).addresses],
+    [phase(WEB)?.state, upstreams.spec({ ...WEB, upstream: "other.test" })?.addresses],
     ["unknown", ["192.0.2.9"]],
   );
   upstreams.stop();
   assert.equal(clock.pending, 0);
+});
+
+test("the name of a discovered target is never looked up, whatever happens; other addresses apply at once", async () => {
+  const { upstreams, phase, asked, clock } = setUp({ "web.test": ["192.0.2.66"] });
+  const found: Listener = { ...WEB, upstreamIPs: ["198.51.100.4"] };
+  await upstreams.setListeners([found]);
+  assert.deepEqual(upstreams.spec(found), { addresses: ["198.51.100.4"], port: 443 });
+  upstreams.report(failure(found, "connection-refused"));
+  await clock.pass(100_000);
+  const moved: Listener = { ...WEB, upstreamIPs: ["198.51.100.5", "2001:db8::5"] };
+  const lookups = upstreams.setListeners([moved]);
+  assert.deepEqual(upstreams.spec(moved)?.addresses, moved.upstreamIPs);
+  assert.equal(phase(moved)?.state, "unknown");
+  await lookups;
+  await clock.pass(100_000);
+  assert.deepEqual(asked, []);
+  await upstreams.setListeners([moved, PLAIN]);
+  assert.deepEqual([asked, upstreams.spec(PLAIN)?.addresses], [["web.test"], ["192.0.2.66"]]);
+  upstreams.stop();
 });

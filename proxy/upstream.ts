@@ -32,6 +32,8 @@ interface Entry {
   readonly listener: Listener;
   readonly resolver: HostResolver;
   readonly state: DialState;
+  /** What it had before the name changed; stays in use until the new one is looked up. */
+  readonly earlier: UpstreamSpec | undefined;
   /** Result of the last dial that tried an address. */
   dialPhase: DialPhase;
 }
@@ -44,6 +46,7 @@ export function listenerName({ target, port }: Pick<Listener, "target" | "port">
 /** The upstreams of all listeners: their addresses, kept current by DNS lookups, and whether they are reachable. */
 export class Upstreams {
   readonly #options: UpstreamsOptions;
+  /** By `upstreamKey`. */
   readonly #resolvers = new Map<string, HostResolver>();
   #entries = new Map<string, Entry>();
 
@@ -51,25 +54,24 @@ export class Upstreams {
     this.#options = options;
   }
 
-  /** Replaces the listeners. Resolves when the first lookup of each upstream's name has ended, within 5 s. */
+  /** Replaces the listeners, at once. Resolves when the first lookup of each upstream's name has ended, within 5 s. */
   async setListeners(listeners: readonly Listener[]): Promise<void> {
     const before = this.#entries;
     this.#entries = new Map(listeners.map((listener) => [listenerName(listener), this.#entry(listener, before)]));
     for (const [name, entry] of before) if (this.#entries.get(name)?.state !== entry.state) entry.state.stop();
-    for (const [host, resolver] of this.#resolvers) {
-      if (listeners.some((listener) => listener.upstream === host)) continue;
+    const keys = new Set(listeners.map(upstreamKey));
+    for (const [key, resolver] of this.#resolvers) {
+      if (keys.has(key)) continue;
       resolver.stop();
-      this.#resolvers.delete(host);
+      this.#resolvers.delete(key);
     }
     await Promise.all([...this.#resolvers.values()].map((resolver) => resolver.firstLookup));
   }
 
-  /** The current upstream of a listener. */
-  spec(listener: Listener): UpstreamSpec {
-    const resolver = this.#entries.get(listenerName(listener))?.resolver;
-    const addresses = resolver?.addresses ?? [];
-    const base = { addresses, port: listener.upstreamPort };
-    return addresses.length > 0 ? base : { ...base, unresolved: resolver?.failure ?? "dns-timeout" };
+  /** The current upstream of a listener. Undefined: it is not known yet, because the first lookup of its name has not ended. */
+  spec(listener: Listener): UpstreamSpec | undefined {
+    const entry = this.#entries.get(listenerName(listener));
+    return entry && specOf(entry);
   }
 
   states(): UpstreamState[] {
@@ -106,26 +108,41 @@ export class Upstreams {
   #entry(listener: Listener, before: ReadonlyMap<string, Entry>): Entry {
     const existing = before.get(listenerName(listener));
     const { upstream: host, upstreamPort, target, port } = listener;
-    if (existing?.listener.upstream === host && existing.listener.upstreamPort === upstreamPort)
-      return { ...existing, listener };
+    const isSame = existing !== undefined && upstreamKey(existing.listener) === upstreamKey(listener);
+    if (isSame && existing.listener.upstreamPort === upstreamPort) return { ...existing, listener };
     const { log, clock } = this.#options;
     const state = new DialState({ target, port, upstream: `${host} port ${upstreamPort}` }, log, clock);
-    return { listener, resolver: this.#resolver(host), state, dialPhase: { state: "unknown" } };
+    const earlier = existing && specOf(existing);
+    return { listener, resolver: this.#resolver(listener), state, earlier, dialPhase: { state: "unknown" } };
   }
 
   /** One resolver per host: the ports of a target share its name. */
-  #resolver(host: string): HostResolver {
-    const existing = this.#resolvers.get(host);
+  #resolver(listener: Listener): HostResolver {
+    const key = upstreamKey(listener);
+    const existing = this.#resolvers.get(key);
     if (existing !== undefined) return existing;
-    const resolver = new HostResolver(host, { ...this.#options, onChange: () => this.#changed(host) });
-    this.#resolvers.set(host, resolver);
+    const onChange = (): void => this.#changed(resolver);
+    const resolver = new HostResolver(listener.upstream, { ...this.#options, onChange }, listener.upstreamIPs);
+    this.#resolvers.set(key, resolver);
     return resolver;
   }
 
-  #changed(host: string): void {
-    for (const entry of this.#entries.values()) if (entry.resolver.host === host) refreshState(entry);
+  #changed(resolver: HostResolver): void {
+    for (const entry of this.#entries.values()) if (entry.resolver === resolver) refreshState(entry);
     this.#options.onChange();
   }
+}
+
+/** Listeners with the same key have the same addresses. */
+function upstreamKey({ upstream, upstreamIPs }: Listener): string {
+  return upstreamIPs === undefined ? upstream : `${upstream} ${upstreamIPs.join()}`;
+}
+
+function specOf({ listener, resolver, earlier }: Entry): UpstreamSpec | undefined {
+  if (resolver.isPending) return earlier;
+  const { addresses, failure } = resolver;
+  const base = { addresses, port: listener.upstreamPort };
+  return addresses.length > 0 || failure === undefined ? base : { ...base, unresolved: failure };
 }
 
 /** Having no address takes precedence over the result of an earlier dial. */

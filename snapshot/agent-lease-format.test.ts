@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { agentLeaseName, parseAgentLease, withFormat } from "./agent-lease-format.ts";
+import {
+  AGENT_LEASE_SELECTOR,
+  agentLeaseName,
+  agentLeasePath,
+  isApplied,
+  parseAgentLease,
+  renderPodRevisions,
+  withFormat,
+} from "./agent-lease-format.ts";
 
 test("a node's Lease carries its name", () => {
   assert.equal(
@@ -38,8 +46,63 @@ test("a Lease is written with format version 1; without a version, as earlier re
 
 test("a Lease of another format version is that of an agent whose revision is not known", () => {
   for (const version of ["2", "0", "01", ""]) {
-    const annotations = { "switchback.dev/revision": "0df1b281272f", "switchback.dev/format": version };
+    const lists = { "switchback.dev/revision": "0df1b281272f", "switchback.dev/pod-revisions": "0df1b281272f" };
+    const annotations = { ...lists, "switchback.dev/format": version };
     const lease = parseAgentLease({ metadata: { annotations }, spec: { renewTime: "2026-01-01T00:00:00.000000Z" } });
-    assert.deepEqual(lease, { renewTime: "2026-01-01T00:00:00.000000Z", mapRevision: undefined });
+    const unknown = { mapRevision: undefined, podRevisions: undefined };
+    assert.deepEqual(lease, { renewTime: "2026-01-01T00:00:00.000000Z", ...unknown });
   }
 });
+
+test("a name of 253 characters is kept, a longer one is cut to 253 with the node's hash", () => {
+  const [fits, long] = ["n".repeat(236), "n".repeat(237)];
+  assert.equal(agentLeaseName(fits), `switchback-agent-${fits}`);
+  assert.equal(agentLeaseName(fits).length, 253);
+  assert.match(agentLeaseName(long), /^switchback-agent-n+-[0-9a-f]{12}$/);
+  assert.equal(agentLeaseName(long).length, 253);
+  assert.match(agentLeaseName(`${"n".repeat(222)}.-.${"n".repeat(30)}`), /^switchback-agent-n{222}-[0-9a-f]{12}$/);
+});
+
+test("where the Leases are, and what selects them", () => {
+  const all = "/apis/coordination.k8s.io/v1/namespaces/agents/leases";
+  assert.deepEqual([agentLeasePath("agents"), agentLeasePath("agents", "a")], [all, `${all}/a`]);
+  assert.equal(AGENT_LEASE_SELECTOR, "app.kubernetes.io/name=switchback,app.kubernetes.io/component=agent");
+});
+
+test("a Lease without annotations or spec says nothing, and no revision is no empty one", () => {
+  const nothing = { renewTime: undefined, mapRevision: undefined, podRevisions: undefined };
+  assert.deepEqual(parseAgentLease({ metadata: {} }), nothing);
+});
+
+function listed(text: string): readonly string[] | undefined {
+  return parseAgentLease({ metadata: { annotations: { "switchback.dev/pod-revisions": text } } }).podRevisions;
+}
+
+test("pod revisions are listed sorted, each once, and read back; a node where no pod follows lists none", () => {
+  const text = renderPodRevisions(["b", "a", "b"]);
+  assert.equal(text, "a b");
+  assert.deepEqual(listed(text), ["a", "b"]);
+  assert.equal(renderPodRevisions([]), "");
+  assert.deepEqual(listed(""), []);
+});
+
+test("more than 128 pod revisions are not listed, and no more than that are read, whatever is written", () => {
+  const revisions = Array.from({ length: 129 }, (_, index) => String(1_000 + index));
+  assert.equal(renderPodRevisions(revisions), undefined);
+  assert.deepEqual(listed(renderPodRevisions(revisions.slice(1)) ?? ""), revisions.slice(1));
+  assert.equal(listed(revisions.join(" "))?.length, 128);
+  assert.equal(listed(" ".repeat(1_000_000))?.length, 0);
+});
+
+for (const [what, lease, expected] of [
+  ["the map's revision, as releases before list nothing", { mapRevision: "m2", podRevisions: undefined }, true],
+  ["an older map's revision and no list", { mapRevision: "m1", podRevisions: undefined }, false],
+  ["an older map's revision, and a list with the pod's", { mapRevision: "m1", podRevisions: ["p1", "p2"] }, true],
+  ["an older map's revision, and a list without it", { mapRevision: "m1", podRevisions: ["p1"] }, false],
+  ["the map's revision, and a list without the pod's", { mapRevision: "m2", podRevisions: ["p1"] }, true],
+  ["nothing", { mapRevision: undefined, podRevisions: undefined }, false],
+] as const) {
+  test(`where the Lease says ${what}, the pod ${expected ? "has" : "may not have"} its names`, () => {
+    assert.equal(isApplied(lease, { podRevision: "p2", mapRevision: "m2" }), expected);
+  });
+}

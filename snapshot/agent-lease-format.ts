@@ -1,10 +1,16 @@
 import { shortHash } from "../hostmap/hash.ts";
-import { FORMAT_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
+import { FORMAT_KEY, POD_REVISIONS_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
 import type { Lease } from "../kube/lease-record.ts";
 import { resourcePath } from "../kube/paths.ts";
 
 /** Raised when a reader of the earlier annotations would go wrong. A Lease without a version is of version 1. */
 const VERSION = "1";
+
+/**
+ * Pod revisions that a Lease lists, 13 bytes each. A node runs 110 pods by default, so only a node with more of them, each with another
+ * selection of names, is beyond it. Its Lease then has no list, and the map's revision counts.
+ */
+const MAX_POD_REVISIONS = 128;
 
 /** A Lease's name is a DNS-1123 subdomain, as a node's is: at most 253 characters. */
 const MAX_NAME = 253;
@@ -43,9 +49,36 @@ export interface AgentLease {
   /**
    * The revision of the published map that the agent has applied to every pod of its node that follows the map. Undefined when it
    * has not come that far yet, or when the Lease has another format version. While a hosts file cannot be written, the revision
-   * stays where it was.
+   * stays where it was. Beside `podRevisions` it is written only at renewals: most changes of the map concern no pod of a node.
    */
   readonly mapRevision: string | undefined;
+  /**
+   * The pod revisions (`SelectedHosts.revision`) for which every pod of the node with that selection has its names. Undefined: the
+   * agent is of a release that does not list them, there are too many, or the Lease has another format version.
+   */
+  readonly podRevisions: readonly string[] | undefined;
+}
+
+/**
+ * Whether the agent has applied what a pod of its node selects now. The list answers that also for a map that changed nothing for
+ * the node; the map's revision answers it for agents that list none, and for pods that the agent does not count as following.
+ */
+export function isApplied(
+  { mapRevision, podRevisions }: Pick<AgentLease, "mapRevision" | "podRevisions">,
+  wanted: { readonly podRevision: string; readonly mapRevision: string },
+): boolean {
+  return mapRevision === wanted.mapRevision || podRevisions?.includes(wanted.podRevision) === true;
+}
+
+/** Renders `podRevisions`: sorted, each once. Undefined if there are too many. */
+export function renderPodRevisions(podRevisions: Iterable<string>): string | undefined {
+  const distinct = [...new Set(podRevisions)].sort();
+  return distinct.length > MAX_POD_REVISIONS ? undefined : distinct.join(" ");
+}
+
+function parsePodRevisions(text: string | undefined): readonly string[] | undefined {
+  if (text === undefined) return undefined;
+  return text.split(" ", MAX_POD_REVISIONS).filter((revision) => revision !== "");
 }
 
 /** The annotations of the Lease that are of format version 1, with that version. */
@@ -57,5 +90,9 @@ export function withFormat(annotations: Readonly<Record<string, string>>): Recor
 export function parseAgentLease({ metadata, spec }: Lease): AgentLease {
   const annotations = metadata.annotations ?? {};
   const isReadable = (annotations[FORMAT_KEY] ?? VERSION) === VERSION;
-  return { renewTime: spec?.renewTime, mapRevision: (isReadable && annotations[REVISION_KEY]) || undefined };
+  return {
+    renewTime: spec?.renewTime,
+    mapRevision: (isReadable && annotations[REVISION_KEY]) || undefined,
+    podRevisions: isReadable ? parsePodRevisions(annotations[POD_REVISIONS_KEY]) : undefined,
+  };
 }

@@ -11,11 +11,9 @@ import {
 } from "./agent-lease-format.ts";
 
 /** A node's agent, as its Lease reports it. */
-export interface AgentState {
+export interface AgentState extends Pick<AgentLease, "mapRevision" | "podRevisions"> {
   /** Its Lease was renewed within `pods.agentSilenceSeconds`. */
   readonly alive: boolean;
-  /** Revision of the map that every pod of the node has; undefined: not known. */
-  readonly mapRevision: string | undefined;
 }
 
 interface Heard extends AgentLease {
@@ -57,9 +55,12 @@ export class AgentLeaseReader {
       labelSelector: AGENT_LEASE_SELECTOR,
       project: parseAgentLease,
       onChange: ({ key, after }) => {
+        const before = this.#heard.get(key);
+        const wasAlive = before !== undefined && this.#now() < this.#silentAt(before);
         if (after === undefined) this.#heard.delete(key);
         else this.#heard.set(key, { ...after, at: this.#heardAt(key, after.renewTime) });
-        deps.onChange();
+        // A mere renewal of an agent that is alive changes nothing that anybody asks for.
+        if (!wasAlive || after === undefined || !isSameReport(before, after)) deps.onChange();
       },
       onSynced: deps.onChange,
       log: deps.log,
@@ -71,13 +72,21 @@ export class AgentLeaseReader {
     const heard = this.#heard.get(`${this.#namespace}/${agentLeaseName(node)}`);
     if (heard === undefined) return undefined;
     if (!this.#watcher.state.following) this.#listeningSince = this.#now();
-    return { alive: this.#now() < this.#silentAt(heard), mapRevision: heard.mapRevision };
+    const { mapRevision, podRevisions } = heard;
+    return { alive: this.#now() < this.#silentAt(heard), mapRevision, podRevisions };
   }
 
   /** Whether all Leases were read, or are known not to be readable. */
   get synced(): boolean {
     const { synced, problem } = this.#watcher.state;
     return synced || problem?.code === "forbidden" || problem?.code === "not-found";
+  }
+
+  /** How many living agents follow the map: all but those that say that no pod of their node does. */
+  get mapReaders(): number {
+    const now = this.#now();
+    const heard = [...this.#heard.values()];
+    return heard.filter((each) => each.podRevisions?.length !== 0 && now < this.#silentAt(each)).length;
   }
 
   get inactiveMs(): number {
@@ -103,6 +112,10 @@ export class AgentLeaseReader {
     if (before === undefined) return Math.min(this.#now(), Date.parse(renewTime ?? "") || 0);
     return before.renewTime === renewTime ? before.at : this.#now();
   }
+}
+
+function isSameReport(one: AgentLease, other: AgentLease): boolean {
+  return one.mapRevision === other.mapRevision && one.podRevisions?.join() === other.podRevisions?.join();
 }
 
 /** Reads the agents' Leases once, each with its name. Rejects if the API server refuses. */

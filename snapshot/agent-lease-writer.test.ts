@@ -13,7 +13,16 @@ function start(t: TestContext) {
   t.mock.timers.enable({ apis: ["setTimeout", "Date"], now: 1_000_000 });
   /** What answers wait for. */
   const answered: Promise<void> = Promise.resolve();
-  const rig = { written: [] as Written[], deleted: 0, failing: false, tried: 0, refusal: 0, answered };
+  const rig = {
+    written: [] as Written[],
+    deleted: 0,
+    failing: false,
+    tried: 0,
+    refusal: 0,
+    answered,
+    spreadMs: 0,
+    random: 0,
+  };
   const log = new LineLog();
   const client = {
     async apply<T>(_path: string, object: object): Promise<T> {
@@ -35,6 +44,8 @@ function start(t: TestContext) {
     node: "node-1",
     identity: "agent-1",
     renewMs: 30_000,
+    spreadMs: () => rig.spreadMs,
+    random: () => rig.random,
     daemonSet: () => ({ name: "switchback-agent", uid: "u" }),
     log,
     now: () => Date.now(),
@@ -50,7 +61,7 @@ function start(t: TestContext) {
   return { rig, keeper, pass, log };
 }
 
-const step = (applied: string | undefined) => ({ applied, problems: [] });
+const step = (applied: string | undefined, podRevisions?: string[]) => ({ applied, podRevisions, problems: [] });
 const revisions = (written: readonly Written[]) =>
   written.map(({ metadata }) => metadata.annotations["switchback.dev/revision"]);
 
@@ -82,7 +93,7 @@ test("a revision that not every pod has does not take the place of one that they
   await pass(1_500);
   const reason = { code: "not-kubelets", text: "" };
   const problems = ["a", "b", "c", "d"].map((name) => ({ pod: `shop/${name}`, reason }));
-  keeper.report({ applied: undefined, problems });
+  keeper.report({ applied: undefined, podRevisions: undefined, problems });
   await pass(1_500);
   assert.deepEqual(rig.written.at(-1)?.metadata.annotations, {
     "switchback.dev/format": "1",
@@ -175,7 +186,7 @@ test("one that could not be renewed is deleted, and comes back, all the same", a
 
 test("the Lease is the agent's own, names the DaemonSet, and may be silent for two renewals", async (t) => {
   const { rig, keeper, pass } = start(t);
-  keeper.report({ applied: undefined, problems: [] });
+  keeper.report(step(undefined));
   await pass(100);
   const { metadata, ...rest } = rig.written[0] as Written & { kind: string };
   assert.deepEqual(
@@ -234,21 +245,30 @@ test("what is reported while a write is on its way is written a second after it,
   assert.deepEqual(revisions(rig.written), ["r1", "r3"]);
 });
 
-test("while the API server is away there is one try in five seconds, however much there is to report, and two lines in all", async (t) => {
-  const { rig, keeper, pass, log } = start(t);
-  rig.failing = true;
-  for (let count = 0; count < 148; count += 1) {
-    keeper.report(step(`r${count}`));
-    await pass(100);
-  }
-  assert.equal(rig.tried, 3);
-  rig.failing = false;
-  await pass(5_000);
-  assert.deepEqual(revisions(rig.written), ["r147"]);
-  assert.deepEqual(log.messages, ["lease: not renewed", "lease: renewed again"]);
-  await pass(25_000);
-  assert.equal(rig.written.length, 1, "then it is renewed as ever");
-});
+for (const [drawn, tries] of [
+  [0, 6],
+  [1, 3],
+] as const) {
+  test(`while the API server is away there are ${tries} tries in 15 s, however much there is to report, and two lines in all`, async (t) => {
+    const { rig, keeper, pass, log } = start(t);
+    Object.assign(rig, { failing: true, random: drawn });
+    for (let count = 0; count < 148; count += 1) {
+      keeper.report(step(`r${count}`));
+      await pass(100);
+    }
+    assert.equal(rig.tried, tries);
+    Object.assign(rig, { failing: false, random: 0 });
+    await pass(5_000);
+    assert.deepEqual(revisions(rig.written), ["r147"]);
+    const lease = "switchback-agent-node-1";
+    assert.deepEqual(log.lines, [
+      { level: "warn", fields: { lease, error: "away" }, message: "lease: not renewed" },
+      { level: "info", fields: { lease }, message: "lease: renewed again" },
+    ]);
+    await pass(25_000);
+    assert.equal(rig.written.length, 1, "then it is renewed as ever");
+  });
+}
 
 test("once it is stopped nothing is written or scheduled, whatever is reported or on its way", async (t) => {
   const { rig, keeper, pass } = start(t);
@@ -282,7 +302,7 @@ test("three problems are named, a fourth is counted", async (t) => {
   const { rig, keeper, pass } = start(t);
   const reason = { code: "not-kubelets", text: "" };
   const of = (...names: string[]) => names.map((name) => ({ pod: `shop/${name}`, reason }));
-  keeper.report({ applied: undefined, problems: of("a", "b", "c") });
+  keeper.report({ applied: undefined, podRevisions: undefined, problems: of("a", "b", "c") });
   await pass(100);
   assert.deepEqual(rig.written[0]?.metadata.annotations, {
     "switchback.dev/format": "1",
@@ -313,4 +333,89 @@ test("a clock that is set back holds no write for longer than a second", async (
   keeper.report(step("r3"));
   await pass(2_000);
   assert.deepEqual(revisions(rig.written), ["r1", "r2", "r3"]);
+});
+
+const LIST = "switchback.dev/pod-revisions";
+const listsOf = (written: readonly Written[]) => written.map(({ metadata }) => metadata.annotations[LIST]);
+
+test("a change of the map that concerns no pod of the node is written at the renewal only", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  keeper.report(step("r1", ["p1"]));
+  await pass(2_000);
+  for (let change = 2; change <= 20; change += 1) {
+    keeper.report(step(`r${change}`, ["p1"]));
+    await pass(1_000);
+  }
+  assert.deepEqual(revisions(rig.written), ["r1"]);
+  await pass(12_000);
+  assert.deepEqual(revisions(rig.written), ["r1", "r20"]);
+  assert.deepEqual(listsOf(rig.written), ["p1", "p1"]);
+});
+
+test("a list that changes is written, with the map's revision as it is then; one that is not known stays", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  keeper.report(step("r1", ["p1"]));
+  await pass(2_000);
+  keeper.report(step("r2", ["p1", "p2"]));
+  await pass(2_000);
+  keeper.report(step(undefined, undefined));
+  await pass(2_000);
+  assert.deepEqual(listsOf(rig.written), ["p1", "p1 p2"]);
+  assert.deepEqual(revisions(rig.written), ["r1", "r2"]);
+});
+
+test("where there are too many pod revisions to list, the map's revision is written at once", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  const many = Array.from({ length: 129 }, (_, index) => `p${index}`);
+  keeper.report(step("r1", ["p1"]));
+  await pass(2_000);
+  for (const revision of ["r2", "r3"]) {
+    keeper.report(step(revision, many));
+    await pass(2_000);
+  }
+  assert.deepEqual(revisions(rig.written), ["r1", "r2", "r3"]);
+  assert.deepEqual(listsOf(rig.written), ["p1", undefined, undefined]);
+});
+
+test("the first write is at once; changes are spread over the time that all agents take, and one comes in each", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  Object.assign(rig, { spreadMs: 20_000, random: 0.5 });
+  keeper.report(step("r1", ["p1"]));
+  await pass(200);
+  assert.deepEqual(listsOf(rig.written), ["p1"]);
+  await pass(22_000);
+  keeper.report(step("r2", ["p2"]));
+  // The renewal, which random brings forward by an eighth, comes before the half of the spread is over.
+  await pass(3_000);
+  assert.deepEqual(listsOf(rig.written), ["p1"]);
+  await pass(1_200);
+  assert.deepEqual(listsOf(rig.written), ["p1", "p2"]);
+  for (let change = 3; change <= 22; change += 1) {
+    keeper.report(step(`r${change}`, [`p${change}`]));
+    await pass(1_000);
+  }
+  assert.equal(rig.written.length, 3, "one in 20 s");
+  assert.match(listsOf(rig.written)[2] ?? "", /^p2[12]$/);
+});
+
+test("a change waits for its random part of the spread", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  Object.assign(rig, { spreadMs: 10_000, random: 0.25 });
+  keeper.report(step("r1", ["p1"]));
+  await pass(12_000);
+  keeper.report(step("r2", ["p2"]));
+  await pass(2_400);
+  assert.deepEqual(listsOf(rig.written), ["p1"]);
+  await pass(200);
+  assert.deepEqual(listsOf(rig.written), ["p1", "p2"]);
+});
+
+test("renewals come up to a quarter of the interval early", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  rig.random = 1;
+  keeper.report(step("r1", []));
+  await pass(22_400);
+  assert.equal(rig.written.length, 1);
+  await pass(300);
+  assert.equal(rig.written.length, 2);
 });

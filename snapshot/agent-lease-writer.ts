@@ -1,17 +1,25 @@
 import { describeError, statusOf } from "../errors/errors.ts";
-import { PROBLEM_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
+import { POD_REVISIONS_KEY, PROBLEM_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
 import type { Reason } from "../hostmap/types.ts";
 import { createBackoff } from "../kube/backoff.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { microTime } from "../kube/lease-record.ts";
 import { type ReconcileResult, Reconciler } from "../kube/reconciler.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { AGENT_LEASE_LABELS, agentLeaseName, agentLeasePath, withFormat } from "./agent-lease-format.ts";
+import {
+  AGENT_LEASE_LABELS,
+  agentLeaseName,
+  agentLeasePath,
+  renderPodRevisions,
+  withFormat,
+} from "./agent-lease-format.ts";
 
 /** What the Lease says beside that the agent lives. */
 interface AgentReport {
-  /** The revision that every pod has; undefined: some have not. What was said before then stays. */
+  /** The map revision that every pod has; undefined: some have not. What was said before then stays. */
   readonly applied: string | undefined;
+  /** The pod revisions that every pod with that selection has; undefined: not known. What was said before then stays. */
+  readonly podRevisions: readonly string[] | undefined;
   readonly problems: ReadonlyArray<{ readonly pod: string; readonly reason: Reason }>;
 }
 
@@ -22,6 +30,9 @@ interface AgentLeaseDeps {
   /** Name of the agent's pod. */
   readonly identity: string;
   readonly renewMs: number;
+  /** The time over which the agents of all nodes spread their writes after a change of the map, milliseconds. */
+  readonly spreadMs: () => number;
+  readonly random: () => number;
   /** uid of our DaemonSet, once it is known: the Lease goes with it. */
   readonly daemonSet: () => { readonly name: string; readonly uid: string } | undefined;
   readonly log: Logger;
@@ -35,14 +46,21 @@ const RETRY_MS = 5_000;
 /** Problems that are named one by one. */
 const MAX_PROBLEMS = 3;
 
-/** Renews the Lease that reports to the controller that an agent serves the node, and which map its pods have. */
+/** A renewal comes up to this share of the interval early, so that agents that started together do not renew together. */
+const JITTER = 0.25;
+
+/**
+ * Renews the Lease that reports to the controller that an agent serves the node, and what its pods have. A change of the map that
+ * concerns no pod of the node writes nothing; one that does is written within `spreadMs`, since the pods have their names by then and
+ * only the controller's status waits.
+ */
 export class AgentLeaseWriter {
   readonly #deps: AgentLeaseDeps;
   readonly #name: string;
   readonly #path: string;
   #wanted: Record<string, string> = {};
   /** The annotations of the Lease as they were last written; undefined: not known. */
-  #said: string | undefined;
+  #said: Record<string, string> | undefined;
   #lastAt = Number.NEGATIVE_INFINITY;
   readonly #reconciler: Reconciler;
   /** Writes and deletions, one after the other. */
@@ -58,7 +76,7 @@ export class AgentLeaseWriter {
     this.#reconciler = new Reconciler({
       reconcile: () => this.#enqueue(() => this.#write()),
       retry: {
-        backoff: createBackoff(RETRY_MS, RETRY_MS),
+        backoff: createBackoff(RETRY_MS, RETRY_MS, deps.random),
         onError: (error) => this.#failed(error),
         hold: true,
       },
@@ -67,14 +85,17 @@ export class AgentLeaseWriter {
   }
 
   /** Writes soon if this differs from what was written, and at every renewal. */
-  report({ applied, problems }: AgentReport): void {
+  report({ applied, podRevisions, problems }: AgentReport): void {
     const revision = applied ?? this.#wanted[REVISION_KEY];
+    const list = podRevisions === undefined ? this.#wanted[POD_REVISIONS_KEY] : renderPodRevisions(podRevisions);
     this.#wanted = {
       ...(revision === undefined ? {} : { [REVISION_KEY]: revision }),
+      ...(list === undefined ? {} : { [POD_REVISIONS_KEY]: list }),
       ...(problems.length === 0 ? {} : { [PROBLEM_KEY]: describe(problems) }),
     };
     this.#present = true;
-    if (this.#isBehind) this.#reconciler.enqueue();
+    // The first write does not wait: an uninstall looks for the Leases of nodes whose files have blocks.
+    if (this.#isBehind) this.#reconciler.enqueue(this.#said === undefined ? 0 : this.#spread());
   }
 
   /** Deletes the Lease: nothing of ours is on the node any more. A later report creates it again. */
@@ -91,11 +112,16 @@ export class AgentLeaseWriter {
   }
 
   get #isBehind(): boolean {
-    return JSON.stringify(this.#wanted) !== this.#said;
+    return this.#said === undefined || promptPart(this.#wanted) !== promptPart(this.#said);
   }
 
   get #untilNext(): number {
-    return Math.max(0, Math.min(PACE_MS, this.#lastAt + PACE_MS - this.#deps.now()));
+    const pace = Math.max(PACE_MS, this.#deps.spreadMs());
+    return Math.max(0, Math.min(pace, this.#lastAt + pace - this.#deps.now()));
+  }
+
+  #spread(): number {
+    return this.#deps.random() * this.#deps.spreadMs();
   }
 
   #enqueue<T>(task: () => Promise<T>): Promise<T> {
@@ -105,15 +131,15 @@ export class AgentLeaseWriter {
   }
 
   async #write(): Promise<ReconcileResult | undefined> {
-    const { client, log, now, renewMs } = this.#deps;
+    const { client, log, now, random, renewMs } = this.#deps;
     if (!this.#present) return undefined;
     const annotations = this.#wanted;
     this.#lastAt = now();
     await client.apply(this.#path, this.#lease(annotations), { fieldManager: "switchback-agent", force: true });
-    this.#said = JSON.stringify(annotations);
+    this.#said = annotations;
     if (this.#failing) log.info({ lease: this.#name }, "lease: renewed again");
     this.#failing = false;
-    return { requeueAfter: this.#isBehind ? 0 : renewMs };
+    return { requeueAfter: this.#isBehind ? 0 : renewMs * (1 - JITTER * random()) };
   }
 
   #failed(error: unknown): void {
@@ -152,6 +178,12 @@ export class AgentLeaseWriter {
       },
     };
   }
+}
+
+/** The part of the annotations whose change is written before the next renewal. */
+function promptPart(annotations: Readonly<Record<string, string>>): string {
+  const { [REVISION_KEY]: _, ...rest } = annotations;
+  return JSON.stringify(POD_REVISIONS_KEY in rest ? rest : annotations);
 }
 
 function describe(problems: AgentReport["problems"]): string {

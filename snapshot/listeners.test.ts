@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { configSchema, type TargetConfig } from "../config/schema.ts";
-import { isRelayed, listenersOf, upstreamHost } from "./listeners.ts";
+import { frontName, isRelayed, listenersOf, portKey, upstreamHost } from "./listeners.ts";
 
 type Port = { port: number; upstreamPort?: number; listenPort?: number; protocol?: "v1" | "v2" | "none" };
 
@@ -89,10 +89,66 @@ test("property: derived ports lie in their range, no two are equal, and the orde
 });
 
 test("ports that collide are told apart, also from given ones", () => {
-  const many = Array.from({ length: 400 }, (_, index) => ({ port: index + 1 }));
-  const free = listenersOf([target("many", many)]);
+  const some = Array.from({ length: 200 }, (_, index) => ({ port: index + 1 }));
+  const many = [target("many", some), target("more", some)];
+  const free = listenersOf(many);
   assert.equal(new Set(free.map(({ listenPort }) => listenPort)).size, 400);
   const wanted = free[0]?.listenPort ?? 0;
-  const given = listenersOf([target("given", [{ port: 80, listenPort: wanted }]), target("many", many)]);
+  const given = listenersOf([target("given", [{ port: 80, listenPort: wanted }]), ...many]);
   assert.equal(new Set(given.map(({ listenPort }) => listenPort)).size, 401);
+});
+
+const portOf = (targets: readonly TargetConfig[], remembered?: ReadonlyMap<string, number>) =>
+  listenersOf(targets, undefined, remembered).map(
+    ({ target: of, port, listenPort }) => `${portKey(of, port)} ${listenPort}`,
+  );
+
+test("a remembered port is kept, wherever it lies, unless the config gives it to another; a given port comes first", () => {
+  const targets = [target("a", [{ port: 80 }, { port: 443, listenPort: 9_000 }]), target("b", [{ port: 80 }])];
+  const derived = portOf([target("b", [{ port: 80 }])])[0];
+  assert.deepEqual(
+    portOf(
+      targets,
+      new Map([
+        ["a:80", 8_000],
+        ["a:443", 7_000],
+        ["b:80", 9_000],
+      ]),
+    ),
+    ["a:80 8000", "a:443 9000", derived],
+  );
+  const both = portOf(
+    targets,
+    new Map([
+      ["a:80", 8_000],
+      ["b:80", 8_000],
+    ]),
+  );
+  assert.deepEqual(both, ["a:80 8000", "a:443 9000", derived], "the first of two that were remembered for one port");
+});
+
+test("derived ports wrap around at the end of their range, and when all are taken a port is left out", () => {
+  const one = [target("a", [{ port: 80 }])];
+  const first = listenersOf(one)[0]?.listenPort ?? 0;
+  const taken = (from: number, to: number) =>
+    ({
+      ...target("taken", [{ port: 1 }]),
+      ports: Array.from({ length: to - from }, (_, index) => ({
+        port: index + 1,
+        listenPort: from + index,
+        protocol: "v1",
+      })),
+    }) as TargetConfig;
+  const derived = (...targets: TargetConfig[]) =>
+    listenersOf([...targets, ...one]).find(({ target: of }) => of === "a")?.listenPort;
+  assert.equal(derived(taken(first, first + 1)), first + 1);
+  assert.equal(derived(taken(first, 25_000)), 15_000);
+  assert.equal(derived(taken(15_000, 24_999)), 24_999);
+  assert.ok(!listenersOf([taken(15_000, 25_000), ...one]).some(({ target: of }) => of === "a"));
+  assert.equal(derived(taken(15_001, 25_001)), 15_000);
+  assert.equal(derived(taken(14_999, 24_999)), 24_999);
+});
+
+test("the name of a front Service, and the key of a port", () => {
+  assert.deepEqual([frontName("edge"), portKey("edge", 80)], ["switchback-edge", "edge:80"]);
 });

@@ -9,6 +9,8 @@ export interface Listener {
   readonly listenPort: number;
   /** Host name or IP literal of the ingress controller. */
   readonly upstream: string;
+  /** Of a discovered target: the only addresses that it is relayed to; `upstream` is then never looked up. */
+  readonly upstreamIPs?: readonly string[];
   readonly upstreamPort: number;
   readonly protocol: "v1" | "v2" | "none";
 }
@@ -40,7 +42,8 @@ export function upstreamHost(target: TargetConfig, clusterDomain: string | undef
 /**
  * The listeners of all relayed targets, in their order.
  * A port that the config does not give is the one it had (`remembered`, by `portKey`), else derived from the target's name and port,
- * not from its place in the list: a reordered, extended or shortened list moves no port that is in use.
+ * not from its place in the list: a reordered, extended or shortened list moves no port that is in use. A port for which none is left is
+ * left out: the limits of the config and of discovered targets are far below that.
  */
 export function listenersOf(
   targets: readonly TargetConfig[],
@@ -50,14 +53,12 @@ export function listenersOf(
   const relayed = targets.filter(isRelayed);
   const ports = assignListenPorts(relayed, remembered);
   return relayed.flatMap((target) =>
-    target.ports.map((entry) => ({
-      target: target.name,
-      port: entry.port,
-      listenPort: ports.get(portKey(target.name, entry.port)) ?? entry.port,
-      upstream: upstreamHost(target, clusterDomain),
-      upstreamPort: entry.upstreamPort ?? entry.port,
-      protocol: entry.protocol,
-    })),
+    target.ports.flatMap(({ port, upstreamPort = port, protocol }) => {
+      const listenPort = ports.get(portKey(target.name, port));
+      if (listenPort === undefined) return [];
+      const upstream = upstreamHost(target, clusterDomain);
+      return [{ target: target.name, port, listenPort, upstream, upstreamPort, protocol }];
+    }),
   );
 }
 
@@ -80,14 +81,25 @@ function assignListenPorts(
     taken.add(port);
     assigned.set(key, port);
   }
-  // In key order, so that which of two colliding keys moves on does not depend on the config's order.
-  for (const key of open.filter((each) => !assigned.has(each)).sort()) {
+  const rest = open.filter((each) => !assigned.has(each)).sort();
+  for (const [key, port] of derivePorts(rest, taken)) assigned.set(key, port);
+  return assigned;
+}
+
+/** Derives free ports in key order, so that which of two colliding keys moves on does not depend on the config's order. */
+function derivePorts(keys: readonly string[], taken: Set<number>): Map<string, number> {
+  const derived = new Map<string, number>();
+  const isInSpan = (port: number) => port >= FIRST_PORT && port < FIRST_PORT + PORT_SPAN;
+  let left = PORT_SPAN - [...taken].filter(isInSpan).length;
+  for (const key of keys) {
+    if (left === 0) break;
     let port = FIRST_PORT + (fnv1a(key) % PORT_SPAN);
     while (taken.has(port)) port = FIRST_PORT + ((port - FIRST_PORT + 1) % PORT_SPAN);
+    left -= 1;
     taken.add(port);
-    assigned.set(key, port);
+    derived.set(key, port);
   }
-  return assigned;
+  return derived;
 }
 
 /** How a target's port is remembered. */

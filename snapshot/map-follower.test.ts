@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { shortHash } from "../hostmap/hash.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import type { StartTimer } from "../kube/time.ts";
 import { SnapshotBuilder } from "./map-builder.ts";
@@ -74,6 +75,7 @@ test("index and shards that fit together are offered at once, in whatever order 
   ];
   for (const order of [parts, parts.toReversed()]) {
     const { timers, assembler, follower, take } = follow();
+    follower.synced();
     for (const part of order) {
       assert.deepEqual(take(), []);
       part(assembler);
@@ -127,42 +129,26 @@ test("with a last good map, what does not fit for long is a reason, never a map"
   }
 });
 
-test("at a start without a last good map, what is there is taken after a while, and replaced once it fits", () => {
-  const { timers, assembler, follower, put, offers } = follow();
-  const whole = publication(manyNames(2_000));
-  put(whole);
-  assembler.put("switchback-hosts-0", undefined);
-  follower.synced();
-  timers.advance(PATIENCE_MS - 100);
-  assert.equal(offers.length, 0);
-  timers.advance(200);
-  const [partial, reason] = offers.splice(0);
-  assert.ok(partial && "names" in partial && partial.names.length > 0 && partial.names.length < 2_000);
-  assert.notEqual(partial.revision, whole.revision);
-  assert.ok(reason && "code" in reason && reason.code === "shard-missing");
-  put(whole);
-  timers.advance(SETTLE_MS);
-  const [mended] = offers.splice(0);
-  assert.ok(mended && "names" in mended && mended.revision === whole.revision && mended.names.length === 2_000);
-});
-
-test("at a start without an index the shards are taken after a while", () => {
-  const { timers, assembler, follower, put, offers } = follow();
-  put(publication(manyNames(5)));
-  assembler.put("switchback-hosts", undefined);
-  follower.synced();
-  timers.advance(PATIENCE_MS + 100);
-  const [partial] = offers;
-  assert.ok(partial && "names" in partial && partial.names.length === 5);
-});
-
-test("at a start with an index of another version the shards are not taken: they may be of another format too", () => {
-  const { timers, assembler, follower, put, take } = follow();
-  put(publication(manyNames(5)));
-  assembler.put("switchback-hosts", '{"version": 2}');
-  follower.synced();
-  timers.advance(PATIENCE_MS + 100);
-  assert.deepEqual(take(), ["index-version"]);
+test("without a last good map no part of one is taken, however long it lasts, and the reason is given again and again", () => {
+  const breaks: ReadonlyArray<readonly [string, (a: SnapshotBuilder) => void]> = [
+    ["shard-missing", (a) => a.put("switchback-hosts-0", undefined)],
+    ["index-missing", (a) => a.put("switchback-hosts", undefined)],
+    ["index-version", (a) => a.put("switchback-hosts", '{"version": 2}')],
+  ];
+  for (const [code, breakIt] of breaks) {
+    const { timers, assembler, follower, put, take } = follow();
+    const whole = publication(manyNames(2_000));
+    put(whole);
+    breakIt(assembler);
+    follower.synced();
+    timers.advance(PATIENCE_MS - 100);
+    assert.deepEqual(take(), []);
+    timers.advance(PATIENCE_MS * 3);
+    assert.deepEqual(take(), [code, code, code]);
+    put(whole);
+    timers.advance(SETTLE_MS);
+    assert.deepEqual(take(), [whole.revision]);
+  }
 });
 
 test("nothing at all is never an empty map, however long it lasts", () => {
@@ -182,15 +168,15 @@ test("a published map without names is a map", () => {
   assert.deepEqual(take(), [empty.revision]);
 });
 
-test("before the first list is complete a missing part means nothing: no partial map is taken, the wait is said", () => {
-  const { timers, assembler, follower, put, take } = follow();
-  put(publication(manyNames(2_000)));
-  assembler.put("switchback-hosts-0", undefined);
+test("before the first list is complete nothing is offered, also what fits together; the wait is reported", () => {
+  const { timers, follower, put, take } = follow();
+  const whole = publication(manyNames(2_000));
+  put(whole);
   timers.advance(PATIENCE_MS * 5);
   assert.deepEqual([...new Set(take())], ["map-not-listed"]);
   follower.synced();
-  timers.advance(PATIENCE_MS * 2);
-  assert.ok(take().some((offer) => offer.endsWith("-partial")));
+  timers.advance(SETTLE_MS);
+  assert.deepEqual(take(), [whole.revision]);
 });
 
 test("after stop nothing is offered and no timer is left", () => {
@@ -204,24 +190,24 @@ test("after stop nothing is offered and no timer is left", () => {
 
 test("what would break a hosts file or make the API server refuse a pod does not come out of a shard", () => {
   const { timers, assembler, follower, offers } = follow();
-  assembler.put(
-    "switchback-hosts-0",
-    [
-      "198.51.100.9 good.example.com",
-      "198.51.100.9 UPPER.example.com",
-      "198.51.100.999 bad-address.example.com",
-      "fe80::1%eth0 zone.example.com",
-      "198.51.100.9 under_score.example.com",
-      `198.51.100.9 ${"a.".repeat(126)}com`,
-      "198.51.100.9 *.wild.example.com",
-      "198.51.100.9 bell\u0007.example.com",
-      "198.51.100.9 trailing.example.com.",
-      "198.51.100.9 127.0.0.1",
-    ].join("\n"),
-  );
+  const text = [
+    "198.51.100.9 good.example.com",
+    "198.51.100.9 UPPER.example.com",
+    "198.51.100.999 bad-address.example.com",
+    "fe80::1%eth0 zone.example.com",
+    "198.51.100.9 under_score.example.com",
+    `198.51.100.9 ${"a.".repeat(126)}com`,
+    "198.51.100.9 *.wild.example.com",
+    "198.51.100.9 bell\u0007.example.com",
+    "198.51.100.9 trailing.example.com.",
+    "198.51.100.9 127.0.0.1",
+  ].join("\n");
+  const shards = [{ name: "switchback-hosts-0", revision: shortHash(text) }];
+  assembler.put("switchback-hosts-0", text);
+  assembler.put("switchback-hosts", JSON.stringify({ revision: "r", targets: [], shards }));
   follower.synced();
-  timers.advance(PATIENCE_MS + 100);
-  const [partial] = offers;
-  assert.ok(partial && "names" in partial);
-  assert.deepEqual(partial.names, ["good.example.com", "upper.example.com"]);
+  timers.advance(SETTLE_MS);
+  const [map] = offers;
+  assert.ok(map && "names" in map);
+  assert.deepEqual(map.names, ["good.example.com", "upper.example.com"]);
 });

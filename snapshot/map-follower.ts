@@ -15,14 +15,14 @@ const NOT_LISTED: Reason = { code: "map-not-listed", text: "the ConfigMaps of th
 interface MapFollower {
   /** A part arrived or went away. */
   changed(): void;
-  /** Everything that there is has arrived once; before that, a missing part means nothing. */
+  /** Everything that there is has arrived once. Before that a missing part means nothing, and an index may not be in force. */
   synced(): void;
   stop(): void;
 }
 
 /**
- * Tells `found` of every map that fits together. What does not fit is left alone for a while, since the last good map is in use;
- * then `found` hears why. Only without a last good map is what is there taken as it is.
+ * Passes every map that fits together to `found`. What does not fit for longer than `PATIENCE_MS` is passed as a Reason: a reader
+ * that has a good map keeps it, and one that has none waits, whatever parts there are, and gets the Reason again and again.
  */
 export function followMap(
   assembler: SnapshotBuilder,
@@ -39,18 +39,14 @@ export function followMap(
       giveUp();
     }, PATIENCE_MS);
   };
+  const build = () => (synced ? assembler.build() : NOT_LISTED);
   const giveUp = (): void => {
-    const partial = synced && !known ? assembler.buildPartial() : undefined;
-    if (partial !== undefined && isMap(partial)) {
-      known = true;
-      found(partial);
-    }
     if (!known) waitLonger();
-    const whole = synced ? assembler.build() : NOT_LISTED;
+    const whole = build();
     if (!isMap(whole)) found(whole);
   };
   const look = (): undefined => {
-    const whole = assembler.build();
+    const whole = build();
     if (!isMap(whole)) {
       waitLonger();
       return undefined;

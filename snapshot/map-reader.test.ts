@@ -114,7 +114,7 @@ test("the map is read from the labelled ConfigMaps of our namespace, and followe
   assert.deepEqual(followed.names, ["a.example.com", "c.example.com"]);
   for (const { path, query } of cluster.asked) {
     assert.equal(path, "/api/v1/namespaces/sys/configmaps");
-    assert.equal(query?.labelSelector, "switchback.dev/map=hosts");
+    assert.equal(query?.labelSelector, "switchback.dev/map=hosts,switchback.dev/format!=0");
   }
   await feed.stop();
 });
@@ -147,7 +147,7 @@ test("a deleted index, a deleted shard and an edited shard are said, after a whi
 test("a ConfigMap that carries the label and is none of ours is passed over", async () => {
   const cluster = fakeCluster();
   cluster.put("somebody-elses", { hosts: "198.51.100.9 stranger.example.com\n" });
-  for (const suffix of ["X", "-evil", "-", "-00", "-64", "-0-1"]) {
+  for (const suffix of ["X", "-evil", "-", "-00", "-1024", "-0-1"]) {
     cluster.put(`switchback-hosts${suffix}`, { hosts: "198.51.100.9 stranger.example.com\n" });
   }
   const { feed, only, pass } = await start(cluster);

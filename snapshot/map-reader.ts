@@ -7,7 +7,15 @@ import { watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { SnapshotBuilder } from "./map-builder.ts";
 import { followMap } from "./map-follower.ts";
-import { INDEX_KEY, INDEX_NAME, MAP_SELECTOR, type MapConfigMap, type MapIndex, textOf } from "./map-format.ts";
+import {
+  FOLLOWED_SELECTOR,
+  INDEX_KEY,
+  INDEX_NAME,
+  MAP_SELECTOR,
+  type MapConfigMap,
+  type MapIndex,
+  textOf,
+} from "./map-format.ts";
 
 /** A reader that follows the published map. */
 export interface MapReader {
@@ -42,7 +50,7 @@ export function kubeMapReader(deps: {
       const watcher = watchObjects<Part, MapConfigMap>({
         client: deps.client,
         path: corePath("configmaps", deps.namespace),
-        labelSelector: MAP_SELECTOR,
+        labelSelector: FOLLOWED_SELECTOR,
         project: (object) => ({ name: object.metadata.name, text: textOf(object) }),
         onChange({ before, after }) {
           const name = (after ?? before)?.name;

@@ -1,10 +1,14 @@
+import { randomUUID } from "node:crypto";
 import { statusOf } from "../errors/errors.ts";
-import { CONFIRM_KEY, HOLD_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
+import { CONFIRM_KEY, FORMAT_KEY, HOLD_KEY, TERM_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
+import { NO_VERSION } from "../kube/fence.ts";
+import { isNewer } from "../kube/future-version.ts";
 import { corePath } from "../kube/paths.ts";
 import { type Informer, watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
 import {
+  COMPACT_INDEX_NAME,
   INDEX_KEY,
   INDEX_NAME,
   isShardName,
@@ -12,17 +16,30 @@ import {
   MAP_SELECTOR,
   type MapConfigMap,
   SHARD_KEY,
+  SUPERSEDED_LABELS,
 } from "./map-format.ts";
 import type { MapStore, PublishedIndex } from "./map-store.ts";
 
 const FIELD_MANAGER = "switchback-controller";
+/** The precondition of a creation. A POST would have it too, but RBAC cannot restrict that to names. */
+const ABSENT = { resourceVersion: NO_VERSION };
+
+/** What a write contains besides its name. */
+interface Content {
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly data: Readonly<Record<string, string>>;
+}
 
 /** The map in ConfigMaps of our own namespace, written by server-side apply. */
 export class KubeMapStore implements MapStore {
   readonly #deps: { readonly client: KubeClient; readonly namespace: string; readonly log: Logger };
   #watcher: Informer<MapConfigMap> | undefined;
-  /** By ConfigMap name. Our own writes are entered when the API server has answered, before the watch reports them. */
-  readonly #seen = new Map<string, MapConfigMap>();
+  /** By ConfigMap name: as the watch last reported it. */
+  readonly #watched = new Map<string, MapConfigMap>();
+  /** Our own writes that the watch has not reported yet. */
+  readonly #written = new Map<string, { readonly object: MapConfigMap; readonly deleted: boolean }>();
+  #term = "";
 
   constructor(deps: { readonly client: KubeClient; readonly namespace: string; readonly log: Logger }) {
     this.#deps = deps;
@@ -35,8 +52,8 @@ export class KubeMapStore implements MapStore {
       labelSelector: MAP_SELECTOR,
       project: (raw) => this.#keep(raw),
       onChange: ({ before, after }) => {
-        if (after !== undefined) this.#seen.set(after.metadata.name, after);
-        else if (before !== undefined) this.#seen.delete(before.metadata.name);
+        if (after !== undefined) this.#observe(after);
+        else if (before !== undefined) this.#observeDeleted(before);
         onChange();
       },
       onSynced: onChange,
@@ -53,58 +70,122 @@ export class KubeMapStore implements MapStore {
   }
 
   index(): PublishedIndex | undefined {
-    const object = this.#seen.get(INDEX_NAME);
+    const object = this.#at(INDEX_NAME);
     const text = object?.data?.[INDEX_KEY];
     if (object === undefined || text === undefined) return undefined;
-    const annotations = object.metadata.annotations ?? {};
-    return { text, hold: annotations[HOLD_KEY], confirmed: annotations[CONFIRM_KEY] };
+    const { labels = {}, annotations = {} } = object.metadata;
+    const superseded = labels[FORMAT_KEY] === SUPERSEDED_LABELS[FORMAT_KEY];
+    return { text, superseded, hold: annotations[HOLD_KEY], confirmed: annotations[CONFIRM_KEY] };
+  }
+
+  compactIndex(): string | undefined {
+    return this.#at(COMPACT_INDEX_NAME)?.data?.[INDEX_KEY];
   }
 
   shard(name: string): string | undefined {
-    return this.#seen.get(name)?.data?.[SHARD_KEY];
+    return this.#at(name)?.data?.[SHARD_KEY];
   }
 
   shardNames(): readonly string[] {
-    return [...this.#seen.keys()].filter(isShardName);
+    const names = new Set([...this.#watched.keys(), ...this.#written.keys()]);
+    return [...names].filter((name) => isShardName(name) && this.#at(name) !== undefined);
   }
 
-  async writeShard(name: string, text: string, shardHash: string): Promise<void> {
-    await this.#apply(name, { [REVISION_KEY]: shardHash }, { [SHARD_KEY]: text });
+  beginTerm(): void {
+    this.#term = randomUUID().slice(0, 8);
   }
 
-  async writeIndex(text: string, hold: string | undefined): Promise<void> {
-    await this.#apply(INDEX_NAME, hold === undefined ? {} : { [HOLD_KEY]: hold }, { [INDEX_KEY]: text });
+  async writeShard(name: string, text: string): Promise<void> {
+    await this.#apply(name, { data: { [SHARD_KEY]: text } });
+  }
+
+  async writeCompactIndex(text: string): Promise<void> {
+    await this.#apply(COMPACT_INDEX_NAME, { annotations: { [TERM_KEY]: this.#term }, data: { [INDEX_KEY]: text } });
+  }
+
+  async writeIndex(text: string, hold: string | undefined, superseded: boolean): Promise<void> {
+    const annotations = { [TERM_KEY]: this.#term, ...(hold === undefined ? {} : { [HOLD_KEY]: hold }) };
+    const labels = superseded ? SUPERSEDED_LABELS : {};
+    await this.#apply(INDEX_NAME, { labels, annotations, data: { [INDEX_KEY]: text } });
   }
 
   async removeShard(name: string): Promise<void> {
+    const object = this.#at(name);
+    const { uid, resourceVersion } = object?.metadata ?? {};
+    if (object === undefined || uid === undefined || resourceVersion === undefined) return;
     try {
-      await this.#deps.client.delete(this.#path(name));
+      await this.#deps.client.delete(this.#path(name), { preconditions: { uid, resourceVersion } });
     } catch (error) {
-      if (statusOf(error) !== 404) throw error;
+      if (statusOf(error) !== 404) throw this.#refused(name, error);
     }
-    this.#seen.delete(name);
+    // Unless the watch has reported it already.
+    if (this.#watched.get(name)?.metadata.uid === uid) this.#written.set(name, { object, deleted: true });
+    else this.#written.delete(name);
   }
 
   async stop(): Promise<void> {
     await this.#watcher?.stop();
   }
 
-  async #apply(name: string, annotations: Record<string, string>, data: Record<string, string>): Promise<void> {
+  async #apply(name: string, { labels, annotations, data }: Content): Promise<void> {
     const { client, namespace } = this.#deps;
-    const metadata = { name, namespace, labels: MAP_LABELS, annotations };
+    const { uid, resourceVersion } = this.#at(name)?.metadata ?? {};
+    const basis = uid === undefined || resourceVersion === undefined ? ABSENT : { uid, resourceVersion };
+    const metadata = {
+      name,
+      namespace,
+      ...basis,
+      labels: { ...MAP_LABELS, ...labels },
+      annotations: annotations ?? {},
+    };
     const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
-    const written = await client.apply<MapConfigMap>(this.#path(name), object, {
-      fieldManager: FIELD_MANAGER,
-      force: true,
-    });
-    this.#seen.set(name, this.#keep(written, data));
+    const options = { fieldManager: FIELD_MANAGER, force: true };
+    try {
+      const answer = this.#keep(await client.apply<MapConfigMap>(this.#path(name), object, options), data);
+      const watched = this.#watched.get(name);
+      // The watch may have reported it already.
+      if (watched === undefined || isNewer(versionOf(answer), versionOf(watched))) {
+        this.#written.set(name, { object: answer, deleted: false });
+      }
+    } catch (error) {
+      throw this.#refused(name, error);
+    }
+  }
+
+  /** What is there, as far as it is known. */
+  #at(name: string): MapConfigMap | undefined {
+    const written = this.#written.get(name);
+    if (written === undefined) return this.#watched.get(name);
+    return written.deleted ? undefined : written.object;
+  }
+
+  /** An event may be the echo of an earlier write than our last one. */
+  #observe(object: MapConfigMap): void {
+    const { name, uid } = object.metadata;
+    this.#watched.set(name, object);
+    const written = this.#written.get(name);
+    if (written === undefined || (written.deleted && written.object.metadata.uid === uid)) return;
+    if (!isNewer(versionOf(written.object), versionOf(object))) this.#written.delete(name);
+  }
+
+  #observeDeleted({ metadata: { name, uid } }: MapConfigMap): void {
+    this.#watched.delete(name);
+    // Not what we have created again since.
+    if (this.#written.get(name)?.object.metadata.uid === uid) this.#written.delete(name);
+  }
+
+  /** A refused write shows that the object is not as we wrote it: the watch knows better, or soon will. */
+  #refused(name: string, error: unknown): unknown {
+    this.#written.delete(name);
+    return error;
   }
 
   /** What is kept of an object. Equal texts, most often the one just written, are kept in memory once. */
-  #keep({ metadata, data = {} }: MapConfigMap, own = this.#seen.get(metadata.name)?.data): MapConfigMap {
+  #keep({ metadata, data = {} }: MapConfigMap, own = this.#at(metadata.name)?.data): MapConfigMap {
+    const { name, uid, resourceVersion, labels = {}, annotations = {} } = metadata;
     const same = [INDEX_KEY, SHARD_KEY].every((key) => own?.[key] === data[key]);
     return {
-      metadata: { name: metadata.name, annotations: metadata.annotations ?? {} },
+      metadata: { name, labels, annotations, ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) },
       data: same && own !== undefined ? own : data,
     };
   }
@@ -112,4 +193,8 @@ export class KubeMapStore implements MapStore {
   #path(name?: string): string {
     return corePath("configmaps", this.#deps.namespace, name);
   }
+}
+
+function versionOf({ metadata }: MapConfigMap): string {
+  return metadata.resourceVersion ?? "";
 }

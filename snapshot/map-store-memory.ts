@@ -1,12 +1,13 @@
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import { SnapshotBuilder } from "./map-builder.ts";
-import { INDEX_NAME } from "./map-format.ts";
+import { COMPACT_INDEX_NAME } from "./map-format.ts";
 import type { MapReader } from "./map-reader.ts";
 import type { MapStore, PublishedIndex } from "./map-store.ts";
 
 /** A store for one process, as in the demo: its webhook reads the same object that its controller writes. */
 export class MemoryMapStore implements MapStore {
   readonly #shards = new Map<string, string>();
+  #compact: string | undefined;
   #index: PublishedIndex | undefined;
   readonly #listeners = new Set<() => void>();
 
@@ -22,6 +23,10 @@ export class MemoryMapStore implements MapStore {
     return this.#index;
   }
 
+  compactIndex(): string | undefined {
+    return this.#compact;
+  }
+
   shard(name: string): string | undefined {
     return this.#shards.get(name);
   }
@@ -30,13 +35,20 @@ export class MemoryMapStore implements MapStore {
     return [...this.#shards.keys()];
   }
 
+  beginTerm(): void {}
+
   async writeShard(name: string, text: string): Promise<void> {
     this.#shards.set(name, text);
     this.#notify();
   }
 
-  async writeIndex(text: string, hold: string | undefined): Promise<void> {
-    this.#index = { text, hold, confirmed: this.#index?.confirmed };
+  async writeCompactIndex(text: string): Promise<void> {
+    this.#compact = text;
+    this.#notify();
+  }
+
+  async writeIndex(text: string, hold: string | undefined, superseded: boolean): Promise<void> {
+    this.#index = { text, superseded, hold, confirmed: this.#index?.confirmed };
     this.#notify();
   }
 
@@ -45,10 +57,10 @@ export class MemoryMapStore implements MapStore {
     this.#notify();
   }
 
-  /** The map, or why there is none, as a reader of the published map sees it. */
+  /** The map, or why there is none, as a reader that follows the published map sees it. */
   read(): PublishedMap | Reason {
     const builder = new SnapshotBuilder();
-    builder.put(INDEX_NAME, this.index()?.text);
+    builder.put(COMPACT_INDEX_NAME, this.compactIndex());
     for (const name of this.shardNames()) builder.put(name, this.shard(name));
     return builder.build();
   }

@@ -1,8 +1,18 @@
+import { SwitchbackError, statusOf } from "../errors/errors.ts";
 import { shortHash } from "../hostmap/hash.ts";
 import { parseHosts } from "../hostmap/hosts-text.ts";
 import type { RemovalHold } from "../hostmap/removal-guard.ts";
-import type { TargetAddress } from "../hostmap/types.ts";
-import { type MapIndex, parseIndex, renderIndex, shardName } from "./map-format.ts";
+import type { Reason, TargetAddress } from "../hostmap/types.ts";
+import {
+  INDEX_VERSION,
+  isNamedHash,
+  type MapIndex,
+  parseCompactIndex,
+  parseIndex,
+  renderCompactIndex,
+  renderIndex,
+  SHARD_NAMES,
+} from "./map-format.ts";
 import type { MapStore } from "./map-store.ts";
 import { renderHold } from "./removal-hold.ts";
 import { mapRevisionOf, type RenderedShard } from "./shards.ts";
@@ -10,13 +20,23 @@ import { mapRevisionOf, type RenderedShard } from "./shards.ts";
 /** What a publication did. */
 export interface Publication {
   readonly mapRevision: string;
-  /** Shards and bytes that were written; both 0 when nothing had changed. */
+  /** Shards that were written, and the bytes of them and of the compact index: what each reader receives. */
   readonly shards: number;
   readonly bytes: number;
 }
 
-/** How many shards are written in parallel. */
+/** A leader's right to write. */
+export interface WriteTerm {
+  /** Aborts when the term ends. */
+  readonly signal: AbortSignal;
+  /** Whether the term lasts, by the clock. A process that was stopped and continued sees its end here before any timer fires. */
+  readonly leading: () => boolean;
+}
+
+/** How many objects are written in parallel. */
 const PARALLEL_WRITES = 4;
+/** Shards that are no longer named stay for the next publications to write to: a deletion sends their text to every reader. */
+const MAX_SPARES = 4;
 
 /** What is to be published. */
 export interface Snapshot {
@@ -25,127 +45,282 @@ export interface Snapshot {
   readonly hold: RemovalHold | undefined;
 }
 
-/** A snapshot's index and its annotation, as they are written. */
-interface Document {
+/** What the store has to hold for a snapshot. */
+interface Layout {
+  readonly mapRevision: string;
+  /** The names of all shards, in their order. */
+  readonly names: readonly string[];
+  /** Shards that are not there yet, by the free names for them. */
+  readonly missing: ReadonlyMap<string, RenderedShard>;
+  readonly compact: string;
   readonly index: string;
   readonly hold: string | undefined;
-  readonly mapRevision: string;
 }
 
-/** Publishes snapshots. Comparisons are remembered: comparing the whole map at every run would be expensive. */
+/**
+ * Publishes snapshots. A shard that an index names is never written: its new text goes to a free name, then the compact index
+ * names it, then the index of format 0. So after each single write every index names shards that are there.
+ */
 export class MapWriter {
   readonly #store: MapStore;
   /** By shard: a text of the store that was found equal to the one with this hash. */
   readonly #verified = new Map<string, { text: string; readonly shardHash: string }>();
-  #last: { readonly key: string; readonly shards: readonly RenderedShard[]; readonly document: Document } | undefined;
+  readonly #parseCompact = memoized(parseCompactIndex);
+  readonly #parseIndex = memoized(parseIndex);
+  /** Shards that this writer wrote and that no index names any more. */
+  readonly #spares = new Set<string>();
+  #last:
+    | {
+        readonly shards: readonly RenderedShard[];
+        readonly basis: readonly (string | undefined)[];
+        readonly layout: Layout;
+      }
+    | undefined;
 
   constructor(store: MapStore) {
     this.#store = store;
   }
 
+  /**
+   * Begins a term; nothing else may be written in it before. Writes both indexes as they are, with a new mark, so that a write of
+   * a former leader that is still under way is refused; then removes what no index names, for the same reason. Throws
+   * `data-corrupt` for a map of an unknown version: it is left as it is.
+   */
+  async begin(term: WriteTerm): Promise<void> {
+    const indexes = [this.#compact(), this.#index()];
+    const unknown = indexes.find((index) => index && "code" in index && index.code === INDEX_VERSION) as
+      | Reason
+      | undefined;
+    if (unknown !== undefined && this.loadIndex() === undefined) {
+      throw new SwitchbackError("data-corrupt", `the published map is left as it is: ${unknown.text}`);
+    }
+    this.#spares.clear();
+    this.#store.beginTerm();
+    await this.#claim(term);
+    await this.#removeSurplus(term);
+  }
+
   /** Whether the store differs from the snapshot: after a change of ours, or because somebody edited it. */
   isStale(snapshot: Snapshot): boolean {
-    const { index, hold } = this.#document(snapshot);
+    const { missing, compact, index, hold } = this.#layout(snapshot);
     const current = this.#store.index();
     return (
-      current?.text !== index ||
+      missing.size > 0 ||
+      this.#store.compactIndex() !== compact ||
+      !current?.superseded ||
+      current.text !== index ||
       current.hold !== hold ||
-      snapshot.shards.some((shard) => this.#isStaleShard(shard)) ||
-      this.#store.shardNames().length > snapshot.shards.length
+      this.#surplus().length > 0
     );
   }
 
-  /**
-   * Writes what differs: shards first, then the index that names them; then surplus shards are deleted. A reader thus never
-   * sees an index whose shards were not written. `signal` stops between writes: a former leader must not continue.
-   */
-  async publish(snapshot: Snapshot, signal: AbortSignal): Promise<Publication> {
-    const { index, hold, mapRevision } = this.#document(snapshot);
-    const stale = snapshot.shards.filter((shard) => this.#isStaleShard(shard));
-    await this.#writeShards(stale, signal);
-    let bytes = stale.reduce((sum, { text }) => sum + text.length, 0);
+  /** Writes what differs. `term` stops between writes: a former leader must not continue. */
+  async publish(snapshot: Snapshot, term: WriteTerm): Promise<Publication> {
+    if (!this.#agree()) await this.#claim(term);
+    const layout = this.#layout(snapshot);
+    const { mapRevision, missing, compact, index, hold } = layout;
+    const before = this.#named();
+    await inParallel([...missing], term, async ([name, shard]) => {
+      await this.#store.writeShard(name, shard.text);
+      this.#verified.set(name, { text: shard.text, shardHash: shard.shardHash });
+    });
+    let bytes = missing.values().reduce((sum, { text }) => sum + text.length, 0);
+    const changed = this.#store.compactIndex() !== compact;
+    const superseded = !changed || (await this.#writeCompactIndex(compact, term));
+    if (changed) bytes += compact.length;
     const current = this.#store.index();
-    if (current?.text !== index || current.hold !== hold) {
-      signal.throwIfAborted();
-      await this.#store.writeIndex(index, hold);
-      bytes += index.length;
+    if (current?.superseded !== superseded || current.text !== index || current.hold !== hold) {
+      assertLeading(term);
+      await this.#store.writeIndex(index, hold, superseded);
     }
-    for (const name of this.#surplus(snapshot)) {
-      signal.throwIfAborted();
-      await this.#store.removeShard(name);
-    }
-    return { mapRevision, shards: stale.length, bytes };
-  }
-
-  /** Several in parallel: a first publication has many shards, and each write waits for etcd's disk. */
-  async #writeShards(shards: readonly RenderedShard[], signal: AbortSignal): Promise<void> {
-    for (let index = 0; index < shards.length; index += PARALLEL_WRITES) {
-      signal.throwIfAborted();
-      const some = shards.slice(index, index + PARALLEL_WRITES);
-      await Promise.all(
-        some.map(({ index: at, text, shardHash }) => this.#store.writeShard(shardName(at), text, shardHash)),
-      );
-    }
+    const done = { ...layout, missing: new Map<string, RenderedShard>() };
+    this.#last = { shards: snapshot.shards, basis: this.#basisOf(snapshot), layout: done };
+    for (const name of before) this.#spares.add(name);
+    await this.#removeSurplus(term);
+    return { mapRevision, shards: missing.size, bytes };
   }
 
   /**
    * The lines that an earlier leader published, from which a new leader starts. Only shards whose hash matches the index are
-   * read: a text that somebody edited is not what a leader decided.
+   * read: a text that somebody edited is not what a leader decided. `orders` receives when names were first published.
    */
-  loadLines(): Map<string, readonly string[]> {
+  loadLines(orders?: Map<string, number>): Map<string, readonly string[]> {
     const lines = new Map<string, readonly string[]>();
-    const index = this.loadIndex();
-    for (const { name, revision } of index?.shards ?? []) {
+    for (const { name, revision } of this.loadIndex()?.shards ?? []) {
       const text = this.#store.shard(name);
-      if (text === undefined || shortHash(text) !== revision) continue;
-      for (const [host, addresses] of parseHosts(text)) lines.set(host, addresses);
+      if (text === undefined || !isNamedHash(shortHash(text), revision)) continue;
+      for (const [host, addresses] of parseHosts(text, orders)) lines.set(host, addresses);
     }
     return lines;
   }
 
-  /** The published index; undefined when there is none, it does not parse or it has another version. */
+  /** The index that is in force, with the targets; undefined when there is none that can be read. */
   loadIndex(): MapIndex | undefined {
-    const text = this.#store.index()?.text;
-    if (text === undefined) return undefined;
-    const index = parseIndex(text);
-    return "code" in index ? undefined : index;
+    const index = readable(this.#index());
+    const compact = readable(this.#compact());
+    if (compact === undefined || (index !== undefined && !this.#store.index()?.superseded)) return index;
+    return { ...compact, targets: index?.targets ?? [] };
   }
 
-  #isStaleShard(shard: RenderedShard): boolean {
-    const name = shardName(shard.index);
+  #compact(): MapIndex | Reason | undefined {
+    const text = this.#store.compactIndex();
+    return text === undefined ? undefined : this.#parseCompact(text);
+  }
+
+  #index(): MapIndex | Reason | undefined {
+    const text = this.#store.index()?.text;
+    return text === undefined ? undefined : this.#parseIndex(text);
+  }
+
+  /** Writes the index in force to both indexes. The compact one first: the other is in force until it is marked as superseded. */
+  async #claim(term: WriteTerm): Promise<void> {
+    const index = this.loadIndex();
+    if (index === undefined) return;
+    const shards = index.shards.map(({ name, revision }) => {
+      // A compact index has the beginning of the hash, the release before reads all of it.
+      const shardHash = this.#hashOf(name);
+      return { name, revision: isNamedHash(shardHash, revision) ? shardHash : revision };
+    });
+    const superseded = await this.#writeCompactIndex(renderCompactIndex(index), term);
+    assertLeading(term);
+    await this.#store.writeIndex(renderIndex({ ...index, shards }), this.#store.index()?.hold, superseded);
+  }
+
+  /**
+   * Returns whether the compact index is in force. While a chart of the release before is installed (a rollback), this controller
+   * has no right to write it: all readers then follow the index of format 0, which is not marked as superseded.
+   */
+  async #writeCompactIndex(text: string, term: WriteTerm): Promise<boolean> {
+    assertLeading(term);
+    try {
+      await this.#store.writeCompactIndex(text);
+      return true;
+    } catch (error) {
+      if (statusOf(error) !== 403) throw error;
+      return false;
+    }
+  }
+
+  /** Whether both indexes name the same shards: they do not after a publication that ended between them. */
+  #agree(): boolean {
+    const names = [this.#compact(), this.#index()].map((index) =>
+      readable(index)
+        ?.shards.map(({ name }) => name)
+        .join(),
+    );
+    return names[0] === names[1];
+  }
+
+  /** The shards that an index names. */
+  #named(): Set<string> {
+    const indexes = [this.#compact(), this.#index()].flatMap((index) => readable(index) ?? []);
+    return new Set(indexes.flatMap(({ shards }) => shards.map(({ name }) => name)));
+  }
+
+  #layout(snapshot: Snapshot): Layout {
+    const { shards, targets, hold } = snapshot;
+    const basis = this.#basisOf(snapshot);
+    const last = this.#last;
+    const same = last?.shards === shards && basis.every((text, at) => text === last.basis[at]);
+    if (same && last.layout.names.every((name, at) => this.#holds(name, shards[at]))) return last.layout;
+    const { names, missing } = this.#assign(shards);
+    const entries = shards.map(({ shardHash }, at) => ({ name: names[at] ?? "", revision: shardHash }));
+    const mapRevision = mapRevisionOf(shards);
+    const index: MapIndex = { revision: mapRevision, targets, shards: entries };
+    const texts = { compact: renderCompactIndex(index), index: renderIndex(index) };
+    const layout = { mapRevision, names, missing, ...texts, hold: hold && renderHold(hold) };
+    this.#last = { shards, basis, layout };
+    return layout;
+  }
+
+  /** What a layout depends on besides the shards. */
+  #basisOf({ targets, hold }: Snapshot): readonly (string | undefined)[] {
+    return [this.#store.compactIndex(), this.#store.index()?.text, JSON.stringify([targets, hold])];
+  }
+
+  /** The name of each shard: the one under which the index has its text already, otherwise the lowest that no index names. */
+  #assign(shards: readonly RenderedShard[]): Pick<Layout, "names" | "missing"> {
+    const named = this.#named();
+    const free = SHARD_NAMES.values().filter((name) => !named.has(name));
+    const nameOf = new Map<string, string>();
+    for (const { name } of this.loadIndex()?.shards ?? []) nameOf.set(this.#hashOf(name), name);
+    const missing = new Map<string, RenderedShard>();
+    const names = shards.map((shard) => {
+      const known = nameOf.get(shard.shardHash);
+      // Equal texts share a name: shards without a line.
+      if (known !== undefined && (missing.has(known) || this.#holds(known, shard))) return known;
+      const name = free.next().value;
+      if (name === undefined) throw new RangeError("no free name for a shard");
+      missing.set(name, shard);
+      nameOf.set(shard.shardHash, name);
+      return name;
+    });
+    return { names, missing };
+  }
+
+  /** Whether the store has the shard's text under this name. */
+  #holds(name: string, shard: RenderedShard | undefined): boolean {
     const text = this.#store.shard(name);
-    if (text === undefined) return true;
+    if (text === undefined || shard === undefined) return false;
     const verified = this.#verified.get(name);
     if (verified?.shardHash === shard.shardHash && verified.text === text) {
       // Comparing a string with itself is free. With an equal one (from the API server's response) it costs its length, so keep that.
       verified.text = text;
-      return false;
+      return true;
     }
-    if (text !== shard.text) return true;
+    if (text !== shard.text) return false;
     this.#verified.set(name, { text, shardHash: shard.shardHash });
-    return false;
+    return true;
   }
 
-  #surplus(snapshot: Snapshot): string[] {
-    const wanted = new Set(snapshot.shards.map(({ index }) => shardName(index)));
-    return this.#store.shardNames().filter((name) => !wanted.has(name));
+  /** The hash of what the store has under a name. */
+  #hashOf(name: string): string {
+    const text = this.#store.shard(name);
+    if (text === undefined) return "";
+    const verified = this.#verified.get(name);
+    return verified?.text === text ? verified.shardHash : shortHash(text);
   }
 
-  #document(snapshot: Snapshot): Document {
-    const key = JSON.stringify([snapshot.targets, snapshot.hold]);
-    if (this.#last?.shards !== snapshot.shards || this.#last.key !== key) {
-      this.#last = { key, shards: snapshot.shards, document: describe(snapshot) };
-    }
-    return this.#last.document;
+  /** Shards that no index names, but for a few of our own. */
+  #surplus(): string[] {
+    const named = this.#named();
+    let spares = 0;
+    return this.#store.shardNames().filter((name) => {
+      if (named.has(name)) return false;
+      // One that somebody edited is no spare.
+      const isSpare = this.#spares.has(name) && this.#verified.get(name)?.text === this.#store.shard(name);
+      if (isSpare) spares += 1;
+      return !isSpare || spares > MAX_SPARES;
+    });
+  }
+
+  async #removeSurplus(term: WriteTerm): Promise<void> {
+    await inParallel(this.#surplus(), term, (name) => this.#store.removeShard(name));
   }
 }
 
-function describe({ shards, targets, hold }: Snapshot): Document {
-  const mapRevision = mapRevisionOf(shards);
-  const index: MapIndex = {
-    revision: mapRevision,
-    targets,
-    shards: shards.map((shard) => ({ name: shardName(shard.index), revision: shard.shardHash })),
+/** Several in parallel: a first publication has many shards, and each write waits for etcd's disk. */
+async function inParallel<T>(items: readonly T[], term: WriteTerm, write: (item: T) => Promise<void>): Promise<void> {
+  for (let index = 0; index < items.length; index += PARALLEL_WRITES) {
+    assertLeading(term);
+    await Promise.all(items.slice(index, index + PARALLEL_WRITES).map(write));
+  }
+}
+
+function assertLeading({ signal, leading }: WriteTerm): void {
+  signal.throwIfAborted();
+  if (!leading()) throw new Error("no longer the leader");
+}
+
+function readable(index: MapIndex | Reason | undefined): MapIndex | undefined {
+  return index === undefined || "code" in index ? undefined : index;
+}
+
+/** Parses a text again only if it is another than last time. */
+function memoized(parse: (text: string) => MapIndex | Reason): (text: string) => MapIndex | Reason {
+  let last: { readonly text: string; readonly index: MapIndex | Reason } | undefined;
+  return (text) => {
+    if (last?.text !== text) last = { text, index: parse(text) };
+    return last.index;
   };
-  return { index: renderIndex(index), hold: hold && renderHold(hold), mapRevision };
 }

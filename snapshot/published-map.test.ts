@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { renderHosts } from "../hostmap/hosts-text.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import { goodNames } from "../test/arbitraries.ts";
 import type { MapIndex } from "./map-format.ts";
@@ -25,12 +26,12 @@ function publish(names: readonly string[], ip = IP): { index: MapIndex; texts: M
 }
 
 /** The map that an index and the texts of shards make. */
-function assemble(index: MapIndex, textOf: (shard: string) => string | undefined, partial = false) {
+function assemble(index: MapIndex, textOf: (shard: string) => string | undefined) {
   const shardOf = (name: string) => {
     const text = textOf(name);
     return text === undefined ? undefined : parseShard(text);
   };
-  return assembleMap(index, shardOf, { partial });
+  return assembleMap(index, shardOf);
 }
 
 function mapOf(value: PublishedMap | Reason): PublishedMap {
@@ -86,33 +87,6 @@ test("a shard of another publication, or none, gives a reason and no map", () =>
   );
 });
 
-test("told to, it takes what is there: every name once, and a revision that is no publication's", () => {
-  const { index, texts } = publish(MANY);
-  const next = publish(NEXT, "198.51.100.1");
-  const [first, second] = index.shards;
-  const textOf = (shard: string) =>
-    shard === first?.name ? undefined : shard === second?.name ? next.texts.get(shard) : texts.get(shard);
-  const map = mapOf(assemble(index, textOf, true));
-  assert.equal(map.revision, `${index.revision}-partial`);
-  assert.ok(map.size > 0 && map.size < MANY.length);
-  assert.equal(map.names.length, map.size);
-  assert.equal(new Set(map.names).size, map.size);
-});
-
-test("a name that stands in shards of two publications counts once", () => {
-  const shards = [parseShard(`${IP} a.example.com\n${IP} b.example.com\n`), parseShard("198.51.100.1 b.example.com\n")];
-  const index = {
-    revision: "r",
-    targets: [],
-    shards: shards.map(({ shardHash }, at) => ({ name: `${at}`, revision: shardHash })),
-  };
-  const map = mapOf(assembleMap(index, (name) => shards[Number(name)], { partial: true }));
-  assert.deepEqual(map.names, ["a.example.com", "b.example.com"]);
-  assert.deepEqual(map.first(5), map.names);
-  assert.equal(map.size, 2);
-  assert.deepEqual(map.addressesOf("b.example.com"), [IP]);
-});
-
 test("property: first(n) is the first n of all names, before and after those were made", () => {
   fc.assert(
     fc.property(fc.uniqueArray(goodNames), fc.nat(40), fc.integer({ min: 1, max: 8 }), (names, count, parts) => {
@@ -135,6 +109,27 @@ test("property: first(n) is the first n of all names, before and after those wer
       assert.deepEqual(map.names, expected);
       assert.deepEqual(map.first(count), expected.slice(0, count));
       assert.equal(map.size, names.length);
+    }),
+  );
+});
+
+test("property: first(n) is the n names with the lowest orders, in name order, however they are spread over shards", () => {
+  const ordered = fc.uniqueArray(fc.record({ name: goodNames, order: fc.nat(5) }), { selector: ({ name }) => name });
+  fc.assert(
+    fc.property(ordered, fc.nat(40), fc.integer({ min: 1, max: 4 }), (names, count, parts) => {
+      const lines = names.map(({ name, order }) => renderHosts([{ name, addresses: [IP], order }]));
+      const shards = Array.from({ length: parts }, (_, part) =>
+        parseShard(lines.filter((_line, at) => at % parts === part).join("")),
+      );
+      const index = {
+        revision: "r",
+        targets: [],
+        shards: shards.map(({ shardHash }, at) => ({ name: `${at}`, revision: shardHash })),
+      };
+      const map = mapOf(assembleMap(index, (name) => shards[Number(name)]));
+      const oldest = names.toSorted((a, b) => a.order - b.order || (a.name < b.name ? -1 : 1)).slice(0, count);
+      assert.deepEqual(map.first(count), oldest.map(({ name }) => name).sort());
+      for (const { name, order } of names) assert.equal(map.orderOf(name), order);
     }),
   );
 });

@@ -2,7 +2,7 @@ import { shortHash } from "../hostmap/hash.ts";
 import { compareNames } from "../hostmap/hostnames.ts";
 import { parseHosts } from "../hostmap/hosts-text.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
-import type { MapIndex } from "./map-format.ts";
+import { isNamedHash, type MapIndex } from "./map-format.ts";
 
 /** Whether a result is a map, and not the Reason why there is none. */
 export function isMap(result: PublishedMap | Reason): result is PublishedMap {
@@ -15,31 +15,34 @@ export interface ParsedShard {
   readonly entries: ReadonlyMap<string, readonly string[]>;
   /** The names of `entries` in order, without wildcards. */
   readonly names: readonly string[];
+  /** When names were first published, as a sequence number; 0 where it is missing. */
+  readonly orders: ReadonlyMap<string, number>;
+  /** The same names by order, then by name. */
+  readonly byOrder: readonly string[];
 }
 
 /** Reads the text of one shard. Readers keep the result: a change of the map touches few shards. */
 export function parseShard(text: string): ParsedShard {
-  return partOf(shortHash(text), parseHosts(text));
+  const orders = new Map<string, number>();
+  return partOf(shortHash(text), parseHosts(text, orders), orders);
 }
 
 /**
  * Assembles the map from its index and shards. A Reason means that they do not fit together (a publication is under way, or
- * something was deleted); a reader that has a good map keeps it.
- * With `partial`, missing and other shards are accepted: every shard holds only decided mappings, so a mixture is still correct.
+ * something was deleted); a reader that has a good map keeps it, and one that has none waits: part of a map is never used.
  * The cost is linear in the number of shards. The sorted list of all names is created on first use.
  */
 export function assembleMap(
   index: MapIndex,
   shardOf: (name: string) => ParsedShard | undefined,
-  options: { readonly partial?: boolean } = {},
 ): PublishedMap | Reason {
   const parts: ParsedShard[] = [];
   for (const { name, revision } of index.shards) {
     const shard = shardOf(name);
-    if (!options.partial && shard?.shardHash !== revision) return shardReason(name, shard);
-    if (shard !== undefined) parts.push(shard);
+    if (shard === undefined || !isNamedHash(shard.shardHash, revision)) return shardReason(name, shard);
+    parts.push(shard);
   }
-  return options.partial ? mixtureOf(`${index.revision}-partial`, parts) : mapOfParts(index.revision, parts);
+  return mapOfParts(index.revision, parts);
 }
 
 function shardReason(name: string, shard: ParsedShard | undefined): Reason {
@@ -53,29 +56,37 @@ export function publishedMapOf(mapRevision: string, entries: ReadonlyMap<string,
   return mapOfParts(mapRevision, [partOf(mapRevision, entries)]);
 }
 
-function partOf(shardHash: string, entries: ReadonlyMap<string, readonly string[]>): ParsedShard {
-  return { shardHash, entries, names: [...entries.keys()].filter((name) => !name.startsWith("*.")).sort(compareNames) };
-}
-
-/** Parts of two publications may both hold a name; the addresses of the first part win. */
-function mixtureOf(mapRevision: string, parts: readonly ParsedShard[]): PublishedMap {
-  const entries = new Map<string, readonly string[]>();
-  for (const part of parts.toReversed()) for (const [name, addresses] of part.entries) entries.set(name, addresses);
-  return publishedMapOf(mapRevision, entries);
+function partOf(
+  shardHash: string,
+  entries: ReadonlyMap<string, readonly string[]>,
+  orders: ReadonlyMap<string, number> = new Map(),
+): ParsedShard {
+  const names = [...entries.keys()].filter((name) => !name.startsWith("*.")).sort(compareNames);
+  // Here, where each part is a step of its own, and not when the map is first used. Stable: names of one order stay in name order.
+  const byOrder = orders.size === 0 ? names : names.toSorted((a, b) => (orders.get(a) ?? 0) - (orders.get(b) ?? 0));
+  return { shardHash, entries, names, orders, byOrder };
 }
 
 /** Each name is in exactly one part: the writer spreads the names over the shards. */
 function mapOfParts(mapRevision: string, parts: readonly ParsedShard[]): PublishedMap {
-  const lists = parts.map(({ names }) => names);
+  const size = parts.reduce((sum, { names }) => sum + names.length, 0);
   let merged: readonly string[] | undefined;
+  let orders: ReadonlyMap<string, number> | undefined;
+  const allNames = () => {
+    merged ??= parts.flatMap(({ names }) => names).sort(compareNames);
+    return merged;
+  };
   return {
     revision: mapRevision,
     get names() {
-      merged ??= lists.flat().sort(compareNames);
-      return merged;
+      return allNames();
     },
-    size: lists.reduce((sum, names) => sum + names.length, 0),
-    first: (count) => merged?.slice(0, count) ?? firstOf(lists, count),
+    size,
+    first: (count) => (count >= size ? allNames() : firstOf(parts, count).sort(compareNames)),
+    orderOf(name) {
+      orders ??= ordersOf(parts);
+      return orders.get(name) ?? 0;
+    },
     addressesOf(name) {
       for (const { entries } of parts) {
         const addresses = entries.get(name);
@@ -86,20 +97,50 @@ function mapOfParts(mapRevision: string, parts: readonly ParsedShard[]): Publish
   };
 }
 
-/** The first `count` names of sorted lists, by a merge of the lists. */
-function firstOf(lists: ReadonlyArray<readonly string[]>, count: number): readonly string[] {
-  const heads = lists.map((names) => ({ names, at: 0 }));
+function ordersOf(parts: readonly ParsedShard[]): ReadonlyMap<string, number> {
+  const orders = new Map<string, number>();
+  for (const part of parts) for (const [name, order] of part.orders) orders.set(name, order);
+  return orders;
+}
+
+/** The next name of a part that is not taken yet; undefined: there is none. */
+class Head {
+  readonly #part: ParsedShard;
+  #at = 0;
+  name: string | undefined;
+  order = 0;
+
+  constructor(part: ParsedShard) {
+    this.#part = part;
+    this.#look();
+  }
+
+  advance(): void {
+    this.#at += 1;
+    this.#look();
+  }
+
+  #look(): void {
+    this.name = this.#part.byOrder[this.#at];
+    this.order = this.name === undefined ? 0 : (this.#part.orders.get(this.name) ?? 0);
+  }
+}
+
+/** The `count` names with the lowest orders, then by name, by a merge of the parts. */
+function firstOf(parts: readonly ParsedShard[], count: number): string[] {
+  const heads = parts.map((part) => new Head(part));
   const first: string[] = [];
   while (first.length < count) {
-    let least: (typeof heads)[number] | undefined;
-    let next: string | undefined;
-    for (const head of heads) {
-      const name = head.names[head.at];
-      if (name !== undefined && (next === undefined || name < next)) [least, next] = [head, name];
-    }
-    if (least === undefined || next === undefined) break;
-    least.at += 1;
-    first.push(next);
+    let least: Head | undefined;
+    for (const head of heads) if (comesBefore(head, least)) least = head;
+    if (least?.name === undefined) break;
+    first.push(least.name);
+    least.advance();
   }
   return first;
+}
+
+function comesBefore(head: Head, least: Head | undefined): boolean {
+  if (head.name === undefined || least?.name === undefined) return head.name !== undefined;
+  return head.order === least.order ? head.name < least.name : head.order < least.order;
 }

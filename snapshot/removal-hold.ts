@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { SwitchbackError } from "../errors/errors.ts";
 import { CONFIRM_KEY, HOLD_KEY } from "../hostmap/metadata-keys.ts";
 import type { RemovalHold } from "../hostmap/removal-guard.ts";
@@ -28,7 +28,11 @@ export function renderHold(hold: RemovalHold): string {
  * client does: with status 404 if there is no index.
  */
 export async function readHold(client: Pick<KubeClient, "get">, namespace: string): Promise<PublishedHold | undefined> {
-  const { metadata } = await client.get<MapConfigMap>(corePath("configmaps", namespace, INDEX_NAME));
+  const path = corePath("configmaps", namespace, INDEX_NAME);
+  const { metadata } = await client.get<Partial<MapConfigMap>>(path);
+  if (metadata?.name !== INDEX_NAME) {
+    throw new SwitchbackError("data-corrupt", `GET ${path}: the response is not the ConfigMap ${INDEX_NAME}`);
+  }
   const text = metadata.annotations?.[HOLD_KEY];
   if (text === undefined) return undefined;
   try {

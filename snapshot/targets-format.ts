@@ -1,18 +1,20 @@
-import { z } from "zod";
+import * as z from "zod";
+import { MAX_TARGET_PORTS } from "../config/defaults.ts";
 import { shortHash } from "../hostmap/hash.ts";
 import type { Reason } from "../hostmap/types.ts";
 import type { Listener } from "./listeners.ts";
+import { TARGETS_KEY } from "./targets-name.ts";
 
-/** The ConfigMap in which the controller publishes what the proxies listen on, and its only key. */
-export const TARGETS_NAME = "switchback-targets";
-export const TARGETS_KEY = "targets.json";
-
-/** Raised when a reader of the earlier format would go wrong. A proxy keeps its last good targets when it reads another version. */
+/**
+ * Raised when a reader of the earlier format would go wrong. A proxy keeps its last good targets when it reads another version. A field
+ * that a reader may ignore is added without raising it: earlier proxies ignore `upstreamIPs` and look `upstream` up, as they always did.
+ */
 const VERSION = 1;
 /** Far above what is ever written, and below the limit of a ConfigMap. Longer text is not ours and is not parsed. */
 const MAX_BYTES = 1_000_000;
 
 const port = z.int().min(1).max(65_535);
+const addresses = z.array(z.union([z.ipv4(), z.ipv6()])).max(2);
 const targetSchema = z.object({
   name: z.string().regex(/^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$/),
   upstream: z
@@ -23,24 +25,30 @@ const targetSchema = z.object({
   ports: z
     .array(z.object({ port, listenPort: port, upstreamPort: port, protocol: z.enum(["v1", "v2", "none"]) }))
     .min(1)
-    .max(200),
-  clusterIPs: z.array(z.union([z.ipv4(), z.ipv6()])).max(2),
+    .max(MAX_TARGET_PORTS),
+  upstreamIPs: addresses.optional(),
+  clusterIPs: addresses,
   unusedSince: z.iso.datetime().optional(),
 });
 
-const documentSchema = z
-  .object({ version: z.literal(VERSION), revision: z.string(), targets: z.array(targetSchema).max(2_000) })
-  .refine(({ targets }) => isDistinct(targets.map(({ name }) => name)), "two targets have one name")
-  .refine(
-    ({ targets }) => isDistinct(targets.flatMap(({ ports }) => ports.map(({ listenPort }) => listenPort))),
-    "two listeners have one port",
-  );
+/** The document without its targets, which are read one by one: a bad one costs that one. */
+const documentSchema = z.object({ version: z.literal(VERSION), revision: z.string(), targets: z.array(z.unknown()) });
+/** Limit of the targets that are read. */
+const MAX_TARGETS = 2_000;
+/** Refused targets that are described; the others are counted. */
+const MAX_DESCRIBED = 5;
 
 /** One relayed target as it is published. */
 export interface PublishedTarget {
   readonly name: string;
-  /** Host name or IP literal. */
+  /** Host name or IP literal. With `upstreamIPs` only earlier proxies look it up, and the doctor shows it. */
   readonly upstream: string;
+  /**
+   * Of each discovered target: the ClusterIPs that its Service has now. The proxies relay to nothing else and look up no name, because a
+   * tenant decides what it resolves to. Empty: the Service is gone or has another type; proxies do not listen, but the target keeps its listen
+   * ports and front Service. Absent: a configured target.
+   */
+  readonly upstreamIPs?: readonly string[] | undefined;
   readonly ports: ReadonlyArray<Pick<Listener, "port" | "listenPort" | "upstreamPort" | "protocol">>;
   /** Of its front Service, once known. */
   readonly clusterIPs: readonly string[];
@@ -51,6 +59,8 @@ export interface PublishedTarget {
 export interface PublishedTargets {
   readonly revision: string;
   readonly targets: readonly PublishedTarget[];
+  /** Why targets of the document were left out, or stayed as they were before. */
+  readonly refused?: readonly Reason[];
 }
 
 /** The text of `targets.json`, and its revision. Equal targets give equal texts. */
@@ -63,8 +73,11 @@ export function renderTargets(targets: readonly PublishedTarget[]): {
   return { targetsRevision, text: `${JSON.stringify(document, null, 1)}\n` };
 }
 
-/** Reads a document that somebody may have edited by hand. A Reason says what is wrong with it. */
-export function parseTargets(text: string): PublishedTargets | Reason {
+/**
+ * Reads a document that somebody may have edited by hand. A bad target costs that target, and stays as it is in `last` if it is there; a
+ * Reason says what is wrong with the document as a whole.
+ */
+export function parseTargets(text: string, last?: Pick<PublishedTargets, "targets">): PublishedTargets | Reason {
   if (text.length > MAX_BYTES) return malformed(`has ${text.length} bytes; at most ${MAX_BYTES} are read`);
   let value: unknown;
   try {
@@ -72,10 +85,58 @@ export function parseTargets(text: string): PublishedTargets | Reason {
   } catch (error) {
     return malformed(`does not parse: ${String(error)}`);
   }
-  const result = documentSchema.safeParse(value);
-  if (result.success) return result.data;
-  const [issue] = result.error.issues;
-  return malformed(`${issue?.path.map(String).join(".") || "(top)"}: ${issue?.message ?? "is wrong"}`);
+  const document = documentSchema.safeParse(value);
+  if (!document.success) return malformed(describeIssue(document.error));
+  const { targets, refused } = readEach(document.data.targets, last?.targets ?? []);
+  const [first] = refused;
+  if (first === undefined) return { ...document.data, targets };
+  return targets.length === 0 ? first : { ...document.data, targets, refused: describedOnly(refused) };
+}
+
+/** Reads the targets in order: of two with the same name or listen port the first one stays. */
+function readEach(items: readonly unknown[], last: readonly PublishedTarget[]) {
+  const targets: PublishedTarget[] = [];
+  const refused: Reason[] = [];
+  const names = new Set<string>();
+  const ports = new Set<number>();
+  const take = (target: PublishedTarget): string | undefined => {
+    const listenPorts = target.ports.map(({ listenPort }) => listenPort);
+    if (targets.length >= MAX_TARGETS) return `more than ${MAX_TARGETS} targets`;
+    if (names.has(target.name)) return "two targets have one name";
+    if (new Set(listenPorts).size < listenPorts.length || listenPorts.some((each) => ports.has(each)))
+      return "two listeners have one port";
+    names.add(target.name);
+    for (const each of listenPorts) ports.add(each);
+    targets.push(target);
+    return undefined;
+  };
+  const bad: unknown[] = [];
+  for (const [index, item] of items.entries()) {
+    const parsed = targetSchema.safeParse(item);
+    const problem = parsed.success ? take(parsed.data) : describeIssue(parsed.error);
+    if (problem === undefined) continue;
+    bad.push(item);
+    refused.push(malformed(`targets.${index}.${problem}`));
+  }
+  const lastByName = new Map(last.map((target) => [target.name, target]));
+  for (const item of bad) {
+    const before = lastByName.get(nameOf(item));
+    if (before !== undefined) take(before);
+  }
+  return { targets, refused };
+}
+
+function describedOnly(refused: readonly Reason[]): readonly Reason[] {
+  const rest = refused.length - MAX_DESCRIBED;
+  return rest <= 0 ? refused : [...refused.slice(0, MAX_DESCRIBED), malformed(`${rest} more targets like that`)];
+}
+
+function describeIssue({ issues: [issue] }: z.ZodError): string {
+  return `${issue?.path.map(String).join(".") || "(top)"}: ${issue?.message ?? "is wrong"}`;
+}
+
+function nameOf(item: unknown): string {
+  return typeof item === "object" && item !== null && "name" in item && typeof item.name === "string" ? item.name : "";
 }
 
 function malformed(text: string): Reason {
@@ -84,9 +145,9 @@ function malformed(text: string): Reason {
 
 /** What a proxy listens on for published targets. */
 export function listenersOfPublished({ targets }: Pick<PublishedTargets, "targets">): Listener[] {
-  return targets.flatMap(({ name, upstream, ports }) => ports.map((entry) => ({ target: name, upstream, ...entry })));
-}
-
-function isDistinct(values: readonly unknown[]): boolean {
-  return new Set(values).size === values.length;
+  return targets
+    .filter(({ upstreamIPs }) => upstreamIPs === undefined || upstreamIPs.length > 0)
+    .flatMap(({ name, upstream, upstreamIPs, ports }) =>
+      ports.map((entry) => ({ target: name, upstream, ...(upstreamIPs && { upstreamIPs }), ...entry })),
+    );
 }

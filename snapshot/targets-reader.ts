@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
-import type { Reason } from "../hostmap/types.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import { watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { type PublishedTargets, parseTargets, TARGETS_KEY, TARGETS_NAME } from "./targets-format.ts";
+import { type PublishedTargets, parseTargets } from "./targets-format.ts";
+import { TARGETS_KEY, TARGETS_NAME } from "./targets-name.ts";
 
 /** A reader that follows the published targets. */
 export interface TargetsReader {
@@ -29,6 +29,7 @@ export function kubeTargetsReader(deps: {
   const { client, namespace, log } = deps;
   return {
     start(found) {
+      let last: PublishedTargets | undefined;
       const watcher = watchObjects<string, RawConfigMap>({
         client,
         path: corePath("configmaps", namespace),
@@ -36,7 +37,10 @@ export function kubeTargetsReader(deps: {
         project: ({ data }) => data?.[TARGETS_KEY] ?? "",
         onChange: ({ after }) => {
           // A deleted ConfigMap is written again by the controller. It does not mean that the targets are gone.
-          if (after !== undefined) read(after, log, found);
+          const targets = after === undefined ? undefined : read(after, log, last);
+          if (targets === undefined) return;
+          last = targets;
+          found(targets);
         },
         onSynced: () => {
           if (watcher.objects().size === 0) found(undefined);
@@ -59,25 +63,17 @@ export function mountedTargets(path: string, log: Logger): PublishedTargets | un
   } catch {
     return undefined;
   }
-  let targets: PublishedTargets | undefined;
-  read(text, log, (found) => {
-    targets = found;
-  });
+  return read(text, log, undefined);
+}
+
+/** Undefined: the document cannot be read. */
+function read(text: string, log: Logger, last: PublishedTargets | undefined): PublishedTargets | undefined {
+  const targets = parseTargets(text, last);
+  if ("code" in targets) {
+    log.error({ code: targets.code }, `${targets.text}; the last good targets stay`);
+    return undefined;
+  }
+  for (const { code, text: problem } of targets.refused ?? [])
+    log.error({ code }, `${problem}; the other targets stand`);
   return targets;
-}
-
-function read(text: string, log: Logger, found: (targets: PublishedTargets) => void): void {
-  const targets = parseTargets(text);
-  if ("code" in targets) log.error({ code: targets.code }, `${targets.text}; the last good targets stay`);
-  else found(targets);
-}
-
-/** Reads the published targets once; a Reason if they do not parse, undefined if the key is missing. Rejects if the API server refuses. */
-export async function readTargets(
-  client: Pick<KubeClient, "get">,
-  namespace: string,
-): Promise<PublishedTargets | Reason | undefined> {
-  const { data } = await client.get<RawConfigMap>(corePath("configmaps", namespace, TARGETS_NAME));
-  const text = data?.[TARGETS_KEY];
-  return text === undefined ? undefined : parseTargets(text);
 }

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { createServer, type Server } from "node:http";
+import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
 import { type TestContext, test } from "node:test";
-import { Counter, Registry } from "prom-client";
 import { hasCode } from "../errors/errors.ts";
 import { type HealthServerOptions, listen, livenessOf, startHealthServer } from "./health.ts";
+import { MetricsRegistry } from "./metrics.ts";
 
 async function start(t: TestContext, options: Partial<HealthServerOptions> = {}) {
   const ok = () => ({ ok: true, text: "fine" });
@@ -12,7 +12,7 @@ async function start(t: TestContext, options: Partial<HealthServerOptions> = {})
     port: 0,
     live: ok,
     ready: ok,
-    registry: new Registry(),
+    registry: new MetricsRegistry(),
     ...options,
   });
   t.after(() => server.close());
@@ -32,19 +32,48 @@ test("probes answer 200 or 503 with the current reason", async (t) => {
 });
 
 test("metrics are Prometheus text", async (t) => {
-  const registry = new Registry();
-  new Counter({ name: "things_total", help: "Things", registers: [registry] }).inc(3);
+  const registry = new MetricsRegistry();
+  registry.counter("things_total", "Things").inc(3);
   const { status, type, body } = await (await start(t, { registry }))("/metrics");
   assert.deepEqual([status, type], [200, registry.contentType]);
   assert.match(body, /^things_total 3$/m);
 });
 
 test("a component's page is served; other paths are not, even those that are Object properties", async (t) => {
-  const pages = { "/status": () => ({ contentType: "application/json", body: '{"names":"é"}' }) };
+  const pages = { "/status": { render: () => ({ contentType: "application/json", body: '{"names":"é"}' }) } };
   const get = await start(t, { pages });
   assert.deepEqual(await get("/status"), { status: 200, type: "application/json", body: '{"names":"é"}' });
   for (const path of ["/", "/other", "/toString", "/__proto__", "//status"])
-    assert.equal((await get(path)).status, 404, path);
+    assert.deepEqual(await get(path), { status: 404, type: "text/plain", body: "not found\n" }, path);
+});
+
+test("a page that takes a query is rendered for each, however often it is asked for; others ignore it", async (t) => {
+  const render = (query: URLSearchParams) => {
+    // More than the thread's share of a second.
+    for (const until = performance.now() + 60; performance.now() < until; );
+    return { contentType: "text/plain", body: `[${query}]` };
+  };
+  const pages = { "/by": { render, takesQuery: true }, "/plain": { render } };
+  const get = await start(t, { pages });
+  const bodies: string[] = [];
+  for (const query of ["a=1", "a=2", "a=3", "a=3"]) bodies.push((await get(`/by?${query}`)).body);
+  assert.deepEqual(bodies, ["[a=1]", "[a=2]", "[a=3]", "[a=3]"]);
+  assert.equal((await get("/plain?a=1")).body, "[]");
+});
+
+test("a page is not rendered for a request that it refuses", async (t) => {
+  let rendered = 0;
+  const page = {
+    render: () => ({ contentType: "text/plain", body: `${++rendered}` }),
+    refusal: (headers: IncomingHttpHeaders) => (headers["x-key"] === "right" ? undefined : "send the key"),
+  };
+  const get = await start(t, { pages: { "/status": page } });
+  for (const headers of [{}, { "x-key": "wrong" }]) {
+    assert.deepEqual(await get("/status", { headers }), { status: 403, type: "text/plain", body: "send the key\n" });
+  }
+  assert.equal(rendered, 0);
+  assert.deepEqual((await get("/status", { headers: { "x-key": "right" } })).body, "1");
+  assert.equal((await get("/status")).status, 403, "nor is what somebody else was shown");
 });
 
 test("an exception is answered by 500 without the reason, and the next request works", async (t) => {
@@ -53,8 +82,10 @@ test("an exception is answered by 500 without the reason, and the next request w
       throw new Error("secret");
     },
     pages: {
-      "/status": () => {
-        throw new Error("secret");
+      "/status": {
+        render: () => {
+          throw new Error("secret");
+        },
       },
     },
   });
@@ -71,7 +102,7 @@ test("closing does not wait for idle connections", async () => {
     port: 0,
     live: ok,
     ready: ok,
-    registry: new Registry(),
+    registry: new MetricsRegistry(),
   });
   await (await fetch(`http://127.0.0.1:${server.port}/healthz`)).text();
   const before = performance.now();
@@ -136,5 +167,6 @@ test("there is no fallback for another address or another error", async () => {
 
 test("liveness fails after a watch has been inactive for over three minutes, not before", () => {
   assert.deepEqual(livenessOf(180_000), { ok: true, text: "ok" });
-  assert.deepEqual(livenessOf(181_000), { ok: false, text: "a watch has been inactive for 181 s" });
+  assert.equal(livenessOf(180_001).ok, false);
+  assert.deepEqual(livenessOf(181_400), { ok: false, text: "a watch has been inactive for 181 s" });
 });

@@ -1,11 +1,19 @@
 import { readFile, writeFile } from "node:fs/promises";
+import { chartLicense } from "./gen/chart-license.ts";
+import { chartReadme } from "./gen/chart-readme.ts";
 import { configurationPage } from "./gen/configuration-page.ts";
 import type { Generator } from "./gen/generator.ts";
 import { installManifest } from "./gen/install-manifest.ts";
 import { valuesSchemaFile } from "./gen/values-schema.ts";
 
 // In this order: Helm checks the values against the schema when it renders the manifest.
-const GENERATORS: readonly Generator[] = [valuesSchemaFile, installManifest, configurationPage];
+const GENERATORS: readonly Generator[] = [
+  valuesSchemaFile,
+  installManifest,
+  configurationPage,
+  chartReadme,
+  chartLicense,
+];
 
 const args = process.argv.slice(2);
 const check = args.includes("--check");

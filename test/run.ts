@@ -45,13 +45,13 @@ async function main(filters: string[]): Promise<number> {
   const outcomes: Outcome[] = [];
   if (unit.length > 0) {
     heading(`unit tests (${unit.length} files)`);
-    outcomes.push(await runFiles(unit, availableParallelism()));
+    outcomes.push(await runFiles(unit, { concurrency: availableParallelism() }));
   }
   let reason: string | undefined;
   if (integration.length > 0) {
     heading(`integration tests (${integration.length} files) on a real etcd and kube-apiserver`);
     reason = await missing();
-    if (reason === undefined) outcomes.push(await runFiles(integration, INTEGRATION_CONCURRENCY));
+    if (reason === undefined) outcomes.push(await runFiles(integration, { concurrency: INTEGRATION_CONCURRENCY }));
   }
   return verdict(outcomes, reason);
 }
@@ -68,4 +68,5 @@ function verdict(outcomes: Outcome[], reason: string | undefined): number {
   return failed.length > 0 || (isCi && isIncomplete) ? 1 : 0;
 }
 
-process.exitCode = await main(process.argv.slice(2));
+// Ends although something that a file has left may still be open.
+process.exit(await main(process.argv.slice(2)));

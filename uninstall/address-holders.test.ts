@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { INJECTED_KEY } from "../hostmap/metadata-keys.ts";
 import type { RawPod } from "../workloads/pods.ts";
 import { workloadKey } from "../workloads/workload-keys.ts";
 import { type AddressHolder, addressHolderOf, byWorkload } from "./address-holders.ts";
@@ -52,6 +53,13 @@ const found = (...pods: RawPod[]): AddressHolder[] =>
 test("a running pod with an address of ours in its hosts file holds it, whoever wrote that", () => {
   const [holder, ...more] = found(pod("p", { ips: ["192.0.2.1", OURS, OURS] }));
   assert.deepEqual([holder?.addresses, more.length], [[OURS], 0]);
+});
+
+test("the webhook's label says nothing about addresses: it may be missing, and anybody may set it", () => {
+  const holding = pod("p", { ips: [OURS] });
+  const labelled = (raw: RawPod) => ({ ...raw, metadata: { ...raw.metadata, labels: { [INJECTED_KEY]: "true" } } });
+  assert.deepEqual(found(labelled(holding)), found(holding));
+  assert.deepEqual(found(labelled(pod("p", {}))), []);
 });
 
 test("injected with another's address: told, but it holds nothing of ours", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { addHolder, FRONT_IP, installed, NAMESPACE, ours } from "../test/fakes/installed.ts";
+import { addConfig, addHolder, CONFIG_NAME, FRONT_IP, installed, NAMESPACE, ours } from "../test/fakes/installed.ts";
 import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
 import { type Installation, readHolders, readInstallation } from "./installation.ts";
 
@@ -38,7 +38,7 @@ describe("the configuration", () => {
   ] as const) {
     test(`that ${what} permits no restarts, and has the agents where the chart has them`, async () => {
       const api = installed();
-      api.add(ours("configmaps"), "switchback-config", { data });
+      addConfig(api, data);
       const { restartNamespaces, agentNamespace } = await read(api);
       assert.deepEqual([restartNamespaces.size, agentNamespace], [0, "switchback-agent"]);
     });
@@ -48,7 +48,7 @@ describe("the configuration", () => {
     test(`that is ${JSON.stringify(yaml)} is no guess`, async () => {
       await assert.rejects(read(installed(yaml)), {
         code: "data-corrupt",
-        message: /^the ConfigMap switchback-config holds no configuration/,
+        message: /^the ConfigMap switchback-config-0123456789 holds no configuration/,
       });
     });
   }
@@ -57,13 +57,14 @@ describe("the configuration", () => {
     await assert.rejects(readInstallation(installed().client, "elsewhere"), {
       code: "input-invalid",
       message:
-        "there is no ConfigMap switchback-config in the namespace elsewhere; is Switchback installed there? (--namespace)",
+        "there is no configuration of Switchback in the namespace elsewhere; is Switchback installed there? (--namespace)",
     });
   });
 
   for (const status of [403, 409, 500]) {
     for (const [what, fails] of [
-      ["configuration", "switchback-config"],
+      ["Deployment that names the configuration", "switchback-controller"],
+      ["configuration", CONFIG_NAME],
       ["index", "switchback-hosts"],
       ["front Services", "services"],
     ] as const) {

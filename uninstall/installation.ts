@@ -1,11 +1,12 @@
 import { parse } from "yaml";
-import { z } from "zod";
+import * as z from "zod";
 import { literalIPs } from "../controller/targets/service-view.ts";
 import { SwitchbackError, statusOf } from "../errors/errors.ts";
 import { TARGET_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { listPages } from "../kube/list.ts";
 import { corePath } from "../kube/paths.ts";
+import { readConfigName, readConfigText } from "../snapshot/installed-config.ts";
 import { frontName } from "../snapshot/listeners.ts";
 import { readIndex } from "../snapshot/map-reader.ts";
 import type { RawPod } from "../workloads/pods.ts";
@@ -25,12 +26,6 @@ interface RawService {
   readonly metadata: { readonly name: string };
   readonly spec?: { readonly clusterIP?: string; readonly clusterIPs?: readonly string[] };
 }
-
-interface RawConfigMap {
-  readonly data?: Readonly<Record<string, string>>;
-}
-
-const CONFIG_NAME = "switchback-config";
 
 /** Only what matters here, and leniently: the install may be of another version. */
 const configSchema = z.object({
@@ -68,24 +63,21 @@ export async function readInstallation(client: KubeClient, namespace: string): P
 }
 
 async function readConfig(client: KubeClient, namespace: string): Promise<z.infer<typeof configSchema>> {
-  const map = await readConfigMap(client, namespace, CONFIG_NAME);
-  if (map === undefined) {
-    const message = `there is no ConfigMap ${CONFIG_NAME} in the namespace ${namespace}; is Switchback installed there? (--namespace)`;
-    throw new SwitchbackError("input-invalid", message);
-  }
+  const missing = (what: string, cause?: unknown) =>
+    new SwitchbackError(
+      "input-invalid",
+      `there is no ${what} in the namespace ${namespace}; is Switchback installed there? (--namespace)`,
+      { cause },
+    );
+  const name = await readConfigName(client, namespace);
+  if (name === undefined) throw missing("configuration of Switchback");
+  const text = await readConfigText(client, namespace, name).catch((error: unknown) => {
+    throw statusOf(error) === 404 ? missing(`ConfigMap ${name}`, error) : error;
+  });
   try {
-    return configSchema.parse(parse(map.data?.["config.yaml"] ?? "", { logLevel: "error" }) ?? {});
+    return configSchema.parse(parse(text, { logLevel: "error" }) ?? {});
   } catch (cause) {
-    throw new SwitchbackError("data-corrupt", `the ConfigMap ${CONFIG_NAME} holds no configuration`, { cause });
-  }
-}
-
-async function readConfigMap(client: KubeClient, namespace: string, name: string): Promise<RawConfigMap | undefined> {
-  try {
-    return await client.get<RawConfigMap>(corePath("configmaps", namespace, name));
-  } catch (error) {
-    if (statusOf(error) === 404) return undefined;
-    throw error;
+    throw new SwitchbackError("data-corrupt", `the ConfigMap ${name} holds no configuration`, { cause });
   }
 }
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import { RECORD_MAPS } from "../controller/rollout/record-map.ts";
 import { installed, NAMESPACE, ours } from "../test/fakes/installed.ts";
 import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
 import { skipWaits } from "../test/fakes/skipped-waits.ts";
@@ -13,8 +14,8 @@ function remains(): MemoryServer {
   const api = installed();
   const hosts = { metadata: { labels: { "switchback.dev/map": "hosts" } } };
   for (const name of ["switchback-hosts", "switchback-hosts-0"]) api.add(ours("configmaps"), name, hosts);
-  for (const name of ["switchback-targets", "switchback-restarts"]) api.add(ours("configmaps"), name);
-  for (const name of ["switchback-ca", "switchback-webhook-tls", "switchback-cert-manager-ca"])
+  for (const name of ["switchback-targets", ...RECORD_MAPS]) api.add(ours("configmaps"), name);
+  for (const name of ["switchback-ca", "switchback-webhook-tls", "switchback-cert-manager-ca", "switchback-status"])
     api.add(ours("secrets"), name);
   api.add(LEASES, "switchback-controller");
   return api;
@@ -25,10 +26,11 @@ const GONE = [
   "configmaps/switchback-hosts",
   "configmaps/switchback-hosts-0",
   "configmaps/switchback-targets",
-  "configmaps/switchback-restarts",
+  ...RECORD_MAPS.map((name) => `configmaps/${name}`),
   "secrets/switchback-ca",
   "secrets/switchback-webhook-tls",
   "secrets/switchback-cert-manager-ca",
+  "secrets/switchback-status",
   "leases/switchback-controller",
 ];
 
@@ -75,19 +77,22 @@ test("what is not there is not said to be deleted", async (t) => {
   assert.deepEqual(said, []);
 });
 
-test("waits until the controller has ended", async (t) => {
-  const api = remains();
-  api.add(ours("pods"), "controller-0", { metadata: { labels: CONTROLLER } });
-  const { done, time } = run(t, api, {
-    onWait: (elapsed) => {
-      assert.deepEqual(api.writes, []);
-      if (elapsed === 1_500) api.objects.delete(`${ours("pods")}/controller-0`);
-    },
+for (const component of ["controller", "all"]) {
+  test(`waits until the pod of component ${component} has ended`, async (t) => {
+    const api = remains();
+    const labels = { ...CONTROLLER, "app.kubernetes.io/component": component };
+    api.add(ours("pods"), "controller-0", { metadata: { labels } });
+    const { done, time } = run(t, api, {
+      onWait: (elapsed) => {
+        assert.deepEqual(api.writes, []);
+        if (elapsed === 1_500) api.objects.delete(`${ours("pods")}/controller-0`);
+      },
+    });
+    await done;
+    assert.deepEqual(time.waits, [500, 500, 500]);
+    assert.equal(api.writes.length, GONE.length);
   });
-  await done;
-  assert.deepEqual(time.waits, [500, 500, 500]);
-  assert.equal(api.writes.length, GONE.length);
-});
+}
 
 test("other pods of ours, and controllers elsewhere, are not waited for", async (t) => {
   const api = remains();

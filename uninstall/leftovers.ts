@@ -1,11 +1,13 @@
 import { CA_SECRET, TLS_SECRET } from "../certs/secret-store.ts";
-import { RECORDS_NAME } from "../controller/rollout/restart-records.ts";
+import { RECORD_MAPS } from "../controller/rollout/record-map.ts";
 import { SwitchbackError, statusOf } from "../errors/errors.ts";
 import { MAP_KEY, TARGET_KEY } from "../hostmap/metadata-keys.ts";
+import { METADATA_LIST } from "../kube/accept.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath, resourcePath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
-import { TARGETS_NAME } from "../snapshot/targets-format.ts";
+import { STATUS_SECRET } from "../snapshot/status-page.ts";
+import { TARGETS_NAME } from "../snapshot/targets-name.ts";
 
 interface LeftoversOptions {
   readonly client: KubeClient;
@@ -20,11 +22,11 @@ interface Named {
   readonly metadata: { readonly name: string };
 }
 
-const CONTROLLER_PODS = "app.kubernetes.io/name=switchback,app.kubernetes.io/component=controller";
+const CONTROLLER_PODS = "app.kubernetes.io/name=switchback,app.kubernetes.io/component in (controller,all)";
 /** The CA that cert-manager keeps for the chart's Certificates; it leaves the Secrets of Certificates that are deleted. */
 const CERT_MANAGER_CA = "switchback-cert-manager-ca";
 /** What the proxies listen on, and what was restarted when. */
-const OTHER_MAPS: readonly string[] = [TARGETS_NAME, RECORDS_NAME];
+const OTHER_MAPS: readonly string[] = [TARGETS_NAME, ...RECORD_MAPS];
 const POLL_MS = 500;
 
 /**
@@ -39,7 +41,7 @@ export async function removeLeftovers(options: LeftoversOptions): Promise<void> 
     ...(await labelled(client, "services", namespace, TARGET_KEY)),
     ...(await labelled(client, "configmaps", namespace, MAP_KEY)),
     ...OTHER_MAPS.map((name) => corePath("configmaps", namespace, name)),
-    ...[CA_SECRET, TLS_SECRET, CERT_MANAGER_CA].map((name) => corePath("secrets", namespace, name)),
+    ...[CA_SECRET, TLS_SECRET, CERT_MANAGER_CA, STATUS_SECRET].map((name) => corePath("secrets", namespace, name)),
     resourcePath({ ...lease, name: "switchback-controller" }),
   ];
   for (const path of paths) if (await remove(client, path)) say(`deleted ${path.split("/").slice(-2).join("/")}`);
@@ -59,7 +61,11 @@ async function controllersGone({ client, namespace, timeoutMs, now }: LeftoversO
 }
 
 async function labelled(client: KubeClient, resource: string, namespace: string, labelSelector: string) {
-  const { items } = await client.list<Named>(corePath(resource, namespace), { labelSelector });
+  const { items } = await client.list<Named>(
+    corePath(resource, namespace),
+    { labelSelector },
+    { accept: METADATA_LIST },
+  );
   return items.map(({ metadata }) => corePath(resource, namespace, metadata.name));
 }
 

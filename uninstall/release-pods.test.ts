@@ -6,6 +6,7 @@ import {
   AGENT_PATH,
   addDeployment,
   addHolder,
+  CONFIG_NAME,
   FRONT_IP,
   installed,
   NAMESPACE,
@@ -315,8 +316,7 @@ describe("what the API server refuses", () => {
 
     test(`a ${status} on the configuration ends it before the webhook configuration is deleted`, async (t) => {
       const api = installed();
-      api.onCall = ({ path }) =>
-        path === ours("configmaps/switchback-config") ? refusal(status, "Refused") : undefined;
+      api.onCall = ({ path }) => (path === ours(`configmaps/${CONFIG_NAME}`) ? refusal(status, "Refused") : undefined);
       await assert.rejects(run(t, api).done, { code: "kube-status", status });
       assert.deepEqual(api.writes, []);
     });

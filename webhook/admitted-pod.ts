@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import type { PodHosts } from "../hostmap/inject.ts";
 import type { Reason } from "../hostmap/types.ts";
 
@@ -7,11 +7,15 @@ export interface AdmittedPod extends PodHosts {
   /** `generateName` followed by `*` if the pod has no name yet. */
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** Whether `metadata.annotations` exists: a JSONPatch cannot add a key to a missing object. */
+  /** Whether `metadata.annotations` and `metadata.labels` exist: a JSONPatch cannot add a key to a missing object. */
   readonly hasAnnotations: boolean;
+  readonly hasLabels: boolean;
 }
 
-const strings = z.record(z.string(), z.string()).nullish();
+/** Not z.record, which takes 1.5 µs an entry: a dry run may have 20,000 of them. */
+const strings = z
+  .custom<Readonly<Record<string, string>>>(isStrings, { error: "Invalid input: expected strings by name" })
+  .nullish();
 const podSchema = z.object({
   metadata: z.object({
     name: z.string().optional(),
@@ -38,9 +42,19 @@ export function readPod(object: unknown): AdmittedPod | Reason {
     name: metadata.name || `${metadata.generateName ?? ""}*`,
     labels: metadata.labels ?? {},
     annotations: metadata.annotations ?? {},
-    hasAnnotations: metadata.annotations !== undefined && metadata.annotations !== null,
+    hasAnnotations: isPresent(metadata.annotations),
+    hasLabels: isPresent(metadata.labels),
     hostAliases: (spec.hostAliases ?? []).map(({ ip, hostnames }) => ({ ip, hostnames: hostnames ?? [] })),
   };
+}
+
+function isPresent(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
+
+function isStrings(value: unknown): boolean {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  return Object.values(value).every((each) => typeof each === "string");
 }
 
 /** Whether `readPod` returned a pod. */

@@ -1,6 +1,7 @@
 import express, { type ErrorRequestHandler, type Express, type RequestHandler, type Response } from "express";
 import { describeError, hasCode } from "../errors/errors.ts";
 import { steadyNow } from "../kube/time.ts";
+import { type ByteBudget, chargeAnswer, createByteBudget } from "../telemetry/byte-budget.ts";
 import { type AnswerOptions, answerReview } from "./admission-response.ts";
 import { type AdmissionRequest, decodeReview } from "./admission-review.ts";
 import type { OptIn } from "./injection-decision.ts";
@@ -11,6 +12,18 @@ export interface AppOptions extends Omit<AnswerOptions, "throttle"> {
   /** Larger bodies are refused with 413. */
   readonly maxBodyBytes: number;
 }
+
+/** What bounds the memory of requests in flight. */
+interface Buffers {
+  readonly read: BodyReader;
+  /** Answers that their clients have not read. */
+  readonly unread: ByteBudget;
+}
+
+/** All unread answers together; beyond it, the oldest connection is closed. An answer with 500 names has about 40 KB. */
+const UNREAD_BUDGET_BYTES = 8 * 1024 * 1024;
+/** Answers up to this size are not counted: those of all connections together are smaller than the budget. */
+const SMALL_ANSWER_BYTES = 16 * 1024;
 
 const OPT_INS: readonly OptIn[] = ["namespace", "pod"];
 
@@ -23,14 +36,14 @@ export function createApp(appOptions: AppOptions): Express {
   const app = express();
   app.disable("x-powered-by");
   app.disable("etag");
-  const read = createBodyReader(options.maxBodyBytes);
-  for (const optIn of OPT_INS) app.post(`/mutate/${optIn}`, mutate(optIn, read, options));
+  const buffers = { read: createBodyReader(options.maxBodyBytes), unread: createByteBudget(UNREAD_BUDGET_BYTES) };
+  for (const optIn of OPT_INS) app.post(`/mutate/${optIn}`, mutate(optIn, buffers, options));
   app.use(notFound);
   app.use(onError(options));
   return app;
 }
 
-function mutate(optIn: OptIn, read: BodyReader, options: AnswerOptions): RequestHandler {
+function mutate(optIn: OptIn, { read, unread }: Buffers, options: AnswerOptions): RequestHandler {
   return async (req, res) => {
     const body = await read(req);
     const request = Buffer.isBuffer(body) ? decode(body) : body;
@@ -39,6 +52,7 @@ function mutate(optIn: OptIn, read: BodyReader, options: AnswerOptions): Request
       return;
     }
     const answer = answerReview(request, optIn, options);
+    if (answer.length > SMALL_ANSWER_BYTES) chargeAnswer(unread, res, answer.length);
     res.writeHead(200, { "content-type": "application/json", "content-length": answer.length });
     // The answer is ASCII. Writing it as UTF-8 would scan every byte of the patch once more.
     res.end(answer, "latin1");

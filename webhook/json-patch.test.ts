@@ -15,10 +15,11 @@ function mapTo(ip: string) {
   return createInjectionCache(publishedMapOf("r", new Map(NAMES.map((name) => [name, [ip]]))), 500);
 }
 
+const INJECTED = "switchback.dev/injected";
 const loaded = mapTo("198.51.100.9");
 
 interface PodObject {
-  metadata: { annotations?: Record<string, string> };
+  metadata: { annotations?: Record<string, string>; labels?: Record<string, string> };
   spec: { hostAliases?: HostAlias[] };
 }
 
@@ -40,7 +41,10 @@ function inject(object: PodObject, map = loaded): PodObject {
 
 const pods: fc.Arbitrary<PodObject> = fc.record({
   metadata: fc.record(
-    { annotations: fc.dictionary(fc.constantFrom("a/b", "c~d", "switchback.dev/owned"), fc.string()) },
+    {
+      annotations: fc.dictionary(fc.constantFrom("a/b", "c~d", "switchback.dev/owned"), fc.string()),
+      labels: fc.dictionary(fc.constantFrom("app", INJECTED), fc.constantFrom("web", "true")),
+    },
     { requiredKeys: [] },
   ),
   spec: fc.record(
@@ -57,7 +61,7 @@ const pods: fc.Arbitrary<PodObject> = fc.record({
   ),
 });
 
-test("the patch gives any pod the planned aliases and annotations, and a second patch is not needed", () => {
+test("the patch gives any pod the planned aliases and annotations and the label, and a second patch is not needed", () => {
   fc.assert(
     fc.property(pods, (object) => {
       const pod = read(object);
@@ -65,6 +69,7 @@ test("the patch gives any pod the planned aliases and annotations, and a second 
       const after = inject(object);
       assert.deepEqual(after.spec.hostAliases ?? [], [...plan.userAliases, ...plan.managed.aliases]);
       assert.deepEqual(after.metadata.annotations, { ...object.metadata.annotations, ...plan.managed.annotations });
+      assert.deepEqual(after.metadata.labels, { ...object.metadata.labels, [INJECTED]: "true" });
       const again = read(after);
       assert.equal(encodePatch(again, planInjection(again, loaded.select(undefined), loaded.build)), undefined);
     }),
@@ -93,7 +98,7 @@ test("with an empty map the aliases of an earlier map are removed", () => {
   const empty = createInjectionCache(publishedMapOf("r", new Map()), 500);
   const after = inject(inject({ metadata: {}, spec: {} }), empty);
   assert.equal(after.spec.hostAliases, undefined);
-  assert.equal(after.metadata.annotations?.["switchback.dev/injected"], "none");
+  assert.equal(after.metadata.annotations?.[INJECTED], "none");
 });
 
 test("similar pods share one patch, also if they have user aliases", () => {
@@ -104,6 +109,7 @@ test("similar pods share one patch, also if they have user aliases", () => {
   const shapes: PodObject[] = [
     { metadata: {}, spec: {} },
     { metadata: { annotations: {} }, spec: {} },
+    { metadata: { labels: {} }, spec: {} },
     { metadata: {}, spec: { hostAliases: [{ ip: "203.0.113.7", hostnames: ["x.example.net"] }] } },
     { metadata: {}, spec: { hostAliases: [{ ip: "203.0.113.7", hostnames: ["a.example.com"] }] } },
   ];
@@ -111,11 +117,21 @@ test("similar pods share one patch, also if they have user aliases", () => {
   assert.equal(new Set(patches).size, shapes.length);
   const pod = read({ metadata: {}, spec: { hostAliases: [{ ip: "203.0.113.8", hostnames: ["y.example.net"] }] } });
   const injection = planInjection(pod, loaded.select(undefined), loaded.build);
-  // Same as the third shape: the shape decides, not the user's names.
-  assert.equal(encodePatch(pod, injection), patches[2]);
+  // Same as the fourth shape: the shape decides, not the user's names.
+  assert.equal(encodePatch(pod, injection), patches[3]);
   assert.deepEqual(
-    JSON.parse(Buffer.from(patches[2] ?? "", "base64").toString("utf8")),
+    JSON.parse(Buffer.from(patches[3] ?? "", "base64").toString("utf8")),
     patchOperations(pod, injection),
+  );
+});
+
+test("a pod without the label, or with another value of it, gets it", () => {
+  const whole = inject({ metadata: { labels: { app: "web" } }, spec: {} });
+  const unlabelled = { ...whole, metadata: { ...whole.metadata, labels: { app: "web" } } };
+  assert.deepEqual(inject(unlabelled), whole);
+  assert.deepEqual(
+    inject({ ...whole, metadata: { ...whole.metadata, labels: { app: "web", [INJECTED]: "no" } } }),
+    whole,
   );
 });
 

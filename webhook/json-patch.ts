@@ -1,4 +1,5 @@
 import type { Injection, ManagedAliases } from "../hostmap/inject.ts";
+import { INJECTED_KEY } from "../hostmap/metadata-keys.ts";
 import type { HostAlias } from "../hostmap/types.ts";
 import type { AdmittedPod } from "./admitted-pod.ts";
 
@@ -15,12 +16,18 @@ type Change = "keep" | "create" | "append" | "rewrite";
 
 const ALIASES = pointer("spec", "hostAliases");
 const ANNOTATIONS = pointer("metadata", "annotations");
+const LABELS = pointer("metadata", "labels");
+const MANAGED_LABELS: Readonly<Record<string, string>> = { [INJECTED_KEY]: "true" };
 
-/** Returns the operations that give `pod` the planned aliases and annotations; none if it has them already. */
+/** Returns the operations that give `pod` the planned aliases and annotations, and the label; none if it has them already. */
 export function patchOperations(pod: AdmittedPod, injection: Injection): readonly Operation[] {
   const change = changeOf(pod, injection);
-  if (change === "keep" && hasManagedAnnotations(pod, injection.managed)) return [];
-  return [...aliasOperations(change, injection), ...annotationOperations(pod.hasAnnotations, injection.managed)];
+  if (change === "keep" && hasManagedMetadata(pod, injection.managed)) return [];
+  return [
+    ...aliasOperations(change, injection),
+    ...addOperations(ANNOTATIONS, pod.hasAnnotations, injection.managed.annotations),
+    ...addOperations(LABELS, pod.hasLabels, MANAGED_LABELS),
+  ];
 }
 
 /**
@@ -29,9 +36,9 @@ export function patchOperations(pod: AdmittedPod, injection: Injection): readonl
  */
 export function encodePatch(pod: AdmittedPod, injection: Injection): string | undefined {
   const change = changeOf(pod, injection);
-  if (change === "keep" && hasManagedAnnotations(pod, injection.managed)) return undefined;
+  if (change === "keep" && hasManagedMetadata(pod, injection.managed)) return undefined;
   if (change === "rewrite") return encode(patchOperations(pod, injection));
-  const shape = `${change} ${pod.hasAnnotations}`;
+  const shape = `${change} ${pod.hasAnnotations} ${pod.hasLabels}`;
   const patches = patchesOf(injection.managed);
   let patch = patches.get(shape);
   if (patch === undefined) {
@@ -77,18 +84,16 @@ function aliasOperations(change: Change, { userAliases, managed }: Injection): O
   return all.length === 0 ? [{ op: "remove", path: ALIASES }] : [{ op: "add", path: ALIASES, value: all }];
 }
 
-/** `add` replaces an existing member (RFC 6902, 4.1), so forged and missing annotations need the same operation. */
-function annotationOperations(hasAnnotations: boolean, { annotations }: ManagedAliases): Operation[] {
-  if (!hasAnnotations) return [{ op: "add", path: ANNOTATIONS, value: annotations }];
-  return Object.entries(annotations).map(([key, value]) => ({
-    op: "add",
-    path: `${ANNOTATIONS}${pointer(key)}`,
-    value,
-  }));
+/** `add` replaces an existing member (RFC 6902, 4.1), so forged and missing ones need the same operation. */
+function addOperations(path: string, hasMap: boolean, entries: Readonly<Record<string, string>>): Operation[] {
+  if (!hasMap) return [{ op: "add", path, value: entries }];
+  return Object.entries(entries).map(([key, value]) => ({ op: "add", path: `${path}${pointer(key)}`, value }));
 }
 
-function hasManagedAnnotations(pod: AdmittedPod, { annotations }: ManagedAliases): boolean {
-  return Object.entries(annotations).every(([key, value]) => pod.annotations[key] === value);
+function hasManagedMetadata(pod: AdmittedPod, { annotations }: ManagedAliases): boolean {
+  const has = (those: Readonly<Record<string, string>>, wanted: Readonly<Record<string, string>>) =>
+    Object.entries(wanted).every(([key, value]) => those[key] === value);
+  return has(pod.annotations, annotations) && has(pod.labels, MANAGED_LABELS);
 }
 
 function sameAliases(left: readonly HostAlias[], right: readonly HostAlias[]): boolean {

@@ -38,3 +38,19 @@ test("the kept entries never exceed the budget, and include the newest one that 
     }),
   );
 });
+
+test("entries that fill the budget exactly are kept, and a key that is set again weighs only what it weighs now", () => {
+  const lru = createLru<number>(3);
+  const kept = () => ["a", "b"].map((key) => lru.get(key));
+  lru.set("a", 1, 3);
+  assert.deepEqual(kept(), [1, undefined]);
+  lru.set("a", 2, 1);
+  lru.set("b", 3, 2);
+  assert.deepEqual(kept(), [2, 3]);
+  lru.set("b", 4, 3);
+  assert.deepEqual(kept(), [undefined, 4]);
+  lru.set("b", 5, 4);
+  assert.deepEqual(kept(), [undefined, undefined], "too heavy: not kept, and neither is what it had before");
+  lru.set("a", 6, 3);
+  assert.deepEqual(kept(), [6, undefined]);
+});

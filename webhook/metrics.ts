@@ -1,10 +1,10 @@
-import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { MetricsRegistry } from "../telemetry/metrics.ts";
 import type { WebhookState } from "./health.ts";
 import type { OptIn } from "./injection-decision.ts";
 
 /** The webhook's metrics, in a registry of their own. */
 export interface WebhookMetrics {
-  readonly registry: Registry;
+  readonly registry: MetricsRegistry;
   /** Records the answer about one pod; `seconds` is the time from the last byte of its review to the answer. */
   admitted(code: string, optIn: OptIn, seconds: number): void;
   /** Counts a pod that was admitted with a warning of this code. */
@@ -17,32 +17,16 @@ export interface WebhookMetrics {
 const BUCKETS = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1];
 
 export function createWebhookMetrics(): WebhookMetrics {
-  const registry = new Registry();
-  const registers = [registry];
-  const admissions = new Counter({
-    name: "switchback_webhook_admissions_total",
-    help: "Pods answered, by reason code and by what opted them in.",
-    labelNames: ["code", "opt_in"] as const,
-    registers,
-  });
-  const duration = new Histogram({
-    name: "switchback_webhook_admission_duration_seconds",
-    help: "From the last byte of a review to its answer.",
-    buckets: BUCKETS,
-    registers,
-  });
-  const warnings = new Counter({
-    name: "switchback_webhook_warnings_total",
-    help: "Warnings that pods were admitted with, by code.",
-    labelNames: ["code"] as const,
-    registers,
-  });
-  const refusals = new Counter({
-    name: "switchback_webhook_refused_total",
-    help: "Requests that are no admission review, by HTTP status.",
-    labelNames: ["status"] as const,
-    registers,
-  });
+  const registry = new MetricsRegistry();
+  const counter = (name: string, help: string) => registry.labelledCounter(`switchback_webhook_${name}`, help);
+  const admissions = counter("admissions_total", "Pods answered, by reason code and by what opted them in.");
+  const duration = registry.histogram(
+    "switchback_webhook_admission_duration_seconds",
+    "From the last byte of a review to its answer.",
+    BUCKETS,
+  );
+  const warnings = counter("warnings_total", "Warnings that pods were admitted with, by code.");
+  const refusals = counter("refused_total", "Requests that are no admission review, by HTTP status.");
   return {
     registry,
     admitted(code, optIn, seconds) {
@@ -50,22 +34,14 @@ export function createWebhookMetrics(): WebhookMetrics {
       duration.observe(seconds);
     },
     warned: (code) => warnings.inc({ code }),
-    refused: (status) => refusals.inc({ status: String(status) }),
+    refused: (status) => refusals.inc({ status }),
   };
 }
 
 /** Adds gauges of the webhook's state, which are read at each scrape. */
-export function addStateGauges(registry: Registry, state: Readonly<WebhookState>): void {
-  const gauge = (name: string, help: string, value: () => number) => {
-    new Gauge({
-      name: `switchback_webhook_${name}`,
-      help,
-      registers: [registry],
-      collect() {
-        this.set(value());
-      },
-    });
-  };
+export function addStateGauges(registry: MetricsRegistry, state: Readonly<WebhookState>): void {
+  const gauge = (name: string, ...rest: [help: string, collect: Parameters<MetricsRegistry["gauge"]>[2]]) =>
+    registry.gauge(`switchback_webhook_${name}`, ...rest);
   gauge("map_names", "Names in the loaded map.", () => state.map?.names ?? 0);
   gauge("map_problem", "1 while the newest publication of the map cannot be used.", () => (state.mapProblem ? 1 : 0));
   gauge(
@@ -76,14 +52,7 @@ export function addStateGauges(registry: Registry, state: Readonly<WebhookState>
   gauge("certificate_problem", "1 while the newest serving certificate cannot be used.", () =>
     state.serving().problem ? 1 : 0,
   );
-  new Gauge({
-    name: "switchback_webhook_map_info",
-    help: "1 for the revision of the map that is loaded.",
-    labelNames: ["revision"],
-    registers: [registry],
-    collect() {
-      this.reset();
-      if (state.map !== undefined) this.set({ revision: state.map.revision }, 1);
-    },
-  });
+  gauge("map_info", "1 for the revision of the map that is loaded.", () =>
+    state.map === undefined ? [] : [[{ revision: state.map.revision }, 1]],
+  );
 }

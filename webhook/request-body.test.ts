@@ -71,25 +71,51 @@ test("a disconnect is distinguished from the end of the body", async () => {
   assert.equal(statusOf(await body), 400);
 });
 
-test("large bodies share a budget, small ones pass, and finished bodies release their share", async () => {
-  const read = createBodyReader(LIMIT);
-  const large = Array.from({ length: 4 }, () => incoming());
-  const bodies = large.map((stream) => start(read, stream));
-  for (const stream of large) stream.write(Buffer.alloc(150_000));
+/** More than two bodies of `SIZE`, less than three. */
+const BUDGET = 500_000;
+const SIZE = 190_000;
+
+test("all bodies share a budget: beyond it, the one that began first is refused, and later ones are read", async () => {
+  const read = createBodyReader(LIMIT, BUDGET);
+  const slow = Array.from({ length: 3 }, () => incoming());
+  const bodies = slow.map((stream) => start(read, stream));
+  for (const stream of slow) stream.write(Buffer.alloc(SIZE));
   await settle();
-  // Two of them fit into twice the limit; the others are refused at once.
-  assert.deepEqual((await Promise.all(bodies.slice(2))).map(statusOf), [503, 503]);
-  const small = incoming();
-  const passed = start(read, small);
-  small.end(Buffer.alloc(60_000));
+  assert.equal(statusOf((await bodies[0]) as Refusal), 503);
+  const later = incoming();
+  const passed = start(read, later);
+  later.end(Buffer.alloc(SIZE));
+  assert.equal(statusOf((await bodies[1]) as Refusal), 503);
   assert.equal(statusOf(await passed), 200);
-  large[0]?.end();
-  large[1]?.destroy();
-  assert.deepEqual((await Promise.all(bodies.slice(0, 2))).map(statusOf), [200, 400]);
+  slow[2]?.end();
+  assert.equal(statusOf(await (bodies[2] as Promise<Buffer | Refusal>)), 200);
+});
+
+test("small bodies count as well, and in crumbs as what they take", async () => {
+  const read = createBodyReader(LIMIT, BUDGET);
+  const small = Array.from({ length: 10 }, () => incoming());
+  const bodies = small.map((stream) => start(read, stream));
+  for (const stream of small.slice(0, 9)) stream.write(Buffer.alloc(50_000));
+  await settle();
+  for (let crumbs = 0; crumbs < 500; crumbs += 1) small[9]?.write("x");
+  await settle();
+  for (const stream of small) stream.end();
+  const statuses = (await Promise.all(bodies)).map(statusOf);
+  assert.deepEqual(statuses, [503, 503, 200, 200, 200, 200, 200, 200, 200, 200]);
+});
+
+test("finished, refused and aborted bodies release their share", async () => {
+  const read = createBodyReader(LIMIT, BUDGET);
   for (let times = 0; times < 10; times += 1) {
-    const again = incoming();
-    const body = start(read, again);
-    again.end(Buffer.alloc(LIMIT));
-    assert.equal(statusOf(await body), 200);
+    const streams = Array.from({ length: 3 }, () => incoming());
+    const [aborted, tooLarge, whole] = streams.map((stream) => start(read, stream));
+    streams[0]?.write(Buffer.alloc(SIZE));
+    await settle();
+    streams[0]?.destroy();
+    assert.equal(statusOf((await aborted) as Refusal), 400);
+    streams[1]?.write(Buffer.alloc(LIMIT + 1));
+    assert.equal(statusOf((await tooLarge) as Refusal), 413);
+    streams[2]?.end(Buffer.alloc(LIMIT));
+    assert.equal(statusOf((await whole) as Buffer), 200);
   }
 });

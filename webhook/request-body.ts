@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { createByteBudget } from "../telemetry/byte-budget.ts";
 
 /** Why a request is refused before it is parsed: an HTTP status and a sentence. */
 export interface Refusal {
@@ -9,33 +10,39 @@ export interface Refusal {
 /** Reads one body; never rejects. A refused body is not kept: node:http discards the rest of it. */
 export type BodyReader = (request: IncomingMessage) => Promise<Buffer | Refusal>;
 
-/** Bodies up to this size, and so nearly all pods, are read regardless of other requests. */
-const SMALL_BYTES = 64 * 1024;
-/** All larger bodies in flight together may append this many times the limit of one. */
-const MAX_LARGE_BODIES = 2;
+/**
+ * All bodies in flight together take at most this much, or twice the limit of one if that is more. The bodies of 600 ordinary pods take
+ * 6 MB.
+ */
+const MIN_BUDGET_BYTES = 8 * 1024 * 1024;
+/** What a chunk takes besides its bytes: a client may send them one by one. */
+const CHUNK_BYTES = 256;
 
 const MEDIA_TYPE: Refusal = { status: 415, text: "the body must be application/json" };
 const ENCODED: Refusal = { status: 415, text: "the body must not be compressed" };
 const ABORTED: Refusal = { status: 400, text: "the body is incomplete" };
-const BUSY: Refusal = { status: 503, text: "too many large bodies in flight" };
+const BUSY: Refusal = { status: 503, text: "too many bodies in flight, and this one took longest" };
 
 /**
- * Creates a reader of bodies of at most `maxBytes`. Unlike express.raw, it limits the total of large bodies in flight: any client
- * that reaches the port could otherwise exhaust the memory. (express.raw also costs a tenth of an admission.)
+ * Creates a reader of bodies of at most `maxBytes`. Unlike express.raw, it limits the total of the bodies in flight: any client that
+ * reaches the port could otherwise exhaust the memory. (express.raw also costs a tenth of an admission.) Beyond that total, the body
+ * that began first is refused.
  */
-export function createBodyReader(maxBytes: number): BodyReader {
+export function createBodyReader(
+  maxBytes: number,
+  budgetBytes: number = Math.max(2 * maxBytes, MIN_BUDGET_BYTES),
+): BodyReader {
   const tooLarge: Refusal = { status: 413, text: `the body is larger than ${maxBytes} bytes (webhook.maxBodyBytes)` };
-  let largeBytes = 0;
+  const budget = createByteBudget(budgetBytes);
   return (request) => {
     const refusal = refusalOf(request, maxBytes, tooLarge);
     if (refusal !== undefined) return Promise.resolve(refusal);
     return new Promise((resolve) => {
       const chunks: Buffer[] = [];
       let size = 0;
-      let charged = 0;
+      const holder = { evict: () => finish(BUSY) };
       const finish = (result: Buffer | Refusal): void => {
-        largeBytes -= charged;
-        charged = 0;
+        budget.release(holder);
         request.off("data", append).off("end", end).off("close", abort);
         request.resume();
         resolve(result);
@@ -44,11 +51,7 @@ export function createBodyReader(maxBytes: number): BodyReader {
         chunks.push(chunk);
         size += chunk.length;
         if (size > maxBytes) finish(tooLarge);
-        if (size > maxBytes || size <= SMALL_BYTES) return;
-        // Once a body counts as large, it is charged from its first byte.
-        largeBytes += size - charged;
-        charged = size;
-        if (largeBytes > maxBytes * MAX_LARGE_BODIES) finish(BUSY);
+        else budget.charge(holder, chunk.length + CHUNK_BYTES);
       };
       const end = (): void => finish(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks));
       const abort = (): void => finish(ABORTED);

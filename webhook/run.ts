@@ -5,7 +5,7 @@ import { pause } from "../kube/time.ts";
 import type { MapReader } from "../snapshot/map-reader.ts";
 import { isMap } from "../snapshot/published-map.ts";
 import { LOADED_PATH } from "../snapshot/webhook-loaded-page.ts";
-import { livenessOf, startHealthServer } from "../telemetry/health.ts";
+import { type HealthServer, livenessOf, type Probes, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createApp } from "./app.ts";
 import { renderLoadedPage, type WebhookState, webhookReadiness } from "./health.ts";
@@ -29,6 +29,7 @@ export interface RunningWebhook {
   readonly port: number;
   readonly healthPort: number;
   readonly state: Readonly<WebhookState>;
+  readonly probes: Probes;
   /** Fails readiness, keeps serving until callers use other replicas, then waits for running requests. */
   stop(): Promise<void>;
 }
@@ -38,7 +39,7 @@ const DRAIN_MS = 1_000;
 /** Admissions take a few milliseconds; an API server waits for two seconds. */
 const GRACE_MS = 5_000;
 
-/** Runs one webhook replica. It serves as soon as its ports are bound, and is ready once it has a certificate and a map. */
+/** Runs one webhook replica. It serves as soon as its ports are bound, and is ready once it has a certificate and a map. Throws `listen-failed`. */
 export async function runWebhook(config: Config, deps: WebhookDeps): Promise<RunningWebhook> {
   const { log, now } = deps;
   const { address, port, healthPort, maxBodyBytes } = config.webhook;
@@ -54,25 +55,37 @@ export async function runWebhook(config: Config, deps: WebhookDeps): Promise<Run
   };
   addStateGauges(metrics.registry, state);
   const maps = deps.maps.start((offer) => applyOffer(state, offer, config.inject.maxNames, log));
-  const health = await startHealthServer({
-    address,
-    port: healthPort,
+  const probes: Probes = {
     live: () => livenessOf(maps.inactiveMs?.() ?? 0),
     ready: () => webhookReadiness(state),
-    registry: metrics.registry,
-    pages: { [LOADED_PATH]: () => renderLoadedPage(state) },
-  });
-  const bound = await server.listen(address, port);
+  };
+  const stopReading = async () => void (await Promise.all([maps.stop(), certificates.stop()]));
+  let health: HealthServer | undefined;
+  let bound: number;
+  try {
+    health = await startHealthServer({
+      ...probes,
+      address,
+      port: healthPort,
+      registry: metrics.registry,
+      pages: { [LOADED_PATH]: { render: () => renderLoadedPage(state) } },
+    });
+    bound = await server.listen(address, port);
+  } catch (error) {
+    await stopReading();
+    await health?.close();
+    throw error;
+  }
   log.info({ port: bound, healthPort: health.port }, "listening");
   const stop = async (): Promise<void> => {
     state.draining = true;
     server.drain();
     await (deps.pause ?? pause)(DRAIN_MS);
     await server.close(GRACE_MS);
-    await Promise.all([maps.stop(), certificates.stop()]);
+    await stopReading();
     await health.close();
   };
-  return { port: bound, healthPort: health.port, state, stop };
+  return { port: bound, healthPort: health.port, state, probes, stop };
 }
 
 /** Replaces the map as a whole. An unusable offer is logged once, and the last good map stays in use. */

@@ -2,7 +2,9 @@ import type { RequestListener } from "node:http";
 import { createServer, type ServerOptions } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { PemPair } from "../certs/pem.ts";
+import { reclaimConnections, withoutPipelining } from "../telemetry/connection-reclaimer.ts";
 import { listen } from "../telemetry/health.ts";
+import { queueHandshakes } from "./handshake-queue.ts";
 
 /** The HTTPS listener that the API server calls. */
 export interface WebhookServer {
@@ -21,22 +23,36 @@ export interface WebhookServer {
  * first, a review sent at that moment would be lost, and a POST is not retried.
  */
 const KEEP_ALIVE_MS = 120_000;
-/** The API server waits for two seconds (`timeoutSeconds`). A slower request would only hold memory. */
+/** The API server waits for two seconds (`timeoutSeconds`), handshake included. Slower ones would only hold memory. */
+const HANDSHAKE_MS = 2_000;
 const REQUEST_MS = 10_000;
+/** Longer than that, because it counts from the handshake, and the API server may keep a connection for its next review. */
 const HEADERS_MS = 5_000;
-/** Several API servers with 200 writes in flight each (`--max-mutating-requests-inflight`). More would only cost memory. */
-const MAX_CONNECTIONS = 1_024;
+/** How often the two are checked; by default every 30 s. */
+const CHECK_MS = 1_000;
+/**
+ * Three API servers with 200 writes in flight each (`--max-mutating-requests-inflight`). Each connection takes 53 KB; beyond this
+ * number, others are closed (`reclaimConnections`).
+ */
+const MAX_CONNECTIONS = 640;
 
-export function createWebhookServer(listener: RequestListener, options: ServerOptions = {}): WebhookServer {
+export function createWebhookServer(
+  listener: RequestListener,
+  options: ServerOptions = {},
+  maxConnections: number = MAX_CONNECTIONS,
+): WebhookServer {
   let draining = false;
-  const server = createServer(options, (req, res) => {
+  const limits = { handshakeTimeout: HANDSHAKE_MS, connectionsCheckingInterval: CHECK_MS };
+  const answer = withoutPipelining((req, res) => {
     if (draining) res.setHeader("connection", "close");
     listener(req, res);
   });
+  const server = createServer({ ...limits, ...options }, answer);
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.headersTimeout = HEADERS_MS;
   server.requestTimeout = REQUEST_MS;
-  server.maxConnections = MAX_CONNECTIONS;
+  queueHandshakes(server, HANDSHAKE_MS, (socket) => connections.greeted(socket));
+  const connections = reclaimConnections(server, maxConnections);
   return {
     async listen(address, port) {
       await listen(server, port, address);
@@ -49,7 +65,7 @@ export function createWebhookServer(listener: RequestListener, options: ServerOp
     async close(graceMs) {
       draining = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      const deadline = setTimeout(() => server.closeAllConnections(), graceMs);
+      const deadline = setTimeout(connections.closeAll, graceMs);
       await closed;
       clearTimeout(deadline);
     },

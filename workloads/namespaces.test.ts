@@ -11,10 +11,17 @@ const SHOP = "/api/v1/namespaces/shop";
 
 function rig(t: TestContext) {
   const kube = new MemoryKube();
-  const heard = { changes: 0 };
+  const heard = { changes: 0, synced: 0, last: {} };
   const open = () => {
-    const onChange = () => void heard.changes++;
-    const informer = watchNamespaces({ client: kube.client, log: new LineLog(), onChange });
+    const informer = watchNamespaces({
+      client: kube.client,
+      log: new LineLog(),
+      onChange: (change) => {
+        heard.changes++;
+        heard.last = change;
+      },
+      onSynced: () => void heard.synced++,
+    });
     t.after(() => informer.stop());
     return informer;
   };
@@ -36,13 +43,15 @@ test("namespaces that say nothing share one object", () => {
   assert.equal(namespaceFacts({}), silent);
 });
 
-test("the first list is one change, however many Namespaces it has", async (t) => {
+test("the first list is reported once, after a change for each Namespace that says something", async (t) => {
   const { kube, heard, open } = rig(t);
-  for (const name of ["a", "b", "c"])
-    kube.put(`/api/v1/namespaces/${name}`, { metadata: { labels: { [INJECT]: "x" } } });
+  for (const [name, labels] of Object.entries({ a: { [INJECT]: "x" }, b: {}, c: { [INJECT]: "y" } }))
+    kube.put(`/api/v1/namespaces/${name}`, { metadata: { labels } });
   const informer = open();
   await settled();
-  assert.deepEqual([[...informer.objects().keys()], heard.changes], [["a", "b", "c"], 1]);
+  assert.deepEqual([...informer.objects().keys()], ["a", "b", "c"]);
+  const after = { inject: "y", onChange: undefined };
+  assert.deepEqual(heard, { changes: 2, synced: 1, last: { key: "c", after } });
 });
 
 for (const [what, before, after, changes] of [

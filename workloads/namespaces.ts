@@ -1,4 +1,5 @@
 import { INJECT_KEY, ON_CHANGE_KEY } from "../hostmap/metadata-keys.ts";
+import type { ObjectChange } from "../kube/cache.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import type { ApiObject } from "../kube/types.ts";
@@ -14,25 +15,27 @@ export interface NamespaceFacts {
 /** Most namespaces have neither: they share one object. */
 const SILENT: NamespaceFacts = { inject: undefined, onChange: undefined };
 
-/** All Namespaces, by name. `onChange` is called once they are listed, and then when the facts of one change. */
+/** All Namespaces, by name. */
 export function watchNamespaces(deps: {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly log: Logger;
-  readonly onChange: () => void;
+  /** Called for each change of a Namespace's facts, also during the first list; one that says nothing has none. */
+  readonly onChange: (change: ObjectChange<NamespaceFacts>) => void;
+  /** Called once, after the first complete list. */
+  readonly onSynced: () => void;
 }): Informer<NamespaceFacts> {
-  const { client, log, onChange } = deps;
-  const informer = watchObjects<NamespaceFacts>({
+  const { client, log, onChange, onSynced } = deps;
+  return watchObjects<NamespaceFacts>({
     client,
     path: corePath("namespaces"),
     metadataOnly: true,
     project: namespaceFacts,
-    onChange({ before, after }) {
-      if (informer.state.synced && !isSame(before, after)) onChange();
+    onChange(change) {
+      if (!isSame(change.before, change.after)) onChange(change);
     },
-    onSynced: onChange,
+    onSynced,
     log,
   });
-  return informer;
 }
 
 export function namespaceFacts({ metadata }: ApiObject): NamespaceFacts {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ownerOf } from "./owners.ts";
+import { controllerOf, inferFromNames, isReplicaSet, ownerOf, replicaSetOwner } from "./owners.ts";
 import { type PodFacts, podFacts } from "./pods.ts";
 
 function pod(apiVersion?: string, kind?: string, name?: string, templateHash?: string): PodFacts {
@@ -61,3 +61,91 @@ for (const [what, of, parentOf, key, code] of TABLE) {
     assert.deepEqual([owner.key, owner.unrestartable?.code], [key, code]);
   });
 }
+
+test("an owner is named whole, with why it cannot be restarted", () => {
+  assert.deepEqual(ownerOf(pod("apps/v1", "StatefulSet", "db"), UNREAD), {
+    namespace: "shop",
+    kind: "StatefulSet",
+    name: "db",
+    key: "shop/StatefulSet/db",
+    unrestartable: undefined,
+  });
+  assert.deepEqual(ownerOf(pod("example.com/v1", "Farm", "f"), UNREAD), {
+    namespace: "shop",
+    kind: "Farm",
+    name: "f",
+    key: "shop/Farm/f",
+    unrestartable: { code: "unknown-owner", text: "owned by a Farm, which Switchback cannot restart" },
+  });
+});
+
+const OWNER = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web-1", uid: "u" };
+const { uid: _, ...REFERENCE } = OWNER;
+
+test("of several owners, the controller counts; no other", () => {
+  const others = [OWNER, { ...OWNER, name: "other", controller: false }];
+  assert.deepEqual(controllerOf({ ownerReferences: [...others, { ...OWNER, controller: true }] }), REFERENCE);
+  assert.deepEqual(
+    [controllerOf({ ownerReferences: others }), controllerOf({}), controllerOf()],
+    Array(3).fill(undefined),
+  );
+});
+
+test("a ReplicaSet's owner is one of the group apps, or none", () => {
+  const ownedBy = (change: object) => ({ ownerReferences: [{ ...OWNER, controller: true, ...change }] });
+  assert.deepEqual(replicaSetOwner(ownedBy({ kind: "Deployment", name: "web" })), { kind: "Deployment", name: "web" });
+  assert.equal(replicaSetOwner(ownedBy({ apiVersion: "argoproj.io/v1alpha1", kind: "Rollout" })), "none");
+  assert.deepEqual([replicaSetOwner({}), replicaSetOwner(undefined)], ["none", "none"]);
+});
+
+test("only a ReplicaSet of the group apps has an owner to look up", () => {
+  const found = [REFERENCE, { ...REFERENCE, kind: "Deployment" }, { ...REFERENCE, apiVersion: "x/apps/v1" }, undefined];
+  assert.deepEqual(found.map(isReplicaSet), [true, false, false, false]);
+});
+
+test("the Deployment is inferred from the whole hash at the end of the name alone", () => {
+  const infer = (name: string, hash: string) => ownerOf(pod("apps/v1", "ReplicaSet", name, hash), inferFromNames).key;
+  assert.equal(infer("a-7d9-7d9", "7d9"), "shop/Deployment/a-7d9");
+  assert.equal(infer("web7d9", "7d9"), "shop/ReplicaSet/web7d9");
+  assert.equal(infer("web-7d9-x", "7d9"), "shop/ReplicaSet/web-7d9-x");
+});
+
+test("a ReplicaSet is looked up only by a name that an object can have", () => {
+  const longest = "a".repeat(253);
+  for (const [name, valid] of [
+    ["web-1", true],
+    ["a", true],
+    ["a.b-1.c", true],
+    [longest, true],
+    [`${longest}a`, false],
+    ["", false],
+    ["-a", false],
+    ["a-", false],
+    ["a-.b", false],
+    ["a..b", false],
+    ["A", false],
+    ["a/b", false],
+    ["a\n", false],
+  ] as const) {
+    assert.equal(isReplicaSet({ ...REFERENCE, name }), valid, name);
+    let looked = false;
+    ownerOf(pod("apps/v1", "ReplicaSet", name), () => {
+      looked = true;
+      return undefined;
+    });
+    assert.equal(looked, valid, name);
+  }
+});
+
+test("of an owner whose name no object can have, that is said, whatever its kind could do", () => {
+  for (const kind of ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"]) {
+    assert.deepEqual(ownerOf(pod("apps/v1", kind, "a/b"), OF_WEB), {
+      namespace: "shop",
+      kind,
+      name: "a/b",
+      key: `shop/${kind}/a/b`,
+      unrestartable: { code: "owner-name-invalid", text: `no ${kind} can have the name of its owner` },
+    });
+  }
+  assert.equal(ownerOf(pod("apps/v1", "ControllerRevision", "a/b"), OF_WEB).unrestartable?.code, "unknown-owner");
+});

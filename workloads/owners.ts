@@ -1,7 +1,11 @@
 import type { Reason } from "../hostmap/types.ts";
 import type { ObjectMeta } from "../kube/types.ts";
+import { cut } from "./cut.ts";
 import { type WorkloadName, workloadKey } from "./workload-keys.ts";
 import { isWorkloadKind } from "./workload-kinds.ts";
+
+/** RFC 1123 subdomain. Of an owner's name the API server checks only that it is not empty, so any user who may create pods can set any text. */
+export const WORKLOAD_NAME = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
 /** An object's controller, as its ownerReferences name it. */
 export interface OwnerRef {
@@ -52,17 +56,27 @@ export function ownerOf(pod: OwnedPod, ownerOfReplicaSet: OwnerOfReplicaSet): Ow
     return newOwner(namespace, "Job", owner.name, { code: "job", text });
   }
   if (!isApps(owner)) return unknownOwner(namespace, owner.kind, owner.name);
-  if (owner.kind !== "ReplicaSet") return appsOwner(namespace, owner.kind, owner.name);
+  if (owner.kind !== REPLICA_SET || !WORKLOAD_NAME.test(owner.name))
+    return appsOwner(namespace, owner.kind, owner.name);
   const parent = ownerOfReplicaSet(namespace, owner.name) ?? inferDeployment(owner.name, pod.templateHash);
   return parent === "none"
     ? unknownOwner(namespace, owner.kind, owner.name)
     : appsOwner(namespace, parent.kind, parent.name);
 }
 
-/** The owner that manages an object, if any. Copied, so that the rest of the object can be collected. */
+/** More than any kind, name or group and version may have. */
+const MAX_OWNER_TEXT = 512;
+
+/** The owner that manages an object, if any. Copied, so that the rest of the object can be collected, however long its texts are. */
 export function controllerOf(metadata: ObjectMeta = {}): OwnerRef | undefined {
   const owner = metadata.ownerReferences?.find(({ controller }) => controller === true);
-  return owner && { apiVersion: owner.apiVersion, kind: owner.kind, name: owner.name };
+  if (owner === undefined) return undefined;
+  const { apiVersion, kind, name } = owner;
+  return {
+    apiVersion: cut(apiVersion, MAX_OWNER_TEXT),
+    kind: cut(kind, MAX_OWNER_TEXT),
+    name: cut(name, MAX_OWNER_TEXT),
+  };
 }
 
 /** A ReplicaSet's owner, from the ReplicaSet's metadata. */
@@ -71,9 +85,11 @@ export function replicaSetOwner(metadata: ObjectMeta | undefined): ReplicaSetOwn
   return owner !== undefined && isApps(owner) ? { kind: owner.kind, name: owner.name } : "none";
 }
 
-/** Whether a pod's owner is a ReplicaSet, whose own owner has to be looked up. */
+const REPLICA_SET = "ReplicaSet";
+
+/** Whether a pod's owner may be a ReplicaSet, whose own owner has to be looked up. */
 export function isReplicaSet(owner: OwnerRef | undefined): owner is OwnerRef {
-  return owner !== undefined && isApps(owner) && owner.kind === "ReplicaSet";
+  return owner !== undefined && isApps(owner) && owner.kind === REPLICA_SET && WORKLOAD_NAME.test(owner.name);
 }
 
 function isApps({ apiVersion }: OwnerRef): boolean {
@@ -91,7 +107,13 @@ function inferDeployment(replicaSet: string, templateHash: string | undefined): 
 }
 
 function appsOwner(namespace: string, kind: string, name: string): Owner {
-  return isWorkloadKind(kind) ? newOwner(namespace, kind, name, undefined) : unknownOwner(namespace, kind, name);
+  const isKnown = isWorkloadKind(kind);
+  if (!isKnown && kind !== REPLICA_SET) return unknownOwner(namespace, kind, name);
+  if (!WORKLOAD_NAME.test(name)) {
+    const text = `no ${kind} can have the name of its owner`;
+    return newOwner(namespace, kind, name, { code: "owner-name-invalid", text });
+  }
+  return isKnown ? newOwner(namespace, kind, name, undefined) : unknownOwner(namespace, kind, name);
 }
 
 function unknownOwner(namespace: string, kind: string, name: string): Owner {

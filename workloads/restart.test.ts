@@ -24,7 +24,7 @@ test("a restart is one annotation on the template, with uid and resourceVersion 
   const kube = withWeb({ replicas: 2 });
   const outcome = await restartWorkload(kube.client, WEB, await seen(kube), OPTIONS);
   const body = {
-    metadata: { uid: PATH, resourceVersion: "1" },
+    metadata: { uid: PATH, resourceVersion: "2" },
     spec: { template: { metadata: { annotations: { "switchback.dev/restartedAt": STAMP } } } },
   };
   assert.deepEqual(kube.writes, [{ method: "PATCH", path: PATH, fieldManager: "somebody", body }]);
@@ -97,6 +97,7 @@ test("after a conflict it is read again, ten times in all", async () => {
     };
     assert.equal((await readAndRestart(kube.client, WEB, AGAIN)).result, result);
     assert.deepEqual([kube.reads.length, kube.writes.length], [10, 10]);
+    assert.deepEqual([...new Set(kube.writes.map(({ fieldManager }) => fieldManager))], ["somebody"]);
   }
 });
 

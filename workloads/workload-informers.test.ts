@@ -3,24 +3,37 @@ import { type TestContext, test } from "node:test";
 import { LineLog } from "../test/fakes/clock.ts";
 import { MemoryKube, refusal } from "../test/fakes/memory-kube.ts";
 import { settled } from "../test/fakes/stopped-time.ts";
-import { WorkloadInformers } from "./workload-informers.ts";
+import { podFacts } from "./pods.ts";
+import { KEEP_MS, type WorkloadChange, WorkloadInformers } from "./workload-informers.ts";
 
 const SHOP = "/apis/apps/v1/namespaces/shop";
 const KEY = "shop/Deployment/web";
 const STAMP = "2026-01-01T00:00:00.000Z";
 const never = new AbortController().signal;
 
+function podOf(kind: string, namespace = "shop", apiVersion = "apps/v1") {
+  const owner = { apiVersion, kind, name: "web-1", uid: "u", controller: true };
+  return podFacts({ metadata: { namespace, name: `of-${kind}`, ownerReferences: [owner] } });
+}
+
+/** Kinds of owners of pods; a ReplicaSet's is a Deployment. */
+const OWNERS = ["ReplicaSet", "StatefulSet", "DaemonSet"];
+
+/** `open` starts with a pod of each owner in each of the namespaces. */
 function rig(t: TestContext, namespaces: readonly string[] = ["shop"]) {
   const kube = new MemoryKube();
   const log = new LineLog();
-  const heard = { changes: 0 };
-  const onChange = () => {
+  const heard: { changes: number; all: Array<string | undefined> } = { changes: 0, all: [] };
+  const onChange = ({ namespace, key }: WorkloadChange) => {
     heard.changes += 1;
+    heard.all.push(key ?? namespace);
   };
   kube.put(`${SHOP}/deployments/web`, { metadata: { generation: 1 }, spec: { paused: false } });
   const open = () => {
     const workloads = new WorkloadInformers({ client: kube.client, log, namespaces, onChange });
     t.after(() => workloads.stop());
+    for (const namespace of namespaces)
+      for (const kind of OWNERS) workloads.changePod({ key: kind, after: podOf(kind, namespace) });
     return workloads;
   };
   return { kube, log, heard, open };
@@ -41,11 +54,48 @@ test("a workload is unknown until its kind and the ReplicaSets are listed, and a
     assert.equal(workloads.stateOf(KEY), "unknown", last);
     kube.speak(`${SHOP}/${last}`);
     await settled();
-    assert.equal(versionOf(workloads), "1");
+    assert.equal(versionOf(workloads), "2");
     assert.equal(workloads.stateOf("shop/Deployment/other"), "absent");
     assert.equal(workloads.stateOf("shop/StatefulSet/web"), "absent");
     assert.ok(heard.changes > before, "the list itself is news");
   }
+});
+
+test("a workload is forbidden where its kind or the ReplicaSets may not be listed, and known once they may", async (t) => {
+  for (const refused of ["deployments", "replicasets"]) {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const { kube } = rig(t);
+    let status: number | undefined = 403;
+    const get: typeof kube.client.get = async (path, ...rest) => {
+      if (status !== undefined && path === `${SHOP}/${refused}`) throw refusal(path, status);
+      return await kube.client.get(path, ...rest);
+    };
+    const client = Object.assign(Object.create(kube.client) as typeof kube.client, { get });
+    const workloads = new WorkloadInformers({ client, log: new LineLog(), namespaces: ["shop"], onChange() {} });
+    t.after(() => workloads.stop());
+    assert.equal(workloads.stateOf(KEY), "unknown", "not asked yet");
+    await settled();
+    assert.equal(workloads.stateOf(KEY), "forbidden", refused);
+    assert.equal(await patch(workloads), "conflict");
+    status = 503;
+    t.mock.timers.tick(30_000);
+    await settled();
+    assert.equal(workloads.stateOf(KEY), "unknown", "another problem is not this one");
+    status = undefined;
+    t.mock.timers.tick(30_000);
+    await settled();
+    assert.equal(versionOf(workloads), "2");
+    t.mock.timers.reset();
+  }
+});
+
+test("a change names the workload or ReplicaSet, and each first list the namespace", async (t) => {
+  const { kube, open, heard } = rig(t);
+  kube.put(`${SHOP}/replicasets/web-1`, { metadata: {} });
+  open();
+  await settled();
+  const [first, replicaSet] = ["shop/Deployment/web", "shop/ReplicaSet/web-1"];
+  assert.deepEqual(heard.all.toSorted(), ["shop", "shop", "shop", "shop", first, replicaSet]);
 });
 
 test("of a namespace that is not listed, and a kind that is none, nothing is known or watched", async (t) => {
@@ -60,6 +110,70 @@ test("of a namespace that is not listed, and a kind that is none, nothing is kno
     [...kube.watched].sort(),
     ["daemonsets", "deployments", "replicasets", "statefulsets"].map((kind) => `${SHOP}/${kind}`),
   );
+});
+
+test("a kind is watched in a namespace from the first pod that one may own, until five minutes after the last", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { kube, heard } = rig(t);
+  const changes: WorkloadChange[] = [];
+  const onChange = (change: WorkloadChange) => void changes.push(change);
+  const workloads = new WorkloadInformers({ client: kube.client, log: new LineLog(), namespaces: ["shop"], onChange });
+  t.after(() => workloads.stop());
+  const watched = () => kube.watched.map((path) => path.slice(SHOP.length + 1)).sort();
+  const change = async (before: string | undefined, after: string | undefined) => {
+    workloads.changePod({ key: "x", ...(before && { before: podOf(before) }), ...(after && { after: podOf(after) }) });
+    await settled();
+  };
+  await settled();
+  assert.deepEqual(watched(), [], "no pods, no watches");
+  for (const other of [podOf("Job", "shop", "batch/v1"), podOf("ReplicaSet", "bank"), podFacts({})]) {
+    workloads.changePod({ key: "y", after: other });
+  }
+  await change(undefined, "StatefulSet");
+  assert.deepEqual(watched(), ["statefulsets"]);
+  await change(undefined, "StatefulSet");
+  await change("StatefulSet", "ReplicaSet");
+  assert.deepEqual(watched(), ["deployments", "replicasets", "statefulsets"]);
+  await change("StatefulSet", undefined);
+  t.mock.timers.tick(KEEP_MS - 1);
+  await settled();
+  assert.deepEqual(watched(), ["deployments", "replicasets", "statefulsets"]);
+  changes.length = 0;
+  t.mock.timers.tick(1);
+  await settled();
+  assert.deepEqual([watched(), changes], [["deployments", "replicasets"], [{ namespace: "shop", key: undefined }]]);
+  await change("ReplicaSet", undefined);
+  t.mock.timers.tick(KEEP_MS - 1);
+  await change(undefined, "ReplicaSet");
+  t.mock.timers.tick(KEEP_MS);
+  await settled();
+  assert.deepEqual(watched(), ["deployments", "replicasets"], "pods that come back in time keep the watches");
+  assert.equal(heard.changes, 0);
+});
+
+test("a workload without pods is watched while somebody asks for it, and unknown until it is listed", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { kube } = rig(t);
+  const options = { client: kube.client, log: new LineLog(), namespaces: ["shop"], onChange() {} };
+  const workloads = new WorkloadInformers(options);
+  const version = kube.at(`${SHOP}/deployments/web`)?.metadata.resourceVersion;
+  t.after(() => workloads.stop());
+  assert.equal(workloads.stateOf(KEY), "unknown");
+  await settled();
+  assert.equal(versionOf(workloads), version);
+  t.mock.timers.tick(KEEP_MS - 1);
+  assert.equal(versionOf(workloads), version);
+  t.mock.timers.tick(KEEP_MS - 1);
+  await settled();
+  assert.deepEqual(kube.watched.sort(), [`${SHOP}/deployments`, `${SHOP}/replicasets`]);
+  t.mock.timers.tick(1);
+  await settled();
+  assert.deepEqual(kube.watched, []);
+  assert.equal(workloads.stateOf(KEY), "unknown", "what was known may be outdated");
+  await workloads.stop();
+  assert.equal(workloads.stateOf(KEY), "unknown");
+  await settled();
+  assert.deepEqual(kube.watched, [], "once stopped, nothing is opened");
 });
 
 test("a ReplicaSet's parent is its controller of the group apps, others are nobody's", async (t) => {
@@ -82,7 +196,7 @@ test("a ReplicaSet's parent is its controller of the group apps, others are nobo
 });
 
 for (const kind of ["deployments", "statefulsets", "daemonsets", "replicasets"]) {
-  test(`a change of ${kind} is told`, async (t) => {
+  test(`a change of ${kind} is reported`, async (t) => {
     const { kube, open, heard } = rig(t);
     open();
     await settled();
@@ -93,18 +207,35 @@ for (const kind of ["deployments", "statefulsets", "daemonsets", "replicasets"])
   });
 }
 
+/** Patches the version that the watch shows, as if it had just been decided on. */
+function patch(workloads: WorkloadInformers, { key = KEY, version = versionOf(workloads), signal = never } = {}) {
+  return workloads.patch(key, { stamp: STAMP, resourceVersion: version ?? "", signal });
+}
+
+test("what is patched is the version that was decided on, also if the watch has a newer one by now", async (t) => {
+  const { kube, open } = rig(t);
+  const workloads = open();
+  await settled();
+  const version = versionOf(workloads);
+  kube.put(`${SHOP}/deployments/web`, { metadata: { generation: 2 } });
+  await settled();
+  assert.notEqual(versionOf(workloads), version);
+  assert.equal(await patch(workloads, { version }), "conflict");
+  assert.equal(kube.at(`${SHOP}/deployments/web`)?.spec, undefined);
+});
+
 test("a restart is one stamp on the template, of exactly the object that was seen, in our name", async (t) => {
   const { kube, open } = rig(t);
   const workloads = open();
   await settled();
-  assert.equal(await workloads.patch(KEY, STAMP, never), "patched");
+  assert.equal(await patch(workloads), "patched");
   assert.deepEqual(kube.writes, [
     {
       method: "PATCH",
       path: `${SHOP}/deployments/web`,
       fieldManager: "switchback-restart",
       body: {
-        metadata: { uid: `${SHOP}/deployments/web`, resourceVersion: "1" },
+        metadata: { uid: `${SHOP}/deployments/web`, resourceVersion: "2" },
         spec: { template: { metadata: { annotations: { "switchback.dev/restartedAt": STAMP } } } },
       },
     },
@@ -115,20 +246,20 @@ test("the answer to a patch counts until the watch tells of the workload again",
   const { kube, open } = rig(t);
   const workloads = open();
   await settled();
-  const patched = workloads.patch(KEY, STAMP, never);
+  const patched = patch(workloads);
   await patched;
   const state = workloads.stateOf(KEY);
   assert.ok(typeof state !== "string");
-  assert.deepEqual([state.restartedAt, state.generation, state.resourceVersion], [STAMP, 2, "2"]);
+  assert.deepEqual([state.restartedAt, state.generation, state.resourceVersion], [STAMP, 2, "3"]);
   await settled();
   kube.put(`${SHOP}/deployments/web`, { metadata: { generation: 3 } });
   await settled();
-  assert.equal(versionOf(workloads), "3");
+  assert.equal(versionOf(workloads), "4");
   // Another of the same name and of another kind says nothing about it.
-  await workloads.patch(KEY, STAMP, never);
+  await patch(workloads);
   kube.put(`${SHOP}/statefulsets/web`, {});
   kube.put(`${SHOP}/deployments/other`, {});
-  assert.equal(versionOf(workloads), "4");
+  assert.equal(versionOf(workloads), "5");
   await settled();
   kube.remove(`${SHOP}/deployments/web`);
   await settled();
@@ -140,7 +271,7 @@ test("somebody's change that the watch has not told of yet is a conflict, and no
   const workloads = open();
   await settled();
   kube.put(`${SHOP}/deployments/web`, { metadata: { generation: 2 } });
-  assert.equal(await workloads.patch(KEY, STAMP, never), "conflict");
+  assert.equal(await patch(workloads), "conflict");
   assert.equal(kube.at(`${SHOP}/deployments/web`)?.spec, undefined);
   assert.deepEqual(log.lines[0]?.fields, { workload: KEY, outcome: "conflict" });
   assert.match(log.messages[0] ?? "", /^not restarted: .*409/);
@@ -152,7 +283,7 @@ test("a workload that was paused after the decision is not restarted", async (t)
   await settled();
   kube.put(`${SHOP}/deployments/web`, { spec: { paused: true } });
   await settled();
-  assert.equal(await workloads.patch(KEY, STAMP, never), "conflict");
+  assert.equal(await patch(workloads), "conflict");
   assert.deepEqual(kube.writes, []);
   assert.deepEqual(log.lines[0]?.fields, { workload: KEY, outcome: "conflict" });
   assert.match(log.messages[0] ?? "", /^not restarted: spec\.paused/);
@@ -171,8 +302,8 @@ for (const [status, outcome] of [
     kube.onWrite = ({ path }) => {
       throw refusal(path, status);
     };
-    assert.equal(await workloads.patch(KEY, STAMP, never), outcome);
-    assert.equal(versionOf(workloads), "1");
+    assert.equal(await patch(workloads), outcome);
+    assert.equal(versionOf(workloads), "2");
   });
 }
 
@@ -184,20 +315,20 @@ test("any other end of a patch is uncertain, and thrown", async (t) => {
     kube.onWrite = () => {
       throw error;
     };
-    await assert.rejects(workloads.patch(KEY, STAMP, never), error);
+    await assert.rejects(patch(workloads), error);
   }
   kube.onWrite = () => {};
   const ended = AbortSignal.abort(new Error("the term is over"));
-  await assert.rejects(workloads.patch(KEY, STAMP, ended), /the term is over/);
+  await assert.rejects(patch(workloads, { signal: ended }), /the term is over/);
   assert.deepEqual(log.messages, []);
 });
 
 test("a workload that is not known is no workload that is gone: neither is patched", async (t) => {
   const { kube, open } = rig(t);
   const workloads = open();
-  assert.equal(await workloads.patch(KEY, STAMP, never), "conflict");
+  assert.equal(await patch(workloads), "conflict");
   await settled();
-  assert.equal(await workloads.patch("shop/Deployment/other", STAMP, never), "gone");
+  assert.equal(await patch(workloads, { key: "shop/Deployment/other" }), "gone");
   assert.deepEqual(kube.writes, []);
 });
 

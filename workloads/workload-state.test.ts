@@ -97,3 +97,39 @@ test("the partition 0 is no partition", () => {
   const spec = { updateStrategy: { rollingUpdate: { partition: 0 } } };
   assert.equal(workloadState("StatefulSet", { ...SETTLED.StatefulSet, spec }).refusal, undefined);
 });
+
+test("a StatefulSet's pods are available once they are ready too", () => {
+  const unsettled = (status: object) =>
+    workloadState("StatefulSet", { ...SETTLED.StatefulSet, status: { ...SETTLED.StatefulSet.status, ...status } })
+      .unsettled;
+  assert.equal(unsettled({ readyReplicas: 1 }), "1 of 2 available");
+  assert.equal(unsettled({ readyReplicas: undefined }), "0 of 2 available");
+  assert.equal(unsettled({ availableReplicas: undefined }), "0 of 2 available");
+});
+
+test("only the condition Progressing with the status False is a failure", () => {
+  const failed = (...conditions: { type: string; status: string }[]) =>
+    workloadState("Deployment", { ...SETTLED.Deployment, status: { ...SETTLED.Deployment.status, conditions } }).failed;
+  const [progressing, available] = ["Progressing", "Available"].map((type) => ({ type, status: "False" }));
+  assert.ok(progressing && available);
+  assert.deepEqual([failed(available), failed({ ...progressing, status: "True" })], [false, false]);
+  assert.equal(failed(available, progressing), true);
+});
+
+test("the stamp is that of the template, the mode that of the workload itself", () => {
+  const annotations = { "switchback.dev/on-change": "live", "switchback.dev/restartedAt": "workload" };
+  const template = {
+    metadata: { annotations: { "switchback.dev/on-change": "t", "switchback.dev/restartedAt": "then" } },
+  };
+  const raw = { ...SETTLED.Deployment, metadata: { ...metadata, annotations }, spec: { replicas: 2, template } };
+  assert.deepEqual(workloadState("Deployment", raw), {
+    uid: "u",
+    resourceVersion: "7",
+    generation: 3,
+    restartedAt: "then",
+    onChange: "live",
+    refusal: undefined,
+    unsettled: undefined,
+    failed: false,
+  });
+});

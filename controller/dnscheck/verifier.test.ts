@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { silentLogger } from "../../telemetry/log.ts";
+import { LineLog } from "../../test/fakes/clock.ts";
 import type { DnsLookup } from "./lookup.ts";
 import { DnsVerifier } from "./verifier.ts";
 
@@ -12,6 +12,7 @@ function rig(t: TestContext) {
   const records = new Map<string, readonly string[] | Error>();
   const asked: string[] = [];
   const reported: string[] = [];
+  const log = new LineLog();
   const state = { now: 1_000, ttl: 300, open: 0, most: 0, slow: false };
   const lookup: DnsLookup = async (name, family) => {
     asked.push(`${name}/${family}`);
@@ -25,7 +26,7 @@ function rig(t: TestContext) {
     return { addresses: found, ttl: state.ttl };
   };
   const onVerdict = (name: string) => reported.push(name);
-  const verifier = new DnsVerifier({ lookup, now: () => state.now, log: silentLogger, onVerdict });
+  const verifier = new DnsVerifier({ lookup, now: () => state.now, log, onVerdict });
   verifier.start();
   t.after(() => verifier.stop());
   const pass = async (ms: number) => {
@@ -39,7 +40,7 @@ function rig(t: TestContext) {
     const verdict = verifier.verdictOf(name);
     return typeof verdict === "string" ? verdict : verdict.code;
   };
-  return { verifier, records, asked, reported, state, pass, code };
+  return { verifier, records, asked, reported, state, log, pass, code };
 }
 
 test("verified, elsewhere, absent; unknown before the first answer, and without addresses to compare with", async (t) => {
@@ -133,4 +134,115 @@ test("changed addresses are compared with the last answer, and looked up again; 
   verifier.forget("a.example.com");
   await pass(400_000);
   assert.deepEqual([asked.length, code("a.example.com")], [2, "unknown"]);
+});
+
+test("what each verdict says: at most four addresses, and what was expected", async (t) => {
+  const { verifier, records, pass } = rig(t);
+  const many = [5, 4, 3, 2, 1].map((last) => `198.51.100.${last}`);
+  records.set("cdn.example.com", many);
+  verifier.expect("cdn.example.com", [LB, "2001:DB8::9"]);
+  verifier.expect("none.example.com", [LB]);
+  await pass(200);
+  const found = "198.51.100.1, 198.51.100.1, 198.51.100.2, 198.51.100.2";
+  assert.deepEqual(
+    [...verifier.mismatches()],
+    [
+      [
+        "cdn.example.com",
+        {
+          code: "dns-elsewhere",
+          text: `the cluster's DNS resolves "cdn.example.com" to ${found}, not to its load balancer (${LB}, 2001:db8::9)`,
+        },
+      ],
+      [
+        "none.example.com",
+        {
+          code: "dns-absent",
+          text: `the cluster's DNS has no address for "none.example.com"; expected is ${LB}`,
+        },
+      ],
+    ],
+  );
+});
+
+test("a verdict is reported when it may have changed, and only then", async (t) => {
+  const { verifier, records, pass, reported } = rig(t);
+  records.set("a.example.com", [LB]);
+  verifier.expect("a.example.com", [LB]);
+  await pass(200);
+  assert.deepEqual(reported.splice(0), ["a.example.com"]);
+  verifier.expect("a.example.com", [LB]);
+  await pass(400_000);
+  assert.deepEqual(reported, [], "the same answer");
+  verifier.expect("a.example.com", [LB, "198.51.100.1"]);
+  assert.deepEqual(reported.splice(0), ["a.example.com"]);
+  records.set("a.example.com", ["198.51.100.7"]);
+  await pass(3_000);
+  assert.deepEqual(reported, ["a.example.com"]);
+});
+
+test("twenty failures in a row pause all look-ups for half a minute; an answer in between starts the count over", async (t) => {
+  const { verifier, records, pass, asked, log, state } = rig(t);
+  const paused = () =>
+    log.lines.filter(({ level }) => level === "warn").map(({ fields, message }) => [fields, message]);
+  const fail = (from: number, to: number) => {
+    for (let index = from; index < to; index += 1) {
+      records.set(`n${index}`, new Error("ETIMEOUT"));
+      verifier.expect(`n${index}`, [LB]);
+    }
+  };
+  fail(0, 19);
+  await pass(2_000);
+  records.set("good", [LB]);
+  verifier.expect("good", [LB]);
+  await pass(2_000);
+  fail(19, 38);
+  await pass(2_000);
+  assert.deepEqual(paused(), []);
+  const { length } = asked;
+  fail(38, 39);
+  await pass(2_000);
+  assert.deepEqual(paused(), [[{ code: "dns-unreachable" }, "names are not verified for now: ETIMEOUT"]]);
+  assert.equal(asked.length, length + 1);
+  assert.deepEqual(log.lines[0], { level: "debug", fields: { name: "n18" }, message: "not looked up: ETIMEOUT" });
+  verifier.expect("late", [LB]);
+  await pass(28_000 - (state.now % 1_000));
+  assert.ok(!asked.includes("late/4"), "paused");
+  await pass(4_000);
+  assert.ok(asked.includes("late/4"));
+});
+
+test("a name whose look-up is under way is not asked for twice, and its answer does not count once it is forgotten", async (t) => {
+  const { verifier, records, pass, asked, state, code, reported } = rig(t);
+  records.set("a.example.com", [LB]);
+  state.slow = true;
+  verifier.expect("a.example.com", [LB]);
+  await pass(100);
+  verifier.expect("a.example.com", ["198.51.100.1"]);
+  await pass(2_000);
+  assert.deepEqual(asked, ["a.example.com/4"]);
+  verifier.forget("a.example.com");
+  reported.length = 0;
+  state.slow = false;
+  await pass(400_000);
+  assert.deepEqual([code("a.example.com"), reported, asked.length], ["unknown", [], 1]);
+});
+
+test("a stopped verifier asks no more", async (t) => {
+  const { verifier, pass, asked } = rig(t);
+  verifier.stop();
+  verifier.expect("a.example.com", [LB]);
+  await pass(2_000);
+  assert.deepEqual(asked, []);
+});
+
+test("for one claim: unknown without an answer or addresses, else by the last answer", async (t) => {
+  const { verifier, records, pass } = rig(t);
+  assert.equal(verifier.verdictOf("a.example.com", [LB]), "unknown");
+  records.set("a.example.com", [LB]);
+  verifier.expect("a.example.com", [LB]);
+  assert.equal(verifier.verdictOf("a.example.com", [LB]), "unknown");
+  await pass(200);
+  assert.equal(verifier.verdictOf("a.example.com", [LB]), "verified");
+  assert.equal(verifier.verdictOf("a.example.com", ["lb.example.net"]), "unknown");
 });

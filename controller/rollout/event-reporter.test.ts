@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EventRecord } from "../../kube/events.ts";
+import { LineLog } from "../../test/fakes/clock.ts";
+import { observeFully } from "../../test/fakes/observe-fully.ts";
 import { RULES, RunningWorld, type Temper } from "../../test/fakes/rollout-world.ts";
 import { type PodFacts, podFacts } from "../../workloads/pods.ts";
 import { EventReporter } from "./event-reporter.ts";
-import { observeWorkloads, type WorkloadGroup } from "./observe-workloads.ts";
+import type { WorkloadGroup } from "./observe-workloads.ts";
 import { checkWorkload, stuck } from "./restart-preconditions.ts";
 import type { RolloutVerdict } from "./workload-facts.ts";
 
@@ -13,8 +15,8 @@ const WEB = "shop/Deployment/web";
 
 /** A reporter, and everything that it reported. */
 function reporterRig() {
-  const reported = { events: [] as EventRecord[], lines: [] as string[], counted: [] as string[] };
-  const line = (_fields: object, text: string) => void reported.lines.push(text);
+  const log = new LineLog();
+  const reported = { events: [] as EventRecord[], lines: log.lines, counted: [] as string[] };
   const stats = { sent: 0, repeated: 0, dropped: 0, failed: 0 };
   const events = { record: (event: EventRecord) => void reported.events.push(event), stats, flush: async () => {} };
   const count = (what: string) => () => void reported.counted.push(what);
@@ -24,8 +26,18 @@ function reporterRig() {
     forbidden: count("forbidden"),
     outcome: (outcome: string) => void reported.counted.push(outcome),
   };
-  const log = { debug: line, info: line, warn: line, error: line };
-  return { reported, reporter: new EventReporter({ events, log, counters }) };
+  const reporter = new EventReporter({ events, log, counters });
+  const report = (groups: readonly WorkloadGroup[], verdicts: ReadonlyMap<string, RolloutVerdict> = new Map()) => {
+    const summaries = groups.map(
+      (group) => [group.owner.key, { ...summary(group), stale: group.stale.length }] as const,
+    );
+    reporter.report(new Map(summaries), verdicts, (key) => groups.find(({ owner }) => owner.key === key));
+  };
+  return { reported, reporter, report };
+}
+
+function summary({ onChange, pods, notInjected, overCap, warnings, observed: { agents, to } }: WorkloadGroup) {
+  return { onChange, pods, notInjected, overCap, warnings, agents, to };
 }
 
 /** An opted-in pod of this owner that the webhook did not inject. */
@@ -38,7 +50,7 @@ function pod(name: string, apiVersion?: string, kind?: string, owner = ""): PodF
 /** Their owners as observed, with the verdicts. */
 function observe(pods: readonly PodFacts[], parts: { total?: number; world?: RunningWorld } = {}) {
   const { total = 1, world } = parts;
-  const groups = observeWorkloads({
+  const groups = observeFully({
     pods,
     namespaces: new Map([["shop", { inject: "enabled", onChange: undefined }]]),
     excludedNamespaces: new Set(),
@@ -50,6 +62,7 @@ function observe(pods: readonly PodFacts[], parts: { total?: number; world?: Run
     stateOf: (key) => world?.observe().find((each) => each.key === key)?.state ?? "unknown",
     agentOf: () => undefined,
     unfinished: [],
+    onError: (what, error) => assert.fail(`${what}: ${error}`),
   });
   const verdicts = new Map(groups.map((group) => [group.owner.key, verdictOf(group)]));
   return [groups, verdicts] as const;
@@ -68,8 +81,8 @@ const CANNOT = [
 
 for (const [what, of, reason, text] of CANNOT) {
   test(`${what} that cannot follow gets one Event, however many runs there are`, () => {
-    const { reported, reporter } = reporterRig();
-    for (let turn = 0; turn < 5; turn++) reporter.report(...observe([of]));
+    const { reported, report } = reporterRig();
+    for (let turn = 0; turn < 5; turn++) report(...observe([of]));
     const [event, ...others] = reported.events;
     assert.deepEqual([others.length, event?.type, event?.reason], [0, "Warning", reason]);
     assert.match(event?.note ?? "", new RegExp(`^1 of 1 pods do not have the current public names: ${text}`));
@@ -81,7 +94,9 @@ for (const [what, of, reason, text] of CANNOT) {
       name: "p",
       uid: "uid-of-p",
     });
-    assert.equal(reported.lines.length, 1);
+    const code = { BarePod: "bare-pod", Job: "job", UnknownOwner: "unknown-owner" }[reason];
+    const fields = { workload: observe([of])[0][0]?.owner.key, code, stale: 1 };
+    assert.deepEqual(reported.lines, [{ level: "warn", fields, message: event?.note }]);
   });
 }
 
@@ -93,7 +108,7 @@ const FAILED: ReadonlyArray<readonly [Temper, string, string]> = [
 
 for (const [temper, code, reason] of FAILED) {
   test(`a restart that ends as ${code} is one Event ${reason}, about the workload`, async () => {
-    const { reported, reporter } = reporterRig();
+    const { reported, report } = reporterRig();
     const world = new RunningWorld();
     world.add(WEB, temper);
     world.publish("ab", temper !== "owned");
@@ -102,7 +117,7 @@ for (const [temper, code, reason] of FAILED) {
     for (let turn = 0; turn < 30; turn++) {
       await world.pass(MINUTE_MS / 2, 1_000);
       const decision = await world.reconcile();
-      reporter.report(groups, decision?.verdicts ?? new Map());
+      report(groups, decision?.verdicts ?? new Map());
     }
     assert.equal(await world.codeOf(WEB), code);
     assert.deepEqual(
@@ -115,44 +130,44 @@ for (const [temper, code, reason] of FAILED) {
 }
 
 test("a workload that was in step in between, has another reason, or was recreated is reported again", () => {
-  const { reported, reporter } = reporterRig();
+  const { reported, report } = reporterRig();
   const [groups] = observe([pod("p")]);
   const reasons = () => reported.events.splice(0).map(({ reason }) => reason);
-  const report = (verdict: RolloutVerdict) => reporter.report(groups, new Map([["shop/Pod/p", verdict]]));
+  const reportOne = (verdict: RolloutVerdict) => report(groups, new Map([["shop/Pod/p", verdict]]));
   const bare = stuck("bare-pod", "a pod of its own");
-  report(bare);
-  report({ standing: "in-step", code: "in-step", text: "" });
+  reportOne(bare);
+  reportOne({ standing: "in-step", code: "in-step", text: "" });
   assert.deepEqual(reasons(), ["BarePod"]);
-  report(bare);
+  reportOne(bare);
   assert.deepEqual(reasons(), ["BarePod"]);
-  report(stuck("history-unreadable", ""));
+  reportOne(stuck("history-unreadable", ""));
   assert.deepEqual(reasons(), ["HistoryUnreadable"]);
-  reporter.report([], new Map());
-  report(stuck("history-unreadable", ""));
+  report([], new Map());
+  reportOne(stuck("history-unreadable", ""));
   assert.deepEqual(reasons(), ["HistoryUnreadable"]);
 });
 
 test("a workload that waits, or has on-change none, gets no Event", () => {
-  const { reported, reporter } = reporterRig();
+  const { reported, report } = reporterRig();
   const [groups] = observe([pod("p")]);
   for (const standing of ["waiting", "left", "in-step"] as const) {
-    reporter.report(groups, new Map([["shop/Pod/p", { standing, code: "any", text: "" }]]));
+    report(groups, new Map([["shop/Pod/p", { standing, code: "any", text: "" }]]));
   }
-  reporter.report(groups, new Map());
+  report(groups, new Map());
   assert.deepEqual([reported.events, reported.lines], [[], []]);
 });
 
 test("more names than a pod may have: one Event for each such number, also when all pods are in step", () => {
-  const { reported, reporter } = reporterRig();
+  const { reported, report } = reporterRig();
   const [groups] = observe([pod("p")], { total: 501 });
   const inStep = new Map([["shop/Pod/p", { standing: "in-step", code: "in-step", text: "" } as const]]);
-  const notes = () => reported.events.splice(0).map(({ reason, note }) => `${reason}: ${note}`);
-  for (let turn = 0; turn < 3; turn++) reporter.report(groups, inStep);
+  const notes = () => reported.events.splice(0).map(({ type, reason, note }) => `${type} ${reason}: ${note}`);
+  for (let turn = 0; turn < 3; turn++) report(groups, inStep);
   const annotation = "select fewer with the annotation switchback.dev/hosts";
-  assert.deepEqual(notes(), [`OverCap: its pods get only the first 500 of 501 mapped names; ${annotation}`]);
-  reporter.report(observe([pod("p")], { total: 502 })[0], inStep);
-  assert.deepEqual(notes(), [`OverCap: its pods get only the first 500 of 502 mapped names; ${annotation}`]);
-  reporter.report(observe([pod("p")])[0], inStep);
+  assert.deepEqual(notes(), [`Warning OverCap: its pods get only the first 500 of 501 mapped names; ${annotation}`]);
+  report(observe([pod("p")], { total: 502 })[0], inStep);
+  assert.deepEqual(notes(), [`Warning OverCap: its pods get only the first 500 of 502 mapped names; ${annotation}`]);
+  report(observe([pod("p")])[0], inStep);
   assert.deepEqual(notes(), []);
 });
 
@@ -163,14 +178,46 @@ test("a restart is counted and is a Normal Event about the workload; its outcome
   const [[group]] = observe([pod("p", "apps/v1", "ReplicaSet", "web-1")], { world });
   const restart = { at: 0, from: ["old"], to: "new", uid: WEB, generation: 1 };
   reporter.reportEvent({ kind: "restarted", key: WEB, restart }, group);
-  assert.deepEqual(
-    reported.events.map(({ type, reason, regarding: { kind, name } }) => [type, reason, kind, name]),
-    [["Normal", "Restarted", "Deployment", "web"]],
-  );
+  const event = {
+    type: "Normal",
+    reason: "Restarted",
+    action: "Restart",
+    note: "restarted by Switchback: its pods did not have the current public names (new)",
+    regarding: { apiVersion: "apps/v1", kind: "Deployment", namespace: "shop", name: "web", uid: WEB },
+  };
+  assert.deepEqual(reported.events, [event]);
   for (const outcome of ["done", "failed", "reverted"] as const)
     reporter.reportEvent({ kind: "outcome", key: WEB, outcome }, group);
   reporter.reportEvent({ kind: "conflict", key: WEB }, group);
   reporter.reportEvent({ kind: "forbidden", key: WEB }, group);
   assert.deepEqual(reported.counted, ["restarted", "done", "failed", "reverted", "conflict", "forbidden"]);
-  assert.equal(reported.events.length, 1);
+  assert.deepEqual(reported.events, [event]);
+  assert.deepEqual(
+    reported.lines.map(({ level, fields }) => [level, fields]),
+    [
+      ["info", { workload: WEB, from: ["old"], to: "new" }],
+      ["info", { workload: WEB, outcome: "done" }],
+      ["info", { workload: WEB, outcome: "failed" }],
+      ["info", { workload: WEB, outcome: "reverted" }],
+    ],
+  );
+});
+
+test("an Event is about the workload only if that was read, else about a stale pod, else about any; without one there is none", () => {
+  const { reported, reporter } = reporterRig();
+  const restart = { at: 0, from: ["old"], to: "new", uid: WEB, generation: 1 };
+  const about = (group: WorkloadGroup | undefined) => {
+    reporter.reportEvent({ kind: "restarted", key: WEB, restart }, group);
+    return reported.events
+      .splice(0)
+      .map(({ regarding: { apiVersion, kind, name, uid } }) => [apiVersion, kind, name, uid]);
+  };
+  const [[group]] = observe([pod("a", "apps/v1", "ReplicaSet", "web-1"), pod("b", "apps/v1", "ReplicaSet", "web-1")]);
+  assert.ok(group !== undefined);
+  const [, b] = group.stale;
+  assert.deepEqual(about(group), [["v1", "Pod", "a", "uid-of-a"]]);
+  assert.deepEqual(about({ ...group, stale: [b!] }), [["v1", "Pod", "b", "uid-of-b"]]);
+  assert.deepEqual(about({ ...group, stale: [] }), [["v1", "Pod", "a", "uid-of-a"]]);
+  assert.deepEqual(about({ ...group, stale: [], first: undefined }), []);
+  assert.deepEqual(about(undefined), []);
 });

@@ -2,7 +2,8 @@ import { HOSTS_KEY } from "../../hostmap/metadata-keys.ts";
 import { type EventRecorder, eventReason, type Regarding } from "../../kube/events.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { partsOf } from "../../workloads/workload-keys.ts";
-import type { WorkloadGroup } from "./observe-workloads.ts";
+import type { Verdicts } from "./cohorts.ts";
+import type { GroupSummary, WorkloadGroup } from "./observe-workloads.ts";
 import type { RestartEvent } from "./reconciler.ts";
 import type { RolloutVerdict } from "./workload-facts.ts";
 
@@ -18,8 +19,8 @@ export interface RestartCounters {
 export class EventReporter {
   readonly #deps: { readonly events: EventRecorder; readonly log: Logger; readonly counters: RestartCounters };
   /** The last reported code of each workload. */
-  readonly #reported = new Map<string, string>();
-  readonly #overCap = new Map<string, string>();
+  readonly #reported = new Map<string, string | undefined>();
+  readonly #overCap = new Map<string, string | undefined>();
 
   constructor(deps: { events: EventRecorder; log: Logger; counters: RestartCounters }) {
     this.#deps = deps;
@@ -40,36 +41,51 @@ export class EventReporter {
     } else counters[event.kind]();
   }
 
-  /** Reports the current state: workloads that need intervention, and pods that cannot have every name. */
-  report(groups: readonly WorkloadGroup[], verdicts: ReadonlyMap<string, RolloutVerdict>): void {
-    const byKey = new Map(groups.map((group) => [group.owner.key, group]));
+  /** Workloads of which something was reported that still holds. */
+  get reported(): Iterable<string> {
+    return new Set([...this.#reported.keys(), ...this.#overCap.keys()]);
+  }
+
+  /**
+   * Reports the current state: of all workloads those that need intervention, and those whose pods cannot have every name. `groupOf` is
+   * asked for those that were not reported before.
+   */
+  report(
+    workloads: ReadonlyMap<string, GroupSummary>,
+    verdicts: Verdicts,
+    groupOf: (key: string) => WorkloadGroup | undefined,
+  ): void {
     for (const reported of [this.#reported, this.#overCap]) {
-      for (const key of reported.keys()) if (!byKey.has(key)) reported.delete(key);
+      for (const key of reported.keys()) if (!workloads.has(key)) reported.delete(key);
     }
-    for (const [key, group] of byKey) {
-      this.#reportStuck(key, group, verdicts.get(key));
-      this.#reportCap(key, group);
+    for (const [key, summary] of workloads) {
+      this.#reportStuck(key, summary, verdicts.get(key), groupOf);
+      this.#reportCap(key, summary, groupOf);
     }
   }
 
-  #reportStuck(key: string, group: WorkloadGroup, verdict: RolloutVerdict | undefined): void {
-    const code = verdict?.standing === "stuck" ? verdict.code : "";
-    if ((this.#reported.get(key) ?? "") === code) return;
+  #reportStuck(
+    key: string,
+    { stale, pods }: GroupSummary,
+    verdict: RolloutVerdict | undefined,
+    groupOf: (key: string) => WorkloadGroup | undefined,
+  ): void {
+    const code = verdict?.standing === "stuck" ? verdict.code : undefined;
+    if (this.#reported.get(key) === code) return;
     this.#reported.set(key, code);
-    if (verdict === undefined || code === "") return;
-    const note = `${group.stale.length} of ${group.pods} pods do not have the current public names: ${verdict.text}`;
-    this.#deps.log.warn({ workload: key, code, stale: group.stale.length }, note);
-    this.#record("Warning", eventReason(code), note, key, group);
+    if (verdict === undefined || code === undefined) return;
+    const note = `${stale} of ${pods} pods do not have the current public names: ${verdict.text}`;
+    this.#deps.log.warn({ workload: key, code, stale }, note);
+    this.#record("Warning", eventReason(code), note, key, groupOf(key));
   }
 
-  #reportCap(key: string, group: WorkloadGroup): void {
-    const { overCap } = group;
-    const text = overCap === undefined ? "" : `${overCap.cap} of ${overCap.total}`;
-    if ((this.#overCap.get(key) ?? "") === text) return;
+  #reportCap(key: string, { overCap }: GroupSummary, groupOf: (key: string) => WorkloadGroup | undefined): void {
+    const text = overCap && `${overCap.cap} of ${overCap.total}`;
+    if (this.#overCap.get(key) === text) return;
     this.#overCap.set(key, text);
-    if (overCap === undefined) return;
+    if (text === undefined) return;
     const note = `its pods get only the first ${text} mapped names; select fewer with the annotation ${HOSTS_KEY}`;
-    this.#record("Warning", "OverCap", note, key, group);
+    this.#record("Warning", "OverCap", note, key, groupOf(key));
   }
 
   #record(

@@ -1,24 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Registry } from "prom-client";
-import { registerRolloutMetrics } from "./metrics.ts";
-import type { RolloutStatus, WorkloadStatus } from "./rollout-status.ts";
-
-function workload(standing: WorkloadStatus["standing"], code: string, parts: Partial<WorkloadStatus> = {}) {
-  const base = { namespace: "shop", kind: "Deployment", name: "web", pods: 1, stale: 0, notInjected: 0 };
-  const more = { mode: "restart", modeFrom: "install", text: "", lastRestart: undefined, warnings: [] } as const;
-  return { ...base, ...more, standing, code, ...parts };
-}
-
-function running(workloads: readonly WorkloadStatus[], waiting = 0): RolloutStatus {
-  const quiet = { unknown: undefined, dryRun: false, underWay: undefined, restartsLastHour: 0, restartsToday: 0 };
-  return { ...quiet, waiting, workloads };
-}
+import { MetricsRegistry } from "../../telemetry/metrics.ts";
+import { type RolloutMetricsInput, registerRolloutMetrics } from "./metrics.ts";
 
 const PREFIX = "switchback_controller_";
 
 /** Every sample of a scrape without the prefix of the names: the text that Prometheus reads. */
-async function scrape(registry: Registry): Promise<Record<string, number>> {
+async function scrape(registry: MetricsRegistry): Promise<Record<string, number>> {
   const lines = (await registry.metrics()).split("\n").filter((line) => line.startsWith(PREFIX));
   return Object.fromEntries(
     lines.map((line) => {
@@ -42,39 +30,46 @@ const NO_PODS = {
 };
 
 test("pods by state, workloads by standing and reason, and how many wait, each read at the scrape", async () => {
-  const registry = new Registry();
-  let status: RolloutStatus | undefined = running(
-    [
-      workload("in-step", "in-step", { pods: 3 }),
-      workload("waiting", "its-turn", { pods: 2, stale: 2, notInjected: 1 }),
-      workload("stuck", "bare-pod", { pods: 1, stale: 1 }),
-      workload("stuck", "bare-pod", { pods: 1, stale: 1, notInjected: 1 }),
-      workload("stuck", "did-not-converge", { pods: 4, stale: 1 }),
+  const registry = new MetricsRegistry();
+  let counts: RolloutMetricsInput | undefined = {
+    shed: 3,
+    workloads: 14,
+    pods: 11,
+    stale: 5,
+    notInjected: 2,
+    verdicts: [
+      { standing: "in-step", code: "in-step", workloads: 1 },
+      { standing: "waiting", code: "its-turn", workloads: 6 },
+      { standing: "waiting", code: "debouncing", workloads: 1 },
+      { standing: "waiting", code: "live", workloads: 4 },
+      { standing: "stuck", code: "bare-pod", workloads: 2 },
     ],
-    7,
-  );
-  registerRolloutMetrics(registry, () => status);
+  };
+  registerRolloutMetrics(registry, () => counts);
   assert.deepEqual(await scrape(registry), {
     'opted_in_pods{state="all"}': 11,
     'opted_in_pods{state="stale"}': 5,
     'opted_in_pods{state="not-injected"}': 2,
     'workloads{standing="in-step",code="in-step"}': 1,
-    'workloads{standing="waiting",code="its-turn"}': 1,
+    'workloads{standing="waiting",code="its-turn"}': 6,
+    'workloads{standing="waiting",code="debouncing"}': 1,
+    'workloads{standing="waiting",code="live"}': 4,
     'workloads{standing="stuck",code="bare-pod"}': 2,
-    'workloads{standing="stuck",code="did-not-converge"}': 1,
     restarts_waiting: 7,
+    pods_shed: 3,
     ...NOTHING_COUNTED,
   });
-  status = running([workload("in-step", "in-step")]);
+  const verdicts = [{ standing: "in-step", code: "in-step", workloads: 1 }] as const;
+  counts = { shed: 0, workloads: 1, pods: 1, stale: 0, notInjected: 0, verdicts };
   const after = { ...NO_PODS, 'opted_in_pods{state="all"}': 1, 'workloads{standing="in-step",code="in-step"}': 1 };
-  assert.deepEqual(await scrape(registry), { ...after, restarts_waiting: 0, ...NOTHING_COUNTED });
+  assert.deepEqual(await scrape(registry), { ...after, restarts_waiting: 0, pods_shed: 0, ...NOTHING_COUNTED });
   // It no longer leads: what it knew is not reported.
-  status = undefined;
-  assert.deepEqual(await scrape(registry), { ...NO_PODS, restarts_waiting: 0, ...NOTHING_COUNTED });
+  counts = undefined;
+  assert.deepEqual(await scrape(registry), NOTHING_COUNTED);
 });
 
 test("restarts, conflicts, refusals, failed rollouts and reverted restarts, each in its own counter", async () => {
-  const registry = new Registry();
+  const registry = new MetricsRegistry();
   const counters = registerRolloutMetrics(registry, () => undefined);
   const times = (count: number, move: () => void) => Array.from({ length: count }, move);
   times(5, counters.restarted);
@@ -84,8 +79,6 @@ test("restarts, conflicts, refusals, failed rollouts and reverted restarts, each
   counters.outcome("reverted");
   counters.outcome("done");
   assert.deepEqual(await scrape(registry), {
-    ...NO_PODS,
-    restarts_waiting: 0,
     restarts_total: 5,
     restart_conflicts_total: 4,
     restarts_refused_total: 3,

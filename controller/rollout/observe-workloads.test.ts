@@ -1,15 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AgentState } from "../../snapshot/agent-lease-reader.ts";
+import { type FullView, observeFully } from "../../test/fakes/observe-fully.ts";
+import { state as facts } from "../../test/fakes/workload-facts.ts";
 import { type PodFacts, podFacts } from "../../workloads/pods.ts";
-import { type ClusterView, observeWorkloads } from "./observe-workloads.ts";
 
 function pod(name: string, annotations: Record<string, string> = {}, labels: Record<string, string> = {}): PodFacts {
   const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name: "web", uid: "u", controller: true };
   return podFacts({ metadata: { namespace: "shop", name, uid: name, labels, annotations, ownerReferences: [owner] } });
 }
 
-function view(pods: readonly PodFacts[], parts: Partial<ClusterView> = {}): ClusterView {
+function view(pods: readonly PodFacts[], parts: Partial<FullView> = {}): FullView {
   return {
     pods,
     namespaces: new Map([["shop", { inject: "enabled", onChange: undefined }]]),
@@ -22,15 +23,61 @@ function view(pods: readonly PodFacts[], parts: Partial<ClusterView> = {}): Clus
     stateOf: () => "unknown",
     agentOf: () => undefined,
     unfinished: [],
+    onError: (what, error) => assert.fail(`${what}: ${error}`),
     ...parts,
   };
 }
 
+/** A working agent, and what its Lease says. */
+function agent(mapRevision: string, podRevisions?: readonly string[]): AgentState {
+  return { alive: true, mapRevision, podRevisions };
+}
+/** The pod revision of a pod that selects nothing in particular. */
+const ALL = "new";
+
+const REPLICA_SET = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web-1", uid: "u", controller: true };
 const REVISION = "switchback.dev/revision";
+
+test("a pod that cannot be evaluated costs itself, a workload that cannot be costs itself, and both are reported", () => {
+  const failed: string[] = [];
+  const odd = podFacts({ metadata: { namespace: "shop", name: "odd", uid: "odd", ownerReferences: [REPLICA_SET] } });
+  const broken = podFacts({ metadata: { namespace: "shop", name: "bare", uid: "bare" } });
+  const groups = observeFully(
+    view([odd, broken, pod("web-0")], {
+      parentOf: () => {
+        throw new Error("no parent");
+      },
+      stateOf: (key) => {
+        if (key.includes("Pod")) throw new Error("no state");
+        return "unknown";
+      },
+      onError: (what, error) => failed.push(`${what}: ${(error as Error).message}`),
+    }),
+  );
+  assert.deepEqual(
+    groups.map(({ owner }) => owner.name),
+    ["web"],
+  );
+  assert.deepEqual(failed, ["the pod shop/odd: no parent", "shop/Pod/bare: no state"]);
+});
+
+test("an opted-in pod whose owner's name is no name costs no other one anything", () => {
+  for (const name of ["..", ".", "a/b", "", "\u001b[31m", "%2e%2e", "x".repeat(100_000)]) {
+    for (const kind of ["Deployment", "ReplicaSet", "Job", "", "../.."]) {
+      const owner = { apiVersion: "apps/v1", kind, name, uid: "u", controller: true };
+      const odd = podFacts({ metadata: { namespace: "shop", name: "odd", uid: "odd", ownerReferences: [owner] } });
+      const groups = observeFully(view([odd, pod("web-0")], { stateOf: () => "absent" }));
+      assert.ok(
+        groups.some((group) => group.owner.name === "web" && group.pods === 1),
+        `${kind} ${name.slice(0, 10)}`,
+      );
+    }
+  }
+});
 
 test("pods are distinguished by revision: current, stale, not injected, with another selection of names", () => {
   const hosts = { "switchback.dev/hosts": "a" };
-  const [group, ...others] = observeWorkloads(
+  const [group, ...others] = observeFully(
     view([
       pod("current", { [REVISION]: "new" }),
       pod("stale", { [REVISION]: "old" }),
@@ -50,28 +97,154 @@ test("pods are distinguished by revision: current, stale, not injected, with ano
 test("a pod that is being deleted, or did not opt in, is ignored", () => {
   const terminating = { ...pod("terminating"), terminating: true };
   const namespaces = new Map([["shop", { inject: undefined, onChange: undefined }]]);
-  assert.deepEqual(observeWorkloads(view([terminating])), []);
-  assert.deepEqual(observeWorkloads(view([pod("other")], { namespaces })), []);
+  assert.deepEqual(observeFully(view([terminating])), []);
+  assert.deepEqual(observeFully(view([pod("other")], { namespaces })), []);
 });
 
 const AGENTS: ReadonlyArray<readonly [string, AgentState | "unknown" | undefined, boolean, string | undefined]> = [
-  ["alive and current", { alive: true, mapRevision: "map-2" }, false, undefined],
-  ["alive and behind", { alive: true, mapRevision: "map-1" }, true, "keeping"],
-  ["silent", { alive: false, mapRevision: "map-2" }, true, "silent"],
+  ["alive and current", agent("map-2"), false, undefined],
+  ["alive and behind", agent("map-1"), true, "keeping"],
+  ["alive, with another map that changed nothing for its pods", agent("map-1", [ALL]), false, undefined],
+  ["alive, with the names of other pods", agent("map-1", ["other"]), true, "keeping"],
+  ["alive, with nothing to follow", agent("map-1", []), true, "keeping"],
+  ["silent", { ...agent("map-2", [ALL]), alive: false }, true, "silent"],
   ["not there", undefined, true, "silent"],
   ["on a node that is not known yet", "unknown", true, "keeping"],
 ];
 
 for (const [what, agent, stale, agents] of AGENTS) {
   test(`live, with an agent that is ${what}`, () => {
-    const [group] = observeWorkloads(
-      view([pod("p", { [REVISION]: "old" })], { fallback: "live", agentOf: () => agent }),
-    );
+    const [group] = observeFully(view([pod("p", { [REVISION]: "old" })], { fallback: "live", agentOf: () => agent }));
     assert.deepEqual([group?.stale.length === 1, group?.observed.agents], [stale, agents]);
   });
 }
 
 test("a workload with an unfinished restart is observed although it has no pods", () => {
-  const [group] = observeWorkloads(view([], { unfinished: ["shop/Deployment/gone"] }));
+  const [group] = observeFully(view([], { unfinished: ["shop/Deployment/gone"] }));
   assert.deepEqual([group?.owner.key, group?.pods], ["shop/Deployment/gone", 0]);
+});
+
+const OWNER = {
+  namespace: "shop",
+  kind: "StatefulSet",
+  name: "web",
+  key: "shop/StatefulSet/web",
+  unrestartable: undefined,
+};
+
+test("everything that is observed of a workload", () => {
+  const annotations = { [REVISION]: "old", "switchback.dev/restartedAt": "2026-01-01T00:00:00Z" };
+  const stale = pod("stale", annotations);
+  const [current, other] = [pod("current", { [REVISION]: "new" }), pod("other", { "switchback.dev/hosts": "a" })];
+  const [group, ...more] = observeFully(view([current, stale, other]));
+  assert.deepEqual(more, []);
+  assert.deepEqual(group, {
+    owner: OWNER,
+    onChange: { mode: "restart", from: "install", problems: [] },
+    pods: 3,
+    stale: [stale, other],
+    first: current,
+    notInjected: 1,
+    overCap: undefined,
+    warnings: [],
+    observed: {
+      key: OWNER.key,
+      namespace: "shop",
+      kind: "StatefulSet",
+      unrestartable: undefined,
+      permitted: true,
+      state: "unknown",
+      mode: "restart",
+      agents: undefined,
+      stale: [
+        { revision: "old", restartedAt: "2026-01-01T00:00:00Z" },
+        { revision: undefined, restartedAt: undefined },
+      ],
+      to: "new+new-a",
+    },
+  });
+});
+
+test("a workload without pods has the owner of its key, the default of the install, and no revision", () => {
+  const [group] = observeFully(view([], { unfinished: [OWNER.key], fallback: "live", isListed: () => false }));
+  assert.deepEqual(group, {
+    owner: OWNER,
+    onChange: { mode: "live", from: "install", problems: [] },
+    pods: 0,
+    stale: [],
+    first: undefined,
+    notInjected: 0,
+    overCap: undefined,
+    warnings: [],
+    observed: {
+      key: OWNER.key,
+      namespace: "shop",
+      kind: "StatefulSet",
+      unrestartable: undefined,
+      permitted: false,
+      state: "unknown",
+      mode: "live",
+      agents: undefined,
+      stale: [],
+      to: "",
+    },
+  });
+});
+
+test("an unfinished restart of a workload that has pods adds nothing", () => {
+  const pods = [pod("a", { [REVISION]: "new" }), pod("b", { [REVISION]: "new" })];
+  assert.deepEqual(observeFully(view(pods, { unfinished: [OWNER.key] })), observeFully(view(pods)));
+});
+
+test("the mode is that of the first stale pod, else of the first; the workload's own comes after the pod's", () => {
+  const none = { "switchback.dev/on-change": "none" };
+  const onChange = (pods: readonly PodFacts[], parts: Partial<FullView> = {}) =>
+    observeFully(view(pods, parts))[0]?.onChange;
+  const of = (mode: string, from: string) => ({ mode, from, problems: [] });
+  const [current, stale] = [pod("current", { [REVISION]: "new" }), pod("stale", { [REVISION]: "old", ...none })];
+  assert.deepEqual(onChange([current, stale]), of("none", "pod"));
+  assert.deepEqual(onChange([pod("current", { [REVISION]: "new", ...none }), current]), of("none", "pod"));
+  const state = { ...facts, onChange: "live" };
+  assert.deepEqual(onChange([current], { stateOf: () => state }), of("live", "workload"));
+  assert.deepEqual(onChange([stale], { stateOf: () => state }), of("none", "pod"));
+  const namespaces = new Map([["shop", { inject: "enabled", onChange: "none" }]]);
+  assert.deepEqual(onChange([current], { namespaces }), of("none", "namespace"));
+  const [group] = observeFully(view([pod("p", { "switchback.dev/on-change": "never" })]));
+  assert.deepEqual(group?.warnings, group?.onChange.problems);
+  assert.equal(group?.warnings[0]?.code, "on-change-invalid");
+});
+
+test("over the cap: more names than a pod may have, not as many", () => {
+  const overCap = (total: number) =>
+    observeFully(view([pod("p")], { choose: () => ({ revision: "new", total, cap: 500 }) }))[0]?.overCap;
+  assert.deepEqual([overCap(500), overCap(501)], [undefined, { total: 501, cap: 500 }]);
+});
+
+test("only pods that follow live ask for their agent; one working agent of a stale pod counts for all", () => {
+  const asked: string[] = [];
+  const live = { "switchback.dev/on-change": "live" };
+  const agents = (names: readonly string[], annotations: Record<string, string>) => {
+    const agentOf = ({ name }: PodFacts): AgentState | undefined => {
+      asked.push(name);
+      return { ...agent(name === "current" ? "map-2" : "map-1"), alive: name !== "silent" };
+    };
+    return observeFully(
+      view(
+        names.map((name) => pod(name, annotations)),
+        { agentOf },
+      ),
+    )[0]?.observed.agents;
+  };
+  assert.equal(agents(["silent", "behind"], {}), undefined);
+  assert.deepEqual(asked, []);
+  assert.equal(agents(["silent", "behind"], live), "keeping");
+  assert.equal(agents(["silent", "current"], live), "silent");
+  assert.equal(agents(["current"], live), undefined);
+  assert.deepEqual(asked, ["silent", "behind", "silent", "current", "current"]);
+});
+
+test("revisions that new pods would get are in order, each once", () => {
+  const hosts = (name: string, value: string) => pod(name, { "switchback.dev/hosts": value });
+  const [group] = observeFully(view([hosts("1", "b"), hosts("2", "a"), hosts("3", "b"), pod("4")]));
+  assert.equal(group?.observed.to, "new+new-a+new-b");
 });

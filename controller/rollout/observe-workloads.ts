@@ -1,21 +1,21 @@
 import { type EffectiveOnChange, effectiveOnChange, type OnChange } from "../../hostmap/on-change.ts";
 import type { SelectedHosts } from "../../hostmap/select-hosts.ts";
 import type { Reason } from "../../hostmap/types.ts";
+import { isApplied } from "../../snapshot/agent-lease-format.ts";
 import type { AgentState } from "../../snapshot/agent-lease-reader.ts";
 import type { NamespaceFacts } from "../../workloads/namespaces.ts";
 import { type Owner, type OwnerOfReplicaSet, ownerOf } from "../../workloads/owners.ts";
 import { isOptedIn } from "../../workloads/pod-opt-in.ts";
 import type { PodFacts } from "../../workloads/pods.ts";
-import { partsOf } from "../../workloads/workload-keys.ts";
 import type { WorkloadState } from "../../workloads/workload-state.ts";
 import type { ObservedWorkload } from "./reconciler.ts";
+import type { StalePod } from "./workload-facts.ts";
 
 /** A selection without its names. One is kept for each annotation value. */
 export type HostsChoice = Pick<SelectedHosts, "revision" | "total" | "cap">;
 
-/** The observed state of the cluster. */
+/** The observed state of the cluster, without the pods. */
 export interface ClusterView {
-  readonly pods: Iterable<PodFacts>;
   readonly namespaces: ReadonlyMap<string, NamespaceFacts>;
   readonly excludedNamespaces: ReadonlySet<string>;
   /** Selects names of the published map by the value of a `switchback.dev/hosts` annotation. */
@@ -25,11 +25,11 @@ export interface ClusterView {
   readonly fallback: OnChange;
   readonly isListed: (namespace: string) => boolean;
   readonly parentOf: OwnerOfReplicaSet;
-  readonly stateOf: (key: string) => WorkloadState | "unknown" | "absent";
+  readonly stateOf: (key: string) => WorkloadState | "unknown" | "forbidden" | "absent";
   /** The agent on a pod's node. `unknown`: the node is not known yet. */
   readonly agentOf: (pod: PodFacts) => AgentState | "unknown" | undefined;
-  /** Workloads with a restart that has no outcome yet. */
-  readonly unfinished: Iterable<string>;
+  /** A pod or workload could not be evaluated, and is left out. */
+  readonly onError: (what: string, error: unknown) => void;
 }
 
 /** The opted-in pods of one owner. */
@@ -47,78 +47,146 @@ export interface WorkloadGroup {
   readonly warnings: readonly Reason[];
 }
 
-interface EvaluatedPod {
-  readonly pod: PodFacts;
-  readonly selected: HostsChoice;
+/** What the evaluation of a pod depends on: pods of one workload with the same values are evaluated once. */
+export interface PodClass {
+  readonly hosts: string | undefined;
+  readonly revision: string | undefined;
   readonly onChange: EffectiveOnChange;
+  /** In mode `live`: the agent on the pod's node. */
+  readonly agent: AgentState | "unknown" | undefined;
+}
+
+interface EvaluatedClass {
+  readonly selected: HostsChoice;
   readonly agent: "keeping" | "silent" | undefined;
   readonly stale: boolean;
 }
 
-/** Groups opted-in pods by owner, and finds those that do not have what new pods would get. */
-export function observeWorkloads(view: ClusterView): WorkloadGroup[] {
-  const groups = new Map<string, { owner: Owner; pods: PodFacts[] }>();
-  for (const pod of view.pods) {
-    if (pod.terminating || !isOptedIn(pod, view.namespaces.get(pod.namespace), view.excludedNamespaces)) continue;
-    const owner = ownerOf(pod, view.parentOf);
-    const group = groups.get(owner.key);
-    if (group === undefined) groups.set(owner.key, { owner, pods: [pod] });
-    else group.pods.push(pod);
-  }
-  for (const key of view.unfinished) {
-    if (!groups.has(key)) groups.set(key, { owner: { ...partsOf(key), key, unrestartable: undefined }, pods: [] });
-  }
-  return [...groups.values()].map(({ owner, pods }) => groupOf(owner, pods, view));
+/** The evaluation of a workload as far as it does not depend on who its pods are: workloads with equal classes share it. */
+export interface GroupSummary
+  extends Pick<WorkloadGroup, "onChange" | "pods" | "notInjected" | "overCap" | "warnings">,
+    Pick<ObservedWorkload, "agents" | "to"> {
+  readonly stale: number;
 }
 
-function groupOf(owner: Owner, pods: readonly PodFacts[], view: ClusterView): WorkloadGroup {
-  const { namespace } = owner;
+/** The annotations `switchback.dev/on-change` of a pod's workload and namespace. */
+interface OnChangeLevels {
+  readonly workload: string | undefined;
+  readonly namespace: string | undefined;
+}
+
+/** Undefined: the pod is not opted in, or is about to end. */
+export function ownerOfOptedIn(
+  pod: PodFacts,
+  view: Pick<ClusterView, "namespaces" | "excludedNamespaces" | "parentOf">,
+): Owner | undefined {
+  if (pod.terminating || !isOptedIn(pod, view.namespaces.get(pod.namespace), view.excludedNamespaces)) return undefined;
+  return ownerOf(pod, view.parentOf);
+}
+
+/** The levels above the pods of one owner. */
+export function onChangeLevels(owner: Owner, view: Pick<ClusterView, "namespaces" | "stateOf">): OnChangeLevels {
   const state = view.stateOf(owner.key);
-  const workload = typeof state === "string" ? undefined : state.onChange;
-  const evaluated = pods.map((pod) => evaluatePod(pod, workload, view));
+  return {
+    workload: typeof state === "string" ? undefined : state.onChange,
+    namespace: view.namespaces.get(owner.namespace)?.onChange,
+  };
+}
+
+/** The class of a pod. Its agent is asked for only if the pod follows live. */
+export function classOf(
+  pod: PodFacts,
+  levels: OnChangeLevels,
+  view: Pick<ClusterView, "fallback" | "agentOf">,
+): PodClass {
+  const onChange = effectiveOnChange({ pod: pod.onChange, ...levels, fallback: view.fallback });
+  const agent = onChange.mode === "live" ? view.agentOf(pod) : undefined;
+  return { hosts: pod.hosts, revision: pod.revision, onChange, agent };
+}
+
+/** Summarizes the pods of a workload, given by class and count in the order of their first pods. */
+export function summarize(
+  classes: ReadonlyArray<{ readonly of: PodClass; readonly count: number }>,
+  view: Pick<ClusterView, "choose" | "mapRevision" | "fallback">,
+): GroupSummary {
+  const evaluated = classes.map(({ of, count }) => ({ of, count, ...evaluate(of, view) }));
   const stale = evaluated.filter((each) => each.stale);
   const [first] = [...stale, ...evaluated];
-  const onChange = first?.onChange ?? { mode: view.fallback, from: "install", problems: [] };
-  const capped = evaluated.map(({ selected }) => selected).find(({ total, cap }) => total > cap);
+  const onChange = first?.of.onChange ?? { mode: view.fallback, from: "install", problems: [] };
+  const capped = evaluated.find(({ selected: { total, cap } }) => total > cap)?.selected;
+  const countOf = (some: typeof evaluated) => some.reduce((sum, { count }) => sum + count, 0);
+  return {
+    onChange,
+    pods: countOf(evaluated),
+    stale: countOf(stale),
+    notInjected: countOf(evaluated.filter(({ of }) => of.revision === undefined)),
+    overCap: capped && { total: capped.total, cap: capped.cap },
+    warnings: onChange.problems,
+    agents: agentsOf(stale),
+    to: [...new Set(evaluated.map(({ selected }) => selected.revision))].sort().join("+"),
+  };
+}
+
+/** Everything about the workload of an owner. Its pods that do not have what new pods would get are stale. */
+export function groupOf(owner: Owner, pods: readonly PodFacts[], view: ClusterView): WorkloadGroup {
+  const { key, namespace, kind, unrestartable } = owner;
+  const levels = onChangeLevels(owner, view);
+  const classes = pods.map((pod) => ({ of: classOf(pod, levels, view), count: 1 }));
+  const summary = summarize(classes, view);
+  const stale = pods.filter((_, index) => {
+    const each = classes[index]?.of;
+    return each !== undefined && evaluate(each, view).stale;
+  });
+  const { onChange, notInjected, overCap, warnings } = summary;
   return {
     owner,
     onChange,
     pods: pods.length,
-    stale: stale.map(({ pod }) => pod),
+    stale,
     first: pods[0],
-    notInjected: pods.filter(({ revision }) => revision === undefined).length,
-    overCap: capped && { total: capped.total, cap: capped.cap },
-    warnings: onChange.problems,
+    notInjected,
+    overCap,
+    warnings,
     observed: {
-      key: owner.key,
+      key,
       namespace,
-      kind: owner.kind,
-      unrestartable: owner.unrestartable,
+      kind,
+      unrestartable,
       permitted: view.isListed(namespace),
-      state,
-      mode: onChange.mode,
-      agents: agentsOf(stale),
-      stale: stale.map(({ pod: { revision, restartedAt } }) => ({ revision, restartedAt })),
-      to: [...new Set(evaluated.map(({ selected }) => selected.revision))].sort().join("+"),
+      state: view.stateOf(key),
+      mode: summary.onChange.mode,
+      agents: summary.agents,
+      stale: distinct(stale),
+      to: summary.to,
     },
   };
 }
 
-function evaluatePod(pod: PodFacts, workload: string | undefined, view: ClusterView): EvaluatedPod {
-  const selected = view.choose(pod.hosts);
-  const namespace = view.namespaces.get(pod.namespace)?.onChange;
-  const onChange = effectiveOnChange({ pod: pod.onChange, workload, namespace, fallback: view.fallback });
-  const byAnnotation = pod.revision !== selected.revision;
-  if (onChange.mode !== "live") return { pod, selected, onChange, agent: undefined, stale: byAnnotation };
-  const agent = view.agentOf(pod);
-  if (agent === "unknown") return { pod, selected, onChange, agent: "keeping", stale: byAnnotation };
-  if (!agent?.alive) return { pod, selected, onChange, agent: "silent", stale: byAnnotation };
+/** Pods of the same revision and restart decide the same. */
+function distinct(pods: readonly PodFacts[]): StalePod[] {
+  const all = new Map<string, StalePod>();
+  for (const { revision, restartedAt } of pods) {
+    all.set(JSON.stringify([revision, restartedAt]), { revision, restartedAt });
+  }
+  return [...all.values()];
+}
+
+function evaluate(
+  { hosts, revision, onChange, agent }: PodClass,
+  view: Pick<ClusterView, "choose" | "mapRevision">,
+): EvaluatedClass {
+  const selected = view.choose(hosts);
+  const byAnnotation = revision !== selected.revision;
+  if (onChange.mode !== "live") return { selected, agent: undefined, stale: byAnnotation };
+  if (agent === "unknown") return { selected, agent: "keeping", stale: byAnnotation };
+  if (!agent?.alive) return { selected, agent: "silent", stale: byAnnotation };
   // The annotation dates from the pod's creation; the agent has updated the hosts file since.
-  return { pod, selected, onChange, agent: "keeping", stale: agent.mapRevision !== view.mapRevision };
+  const wanted = { podRevision: selected.revision, mapRevision: view.mapRevision };
+  return { selected, agent: "keeping", stale: !isApplied(agent, wanted) };
 }
 
 /** `keeping` if the agent of any stale pod is working: the restart waits for it. */
-function agentsOf(stale: readonly EvaluatedPod[]): ObservedWorkload["agents"] {
+function agentsOf(stale: readonly Pick<EvaluatedClass, "agent">[]): ObservedWorkload["agents"] {
   if (stale.some(({ agent }) => agent === "keeping")) return "keeping";
   return stale.some(({ agent }) => agent === "silent") ? "silent" : undefined;
 }

@@ -128,6 +128,26 @@ test("the shortest intervals between restarts are 30, 60, 120, 240 and 480 s", a
   }
 });
 
+for (const jumpMs of [60 * MINUTE_MS, -60 * MINUTE_MS]) {
+  test(`a wall clock that jumps by ${jumpMs / MINUTE_MS} minutes changes no interval, no budget and no debounce`, async () => {
+    const restartsOf = async (jump: number) => {
+      const world = new RunningWorld();
+      const restarts: number[] = [];
+      world.onPatch = () => restarts.push(world.clock);
+      world.add(KEY);
+      for (let n = 0; n < 1_000; n++) {
+        if (n === 45 || n === 300) world.jumpedMs += jump;
+        world.publish(`a${String.fromCodePoint(0x100 + n)}`);
+        await world.pass(1_000, 500);
+      }
+      return { restarts, code: await world.codeOf(KEY) };
+    };
+    const still = await restartsOf(0);
+    assert.equal(still.restarts.length, RULES.dailyBudget);
+    assert.deepEqual(await restartsOf(jumpMs), still);
+  });
+}
+
 test("annotations stripped by another webhook: one restart, did-not-converge, also for later names", async () => {
   const world = stale(KEY, "stripped");
   await world.pass(10 * MINUTE_MS, 1_000);

@@ -5,8 +5,8 @@ import type { PatchResult } from "../../workloads/workload-informers.ts";
 import { decideRollout, type RolloutDecision, type WebhookFacts } from "./restart-decision.ts";
 import { type History, pruned, type Restart, stamp } from "./restart-history.ts";
 import type { RestartRules } from "./restart-limits.ts";
-import { isHistory } from "./restart-preconditions.ts";
-import type { HostsDiff, WorkloadFacts } from "./workload-facts.ts";
+import { checkWorkload, isHistory } from "./restart-preconditions.ts";
+import type { HostsDiff, RolloutVerdict, WorkloadFacts } from "./workload-facts.ts";
 
 /** A workload as observed; the reconciler adds what it remembers. */
 export type ObservedWorkload = Omit<
@@ -21,18 +21,24 @@ export type RestartEvent =
 
 /** The reconciler's access to the cluster. */
 export interface RolloutClient {
-  /** Every workload with opted-in pods or an unfinished restart, as of now. Undefined: not everything is known yet. */
-  observe(): readonly ObservedWorkload[] | undefined;
+  /**
+   * Every workload that may have to be restarted, or was, as of when the promise resolves. The same object as before means that nothing
+   * has changed. Undefined: not everything is known yet.
+   */
+  observe(): Promise<readonly ObservedWorkload[] | undefined> | readonly ObservedWorkload[] | undefined;
   historyOf(key: string): History | Reason;
   /** Throws if the write is not confirmed. */
   writeHistory(key: string, history: History): Promise<void>;
-  /** Writes the stamp to the pod template of exactly the workload that was observed. */
-  patch(key: string, stamp: string): Promise<PatchResult>;
+  /** Writes the stamp to the pod template of exactly the workload that was observed, in this version. */
+  patch(key: string, stamp: string, resourceVersion: string): Promise<PatchResult>;
   /** Compares the stale pods with new ones; undefined if they are gone or cannot be read now. */
   diffHosts(key: string): Promise<HostsDiff | undefined>;
   askWebhooks(): Promise<WebhookFacts>;
   report(event: RestartEvent): void;
+  /** A monotonic clock, milliseconds. */
   now(): number;
+  /** Milliseconds since 1970: for what is recorded. */
+  wallClock(): number;
 }
 
 interface Memory {
@@ -54,6 +60,23 @@ const REFUSED_MS = 30_000;
 /** Retry after a conflict: the watch has to deliver the other change first. */
 const CONFLICT_MS = 1_000;
 
+function isEmpty(history: History | Reason): boolean {
+  return isHistory(history) && history.length === 0;
+}
+
+/** `checkWorkload`, but for the same facts only when the time may have changed the answer: of facts without a history it says when. */
+function rememberingCheck(): typeof checkWorkload {
+  const known = new WeakMap<WorkloadFacts, { readonly verdict: RolloutVerdict | undefined }>();
+  return (workload, rules, now) => {
+    const before = known.get(workload);
+    const until = before?.verdict?.until ?? Number.POSITIVE_INFINITY;
+    if (before !== undefined && now < until) return before.verdict;
+    const verdict = checkWorkload(workload, rules, now);
+    if (isEmpty(workload.history)) known.set(workload, { verdict });
+    return verdict;
+  };
+}
+
 /**
  * Carries decisions out: one run does everything that can be done now. What has to survive a change of leader is in the history;
  * what is kept here may be lost, and the waits then start again.
@@ -63,6 +86,9 @@ export class RolloutReconciler {
   readonly #rules: RestartRules;
   readonly #log: Logger;
   readonly #memory = new Map<string, Memory>();
+  /** Facts without a history, by what was observed. */
+  readonly #recalled = new Map<string, { readonly of: ObservedWorkload; readonly facts: WorkloadFacts }>();
+  readonly #check = rememberingCheck();
 
   constructor(client: RolloutClient, rules: RestartRules, log: Logger) {
     this.#client = client;
@@ -75,10 +101,11 @@ export class RolloutReconciler {
     let webhooks: WebhookFacts | undefined;
     let decision: RolloutDecision | undefined;
     for (let steps = 0; steps < MAX_STEPS && !signal.aborted; steps++) {
-      const observed = this.#client.observe();
+      const observed = await this.#client.observe();
       if (observed === undefined) return undefined;
       const workloads = this.#recall(observed);
-      decision = decideRollout({ now: this.#client.now(), rules: this.#rules, workloads, webhooks });
+      const input = { now: this.#client.now(), rules: this.#rules, workloads, webhooks };
+      decision = decideRollout(input, this.#check);
       if (decision.askWebhooks) {
         webhooks = await this.#client.askWebhooks();
         continue;
@@ -108,11 +135,25 @@ export class RolloutReconciler {
     const now = this.#client.now();
     const stale = new Set(observed.flatMap(({ key, stale }) => (stale.length > 0 ? [key] : [])));
     for (const key of this.#memory.keys()) if (!stale.has(key)) this.#memory.delete(key);
+    for (const key of this.#recalled.keys()) if (!stale.has(key)) this.#recalled.delete(key);
     return observed.map((workload) => {
       const history = this.#client.historyOf(workload.key);
-      if (workload.stale.length > 0) return { ...workload, ...this.#memoryOf(workload, now), history };
+      const recalled = this.#recalled.get(workload.key);
+      // The same facts again are not evaluated again. Those with a history are few.
+      if (recalled?.of === workload && isEmpty(history)) return recalled.facts;
+      if (workload.stale.length > 0) {
+        const facts = { ...workload, ...this.#memoryOf(workload, now), history };
+        if (isEmpty(history)) this.#recalled.set(workload.key, { of: workload, facts });
+        else this.#recalled.delete(workload.key);
+        return facts;
+      }
       return { ...workload, since: now, changingSince: now, staleSince: now, diff: undefined, notBefore: 0, history };
     });
+  }
+
+  /** What is remembered of a workload has changed. */
+  #forgetFacts(key: string): void {
+    this.#recalled.delete(key);
   }
 
   #memoryOf({ key, to, stale }: ObservedWorkload, now: number): Memory {
@@ -140,6 +181,7 @@ export class RolloutReconciler {
         });
         const memory = this.#memory.get(key);
         if (memory === undefined) return;
+        this.#forgetFacts(key);
         memory.diff = diff;
         if (diff === undefined) memory.notBefore = this.#client.now() + REFUSED_MS;
       }),
@@ -161,20 +203,25 @@ export class RolloutReconciler {
   async #restart(workload: WorkloadFacts, signal: AbortSignal): Promise<void> {
     const { key, state, history, to } = workload;
     if (typeof state === "string" || !isHistory(history)) return;
-    const at = this.#client.now();
+    const [at, begun] = [this.#client.wallClock(), this.#client.now()];
     const from = [...new Set(workload.stale.map(({ revision }) => revision ?? ""))].sort();
-    const restart: Restart = { at, from, to, uid: state.uid, generation: state.generation };
-    const before = pruned(history, at);
+    const restart: Restart = { at, begun, from, to, uid: state.uid, generation: state.generation };
+    const before = pruned(history, begun);
     await this.#client.writeHistory(key, [...before, restart]);
     if (signal.aborted) return;
-    const patched = await this.#client.patch(key, stamp(at));
+    const memory = this.#memory.get(key);
+    this.#forgetFacts(key);
+    // Should the patch throw, the other workloads come first in the next run.
+    if (memory !== undefined) memory.notBefore = begun + REFUSED_MS;
+    // The version from before the record: a suspended leader's watch may have a newer one by now.
+    const patched = await this.#client.patch(key, stamp(at), state.resourceVersion);
     if (patched === "patched") {
+      if (memory !== undefined) memory.notBefore = 0;
       this.#client.report({ kind: "restarted", key, restart });
       return;
     }
     await this.#client.writeHistory(key, before);
     if (patched !== "gone") this.#client.report({ kind: patched, key });
-    const memory = this.#memory.get(key);
-    if (memory !== undefined) memory.notBefore = at + (patched === "forbidden" ? REFUSED_MS : CONFLICT_MS);
+    if (memory !== undefined) memory.notBefore = begun + (patched === "forbidden" ? REFUSED_MS : CONFLICT_MS);
   }
 }

@@ -1,4 +1,5 @@
-import { stamp } from "./restart-history.ts";
+import { compareNames } from "../../hostmap/hostnames.ts";
+import { begunAt, stamp } from "./restart-history.ts";
 import type { RestartRules } from "./restart-limits.ts";
 import { hasFailed, outcomeOf, type RestartOutcome } from "./restart-outcome.ts";
 import { checkWorkload, isHistory, waiting } from "./restart-preconditions.ts";
@@ -39,12 +40,12 @@ const LOOK_AHEAD = 5;
  * Decides about restarts as a pure function of the observed state. At most one workload is restarted at a time: a restart without an
  * outcome, by this leader or an earlier one, holds back all others.
  */
-export function decideRollout(input: RolloutInput): RolloutDecision {
+export function decideRollout(input: RolloutInput, check = checkWorkload): RolloutDecision {
   const { workloads, rules, now } = input;
   const verdicts = new Map<string, RolloutVerdict>();
   const queue: WorkloadFacts[] = [];
   for (const workload of workloads) {
-    const verdict = checkWorkload(workload, rules, now);
+    const verdict = check(workload, rules, now);
     if (verdict === undefined) queue.push(workload);
     else verdicts.set(workload.key, verdict);
   }
@@ -100,8 +101,8 @@ const ASK_AGAIN_MS = 500;
 
 /** Workloads that lack names before those with extra ones only; then those that have waited longest. */
 function byPriority(one: WorkloadFacts, other: WorkloadFacts): number {
-  const rank = ({ diff }: WorkloadFacts) => (diff?.missing === 0 ? 1 : 0);
-  return rank(one) - rank(other) || one.staleSince - other.staleSince || (one.key < other.key ? -1 : 1);
+  const rank = ({ diff }: WorkloadFacts) => Number(diff?.missing === 0);
+  return rank(one) - rank(other) || one.staleSince - other.staleSince || compareNames(one.key, other.key);
 }
 
 /** Includes a restart that is being reverted: its pods are recreated once more because of it. */
@@ -109,7 +110,7 @@ function isUnderWay({ history, state }: WorkloadFacts, rules: RestartRules, now:
   const last = isHistory(history) ? history.at(-1) : undefined;
   if (last === undefined) return false;
   const outcome = outcomeOf(last, state, rules, now);
-  const moving = typeof state !== "string" && state.unsettled !== undefined && now - last.at < rules.rolloutMs;
+  const moving = typeof state !== "string" && state.unsettled !== undefined && now - begunAt(last) < rules.rolloutMs;
   return outcome === "running" || (outcome === "reverted" && moving);
 }
 
@@ -129,13 +130,13 @@ function heldUntil(
     .flatMap(({ key, state, history }) =>
       (isHistory(history) ? history.slice(-1) : []).map((restart) => ({ key, state, restart })),
     )
-    .sort((one, other) => other.restart.at - one.restart.at)
+    .sort((one, other) => begunAt(other.restart) - begunAt(one.restart))
     .slice(0, rules.holdAfter);
   const [newest] = last;
   if (newest === undefined || last.length < rules.holdAfter) return undefined;
   const failed = ({ state, restart }: typeof newest) => hasFailed(restart, state, rules, now);
   // A failed rollout is known only when its time is over.
-  const until = newest.restart.at + (failed(newest) ? rules.rolloutMs : 0) + rules.holdMs;
+  const until = begunAt(newest.restart) + (failed(newest) ? rules.rolloutMs : 0) + rules.holdMs;
   const inVain = last.every((each) => verdicts.get(each.key)?.code === "did-not-converge" || failed(each));
   return inVain && now < until ? until : undefined;
 }

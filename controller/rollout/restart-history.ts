@@ -1,11 +1,13 @@
-import { z } from "zod";
+import * as z from "zod";
 import type { Reason } from "../../hostmap/types.ts";
 import type { RestartRules } from "./restart-limits.ts";
 
 /** The record of one restart, written before the restart. */
 export interface Restart {
-  /** Milliseconds since 1970. Written to the template as `stamp(at)`, which distinguishes this restart from any other. */
+  /** Milliseconds since 1970, by the wall clock. Written to the template as `stamp(at)`, which distinguishes this restart from any other. */
   readonly at: number;
+  /** The same time by the clock of this process, which no change of the wall clock moves. Not recorded; undefined: as `at`. */
+  readonly begun?: number | undefined;
   /** Revisions of the stale pods; empty for a pod that was not injected. */
   readonly from: readonly string[];
   /** The revision that the new pods should get. */
@@ -22,6 +24,11 @@ export type History = readonly Restart[];
 
 export const DAY_MS = 86_400_000;
 
+/** When a restart began, by the clock of this process. */
+export function begunAt({ at, begun }: Restart): number {
+  return begun ?? at;
+}
+
 /** The annotation value on the pod template. */
 export function stamp(at: number): string {
   return new Date(at).toISOString();
@@ -29,11 +36,11 @@ export function stamp(at: number): string {
 
 /** The restarts of the last day, and the last one however old it is: a restart that changed nothing is not forgotten overnight. */
 export function pruned(history: History, now: number): History {
-  return history.filter(({ at }, index) => at > now - DAY_MS || index === history.length - 1);
+  return history.filter((each, index) => begunAt(each) > now - DAY_MS || index === history.length - 1);
 }
 
 export function spentToday(history: History, now: number): number {
-  return history.filter(({ at }) => at > now - DAY_MS).length;
+  return history.filter((each) => begunAt(each) > now - DAY_MS).length;
 }
 
 /** When the interval after the last restart ends. It doubles with each restart of the last day. */
@@ -41,15 +48,21 @@ export function intervalEnds(history: History, rules: RestartRules, now: number)
   const last = history.at(-1);
   if (last === undefined) return Number.NEGATIVE_INFINITY;
   const doublings = Math.max(0, spentToday(history, now) - 1);
-  return last.at + Math.min(rules.minIntervalMs * 2 ** doublings, rules.maxIntervalMs);
+  return begunAt(last) + Math.min(rules.minIntervalMs * 2 ** doublings, rules.maxIntervalMs);
 }
 
 /** When the oldest restart of a spent budget is a day old. */
-export function budgetReturns(history: History, rules: RestartRules, now: number): number {
-  const today = history.filter(({ at }) => at > now - DAY_MS);
-  const oldest = today[today.length - rules.dailyBudget];
-  return oldest === undefined ? Number.POSITIVE_INFINITY : oldest.at + DAY_MS;
+export function budgetReturns(history: History, rules: RestartRules): number {
+  const oldest = history[history.length - rules.dailyBudget];
+  return oldest === undefined ? Number.POSITIVE_INFINITY : begunAt(oldest) + DAY_MS;
 }
+
+/** The format of a record. None: 1, as 621b848 wrote it. */
+const RECORD_VERSION = 1;
+/** More than the pods of a workload have at once, unless somebody edits them. */
+const MAX_REVISIONS = 8;
+/** Characters; a revision has 12. */
+const MAX_REVISION = 32;
 
 const restartSchema = z.object({
   at: z.number().min(0).max(8.64e15),
@@ -60,16 +73,31 @@ const restartSchema = z.object({
   outcome: z.enum(["done", "failed", "reverted"]).optional(),
 });
 const recordSchema = z.object({ workload: z.string(), restarts: z.array(restartSchema) });
+const versionSchema = z.object({ version: z.number().default(RECORD_VERSION) });
 
-/** A workload's record as text. */
+/**
+ * A workload's record as text. 621b848 reads it, too, and knows no version. `from` is bounded, since the pods' owners may write anything
+ * to the annotations that it comes from.
+ */
 export function encodeRecord(workload: string, restarts: History): string {
-  return JSON.stringify({ workload, restarts });
+  const recorded = restarts.map(({ at, from, to, uid, generation, outcome }) => {
+    const revisions = from.slice(0, MAX_REVISIONS).map((revision) => revision.slice(0, MAX_REVISION));
+    return { at, from: revisions, to, uid, generation, outcome };
+  });
+  return JSON.stringify({ version: RECORD_VERSION, workload, restarts: recorded });
 }
 
-/** Reads a record. One that does not parse gives a reason, never an empty history. */
+/** Reads a record. One that does not parse, or of a later format, gives a reason, never an empty history. */
 export function decodeRecord(text: string): { workload: string; restarts: History } | Reason {
   try {
-    return recordSchema.parse(JSON.parse(text));
+    const value = JSON.parse(text);
+    const { version } = versionSchema.parse(value);
+    if (version !== RECORD_VERSION)
+      return {
+        code: "history-version",
+        text: `the record of its restarts has format ${version}, which this release does not know`,
+      };
+    return recordSchema.parse(value);
   } catch {
     return { code: "history-unreadable", text: "the record of its restarts was not written by Switchback" };
   }

@@ -1,10 +1,10 @@
 import type { WorkloadState } from "../../workloads/workload-state.ts";
-import { type Restart, stamp } from "./restart-history.ts";
+import { begunAt, type Restart, stamp } from "./restart-history.ts";
 import type { RestartRules } from "./restart-limits.ts";
 import type { WorkloadFacts } from "./workload-facts.ts";
 
 /** After this time a patch that was sent has either arrived or never will: calls end after 10 s. */
-export const LOST_MS = 15_000;
+const LOST_MS = 15_000;
 
 export type RestartOutcome = "running" | "done" | "failed" | "reverted" | "void";
 
@@ -24,7 +24,8 @@ export function outcomeOf(
   now: number,
 ): RestartOutcome {
   if (last.outcome === "failed" || last.outcome === "reverted") return last.outcome;
-  if (state === "unknown") return last.outcome ?? (now - last.at >= rules.rolloutMs ? "failed" : "running");
+  if (state === "unknown" || state === "forbidden")
+    return last.outcome ?? (now - begunAt(last) >= rules.rolloutMs ? "failed" : "running");
   if (state === "absent" || state.uid !== last.uid) return "done";
   const order = compareStamps(state.restartedAt, stamp(last.at));
   if (order > 0) return "done";
@@ -34,8 +35,8 @@ export function outcomeOf(
 
 /** The stamp is missing: the patch is one change of the spec, reverting it is another. */
 function missingOf(last: Restart, state: WorkloadState, rules: RestartRules, now: number): RestartOutcome {
-  if (state.generation >= last.generation + 2) return now - last.at < rules.revertMs ? "reverted" : "done";
-  return last.outcome ?? (now - last.at >= LOST_MS ? "void" : "running");
+  if (state.generation >= last.generation + 2) return now - begunAt(last) < rules.revertMs ? "reverted" : "done";
+  return last.outcome ?? (now - begunAt(last) >= LOST_MS ? "void" : "running");
 }
 
 /** Whether the rollout of the last restart failed and the workload was neither restarted nor changed since. */
@@ -52,11 +53,10 @@ export function isSuperseded(last: Restart, state: WorkloadFacts["state"]): bool
 
 function rolloutOf(last: Restart, state: WorkloadState, rules: RestartRules, now: number): RestartOutcome {
   if (state.unsettled === undefined) return "done";
-  return state.failed || now - last.at >= rules.rolloutMs ? "failed" : "running";
+  return state.failed || now - begunAt(last) >= rules.rolloutMs ? "failed" : "running";
 }
 
-/** Compares RFC 3339 stamps by time. A missing or malformed one sorts first. */
+/** How much later the first of two RFC 3339 stamps is, in milliseconds. NaN if it is missing or malformed: neither later nor the same. */
 function compareStamps(one: string | undefined, other: string): number {
-  const time = Date.parse(one ?? "");
-  return (Number.isNaN(time) ? Number.NEGATIVE_INFINITY : time) - Date.parse(other);
+  return Date.parse(one ?? "") - Date.parse(other);
 }

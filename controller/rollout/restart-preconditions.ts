@@ -1,4 +1,4 @@
-import { budgetReturns, type History, intervalEnds, spentToday, stamp } from "./restart-history.ts";
+import { begunAt, budgetReturns, type History, intervalEnds, spentToday, stamp } from "./restart-history.ts";
 import type { RestartRules } from "./restart-limits.ts";
 import { hasFailed, isSuperseded, outcomeOf } from "./restart-outcome.ts";
 import type { RolloutVerdict, WorkloadFacts } from "./workload-facts.ts";
@@ -12,8 +12,20 @@ interface Case {
 
 type Check = (subject: Case) => RolloutVerdict | undefined;
 
-/** Workloads that need no restart, or that cannot be restarted. */
-const ELIGIBILITY: readonly Check[] = [
+/** What decides whether a workload is to be restarted at all. */
+type EligibilityFacts = Pick<
+  WorkloadFacts,
+  "namespace" | "unrestartable" | "permitted" | "mode" | "agents" | "staleSince"
+> & { readonly stale: { readonly length: number } };
+
+interface EligibilityCase {
+  readonly workload: EligibilityFacts;
+  readonly rules: Pick<RestartRules, "agentMs">;
+  readonly now: number;
+}
+
+/** Workloads that need no restart, or that nobody may restart. They depend on nothing that has to be read of the workload. */
+const ELIGIBILITY: ReadonlyArray<(subject: EligibilityCase) => RolloutVerdict | undefined> = [
   ({ workload }) => (workload.stale.length === 0 ? inStep("in-step", "every pod has the current names") : undefined),
   followedByAgent,
   ({ workload }) =>
@@ -23,10 +35,19 @@ const ELIGIBILITY: readonly Check[] = [
     permitted
       ? undefined
       : stuck("restart-not-permitted", `${namespace} is not in restart.namespaces; restart the workload by hand`),
-  ({ workload }) =>
-    typeof workload.state === "string"
-      ? waiting("workload-unknown", "the workload has not been read yet, or it is not readable")
+];
+
+/** What has to be known before anything else is decided. */
+const KNOWLEDGE: readonly Check[] = [
+  ({ workload: { state, namespace } }) =>
+    state === "forbidden"
+      ? stuck(
+          "restart-rights-missing",
+          `${namespace} is in restart.namespaces, but the controller has no Role there: run helm upgrade now that the namespace exists`,
+        )
       : undefined,
+  ({ workload }) =>
+    typeof workload.state === "string" ? waiting("workload-unknown", "the workload has not been read yet") : undefined,
   ({ workload: { history } }) => (isHistory(history) ? undefined : stuck(history.code, history.text)),
 ];
 
@@ -63,11 +84,24 @@ const NEED: readonly Check[] = [
       : undefined,
 ];
 
-const CHECKS: readonly Check[] = [...ELIGIBILITY, ...HISTORY, ...NEED];
+const CHECKS: readonly Check[] = [...ELIGIBILITY, ...KNOWLEDGE, ...HISTORY, ...NEED];
 
 /** The first reason against a restart of this workload; undefined if it only has to wait for its turn. */
 export function checkWorkload(workload: WorkloadFacts, rules: RestartRules, now: number): RolloutVerdict | undefined {
   for (const check of CHECKS) {
+    const verdict = check({ workload, rules, now });
+    if (verdict !== undefined) return verdict;
+  }
+  return undefined;
+}
+
+/** The reason why a workload is not to be restarted at all; undefined if that depends on its state, its history or the time. */
+export function checkEligibility(
+  workload: EligibilityFacts,
+  rules: Pick<RestartRules, "agentMs">,
+  now: number,
+): RolloutVerdict | undefined {
+  for (const check of ELIGIBILITY) {
     const verdict = check({ workload, rules, now });
     if (verdict !== undefined) return verdict;
   }
@@ -79,7 +113,11 @@ export function isHistory(history: WorkloadFacts["history"]): history is History
 }
 
 /** While the agent of the pods' node is alive, nothing is restarted, however long the agent takes. */
-function followedByAgent({ workload: { mode, agents, staleSince }, rules, now }: Case): RolloutVerdict | undefined {
+function followedByAgent({
+  workload: { mode, agents, staleSince },
+  rules,
+  now,
+}: EligibilityCase): RolloutVerdict | undefined {
   if (mode !== "live" || agents !== "keeping") return undefined;
   const until = staleSince + rules.agentMs;
   if (now < until) return waiting("live", "the agent on the node has not yet applied the current names", until);
@@ -89,7 +127,11 @@ function followedByAgent({ workload: { mode, agents, staleSince }, rules, now }:
 function running({ workload, rules, now }: Case): RolloutVerdict | undefined {
   const last = lastOf(workload);
   if (last === undefined || outcomeOf(last, workload.state, rules, now) !== "running") return undefined;
-  return waiting("restarting", `a restart has been in progress since ${stamp(last.at)}`, last.at + rules.rolloutMs);
+  return waiting(
+    "restarting",
+    `a restart has been in progress since ${stamp(last.at)}`,
+    begunAt(last) + rules.rolloutMs,
+  );
 }
 
 /** The last restart was reverted, or its rollout failed. A change or restart by somebody else clears it. */
@@ -132,7 +174,7 @@ function alreadyTried({ workload: { history, to }, now }: Case): RolloutVerdict 
   const tried = history.findLastIndex((restart) => restart.to === to);
   const restart = history[tried];
   if (restart === undefined || history[tried + 1]?.from.includes(to)) return undefined;
-  const until = restart.at + TERMINATING_MS;
+  const until = begunAt(restart) + TERMINATING_MS;
   const text = `restarted for these names at ${stamp(restart.at)}`;
   if (now < until) return waiting("restarted", `${text}; its old pods are terminating`, until);
   return stuck("already-restarted", `${text}; it is not restarted for them again`);
@@ -140,7 +182,7 @@ function alreadyTried({ workload: { history, to }, now }: Case): RolloutVerdict 
 
 function budget({ workload: { history }, rules, now }: Case): RolloutVerdict | undefined {
   if (!isHistory(history) || spentToday(history, now) < rules.dailyBudget) return undefined;
-  const until = budgetReturns(history, rules, now);
+  const until = budgetReturns(history, rules);
   const again = Number.isFinite(until) ? `until ${stamp(until)}` : "ever";
   return waiting("budget-spent", `${rules.dailyBudget} restarts in 24 hours: no further restart ${again}`, until);
 }

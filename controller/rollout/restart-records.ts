@@ -1,98 +1,214 @@
-import { statusOf } from "../../errors/errors.ts";
 import { shortHash } from "../../hostmap/hash.ts";
 import type { Reason } from "../../hostmap/types.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { corePath } from "../../kube/paths.ts";
-import type { ObjectMeta } from "../../kube/types.ts";
-import { DAY_MS, decodeRecord, encodeRecord, type History } from "./restart-history.ts";
+import { timeSlices } from "../../kube/time.ts";
+import {
+  FULL_MAP_BYTES,
+  MAX_MAP_BYTES,
+  RECORD_MAPS,
+  RecordMap,
+  type RecordMapDeps,
+  recordBytes,
+} from "./record-map.ts";
+import { begunAt, DAY_MS, decodeRecord, encodeRecord, type History } from "./restart-history.ts";
 
-export const RECORDS_NAME = "switchback-restarts";
-const FIELD_MANAGER = "switchback-controller";
 /** A ConfigMap's key: at most 253 of these. */
 const KEY = /^[-._a-zA-Z0-9]{1,253}$/;
+/** A record without a restart in this time is removed. */
+const KEEP_MS = 7 * DAY_MS;
+/** How long it stays known whether there is room: every workload without a record asks. */
+const ROOM_MS = 1_000;
+/** Restarts whose beginning is remembered by the clock of this process: far more than begin in a week. */
+const MAX_BEGUN = 100_000;
 
-interface RecordMap {
-  readonly metadata: ObjectMeta;
-  readonly data?: Readonly<Record<string, string>> | null;
+interface RestartRecordsDeps extends RecordMapDeps {
+  /** A monotonic clock, milliseconds; `begun` of the restarts that are returned. */
+  readonly now: () => number;
+  /** Milliseconds since 1970; only differences to what is recorded are used. */
+  readonly wallClock: () => number;
+  /** While the last restart of a workload is younger, its limits count. */
+  readonly limitsMs: number;
 }
 
+interface Entry {
+  readonly map: RecordMap;
+  readonly text: string;
+  readonly record: ReturnType<typeof decodeRecord>;
+}
+
+const FULL: Reason = {
+  code: "restarts-unrecorded",
+  text: "no room for a record of its restarts: all that are recorded still count",
+};
+
 /**
- * The records of restarts, in a ConfigMap of our own: they survive an owner that reverts our annotations. A record is written before
+ * The records of restarts, in ConfigMaps of our own: they survive an owner that reverts our annotations. A record is written before
  * its restart, as a compare-and-swap, so that of two overlapping leaders one is refused.
+ *
+ * The first ConfigMap takes what it can. A record moves to another only where it outgrows its own.
  */
 export class RestartRecords {
-  readonly #client: KubeClient;
-  readonly #path: string;
-  readonly #namespace: string;
-  #version = "";
-  #data = new Map<string, string>();
+  readonly #deps: RestartRecordsDeps;
+  readonly #maps: readonly RecordMap[];
+  readonly #entries = new Map<string, Entry>();
+  /** When this process began a restart, by its own clock, by what is recorded of it. */
+  readonly #begun = new Map<number, number>();
+  /** Whether old records can make room where there is none. */
+  #room: { readonly has: boolean; readonly until: number } | undefined;
+  readonly #opened: { readonly now: number; readonly wallClock: number };
 
-  private constructor(client: KubeClient, namespace: string) {
-    this.#client = client;
-    this.#namespace = namespace;
-    this.#path = corePath("configmaps", namespace, RECORDS_NAME);
+  private constructor(deps: RestartRecordsDeps) {
+    this.#deps = deps;
+    this.#maps = RECORD_MAPS.map((name) => new RecordMap(name, deps));
+    this.#opened = { now: deps.now(), wallClock: deps.wallClock() };
   }
 
-  /** Reads the records of earlier leaders; creates the ConfigMap if there is none. */
-  static async open(client: KubeClient, namespace: string, signal: AbortSignal): Promise<RestartRecords> {
-    const records = new RestartRecords(client, namespace);
-    await records.#read(signal);
+  /** Reads the records of earlier leaders; creates the first ConfigMap if there is none. */
+  static async open(deps: RestartRecordsDeps, signal: AbortSignal): Promise<RestartRecords> {
+    const records = new RestartRecords(deps);
+    for (const map of records.#maps) {
+      signal.throwIfAborted();
+      await map.read(signal);
+      await records.#index(map);
+    }
+    await records.#maps[0]?.create(signal);
     return records;
   }
 
+  /** The restarts of a workload, or why it must not be restarted. */
   of(workload: string): History | Reason {
-    const text = this.#data.get(keyOf(workload));
-    if (text === undefined) return [];
-    const record = decodeRecord(text);
-    if ("code" in record) return record;
-    return record.restarts;
+    const record = this.#entries.get(keyOf(workload))?.record;
+    if (record === undefined) return this.#hasRoom() ? [] : FULL;
+    return "code" in record ? record : record.restarts;
   }
 
   /** Every readable record: the workload and its restarts. */
   *all(): Iterable<{ readonly workload: string; readonly restarts: History }> {
-    for (const text of this.#data.values()) {
-      const record = decodeRecord(text);
-      if (!("code" in record)) yield record;
+    for (const { record } of this.#entries.values()) if (!("code" in record)) yield record;
+  }
+
+  /** Throws if the write is not confirmed; the records of its ConfigMap are then read again. */
+  async put(workload: string, restarts: History, signal: AbortSignal): Promise<void> {
+    const key = keyOf(workload);
+    const from = this.#entries.get(key)?.map;
+    this.#remember(restarts);
+    if (restarts.length === 0) {
+      if (from !== undefined) await this.#write(from, { [key]: null }, signal);
+      return;
+    }
+    const text = encodeRecord(workload, restarts);
+    const { map, dropped } = this.#placeFor(key, text);
+    await map.create(signal);
+    await this.#write(map, { ...dropped, [key]: text }, signal);
+    // Should this fail, the newer of the two records counts.
+    if (from !== undefined && from !== map) await this.#write(from, { [key]: null }, signal);
+  }
+
+  #remember(restarts: History): void {
+    for (const each of restarts) this.#begun.set(each.at, begunAt(each));
+    for (const at of this.#begun.keys()) {
+      if (this.#begun.size <= MAX_BEGUN) break;
+      this.#begun.delete(at);
     }
   }
 
-  /** Throws if the write is not confirmed; the records are then read again. */
-  async put(workload: string, restarts: History, now: number, signal: AbortSignal): Promise<void> {
-    const data: Record<string, string | null> = this.#outdated(now);
-    data[keyOf(workload)] = restarts.length === 0 ? null : encodeRecord(workload, restarts);
-    const body = { metadata: { resourceVersion: this.#version }, data };
+  async #write(map: RecordMap, data: Readonly<Record<string, string | null>>, signal: AbortSignal): Promise<void> {
     try {
-      this.#update(await this.#client.mergePatch<RecordMap>(this.#path, body, { fieldManager: FIELD_MANAGER, signal }));
+      await map.write({ ...this.#outdatedIn(map), ...data }, signal);
     } catch (error) {
-      if (!signal.aborted) await this.#read(signal);
+      if (!signal.aborted) {
+        await map.read(signal);
+        await this.#index(map);
+      }
       throw error;
     }
+    await this.#index(map);
   }
 
-  async #read(signal: AbortSignal): Promise<void> {
-    try {
-      this.#update(await this.#client.get<RecordMap>(this.#path, {}, { signal }));
-    } catch (error) {
-      if (statusOf(error) !== 404) throw error;
-      const metadata = { name: RECORDS_NAME, namespace: this.#namespace };
-      const object = { apiVersion: "v1", kind: "ConfigMap", metadata };
-      this.#update(await this.#client.apply<RecordMap>(this.#path, object, { fieldManager: FIELD_MANAGER, signal }));
+  /** Takes over what a ConfigMap has now. Of two records of a workload, which a move may leave, the newer one counts. */
+  async #index(map: RecordMap): Promise<void> {
+    for (const [key, entry] of this.#entries) if (entry.map === map && !map.data.has(key)) this.#entries.delete(key);
+    const sliceEnd = timeSlices();
+    for (const [key, text] of map.data) {
+      const before = this.#entries.get(key);
+      if (before?.map === map && before.text === text) continue;
+      const entry = { map, text, record: this.#decode(text) };
+      if (before === undefined || before.map === map || lastOf(entry) > lastOf(before)) this.#entries.set(key, entry);
+      const ended = sliceEnd();
+      if (ended !== undefined) await ended;
     }
   }
 
-  #update({ metadata, data }: RecordMap): void {
-    this.#version = metadata.resourceVersion ?? "";
-    this.#data = new Map(Object.entries(data ?? {}));
+  #decode(text: string): Entry["record"] {
+    const record = decodeRecord(text);
+    if ("code" in record) return record;
+    return { ...record, restarts: record.restarts.map((each) => ({ ...each, begun: this.#begunAt(each.at) })) };
   }
 
-  /** Records whose last restart is more than a week old. */
-  #outdated(now: number): Record<string, null> {
-    const old = [...this.#data].filter(([, text]) => {
-      const record = decodeRecord(text);
-      return !("code" in record) && (record.restarts.at(-1)?.at ?? 0) < now - 7 * DAY_MS;
-    });
-    return Object.fromEntries(old.map(([key]) => [key, null]));
+  /** A restart of an earlier term, by the clock of this process: one that is recorded in the future has just begun. */
+  #begunAt(at: number): number {
+    return this.#begun.get(at) ?? this.#opened.now - Math.max(0, this.#opened.wallClock - at);
   }
+
+  #hasRoom(): boolean {
+    if (this.#maps.some((map) => map.bytes < FULL_MAP_BYTES)) return true;
+    const now = this.#deps.now();
+    if (this.#room === undefined || now >= this.#room.until) {
+      this.#room = { has: this.#droppable().next().done === false, until: now + ROOM_MS };
+    }
+    return this.#room.has;
+  }
+
+  /** Where a record goes, and what has to go for it. A record stays where it is as long as it fits. */
+  #placeFor(key: string, text: string): { map: RecordMap; dropped: Record<string, null> } {
+    const bytes = recordBytes(key, text);
+    const entry = this.#entries.get(key);
+    const own = entry === undefined ? 0 : recordBytes(key, entry.text);
+    if (entry !== undefined && entry.map.bytes - own + bytes <= MAX_MAP_BYTES) return { map: entry.map, dropped: {} };
+    const free = this.#maps.find((map) => map.bytes + bytes <= FULL_MAP_BYTES);
+    if (free !== undefined) return { map: free, dropped: {} };
+    const oldest = this.#droppable()
+      .toArray()
+      .sort((one, other) => lastOf(one[1]) - lastOf(other[1]));
+    const map = oldest[0]?.[1].map;
+    if (map === undefined) throw new Error(FULL.text);
+    const dropped: Record<string, null> = {};
+    let over = map.bytes + bytes - FULL_MAP_BYTES;
+    for (const [name, each] of oldest) {
+      if (over <= 0) break;
+      if (each.map !== map || name === key) continue;
+      dropped[name] = null;
+      over -= recordBytes(name, each.text);
+    }
+    return { map, dropped };
+  }
+
+  /** Records whose restarts limit nothing any more. */
+  *#droppable(): Generator<[string, Entry]> {
+    const before = this.#deps.now() - Math.max(DAY_MS, this.#deps.limitsMs);
+    for (const [key, entry] of this.#entries) {
+      if (!("code" in entry.record) && lastOf(entry) < before && isFinished(entry)) yield [key, entry];
+    }
+  }
+
+  /** Records without a restart in the last week. */
+  #outdatedIn(map: RecordMap): Record<string, null> {
+    const before = this.#deps.now() - Math.max(KEEP_MS, this.#deps.limitsMs);
+    const old: Record<string, null> = {};
+    for (const [key, entry] of this.#entries) {
+      if (entry.map === map && !("code" in entry.record) && lastOf(entry) < before) old[key] = null;
+    }
+    return old;
+  }
+}
+
+/** When the last restart of a record began. */
+function lastOf({ record }: Entry): number {
+  const last = "code" in record ? undefined : record.restarts.at(-1);
+  return last === undefined ? Number.NEGATIVE_INFINITY : begunAt(last);
+}
+
+function isFinished({ record }: Entry): boolean {
+  return "code" in record || record.restarts.at(-1)?.outcome !== undefined;
 }
 
 /** `shop.Deployment.web`. */

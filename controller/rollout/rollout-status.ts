@@ -1,7 +1,9 @@
+import { compareNames } from "../../hostmap/hostnames.ts";
 import type { OnChange } from "../../hostmap/on-change.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import { partsOf } from "../../workloads/workload-keys.ts";
-import type { WorkloadGroup } from "./observe-workloads.ts";
+import { NOT_EVALUATED, type RolloutCounts } from "./cohorts.ts";
+import type { GroupSummary } from "./observe-workloads.ts";
 import { DAY_MS, type History, stamp } from "./restart-history.ts";
 import { isHistory } from "./restart-preconditions.ts";
 import type { RolloutVerdict } from "./workload-facts.ts";
@@ -25,8 +27,11 @@ export interface WorkloadStatus extends Reason {
 
 /** How running pods follow the map, as the leader knows it. */
 export interface RolloutStatus {
-  /** Why the state is not known yet. */
+  /** Why the state is not known yet, and the code of this reason. */
   readonly unknown: string | undefined;
+  readonly unknownCode: string | undefined;
+  /** What is worth knowing about how the pods are observed. */
+  readonly notice: Reason | undefined;
   readonly dryRun: boolean;
   /** `namespace/Kind/name` of the workload that is being restarted. */
   readonly underWay: string | undefined;
@@ -34,71 +39,141 @@ export interface RolloutStatus {
   readonly waiting: number;
   readonly restartsLastHour: number;
   readonly restartsToday: number;
+  /** Counts of all workloads, whatever was selected. */
+  readonly counts: RolloutCounts;
+  /** The selected workloads, at most 1,000, by namespace and name. */
   readonly workloads: readonly WorkloadStatus[];
+  /** How many selected workloads are left out: of a page those after it, else those of the least urgency. */
+  readonly omitted: number;
+  /** Of a page: what `after` the next page has; undefined if there is none. */
+  readonly next: string | undefined;
 }
+
+/** Which workloads a status shows. */
+export interface WorkloadQuery {
+  readonly namespace?: string | undefined;
+  /** Only those that stay stale until somebody acts. */
+  readonly stuck?: boolean | undefined;
+  /** A page in the order of keys, after this one (`namespace/Kind/name`). Without it, those that need somebody come first. */
+  readonly after?: string | undefined;
+}
+
+/** Workloads of one answer: about 400 KB, which take 10 ms to write. */
+const MAX_WORKLOADS = 1_000;
 
 const HOUR_MS = 3_600_000;
 
-interface RolloutStatusInput {
-  readonly unknown: string | undefined;
-  readonly dryRun: boolean;
-  readonly groups: readonly WorkloadGroup[];
-  readonly verdicts: ReadonlyMap<string, RolloutVerdict>;
+interface RolloutStatusInput extends Pick<RolloutStatus, "notice" | "dryRun" | "counts" | "omitted" | "next"> {
+  readonly unknown: Reason | undefined;
+  readonly underWay: string | undefined;
+  /** By key. */
+  readonly selected: ReadonlyMap<string, GroupSummary>;
+  readonly verdictOf: (key: string) => RolloutVerdict | undefined;
   readonly historyOf: (key: string) => History | Reason;
   readonly restarts: readonly number[];
   readonly now: number;
 }
 
 export function rolloutStatus(facts: RolloutStatusInput): RolloutStatus {
-  const { unknown, dryRun, groups, verdicts, restarts, now } = facts;
-  const workloads = groups
-    .filter(({ pods }) => pods > 0)
-    .map((group) => workloadStatus(group, verdicts.get(group.owner.key), facts.historyOf(group.owner.key)))
-    .sort((one, other) => compare(sortKey(one), sortKey(other)));
+  const { unknown, notice, dryRun, underWay, selected, counts, omitted, next, restarts, now } = facts;
+  const workloads = [...selected]
+    .map(([key, summary]) => workloadStatus(key, summary, facts.verdictOf(key), facts.historyOf(key)))
+    .sort((one, other) => compareNames(sortKey(one), sortKey(other)));
   const within = (ms: number) => restarts.filter((at) => at > now - ms).length;
   return {
-    unknown,
+    unknown: unknown?.text,
+    unknownCode: unknown?.code,
+    notice,
     dryRun,
-    underWay: [...verdicts].find(([, { code }]) => code === "restarting")?.[0],
-    waiting: workloads.filter(({ standing, code }) => standing === "waiting" && code !== "live").length,
+    underWay,
+    waiting: waitingOf(counts),
     restartsLastHour: within(HOUR_MS),
     restartsToday: within(DAY_MS),
+    counts,
     workloads,
+    omitted,
+    next,
   };
 }
 
-const NOT_EVALUATED: RolloutVerdict = {
-  standing: "waiting",
-  code: "not-judged",
-  text: "it was just discovered and is not evaluated yet",
-};
+/** Workloads that wait for a restart; those that an agent updates do not. */
+export function waitingOf({ verdicts }: RolloutCounts): number {
+  return verdicts
+    .filter(({ standing, code }) => standing === "waiting" && code !== "live")
+    .reduce((sum, { workloads }) => sum + workloads, 0);
+}
+
+/** What the query of a request for the status selects: `in`, `stuck` and `after`. */
+export function workloadQuery(query: URLSearchParams): WorkloadQuery {
+  return {
+    namespace: query.get("in") ?? undefined,
+    stuck: query.has("stuck"),
+    after: query.get("after") ?? undefined,
+  };
+}
+
+/** Selects the keys of a status: of lists by urgency the first ones, or one page of all. */
+export function selectKeys(
+  byUrgency: readonly (readonly string[])[],
+  { stuck, after }: WorkloadQuery,
+): { readonly keys: readonly string[]; readonly omitted: number; readonly next: string | undefined } {
+  const lists = stuck ? byUrgency.slice(0, 1) : byUrgency;
+  if (after !== undefined) {
+    const rest = lists.flat().filter((key) => key > after);
+    const keys = lowest(rest, MAX_WORKLOADS);
+    const omitted = rest.length - keys.length;
+    return { keys, omitted, next: omitted > 0 ? keys.at(-1) : undefined };
+  }
+  const keys: string[] = [];
+  for (const list of lists) keys.push(...lowest(list, MAX_WORKLOADS - keys.length));
+  return { keys, omitted: lists.reduce((sum, { length }) => sum + length, 0) - keys.length, next: undefined };
+}
+
+/** The first `count` texts in order, in order. Most texts are compared once: all of them are never sorted. */
+function lowest(texts: readonly string[], count: number): string[] {
+  const found: string[] = [];
+  let bound: string | undefined;
+  const cut = () => {
+    found.sort();
+    found.length = Math.min(found.length, count);
+    bound = found.length === count ? found.at(-1) : undefined;
+  };
+  for (const text of texts) {
+    if (bound !== undefined && text >= bound) continue;
+    found.push(text);
+    if (found.length >= 2 * count) cut();
+  }
+  cut();
+  return found;
+}
 
 function workloadStatus(
-  group: WorkloadGroup,
+  key: string,
+  summary: GroupSummary,
   verdict: RolloutVerdict = NOT_EVALUATED,
   history: History | Reason,
 ): WorkloadStatus {
-  const { namespace, kind, name } = partsOf(group.owner.key);
+  const { namespace, kind, name } = partsOf(key);
   const last = isHistory(history) ? history.at(-1) : undefined;
   const { standing, code, text } = verdict;
   return {
     namespace,
     kind,
     name,
-    pods: group.pods,
-    stale: standing === "in-step" ? 0 : group.stale.length,
-    notInjected: group.notInjected,
-    mode: group.onChange.mode,
-    modeFrom: group.onChange.from,
+    pods: summary.pods,
+    stale: standing === "in-step" ? 0 : summary.stale,
+    notInjected: summary.notInjected,
+    mode: summary.onChange.mode,
+    modeFrom: summary.onChange.from,
     standing,
     code,
     text,
     lastRestart: last && stamp(last.at),
-    warnings: [...group.warnings, ...capWarning(group)],
+    warnings: [...summary.warnings, ...capWarning(summary)],
   };
 }
 
-function capWarning({ overCap }: WorkloadGroup): Reason[] {
+function capWarning({ overCap }: GroupSummary): Reason[] {
   if (overCap === undefined) return [];
   const { total, cap } = overCap;
   return [{ code: "over-cap", text: `its pods get only the first ${cap} of ${total} mapped names` }];
@@ -106,9 +181,4 @@ function capWarning({ overCap }: WorkloadGroup): Reason[] {
 
 function sortKey({ namespace, kind, name }: WorkloadStatus): string {
   return `${namespace}/${name}/${kind}`;
-}
-
-function compare(one: string, other: string): number {
-  if (one === other) return 0;
-  return one < other ? -1 : 1;
 }

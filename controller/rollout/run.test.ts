@@ -27,39 +27,66 @@ const codes = ({ workloads }: Status) => Object.fromEntries(workloads.map(({ nam
 const recordIn = (body: unknown) => JSON.parse((body as { data: Record<string, string> }).data[KEY] ?? "{}");
 
 /** A rig with a map and the Deployment web, of which one pod is stale. */
-function stale(t: Parameters<typeof runningRig>[0], restart: Record<string, unknown> = {}) {
-  const rig = runningRig(t, restart);
+function stale(t: Parameters<typeof runningRig>[0], restart: Record<string, unknown> = {}, more: object = {}) {
+  const rig = runningRig(t, restart, more);
   const revision = rig.publish("a.example.com");
   rig.deployment();
   rig.pod("web-a", { annotations: { [REVISION]: "old" } });
   return { ...rig, revision };
 }
 
-test("the status says what is still unknown: pods, namespaces, map, records, one after the other", async (t) => {
+test("the status says what is still unknown: namespaces, pods, map, records, one after the other", async (t) => {
   const { api, start, pass, publish } = runningRig(t);
   const refused = new Set(["/api/v1/pods", "/api/v1/namespaces", RECORDS]);
   api.onRead = (path) => {
     if (refused.has(path)) throw refusal(path, 500);
   };
   const running = start();
-  assert.equal(running.status().unknown, "the pods of the cluster are not known yet");
+  const unknown = () => [running.status().unknownCode, running.status().unknown, running.counts()];
+  const reasons = {
+    "namespaces-not-listed": "the namespaces of the cluster are not known yet",
+    "pods-not-listed": "the pods of the cluster are not known yet",
+  };
+  assert.deepEqual(unknown(), ["namespaces-not-listed", reasons["namespaces-not-listed"], undefined]);
   await pass(500);
-  assert.match(running.status().unknown ?? "", /^the pods of the cluster are not known yet: .*refused by the test/);
-  refused.delete("/api/v1/pods");
-  await pass(10_000);
-  assert.match(
-    running.status().unknown ?? "",
-    /^the namespaces of the cluster are not known yet: .*refused by the test/,
-  );
-  refused.delete("/api/v1/namespaces");
-  await pass(10_000);
-  assert.equal(running.status().unknown, "no map is published yet");
+  for (const [code, path] of [
+    ["namespaces-not-listed", "/api/v1/namespaces"],
+    ["pods-not-listed", "/api/v1/pods"],
+  ] as const) {
+    const [now, text, counts] = unknown();
+    assert.deepEqual([now, counts], [code, undefined]);
+    assert.match(String(text), new RegExp(`^${reasons[code]}: .*refused by the test`));
+    refused.delete(path);
+    await pass(10_000);
+  }
+  assert.deepEqual(unknown(), ["no-map", "no map is published yet", undefined]);
   publish("a.example.com");
   await pass(500);
-  assert.equal(running.status().unknown, "earlier restarts are not known yet");
+  assert.deepEqual(unknown(), ["no-records", "earlier restarts are not known yet", undefined]);
   refused.delete(RECORDS);
   await pass(RETRY_MS);
-  assert.equal(running.status().unknown, undefined);
+  assert.deepEqual(unknown().slice(0, 2), [undefined, undefined]);
+  assert.equal(running.counts()?.pods, 0, "none is known now");
+});
+
+test("where nothing follows, no pod, namespace or workload is watched until somebody asks, and for five minutes then", async (t) => {
+  const { api, start, pass, publish, deployment, pod } = runningRig(t, { namespaces: [] });
+  publish("a.example.com");
+  deployment();
+  pod("web-a", { annotations: { [REVISION]: "old" } });
+  const running = start();
+  await pass(60_000);
+  const watched = () => api.watched.filter((path) => /\/(pods|namespaces|apps\/.*)$/.test(path)).length;
+  assert.deepEqual([watched(), readsOf(api, "/pods").length, running.counts()], [0, 0, undefined]);
+  assert.deepEqual([running.status().unknownCode, running.inactiveMs < 60_001], ["not-observed", true]);
+  running.requestObservation();
+  assert.equal(running.status().unknownCode, "namespaces-not-listed");
+  await pass(500);
+  assert.deepEqual(codes(running.status()), { "web-1": "unknown-owner" });
+  assert.deepEqual([watched(), running.counts()?.pods], [4, 1]);
+  await pass(300_000);
+  assert.deepEqual([running.status().unknownCode, watched(), running.counts()], ["not-observed", 0, undefined]);
+  assert.deepEqual(running.status().workloads, []);
 });
 
 test("unreadable records are read again every five seconds, each with a log line, until the term ends", async (t) => {
@@ -279,13 +306,13 @@ test("after the term nothing is patched, no watch is open and no timer is left",
   await reached("the record", () => patches(api, RECORDS).length > 0);
   assert.deepEqual(api.watched.map((path) => path.split("/").at(-1)).sort(), [
     "configmaps",
-    "daemonsets",
     "deployments",
     "endpointslices",
     "namespaces",
     "pods",
+    "pods",
+    "pods",
     "replicasets",
-    "statefulsets",
   ]);
   pod("other-a", { of: "other" });
   term.abort();
@@ -328,98 +355,15 @@ test("a restart that an earlier leader began is reported and its outcome recorde
   assert.deepEqual([restartsLastHour, restartsToday, workloads], [1, 2, []]);
 });
 
-test("the agents' Leases are watched from the first pod that follows live until the term ends", async (t) => {
-  const { api, term, start, pass, pod, publish } = runningRig(t);
-  publish("a.example.com");
-  const running = start();
-  const leases = () => api.watched.filter((path) => path.endsWith("/leases"));
-  pod("web-a");
-  await pass(1_000);
-  assert.deepEqual(leases(), []);
-  pod("web-b", { annotations: { [ON_CHANGE]: "live" }, node: "node-1" });
-  await pass(1_000);
-  assert.deepEqual(leases(), ["/apis/coordination.k8s.io/v1/namespaces/switchback-agent/leases"]);
-  term.abort();
-  await running.done;
-  assert.deepEqual(leases(), []);
-});
-
-/** The Lease of an agent on node-1 that has come to this revision. */
-function lease(rig: Pick<Rig, "api">, revision: string): void {
-  rig.api.put("/apis/coordination.k8s.io/v1/namespaces/switchback-agent/leases/switchback-agent-node-1", {
-    metadata: {
-      labels: { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "agent" },
-      annotations: { [REVISION]: revision },
-    },
-    spec: { renewTime: new Date().toISOString() },
-  });
-}
-
-test("a live pod is in step by its agent's revision; an agent that stops renewing is noticed at once", async (t) => {
-  const rig = runningRig(t, { dryRun: true }, { pods: { agentSilenceSeconds: 70 }, agent: { renewSeconds: 10 } });
-  const { api, start, pass, pod, deployment, publish } = rig;
-  const revision = publish("a.example.com");
-  lease(rig, "earlier");
-  deployment();
-  pod("web-a", { annotations: { [ON_CHANGE]: "live", [REVISION]: "old" }, node: "node-1" });
-  const running = start();
-  await pass(1_000);
-  assert.deepEqual(codes(running.status()), { web: "live" });
-  lease(rig, revision);
-  await pass(200);
-  assert.deepEqual(codes(running.status()), { web: "in-step" });
-  const heard = Date.now() - 200;
-  await pass(heard + 70_000 - 50 - Date.now());
-  assert.deepEqual(codes(running.status()), { web: "in-step" });
-  await pass(150);
-  assert.equal(codes(running.status()).web, "debouncing");
-  assert.equal(readsOf(api, "/pods/web-a").length, 1, "the node is read once");
-});
-
-test("a new watch of Leases allows an agent twice its renewal interval", async (t) => {
-  const rig = runningRig(t, { dryRun: true }, { pods: { agentSilenceSeconds: 60 }, agent: { renewSeconds: 10 } });
-  const { start, pass, pod, deployment, publish } = rig;
-  publish("a.example.com");
-  lease(rig, "earlier");
-  deployment();
-  pod("web-a", { annotations: { [ON_CHANGE]: "live", [REVISION]: "old" }, node: "node-1" });
-  t.mock.timers.tick(3_600_000);
-  const running = start();
-  await pass(19_000);
-  assert.equal(codes(running.status()).web, "live");
-  await pass(2_000);
-  assert.notEqual(codes(running.status()).web, "live");
-});
-
-test("a live pod that is not bound yet is read again two seconds later", async (t) => {
-  const rig = runningRig(t);
-  const { api, start, pass, pod, deployment, publish } = rig;
-  lease(rig, publish("a.example.com"));
-  deployment();
-  const annotations = { [ON_CHANGE]: "live", [REVISION]: "old" };
-  pod("web-a", { annotations });
-  const running = start();
-  const asked = () => readsOf(api, "/pods/web-a").length;
-  await pass(1_000);
-  assert.equal(asked(), 1);
-  await pass(1_600);
-  assert.equal(asked(), 2);
-  pod("web-a", { annotations, node: "node-1" });
-  await pass(2_600);
-  assert.deepEqual([asked(), codes(running.status()).web], [3, "in-step"]);
-  await pass(60_000);
-  assert.equal(asked(), 3);
-});
-
 test("inactiveMs is that of the watch that has been inactive for longest", async (t) => {
   let steady = performance.now();
   t.mock.method(performance, "now", () => steady);
-  const rig = stale(t);
+  const rig = stale(t, {}, { agent: { enabled: true } });
   rig.pod("web-b", { annotations: { [ON_CHANGE]: "live" }, node: "node-1" });
   const running = rig.start();
   await rig.pass(1_000);
   const all = new Set(rig.api.watched);
-  assert.equal(all.size, 9);
+  assert.equal(all.size, 8);
   for (const silent of all) {
     for (const path of all) rig.api.bookmark(path);
     assert.equal(running.inactiveMs, 0);

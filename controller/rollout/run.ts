@@ -1,32 +1,36 @@
 import { type Config, excludedNamespaces } from "../../config/schema.ts";
 import { describeError } from "../../errors/errors.ts";
-import { createSelector, type SelectedHosts } from "../../hostmap/select-hosts.ts";
-import type { PublishedMap } from "../../hostmap/types.ts";
+import { show } from "../../hostmap/hostnames.ts";
+import type { Reason } from "../../hostmap/types.ts";
 import { createBackoff } from "../../kube/backoff.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
+import type { Fence } from "../../kube/fence.ts";
 import { corePath } from "../../kube/paths.ts";
 import { type ReconcileResult, Reconciler } from "../../kube/reconciler.ts";
 import { startPromptTimer } from "../../kube/time.ts";
-import type { Informer } from "../../kube/watch.ts";
 import { AgentLeaseReader, type AgentState } from "../../snapshot/agent-lease-reader.ts";
 import { kubeMapReader, type Subscription } from "../../snapshot/map-reader.ts";
 import { isMap } from "../../snapshot/published-map.ts";
 import type { Logger } from "../../telemetry/log.ts";
-import { type NamespaceFacts, watchNamespaces } from "../../workloads/namespaces.ts";
-import { PodNodes } from "../../workloads/pod-nodes.ts";
-import { type PodFacts, type RawPod, watchPods } from "../../workloads/pods.ts";
+import { NOT_OBSERVED, PodObserver } from "../../workloads/pod-observer.ts";
+import type { PodFacts, RawPod } from "../../workloads/pods.ts";
 import { WorkloadInformers } from "../../workloads/workload-informers.ts";
+import type { Verdicts } from "./cohorts.ts";
+import { outdateEarlierPatches } from "./earlier-restarts.ts";
 import { EventReporter, type RestartCounters } from "./event-reporter.ts";
-import { hostsDiffOf } from "./hosts-diff.ts";
-import { type HostsChoice, observeWorkloads, type WorkloadGroup } from "./observe-workloads.ts";
+import { MapSelections } from "./map-selections.ts";
+import type { RolloutMetricsInput } from "./metrics.ts";
+import type { ClusterView } from "./observe-workloads.ts";
 import { type ObservedWorkload, type RolloutClient, RolloutReconciler } from "./reconciler.ts";
 import type { RolloutDecision } from "./restart-decision.ts";
+import { begunAt } from "./restart-history.ts";
 import { restartRules } from "./restart-limits.ts";
 import { RestartRecords } from "./restart-records.ts";
-import { type RolloutStatus, rolloutStatus } from "./rollout-status.ts";
+import { type RolloutStatus, rolloutStatus, selectKeys, type WorkloadQuery } from "./rollout-status.ts";
 import { WebhookReplicas } from "./webhook-replicas.ts";
 import type { HostsDiff } from "./workload-facts.ts";
+import { WorkloadIndex } from "./workload-index.ts";
 
 interface RolloutDeps {
   readonly client: KubeClient;
@@ -34,20 +38,24 @@ interface RolloutDeps {
   readonly log: Logger;
   readonly events: EventRecorder;
   readonly counters: RestartCounters;
-  /** Milliseconds since 1970. */
+  /** Of the leader's term. */
+  readonly fence: Fence;
+  /** A monotonic clock, milliseconds. */
   readonly now: () => number;
+  /** Milliseconds since 1970: for what is recorded. */
+  readonly wallClock: () => number;
 }
 
 /** Changes that arrive together are reconciled together. */
 const SETTLE_MS = 100;
 /** A failed run is retried after this. */
 const RETRY_MS = 5_000;
-/** Resync interval: for pods that were not bound yet, and agents that stop renewing. */
+/** Resync interval: for agents that stop renewing. */
 const RESYNC_MS = 15_000;
-/** The node of a pod that was not bound yet is read again after this. */
-const NODE_MS = 2_000;
-/** Stale pods of a workload that are read at most: one of each revision and selection. */
-const MAX_SAMPLES = 5;
+/** Workloads that are reported one by one while they are stuck; the status and the metrics have the others too. */
+const MAX_REPORTED = 500;
+/** Failures that are remembered, so that each is reported once. */
+const MAX_FAILED = 1_000;
 
 /** Restarts the workloads of stale pods: the leader's work for one term, until `signal` aborts. */
 export class RolloutController {
@@ -55,31 +63,33 @@ export class RolloutController {
   readonly #signal: AbortSignal;
   readonly #rollout: RolloutReconciler;
   readonly #events: EventReporter;
-  readonly #pods: Informer<PodFacts>;
-  readonly #namespaces: Informer<NamespaceFacts>;
+  readonly #observer: PodObserver;
   readonly #workloads: WorkloadInformers;
   readonly #replicas: WebhookReplicas;
-  readonly #nodes: PodNodes;
   readonly #maps: Subscription;
-  readonly #excluded: ReadonlySet<string>;
   readonly #ended = Promise.withResolvers<void>();
   readonly #reconciler: Reconciler;
   /** Reads the records. Nothing is decided before that. */
   readonly #recordsReader: Reconciler;
   #agents: AgentLeaseReader | undefined;
   #records: RestartRecords | undefined;
-  #map: PublishedMap | undefined;
-  #select: (hosts: string | undefined) => SelectedHosts = () => {
-    throw new Error("no map yet");
-  };
-  #choices = new Map<string | undefined, HostsChoice>();
-  #groups: readonly WorkloadGroup[] = [];
+  readonly #selections: MapSelections;
+  readonly #index: WorkloadIndex;
+  /** Pods and workloads whose failure was reported. */
+  readonly #failed = new Set<string>();
   #decision: RolloutDecision | undefined;
+  /** When to look for agents that became silent, milliseconds since 1970. */
+  #checkAgentsAt = 0;
 
   constructor(deps: RolloutDeps, signal: AbortSignal) {
     const { client, config, log, now } = deps;
-    const onChange = () => this.#reconciler.enqueue(SETTLE_MS);
-    const shared = { client, log, onChange };
+    const onSynced = () => this.#reconciler.enqueue(SETTLE_MS);
+    const noting =
+      <T>(note: (change: T) => void) =>
+      (change: T) => {
+        note(change);
+        this.#reconciler.enqueue(SETTLE_MS);
+      };
     this.#deps = deps;
     this.#signal = signal;
     const retrying = (code: string) => ({
@@ -97,26 +107,47 @@ export class RolloutController {
       retry: retrying("restarts-not-read"),
       startTimer: startPromptTimer,
     });
-    this.#excluded = excludedNamespaces(config);
     this.#events = new EventReporter(deps);
+    this.#selections = new MapSelections(config.inject.maxNames);
     const rolloutClient: RolloutClient = {
       observe: () => this.#observe(),
       historyOf: (key) => this.#historyOf(key),
       writeHistory: (key, history) => this.#writeHistory(key, history),
-      patch: (key, stamp) => this.#patch(key, stamp),
+      patch: (key, stamp, resourceVersion) => this.#workloads.patch(key, { stamp, resourceVersion, signal }),
       diffHosts: (key) => this.#diffHosts(key),
       askWebhooks: () => this.#askWebhooks(),
-      report: (event) => this.#events.reportEvent(event, this.#groupOf(event.key)),
+      report: (event) => this.#events.reportEvent(event, this.#index.groupOf(event.key)),
       now,
+      wallClock: deps.wallClock,
     };
-    this.#rollout = new RolloutReconciler(rolloutClient, restartRules(config), log);
-    this.#pods = watchPods(shared);
-    this.#namespaces = watchNamespaces(shared);
-    this.#workloads = new WorkloadInformers({ ...shared, namespaces: config.restart.namespaces });
+    const rules = restartRules(config);
+    this.#rollout = new RolloutReconciler(rolloutClient, rules, log);
+    this.#index = new WorkloadIndex({ view: this.#view(), pods: () => this.#observer.pods(), rules, now });
+    const index = this.#index;
+    this.#workloads = new WorkloadInformers({
+      client,
+      log,
+      namespaces: config.restart.namespaces,
+      onChange: noting((change) => index.changeWorkload(change)),
+    });
+    this.#observer = new PodObserver({
+      client,
+      log,
+      always: config.restart.namespaces.length > 0 || config.agent.enabled,
+      withNodes: config.agent.enabled,
+      excludedNamespaces: excludedNamespaces(config),
+      onPod: noting((change) => {
+        this.#workloads.changePod(change);
+        index.changePod(change);
+      }),
+      onNamespace: noting((change) => index.changeNamespace(change)),
+      onSynced,
+    });
     this.#replicas = new WebhookReplicas({ client, log, namespace: config.namespace });
-    this.#nodes = new PodNodes({ client, log, now, onChange });
     this.#maps = kubeMapReader({ client, namespace: config.namespace, log }).start((offer) => {
-      if (isMap(offer)) this.#setMap(offer);
+      if (!isMap(offer) || !this.#selections.setMap(offer)) return;
+      this.#index.changeMap();
+      onSynced();
     });
     signal.addEventListener("abort", () => void this.#end(), { once: true });
     if (signal.aborted) void this.#end();
@@ -128,45 +159,102 @@ export class RolloutController {
     return this.#ended.promise;
   }
 
+  /** How many agents follow the map. None is known of while no pod follows by an agent; then none does. */
+  get mapReaders(): number {
+    return this.#agents?.mapReaders ?? 0;
+  }
+
   /** The longest time, in milliseconds, since a watch last received or tried anything. */
   get inactiveMs(): number {
     const maps = this.#maps.inactiveMs?.() ?? 0;
-    const watches = [this.#pods.state, this.#namespaces.state, this.#workloads, this.#replicas, this.#agents];
+    const watches = [this.#observer, this.#workloads, this.#replicas, this.#agents];
     return Math.max(maps, ...watches.map((each) => each?.inactiveMs ?? 0));
   }
 
-  status(): RolloutStatus {
+  /** Somebody asks for the status: where nothing follows the pods, they are observed for some minutes from now on. */
+  requestObservation(): void {
+    this.#observer.request();
+  }
+
+  /** The status, with the workloads that a query selects. */
+  status(query: WorkloadQuery = {}): RolloutStatus {
     const { config, now } = this.#deps;
-    const restarts = [...(this.#records?.all() ?? [])].flatMap(({ restarts: list }) => list.map(({ at }) => at));
+    const restarts = [...(this.#records?.all() ?? [])].flatMap(({ restarts: list }) => list.map(begunAt));
+    const { namespace } = query;
+    const isWanted = (key: string) => namespace === undefined || key.startsWith(`${namespace}/`);
+    const { keys, omitted, next } = selectKeys(this.#index.byUrgency(this.#verdicts, isWanted), query);
     return rolloutStatus({
       unknown: this.#unknown(),
+      notice: this.#observer.notice,
       dryRun: config.restart.dryRun,
-      groups: this.#groups,
-      verdicts: this.#decision?.verdicts ?? new Map(),
+      underWay: this.#underWay,
+      counts: this.#index.counts(this.#verdicts),
+      selected: this.#index.summariesOf(keys),
+      omitted,
+      next,
+      verdictOf: (key) => this.#index.verdictOf(key, this.#verdicts),
       historyOf: (key) => this.#historyOf(key),
       restarts,
       now: now(),
     });
   }
 
-  #observe(): readonly ObservedWorkload[] | undefined {
-    const map = this.#map;
-    if (this.#unknown() !== undefined || map === undefined) return undefined;
-    const { pods: settings } = this.#deps.config;
-    this.#groups = observeWorkloads({
-      pods: this.#pods.objects().values(),
-      namespaces: this.#namespaces.objects(),
-      excludedNamespaces: this.#excluded,
-      choose: (hosts) => this.#choose(hosts),
-      mapRevision: map.revision,
-      fallback: settings.onChange,
-      isListed: (namespace) => this.#workloads.has(namespace),
+  /** What is counted of the opted-in workloads; undefined: they are not known. */
+  counts(): RolloutMetricsInput | undefined {
+    if (this.#unknown() !== undefined) return undefined;
+    return { ...this.#index.counts(this.#verdicts), shed: this.#observer.shedPods };
+  }
+
+  /** The workload that is being restarted. One that has come into step since the last decision is not any more. */
+  get #underWay(): string | undefined {
+    const decided = [...(this.#decision?.verdicts ?? [])].find(([, { code }]) => code === "restarting")?.[0];
+    const isStill = decided !== undefined && this.#index.verdictOf(decided, this.#verdicts)?.code === "restarting";
+    return isStill ? decided : undefined;
+  }
+
+  /** Verdicts of the workloads that are decided on one by one. */
+  get #verdicts(): Verdicts {
+    return this.#decision?.verdicts ?? new Map();
+  }
+
+  #view(): ClusterView {
+    const { restart, pods } = this.#deps.config;
+    const listed = new Set(restart.namespaces);
+    const controller = this;
+    return {
+      get namespaces() {
+        return controller.#observer.namespaces();
+      },
+      get mapRevision() {
+        return controller.#selections.mapRevision ?? "";
+      },
+      excludedNamespaces: excludedNamespaces(this.#deps.config),
+      choose: (hosts) => this.#selections.choose(hosts),
+      fallback: pods.onChange,
+      isListed: (namespace) => listed.has(namespace),
       parentOf: (namespace, name) => this.#workloads.parentOf(namespace, name),
       stateOf: (key) => this.#workloads.stateOf(key),
       agentOf: (pod) => this.#agentOf(pod),
-      unfinished: this.#unfinished(),
-    });
-    return this.#groups.map(({ observed }) => observed);
+      onError: (what, error) => this.#reportFailure(what, error),
+    };
+  }
+
+  async #observe(): Promise<readonly ObservedWorkload[] | undefined> {
+    const unknown = this.#unknown();
+    // An observation that has ended has reported its pods as gone: they are let go.
+    if (unknown?.code === NOT_OBSERVED.code && this.#selections.mapRevision !== undefined) await this.#index.refresh();
+    if (unknown !== undefined) return undefined;
+    this.#checkAgents();
+    await this.#index.refresh();
+    return this.#index.observe(this.#restarted());
+  }
+
+  /** Once for each pod or workload, however often it changes. */
+  #reportFailure(what: string, error: unknown): void {
+    if (this.#failed.has(what)) return;
+    if (this.#failed.size >= MAX_FAILED) this.#failed.clear();
+    this.#failed.add(what);
+    this.#deps.log.error({ code: "pod-failed", what: show(what) }, `left out: ${describeError(error)}`);
   }
 
   #historyOf(key: string) {
@@ -174,69 +262,33 @@ export class RolloutController {
   }
 
   async #writeHistory(key: string, history: Parameters<RolloutClient["writeHistory"]>[1]): Promise<void> {
-    await this.#records?.put(key, history, this.#deps.now(), this.#signal);
+    await this.#records?.put(key, history, this.#signal);
   }
 
-  #patch(key: string, stamp: string) {
-    return this.#workloads.patch(key, stamp, this.#signal);
-  }
-
-  /** Reads one stale pod of each revision and selection. */
   async #diffHosts(key: string): Promise<HostsDiff | undefined> {
-    const different = new Map(this.#groupOf(key)?.stale.map((pod) => [`${pod.revision} ${pod.hosts}`, pod]));
-    const samples = [...different.values()].slice(0, MAX_SAMPLES);
-    const diffs = await Promise.all(
-      samples.map(async ({ namespace, name, hosts }) => {
-        const path = corePath("pods", namespace, name);
-        return hostsDiffOf(
-          await this.#deps.client.get<RawPod>(path, {}, { signal: this.#signal }),
-          this.#select(hosts),
-        );
-      }),
+    return await this.#selections.diff(this.#index.groupOf(key)?.stale ?? [], ({ namespace, name }) =>
+      this.#deps.client.get<RawPod>(corePath("pods", namespace, name), {}, { signal: this.#signal }),
     );
-    if (diffs.length === 0) return undefined;
-    return {
-      missing: Math.max(...diffs.map(({ missing }) => missing)),
-      extra: Math.max(...diffs.map(({ extra }) => extra)),
-    };
   }
 
   #askWebhooks() {
-    const mapRevision = this.#map?.revision ?? "";
+    const mapRevision = this.#selections.mapRevision ?? "";
     return this.#replicas.ask({ mapRevision, maxNames: this.#deps.config.inject.maxNames });
   }
 
   /** Why the state is not known yet: a list that has not been received is not an empty one. */
-  #unknown(): string | undefined {
-    const problem = (what: string, { problem: reason }: Informer<unknown>["state"]) =>
-      `the ${what} of the cluster are not known yet${reason === undefined ? "" : `: ${reason.text}`}`;
-    if (!this.#pods.state.synced) return problem("pods", this.#pods.state);
-    if (!this.#namespaces.state.synced) return problem("namespaces", this.#namespaces.state);
-    if (this.#map === undefined) return "no map is published yet";
-    if (this.#records === undefined) return "earlier restarts are not known yet";
+  #unknown(): Reason | undefined {
+    const { unknown } = this.#observer;
+    if (unknown !== undefined) return unknown;
+    if (this.#selections.mapRevision === undefined) return { code: "no-map", text: "no map is published yet" };
+    if (this.#records === undefined) return { code: "no-records", text: "earlier restarts are not known yet" };
     return undefined;
   }
 
-  #setMap(map: PublishedMap): void {
-    if (map.revision === this.#map?.revision) return;
-    this.#map = map;
-    this.#select = createSelector(map, this.#deps.config.inject.maxNames);
-    this.#choices = new Map();
-    this.#reconciler.enqueue(SETTLE_MS);
-  }
-
-  #choose(hosts: string | undefined): HostsChoice {
-    const known = this.#choices.get(hosts);
-    if (known !== undefined) return known;
-    const { revision, total, cap } = this.#select(hosts);
-    const choice = { revision, total, cap };
-    this.#choices.set(hosts, choice);
-    return choice;
-  }
-
-  /** Starts to watch Leases at the first pod that follows live: without one, permission to read them may be missing. */
+  /** Starts to watch Leases at the first pod that follows live. Where no agents run, there is no right to read them. */
   #agentOf(pod: PodFacts): AgentState | "unknown" | undefined {
     const { client, config, log, now } = this.#deps;
+    if (!config.agent.enabled) return undefined;
     this.#agents ??= new AgentLeaseReader({
       client,
       log,
@@ -245,54 +297,69 @@ export class RolloutController {
       // A working agent renews its Lease at least once in this time.
       graceMs: config.agent.renewSeconds * 2_000,
       now,
-      onChange: () => this.#reconciler.enqueue(SETTLE_MS),
+      onChange: () => {
+        this.#index.changeAgents();
+        this.#reconciler.enqueue(SETTLE_MS);
+      },
     });
     if (!this.#agents.synced) return "unknown";
-    const node = this.#nodes.of(pod);
-    return node === undefined ? "unknown" : this.#agents.of(node);
+    return pod.node === undefined ? "unknown" : this.#agents.of(pod.node);
   }
 
-  *#unfinished(): Iterable<string> {
+  /** An agent becomes silent without a change; while its Lease is not watched, asking for it counts as hearing of it. */
+  #checkAgents(): void {
+    const now = this.#deps.now();
+    if (now < this.#checkAgentsAt) return;
+    this.#checkAgentsAt = now + RESYNC_MS;
+    this.#index.changeAgents();
+  }
+
+  /** Workloads with a restart that has no outcome yet, and those that have pods and were restarted before. */
+  *#restarted(): Iterable<string> {
     for (const { workload, restarts } of this.#records?.all() ?? []) {
-      const last = restarts.at(-1);
-      if (last !== undefined && last.outcome === undefined) yield workload;
+      const isUnfinished = restarts.length > 0 && restarts.at(-1)?.outcome === undefined;
+      if (isUnfinished || this.#index.has(workload)) yield workload;
     }
   }
 
-  #groupOf(key: string): WorkloadGroup | undefined {
-    return this.#groups.find(({ owner }) => owner.key === key);
-  }
-
   async #open(): Promise<undefined> {
-    const { client, config } = this.#deps;
-    this.#records = await RestartRecords.open(client, config.namespace, this.#signal);
+    const { client, config, log, fence, now, wallClock } = this.#deps;
+    const { namespace, restart } = config;
+    const { maxIntervalMs, rolloutMs, holdMs } = restartRules(config);
+    const limitsMs = maxIntervalMs + rolloutMs + holdMs;
+    const records = await RestartRecords.open({ client, namespace, fence, now, wallClock, limitsMs }, this.#signal);
+    await outdateEarlierPatches(records, { client, fence, log, namespaces: restart.namespaces }, this.#signal);
+    this.#records = records;
     this.#reconciler.enqueue();
   }
 
   async #reconcile(): Promise<ReconcileResult> {
-    try {
-      this.#decision = await this.#rollout.reconcile(this.#signal);
-      if (this.#decision !== undefined) this.#events.report(this.#groups, this.#decision.verdicts);
-      return { requeueAfter: this.#sleepMs() };
-    } finally {
-      this.#nodes.refresh(new Set([...this.#pods.objects().values()].map(({ uid }) => uid)), this.#signal);
-    }
+    this.#decision = await this.#rollout.reconcile(this.#signal);
+    if (this.#decision !== undefined) this.#report();
+    return { requeueAfter: this.#sleepMs() };
+  }
+
+  #report(): void {
+    const verdicts = this.#verdicts;
+    const keys = this.#index.notable(this.#events.reported, MAX_REPORTED, verdicts);
+    this.#events.report(this.#index.summariesOf(keys), { get: (key) => this.#index.verdictOf(key, verdicts) }, (key) =>
+      this.#index.groupOf(key),
+    );
   }
 
   #sleepMs(): number {
     const now = this.#deps.now();
     const never = Number.POSITIVE_INFINITY;
-    const next = Math.min(this.#decision?.wakeAt ?? never, this.#agents?.nextSilence() ?? never);
-    const longest = this.#nodes.pending ? NODE_MS : RESYNC_MS;
-    return Math.max(SETTLE_MS, Math.min(next - now, longest));
+    this.#checkAgentsAt = Math.min(this.#checkAgentsAt, this.#agents?.nextSilence() ?? never);
+    const next = Math.min(this.#decision?.wakeAt ?? never, this.#checkAgentsAt, this.#index.nextDue);
+    return Math.max(SETTLE_MS, Math.min(next - now, RESYNC_MS));
   }
 
   async #end(): Promise<void> {
     await Promise.all([
       this.#recordsReader.stop(),
       this.#reconciler.stop(),
-      this.#pods.stop(),
-      this.#namespaces.stop(),
+      this.#observer.stop(),
       this.#workloads.stop(),
       this.#replicas.stop(),
       this.#agents?.stop(),

@@ -138,6 +138,10 @@ test("before the first list the replicas are unknown, not absent; after stop not
   await settled();
   assert.deepEqual(await found.ask(WANTED), { ok: false, text: "no webhook replica is ready" });
   assert.deepEqual(kube.watched, [slices]);
+  const { now } = performance;
+  const later = t.mock.method(performance, "now", () => now.call(performance) + 60_000);
+  assert.ok(found.inactiveMs >= 60_000);
+  later.mock.restore();
   await found.stop();
   assert.deepEqual(kube.watched, []);
 });

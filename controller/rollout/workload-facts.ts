@@ -26,8 +26,8 @@ export interface WorkloadFacts {
   readonly unrestartable: Reason | undefined;
   /** Whether its namespace is in `restart.namespaces`. */
   readonly permitted: boolean;
-  /** `unknown`: not observed yet, or not readable. `absent`: it does not exist. */
-  readonly state: WorkloadState | "unknown" | "absent";
+  /** `unknown`: not observed yet. `forbidden`: the controller may not read it. `absent`: it does not exist. */
+  readonly state: WorkloadState | "unknown" | "forbidden" | "absent";
   readonly mode: OnChange;
   /** In mode `live`: whether the agents of its stale pods' nodes are alive. */
   readonly agents: "keeping" | "silent" | undefined;

@@ -145,6 +145,7 @@ test("namespaces are read once a listener selects them; synced is not reported t
   api.set(HTTP_ROUTES, routeObject("web", ["gw"], ["a.example.com"], { namespace: "shop" }));
   await settled();
   assert.deepEqual([calls.synced, take()], [1, ["HTTPRoute shop/web: a.example.com"]]);
+  assert.deepEqual([...api.whole].sort(), [...KINDS].sort(), "labels are metadata");
 });
 
 test("stopping ends every watch and the discovery poll, and waits for them", async (t) => {

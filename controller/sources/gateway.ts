@@ -1,4 +1,6 @@
 import type { Config } from "../../config/schema.ts";
+import { describeError } from "../../errors/errors.ts";
+import { show } from "../../hostmap/hostnames.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { type Informer, watchObjects } from "../../kube/watch.ts";
 import type { Logger } from "../../telemetry/log.ts";
@@ -38,7 +40,9 @@ export function gatewaySource(deps: {
   let namespaces: Informer<Labels> | undefined;
 
   function begin(sink: UnresolvedClaimSink, onSynced: () => void): void {
-    const registry = new GatewayRegistry(config.gateway, sink);
+    const onError = (key: string, error: unknown) =>
+      log.error({ code: "object-failed", object: show(key) }, describeError(error));
+    const registry = new GatewayRegistry({ ...config.gateway, onError }, sink);
     let open = false;
     const openWhenKnown = () => {
       if (open || kinds.some(({ known }) => !known)) return;
@@ -75,6 +79,7 @@ export function gatewaySource(deps: {
     const informer = watchObjects<Labels, Raw>({
       client,
       path: "/api/v1/namespaces",
+      metadataOnly: true,
       project: (raw) => textMapOf(mapOf(raw.metadata).labels),
       onChange: ({ key }) => registry.namespaceChanged(key),
       onSynced: () => {

@@ -62,6 +62,7 @@ for (const last of [CLASSES, INGRESSES]) {
     assert.deepEqual(new Set(take()), new Set(["shop/a a.example.com:nginx"]));
     assert.equal(calls.synced, 1);
     assert.ok(source.state().every(({ synced }) => synced));
+    assert.deepEqual([...api.whole], [INGRESSES], "of a class an annotation counts");
   });
 }
 

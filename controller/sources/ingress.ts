@@ -36,6 +36,7 @@ export function ingressSource(deps: { readonly client: KubeClient; readonly log:
     const classes = watchObjects<boolean>({
       client,
       path: "/apis/networking.k8s.io/v1/ingressclasses",
+      metadataOnly: true,
       project: (raw) => (raw as RawIngressClass).metadata.annotations?.[DEFAULT_CLASS_ANNOTATION] === "true",
       onChange: () => {
         if (classesKnown) redecide();

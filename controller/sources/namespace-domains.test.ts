@@ -39,6 +39,7 @@ test("a namespace is reported when its annotation changes, and for nothing else"
   start();
   await settled();
   assert.deepEqual(changed.splice(0), ["shop example.com"]);
+  assert.deepEqual([...api.whole], [], "annotations are metadata");
   api.set(NAMESPACES, namespace("shop", "example.com", { a: "b" }));
   assert.deepEqual(changed, []);
   api.set(NAMESPACES, namespace("shop", "example.org"));

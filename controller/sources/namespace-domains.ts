@@ -33,6 +33,7 @@ export function namespaceDomains(deps: {
       informer = watchObjects<string | undefined, RawNamespace>({
         client,
         path: corePath("namespaces"),
+        metadataOnly: true,
         project: ({ metadata }) => metadata.annotations?.[DOMAINS_KEY],
         onChange: ({ key, before, after }) => {
           if (before !== after) onChange(key);

@@ -6,6 +6,8 @@ export interface RoutingHints {
   readonly className: string | undefined;
   /** IP addresses and host names of its load balancer status, as written there. */
   readonly addresses: readonly string[];
+  /** The TCP ports on which it is served; if absent, those of HTTP and HTTPS. They tell Services apart that share an address. */
+  readonly ports?: readonly number[];
   /** Whether a controller has admitted it: it wrote a load balancer status, or accepted the route. */
   readonly admitted: boolean;
   /** The Service that serves it, if the object is or names one. */

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { parseHostname, show } from "../../hostmap/hostnames.ts";
 import { HOSTS_KEY, PREFIX, USER_KEYS, WRITTEN_KEYS } from "../../hostmap/metadata-keys.ts";
 import { parseHostsAnnotation } from "../../hostmap/select-hosts.ts";

@@ -107,6 +107,7 @@ for (const last of [BALANCERS, NGINX]) {
     assert.equal(calls.synced, 1);
     assert.ok(discovery.state().every(({ synced }) => synced));
     assert.deepEqual(api.watched, [NGINX, BALANCERS].sort());
+    assert.deepEqual([...api.whole], [BALANCERS], "that the default target is there is all that counts of it");
   });
 }
 

@@ -9,17 +9,28 @@ import { informerState } from "../sources/ingress.ts";
 import type { RoutingHints, SourceProblem, SourceState } from "../sources/types.ts";
 import { targetOfClass } from "./ingress-class.ts";
 import { AddressIndex, matchService } from "./match-service.ts";
+import type { PublishedTargetNames } from "./published-targets.ts";
 import type { TargetResolver } from "./resolver.ts";
-import { type RawLoadBalancerService, type ServiceView, targetOfService, viewService } from "./service-view.ts";
+import {
+  type FoundTarget,
+  foundName,
+  type RawLoadBalancerService,
+  type ServiceView,
+  targetOfService,
+  viewService,
+} from "./service-view.ts";
 
 interface DiscoveryDeps {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly config: Pick<Config, "targets" | "discovery">;
   readonly log: Logger;
+  /** The targets that had names before; absent: none. */
+  readonly published?: PublishedTargetNames;
 }
 
 /** Combines changes of several Services, because each change resolves all routing hints again. */
 const SETTLE_MS = 20;
+const NONE: ReadonlySet<string> = new Set();
 
 /**
  * Discovers targets: the LoadBalancer Service with an object's load balancer address is that object's target, for any name and
@@ -30,11 +41,14 @@ const SETTLE_MS = 20;
  *   3. the configured target without classes, while it is the only target and its Service exists
  */
 export class TargetDiscovery implements TargetResolver {
+  readonly discovers = true;
   readonly #deps: DiscoveryDeps;
   readonly #index = new AddressIndex();
   readonly #problems = new Map<string, SourceProblem>();
   /** Discovered targets by name, each with the key of its Service. */
-  readonly #found = new Map<string, { readonly key: string; readonly target: TargetConfig }>();
+  readonly #found = new Map<string, { readonly key: string; readonly target: FoundTarget }>();
+  /** The same by the key of the Service. */
+  readonly #nameByService = new Map<string, string>();
   readonly #fallback: Fallback | undefined;
   readonly #reporter = new Reconciler({
     reconcile: () => {
@@ -45,6 +59,8 @@ export class TargetDiscovery implements TargetResolver {
   });
   #services: Informer<ServiceView> | undefined;
   #inUse: ReadonlySet<string> = new Set();
+  /** Until it is known which targets are in use: those that were. Undefined: not read yet. */
+  #wereInUse: ReadonlySet<string> | undefined;
   #onChange: () => void = () => {};
   #onDefinition: () => void = () => {};
 
@@ -66,6 +82,14 @@ export class TargetDiscovery implements TargetResolver {
       onSynced();
     };
     this.#fallback?.start(syncedToo);
+    const { published } = this.#deps;
+    if (published === undefined) this.#wereInUse = NONE;
+    else {
+      published.start((names) => {
+        this.#wereInUse = names;
+        syncedToo();
+      });
+    }
     this.#services = watchObjects<ServiceView, RawLoadBalancerService>({
       client,
       path: corePath("services"),
@@ -79,21 +103,26 @@ export class TargetDiscovery implements TargetResolver {
   }
 
   get #synced(): boolean {
-    return this.#services?.state.synced === true && (this.#fallback?.synced ?? true);
+    const isRead = this.#wereInUse !== undefined;
+    return isRead && this.#services?.state.synced === true && (this.#fallback?.synced ?? true);
   }
 
-  resolve(hints: RoutingHints): string | Reason {
+  resolve(hints: RoutingHints, incumbent?: string): string | Reason {
     const { targets } = this.#deps.config;
     const byClass = targets.find(({ classes }) => hints.className !== undefined && classes.includes(hints.className));
     if (byClass !== undefined) return byClass.name;
-    const service = matchService(hints, this.#index);
+    const service = matchService(hints, this.#index, {
+      isOfAnotherClass: (view) => (this.#configuredFor(view)?.classes.length ?? 0) > 0,
+      isIncumbent: (view) => this.#nameOf(view) === incumbent,
+      isInUse: (view) => this.#inUse.has(this.#nameOf(view)) || this.#wereInUse?.has(this.#nameOf(view)) === true,
+    });
     if (!("code" in service)) return this.#targetOf(service);
     if (service.code !== "no-service" && service.code !== "no-address") return service;
     return this.#fallback?.answer(this.#inUse) ?? this.#withClass(hints, service);
   }
 
   /** The current definition of a discovered target, or undefined if its Service does not exist. */
-  found(name: string): TargetConfig | undefined {
+  found(name: string): FoundTarget | undefined {
     return this.#found.get(name)?.target;
   }
 
@@ -105,6 +134,7 @@ export class TargetDiscovery implements TargetResolver {
   use(names: ReadonlySet<string>): void {
     const alone = this.#isAlone();
     this.#inUse = names;
+    if (this.#wereInUse !== undefined) this.#wereInUse = NONE;
     if (alone !== this.#isAlone()) this.#reporter.enqueue(SETTLE_MS);
   }
 
@@ -121,7 +151,12 @@ export class TargetDiscovery implements TargetResolver {
   }
 
   async stop(): Promise<void> {
-    await Promise.all([this.#reporter.stop(), this.#services?.stop(), this.#fallback?.stop()]);
+    await Promise.all([
+      this.#deps.published?.stop(),
+      this.#reporter.stop(),
+      this.#services?.stop(),
+      this.#fallback?.stop(),
+    ]);
   }
 
   /** If targets are configured, the reason starts with the class that none of them lists. */
@@ -142,7 +177,7 @@ export class TargetDiscovery implements TargetResolver {
     let view = after;
     if (after !== undefined && "code" in after.ports) {
       this.#problems.set(key, { place: `Service ${key}`, ...after.ports });
-      // A typing error must not remove working names: the last valid ports stay.
+      // A typing error, or a port too many, must not remove working names: the last valid ports stay.
       if (before !== undefined) view = { ...after, ports: before.ports };
     }
     this.#index.set(key, view);
@@ -151,18 +186,30 @@ export class TargetDiscovery implements TargetResolver {
   }
 
   #remember(key: string, view: ServiceView | undefined): void {
-    for (const [name, found] of this.#found) if (found.key === key) this.#found.delete(name);
+    const before = this.#nameByService.get(key);
+    if (before !== undefined) this.#found.delete(before);
+    this.#nameByService.delete(key);
     const target = view === undefined ? undefined : targetOfService(view);
     if (target === undefined || "code" in target || this.#found.has(target.name)) return;
     this.#found.set(target.name, { key, target });
+    this.#nameByService.set(key, target.name);
+  }
+
+  /** The configured target whose upstream is this Service. */
+  #configuredFor({ namespace, name }: ServiceView): TargetConfig | undefined {
+    return this.#deps.config.targets.find(
+      ({ upstream }) =>
+        "service" in upstream && upstream.service.namespace === namespace && upstream.service.name === name,
+    );
+  }
+
+  #nameOf(view: ServiceView): string {
+    return this.#configuredFor(view)?.name ?? foundName(view.namespace, view.name);
   }
 
   #targetOf(view: ServiceView): string | Reason {
     const { namespace, name } = view;
-    const configured = this.#deps.config.targets.find(
-      ({ upstream }) =>
-        "service" in upstream && upstream.service.namespace === namespace && upstream.service.name === name,
-    );
+    const configured = this.#configuredFor(view);
     if (configured !== undefined) return configured.name;
     const target = targetOfService(view);
     if ("code" in target) return target;
@@ -193,6 +240,7 @@ class Fallback {
       client,
       path: corePath("services", upstream.service.namespace),
       fieldSelector: `metadata.name=${upstream.service.name}`,
+      metadataOnly: true,
       project: () => true,
       onChange: this.#onChange,
       onSynced,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { RoutingHints } from "../sources/types.ts";
-import { AddressIndex, matchService } from "./match-service.ts";
+import { AddressIndex, matchService, type Precedence } from "./match-service.ts";
 import { type RawLoadBalancerService, viewService } from "./service-view.ts";
 
 type Ingress = { ip?: string; hostname?: string; ipMode?: string };
@@ -24,8 +24,11 @@ function hints(...addresses: string[]): RoutingHints {
   return { className: "nginx", addresses, admitted: addresses.length > 0 };
 }
 
+/** Nothing is known but the Services. */
+const ANY: Precedence = { isOfAnotherClass: () => false, isIncumbent: () => false, isInUse: () => false };
+
 function match(of: RoutingHints, ...services: RawLoadBalancerService[]): string {
-  const found = matchService(of, indexOf(...services));
+  const found = matchService(of, indexOf(...services), ANY);
   return "code" in found ? found.code : found.name;
 }
 
@@ -39,9 +42,16 @@ const CASES: ReadonlyArray<readonly [string, string, RoutingHints, ...RawLoadBal
   ["an address that no Service has", "no-service", hints("198.51.100.1"), A, B],
   ["addresses of two Services", "several-services", hints("203.0.113.1", "203.0.113.2"), A, B],
   [
-    "an address that two Services share",
-    "several-services",
+    "an address that two Services of one age share, by name",
+    "a",
     hints("203.0.113.1"),
+    service("c", [{ ip: "203.0.113.1" }]),
+    A,
+  ],
+  [
+    "two addresses, of which one is shared",
+    "a",
+    hints("203.0.113.1", "2001:db8::1"),
     A,
     service("c", [{ ip: "203.0.113.1" }]),
   ],
@@ -73,10 +83,66 @@ test("addresses follow their Service, and are removed with it", () => {
   const index = indexOf(A, B);
   index.set("edge/a", viewService(service("a", [{ ip: "203.0.113.7" }]), "v1"));
   const code = (address: string) => {
-    const found = matchService(hints(address), index);
+    const found = matchService(hints(address), index, ANY);
     return "code" in found ? found.code : found.name;
   };
   assert.deepEqual([code("203.0.113.1"), code("203.0.113.7"), code("203.0.113.2")], ["no-service", "a", "b"]);
   index.set("edge/b", undefined);
   assert.equal(code("203.0.113.2"), "no-service");
+});
+
+test("each reason why there is no Service, as a whole", () => {
+  const reason = (of: RoutingHints, ...services: RawLoadBalancerService[]) =>
+    matchService(of, indexOf(...services), ANY);
+  const named = (name: string): RoutingHints => ({ ...hints(), service: { namespace: "edge", name } });
+  assert.deepEqual(reason(named("x"), A), {
+    code: "no-service",
+    text: "the Service edge/x is not of type LoadBalancer",
+  });
+  assert.deepEqual(reason(named("h"), service("h", [])), {
+    code: "no-address",
+    text: "the load balancer of the Service edge/h has no address yet",
+  });
+  const host = "its load balancer has the host name a.net, b.net, which is not short-circuited: pods reach it";
+  assert.deepEqual(reason(hints("a.net", "b.net"), A), { code: "load-balancer-hostname", text: host });
+  assert.deepEqual(reason(named("h"), service("h", [{ hostname: "a.net" }, { hostname: "b.net" }])), {
+    code: "load-balancer-hostname",
+    text: host,
+  });
+  assert.deepEqual(reason(hints(), A), {
+    code: "no-address",
+    text: "its status has no load balancer address yet, and no target lists its class",
+  });
+  assert.deepEqual(reason(hints("198.51.100.1", "a.net", "198.51.100.2"), A), {
+    code: "no-service",
+    text: "no LoadBalancer Service has the address 198.51.100.1, 198.51.100.2",
+  });
+  assert.deepEqual(reason(hints("203.0.113.2", "203.0.113.1"), B, A), {
+    code: "several-services",
+    text: "203.0.113.2, 203.0.113.1 are those of several Services (edge/a, edge/b); configure the target by its class",
+  });
+  assert.deepEqual(reason(hints("203.0.113.3"), service("p", [{ ip: "203.0.113.3", ipMode: "Proxy" }])), {
+    code: "ip-mode-proxy",
+    text: "the Service edge/p has ipMode Proxy: pods reach its load balancer, no mapping is needed",
+  });
+});
+
+test("of Services that share an address the others keep it when one is deleted", () => {
+  const shared = service("c", [{ ip: "203.0.113.1" }]);
+  const index = indexOf(A, shared);
+  const names = () =>
+    index
+      .at("203.0.113.1")
+      .map(({ name }) => name)
+      .sort();
+  assert.deepEqual(names(), ["a", "c"]);
+  index.set("edge/a", undefined);
+  assert.deepEqual([names(), index.get("edge/a"), index.at("2001:db8::1")], [["c"], undefined, []]);
+  assert.deepEqual(
+    [...index.values()].map(({ name }) => name),
+    ["c"],
+  );
+  index.set("edge/never", undefined);
+  index.set("edge/c", undefined);
+  assert.deepEqual([names(), [...index.values()]], [[], []]);
 });

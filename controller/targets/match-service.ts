@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { compareNames } from "../../hostmap/hostnames.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { canonicalIp, type ServiceView } from "./service-view.ts";
@@ -40,8 +41,26 @@ export class AddressIndex {
   }
 }
 
-/** Returns the Service that the routing hints point to, or the reason why there is none or more than one. */
-export function matchService(hints: RoutingHints, index: AddressIndex): ServiceView | Reason {
+/** The ports of an object whose kind has none, such as an Ingress; Traefik's Gateways are served there too, whatever their listeners say. */
+const HTTP_PORTS: readonly number[] = [80, 443];
+
+/** What tells Services apart that share an address, beyond their ports. */
+export interface Precedence {
+  /** Whether the Service cannot serve the class of the object. */
+  readonly isOfAnotherClass: (view: ServiceView) => boolean;
+  /** Whether it is the target of the object already. */
+  readonly isIncumbent: (view: ServiceView) => boolean;
+  /** Whether it is the target of any object. */
+  readonly isInUse: (view: ServiceView) => boolean;
+}
+
+/**
+ * Returns the Service that the routing hints point to, or the reason why there is none. Load balancers may share an address (k3s'
+ * ServiceLB uses those of the nodes, MetalLB shares on request), so that anybody can add a Service to it. Of several that have the
+ * address, only those with a port of the object that may serve its class count. The one that served the object before stays; then
+ * comes one that serves other objects, then the oldest.
+ */
+export function matchService(hints: RoutingHints, index: AddressIndex, precedence: Precedence): ServiceView | Reason {
   const { service } = hints;
   if (service !== undefined) {
     const view = index.get(`${service.namespace}/${service.name}`);
@@ -53,17 +72,43 @@ export function matchService(hints: RoutingHints, index: AddressIndex): ServiceV
   if (addresses.length === 0) return withoutAddress(hints);
   const found = new Set(addresses.flatMap((address) => index.at(address)));
   // A Service for TCP and one for UDP (HTTP/3) may share an address.
-  const serving = [...found].filter(({ ports }) => "code" in ports || ports.length > 0);
-  const [only] = serving.length > 0 ? serving : found;
-  if (only === undefined) {
+  const serving = preferred([...found], ({ ports }) => "code" in ports || ports.length > 0);
+  const [first, ...others] = inOrder(serving, hints, precedence);
+  if (first === undefined) {
     return { code: "no-service", text: `no LoadBalancer Service has the address ${addresses.join(", ")}` };
   }
-  if (serving.length > 1) {
-    const names = serving.map(({ namespace, name }) => `${namespace}/${name}`).join(", ");
-    const text = `${addresses.join(", ")} belongs to several Services (${names}); configure the target by its class`;
-    return { code: "several-services", text };
-  }
-  return whetherShortCircuited(only);
+  const canonical = addresses.map(canonicalIp);
+  const isShared = canonical.some((address) => [first, ...others].every((view) => view.addresses.includes(address)));
+  if (isShared) return whetherShortCircuited(first);
+  const names = [first, ...others].map(({ namespace, name }) => `${namespace}/${name}`).sort();
+  const text = `${addresses.join(", ")} are those of several Services (${names.join(", ")}); configure the target by its class`;
+  return { code: "several-services", text };
+}
+
+/** The Services that may serve the object, the one that does first. */
+function inOrder(services: readonly ServiceView[], hints: RoutingHints, precedence: Precedence): ServiceView[] {
+  const wanted = hints.ports ?? HTTP_PORTS;
+  const hasPort = ({ ports }: ServiceView, list: readonly number[]) =>
+    !("code" in ports) && ports.some(({ port }) => list.includes(port));
+  const withPort = preferred(services, (view) => hasPort(view, wanted) || hasPort(view, HTTP_PORTS));
+  const ofClass = preferred(withPort, (view) => !precedence.isOfAnotherClass(view));
+  const rank = (view: ServiceView) => {
+    if (precedence.isIncumbent(view)) return 0;
+    if (!hasPort(view, wanted)) return 3;
+    return precedence.isInUse(view) ? 1 : 2;
+  };
+  return ofClass.sort(
+    (a, b) =>
+      rank(a) - rank(b) ||
+      compareNames(a.created, b.created) ||
+      compareNames(`${a.namespace}/${a.name}`, `${b.namespace}/${b.name}`),
+  );
+}
+
+/** Those for which the test holds; if there is none, all. */
+function preferred<T>(list: readonly T[], test: (item: T) => boolean): T[] {
+  const some = list.filter(test);
+  return some.length > 0 ? some : [...list];
 }
 
 /** kube-proxy short-circuits IP addresses, unless their `ipMode` is `Proxy`. Otherwise there is no hairpin, so nothing to map. */

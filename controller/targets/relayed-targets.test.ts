@@ -2,17 +2,35 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { configSchema, type TargetConfig } from "../../config/schema.ts";
-import { type PublishedTarget, parseTargets, renderTargets } from "../../snapshot/targets-format.ts";
+import {
+  listenersOfPublished,
+  type PublishedTarget,
+  parseTargets,
+  renderTargets,
+} from "../../snapshot/targets-format.ts";
 import { type RelayedInput, relayedTargets } from "./relayed-targets.ts";
+import { type FoundTarget, foundName } from "./service-view.ts";
 
 const NOW = Date.parse("2026-01-01T00:00:00Z");
 const HOUR = 3_600_000;
+
+const CLUSTER_IP = "198.51.100.80";
 
 function target(name: string, change: object = {}): TargetConfig {
   const service = { namespace: "edge", name };
   const [parsed] = configSchema.parse({ targets: [{ name, upstream: { service }, ...change }] }).targets;
   assert.ok(parsed);
   return parsed;
+}
+
+/** A discovered target. */
+function found(name: string, change: object = {}): FoundTarget {
+  return { ...target(name, change), upstreamIPs: [CLUSTER_IP] };
+}
+
+/** The Services of these targets exist; with `undefined`, targets are not discovered. */
+function catalogOf(targets: readonly FoundTarget[] | undefined): RelayedInput["catalog"] {
+  return { discovers: targets !== undefined, found: (name) => targets?.find((each) => each.name === name) };
 }
 
 function plan(change: Partial<RelayedInput>) {
@@ -22,9 +40,11 @@ function plan(change: Partial<RelayedInput>) {
     remembered: [],
     addresses: new Map(),
     clusterDomain: "cozy.example",
-    maxFound: 100,
+    catalog: catalogOf(change.found ?? []),
+    limits: { maxTargets: 100, maxPorts: 1_000 },
     keepMs: HOUR,
     now: NOW,
+    unusedMs: (since) => (change.now ?? NOW) - Date.parse(since),
     ...change,
   });
 }
@@ -33,7 +53,7 @@ const names = (targets: readonly PublishedTarget[]) => targets.map(({ name }) =>
 
 test("configured and discovered targets are relayed, in name order; those without a header are not", () => {
   const direct = target("direct", { ports: [{ port: 80, protocol: "none" }] });
-  const { targets } = plan({ configured: [target("b"), direct], found: [target("a")] });
+  const { targets } = plan({ configured: [target("b"), direct], found: [found("a")] });
   assert.deepEqual(names(targets), ["a", "b"]);
   assert.equal(targets[0]?.upstream, "a.edge.svc.cozy.example.");
   assert.deepEqual(
@@ -49,7 +69,7 @@ test("addresses are those of the config, else of the front Service, else none ye
   const given = target("given", { clusterIPs: ["192.0.2.7"] });
   const { targets } = plan({
     configured: [given],
-    found: [target("f"), target("n")],
+    found: [found("f"), found("n")],
     addresses: new Map([["f", ["10.0.0.1"]]]),
   });
   assert.deepEqual(
@@ -63,39 +83,65 @@ test("addresses are those of the config, else of the front Service, else none ye
 });
 
 test("an unused target is kept with its ports and upstream, then removed", () => {
-  const { targets: before } = plan({ found: [target("a")] });
-  const unused = plan({ remembered: before, now: NOW + 5 });
+  const { targets: before } = plan({ found: [found("a")] });
+  const catalog = catalogOf([found("a")]);
+  const unused = plan({ remembered: before, catalog, now: NOW + 5 });
   assert.deepEqual(unused.targets, [{ ...before[0], unusedSince: new Date(NOW + 5).toISOString() }]);
-  assert.equal(unused.nextDrop, NOW + 5 + HOUR);
-  const later = plan({ remembered: unused.targets, now: NOW + HOUR });
+  assert.equal(unused.nextDropMs, HOUR);
+  const later = plan({ remembered: unused.targets, catalog, now: NOW + HOUR });
   assert.deepEqual(later.targets, unused.targets);
   const gone = plan({ remembered: unused.targets, now: NOW + 5 + HOUR });
-  assert.deepEqual([gone.targets, gone.dropped, gone.nextDrop], [[], ["a"], undefined]);
+  assert.deepEqual([gone.targets, gone.dropped, gone.nextDropMs], [[], ["a"], undefined]);
+});
+
+test("of a target whose Service is gone, or has another type, nothing is relayed at once; its ports and front stay for a while", () => {
+  const { targets: before } = plan({ found: [found("a")], addresses: new Map([["a", ["198.51.100.1"]]]) });
+  const gone = plan({ remembered: before, catalog: catalogOf([]) });
+  assert.deepEqual(gone.targets, [{ ...before[0], upstreamIPs: [], unusedSince: new Date(NOW).toISOString() }]);
+  assert.deepEqual(listenersOfPublished(gone), []);
+  const back = plan({ found: [found("a")], remembered: gone.targets, addresses: new Map([["a", ["198.51.100.1"]]]) });
+  assert.deepEqual(back.targets, before);
+});
+
+test("a target that an earlier release published by name: nothing is relayed once its Service is gone, else only to ClusterIPs", () => {
+  const name = foundName("edge", "lb");
+  const ports = [{ port: 443, listenPort: 15_001, upstreamPort: 443, protocol: "v1" as const }];
+  const old = { name, upstream: "lb.edge.svc.cluster.local.", ports, clusterIPs: ["198.51.100.1"] };
+  const service = found(name, { upstream: { service: { namespace: "edge", name: "lb" } } });
+  const upstreamOf = (catalog: RelayedInput["catalog"]) =>
+    plan({ remembered: [old], catalog }).targets.map(({ upstreamIPs }) => upstreamIPs);
+  assert.deepEqual(upstreamOf(catalogOf([])), [[]]);
+  assert.deepEqual(upstreamOf(catalogOf([service])), [[CLUSTER_IP]]);
+  assert.deepEqual(upstreamOf(catalogOf(undefined)), [undefined], "without discovery nobody knows");
+  const removed = { ...old, name: "edge" };
+  const { targets } = plan({ remembered: [removed], catalog: catalogOf([]) });
+  assert.equal(targets[0]?.upstreamIPs, undefined, "a configured target that was removed goes on");
 });
 
 test("a target that is used again is unchanged", () => {
-  const { targets: before } = plan({ found: [target("a")] });
+  const { targets: before } = plan({ found: [found("a")] });
   const unused = plan({ remembered: before });
-  assert.deepEqual(plan({ found: [target("a")], remembered: unused.targets }).targets, before);
+  assert.deepEqual(plan({ found: [found("a")], remembered: unused.targets }).targets, before);
 });
 
 test("over the limit existing targets stay, and the others wait", () => {
-  const { targets: before } = plan({ found: [target("m")] });
-  const { targets, waiting } = plan({
-    found: [target("a"), target("m"), target("z")],
+  const elsewhere = (name: string) => found(name, { upstream: { service: { namespace: name, name } } });
+  const { targets: before } = plan({ found: [elsewhere("m")] });
+  const { targets, refused } = plan({
+    found: [elsewhere("a"), elsewhere("m"), elsewhere("z")],
     remembered: before,
-    maxFound: 2,
+    limits: { maxTargets: 2, maxPorts: 1_000 },
   });
-  assert.deepEqual([names(targets), waiting], [["a", "m"], ["z"]]);
+  assert.deepEqual([names(targets), [...refused.keys()]], [["a", "m"], ["z"]]);
 });
 
 test("a discovered target with a configured one's name waits: the config wins", () => {
-  const { targets, waiting } = plan({ configured: [target("a")], found: [target("a", { ports: [{ port: 1 }] })] });
-  assert.deepEqual([targets.length, targets[0]?.ports.length, waiting], [1, 2, ["a"]]);
+  const { targets, refused } = plan({ configured: [target("a")], found: [found("a", { ports: [{ port: 1 }] })] });
+  assert.deepEqual([targets.length, targets[0]?.ports.length, [...refused.keys()]], [1, 2, ["a"]]);
 });
 
 test("an unused target loses a listen port that the config assigns to another target", () => {
-  const { targets: before } = plan({ found: [target("a")] });
+  const { targets: before } = plan({ found: [found("a")] });
   const [first, second] = before[0]?.ports ?? [];
   const fixed = target("fixed", { ports: [{ port: 80, listenPort: first?.listenPort }] });
   const { targets } = plan({ configured: [fixed], remembered: before });
@@ -110,7 +156,7 @@ test("property: when targets are added and removed, no port changes while its ta
       let remembered: readonly PublishedTarget[] = [];
       for (const [round, present] of rounds.entries()) {
         const { targets } = plan({
-          found: present.map((index) => target(`t-${index}`)),
+          found: present.map((index) => found(`t-${index}`)),
           remembered,
           now: NOW + round * (HOUR / 2),
         });

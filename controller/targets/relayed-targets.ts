@@ -1,75 +1,87 @@
 import type { TargetConfig } from "../../config/schema.ts";
+import type { Reason } from "../../hostmap/types.ts";
 import { isRelayed, type Listener, listenersOf, portKey } from "../../snapshot/listeners.ts";
 import type { PublishedTarget } from "../../snapshot/targets-format.ts";
+import type { TargetCatalog } from "./resolver.ts";
+import type { FoundTarget } from "./service-view.ts";
+import { admitTargets, namespaceOfFound, type TargetLimits } from "./target-quota.ts";
 
 export interface RelayedInput {
   /** Configured targets that are active. */
   readonly configured: readonly TargetConfig[];
   /** Discovered targets that have names. */
-  readonly found: readonly TargetConfig[];
+  readonly found: readonly FoundTarget[];
+  /** What discovered targets are now, whether they have names or not. */
+  readonly catalog: Pick<TargetCatalog, "discovers" | "found">;
   /** The targets that were published last. */
   readonly remembered: readonly PublishedTarget[];
   /** Addresses of front Services, by target. */
   readonly addresses: ReadonlyMap<string, readonly string[]>;
   readonly clusterDomain: string | undefined;
-  /** Maximum number of discovered targets. */
-  readonly maxFound: number;
+  readonly limits: TargetLimits;
   readonly keepMs: number;
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch, by the wall clock: for what is published. */
   readonly now: number;
+  /** For how many milliseconds a target has been unused, by its published `unusedSince`. */
+  readonly unusedMs: (since: string) => number;
 }
 
 export interface RelayedTargets {
   readonly targets: readonly PublishedTarget[];
-  /** Discovered targets over the limit. */
-  readonly waiting: readonly string[];
+  /** Why discovered targets, or further ports of theirs, are not relayed. */
+  readonly refused: ReadonlyMap<string, Reason>;
   /** Unused targets that are removed now. */
   readonly dropped: readonly string[];
-  /** When the next unused target is due for removal. */
-  readonly nextDrop: number | undefined;
+  /** In how many milliseconds the next unused target is due for removal. */
+  readonly nextDropMs: number | undefined;
 }
 
 /**
  * Computes the targets that proxies relay: those in use, and those that pods may still connect to. An existing target keeps its
- * listen ports when other targets are added or removed.
+ * listen ports when other targets are added or removed. A discovered target whose Service is gone, or has another type, keeps its
+ * front Service and listen ports, since pods hold the address, but nothing is relayed for it any more.
  */
 export function relayedTargets(input: RelayedInput): RelayedTargets {
-  const { configured, found, remembered, now, keepMs } = input;
-  const before = new Map(remembered.map((target) => [target.name, target]));
-  const { fitting, waiting } = admit(input, before);
-  const wanted = [...configured, ...fitting].filter(isRelayed);
+  const { configured, found, remembered, catalog, limits, now, keepMs, unusedMs } = input;
+  const reserved = new Set(configured.map(({ name }) => name));
+  const [taken, free] = partition(found, ({ name }) => reserved.has(name));
+  const { admitted, refused } = admitTargets(free, remembered, limits);
+  const wanted = [...configured, ...admitted].filter(isRelayed);
   const names = new Set(wanted.map(({ name }) => name));
   const unused = remembered
     .filter(({ name }) => !names.has(name))
-    .map((target) => ({ ...target, unusedSince: target.unusedSince ?? new Date(now).toISOString() }));
+    .map((target) => ({
+      ...observed(target, catalog),
+      unusedSince: target.unusedSince ?? new Date(now).toISOString(),
+    }));
   const claimed = new Set(wanted.flatMap(({ ports }) => ports.map(({ listenPort }) => listenPort)));
   const [kept, dropped] = partition(
     // An unused target loses a listen port that the config assigns to another target.
     unused.map((target) => ({ ...target, ports: target.ports.filter(({ listenPort }) => !claimed.has(listenPort)) })),
-    ({ unusedSince, ports }) => ports.length > 0 && Date.parse(unusedSince) + keepMs > now,
+    ({ unusedSince, ports }) => ports.length > 0 && unusedMs(unusedSince) < keepMs,
   );
   const targets = [...listened(wanted, kept, input), ...kept];
-  const deadlines = kept.map(({ unusedSince }) => Date.parse(unusedSince) + keepMs);
+  const waits = kept.map(({ unusedSince }) => keepMs - unusedMs(unusedSince));
   return {
     targets: targets.sort((a, b) => (a.name < b.name ? -1 : 1)),
-    waiting: [...waiting, ...found.filter(({ name }) => configured.some((target) => target.name === name))].map(
-      ({ name }) => name,
-    ),
+    refused: new Map([...refused, ...taken.map(({ name }) => [name, nameTaken(name)] as const)]),
     dropped: dropped.map(({ name }) => name),
-    nextDrop: deadlines.length === 0 ? undefined : Math.min(...deadlines),
+    nextDropMs: waits.length === 0 ? undefined : Math.min(...waits),
   };
 }
 
-/** Existing targets stay; new ones over the limit wait, in name order. The name of a configured target is reserved. */
-function admit({ configured, found, maxFound }: RelayedInput, before: ReadonlyMap<string, PublishedTarget>) {
-  const discovered = found.filter(({ name }) => !configured.some((target) => target.name === name));
-  const [old, fresh] = partition(discovered, ({ name }) => before.has(name));
-  const order = [...old, ...fresh.toSorted((a, b) => (a.name < b.name ? -1 : 1))];
-  return { fitting: order.slice(0, maxFound), waiting: order.slice(maxFound) };
+function nameTaken(name: string): Reason {
+  return { code: "target-name-taken", text: `a configured target has the name ${name}` };
+}
+
+/** An unused target with what its Service has now. Without discovery nobody observes the Service: the last known addresses stay. */
+function observed(target: PublishedTarget, catalog: RelayedInput["catalog"]): PublishedTarget {
+  if (!catalog.discovers || namespaceOfFound(target) === undefined) return target;
+  return { ...target, upstreamIPs: catalog.found(target.name)?.upstreamIPs ?? [] };
 }
 
 function listened(
-  wanted: readonly TargetConfig[],
+  wanted: readonly (TargetConfig | FoundTarget)[],
   kept: readonly PublishedTarget[],
   { remembered, addresses, clusterDomain }: RelayedInput,
 ): PublishedTarget[] {
@@ -81,11 +93,16 @@ function listened(
   // Kept targets retain their ports: they enter the allocation as targets with fixed ports.
   const fixed = kept.map((target) => fixedTarget(target.name, target.ports));
   const listeners = listenersOf([...wanted, ...fixed], clusterDomain, ports);
-  return wanted.map(({ name, clusterIPs }) => {
-    const targetListeners = listeners.filter(({ target }) => target === name);
+  const byTarget = Map.groupBy(listeners, ({ target }) => target);
+  return wanted.flatMap((target) => {
+    const { name, clusterIPs } = target;
+    const targetListeners = byTarget.get(name) ?? [];
+    const [first] = targetListeners;
+    if (first === undefined) return [];
     return {
       name,
-      upstream: targetListeners[0]?.upstream ?? "",
+      upstream: first.upstream,
+      ...("upstreamIPs" in target && { upstreamIPs: target.upstreamIPs }),
       ports: targetListeners.map(({ port, listenPort, upstreamPort, protocol }) => ({
         port,
         listenPort,

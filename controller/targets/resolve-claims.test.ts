@@ -20,6 +20,42 @@ function open(hostname: string, of: RoutingHints | Reason): UnresolvedClaim {
   };
 }
 
+test("hints that cannot be resolved cost their own objects: the others have their target", () => {
+  const claims = new Map<string, readonly Claim[]>();
+  let changed = () => {};
+  let odd = "odd";
+  const resolver: TargetResolver = {
+    start(onChange, onSynced) {
+      changed = onChange;
+      onSynced();
+    },
+    resolve: ({ className }) => {
+      if (className === odd) throw new Error("out of ideas");
+      return `edge-${className}`;
+    },
+    state: () => [],
+    stop: async () => {},
+  };
+  const source: UnresolvedSource = {
+    start(sink, onSynced) {
+      for (const name of ["odd", "web", "api"]) sink(name, [open(`${name}.example.com`, hints(name))]);
+      onSynced();
+    },
+    state: () => [],
+    stop: async () => {},
+  };
+  resolveSource(source, resolver).start(
+    (object, some) => claims.set(object, some),
+    () => {},
+  );
+  const targets = () => ["odd", "web", "api"].map((name) => claims.get(name)?.[0]?.target);
+  const failed = { code: "target-failed", text: "its target could not be found: out of ideas" };
+  assert.deepEqual(targets(), [failed, "edge-web", "edge-api"]);
+  odd = "web";
+  changed();
+  assert.deepEqual(targets(), ["edge-odd", failed, "edge-api"]);
+});
+
 /** A source and a resolver that the test controls, and the resulting claims. */
 function rig() {
   const answers = new Map<string, string>();
@@ -181,4 +217,64 @@ test("state and stop include both", async () => {
   );
   await resolved.stop();
   assert.deepEqual(stopped.sort(), ["resolver", "source"]);
+});
+
+test("a claim is reported as a whole, with its target and the addresses of its object", () => {
+  const { object, answers, claims, sourceSynced, resolverSynced } = rig();
+  answers.set("nginx", "edge");
+  const refused = { code: "ignored", text: "why" };
+  object("a", [open("a.example.com", hints("nginx", ["192.0.2.1"])), open("b.example.com", refused)]);
+  sourceSynced();
+  resolverSynced();
+  const from = { kind: "Ingress", namespace: "shop", name: "web" };
+  const created = "2026-01-01T00:00:00Z";
+  assert.deepEqual(claims.get("a"), [
+    { hostname: "a.example.com", from, created, target: "edge", publicAddresses: ["192.0.2.1"] },
+    { hostname: "b.example.com", from, created, target: refused },
+  ]);
+});
+
+test("each part of the hints tells them apart, and equal ones are resolved once", () => {
+  const { object, asked, sourceSynced, resolverSynced } = rig();
+  sourceSynced();
+  resolverSynced();
+  const base: RoutingHints = { className: "nginx", addresses: ["192.0.2.1"], admitted: true };
+  const all: RoutingHints[] = [
+    base,
+    { ...base, className: undefined },
+    { ...base, addresses: [] },
+    { ...base, admitted: false },
+    { ...base, ports: [443] },
+    { ...base, service: { namespace: "a", name: "b" } },
+    { ...base, service: { namespace: "b", name: "b" } },
+    { ...base, service: { namespace: "a", name: "c" } },
+  ];
+  for (const [index, of] of [...all, ...all].entries()) object(`o${index}`, [open("a.example.com", { ...of })]);
+  assert.deepEqual(asked, all);
+});
+
+test("an object is reported again if its target or the reason's code or text changes, and is forgotten once it is gone", () => {
+  const { object, changed, reported, resolved, sourceSynced, resolverSynced, answers } = rig();
+  sourceSynced();
+  resolverSynced();
+  object("a", [open("a.example.com", hints("nginx"))]);
+  reported.length = 0;
+  changed();
+  assert.deepEqual(reported, [], "the same reason");
+  answers.set("nginx", "edge");
+  changed();
+  changed();
+  assert.deepEqual(reported.splice(0), ["a"]);
+  answers.delete("nginx");
+  changed();
+  assert.deepEqual(reported.splice(0), ["a"]);
+  object("a", []);
+  assert.deepEqual(reported.splice(0), ["a"]);
+  answers.set("nginx", "edge");
+  changed();
+  assert.deepEqual(reported, []);
+  assert.deepEqual(
+    resolved.state().map(({ name }) => name),
+    ["objects", "services"],
+  );
 });

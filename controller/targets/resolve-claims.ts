@@ -1,3 +1,4 @@
+import { describeError } from "../../errors/errors.ts";
 import type { Claim, Reason } from "../../hostmap/types.ts";
 import type { ClaimSink, RoutingHints, Source, UnresolvedClaim, UnresolvedSource } from "../sources/types.ts";
 import type { TargetResolver } from "./resolver.ts";
@@ -9,6 +10,8 @@ interface Group {
   readonly objects: Set<string>;
   /** Undefined until it was resolved. */
   target: string | Reason | undefined;
+  /** The last target that it had. */
+  incumbent: string | undefined;
 }
 
 /** An unresolved claim whose hints are shared with all equal ones: there are many objects, but few distinct hints. */
@@ -21,15 +24,28 @@ interface HeldClaim extends Omit<UnresolvedClaim, "hints"> {
  * of them is resolved once, and only the objects with a different answer are reported again.
  */
 export function resolveSource(source: UnresolvedSource, resolver: TargetResolver): Source {
+  // One odd group of hints costs its own objects: the other groups are resolved.
+  const resolve = ({ hints, incumbent }: Group): string | Reason => {
+    try {
+      return resolver.resolve(hints, incumbent);
+    } catch (error) {
+      return { code: "target-failed", text: `its target could not be found: ${describeError(error)}` };
+    }
+  };
   const objects = new Map<string, readonly HeldClaim[]>();
   const groups = new Groups();
   let ready = false;
 
+  const setTarget = (group: Group, target: string | Reason): string | Reason => {
+    if (typeof target === "string") group.incumbent = target;
+    group.target = target;
+    return target;
+  };
   const claimsOf = (object: string): Claim[] =>
     (objects.get(object) ?? []).map(({ group, ...claim }) => {
       if (!isGroup(group)) return { ...claim, target: group };
-      group.target ??= resolver.resolve(group.hints);
-      return { ...claim, target: group.target, publicAddresses: group.hints.addresses };
+      const target = group.target ?? setTarget(group, resolve(group));
+      return { ...claim, target, publicAddresses: group.hints.addresses };
     });
   const set = (object: string, claims: readonly UnresolvedClaim[]): void => {
     const before = objects.get(object) ?? [];
@@ -43,9 +59,9 @@ export function resolveSource(source: UnresolvedSource, resolver: TargetResolver
     if (!ready) return;
     const stale = new Set<string>();
     for (const group of groups.all()) {
-      const target = resolver.resolve(group.hints);
+      const target = resolve(group);
       if (group.target !== undefined && sameTarget(target, group.target)) continue;
-      group.target = target;
+      setTarget(group, target);
       for (const object of group.objects) stale.add(object);
     }
     for (const object of stale) sink(object, claimsOf(object));
@@ -89,7 +105,7 @@ class Groups {
     const key = hintsKey(hints);
     let group = this.#byKey.get(key);
     if (group === undefined) {
-      group = { key, hints, objects: new Set(), target: undefined };
+      group = { key, hints, objects: new Set(), target: undefined, incumbent: undefined };
       this.#byKey.set(key, group);
     }
     group.objects.add(object);
@@ -111,8 +127,9 @@ function isGroup(group: Group | Reason): group is Group {
   return "objects" in group;
 }
 
-function hintsKey({ className, addresses, admitted, service }: RoutingHints): string {
-  return JSON.stringify([className ?? null, addresses, admitted, service?.namespace ?? null, service?.name ?? null]);
+function hintsKey({ className, addresses, ports, admitted, service }: RoutingHints): string {
+  const { namespace = null, name = null } = service ?? {};
+  return JSON.stringify([className ?? null, addresses, ports ?? null, admitted, namespace, name]);
 }
 
 function sameTarget(a: string | Reason, b: string | Reason): boolean {

@@ -2,13 +2,17 @@ import type { TargetConfig } from "../../config/schema.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import type { RoutingHints, SourceState } from "../sources/types.ts";
 import { targetOfClass } from "./ingress-class.ts";
+import type { FoundTarget } from "./service-view.ts";
 
 /** Finds the target for routing hints. Answers may change with the cluster; `onChange` reports when to resolve again. */
 export interface TargetResolver {
   /** Starts. `onSynced` is called once, when answers are valid: before that, "no target" has no meaning. */
   start(onChange: () => void, onSynced: () => void): void;
-  /** The name of a target, or the reason why there is none. Equal hints have equal answers between two changes. */
-  resolve(hints: RoutingHints): string | Reason;
+  /**
+   * The name of a target, or the reason why there is none. Equal hints have equal answers between two changes. `incumbent` is the last
+   * target of these hints: of several that are possible it stays.
+   */
+  resolve(hints: RoutingHints, incumbent?: string): string | Reason;
   state(): SourceState[];
   stop(): Promise<void>;
 }
@@ -31,7 +35,7 @@ export function admittedOnly(resolver: TargetResolver): TargetResolver {
   };
   return {
     start: (onChange, onSynced) => resolver.start(onChange, onSynced),
-    resolve: (hints) => (hints.admitted ? resolver.resolve(hints) : waiting),
+    resolve: (hints, incumbent) => (hints.admitted ? resolver.resolve(hints, incumbent) : waiting),
     state: () => resolver.state(),
     stop: () => resolver.stop(),
   };
@@ -41,8 +45,10 @@ export function admittedOnly(resolver: TargetResolver): TargetResolver {
 export interface TargetCatalog {
   /** Configured targets that are active. */
   configured(): readonly TargetConfig[];
+  /** Whether targets are discovered: then one without a definition has no Service any more. */
+  readonly discovers: boolean;
   /** The current definition of a discovered target. */
-  found(name: string): TargetConfig | undefined;
+  found(name: string): FoundTarget | undefined;
   /** `onChange` is called when a definition may have changed. */
   follow(onChange: () => void): void;
   /** The targets that have names. */
@@ -51,5 +57,5 @@ export interface TargetCatalog {
 
 /** Only configured targets. */
 export function classCatalog(targets: readonly TargetConfig[]): TargetCatalog {
-  return { configured: () => targets, found: () => undefined, follow: () => {}, use: () => {} };
+  return { configured: () => targets, discovers: false, found: () => undefined, follow: () => {}, use: () => {} };
 }

@@ -85,3 +85,62 @@ test("property: for any Service name, the target name is valid for a configured 
     { numRuns: 300 },
   );
 });
+
+test("a Service of which nothing is known has no addresses, ports or name", () => {
+  assert.deepEqual(viewService({}, "v1"), {
+    namespace: "",
+    name: "",
+    created: "",
+    addresses: [],
+    hostnames: [],
+    proxied: false,
+    clusterIPs: [],
+    ports: [],
+  });
+});
+
+test("ClusterIPs are addresses: those of a list, else the only one; a headless Service has none", () => {
+  const clusterIPs = (spec: RawLoadBalancerService["spec"]) =>
+    viewService({ ...RAW, spec: { ...spec } }, "v1").clusterIPs;
+  assert.deepEqual(clusterIPs({ clusterIP: "10.96.0.1" }), ["10.96.0.1"]);
+  assert.deepEqual(clusterIPs({ clusterIP: "10.96.0.1", clusterIPs: ["10.96.0.2"] }), ["10.96.0.2"]);
+  assert.deepEqual([clusterIPs({ clusterIP: "None", clusterIPs: ["None"] }), clusterIPs({ clusterIP: "" })], [[], []]);
+});
+
+test("200 TCP ports are a target, 201 are too many; a port without a number or of UDP does not count", () => {
+  const ports = (count: number) => Array.from({ length: count }, (_, index) => ({ port: index + 1 }));
+  const target = (list: object[]) => targetOfService(viewService({ ...RAW, spec: { ports: list as never } }, "v1"));
+  const most = target([...ports(200), {}, { port: 9, protocol: "UDP" }, { port: 9, protocol: "SCTP" }]);
+  assert.ok(!("code" in most));
+  assert.equal(most.ports.length, 200);
+  assert.deepEqual(target(ports(201)), {
+    code: "too-many-ports",
+    text: "the Service edge/lb: it has 201 TCP ports; a target has at most 200",
+  });
+  assert.deepEqual(target([]), { code: "service-without-port", text: "the Service edge/lb has no TCP port" });
+});
+
+test("a target as a whole; its ClusterIPs are the addresses of names only if no port has a header", () => {
+  const name = foundName("edge", "lb");
+  const upstream = { service: { namespace: "edge", name: "lb" } };
+  const upstreamIPs = ["10.96.0.7", "fd00::7"];
+  const ports = [80, 443].map((port) => ({ port, protocol: "v1" as const }));
+  assert.deepEqual(targetOfService(viewService(RAW, "v1")), {
+    name,
+    upstream,
+    upstreamIPs,
+    classes: [],
+    ports,
+    clusterIPs: [],
+  });
+  const mixed = { ...viewService(RAW, "none"), ports: [{ port: 80, protocol: "none" as const }, ports[1]!] };
+  const target = targetOfService(mixed);
+  assert.deepEqual("code" in target || target.clusterIPs, []);
+});
+
+test("a name without its namespace in front gets it, is cut, and has only letters that a name may have", () => {
+  assert.match(foundName("edge", "edge-lb"), /^edge-lb-[0-9a-f]{12}$/);
+  assert.match(foundName("edge", "a.b"), /^edge-a-b-[0-9a-f]{12}$/);
+  assert.match(foundName("n".repeat(40), "x"), /^n{39}-[0-9a-f]{12}$/);
+  assert.match(foundName("e", `${"n".repeat(36)}-x`), /^e-n{36}-[0-9a-f]{12}$/, "no two hyphens at the cut");
+});

@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { MAX_TARGET_PORTS } from "../../config/defaults.ts";
 import type { TargetConfig } from "../../config/schema.ts";
 import { shortHash } from "../../hostmap/hash.ts";
 import type { Reason } from "../../hostmap/types.ts";
@@ -70,6 +71,10 @@ function portsOf({ metadata, spec }: RawLoadBalancerService, fallback: Protocol)
     if (typeof protocol !== "string") return protocol;
     ports.push({ port, protocol });
   }
+  if (ports.length > MAX_TARGET_PORTS) {
+    const text = `it has ${ports.length} TCP ports; a target has at most ${MAX_TARGET_PORTS}`;
+    return { code: "too-many-ports", text };
+  }
   return ports;
 }
 
@@ -91,8 +96,14 @@ export function foundName(namespace: string, name: string): string {
   return `${head.replace(/[^a-z0-9-]/g, "-")}-${shortHash(`${namespace}/${name}`)}`;
 }
 
+/** A discovered target. The proxies relay to these addresses only: what the name of its Service resolves to is its tenant's choice. */
+export interface FoundTarget extends TargetConfig {
+  /** The ClusterIPs of its Service. */
+  readonly upstreamIPs: readonly string[];
+}
+
 /** Returns the target of a Service, or the reason why it cannot be one. */
-export function targetOfService(view: ServiceView): TargetConfig | Reason {
+export function targetOfService(view: ServiceView): FoundTarget | Reason {
   const { namespace, name, ports, clusterIPs } = view;
   if ("code" in ports) return { ...ports, text: `the Service ${namespace}/${name}: ${ports.text}` };
   if (ports.length === 0) {
@@ -102,6 +113,7 @@ export function targetOfService(view: ServiceView): TargetConfig | Reason {
   return {
     name: foundName(namespace, name),
     upstream: { service: { namespace, name } },
+    upstreamIPs: clusterIPs,
     classes: [],
     ports: ports.map(({ port, protocol }) => ({ port, protocol })),
     clusterIPs: direct ? [...clusterIPs] : [],

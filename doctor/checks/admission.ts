@@ -1,3 +1,4 @@
+import { SMALL_DEPLOYMENT } from "../../snapshot/installed-config.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { describePermission } from "../known.ts";
@@ -53,9 +54,9 @@ function silenceCures({ admission, install, probeNamespace }: ClusterFacts): str
   const excluded = entries?.some(({ excludedNamespaces }) => excludedNamespaces.includes(probeNamespace));
   if (excluded) return [`namespace ${probeNamespace} is excluded: set another --probe-namespace`];
   const webhook = install.deployments.known
-    ? install.deployments.value.find(({ name }) => name === "switchback-webhook")
+    ? install.deployments.value.find(({ name }) => ["switchback-webhook", SMALL_DEPLOYMENT].includes(name))
     : undefined;
-  if (webhook?.ready === 0) return ["no webhook pod is ready: check the Deployment switchback-webhook"];
+  if (webhook?.ready === 0) return [`no webhook pod is ready: check the Deployment ${webhook.name}`];
   return [
     "check the findings about the webhook configuration, and the webhook's log",
     "check that nothing between the API server and the webhook's pods blocks port 8443 (firewalls of managed control planes, NetworkPolicies)",

@@ -58,7 +58,7 @@ export function checkController(facts: ClusterFacts): Finding[] {
 
 function refusedText(reasons: readonly Reason[]): string {
   const counts = Map.groupBy(reasons, ({ code }) => code);
-  const list = [...counts].map(([code, all]) => `${code} (${all.length}: ${all[0]?.text ?? ""})`);
+  const list = [...counts].map(([code, all]) => `${code} (${all.length}: ${all[0]?.text})`);
   return `${reasons.length} claim(s) are refused: ${list.join("; ")}`;
 }
 

@@ -1,3 +1,4 @@
+import { SMALL_DEPLOYMENT } from "../../snapshot/installed-config.ts";
 import type { ClusterFacts, DeploymentFacts, WebhookEntry } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers } from "../load-balancers.ts";
@@ -9,6 +10,13 @@ const COMPONENTS = [
   { name: "switchback-controller", lost: "names and certificates are not kept current" },
   { name: "switchback-webhook", lost: "new pods are not injected" },
   { name: "switchback-proxy", lost: "connections to mapped names fail" },
+] as const;
+/** In place of the three above, with the chart's profile `small`. */
+const SMALL_COMPONENTS = [
+  {
+    name: SMALL_DEPLOYMENT,
+    lost: "connections to mapped names fail, new pods are not injected, and names are not kept current",
+  },
 ] as const;
 
 /** Whether any part of Switchback is installed in its namespace; undefined if unknown. */
@@ -25,7 +33,7 @@ export function isInstalled({ install, admission, namespace }: ClusterFacts): bo
   return signs.includes(undefined) ? undefined : false;
 }
 
-/** Whether Switchback is installed, and its three Deployments are ready. */
+/** Whether Switchback is installed, and its Deployments are ready. */
 export function checkInstall(facts: ClusterFacts): Finding[] {
   const installed = isInstalled(facts);
   const elsewhere = checkNamespace(facts);
@@ -34,7 +42,7 @@ export function checkInstall(facts: ClusterFacts): Finding[] {
 }
 
 function isComponent(deployment: string): boolean {
-  return COMPONENTS.some(({ name }) => name === deployment);
+  return [...COMPONENTS, ...SMALL_COMPONENTS].some(({ name }) => name === deployment);
 }
 
 function checkAbsence(facts: ClusterFacts): Finding {
@@ -62,7 +70,8 @@ function checkNamespace({ admission, namespace }: ClusterFacts): Finding[] {
 function checkDeployments({ install, namespace }: ClusterFacts): Finding[] {
   const { deployments } = install;
   if (!deployments.known) return [unknown("Deployments", deployments.reason.code, deployments.reason.text)];
-  return COMPONENTS.map(({ name, lost }) => {
+  const isSmall = deployments.value.some(({ name }) => name === SMALL_DEPLOYMENT);
+  return (isSmall ? SMALL_COMPONENTS : COMPONENTS).map(({ name, lost }) => {
     const deployment = deployments.value.find((one) => one.name === name);
     return checkDeployment(`Deployment ${namespace}/${name}`, deployment, lost);
   });

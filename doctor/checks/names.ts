@@ -1,7 +1,7 @@
 import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
-import type { ProbeLookup, ProbeResult } from "../probe/result.ts";
+import type { ProbeResult } from "../probe/result.ts";
 
 const { ok, warning } = findingsOf("names");
 
@@ -25,21 +25,21 @@ function checkNamesOf(loadBalancer: LoadBalancer, result: ProbeResult): Finding[
   const own = new Set(
     loadBalancer.addresses.flatMap((address) => [address, ...(lookups.get(address)?.addresses ?? [])]),
   );
-  const unresolved = resolved.filter(({ failure }) => failure !== undefined);
-  const elsewhere = resolved.filter(
-    ({ failure, addresses }) => failure === undefined && !addresses.some((ip) => own.has(ip)),
-  );
+  const unresolved = resolved.flatMap(({ name, failure }) => (failure === undefined ? [] : [`${name} (${failure})`]));
+  const elsewhere = resolved
+    .filter(({ failure, addresses }) => failure === undefined && !addresses.some((ip) => own.has(ip)))
+    .map(({ name, addresses }) => `${name} (${addresses.join(" ")})`);
   const good = resolved.length - unresolved.length - elsewhere.length;
   const rest = loadBalancer.names.length - resolved.length;
   const findings: Finding[] = [];
   if (unresolved.length > 0) {
-    const evidence = `the cluster's DNS has no address: ${list(unresolved, ({ failure }) => failure ?? "")}`;
+    const evidence = `the cluster's DNS has no address: ${list(unresolved)}`;
     findings.push(
       warning(subject, "name-unresolved", evidence, "create the DNS records; pods that did not opt in depend on them"),
     );
   }
   if (elsewhere.length > 0) {
-    const evidence = `not resolving to ${loadBalancer.addresses.join(", ")}: ${list(elsewhere, ({ addresses }) => addresses.join(" "))}`;
+    const evidence = `not resolving to ${loadBalancer.addresses.join(", ")}: ${list(elsewhere)}`;
     const cure =
       'correct the DNS records; if they should resolve elsewhere (a CDN), exclude the Ingress with the annotation `switchback.dev/ignore: "true"`';
     findings.push(warning(subject, "name-elsewhere", evidence, cure));
@@ -51,8 +51,8 @@ function checkNamesOf(loadBalancer: LoadBalancer, result: ProbeResult): Finding[
   return findings;
 }
 
-function list(lookups: readonly ProbeLookup[], what: (lookup: ProbeLookup) => string): string {
-  const listed = lookups.slice(0, MAX_LISTED).map((lookup) => `${lookup.name} (${what(lookup)})`);
+function list(lookups: readonly string[]): string {
+  const listed = lookups.slice(0, MAX_LISTED);
   const rest = lookups.length - listed.length;
   return `${listed.join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`;
 }

@@ -19,7 +19,11 @@ export function checkOptIn(facts: ClusterFacts): Finding[] {
   if (findings.length > 0) return findings;
   const enabled = labelled.filter(({ inject }) => inject === "enabled").map(({ name }) => name);
   if (enabled.length > 0) return [ok("namespaces", "opted-in", `opted in: ${enabled.join(", ")}`)];
-  const pods = facts.pods.known ? facts.pods.value.filter(({ labels }) => labels[INJECT_KEY] === "enabled") : [];
+  if (!facts.pods.known) {
+    const { code, text } = facts.pods.reason;
+    return [unknown("namespaces", code, `no namespace has opted in; whether a pod has is not known: ${text}`)];
+  }
+  const pods = facts.pods.value.filter(({ labels }) => labels[INJECT_KEY] === "enabled");
   if (pods.length > 0)
     return [ok("namespaces", "pods-opted-in", `no namespace opted in, but ${pods.length} pod(s) did`)];
   const cure = `kubectl label namespace NAMESPACE ${INJECT_KEY}=enabled, then restart its workloads`;

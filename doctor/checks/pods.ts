@@ -1,6 +1,5 @@
-import { configSchema } from "../../config/schema.ts";
 import { HOSTS_KEY, OWNED_KEY, REVISION_KEY } from "../../hostmap/metadata-keys.ts";
-import { createSelector } from "../../hostmap/select-hosts.ts";
+import { createSelector, DEFAULT_MAX_NAMES } from "../../hostmap/select-hosts.ts";
 import type { PublishedMap } from "../../hostmap/types.ts";
 import { isOptedIn } from "../../workloads/pod-opt-in.ts";
 import { podFacts } from "../../workloads/pods.ts";
@@ -65,12 +64,13 @@ function podStates(
 /** Returns a function that compares an opted-in pod with the map. The agent updates hosts files, not annotations: its Lease counts too. */
 function mappingStates(facts: ClusterFacts, map: PublishedMap): (pod: PodInfo) => PodState {
   const config = facts.install.config.known ? facts.install.config.value : undefined;
-  const choose = createSelector(map, (config?.inject ?? configSchema.parse({}).inject).maxNames);
+  const choose = createSelector(map, config?.inject.maxNames ?? DEFAULT_MAX_NAMES);
   const live = isLive(facts);
   return (pod) => {
     const revision = pod.annotations[REVISION_KEY];
-    if (revision === choose(pod.annotations[HOSTS_KEY]).revision) return "in-step";
-    const applied = live(pod) ? appliedByAgent(facts, pod, map.revision) : false;
+    const podRevision = choose(pod.annotations[HOSTS_KEY]).revision;
+    if (revision === podRevision) return "in-step";
+    const applied = live(pod) ? appliedByAgent(facts, pod, { podRevision, mapRevision: map.revision }) : false;
     if (applied !== false) return applied ? "in-step" : "agent-unknown";
     return revision === undefined ? "not-injected" : "stale";
   };

@@ -43,8 +43,7 @@ function checkDial(
   const evidence = `from the proxies' addresses, through the proxy: ${outcome.detail}`;
   if (outcome.kind === "answered") return ok(subject, "relay-answers", evidence);
   if (outcome.kind === "refused" || outcome.kind === "timeout" || outcome.kind === "unreachable") {
-    const cure =
-      "check the Deployment switchback-proxy, the front Service's ports and selector, and NetworkPolicies that select the proxy";
+    const cure = "check the front Service's pods, ports and selector, and NetworkPolicies that select the proxy";
     return broken(subject, "relay-unreachable", evidence, cure);
   }
   // The backend itself may be slow, unless the same header is answered without the proxy.

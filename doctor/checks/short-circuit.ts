@@ -1,4 +1,4 @@
-import { type ClusterFacts, type LoadBalancerIngress, objectKey } from "../facts.ts";
+import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
 import { providerCures } from "../providers.ts";
@@ -26,11 +26,7 @@ export function checkShortCircuit(facts: ClusterFacts): Finding[] {
 
 /** The addresses of a Service that kube-proxy short-circuits. */
 export function shortCircuited({ service }: LoadBalancer): string[] {
-  return service.entries.filter(isShortCircuited).flatMap(({ ip }) => ip ?? []);
-}
-
-function isShortCircuited({ ip, ipMode }: LoadBalancerIngress): boolean {
-  return ip !== undefined && ipMode !== "Proxy";
+  return service.entries.flatMap(({ ip, ipMode }) => (ip === undefined || ipMode === "Proxy" ? [] : [ip]));
 }
 
 function checkLoadBalancer(loadBalancer: LoadBalancer, facts: ClusterFacts): Finding {
@@ -57,13 +53,13 @@ function checkLoadBalancer(loadBalancer: LoadBalancer, facts: ClusterFacts): Fin
     const addTarget = "or let Switchback map its names: add it to `config.targets`";
     return warning(subject, "short-circuited", evidence, ...providerCures(service, facts), addTarget);
   }
-  const modes = service.entries.map(({ ip, hostname }) => ip ?? hostname ?? "").join(", ");
   if (service.entries.some(({ ip }) => ip !== undefined)) {
     return ok(
       subject,
       "ip-mode-proxy",
-      `${modes} in its status with ipMode Proxy: nothing is short-circuited ${found}`,
+      `${loadBalancer.addresses.join(", ")} in its status with ipMode Proxy: nothing is short-circuited ${found}`,
     );
   }
-  return ok(subject, "hostname-only", `its status has no IP but ${modes}: nothing is short-circuited ${found}`);
+  const evidence = `its status has no IP but ${loadBalancer.addresses.join(", ")}: nothing is short-circuited ${found}`;
+  return ok(subject, "hostname-only", evidence);
 }

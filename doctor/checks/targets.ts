@@ -1,5 +1,5 @@
 import { frontName } from "../../snapshot/listeners.ts";
-import { type ClusterFacts, CONFIG_NAME, objectKey, type ServiceFacts } from "../facts.ts";
+import { type ClusterFacts, objectKey, type ServiceFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { type Target, targetsOf } from "../targets.ts";
 import { isInstalled } from "./install.ts";
@@ -14,7 +14,7 @@ export function checkTargets(facts: ClusterFacts): Finding[] {
     fact.known ? [] : [unknown("targets", fact.reason.code, fact.reason.text)],
   );
   if (config.known && config.value === undefined) {
-    const evidence = `there is no ConfigMap ${CONFIG_NAME} in namespace ${facts.namespace}: new pods of Switchback do not start`;
+    const evidence = `there is no ConfigMap with the configuration in namespace ${facts.namespace}: new pods of Switchback do not start`;
     unread.push(broken("targets", "config-missing", evidence, "reapply the chart"));
   }
   const targets = targetsOf(facts);

@@ -1,13 +1,15 @@
 import assert from "node:assert/strict";
+import { Resolver } from "node:dns/promises";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { after, describe, it } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
 import { createServer as createTlsServer } from "node:tls";
 import { parseHeader } from "../../proxy/proxy-header-parse.ts";
 import { createTestCa } from "../../test/cluster/pki.ts";
 import { executePlan } from "./ask.ts";
 import { proxyProtocolSupportOf } from "./proxy-protocol-support.ts";
-import type { DialResult, ProbeDial } from "./result.ts";
+import type { DialResult, ProbeDial, ProbeOutcome } from "./result.ts";
 
 const { cert, key } = createTestCa("test").serving(["backend.example.com"]);
 const servers: Server[] = [];
@@ -67,10 +69,16 @@ async function ask(port: number, change: Partial<ProbeDial> = {}): Promise<DialR
     port,
     name: "backend.example.com",
   } as const;
-  const dials = (["none", "v1", "v2"] as const).map(
-    (header): ProbeDial => ({ ...base, speaks: "http", header, ...change }),
-  );
+  const headers = change.header === undefined ? (["none", "v1", "v2"] as const) : [change.header];
+  const dials = headers.map((header): ProbeDial => ({ ...base, speaks: "http", ...change, header }));
   return (await executePlan({ dials, names: [] })).dials;
+}
+
+/** What comes of one dial, without a header unless `change` says so. */
+async function outcome(port: number, change: Partial<ProbeDial> = {}): Promise<ProbeOutcome> {
+  const [first] = await ask(port, { header: "none", ...change });
+  assert.ok(first);
+  return first.outcome;
 }
 
 async function stance(port: number, change: Partial<ProbeDial> = {}) {
@@ -107,22 +115,93 @@ describe("over HTTP", () => {
     assert.equal((await ask(port))[0]?.outcome.kind, "refused");
   });
 
-  it("who never answers is silent, after 10 s", async () => {
-    const [dial] = await ask(await serve(() => {}));
-    assert.deepEqual(dial?.outcome, { kind: "silent", detail: "no answer within 10 s" });
+  it("who never answers is silent, after 10 s", async (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const asked = Promise.withResolvers<void>();
+    const result = outcome(await serve(() => asked.resolve()));
+    await asked.promise;
+    t.mock.timers.tick(9_999);
+    assert.equal(await Promise.race([result, turn("waiting")]), "waiting");
+    t.mock.timers.tick(1);
+    assert.deepEqual(await result, { kind: "silent", detail: "no answer within 10 s" });
   });
 
-  it("sends the connection's own addresses, and the Host header", async () => {
-    const seen: string[] = [];
+  it("a connection that is not there after 3 s", async (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const port = await serve(accepting);
+    const results = [2_999, 3_000].map((ms) => {
+      const result = outcome(port);
+      t.mock.timers.tick(ms);
+      return result;
+    });
+    const [early, late] = await Promise.all(results);
+    assert.deepEqual(early, { kind: "timeout", detail: "no connection within 3 s" });
+    assert.deepEqual(late, { kind: "timeout", detail: "no connection within 3 s" });
+  });
+
+  for (const [what, answer, expected] of [
+    ["an answer", RESPONSE, { kind: "answered", detail: "HTTP 404" }],
+    ["of HTTP/1.0", "HTTP/1.0 200 OK\n", { kind: "answered", detail: "HTTP 200" }],
+    ["that it takes for no request", "HTTP/1.1 400 Bad Request\r\n", { kind: "misread", detail: "HTTP 400" }],
+    ["of another protocol", "220 HTTP/1.1 200\r\n", { kind: "misread", detail: "an answer that is not HTTP" }],
+    ["that has no line in 1025 bytes", "x".repeat(1025), { kind: "misread", detail: "an answer that is not HTTP" }],
+  ] as const) {
+    it(`an answer ${what}, without an end`, async () => {
+      let closed: Promise<unknown> | undefined;
+      const port = await serve((socket) => {
+        closed = once(socket, "close");
+        socket.write(answer);
+      });
+      assert.deepEqual(await outcome(port), expected);
+      // The probe closes what the backend leaves open.
+      await closed;
+    });
+  }
+
+  for (const [what, backend, detail] of [
+    ["is ended", (socket: Socket) => socket.end("x".repeat(1024)), "the connection was closed without an answer"],
+    ["is reset", (socket: Socket) => socket.resetAndDestroy(), "the connection was reset"],
+  ] as const) {
+    it(`a connection that ${what} before a line was answered`, async () => {
+      assert.deepEqual(await outcome(await serve(backend)), { kind: "closed", detail });
+    });
+  }
+
+  it("an answer in two pieces", async () => {
+    const port = await serve((socket) => {
+      socket.write("HTTP/1.1 2", () => socket.write("04 No Content\r\n"));
+    });
+    assert.deepEqual(await outcome(port), { kind: "answered", detail: "HTTP 204" });
+  });
+
+  it("no connection: nobody, or no way", async () => {
+    const server = createServer();
+    const port = await listening(server);
+    server.close();
+    await once(server, "close");
+    assert.deepEqual(await outcome(port), { kind: "refused", detail: `connect ECONNREFUSED 127.0.0.1:${port}` });
+    const { kind } = await outcome(port, { address: "255.255.255.255" });
+    assert.equal(kind, "unreachable");
+  });
+
+  it("asks for nothing, by the given name, behind a header with the connection's own addresses", async () => {
+    const request =
+      "HEAD / HTTP/1.1\r\nHost: backend.example.com\r\nUser-Agent: switchback-doctor\r\nConnection: close\r\n\r\n";
+    const seen: unknown[] = [];
+    const expected: unknown[] = [];
     const port = await serve((socket, first) => {
-      seen.push(first.toString("latin1"));
+      const parsed = parseHeader(first);
+      const header = parsed.status === "complete" ? parsed.header : undefined;
+      seen.push([header?.version, header?.endpoints, behindHeader(first).rest.toString("latin1")]);
+      const source = { address: "127.0.0.1", port: socket.remotePort };
+      const addresses = { source, destination: { address: "127.0.0.1", port: socket.localPort } };
+      const version = ([undefined, 1, 2] as const)[expected.length];
+      expected.push([version, version && addresses, request]);
       socket.end(RESPONSE);
     });
-    await ask(port, { header: "v1" });
-    assert.match(
-      seen[0] ?? "",
-      new RegExp(`^PROXY TCP4 127\\.0\\.0\\.1 127\\.0\\.0\\.1 \\d+ ${port}\r\nHEAD / .*\r\nHost: backend`),
-    );
+    for (const header of ["none", "v1", "v2"] as const) await outcome(port, { header });
+    assert.equal(seen.length, 3);
+    assert.deepEqual(seen, expected);
   });
 });
 
@@ -160,4 +239,74 @@ describe("over TLS", () => {
     );
     assert.deepEqual(await stance(port, { speaks: "tls" }), ["refuses"]);
   });
+
+  it("a server that presents any certificate answers, and gets the name", async () => {
+    const names: string[] = [];
+    const SNICallback = (name: string, done: (error: null) => void) => {
+      names.push(name);
+      done(null);
+    };
+    const server = createTlsServer({ cert, key, SNICallback });
+    assert.deepEqual(await outcome(await listening(server), { speaks: "tls" }), {
+      kind: "answered",
+      detail: "a TLS handshake",
+    });
+    assert.deepEqual(names, ["backend.example.com"]);
+  });
+
+  /** The server's first bytes, and the end. */
+  const answering = async (bytes: Uint8Array) =>
+    await outcome(await serve((socket) => socket.end(bytes)), { speaks: "tls" });
+
+  for (const [code, name, kind] of [
+    [112, "UNRECOGNIZED_NAME", "answered"],
+    [40, "HANDSHAKE_FAILURE", "answered"],
+    [116, "CERTIFICATE_REQUIRED", "answered"],
+    [49, "ACCESS_DENIED", "answered"],
+    [120, "NO_APPLICATION_PROTOCOL", "answered"],
+    [50, "DECODE_ERROR", "misread"],
+  ] as const) {
+    it(`the alert ${name}`, async () => {
+      const { kind: found, detail } = await answering(Uint8Array.of(21, 3, 3, 0, 2, 2, code));
+      assert.equal(found, kind);
+      assert.match(detail, new RegExp(`^${kind === "answered" ? "a TLS alert" : "no TLS"} \\(ERR_SSL_.*${name}\\)$`));
+    });
+  }
+
+  it("who does not speak TLS", async () => {
+    const { kind, detail } = await answering(Buffer.from(RESPONSE));
+    assert.equal(kind, "misread");
+    assert.match(detail, /^no TLS \(ERR_SSL_/);
+  });
+
+  it("who closes or resets the connection", async () => {
+    assert.equal((await answering(Buffer.alloc(0))).kind, "closed");
+    const reset = await serve((socket) => socket.resetAndDestroy());
+    assert.equal((await outcome(reset, { speaks: "tls" })).kind, "closed");
+  });
+});
+
+describe("the look-up of a name", () => {
+  const failing = (code?: string) => async (): Promise<string[]> => {
+    throw Object.assign(new Error("no"), { code });
+  };
+  const found =
+    (...addresses: string[]) =>
+    async () =>
+      addresses;
+  for (const [what, four, six, expected] of [
+    ["both families", found("192.0.2.1"), found("2001:db8::1"), { addresses: ["192.0.2.1", "2001:db8::1"] }],
+    ["IPv4 only", found("192.0.2.1", "192.0.2.2"), failing("ENODATA"), { addresses: ["192.0.2.1", "192.0.2.2"] }],
+    ["IPv6 only", failing("ENODATA"), found("2001:db8::1"), { addresses: ["2001:db8::1"] }],
+    ["neither", failing("ENOTFOUND"), failing("ETIMEOUT"), { addresses: [], failure: "ENOTFOUND" }],
+    ["no address", found(), failing("ETIMEOUT"), { addresses: [], failure: "ENODATA" }],
+    ["no code", failing(), failing(), { addresses: [], failure: "ENODATA" }],
+  ] as const) {
+    it(what, async (t) => {
+      t.mock.method(Resolver.prototype, "resolve4", four);
+      t.mock.method(Resolver.prototype, "resolve6", six);
+      const { lookups, dials } = await executePlan({ dials: [], names: ["a.example.com"] });
+      assert.deepEqual([lookups, dials], [[{ name: "a.example.com", ...expected }], []]);
+    });
+  }
 });

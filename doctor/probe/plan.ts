@@ -45,18 +45,18 @@ function dialsAt(loadBalancer: LoadBalancer, port: ServicePort, facts: ClusterFa
   ];
 }
 
-/** Address and port of the front Service for a port; undefined if it is not relayed. */
+/** Address, if it has one, and port of the front Service for a port; undefined if it is not relayed. */
 function frontOf(
   { target }: LoadBalancer,
   { port }: ServicePort,
   facts: ClusterFacts,
-): { address: string; port: number } | undefined {
+): { address: string | undefined; port: number } | undefined {
   const entry = entryFor(target, port);
   if (target === undefined || entry?.listenPort === undefined || !target.fronted || !facts.services.known)
     return undefined;
   const key = `${facts.namespace}/${frontName(target.name)}`;
   const address = facts.services.value.find((service) => objectKey(service) === key)?.clusterIPs[0];
-  return address === undefined ? undefined : { address, port: entry.port };
+  return { address, port: entry.port };
 }
 
 /** Infers a port's protocol from its number, name or appProtocol; undefined if it is not probed. */

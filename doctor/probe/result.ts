@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 // The plan and the result of a probe. Both are JSON: the plan is the pod's argument, the result its log.
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type FakeCall, fakeApi, json, type Responder, refuse } from "../../test/fakes/kube-api.ts";
+import { skipWaits } from "../../test/fakes/skipped-waits.ts";
 import type { ProbeResult } from "./result.ts";
 import { runProbe } from "./run.ts";
 
@@ -57,65 +58,172 @@ function podOf(calls: readonly FakeCall[]) {
 }
 
 test("the pod is restricted, has no token and no mapping, ends by itself, and is removed", async () => {
-  const { outcome, calls } = await run({});
+  const { outcome, calls, said } = await run({});
   assert.deepEqual(outcome, { known: true, value: RESULT });
   const { pod, deleted } = podOf(calls);
-  assert.deepEqual(deleted, [`/api/v1/namespaces/default/pods/${pod.metadata.name}`]);
-  assert.equal(pod.metadata.labels["switchback.dev/inject"], "disabled");
-  const { activeDeadlineSeconds, automountServiceAccountToken, restartPolicy, securityContext, containers } = pod.spec;
-  assert.deepEqual([activeDeadlineSeconds, automountServiceAccountToken, restartPolicy], [60, false, "Never"]);
-  assert.deepEqual(securityContext, { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } });
-  const [container] = containers;
-  assert.deepEqual(container.securityContext, {
-    allowPrivilegeEscalation: false,
-    readOnlyRootFilesystem: true,
-    capabilities: { drop: ["ALL"] },
+  const { name } = pod.metadata;
+  assert.match(name, /^switchback-doctor-[0-9a-f]{10}$/);
+  const path = `/api/v1/namespaces/default/pods/${name}`;
+  assert.deepEqual(deleted, [path]);
+  assert.deepEqual(
+    calls.map((call) => `${call.method} ${call.path}`),
+    ["POST /api/v1/namespaces/default/pods", `GET ${path}`, `GET ${path}/log`, `DELETE ${path}`],
+  );
+  assert.equal(
+    said,
+    `probe: creating pod default/${name} (image example.com/switchback:1)\nprobe: reading the result\nprobe: pod removed`,
+  );
+  const [container] = pod.spec.containers;
+  const plan = container.args[1];
+  assert.deepEqual(JSON.parse(plan), PLAN);
+  assert.deepEqual(pod, {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      name,
+      labels: {
+        "app.kubernetes.io/name": "switchback-doctor",
+        "switchback.dev/inject": "disabled",
+        "sidecar.istio.io/inject": "false",
+      },
+      annotations: { "linkerd.io/inject": "disabled", "sidecar.istio.io/inject": "false" },
+    },
+    spec: {
+      restartPolicy: "Never",
+      activeDeadlineSeconds: 60,
+      terminationGracePeriodSeconds: 1,
+      automountServiceAccountToken: false,
+      enableServiceLinks: false,
+      securityContext: { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } },
+      containers: [
+        {
+          name: "probe",
+          image: "example.com/switchback:1",
+          imagePullPolicy: "IfNotPresent",
+          args: ["probe", plan],
+          securityContext: {
+            allowPrivilegeEscalation: false,
+            readOnlyRootFilesystem: true,
+            capabilities: { drop: ["ALL"] },
+          },
+          resources: { requests: { cpu: "50m", memory: "64Mi" }, limits: { cpu: "1", memory: "192Mi" } },
+        },
+      ],
+    },
   });
-  assert.deepEqual(Object.keys(container.resources.limits), ["cpu", "memory"]);
-  assert.deepEqual([container.args[0], JSON.parse(container.args[1])], ["probe", PLAN]);
 });
 
-test("waits for a pod that starts slowly", async () => {
+test("waits for a pod that starts slowly, asks every 500 ms, and reports each phase once", async (t) => {
+  const { waits } = skipWaits(t);
+  const phases = [undefined, "Pending", "Running", "Running", "Succeeded"];
   let asked = 0;
-  const pod: Responder = (call) => json({ status: { phase: ++asked < 3 ? "Pending" : "Succeeded" } })(call);
+  const pod: Responder = (call) => json({ status: { phase: phases[asked++] } })(call);
   const { outcome, said } = await run({ pod });
   assert.deepEqual(outcome, { known: true, value: RESULT });
-  assert.match(said, /probe: pending/);
+  assert.deepEqual(said.split("\n").slice(1), [
+    "probe: pending",
+    "probe: running",
+    "probe: reading the result",
+    "probe: pod removed",
+  ]);
+  assert.deepEqual([asked, waits.filter((ms) => ms === 500).length], [5, 4]);
 });
 
-const waiting = (reason: string) =>
-  json({ status: { phase: "Pending", containerStatuses: [{ state: { waiting: { reason } } }] } });
+test("gives a pod up that has not ended by its deadline, with what it waits for", async (t) => {
+  const { elapsed } = skipWaits(t);
+  const conditions = [
+    { type: "Initialized", status: "False", message: "other" },
+    { type: "PodScheduled", status: "True", message: "earlier" },
+    { type: "PodScheduled", status: "False", message: "no node fits" },
+  ];
+  const { outcome, calls } = await run({ pod: json({ status: { conditions } }) });
+  const text = "the probe pod did not end within 60 s: Pending, no node fits";
+  assert.deepEqual(outcome, { known: false, reason: { code: "probe-timeout", text } });
+  // Not at the deadline, but at the first look after it.
+  assert.equal(elapsed(), 60_500);
+  assert.equal(podOf(calls).deleted.length, 1);
+});
 
+const waiting = (reason: string, message?: string) =>
+  json({ status: { phase: "Pending", containerStatuses: [{ state: { waiting: { reason, message } } }] } });
+
+for (const reason of [
+  "ErrImagePull",
+  "ImagePullBackOff",
+  "ErrImageNeverPull",
+  "InvalidImageName",
+  "CreateContainerConfigError",
+  "CreateContainerError",
+  "RunContainerError",
+]) {
+  test(`${reason} is not waited for`, async () => {
+    const { outcome } = await run({ pod: waiting(reason, "why") });
+    const text = `the probe pod cannot start: Pending, ${reason}, why`;
+    assert.deepEqual(outcome, { known: false, reason: { code: "probe-not-started", text } });
+  });
+}
+
+test("a reason that only resembles one of these is waited for", async (t) => {
+  skipWaits(t);
+  const answers = [waiting("ErrImagePullX"), waiting("XErrImagePull"), json({ status: { phase: "Succeeded" } })];
+  const { outcome } = await run({ pod: (call) => answers.shift()?.(call) });
+  assert.deepEqual(outcome, { known: true, value: RESULT });
+});
+
+const UNREADABLE = "the probe pod's output is not valid for this version: ";
 for (const [what, answers, code, expected] of [
-  ["an image that cannot be had", { pod: waiting("ErrImagePull") }, "probe-not-started", /ErrImagePull/],
   [
     "a deadline that passed",
     { pod: json({ status: { phase: "Failed", reason: "DeadlineExceeded" } }) },
     "probe-timeout",
-    /60 s/,
+    "the probe pod did not end within 60 s",
   ],
   [
     "a pod that failed",
-    { pod: json({ status: { phase: "Failed" } }), log: text("no such command") },
+    { pod: json({ status: { phase: "Failed" } }), log: text(` ${"x".repeat(500)}no such command\n`) },
     "probe-failed",
-    /no such command/,
+    `the probe pod failed: ${"x".repeat(485)}no such command`,
   ],
-  ["an answer of another version", { log: text("{}") }, "probe-unreadable", /\{\}/],
-  ["an answer that is no JSON", { log: text("node: not found") }, "probe-unreadable", /node: not found/],
-  ["an API server that fails", { log: refuse(500, "InternalError") }, "probe-failed", /500/],
+  [
+    "a pod that failed silently",
+    { pod: json({ status: { phase: "Failed" } }), log: text("\n") },
+    "probe-failed",
+    "the probe pod failed: no output",
+  ],
+  ["an answer of another version", { log: text("{}") }, "probe-unreadable", `${UNREADABLE}{}`],
+  [
+    "an answer with more than it should have",
+    { log: text(`${JSON.stringify({ ...RESULT, more: 1 })}${" ".repeat(300)}`) },
+    "probe-unreadable",
+    `${UNREADABLE}${JSON.stringify({ ...RESULT, more: 1 })}`,
+  ],
+  [
+    "an answer that is no JSON",
+    { log: text(`\n${"x".repeat(300)}`) },
+    "probe-unreadable",
+    `${UNREADABLE}${"x".repeat(200)}`,
+  ],
+  ["an API server that fails", { log: refuse(500, "InternalError") }, "probe-failed", /\/log: 500 InternalError/],
   ["a pod that is not let in", { create: refuse(403, "violates PodSecurity") }, "probe-failed", /PodSecurity/],
+  [
+    "a failure that only names RBAC",
+    { create: refuse(500, 'cannot create resource "pods"') },
+    "probe-failed",
+    /cannot create resource/,
+  ],
   [
     "no right to make pods",
     { create: refuse(403, 'cannot create resource "pods"') },
     "right-missing",
-    /create pods in the namespace default/,
+    "missing permission: create pods in the namespace default",
   ],
 ] as const) {
   test(`${what} yields an unknown fact, and the pod is removed`, async () => {
     const { outcome, calls } = await run(answers);
     assert.ok(!(outcome instanceof Error) && !outcome.known);
     assert.equal(outcome.reason.code, code);
-    assert.match(outcome.reason.text, expected);
+    if (typeof expected === "string") assert.equal(outcome.reason.text, expected);
+    else assert.match(outcome.reason.text, expected);
     assert.equal(podOf(calls).deleted.length, 1);
   });
 }
@@ -143,4 +251,24 @@ test("names a pod that cannot be removed", async () => {
   const { outcome, said } = await run({ remove: refuse(500, "InternalError") });
   assert.deepEqual(outcome, { known: true, value: RESULT });
   assert.match(said, /cannot remove pod default\/switchback-doctor-\w+ .*ends by itself within 60 s/);
+});
+
+test("a pod that is gone already needs no removal", async () => {
+  const { outcome, said } = await run({ remove: refuse(404, "NotFound") });
+  assert.deepEqual(outcome, { known: true, value: RESULT });
+  assert.match(said, /reading the result$/);
+});
+
+test("reads every outcome of a dial and of a look-up", async () => {
+  const kinds = ["answered", "misread", "closed", "refused", "timeout", "silent", "unreachable"] as const;
+  const dial = { service: "a/b", servicePort: 80, address: "192.0.2.1", port: 80, name: "n" };
+  const ways = [
+    { via: "service", speaks: "http", header: "none" },
+    { via: "balancer", speaks: "tls", header: "v1" },
+    { via: "front", speaks: "tls", header: "v2" },
+  ] as const;
+  const dials = kinds.flatMap((kind) => ways.map((way) => ({ ...dial, ...way, outcome: { kind, detail: "d" } })));
+  const lookups = [{ name: "a", addresses: [], failure: "ENOTFOUND" }];
+  const { outcome } = await run({ log: text(JSON.stringify({ dials, lookups })) });
+  assert.deepEqual(outcome, { known: true, value: { dials, lookups } });
 });

@@ -229,6 +229,7 @@ const TINY = {
   maxConnectionsPerSource: 1,
   connectTimeoutMs: 100,
   idleTimeoutMs: 0,
+  halfClosedMs: 0,
   keepaliveMs: 0,
   firstBytesMs: 1,
   dropGraceMs: 0,

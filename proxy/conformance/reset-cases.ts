@@ -132,6 +132,8 @@ export const resetCases: readonly Case[] = [
       upstream.end(answer);
       await once(upstream, "finish");
       const upload = send(client, randomBytes(8 * MIB)).catch(() => {});
+      // A reset discards what has not been read by then, of the answer, too.
+      await until(() => rig.stats().upstreamBytes === answer.length, "the answer to be read");
       await pause(50);
       // The upstream's socket has unread bytes of the upload: closing it makes the kernel answer the rest with a reset.
       upstream.destroy();

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket, type TcpNetConnectOpts } from "node:net";
 import type { Logger } from "../../telemetry/log.ts";
+import { freePorts } from "../../test/cluster/ports.ts";
 import type {
   DialReport,
   EngineLimits,
@@ -25,6 +26,7 @@ const LIMITS: EngineLimits = {
   maxConnectionsPerSource: 1000,
   connectTimeoutMs: 5000,
   idleTimeoutMs: 60_000,
+  halfClosedMs: 60_000,
   keepaliveMs: 30_000,
   firstBytesMs: 20,
   dropGraceMs: 5000,
@@ -74,6 +76,7 @@ export class Upstream {
 
 export interface RigOptions {
   readonly protocol?: ListenerSpec["protocol"];
+  readonly refusesClientHeaders?: boolean;
   readonly tlvs?: TlvOptions;
   /** Where the engine listens; default 127.0.0.1. */
   readonly address?: string;
@@ -126,6 +129,7 @@ export class Rig {
       declaredPort: DECLARED_PORT,
       protocol,
       ...(this.#options.tlvs && { tlvs: this.#options.tlvs }),
+      refusesClientHeaders: this.#options.refusesClientHeaders ?? false,
       upstream: this.#options.upstream ?? { addresses: [upstreamHost], port: this.upstream.port },
       ...change,
     };
@@ -189,8 +193,8 @@ export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** A port of 127.0.0.1 that was free a moment ago. Another process may take it before it is used. */
+/** A port of 127.0.0.1 that was free a moment ago. */
 export async function freePort(): Promise<number> {
-  await using upstream = await Upstream.listen();
-  return upstream.port;
+  const [port = 0] = await freePorts(1);
+  return port;
 }

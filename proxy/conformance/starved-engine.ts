@@ -28,6 +28,7 @@ const engine = make({
     maxConnectionsPerSource: 1000,
     connectTimeoutMs: 5000,
     idleTimeoutMs: 0,
+    halfClosedMs: 0,
     keepaliveMs: 0,
     firstBytesMs: 20,
     dropGraceMs: 0,

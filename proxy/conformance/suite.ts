@@ -1,6 +1,8 @@
 import { describe, test } from "node:test";
 import type { MakeEngine } from "../engine.ts";
+import { clientHeaderCases } from "./client-header-cases.ts";
 import { failureCases } from "./failure-cases.ts";
+import { halfClosedCases } from "./half-closed-cases.ts";
 import { headerCases } from "./header-cases.ts";
 import { keepaliveCases } from "./keepalive-cases.ts";
 import { lifecycleCases } from "./lifecycle-cases.ts";
@@ -16,6 +18,8 @@ const GROUPS = {
   failure: failureCases,
   reset: resetCases,
   limits: limitCases,
+  "client headers": clientHeaderCases,
+  "half-closed": halfClosedCases,
   lifecycle: lifecycleCases,
   keepalive: keepaliveCases,
 };

@@ -53,6 +53,27 @@ test("an address is read back as written, an IPv4-mapped one as IPv4, an unknown
   assert.equal(view.address(), undefined);
 });
 
+test("an IPv6 address that differs from an IPv4-mapped one in a single byte is IPv6", () => {
+  const memory = new Uint8Array(64);
+  const view = new SockaddrView(memory, 8);
+  for (let index = 0; index < 12; index += 1) {
+    const bytes = mappedBytes(Uint8Array.of(10, 1, 2, 3));
+    bytes[index] = (bytes[index] ?? 0) ^ 1;
+    memory.set(encodeSockaddr(bytes, 1), 8);
+    assert.deepEqual([...(view.address() ?? [])], [...bytes]);
+  }
+});
+
+test("a family has two bytes", () => {
+  const memory = new Uint8Array(64);
+  const view = new SockaddrView(memory, 0);
+  for (const text of ["192.0.2.7", "::1"]) {
+    memory.set(encodeSockaddr(addressBytes(text) ?? new Uint8Array(), 1));
+    memory[1] = 1;
+    assert.equal(view.address(), undefined);
+  }
+});
+
 test("the errno values are those of this system", () => {
   const known = constants.errno as Readonly<Record<string, number>>;
   for (const [name, number] of Object.entries(ERRNO)) assert.equal(known[name] ?? number, number, name);

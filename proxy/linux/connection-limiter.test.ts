@@ -47,6 +47,7 @@ test("property: it admits exactly what a plain count would, whatever came and we
           if (ofSource[0] !== undefined) assert.equal(place, ofSource[0].place);
           else assert.ok(!open.some((other) => other.place === place), "no two sources share a slot");
           open.push({ from, place });
+          assert.deepEqual(limiter.sourceOf(place), source(from));
         }
         assert.equal(limiter.total(), open.length);
       }

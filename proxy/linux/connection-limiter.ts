@@ -3,7 +3,7 @@ import type { EngineLimits } from "../engine.ts";
 /*
  * The connection limits, total and per source, shared by all workers: an open-addressing hash table of sources in shared memory.
  *
- *     lock | total | ... | slot 0: address (4 words), count, state | slot 1 | ...
+ *     lock | total | descriptors lent | - | slot 0: address (4 words), count, state | slot 1 | ...
  *
  * A source keeps its slot while it has connections, so a connection only stores the slot's number. A vacated slot becomes a tombstone,
  * because lookups of other sources may have probed past it; it becomes empty once the next slot is empty. There are at least twice as many
@@ -11,6 +11,7 @@ import type { EngineLimits } from "../engine.ts";
  */
 const LOCK = 0;
 const TOTAL = 1;
+const LENT_FDS = 2;
 const HEADER_WORDS = 4;
 const SLOT_WORDS = 6;
 const COUNT_OFFSET = 4;
@@ -62,9 +63,30 @@ export class ConnectionLimiter {
     return slot;
   }
 
+  /** The source of an open connection (4 or 16 bytes), by its slot. */
+  sourceOf(slot: number): Uint8Array {
+    const at = HEADER_WORDS + slot * SLOT_WORDS;
+    const bytes = new Uint8Array(Int32Array.from(this.#words.subarray(at, at + COUNT_OFFSET)).buffer);
+    const isIPv4 = this.#word(at) === 0 && this.#word(at + 1) === 0 && this.#word(at + 2) === MAPPED;
+    return isIPv4 ? bytes.subarray(12) : bytes;
+  }
+
   /** Open connections of all workers. */
   total(): number {
     return Atomics.load(this.#words, TOTAL);
+  }
+
+  /** Counts reserved descriptors that a worker has closed (positive) or has back (negative). */
+  lendFds(count: number): void {
+    Atomics.add(this.#words, LENT_FDS, count);
+  }
+
+  /**
+   * Whether a worker lacks reserved descriptors: the process is out of files, and whatever has just been opened may be one of them. It is
+   * to be closed again, or all reserved descriptors end up in connections and the next clients hang in the backlog.
+   */
+  isOutOfFds(): boolean {
+    return Atomics.load(this.#words, LENT_FDS) > 0;
   }
 
   release(slot: number): void {

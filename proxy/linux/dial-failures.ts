@@ -38,13 +38,12 @@ export class DialFailures implements FailureTimes {
   }
 
   set(address: string, failedAt: number): void {
-    const slot = this.#addresses.indexOf(address);
-    if (slot !== -1 && slot < MAX_ADDRESSES) this.#failedAt[slot] = failedAt;
+    // A typed array stores nothing at -1 and past its end: for an address that is not in the list, or too far down in it.
+    this.#failedAt[this.#addresses.indexOf(address)] = failedAt;
   }
 
   delete(address: string): void {
-    const slot = this.#addresses.indexOf(address);
-    if (slot !== -1 && slot < MAX_ADDRESSES) this.#failedAt[slot] = 0;
+    this.#failedAt[this.#addresses.indexOf(address)] = 0;
   }
 
   /** Empty: another address list comes with another block, so no failures need pruning. */

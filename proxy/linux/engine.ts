@@ -8,16 +8,15 @@ import { ConnectionLimiter, newConnectionLimits } from "./connection-limiter.ts"
 import { newCounters, readCounters } from "./counters.ts";
 import { type Libc, openLibc } from "./libc.ts";
 import { ListenerSockets } from "./listener-sockets.ts";
+import { workerCount } from "./worker-count.ts";
 import type { WorkerListener } from "./worker-messages.ts";
 import { WorkerThread } from "./worker-thread.ts";
 
-/** Upper limit of `workers: 0`. */
-const MAX_WORKERS = 4;
 const POLL_MS = 5;
 
-/** The engine on epoll and splice, in worker threads; Linux only. `workers`: 0 means one per core, at most 4. */
+/** The engine on epoll and splice, in worker threads; Linux only. `workers`: as `proxy.workers`, 0 being automatic. */
 export function linuxEngine(workers: number): MakeEngine {
-  const count = workers > 0 ? workers : Math.min(MAX_WORKERS, availableParallelism());
+  const count = workerCount(workers, availableParallelism());
   return (options) => new LinuxEngine(options, count);
 }
 

@@ -1,50 +1,33 @@
 import { addressText } from "../address.ts";
 import { type EngineLimits, LINGER_MS } from "../engine.ts";
-import { encodeHeaderOf } from "../proxy-header.ts";
-import { v2Options } from "../proxy-header-tlvs.ts";
-import { EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLIN, ERRNO, O_CLOEXEC } from "./abi.ts";
-import { ARMED_EVENTS, LinuxConnection, type RelayContext } from "./connection.ts";
-import { ConnectionLimiter, LIMIT_TOTAL } from "./connection-limiter.ts";
+import { EPOLLIN } from "./abi.ts";
+import { Acceptor, Acceptors } from "./acceptors.ts";
+import { LinuxConnection } from "./connection.ts";
+import { ConnectionLimiter } from "./connection-limiter.ts";
+import { EpollSet } from "./epoll-set.ts";
 import type { Libc } from "./libc.ts";
-import { ListenerState } from "./listener-state.ts";
-import { EVENTS_OFFSET, MAX_EVENTS, WORDS_OFFSET } from "./memory.ts";
+import type { ListenerState } from "./listener-state.ts";
+import { WORDS_OFFSET } from "./memory.ts";
 import { PipePool } from "./pipes.ts";
 import { Pump } from "./pump.ts";
 import { RefusalReporter } from "./refusal-reporter.ts";
-import { ReservedFds } from "./reserved-fds.ts";
-import type { SocketState } from "./socket-state.ts";
-import { acceptFrom, closeWithReset, errnoName, localName, throwOnError } from "./sockets.ts";
+import type { RelayContext } from "./relay-context.ts";
+import { ARMED_EVENTS, SocketState } from "./socket-state.ts";
+import { throwOnError } from "./sockets.ts";
 import { type TimeoutEntry, TimeoutQueue } from "./timeout-queue.ts";
 import type { UpstreamDial } from "./upstream-dial.ts";
-import type { Command, Reply, WorkerData, WorkerListener } from "./worker-messages.ts";
+import type { Command, Reply, WorkerData } from "./worker-messages.ts";
 
-/**
- * Upper limit of clients accepted from one listener before other events are handled. The batch starts at 1, which saves the accept4 that
- * only returns EAGAIN, and doubles each time the next round finds more clients.
- */
-const ACCEPT_BATCH = 64;
-/** Upper limit of clients accepted from a listener before it closes, so that clients already in its backlog are not reset. */
-const MAX_FINAL_ACCEPTS = 4096;
-/** How long a listener pauses when accept4 fails for lack of resources and closing the client does not help. */
-const ACCEPT_PAUSE_MS = 100;
 /** Longest wait for events. */
 const MAX_WAIT_MS = 1000;
 const SWEEPS_PER_TIMEOUT = 4;
 
-const RESOURCE_ERRNOS = new Set<number>([ERRNO.EMFILE, ERRNO.ENFILE, ERRNO.ENOBUFS, ERRNO.ENOMEM]);
-
-/** A listening socket registered with the loop. */
-class Acceptor {
-  readonly state: ListenerState;
+/** The eventfd by which the main thread announces commands. */
+class Wake {
   readonly fd: number;
   serial = 0;
-  pausedUntil = 0;
-  /** Clients to accept at a time, and the last round that had any. */
-  batch = 1;
-  round = 0;
 
-  constructor(state: ListenerState, fd: number) {
-    this.state = state;
+  constructor(fd: number) {
     this.fd = fd;
   }
 }
@@ -53,12 +36,11 @@ interface EventLoopOptions extends WorkerData {
   readonly libc: Libc;
   readonly receive: () => Command | undefined;
   readonly reply: (reply: Reply) => void;
-  readonly lingerMs?: number;
   /** Monotonic, in milliseconds; the origin is arbitrary. */
   readonly clock?: () => number;
 }
 
-/** The event loop of one worker: an epoll set, its listeners and its connections. */
+/** The event loop of one worker: its connections, their timeouts, and the commands of the main thread. */
 export class EventLoop implements RelayContext {
   readonly libc: Libc;
   readonly pipes: PipePool;
@@ -68,22 +50,18 @@ export class EventLoop implements RelayContext {
   readonly firstBytesTimeouts: TimeoutQueue;
   readonly lingerTimeouts: TimeoutQueue;
   now = 0;
+  readonly isOutOfFds = (): boolean => this.#limiter.isOutOfFds();
   readonly #options: EventLoopOptions;
   readonly #clock: () => number;
-  readonly #epoll: number;
+  readonly #epoll: EpollSet<SocketState | Acceptor | Wake>;
   readonly #limiter: ConnectionLimiter;
-  /** Indexed by file descriptor. */
-  readonly #entries: (SocketState | Acceptor | undefined)[] = [];
-  readonly #acceptors = new Map<string, Acceptor>();
+  readonly #acceptors: Acceptors;
   #runQueue: LinuxConnection[] = [];
-  #lastSerial = 0;
-  readonly #reservedFds: ReservedFds;
   readonly #refusalReporter: RefusalReporter;
   readonly #sweepMs: number;
   readonly #silentSweeps: number;
+  readonly #halfClosedSweeps: number;
   #sweepAt = Number.POSITIVE_INFINITY;
-  #resumeAt = Number.POSITIVE_INFINITY;
-  #round = 0;
   #isExiting = false;
   #openConnections = 0;
 
@@ -99,23 +77,29 @@ export class EventLoop implements RelayContext {
     this.#clock = options.clock ?? (() => performance.now());
     this.libc = libc;
     this.limits = limits;
-    this.pipes = new PipePool(libc);
+    this.pipes = new PipePool(libc, this.isOutOfFds);
     this.pump = new Pump(this);
     this.#limiter = new ConnectionLimiter(options.connectionLimits, limits);
     this.connectTimeouts = new TimeoutQueue(limits.connectTimeoutMs, (entry) => connectionOf(entry).connectTimedOut());
     this.firstBytesTimeouts = new TimeoutQueue(limits.firstBytesMs, (entry) =>
       connectionOf(entry).firstBytesTimedOut(),
     );
-    this.lingerTimeouts = new TimeoutQueue(options.lingerMs ?? LINGER_MS, (entry) =>
-      connectionOf(entry).lingerTimedOut(),
-    );
-    const timeoutMs = limits.idleTimeoutMs > 0 ? limits.idleTimeoutMs : Number.POSITIVE_INFINITY;
-    this.#sweepMs = Math.min(MAX_WAIT_MS, timeoutMs / SWEEPS_PER_TIMEOUT);
-    this.#silentSweeps = Math.ceil(timeoutMs / this.#sweepMs);
-    this.#epoll = throwOnError("epoll_create1", libc.epollCreate(O_CLOEXEC));
-    this.#reservedFds = new ReservedFds(libc);
+    this.lingerTimeouts = new TimeoutQueue(LINGER_MS, (entry) => connectionOf(entry).lingerTimedOut());
+    const idleMs = limits.idleTimeoutMs || Number.POSITIVE_INFINITY;
+    const halfClosedMs = limits.halfClosedMs || Number.POSITIVE_INFINITY;
+    this.#sweepMs = Math.min(MAX_WAIT_MS, idleMs / SWEEPS_PER_TIMEOUT, halfClosedMs / SWEEPS_PER_TIMEOUT);
+    this.#silentSweeps = Math.ceil(idleMs / this.#sweepMs);
+    this.#halfClosedSweeps = Math.ceil(halfClosedMs / this.#sweepMs);
+    this.#epoll = new EpollSet(libc);
     this.#refusalReporter = new RefusalReporter(options.reply);
-    throwOnError("epoll_ctl", this.#epollControl(EPOLL_CTL_ADD, options.wake, EPOLLIN, 0));
+    this.#acceptors = new Acceptors({
+      libc,
+      epoll: this.#epoll,
+      limiter: this.#limiter,
+      refusalReporter: this.#refusalReporter,
+      onClient: (listener, fd, slot, header) => this.#openConnection(listener, fd, slot, header),
+    });
+    throwOnError("epoll_ctl", this.#epoll.add(new Wake(options.wake), EPOLLIN));
   }
 
   /** Runs until an `exit` command arrives. */
@@ -126,35 +110,25 @@ export class EventLoop implements RelayContext {
 
   /** One round: waits up to `timeoutMs` milliseconds for events and handles them. */
   runOnce(timeoutMs: number): void {
-    const { libc } = this;
-    const { address, words, epollEvent } = libc.memory;
-    const count = libc.epollWait(this.#epoll, address + EVENTS_OFFSET, MAX_EVENTS, timeoutMs);
+    const count = this.#epoll.wait(timeoutMs);
     this.now = this.#clock();
-    this.#round += 1;
-    if (count < 0 && count !== -ERRNO.EINTR) throwOnError("epoll_wait", count);
-    // Handling an event does not write to the memory that holds the events.
-    const data = epollEvent.data >> 2;
-    for (let index = 0, at = EVENTS_OFFSET >> 2; index < count; index += 1, at += epollEvent.size >> 2) {
-      this.#handleEvent(words[at] ?? 0, words[at + data] ?? 0, words[at + data + 1] ?? 0);
-    }
+    this.#acceptors.startRound(this.now);
+    for (let index = 0; index < count; index += 1) this.#handleEvent(index);
     this.#advanceQueued();
     this.#expire();
   }
 
   register(socket: SocketState, events: number): boolean {
-    this.#lastSerial = (this.#lastSerial + 1) | 0;
-    socket.serial = this.#lastSerial;
-    this.#entries[socket.fd] = socket;
-    return this.#epollControl(EPOLL_CTL_ADD, socket.fd, events, socket.serial) === 0;
+    return this.#epoll.add(socket, events) === 0;
   }
 
   unregister(socket: SocketState): void {
-    if (this.#entries[socket.fd] === socket) this.#entries[socket.fd] = undefined;
+    this.#epoll.forget(socket);
   }
 
   arm(socket: SocketState): void {
     socket.isArmed = true;
-    throwOnError("epoll_ctl", this.#epollControl(EPOLL_CTL_MOD, socket.fd, ARMED_EVENTS, socket.serial));
+    this.#epoll.modify(socket, ARMED_EVENTS);
   }
 
   requeue(connection: LinuxConnection): void {
@@ -165,7 +139,8 @@ export class EventLoop implements RelayContext {
 
   bytesRead(source: SocketState, bytes: number): void {
     const { connection } = source;
-    connection.silentSweeps = 0;
+    // Bytes that are dropped do not keep a client whose upstream is gone.
+    if (!source.isDiscarding) connection.silentSweeps = 0;
     const { counters } = connection.listener;
     if (source.isClient) counters.fromClient(bytes);
     else counters.fromUpstream(bytes);
@@ -175,6 +150,12 @@ export class EventLoop implements RelayContext {
     const hadConnected = listener.dialFailures.recordOutcome(connected);
     if (failures.length === 0 && hadConnected) return;
     this.#options.reply({ kind: "dial", report: { listener: listener.spec.name, connected, failures: [...failures] } });
+  }
+
+  clientHeaderRefused({ listener, limiterSlot }: LinuxConnection): void {
+    listener.counters.refused("client-header");
+    const source = addressText(this.#limiter.sourceOf(limiterSlot));
+    this.#refusalReporter.report("client-header", { target: listener.spec.target, source }, this.now);
   }
 
   outOfResources({ listener }: LinuxConnection, detail: string): void {
@@ -194,16 +175,18 @@ export class EventLoop implements RelayContext {
     this.#shutDown();
   }
 
-  #handleEvent(events: number, fd: number, serial: number): void {
-    if (fd === this.#options.wake) {
-      this.#receiveCommands();
-      return;
-    }
-    const entry = this.#entries[fd];
-    // The descriptor was closed earlier in this round; its number may already be reused.
-    if (entry === undefined || entry.serial !== serial) return;
-    if (entry instanceof Acceptor) this.#acceptBatch(entry);
-    else entry.connection.onEvents(entry, events);
+  #handleEvent(index: number): void {
+    const entry = this.#epoll.entryAt(index);
+    if (entry instanceof SocketState) entry.connection.onEvents(entry, this.#epoll.eventsAt(index));
+    else if (entry instanceof Acceptor) this.#acceptors.acceptBatch(entry);
+    else if (entry !== undefined) this.#receiveCommands();
+  }
+
+  #openConnection(listener: ListenerState, fd: number, limiterSlot: number, header: Uint8Array | undefined): void {
+    listener.counters.opened();
+    this.#openConnections += 1;
+    if (this.#sweepAt === Number.POSITIVE_INFINITY) this.#sweepAt = this.now + this.#sweepMs;
+    new LinuxConnection(this, listener, fd, limiterSlot).open(header);
   }
 
   #advanceQueued(): void {
@@ -227,7 +210,7 @@ export class EventLoop implements RelayContext {
       this.lingerTimeouts.nextDeadline(),
       this.#sweepAt,
       this.#refusalReporter.flushAt,
-      this.#resumeAt,
+      this.#acceptors.resumeAt,
       now + MAX_WAIT_MS,
     );
     return Math.max(0, Math.ceil(due - now));
@@ -240,105 +223,23 @@ export class EventLoop implements RelayContext {
     this.lingerTimeouts.expire(now);
     if (now >= this.#sweepAt) this.#sweep();
     if (now >= this.#refusalReporter.flushAt) this.#refusalReporter.flush();
-    if (now >= this.#resumeAt) this.#resume();
+    if (now >= this.#acceptors.resumeAt) this.#acceptors.resume();
   }
 
   /**
-   * Cuts connections without traffic for the idle timeout. One sweep serves all: a timer per connection would cost a reset on every read.
+   * Ends connections without traffic for the idle or half-closed timeout. One sweep serves all: a timer per connection would cost a reset on every read.
    * It also enables keepalive probes towards the upstream. Most connections end before the first sweep and save that call.
    */
   #sweep(): void {
     this.#sweepAt = this.#openConnections > 0 ? this.now + this.#sweepMs : Number.POSITIVE_INFINITY;
     for (const connection of this.#connections()) {
       if (connection.silentSweeps > this.#silentSweeps) connection.cut("idle-timeout");
+      else if (connection.silentSweeps > this.#halfClosedSweeps && connection.isHalfClosed)
+        connection.halfClosedTimedOut();
       else {
         connection.silentSweeps += 1;
         connection.enableUpstreamKeepalive();
       }
-    }
-  }
-
-  // --- clients
-
-  #acceptBatch(acceptor: Acceptor): void {
-    acceptor.batch = acceptor.round === this.#round - 1 ? Math.min(ACCEPT_BATCH, acceptor.batch * 2) : 1;
-    acceptor.round = this.#round;
-    this.#accept(acceptor, acceptor.batch);
-  }
-
-  #accept(acceptor: Acceptor, max: number): void {
-    for (let count = 0; count < max; count += 1) {
-      const fd = acceptFrom(this.libc, acceptor.fd);
-      if (fd >= 0) this.#admit(acceptor.state, fd);
-      else if (fd === -ERRNO.EAGAIN) return;
-      else if (RESOURCE_ERRNOS.has(-fd) && !this.#refuseWithReservedFd(acceptor, -fd)) return;
-      // Any other errno concerns only that client's connection (accept(2)): continue with the next.
-    }
-  }
-
-  #admit(state: ListenerState, fd: number): void {
-    const { spec, counters } = state;
-    const source = this.libc.memory.peer.address();
-    if (source === undefined) {
-      this.libc.close(fd);
-      return;
-    }
-    const slot = this.#limiter.admit(source);
-    if (slot < 0) {
-      const limit = slot === LIMIT_TOTAL ? "limit-total" : "limit-source";
-      counters.refused(limit);
-      this.#refusalReporter.report(limit, { target: spec.target, source: addressText(source) }, this.now);
-      closeWithReset(this.libc, fd);
-      return;
-    }
-    const header = spec.protocol === "none" ? undefined : this.#header(spec.protocol, spec, fd, source);
-    counters.opened();
-    this.#openConnections += 1;
-    if (this.#sweepAt === Number.POSITIVE_INFINITY) this.#sweepAt = this.now + this.#sweepMs;
-    new LinuxConnection(this, state, fd, slot).open(header);
-  }
-
-  #header(version: "v1" | "v2", spec: WorkerListener, fd: number, source: Uint8Array): Uint8Array {
-    const endpoints = {
-      source,
-      sourcePort: this.libc.memory.peer.port(),
-      // The address that the client connected to. If getsockname fails, the client is gone and the next read reports it.
-      destination: spec.localAddress ?? localName(this.libc, fd)?.address ?? source,
-      destinationPort: spec.declaredPort,
-    };
-    return encodeHeaderOf(version, endpoints, v2Options(spec.tlvs));
-  }
-
-  /**
-   * No file descriptor is left for a client in the backlog. Frees a reserved descriptor to accept and reset the client, so that it does not
-   * hang. If that does not help, pauses the listener and returns false.
-   */
-  #refuseWithReservedFd(acceptor: Acceptor, errno: number): boolean {
-    const { spec, counters } = acceptor.state;
-    this.#refusalReporter.report("local-limit", { listener: spec.name, err: `accept ${errnoName(errno)}` }, this.now);
-    if (this.#reservedFds.releaseOne()) {
-      const fd = acceptFrom(this.libc, acceptor.fd);
-      if (fd >= 0) {
-        counters.refused("local-limit");
-        closeWithReset(this.libc, fd);
-      }
-      this.#reservedFds.refill();
-      // No client and fewer reserved descriptors: another worker took one. No client and all reserved: another resource is exhausted.
-      if (this.#reservedFds.hasAny && (fd >= 0 || !this.#reservedFds.isFull)) return true;
-    }
-    acceptor.pausedUntil = this.now + ACCEPT_PAUSE_MS;
-    this.#resumeAt = Math.min(this.#resumeAt, acceptor.pausedUntil);
-    throwOnError("epoll_ctl", this.#epollControl(EPOLL_CTL_MOD, acceptor.fd, 0, acceptor.serial));
-    return false;
-  }
-
-  #resume(): void {
-    this.#resumeAt = Number.POSITIVE_INFINITY;
-    this.#reservedFds.refill();
-    for (const acceptor of this.#acceptors.values()) {
-      if (acceptor.pausedUntil === 0) continue;
-      acceptor.pausedUntil = 0;
-      throwOnError("epoll_ctl", this.#epollControl(EPOLL_CTL_MOD, acceptor.fd, EPOLLIN, acceptor.serial));
     }
   }
 
@@ -355,39 +256,12 @@ export class EventLoop implements RelayContext {
 
   #execute(command: Command): number {
     if (command.kind === "listen") {
-      this.#updateListeners(command.listeners);
+      this.#acceptors.update(command.listeners);
       return this.#openConnections;
     }
     if (command.kind === "cut") return this.#cutConnections(command.listener);
     this.#isExiting = true;
     return this.#openConnections;
-  }
-
-  #updateListeners(specs: readonly WorkerListener[]): void {
-    for (const [name, acceptor] of this.#acceptors) {
-      if (!specs.some((spec) => spec.name === name && spec.fd === acceptor.fd)) this.#removeListener(name, acceptor);
-    }
-    for (const spec of specs) {
-      const running = this.#acceptors.get(spec.name);
-      if (running === undefined) this.#addListener(spec);
-      else running.state.update(spec);
-    }
-  }
-
-  #addListener(spec: WorkerListener): void {
-    const acceptor = new Acceptor(new ListenerState(spec), spec.fd);
-    this.#lastSerial = (this.#lastSerial + 1) | 0;
-    acceptor.serial = this.#lastSerial;
-    this.#entries[spec.fd] = acceptor;
-    this.#acceptors.set(spec.name, acceptor);
-    throwOnError("epoll_ctl", this.#epollControl(EPOLL_CTL_ADD, spec.fd, EPOLLIN, acceptor.serial));
-  }
-
-  #removeListener(name: string, acceptor: Acceptor): void {
-    this.#accept(acceptor, MAX_FINAL_ACCEPTS);
-    throwOnError("epoll_ctl", this.#epollControl(EPOLL_CTL_DEL, acceptor.fd, 0, 0));
-    this.#entries[acceptor.fd] = undefined;
-    this.#acceptors.delete(name);
   }
 
   #cutConnections(listener: string | undefined): number {
@@ -401,25 +275,16 @@ export class EventLoop implements RelayContext {
   }
 
   *#connections(): Iterable<LinuxConnection> {
-    for (const entry of this.#entries) {
-      if (entry !== undefined && !(entry instanceof Acceptor) && entry.isClient) yield entry.connection;
+    for (const entry of this.#epoll.entries()) {
+      if (entry instanceof SocketState && entry.isClient) yield entry.connection;
     }
-  }
-
-  #epollControl(operation: number, fd: number, events: number, serial: number): number {
-    const { words, address, epollEvent } = this.libc.memory;
-    const data = (WORDS_OFFSET + epollEvent.data) >> 2;
-    words[WORDS_OFFSET >> 2] = events;
-    words[data] = fd;
-    words[data + 1] = serial;
-    return this.libc.epollCtl(this.#epoll, operation, fd, address + WORDS_OFFSET);
   }
 
   #shutDown(): void {
     this.#refusalReporter.flush();
     this.pipes.close();
-    this.#reservedFds.close();
-    this.libc.close(this.#epoll);
+    this.#acceptors.close();
+    this.#epoll.close();
   }
 }
 

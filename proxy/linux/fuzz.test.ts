@@ -40,6 +40,7 @@ const settings = fc.record({
   seed: fc.nat(),
   near: fc.nat(2),
   idleTimeoutMs: fc.constantFrom(0, 0, 1000),
+  halfClosedMs: fc.constantFrom(0, 0, 400),
   ending: fc.constantFrom<Ending>("orderly", "orderly", "orderly", "drain", "death", "silence"),
 });
 

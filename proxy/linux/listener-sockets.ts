@@ -64,7 +64,7 @@ export class ListenerSockets {
   ): WorkerListener | undefined {
     const fd = this.#fds[index];
     if (fd === undefined || this.#bound === undefined) return undefined;
-    const { name, target, declaredPort, protocol, tlvs, upstream } = this.spec;
+    const { name, target, declaredPort, protocol, refusesClientHeaders = false, tlvs, upstream } = this.spec;
     const local = addressBytes(this.#bound.address);
     return {
       name,
@@ -73,6 +73,7 @@ export class ListenerSockets {
       localAddress: local?.some((byte) => byte !== 0) === true ? local : undefined,
       declaredPort,
       protocol,
+      refusesClientHeaders,
       tlvs,
       port: upstream.port,
       unresolved: upstream.unresolved,

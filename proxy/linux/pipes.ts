@@ -21,12 +21,15 @@ export interface Pipe {
 /** Pipes for splice. A stream holds one as long as there are bytes in it, and releases it empty. */
 export class PipePool {
   readonly #libc: Libc;
+  readonly #isOutOfFds: () => boolean;
   readonly #idle: Pipe[] = [];
   #count = 0;
   #bytes = PIPE_BYTES;
 
-  constructor(libc: Libc) {
+  /** `isOutOfFds`: descriptors that have just been opened are to be given back. */
+  constructor(libc: Libc, isOutOfFds: () => boolean) {
     this.#libc = libc;
+    this.#isOutOfFds = isOutOfFds;
   }
 
   /** An empty pipe, or undefined if none is available; the caller then copies. */
@@ -52,6 +55,10 @@ export class PipePool {
     if (this.#libc.pipe2(address + WORDS_OFFSET, O_CLOEXEC | O_NONBLOCK) < 0) return undefined;
     const pipe: Pipe = { read: words[WORDS_OFFSET >> 2] ?? -1, write: words[(WORDS_OFFSET >> 2) + 1] ?? -1, bytes: 0 };
     this.#count += 1;
+    if (this.#isOutOfFds()) {
+      this.#close(pipe);
+      return undefined;
+    }
     while (this.#bytes > SMALLEST_PIPE_BYTES && this.#libc.fcntl(pipe.write, F_SETPIPE_SZ, this.#bytes) < 0) {
       this.#bytes /= 2;
     }

@@ -37,6 +37,8 @@ export const PUMP = {
   sourceFailed: 3,
   /** Sending failed; the error is in `errno`. */
   sinkFailed: 4,
+  /** The source has begun with the signature of a PROXY header. Its last byte was not passed on. */
+  refused: 5,
 } as const;
 type PumpResult = (typeof PUMP)[keyof typeof PUMP];
 
@@ -159,7 +161,12 @@ export class Pump {
     source.isBulk = read >= READ_BYTES;
     if (read < max) source.recordShortRead();
     this.#countRead(source, read);
+    if (source.signature !== undefined && source.beginsWithSignature(this.#bytesRead(read))) return PUMP.refused;
     return source.isDiscarding ? undefined : this.send(source, sink, IO_OFFSET, read);
+  }
+
+  #bytesRead(count: number): Uint8Array {
+    return this.#libc.memory.bytes.subarray(IO_OFFSET, IO_OFFSET + count);
   }
 
   /** Splices available bytes into a pipe, once. Undefined unless a call failed. */

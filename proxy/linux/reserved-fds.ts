@@ -1,4 +1,5 @@
 import { O_CLOEXEC } from "./abi.ts";
+import type { ConnectionLimiter } from "./connection-limiter.ts";
 import type { Libc } from "./libc.ts";
 import { throwOnError } from "./sockets.ts";
 
@@ -6,16 +7,18 @@ import { throwOnError } from "./sockets.ts";
 const RESERVED_COUNT = 3;
 
 /**
- * Open descriptors that can be closed for a moment when no other is left, to accept and reset a client. There are several, because another
- * worker's connection may take one while it is free.
+ * Open descriptors that can be closed for a moment when no other is left, to accept and reset a client. Another worker may take one while it
+ * is free; it sees from the shared count of those lent that it has to give it back, but until then there have to be others.
  */
 export class ReservedFds {
   readonly #libc: Libc;
+  readonly #lender: Pick<ConnectionLimiter, "lendFds">;
   readonly #fds: number[] = [];
 
   /** Throws SystemError if no file descriptor is left. */
-  constructor(libc: Libc) {
+  constructor(libc: Libc, lender: Pick<ConnectionLimiter, "lendFds">) {
     this.#libc = libc;
+    this.#lender = lender;
     for (let count = 0; count < RESERVED_COUNT; count += 1)
       this.#fds.push(throwOnError("eventfd", libc.eventfd(0, O_CLOEXEC)));
   }
@@ -33,6 +36,8 @@ export class ReservedFds {
   releaseOne(): boolean {
     const fd = this.#fds.pop();
     if (fd === undefined) return false;
+    // First the count: whoever gets the descriptor has to find it there.
+    this.#lender.lendFds(1);
     this.#libc.close(fd);
     return true;
   }
@@ -43,6 +48,7 @@ export class ReservedFds {
       const fd = this.#libc.eventfd(0, O_CLOEXEC);
       if (fd < 0) return;
       this.#fds.push(fd);
+      this.#lender.lendFds(-1);
     }
   }
 

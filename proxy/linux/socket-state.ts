@@ -1,5 +1,11 @@
+import type { SignatureMatcher } from "../signature-matcher.ts";
+import { EPOLLET, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP } from "./abi.ts";
 import type { LinuxConnection } from "./connection.ts";
 import type { Pipe } from "./pipes.ts";
+
+/** Events for a socket that was writable at its last write. */
+export const QUIET_EVENTS = EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLET;
+export const ARMED_EVENTS = QUIET_EVENTS | EPOLLOUT;
 
 /**
  * One socket of a connection, and the stream that is read from it and sent to the other socket. Edge-triggered epoll reports a change
@@ -9,7 +15,7 @@ export class SocketState {
   readonly connection: LinuxConnection;
   readonly fd: number;
   readonly isClient: boolean;
-  /** Stored next to fd in epoll's data: an event of a closed descriptor never reaches the socket that reuses its number. */
+  /** Of its entry in the epoll set. */
   serial = 0;
   readable = false;
   writable = false;
@@ -37,6 +43,8 @@ export class SocketState {
   hasKeepalive = false;
   /** The last read filled the buffer: the next one is a splice. */
   isBulk = false;
+  /** Of a client that may not send a PROXY header: until its first bytes show that it does not. */
+  signature: SignatureMatcher | undefined = undefined;
   /** Bytes read but not sent to the other socket yet. */
   pending: Uint8Array | undefined = undefined;
   /** Holds bytes spliced from this socket but not sent to the other one yet. */
@@ -56,6 +64,13 @@ export class SocketState {
     // Bytes that arrive later cause a new edge.
     if (!this.hungUp) this.readable = false;
     else if (this.finReported) this.finRead = true;
+  }
+
+  /** Whether the stream, with the next bytes of it, begins with the signature of a PROXY header that is not allowed. */
+  beginsWithSignature(bytes: Uint8Array): boolean {
+    const answer = this.signature?.take(bytes);
+    if (answer === "no") this.signature = undefined;
+    return answer === "yes";
   }
 
   /** All bytes read have been sent. */

@@ -43,7 +43,7 @@ export class TimeoutQueue {
 
   /** The earliest deadline; Infinity if the queue is empty. */
   nextDeadline(): number {
-    return this.#first === undefined ? Number.POSITIVE_INFINITY : this.#first.deadline;
+    return this.#first?.deadline ?? Number.POSITIVE_INFINITY;
   }
 
   expire(now: number): void {

@@ -18,13 +18,16 @@ export class UpstreamDial {
   /** With DIAL_LOCAL_LIMIT: the failed call and its errno. */
   localLimit = "";
   readonly #libc: Libc;
+  readonly #isOutOfFds: () => boolean;
   readonly #listener: ListenerState;
   readonly #candidates: readonly WorkerAddress[];
   #next = 0;
   #startedAt = 0;
 
-  constructor(libc: Libc, listener: ListenerState) {
+  /** `isOutOfFds`: a descriptor that has just been opened is to be given back. */
+  constructor(libc: Libc, listener: ListenerState, isOutOfFds: () => boolean) {
     this.#libc = libc;
+    this.#isOutOfFds = isOutOfFds;
     this.#listener = listener;
     this.#candidates = listener.candidates();
     if (this.#candidates.length === 0) {
@@ -68,6 +71,10 @@ export class UpstreamDial {
   #connect(address: WorkerAddress): number {
     const fd = openTcpSocket(this.#libc, address.sockaddr);
     if (fd < 0) return this.#callFailed(address, "socket", -fd);
+    if (this.#isOutOfFds()) {
+      this.#libc.close(fd);
+      return this.#callFailed(address, "socket", ERRNO.EMFILE);
+    }
     this.#startedAt = performance.now();
     const result = connectTo(this.#libc, fd, address.sockaddr);
     if (result === 0 || result === -ERRNO.EINPROGRESS) return fd;

@@ -25,6 +25,7 @@ export interface WorkerListener {
   readonly localAddress: Uint8Array | undefined;
   readonly declaredPort: number;
   readonly protocol: "v1" | "v2" | "none";
+  readonly refusesClientHeaders: boolean;
   readonly tlvs: TlvOptions | undefined;
   readonly addresses: readonly WorkerAddress[];
   readonly port: number;

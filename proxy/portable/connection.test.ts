@@ -55,7 +55,7 @@ test("a client that keeps sending after its upstream has answered and closed is 
   timeout: 60_000,
 }, async (t) => {
   await using server = await Upstream.listen();
-  const { client, upstream, farClient, farUpstream, stats, closed } = await connectionOn(server, 150);
+  const { connection, client, upstream, farClient, farUpstream, stats, closed } = await connectionOn(server, 150);
   farUpstream.end("413");
   await once(farUpstream, "finish");
   const upload = setInterval(() => farClient.write("more"), 2);
@@ -66,6 +66,9 @@ test("a client that keeps sending after its upstream has answered and closed is 
     t.mock.timers.enable({ apis: ["setTimeout"] });
     farUpstream.resetAndDestroy();
     await upstreamGone;
+    connection.active = false;
+    await once(client, "data");
+    assert.equal(connection.active, false, "bytes that are dropped are no traffic");
     t.mock.timers.tick(149);
     assert.equal(client.destroyed, false);
     t.mock.timers.tick(1);

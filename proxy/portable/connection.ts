@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import type { CutCause } from "../close-causes.ts";
+import { SignatureMatcher } from "../signature-matcher.ts";
 import type { TargetStats } from "../target-stats.ts";
 
 interface ConnectionOptions {
@@ -9,6 +10,8 @@ interface ConnectionOptions {
   /** How long the client is read and its bytes dropped after the upstream has finished its answer and is gone. */
   readonly lingerMs: number;
   readonly stats: TargetStats;
+  /** Called if the client begins with a PROXY header, before it is reset. Undefined: it may. */
+  readonly onClientHeader?: (() => void) | undefined;
   /** Called once, when both sockets are closed. */
   readonly onClosed: () => void;
 }
@@ -39,12 +42,15 @@ export class PortableConnection {
   #openSockets = 1;
   #timer: NodeJS.Timeout | undefined;
   #cancelDial: (() => void) | undefined;
+  /** Until the client's first bytes show that it sends no PROXY header. */
+  #signature: SignatureMatcher | undefined;
   /** There was traffic since the last idle sweep, which clears it. */
   active = true;
 
   constructor(client: Socket, options: ConnectionOptions) {
     this.client = client;
     this.#options = options;
+    if (options.onClientHeader !== undefined) this.#signature = new SignatureMatcher();
     client.on("data", (chunk: Buffer) => this.#fromClient(chunk));
     client.on("end", () => this.#clientEnd());
     client.on("drain", () => this.#resume(this.#upstream));
@@ -83,11 +89,37 @@ export class PortableConnection {
   /** Resets both sockets. */
   cut(cause: CutCause): void {
     if (this.#cut) return;
+    this.#options.stats.cut[cause] += 1;
+    this.#resetBoth();
+  }
+
+  #resetBoth(): void {
     this.#cut = true;
     clearTimeout(this.#timer);
-    this.#options.stats.cut[cause] += 1;
     this.#cancelPendingDial();
     resetNow(this.client);
+    if (this.#upstream !== undefined) resetNow(this.#upstream);
+  }
+
+  /** Whether the upstream's FIN has been read. It is not while the client takes none of the bytes before it. */
+  get isHalfClosed(): boolean {
+    return this.#upstreamEnded;
+  }
+
+  /**
+   * The upstream has finished, and nothing has moved for the half-closed timeout. If the kernel has all bytes for the client, it goes on sending
+   * them after the close; otherwise a reset shows that the answer is not complete. The upstream must not take what it has of the client's
+   * bytes for all of them.
+   */
+  halfClosedTimedOut(): void {
+    if (this.#cut || !this.client.writableFinished) {
+      this.cut("half-closed-timeout");
+      return;
+    }
+    this.#cut = true;
+    clearTimeout(this.#timer);
+    this.#options.stats.cut["half-closed-timeout"] += 1;
+    this.client.destroy();
     if (this.#upstream !== undefined) resetNow(this.#upstream);
   }
 
@@ -98,14 +130,28 @@ export class PortableConnection {
   }
 
   #fromClient(chunk: Buffer): void {
-    this.active = true;
+    // Bytes that are dropped do not keep a client whose upstream is gone.
+    if (this.#upstream?.destroyed !== true) this.active = true;
     this.#options.stats.clientBytes += chunk.length;
+    if (this.#signature !== undefined && !this.#mayPass(chunk, this.#signature)) return;
     const upstream = this.#upstream;
     if (upstream === undefined) {
       this.#pending.push(chunk);
       this.client.pause();
     } else if (!this.#headerSent) this.#sendHeader([chunk]);
     else if (!upstream.destroyed && !upstream.write(chunk)) this.client.pause();
+  }
+
+  /** Whether the client's first bytes may be passed on. If not, the connection is reset. */
+  #mayPass(chunk: Buffer, signature: SignatureMatcher): boolean {
+    // Bytes that were on their way when the connection was reset.
+    if (this.#cut) return false;
+    const answer = signature.take(chunk);
+    if (answer === "no") this.#signature = undefined;
+    if (answer !== "yes") return true;
+    this.#options.onClientHeader?.();
+    this.#resetBoth();
+    return false;
   }
 
   #fromUpstream(chunk: Buffer): void {
@@ -135,6 +181,7 @@ export class PortableConnection {
 
   #upstreamEnd(): void {
     this.#upstreamEnded = true;
+    this.active = true;
     this.client.end();
   }
 

@@ -48,7 +48,7 @@ class PortableEngine implements RelayEngine {
     this.#options = options;
     this.#admission = new ConnectionAdmission(options.limits);
     this.#refusals = new RefusalLog(options.log, systemClock);
-    this.#stopSweep = startIdleSweep(options.limits.idleTimeoutMs, this.#connections);
+    this.#stopSweep = startIdleSweep(options.limits, this.#connections);
   }
 
   async start(desired: RelaySpec): Promise<void> {
@@ -169,6 +169,8 @@ class PortableEngine implements RelayEngine {
       firstBytesMs: this.#options.limits.firstBytesMs,
       lingerMs: LINGER_MS,
       stats,
+      onClientHeader:
+        spec.refusesClientHeaders === true ? () => this.#refuseHeader(stats, spec.target, source) : undefined,
       onClosed: () => {
         stats.active -= 1;
         this.#admission.release(source);
@@ -178,6 +180,11 @@ class PortableEngine implements RelayEngine {
     });
     this.#connections.set(connection, spec.name);
     this.#dial(connection, listener, stats);
+  }
+
+  #refuseHeader(stats: TargetStats, target: string, source: string): void {
+    stats.refused["client-header"] += 1;
+    this.#refusals.record("client-header", { target, source });
   }
 
   #dial(connection: PortableConnection, listener: PortListener, stats: TargetStats): void {

@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import type { IncomingHttpHeaders } from "node:http";
 import { Agent, request } from "node:https";
 import { text } from "node:stream/consumers";
 
@@ -6,6 +7,8 @@ import { text } from "node:stream/consumers";
 export interface ApiAnswer {
   status: number;
   body: unknown;
+  /** In lower case, as Node.js has them. */
+  headers: IncomingHttpHeaders;
 }
 
 export interface ApiRequest {
@@ -15,6 +18,7 @@ export interface ApiRequest {
   /** Sent as JSON, unless `contentType` says otherwise and it is text already. */
   body?: unknown;
   contentType?: string;
+  headers?: Readonly<Record<string, string>>;
   /** Bearer token. */
   token: string;
 }
@@ -29,17 +33,24 @@ export class Api {
     this.#agent = new Agent({ ca, keepAlive: true, maxSockets: 20 });
   }
 
-  async call({ method = "GET", path, body, contentType = "application/json", token }: ApiRequest): Promise<ApiAnswer> {
+  async call({
+    method = "GET",
+    path,
+    body,
+    contentType = "application/json",
+    headers,
+    token,
+  }: ApiRequest): Promise<ApiAnswer> {
     const sent = request(new URL(path, this.#url), {
       method,
       agent: this.#agent,
-      headers: { authorization: `Bearer ${token}`, "content-type": contentType },
+      headers: { ...headers, authorization: `Bearer ${token}`, "content-type": contentType },
     });
     sent.end(body === undefined || typeof body === "string" ? body : JSON.stringify(body));
     const [response] = await once(sent, "response");
     const answer = await text(response);
     const isJson = String(response.headers["content-type"]).startsWith("application/json");
-    return { status: response.statusCode, body: isJson ? JSON.parse(answer) : answer };
+    return { status: response.statusCode, headers: response.headers, body: isJson ? JSON.parse(answer) : answer };
   }
 
   close(): void {

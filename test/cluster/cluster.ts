@@ -1,13 +1,11 @@
-import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { stringify } from "yaml";
 import { binary } from "./binaries.ts";
 import { nodeProgram, nodeTool } from "./node/kubectl.ts";
 import { inNamespace } from "./node/run.ts";
-import { runTool, type ToolResult } from "./tools.ts";
+import { runTool, SWITCHBACK, type ToolResult } from "./tools.ts";
 
 const POLL_MS = 500;
-const MAIN = join(import.meta.dirname, "..", "..", "cli", "main.ts");
 
 /** A Kubernetes object, as far as the tests look into one. */
 export type KubeObject = { apiVersion: string; kind: string; metadata: object } & Record<string, unknown>;
@@ -45,7 +43,7 @@ export class Cluster {
 
   /** `switchback`, as somebody runs it with the cluster's kubeconfig. */
   async switchback(...args: string[]): Promise<ToolResult> {
-    return await this.#access.program(process.execPath, [MAIN, ...args]);
+    return await this.#access.program(process.execPath, [SWITCHBACK, ...args]);
   }
 
   /** Standard output. @throws with what kubectl said. */

@@ -5,7 +5,7 @@ import { Api, type ApiAnswer, type ApiRequest } from "./api.ts";
 import { binary } from "./binaries.ts";
 import { Egress, type LocalPorts } from "./egress.ts";
 import { type Identity, kubeconfigText } from "./kubeconfig.ts";
-import { playKubelet } from "./kubelet.ts";
+import { createPodOn, playKubelet } from "./kubelet.ts";
 import { apiServerArgs, controllerManagerArgs, createLayout, etcdArgs, type Layout } from "./layout.ts";
 import type { TestCa } from "./pki.ts";
 import { type Component, Processes } from "./processes.ts";
@@ -93,13 +93,19 @@ export class ControlPlane {
     return await this.#api.call({ token: this.adminToken, ...request });
   }
 
-  /** A bearer token of a ServiceAccount, given as `<namespace>/<name>`, by the TokenRequest API. Valid for an hour. */
-  async tokenFor(serviceAccount: string): Promise<string> {
-    const [namespace, name] = serviceAccount.split("/");
+  /**
+   * A bearer token of a ServiceAccount, given as `<namespace>/<name>`, by the TokenRequest API. Valid for an hour. With `node` it is the
+   * token of a pod there, as the kubelet asks for it; the pod, and the node where it is missing, are made for it.
+   */
+  async tokenFor(serviceAccount: string, node?: string): Promise<string> {
+    const [namespace = "", name = ""] = serviceAccount.split("/");
+    const boundObjectRef =
+      node === undefined ? undefined : await createPodOn((it) => this.call(it), node, namespace, name);
+    const spec = { expirationSeconds: 3600, boundObjectRef };
     const { status, body } = await this.call({
       method: "POST",
       path: `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`,
-      body: { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: { expirationSeconds: 3600 } },
+      body: { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec },
     });
     if (status !== 201) throw new Error(`no token for ${serviceAccount}: ${status} ${JSON.stringify(body)}`);
     return (body as { status: { token: string } }).status.token;

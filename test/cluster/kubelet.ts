@@ -26,6 +26,27 @@ export async function playKubelet(call: Call, pod: string, ip: string): Promise<
   await expect({ method: "PATCH", path: `${path}/status`, contentType, body: { status: runningStatus(ip) } }, [200]);
 }
 
+/** Creates a pod of a ServiceAccount on a node, which needs to be no more than an object; gives what a token of the pod refers to. */
+export async function createPodOn(
+  call: Call,
+  node: string,
+  namespace: string,
+  serviceAccount: string,
+): Promise<object> {
+  await call({
+    method: "POST",
+    path: "/api/v1/nodes",
+    body: { apiVersion: "v1", kind: "Node", metadata: { name: node } },
+  });
+  const containers = [{ name: "none", image: "none" }];
+  const spec = { serviceAccountName: serviceAccount, nodeName: node, automountServiceAccountToken: false, containers };
+  const pod = { apiVersion: "v1", kind: "Pod", metadata: { generateName: "token-" }, spec };
+  const { status, body } = await call({ method: "POST", path: `/api/v1/namespaces/${namespace}/pods`, body: pod });
+  if (status !== 201) throw new Error(`no pod for ${serviceAccount}: ${status} ${JSON.stringify(body)}`);
+  const { name, uid } = (body as { metadata: { name: string; uid: string } }).metadata;
+  return { apiVersion: "v1", kind: "Pod", name, uid };
+}
+
 function runningStatus(ip: string): object {
   const now = new Date().toISOString();
   const conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready"];

@@ -47,7 +47,8 @@ async function create(path: string): Promise<boolean> {
 
 async function isStale(path: string): Promise<boolean> {
   try {
-    return Date.now() - (await stat(path)).mtimeMs > STALE_MS;
+    // Of the future, where a clock was set back: nobody touches that either.
+    return Math.abs(Date.now() - (await stat(path)).mtimeMs) > STALE_MS;
   } catch {
     return false;
   }

@@ -57,6 +57,14 @@ const MODULES = {
       portmap: "github.com/containernetworking/plugins/plugins/meta/portmap",
     },
   },
+  calico: {
+    source: "github.com/projectcalico/calico",
+    binaries: {
+      "calico-felix": "github.com/projectcalico/calico/felix/cmd/calico-felix",
+      // The CNI plugin that makes pods' devices as Felix expects them. It must have this name to know what it is.
+      calico: "github.com/projectcalico/calico/cni-plugin/cmd/calico",
+    },
+  },
   coredns: {
     source: "github.com/coredns/coredns",
     binaries: { coredns: "github.com/coredns/coredns" },

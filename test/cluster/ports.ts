@@ -1,15 +1,38 @@
 import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
+import { createServer } from "node:net";
 
-/** Ports of 127.0.0.1 that were free a moment ago, all different. Another process may take one before it is used. */
+/**
+ * Below what Linux gives outgoing connections (ip(7), ip_local_port_range: 32768 to 60999), of which other tests open thousands, and above
+ * the listen ports that are derived from targets.
+ */
+const FIRST = 25_000;
+const COUNT = 7_500;
+
+/** Where to look next. Processes begin at different places. */
+let next = Math.floor(Math.random() * COUNT);
+
+/** Ports of 127.0.0.1 that were free a moment ago, all different, also from those given before. */
 export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer());
   const ports: number[] = [];
-  for (const server of servers) {
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    ports.push((server.address() as AddressInfo).port);
+  for (let tries = 0; ports.length < count; tries += 1) {
+    if (tries === COUNT) throw new Error(`no ${count} free ports from ${FIRST} to ${FIRST + COUNT - 1}`);
+    const port = FIRST + (next % COUNT);
+    next += 1;
+    if (await isFree(port)) ports.push(port);
   }
-  for (const server of servers) server.close();
   return ports;
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  server.listen(port, "127.0.0.1");
+  try {
+    await once(server, "listening");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EADDRINUSE") return false;
+    throw error;
+  }
+  server.close();
+  await once(server, "close");
+  return true;
 }

@@ -1,8 +1,14 @@
 import { spawn } from "node:child_process";
+import { join } from "node:path";
 import { text } from "node:stream/consumers";
 
 /** Nothing hangs for ever; `helm uninstall` alone may take five minutes. */
 const TIMEOUT_MS = 360_000;
+
+/** `switchback` of this checkout. */
+export const SWITCHBACK = join(import.meta.dirname, "..", "..", "cli", "main.ts");
+/** What `switchback` says on standard error while it waits: it depends on how busy the machine is. */
+const PROGRESS = /^.* \(\d+ s\)\n/gm;
 
 /** What a command line tool answered. A failure is a `code` that is not 0, never an exception. */
 export interface ToolResult {
@@ -39,4 +45,14 @@ export async function runTool(
   child.stdin.end(input);
   const [code, stdout, stderr] = await Promise.all([ended, text(child.stdout), text(child.stderr)]);
   return { stdout, stderr, code };
+}
+
+/** Runs `switchback` of this checkout as `runTool` does. Its progress is left out of `stderr`. */
+export async function runSwitchback(
+  args: readonly string[],
+  env: Record<string, string>,
+  input?: string,
+): Promise<ToolResult> {
+  const { stderr, ...rest } = await runTool(process.execPath, [SWITCHBACK, ...args], env, input);
+  return { ...rest, stderr: stderr.replaceAll(PROGRESS, "") };
 }

@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { StatusDocument } from "../../controller/status.ts";
 import { foundName } from "../../controller/targets/service-view.ts";
 import { type LoadBalancer, NGINX, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { clientAddress, getMapped, optIn } from "./opted-in.ts";
 import { CERTIFICATE, gatewayAndRoute, NAME, SHOP } from "./shop.ts";
-import { frontAddress, installSwitchback, publishedMap, SYSTEM } from "./switchback.ts";
+import { frontAddress, installSwitchback, leaderStatus, publishedMap } from "./switchback.ts";
 
 // Two ingress controllers with different PROXY versions at once, found by their load balancers' addresses: no target is configured.
 
@@ -57,11 +56,6 @@ async function patchStatus(status: object): Promise<void> {
   await cluster.kubectl("-n", SHOP, "patch", "ingress", "app", "--subresource=status", "--type=merge", "-p", patch);
 }
 
-async function controllerStatus(): Promise<StatusDocument> {
-  const path = `/api/v1/namespaces/${SYSTEM}/services/switchback-controller:http/proxy/status`;
-  return JSON.parse(await cluster.kubectl("get", "--raw", path)) as StatusDocument;
-}
-
 const CASES = [
   {
     what: "by Ingress, PROXY v1",
@@ -100,9 +94,9 @@ test("the status shows both targets with their versions, and that the cluster's 
   await cluster.until(
     "the names to be verified",
     60,
-    async () => ((await controllerStatus()).dns?.verified ?? 0) >= 2 || undefined,
+    async () => ((await leaderStatus(cluster)).dns?.verified ?? 0) >= 2 || undefined,
   );
-  const { targets, warnings } = await controllerStatus();
+  const { targets, warnings } = await leaderStatus(cluster);
   const versions = targets.map(({ name, upstream, ports }) => [
     name,
     upstream,

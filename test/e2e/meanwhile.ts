@@ -6,8 +6,8 @@ import { imageName, programCommand } from "./programs/run.ts";
 const REVISION = "switchback.dev/revision";
 const MADE = "made=meanwhile";
 
-/** One pod after the other until told to stop; the revision of each, "" where one has none. */
-export async function createPods(cluster: Cluster, until: { done: boolean }): Promise<string[]> {
+/** Creates one pod after the other until it is stopped; what `read` gives of each, by default its revision, "" where it has none. */
+export async function createPods(cluster: Cluster, until: { done: boolean }, read = revisionOf): Promise<string[]> {
   const remove = () => cluster.kubectl("-n", OPTED_IN, "delete", "pods", "-l", MADE, "--now", "--ignore-not-found");
   await remove();
   const container = { name: "main", image: imageName(), command: programCommand("client", "resolve", "localhost") };
@@ -25,25 +25,33 @@ export async function createPods(cluster: Cluster, until: { done: boolean }): Pr
       },
     });
   }
-  const revisions = await getRevisions(cluster, MADE);
+  const made = (await getPods(cluster, MADE)).map(read);
   await remove();
-  return revisions;
+  return made;
 }
 
 /** What the pod of `optIn` carries. */
 export async function clientRevision(cluster: Cluster): Promise<string> {
-  const [revision] = await getRevisions(cluster, "app=client");
+  const [revision] = (await getPods(cluster, "app=client")).map(revisionOf);
   if (!revision) throw new Error("the client carries no revision");
   return revision;
 }
 
-async function getRevisions(cluster: Cluster, selector: string): Promise<string[]> {
-  const { items } = await cluster.get<{
-    items: { metadata: { annotations?: Record<string, string>; deletionTimestamp?: string } }[];
-  }>("-n", OPTED_IN, "pods", "-l", selector);
+export interface MadePod {
+  readonly metadata: { readonly annotations?: Readonly<Record<string, string>>; readonly deletionTimestamp?: string };
+  readonly spec: {
+    readonly hostAliases?: ReadonlyArray<{ readonly ip: string; readonly hostnames: readonly string[] }>;
+  };
+}
+
+function revisionOf({ metadata }: MadePod): string {
+  return metadata.annotations?.[REVISION] ?? "";
+}
+
+async function getPods(cluster: Cluster, selector: string): Promise<MadePod[]> {
+  const { items } = await cluster.get<{ items: MadePod[] }>("-n", OPTED_IN, "pods", "-l", selector);
   // One that is on its way out is of an earlier test.
-  const staying = items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
-  return staying.map(({ metadata }) => metadata.annotations?.[REVISION] ?? "");
+  return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
 }
 
 /** What the API server has counted of our webhooks' failures: one line a counter. */

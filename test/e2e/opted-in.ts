@@ -6,11 +6,11 @@ import type { Answer } from "./shop.ts";
 export const OPTED_IN = "opted-in";
 const CLIENT = "client";
 
-/** The namespace with one pod that calls public names. Its pod is new, so that it has the current names. */
-export async function optIn(cluster: Cluster): Promise<void> {
+/** The namespace with one pod that calls public names. Its pod is new, so that it has the current names, or those of an annotation. */
+export async function optIn(cluster: Cluster, annotations: Record<string, string> = {}): Promise<void> {
   const labels = { "switchback.dev/inject": "enabled" };
   await cluster.apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: OPTED_IN, labels } });
-  const client = programDeployment(OPTED_IN, CLIENT, programCommand("client", "sleep"));
+  const client = programDeployment(OPTED_IN, CLIENT, programCommand("client", "sleep"), { annotations });
   await cluster.delete(client);
   await cluster.apply(client);
   await cluster.rolledOut(OPTED_IN, `deployment/${CLIENT}`);

@@ -34,8 +34,13 @@ const OWN_NODE_ONLY: Readonly<Record<string, string>> = {
   "30": "ingress controllers with PROXY v1 and v2 behind load balancers, and their access logs",
   "35": "ingress controllers with PROXY v1 and v2 behind load balancers, and their access logs",
   "40": "a load balancer's Service whose status a test may change",
+  "62": "an image of the release before",
+  "64": OUTSIDE,
   "70": "a load balancer whose address does not answer to pods",
+  "85": "a network plugin that enforces NetworkPolicies, known addresses, and clients outside of the cluster",
   "75": "load balancers and an ingress controller in which a test may plant faults",
+  "97": `${OUTSIDE}; and the container engine of each node`,
+  "98": "root on this machine, and no cluster",
 };
 
 /** What keeps a file from running where there are these add-ons. Undefined: nothing does. */

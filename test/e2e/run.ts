@@ -9,21 +9,26 @@ import { crashDuringUp } from "../cluster/node/crash.ts";
 import { down } from "../cluster/node/down.ts";
 import { LOGS, STATE_FOLDER } from "../cluster/node/layout.ts";
 import { NotHere, requireRoot } from "../cluster/node/requirements.ts";
-import { importImages, isTemporary, isUp } from "../cluster/node/up.ts";
+import { enforcesNetworkPolicies, importImages, isTemporary, isUp } from "../cluster/node/up.ts";
 import { withProductImage } from "../cluster/product-image.ts";
 import { type Progress, progressLines } from "../cluster/progress.ts";
 import { wholeCluster, withMachine } from "../cluster/whole.ts";
 import { runFiles } from "../run-files.ts";
+import { onArm64 } from "./arm64.ts";
 import { examine, leave, missingFor } from "./other-cluster.ts";
 import { where } from "./where.ts";
 
 // `npm run e2e [-- FILTER...]`: the files of this folder in order, against this machine's cluster. One that was not up is brought up
-// before and taken down after, unless --keep is given; one that such a run has left when it was killed goes as well. Where
+// before and taken down after, unless --keep is given; one that such a run has left when it was killed goes as well. With --all, again
+// on one that enforces NetworkPolicies, with those of the chart. --arm64 needs no cluster (arm64.ts). Where
 // E2E_KUBECONFIG names another cluster (and E2E_IMAGE the image), what can run there does (other-cluster.ts).
 
 const ROOT = join(import.meta.dirname, "..", "..");
 
-const USAGE = "usage: npm run e2e -- [--keep] [--break no-proxy|no-header] [FILTER...]";
+const USAGE = "usage: npm run e2e -- [--all | --arm64] [--keep] [--break no-proxy|no-header] [FILTER...]";
+
+/** Files that say nothing where NetworkPolicies are not enforced. */
+const ENFORCED_ONLY = /\/85-/;
 
 /** Told to stop, a run ends its tests and then clears up as ever. */
 const stop = new AbortController();
@@ -35,6 +40,8 @@ try {
   process.stderr.write(`${isExpected(error) ? error.message : error instanceof Error ? error.stack : error}\n`);
   process.exitCode = 1;
 }
+// Ends although something that a file has left may still be open.
+process.exit();
 
 /** What the message alone explains. */
 function isExpected(error: unknown): error is Error {
@@ -42,22 +49,41 @@ function isExpected(error: unknown): error is Error {
 }
 
 async function main(args: string[], progress: Progress): Promise<number> {
-  const { keep, broken, filters } = readArguments(args);
+  const { all, arm64, keep, broken, filters } = readArguments(args);
+  if (arm64) return await onArm64(progress);
   process.env.E2E_BREAK = broken;
   const files = testFiles(filters);
   const { other } = where();
+  if (other !== undefined && all) throw new NotHere("--all: takes this machine's own node, without E2E_KUBECONFIG");
   if (other !== undefined) return await onOther(other, files, progress);
   requireRoot();
   const waiting = () => progress.status("waiting for another run of the end-to-end tests on this machine");
-  return await withLock(`${STATE_FOLDER}.e2e.lock`, () => onOwnNode(files, keep, progress), waiting);
+  return await withLock(
+    `${STATE_FOLDER}.e2e.lock`,
+    async () => {
+      if (!all) return await onOwnNode(files, { keep }, progress);
+      const code = await onOwnNode(files, { keep, networkPolicies: false }, progress);
+      return code !== 0 ? code : await onOwnNode(files, { keep, networkPolicies: true }, progress);
+    },
+    waiting,
+  );
 }
 
-function readArguments(args: string[]): { keep: boolean; broken: string; filters: string[] } {
-  const options = { keep: { type: "boolean", default: false }, break: { type: "string", default: "" } } as const;
+interface Arguments {
+  all: boolean;
+  arm64: boolean;
+  keep: boolean;
+  broken: string;
+  filters: string[];
+}
+
+function readArguments(args: string[]): Arguments {
+  const flag = { type: "boolean", default: false } as const;
+  const options = { all: flag, arm64: flag, keep: flag, break: { type: "string", default: "" } } as const;
   try {
     const { values, positionals } = parseArgs({ args, allowPositionals: true, options });
     if (["", "no-proxy", "no-header"].includes(values.break)) {
-      return { keep: values.keep, broken: values.break, filters: positionals };
+      return { all: values.all, arm64: values.arm64, keep: values.keep, broken: values.break, filters: positionals };
     }
   } catch {
     // An option that there is not.
@@ -65,11 +91,22 @@ function readArguments(args: string[]): { keep: boolean; broken: string; filters
   throw new NotHere(USAGE);
 }
 
-/** What was brought up for this run goes with it, however it ends; what was there stays. */
-async function onOwnNode(files: string[], keep: boolean, progress: Progress): Promise<number> {
+interface Level {
+  keep: boolean;
+  /** Whether the cluster is to enforce NetworkPolicies. Undefined: one that is up already is taken as it is. */
+  networkPolicies?: boolean;
+}
+
+/** What was brought up for this run goes with it, however it ends; what was there stays, unless it is not of the level. */
+async function onOwnNode(files: string[], level: Level, progress: Progress): Promise<number> {
   try {
-    const cluster = await prepare(keep, progress);
-    const code = await runTests(files, progress);
+    const cluster = await prepare(level, progress);
+    const isEnforced = await enforcesNetworkPolicies();
+    if (isEnforced) progress.say("NetworkPolicies are enforced, and those of the chart are on");
+    const code = await runTests(
+      files.filter((file) => isEnforced || !ENFORCED_ONLY.test(file)),
+      progress,
+    );
     if (code === 0) progress.say("all passed");
     else await keepLogs(cluster, LOGS);
     return code;
@@ -112,12 +149,15 @@ async function onOther(cluster: Cluster, files: string[], progress: Progress): P
   }
 }
 
-async function prepare(keep: boolean, progress: Progress): Promise<Cluster> {
+async function prepare({ keep, networkPolicies }: Level, progress: Progress): Promise<Cluster> {
   if (process.env.CI === "true" && !(await isUp())) {
     progress.say("CI=true: an `up` is killed half-way; the next one has to clear up after it");
     await crashDuringUp();
   }
-  const { cluster } = await wholeCluster(progress, { temporary: !keep });
+  const { cluster } = await wholeCluster(progress, {
+    temporary: !keep,
+    ...(networkPolicies !== undefined && { networkPolicies }),
+  });
   progress.say("importing the image of the product");
   await withProductImage((image) => importImages([image], progress));
   return cluster;
@@ -138,7 +178,7 @@ function testFiles(filters: string[]): string[] {
 async function runTests(files: string[], progress: Progress): Promise<number> {
   for (const [n, file] of files.entries()) {
     progress.say(`${file} (${n + 1} of ${files.length})`);
-    const { failed, skipped } = await runFiles([file], 1, stop.signal);
+    const { failed, skipped } = await runFiles([file], { concurrency: 1, signal: stop.signal });
     const isIncomplete = skipped.length > 0 && process.env.CI === "true";
     if (isIncomplete) progress.say(`CI=true: a skipped test is a failed run: ${skipped.join("; ")}`);
     if (failed.length === 0 && !isIncomplete && !stop.signal.aborted) continue;

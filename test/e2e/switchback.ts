@@ -2,27 +2,50 @@ import { join } from "node:path";
 import { stringify } from "yaml";
 import type { FullStatus } from "../../cli/leader-status.ts";
 import type { WorkloadStatus } from "../../controller/rollout/rollout-status.ts";
+import { INDEX_NAME, MAP_SELECTOR, type MapConfigMap, parseIndex, textOf } from "../../snapshot/map-format.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import type { Cluster } from "../cluster/cluster.ts";
+import { enforcesNetworkPolicies } from "../cluster/node/up.ts";
+import type { ProductTree } from "../cluster/product-image.ts";
+import { narrowNetworkPolicy } from "./network-policy.ts";
 import { where } from "./where.ts";
 
 export const SYSTEM = "switchback-system";
 export const OPT_IN = "switchback.dev/inject=enabled";
-const CHART = join(import.meta.dirname, "..", "..", "manifests", "chart");
+const TOP = join(import.meta.dirname, "..", "..");
 
-/** As a user installs it; `values` beside those that the cluster needs. */
-export async function installSwitchback(
-  cluster: Cluster,
-  { config = {}, ...values }: { config?: object; pods?: object; agent?: object } = {},
-): Promise<void> {
-  const { image, targets } = where();
-  const all = { image, config: { targets, ...config }, ...values };
-  const flags = ["--namespace", SYSTEM, "--create-namespace", "--values", "-"];
-  const args = ["upgrade", "--install", "switchback", CHART, ...flags];
-  const { code, stderr } = await cluster.tool("helm", args, stringify(all));
-  if (code !== 0) throw new Error(`helm ${args.join(" ")}: ${stderr.trim()}`);
+interface Values {
+  readonly profile?: "default" | "small";
+  readonly config?: object;
+  readonly pods?: object;
+  readonly agent?: object;
+  readonly networkPolicy?: object;
+}
+
+/** As a user installs it; `values` beside those that the cluster needs, NetworkPolicies where it enforces them. */
+export async function installSwitchback(cluster: Cluster, values: Values = {}): Promise<void> {
+  await applyChart(cluster, values);
   await cluster.releaseRuns("switchback", SYSTEM, AGENTS);
   await webhookAnswers(cluster);
+}
+
+/** `helm upgrade --install` with the chart and the image of a source tree, by default this one; waits for nothing. */
+export async function applyChart(
+  cluster: Cluster,
+  { config = {}, ...values }: Values,
+  tree: ProductTree = { folder: TOP, tag: where().image.tag },
+): Promise<void> {
+  const { targets, other } = where();
+  const image = { ...where().image, tag: tree.tag };
+  // The shop alone claims more names than one namespace gets by default (50-resolvers.test.ts).
+  const policy = { maxNamesPerNamespace: 500 };
+  const isEnforced = other === undefined && (await enforcesNetworkPolicies());
+  const networkPolicy = isEnforced ? narrowNetworkPolicy() : { enabled: false };
+  const all = { image, networkPolicy, config: { targets, policy, ...config }, ...values };
+  const flags = ["--namespace", SYSTEM, "--create-namespace", "--values", "-"];
+  const args = ["upgrade", "--install", "switchback", join(tree.folder, "manifests", "chart"), ...flags];
+  const { code, stderr } = await cluster.tool("helm", args, stringify(all));
+  if (code !== 0) throw new Error(`helm ${args.join(" ")}: ${stderr.trim()}`);
 }
 
 export const AGENTS = "switchback-agent";
@@ -45,17 +68,23 @@ export async function frontAddress(cluster: Cluster, target: string): Promise<st
   });
 }
 
-/** The published map, in hosts(5) form. */
+/** The published map, in hosts(5) form, without the comment at the end of a line that holds the name's order. */
 export async function publishedMap(cluster: Cluster): Promise<string> {
-  const { data } = await cluster.get<{ data: Record<string, string> }>("-n", SYSTEM, "configmap", "switchback-hosts-0");
-  return Object.values(data).join("\n");
+  const { items } = await cluster.get<{ items: MapConfigMap[] }>("-n", SYSTEM, "configmaps", "-l", MAP_SELECTOR);
+  const texts = new Map(items.map((object) => [object.metadata.name, textOf(object)]));
+  const index = parseIndex(texts.get(INDEX_NAME) ?? "");
+  if ("code" in index) throw new Error(index.text);
+  const shards = index.shards.map(({ name }) => texts.get(name) ?? "");
+  return shards.join("").replaceAll(/ #\d+$/gm, "");
 }
 
 /** What the leading controller knows; the API server's proxy picks any replica. */
 export async function leaderStatus(cluster: Cluster): Promise<FullStatus> {
-  const path = `/api/v1/namespaces/${SYSTEM}/services/switchback-controller:http/proxy/status`;
   return await cluster.until("a controller that leads", 30, async () => {
-    const status = JSON.parse(await cluster.kubectl("get", "--raw", path)) as FullStatus;
+    // Exit code 1: a workload is stuck.
+    const { stdout, stderr } = await cluster.switchback("status", "-o", "json", "--namespace", SYSTEM);
+    if (stdout === "") throw new Error(stderr);
+    const status = JSON.parse(stdout) as FullStatus;
     return status.leader ? status : undefined;
   });
 }

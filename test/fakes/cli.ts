@@ -1,9 +1,12 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { Readable, Writable } from "node:stream";
 import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
+import { createOutput } from "../../cli/output.ts";
+import type { Progress } from "../../cli/progress.ts";
+import { run } from "../../cli/run.ts";
 import { runTool, type ToolResult } from "../cluster/tools.ts";
 
 const MAIN = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
@@ -13,25 +16,48 @@ export async function switchback(args: string[], env: Record<string, string> = {
   return await runTool(process.execPath, [MAIN, ...args], env, input);
 }
 
-/** What a command gets, with what it wrote. */
-export function captured(env: Readonly<Record<string, string>> = {}) {
+/** Runs a command line in this process: in a hundredth of the time. Not for what reads standard input or starts processes. */
+export async function runHere(args: readonly string[], env: Readonly<Record<string, string>>): Promise<ToolResult> {
+  const { context, written } = captured(env);
+  const code = await run(args, context);
+  return { code, ...written };
+}
+
+/** What a command gets, with what it wrote. With `columns` it writes to a terminal of that width. */
+export function captured(env: Readonly<Record<string, string>> = {}, columns?: number) {
   const written = { stdout: "", stderr: "" };
-  const collect = (key: keyof typeof written) =>
-    new Writable({
+  const collect = (key: keyof typeof written) => {
+    const stream = new Writable({
       write(chunk, _encoding, done) {
         written[key] += String(chunk);
         done();
       },
     });
-  return { context: { env, stdout: collect("stdout"), stderr: collect("stderr") }, written };
+    return createOutput(Object.assign(stream, columns === undefined ? {} : { isTTY: true, columns }));
+  };
+  const progress: Progress = { during: (_what, work) => work(), clear() {} };
+  return { context: { env, stdout: collect("stdout"), stderr: collect("stderr"), progress }, written };
+}
+
+/** A text for `Output.write`, as a stream without colour gets it. */
+export function plain(text: string): string {
+  const { context, written } = captured();
+  context.stdout.write(text);
+  return written.stdout;
 }
 
 /** A person at the terminal, who types `input` and closes it. @returns whether a text was shown, such as a question. */
 export function atTerminal(t: TestContext, input: string): (text: string) => boolean {
-  const { stdin, stdout } = process;
-  Object.defineProperty(process, "stdin", { value: Readable.from([input]), configurable: true });
-  t.after(() => Object.defineProperty(process, "stdin", { value: stdin, configurable: true }));
-  const write = t.mock.method(stdout, "write");
+  const { stdin, stderr } = process;
+  const keyboard = Object.assign(Readable.from([input]), { isTTY: true });
+  Object.defineProperty(process, "stdin", { value: keyboard, configurable: true });
+  const screen = Object.getOwnPropertyDescriptor(stderr, "isTTY");
+  Object.defineProperty(stderr, "isTTY", { value: true, configurable: true });
+  t.after(() => {
+    Object.defineProperty(process, "stdin", { value: stdin, configurable: true });
+    Object.defineProperty(stderr, "isTTY", screen ?? { value: undefined, configurable: true });
+  });
+  const write = t.mock.method(stderr, "write");
   // The test runner writes there too.
   return (text) => write.mock.calls.some((call) => String(call.arguments[0]).includes(text));
 }
@@ -40,21 +66,32 @@ export function atTerminal(t: TestContext, input: string): (text: string) => boo
 export async function filesFolder() {
   const folder = await mkdtemp(join(tmpdir(), "switchback-cli-"));
   return {
-    async file(name: string, text: string): Promise<string> {
+    async file(name: string, text: string | Buffer): Promise<string> {
       await writeFile(join(folder, name), text);
+      return join(folder, name);
+    },
+    /** Files by their path in a folder of that name. */
+    async folder(name: string, texts: Readonly<Record<string, string | Buffer>>): Promise<string> {
+      await mkdir(join(folder, name));
+      for (const [path, text] of Object.entries(texts)) {
+        await mkdir(dirname(join(folder, name, path)), { recursive: true });
+        await writeFile(join(folder, name, path), text);
+      }
       return join(folder, name);
     },
     /** A kubeconfig without credentials; plain HTTP is let through only where TLS would not be checked either. */
     kubeconfig(server: URL): Promise<string> {
-      const config = {
+      return this.file("kubeconfig", this.kubeconfigText(server));
+    },
+    kubeconfigText(server: URL): string {
+      return JSON.stringify({
         apiVersion: "v1",
         kind: "Config",
         clusters: [{ name: "c", cluster: { server: server.origin, "insecure-skip-tls-verify": true } }],
         users: [{ name: "u", user: {} }],
         contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
         "current-context": "x",
-      };
-      return this.file("kubeconfig", JSON.stringify(config));
+      });
     },
     remove: () => rm(folder, { recursive: true }),
   };

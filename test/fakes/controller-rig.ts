@@ -2,6 +2,14 @@ import type { TestContext } from "node:test";
 import { configSchema } from "../../config/schema.ts";
 import { runController } from "../../controller/run.ts";
 import type { StatusDocument } from "../../controller/status.ts";
+import { INDEX_KEY, INDEX_NAME, parseIndex, SHARD_KEY } from "../../snapshot/map-format.ts";
+import {
+  STATUS_KEY_HEADER,
+  STATUS_PATH,
+  STATUS_SECRET,
+  type StatusSecret,
+  statusKeyIn,
+} from "../../snapshot/status-page.ts";
 import { LineLog } from "./clock.ts";
 import { until } from "./kube-api.ts";
 import { type KubeObject, MemoryKube } from "./memory-kube.ts";
@@ -71,20 +79,32 @@ export async function controllerRig(t: TestContext, setting: Setting = {}) {
     return stopping;
   };
   t.after(stop);
-  const page = async (path: string) => {
-    const response = await fetch(`http://127.0.0.1:${controller.healthPort}${path}`);
+  const page = async (path: string, headers: Record<string, string> = {}) => {
+    const response = await fetch(`http://127.0.0.1:${controller.healthPort}${path}`, { headers });
     return { status: response.status, text: await response.text() };
   };
-  const status = async () => JSON.parse((await page("/status")).text) as StatusPage;
+  const status = async () => {
+    // A key comes soon after the start, and again after it was deleted.
+    for (;;) {
+      const { status: code, text } = await page(STATUS_PATH, { [STATUS_KEY_HEADER]: statusKey(kube) ?? "" });
+      if (code !== 403) return JSON.parse(text) as StatusPage;
+    }
+  };
   return { kube, log, page, status, stop, port: controller.healthPort };
+}
+
+/** The key of `/status` as somebody with the right to read it has it. */
+export function statusKey(kube: MemoryKube): string | undefined {
+  return statusKeyIn((kube.at(`${OWN}/secrets/${STATUS_SECRET}`) ?? {}) as StatusSecret);
 }
 
 export type ControllerRig = Awaited<ReturnType<typeof controllerRig>>;
 
-/** The hosts files' lines of all shards. */
+/** The hosts files' lines of the shards that the index names. */
 export function lines({ kube }: Pick<ControllerRig, "kube">): string {
-  const shards = kube.paths(`${OWN}/configmaps`).filter((path) => /switchback-hosts-\d+$/.test(path));
-  return shards.map((path) => kube.field<Record<string, string>>(path, "data").hosts).join("");
+  const data = (name: string) => kube.field<Record<string, string>>(`${OWN}/configmaps/${name}`, "data");
+  const index = parseIndex(data(INDEX_NAME)[INDEX_KEY] ?? "{}");
+  return "code" in index ? "" : index.shards.map(({ name }) => data(name)[SHARD_KEY]).join("");
 }
 
 /** Waits until this name is published. */

@@ -1,10 +1,12 @@
 import type { TestContext } from "node:test";
 import { configSchema, type TargetConfig } from "../../config/schema.ts";
 import { FrontReconciler } from "../../controller/front-reconciler.ts";
+import type { FoundTarget } from "../../controller/targets/service-view.ts";
 import type { PublishedTarget } from "../../snapshot/targets-format.ts";
 import { LineLog } from "./clock.ts";
 import { stopClock } from "./loop-rig.ts";
 import { MemoryKube } from "./memory-kube.ts";
+import { endlessTerm } from "./term.ts";
 
 export const NAMESPACE = "/api/v1/namespaces/switchback-system";
 export const DOCUMENT = `${NAMESPACE}/configmaps/switchback-targets`;
@@ -22,6 +24,11 @@ export function direct(name: string, more: Partial<TargetConfig> = {}): TargetCo
   return target(name, { ports: [{ port: 443, protocol: "none" }], ...more });
 }
 
+/** A discovered target. */
+export function discovered(definition: TargetConfig, upstreamIPs: readonly string[] = ["203.0.113.80"]): FoundTarget {
+  return { ...definition, upstreamIPs };
+}
+
 /** The path of a target's front Service. */
 export function frontPath(name: string): string {
   return `${NAMESPACE}/services/switchback-${name}`;
@@ -30,7 +37,8 @@ export function frontPath(name: string): string {
 /** Found targets in the test's hands. */
 export class TestCatalog {
   config: readonly TargetConfig[] = [];
-  readonly others = new Map<string, TargetConfig>();
+  readonly discovers = true;
+  readonly others = new Map<string, FoundTarget>();
   readonly used: string[] = [];
   changed: () => void = () => {};
 
@@ -38,7 +46,7 @@ export class TestCatalog {
     return this.config;
   }
 
-  found(name: string): TargetConfig | undefined {
+  found(name: string): FoundTarget | undefined {
     return this.others.get(name);
   }
 
@@ -71,12 +79,13 @@ export async function frontsRig(t: TestContext, setting: Setting = {}) {
   for (const [path, object] of Object.entries(objects)) kube.put(path, object);
   const catalog = new TestCatalog();
   catalog.config = configured;
-  for (const each of found) catalog.others.set(each.name, each);
+  for (const each of found) catalog.others.set(each.name, discovered(each));
   const log = new LineLog();
   const notes: (readonly [code: string, note: string, service: string])[] = [];
   /** What each proxy says that it listens on. */
   const bound = new Map<string, readonly string[]>();
-  const state = { changes: 0 };
+  /** How much later the wall clock is than it was. */
+  const state = { changes: 0, jumpedMs: 0 };
   const config = configSchema.parse({ discovery });
   const fronts = new FrontReconciler({
     client: kube.client,
@@ -85,7 +94,7 @@ export async function frontsRig(t: TestContext, setting: Setting = {}) {
     catalog,
     log,
     notify: (...note) => void notes.push(note),
-    now: Date.now,
+    now: () => Date.now() + state.jumpedMs,
     askProxy: async (address) => ({ listening: bound.get(address) ?? [] }),
   });
   fronts.start(() => {
@@ -93,6 +102,7 @@ export async function frontsRig(t: TestContext, setting: Setting = {}) {
   });
   await pass(200);
   const term = new AbortController();
+  fronts.fenceBy(endlessTerm(kube.client));
   return { fronts, kube, catalog, log, notes, bound, state, term, pass };
 }
 
@@ -121,4 +131,28 @@ export function written({ kube }: Pick<FrontsRig, "kube">): string[] {
 export function proxyAt({ kube }: Pick<FrontsRig, "kube">, address: string): void {
   const metadata = { labels: { "kubernetes.io/service-name": "switchback-proxy" } };
   kube.put(`${SLICES}/slice`, { metadata, endpoints: [{ addresses: [address], conditions: { ready: true } }] });
+}
+
+/** Leads, with names that lead to these targets, until what follows from it is written. */
+export async function lead({ fronts, term, pass }: FrontsRig, ...names: readonly string[]): Promise<void> {
+  fronts.use(new Set(names));
+  fronts.lead([], term.signal);
+  await pass(100);
+}
+
+/** Writes wait until they are let go. */
+export function holdWrites({ kube }: FrontsRig) {
+  const held: PromiseWithResolvers<void>[] = [];
+  kube.onWrite = async () => {
+    const gate = Promise.withResolvers<void>();
+    held.push(gate);
+    await gate.promise;
+  };
+  return {
+    held,
+    release() {
+      kube.onWrite = () => {};
+      for (const gate of held.splice(0)) gate.resolve();
+    },
+  };
 }

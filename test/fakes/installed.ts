@@ -15,11 +15,20 @@ export const ours = (resource: string) => `/api/v1/namespaces/${NAMESPACE}/${res
 /** An API server with an install that may restart in `shop`, has one front Service and a webhook configuration, and no agents. */
 export function installed(config = "restart: { namespaces: [shop] }"): MemoryServer {
   const api = new MemoryServer();
-  api.add(ours("configmaps"), "switchback-config", { data: { "config.yaml": config } });
+  addConfig(api, { "config.yaml": config });
   const labels = { "switchback.dev/target": "nginx" };
   api.add(ours("services"), "switchback-nginx", { metadata: { labels }, spec: { clusterIPs: [FRONT_IP] } });
   api.add(WEBHOOK_PATH.slice(0, WEBHOOK_PATH.lastIndexOf("/")), "switchback-webhook");
   return api;
+}
+
+/** The name of the ConfigMap that `addConfig` adds. */
+export const CONFIG_NAME = "switchback-config-0123456789";
+
+/** Adds the ConfigMap of the configuration, or replaces it. */
+export function addConfig(api: MemoryServer, data?: object): void {
+  const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "config" };
+  api.add(ours("configmaps"), CONFIG_NAME, { metadata: { labels }, ...(data === undefined ? {} : { data }) });
 }
 
 /** Who owns a pod: `["ReplicaSet", "web-5d4f6"]`. */

@@ -122,7 +122,11 @@ export class FakeSocket {
 
   /** What a read gives instead of bytes: 0 for a FIN, or a negative errno. */
   readable(): number | undefined {
-    if (this.inbound.length > 0) return undefined;
+    return this.inbound.length > 0 ? undefined : this.atMark();
+  }
+
+  /** What a splice gives at the mark of urgent data (tcp_splice_read): 0, as if it were the end, if the far end has ended. */
+  atMark(): number {
     if (this.finIn) return 0;
     if (this.error !== 0) return this.takeError();
     return this.wasReset ? 0 : -ERRNO.EAGAIN;
@@ -148,12 +152,14 @@ export class FakeSocket {
     this.isPending = true;
   }
 
+  /** As tcp_poll: a reset takes the mark of urgent data away no more than the bytes. */
   ready(): number {
-    if (this.wasReset) return EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLHUP | (this.error === 0 ? 0 : EPOLLERR);
+    const urgent = this.mark === undefined ? 0 : EPOLLPRI;
+    if (this.wasReset) return EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLHUP | urgent | (this.error === 0 ? 0 : EPOLLERR);
     if (this.state === "connecting") return 0;
     let events = this.outbound.length < this.room && !this.wantsRoom ? EPOLLOUT : 0;
     if (this.inbound.length > 0) events |= EPOLLIN;
-    if (this.mark !== undefined) events |= EPOLLPRI;
+    events |= urgent;
     if (this.finIn) events |= EPOLLIN | EPOLLRDHUP;
     if (this.finIn && this.finOut) events |= EPOLLHUP;
     return events;

@@ -187,8 +187,7 @@ export class FakeKernel implements Libc {
     if (source.kind === "socket" && sink.kind === "pipe" && sink.end === "write") {
       const outcome = this.#unreadable(source.socket);
       if (outcome !== undefined) return outcome;
-      // tcp_splice_read: 0, as if it were the end, if the FIN is there too.
-      if (source.socket.mark === 0) return source.socket.finIn ? 0 : -ERRNO.EAGAIN;
+      if (source.socket.mark === 0) return source.socket.atMark();
       const free = PIPE_BYTES - sink.bytes.length;
       if (free === 0) return -ERRNO.EAGAIN;
       // A pipe fills by pages, whatever is in them: it may take less than there is.

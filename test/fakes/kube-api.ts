@@ -161,6 +161,14 @@ export const reset: Responder = ({ socket }) => void socket.resetAndDestroy();
 /** No answer, ever. */
 export const hang: Responder = () => {};
 
+/** Connections that the client ends are gone within some turns of the event loop; those that are kept alive stay for a minute. */
+export async function noConnections(api: FakeApi): Promise<void> {
+  for (let turns = 0; api.connections() > 0; turns++) {
+    if (turns >= 10_000) throw new Error("the connections stay open");
+    await new Promise(setImmediate);
+  }
+}
+
 /** Polls; for what another process or the event loop brings about. The deadline is far, so that a busy machine does not matter. */
 export async function until(condition: () => boolean, what: string, deadlineMs = 20_000): Promise<void> {
   const deadline = performance.now() + deadlineMs;

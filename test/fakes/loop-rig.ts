@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { MapReconciler } from "../../controller/map-reconciler.ts";
 import { type PaceRules, PublishPacer } from "../../controller/publish-pacer.ts";
@@ -6,9 +7,10 @@ import { createClaimPolicy } from "../../hostmap/claim-policy.ts";
 import { Plan } from "../../hostmap/plan.ts";
 import type { RemovalRules } from "../../hostmap/removal-guard.ts";
 import type { TargetAddress } from "../../hostmap/types.ts";
+import { parseCompactIndex } from "../../snapshot/map-format.ts";
 import type { PublishedIndex } from "../../snapshot/map-store.ts";
 import { MemoryMapStore } from "../../snapshot/map-store-memory.ts";
-import type { Publication } from "../../snapshot/map-writer.ts";
+import type { Publication, WriteTerm } from "../../snapshot/map-writer.ts";
 import { claimOf } from "../arbitraries.ts";
 
 /** A store whose writes are counted, and can fail or be interrupted. */
@@ -18,13 +20,14 @@ export class TestStore extends MemoryMapStore {
   onWrite: (name: string) => void = () => {};
   isSynced = true;
   #indexGone = false;
+  #before: PublishedIndex | undefined;
 
   override get synced(): boolean {
     return this.isSynced;
   }
 
   override index(): PublishedIndex | undefined {
-    return this.#indexGone ? undefined : super.index();
+    return this.#indexGone ? undefined : (this.#before ?? super.index());
   }
 
   override async writeShard(name: string, text: string): Promise<void> {
@@ -32,10 +35,20 @@ export class TestStore extends MemoryMapStore {
     await super.writeShard(name, text);
   }
 
-  override async writeIndex(text: string, hold: string | undefined): Promise<void> {
+  override compactIndex(): string | undefined {
+    return this.#indexGone ? undefined : super.compactIndex();
+  }
+
+  override async writeCompactIndex(text: string): Promise<void> {
+    this.#write("compact index");
+    await super.writeCompactIndex(text);
+  }
+
+  override async writeIndex(text: string, hold: string | undefined, superseded: boolean): Promise<void> {
     this.#write("index");
     this.#indexGone = false;
-    await super.writeIndex(text, hold);
+    this.#before = undefined;
+    await super.writeIndex(text, hold, superseded);
   }
 
   override async removeShard(name: string): Promise<void> {
@@ -43,10 +56,21 @@ export class TestStore extends MemoryMapStore {
     await super.removeShard(name);
   }
 
-  /** Somebody edits a shard, deletes it, or deletes the index. */
+  /** The names of the shards that make up the map. */
+  named(): string[] {
+    const index = parseCompactIndex(this.compactIndex() ?? "");
+    return "code" in index ? [] : index.shards.map(({ name }) => name);
+  }
+
+  /** Somebody edits a shard, deletes it, or deletes the indexes. */
   async edit(name: string, text: string | undefined): Promise<void> {
     if (text === undefined) await super.removeShard(name);
     else await super.writeShard(name, text);
+  }
+
+  /** A leader of the release before writes its index. */
+  publishAsBefore(text: string, hold: string | undefined): void {
+    this.#before = { text, superseded: false, hold, confirmed: undefined };
   }
 
   async loseIndex(): Promise<void> {
@@ -69,6 +93,8 @@ export function published(store: TestStore): Record<string, string> | string {
 }
 
 export const IP = "198.51.100.9";
+/** A term that does not end. */
+export const TERM: WriteTerm = { signal: new AbortController().signal, leading: () => true };
 const START = 1_700_000_000_000;
 
 /** A source in the test's hands. */
@@ -189,4 +215,19 @@ export function names(count: number, from = 0): string[] {
 /** What `published` gives when exactly these names are mapped. */
 export function mapped(hostnames: readonly string[], ip = IP): Record<string, string> {
   return Object.fromEntries([...hostnames].sort().map((name) => [name, ip]));
+}
+
+/** A leader with these names published, a second after its first publication. */
+export async function leader(t: TestContext, hostnames: readonly string[], store = new TestStore()) {
+  const pass = stopClock(t);
+  const rig = loopRig(store);
+  rig.loop.start();
+  for (const name of hostnames) rig.source.set(`shop/${name}`, name);
+  rig.source.sync();
+  rig.loop.lead(rig.leadership.signal);
+  await pass(1_000);
+  assert.deepEqual(published(store), mapped(hostnames));
+  rig.publications.length = 0;
+  store.writes.length = 0;
+  return { ...rig, pass };
 }

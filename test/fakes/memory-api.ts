@@ -1,5 +1,6 @@
 import { SwitchbackError } from "../../errors/errors.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import { METADATA_LIST, METADATA_WATCH } from "../../kube/accept.ts";
+import type { KubeClient, ReadOptions } from "../../kube/client.ts";
 import type { Query } from "../../kube/paths.ts";
 import { KubeStatusError } from "../../kube/status.ts";
 import type { StreamOptions } from "../../kube/stream.ts";
@@ -25,6 +26,8 @@ export class MemoryApi {
   readonly documents = new Map<string, unknown>();
   /** Every list and document that was asked for, in order. */
   readonly asked: string[] = [];
+  /** The collections that were listed or watched as whole objects, not as metadata alone. */
+  readonly whole = new Set<string>();
   /** Aborted watches stay open until this settles: for tests that a stop waits. */
   lingering: Promise<void> = Promise.resolve();
   readonly #objects = new Map<string, Map<string, ApiObject>>();
@@ -34,7 +37,7 @@ export class MemoryApi {
   #version = 1;
 
   constructor() {
-    const get = (path: string, query?: Query, options?: { signal?: AbortSignal }) => this.#get(path, query, options);
+    const get = (path: string, query?: Query, options?: ReadOptions) => this.#get(path, query, options);
     const stream = (path: string, query: Query, options: StreamOptions) => this.#stream(path, query, options);
     this.client = { get, stream } as Pick<KubeClient, "get" | "stream"> as KubeClient;
   }
@@ -82,7 +85,7 @@ export class MemoryApi {
     for (const watch of [...this.#open]) if (watch.collection === collection) watch.end();
   }
 
-  async #get(path: string, query?: Query, { signal }: { signal?: AbortSignal } = {}): Promise<unknown> {
+  async #get(path: string, query?: Query, { signal, accept }: ReadOptions = {}): Promise<unknown> {
     signal?.throwIfAborted();
     const collection = nameOf(path, query);
     this.asked.push(collection);
@@ -93,14 +96,16 @@ export class MemoryApi {
       if (!this.documents.has(path)) throw new KubeStatusError(`GET ${path}`, 404, { reason: "NotFound", message: "" });
       return structuredClone(this.documents.get(path));
     }
+    if (accept !== METADATA_LIST) this.whole.add(collection);
     const items = structuredClone([...this.#objectsOf(collection).values()]);
     return { kind: "List", metadata: { resourceVersion: String(this.#version) }, items };
   }
 
-  async #stream(path: string, query: Query, { signal, onOpen, onLine }: StreamOptions): Promise<"closed"> {
+  async #stream(path: string, query: Query, { signal, accept, onOpen, onLine }: StreamOptions): Promise<"closed"> {
     signal.throwIfAborted();
     const collection = nameOf(path, query);
     this.#throwIfRefused("WATCH", collection);
+    if (accept !== METADATA_WATCH) this.whole.add(collection);
     const ended = Promise.withResolvers<void>();
     const watch = { collection, onLine, end: ended.resolve };
     this.#open.add(watch);

@@ -1,5 +1,6 @@
 import { once } from "node:events";
-import type { CallOptions, KubeClient, WriteOptions } from "../../kube/client.ts";
+import { METADATA_LIST, METADATA_WATCH, TABLE } from "../../kube/accept.ts";
+import type { KubeClient, ReadOptions, WriteOptions } from "../../kube/client.ts";
 import type { Query } from "../../kube/paths.ts";
 import { KubeStatusError } from "../../kube/status.ts";
 import type { StreamOptions } from "../../kube/stream.ts";
@@ -23,6 +24,7 @@ export interface Write {
 interface Watch {
   readonly path: string;
   readonly matches: (path: string, object: KubeObject) => boolean;
+  readonly accept: string | undefined;
   readonly onLine: (line: string) => void;
 }
 
@@ -38,6 +40,8 @@ const PATH = /^(\/api\/v1|\/apis\/[^/]+\/[^/]+)(?:\/namespaces\/([^/]+)(?=\/))?\
  */
 export class MemoryKube {
   readonly writes: Write[] = [];
+  /** Paths of objects to which a leader's term gave a new version and nothing else; these are no `writes`. */
+  readonly touched: string[] = [];
   /** Called before each write; what it throws is the answer, and what it returns is waited for. */
   onWrite: (write: Write) => void | Promise<void> = () => {};
   /** Paths of objects and collections that were read, in order. */
@@ -53,17 +57,20 @@ export class MemoryKube {
   readonly #objects = new Map<string, KubeObject>();
   readonly #watches = new Set<Watch>();
   readonly #waiting: { readonly path: string; readonly answer: () => void }[] = [];
-  #version = 0;
+  /** Above the version that no object has. */
+  #version = 1;
   #addresses = 0;
 
   readonly client: KubeClient = {
-    get: async <T>(path: string, query?: Query, options?: CallOptions) => (await this.#get(path, query, options)) as T,
-    list: async <T>(path: string, query?: Query) => {
-      const { items, metadata } = (await this.#get(path, query)) as { items: T[]; metadata: ObjectMeta };
+    get: async <T>(path: string, query?: Query, options?: ReadOptions) => (await this.#get(path, query, options)) as T,
+    list: async <T>(path: string, query?: Query, options?: ReadOptions) => {
+      const { items, metadata } = (await this.#get(path, query, options)) as { items: T[]; metadata: ObjectMeta };
       return { items, resourceVersion: metadata.resourceVersion ?? "" };
     },
     apply: async <T>(path: string, object: object, options?: WriteOptions) => {
+      if (options?.fieldManager === "switchback-term") return this.#touch(path, object) as T;
       await this.#begin("APPLY", path, object, options);
+      this.#check(path, (object as KubeObject).metadata);
       return this.put(path, object) as T;
     },
     create: async <T>(path: string, object: object) => {
@@ -83,11 +90,12 @@ export class MemoryKube {
     },
     jsonPatch: async <T>(path: string, operations: readonly JsonPatchOperation[]) => {
       await this.#begin("PATCH", path, operations);
-      return this.#read(path) as T;
+      return this.put(path, this.#jsonPatched(path, operations)) as T;
     },
-    delete: async (path: string) => {
+    delete: async (path: string, options?: { preconditions?: Partial<ObjectMeta> }) => {
       await this.#begin("DELETE", path, undefined);
       this.#read(path);
+      this.#check(path, options?.preconditions);
       this.remove(path);
     },
     raw: async (path: string) => {
@@ -122,8 +130,36 @@ export class MemoryKube {
     const written: KubeObject = { ...rest, metadata: { ...metadata, ...own } as ObjectMeta };
     if (resource === "services") this.#allocate(written, before);
     this.#objects.set(path, written);
-    this.#announce(before === undefined ? "ADDED" : "MODIFIED", path, written);
+    this.#announce(path, before, written);
     return structuredClone(written);
+  }
+
+  /** Throws as the API server does where `uid` and `resourceVersion` of a write are not those of the object. */
+  #check(path: string, { uid, resourceVersion }: Partial<ObjectMeta> = {}): void {
+    const found = this.#objects.get(path)?.metadata;
+    if (found === undefined && uid !== undefined) throw refusal(path, 409);
+    if (found === undefined) return;
+    if (uid !== undefined && uid !== found.uid) throw refusal(path, 409);
+    if (resourceVersion !== undefined && resourceVersion !== found.resourceVersion) throw refusal(path, 409);
+  }
+
+  /** "add" and "replace" of fields; of `resourceVersion` it is a precondition. */
+  #jsonPatched(path: string, operations: readonly JsonPatchOperation[]): KubeObject {
+    const object = structuredClone(this.#read(path));
+    for (const { path: pointer, value } of operations) {
+      if (pointer === "/metadata/resourceVersion") this.#check(path, { resourceVersion: String(value) });
+      const keys = pointer.slice(1).split("/");
+      const last = keys.pop() ?? "";
+      const parent = keys.reduce<unknown>((field, key) => (field as Record<string, unknown>)[key], object);
+      (parent as Record<string, unknown>)[last] = value;
+    }
+    return object;
+  }
+
+  #touch(path: string, object: object): KubeObject {
+    this.#check(path, (object as KubeObject).metadata);
+    if (this.touched.at(-1) !== path) this.touched.push(path);
+    return this.put(path, this.#read(path));
   }
 
   /** Somebody else deletes an object. */
@@ -132,7 +168,7 @@ export class MemoryKube {
     if (object === undefined) return;
     this.#objects.delete(path);
     object.metadata.resourceVersion = String(++this.#version);
-    this.#announce("DELETED", path, object);
+    this.#announce(path, object, undefined);
   }
 
   /** The lists of a silent collection are answered from now on. */
@@ -147,8 +183,9 @@ export class MemoryKube {
   /** A sign of life on the watches of a collection. */
   bookmark(collection: string): void {
     const object = { metadata: { resourceVersion: String(this.#version) } };
-    const line = JSON.stringify({ type: "BOOKMARK", object });
-    for (const { path, onLine } of this.#watches) if (path === collection) onLine(line);
+    for (const { path, accept, onLine } of this.#watches) {
+      if (path === collection) onLine(JSON.stringify({ type: "BOOKMARK", object: sent(object, accept) }));
+    }
   }
 
   async #begin(method: Write["method"], path: string, body: unknown, options: WriteOptions = {}): Promise<void> {
@@ -158,7 +195,7 @@ export class MemoryKube {
     options.signal?.throwIfAborted();
   }
 
-  async #get(path: string, query: Query | undefined, { signal }: CallOptions = {}): Promise<unknown> {
+  async #get(path: string, query: Query | undefined, { signal, accept }: ReadOptions = {}): Promise<unknown> {
     signal?.throwIfAborted();
     this.reads.push(path);
     await this.onRead(path);
@@ -175,8 +212,15 @@ export class MemoryKube {
       });
     }
     const matches = selecting(path, query);
-    const items = [...this.#objects].filter(([each, object]) => matches(each, object)).map(([, object]) => object);
-    return { metadata: { resourceVersion: String(this.#version) }, items: structuredClone(items) };
+    const objects = [...this.#objects].filter(([each, object]) => matches(each, object));
+    const metadata = { resourceVersion: String(this.#version) };
+    if (accept === TABLE)
+      return table(
+        metadata,
+        objects.map(([, object]) => object),
+        COLUMNS,
+      );
+    return { metadata, items: objects.map(([, object]) => structuredClone(sent(object, accept))) };
   }
 
   #read(path: string): KubeObject {
@@ -185,8 +229,8 @@ export class MemoryKube {
     return object;
   }
 
-  async #stream(path: string, query: Query, { signal, onOpen, onLine }: StreamOptions): Promise<never> {
-    const watch = { path, matches: selecting(path, query), onLine };
+  async #stream(path: string, query: Query, { signal, accept, onOpen, onLine }: StreamOptions): Promise<never> {
+    const watch = { path, matches: selecting(path, query), accept, onLine };
     this.#watches.add(watch);
     this.watched.push(path);
     onOpen?.();
@@ -196,10 +240,19 @@ export class MemoryKube {
     throw signal.reason;
   }
 
-  #announce(type: string, path: string, object: KubeObject): void {
-    const line = JSON.stringify({ type, object });
+  /** An object that enters or leaves a watch's selection is added or deleted there. A deletion brings the last state. */
+  #announce(path: string, before: KubeObject | undefined, after: KubeObject | undefined): void {
     for (const watch of this.#watches) {
-      if (watch.matches(path, object)) setImmediate(() => this.#watches.has(watch) && watch.onLine(line));
+      const had = before !== undefined && watch.matches(path, before);
+      const has = after !== undefined && watch.matches(path, after);
+      if (!had && !has) continue;
+      const type = has ? (had ? "MODIFIED" : "ADDED") : "DELETED";
+      const last = { ...before, metadata: { ...before?.metadata, resourceVersion: String(this.#version) } };
+      const line = JSON.stringify({
+        type,
+        object: sent(has ? (after as KubeObject) : (last as KubeObject), watch.accept),
+      });
+      setImmediate(() => this.#watches.has(watch) && watch.onLine(line));
     }
   }
 
@@ -226,6 +279,26 @@ function patched(path: string, before: KubeObject, body: object): KubeObject {
   return after;
 }
 
+/** An object as a reader gets it who accepts this media type. */
+function sent(object: KubeObject, accept: string | undefined): KubeObject {
+  if (accept === TABLE) return table({ resourceVersion: object.metadata.resourceVersion ?? "" }, [object], null);
+  return accept === METADATA_LIST || accept === METADATA_WATCH ? { metadata: object.metadata } : object;
+}
+
+const COLUMNS = [{ name: "Name" }, { name: "Node" }];
+
+function table(
+  metadata: ObjectMeta,
+  objects: readonly KubeObject[],
+  columnDefinitions: typeof COLUMNS | null,
+): KubeObject {
+  const rows = objects.map(({ metadata: of, spec }) => ({
+    cells: [of.name, (spec as { nodeName?: string } | undefined)?.nodeName || "<none>"],
+    object: structuredClone({ metadata: of }),
+  }));
+  return { kind: "Table", metadata, columnDefinitions, rows };
+}
+
 function inCollection(path: string, collection: string): boolean {
   const [, group, namespace, resource] = PATH.exec(path) ?? [];
   const [, wantedGroup, wantedNamespace, wantedResource] = PATH.exec(collection) ?? [];
@@ -233,10 +306,11 @@ function inCollection(path: string, collection: string): boolean {
   return isKind && (wantedNamespace === undefined || namespace === wantedNamespace);
 }
 
-/** What a list or watch of `collection` holds. Selectors: `key`, `key=value` and `key!=value`, with commas between them. */
+/** What a list or watch of `collection` holds. Selectors: `key`, `!key`, `key=value` and `key!=value`, with commas between them. */
 function selecting(collection: string, query: Query = {}): Watch["matches"] {
   const terms = (selector: Query[string]) => (selector === undefined ? [] : String(selector).split(","));
   const fits = (term: string, lookUp: (key: string) => unknown): boolean => {
+    if (term.startsWith("!")) return lookUp(term.slice(1)) === undefined;
     const [, key = "", operator, value = ""] = /^([^!=]+)(!?=)?(.*)$/.exec(term) ?? [];
     if (operator === undefined) return lookUp(key) !== undefined;
     return (lookUp(key) === value) === (operator === "=");

@@ -123,14 +123,16 @@ function partsOf(path: string): Parts {
   const [resource, name] = parts[0] === "namespaces" && parts.length > 2 ? parts.slice(2) : parts;
   const inCollection = (other: string) =>
     parts[0] === "namespaces"
-      ? other.startsWith(`${path}/`)
+      ? other.startsWith(`${path}/`) && !other.includes("/", path.length + 1)
       : other.startsWith(`${root}/`) && other.split("/").at(-2) === resource;
   return { isList: name === undefined, inCollection };
 }
 
 function selects(selector: string | null, labels: Readonly<Record<string, string>> = {}): boolean {
   if (!selector) return true;
-  return selector.split(",").every((term) => {
+  return selector.split(/,(?![^(]*\))/).every((term) => {
+    const [, oneOf = "", values] = /^(\S+) in \((.*)\)$/.exec(term) ?? [];
+    if (values !== undefined) return values.split(",").includes(labels[oneOf] ?? "");
     const [key = "", value] = term.split("=");
     return value === undefined ? key in labels : labels[key] === value;
   });

@@ -35,9 +35,10 @@ export class End {
   hasReset = false;
   /** A drain has reset its connection. */
   wasCut = false;
-  /** When it was accepted or dialled, when the relay last read from it, when it was reset, and when the relay closed it. */
+  /** When it was accepted or dialled, when the relay last read from it, when it sent a FIN, when it was reset, and when the relay closed it. */
   bornAt: number | undefined = undefined;
   movedAt = 0;
+  endedAt = 0;
   resetAt = 0;
   goneAt = 0;
   #seen = 0;
@@ -73,9 +74,10 @@ export class End {
     if (this.isAlive && !this.hasEnded) this.socket.urge();
   }
 
-  end(): void {
-    if (!this.isAlive) return;
+  end(now: number): void {
+    if (!this.isAlive || this.hasEnded) return;
     this.hasEnded = true;
+    this.endedAt = now;
     this.socket.end();
   }
 

@@ -140,6 +140,7 @@ export class MainThread {
       localAddress: undefined,
       declaredPort: DECLARED_PORT,
       protocol,
+      refusesClientHeaders: protocol === "none",
       tlvs: { crc32c: true, uniqueId: true },
       addresses: this.#addresses,
       port: 443,

@@ -1,20 +1,27 @@
 import assert from "node:assert/strict";
-import { LINGER_MS } from "../../proxy/engine.ts";
+import { type EngineLimits, LINGER_MS } from "../../proxy/engine.ts";
 import type { End } from "./relay-end.ts";
 
+type Timeouts = Pick<EngineLimits, "idleTimeoutMs" | "halfClosedMs">;
+
 /** Fails unless a client's connection has ended as the actions of both ends require. */
-export function checkEnding(client: End, upstreams: readonly End[], idleTimeoutMs: number): void {
+export function checkEnding(client: End, upstreams: readonly End[], limits: Timeouts): void {
   const { peer: upstream } = client;
   assert.ok(client.isGone, "the client's socket is closed");
   if (client.hasReset) return;
   if (upstream === undefined) {
-    if (!hadNothingToSend(client, upstreams))
+    if (!hadNothingToSend(client, upstreams, limits))
       assert.equal(client.socket.goneBy, "reset", "a client that found no upstream is reset");
     return;
   }
   assert.ok(upstream.isGone, "the upstream's socket is closed");
-  if (wasCut(client, upstream, idleTimeoutMs)) {
+  if (wasCut(client, upstream, limits)) {
     assert.deepEqual([client.socket.goneBy, upstream.socket.goneBy], ["reset", "reset"]);
+    return;
+  }
+  if (hasIgnoredFin(client, upstream, limits)) {
+    assert.equal(upstream.socket.goneBy, "reset");
+    if (client.socket.goneBy === "fin") assert.equal(client.got, upstream.sent, "the whole answer has arrived");
     return;
   }
   if (upstream.hasReset && !upstream.hasEnded) {
@@ -33,15 +40,28 @@ export function checkEnding(client: End, upstreams: readonly End[], idleTimeoutM
  * Whether a client may have ended regularly without exchanging a byte that would identify its upstream: neither end had bytes to
  * send, and no header was due, or the upstream had reset by then.
  */
-function hadNothingToSend(client: End, upstreams: readonly End[]): boolean {
+function hadNothingToSend(client: End, upstreams: readonly End[], { halfClosedMs }: Timeouts): boolean {
   const silent = upstreams.filter(({ peer, hasEnded, sent }) => peer === undefined && hasEnded && sent === 0);
+  // Its upstream ended without a word, which it ignored.
+  if (halfClosedMs > 0 && silent.some(({ socket }) => socket.goneBy === "reset")) return true;
   if (!client.hasEnded || silent.length === 0) return false;
   return (client.protocol === "none" && client.sent === 0) || silent.some(({ hasReset }) => hasReset);
 }
 
 /** Whether the relay had a reason of its own to end this connection, independent of both ends. */
-function wasCut(client: End, upstream: End, idleTimeoutMs: number): boolean {
+function wasCut(client: End, upstream: End, { idleTimeoutMs }: Timeouts): boolean {
   if (client.wasCut || client.socket.isUnwatched || upstream.socket.isUnwatched) return true;
-  const since = Math.max(client.bornAt ?? 0, client.movedAt, upstream.movedAt);
-  return idleTimeoutMs > 0 && client.socket.goneBy === "reset" && client.goneAt - since >= idleTimeoutMs;
+  return idleTimeoutMs > 0 && client.socket.goneBy === "reset" && silenceOf(client, upstream) >= idleTimeoutMs;
+}
+
+/** Whether the relay may have ended it because nothing moved after the upstream's FIN. */
+function hasIgnoredFin(client: End, upstream: End, { halfClosedMs }: Timeouts): boolean {
+  const isEndedByRelay = upstream.hasEnded && upstream.socket.goneBy === "reset";
+  const silence = Math.min(silenceOf(client, upstream), client.goneAt - upstream.endedAt);
+  return halfClosedMs > 0 && isEndedByRelay && silence >= halfClosedMs;
+}
+
+/** How long nothing had been read from either end when the connection was closed. */
+function silenceOf(client: End, upstream: End): number {
+  return client.goneAt - Math.max(client.bornAt ?? 0, client.movedAt, upstream.movedAt);
 }

@@ -24,6 +24,7 @@ export interface WorldOptions {
   /** Every upstream answers eventually. */
   readonly isCalm?: boolean;
   readonly idleTimeoutMs?: number;
+  readonly halfClosedMs?: number;
 }
 
 const CONNECT_TIMEOUT_MS = 5000;
@@ -47,7 +48,7 @@ export class World {
   #now = 1000;
 
   constructor(options: WorldOptions) {
-    const { chance, faults, idleTimeoutMs = 0 } = options;
+    const { chance, faults, idleTimeoutMs = 0, halfClosedMs = 0 } = options;
     this.#options = options;
     this.kernel = new FakeKernel(chance, faults);
     this.kernel.onConnect = (socket) => this.#answer(socket);
@@ -56,6 +57,7 @@ export class World {
       maxConnectionsPerSource: 100,
       connectTimeoutMs: CONNECT_TIMEOUT_MS,
       idleTimeoutMs,
+      halfClosedMs,
       keepaliveMs: 30_000,
       firstBytesMs: 50,
       dropGraceMs: 0,
@@ -87,7 +89,7 @@ export class World {
       openSendAndEnd: () => {
         const client = this.#open(protocol, 100_000);
         client?.send(amount);
-        client?.end();
+        client?.end(this.#now);
       },
       turn: () => this.turns(1),
       wait: () => this.#wait(amount % 100),
@@ -99,10 +101,10 @@ export class World {
       /** Urgent data between what was sent and what is sent next. */
       clientUrge: () => pick(this.clients)?.urge(),
       upstreamUrge: () => pick(this.#allUpstreams())?.urge(),
-      clientEnd: () => pick(this.clients)?.end(),
+      clientEnd: () => pick(this.clients)?.end(this.#now),
       clientReset: () => pick(this.clients)?.reset(this.#now),
       upstreamSend: () => pick(this.#allUpstreams())?.send(amount),
-      upstreamEnd: () => pick(this.#allUpstreams())?.end(),
+      upstreamEnd: () => pick(this.#allUpstreams())?.end(this.#now),
       upstreamReset: () => pick(this.#allUpstreams())?.reset(this.#now),
       read: () => this.#readAll(amount),
       /** epoll may report an event again. */
@@ -234,13 +236,13 @@ export class World {
     // Ends that have not exchanged a byte yet do so now, so that every end has its peer.
     for (const end of [...this.clients, ...this.#allUpstreams()]) end.send(1);
     this.settle();
-    for (const client of this.clients) client.end();
+    for (const client of this.clients) client.end(this.#now);
     this.settle();
     for (const upstream of this.#allUpstreams()) {
       const isUndisturbed = upstream.isAlive && upstream.peer !== undefined && !upstream.peer.hasReset;
       if (isUndisturbed) assert.ok(upstream.socket.finOut, "a client's FIN is passed on while the upstream may answer");
     }
-    for (const upstream of this.upstreams) upstream.end();
+    for (const upstream of this.upstreams) upstream.end(this.#now);
     this.settle();
     this.#wait(LONG_MS);
     this.turns(3);
@@ -257,7 +259,7 @@ export class World {
   }
 
   #checkEndings(): void {
-    for (const client of this.clients) checkEnding(client, this.upstreams, this.#limits.idleTimeoutMs);
+    for (const client of this.clients) checkEnding(client, this.upstreams, this.#limits);
   }
 }
 

@@ -10,6 +10,7 @@ import type { EventRecord } from "../../kube/events.ts";
 import { mapRevisionOf, Shards } from "../../snapshot/shards.ts";
 import { LineLog } from "./clock.ts";
 import { MemoryKube } from "./memory-kube.ts";
+import { endlessTerm } from "./term.ts";
 
 /** When the tests begin, milliseconds since 1970. */
 export const RIG_START = Date.parse("2026-01-01T00:00:00Z");
@@ -51,10 +52,12 @@ export function runningRig(t: TestContext, restart: Restart = {}, more: object =
           forbidden: count("forbidden"),
           outcome: (outcome) => void counted.push(outcome),
         },
+        fence: endlessTerm(api.client),
         now: () => {
           clock.reads += 1;
           return Date.now();
         },
+        wallClock: Date.now,
       },
       term.signal,
     );

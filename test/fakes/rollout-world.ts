@@ -81,8 +81,11 @@ export class RunningWorld implements RolloutClient {
   mapSince = START;
   readonly mapChanges: number[] = [];
   clock = START;
+  /** How much later the wall clock is than it was. */
+  jumpedMs = 0;
   rules: RestartRules;
   podReads = 0;
+  readonly #observed = new Map<string, { readonly text: string; readonly workload: ObservedWorkload }>();
   #reconciler: RolloutReconciler;
   #leading = new AbortController();
 
@@ -161,7 +164,22 @@ export class RunningWorld implements RolloutClient {
     return this.clock;
   }
 
+  wallClock(): number {
+    return this.clock + this.jumpedMs;
+  }
+
+  /** The same object for a workload that has not changed, as the index of workloads gives it. */
   observe(): readonly ObservedWorkload[] {
+    return this.#observe().map((workload) => {
+      const text = JSON.stringify(workload);
+      const before = this.#observed.get(workload.key);
+      if (before?.text === text) return before.workload;
+      this.#observed.set(workload.key, { text, workload });
+      return workload;
+    });
+  }
+
+  #observe(): readonly ObservedWorkload[] {
     return [...this.workloads.values()].map((workload) => ({
       key: workload.key,
       namespace: workload.key.split("/")[0] ?? "",

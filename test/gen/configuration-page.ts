@@ -1,17 +1,8 @@
-import { z } from "zod";
+import * as z from "zod";
 import { configSchema } from "../../config/schema.ts";
 import { listSettings } from "../../config/settings.ts";
 import type { Generator } from "./generator.ts";
-
-interface JsonSchema {
-  readonly type?: string;
-  readonly enum?: readonly unknown[];
-  readonly default?: unknown;
-  readonly description?: string;
-  readonly properties?: Readonly<Record<string, JsonSchema>>;
-  readonly items?: JsonSchema;
-  readonly anyOf?: readonly JsonSchema[];
-}
+import { code, type JsonSchema, table, typeOf } from "./tables.ts";
 
 const HEAD = `# Configuration
 
@@ -19,8 +10,11 @@ Generated from config/schema.ts by \`npm run gen\`: change the schema, not this 
 
 One YAML file (\`--config FILE\`; in the chart: \`config\` in the values) has the settings of all four
 processes: controller, webhook, proxy and agent. An environment variable overrides the file, and
-\`--set path=value\` overrides both. If a setting is unknown or invalid, the process exits with code 2
-and prints the path of the setting. Durations are in seconds.
+\`--set path=value\` overrides both. If a setting is invalid, the process exits with code 2
+and prints the path of the setting. A setting of the file that a component does not know, such as
+one of a later release, is ignored with a warning in its log (code \`config-ignored\`), unless the
+file has \`strict: true\`; \`switchback config\` and the chart's schema refuse it. Durations are in
+seconds.
 `;
 
 const TARGETS = `
@@ -72,26 +66,4 @@ function* listFields(list: JsonSchema, path: string): Iterable<string[]> {
     yield [code(place), typeOf(field), value, field.description ?? ""];
     if (nested) yield* listFields(field, place);
   }
-}
-
-function typeOf({ type, enum: values, anyOf }: JsonSchema): string {
-  if (values !== undefined) return values.join(" | ");
-  return anyOf?.map((choice) => code(shapeOf(choice))).join(" or ") ?? type ?? "any";
-}
-
-/** `{ service: { namespace, name } }`. */
-function shapeOf({ properties }: JsonSchema): string {
-  const keys = Object.entries(properties ?? {}).map(([key, child]) =>
-    child.properties === undefined ? key : `${key}: ${shapeOf(child)}`,
-  );
-  return `{ ${keys.join(", ")} }`;
-}
-
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |\n`;
-  return line(head) + line(head.map(() => "---")) + rows.map(line).join("");
-}
-
-function code(text: string): string {
-  return `\`${text}\``;
 }

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { valuesSchema } from "../../manifests/values.ts";
 import { formatJson } from "./format.ts";
 import type { Generator } from "./generator.ts";

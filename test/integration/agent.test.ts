@@ -3,9 +3,9 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import { NODE } from "../cluster/kubelet.ts";
 import { aliasesText, hasName, kubeletFiles } from "../fakes/kubelet-files.ts";
-import { AGENTS, agentLease, startAgent, type TestAgent } from "./agents.ts";
+import { agentLease, startAgent, type TestAgent } from "./agents.ts";
 import { ingress, namespaceYaml, podObject } from "./objects.ts";
-import { type System, startSystem, until } from "./system.ts";
+import { AGENTS, type System, startSystem, until } from "./system.ts";
 
 // The agent against a real API server, with the rights and the configuration that the chart gives it. There is no kubelet: the
 // test writes the hosts files, in a directory of its own.
@@ -48,7 +48,7 @@ async function runPod(namespace: string, name: string, more: object = {}, metada
 const hosts = (uid: string) => readFileSync(kubelet.path(uid), "latin1");
 const has = (uid: string, name: string) => hasName(hosts(uid), name);
 const until_ = (uid: string, name: string) => until(`${name} in the file`, () => has(uid, name), 10_000);
-const gone = (uid: string, name: string) => until(`${name} to leave the file`, () => !has(uid, name), 10_000);
+const gone = (uid: string, name: string) => until(`${name} to leave the file`, () => !has(uid, name));
 
 const lease = () => agentLease(system);
 

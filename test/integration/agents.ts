@@ -6,10 +6,7 @@ import { agentLeaseName } from "../../snapshot/agent-lease-format.ts";
 import { kubeMapReader } from "../../snapshot/map-reader.ts";
 import { silentLogger } from "../../telemetry/log.ts";
 import { NODE } from "../cluster/kubelet.ts";
-import type { System } from "./system.ts";
-
-/** The agents' namespace, and the name of their account. */
-export const AGENTS = "switchback-agent";
+import { AGENTS, type System } from "./system.ts";
 
 /** An agent in this process. */
 export interface TestAgent {
@@ -19,10 +16,9 @@ export interface TestAgent {
 
 /** The one node's agent, with the rights and the configuration that the chart gives it; `kubeletRoot` is a directory of the test's own. */
 export async function startAgent(system: System, kubeletRoot: string): Promise<TestAgent> {
-  const token = await system.cluster.tokenFor(`${AGENTS}/switchback-agent`);
+  const token = await system.cluster.tokenFor(`${AGENTS}/switchback-agent`, NODE);
   const client = await connect({ kubeconfig: await system.cluster.kubeconfigFor({ token }) });
-  const read = ["-n", AGENTS, "get", "cm", "switchback-config", "-o", "jsonpath={.data.config\\.yaml}"];
-  const config = configSchema.parse(parse(await system.kubectl(...read)));
+  const config = configSchema.parse(parse(await system.configuration("agent")));
   const maps = kubeMapReader({ client, namespace: config.namespace, log: silentLogger });
   const own = { node: NODE, kubeletRoot, healthPort: 0, address: "127.0.0.1" };
   const agent = await runAgent(

@@ -17,6 +17,7 @@ import { configSchema } from "../../config/schema.ts";
 import { type ConnectedClient, connect } from "../../kube/connect.ts";
 import { silentLogger } from "../../telemetry/log.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
+import { endlessTerm } from "../fakes/term.ts";
 
 // install.yaml on a real API server, certificate managers and webhook replicas with the rights of their ServiceAccounts, and
 // pods whose creation FAILS when the webhook cannot be called: so that no admission can go wrong unseen.
@@ -89,8 +90,8 @@ export class CertsCluster {
       namespace: NAMESPACE,
       serviceName: "switchback-webhook",
       clusterDomain: "cluster.local",
-      store: new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger }),
-      bundleWriter: new KubeBundleWriter({ client, log: silentLogger }),
+      store: new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger, fence: endlessTerm(client) }),
+      bundleWriter: new KubeBundleWriter({ client, log: silentLogger, fence: endlessTerm(client) }),
       now: Date.now,
       log: silentLogger,
       signal: stop.signal,

@@ -6,6 +6,7 @@ import { isSignedBy, parseCertificates } from "../../certs/pem.ts";
 import { CA_SECRET, TLS_SECRET } from "../../certs/secret-store.ts";
 import { KubeSecretStore } from "../../certs/secret-store-kube.ts";
 import { silentLogger } from "../../telemetry/log.ts";
+import { endlessTerm } from "../fakes/term.ts";
 import { type CertsCluster, NAMESPACE, startCertsCluster, until } from "./certs-cluster.ts";
 
 const DAY = 86_400_000;
@@ -18,11 +19,8 @@ after(() => cluster.stop());
 
 /** Puts a CA in place of which more than two thirds are over, with a leaf that is good, and lets replicas serve that. */
 async function seedOldCa(): Promise<{ ca: string }> {
-  const store = new KubeSecretStore({
-    client: await cluster.clientOf("controller"),
-    namespace: NAMESPACE,
-    log: silentLogger,
-  });
+  const client = await cluster.clientOf("controller");
+  const store = new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger, fence: endlessTerm(client) });
   const ca = await issueAuthority({ now: Date.now() - 70 * DAY, days: 100 });
   const names = servingNames("switchback-webhook", NAMESPACE, "cluster.local");
   const leaf = await issueLeaf(ca, names, { now: Date.now(), days: 10 });
@@ -138,7 +136,7 @@ it("the API server is away in the middle of a rotation: the rotation goes on whe
 /** As cert-manager and its cainjector do it: another CA's leaf in the same Secret, and that CA alone in the caBundle. */
 async function certManagerTakesOver(): Promise<{ ca: string; leaf: string }> {
   const client = await cluster.clientOf("controller");
-  const store = new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger });
+  const store = new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger, fence: endlessTerm(client) });
   const ca = await issueAuthority({ now: Date.now(), days: 100 });
   const leaf = await issueLeaf(ca, [`switchback-webhook.${NAMESPACE}.svc`], { now: Date.now(), days: 10 });
   const data = { "tls.crt": leaf.cert, "tls.key": leaf.key, "ca.crt": ca.cert };

@@ -5,6 +5,7 @@ import { KubeBundleWriter } from "../../certs/ca-bundle-kube.ts";
 import { CA_SECRET, TLS_SECRET } from "../../certs/secret-store.ts";
 import { KubeSecretStore } from "../../certs/secret-store-kube.ts";
 import { silentLogger } from "../../telemetry/log.ts";
+import { endlessTerm } from "../fakes/term.ts";
 import {
   type CertsCluster,
   CONFIGURATION,
@@ -185,7 +186,8 @@ describe("a configuration that goes", () => {
 
 describe("writes that come too late", () => {
   it("a bundle for a configuration that has changed, lost an entry, or gone: refused, nothing is made", async () => {
-    const writer = new KubeBundleWriter({ client: await cluster.clientOf("controller"), log: silentLogger });
+    const client = await cluster.clientOf("controller");
+    const writer = new KubeBundleWriter({ client, log: silentLogger, fence: endlessTerm(client) });
     const stale = (await writer.read())!;
     await writer.write("one\n", stale);
     await assert.rejects(writer.write("two\n", stale), { code: "kube-status", status: 409 });
@@ -202,11 +204,8 @@ describe("writes that come too late", () => {
   });
 
   it("a Secret that someone else has made, changed or deleted: refused, nothing is made", async () => {
-    const store = new KubeSecretStore({
-      client: await cluster.clientOf("controller"),
-      namespace: NAMESPACE,
-      log: silentLogger,
-    });
+    const client = await cluster.clientOf("controller");
+    const store = new KubeSecretStore({ client, namespace: NAMESPACE, log: silentLogger, fence: endlessTerm(client) });
     await cluster.kubectl(["delete", "secret", "-n", NAMESPACE, CA_SECRET, "--ignore-not-found"]);
     await store.write(CA_SECRET, { a: "1", b: "2" }, undefined);
     await assert.rejects(store.write(CA_SECRET, { a: "9" }, undefined), { code: "kube-status", status: 409 });

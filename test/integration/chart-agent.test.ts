@@ -67,10 +67,10 @@ describe("the agents", () => {
       rights.toSorted(),
       [
         "ClusterRoleBinding daemonsets,deployments,replicasets,statefulsets get",
-        "ClusterRoleBinding namespaces list,watch",
+        "ClusterRoleBinding namespaces get,list,watch",
         "ClusterRoleBinding pods list,watch",
         `${NAMESPACE} configmaps list,watch`,
-        `${AGENTS} daemonsets get,list,watch switchback-agent`,
+        `${AGENTS} daemonsets get switchback-agent`,
         `${AGENTS} leases create,patch,delete`,
       ].toSorted(),
     );

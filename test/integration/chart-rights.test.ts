@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { WEBHOOK_CONFIGURATION } from "../../certs/ca-bundle.ts";
 import { CA_SECRET, TLS_SECRET } from "../../certs/secret-store.ts";
-import { RECORDS_NAME } from "../../controller/rollout/restart-records.ts";
+import { RECORD_MAPS } from "../../controller/rollout/record-map.ts";
 import { PRESETS } from "../../controller/sources/custom/presets.ts";
 import { INJECT_KEY } from "../../hostmap/metadata-keys.ts";
 import { frontName } from "../../snapshot/listeners.ts";
-import { INDEX_NAME, shardName } from "../../snapshot/map-format.ts";
-import { MAX_SHARDS } from "../../snapshot/shards.ts";
-import { TARGETS_NAME } from "../../snapshot/targets-format.ts";
+import { COMPACT_INDEX_NAME, INDEX_NAME, SHARD_NAMES } from "../../snapshot/map-format.ts";
+import { STATUS_SECRET } from "../../snapshot/status-page.ts";
+import { TARGETS_NAME } from "../../snapshot/targets-name.ts";
 import { direct, NAMESPACE, named, type Rendered, relayed, render } from "./rendered.ts";
 
 describe("the MutatingWebhookConfiguration", () => {
@@ -82,12 +82,12 @@ describe("RBAC names the objects that the program writes", () => {
   const controller = (values: object) => named(render(values), "Role", "switchback-controller");
   const clusterRole = (values: object) => named(render(values), "ClusterRole", "switchback-controller");
 
-  it("the index, every shard there can be, and the Secrets", () => {
-    const shards = Array.from({ length: MAX_SHARDS }, (_, index) => shardName(index));
-    assert.deepEqual(names(controller({}), "configmaps"), [INDEX_NAME, ...shards, TARGETS_NAME, RECORDS_NAME]);
+  it("the indexes, every shard there can be, and the Secrets", () => {
+    const indexes = [INDEX_NAME, COMPACT_INDEX_NAME];
+    assert.deepEqual(names(controller({}), "configmaps"), [...indexes, ...SHARD_NAMES, TARGETS_NAME, ...RECORD_MAPS]);
     assert.deepEqual(names(named(render(), "Role", "switchback-proxy"), "configmaps"), [TARGETS_NAME]);
-    assert.deepEqual(names(controller({}), "configmaps", "delete"), shards.slice(1));
-    assert.deepEqual(names(controller({}), "secrets"), [CA_SECRET, TLS_SECRET]);
+    assert.deepEqual(names(controller({}), "configmaps", "delete"), SHARD_NAMES);
+    assert.deepEqual(names(controller({}), "secrets"), [CA_SECRET, TLS_SECRET, STATUS_SECRET]);
     assert.deepEqual(names(named(render(), "Role", "switchback-webhook"), "secrets"), [TLS_SECRET]);
     assert.deepEqual(names(clusterRole({}), "mutatingwebhookconfigurations"), [WEBHOOK_CONFIGURATION]);
   });
@@ -117,9 +117,25 @@ describe("RBAC names the objects that the program writes", () => {
     assert.deepEqual(names(controller({ config: { discovery, targets: [direct] } }), "services"), []);
   });
 
-  it("no Secret and no change of the webhook configuration where the certificate is another's", () => {
+  it("the key of the status: people with a Role for it read it, and the controller makes it", () => {
+    const granted = render({ agent: { enabled: true } }).flatMap(({ kind, metadata, rules = [] }) =>
+      (rules as Rendered[])
+        .filter(
+          ({ resources, resourceNames }) => resources.includes("secrets") && resourceNames?.includes(STATUS_SECRET),
+        )
+        .map(({ verbs }) => `${kind} ${metadata.name}: ${verbs.join()}`),
+    );
+    assert.deepEqual(granted.sort(), [
+      "Role switchback-controller: list,watch,create,patch",
+      "Role switchback-doctor: get",
+      "Role switchback-operator: get",
+      "Role switchback-remains: delete",
+    ]);
+  });
+
+  it("no other Secret and no change of the webhook configuration where the certificate is another's", () => {
     const values = { config: { certs: { mode: "cert-manager" } } };
-    assert.deepEqual(names(controller(values), "secrets"), []);
+    assert.deepEqual(names(controller(values), "secrets"), [STATUS_SECRET]);
     assert.deepEqual(names(clusterRole(values), "mutatingwebhookconfigurations", "patch"), []);
     assert.deepEqual(names(clusterRole(values), "mutatingwebhookconfigurations", "get"), [WEBHOOK_CONFIGURATION]);
     const files = { config: { certs: { mode: "files" } }, certFiles: { secretName: "mine" } };

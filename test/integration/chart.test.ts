@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { before, describe, it } from "node:test";
 import { listenersOf } from "../../snapshot/listeners.ts";
-import { TARGETS_NAME } from "../../snapshot/targets-format.ts";
+import { TARGETS_NAME } from "../../snapshot/targets-name.ts";
 import {
   COMPONENTS,
   configOf,
@@ -40,7 +41,9 @@ const COMBINATIONS: Record<string, object> = {
   },
 };
 
-const CLUSTER_SCOPED = ["ClusterRole", "ClusterRoleBinding", "MutatingWebhookConfiguration"];
+const POLICY = "ValidatingAdmissionPolicy";
+const BINDING = "ValidatingAdmissionPolicyBinding";
+const CLUSTER_SCOPED = ["ClusterRole", "ClusterRoleBinding", "MutatingWebhookConfiguration", POLICY, BINDING];
 
 for (const [title, values] of Object.entries(COMBINATIONS)) {
   describe(`with ${title}`, () => {
@@ -142,6 +145,10 @@ describe("values", () => {
   const REFUSED: [object, RegExp][] = [
     [{ images: {} }, /at '': additional properties 'images' not allowed/],
     [{ proxy: { replica: 3 } }, /at '\/proxy': additional properties 'replica' not allowed/],
+    [{ agent: { serviceAccount: { nam: "x" } } }, /at '\/agent\/serviceAccount': additional properties 'nam'/],
+    [{ pods: { probes: { live: {} } } }, /at '\/pods\/probes': additional properties 'live' not allowed/],
+    [{ podAnnotation: {} }, /at '': additional properties 'podAnnotation' not allowed/],
+    [{ webhook: { extraEnv: [{ value: "x" }] } }, /at '\/webhook\/extraEnv\/0': missing property 'name'/],
     [{ proxy: { replicas: 0 } }, /at '\/proxy\/replicas': minimum: got 0, want 1/],
     [{ image: { digest: "sha256:12" } }, /at '\/image\/digest'/],
     [{ config: { proxy: { engin: "portable" } } }, /at '\/config\/proxy': additional properties 'engin' not allowed/],
@@ -248,9 +255,26 @@ describe("pods", () => {
   });
 
   it("roll when the config changes, and only then", () => {
-    const checksum = (values: object) => podOf(render(values), "proxy").metadata.annotations["checksum/config"];
-    assert.equal(checksum({}), checksum({ proxy: { replicas: 5 } }));
-    assert.notEqual(checksum({}), checksum({ config: { proxy: { drainSeconds: 31 } } }));
+    const template = (values: object) => podOf(render(values), "proxy");
+    assert.deepEqual(template({}), template({ proxy: { replicas: 5 } }));
+    assert.notDeepEqual(template({}), template({ config: { webhook: { healthPort: 9081 } } }));
+  });
+
+  it("mount the one ConfigMap that is named by the hash of the config, of their own namespace", () => {
+    const objects = render({ agent: { enabled: true } });
+    const configs = objects.filter(({ metadata }) => metadata.labels["app.kubernetes.io/component"] === "config");
+    const [{ metadata, data, immutable }] = configs;
+    const hash = createHash("sha256").update(data["config.yaml"].trimEnd()).digest("hex").slice(0, 10);
+    assert.deepEqual([metadata.name, immutable], [`switchback-config-${hash}`, true]);
+    assert.deepEqual(
+      configs.map((config) => `${config.metadata.namespace}/${config.metadata.name}`).toSorted(),
+      [NAMESPACE, "switchback-agent"].map((namespace) => `${namespace}/${metadata.name}`),
+    );
+    const templates = objects.filter(({ kind }) => kind === "Deployment" || kind === "DaemonSet");
+    assert.deepEqual(
+      templates.map(({ spec }) => spec.template.spec.volumes[0].configMap.name),
+      Array(4).fill(metadata.name),
+    );
   });
 
   it("of the webhook have the given certificate files where the config says", () => {
@@ -272,15 +296,51 @@ describe("the proxy's targets", () => {
   });
 });
 
+describe("admission policies", () => {
+  const GROUP = "admissionregistration.k8s.io/v1";
+  const policies = (objects: Rendered[], kind: string) =>
+    objects.filter((object) => object.kind === kind).map(({ metadata }) => metadata.name);
+
+  it("are bound each, to accounts in force, and are only for what is installed", () => {
+    const always = ["switchback-webhook-configuration", "switchback-front-services"];
+    assert.deepEqual(policies(render(), POLICY), always);
+    const all = render({ agent: { enabled: true }, config: { restart: { namespaces: ["shop"] } } });
+    assert.deepEqual(policies(all, POLICY), [...always, "switchback-restarts", "switchback-agent-leases"]);
+    assert.deepEqual(policies(all, BINDING), policies(all, POLICY));
+    for (const { spec } of all.filter(({ kind }) => kind === BINDING))
+      assert.deepEqual(spec.validationActions, ["Deny"]);
+  });
+
+  it("are not rendered where the values say so, or where the API server does not have them", () => {
+    assert.deepEqual(policies(render({ admission: { policies: false } }), POLICY), []);
+    assert.deepEqual(policies(render({}, ["--api-versions", "v1/Pod"]), POLICY), []);
+    const served = ["--api-versions", `v1/Pod,${GROUP}/${POLICY}`];
+    assert.deepEqual(policies(render({}, served), POLICY), policies(render(), POLICY));
+  });
+
+  it("have the proxies' selector of the configuration", () => {
+    const selector = { tier: "edge", app: "relay" };
+    const objects = render({ config: { proxy: { selector } } });
+    const { validations } = named(objects, POLICY, "switchback-front-services").spec;
+    assert.ok(validations.some(({ expression }: Rendered) => expression.endsWith('{"app":"relay","tier":"edge"}')));
+  });
+});
+
 describe("what is off by default", () => {
   it("NetworkPolicies let in every port that the proxy listens on", () => {
     assert.ok(render().every(({ kind }) => kind !== "NetworkPolicy"));
     const values = { networkPolicy: { enabled: true }, config: { targets: [relayed, host("b", { port: 80 })] } };
     const objects = render(values);
-    assert.equal(objects.filter(({ kind }) => kind === "NetworkPolicy").length, 3);
-    const [{ ports }] = named(objects, "NetworkPolicy", "switchback-proxy").spec.ingress;
+    assert.deepEqual(
+      objects.filter(({ kind }) => kind === "NetworkPolicy").map(({ metadata }) => metadata.name),
+      [...COMPONENTS, "test", "uninstall", "remains"].map((component) => `switchback-${component}`),
+    );
+    const { ingress } = named(objects, "NetworkPolicy", "switchback-proxy").spec;
     const isOpen = (port: number) =>
-      ports.some((range: Rendered) => range.port <= port && port <= (range.endPort ?? range.port));
+      ingress.some(({ ports, from }: Rendered) => {
+        assert.equal(from, undefined, "from anywhere by default");
+        return ports.some((range: Rendered) => range.port <= port && port <= (range.endPort ?? range.port));
+      });
     const { targets, proxy } = configOf(objects);
     const bound = [...listenersOf(targets).map(({ listenPort }) => listenPort), proxy.healthPort];
     assert.deepEqual(bound.map(isOpen), [true, true, true]);
@@ -294,10 +354,110 @@ describe("what is off by default", () => {
       "NetworkPolicy",
       "switchback-webhook",
     );
-    assert.deepEqual(policy.spec.egress[1], {
-      ports: [{ protocol: "TCP", port: 6443 }],
-      to: [{ ipBlock: { cidr: "192.0.2.0/24" } }],
+    assert.deepEqual(policy.spec.egress, [
+      { ports: [{ protocol: "TCP", port: 6443 }], to: [{ ipBlock: { cidr: "192.0.2.0/24" } }] },
+    ]);
+  });
+
+  it("a NetworkPolicy confines each component, the agents too, to what it connects to", () => {
+    const values = {
+      networkPolicy: {
+        enabled: true,
+        apiServer: { cidrs: ["192.0.2.1/32"], ports: [6443] },
+        dns: { cidrs: ["192.0.2.53/32"] },
+        ingressControllers: [{ namespaceSelector: { matchLabels: { edge: "true" } } }],
+      },
+      agent: { enabled: true },
+      config: { agent: { namespace: "their-own", healthPort: 8099 } },
+    };
+    const objects = render(values);
+    const selector = (component: string) => ({
+      matchLabels: { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": component },
     });
+    const api = { ports: [{ protocol: "TCP", port: 6443 }], to: [{ ipBlock: { cidr: "192.0.2.1/32" } }] };
+    const dnsPorts = ["UDP", "TCP"].map((protocol) => ({ protocol, port: 53 }));
+    const dns = { ports: dnsPorts, to: [{ ipBlock: { cidr: "192.0.2.53/32" } }] };
+    const any = [{ protocol: "TCP", port: 1, endPort: 65535 }];
+    const health = (component: string, port: number) => ({
+      ports: [{ protocol: "TCP", port }],
+      to: [{ podSelector: selector(component) }],
+    });
+    const egress: Readonly<Record<string, object[]>> = {
+      controller: [api, dns, health("proxy", 8082), health("webhook", 8081)],
+      webhook: [api],
+      proxy: [api, dns, { ports: any, to: values.networkPolicy.ingressControllers }],
+      agent: [api],
+    };
+    for (const [component, expected] of Object.entries(egress)) {
+      const { metadata, spec } = named(objects, "NetworkPolicy", `switchback-${component}`);
+      assert.deepEqual(spec.egress, expected, component);
+      assert.deepEqual([spec.podSelector, spec.policyTypes], [selector(component), ["Ingress", "Egress"]]);
+      assert.equal(metadata.namespace, component === "agent" ? "their-own" : NAMESPACE);
+    }
+    const { spec } = named(objects, "NetworkPolicy", "switchback-agent");
+    assert.deepEqual(spec.ingress, [{ ports: [{ protocol: "TCP", port: 8099 }] }]);
+    const dnsServers = ["192.0.2.1", "192.0.2.1:5353", "[2001:db8::1]:5354", "[2001:db8::53]", "192.0.2.2:53"];
+    const asking = render({ ...values, config: { policy: { dnsServers } } });
+    const portsOf = (component: string): number[] =>
+      named(asking, "NetworkPolicy", `switchback-${component}`).spec.egress[1].ports.map(({ port }: Rendered) => port);
+    assert.deepEqual(portsOf("controller"), [53, 53, 5353, 5353, 5354, 5354]);
+    assert.deepEqual(portsOf("proxy"), [53, 53]);
+    const [, { ports: behindService }] = named(
+      render({ ...values, networkPolicy: { enabled: true, dns: { ports: [53, 5353] } } }),
+      "NetworkPolicy",
+      "switchback-proxy",
+    ).spec.egress;
+    assert.deepEqual(
+      behindService.map(({ port }: Rendered) => port),
+      [53, 53, 5353, 5353],
+    );
+    const silent = render(values, ["--set", "config.policy.verifyDns=off"]);
+    const withoutDns = [api, health("proxy", 8082), health("webhook", 8081)];
+    assert.deepEqual(named(silent, "NetworkPolicy", "switchback-controller").spec.egress, withoutDns);
+  });
+
+  it("NetworkPolicies let in the clients of the values alone, and the controller, which follows the others", () => {
+    const [webhook, health, proxy] = ["a", "b", "c"].map((name) => [{ namespaceSelector: { matchLabels: { name } } }]);
+    const networkPolicy = { enabled: true, clients: { webhook, health, proxy } };
+    const objects = render({ networkPolicy, agent: { enabled: true }, config: { targets: [relayed] } });
+    const ingressOf = (component: string) =>
+      named(objects, "NetworkPolicy", `switchback-${component}`).spec.ingress.map(({ ports, from }: Rendered) => [
+        ports.map(({ port }: Rendered) => port),
+        from,
+      ]);
+    const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "controller" };
+    const controllers = [{ podSelector: { matchLabels: labels } }];
+    assert.deepEqual(ingressOf("controller"), [[[8080], health]]);
+    assert.deepEqual(ingressOf("agent"), [[[8083], health]]);
+    assert.deepEqual(ingressOf("webhook"), [
+      [[8081], health],
+      [[8081], controllers],
+      [[8443], webhook],
+    ]);
+    assert.deepEqual(ingressOf("proxy"), [
+      [[8082], health],
+      [[8082], controllers],
+      [[15000, 9443], proxy],
+    ]);
+  });
+
+  it("the pods of the uninstall hooks may call the API server alone, from before they start", () => {
+    const apiServer = { cidrs: ["192.0.2.1/32"], ports: [6443] };
+    const objects = render({ networkPolicy: { enabled: true, apiServer } });
+    for (const name of ["switchback-uninstall", "switchback-remains"]) {
+      const { metadata, spec } = named(objects, "NetworkPolicy", name);
+      const job = named(objects, "Job", name);
+      const hook = (object: Rendered) => object.metadata.annotations["helm.sh/hook"];
+      const weight = (object: Rendered) => Number(object.metadata.annotations["helm.sh/hook-weight"]);
+      assert.equal(hook({ metadata }), hook(job));
+      assert.ok(weight({ metadata }) < weight(job));
+      const { labels } = job.spec.template.metadata;
+      for (const [label, value] of Object.entries(spec.podSelector.matchLabels)) assert.equal(labels[label], value);
+      assert.deepEqual([spec.policyTypes, spec.ingress], [["Ingress", "Egress"], undefined]);
+      assert.deepEqual(spec.egress, [
+        { ports: [{ protocol: "TCP", port: 6443 }], to: [{ ipBlock: { cidr: "192.0.2.1/32" } }] },
+      ]);
+    }
   });
 
   it("ServiceMonitors scrape a port that their Service has", () => {

@@ -225,8 +225,9 @@ describe("the proxy subresource of a Service", () => {
       const seen = ["--for=jsonpath={.subsets[0].addresses[0].ip}=203.0.113.7", "endpoints/status"];
       const wait = await cluster.kubectl("wait", "--timeout=20s", ...seen);
       assert.equal(wait.code, 0, wait.stderr);
-      const answer = await cluster.call({ path: "/api/v1/namespaces/default/services/status:http/proxy/status?x=1" });
-      assert.deepEqual(answer, { status: 200, body: "you asked for /status?x=1" });
+      const path = "/api/v1/namespaces/default/services/status:http/proxy/status?x=1";
+      const { status, body } = await cluster.call({ path });
+      assert.deepEqual({ status, body }, { status: 200, body: "you asked for /status?x=1" });
     } finally {
       server.closeAllConnections();
       server.close();

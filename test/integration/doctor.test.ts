@@ -3,16 +3,13 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { after, before, describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
 import type { ReportDocument } from "../../doctor/report.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
-import { runTool } from "../cluster/tools.ts";
+import { runSwitchback, SWITCHBACK } from "../cluster/tools.ts";
 import { ingress, namespaceYaml } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
 // `switchback doctor` against a real API server: what it reads, what it may not read, and what it leaves behind.
-
-const MAIN = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
 
 interface Examination extends ReportDocument {
   readonly code: number;
@@ -20,8 +17,8 @@ interface Examination extends ReportDocument {
 }
 
 async function examine(kubeconfig: string, ...flags: string[]): Promise<Examination> {
-  const args = [MAIN, "doctor", "-o", "json", ...flags];
-  const { code, stdout, stderr } = await runTool(process.execPath, args, { KUBECONFIG: kubeconfig });
+  const args = ["doctor", "-o", "json", ...flags];
+  const { code, stdout, stderr } = await runSwitchback(args, { KUBECONFIG: kubeconfig });
   assert.ok(stdout.startsWith("{"), stderr);
   return { code, stderr, ...(JSON.parse(stdout) as ReportDocument) };
 }
@@ -96,7 +93,7 @@ describe("a cluster without Switchback, and without Gateway API", () => {
 
   it("an API server that is away is a failure, not a report", async () => {
     await cluster.stopApiServer();
-    const { code, stdout, stderr } = await runTool(process.execPath, [MAIN, "doctor"], {
+    const { code, stdout, stderr } = await runSwitchback(["doctor"], {
       KUBECONFIG: cluster.adminKubeconfig,
     });
     assert.deepEqual([code, stdout], [1, ""]);
@@ -162,7 +159,7 @@ describe("a cluster with Switchback", () => {
   it("dry run and probe pod pass the restricted Pod Security Standard; Ctrl-C removes the pod", async () => {
     await system.apply(namespaceYaml("strict"));
     await system.kubectl("label", "namespace", "strict", "pod-security.kubernetes.io/enforce=restricted");
-    const args = [MAIN, "doctor", "--probe", "--probe-namespace", "strict"];
+    const args = [SWITCHBACK, "doctor", "--probe", "--probe-namespace", "strict"];
     const child = spawn(process.execPath, args, { env: { KUBECONFIG: system.cluster.adminKubeconfig } });
     const [stdout, stderr] = [text(child.stdout), text(child.stderr)];
     const pods = async () => (await system.kubectl("-n", "strict", "get", "pods", "-o", "name")).trim();

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { connect } from "node:net";
 import { after, before, describe, it } from "node:test";
 import type { NameStatus } from "../../controller/status.ts";
 import { foundName } from "../../controller/targets/service-view.ts";
-import { type PublishedTargets, parseTargets } from "../../snapshot/targets-format.ts";
 import { ingress, namespaceYaml } from "./objects.ts";
+import { publishedTargets } from "./published-targets.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
 // Targets that nobody configured: LoadBalancer Services of the API server, found by their addresses, published to a running proxy.
@@ -50,20 +51,8 @@ async function admitted(name: string, host: string, ...entries: object[]): Promi
   if (entries.length > 0) await patchStatus("ingress", "default", name, entries);
 }
 
-async function publishedTargets(): Promise<PublishedTargets> {
-  const { data } = await system.json<{ data: Record<string, string> }>(
-    "-n",
-    NAMESPACE,
-    "get",
-    "cm",
-    "switchback-targets",
-  );
-  const parsed = parseTargets(data["targets.json"] ?? "");
-  assert.ok(!("code" in parsed), JSON.stringify(parsed));
-  return parsed;
-}
-
-const targetOf = async (name: string) => (await publishedTargets()).targets.find((target) => target.name === name);
+const targetOf = async (name: string) =>
+  (await publishedTargets(system)).targets.find((target) => target.name === name);
 const portsOf = async (name: string) => (await targetOf(name))?.ports.map(({ listenPort }) => listenPort) ?? [];
 
 async function frontOf(target: string): Promise<readonly string[]> {
@@ -179,9 +168,11 @@ describe("no target is found, and status says why", () => {
     assert.match(await refused("foreign.example.com", "no-service"), /198\.51\.100\.7/);
   });
 
-  it("where two Services have it", async () => {
-    for (const name of ["twin-a", "twin-b"]) await balancer(name, { status: [{ ip: "203.0.113.4" }] });
-    await admitted("twins", "twins.example.com", { ip: "203.0.113.4" });
+  it("where its two addresses are those of two Services", async () => {
+    await balancer("twin-a", { status: [{ ip: "203.0.113.4" }] });
+    await balancer("twin-b", { status: [{ ip: "203.0.113.14" }] });
+    await system.apply(ingress("twins", ["twins.example.com"]));
+    await patchStatus("ingress", "default", "twins", [{ ip: "203.0.113.4" }, { ip: "203.0.113.14" }]);
     assert.match(await refused("twins.example.com", "several-services"), /edge\/twin-a, edge\/twin-b/);
   });
 
@@ -198,26 +189,29 @@ describe("no target is found, and status says why", () => {
 });
 
 describe("a running proxy", () => {
-  it("takes connections for a target that was found while it ran, and tells why they cannot go on", async () => {
+  it("takes connections for a target that was found while it ran, and goes on to the Service's ClusterIP, without looking up its name", async () => {
     const target = foundName("edge", "two");
     await listensFor(target);
     const [port] = await portsOf(target);
     assert.ok(port);
-    // There is no cluster DNS here that knows the Service: the proxy has to say so, and go on listening.
-    const client = connect(port, "127.0.0.1").on("error", () => {});
-    await until("the connection to be refused", () => client.destroyed);
+    const clusterIP = await system.kubectl("-n", "edge", "get", "svc", "two", "-o", "jsonpath={.spec.clusterIP}");
+    assert.deepEqual((await targetOf(target))?.upstreamIPs, [clusterIP]);
+    // There is no cluster DNS here that knows the Service: a look-up would fail, and the proxy would say so.
+    const client = connect(port, system.proxies[0]?.address).on("error", () => {});
+    await once(client, "connect");
     const { text } = await (system.proxies[0]?.page("/readyz") ?? Promise.reject(new Error("no proxy")));
-    assert.match(text, new RegExp(`upstream ${target}:80: failing \\(dns`));
+    assert.doesNotMatch(text, new RegExp(`${target}:80: failing \\(dns`));
+    client.destroy();
   });
 
   it("keeps what it has when somebody spoils the ConfigMap, which the controller then writes again", async () => {
     const before = await listening();
     const patch = JSON.stringify({ data: { "targets.json": "{" } });
     await system.kubectl("-n", NAMESPACE, "patch", "cm", "switchback-targets", "--type=merge", "-p", patch);
-    await until("the ConfigMap to be as it was", async () => (await publishedTargets()).targets.length > 0);
+    await until("the ConfigMap to be as it was", async () => (await publishedTargets(system)).targets.length > 0);
     assert.deepEqual(await listening(), before);
     await system.kubectl("-n", NAMESPACE, "delete", "cm", "switchback-targets");
-    await until("the ConfigMap to be there again", async () => (await publishedTargets()).targets.length > 0);
+    await until("the ConfigMap to be there again", async () => (await publishedTargets(system)).targets.length > 0);
     assert.deepEqual(await listening(), before);
   });
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { shortHash } from "../../hostmap/hash.ts";
+import { renderCompactIndex } from "../../snapshot/map-format.ts";
 import { recordMap } from "./history.ts";
 import { ingress, mapped, namespaceYaml } from "./objects.ts";
 import { type Created, refused, streamPods } from "./pod-stream.ts";
@@ -81,11 +82,17 @@ async function frontAddresses(): Promise<string> {
   return await own("get", "svc", "switchback-ingress-nginx", "-o", "jsonpath={.spec.clusterIPs}", "--ignore-not-found");
 }
 
+/** The ConfigMap of the only shard. */
+async function shardNow(): Promise<string> {
+  const { shards } = await system.index();
+  return shards[0]?.name ?? "";
+}
+
 describe("the map", () => {
-  for (const name of ["switchback-hosts-0", "switchback-hosts"]) {
-    it(`${name}, deleted, comes back, and the webhook never loses a name`, async () => {
+  for (const what of ["its shard", "switchback-hosts", "switchback-hosts-index"]) {
+    it(`without ${what}, which was deleted, is made whole, and the webhook never loses a name`, async () => {
       const pods = await whilePodsAreCreated(async () => {
-        await own("delete", "cm", name);
+        await own("delete", "cm", what === "its shard" ? await shardNow() : what);
         await until("the map to be whole", mapIsWhole);
       });
       assertInjected(pods);
@@ -100,15 +107,16 @@ describe("the map", () => {
     assertInjected(pods);
   });
 
-  const editShard = (data: object | null) =>
-    own("patch", "cm", "switchback-hosts-0", "--type=merge", "-p", JSON.stringify({ data }));
+  const edit = (name: string, data: object | null) =>
+    own("patch", "cm", name, "--type=merge", "-p", JSON.stringify({ data }));
+  const editShard = async (data: object | null) => await edit(await shardNow(), data);
 
   for (const [what, data] of [
     ["a line more", { hosts: `192.0.2.66 ${EVIL}\n` }],
     ["no line", { hosts: "" }],
     ["no data", null],
   ] as const) {
-    it(`a shard, edited by hand to ${what}, is put back, and no pod gets the edit`, async () => {
+    it(`a shard, edited by hand to ${what}, is replaced, and no pod gets the edit`, async () => {
       const pods = await whilePodsAreCreated(async () => {
         await editShard(data);
         await until("the map to be whole", mapIsWhole);
@@ -132,16 +140,16 @@ describe("the map", () => {
     assertInjected(pods);
   });
 
-  it("shard and index, edited by hand so that they agree, do not stay", async () => {
+  it("shard and indexes, edited by hand so that they agree, do not stay", async () => {
     const text = `192.0.2.66 ${EVIL}\n`;
     const { annotations: _, ...index } = await system.index();
-    const shards = [{ name: "switchback-hosts-0", revision: shortHash(text) }];
-    const edit = { ...index, shards, revision: shortHash(shortHash(text)) };
+    const shards = [{ name: await shardNow(), revision: shortHash(text) }];
+    const edited = { ...index, shards, revision: shortHash(shortHash(text)) };
     const editions = await recordMap(system);
     await whilePodsAreCreated(async () => {
-      await own("patch", "cm", "switchback-hosts-0", "--type=merge", "-p", JSON.stringify({ data: { hosts: text } }));
-      const data = { "index.json": `${JSON.stringify(edit, null, 1)}\n` };
-      await own("patch", "cm", "switchback-hosts", "--type=merge", "-p", JSON.stringify({ data }));
+      await editShard({ hosts: text });
+      await edit("switchback-hosts", { "index.json": `${JSON.stringify(edited, null, 1)}\n` });
+      await edit("switchback-hosts-index", { "index.json": renderCompactIndex(edited) });
       await until("the map to be whole", mapIsWhole);
     });
     const written = await editions();
@@ -167,11 +175,11 @@ describe("the map", () => {
     const failures = async () =>
       sumOf((await (await system.leader()).page("/metrics")).text, "switchback_controller_publish_failures_total");
     const before = await failures();
-    await system.apply(`${labelled("stranger")}\n---\n${labelled("switchback-hosts-64")}`);
+    await system.apply(`${labelled("stranger")}\n---\n${labelled("switchback-hosts-1024")}`);
     await system.apply(ingress("shop", [...NAMES, "stranger.example.com"]));
     await system.ready(["stranger.example.com"]);
     await system.apply(ingress("shop", NAMES));
-    await own("delete", "cm", "stranger", "switchback-hosts-64");
+    await own("delete", "cm", "stranger", "switchback-hosts-1024");
     await until("the map to be whole", mapIsWhole);
     assert.equal(await failures(), before);
     assertInjected(await whilePodsAreCreated(async () => {}));

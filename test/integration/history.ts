@@ -89,8 +89,10 @@ export async function recordMap(system: System): Promise<() => Promise<Edition[]
 }
 
 function editionOf(objects: ReadonlyMap<string, RawObject>): Edition {
-  const texts = [...objects.values()].map(({ data }) => data?.hosts ?? "");
-  return { hosts: hostsOf(texts), annotations: objects.get("switchback-hosts")?.metadata.annotations ?? {} };
+  return {
+    hosts: hostsOf([...objects.values()]),
+    annotations: objects.get("switchback-hosts")?.metadata.annotations ?? {},
+  };
 }
 
 /** Starts to look at the controllers' Lease; the function gives what it has held since, in order. */

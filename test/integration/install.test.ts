@@ -3,8 +3,10 @@ import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { parseAllDocuments } from "yaml";
+import { RECORD_MAPS } from "../../controller/rollout/record-map.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import type { Rendered } from "./rendered.ts";
+import { until } from "./system.ts";
 
 // The chart and install.yaml on a real API server: applied as a user would, and what each ServiceAccount may do then.
 
@@ -13,6 +15,9 @@ const INSTALL = `${TOP}manifests/install.yaml`;
 const NAMESPACE = "switchback-system";
 const IN_NAMESPACE = `/api/v1/namespaces/${NAMESPACE}`;
 const CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook";
+
+/** The ConfigMap of the configuration. */
+const CONFIG_NAME = /switchback-config-[0-9a-f]{10}/.exec(readFileSync(INSTALL, "utf8"))?.[0] ?? "";
 
 let cluster: ControlPlane;
 before(async () => {
@@ -41,14 +46,25 @@ async function tokenOf(component: string): Promise<string> {
 
 /** Server-side apply with the rights of a component's ServiceAccount; gives the status. */
 async function applyAs(component: string, path: string, body: object): Promise<number> {
-  const answer = await cluster.call({
+  return (await applyWith(await tokenOf(component), path, body)).status;
+}
+
+async function applyWith(token: string, path: string, body: object, dryRun = false) {
+  return await cluster.call({
     method: "PATCH",
-    path: `${path}?fieldManager=switchback-test&force=true`,
+    path: `${path}?fieldManager=switchback-test&force=true${dryRun ? "&dryRun=All" : ""}`,
     contentType: "application/apply-patch+yaml",
     body: JSON.stringify(body),
-    token: await tokenOf(component),
+    token,
   });
-  return answer.status;
+}
+
+/** As the controller applies it for the target of that name. */
+function frontService(name: string) {
+  const labels = { "switchback.dev/target": name.replace("switchback-", "") };
+  const selector = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "proxy" };
+  const metadata = { namespace: NAMESPACE, name, labels };
+  return { apiVersion: "v1", kind: "Service", metadata, spec: { selector, ports: [{ port: 80 }] } };
 }
 
 async function bundles(): Promise<(string | undefined)[]> {
@@ -173,14 +189,15 @@ describe("rights", () => {
       ),
       ...each("list watch", { resource: "namespaces", namespace: "" }),
       ...each("get list watch", { resource: "pods", namespace: "" }),
-      ...each("get create patch", { resource: "configmaps", name: "switchback-restarts" }),
+      ...RECORD_MAPS.flatMap((name) => each("get create patch", { resource: "configmaps", name })),
       ...each("create", { ...events, namespace: "default" }),
       ...each("get list watch patch", { ...configuration, name: "switchback-webhook" }),
       ...each("list watch", { resource: "configmaps" }),
       ...TARGETS,
       ...each("create patch", { resource: "configmaps", name: "switchback-hosts" }),
-      ...each("create patch", { resource: "configmaps", name: "switchback-hosts-0" }),
-      ...each("create patch delete", { resource: "configmaps", name: "switchback-hosts-63" }),
+      ...each("create patch", { resource: "configmaps", name: "switchback-hosts-index" }),
+      ...each("create patch delete", { resource: "configmaps", name: "switchback-hosts-0" }),
+      ...each("create patch delete", { resource: "configmaps", name: "switchback-hosts-1023" }),
       ...each("list watch", { resource: "services" }),
       ...each("create patch", { resource: "configmaps", name: "switchback-targets" }),
       ...each("create patch delete", { resource: "services" }),
@@ -210,9 +227,10 @@ describe("rights", () => {
     ...each("get list", { resource: "configmaps", namespace: "kube-system" }),
     ...each("create", { resource: "configmaps" }),
     ...each("update delete", { resource: "configmaps", name: "switchback-hosts" }),
-    ...each("update delete", { resource: "configmaps", name: "switchback-hosts-0" }),
-    ...each("create patch update delete", { resource: "configmaps", name: "switchback-config" }),
-    ...each("create patch delete", { resource: "configmaps", name: "switchback-hosts-64" }),
+    ...each("update delete", { resource: "configmaps", name: "switchback-hosts-index" }),
+    ...each("update", { resource: "configmaps", name: "switchback-hosts-0" }),
+    ...each("create patch update delete", { resource: "configmaps", name: CONFIG_NAME }),
+    ...each("create patch delete", { resource: "configmaps", name: "switchback-hosts-1024" }),
     ...each("update delete", { resource: "configmaps", name: "switchback-targets" }),
     ...each("update", { resource: "services" }),
     ...each("create patch update delete", { resource: "services", namespace: "" }),
@@ -281,13 +299,13 @@ describe("rights", () => {
   it("let the controller create by server-side apply exactly what is named, and nothing by POST", async () => {
     const head = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { namespace: NAMESPACE, name } });
     const object = (resource: string, name: string) => {
-      if (resource === "services") return { ...head("Service", name), spec: { ports: [{ port: 80 }] } };
+      if (resource === "services") return frontService(name);
       return head(resource === "secrets" ? "Secret" : "ConfigMap", name);
     };
     const cases: [string, string, number][] = [
       ["configmaps", "switchback-hosts", 201],
-      ["configmaps", "switchback-hosts-63", 201],
-      ["configmaps", "switchback-hosts-64", 403],
+      ["configmaps", "switchback-hosts-1023", 201],
+      ["configmaps", "switchback-hosts-1024", 403],
       ["secrets", "switchback-ca", 201],
       ["secrets", "switchback-mine", 403],
       ["configmaps", "switchback-targets", 201],
@@ -362,7 +380,7 @@ describe("rights", () => {
     const as = (...args: string[]) => cluster.tool("kubectl", ["--namespace", NAMESPACE, ...args], { kubeconfig });
     const confirmed = await as("annotate", "configmap", "switchback-hosts", "switchback.dev/confirm=1");
     assert.equal(confirmed.code, 0, confirmed.stderr);
-    assert.match((await as("annotate", "configmap", "switchback-config", "a=1")).stderr, /forbidden/);
+    assert.match((await as("annotate", "configmap", CONFIG_NAME, "a=1")).stderr, /forbidden/);
     const status = (name: string) => as("get", "--raw", `${IN_NAMESPACE}/services/${name}/proxy/status`);
     for (const name of ["http:switchback-controller:http", "switchback-controller:http"]) {
       assert.doesNotMatch((await status(name)).stderr, /forbidden/i, "nothing answers here, but it is allowed");
@@ -371,11 +389,42 @@ describe("rights", () => {
   });
 });
 
+/** The arguments of `helm install` as README.md writes it, with the path of this chart. */
+function readmeArguments(): string[] {
+  const readme = readFileSync(`${TOP}README.md`, "utf8");
+  const [, command] = /^ {4}helm (install (?:.*\\\n)*.*)$/m.exec(readme) ?? [];
+  assert.ok(command, "README.md installs the chart");
+  const words = command.replace(/ #.*$/, "").replaceAll("\\\n", " ").split(/\s+/);
+  return words.filter(Boolean).map((word) => word.replaceAll("'", "").replace(/^manifests/, `${TOP}manifests`));
+}
+
 describe("the chart", () => {
   const release = ["switchback", `${TOP}manifests/chart`, "--namespace", NAMESPACE];
+  const rolesOf = async (namespace: string) =>
+    await kubectl("get", "roles,rolebindings", "--namespace", namespace, "-o", "name");
+  const generations = async () =>
+    await kubectl("get", "deployments", "-n", NAMESPACE, "-o", "jsonpath={.items[*].metadata.generation}");
 
   before(async () => {
     await kubectl("delete", "-f", INSTALL, "--wait", "--timeout=60s");
+  });
+
+  it("installs as README.md writes it where the namespace to restart in does not exist, and follows it by an upgrade", async () => {
+    const args = readmeArguments();
+    assert.ok(args.includes("config.restart.namespaces={cert-manager}"), args.join(" "));
+    assert.match(await helm(...args), /WARNING: .* do not exist: cert-manager\.[\s\S]*--reset-then-reuse-values/);
+    const upgrade = ["upgrade", ...release, "--reset-then-reuse-values"];
+    await kubectl("create", "namespace", "cert-manager");
+    assert.doesNotMatch(await rolesOf("cert-manager"), /switchback/);
+    const before = await generations();
+    assert.doesNotMatch(await helm(...upgrade), /WARNING/);
+    const roles = ["role", "rolebinding"].map((kind) => `${kind}.rbac.authorization.k8s.io/switchback-restart`);
+    const uninstalls = "rolebinding.rbac.authorization.k8s.io/switchback-uninstall";
+    assert.deepEqual((await rolesOf("cert-manager")).trim().split("\n"), [...roles, uninstalls]);
+    assert.equal(await generations(), before, "no pod is replaced for it");
+    await kubectl("delete", "namespace", "cert-manager", "--wait", "--timeout=60s");
+    assert.match(await helm(...upgrade), /do not exist: cert-manager/);
+    await helm("uninstall", "switchback", "--namespace", NAMESPACE, "--wait", "--no-hooks");
   });
 
   it("installs into a new namespace and has nothing but defaults to ask for", async () => {
@@ -398,6 +447,24 @@ describe("the chart", () => {
     await helm("upgrade", ...release, ...values.flatMap((value) => ["--set", value]));
     const policies = await kubectl("get", "networkpolicies", "--namespace", NAMESPACE, "-o", "name");
     assert.equal(policies.trim().split("\n").length, 3);
+  });
+
+  it("gives rights and bounds to the account of the values, and leaves the usual one without any", async () => {
+    await helm("upgrade", ...release, "--set", "controller.serviceAccount.name=lead");
+    const lead = await cluster.tokenFor(`${NAMESPACE}/lead`);
+    const mislabelled = { ...frontService("switchback-odd"), metadata: frontService("switchback-other").metadata };
+    mislabelled.metadata.name = "switchback-odd";
+    // A try that came before the policy is in force must not write: the same again would change nothing, and may pass.
+    await until("the policy to be in force for the account", async () => {
+      const { status, body } = await applyWith(lead, `${IN_NAMESPACE}/services/switchback-odd`, mislabelled, true);
+      return status === 403 && /a front Service has the name of its target/.test(JSON.stringify(body));
+    });
+    const front = await applyWith(lead, `${IN_NAMESPACE}/services/switchback-odd`, frontService("switchback-odd"));
+    assert.ok(front.status < 300, JSON.stringify(front.body));
+    await kubectl("delete", "service", "switchback-odd", "--namespace", NAMESPACE);
+    const usual = `--as=system:serviceaccount:${NAMESPACE}:switchback-controller`;
+    const { stdout } = await cluster.kubectl("auth", "can-i", "patch", "services", "-n", NAMESPACE, usual);
+    assert.equal(stdout.trim(), "no");
   });
 
   it("leaves nothing of its own when it goes", async () => {

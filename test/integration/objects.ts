@@ -1,6 +1,7 @@
 import type { RolloutStatus } from "../../controller/rollout/rollout-status.ts";
 import type { StatusDocument } from "../../controller/status.ts";
 import { parseHosts } from "../../hostmap/hosts-text.ts";
+import { INDEX_NAME, type MapConfigMap, parseIndex, textOf } from "../../snapshot/map-format.ts";
 
 // Kubernetes objects as the tests write and read them.
 
@@ -108,7 +109,9 @@ export function mapped(pod: Pod): string[] {
   return [...new Set((pod.spec.hostAliases ?? []).flatMap(({ hostnames }) => hostnames))].sort();
 }
 
-/** Addresses by name, of the texts of some shards. */
-export function hostsOf(texts: readonly string[]): ReadonlyMap<string, readonly string[]> {
-  return parseHosts(texts.join(""));
+/** Addresses by name, of the shards that the index names, from all ConfigMaps of the map. */
+export function hostsOf(configMaps: readonly MapConfigMap[]): ReadonlyMap<string, readonly string[]> {
+  const texts = new Map(configMaps.map((object) => [object.metadata.name, textOf(object)]));
+  const index = parseIndex(texts.get(INDEX_NAME) ?? "{}");
+  return parseHosts("code" in index ? "" : index.shards.map(({ name }) => texts.get(name) ?? "").join(""));
 }

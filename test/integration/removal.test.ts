@@ -127,10 +127,11 @@ describe("eight names of twelve, gone at once", () => {
     for (const { hosts } of await editions()) assert.ok(DROPPED.every((name) => hosts.has(name)));
   });
 
-  it("do not go when the operator answers no", async () => {
-    const { code, stdout } = await system.cli(["confirm"], { kubeconfig: operator, input: "n\n" });
-    assert.equal(code, 0);
-    assert.match(stdout, /9 of 13 names are held until .*nothing changed/s);
+  it("do not go where there is no operator to ask", async () => {
+    const { code, stdout, stderr } = await system.cli(["confirm"], { kubeconfig: operator, input: "y\n" });
+    assert.equal(code, 1);
+    assert.match(stdout, /9 of 13 names are held until /);
+    assert.match(stderr, /nothing was changed/);
     assert.ok(await publishedHold());
   });
 

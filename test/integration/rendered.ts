@@ -17,14 +17,25 @@ export const COMPONENTS = ["controller", "webhook", "proxy"] as const;
 // biome-ignore lint/suspicious/noExplicitAny: rendered YAML, read as it comes
 export type Rendered = any;
 
-export function runHelm(values: object): { code: number | null; stdout: string; stderr: string } {
-  const args = ["template", "switchback", CHART, "--namespace", NAMESPACE, "--values", "-"];
+export function runHelm(
+  values: object,
+  flags: readonly string[] = [],
+): { code: number | null; stdout: string; stderr: string } {
+  const args = ["template", "switchback", CHART, "--namespace", NAMESPACE, "--values", "-", ...flags];
   const { status, stdout, stderr } = spawnSync(helm, args, { input: stringify(values), encoding: "utf8" });
   return { code: status, stdout, stderr };
 }
 
-export function render(values: object = {}): Rendered[] {
-  const { code, stdout, stderr } = runHelm(values);
+/** What `helm install` says at its end. */
+export function notesOf(values: object): string {
+  const args = ["install", "switchback", CHART, "--namespace", NAMESPACE, "--dry-run=client", "--values", "-"];
+  const { status, stdout, stderr } = spawnSync(helm, args, { input: stringify(values), encoding: "utf8" });
+  assert.equal(status, 0, stderr);
+  return stdout.slice(stdout.indexOf("\nNOTES:"));
+}
+
+export function render(values: object = {}, flags: readonly string[] = []): Rendered[] {
+  const { code, stdout, stderr } = runHelm(values, flags);
   assert.equal(code, 0, stderr);
   return parseAllDocuments(stdout)
     .map((document) => {
@@ -44,7 +55,8 @@ export function podOf(objects: Rendered[], component: string): Rendered {
 
 /** The config that the pods read, as they read it. */
 export function configOf(objects: Rendered[]): Config {
-  return configSchema.parse(parse(named(objects, "ConfigMap", "switchback-config").data["config.yaml"]));
+  const { name } = podOf(objects, "controller").spec.volumes[0].configMap;
+  return configSchema.parse(parse(named(objects, "ConfigMap", name).data["config.yaml"]));
 }
 
 /** A target of its own class, with one port. */

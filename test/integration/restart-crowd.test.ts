@@ -73,7 +73,7 @@ it("they are restarted one at a time, and the pace is told", async (t) => {
   t.diagnostic(`${samples.length} samples, ${busy.length} of them with a restart under way`);
 
   await until("a restart in `switchback status`", async () => {
-    const { code, stdout, stderr } = await system.cli(["status"]);
+    const { code, stdout, stderr } = await system.cli(["status", "-o", "wide"]);
     assert.equal(code, 0, stderr);
     const [, name, waiting = "", restarts = ""] =
       /restarting now: (\S+); waiting: (\d+); restarts in the last hour: (\d+)/.exec(stdout) ?? [];

@@ -240,7 +240,7 @@ describe("running pods", () => {
       await follow.addName("by-hand.example.com");
       await others.codeIs("web", "restart-not-permitted");
       await system.showController();
-      const before = await system.cli(["status"]);
+      const before = await system.cli(["status", "-o", "wide"]);
       assert.equal(before.code, 1, before.stderr);
       assert.match(before.stdout, /by-hand\/Deployment\/web +0\/1 +stuck +restart +- +restart-not-permitted/);
       const { code, stdout, stderr } = await system.cli(["restart", "by-hand/web", "--yes"]);

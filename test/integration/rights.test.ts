@@ -2,6 +2,9 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { TLS_SECRET } from "../../certs/secret-store.ts";
 import { GATEWAY_GROUP } from "../../controller/sources/gateway/view.ts";
+import { connect } from "../../kube/connect.ts";
+import { isShardName } from "../../snapshot/map-format.ts";
+import { readStatusKey, STATUS_KEY_HEADER } from "../../snapshot/status-page.ts";
 import type { AuditEntry } from "./audit.ts";
 import { installGatewayApi, PLURALS } from "./gateway-api.ts";
 import { Kubelet } from "./kubelet.ts";
@@ -27,6 +30,7 @@ before(async () => {
       config: {
         restart: { namespaces: [RESTARTED], debounceSeconds: 0.5 },
         controller: { leaseSeconds: 4, renewDeadlineSeconds: 3, retrySeconds: 0.5 },
+        policy: { maxNamesPerNamespace: 2 * MANY.length },
         map: { vanishSeconds: 0, bytesPerSecond: 10_000_000 },
         certs: { overlapSeconds: 1 },
         sources: { discoverySeconds: 1 },
@@ -56,7 +60,7 @@ async function liveThroughEverything(): Promise<void> {
   await system.apply(`${ingress("few", ["a.example.com", "b.example.com"])}${ingress("many", MANY)}`);
   await findAndForget();
   await until("several shards", async () => (await shards()) > 1);
-  await own("delete", "cm", "switchback-hosts", "switchback-hosts-0");
+  await own("delete", "cm", "switchback-hosts", "switchback-hosts-index", "switchback-hosts-0");
   await own("delete", "svc", "switchback-relayed");
   await own("delete", "secret", "switchback-ca");
   await system.ready(MANY);
@@ -146,14 +150,16 @@ async function lookAtStatus(): Promise<void> {
   );
   const { healthPort } = await system.leader();
   await system.cluster.runPod(`${NAMESPACE}/${pod.replace("pod/", "")}`, "203.0.113.7", { 8080: healthPort });
+  const client = await connect({ kubeconfig: await operator() });
+  const headers = { [STATUS_KEY_HEADER]: (await readStatusKey(client, NAMESPACE)) ?? "" };
   for (const service of ["switchback-controller:http", "http:switchback-controller:http"]) {
     const path = `/api/v1/namespaces/${NAMESPACE}/services/${service}/proxy/status`;
-    const kubeconfig = await operator();
     await until(`the status behind ${service}`, async () => {
-      const { stdout } = await system.cluster.tool("kubectl", ["get", "--raw", path], { kubeconfig });
-      return (JSON.parse(stdout) as { leader: boolean }).leader;
+      const { text } = await client.raw(path, { headers });
+      return (JSON.parse(text) as { leader: boolean }).leader;
     });
   }
+  client.close();
 }
 
 async function inject(): Promise<void> {
@@ -206,7 +212,8 @@ function roleOf({ user }: AuditEntry): string {
 /** The rights that a request took. To create by server-side apply takes two. */
 function rightsOf(entry: AuditEntry): string[] {
   const { verb, objectRef, responseStatus } = entry;
-  const { apiGroup = "", resource = "", subresource, name = "" } = objectRef ?? {};
+  const { apiGroup = "", resource = "", subresource } = objectRef ?? {};
+  const name = isShardName(objectRef?.name ?? "") ? "switchback-hosts-0" : (objectRef?.name ?? "");
   const what = `${apiGroup}/${resource}${subresource === undefined ? "" : `/${subresource}`}`;
   const verbs = verb === "patch" && responseStatus?.code === 201 ? ["patch", "create"] : [verb];
   // Whoever runs the doctor has two ClusterRoles.
@@ -223,7 +230,7 @@ interface Rule {
   verbs: string[];
 }
 
-/** One permission per verb, resource and name of the Roles; a write to one shard represents all shards. */
+/** One permission per verb, resource and name of the Roles; a write to one shard, or one ConfigMap of restarts, represents all. */
 async function grantedRights(): Promise<string[]> {
   const args = ["get", "roles,clusterroles", "-l", "app.kubernetes.io/name=switchback"];
   const list = (namespace: string) =>
@@ -236,7 +243,7 @@ async function grantedRights(): Promise<string[]> {
   const items = [...ours, ...restarting].filter(({ metadata }) => metadata.name !== "switchback-uninstall-restart");
   return items.flatMap(({ metadata, rules }) =>
     rules.flatMap(({ apiGroups, resources, resourceNames = [""], verbs }) => {
-      const names = resourceNames.filter((name) => !/^switchback-hosts-[1-9]/.test(name));
+      const names = resourceNames.filter((name) => !/^switchback-(hosts|restarts)-[1-9]/.test(name));
       const whats = apiGroups.flatMap((group) => resources.map((resource) => `${group}/${resource}`));
       return verbs.flatMap((verb) =>
         whats.flatMap((what) => names.map((name) => `${metadata.name}: ${verb} ${what} ${name}`)),
@@ -268,7 +275,7 @@ describe("RBAC", () => {
     );
   });
 
-  it("is no more than enough: every verb of every rule was used, for every name but those of further shards", async () => {
+  it("is no more than enough: every verb of every rule was used, for every name but those of further shards and records", async () => {
     const used = new Set((await system.audit.entries()).flatMap(rightsOf));
     const unused = (await grantedRights()).filter((right) => !used.has(right));
     assert.deepEqual(unused, []);
@@ -279,8 +286,10 @@ describe("RBAC", () => {
     const as = (...args: string[]) => system.cluster.tool("kubectl", ["-n", NAMESPACE, ...args], { kubeconfig });
     for (const args of [
       ["get", "cm"],
-      ["get", "cm", "switchback-config"],
+      ["get", "cm", "switchback-targets"],
       ["get", "secrets"],
+      ["get", "secret", "switchback-ca"],
+      ["delete", "secret", "switchback-status"],
       ["delete", "cm", "switchback-hosts"],
       ["get", "--raw", `/api/v1/namespaces/${NAMESPACE}/services/switchback-webhook:metrics/proxy/metrics`],
     ]) {

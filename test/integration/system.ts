@@ -4,13 +4,24 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import type { MapConfigMap } from "../../snapshot/map-format.ts";
+import {
+  STATUS_KEY_HEADER,
+  STATUS_PATH,
+  STATUS_SECRET,
+  type StatusSecret,
+  statusKeyIn,
+} from "../../snapshot/status-page.ts";
 import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from "../cluster/controlplane.ts";
+import { NODE } from "../cluster/kubelet.ts";
+import { type MemoryGroup, memoryGroup } from "../cluster/memory-group.ts";
 import { freePorts } from "../cluster/ports.ts";
 import { type Component, Processes } from "../cluster/processes.ts";
-import { runTool, type ToolOptions, type ToolResult } from "../cluster/tools.ts";
+import { runSwitchback, type ToolOptions, type ToolResult } from "../cluster/tools.ts";
 import type { Road } from "../fakes/road.ts";
 import { AuditLog, type PEOPLE } from "./audit.ts";
 import { hostsOf, type IndexMap, type Status } from "./objects.ts";
+import { containerOf } from "./pod-container.ts";
 import { PodNetwork } from "./pod-network.ts";
 
 // Switchback as a user installs it, on a real API server: the chart by Helm, and controllers and webhooks as processes that have the
@@ -18,6 +29,8 @@ import { PodNetwork } from "./pod-network.ts";
 
 const TOP = fileURLToPath(new URL("../..", import.meta.url));
 export const NAMESPACE = "switchback-system";
+/** The agents' namespace. */
+export const AGENTS = "switchback-agent";
 /** The chart's `config.webhook.healthPort`. */
 const HEALTH_PORT = 8081;
 
@@ -36,15 +49,17 @@ spec: { ports: [{ name: http, port: 80 }, { name: https, port: 443 }] }
 /** One running replica. */
 export interface Replica {
   readonly process: Component;
+  /** Where it listens. */
+  readonly address: string;
   /** The ports it said it listens on. */
   readonly port: number;
   readonly healthPort: number;
   /** As the API server's audit log names the replica's token. */
   readonly credential: string;
   /** A page of its health server. */
-  page(path: string): Promise<{ status: number; text: string }>;
+  page(path: string, headers?: Readonly<Record<string, string>>): Promise<{ status: number; text: string }>;
   log(): Promise<string>;
-  /** A controller's `/status`. */
+  /** A controller's `/status`, read with its key. */
   status(): Promise<Status>;
 }
 
@@ -52,12 +67,28 @@ export interface SystemOptions {
   readonly controllers?: number;
   readonly webhooks?: number;
   /** The chart's values, such as `{ config: { map: { vanishSeconds: 2 } } }`. */
-  readonly values?: object;
+  readonly values?: ChartValues;
   readonly controlPlane?: ControlPlaneOptions;
   /** Namespaces that are there before the chart is installed, as YAML. */
   readonly before?: string;
   /** Keep a log of what our accounts, and people bound to the operator's Role, ask the API server. */
   readonly audit?: boolean;
+  /** The source tree whose chart is installed and whose programs run; default: this checkout. */
+  readonly tree?: string;
+  /** Each component gets the chart's Node flags and, where this process may make cgroups, its memory limit. */
+  readonly confined?: boolean;
+}
+
+/** Listen ports follow from the target's name, so that proxies of several test processes would meet on 127.0.0.1. */
+const OWN_LOOPBACK = `127.${64 + ((process.pid >> 16) & 63)}.${(process.pid >> 8) & 255}.${process.pid & 255}`;
+
+type ComponentName = "controller" | "webhook" | "proxy" | "agent" | "all";
+/** The chart's `profile`. */
+export type Profile = "default" | "small";
+
+interface ChartValues {
+  readonly profile?: Profile;
+  readonly [section: string]: unknown;
 }
 
 /** A cluster with Switchback in it. */
@@ -66,16 +97,31 @@ export class System {
   readonly controllers: Replica[] = [];
   readonly webhooks: Replica[] = [];
   readonly proxies: Replica[] = [];
+  readonly agents: Replica[] = [];
   readonly audit: AuditLog;
   readonly #processes: Processes;
   readonly #folder: string;
   readonly #network = new PodNetwork();
   #started = 0;
+  /** The last one that was read: tests read the status while the API server is away. */
+  #statusKey = "";
 
-  constructor(cluster: ControlPlane, folder: string) {
+  /** The source tree of the chart and the programs that are installed and started from now on. */
+  tree: string;
+  /** The tree of the chart that is installed. */
+  #installed = "";
+  /** By tree and component: the last configuration that one was started with. */
+  readonly #configs = new Map<string, string>();
+  #profile: Profile = "default";
+  readonly #isConfined: boolean;
+  readonly #groups: MemoryGroup[] = [];
+
+  constructor(cluster: ControlPlane, folder: string, { confined: isConfined = false, tree = TOP }: SystemOptions = {}) {
+    this.tree = tree;
     this.cluster = cluster;
     this.audit = new AuditLog(folder);
     this.#folder = folder;
+    this.#isConfined = isConfined;
     this.#processes = new Processes(folder, folder);
   }
 
@@ -85,61 +131,156 @@ export class System {
   }
 
   /** Installs or upgrades the chart. */
-  async install(values: object = {}): Promise<void> {
-    const chart = join(TOP, "manifests/chart");
+  async install(values: ChartValues = {}): Promise<void> {
+    const chart = join(this.tree, "manifests/chart");
     const args = ["upgrade", "--install", "switchback", chart, "-n", NAMESPACE, "--create-namespace", "--values", "-"];
     // There is no DNS that knows the tests' names, and none is to be asked for them.
     if (!JSON.stringify(values).includes("verifyDns")) args.push("--set", "config.policy.verifyDns=off");
     const { code, stderr } = await this.cluster.tool("helm", args, { input: JSON.stringify(values) });
     assert.equal(code, 0, stderr);
+    this.#installed = this.tree;
+    this.#profile = values.profile ?? "default";
+  }
+
+  /** Goes back to an earlier revision of the Helm release, which had the chart of `tree`. */
+  async rollBack(revision: number, tree: string): Promise<void> {
+    const { code, stderr } = await this.cluster.helm("rollback", "switchback", String(revision), "-n", NAMESPACE);
+    assert.equal(code, 0, stderr);
+    this.tree = tree;
+    this.#installed = tree;
   }
 
   /** Starts one more replica of a component; `road`: by which it comes to the API server. */
   async start(component: "controller" | "webhook", road?: Road): Promise<Replica> {
     const ports = component === "controller" ? ["controller.port=0"] : ["webhook.port=0", "webhook.healthPort=0"];
     const { name, child, token } = await this.#run(component, [...ports, `${component}.address=127.0.0.1`], road);
-    const replica = await listening(child, join(this.#folder, `${name}.log`), credentialOf(token));
+    const said = await listening(child, join(this.#folder, `${name}.log`), component);
+    const replica = this.#replica(name, child, said, token);
     (component === "controller" ? this.controllers : this.webhooks).push(replica);
     this.routeWebhooks();
     return replica;
   }
 
+  /** With the profile `small`: starts its one process. What comes back is its controller, its webhook and its proxy. */
+  async startAll(address = OWN_LOOPBACK): Promise<Record<"controller" | "webhook" | "proxy", Replica>> {
+    const [status = 0, admissions = 0, relay = 0] = await freePorts(3);
+    const { name, child, token } = await this.#run("all", [
+      ...["controller.address=127.0.0.1", `controller.port=${status}`],
+      ...["webhook.address=127.0.0.1", "webhook.port=0", `webhook.healthPort=${admissions}`],
+      ...[`proxy.address=${address}`, `proxy.healthPort=${relay}`],
+    ]);
+    const said = await listening(child, join(this.#folder, `${name}.log`), "webhook");
+    const controller = this.#replica(name, child, { port: status, healthPort: status }, token);
+    const webhook = this.#replica(name, child, said, token);
+    const proxy = this.#replica(name, child, { port: relay, healthPort: relay }, token, address);
+    this.controllers.push(controller);
+    this.webhooks.push(webhook);
+    this.proxies.push(proxy);
+    this.routeWebhooks();
+    await until(`${name} to be ready`, async () => (await controller.page("/readyz")).status === 200);
+    return { controller, webhook, proxy };
+  }
+
   /** Starts a proxy, which binds its listeners on an address of the loopback; `port` of what comes back is its health port. */
-  async startProxy(address = "127.0.0.1"): Promise<Replica> {
+  async startProxy(address = OWN_LOOPBACK): Promise<Replica> {
     const [port = 0] = await freePorts(1);
     const { name, child, token } = await this.#run("proxy", [`proxy.address=${address}`, `proxy.healthPort=${port}`]);
-    const replica = replicaOf(
-      child,
-      join(this.#folder, `${name}.log`),
-      { port, healthPort: port },
-      credentialOf(token),
-      address,
-    );
+    const replica = this.#replica(name, child, { port, healthPort: port }, token, address);
     this.proxies.push(replica);
     await until(`${name} to be ready`, async () => (await replica.page("/readyz")).status === 200);
     return replica;
   }
 
+  /** Starts the one node's agent on hosts files below `kubeletRoot`. */
+  async startAgent(kubeletRoot: string): Promise<Replica> {
+    const [port = 0] = await freePorts(1);
+    const own = [`healthPort=${port}`, "address=127.0.0.1", `kubeletRoot=${kubeletRoot}`, `node=${NODE}`];
+    const settings = own.map((setting) => `agent.${setting}`);
+    const { name, child, token } = await this.#run("agent", settings);
+    const replica = this.#replica(name, child, { port, healthPort: port }, token);
+    this.agents.push(replica);
+    await until(`${name} to be ready`, async () => (await replica.page("/readyz")).status === 200);
+    return replica;
+  }
+
+  #replica(name: string, child: Component, ports: Ports, token: string, address = "127.0.0.1"): Replica {
+    const page: Replica["page"] = async (path, headers = {}) => {
+      const response = await fetch(`http://${address}:${ports.healthPort}${path}`, { headers });
+      return { status: response.status, text: await response.text() };
+    };
+    const status = async (): Promise<Status> => {
+      let text = "";
+      await until(`the status of ${name}`, async () => {
+        const answer = await page(STATUS_PATH, { [STATUS_KEY_HEADER]: this.#statusKey });
+        if (answer.status === 403) this.#statusKey = await this.readStatusKey();
+        text = answer.text;
+        return answer.status === 200;
+      });
+      return JSON.parse(text) as Status;
+    };
+    const log = () => readFile(join(this.#folder, `${name}.log`), "utf8");
+    return { process: child, address, ...ports, credential: credentialOf(token), page, log, status };
+  }
+
+  /** The key of `/status` as the cluster's admin reads it; empty while there is none. */
+  async readStatusKey(): Promise<string> {
+    const { body } = await this.cluster.call({ path: `/api/v1/namespaces/${NAMESPACE}/secrets/${STATUS_SECRET}` });
+    return statusKeyIn(body as StatusSecret) ?? "";
+  }
+
   /** A component's program, as its pod would run it. */
-  async #run(component: "controller" | "webhook" | "proxy", settings: readonly string[], road?: Road) {
+  async #run(component: ComponentName, settings: readonly string[], road?: Road) {
     this.#started += 1;
     const name = `switchback-${component}-${this.#started}`;
+    const namespace = component === "agent" ? AGENTS : NAMESPACE;
     const config = join(this.#folder, `${name}.yaml`);
-    await writeFile(
-      config,
-      await this.kubectl("-n", NAMESPACE, "get", "cm", "switchback-config", "-o", "jsonpath={.data.config\\.yaml}"),
-    );
-    const token = await this.cluster.tokenFor(`${NAMESPACE}/switchback-${component}`);
+    await writeFile(config, await this.configuration(component));
+    // An agent may write only the Lease of the node that its token names.
+    const node = component === "agent" ? NODE : undefined;
+    const token = await this.cluster.tokenFor(`${namespace}/switchback-${component}`, node);
     const kubeconfig = await this.cluster.kubeconfigFor({ token }, road && `https://127.0.0.1:${road.port}`);
     const env = { ...this.#network.environment, KUBECONFIG: kubeconfig, POD_NAME: name };
     const sets = settings.flatMap((set) => ["--set", set]);
-    const args = [join(TOP, "cli/main.ts"), component, "--config", config, ...sets];
-    return { name, token, child: this.#processes.start(name, process.execPath, args, env) };
+    const program = [join(this.tree, "cli/main.ts"), component, "--config", config, ...sets];
+    const confined = await this.#confine(component, namespace, name, program);
+    const [command = "", ...args] = confined.command;
+    return { name, token, child: this.#processes.start(name, command, args, { ...confined.env, ...env }) };
+  }
+
+  /** The configuration that the pods of a component mount; those of another tree's chart keep the one that they had. */
+  async configuration(component: ComponentName): Promise<string> {
+    const key = `${this.tree} ${component}`;
+    if (this.#installed === this.tree) this.#configs.set(key, await this.#mountedConfiguration(component));
+    return this.#configs.get(key) ?? assert.fail(`no ${component} of ${this.tree} was started before`);
+  }
+
+  async #mountedConfiguration(component: ComponentName): Promise<string> {
+    const [namespace, kind] = component === "agent" ? [AGENTS, "daemonset"] : [NAMESPACE, "deployment"];
+    const get = ["-n", namespace, "get"];
+    const mounted = 'jsonpath={.spec.template.spec.volumes[?(@.name=="config")].configMap.name}';
+    const name = await this.kubectl(...get, kind, `switchback-${component}`, "-o", mounted);
+    return await this.kubectl(...get, "cm", name, "-o", "jsonpath={.data.config\\.yaml}");
+  }
+
+  /** The component of the pods, and of the account, of a component: in the profile `small` it is `all`. */
+  process(component: "controller" | "webhook" | "proxy"): ComponentName {
+    return this.#profile === "small" ? "all" : component;
+  }
+
+  /** How its process is started: as the chart's pod is, and within its memory limit, if that is wanted. */
+  async #confine(component: ComponentName, namespace: string, name: string, program: readonly string[]) {
+    if (!this.#isConfined) return { command: [process.execPath, ...program], env: {} };
+    const kind = component === "agent" ? "daemonset" : "deployment";
+    const workload = await this.json("-n", namespace, "get", kind, `switchback-${component}`);
+    const { flags, env, memoryLimit } = containerOf(workload);
+    const group = memoryGroup(name, memoryLimit);
+    if (group !== undefined) this.#groups.push(group);
+    return { command: [...(group?.command ?? []), process.execPath, ...flags, ...program], env };
   }
 
   /** Ends a replica; the API server is led to the others from then on. */
   async end(replica: Replica, signal: "SIGTERM" | "SIGKILL" = "SIGKILL"): Promise<void> {
-    for (const list of [this.controllers, this.webhooks, this.proxies]) {
+    for (const list of [this.controllers, this.webhooks, this.proxies, this.agents]) {
       const place = list.indexOf(replica);
       if (place >= 0) list.splice(place, 1);
     }
@@ -162,7 +303,7 @@ export class System {
   /** Runs `switchback` as a person with a kubeconfig does. */
   async cli(args: readonly string[], { kubeconfig, input }: ToolOptions = {}): Promise<ToolResult> {
     const env = { HOME: this.#folder, KUBECONFIG: kubeconfig ?? this.cluster.adminKubeconfig };
-    return await runTool(process.execPath, [join(TOP, "cli/main.ts"), ...args], env, input);
+    return await runSwitchback(args, env, input);
   }
 
   /** The kubeconfig of somebody who is bound to this Role of the chart, and to nothing else. */
@@ -185,9 +326,11 @@ export class System {
    * then no replica is ready as far as the cluster knows, and nothing is restarted.
    */
   async showWebhooks(): Promise<void> {
-    const select = ["-n", NAMESPACE, "get", "pods", "-l", "app.kubernetes.io/component=webhook", "-o", "name"];
+    const oldestFirst = "--sort-by=.metadata.creationTimestamp";
+    const component = `app.kubernetes.io/component=${this.process("webhook")}`;
+    const select = ["-n", NAMESPACE, "get", "pods", "-l", component, oldestFirst, "-o", "name"];
     await until("the webhook's pods", async () => (await this.kubectl(...select)).includes("pod/"));
-    const pods = (await this.kubectl(...select)).trim().split("\n");
+    const pods = (await this.kubectl(...select)).trim().split("\n").toReversed();
     for (const [index, { healthPort }] of this.webhooks.entries()) {
       const address = `198.18.0.${index + 1}`;
       this.#network.route(`${address}:${HEALTH_PORT}`, healthPort);
@@ -201,7 +344,8 @@ export class System {
 
   /** Makes the leader answer behind the controller's Service, as the API server's proxy finds it: through a ready pod. */
   async showController(): Promise<void> {
-    const select = ["-n", NAMESPACE, "get", "pods", "-l", "app.kubernetes.io/component=controller", "-o", "name"];
+    const component = `app.kubernetes.io/component=${this.process("controller")}`;
+    const select = ["-n", NAMESPACE, "get", "pods", "-l", component, "-o", "name"];
     await until("the controller's pods", async () => (await this.kubectl(...select)).includes("pod/"));
     const [pod = ""] = (await this.kubectl(...select)).split("\n");
     const { healthPort } = await this.leader();
@@ -268,8 +412,8 @@ export class System {
   /** The published lines: addresses by name. */
   async published(): Promise<ReadonlyMap<string, readonly string[]>> {
     const args = ["-n", NAMESPACE, "get", "cm", "-l", "switchback.dev/map=hosts"];
-    const { items } = await this.json<{ items: Array<{ data?: Record<string, string> }> }>(...args);
-    return hostsOf(items.map(({ data }) => data?.hosts ?? ""));
+    const { items } = await this.json<{ items: MapConfigMap[] }>(...args);
+    return hostsOf(items);
   }
 
   async publishedNames(): Promise<Set<string>> {
@@ -277,8 +421,10 @@ export class System {
   }
 
   async stop(): Promise<void> {
-    const replicas = [...this.controllers, ...this.webhooks, ...this.proxies];
-    await Promise.all(replicas.map(({ process: child }) => child.stop("SIGKILL")));
+    const replicas = [...this.controllers, ...this.webhooks, ...this.proxies, ...this.agents];
+    const children = new Set(replicas.map(({ process: child }) => child));
+    await Promise.all([...children].map((child) => child.stop("SIGKILL")));
+    for (const group of this.#groups) group.remove();
     await this.#processes.close(false);
     this.#network.close();
     await this.cluster.stop();
@@ -292,15 +438,18 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
   const auditArgs = options.audit ? await AuditLog.prepare(folder, NAMESPACE) : [];
   const apiServerArgs = [...(controlPlane.apiServerArgs ?? []), ...auditArgs];
   const cluster = await startControlPlane({ ...controlPlane, apiServerArgs });
-  const system = new System(cluster, folder);
+  const system = new System(cluster, folder, options);
   try {
     await system.listen();
     if (options.before !== undefined) await system.apply(options.before);
     await system.install(options.values);
     await system.apply(INGRESS_CONTROLLER);
-    for (let count = options.controllers ?? 1; count > 0; count -= 1) await system.start("controller");
-    for (let count = options.webhooks ?? 1; count > 0; count -= 1) await system.start("webhook");
-    await system.ready();
+    if (options.values?.profile === "small") await system.startAll();
+    else {
+      for (let count = options.controllers ?? 1; count > 0; count -= 1) await system.start("controller");
+      for (let count = options.webhooks ?? 1; count > 0; count -= 1) await system.start("webhook");
+    }
+    if (options.controllers !== 0) await system.ready();
   } catch (error) {
     await system.stop();
     throw error;
@@ -343,31 +492,23 @@ function credentialOf(token: string): string {
   return `JTI=${(JSON.parse(Buffer.from(claims, "base64url").toString()) as { jti: string }).jti}`;
 }
 
-async function listening(child: Component, logFile: string, credential: string): Promise<Replica> {
+interface Ports {
+  readonly port: number;
+  readonly healthPort: number;
+}
+
+/** Waits until a component has said which ports it listens on. */
+async function listening(child: Component, logFile: string, component: ComponentName): Promise<Ports> {
   const log = () => readFile(logFile, "utf8");
   let said: { port: number; healthPort?: number } | undefined;
   await until(`${child.name} to listen`, async () => {
     if (child.exited !== undefined) throw new Error(`it ended (${child.exited}): ${await log()}`);
-    const lines = (await log()).split("\n").filter((line) => line.includes('"msg":"listening"'));
+    const wanted = [`"component":"${component}"`, '"msg":"listening"'];
+    const lines = (await log()).split("\n").filter((line) => wanted.every((part) => line.includes(part)));
     said = lines[0] === undefined ? undefined : JSON.parse(lines[0]);
     return said !== undefined;
   });
   assert.ok(said);
   const { port, healthPort = port } = said;
-  return replicaOf(child, logFile, { port, healthPort }, credential);
-}
-
-function replicaOf(
-  child: Component,
-  logFile: string,
-  ports: { readonly port: number; readonly healthPort: number },
-  credential: string,
-  address = "127.0.0.1",
-): Replica {
-  const page = async (path: string) => {
-    const response = await fetch(`http://${address}:${ports.healthPort}${path}`);
-    return { status: response.status, text: await response.text() };
-  };
-  const status = async () => JSON.parse((await page("/status")).text) as Status;
-  return { process: child, ...ports, credential, page, log: () => readFile(logFile, "utf8"), status };
+  return { port, healthPort };
 }

@@ -131,13 +131,14 @@ describe("uninstall --check", () => {
   it("says where it looked when there is no Switchback", async () => {
     const { code, stderr } = await system.cli(["uninstall", "--check", "--namespace", "default"]);
     assert.equal(code, 2);
-    assert.match(stderr, /no ConfigMap switchback-config in the namespace default.*--namespace/);
+    assert.match(stderr, /no configuration of Switchback in the namespace default.*--namespace/);
   });
 
-  it("is what a person is asked about, who may say no", async () => {
-    const { code, stdout } = await system.cli(["uninstall"], { input: "n\n" });
-    assert.equal(code, 0);
-    assert.match(stdout, /3 pods hold.*uninstall now\? \[y\/N\] nothing changed/s);
+  it("is shown, and nothing is changed, where there is nobody to ask", async () => {
+    const { code, stdout, stderr } = await system.cli(["uninstall"], { input: "y\n" });
+    assert.equal(code, 1);
+    assert.match(stdout, /3 pods hold/);
+    assert.match(stderr, /^switchback: there is no terminal to ask on: nothing was changed\. --yes /);
     assert.ok(await isCalled());
   });
 });
@@ -216,7 +217,8 @@ describe("the hook after everything is deleted", () => {
     assert.deepEqual(
       [
         "service/switchback-ingress-nginx",
-        "configmap/switchback-hosts-0",
+        "configmap/switchback-hosts",
+        "configmap/switchback-hosts-index",
         "secret/switchback-ca",
         "secret/switchback-webhook-tls",
       ].filter((name) => !made.includes(name)),

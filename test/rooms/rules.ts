@@ -4,7 +4,7 @@ import type { Import } from "./imports.ts";
 /** The house from the top floor down; a room imports only rooms below its own floor. docs/architecture.md says what each is. */
 export const FLOORS: readonly (readonly string[])[] = [
   ["cli"],
-  ["uninstall", "doctor", "demo", "bench"],
+  ["uninstall", "doctor", "demo", "bench", "release"],
   ["controller", "webhook", "proxy", "agent"],
   ["workloads", "snapshot", "certs"],
   ["kube", "manifests"],
@@ -17,8 +17,8 @@ export const INNER_FLOORS: Readonly<Record<string, readonly (readonly string[])[
   controller: [["dnscheck"], ["targets"], ["sources", "rollout"]],
 };
 
-/** The benches start the clusters and fakes of the tests. */
-const MAY_IMPORT_TESTS: readonly string[] = ["bench"];
+/** The benches start the clusters and fakes of the tests; the release uses their built tools. Neither is in the image. */
+const MAY_IMPORT_TESTS: readonly string[] = ["bench", "release"];
 
 /** Imports that go up, to the same floor, or to a folder that is no room; each as a line for a person. */
 export function floorFaults(imports: readonly Import[]): string[] {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { UnresolvedClaimSink } from "../types.ts";
+import type { UnresolvedClaim, UnresolvedClaimSink } from "../types.ts";
 import { type AttachmentContext, claimsOfGateway, claimsOfRoute } from "./route-attachment.ts";
 import type { Labels } from "./selector.ts";
 import type { GatewayView, RouteView } from "./view.ts";
@@ -9,6 +9,8 @@ export interface GatewayRegistryOptions {
   readonly requireAccepted: boolean;
   /** Gateways claim the hostnames of their listeners. */
   readonly listeners: boolean;
+  /** The claims of an object could not be determined. */
+  readonly onError?: (key: string, error: unknown) => void;
 }
 
 /**
@@ -89,15 +91,26 @@ export class GatewayRegistry {
   #decideGateway(key: string): void {
     if (!this.#open || !this.#options.listeners) return;
     const view = this.#gateways.get(key);
-    this.#sink(`Gateway ${key}`, view === undefined ? [] : claimsOfGateway(view, this.#options.requireAccepted));
+    this.#guarded(`Gateway ${key}`, () =>
+      view === undefined ? [] : claimsOfGateway(view, this.#options.requireAccepted),
+    );
+  }
+
+  /** One odd object costs itself: its earlier claims stay, and the loop that decides on several goes on. */
+  #guarded(key: string, claimsOf: () => readonly UnresolvedClaim[] | undefined): void {
+    try {
+      const claims = claimsOf();
+      // While the claims cannot be determined, the reported ones stay.
+      if (claims !== undefined) this.#sink(key, claims);
+    } catch (error) {
+      this.#options.onError?.(key, error);
+    }
   }
 
   #decideRoute(key: string): void {
     if (!this.#open) return;
     const route = this.#routes.get(key);
-    const claims = route === undefined ? [] : claimsOfRoute(route, this.#surroundings());
-    // While the claims cannot be determined, the reported ones stay.
-    if (claims !== undefined) this.#sink(key, claims);
+    this.#guarded(key, () => (route === undefined ? [] : claimsOfRoute(route, this.#surroundings())));
   }
 
   #surroundings(): AttachmentContext {

@@ -124,3 +124,30 @@ test("property: for fields of any type, an object has claims with string hostnam
     { numRuns: 1_000 },
   );
 });
+
+test("a route of 3,000 parents with 3,000 statuses is viewed in linear time; equal parents are one", () => {
+  const refs = Array.from({ length: 3_000 }, (_, index) => ({ name: `gateway-${index}` }));
+  const conditions = [{ type: "Accepted", status: "True" }];
+  const object = (parentRefs: object[]) => ({
+    metadata: { namespace: "shop", name: "route" },
+    spec: { parentRefs },
+    status: { parents: parentRefs.map((parentRef) => ({ parentRef, conditions })) },
+  });
+  const { parents } = viewRoute(HTTP, object(refs));
+  assert.deepEqual([parents.length, parents.every(({ accepted }) => accepted)], [3_000, true]);
+  const equal = Array.from({ length: 3_000 }, () => ({ name: "gateway" }));
+  let reads = 0;
+  const counted = equal.map((ref) => ({
+    get parentRef() {
+      reads += 1;
+      return ref;
+    },
+    conditions,
+  }));
+  const twice = { ...object(equal), status: { parents: counted } };
+  assert.deepEqual(
+    viewRoute(HTTP, twice).parents.map(({ gateway, accepted }) => [gateway, accepted]),
+    [["shop/gateway", true]],
+  );
+  assert.ok(reads <= 2 * equal.length, `each status is read once or twice: ${reads} reads`);
+});

@@ -81,6 +81,8 @@ export function viewGateway(raw: Raw, file?: string): GatewayView {
       .map((listener) => mapOf(listener).name),
   );
   const addresses = listOf(status.addresses).flatMap(addressOf);
+  const listeners = listOf(spec.listeners).flatMap((listener) => viewListener(mapOf(listener), refused));
+  const ports = new Set(listeners.flatMap(({ port }) => port ?? []));
   return {
     ...common("Gateway", raw, file),
     accepted: accepted.status === "True",
@@ -88,9 +90,10 @@ export function viewGateway(raw: Raw, file?: string): GatewayView {
     hints: {
       className: textOf(spec.gatewayClassName),
       addresses: [...new Set(addresses)],
+      ...(ports.size > 0 && { ports: [...ports].sort((a, b) => a - b) }),
       admitted: addresses.length > 0 || accepted.status === "True",
     },
-    listeners: listOf(spec.listeners).flatMap((listener) => viewListener(mapOf(listener), refused)),
+    listeners,
   };
 }
 
@@ -143,24 +146,27 @@ export function viewRoute(kind: RouteKind, raw: Raw, file?: string): RouteView {
   const spec = mapOf(raw.spec);
   const own = common(kind, raw, file);
   const { namespace } = own.ref;
-  const statuses = listOf(mapOf(raw.status).parents).map(mapOf);
+  const statuses = statusesByParent(listOf(mapOf(raw.status).parents).map(mapOf), namespace);
+  const refs = listOf(spec.parentRefs).map(mapOf).filter(isGateway);
+  // The API allows no two equal parents; a CRD without its limits would make of them as many claims.
+  const parents = new Map(refs.map((ref) => [refKey(ref, namespace), ref]));
   return {
     kind,
     ...own,
     hostnames: [...new Set(textsOf(spec.hostnames))],
-    parents: listOf(spec.parentRefs)
-      .map(mapOf)
-      .filter(isGateway)
-      .map((ref) => viewParent(ref, statuses, namespace)),
+    parents: [...parents].map(([key, ref]) => viewParent(ref, statuses.get(key) ?? [], namespace)),
   };
 }
 
+/** The statuses of each parent that is a Gateway, by its `refKey`. Several controllers may have written one. */
+function statusesByParent(statuses: readonly Raw[], namespace: string): ReadonlyMap<string, readonly Raw[]> {
+  const gateways = statuses.filter(({ parentRef }) => isGateway(mapOf(parentRef)));
+  return Map.groupBy(gateways, ({ parentRef }) => refKey(mapOf(parentRef), namespace));
+}
+
 function viewParent(raw: Raw, statuses: readonly Raw[], namespace: string): ParentView {
-  const key = refKey(raw, namespace);
-  // Several controllers may have written a status for the same parent; one that accepts it is enough.
-  const conditions = statuses
-    .filter(({ parentRef }) => isGateway(mapOf(parentRef)) && refKey(mapOf(parentRef), namespace) === key)
-    .map((status) => conditionOf(status.conditions, "Accepted"));
+  // One controller that accepts it is enough.
+  const conditions = statuses.map((status) => conditionOf(status.conditions, "Accepted"));
   const accepted = conditions.some(({ status }) => status === "True");
   return {
     gateway: `${textOf(raw.namespace) ?? namespace}/${textOf(raw.name) ?? ""}`,

@@ -1,5 +1,5 @@
 {{/*
-Controller, webhook or proxy: ServiceAccount, Deployment, PodDisruptionBudget.
+Controller, webhook, proxy, or all three in one (`all`): ServiceAccount, Deployment, PodDisruptionBudget.
 Arguments: root, component, port (health, readiness and metrics), ports (additional ones, by name), token (whether it calls the
 API server), preStop (whether it keeps serving for a while during termination), drainSeconds, tlsSecret (mounted, may be ""),
 targets (whether the proxy's targets ConfigMap is mounted).
@@ -8,13 +8,7 @@ targets (whether the proxy's targets ConfigMap is mounted).
 {{- $values := index .root.Values .component -}}
 {{- $name := printf "switchback-%s" .component -}}
 {{- $here := merge (dict "name" $name) . -}}
-apiVersion: v1
-kind: ServiceAccount
-metadata:
-  {{- include "switchback.metadata" $here | nindent 2 }}
-# Pods that need a token mount it explicitly.
-automountServiceAccountToken: false
----
+{{- include "switchback.serviceAccount" . }}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -23,8 +17,7 @@ spec:
   replicas: {{ $values.replicas }}
   revisionHistoryLimit: 3
   strategy:
-    type: RollingUpdate
-    rollingUpdate: { maxUnavailable: 0, maxSurge: 1 }
+    {{- include "switchback.strategy" . | nindent 4 }}
   selector:
     matchLabels:
       {{- include "switchback.selector" . | nindent 6 }}
@@ -32,11 +25,9 @@ spec:
     metadata:
       labels:
         {{- include "switchback.podLabels" . | nindent 8 }}
-      annotations:
-        checksum/config: {{ include "switchback.config" .root | sha256sum }}
-        {{- with $values.annotations | default .root.Values.pods.annotations }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
+      {{- with include "switchback.podAnnotations" . }}
+      {{- . | nindent 6 }}
+      {{- end }}
     spec:
       {{- include "switchback.podSpec" $here | nindent 6 }}
 {{- if gt (int $values.replicas) 1 }}
@@ -53,18 +44,22 @@ spec:
 {{- end }}
 {{- end }}
 
-{{- define "switchback.podLabels" -}}
+{{/*
+How a Deployment replaces its pods: without a gap. In the host's network a new pod needs a node without an old one, so one of several
+may go first: with as many nodes as replicas a rollout would never begin otherwise.
+*/}}
+{{- define "switchback.strategy" -}}
 {{- $values := index .root.Values .component -}}
-{{- $labels := include "switchback.labels" . | fromYaml -}}
-{{- $_ := unset $labels "helm.sh/chart" -}}
-{{- merge $labels ($values.labels | default .root.Values.pods.labels | default dict) | toYaml -}}
+{{- $unavailable := ternary 1 0 (and ($values.hostNetwork | default false) (gt (int $values.replicas) 1)) -}}
+{{- $default := dict "type" "RollingUpdate" "rollingUpdate" (dict "maxUnavailable" $unavailable "maxSurge" 1) -}}
+{{- $values.strategy | default $default | toYaml -}}
 {{- end }}
 
 {{- define "switchback.podSpec" -}}
 {{- $pods := .root.Values.pods -}}
 {{- $values := index .root.Values .component -}}
 {{- $sleep := ternary (int $pods.preStopSleepSeconds) 0 .preStop -}}
-serviceAccountName: {{ .name }}
+serviceAccountName: {{ include "switchback.account" . }}
 automountServiceAccountToken: {{ .token }}
 # Service links would set variables such as SWITCHBACK_..._PORT, which have the prefix of settings.
 enableServiceLinks: false
@@ -83,16 +78,19 @@ securityContext:
   seccompProfile:
     type: RuntimeDefault
 {{- include "switchback.placement" . }}
+{{- include "switchback.spread" . }}
 containers:
   - name: {{ .component }}
     image: {{ include "switchback.image" .root | quote }}
     imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-    command: {{ concat (list "node") ($values.nodeFlags | default list) (list "cli/main.js" .component "--config" "/etc/switchback/config.yaml") | toJson }}
+    command: {{ include "switchback.command" . }}
     env:
       - name: POD_NAME
         valueFrom: { fieldRef: { fieldPath: metadata.name } }
       - name: POD_NAMESPACE
         valueFrom: { fieldRef: { fieldPath: metadata.namespace } }
+      {{- include "switchback.mallocEnv" . | nindent 6 }}
+      {{- include "switchback.extra" (merge (dict "field" "extraEnv" "indent" 6) .) }}
     ports:
       - name: health
         containerPort: {{ int .port }}
@@ -100,21 +98,7 @@ containers:
       - name: {{ $name }}
         containerPort: {{ int $port }}
       {{- end }}
-    startupProbe:
-      httpGet: { path: /healthz, port: health }
-      periodSeconds: 1
-      timeoutSeconds: 5
-      failureThreshold: 60
-    livenessProbe:
-      httpGet: { path: /healthz, port: health }
-      periodSeconds: 10
-      timeoutSeconds: 5
-      failureThreshold: 3
-    readinessProbe:
-      httpGet: { path: /readyz, port: health }
-      periodSeconds: 2
-      timeoutSeconds: 2
-      failureThreshold: 2
+    {{- include "switchback.probes" (merge (dict "readinessSeconds" 2) .) | trim | nindent 4 }}
     {{- if $sleep }}
     lifecycle:
       preStop:
@@ -145,10 +129,11 @@ containers:
         mountPath: /etc/switchback/tls
         readOnly: true
       {{- end }}
+      {{- include "switchback.extra" (merge (dict "field" "extraVolumeMounts" "indent" 6) .) }}
 volumes:
   - name: config
     configMap:
-      name: switchback-config
+      name: {{ include "switchback.configName" .root }}
   {{- if .targets }}
   # Used at a start without the API server; otherwise the proxy reads the ConfigMap from there.
   - name: targets
@@ -161,29 +146,5 @@ volumes:
     secret:
       secretName: {{ . }}
   {{- end }}
-{{- end }}
-
-{{/* Scheduling of a component's pods: its own settings, else those of all pods. */}}
-{{- define "switchback.placement" -}}
-{{- $pods := .root.Values.pods -}}
-{{- $values := index .root.Values .component -}}
-{{- with $values.priorityClassName | default $pods.priorityClassName }}
-priorityClassName: {{ . }}
-{{- end }}
-{{- range $field := list "nodeSelector" "tolerations" "affinity" }}
-{{- with index $values $field | default (index $pods $field) }}
-{{ $field }}:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- end }}
-topologySpreadConstraints:
-  {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
-  - topologyKey: {{ . }}
-    maxSkew: 1
-    whenUnsatisfiable: ScheduleAnyway
-    labelSelector:
-      matchLabels:
-        {{- include "switchback.selector" $ | nindent 8 }}
-    matchLabelKeys: [pod-template-hash]
-  {{- end }}
+  {{- include "switchback.extra" (merge (dict "field" "extraVolumes" "indent" 2) .) }}
 {{- end }}

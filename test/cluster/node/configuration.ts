@@ -6,6 +6,7 @@ import { binary } from "../binaries.ts";
 import { kubeconfigText } from "../kubeconfig.ts";
 import type { BinaryName } from "../modules.ts";
 import { createTestCa, type KeyPair } from "../pki.ts";
+import { CALICO_KUBECONFIG, calicoPlugin, STATUS_FOLDER } from "./calico.ts";
 import {
   ADDRESSES,
   ADMIN_KUBECONFIG,
@@ -24,20 +25,25 @@ export const PAUSE_IMAGE = "switchback.test/pause:1";
 const CNI_PLUGINS = ["bridge", "loopback", "host-local", "portmap"] as const satisfies readonly BinaryName[];
 const CONTAINERD_BINARIES = ["containerd", "ctr", "containerd-shim-runc-v2"] as const satisfies readonly BinaryName[];
 
-/** Keys, kubeconfigs and configuration of all components of the node, in the state folder. */
-export async function writeConfiguration(): Promise<void> {
+/**
+ * Keys, kubeconfigs and configuration of all components of the node, in the state folder; `networkPolicies`: with the CNI plugin that Felix
+ * takes.
+ */
+export async function writeConfiguration(networkPolicies: boolean): Promise<void> {
   for (const folder of [LOGS, POD_LOGS, statePath("cni", "conf"), statePath("cni", "bin"), statePath("bin")]) {
     await mkdir(folder, { recursive: true });
   }
   await mkdir(statePath("containerd"), { recursive: true });
+  if (networkPolicies) await mkdir(STATUS_FOLDER, { recursive: true });
   // One folder each, since both programs look for their helpers there.
-  for (const name of CNI_PLUGINS) await copyFile(await binary(name), statePath("cni", "bin", name));
+  const plugins: BinaryName[] = networkPolicies ? [...CNI_PLUGINS, "calico"] : [...CNI_PLUGINS];
+  for (const name of plugins) await copyFile(await binary(name), statePath("cni", "bin", name));
   for (const name of CONTAINERD_BINARIES) await symlink(await binary(name), statePath("bin", name));
   const texts: Record<string, string> = {
     ...credentials(),
     "kubelet.yaml": stringify(kubeletConfiguration()),
     "containerd.toml": containerdConfiguration(),
-    "cni/conf/10-bridge.conflist": JSON.stringify(cniConfiguration(), null, 2),
+    "cni/conf/10-pods.conflist": JSON.stringify(cniConfiguration(networkPolicies), null, 2),
     "resolv.conf": `nameserver ${ADDRESSES.publicDns}\n`,
   };
   for (const [name, text] of Object.entries(texts)) await writeFile(statePath(name), text, { mode: 0o600 });
@@ -68,6 +74,7 @@ function credentials(): Record<string, string> {
     [basename(ADMIN_KUBECONFIG)]: kubeconfigText(API_URL, ca.cert, { token: adminToken }),
     "controller-manager.kubeconfig": kubeconfig(ca.client("system:kube-controller-manager", [])),
     "scheduler.kubeconfig": kubeconfig(ca.client("system:kube-scheduler", [])),
+    [basename(CALICO_KUBECONFIG)]: kubeconfig(ca.client("calico", ["system:masters"])),
     "proxy.kubeconfig": kubeconfig(ca.client("system:kube-proxy", [])),
     "kubelet.kubeconfig": kubeconfig(ca.client(`system:node:${NODE_NAME}`, ["system:nodes"])),
   };
@@ -142,23 +149,12 @@ Root = ${JSON.stringify(statePath("containerd", "runc"))}
 `;
 }
 
-function cniConfiguration(): object {
+function cniConfiguration(networkPolicies: boolean): object {
+  const ipam = { type: "host-local", dataDir: statePath("cni", "data"), ranges: [[{ subnet: ADDRESSES.podRange }]] };
+  const bridge = { type: "bridge", bridge: "pods", isDefaultGateway: true, hairpinMode: true, ipam };
   return {
     cniVersion: "1.0.0",
     name: "switchback-cluster",
-    plugins: [
-      {
-        type: "bridge",
-        bridge: "pods",
-        isDefaultGateway: true,
-        hairpinMode: true,
-        ipam: {
-          type: "host-local",
-          dataDir: statePath("cni", "data"),
-          ranges: [[{ subnet: ADDRESSES.podRange }]],
-        },
-      },
-      { type: "portmap", capabilities: { portMappings: true } },
-    ],
+    plugins: [networkPolicies ? calicoPlugin(ipam) : bridge, { type: "portmap", capabilities: { portMappings: true } }],
   };
 }

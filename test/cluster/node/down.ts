@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { readdir, readFile, readlink, rm, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { MTU_FILE, STATUS_FOLDER } from "./calico.ts";
 import { endAll } from "./cgroup.ts";
 import { DEVICE_PLUGINS, POD_LOGS, STATE_FOLDER, statePath } from "./layout.ts";
 import { deleteNetwork } from "./network.ts";
@@ -26,7 +27,10 @@ export async function down(): Promise<void> {
   }
   // A machine with a kubelet of its own cannot have had a cluster of ours.
   if (existsSync(STATE_FOLDER)) await rm(join(DEVICE_PLUGINS, "kubelet.sock"), { force: true });
-  for (const folder of [CONTAINER_LINKS, CNI_RESULTS, SHIM_SOCKETS, DEVICE_PLUGINS]) await removeEmpty(folder);
+  if (existsSync(STATUS_FOLDER)) await rm(MTU_FILE, { force: true });
+  for (const folder of [CONTAINER_LINKS, CNI_RESULTS, SHIM_SOCKETS, DEVICE_PLUGINS, dirname(MTU_FILE)]) {
+    await removeEmpty(folder);
+  }
   await rm(STATE_FOLDER, { recursive: true, force: true });
 }
 

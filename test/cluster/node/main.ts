@@ -9,7 +9,8 @@ import { ADMIN_KUBECONFIG, LOGS } from "./layout.ts";
 import { NotHere, requireRoot } from "./requirements.ts";
 import { inNamespace } from "./run.ts";
 
-const USAGE = "usage: npm run cluster:up [-- --bare] | npm run cluster:down | npm run cluster:kubectl -- get pods -A";
+const USAGE =
+  "usage: npm run cluster:up [-- --bare] [-- --network-policies] | npm run cluster:down | npm run cluster:kubectl -- get pods -A";
 
 const [command, ...args] = process.argv.slice(2);
 try {
@@ -23,9 +24,11 @@ try {
 
 async function main(): Promise<number> {
   const progress = progressLines();
-  const isBare = args[0] === "--bare";
-  if (command === "up" && args.length === (isBare ? 1 : 0)) {
-    const { fresh } = await wholeCluster(progress, { bare: isBare, temporary: false });
+  const flags = new Set(args);
+  const bare = flags.delete("--bare");
+  const networkPolicies = flags.delete("--network-policies");
+  if (command === "up" && flags.size === 0) {
+    const { fresh } = await wholeCluster(progress, { bare, networkPolicies, temporary: false });
     if (!fresh) progress.say("the node was up already");
     return 0;
   }

@@ -1,4 +1,5 @@
 import { access } from "node:fs/promises";
+import { GATEWAY } from "./calico.ts";
 import { ADDRESSES, NAMESPACES } from "./layout.ts";
 import { run, runIn } from "./run.ts";
 
@@ -29,6 +30,8 @@ export async function createNetwork(): Promise<void> {
   await run("ip", "-n", internet, "link", "set", "eth0", "up");
   // Programs of the node, as the API server, look a route up before kube-proxy's rules change the address.
   await run("ip", "-n", node, "route", "add", ADDRESSES.serviceRange, "dev", "lan");
+  // The node answers ARP requests of pods for it (proxy_arp) only where it has a route to it. Without Felix no pod asks.
+  await run("ip", "-n", node, "route", "add", GATEWAY, "dev", "lan");
   await run("ip", "-n", internet, "route", "add", ADDRESSES.podRange, "via", ADDRESSES.node);
   await runIn("node", "sysctl", "-qw", "net.ipv4.ip_forward=1");
   await bridgedPacketsPassNftables();

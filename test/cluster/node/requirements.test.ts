@@ -24,7 +24,7 @@ describe("the command", () => {
   const command = (...args: string[]) =>
     spawnSync(process.execPath, [...notRoot, MAIN, ...args], { encoding: "utf8", env: { PATH: "/nonexistent" } });
 
-  for (const args of [["up"], ["up", "--bare"], ["kubectl", "get", "pods"]]) {
+  for (const args of [["up"], ["up", "--bare"], ["up", "--network-policies", "--bare"], ["kubectl", "get", "pods"]]) {
     test(`\`${args.join(" ")}\` without root`, () => {
       const { status, stderr } = command(...args);
       assert.match(stderr, /^a node needs (root|Linux)[^\n]+\n$/);

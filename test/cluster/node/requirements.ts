@@ -19,6 +19,8 @@ const PROGRAMS: Record<string, string> = {
   ldd: "libc-bin",
   tar: "tar",
 };
+/** What Felix writes its rules with. */
+const POLICY_PROGRAMS: Record<string, string> = { "iptables-nft-restore": "iptables", ipset: "ipset" };
 const FILES: Record<string, string> = { "/usr/lib/nginx/modules/ngx_stream_module.so": "libnginx-mod-stream" };
 const FOLDERS = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 const KUBELET_SOCKET = join(DEVICE_PLUGINS, "kubelet.sock");
@@ -37,15 +39,15 @@ export function requireRoot(): void {
 }
 
 /**
- * Linux, root, no kubelet of somebody else's, and the machine's own programs; packages that are missing are installed where that is
- * Debian's way.
+ * Linux, root, no kubelet of somebody else's, and the machine's own programs (`networkPolicies`: Felix's too); packages that are missing
+ * are installed where that is Debian's way.
  * @throws NotHere
  */
-export async function requireMachine(progress: Progress): Promise<void> {
+export async function requireMachine(progress: Progress, networkPolicies: boolean): Promise<void> {
   requireRoot();
   await requireNoKubelet();
   process.env.PATH = [process.env.PATH, ...FOLDERS].join(":");
-  await requirePrograms(progress);
+  await requirePrograms(progress, networkPolicies ? { ...PROGRAMS, ...POLICY_PROGRAMS } : PROGRAMS);
   const filesystems = await readFile("/proc/filesystems", "utf8");
   if (!filesystems.includes("\toverlay\n")) await run("modprobe", "overlay");
 }
@@ -63,8 +65,8 @@ export async function requireNoKubelet(socket = KUBELET_SOCKET, state = STATE_FO
 }
 
 /** @throws NotHere */
-export async function requirePrograms(progress: Progress): Promise<void> {
-  let missing = await missingPackages();
+export async function requirePrograms(progress: Progress, programs = PROGRAMS): Promise<void> {
+  let missing = await missingPackages(programs);
   if (missing.length > 0) {
     const install = `apt-get install --no-install-recommends ${missing.join(" ")}`;
     if (!(await found("apt-get"))) throw new NotHere(`missing: ${missing.join(", ")} (names of Debian packages)`);
@@ -72,14 +74,14 @@ export async function requirePrograms(progress: Progress): Promise<void> {
     await aptInstall(missing).catch((error: unknown) => {
       throw new NotHere(`could not install what is missing, try: ${install} (${String(error)})`, { cause: error });
     });
-    missing = await missingPackages();
+    missing = await missingPackages(programs);
     if (missing.length > 0) throw new NotHere(`still missing after it was installed: ${missing.join(", ")}`);
   }
 }
 
-async function missingPackages(): Promise<string[]> {
+async function missingPackages(programs: Record<string, string>): Promise<string[]> {
   const missing = new Set<string>();
-  for (const [program, name] of Object.entries(PROGRAMS)) if (!(await found(program))) missing.add(name);
+  for (const [program, name] of Object.entries(programs)) if (!(await found(program))) missing.add(name);
   for (const [file, name] of Object.entries(FILES)) if (!(await exists(file, constants.R_OK))) missing.add(name);
   return [...missing];
 }

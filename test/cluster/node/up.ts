@@ -1,11 +1,12 @@
 import { existsSync } from "node:fs";
-import { mkdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { binaries, binary } from "../binaries.ts";
 import type { ImageSpec } from "../image.ts";
 import { writeImage } from "../image.ts";
 import { corednsImage, pauseImage } from "../images.ts";
 import type { BinaryName } from "../modules.ts";
 import { elapsed, type Progress } from "../progress.ts";
+import { CALICO_BINARIES, CLUSTER_INFORMATION, calicoDefinitions, felixEnv } from "./calico.ts";
 import { createDaemonGroup } from "./cgroup.ts";
 import {
   apiServerArgs,
@@ -59,10 +60,24 @@ export async function isTemporary(): Promise<boolean> {
   return existsSync(TEMPORARY_FILE);
 }
 
+/** Whether the cluster of this machine enforces NetworkPolicies. */
+export async function enforcesNetworkPolicies(): Promise<boolean> {
+  const text = await readFile(UP_FILE, "utf8").catch(() => "{}");
+  return (JSON.parse(text) as { networkPolicies?: boolean }).networkPolicies === true;
+}
+
+export interface UpOptions {
+  /** It goes with the run of tests that asked for it. */
+  temporary?: boolean;
+  /** NetworkPolicies are enforced, by Calico's Felix. */
+  networkPolicies?: boolean;
+}
+
 /** Brings a one-node cluster up to a Ready node with cluster DNS. Leftovers of an earlier one are removed first. */
-export async function up(progress: Progress, { temporary = false } = {}): Promise<void> {
-  await requireMachine(progress);
-  await binaries(NODE_BINARIES);
+export async function up(progress: Progress, options: UpOptions = {}): Promise<void> {
+  const { temporary = false, networkPolicies = false } = options;
+  await requireMachine(progress, networkPolicies);
+  await binaries(networkPolicies ? [...NODE_BINARIES, ...CALICO_BINARIES] : NODE_BINARIES);
   const started = performance.now();
   if (existsSync(STATE_FOLDER)) progress.say("removing what is left of an earlier cluster");
   await down();
@@ -70,7 +85,7 @@ export async function up(progress: Progress, { temporary = false } = {}): Promis
   if (temporary) await writeFile(TEMPORARY_FILE, "");
   await createDaemonGroup();
   await createNetwork();
-  await writeConfiguration();
+  await writeConfiguration(networkPolicies);
   progress.say("network and configuration are there; starting the control plane and containerd");
   const daemon = async (name: BinaryName, args: string[], env?: Record<string, string>): Promise<Daemon> =>
     startDaemon(name, await binary(name), args, { namespace: "node", ...(env && { env }) });
@@ -89,16 +104,31 @@ export async function up(progress: Progress, { temporary = false } = {}): Promis
     apiServer,
   );
   progress.say("the API server is ready; starting the other components");
+  const felix = networkPolicies ? [await startFelix()] : [];
   await daemon("kube-controller-manager", controllerManagerArgs());
   await daemon("kube-scheduler", schedulerArgs());
   const kubelet = await daemon("kubelet", kubeletArgs(), { PATH: process.env.PATH ?? "" });
   await daemon("kube-proxy", kubeProxyArgs());
   await kubectl(["apply", "-f", "-"], corednsObjects());
-  await until("the node is Ready", 90, nodeReady, kubelet);
+  await until("the node is Ready", 90, nodeReady, kubelet, ...felix);
   progress.say("the node is Ready; waiting for cluster DNS");
   await kubectl(["-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=90s"]);
-  await writeFile(UP_FILE, JSON.stringify({ since: new Date().toISOString() }));
+  await writeFile(UP_FILE, JSON.stringify({ since: new Date().toISOString(), networkPolicies }));
   progress.say(`the cluster is up, ${elapsed(performance.now() - started)} after the programs were there`);
+}
+
+/** Before the kubelet: pods' devices are made by a plugin that finds Calico's objects and waits for Felix. */
+async function startFelix(): Promise<Daemon> {
+  await kubectl(["apply", "--server-side", "-f", "-"], await calicoDefinitions());
+  await kubectl([
+    "wait",
+    "--for=condition=Established",
+    "--timeout=30s",
+    "crd",
+    "clusterinformations.crd.projectcalico.org",
+  ]);
+  await kubectl(["apply", "-f", "-"], CLUSTER_INFORMATION);
+  return startDaemon("calico-felix", await binary("calico-felix"), [], { namespace: "node", env: felixEnv() });
 }
 
 async function nodeReady(): Promise<string | undefined> {

@@ -1,7 +1,8 @@
-import { lookup, resolveCname, resolveTxt } from "node:dns/promises";
-import { existsSync, writeFileSync } from "node:fs";
+import { lookup, Resolver, resolveCname, resolveTxt } from "node:dns/promises";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import * as http from "node:http";
 import * as https from "node:https";
+import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 
@@ -14,10 +15,14 @@ import { setTimeout as delay } from "node:timers/promises";
 // stop: ends `load` in this pod.
 // resolve NAME...: the first IPv4 address of each name, one line a name.
 // txt NAME, cname NAME: what DNS answers.
+// reach SOURCE ADDRESS...: which of them answer, as JSON: `tcp:IP:PORT` by accepting a connection, `dns:IP` by a datagram; SOURCE is the
+//   address to connect from, `any` for the machine's choice.
 
 const STOP = "/tmp/stop";
 const PAUSE_MS = 20;
 const TIMEOUT_MS = 20_000;
+/** A packet that was dropped is not answered; one that was lost is sent again after a second. */
+const REACH_MS = 2_500;
 /** Less than a proxy that is told to stop gives its connections. */
 const KEPT_MS = 15_000;
 
@@ -29,6 +34,7 @@ const commands: Record<string, () => Promise<void> | void> = {
   stop: () => writeFileSync(STOP, ""),
   resolve: () => resolve(args),
   txt: async () => console.log((await resolveTxt(args[0] ?? "")).flat().join("\n")),
+  reach: () => reach(args[0] ?? "", args.slice(1)),
   cname: async () => console.log((await resolveCname(args[0] ?? "")).join("\n")),
 };
 await commands[command]?.();
@@ -70,6 +76,8 @@ async function get(url: string): Promise<void> {
 }
 
 async function load(seconds: number, urls: string[]): Promise<void> {
+  // Of an earlier load in this pod.
+  rmSync(STOP, { force: true });
   const started = performance.now();
   const result = { answered: 0, reused: 0, errors: [] as string[], stopped: false };
   const isOver = () => existsSync(STOP) || performance.now() - started > seconds * 1000;
@@ -110,6 +118,38 @@ async function resolve(names: string[]): Promise<void> {
       process.exitCode = 1;
     }
   }
+}
+
+async function reach(source: string, addresses: string[]): Promise<void> {
+  const answered = await Promise.all(
+    addresses.map(async (address) => {
+      const [kind, host = "", port] = address.split(":");
+      return kind === "dns" ? await asks(host) : await accepts(host, Number(port), source);
+    }),
+  );
+  console.log(JSON.stringify(addresses.filter((_, n) => answered[n])));
+}
+
+function accepts(host: string, port: number, source: string): Promise<boolean> {
+  return new Promise((done) => {
+    const socket = connect({ host, port, timeout: REACH_MS, ...(source !== "any" && { localAddress: source }) });
+    const end = (isOpen: boolean) => {
+      socket.destroy();
+      done(isOpen);
+    };
+    socket.on("connect", () => end(true));
+    socket.on("timeout", () => end(false));
+    socket.on("error", () => end(false));
+  });
+}
+
+async function asks(host: string): Promise<boolean> {
+  const resolver = new Resolver({ timeout: REACH_MS, tries: 1 });
+  resolver.setServers([host]);
+  return await resolver.resolve4("kubernetes.default.svc.cluster.local").then(
+    () => true,
+    () => false,
+  );
 }
 
 function describe(error: unknown): string {

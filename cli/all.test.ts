@@ -1,0 +1,157 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { describe, test } from "node:test";
+import { freePort } from "../proxy/conformance/rig.ts";
+import { endOf, send } from "../proxy/conformance/streams.ts";
+import type { Probes } from "../telemetry/health.ts";
+import { AllProcess } from "../test/fakes/all-process.ts";
+import { until } from "../test/fakes/kube-api.ts";
+import { probesOfAll } from "./all.ts";
+
+/** The chart's `timeoutSeconds` of the webhook. */
+const API_SERVER_WAITS_MS = 2_000;
+const PARTS = ["controller", "webhook", "proxy"] as const;
+
+describe("controller, webhook and proxy in one process", () => {
+  test("log and call the API server by their own names, and have metrics of their own", async () => {
+    await using all = await AllProcess.start();
+    await all.listens();
+    const agents = () => new Set(all.api.calls.map(({ headers }) => headers["user-agent"]?.split("/")[0]));
+    await until(() => agents().size === PARTS.length, "calls by all parts");
+    assert.deepEqual([...agents()].sort(), PARTS.map((part) => `switchback-${part}`).sort());
+    for (const [part, port] of [
+      ["controller", "controller"],
+      ["webhook", "webhookHealth"],
+      ["proxy", "proxyHealth"],
+    ] as const) {
+      const { text } = await all.page(port, "/metrics");
+      const parts = new Set([...text.matchAll(/^switchback_(controller|webhook|proxy)_/gm)].map(([, name]) => name));
+      assert.deepEqual([...parts], [part]);
+    }
+    const { status, text } = await all.page("controller", "/readyz");
+    // There is no map in this cluster.
+    assert.equal(status, 503);
+    assert.match(text, /^proxy: \[\+\] listener web:443/);
+    assert.match(text, /^webhook: \[\+\] certificate.*\n\[-\] map: not loaded/m);
+    assert.equal((await all.page("proxyHealth", "/readyz")).status, 200, "each port has the page of its part");
+    assert.equal((await all.page("controller", "/healthz")).status, 200);
+  });
+
+  for (const engine of ["linux", "portable"]) {
+    test(`on SIGTERM the webhook serves until the relay of engine ${engine} has drained`, async () => {
+      await using all = await AllProcess.start([`proxy.engine=${engine}`, "proxy.drainSeconds=60"]);
+      await all.listens();
+      const { client, upstream } = await all.relayed();
+      all.child.kill("SIGTERM");
+      await all.says("stopping");
+      await until(() => all.lines.some(({ msg }) => msg === "stopping"), "the signal");
+      assert.match((await all.page("webhookHealth", "/readyz")).text, /^\[\+\] not stopping/m);
+      assert.equal(await all.admits(), true);
+      assert.deepEqual(all.child.exitCode, null);
+      upstream.end("answer");
+      client.end();
+      assert.equal((await endOf(client)).bytes.toString(), "answer");
+      await endOf(upstream);
+      assert.equal((await all.says("drained")).component, "proxy");
+      assert.deepEqual(await all.exited, [0, null]);
+      await assert.rejects(all.admits());
+    });
+  }
+
+  test("answer admissions in time while the relay is busy", async (t) => {
+    await using all = await AllProcess.start(["proxy.engine=linux", "proxy.workers=1"]);
+    await all.listens();
+    const bytes = Buffer.alloc(1024 * 1024);
+    const busy = { until: false };
+    const transfers = Array.from({ length: 8 }, async () => {
+      const { client, upstream } = await all.relayed();
+      upstream.resume();
+      let sent = 0;
+      for (; !busy.until; sent += bytes.length) await send(client, bytes);
+      client.destroy();
+      return sent;
+    });
+    await all.admits();
+    const took: number[] = [];
+    for (let count = 0; count < 21; count += 1) {
+      const asked = performance.now();
+      assert.equal(await all.admits(), true);
+      took.push(performance.now() - asked);
+    }
+    busy.until = true;
+    const relayed = (await Promise.all(transfers)).reduce((sum, sent) => sum + sent);
+    took.sort((a, b) => a - b);
+    const median = took[10] ?? Number.NaN;
+    t.diagnostic(`${relayed >> 20} MiB relayed; median ${median.toFixed()} ms, slowest ${took.at(-1)?.toFixed()} ms`);
+    assert.ok(relayed > 20 * bytes.length);
+    // Other tests run on the same cores: the slowest one says nothing.
+    assert.ok(median < API_SERVER_WAITS_MS, `${median} ms`);
+  });
+
+  test("end together, with an error, when a worker of the relay dies", async () => {
+    await using all = await AllProcess.start(["proxy.engine=linux", "proxy.workers=2", "proxy.drainSeconds=1"]);
+    await all.listens();
+    all.child.kill("SIGUSR2");
+    await all.says("a relay worker died");
+    assert.deepEqual(await all.exited, [1, null]);
+    for (const port of ["controller", "webhookHealth", "proxyHealth"] as const) {
+      await assert.rejects(all.page(port, "/healthz"), port);
+    }
+  });
+
+  test("do not start where one of them cannot", async () => {
+    const server = createServer().listen(await freePort(), "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as { port: number };
+    try {
+      await using all = await AllProcess.start([], { webhook: port });
+      assert.deepEqual(await all.exited, [1, null]);
+      assert.ok(all.lines.some(({ msg }) => msg.includes(`cannot listen on 127.0.0.1 port ${port}`)));
+      assert.ok(all.lines.some(({ msg, component }) => msg === "drained" && component === "proxy"));
+    } finally {
+      server.close();
+    }
+  });
+});
+
+describe("the probes of all parts", () => {
+  const well = { ok: true, text: "ok" };
+  const ill = { ok: false, text: "ill" };
+  const part = (live: boolean, ready: boolean): Probes => ({
+    live: () => (live ? well : ill),
+    ready: () => (ready ? well : ill),
+  });
+  const good = part(true, true);
+
+  test("one part that hangs makes the process not live; one that still starts does not", () => {
+    assert.equal(probesOfAll({}, () => 0).live().ok, true);
+    for (const hanging of PARTS) {
+      const parts = { controller: good, webhook: good, proxy: good, [hanging]: part(false, true) };
+      assert.deepEqual(probesOfAll(parts, () => 0).live(), ill, hanging);
+    }
+  });
+
+  test("ready is once all are; from then on the relay decides alone", () => {
+    const parts: Record<(typeof PARTS)[number], Probes> = { controller: good, webhook: good, proxy: good };
+    const { ready } = probesOfAll(parts, () => 0);
+    parts.webhook = part(true, false);
+    assert.equal(ready().ok, false);
+    parts.webhook = good;
+    assert.equal(ready().ok, true);
+    parts.webhook = part(true, false);
+    parts.controller = part(true, false);
+    assert.equal(ready().ok, true);
+    parts.proxy = part(true, false);
+    assert.equal(ready().ok, false);
+    assert.equal(ready().text, "proxy: ill\ncontroller: ill\nwebhook: ill");
+  });
+
+  test("parts that do not get ready keep the relay from its Services for 30 s, and no longer", () => {
+    let elapsed = 29_999;
+    const { ready } = probesOfAll({ proxy: good }, () => elapsed);
+    assert.equal(ready().ok, false);
+    elapsed = 30_000;
+    assert.deepEqual(ready(), { ok: true, text: "proxy: ok\ncontroller: starting\nwebhook: starting" });
+  });
+});

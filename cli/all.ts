@@ -1,0 +1,86 @@
+import type { Config } from "../config/schema.ts";
+import type { Health, Probes } from "../telemetry/health.ts";
+import { startController } from "./controller.ts";
+import { startProxy } from "./proxy.ts";
+import type { ProcessContext, Running } from "./serve.ts";
+import { startWebhook } from "./webhook.ts";
+
+/**
+ * How long the pod's readiness waits for controller and webhook after the start, milliseconds. Usually they take a second. Whatever keeps
+ * one of them longer must not keep the relay from its Services.
+ */
+const WAIT_MS = 30_000;
+/** The webhook's 640 connections, the health servers' 192, watches. */
+const FILES_OF_OTHERS = 1_024;
+
+type Part = "controller" | "webhook" | "proxy";
+
+/** The probes of the parts that have started. */
+type Started = Partial<Record<Part, Probes>>;
+
+/**
+ * `switchback all`: controller, webhook and proxy in one process, each with its own section of the configuration, ports, metrics and
+ * connection to the API server. The controller's port answers the probes for all three (`probesOfAll`).
+ *
+ * Throws the failure of the first part that does not start, once the others have stopped. On `stop` the relay drains while the webhook
+ * still serves.
+ */
+export async function startAll(config: Config, context: ProcessContext): Promise<Running> {
+  const started: Started = {};
+  const begun = performance.now();
+  const probes = probesOfAll(started, () => performance.now() - begun);
+  const register = async (part: Part, start: Promise<Running>): Promise<Running> => {
+    const running = await start;
+    if (running.probes !== undefined) started[part] = running.probes;
+    return running;
+  };
+  const starts = await Promise.allSettled([
+    register(
+      "controller",
+      startController(config, context.as("controller"), (own) => {
+        started.controller = own;
+        return probes;
+      }),
+    ),
+    register("proxy", startProxy(config, context.as("proxy"), FILES_OF_OTHERS)),
+    register("webhook", startWebhook(config, context.as("webhook"))),
+  ]);
+  const [controller, proxy, webhook] = starts.map((start) => (start.status === "fulfilled" ? start.value : undefined));
+  const stop = async (): Promise<void> => {
+    // The Lease goes to another replica at once.
+    await Promise.all([controller?.stop(), proxy?.stop()]);
+    await webhook?.stop();
+  };
+  const failed = starts.find((start) => start.status === "rejected");
+  if (failed !== undefined) {
+    await stop();
+    throw failed.reason;
+  }
+  return { stop, probes, ...(proxy?.broken !== undefined && { broken: proxy.broken }) };
+}
+
+/**
+ * The probes of the whole process. A part that hangs is a reason to restart it. Readiness is the relay's alone, whose clients have nowhere
+ * else to go, as soon as all parts have been ready once or `WAIT_MS` have passed; where the webhook is not ready later on, an API server
+ * that calls it goes on without it.
+ */
+export function probesOfAll(started: Readonly<Started>, elapsedMs: () => number): Probes {
+  let haveBeenReady = false;
+  return {
+    live: () => merged([started.controller?.live(), started.webhook?.live(), started.proxy?.live()]),
+    ready: () => {
+      const relay = started.proxy?.ready() ?? STARTING;
+      const others = [started.controller?.ready() ?? STARTING, started.webhook?.ready() ?? STARTING];
+      haveBeenReady ||= others.every(({ ok }) => ok);
+      const text = [`proxy: ${relay.text}`, `controller: ${others[0]?.text}`, `webhook: ${others[1]?.text}`].join("\n");
+      return { ok: relay.ok && (haveBeenReady || elapsedMs() >= WAIT_MS), text };
+    },
+  };
+}
+
+const STARTING: Health = { ok: false, text: "starting" };
+
+/** The first that is not well; a part that has not started yet is. */
+function merged(parts: readonly (Health | undefined)[]): Health {
+  return parts.find((part) => part !== undefined && !part.ok) ?? { ok: true, text: "ok" };
+}

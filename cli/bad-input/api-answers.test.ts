@@ -1,0 +1,97 @@
+import { type BadInput, walk } from "../../test/fakes/bad-input.ts";
+import { type Responder, refuse } from "../../test/fakes/kube-api.ts";
+
+// What stands where the API server should be answers otherwise, or refuses: each command says which request, what and what to do.
+
+const COMMANDS = [
+  ["status"],
+  ["confirm", "--yes"],
+  ["uninstall", "--check"],
+  ["uninstall", "--remains", "--timeout", "1"],
+  ["uninstall", "--yes", "--timeout", "1"],
+  ["restart", "shop", "--yes"],
+  ["inject", "-f", "/dev/null"],
+  ["version"],
+] as const;
+
+const ANSWERS: Readonly<Record<string, string>> = {
+  "no body": "",
+  "a page": "<html>log in</html>",
+  null: "null",
+  "a list of JSON": "[]",
+  "a number": "5",
+  "an empty object": "{}",
+  "another object": '{"message":"ok"}',
+  "an object without metadata": '{"metadata":null,"leader":true}',
+  "a list with nothing in it": '{"items":[null],"metadata":{"resourceVersion":"1"}}',
+  "a list of other objects": '{"items":[{}],"metadata":{"resourceVersion":"1"}}',
+  "a status of another shape": '{"leader":true,"identity":"c","warnings":[],"names":[],"running":{"workloads":[null]}}',
+};
+
+function answer(body: string): Responder {
+  return ({ response }) => {
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(body);
+  };
+}
+
+walk(
+  "an answer of another shape is named:",
+  COMMANDS.flatMap((args) =>
+    Object.entries(ANSWERS).map(([what, body]): BadInput => {
+      const says = /^switchback: (GET \/apis?\/\S+: )?the response is not [^\n]*\n$/;
+      return { what, args, api: answer(body), says, code: 1 };
+    }),
+  ),
+);
+
+walk(
+  "401 says whose credentials were refused, and what to do:",
+  COMMANDS.map((args) => ({
+    what: "401",
+    args,
+    api: refuse(401, "Unauthorized"),
+    says: /^switchback: GET \S+ \(the credentials for http:\/\/127\.0\.0\.1:\d+ \(context "x" of kubeconfig \S+\)\): 401 [^\n]*\nswitchback: log in to the cluster again, or renew the token or certificate/,
+    code: 1,
+  })),
+);
+
+/** As the API server words it. */
+const forbidden: Responder = ({ path, response }) => {
+  const message = `x is forbidden: User "jane" cannot get resource "x" in API group "" in the namespace "ours"`;
+  response.writeHead(403, { "content-type": "application/json" });
+  response.end(JSON.stringify({ kind: "Status", code: 403, reason: "Forbidden", message: `${message} (${path})` }));
+};
+const ROLES = {
+  status: "switchback-operator",
+  confirm: "switchback-operator",
+  restart: "switchback-operator",
+  inject: "switchback-map-reader",
+  version: "switchback-doctor",
+} as const;
+
+walk("403 names the Role that is missing, and how to bind it:", [
+  ...COMMANDS.flatMap(([name, ...args]): BadInput[] =>
+    name === "uninstall"
+      ? [
+          {
+            what: "403",
+            args: [name, ...args],
+            api: forbidden,
+            says: /rights of a cluster admin, as to install\n$/,
+            code: 1,
+          },
+        ]
+      : [
+          {
+            what: "403",
+            args: [name, ...args, "-n", "ours"],
+            api: forbidden,
+            says: new RegExp(
+              `: 403 Forbidden: [^\\n]*\\nswitchback: the Role ${ROLES[name]} in the namespace ours has the right; an admin can bind it: kubectl -n ours create rolebinding ${ROLES[name]}-${name} --role ${ROLES[name]} --user 'jane'\\n$`,
+            ),
+            code: 1,
+          },
+        ],
+  ),
+]);

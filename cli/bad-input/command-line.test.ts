@@ -1,0 +1,123 @@
+import { type BadInput, walk } from "../../test/fakes/bad-input.ts";
+
+/** Commands that talk to a cluster, with what they need besides. */
+const CLUSTER = [
+  ["status"],
+  ["confirm"],
+  ["uninstall", "--check"],
+  ["restart", "shop"],
+  ["doctor"],
+  ["inject", "-f", "/dev/null"],
+  ["version"],
+] as const;
+const COMPONENTS = ["controller", "webhook", "proxy", "config"] as const;
+const NAMESPACE = /argument '.*' is invalid\. Expected the name of a namespace: 1 to 63 lower case letters/;
+const TIME = /argument '.*' is invalid\. Expected a number of seconds, or a time such as 90s, 5m or 1h, up to 24h\./;
+const EMPTY = /argument '' is invalid\. It is empty: leave the option out for the default\./;
+const WORKLOAD =
+  /^switchback: ".*": expected NAMESPACE, NAMESPACE\/NAME or NAMESPACE\/KIND\/NAME, such as shop\/deployment\/web\n$/;
+
+const PER_CLUSTER_COMMAND: readonly BadInput[] = CLUSTER.flatMap((args) => [
+  { what: "no namespace", args: [...args, "-n", "Shop_1"], says: NAMESPACE },
+  { what: "an empty namespace", args: [...args, "--namespace", ""], says: NAMESPACE },
+  { what: "an empty kubeconfig", args: [...args, "--kubeconfig", ""], says: EMPTY },
+  { what: "an empty context", args: [...args, "--context", ""], says: EMPTY },
+  {
+    what: "a context that is not there",
+    args: [...args, "--context", "prod"],
+    says: /^switchback: kubeconfig \S+: no context "prod"; available: x\n$/,
+  },
+  {
+    what: "a kubeconfig that is not there",
+    args: [...args, "--kubeconfig", "/nonexistent/config"],
+    says: /^switchback: kubeconfig \/nonexistent\/config cannot be read: /,
+  },
+  {
+    what: "no cluster",
+    args,
+    env: { KUBECONFIG: "", HOME: "/nonexistent" },
+    says: /^switchback: no cluster configured: not in a pod, no --kubeconfig, no KUBECONFIG, no ~\/\.kube\/config\n$/,
+  },
+  { what: "an unknown flag", args: [...args, "--frobnicate"], says: /unknown option '--frobnicate'\n\nUsage: / },
+]);
+
+walk("a cluster command refuses", PER_CLUSTER_COMMAND);
+
+walk(
+  "a component refuses",
+  COMPONENTS.flatMap((name) => [
+    { what: "an empty file name", args: [name, "--config", ""], says: EMPTY },
+    {
+      what: "a file that is not there",
+      args: [name, "--config", "/nonexistent/c"],
+      says: /\/nonexistent\/c: cannot be/,
+    },
+    { what: "a setting that is not there", args: [name, "--set", "no.such=1"], says: /the paths are .*log\.level/ },
+    { what: "a wrong value", args: [name, "--set", "log.level=loud"], says: /log\.level: .*"debug"/ },
+    { what: "a setting without a value", args: [name, "--set", "log.level"], says: /expected path=value/ },
+    { what: "a file of another kind", args: [name, "--config", "FILE"], file: "hello", says: /map of sections/ },
+    { what: "too many arguments", args: [name, "now"], says: /too many arguments/ },
+  ]),
+);
+
+// It reads its configuration in a process of its own.
+walk("the agent refuses", [
+  { what: "a wrong value", args: ["agent", "--set", "log.level=loud"], input: "", says: /log\.level: .*"debug"/ },
+]);
+
+walk("the command line is refused:", [
+  { what: "no command", args: [], says: /^Usage: switchback \[options\] \[command\]/ },
+  { what: "an unknown command", args: ["inspect"], says: /unknown command 'inspect'[\s\S]*Usage: switchback/ },
+  { what: "a misspelt command", args: ["statsu"], says: /unknown command 'statsu'\n\(Did you mean status\?\)/ },
+  {
+    what: "a flag without its value",
+    args: ["confirm", "-n"],
+    says: /option '-n, --namespace <name>' argument missing/,
+  },
+  {
+    what: "a required flag left out",
+    args: ["inject"],
+    says: /required option '-f, --filename <file\.\.\.>' not specified/,
+  },
+  { what: "too many arguments", args: ["confirm", "now"], says: /too many arguments/ },
+  { what: "an unknown format", args: ["status", "-o", "xml"], says: /Allowed choices are text, / },
+  { what: "an unknown format", args: ["doctor", "-o", "xml"], says: /Allowed choices are text, / },
+  { what: "an unknown format", args: ["version", "--client", "-o", "xml"], says: /Allowed choices are text, / },
+  { what: "no shell", args: ["completion"], says: /missing required argument 'shell'/ },
+  { what: "an unknown shell", args: ["completion", "csh"], says: /Allowed choices are bash, zsh, fish\./ },
+  { what: "no plan", args: ["probe", "{}"], says: /^switchback: the plan is not from `switchback doctor --probe`/ },
+  { what: "a directory that is not there", args: ["demo", "/nonexistent"], says: /\/nonexistent is not a readable/ },
+]);
+
+walk("uninstall refuses", [
+  ...["abc", "0", "-1", "NaN", "Infinity", "1e3", "0x10", "5 m", "25h", "5d", ""].map((value) => ({
+    what: "a time limit that is none",
+    args: ["uninstall", "--yes", `--timeout=${value}`],
+    says: TIME,
+  })),
+  {
+    what: "to delete what was to be checked",
+    args: ["uninstall", "--check", "--remains"],
+    says: /option '--remains' cannot be used with option '--check'/,
+  },
+]);
+
+walk("restart refuses", [
+  ...["abc", "0", "-1", "2x", "99999999999"].map((value) => ({
+    what: "a time limit that is none",
+    args: ["restart", "shop", "--yes", `--timeout=${value}`],
+    says: TIME,
+  })),
+  { what: "no workload", args: ["restart", "--yes"], says: /missing required argument 'namespace/ },
+  ...["", "Shop", "shop/", "/web", "shop//web", "shop/deployment/", "a/b/c/d", "shop/Web", "shop/.."].map((what) => ({
+    what: "what is no workload",
+    args: ["restart", what, "--yes"],
+    says: WORKLOAD,
+  })),
+]);
+
+walk("doctor refuses", [
+  { what: "no namespace", args: ["doctor", "--probe-namespace", "Default"], says: NAMESPACE },
+  { what: "no image", args: ["doctor", "--image", "two words"], says: /Expected an image, such as registry\.example/ },
+  { what: "no image", args: ["doctor", "--image", ""], says: /Expected an image/ },
+]);

@@ -1,0 +1,205 @@
+import { type BadInput, walk } from "../../test/fakes/bad-input.ts";
+
+const POD = "kind: Pod\nmetadata: { name: p }\nspec: { containers: [] }\n";
+const HOSTS = "203.0.113.5 a.example.com\n";
+const ROLLOUT = `apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata: { name: web, namespace: shop }
+spec:
+  template:
+    spec: { containers: [] }
+`;
+/** A manifest with aliases of an earlier pass, which none of these inputs may strip. */
+const BAKED = `kind: Pod
+metadata:
+  name: p
+  annotations: { switchback.dev/owned: "203.0.113.5 x1 (44e271b85016)" }
+spec:
+  hostAliases: [ { ip: 203.0.113.5, hostnames: [ a.example.com ] } ]
+`;
+const utf16 = (text: string) => Buffer.from(text, "utf16le");
+
+/** A hosts file that is refused. */
+const hosts = (what: string, content: string | Buffer, says: RegExp): BadInput => ({
+  what: `a hosts file ${what}`,
+  args: ["inject", "-f", "DIR/pod.yaml", "--hosts", "DIR/hosts"],
+  files: { "pod.yaml": BAKED, hosts: content },
+  says,
+});
+/** A manifest that is refused; `says` begins after the file's name. */
+const manifest = (what: string, content: string | Buffer, says: RegExp, ...flags: string[]): BadInput => ({
+  what: `a manifest ${what}`,
+  args: ["inject", "-f", "DIR/m.yaml", "--hosts", "DIR/hosts", ...flags],
+  files: { "m.yaml": content, hosts: HOSTS },
+  says,
+});
+const file = (says: string) => new RegExp(`^switchback: \\S+/${says}\n$`);
+const object = (line: string, end = "not all objects could be injected") =>
+  new RegExp(`^\\S+/m\\.yaml:${line}\nswitchback: ${end}; no output was written\n$`);
+
+walk("inject refuses, and strips nothing for,", [
+  hosts(
+    "that is empty",
+    "",
+    file("hosts: has no names; accepted are lines such as `198\\.51\\.100\\.9 shop\\.example\\.com`"),
+  ),
+  hosts("of comments", "# 203.0.113.5 a.example.com\n\n", file("hosts: has no names; .*")),
+  hosts(
+    "of prose",
+    "hello\nworld\n",
+    file('hosts:1: no name .*; "hello" is not an IP address \\(address-invalid\\); .*'),
+  ),
+  hosts(
+    "of addresses",
+    "\n203.0.113.5\n",
+    file("hosts:2: .* no hostname follows 203\\.0\\.113\\.5 \\(name-empty\\); .*"),
+  ),
+  hosts(
+    "with the columns exchanged",
+    "a.example.com 203.0.113.5\n",
+    file('hosts:1: .*"a\\.example\\.com" is not an IP .*'),
+  ),
+  hosts(
+    "of refused names",
+    "127.0.0.1 localhost\n::1 x.svc\n",
+    file("hosts:1: .* has one label.*\\(name-single-label\\); .*"),
+  ),
+  hosts("of wildcards", "203.0.113.5 *.example.com\n", file("hosts:1: .* cannot hold a wildcard \\(wildcard\\); .*")),
+  hosts("that is a manifest", POD, file('hosts:1: .*"kind:" is not an IP address .*')),
+  hosts(
+    "with NUL bytes",
+    `203.0.113.5 a.example.com\n\0`,
+    file("hosts:2: is not text: it has a NUL byte; accepted is text in UTF-8"),
+  ),
+  hosts("that is binary", Buffer.from("1f8b0800a1b2c3", "hex"), file("hosts:1: is not text: it has a NUL byte; .*")),
+  hosts("in Latin-1", Buffer.from("\n# caf\xe9\n", "latin1"), file("hosts:2: has bytes that are not UTF-8; .*")),
+  hosts("in UTF-16", utf16(`\ufeff${HOSTS}`), file("hosts: is UTF-16; accepted is UTF-8 .*iconv -f UTF-16 -t UTF-8.*")),
+  {
+    what: "a hosts file that is not there",
+    args: ["inject", "-f", "FILE", "--hosts", "/nonexistent/hosts"],
+    file: BAKED,
+    says: /^switchback: cannot read \/nonexistent\/hosts: ENOENT/,
+  },
+]);
+
+walk("inject refuses", [
+  manifest("in UTF-16, little-endian", utf16(`\ufeff${POD}`), file("m.yaml: is UTF-16; accepted is UTF-8 .*")),
+  manifest("in UTF-16, big-endian", utf16(`\ufeff${POD}`).swap16(), file("m.yaml: is UTF-16; accepted is UTF-8 .*")),
+  manifest("in UTF-16 without a mark", utf16(POD), file("m.yaml: is UTF-16; .*")),
+  manifest("in UTF-32", Buffer.from("fffe000041000000", "hex"), file("m.yaml: is UTF-32; .*")),
+  manifest("in UTF-32, big-endian", Buffer.from("00000041", "hex"), file("m.yaml: is UTF-32; .*")),
+  manifest(
+    "that is binary",
+    Buffer.concat([Buffer.from(POD), Buffer.alloc(9)]),
+    file("m.yaml:4: is not text: .* NUL .*"),
+  ),
+  manifest("in Latin-1", Buffer.from(`${POD}# \xe9\n`, "latin1"), file("m.yaml:4: has bytes that are not UTF-8; .*")),
+  manifest(
+    "that does not parse",
+    `${POD}---\n\nkind: Pod\nkind: Pod\n`,
+    /^Pod p: injected: 1 names\n\S+m\.yaml:7: document 2: not injected \(yaml-invalid\): Map keys must be unique\nswitchback: not all/,
+  ),
+  manifest(
+    "of JSON that does not parse",
+    '{\n "kind": "Pod"\n "spec": {} }',
+    object("3: document 1: not injected \\(yaml-invalid\\): .*"),
+  ),
+  manifest(
+    "with one of several JSON objects",
+    '{"kind":"Service","spec":{"}":"\\"}"}}\n\n{"kind":"Service"}{"kind":"Pod"}',
+    object("3: document 3: not injected \\(no-pod-template\\): spec is missing"),
+  ),
+  manifest(
+    "without a pod template",
+    "# x\nkind: Deployment\nmetadata: { name: w }\n",
+    object("2: document 1: Deployment w: not injected \\(no-pod-template\\): spec\\.template\\.spec is missing"),
+  ),
+  manifest(
+    "with a list in place of annotations",
+    "kind: Pod\nspec: { x: 1 }\nmetadata:\n  annotations: [ a ]\n",
+    object("4: document 1: not injected \\(metadata-malformed\\): metadata\\.annotations is not a map"),
+  ),
+  manifest(
+    "with malformed aliases",
+    "kind: Pod\nspec:\n  hostAliases: none\n",
+    object(
+      "3: document 1: not injected \\(aliases-malformed\\): spec\\.hostAliases is not a list of `ip` and `hostnames`",
+    ),
+  ),
+  manifest(
+    "with one of several items of a list",
+    `kind: List\nitems:\n- ${POD.replaceAll("\n", "\n  ")}\n- kind: Pod\n`,
+    /m\.yaml:7: document 1: not injected \(no-pod-template\): spec is missing\nswitchback: not all/,
+  ),
+  manifest(
+    "of another kind, if strict",
+    `${POD}---\n${ROLLOUT}`,
+    /^warning: \S+m\.yaml:5: document 2: Rollout shop\/web: not injected \(kind-unknown\): no kind "Rollout" is known to hold pods, and spec\.template looks like a pod template; --template-path Rollout=spec\.template injects it\nPod p: injected: 1 names\nswitchback: --strict: there are warnings; no output was written\n$/,
+    "--strict",
+  ),
+  manifest(
+    "of a misspelt kind, if strict",
+    "apiVersion: apps/v1\nkind: Deploymnet\n",
+    /^warning: \S+m\.yaml:1: document 1: not injected \(kind-unknown\): apps\/v1 has no kind "Deploymnet"; the kinds that hold pods are Pod, .*, CronJob\nswitchback: --strict: /,
+    "--strict",
+  ),
+  manifest(
+    "that is no object, if strict",
+    "- a\n",
+    /^warning: \S+m\.yaml:1: document 1: not injected \(not-an-object\): .*\nswitchback: --strict: /,
+    "--strict",
+  ),
+  manifest(
+    "without pods, if strict",
+    "kind: Service\n",
+    /^warning: \S+m\.yaml: no pods or workloads found\nswitchback: --strict: /,
+    "--strict",
+  ),
+  {
+    what: "refused names, if strict",
+    args: ["inject", "--strict", "-f", "DIR/m.yaml", "--hosts", "DIR/hosts"],
+    files: { "m.yaml": POD, hosts: `${HOSTS}203.0.113.5 metadata.google.internal\n` },
+    says: /^warning: \S+hosts:2: left out \(metadata-server\): "metadata\.google\.internal" belongs .*\nPod p: injected: 1 names\nswitchback: --strict: /,
+  },
+]);
+
+const flags = (what: string, args: readonly string[], says: RegExp): BadInput => ({
+  what,
+  args: ["inject", ...args],
+  files: { "m.yaml": POD, hosts: HOSTS, "empty/m.txt": POD, "deep/below/m.yaml": POD },
+  says,
+});
+const PATH =
+  /^switchback: --template-path ".*": accepted is KIND\[\.GROUP\]=PATH, such as Rollout\.argoproj\.io=spec\.template /;
+walk("inject refuses", [
+  flags(
+    "a file that is not there",
+    ["-f", "DIR/m.yaml", "-f", "/nonexistent/x.yaml"],
+    /^switchback: cannot read \/nonexistent\/x\.yaml: ENOENT/,
+  ),
+  flags("a file name that is too long", ["-f", "x".repeat(300)], /^switchback: cannot read x+: ENAMETOOLONG/),
+  flags("an empty file name", ["-f", ""], /argument '' is invalid\. It is empty/),
+  flags("an empty hosts file name", ["-f", "DIR/m.yaml", "--hosts", ""], /argument '' is invalid\. It is empty/),
+  flags("standard input twice", ["-f", "-", "-"], /^switchback: -f -: standard input can be read once\n$/),
+  flags(
+    "a folder without manifests",
+    ["-f", "DIR/empty"],
+    /^switchback: \S+empty: it has no file \*\.yaml, \*\.yml or \*\.json \(-R looks into its folders, too\)\n$/,
+  ),
+  flags("a folder with manifests below only", ["-f", "DIR/deep"], /^switchback: \S+deep: it has no file/),
+  flags(
+    "a folder without manifests in its folders",
+    ["-R", "-f", "DIR/empty"],
+    /^switchback: \S+empty: it and its folders have no file \*\.yaml, \*\.yml or \*\.json\n$/,
+  ),
+  ...["abc", "0", "1.5", "-1", "1e2", ""].map((count) =>
+    flags(
+      `${count || "nothing"} as --max-names`,
+      ["-f", "DIR/m.yaml", `--max-names=${count}`],
+      /argument '.*' is invalid\. Expected a whole number from 1\./,
+    ),
+  ),
+  ...["Rollout", "Rollout=", "=spec", "Rollout=spec..x", "Rollout=spec.x[0]", "Ro/llout=spec"].map((path) =>
+    flags("a template path", ["-f", "DIR/m.yaml", "--template-path", path], PATH),
+  ),
+]);

@@ -1,0 +1,36 @@
+import { type BadInput, walk } from "../../test/fakes/bad-input.ts";
+import { addHolder, installed, NAMESPACE } from "../../test/fakes/installed.ts";
+import { json } from "../../test/fakes/kube-api.ts";
+
+// Commands that ask before they change anything, where nobody can answer: a script, a pipe, a job.
+
+const SAYS =
+  /switchback: there is no terminal to ask on: nothing was changed\. --yes answers the question in advance\n$/;
+const hold = { id: "abc", since: 0, until: Date.UTC(2030, 0, 1), names: 8, of: 12 };
+const held = json({
+  metadata: { name: "switchback-hosts", annotations: { "switchback.dev/hold": JSON.stringify(hold) } },
+});
+const web = { namespace: "shop", kind: "Deployment", name: "web", pods: 2, stale: 1, standing: "stuck" };
+const stale = json({
+  leader: true,
+  identity: "c",
+  warnings: [],
+  names: [],
+  running: { workloads: [web], waiting: 0, restartsLastHour: 0, restartsToday: 0, dryRun: false },
+});
+
+function uninstalling(...flags: string[]): Pick<BadInput, "args" | "api" | "stdout"> {
+  const server = installed();
+  addHolder(server, "shop", "bare");
+  return { args: ["uninstall", "-n", NAMESPACE, ...flags], api: server.respond, stdout: /^Addresses that end with/ };
+}
+
+walk(
+  "without an answer nothing is changed, and the exit code is 1:",
+  [
+    { what: "a yes for confirm", args: ["confirm"], api: held, stdout: /^8 of 12 names/ },
+    { what: "a yes for restart", args: ["restart", "shop/web"], api: stale, stdout: /1 of 2 pods/ },
+    { what: "a yes for uninstall", ...uninstalling() },
+    { what: "a yes for uninstall by force", ...uninstalling("--force") },
+  ].map((each) => ({ ...each, input: "y\n", says: SAYS, code: 1 })),
+);

@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { openSync } from "node:fs";
+import { text } from "node:stream/consumers";
+import { after, afterEach, before, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { filesFolder } from "../test/fakes/cli.ts";
+import { addDeployment, installed } from "../test/fakes/installed.ts";
+import { type FakeApi, fakeApi, json } from "../test/fakes/kube-api.ts";
+
+// Commands as processes whose output nobody reads to its end, as in `switchback status | head -1`.
+
+const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
+let files: Awaited<ReturnType<typeof filesFolder>>;
+let api: FakeApi;
+before(async () => {
+  files = await filesFolder();
+});
+after(() => files.remove());
+afterEach(() => api.close());
+
+/** More names than a pipe holds (64 KiB), and a workload that is stuck if `stuck`. */
+function leader(stuck: boolean) {
+  const names = Array.from({ length: 3_000 }, (_, index) => ({
+    name: `n${index}.example.com`,
+    from: { kind: "Ingress", namespace: "shop", name: "web" },
+    since: "2026-01-01T00:00:00Z",
+    target: "nginx",
+    addresses: ["198.51.100.9"],
+  }));
+  const workload = { namespace: "shop", kind: "Deployment", name: "web", pods: 1, stale: 1, notInjected: 0 };
+  const state = { standing: "stuck", mode: "restart", code: "paused", text: "it is paused", warnings: [] };
+  const workloads = stuck ? [{ ...workload, ...state }] : [];
+  const running = { workloads, waiting: 0, restartsLastHour: 0, restartsToday: 0, dryRun: false };
+  return json({ leader: true, identity: "c", revision: "r", warnings: [], names, running });
+}
+
+/** Reads the first bytes and closes the pipe; or closes it at once, for output that the pipe would hold. */
+async function readStart(...args: string[]) {
+  return await read(true, ...args);
+}
+
+async function read(start: boolean, ...args: string[]) {
+  const env = { PATH: process.env.PATH, KUBECONFIG: await files.kubeconfig(api.url) };
+  const child = spawn(process.execPath, [MAIN, ...args], { env, stdio: ["ignore", "pipe", "pipe"] });
+  const ended = once(child, "exit");
+  if (start) await once(child.stdout, "data");
+  child.stdout.destroy();
+  const stderr = await text(child.stderr);
+  const [code, signal] = await ended;
+  return { code, signal, stderr };
+}
+
+for (const [stuck, code] of [
+  [false, 0],
+  [true, 1],
+] as const) {
+  it(`status that is cut off ends with ${code} and says nothing`, async () => {
+    api = await fakeApi(leader(stuck));
+    assert.deepEqual(await readStart("status", "-o", "json"), { code, signal: null, stderr: "" });
+  });
+}
+
+it("status --watch ends when nobody reads it any more", async () => {
+  api = await fakeApi(leader(false));
+  assert.deepEqual(await readStart("status", "--watch", "-o", "json"), { code: 0, signal: null, stderr: "" });
+});
+
+for (const [args, code, stderr] of [
+  [["status"], 1, /^not shown: 2900 names; .*\n$/],
+  [["doctor"], 0, /^diagnosing http:.*\n$/],
+  [["restart", "shop", "--yes"], 1, /^Deployment shop\/web was not restarted: spec\.paused.*\n$/],
+  [["uninstall", "--check"], 1, /^switchback: 1 pod holds addresses of Switchback.*\n$/],
+] as const) {
+  it(`${args.join(" ")} that nobody reads ends with ${code}, without a word about the pipe`, async () => {
+    const server = installed();
+    addDeployment(server, "shop", "web", { paused: true });
+    api = await fakeApi((call) => (call.path.endsWith("/status") ? leader(true) : server.respond)(call));
+    const namespace = args[0] === "doctor" ? [] : ["-n", "ours"];
+    const ended = await read(false, ...args, ...namespace);
+    assert.deepEqual([ended.code, ended.signal], [code, null], ended.stderr);
+    assert.match(ended.stderr, stderr);
+  });
+}
+
+it("output that cannot be written is a failure", async () => {
+  api = await fakeApi(leader(false));
+  const env = { PATH: process.env.PATH, KUBECONFIG: await files.kubeconfig(api.url) };
+  const stdio = ["ignore", openSync("/dev/full", "w"), "pipe"] as const;
+  const child = spawn(process.execPath, [MAIN, "status", "-o", "json"], { env, stdio: [...stdio] });
+  assert.ok(child.stderr);
+  const [stderr, [code]] = await Promise.all([text(child.stderr), once(child, "exit")]);
+  assert.equal(code, 1);
+  assert.match(stderr, /^switchback: cannot write the output: .*ENOSPC.*\n$/);
+});

@@ -1,0 +1,72 @@
+import type { Command, Option } from "commander";
+
+/** What follows an option or a command: one of several words, a path, a value that is not known in advance, or nothing. */
+export type Value = { readonly words: readonly string[] } | "path" | "any" | "none";
+
+interface OptionWords {
+  /** `-o` and `--output`, or one of them. */
+  readonly flags: readonly string[];
+  readonly description: string;
+  readonly value: Value;
+}
+
+interface CommandWords {
+  readonly name: string;
+  readonly description: string;
+  readonly options: readonly OptionWords[];
+  readonly argument: Value;
+}
+
+/** What can be completed, as the help shows it: hidden commands are left out. */
+export interface CommandLine {
+  readonly name: string;
+  readonly options: readonly OptionWords[];
+  readonly commands: readonly CommandWords[];
+}
+
+/** Reads the tree of commands. */
+export function commandLineOf(root: Command): CommandLine {
+  const help = root.createHelp();
+  const commands = help.visibleCommands(root).map((command) => ({
+    name: command.name(),
+    description: command.description(),
+    options: optionsOf(command),
+    argument: command.name() === "help" ? { words: namesOf(root) } : argumentOf(command),
+  }));
+  return { name: root.name(), options: optionsOf(root), commands };
+}
+
+function namesOf(root: Command): string[] {
+  return root
+    .createHelp()
+    .visibleCommands(root)
+    .map((command) => command.name());
+}
+
+function optionsOf(command: Command): OptionWords[] {
+  return command
+    .createHelp()
+    .visibleOptions(command)
+    .map((option) => ({
+      flags: [option.short, option.long].filter((flag) => flag !== undefined && flag !== null),
+      description: option.description,
+      value: valueAfter(option),
+    }));
+}
+
+function valueAfter({ argChoices, flags, required, optional }: Option): Value {
+  if (argChoices !== undefined) return { words: argChoices };
+  if (!required && !optional) return "none";
+  return isPath(flags) ? "path" : "any";
+}
+
+function argumentOf(command: Command): Value {
+  const [argument] = command.registeredArguments;
+  if (argument === undefined) return "none";
+  if (argument.argChoices !== undefined) return { words: argument.argChoices };
+  return isPath(argument.name()) ? "path" : "any";
+}
+
+function isPath(text: string): boolean {
+  return /\b(file|directory)\b/.test(text);
+}

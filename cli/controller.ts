@@ -1,0 +1,16 @@
+import type { Config } from "../config/schema.ts";
+import { runController } from "../controller/run.ts";
+import type { Probes } from "../telemetry/health.ts";
+import { withOwnClient } from "./own-client.ts";
+import type { ProcessContext, Running } from "./serve.ts";
+
+/** `switchback controller`. `probes` makes the answers of its health server from its own, where it answers for a whole process. */
+export async function startController(
+  config: Config,
+  { connect, ...context }: ProcessContext,
+  probes?: (own: Probes) => Probes,
+): Promise<Running> {
+  return await withOwnClient(connect, (client) =>
+    runController(config, { ...context, client, now: Date.now, ...(probes !== undefined && { probes }) }),
+  );
+}

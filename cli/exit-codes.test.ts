@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import { captured, runHere } from "../test/fakes/cli.ts";
+import { createProgram } from "./program.ts";
+
+const PAGE = readFileSync(new URL("../docs/commands.md", import.meta.url), "utf8");
+/** Commands without a finding of their own: 1 is a failure there, as everywhere. */
+const WITHOUT_FINDING = new Set([
+  ..."controller webhook proxy agent all config demo probe completion version help".split(" "),
+]);
+
+/** The first cells of the rows of the table that begins with this head. */
+function firstCells(head: string): string[] {
+  const table = PAGE.slice(PAGE.indexOf(head)).split("\n\n", 1)[0] ?? "";
+  return table
+    .split("\n")
+    .slice(2)
+    .map((row) => row.split("|")[1]?.trim().replaceAll("`", "") ?? "");
+}
+
+const commands = createProgram(captured().context, () => {}).commands.map((command) => command.name());
+
+describe("the exit codes in docs/commands.md", () => {
+  it("are three", () => assert.deepEqual(firstCells("| code | meaning"), ["0", "1", "2"]));
+
+  it("are said of each command that has findings, and of no other", () => {
+    const said = new Set(firstCells("| command | 1 means").map((cell) => cell.split(" ", 1)[0] ?? ""));
+    const others = commands.filter((name) => !WITHOUT_FINDING.has(name));
+    assert.deepEqual([...said].sort(), others.sort());
+  });
+
+  for (const name of commands) {
+    it(`are kept by ${name}: help is done, an option that it does not know is bad input`, async () => {
+      const help = await runHere([name, "--help"], {});
+      assert.deepEqual([help.code, help.stderr], [0, ""]);
+      const bad = await runHere([name, "--no-such-option"], {});
+      assert.deepEqual([bad.code, bad.stdout], [2, ""]);
+      assert.match(bad.stderr, /^error: (unknown option '--no-such-option'|required option )/);
+    });
+  }
+});

@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { describe, it } from "node:test";
+import { parse } from "yaml";
+import { findingsOf } from "../doctor/findings.ts";
+import { printableLines } from "../errors/printable.ts";
+import { plain } from "../test/fakes/cli.ts";
+import { fullStatus, NAME, REFUSED, WORKLOAD } from "../test/fakes/full-status.ts";
+import { doctorReport } from "./doctor.ts";
+import { type Format, type Report, render } from "./formats.ts";
+import { FORMATS } from "./options.ts";
+import { statusReport } from "./status.ts";
+
+const HOSTILE = "a\u001b[2J\u009b\u202e\u{e0001}: #x\nnext";
+const warning = { code: "in-cluster-name", text: HOSTILE };
+const HOLD = { id: "1", since: 1, until: 2, names: 3, of: 4 };
+const FULL = fullStatus(
+  { names: [{ ...NAME, warning, from: { ...NAME.from, file: "a.yaml" } }, REFUSED], hold: HOLD, dns: { here: 1 } },
+  {
+    unknown: "why",
+    underWay: "shop/Deployment/web",
+    workloads: [{ ...WORKLOAD, lastRestart: "2026-01-01T00:00:00Z", warnings: [warning, warning] }],
+  },
+);
+const { ok, broken } = findingsOf("pods");
+const FINDINGS = [
+  broken("Pod shop/web", "stale", HOSTILE, `restart ${"it ".repeat(30)}`),
+  broken("Pod shop/api", "stale", "-"),
+  ok("x", "y", "z"),
+];
+
+const REPORTS: readonly [string, Report][] = [
+  ["status", statusReport(FULL, {}, 80)],
+  ["doctor", doctorReport(FINDINGS, 80)],
+];
+
+for (const [command, report] of REPORTS) {
+  const raw = async (format: Format) => (await render(format, report)).text;
+  const print = async (format: Format) =>
+    format === "text" || format === "wide" ? plain(await raw(format)) : await raw(format);
+
+  describe(`the formats of ${command}`, () => {
+    it("json and yaml hold the same document, with every value of a tenant, and are printable as they are", async () => {
+      // As the output escapes it.
+      const json = printableLines(await print("json"));
+      const yaml = await print("yaml");
+      assert.equal(printableLines(yaml), yaml);
+      assert.deepEqual(parse(yaml), JSON.parse(json));
+      assert.deepEqual(JSON.parse(json), JSON.parse(JSON.stringify(report.document)));
+      assert.ok(JSON.stringify(report.document).includes("\u202e"));
+      assert.doesNotMatch(yaml, /[&*]a\d/, "no anchors");
+    });
+
+    it("each begins in its own way and ends with a line feed", async () => {
+      for (const format of FORMATS) assert.match(await print(format), /[^\n]\n$/, format);
+      const beginnings = await Promise.all(FORMATS.map(async (format) => (await print(format)).slice(0, 4)));
+      assert.deepEqual(beginnings.slice(2, 3), ["{\n  "]);
+    });
+
+    it("wide has no line that is broken, text none that is longer than 80 columns", async () => {
+      const lengths = (text: string) => Math.max(...text.split("\n").map(({ length }) => length));
+      assert.ok(lengths(await print("text")) <= 80);
+      assert.ok(lengths(await print("wide")) > 80);
+    });
+  });
+}
+
+describe("-o name", () => {
+  it("of status prints hostnames and workloads, as other commands take them", async () => {
+    const text = (await render("name", statusReport(FULL, {}, 80))).text;
+    assert.equal(text, "a.example.com\nb.example.com\ncert-manager/Deployment/cert-manager\n");
+  });
+
+  it("of doctor prints each finding once, by words that never change", async () => {
+    assert.equal((await render("name", doctorReport(FINDINGS, 80))).text, "broken/pods/stale\nok/pods/y\n");
+  });
+
+  it("is one name a line, whatever a tenant calls an object", async () => {
+    const odd = fullStatus({ names: [{ ...REFUSED, name: "a\n\u001b[31mb" }] });
+    assert.equal((await render("name", statusReport(odd, {}, 80))).text, "a\\u000a\\u001b[31mb\n");
+  });
+
+  it("of nothing prints nothing", async () => {
+    assert.equal((await render("name", doctorReport([], 80))).text, "");
+  });
+});
+
+describe("the document of status", () => {
+  it("has no field that docs/status.md does not describe", async () => {
+    const page = await readFile(new URL("../docs/status.md", import.meta.url), "utf8");
+    const [, fields = ""] = page.split("## The document");
+    const described = new Set([...fields.matchAll(/`(?:\w+\.)?(\w+)(?:\[\])?`/g)].map(([, name]) => name));
+    const { dns: _keyedByVerdict, ...document } = FULL;
+    const used = new Set<string>();
+    JSON.stringify(document, (key, value) => {
+      if (key !== "" && !/^\d+$/.test(key)) used.add(key);
+      return value;
+    });
+    assert.ok(used.size > 40, `${used.size}`);
+    assert.deepEqual(
+      [...used].filter((name) => !described.has(name)),
+      [],
+    );
+  });
+});

@@ -1,0 +1,122 @@
+import assert from "node:assert/strict";
+import { readdir, readFile } from "node:fs/promises";
+import { after, afterEach, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { parse } from "yaml";
+import { printable } from "../errors/printable.ts";
+import { captured, filesFolder, switchback } from "../test/fakes/cli.ts";
+import { addHolder, installed, NAMESPACE } from "../test/fakes/installed.ts";
+import { type FakeApi, fakeApi, json } from "../test/fakes/kube-api.ts";
+import { restart } from "./restart.ts";
+import { uninstall } from "./uninstall.ts";
+
+/** Clears the screen (7-bit and C1), reverses the text direction, and begins a line of its own. */
+const HOSTILE = "a\u001b[2J\u009b2J\u202e\u2028\u{e0001}\nshop/Deployment/web: restarted";
+const SHOWN = String.raw`a\u001b[2J\u009b2J\u202e\u2028\udb40\udc01\nshop/Deployment/web: restarted`.replace(
+  String.raw`\n`,
+  String.raw`\u000a`,
+);
+
+let files: Awaited<ReturnType<typeof filesFolder>>;
+let api: FakeApi | undefined;
+before(async () => {
+  files = await filesFolder();
+});
+after(() => files.remove());
+afterEach(async () => {
+  await api?.close();
+  api = undefined;
+});
+
+/** Only line feeds are left of what a terminal may act on. */
+function assertPrintable(text: string): void {
+  assert.equal(text.split("\n").map(printable).join("\n"), text);
+}
+
+describe("text from tenants cannot control the terminal of", () => {
+  it("uninstall --check: the name of a pod's owner", async () => {
+    const server = installed();
+    addHolder(server, "shop", "odd", ["Deployment", HOSTILE]);
+    api = await fakeApi(server.respond);
+    const { context, written } = captured();
+    const flags = { namespace: NAMESPACE, kubeconfig: await files.kubeconfig(api.url), timeout: 1, check: true };
+    await assert.rejects(uninstall(flags, context), { code: "still-held" });
+    assertPrintable(written.stdout);
+    assert.ok(written.stdout.includes(`     shop/Deployment/${SHOWN} (odd): `), written.stdout);
+  });
+
+  it("restart: the name and state of a workload, where it is refused alone", async () => {
+    const base = { namespace: "shop", kind: "Deployment", pods: 1, stale: 1, standing: "stuck", code: "budget-spent" };
+    const workloads = [
+      { ...base, name: HOSTILE },
+      { ...base, name: ".." },
+      { ...base, name: "web" },
+    ];
+    const web = {
+      metadata: { name: "web", uid: "1", resourceVersion: "1", generation: 1 },
+      spec: {},
+      status: { observedGeneration: 1, replicas: 1, updatedReplicas: 1, availableReplicas: 1 },
+    };
+    api = await fakeApi((call) => {
+      const status = { leader: true, identity: "c", warnings: [], names: [], running: { workloads } };
+      if (call.path.endsWith("/status")) return json(status)(call);
+      return call.path.endsWith("/deployments/web") ? json(web)(call) : json({ kind: "Status", code: 404 }, 404)(call);
+    });
+    const { context, written } = captured();
+    const flags = { namespace: NAMESPACE, kubeconfig: await files.kubeconfig(api.url), timeout: 1, yes: true };
+    assert.equal(await restart("shop", flags, context), 1);
+    assertPrintable(written.stdout + written.stderr);
+    assert.match(written.stderr, /^Deployment shop\/\.\. was not restarted: /m);
+    assert.match(written.stdout, /^Deployment shop\/web is restarted$/m);
+    assert.ok(written.stderr.startsWith(`Deployment shop/${SHOWN} was not restarted: `), written.stderr);
+  });
+
+  it("inject: file names, names and values, which keep their values in the YAML that is printed", async () => {
+    const hosts = await files.file("hosts", "203.0.113.5 a.example.com\n");
+    const text = JSON.stringify(HOSTILE).slice(1, -1);
+    const yaml = [
+      "kind: Pod",
+      `metadata: { name: "${text}", annotations: { plain: x\u202ey, "key\u009b": 'single\u200e' } }`,
+      "spec: # comment \u001b[2J \u009b2J",
+      `  quoted: "${text}"`,
+      "  block: |",
+      "    one\ttab \u202e",
+      "",
+      "    two",
+      "",
+    ].join("\n");
+    const filename = await files.file(`a\u001b[2J\u202e.yaml`, yaml);
+    const { code, stdout, stderr } = await switchback(["inject", "-f", filename, "--hosts", hosts]);
+    assert.equal(code, 0, stderr);
+    assertPrintable(stdout.replaceAll("\t", " "));
+    assertPrintable(stderr);
+    const { metadata, spec } = parse(stdout);
+    assert.deepEqual([metadata.name, spec.quoted, spec.block], [HOSTILE, HOSTILE, "one\ttab \u202e\n\ntwo\n"]);
+    assert.deepEqual([metadata.annotations.plain, metadata.annotations["key\u009b"]], ["x\u202ey", "single\u200e"]);
+    const missing = await switchback(["inject", "-f", `${filename}x`, "--hosts", hosts]);
+    assertPrintable(missing.stderr);
+    assert.match(missing.stderr, /^switchback: cannot read .*a\\u001b\[2J\\u202e\.yamlx: ENOENT/);
+  });
+
+  it("every command that is given a wrong flag", async () => {
+    const { code, stderr } = await switchback(["restart", `--\u001b[2J`]);
+    assert.equal(code, 2);
+    assertPrintable(stderr);
+  });
+});
+
+describe("one writer", () => {
+  it("stands between every command and the streams of the process", async () => {
+    const root = fileURLToPath(new URL("../", import.meta.url));
+    const found: string[] = [];
+    for (const room of ["cli", "demo", "doctor", "uninstall", "workloads", "kube"]) {
+      for (const file of await readdir(`${root}${room}`, { recursive: true })) {
+        if (!file.endsWith(".ts") || file.endsWith(".test.ts")) continue;
+        const text = await readFile(`${root}${room}/${file}`, "utf8");
+        if (/process\.std(out|err)|console\./.test(text)) found.push(`${room}/${file}`);
+      }
+    }
+    // The prompt of `ask` asks questions of its own only.
+    assert.deepEqual(found.sort(), ["cli/ask.ts", "cli/main.ts"]);
+  });
+});

@@ -1,0 +1,52 @@
+import { type Dirent, readdirSync, type Stats, statSync } from "node:fs";
+import { join } from "node:path";
+import { describeError, SwitchbackError } from "../../errors/errors.ts";
+import { STDIN } from "./text-file.ts";
+
+/** What kubectl reads of a directory. */
+const MANIFEST = /\.(?:ya?ml|json)$/;
+
+/**
+ * The files that `-f` names, in its order: a directory stands for its manifests by name, with those of its folders where
+ * `recursive` says so. Throws `input-invalid` for a directory that cannot be read or has none, and for a second `-`.
+ */
+export function findFiles(named: readonly string[], recursive: boolean): string[] {
+  if (named.filter((name) => name === STDIN).length > 1) {
+    throw new SwitchbackError("input-invalid", "-f -: standard input can be read once");
+  }
+  return named.flatMap((name) => {
+    if (name === STDIN || !statOf(name)?.isDirectory()) return [name];
+    const files = manifestsIn(name, recursive);
+    if (files.length > 0) return files;
+    const where = recursive ? "it and its folders have" : "it has";
+    const hint = recursive ? "" : " (-R looks into its folders, too)";
+    throw new SwitchbackError("input-invalid", `${name}: ${where} no file *.yaml, *.yml or *.json${hint}`);
+  });
+}
+
+/** Undefined for what does not exist or cannot be reached: reading it says why. */
+function statOf(path: string): Stats | undefined {
+  try {
+    return statSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
+function manifestsIn(directory: string, recursive: boolean): string[] {
+  let entries: Dirent[];
+  try {
+    entries = readdirSync(directory, { withFileTypes: true });
+  } catch (error) {
+    throw new SwitchbackError("input-invalid", `cannot read ${directory}: ${describeError(error)}`);
+  }
+  return entries
+    .toSorted((one, other) => (one.name < other.name ? -1 : 1))
+    .flatMap((entry) => {
+      const path = join(directory, entry.name);
+      // A link to a folder is not followed: it may lead back.
+      if (entry.isDirectory()) return recursive ? manifestsIn(path, recursive) : [];
+      // Reading a pipe would wait for its writer.
+      return MANIFEST.test(entry.name) && (statOf(path)?.isFile() ?? true) ? [path] : [];
+    });
+}

@@ -1,0 +1,35 @@
+import { SwitchbackError } from "../../errors/errors.ts";
+import type { PublishedMap } from "../../hostmap/types.ts";
+import { connect, connectOptionsFrom } from "../../kube/connect.ts";
+import { pause } from "../../kube/time.ts";
+import { readSnapshot } from "../../snapshot/map-reader.ts";
+import { isMap } from "../../snapshot/published-map.ts";
+import type { CliContext } from "../context.ts";
+import type { InjectFlags } from "../inject.ts";
+
+/** The index and shards may disagree while the controller publishes; that takes milliseconds. */
+const READ_TRIES = 5;
+const READ_PAUSE_MS = 300;
+
+/**
+ * Reads the map that a cluster publishes. Throws `data-corrupt` if there is none, or if its parts do not fit together in any of
+ * `READ_TRIES` reads.
+ */
+export async function readLiveMap(
+  flags: Pick<InjectFlags, "namespace" | "kubeconfig" | "context">,
+  env: CliContext["env"],
+): Promise<PublishedMap> {
+  const client = await connect(connectOptionsFrom(env, flags));
+  try {
+    let problem = "";
+    for (let tries = 0; tries < READ_TRIES; tries += 1) {
+      const { map } = await readSnapshot(client, flags.namespace);
+      if (isMap(map)) return map;
+      problem = map.text;
+      await pause(READ_PAUSE_MS);
+    }
+    throw new SwitchbackError("data-corrupt", `the map in namespace ${flags.namespace} is not usable: ${problem}`);
+  } finally {
+    client.close();
+  }
+}

@@ -1,0 +1,308 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { parseAllDocuments } from "yaml";
+import { createSelector } from "../../hostmap/select-hosts.ts";
+import { publishedMapOf } from "../../snapshot/published-map.ts";
+import { injectManifest, type ManifestOptions } from "./manifest.ts";
+
+const IP = "198.51.100.9";
+const map = (names: readonly string[], ips: readonly string[] = [IP]) =>
+  publishedMapOf("r", new Map(names.map((name) => [name, ips])));
+const choosing = (names: readonly string[], longLine = false): ManifestOptions => ({
+  choose: createSelector(map(names), 500),
+  longLine,
+  templatePaths: [],
+});
+const OPTIONS = choosing(["a.example.com", "b.example.com"]);
+const OURS = { ip: IP, hostnames: ["a.example.com", "b.example.com"] };
+
+const run = (text: string, options = OPTIONS) => injectManifest({ name: "f", text }, options);
+
+// biome-ignore lint/suspicious/noExplicitAny: YAML, read as it comes
+function documents(text: string): any[] {
+  return parseAllDocuments(text).map((document) => document.toJS());
+}
+
+/** The outcome's reason code, for a text of one object. */
+function refusal(text: string, options = OPTIONS) {
+  const { output, outcomes } = run(text, options);
+  assert.equal(output, "", "nothing is printed");
+  const [outcome] = outcomes;
+  assert.equal(outcome?.result, "failed");
+  return outcome;
+}
+
+const pod = (rest: string) => `kind: Pod\nmetadata:\n  name: p\n${rest}`;
+const SPEC = "spec:\n  containers: []\n";
+
+describe("the pod template", () => {
+  const indented = (text: string, by: number) => text.replace(/^(?=.)/gm, " ".repeat(by));
+  const under = (...path: string[]) =>
+    path.map((key, depth) => `${" ".repeat(2 * depth)}${key}:\n`).join("") + indented(SPEC, 2 * path.length);
+  for (const [kind, text, read] of [
+    ["Pod", SPEC, (object) => object],
+    ["Deployment", under("spec", "template"), (object) => object.spec.template],
+    ["StatefulSet", under("spec", "template"), (object) => object.spec.template],
+    ["DaemonSet", under("spec", "template"), (object) => object.spec.template],
+    ["ReplicaSet", under("spec", "template"), (object) => object.spec.template],
+    ["ReplicationController", under("spec", "template"), (object) => object.spec.template],
+    ["Job", under("spec", "template"), (object) => object.spec.template],
+    ["CronJob", under("spec", "jobTemplate", "spec", "template"), (object) => object.spec.jobTemplate.spec.template],
+    // biome-ignore lint/suspicious/noExplicitAny: as above
+  ] as [string, string, (object: any) => any][]) {
+    it(`of a ${kind} gets aliases and annotations, and the object's own metadata stay`, () => {
+      const metadata = kind === "Pod" ? "" : "metadata: { name: w, namespace: shop }\n";
+      const { output, outcomes } = run(`kind: ${kind}\n${metadata}${text}`);
+      const [object] = documents(output);
+      const { metadata: written, spec } = read(object);
+      assert.deepEqual(spec.hostAliases, [OURS]);
+      assert.deepEqual(Object.keys(written.annotations), [
+        "switchback.dev/injected",
+        "switchback.dev/revision",
+        "switchback.dev/owned",
+      ]);
+      if (kind !== "Pod") assert.deepEqual(object.metadata, { name: "w", namespace: "shop" });
+      const title = kind === "Pod" ? undefined : `${kind} shop/w`;
+      assert.deepEqual(
+        outcomes.map((outcome) => [outcome.title, outcome.result, outcome.reason]),
+        [[title, "injected", { code: "injected", text: "2 names" }]],
+      );
+    });
+  }
+
+  it("of each item of a List is one of its own; other items and documents stay as they are", () => {
+    const items = [pod(SPEC), "kind: ConfigMap\ndata: { k: v }\n", pod(SPEC).replace("name: p", "name: q")];
+    const list = items.map((item) => `- ${item.trimEnd().replaceAll("\n", "\n  ")}\n`).join("");
+    const { output, outcomes } = run(`kind: List\nitems:\n${list}---\nkind: Service\nspec: { ports: [] }\n`);
+    const [{ items: written }, service] = documents(output);
+    assert.deepEqual(
+      outcomes.map(({ title }) => title),
+      ["Pod p", "Pod q"],
+    );
+    assert.deepEqual([written[0].spec.hostAliases, written[2].spec.hostAliases], [[OURS], [OURS]]);
+    assert.deepEqual(
+      [written[1], service],
+      [
+        { kind: "ConfigMap", data: { k: "v" } },
+        { kind: "Service", spec: { ports: [] } },
+      ],
+    );
+  });
+
+  it("that says `disabled` is left out, which is no failure", () => {
+    const text = pod(`  labels: { switchback.dev/inject: disabled }\n${SPEC}`);
+    const { output, outcomes } = run(text);
+    assert.equal(output, text);
+    assert.deepEqual(
+      outcomes.map(({ result, reason }) => [result, reason.code]),
+      [["skipped", "pod-disabled"]],
+    );
+  });
+});
+
+describe("what else is in the file", () => {
+  it("stays: comments, order, quotes, block texts, and numbers as they were written", () => {
+    const text = `# a licence
+kind: Deployment # the kind
+metadata:
+  name: "quoted"
+spec:
+  replicas: 010
+  template:
+    spec:
+      volumes:
+        - configMap: { defaultMode: 0644 } # octal to kubectl
+      terminationGracePeriodSeconds: 1e3
+      containers:
+        # the only one
+        - args: [ '12345678901234567890', 12345678901234567890, yes, ~, 1.10 ]
+          command:
+            - |
+              exec   sleep
+---
+kind: ConfigMap
+data:
+  empty:
+`;
+    const { output } = run(text);
+    const added = new Set(output.split("\n")).difference(new Set(text.split("\n")));
+    assert.deepEqual(
+      [...added].map((line) => line.trim().split(" ")[0]),
+      [
+        "hostAliases:",
+        "-",
+        "hostnames:",
+        "-",
+        "-",
+        "metadata:",
+        "annotations:",
+        "switchback.dev/injected:",
+        "switchback.dev/revision:",
+        "switchback.dev/owned:",
+      ],
+    );
+    const gone = new Set(text.split("\n")).difference(new Set(output.split("\n")));
+    assert.deepEqual([...gone], []);
+  });
+
+  it("may be nothing", () => {
+    for (const text of ["", "---\n---\n# nothing\n", "---\n---\nkind: Service\n---\n", "kind: List\nitems:\n"]) {
+      assert.deepEqual(run(text), { output: text, outcomes: [] });
+    }
+  });
+
+  it("may be something that is no object of Kubernetes, which is said", () => {
+    for (const text of ["hello\n", "- a\n", "kind: 5\n", "metadata: { name: web }"]) {
+      const { output, outcomes } = run(text);
+      assert.equal(output, text);
+      assert.deepEqual(
+        outcomes.map(({ place, result, reason }) => [place, result, reason.code]),
+        [["f:1: document 1", "overlooked", "not-an-object"]],
+      );
+    }
+  });
+
+  it("may be JSON, and is still", () => {
+    const { output } = run(JSON.stringify({ kind: "Pod", metadata: { name: "p" }, spec: { containers: [] } }));
+    assert.deepEqual(documents(output)[0].spec.hostAliases, [OURS]);
+  });
+});
+
+describe("what stands there already", () => {
+  for (const [what, text] of [
+    ["nothing", SPEC],
+    ["empty annotations, as template engines leave them", `  annotations:\n${SPEC}`],
+    ["an empty map of annotations", `  annotations: {}\n${SPEC}`],
+    ["empty hostAliases", `${SPEC}  hostAliases:\n`],
+    ["an empty list of hostAliases", `${SPEC}  hostAliases: []\n`],
+  ] as const) {
+    it(`${what}: is filled`, () => {
+      const [object] = documents(run(pod(text)).output);
+      assert.deepEqual(object.spec.hostAliases, [OURS]);
+      assert.equal(object.metadata.annotations["switchback.dev/injected"], `${IP} a.example.com b.example.com`);
+      assert.equal(object.metadata.name, "p");
+    });
+  }
+
+  it("metadata without a value is filled", () => {
+    assert.deepEqual(documents(run(`kind: Pod\nmetadata:\n${SPEC}`).output)[0].spec.hostAliases, [OURS]);
+  });
+
+  it("the user's aliases stay, first and with their comments, and their names are theirs", () => {
+    const own = "  hostAliases:\n    # legacy\n    - ip: 192.0.2.1\n      hostnames: [ A.example.com ] # old\n";
+    const { output, outcomes } = run(pod(`${SPEC}${own}`));
+    assert.ok(output.includes(own));
+    const [first, second] = documents(output)[0].spec.hostAliases;
+    assert.deepEqual([first.ip, second], ["192.0.2.1", { ip: IP, hostnames: ["b.example.com"] }]);
+    assert.equal(outcomes[0]?.reason.text, "1 names");
+  });
+
+  it("our own of an earlier map are replaced, and the result is that of one pass", () => {
+    const text = pod(`${SPEC}  hostAliases:\n    - ip: 192.0.2.1\n      hostnames: [ own.example.com ]\n`);
+    const older = run(text, choosing(["a.example.com", "gone.example.com"])).output;
+    assert.deepEqual(documents(run(older).output), documents(run(text).output));
+    const none = run(older, choosing([])).output;
+    assert.deepEqual(documents(none)[0].spec.hostAliases, [{ ip: "192.0.2.1", hostnames: ["own.example.com"] }]);
+    assert.equal(documents(run(run(pod(SPEC)).output, choosing([])).output)[0].spec.hostAliases, undefined);
+  });
+
+  it("a choice of names is followed, and what is wrong with it is said", () => {
+    const text = pod(`  annotations:\n    switchback.dev/hosts: b.example.com, nonsense_\n${SPEC}`);
+    const { output, outcomes } = run(text);
+    assert.deepEqual(documents(output)[0].spec.hostAliases, [{ ip: IP, hostnames: ["b.example.com"] }]);
+    assert.match(outcomes[0]?.reason.text ?? "", /^1 names; .*nonsense_/);
+  });
+});
+
+describe("a refusal", () => {
+  it("of YAML that does not parse names the document and the line", () => {
+    const { output, outcomes } = run(`${pod(SPEC)}---\nkind: Pod\nkind: Pod\n`);
+    assert.equal(output, "");
+    assert.deepEqual(
+      outcomes.map(({ place, title, result, reason }) => [place, title, result, reason.code]),
+      [
+        ["f:1: document 1", "Pod p", "injected", "injected"],
+        ["f:8: document 2", undefined, "failed", "yaml-invalid"],
+      ],
+    );
+    assert.equal(outcomes[1]?.reason.text, "Map keys must be unique");
+  });
+
+  for (const [what, text, code] of [
+    ["a workload without a template", "kind: Deployment\nspec: { template: x }\n", "no-pod-template"],
+    ["a Pod without a spec", "kind: Pod\n", "no-pod-template"],
+    ["hostAliases that others share", pod(`${SPEC}  hostAliases: &a []\nother: *a\n`), "yaml-shared"],
+    ["hostAliases that are others'", `x: &a []\n${pod(`${SPEC}  hostAliases: *a\n`)}`, "yaml-shared"],
+    ["metadata that is an alias", `x: &m { name: p }\nkind: Pod\nmetadata: *m\n${SPEC}`, "yaml-shared"],
+    ["metadata that is no map", `kind: Pod\nmetadata: x\n${SPEC}`, "metadata-malformed"],
+    [
+      "a hostname that is no text",
+      pod(`${SPEC}  hostAliases: [ { ip: "::1", hostnames: [ a, 5 ] } ]\n`),
+      "aliases-malformed",
+    ],
+    ["hostAliases that are no list", pod(`${SPEC}  hostAliases: x\n`), "aliases-malformed"],
+    ["an alias that is no map", pod(`${SPEC}  hostAliases: [ x, null ]\n`), "aliases-malformed"],
+    ["an IP that is no text", pod(`${SPEC}  hostAliases: [ { ip: 5, hostnames: [ a ] } ]\n`), "aliases-malformed"],
+    ["hostnames that are no list", pod(`${SPEC}  hostAliases: [ { ip: "::1", hostnames: a } ]\n`), "aliases-malformed"],
+    ["annotations that are no map", pod(`  annotations: x\n${SPEC}`), "metadata-malformed"],
+    [
+      "an alias of the same address",
+      pod(`${SPEC}  hostAliases: [ { ip: ${IP}, hostnames: [ x.y ] } ]\n`),
+      "address-has-alias",
+    ],
+    ["a spec that is an anchor's", `x: &s { containers: [] }\nkind: Pod\nspec: *s\n`, "yaml-shared"],
+    ["annotations that others share", pod(`  annotations: &a { k: v }\n${SPEC}other: *a\n`), "yaml-shared"],
+    [
+      "annotations from a merge key",
+      `x: &b { annotations: { k: v } }\nkind: Pod\nmetadata: { <<: *b }\n${SPEC}`,
+      "yaml-shared",
+    ],
+  ] as const) {
+    it(`of ${what}: ${code}`, () => {
+      assert.equal(refusal(text).reason.code, code);
+    });
+  }
+
+  it("says where it is, by the path from the object", () => {
+    const list = (item: string) => `kind: List\nitems:\n- ${item.trimEnd().replaceAll("\n", "\n  ")}\n`;
+    const deployment = (template: string) =>
+      `kind: Deployment\nmetadata: { name: w }\nspec:\n  template: ${template}\n`;
+    for (const [text, path] of [
+      [`x: &s { containers: [] }\nkind: Pod\nspec: *s\n`, "spec is shared"],
+      [pod(`${SPEC}  hostAliases: &a []\nother: *a\n`), "spec.hostAliases is shared"],
+      ["&o { kind: Pod, spec: {}, metadata: { name: p } }", "the object is shared"],
+      [deployment("&t { spec: {} }"), "spec.template is shared"],
+      [list(deployment("&t { spec: {} }")), "spec.template is shared"],
+      [deployment("{ metadata: { annotations: x }, spec: {} }"), "spec.template.metadata.annotations is not a map"],
+      [deployment("{}"), "spec.template.spec is missing"],
+      [deployment("{ spec: { hostAliases: x } }"), "spec.template.spec.hostAliases is not a list"],
+    ] as const) {
+      const { reason } = refusal(text);
+      assert.ok(reason.text.startsWith(path), `${path}: ${reason.text}`);
+    }
+  });
+
+  it("is not one of anchors that we do not touch", () => {
+    const text = `kind: Deployment
+metadata: { labels: &l { app: web } }
+spec:
+  selector: { matchLabels: *l }
+  template:
+    metadata: { labels: *l }
+    spec: { containers: [] }
+`;
+    const { output, outcomes } = run(text);
+    assert.equal(outcomes[0]?.result, "injected");
+    assert.deepEqual(documents(output)[0].spec.template.metadata.labels, { app: "web" });
+  });
+
+  it("of a line that musl would cut names both ways out; --long-line takes it with a warning", () => {
+    const many = Array.from({ length: 30 }, (_, index) => `a-rather-long-name-${index}.example.com`);
+    const { reason } = refusal(pod(SPEC), choosing(many));
+    assert.equal(reason.code, "line-too-long");
+    assert.match(reason.text, /over 480: musl .*switchback\.dev\/hosts.*--long-line/);
+    const { output, outcomes } = run(pod(SPEC), choosing(many, true));
+    assert.deepEqual(documents(output)[0].spec.hostAliases, [{ ip: IP, hostnames: many.toSorted() }]);
+    assert.match(outcomes[0]?.reason.text ?? "", /^30 names; .*musl/);
+  });
+});

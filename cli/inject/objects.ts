@@ -1,0 +1,98 @@
+import { type Document, isMap, isScalar, isSeq } from "yaml";
+import { show } from "../../hostmap/hostnames.ts";
+import type { Reason } from "../../hostmap/types.ts";
+import { EACH, misspeltIn, renderSteps, type TemplatePath } from "./pod-templates.ts";
+import type { Path } from "./yaml-editor.ts";
+
+/** A Kubernetes object of a document. */
+export interface ManifestObject {
+  readonly at: Path;
+  readonly kind: string;
+  readonly apiVersion: unknown;
+}
+
+/** The objects of a document, lists of objects unfolded; for a part that is no object, its path alone. */
+export function objectsOf(document: Document): (ManifestObject | Path)[] {
+  return unfold(document, [], undefined);
+}
+
+/** `list` is that of which the object is an item: the API server's own lists say the kind of their items only by their own. */
+function unfold(
+  document: Document,
+  at: Path,
+  list: Pick<ManifestObject, "kind" | "apiVersion"> | undefined,
+): (ManifestObject | Path)[] {
+  const kind = textAt(document, [...at, "kind"]) ?? list?.kind;
+  if (kind === undefined) return [at];
+  const apiVersion = document.getIn([...at, "apiVersion"]) ?? list?.apiVersion;
+  const items = document.getIn([...at, "items"]);
+  if (!kind.endsWith("List") || !isSeq(items)) return [{ at, kind, apiVersion }];
+  const ofItems = kind === "List" ? undefined : { kind: kind.slice(0, -"List".length), apiVersion };
+  return items.items.flatMap((_, index) => unfold(document, [...at, "items", index], ofItems));
+}
+
+/** `Deployment shop/web`; undefined: the object has no name. */
+export function titleOf(document: Document, { at, kind }: ManifestObject): string | undefined {
+  const name = textAt(document, [...at, "metadata", "name"]);
+  const namespace = textAt(document, [...at, "metadata", "namespace"]);
+  return name && `${kind} ${namespace === undefined ? "" : `${namespace}/`}${name}`;
+}
+
+/** The pod templates of an object by a path in which `[*]` stands for every item; one path without it, whether it exists or not. */
+export function expandPath(document: Document, at: Path, { path }: TemplatePath): Path[] {
+  let found: Path[] = [at];
+  for (const step of path) {
+    found = found.flatMap((before) => {
+      if (step !== EACH) return [[...before, step]];
+      const list = document.getIn(before);
+      return isSeq(list) ? list.items.map((_, index) => [...before, index]) : [];
+    });
+  }
+  return found;
+}
+
+/**
+ * Why an object that is passed through may have been meant to be injected: it holds a pod template, or its kind does not exist.
+ * Undefined for the others, such as a Service.
+ */
+export function overlookedReason(document: Document, { at, kind, apiVersion }: ManifestObject): Reason | undefined {
+  const kinds = misspeltIn(kind, apiVersion);
+  if (kinds !== undefined) {
+    const text = `${String(apiVersion)} has no kind ${show(kind)}; the kinds that hold pods are ${kinds.join(", ")}`;
+    return { code: "kind-unknown", text };
+  }
+  const path = findTemplate(document.getIn(at), []);
+  if (path === undefined) return undefined;
+  const where = renderSteps(path);
+  const flag = where === "" ? "" : `; --template-path ${kind}=${where} injects it`;
+  return {
+    code: "kind-unknown",
+    text: `no kind ${show(kind)} is known to hold pods, and ${where === "" ? "it" : where} looks like a pod template${flag}`,
+  };
+}
+
+type FoundPath = readonly (string | typeof EACH)[];
+
+/** The path to the first map that looks like a pod template: it has a `spec` with containers, or is a `template` with a `spec`. */
+function findTemplate(node: unknown, path: FoundPath): FoundPath | undefined {
+  if (isSeq(node)) return firstOf(node.items, (item) => findTemplate(item, [...path, EACH]));
+  if (!isMap(node)) return undefined;
+  const spec = node.get("spec");
+  if (isMap(spec) && (isSeq(spec.get("containers")) || path.at(-1) === "template")) return path;
+  return firstOf(node.items, ({ key, value }) =>
+    isScalar(key) && typeof key.value === "string" ? findTemplate(value, [...path, key.value]) : undefined,
+  );
+}
+
+function firstOf<Item, Found>(items: readonly Item[], find: (item: Item) => Found | undefined): Found | undefined {
+  for (const item of items) {
+    const found = find(item);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function textAt(document: Document, path: Path): string | undefined {
+  const value = document.getIn(path);
+  return typeof value === "string" ? value : undefined;
+}

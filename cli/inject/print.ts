@@ -1,0 +1,108 @@
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  type LineCounter,
+  type ParsedNode,
+  parseAllDocuments,
+  type ScalarTag,
+  type Tags,
+} from "yaml";
+import { printableLines } from "../../errors/printable.ts";
+import { yamlText } from "../yaml-text.ts";
+import { jsonValues } from "./json-stream.ts";
+import type { SourceEdits } from "./source-edits.ts";
+
+type Documents = readonly Document.Parsed[];
+
+/** Parses a file, with what the edits of its text need. */
+export function parseManifest(text: string, lineCounter?: LineCounter): Documents {
+  const lines = lineCounter === undefined ? {} : { lineCounter };
+  return [...parseAllDocuments<ParsedNode>(text, { customTags: keepNumbers, keepSourceTokens: true, ...lines })];
+}
+
+/**
+ * The text of a file after its documents were changed: the text that was read, with the edits. Only where the edits do not say what
+ * the nodes say, or a terminal could act on the text, the nodes are printed: that keeps comments and order, not the layout.
+ */
+export function printManifest(documents: Documents, source: SourceEdits, changed: boolean): string {
+  const text = changed ? source.apply() : source.text;
+  if (text !== undefined && (!changed || saysTheSame(text, documents))) {
+    if (printableLines(text) === text) return text;
+    if (jsonValues(text) !== undefined) return printableLines(text);
+  }
+  return documents.filter(isFilled).map(render).join("---\n");
+}
+
+/**
+ * Several files as one: JSON documents one after the other, as kubectl and jq read them; else YAML documents with a separator where
+ * none is.
+ */
+export function joinManifests(texts: readonly string[]): string {
+  if (texts.length < 2) return texts.join("");
+  const ended = texts.filter((text) => text !== "").map((text) => (text.endsWith("\n") ? text : `${text}\n`));
+  const separator = ended.every((text) => jsonValues(text) !== undefined) ? "" : "---\n";
+  const before = (text: string) => (text.startsWith("---") ? "" : text.startsWith("%") ? "...\n" : separator);
+  return ended.map((text, index) => (index === 0 ? text : `${before(text)}${text}`)).join("");
+}
+
+function saysTheSame(text: string, documents: Documents): boolean {
+  const read = parseManifest(text);
+  return (
+    read.length === documents.length &&
+    read.every(({ errors, contents }, index) => errors.length === 0 && isSame(contents, documents[index]?.contents))
+  );
+}
+
+function isSame(one: unknown, other: unknown): boolean {
+  if (isAlias(one)) return isAlias(other) && one.source === other.source;
+  if (isScalar(one)) {
+    return isScalar(other) && Object.is(one.value, other.value) && one.anchor === other.anchor && one.tag === other.tag;
+  }
+  if (isMap(one)) {
+    return (
+      isMap(other) &&
+      one.anchor === other.anchor &&
+      one.items.length === other.items.length &&
+      one.items.every((pair, index) => {
+        const { key, value } = other.items[index] ?? {};
+        return isSame(pair.key, key) && isSame(pair.value, value);
+      })
+    );
+  }
+  if (!isSeq(one)) return one === other;
+  return (
+    isSeq(other) &&
+    one.anchor === other.anchor &&
+    one.items.length === other.items.length &&
+    one.items.every((item, index) => isSame(item, other.items[index]))
+  );
+}
+
+/**
+ * Prints numbers as they were written. YAML 1.2 reads `defaultMode: 0644` as 644, kubectl (YAML 1.1) as octal; and a number may have
+ * more digits than a double holds.
+ */
+function keepNumbers(tags: Tags): Tags {
+  const numbers = ["tag:yaml.org,2002:int", "tag:yaml.org,2002:float"];
+  return tags.map((tag) => {
+    if (typeof tag !== "object" || !numbers.includes(tag.tag)) return tag;
+    const { stringify } = tag as ScalarTag;
+    return {
+      ...(tag as ScalarTag),
+      stringify: (node, ...rest) => node.source ?? stringify?.(node, ...rest) ?? String(node.value),
+    } satisfies ScalarTag;
+  });
+}
+
+function isFilled({ contents }: Document.Parsed): boolean {
+  return contents !== null && !(isScalar(contents) && contents.value === null);
+}
+
+/** The caller writes the separators: without this, a document that had one would print it again. */
+function render(document: Document.Parsed): string {
+  if (document.directives) document.directives.docStart = null;
+  return yamlText(document);
+}

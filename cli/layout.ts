@@ -1,0 +1,43 @@
+/** Width of a table where standard output is no terminal: what people paste into issues and mails. */
+export const DEFAULT_COLUMNS = 80;
+/** A terminal that claims fewer columns gets lines of this length, which it breaks itself. */
+const MIN_COLUMNS = 40;
+const OMISSION = "...";
+
+/** Shortens in the middle, because both ends of a hostname or of `namespace/kind/name` identify it. */
+export function shorten(text: string, width: number): string {
+  if (text.length <= width) return text;
+  const kept = Math.max(0, width - OMISSION.length);
+  const tail = Math.floor(kept / 2);
+  return `${text.slice(0, kept - tail)}${OMISSION}${text.slice(text.length - tail)}`.slice(0, width);
+}
+
+/**
+ * Breaks one line at spaces so that no line is longer than `columns`; only a word longer than a whole line is broken within. Lines after
+ * the first begin with `indent` spaces. Without `columns` the line stays whole.
+ */
+export function wrap(text: string, columns: number | undefined, indent: number): string[] {
+  if (columns === undefined) return [text];
+  const width = Math.max(MIN_COLUMNS, columns);
+  const lines: string[] = [];
+  let margin = "";
+  let at = 0;
+  while (margin.length + text.length - at > width) {
+    const part = text.slice(at, at + width - margin.length + 1);
+    const space = part.lastIndexOf(" ");
+    const end = space > part.search(/\S|$/) ? space : part.length - 1;
+    lines.push(margin + part.slice(0, end).trimEnd());
+    at += end;
+    while (text[at] === " ") at += 1;
+    margin = " ".repeat(indent);
+  }
+  return [...lines, margin + text.slice(at)];
+}
+
+/** The same for running text: lines after the first are indented by two more than the first. Each ends with a line feed. */
+export function brokenLines(text: string, columns: number | undefined): string {
+  const indent = text.search(/\S|$/) + 2;
+  return wrap(text, columns, indent)
+    .map((line) => `${line}\n`)
+    .join("");
+}

@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { after, afterEach, before, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { runTool } from "../test/cluster/tools.ts";
+import { filesFolder } from "../test/fakes/cli.ts";
+import { installed } from "../test/fakes/installed.ts";
+import { type FakeApi, fakeApi } from "../test/fakes/kube-api.ts";
+import { MemoryServer } from "../test/fakes/memory-server.ts";
+
+// What a command loads is most of its CPU time. A new import at the top of a file brings it back unnoticed.
+
+const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
+const HOOK = `data:text/javascript,${encodeURIComponent(`
+  import { registerHooks } from "node:module";
+  const loaded = [];
+  registerHooks({ load: (url, context, next) => (loaded.push(url), next(url, context)) });
+  process.on("exit", () => console.error("loaded:" + JSON.stringify(loaded)));
+`)}`;
+
+let files: Awaited<ReturnType<typeof filesFolder>>;
+let api: FakeApi;
+before(async () => {
+  files = await filesFolder();
+});
+after(() => files.remove());
+afterEach(() => api.close());
+
+/** Paths of the modules that the doctor loads, in the tree. */
+async function loadedBy(server: MemoryServer): Promise<string[]> {
+  api = await fakeApi(server.respond);
+  const args = ["--import", HOOK, MAIN, "doctor", "-n", "ours", "--kubeconfig", await files.kubeconfig(api.url)];
+  const { stderr, stdout } = await runTool(process.execPath, args, {});
+  assert.match(stdout, /\d+ broken, /, stderr);
+  return JSON.parse(stderr.split("loaded:")[1] ?? "[]");
+}
+
+const has = (loaded: readonly string[], part: string) => loaded.some((url) => url.includes(part));
+
+it("doctor loads neither the schema nor the API library's classes where Switchback is not installed", async () => {
+  const loaded = await loadedBy(new MemoryServer());
+  assert.ok(has(loaded, "/doctor/gather-install.ts"));
+  for (const part of ["/zod/", "/config/schema.ts", "client-node/dist/gen/", "node-forge"]) {
+    assert.ok(!has(loaded, part), part);
+  }
+});
+
+it("doctor loads them where there is a configuration to check", async () => {
+  const loaded = await loadedBy(installed());
+  for (const part of ["/zod/", "/config/schema.ts"]) assert.ok(has(loaded, part), part);
+});

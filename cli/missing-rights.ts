@@ -1,0 +1,34 @@
+import { statusOf } from "../errors/errors.ts";
+
+export interface Invocation {
+  /** Name of the command. */
+  readonly command: string;
+  /** Namespace that Switchback is installed in. */
+  readonly namespace: string;
+}
+
+/** The Roles that the chart installs for commands; they are not bound to anybody. */
+const ROLES: Readonly<Record<string, string>> = {
+  status: "switchback-operator",
+  confirm: "switchback-operator",
+  restart: "switchback-operator",
+  version: "switchback-doctor",
+  inject: "switchback-map-reader",
+};
+/** How the API server says who asked. */
+const USER = /\bUser "([^"]+)" cannot\b/;
+
+/** What to do about an error status that a caller without credentials or rights gets. Undefined: it is about something else. */
+export function cureOfRefusal(error: unknown, { command, namespace }: Invocation): string | undefined {
+  const status = statusOf(error);
+  if (status === 401) return "log in to the cluster again, or renew the token or certificate that the kubeconfig has";
+  if (status !== 403) return undefined;
+  if (command === "uninstall") return "to uninstall takes the rights of a cluster admin, as to install";
+  if (command === "doctor")
+    return "the Roles switchback-doctor have these rights; docs/doctor.md says how to bind them";
+  const role = ROLES[command];
+  if (role === undefined) return undefined;
+  const user = USER.exec((error as Error).message)?.[1] ?? "USER";
+  const bind = `kubectl -n ${namespace} create rolebinding ${role}-${command} --role ${role} --user '${user}'`;
+  return `the Role ${role} in the namespace ${namespace} has the right; an admin can bind it: ${bind}`;
+}

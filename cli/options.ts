@@ -1,0 +1,60 @@
+import { InvalidArgumentError } from "commander";
+
+/** RFC 1123 label. */
+const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+
+/** Whether the API server accepts `text` as the name of a namespace. */
+export function isNamespace(text: string): boolean {
+  return LABEL.test(text);
+}
+
+// Parsers of options. Each throws commander's InvalidArgumentError, which names the option, the value and what is accepted.
+
+/** What `-o` accepts. */
+export const FORMATS = ["text", "wide", "json", "yaml", "name"] as const;
+
+/** Shells that there is a completion for. */
+export const SHELLS = ["bash", "zsh", "fish"] as const;
+
+/** The name of a namespace. */
+export function namespaceName(value: string): string {
+  if (isNamespace(value)) return value;
+  throw new InvalidArgumentError(
+    "Expected the name of a namespace: 1 to 63 lower case letters, digits and inner hyphens.",
+  );
+}
+
+/** A value that a script left empty, as with `--kubeconfig "$UNSET"`, must not stand for the default. */
+export function notEmpty(value: string): string {
+  if (value.trim() !== "") return value;
+  throw new InvalidArgumentError("It is empty: leave the option out for the default.");
+}
+
+/** One of several values of an option; each may be given on its own (`-f a -f b`) or after the others (`-f a b`). */
+export function collect(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, notEmpty(value)];
+}
+
+/** A whole number from 1. */
+export function positiveInteger(value: string): number {
+  const count = Number(value);
+  if (/^\d{1,9}$/.test(value) && count > 0) return count;
+  throw new InvalidArgumentError("Expected a whole number from 1.");
+}
+
+/** An image reference; which ones exist is for the node to say. */
+export function imageReference(value: string): string {
+  if (/^[\w.-]+(?::\d+)?(?:\/[\w.-]+)*(?::[\w.-]+)?(?:@[\w+.-]+:[0-9a-fA-F]+)?$/.test(value)) return value;
+  throw new InvalidArgumentError("Expected an image, such as registry.example.com/switchback:0.1.0.");
+}
+
+const UNIT_SECONDS: Readonly<Record<string, number>> = { "": 1, s: 1, m: 60, h: 3600 };
+const MAX_SECONDS = 24 * 3600;
+
+/** A time limit in seconds: `300`, or with a unit as for kubectl, `90s`, `5m`, `1h`. */
+export function durationSeconds(value: string): number {
+  const [, digits, unit = ""] = /^(\d{1,9})(s|m|h|)$/.exec(value) ?? [];
+  const seconds = Number(digits) * (UNIT_SECONDS[unit] ?? Number.NaN);
+  if (seconds > 0 && seconds <= MAX_SECONDS) return seconds;
+  throw new InvalidArgumentError("Expected a number of seconds, or a time such as 90s, 5m or 1h, up to 24h.");
+}

@@ -1,0 +1,82 @@
+import type { WriteStream } from "node:tty";
+import { printable, printableLines } from "../errors/printable.ts";
+import { brokenLines } from "./layout.ts";
+
+/** Standard output or standard error of a command. Text from tenants cannot control the terminal, whichever command prints it. */
+export interface Output {
+  /** Writes one line and its line feed. Nothing in `text` begins another line; a terminal gets a long one broken at spaces. */
+  line(text: string): void;
+  /**
+   * Writes a text of several lines, such as a table or a JSON document. Values within must not contain line feeds of others, and are
+   * `printable` already if there is anything painted in the text.
+   */
+  write(text: string): void;
+  /** Aborted once nobody reads this any more (`switchback status | head -1`). Later writes have no effect. */
+  readonly closed: AbortSignal;
+  /** Width of the terminal at this moment; undefined if it is none. */
+  readonly columns: number | undefined;
+}
+
+/** SGR parameters of ECMA-48 that every terminal knows. */
+const STYLES = { bad: "31", good: "32", warning: "33", faint: "2", strong: "1" } as const;
+export type Style = keyof typeof STYLES;
+const ESCAPE = "\u001b";
+const RESET = `${ESCAPE}[0m`;
+/** What `paint` writes, and nothing else that a terminal acts on. */
+const PAINT = new RegExp(`(${ESCAPE}\\[(?:${Object.values(STYLES).join("|")}|0)m)`);
+
+/** Marks `text` for `Output.write`, which drops the marks where colour is off. */
+export function paint(style: Style, text: string): string {
+  return `${ESCAPE}[${STYLES[style]}m${text}${RESET}`;
+}
+
+/** Whether to write colour: to a terminal only, and not if NO_COLOR is set (no-color.org). */
+export function usesColour(
+  stream: { readonly isTTY?: boolean },
+  env: Readonly<Record<string, string | undefined>>,
+): boolean {
+  return stream.isTTY === true && !env.NO_COLOR && env.TERM !== "dumb";
+}
+
+interface OutputOptions {
+  readonly colour?: boolean;
+  /** Called for an error of the stream other than a reader that went away, such as a full disk. */
+  readonly onError?: (error: Error) => void;
+  /** Called before each write, to remove a progress line from the terminal. */
+  readonly beforeWrite?: () => void;
+}
+
+/** Some pseudo-terminals of CI systems report a width of 0. */
+function columnsOf(stream: NodeJS.WritableStream): number | undefined {
+  return (stream as Partial<WriteStream>).columns || undefined;
+}
+
+/** The only way from a command to a stream of the process. */
+export function createOutput(stream: NodeJS.WritableStream, options: OutputOptions = {}): Output {
+  const { colour = false, onError = () => {}, beforeWrite = () => {} } = options;
+  const closed = new AbortController();
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (closed.signal.aborted) return;
+    closed.abort(error);
+    if (error.code !== "EPIPE") onError(error);
+  });
+  const write = (text: string) => {
+    if (closed.signal.aborted) return;
+    beforeWrite();
+    stream.write(text);
+  };
+  return {
+    line: (text) => write(brokenLines(printable(text), columnsOf(stream))),
+    write: (text) =>
+      write(
+        text
+          .split(PAINT)
+          .map((part, index) => (index % 2 === 0 ? printableLines(part) : colour ? part : ""))
+          .join(""),
+      ),
+    closed: closed.signal,
+    get columns() {
+      return columnsOf(stream);
+    },
+  };
+}

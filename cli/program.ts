@@ -1,0 +1,180 @@
+import { Argument, Command, Option } from "commander";
+import type { CliContext } from "./context.ts";
+import {
+  collect,
+  durationSeconds,
+  FORMATS,
+  imageReference,
+  namespaceName,
+  notEmpty,
+  positiveInteger,
+  SHELLS,
+} from "./options.ts";
+import { EXAMPLES, hasOwnFolder, ownFile } from "./own-files.ts";
+
+/**
+ * The tree of commands. Loads each command's module when it runs: a webhook must not pay for what only the demo needs. `setExitCode` is
+ * called by commands whose outcome may be a finding.
+ */
+export function createProgram(context: CliContext, setExitCode: (code: number) => void): Command {
+  const root = new Command("switchback")
+    .description(
+      "Maps a cluster's own public hostnames, inside opted-in pods, to a relay that speaks the PROXY protocol.",
+    )
+    .configureOutput({ writeOut: context.stdout.write, writeErr: context.stderr.write })
+    .showHelpAfterError()
+    .exitOverride()
+    .version(ownVersion(), "-V, --version", "print the version of this program");
+  addComponents(root, context);
+  addTools(root, context);
+  addWorkloadCommands(root, context, setExitCode);
+  addDoctor(root, context, setExitCode);
+  addAboutItself(root, context);
+  return root;
+}
+
+function addComponents(root: Command, context: CliContext): void {
+  for (const [name, description] of [
+    ["controller", "run the controller: keeps the map, the front Services and the certificates current"],
+    ["webhook", "run the webhook: injects hostAliases into new opted-in pods"],
+    ["proxy", "run the proxy: adds the PROXY header and relays to the ingress controller"],
+    ["agent", "run the agent: keeps the hosts files of one node's running pods current (as root, on that node)"],
+    ["all", "run controller, webhook and proxy in one process, for small clusters"],
+  ] as const) {
+    addConfigured(root, name)
+      .description(description)
+      .action(async (flags) => (await import("./serve.ts")).serve(name, flags, context));
+  }
+  addConfigured(root, "config")
+    .description("print the effective configuration from file, environment and flags as JSON")
+    .option(
+      "--ignore-unknown",
+      "warn about settings of the file that are unknown, as the components do; default: refuse",
+    )
+    .action(async (flags) => (await import("./config.ts")).printConfig(flags, context));
+}
+
+/** The version of this program. */
+function ownVersion(): string {
+  return JSON.parse(ownFile("package.json")).version;
+}
+
+/** Adds a command that reads the configuration. */
+function addConfigured(root: Command, name: string): Command {
+  return root
+    .command(name)
+    .option("--config <file>", "configuration file (YAML)", notEmpty)
+    .option("--set <path=value...>", "override one setting, such as log.level=debug");
+}
+
+/** Adds a command that talks to an API server, with the flags for credentials and namespace. */
+function addClusterCommand(root: Command, name: string): Command {
+  return root
+    .command(name)
+    .option("-n, --namespace <name>", "namespace that Switchback is installed in", namespaceName, "switchback-system")
+    .option("--kubeconfig <file>", "path to the kubeconfig file", notEmpty)
+    .option("--context <name>", "kubeconfig context to use", notEmpty);
+}
+
+function outputFormat(): Option {
+  return new Option("-o, --output <format>", "output format").choices(FORMATS).default("text");
+}
+
+function addTools(root: Command, context: CliContext): void {
+  // The image leaves the demo out, with its examples.
+  if (hasOwnFolder(EXAMPLES)) {
+    root
+      .command("demo")
+      .description("show how Switchback works on this machine; needs no cluster and no root")
+      .argument("[directory]", "directory with Kubernetes YAML (default: examples that come with this program)")
+      .option("--keep", "keep running until Ctrl-C")
+      .action(async (directory, flags) => (await import("./demo.ts")).demo({ directory, ...flags }, context));
+  }
+  addClusterCommand(root, "inject")
+    .description(
+      "add hostAliases to workloads in YAML or JSON files and print the result, for GitOps without the webhook",
+    )
+    .requiredOption("-f, --filename <file...>", "files or directories with workloads; - for standard input", collect)
+    .option("-R, --recursive", "read the folders of directories, too")
+    .option("--hosts <file>", "read the names from a hosts file instead of the published map", notEmpty)
+    .option("--template-path <kind=path...>", "inject another kind, such as Rollout.argoproj.io=spec.template", collect)
+    .option("--strict", "fail if there are warnings, such as a pod template in an object of an unknown kind")
+    .option("--max-names <n>", "maximum number of names per pod", positiveInteger)
+    .option("--long-line", "allow lines over 480 bytes; musl (Alpine) reads only 512 bytes of a line")
+    .action(async (flags) => (await import("./inject.ts")).inject(flags, context));
+  addClusterCommand(root, "confirm")
+    .description("confirm a held removal of more than half of the names")
+    .option("--yes", "skip the confirmation prompt")
+    .action(async (flags) => (await import("./confirm.ts")).confirm(flags, context));
+  addClusterCommand(root, "uninstall")
+    .description(
+      "remove Switchback's addresses from the cluster's pods before it is uninstalled; the chart's hooks run this",
+    )
+    .option("--check", "print the plan without changing anything; fails while pods hold addresses of Switchback")
+    .addOption(
+      new Option(
+        "--remains",
+        "delete the objects created at run time, after the rest is uninstalled",
+        // Who asks for a check expects that nothing is deleted.
+      ).conflicts("check"),
+    )
+    .option("--force", "continue even if pods hold addresses of Switchback")
+    .option("--timeout <time>", "time limit for restarts: seconds, or 90s, 5m, 1h", durationSeconds, 240)
+    .option("--yes", "skip the confirmation prompt")
+    .action(async (flags) => (await import("./uninstall.ts")).uninstall(flags, context));
+}
+
+/** Commands that show how running pods follow the map, and restart them by hand. */
+function addWorkloadCommands(root: Command, context: CliContext, setExitCode: (code: number) => void): void {
+  addClusterCommand(root, "status")
+    .description(
+      "show every name with its target or the reason it has none, and every opted-in workload with the state of its pods",
+    )
+    .addOption(outputFormat())
+    .option("--in <namespace>", "only names from objects of this namespace, and its workloads", namespaceName)
+    .option("--name <pattern>", "only hostnames that match, such as '*.example.com'", notEmpty)
+    .option("--refused", "only names that no pod gets")
+    .option("--stuck", "only workloads that stay stale until somebody acts")
+    .option("--all", "print every row; else each table ends after 100")
+    .option("--watch", "print the status again whenever it changes, until Ctrl-C")
+    .action(async (flags) => {
+      setExitCode(await (await import("./status.ts")).status(flags, context));
+    });
+  addClusterCommand(root, "restart")
+    .description("restart workloads whose pods lack the current names, with your own permissions")
+    .argument("<namespace[/[kind/]workload]>", "a namespace, or one workload in it, such as shop/deployment/web")
+    .option("--timeout <time>", "time limit for each rollout: seconds, or 90s, 5m, 1h", durationSeconds, 300)
+    .option("--yes", "skip the confirmation prompt")
+    .action(async (what, flags) => {
+      setExitCode(await (await import("./restart.ts")).restart(what, flags, context));
+    });
+}
+
+function addDoctor(root: Command, context: CliContext, setExitCode: (code: number) => void): void {
+  addClusterCommand(root, "doctor")
+    .description("diagnose a cluster, with or without Switchback, and print findings with cures")
+    .option("--probe", "run a short-lived pod that tests connections and resolves names")
+    .option("--probe-namespace <name>", "namespace for the probe pod and for the dry-run pod", namespaceName, "default")
+    .option("--image <image>", "image of the probe pod (default: the installed proxy's image)", imageReference)
+    .addOption(outputFormat())
+    .action(async (flags) => {
+      setExitCode(await (await import("./doctor.ts")).doctor(flags, context));
+    });
+  root
+    .command("probe", { hidden: true })
+    .argument("<plan>", "JSON plan from `switchback doctor --probe`")
+    .action(async (plan) => (await import("./probe.ts")).probe(plan, context));
+}
+
+function addAboutItself(root: Command, context: CliContext): void {
+  addClusterCommand(root, "version")
+    .description("print the versions of this program and of the components in the cluster")
+    .option("--client", "only the version of this program; needs no cluster")
+    .addOption(outputFormat())
+    .action(async (flags) => (await import("./version.ts")).version(ownVersion(), flags, context));
+  root
+    .command("completion")
+    .description("print a script that completes commands and options: source <(switchback completion bash)")
+    .addArgument(new Argument("<shell>", "the shell that reads it").choices(SHELLS))
+    .action(async (shell) => (await import("./completion.ts")).completion(shell, root, context));
+}

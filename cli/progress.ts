@@ -1,0 +1,60 @@
+import { printable } from "../errors/printable.ts";
+
+/** Shows on standard error what a command is waiting for, and for how long, once that takes more than 2 s. */
+export interface Progress {
+  /** Runs `work` and shows `what` meanwhile; a function is asked each time. */
+  during<T>(what: string | (() => string), work: () => Promise<T>): Promise<T>;
+  /** Removes the line from the terminal, before something else is written there. */
+  clear(): void;
+}
+
+type Screen = Pick<NodeJS.WriteStream, "write" | "isTTY" | "columns">;
+
+const FIRST_MS = 2_000;
+/** A terminal shows one line that changes. */
+const TERMINAL_MS = 1_000;
+/** Elsewhere each is a line of a log. */
+const LOG_MS = 10_000;
+const ERASE_LINE = "\r\u001b[K";
+const DEFAULT_COLUMNS = 80;
+
+/** Writes to `stream` directly: what it writes between two outputs is erased by `clear`. */
+export function createProgress(stream: Screen): Progress {
+  const terminal = stream.isTTY === true;
+  let shown = false;
+  const clear = () => {
+    if (shown) stream.write(ERASE_LINE);
+    shown = false;
+  };
+  const show = (text: string, seconds: number) => {
+    const elapsed = ` (${seconds} s)`;
+    if (!terminal) return void stream.write(`${printable(text)}${elapsed}\n`);
+    clear();
+    // A line that wraps cannot be erased.
+    const room = (stream.columns || DEFAULT_COLUMNS) - elapsed.length - 1;
+    stream.write(`${printable(text).slice(0, room)}${elapsed}`);
+    shown = true;
+  };
+  return {
+    clear,
+    async during(what, work) {
+      const began = performance.now();
+      let next = FIRST_MS;
+      const timer = setInterval(() => {
+        const elapsed = performance.now() - began;
+        if (elapsed < next) return;
+        next = elapsed + (terminal ? TERMINAL_MS : LOG_MS) - TICK_MS / 2;
+        show(typeof what === "string" ? what : what(), Math.floor(elapsed / 1000));
+      }, TICK_MS);
+      try {
+        return await work();
+      } finally {
+        clearInterval(timer);
+        clear();
+      }
+    },
+  };
+}
+
+/** Often enough that no second is left out. */
+const TICK_MS = 250;

@@ -1,0 +1,29 @@
+import type { CliContext } from "./context.ts";
+import { createProgram } from "./program.ts";
+
+/** Exit codes: 0 done, 1 a failure or a finding, 2 invalid input. docs/commands.md has the table. */
+export const EXIT_FAILURE = 1;
+const EXIT_BAD_INPUT = 2;
+
+/** Runs one command line, without the program's name. @returns the exit code. */
+export async function run(args: readonly string[], context: CliContext): Promise<number> {
+  let exitCode = 0;
+  let invoked = { command: "", namespace: "" };
+  try {
+    const program = createProgram(context, (code) => {
+      exitCode = code;
+    });
+    program.hook("preAction", (_program, command) => {
+      invoked = { command: command.name(), namespace: command.opts().namespace };
+    });
+    await program.parseAsync(args, { from: "user" });
+    return exitCode;
+  } catch (error) {
+    const { code, exitCode: suggested } = error as { code?: string; exitCode?: number };
+    // commander has printed its own message. `--help` is not a failure.
+    if (code?.startsWith("commander.")) return suggested === 0 ? 0 : EXIT_BAD_INPUT;
+    // Loaded here, as `--help` does without.
+    const { reportError } = await import("./report-error.ts");
+    return reportError(error, invoked, context) ? EXIT_BAD_INPUT : EXIT_FAILURE;
+  }
+}

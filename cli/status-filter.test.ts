@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { fullStatus, NAME, REFUSED, WORKLOAD } from "../test/fakes/full-status.ts";
+import { statusReport } from "./status.ts";
+import type { StatusFilter } from "./status-filter.ts";
+
+const WAITING = { ...WORKLOAD, namespace: "shop", name: "web", standing: "waiting" } as const;
+const CURRENT = { ...WORKLOAD, namespace: "shop", name: "api", stale: 0 };
+const ELSEWHERE = { ...NAME, name: "*.Other.example.org", from: { ...NAME.from, namespace: "other" } };
+const ALL = fullStatus({ names: [ELSEWHERE, NAME, REFUSED] }, { workloads: [CURRENT, WAITING, WORKLOAD] });
+
+const STUCK_KEY = "cert-manager/Deployment/cert-manager";
+const SHOP_KEYS = ["shop/Deployment/web", "shop/Deployment/api"];
+
+/** The lines of `-o name`. */
+function names(filter: StatusFilter): readonly string[] {
+  return statusReport(ALL, filter, 80).names;
+}
+
+describe("a filter of the status", () => {
+  it("may be absent: every name, then every workload, in the order of the tables", () => {
+    assert.deepEqual(names({}), [REFUSED.name, ELSEWHERE.name, NAME.name, STUCK_KEY, ...SHOP_KEYS]);
+  });
+
+  it("by namespace is for the objects of names and for workloads", () => {
+    assert.deepEqual(names({ in: "shop" }), [REFUSED.name, NAME.name, ...SHOP_KEYS]);
+    assert.deepEqual(names({ in: "other" }), [ELSEWHERE.name]);
+    assert.deepEqual(names({ in: "sho" }), []);
+  });
+
+  it("by name is a pattern for the whole hostname, in any case of letters, and leaves workloads out", () => {
+    for (const [pattern, found] of [
+      ["b.example.com", [NAME.name]],
+      ["B.Example.com", [NAME.name]],
+      ["*.example.com", [REFUSED.name, NAME.name]],
+      ["*.OTHER.*", [ELSEWHERE.name]],
+      ["?.example.com", []],
+      ["example", []],
+      ["bxexample.com", []],
+      ["**", [REFUSED.name, ELSEWHERE.name, NAME.name]],
+    ] as const) {
+      assert.deepEqual(names({ name: pattern }), found, pattern);
+    }
+  });
+
+  it("for refused names or stuck workloads leaves the other table out, and both show both", () => {
+    assert.deepEqual(names({ refused: true }), [REFUSED.name]);
+    assert.deepEqual(names({ stuck: true }), [STUCK_KEY]);
+    assert.deepEqual(names({ refused: true, stuck: true }), [REFUSED.name, STUCK_KEY]);
+    assert.deepEqual(names({ refused: true, stuck: true, in: "shop" }), [REFUSED.name]);
+    const { text } = statusReport(ALL, { stuck: true }, 80).text(false);
+    assert.doesNotMatch(text, /^Names/m);
+    assert.match(text, /^Opted-in workloads: 1 of 3, 1 stuck$/m);
+    assert.doesNotMatch(statusReport(ALL, { refused: true }, 80).text(false).text, /workloads/);
+  });
+
+  it("leaves the rest of the document as it is; a list that was not asked for is absent", () => {
+    const document = (filter: StatusFilter) => JSON.parse(JSON.stringify(statusReport(ALL, filter, 80).document));
+    const { names: _names, running, ...rest } = JSON.parse(JSON.stringify(ALL));
+    const { workloads: _workloads, ...rollout } = running;
+    assert.deepEqual(document({ refused: true }), {
+      ...rest,
+      names: [JSON.parse(JSON.stringify(REFUSED))],
+      running: rollout,
+    });
+    assert.deepEqual(document({ in: "none" }), { ...rest, names: [], running: { ...rollout, workloads: [] } });
+    assert.deepEqual(document({ stuck: true }).names, undefined);
+  });
+
+  it("for stuck workloads is an error while nobody knows the workloads: nothing is not the answer", () => {
+    const { running: _running, ...follower } = ALL;
+    const unknown = { code: "kube-unreachable", message: /^the state of workloads is unknown: / };
+    assert.throws(() => statusReport(follower, { stuck: true }, 80), unknown);
+    assert.throws(() => statusReport(fullStatus({}, { unknown: "pods" }), { stuck: true }, 80), unknown);
+    assert.deepEqual(statusReport(follower, { refused: true }, 80).names, [REFUSED.name]);
+  });
+
+  it("by name takes time in proportion to the pattern and the name", () => {
+    const hostile = { ...NAME, name: `${"a".repeat(250)}.x` };
+    const start = performance.now();
+    statusReport(fullStatus({ names: [hostile] }), { name: `${"a*".repeat(60)}b` }, 80);
+    assert.ok(performance.now() - start < 1_000);
+  });
+});

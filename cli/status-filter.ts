@@ -1,0 +1,97 @@
+import type { RolloutStatus, WorkloadStatus } from "../controller/rollout/rollout-status.ts";
+import type { NameStatus } from "../controller/status.ts";
+import { compareNames } from "../hostmap/hostnames.ts";
+import { workloadKey } from "../workloads/workload-keys.ts";
+import type { FullStatus } from "./leader-status.ts";
+
+/** What of the status is wanted. `name` and `refused` are about names, `stuck` about workloads, `in` about both. */
+export interface StatusFilter {
+  /** A namespace. */
+  readonly in?: string;
+  /** A hostname; `*` stands for any number of characters. */
+  readonly name?: string;
+  /** Only names that no pod gets. */
+  readonly refused?: boolean;
+  /** Only workloads that stay stale until somebody acts. */
+  readonly stuck?: boolean;
+}
+
+/** What was selected; a part that was not asked for is undefined. Both lists are in the order in which they are shown. */
+export interface Selected {
+  readonly names: readonly NameStatus[] | undefined;
+  readonly workloads: readonly WorkloadStatus[] | undefined;
+}
+
+/**
+ * Selects names and workloads. Who filters one of the two does not get the other, unless that is filtered too. What needs somebody
+ * comes first: what no pod gets, or is stuck.
+ */
+export function selectStatus({ names, running }: FullStatus, filter: StatusFilter): Selected {
+  const ofNames = filter.name !== undefined || filter.refused === true;
+  const ofWorkloads = filter.stuck === true;
+  const isHere = ({ namespace }: { readonly namespace: string }) => filter.in === undefined || namespace === filter.in;
+  const matches = filter.name === undefined ? () => true : glob(filter.name);
+  return {
+    names:
+      ofWorkloads && !ofNames
+        ? undefined
+        : names
+            .filter((each) => isHere(each.from) && matches(each.name) && (!filter.refused || isRefused(each)))
+            .sort((one, other) => rankOfName(one) - rankOfName(other) || compareNames(one.name, other.name)),
+    workloads:
+      ofNames && !ofWorkloads
+        ? undefined
+        : running?.workloads
+            .filter((each) => isHere(each) && (!filter.stuck || isStuck(each)))
+            .sort((one, other) => rankOf(one) - rankOf(other) || compareNames(workloadKey(one), workloadKey(other))),
+  };
+}
+
+/** The controller's document, with what was selected of its lists; a list that was not asked for is absent, and not empty. */
+export function selectedDocument(full: FullStatus, { names, workloads }: Selected): object {
+  const { names: _names, running, ...rest } = full;
+  const withWorkloads = (all: RolloutStatus) => ({ ...withoutWorkloads(all), ...(workloads && { workloads }) });
+  return { ...rest, ...(names && { names }), ...(running && { running: withWorkloads(running) }) };
+}
+
+function withoutWorkloads({ workloads: _workloads, ...rest }: RolloutStatus): Omit<RolloutStatus, "workloads"> {
+  return rest;
+}
+
+/** No pod gets the name: it is not in the map, or a hosts file cannot hold it. */
+export function isRefused({ reason }: NameStatus): boolean {
+  return reason !== undefined;
+}
+
+/** Some of its pods lack current names, and nothing changes that until somebody acts. */
+export function isStuck({ standing, stale }: WorkloadStatus): boolean {
+  return standing === "stuck" && stale > 0;
+}
+
+function rankOfName(name: NameStatus): number {
+  if (isRefused(name)) return 0;
+  return name.warning === undefined ? 2 : 1;
+}
+
+function rankOf(workload: WorkloadStatus): number {
+  if (isStuck(workload)) return 0;
+  return workload.stale > 0 ? 1 : 2;
+}
+
+/** Matches whole hostnames, in any case of letters. The first place where a part fits is the best one: no part is tried again. */
+function glob(pattern: string): (name: string) => boolean {
+  const [first = "", ...others] = pattern.toLowerCase().split("*");
+  const last = others.pop();
+  return (text) => {
+    const name = text.toLowerCase();
+    if (last === undefined) return name === first;
+    if (!name.startsWith(first) || !name.endsWith(last)) return false;
+    let at = first.length;
+    for (const part of others) {
+      const found = name.indexOf(part, at);
+      if (found < 0) return false;
+      at = found + part.length;
+    }
+    return at + last.length <= name.length;
+  };
+}

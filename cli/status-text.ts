@@ -1,0 +1,161 @@
+import type { RolloutStatus, WorkloadStatus } from "../controller/rollout/rollout-status.ts";
+import type { NameStatus } from "../controller/status.ts";
+import { printable } from "../errors/printable.ts";
+import type { Reason } from "../hostmap/types.ts";
+import { workloadKey } from "../workloads/workload-keys.ts";
+import type { Screen } from "./formats.ts";
+import { wrap } from "./layout.ts";
+import type { FullStatus } from "./leader-status.ts";
+import { isRefused, isStuck, type Selected } from "./status-filter.ts";
+import { type Row, tableWithNotes } from "./table.ts";
+
+interface StatusLayout {
+  /** Every column, and nothing shortened or wrapped. */
+  readonly wide: boolean;
+  /** Length that no line exceeds, unless `wide`. */
+  readonly columns: number;
+  /** Rows that each table has at most. */
+  readonly maxRows: number;
+}
+
+/** The tables of names and workloads, and a summary line of the rollout. */
+export function statusText(full: FullStatus, selected: Selected, layout: StatusLayout): Screen {
+  const columns = layout.wide ? undefined : layout.columns;
+  const lines = (text: string) => wrap(printable(text), columns, 2).map((line) => `${line}\n`);
+  const names = selected.names && section("names", selected.names, layout, NAMES);
+  const { running } = full;
+  const workloads = running?.unknown === undefined ? selected.workloads : undefined;
+  const rows = workloads && section("workloads", workloads, layout, WORKLOADS, running?.omitted);
+  const text = [
+    ...head(full).flatMap(lines),
+    ...(names === undefined
+      ? []
+      : [`\nNames${counts(full.names.length, selected.names ?? [], isRefused, "refused")}`, names.text]),
+    ...(running?.unknown === undefined || selected.workloads === undefined
+      ? []
+      : ["\nOpted-in workloads\n", ...lines(`  unknown: ${running.unknown}`)]),
+    ...(rows === undefined
+      ? []
+      : [
+          `\nOpted-in workloads${counts(totalOf(running), workloads ?? [], isStuck, "stuck", running?.omitted)}`,
+          rows.text,
+        ]),
+    ...(running === undefined || rows === undefined ? [] : ["\n", ...lines(rolloutSummary(running))]),
+  ].join("");
+  return {
+    text,
+    notes: notes(
+      [names, rows].filter((each) => each !== undefined),
+      layout,
+    ),
+  };
+}
+
+/** A controller of an earlier version counts nothing, and has all workloads in its document. */
+function totalOf(running: RolloutStatus | undefined): number {
+  return running?.counts?.workloads ?? running?.workloads.length ?? 0;
+}
+
+/** Who answers with which map, and what is worth knowing about the whole. */
+function head({ revision, identity, leader, warnings, running }: FullStatus): string[] {
+  const follower = leader ? "" : " (not the leader: no workloads)";
+  const notices = running?.notice === undefined ? [] : [running.notice];
+  return [
+    `map ${revision ?? "not published yet"}, from ${identity}${follower}`,
+    ...warnings.map((warning) => `warning: ${reasonText(warning)}`),
+    ...notices.map((notice) => `note: ${reasonText(notice)}`),
+  ];
+}
+
+/** `: 3 of 120, 1 refused`. */
+function counts<T>(all: number, selected: readonly T[], isBad: (each: T) => boolean, bad: string, omitted = 0): string {
+  const length = selected.length + omitted;
+  const of = length === all ? "" : ` of ${all}`;
+  const count = selected.filter(isBad).length;
+  return `: ${length}${of}${count === 0 ? "" : `, ${count} ${bad}`}\n`;
+}
+
+interface Kind<T> {
+  readonly head: { readonly text: readonly string[]; readonly wide: readonly string[] };
+  readonly row: (each: T, wide: boolean) => Row;
+}
+
+interface Section {
+  readonly text: string;
+  readonly shortened: boolean;
+  /** How many rows were left out, and of what: `9900 names`. Empty: none. */
+  readonly omitted: string;
+}
+
+/** `left` rows were not read. */
+function section<T>(what: string, all: readonly T[], layout: StatusLayout, { head, row }: Kind<T>, left = 0): Section {
+  if (all.length === 0) return { text: "  none\n", shortened: false, omitted: "" };
+  const shown = all.slice(0, layout.maxRows).map((each) => row(each, layout.wide));
+  const omitted = all.length - shown.length + left;
+  return {
+    ...tableWithNotes(layout.wide ? head.wide : head.text, shown, layout.wide ? undefined : layout.columns),
+    omitted: omitted === 0 ? "" : `${omitted} ${what}`,
+  };
+}
+
+function notes(sections: readonly Section[], { columns }: StatusLayout): string[] {
+  const omitted = sections.map((each) => each.omitted).filter((each) => each !== "");
+  return [
+    ...(omitted.length === 0
+      ? []
+      : [`not shown: ${omitted.join(" and ")}; see --all, --in, --name, --refused and --stuck`]),
+    ...(sections.some(({ shortened }) => shortened)
+      ? [`some values are shortened (...) to fit ${columns} columns; -o wide shows them whole`]
+      : []),
+  ];
+}
+
+const NAMES: Kind<NameStatus> = {
+  head: { text: ["NAME", "TARGET", "FROM"], wide: ["NAME", "TARGET", "FROM", "SINCE", "REASON"] },
+  row: (each, wide) => {
+    const { name, target, addresses, from, since, reason, warning } = each;
+    const painted = isRefused(each) || warning !== undefined ? ({ column: 0, style: "warning" } as const) : undefined;
+    const object = `${from.kind} ${from.namespace}/${from.name}`;
+    const reasons = [...(reason ? [reasonText(reason)] : []), ...(warning ? [`warning: ${reasonText(warning)}`] : [])];
+    if (!wide) return { cells: [name, target ?? "-", object], notes: reasons, painted };
+    const mapped = target === undefined ? "-" : `${target} ${addresses.join(" ")}`.trim();
+    return { cells: [name, mapped, object, since, reasons.join("; ")], painted };
+  },
+};
+
+/** `stale` alone may mean that a restart is due: a workload that cannot be restarted has a state of its own. */
+const STATES: Readonly<Record<WorkloadStatus["standing"], string>> = {
+  "in-step": "up to date",
+  waiting: "stale",
+  left: "stale (not restarted)",
+  stuck: "stuck",
+};
+
+const WORKLOADS: Kind<WorkloadStatus> = {
+  head: {
+    text: ["WORKLOAD", "PODS", "STATE", "ON CHANGE"],
+    wide: ["WORKLOAD", "PODS", "STATE", "ON CHANGE", "LAST RESTART", "REASON"],
+  },
+  row: (workload, wide) => {
+    const { pods, stale, notInjected, standing, warnings } = workload;
+    const state = stale === 0 ? STATES["in-step"] : STATES[standing];
+    const cells = [workloadKey(workload), `${pods - stale}/${pods}`, state, workload.mode];
+    const reasons = [
+      ...(standing === "in-step" ? [] : [reasonText(workload)]),
+      ...(notInjected > 0 ? [`${notInjected} not injected`] : []),
+      ...warnings.map(reasonText),
+    ];
+    const painted = stale === 0 ? undefined : ({ column: 2, style: isStuck(workload) ? "bad" : "warning" } as const);
+    if (!wide) return { cells, notes: reasons, painted };
+    return { cells: [...cells, workload.lastRestart ?? "-", reasons.join("; ")], painted };
+  },
+};
+
+function reasonText({ code, text }: Reason): string {
+  return `${code}: ${text}`;
+}
+
+function rolloutSummary({ underWay, waiting, restartsLastHour, dryRun }: RolloutStatus): string {
+  const dry = dryRun ? " (dry run: nothing is restarted)" : "";
+  return `restarting now: ${underWay ?? "none"}; waiting: ${waiting}; restarts in the last hour: ${restartsLastHour}${dry}`;
+}

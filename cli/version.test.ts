@@ -1,0 +1,115 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, before, describe, it } from "node:test";
+import { filesFolder, runHere } from "../test/fakes/cli.ts";
+import { addConfig } from "../test/fakes/installed.ts";
+import { type FakeApi, fakeApi, refuse } from "../test/fakes/kube-api.ts";
+import { MemoryServer } from "../test/fakes/memory-server.ts";
+
+const OWN = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")).version;
+const DEPLOYMENTS = "/apis/apps/v1/namespaces/ours/deployments";
+
+let files: Awaited<ReturnType<typeof filesFolder>>;
+let api: FakeApi;
+before(async () => {
+  files = await filesFolder();
+});
+after(() => files.remove());
+
+function addComponent(server: MemoryServer, path: string, component: string, image: string, more: object = {}): void {
+  const labels = {
+    "app.kubernetes.io/name": "switchback",
+    "app.kubernetes.io/component": component,
+    "app.kubernetes.io/version": "0.9.0",
+  };
+  server.add(path, `switchback-${component}`, {
+    metadata: { labels },
+    spec: { replicas: 2, template: { spec: { containers: [{ image }] } } },
+    status: { readyReplicas: 1 },
+    ...more,
+  });
+}
+
+function install(): MemoryServer {
+  const server = new MemoryServer();
+  const digest = `sha256:${"a".repeat(64)}`;
+  addComponent(server, DEPLOYMENTS, "controller", "registry.example.com:5000/switchback:0.1.0");
+  addComponent(server, DEPLOYMENTS, "proxy", `registry.example.com:5000/switchback@${digest}`);
+  addComponent(server, DEPLOYMENTS, "webhook", `switchback:0.2.0@${digest}`);
+  server.add(DEPLOYMENTS, "another");
+  const config = "agent: { namespace: nodes }";
+  addConfig(server, { "config.yaml": config });
+  return server;
+}
+
+async function version(server: MemoryServer | undefined, ...args: string[]) {
+  api = await fakeApi(server?.respond ?? refuse(403, "Forbidden"));
+  try {
+    return await runHere(["version", ...args], { KUBECONFIG: await files.kubeconfig(api.url) });
+  } finally {
+    await api.close();
+  }
+}
+
+describe("version", () => {
+  it("--client asks no cluster", async () => {
+    assert.deepEqual(await runHere(["version", "--client"], {}), {
+      code: 0,
+      stdout: `switchback ${OWN}\n`,
+      stderr: "",
+    });
+    assert.deepEqual((await runHere(["--version"], {})).stdout, `${OWN}\n`);
+    assert.deepEqual((await runHere(["-V"], {})).code, 0);
+  });
+
+  it("prints each component's version by its image's tag, else by its label", async () => {
+    const { code, stdout, stderr } = await version(install(), "-n", "ours");
+    assert.deepEqual([code, stderr], [0, ""]);
+    assert.equal(
+      stdout,
+      `switchback ${OWN}
+
+  COMPONENT   VERSION  READY
+  ----------  -------  -----
+  controller  0.1.0    1/2
+  proxy       0.9.0    1/2
+  webhook     0.2.0    1/2
+`,
+    );
+  });
+
+  it("finds the agents in their own namespace", async () => {
+    const server = install();
+    addComponent(server, "/apis/apps/v1/namespaces/nodes/daemonsets", "agent", "switchback:0.1.1", {
+      spec: { template: { spec: { containers: [{ image: "switchback:0.1.1" }] } } },
+      status: { desiredNumberScheduled: 5, numberReady: 4 },
+    });
+    const { stdout } = await version(server, "-n", "ours", "-o", "json");
+    const { client, components } = JSON.parse(stdout);
+    assert.equal(client, OWN);
+    assert.deepEqual(components[3], {
+      component: "agent",
+      kind: "DaemonSet",
+      namespace: "nodes",
+      name: "switchback-agent",
+      version: "0.1.1",
+      image: "switchback:0.1.1",
+      ready: 4,
+      desired: 5,
+    });
+    const names = await version(server, "-n", "ours", "-o", "name");
+    assert.equal(names.stdout.split("\n").at(-2), "nodes/DaemonSet/switchback-agent");
+  });
+
+  it("says where it looked where there is no Switchback", async () => {
+    const { code, stdout, stderr } = await version(new MemoryServer(), "-n", "elsewhere");
+    assert.deepEqual([code, stdout], [2, ""]);
+    assert.match(stderr, /^switchback: no Deployment of Switchback in namespace elsewhere; .*--namespace/);
+  });
+
+  it("names the Role that is missing", async () => {
+    const { code, stdout, stderr } = await version(undefined);
+    assert.deepEqual([code, stdout], [1, ""]);
+    assert.match(stderr, /switchback: the Role switchback-doctor in the namespace switchback-system has the right/);
+  });
+});

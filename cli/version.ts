@@ -1,0 +1,122 @@
+import { parse } from "yaml";
+import { SwitchbackError, statusOf } from "../errors/errors.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { connect, connectOptionsFrom } from "../kube/connect.ts";
+import { resourcePath } from "../kube/paths.ts";
+import type { ObjectMeta } from "../kube/types.ts";
+import { readConfigName, readConfigText } from "../snapshot/installed-config.ts";
+import { workloadKey } from "../workloads/workload-keys.ts";
+import type { CliContext } from "./context.ts";
+import { type Format, type Report, render } from "./formats.ts";
+import { tableWithNotes } from "./table.ts";
+
+interface VersionFlags {
+  readonly namespace: string;
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly client?: boolean;
+  readonly output: Format;
+}
+
+interface ComponentVersion {
+  readonly component: string;
+  readonly kind: string;
+  readonly namespace: string;
+  readonly name: string;
+  /** The tag of its image; with a digest alone the version that its manifest is of. */
+  readonly version: string;
+  readonly image: string;
+  readonly ready: number;
+  readonly desired: number;
+}
+
+interface RawWorkload {
+  readonly metadata: ObjectMeta;
+  readonly spec?: {
+    readonly replicas?: number;
+    readonly template?: { readonly spec?: { readonly containers?: ReadonlyArray<{ readonly image?: string }> } };
+  };
+  readonly status?: {
+    readonly readyReplicas?: number;
+    readonly numberReady?: number;
+    readonly desiredNumberScheduled?: number;
+  };
+}
+
+const COMPONENT_KEY = "app.kubernetes.io/component";
+const VERSION_KEY = "app.kubernetes.io/version";
+const LABELS = "app.kubernetes.io/name=switchback";
+
+/** Prints the version of this program, `client`, and without `--client` those of the components that a cluster runs. */
+export async function version(
+  client: string,
+  flags: VersionFlags,
+  { env, stdout, progress }: CliContext,
+): Promise<void> {
+  const components = flags.client ? undefined : await progress.during("reading the cluster", () => read(flags, env));
+  const report: Report = {
+    document: { client, ...(components === undefined ? {} : { components }) },
+    names: (components ?? []).map(workloadKey),
+    text: (wide) => ({ text: `switchback ${client}\n${components === undefined ? "" : tableOf(components, wide)}` }),
+  };
+  stdout.write((await render(flags.output, report)).text);
+}
+
+function tableOf(components: readonly ComponentVersion[], wide: boolean): string {
+  const rows = components.map(({ component, version: is, ready, desired, image }) => ({
+    cells: [component, is, `${ready}/${desired}`, ...(wide ? [image] : [])],
+  }));
+  return `\n${tableWithNotes(["COMPONENT", "VERSION", "READY", ...(wide ? ["IMAGE"] : [])], rows).text}`;
+}
+
+async function read(flags: VersionFlags, env: CliContext["env"]): Promise<ComponentVersion[]> {
+  const client = await connect(connectOptionsFrom(env, flags));
+  try {
+    const { namespace } = flags;
+    const path = resourcePath({ group: "apps", version: "v1", namespace, resource: "deployments" });
+    const { items } = await client.list<RawWorkload>(path, { labelSelector: LABELS });
+    if (items.length === 0) {
+      const message = `no Deployment of Switchback in namespace ${namespace}; is it installed there? (--namespace)`;
+      throw new SwitchbackError("input-invalid", message);
+    }
+    const agent = await readAgent(client, namespace);
+    const components = items.map((raw) => componentOf("Deployment", raw));
+    return [...components, ...(agent === undefined ? [] : [componentOf("DaemonSet", agent)])];
+  } finally {
+    client.close();
+  }
+}
+
+/** The DaemonSet of the agents, which has a namespace of its own; undefined: there is none. */
+async function readAgent(client: KubeClient, installed: string): Promise<RawWorkload | undefined> {
+  try {
+    const name = await readConfigName(client, installed);
+    const text = name === undefined ? "" : await readConfigText(client, installed, name);
+    const namespace = parse(text)?.agent?.namespace ?? "switchback-agent";
+    const path = { group: "apps", version: "v1", namespace, resource: "daemonsets", name: "switchback-agent" };
+    return await client.get<RawWorkload>(resourcePath(path));
+  } catch (error) {
+    if (statusOf(error) === 404) return undefined;
+    throw error;
+  }
+}
+
+function componentOf(kind: string, { metadata, spec, status }: RawWorkload): ComponentVersion {
+  const image = spec?.template?.spec?.containers?.[0]?.image ?? "";
+  const { namespace = "", name = "" } = metadata;
+  return {
+    component: metadata.labels?.[COMPONENT_KEY] ?? name,
+    kind,
+    namespace,
+    name,
+    version: tagOf(image) ?? metadata.labels?.[VERSION_KEY] ?? "unknown",
+    image,
+    ready: status?.readyReplicas ?? status?.numberReady ?? 0,
+    desired: spec?.replicas ?? status?.desiredNumberScheduled ?? 1,
+  };
+}
+
+/** `registry:5000/switchback:0.1.0@sha256:...` -> `0.1.0` */
+function tagOf(image: string): string | undefined {
+  return /^[^@]*:([^/:@]+)(?:@|$)/.exec(image)?.[1];
+}

@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { WorkloadStatus } from "../controller/rollout/rollout-status.ts";
+import { parseWorkload, selectWorkloads } from "./workload-argument.ts";
+
+for (const [text, expected] of [
+  ["shop", { namespace: "shop" }],
+  ["shop/web", { namespace: "shop", name: "web" }],
+  ["shop/web.v2", { namespace: "shop", name: "web.v2" }],
+  ["shop/deployment/web", { namespace: "shop", kind: "deployment", name: "web" }],
+  ["shop/Deployment/web", { namespace: "shop", kind: "Deployment", name: "web" }],
+] as const) {
+  test(`${text} is read`, () => assert.deepEqual(parseWorkload(text), expected));
+}
+
+for (const text of [
+  "",
+  "/",
+  "shop/",
+  "/web",
+  "Shop",
+  "shop/Web",
+  "a.b/web",
+  "shop//web",
+  "shop/deployment/",
+  "shop/deployment.apps/web",
+  "a/b/c/d",
+  "shop/../web",
+  `${"a".repeat(64)}`,
+  "shop/web\n",
+]) {
+  test(`${JSON.stringify(text)} is refused with what is accepted`, () => {
+    assert.throws(() => parseWorkload(text), {
+      code: "input-invalid",
+      message: `${JSON.stringify(text)}: expected NAMESPACE, NAMESPACE/NAME or NAMESPACE/KIND/NAME, such as shop/deployment/web`,
+    });
+  });
+}
+
+const workload = (kind: string, name: string, stale = 1, namespace = "shop") =>
+  ({ namespace, kind, name, stale, pods: 2 }) as WorkloadStatus;
+const WEB = workload("Deployment", "web");
+const DB = workload("StatefulSet", "db");
+const BOTH = [workload("Deployment", "both"), workload("DaemonSet", "both")] as const;
+const ALL = [WEB, DB, ...BOTH, workload("Deployment", "current", 0), workload("Pod", "bare")];
+const select = (text: string, all: readonly WorkloadStatus[] | undefined = ALL) =>
+  selectWorkloads(parseWorkload(text), all);
+
+test("a namespace stands for its stale workloads that can be restarted", () => {
+  assert.deepEqual(select("shop", [...ALL, workload("Deployment", "web", 1, "other")]), [WEB, DB, ...BOTH]);
+});
+
+for (const kind of ["deployment", "Deployment", "deployments", "deploy", "DEPLOY"]) {
+  test(`${kind} is a Deployment, and no other kind`, () => {
+    assert.deepEqual(select(`shop/${kind}/web`), [WEB]);
+    assert.deepEqual(select(`shop/${kind}/both`), [BOTH[0]]);
+    assert.throws(() => select(`shop/${kind}/db`), /no opted-in pods found/);
+  });
+}
+
+test("sts and ds are kubectl's short names", () => {
+  assert.deepEqual([select("shop/sts/db"), select("shop/ds/both")], [[DB], [BOTH[1]]]);
+});
+
+test("a workload with the current names needs no restart", () => {
+  assert.deepEqual(select("shop/current"), []);
+});
+
+for (const [text, expected] of [
+  ["shop/none", "shop/none: no opted-in pods found; `switchback status` lists the workloads that have some"],
+  [
+    "shop/deploymnt/web",
+    "shop/deploymnt/web: no opted-in pods found; `switchback status` lists the workloads that have some (a kind that can be restarted is deployment, statefulset or daemonset)",
+  ],
+  ["shop/bare", "shop/bare is a Pod: delete its pods, or recreate it"],
+  ["shop/both", "shop/both is the name of 2 workloads: give shop/deployment/both or shop/daemonset/both"],
+] as const) {
+  test(`${text} is refused with what to do`, () => {
+    assert.throws(() => select(text), { code: "input-invalid", message: expected });
+  });
+}
+
+test("without a leader nothing is known to be stale", () => {
+  assert.throws(() => selectWorkloads({ namespace: "shop" }, undefined), /no controller is the leader/);
+});

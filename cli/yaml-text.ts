@@ -1,0 +1,20 @@
+import { type Document, Scalar, visit } from "yaml";
+import { printableLines } from "../errors/printable.ts";
+
+/** Renders a YAML document whose values may hold text from tenants: printable on a terminal, and still the same values when parsed. */
+export function yamlText(document: Document): string {
+  const text = document.toString({ lineWidth: 0 });
+  if (printableLines(text) === text) return text;
+  // Only in double quotes an escape is the character itself; elsewhere it would change the value.
+  visit(document, {
+    Scalar(_key, node) {
+      if (typeof node.value === "string" && printableLines(node.value) !== node.value) node.type = Scalar.QUOTE_DOUBLE;
+    },
+  });
+  return printableLines(document.toString({ lineWidth: 0 }), yamlEscape);
+}
+
+function yamlEscape(char: string): string {
+  const hex = (char.codePointAt(0) ?? 0).toString(16);
+  return hex.length > 4 ? `\\U${hex.padStart(8, "0")}` : `\\u${hex.padStart(4, "0")}`;
+}

@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
+import { type TestContext, test } from "node:test";
+import { clusterLookup } from "./lookup.ts";
+
+interface Answer {
+  /** NOERROR, NXDOMAIN, SERVFAIL. */
+  readonly code: 0 | 3 | 2;
+  readonly records?: ReadonlyArray<readonly [address: readonly number[], ttl: number]>;
+}
+const A = 1;
+const AAAA = 28;
+
+/** A DNS server that answers questions of each type with `answers`, and the types that it was asked for. */
+async function server(t: TestContext, answers: Readonly<Record<number, Answer>>) {
+  const socket = createSocket("udp4");
+  const asked: number[] = [];
+  socket.on("message", (query, { port, address }) => {
+    const end = query.indexOf(0, 12) + 5;
+    const question = query.subarray(12, end);
+    const type = query.readUInt16BE(end - 4);
+    asked.push(type);
+    const { code, records = [] } = answers[type] ?? { code: 2 };
+    const header = Buffer.from([0, 0, 0x81, 0x80 | code, 0, 1, 0, records.length, 0, 0, 0, 0]);
+    query.copy(header, 0, 0, 2);
+    const rest = records.map(([bytes, ttl]) => {
+      const record = Buffer.from([0xc0, 12, 0, type, 0, 1, 0, 0, 0, 0, 0, bytes.length, ...bytes]);
+      record.writeUInt32BE(ttl, 6);
+      return record;
+    });
+    socket.send(Buffer.concat([header, question, ...rest]), port, address);
+  });
+  socket.bind(0, "127.0.0.1");
+  await once(socket, "listening");
+  t.after(() => socket.close());
+  return { asked, lookup: clusterLookup([`127.0.0.1:${socket.address().port}`]) };
+}
+
+test("addresses of the family that is asked for, with the shortest TTL", async (t) => {
+  const six = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
+  const records = [[[192, 0, 2, 1], 300] as const, [[192, 0, 2, 2], 30] as const];
+  const { asked, lookup } = await server(t, { [A]: { code: 0, records }, [AAAA]: { code: 0, records: [[six, 60]] } });
+  const { addresses, ttl } = await lookup("a.example.com", 4);
+  assert.deepEqual([[...addresses].sort(), ttl], [["192.0.2.1", "192.0.2.2"], 30]);
+  assert.deepEqual(await lookup("a.example.com", 6), { addresses: ["2001:db8::9"], ttl: 60 });
+  assert.deepEqual(asked, [A, AAAA]);
+});
+
+test("a name that does not exist, or has no address of the family, has none for a minute", async (t) => {
+  const { lookup } = await server(t, { [A]: { code: 3 }, [AAAA]: { code: 0 } });
+  for (const family of [4, 6] as const)
+    assert.deepEqual(await lookup("a.example.com", family), { addresses: [], ttl: 60 });
+});
+
+test("a server that fails rejects: that is no answer about the name", async (t) => {
+  const { lookup } = await server(t, {});
+  await assert.rejects(lookup("a.example.com", 4), { code: "ESERVFAIL" });
+});

@@ -1,0 +1,174 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  DOCUMENT,
+  direct,
+  frontPath,
+  frontsRig,
+  holdWrites,
+  lead,
+  NAMESPACE,
+  SLICES,
+  target,
+  written,
+} from "../test/fakes/fronts-rig.ts";
+import { refusal } from "../test/fakes/memory-kube.ts";
+import { isSettled } from "../test/fakes/stopped-time.ts";
+
+// When fronts are written: terms, changes that come together, and stopping.
+
+test("a term that has ended, before or meanwhile, writes no more and reports no failure", async (t) => {
+  const rig = await frontsRig(t, { configured: Array.from({ length: 6 }, (_, index) => target(`t${index}`)) });
+  rig.fronts.use(new Set());
+  rig.fronts.lead([], AbortSignal.abort());
+  await rig.pass(10_000);
+  assert.deepEqual(written(rig), []);
+  rig.kube.onWrite = ({ path }) => {
+    if (path === DOCUMENT) rig.term.abort();
+  };
+  await lead(rig);
+  await rig.pass(10_000);
+  assert.deepEqual(written(rig), ["APPLY switchback-targets"]);
+  const second = new AbortController();
+  rig.kube.onWrite = ({ path }) => {
+    if (path === frontPath("t3")) second.abort();
+  };
+  rig.fronts.lead([], second.signal);
+  await rig.pass(10_000);
+  assert.deepEqual(
+    written(rig),
+    ["t0", "t1", "t2", "t3"].map((name) => `APPLY switchback-${name}`),
+  );
+  assert.deepEqual(rig.log.messages, []);
+  rig.kube.onWrite = () => {};
+  rig.fronts.lead([], new AbortController().signal);
+  await rig.pass(100);
+  assert.equal(rig.kube.paths(`${NAMESPACE}/services`).length, 6, "a later term goes on");
+});
+
+test("a term that ends before what is given up is deleted leaves it", async (t) => {
+  const rig = await frontsRig(t, { found: [target("a"), target("b")], discovery: { keepSeconds: 60 } });
+  await lead(rig, "a", "b");
+  rig.fronts.use(new Set());
+  await rig.pass(100);
+  written(rig);
+  rig.kube.onWrite = () => rig.term.abort();
+  await rig.pass(61_000);
+  assert.deepEqual(written(rig), ["DELETE switchback-a"]);
+});
+
+test("what changes during a turn is taken up right after it", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge")], found: [target("late")] });
+  const { held, release } = holdWrites(rig);
+  await lead(rig);
+  assert.equal(held.length, 1);
+  rig.fronts.use(new Set(["late"]));
+  await rig.pass(10_000);
+  assert.equal(rig.kube.writes.length, 1, "one turn at a time");
+  release();
+  await rig.pass(40);
+  assert.ok(rig.kube.at(frontPath("late")));
+});
+
+test("a change after a failure is not kept waiting for the retry", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge")], found: [target("late")] });
+  rig.kube.onWrite = ({ path }) => {
+    throw refusal(path, 503);
+  };
+  await lead(rig);
+  rig.kube.onWrite = () => {};
+  rig.catalog.changed();
+  await rig.pass(40);
+  assert.ok(rig.kube.at(frontPath("edge")));
+});
+
+test("changes that come together are reported once, a twentieth of a second after the first", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge")] });
+  rig.state.changes = 0;
+  for (let change = 0; change < 10; change += 1) rig.catalog.changed();
+  await rig.pass(40);
+  assert.equal(rig.state.changes, 0);
+  await rig.pass(10);
+  assert.equal(rig.state.changes, 1);
+  await rig.pass(1_000);
+  assert.equal(rig.state.changes, 1);
+  rig.catalog.changed();
+  await rig.pass(50);
+  assert.equal(rig.state.changes, 2);
+});
+
+for (const [what, part] of [
+  ["document", DOCUMENT],
+  ["front Services", frontPath("edge")],
+  ["proxies", `${SLICES}/slice`],
+  ["Services of targets without a relay", "/api/v1/namespaces/infra/services/plain"],
+] as const) {
+  test(`the silence of the watch of the ${what} is seen`, async (t) => {
+    const labels = { "switchback.dev/target": "edge", "kubernetes.io/service-name": "switchback-proxy" };
+    const paths = [DOCUMENT, frontPath("edge"), `${SLICES}/slice`, "/api/v1/namespaces/infra/services/plain"];
+    const rig = await frontsRig(t, { configured: [direct("plain")] });
+    for (const path of paths) rig.kube.put(path, { metadata: { labels } });
+    await rig.pass(100);
+    assert.ok(rig.fronts.inactiveMs <= 100);
+    await rig.pass(5_000);
+    for (const path of paths) if (path !== part) rig.kube.put(path, { metadata: { labels }, touched: true });
+    await rig.pass(10);
+    assert.ok(rig.fronts.inactiveMs >= 5_000);
+    rig.kube.put(part, { metadata: { labels }, touched: true });
+    await rig.pass(10);
+    assert.ok(rig.fronts.inactiveMs <= 20);
+  });
+}
+
+test("stopped, it ends its watches and does nothing that was due", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge"), direct("plain")] });
+  assert.equal(rig.kube.watched.length, 4);
+  rig.fronts.use(new Set());
+  rig.fronts.lead([], rig.term.signal);
+  rig.catalog.changed();
+  const { changes } = rig.state;
+  await rig.fronts.stop();
+  assert.deepEqual(rig.kube.watched, []);
+  rig.fronts.use(new Set(["edge"]));
+  await rig.pass(10_000);
+  assert.deepEqual(written(rig), []);
+  assert.equal(rig.state.changes, changes);
+});
+
+test("stopped during a turn, it finishes that and begins none, whatever changed", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge")], found: [target("late")] });
+  const { release } = holdWrites(rig);
+  await lead(rig);
+  rig.fronts.use(new Set(["late"]));
+  const stopped = rig.fronts.stop();
+  assert.equal(await isSettled(stopped), false, "it waits for the turn");
+  release();
+  await stopped;
+  await rig.pass(10_000);
+  assert.deepEqual(written(rig), ["APPLY switchback-targets", "APPLY switchback-edge"]);
+});
+
+test("a change is taken up a little later, so that those that come together are one turn", async (t) => {
+  const rig = await frontsRig(t, { configured: [target("edge")] });
+  await lead(rig);
+  written(rig);
+  rig.kube.put(DOCUMENT, { data: { "targets.json": "{}" } });
+  await rig.pass(20);
+  assert.deepEqual(written(rig), []);
+  await rig.pass(10);
+  assert.deepEqual(written(rig), ["APPLY switchback-targets"]);
+});
+
+test("it sleeps no longer than an hour, as timers overflow, and stopping leaves no timer", async (t) => {
+  const rig = await frontsRig(t, { found: [target("a")] });
+  await lead(rig, "a");
+  const started = t.mock.method(globalThis, "setTimeout");
+  const cleared = t.mock.method(globalThis, "clearTimeout");
+  rig.fronts.use(new Set());
+  await rig.pass(1_000);
+  assert.equal(Math.max(...started.mock.calls.map(({ arguments: [, ms] }) => ms ?? 0)), 3_600_000);
+  const sleep = started.mock.calls.findLast(({ arguments: [, ms] }) => ms === 3_600_000);
+  assert.ok(sleep);
+  await rig.fronts.stop();
+  assert.ok(cleared.mock.calls.some(({ arguments: [timer] }) => timer === sleep.result));
+});

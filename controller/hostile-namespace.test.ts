@@ -1,0 +1,133 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { configSchema } from "../config/schema.ts";
+import { createClaimPolicy } from "../hostmap/claim-policy.ts";
+import { Plan } from "../hostmap/plan.ts";
+import { createSelector } from "../hostmap/select-hosts.ts";
+import { MemoryMapStore } from "../snapshot/map-store-memory.ts";
+import { MapWriter } from "../snapshot/map-writer.ts";
+import { isMap } from "../snapshot/published-map.ts";
+import { claimOf } from "../test/arbitraries.ts";
+import { TERM } from "../test/fakes/loop-rig.ts";
+import { LeaderMap } from "./leader-map.ts";
+import { removalRules } from "./removal-rules.ts";
+
+// One Ingress with 500 hosts whose names sort before everybody else's, and a pod that selects all names.
+
+const TARGETS = [{ name: "edge", clusterIPs: ["198.51.100.9", "2001:db8::9"] }];
+const config = configSchema.parse({});
+const { maxNames } = config.inject;
+
+/** A controller that publishes to a store, and is restarted at will. */
+function controllers(store = new MemoryMapStore(), { quota = config.policy.maxNamesPerNamespace } = {}) {
+  const objects = new Map<string, ReturnType<typeof claimOf>[]>();
+  let now = 0;
+  let plan: Plan;
+  let map: LeaderMap;
+  let writer: MapWriter;
+  const restart = () => {
+    plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), quota);
+    for (const [object, claims] of objects) plan.set(object, claims);
+    writer = new MapWriter(store);
+    const orders = new Map<string, number>();
+    const lines = writer.loadLines(orders);
+    map = new LeaderMap(removalRules(config), lines, orders);
+    plan.setOrder((name) => map.names.orderOf(name));
+    plan.takeChanges();
+    map.releaseUnplanned(lines, plan, now);
+  };
+  restart();
+  const publish = async () => {
+    now += 1_000;
+    map.update(plan.takeChanges(), plan, TARGETS, now);
+    const shards = map.render(now);
+    await writer.publish({ shards, targets: TARGETS, hold: undefined }, TERM);
+  };
+  return {
+    restart,
+    async claim(object: string, names: readonly string[], created = "2026-01-01T00:00:00Z") {
+      const claims = names.map((name) => claimOf(name, object, { target: "edge", created }));
+      objects.set(object, claims);
+      plan.set(object, claims);
+      await publish();
+    },
+    publish,
+    /** What a pod gets, as each reader of the ConfigMaps computes it. */
+    selected(annotation?: string) {
+      const published = store.read();
+      assert.ok(isMap(published));
+      return createSelector(published, maxNames)(annotation);
+    },
+    text: () => (writer.loadIndex()?.shards ?? []).map(({ name }) => store.shard(name)).join(""),
+  };
+}
+
+const hosts = (prefix: string, count: number) =>
+  Array.from({ length: count }, (_, index) => `${prefix}${String(index).padStart(3, "0")}.example.com`);
+const ATTACK = hosts("0", 500);
+
+/** 400 names of 40 teams. */
+async function teams(here: ReturnType<typeof controllers>): Promise<readonly string[]> {
+  const names = hosts("team-", 400);
+  for (let team = 0; team < 40; team += 1) await here.claim(`team-${team}/web`, names.slice(team * 10, team * 10 + 10));
+  return names;
+}
+
+for (const annotation of [undefined, "*", "*.example.com"]) {
+  test(`names that come later push none out that was there, with the annotation ${annotation}`, async () => {
+    const here = controllers();
+    const names = await teams(here);
+    await here.claim("attack/web", ATTACK, "2020-01-01T00:00:00Z");
+    const { names: selected, total } = here.selected(annotation);
+    assert.deepEqual(
+      names.filter((name) => !selected.includes(name)),
+      [],
+    );
+    assert.deepEqual([selected.length, total], [500, 650]);
+    assert.deepEqual(selected, [...selected].sort(), "the order in the hosts file is that of names");
+    const { revision } = here.selected(annotation);
+    here.restart();
+    await here.publish();
+    assert.deepEqual(here.selected(annotation).revision, revision, "a new leader knows who came first");
+    await here.claim("late/web", hosts("00-late-", 10));
+    assert.deepEqual(here.selected(annotation).names, selected);
+  });
+}
+
+test("one namespace that comes first takes half of a pod's names at most", async () => {
+  const here = controllers();
+  await here.claim("attack/web", ATTACK);
+  const names = (await teams(here)).slice(0, 250);
+  const { names: selected } = here.selected();
+  assert.deepEqual(
+    selected.filter((name) => !ATTACK.includes(name)),
+    names,
+  );
+});
+
+test("an older object that gets further names takes none from the others of its namespace, and a lower quota none at all", async () => {
+  const store = new MemoryMapStore();
+  const here = controllers(store);
+  const first = hosts("b-", 200);
+  await here.claim("shop/web", first, "2026-01-02T00:00:00Z");
+  await here.claim("shop/old", ATTACK, "2026-01-01T00:00:00Z");
+  const { names } = here.selected();
+  assert.deepEqual([names.length, first.filter((name) => !names.includes(name))], [250, []]);
+  const lower = controllers(store, { quota: 10 });
+  await lower.claim("shop/web", first, "2026-01-02T00:00:00Z");
+  lower.restart();
+  await lower.publish();
+  assert.deepEqual(
+    first.filter((name) => !lower.selected().names.includes(name)),
+    [],
+  );
+});
+
+test("an earlier release's reader, which skips comments, reads the same names and addresses", async () => {
+  const here = controllers();
+  const names = await teams(here);
+  const lines = names.flatMap((name) => TARGETS[0]?.clusterIPs.map((ip) => `${ip} ${name}`) ?? []);
+  const read = (text: string) => text.trim().split("\n").sort();
+  assert.notDeepEqual(read(here.text()), lines.sort());
+  assert.deepEqual(read(here.text().replaceAll(/ *#.*$/gm, "")), lines.sort());
+});

@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createClaimPolicy } from "../hostmap/claim-policy.ts";
+import { Plan } from "../hostmap/plan.ts";
+import { claimOf } from "../test/arbitraries.ts";
+import { LeaderMap } from "./leader-map.ts";
+
+const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 100 };
+const REMOVAL = { vanishMs: 60, guardNames: 10, holdMs: 300 };
+const [A, B] = ["198.51.100.1", "198.51.100.2"];
+const EDGE = (address: string) => [{ name: "edge", clusterIPs: [address] }];
+
+/** A term that begins with these published lines, and a plan of names, all of the target `edge`. */
+function rig(published: Readonly<Record<string, string>> = {}, orders: Readonly<Record<string, number>> = {}) {
+  const plan = new Plan(createClaimPolicy(RULES, undefined), RULES.maxNamesPerNamespace);
+  const lines = new Map(Object.entries(published).map(([name, address]) => [name, [address]]));
+  const map = new LeaderMap(REMOVAL, lines, new Map(Object.entries(orders)));
+  const claim = (name: string, target = "edge") =>
+    plan.set(name, target === "none" ? [] : [claimOf(name, `shop/${name}`, { target })]);
+  const update = (targets: Parameters<LeaderMap["update"]>[2], now = 0) =>
+    map.update(plan.takeChanges(), plan, targets, now);
+  /** The published lines, in order, without what follows the name. */
+  const text = (now = 0) =>
+    map
+      .render(now)
+      .flatMap((shard) => shard.text.trim().split("\n"))
+      .map((line) => line.split(" ").slice(0, 2).join(" "));
+  return { plan, lines, map, claim, update, text };
+}
+
+test("a term begins with what is published, and a planned name is published once its target has an address", () => {
+  const { map, claim, update, text } = rig({ "old.com": A });
+  assert.deepEqual(text(), [`${A} old.com`]);
+  claim("new.com");
+  update([{ name: "edge", clusterIPs: [] }]);
+  assert.deepEqual(text(), [`${A} old.com`]);
+  update(EDGE(B));
+  assert.deepEqual(text(), [`${B} new.com`, `${A} old.com`]);
+  assert.equal(map.overflowing, 0);
+});
+
+test("published names that are not planned leave after vanishMs, planned ones stay", () => {
+  const { plan, lines, map, claim, update, text } = rig({ "gone.com": A, "kept.com": A });
+  claim("kept.com");
+  update(EDGE(A));
+  map.releaseUnplanned(lines, plan, 1_000);
+  assert.deepEqual(text(1_059), [`${A} gone.com`, `${A} kept.com`]);
+  assert.deepEqual(text(1_060), [`${A} kept.com`]);
+});
+
+test("a name that is no longer planned leaves after vanishMs from then", () => {
+  const { claim, update, text } = rig();
+  claim("a.com");
+  claim("b.com");
+  update(EDGE(A));
+  assert.deepEqual(text(), [`${A} a.com`, `${A} b.com`]);
+  claim("a.com", "none");
+  update(EDGE(A), 500);
+  assert.deepEqual([text(559), text(560)], [[`${A} a.com`, `${A} b.com`], [`${A} b.com`]]);
+});
+
+test("a target that moves takes all of its names along, and is reported once; another target's stay", () => {
+  const { map, claim, update, text } = rig();
+  claim("a.com");
+  claim("b.com", "other");
+  const other = { name: "other", clusterIPs: ["198.51.100.9"] };
+  update([...EDGE(A), other]);
+  assert.deepEqual(text(), [`${A} a.com`, "198.51.100.9 b.com"]);
+  assert.deepEqual([map.takeMoved(), map.takeMoved()], [true, false]);
+  update([...EDGE(A), other]);
+  assert.equal(map.takeMoved(), false, "the same addresses");
+  update([...EDGE(B), other]);
+  assert.deepEqual(text(), [`${B} a.com`, "198.51.100.9 b.com"]);
+  assert.equal(map.takeMoved(), true);
+  update([{ name: "edge", clusterIPs: [] }, other]);
+  assert.deepEqual(text(), [`${B} a.com`, "198.51.100.9 b.com"], "an address that is not known changes nothing");
+});
+
+test("names that do not fit are counted", () => {
+  const { map } = rig();
+  assert.equal(map.overflowing, 0);
+  map.names.want("x.com", [A]);
+  assert.deepEqual([map.render(0).length, map.overflowing], [1, 0]);
+});

@@ -1,0 +1,281 @@
+import type { Reason } from "../../hostmap/types.ts";
+import type { GroupSummary, PodClass } from "./observe-workloads.ts";
+import type { RestartRules } from "./restart-limits.ts";
+import { checkEligibility } from "./restart-preconditions.ts";
+import type { RolloutVerdict } from "./workload-facts.ts";
+
+/** What the evaluation of a workload depends on, apart from who its pods are. */
+interface CohortFacts {
+  readonly classes: ReadonlyArray<{ readonly of: PodClass; readonly count: number }>;
+  /** Whether its namespace is in `restart.namespaces`. */
+  readonly permitted: boolean;
+  readonly unrestartable: Reason | undefined;
+}
+
+/** A workload, as far as its cohort uses it. */
+export interface Member {
+  /** `namespace/Kind/name`. */
+  readonly key: string;
+  cohort: Cohort | undefined;
+  /** When it became stale, if not by an evaluation of its cohort, and in which `stalePeriod` of the cohort that counts. */
+  staleSince: number;
+  stalePeriod: number;
+}
+
+/** Workloads with equal classes of pods. A change of the map evaluates each cohort once, however many workloads it has. */
+interface Cohort extends CohortFacts {
+  readonly signature: string;
+  readonly members: Set<Member>;
+  summary: GroupSummary;
+  /** Why no member is restarted; undefined: each has to be decided on by itself. */
+  verdict: RolloutVerdict | undefined;
+  /** When the evaluation made the members stale. */
+  staleSince: number;
+  /** Counts the times that the evaluation made the members stale. */
+  stalePeriod: number;
+  /** Members whose agents have been behind for too long. */
+  readonly behind: Set<Member>;
+  /** When to look for more of them, milliseconds since 1970. */
+  nextBehind: number;
+}
+
+/** How many workloads have this verdict. */
+interface VerdictCount {
+  readonly standing: RolloutVerdict["standing"];
+  readonly code: string;
+  workloads: number;
+}
+
+/** Counts of opted-in workloads and pods. */
+export interface RolloutCounts {
+  readonly workloads: number;
+  readonly pods: number;
+  readonly stale: number;
+  /** Pods that the webhook did not inject, or that lost its annotations. */
+  readonly notInjected: number;
+  readonly verdicts: readonly VerdictCount[];
+}
+
+/** Verdicts of workloads by key. */
+export type Verdicts = Pick<ReadonlyMap<string, RolloutVerdict>, "get">;
+
+export const NOT_EVALUATED: RolloutVerdict = {
+  standing: "waiting",
+  code: "not-judged",
+  text: "it was just discovered and is not evaluated yet",
+};
+
+const AGENT_BEHIND = { standing: "stuck", code: "agent-behind" } as const;
+
+/** The cohorts of all workloads. What is counted of them changes by difference. */
+export class Cohorts {
+  readonly #summarize: (classes: CohortFacts["classes"]) => GroupSummary;
+  readonly #rules: Pick<RestartRules, "agentMs">;
+  readonly #now: () => number;
+  readonly #cohorts = new Map<string, Cohort>();
+  /** Cohorts that were evaluated by an earlier map. */
+  readonly #outdated = new Set<Cohort>();
+  /** Cohorts whose members have to be decided on one by one. */
+  readonly #open = new Set<Cohort>();
+  /** Stale cohorts that wait for agents. */
+  readonly #live = new Set<Cohort>();
+  /** Cohorts with members that may be stuck. */
+  readonly #notable = new Set<Cohort>();
+  /** Cohorts with more names than a pod may have. */
+  readonly #overCap = new Set<Cohort>();
+  readonly #verdicts = new Map<string, VerdictCount>();
+  readonly #totals = { workloads: 0, pods: 0, stale: 0, notInjected: 0 };
+
+  constructor(deps: {
+    summarize: (classes: CohortFacts["classes"]) => GroupSummary;
+    rules: Pick<RestartRules, "agentMs">;
+    now: () => number;
+  }) {
+    this.#summarize = deps.summarize;
+    this.#rules = deps.rules;
+    this.#now = deps.now;
+  }
+
+  /** Cohorts whose members have to be decided on one by one. */
+  get open(): Iterable<Cohort> {
+    return this.#open;
+  }
+
+  /** Cohorts to be evaluated again; `evaluate` takes one off the list. */
+  get outdated(): ReadonlySet<Cohort> {
+    return this.#outdated;
+  }
+
+  /** The map has changed. */
+  outdate(): void {
+    for (const cohort of this.#cohorts.values()) this.#outdated.add(cohort);
+  }
+
+  /** What is counted of all workloads, with these verdicts of those that are decided on one by one. */
+  counts(decided: Verdicts): RolloutCounts {
+    let { stale } = this.#totals;
+    const verdicts = new Map([...this.#verdicts].map(([key, count]) => [key, { ...count }]));
+    for (const { members, summary } of this.#open) {
+      for (const { key } of members) {
+        const verdict = decided.get(key) ?? NOT_EVALUATED;
+        countVerdict(verdicts, verdict, 1);
+        if (verdict.standing !== "in-step") stale += summary.stale;
+      }
+    }
+    return { ...this.#totals, stale, verdicts: [...verdicts.values()] };
+  }
+
+  /** Members that may be stuck, or whose pods do not get every name. */
+  *notable(): Iterable<Member> {
+    for (const { verdict, members, behind } of this.#notable) {
+      yield* verdict === undefined || verdict.standing === "stuck" ? members : behind;
+    }
+    for (const { members } of this.#overCap) yield* members;
+  }
+
+  /** Moves a member to the cohort of this signature, which must differ for different facts. */
+  move(member: Member, signature: string, facts: () => CohortFacts): void {
+    if (member.cohort?.signature === signature) return;
+    const cohort = this.#cohorts.get(signature) ?? this.#create(signature, facts());
+    const since = staleSinceOf(member) ?? this.#now();
+    this.remove(member);
+    this.#count(cohort, -1);
+    cohort.members.add(member);
+    Object.assign(member, { cohort, staleSince: since, stalePeriod: cohort.stalePeriod });
+    this.#count(cohort, 1);
+    if (this.#live.has(cohort)) cohort.nextBehind = Math.min(cohort.nextBehind, since + this.#rules.agentMs);
+  }
+
+  remove(member: Member): void {
+    const { cohort } = member;
+    if (cohort === undefined) return;
+    this.#count(cohort, -1);
+    cohort.members.delete(member);
+    cohort.behind.delete(member);
+    member.cohort = undefined;
+    if (cohort.members.size > 0) {
+      this.#count(cohort, 1);
+      return;
+    }
+    this.#cohorts.delete(cohort.signature);
+    for (const some of [this.#outdated, this.#open, this.#live, this.#notable, this.#overCap]) some.delete(cohort);
+  }
+
+  /** Evaluates a cohort by the map of now. */
+  evaluate(cohort: Cohort): void {
+    const now = this.#now();
+    this.#count(cohort, -1);
+    const [wasStale, wasLive] = [cohort.summary.stale > 0, this.#live.has(cohort)];
+    cohort.summary = this.#summarize(cohort.classes);
+    this.#outdated.delete(cohort);
+    if (cohort.summary.stale > 0 && !wasStale) {
+      cohort.staleSince = now;
+      cohort.stalePeriod += 1;
+    }
+    this.#judge(cohort);
+    const isLive = this.#live.has(cohort);
+    if (!isLive) cohort.behind.clear();
+    // Members that were stale before have times of their own, which `expire` looks at.
+    if (isLive && !wasLive) cohort.nextBehind = wasStale ? now : now + this.#rules.agentMs;
+    this.#count(cohort, 1);
+  }
+
+  /** Notes which agents have been behind for too long by now. */
+  expire(): void {
+    const now = this.#now();
+    for (const cohort of this.#live) if (cohort.nextBehind <= now) this.#expire(cohort, now);
+  }
+
+  /** When the next agent will have been behind for too long, milliseconds since 1970. */
+  get nextDue(): number {
+    let next = Number.POSITIVE_INFINITY;
+    for (const { nextBehind } of this.#live) next = Math.min(next, nextBehind);
+    return next;
+  }
+
+  #create(signature: string, facts: CohortFacts): Cohort {
+    const cohort: Cohort = {
+      ...facts,
+      signature,
+      members: new Set(),
+      summary: this.#summarize(facts.classes),
+      verdict: undefined,
+      staleSince: this.#now(),
+      stalePeriod: 0,
+      behind: new Set(),
+      nextBehind: Number.POSITIVE_INFINITY,
+    };
+    this.#judge(cohort);
+    this.#cohorts.set(signature, cohort);
+    return cohort;
+  }
+
+  /** Whether the members have to be decided on one by one, wait for agents, or have a verdict together. */
+  #judge(cohort: Cohort): void {
+    const { summary, permitted, unrestartable } = cohort;
+    const { mode } = summary.onChange;
+    const now = this.#now();
+    const stale = { length: summary.stale };
+    const workload = { namespace: "", unrestartable, permitted, mode, agents: summary.agents, staleSince: now, stale };
+    cohort.verdict = checkEligibility(workload, this.#rules, now);
+    setTo(this.#open, cohort, cohort.verdict === undefined);
+    const isLive = summary.stale > 0 && mode === "live" && summary.agents === "keeping";
+    setTo(this.#live, cohort, isLive);
+    setTo(this.#notable, cohort, isLive || cohort.verdict === undefined || cohort.verdict.standing === "stuck");
+    setTo(this.#overCap, cohort, summary.overCap !== undefined);
+  }
+
+  #expire(cohort: Cohort, now: number): void {
+    this.#count(cohort, -1);
+    cohort.nextBehind = Number.POSITIVE_INFINITY;
+    for (const member of cohort.members) {
+      const due = (staleSinceOf(member) ?? now) + this.#rules.agentMs;
+      if (due <= now) cohort.behind.add(member);
+      else cohort.nextBehind = Math.min(cohort.nextBehind, due);
+    }
+    this.#count(cohort, 1);
+  }
+
+  /** Adds a cohort to what is counted, or subtracts it: before and after each change. */
+  #count({ summary, verdict, members, behind }: Cohort, sign: 1 | -1): void {
+    const totals = this.#totals;
+    const workloads = sign * members.size;
+    totals.workloads += workloads;
+    totals.pods += workloads * summary.pods;
+    totals.notInjected += workloads * summary.notInjected;
+    if (verdict === undefined) return;
+    totals.stale += workloads * summary.stale;
+    countVerdict(this.#verdicts, verdict, workloads - sign * behind.size);
+    if (behind.size > 0) countVerdict(this.#verdicts, AGENT_BEHIND, sign * behind.size);
+  }
+}
+
+function countVerdict(
+  counts: Map<string, VerdictCount>,
+  { standing, code }: Pick<RolloutVerdict, "standing" | "code">,
+  workloads: number,
+): void {
+  const key = `${standing} ${code}`;
+  const count = counts.get(key) ?? { standing, code, workloads: 0 };
+  count.workloads += workloads;
+  if (count.workloads === 0) counts.delete(key);
+  else counts.set(key, count);
+}
+
+/** The standing of a member, with these verdicts of those that are decided on one by one. */
+export function standingOf(member: Member, decided: Verdicts): RolloutVerdict["standing"] {
+  const { cohort, key } = member;
+  if (cohort?.behind.has(member)) return AGENT_BEHIND.standing;
+  return (cohort?.verdict ?? decided.get(key) ?? NOT_EVALUATED).standing;
+}
+
+/** Since when a member is stale, milliseconds since 1970; undefined: it is not. */
+export function staleSinceOf({ cohort, staleSince, stalePeriod }: Member): number | undefined {
+  if (cohort === undefined || cohort.summary.stale === 0) return undefined;
+  return stalePeriod === cohort.stalePeriod ? staleSince : cohort.staleSince;
+}
+
+function setTo<T>(set: Set<T>, value: T, has: boolean): void {
+  if (has) set.add(value);
+  else set.delete(value);
+}

@@ -1,0 +1,53 @@
+import { describeError, statusOf } from "../../errors/errors.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import type { Fence } from "../../kube/fence.ts";
+import type { ApiObject } from "../../kube/types.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import { partsOf } from "../../workloads/workload-keys.ts";
+import { isWorkloadKind, workloadPath } from "../../workloads/workload-kinds.ts";
+import type { RestartRecords } from "./restart-records.ts";
+
+interface EarlierRestartsDeps {
+  readonly client: Pick<KubeClient, "list">;
+  /** Of the leader's term. */
+  readonly fence: Fence;
+  readonly log: Logger;
+  /** The namespaces whose workloads may be restarted. */
+  readonly namespaces: readonly string[];
+}
+
+/**
+ * Gives every workload whose restart has no outcome a new version: an earlier leader may have been suspended between its record and its
+ * patch, which names the version that it had seen. Throws what the API server's absence throws; a workload that cannot be written is
+ * reported.
+ */
+export async function outdateEarlierPatches(
+  records: RestartRecords,
+  deps: EarlierRestartsDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const { workload, restarts } of records.all()) {
+    const last = restarts.at(-1);
+    if (last === undefined || last.outcome !== undefined) continue;
+    signal.throwIfAborted();
+    await outdate(workload, last.uid, deps);
+  }
+}
+
+async function outdate(workload: string, uid: string, deps: EarlierRestartsDeps): Promise<void> {
+  const { client, fence, log, namespaces } = deps;
+  const { namespace, kind, name } = partsOf(workload);
+  if (!isWorkloadKind(kind) || !namespaces.includes(namespace)) return;
+  const path = workloadPath(namespace, kind, name);
+  try {
+    const query = { fieldSelector: `metadata.name=${name}` };
+    const found = (await client.list<ApiObject>(workloadPath(namespace, kind), query)).items[0]?.metadata;
+    // The patch is refused for another object of the name, too.
+    if (found?.uid === uid) await fence.take({ apiVersion: "apps/v1", kind, namespace, name, path }, found);
+  } catch (error) {
+    const status = statusOf(error);
+    if (status === undefined || status >= 500 || status === 429) throw error;
+    // Another change outdates the patch as well.
+    if (status !== 409) log.warn({ code: "restart-not-outdated", workload }, describeError(error));
+  }
+}

@@ -1,0 +1,388 @@
+import { hash } from "node:crypto";
+import type { ObjectChange } from "../../kube/cache.ts";
+import { timeSlices } from "../../kube/time.ts";
+import type { NamespaceFacts } from "../../workloads/namespaces.ts";
+import type { Owner } from "../../workloads/owners.ts";
+import type { PodFacts } from "../../workloads/pods.ts";
+import { partsOf } from "../../workloads/workload-keys.ts";
+import { AgentNodes } from "./agent-nodes.ts";
+import { Cohorts, type Member, type RolloutCounts, staleSinceOf, standingOf, type Verdicts } from "./cohorts.ts";
+import {
+  type ClusterView,
+  classOf,
+  type GroupSummary,
+  groupOf,
+  onChangeLevels,
+  ownerOfOptedIn,
+  type PodClass,
+  summarize,
+  type WorkloadGroup,
+} from "./observe-workloads.ts";
+import type { ObservedWorkload } from "./reconciler.ts";
+import type { RestartRules } from "./restart-limits.ts";
+import { checkEligibility } from "./restart-preconditions.ts";
+import type { RolloutVerdict } from "./workload-facts.ts";
+
+/** The opted-in pods of one owner. */
+interface Workload extends Member {
+  readonly key: string;
+  owner: Owner;
+  /** By `namespace/name`. */
+  readonly pods: Map<string, PodFacts>;
+  /** Nodes of its pods that follow live. */
+  nodes: ReadonlySet<string>;
+  /** What was last observed for a decision, and by which evaluation. */
+  observed: { readonly by: object; readonly workload: ObservedWorkload } | undefined;
+}
+
+interface IndexDeps {
+  readonly view: ClusterView;
+  /** All pods that are watched, by `namespace/name`. */
+  readonly pods: () => ReadonlyMap<string, PodFacts>;
+  readonly rules: Pick<RestartRules, "agentMs">;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+/** In a signature, longer annotations are replaced by their hash. */
+const MAX_LITERAL = 64;
+/** Hashes that are kept. */
+const MAX_HASHES = 4_096;
+/** Pods that are looked at in one step while those of a namespace are searched. */
+const SCANNED_AT_ONCE = 1_000;
+
+/**
+ * The opted-in pods by workload, kept current by changes: a change costs what it touches. Workloads with equal pods are one cohort, which
+ * is evaluated once for a map. Changes are only noted when they arrive; `refresh` evaluates them.
+ */
+export class WorkloadIndex {
+  readonly #view: ClusterView;
+  readonly #deps: IndexDeps;
+  readonly #cohorts: Cohorts;
+  readonly #agents: AgentNodes<Workload>;
+  readonly #classView: Pick<ClusterView, "fallback" | "agentOf">;
+  readonly #workloads = new Map<string, Workload>();
+  readonly #byNamespace = new Map<string, Set<Workload>>();
+  readonly #workloadOf = new Map<string, Workload>();
+  /** Workloads to be evaluated again. */
+  readonly #changed = new Set<Workload>();
+  /** Namespaces that opted in or out: their pods have to be found. */
+  readonly #rescan = new Set<string>();
+  /** Namespaces in which the owner of a ReplicaSet may have changed. */
+  readonly #reown = new Set<string>();
+  readonly #hashes = new Map<string, string>();
+  #agentsChanged = false;
+
+  constructor(deps: IndexDeps) {
+    const { view, rules, now } = deps;
+    this.#deps = deps;
+    this.#view = view;
+    this.#cohorts = new Cohorts({ summarize: (classes) => summarize(classes, view), rules, now });
+    this.#agents = new AgentNodes(view.agentOf);
+    this.#classView = { fallback: view.fallback, agentOf: (pod) => this.#agents.of(pod).agent };
+  }
+
+  /** A pod was added, has changed, or is gone. */
+  changePod({ key, after }: ObjectChange<PodFacts>): void {
+    const before = this.#workloadOf.get(key);
+    const owner = after && this.#ownerOf(after);
+    if (before !== undefined && before.key !== owner?.key) this.#takeOut(key, before);
+    if (after === undefined || owner === undefined) return;
+    const workload = this.#workloads.get(owner.key) ?? this.#add(owner);
+    workload.pods.set(key, after);
+    this.#workloadOf.set(key, workload);
+    this.#changed.add(workload);
+  }
+
+  changeNamespace({ key, before, after }: ObjectChange<NamespaceFacts>): void {
+    if (before?.inject !== after?.inject) this.#rescan.add(key);
+    for (const workload of this.#byNamespace.get(key) ?? []) this.#changed.add(workload);
+  }
+
+  /** A workload or ReplicaSet has changed; without `key`: any of the namespace. */
+  changeWorkload({ namespace, key }: { readonly namespace: string; readonly key: string | undefined }): void {
+    const workload = key === undefined ? undefined : this.#workloads.get(key);
+    if (workload !== undefined) this.#changed.add(workload);
+    // Pods may belong to a ReplicaSet itself as long as its owner is not known.
+    if (key === undefined || partsOf(key).kind === "ReplicaSet") this.#reown.add(namespace);
+  }
+
+  /** An agent reports something else, is silent, or reports again. */
+  changeAgents(): void {
+    this.#agentsChanged = true;
+  }
+
+  changeMap(): void {
+    this.#cohorts.outdate();
+  }
+
+  /** Evaluates all changes, in slices. When it resolves, nothing is left to evaluate until the caller yields. */
+  async refresh(): Promise<void> {
+    const sliceEnd = timeSlices();
+    while (this.#isOutdated()) {
+      for (const _ of this.#steps()) {
+        const ended = sliceEnd();
+        if (ended !== undefined) await ended;
+      }
+    }
+    this.#cohorts.expire();
+  }
+
+  /** Counts of opted-in workloads and pods as of the last `refresh`, with these verdicts of those that are decided on one by one. */
+  counts(verdicts: Verdicts): RolloutCounts {
+    return this.#cohorts.counts(verdicts);
+  }
+
+  /** When something becomes due without any change, milliseconds since 1970. */
+  get nextDue(): number {
+    return this.#cohorts.nextDue;
+  }
+
+  /** The workloads that have to be decided on one by one, and those with these keys, even without pods. */
+  observe(keys: Iterable<string>): ObservedWorkload[] {
+    const observed = new Map<string, ObservedWorkload>();
+    const add = (key: string) => {
+      const workload = observed.has(key) ? undefined : this.#observe(key);
+      if (workload !== undefined) observed.set(key, workload);
+    };
+    for (const { members } of this.#cohorts.open) for (const { key } of members) add(key);
+    for (const key of keys) add(key);
+    return [...observed.values()];
+  }
+
+  /** Everything about one workload; undefined without opted-in pods. */
+  groupOf(key: string): WorkloadGroup | undefined {
+    const workload = this.#workloads.get(key);
+    if (workload?.cohort === undefined) return undefined;
+    return this.#guarded(key, () => groupOf(workload.owner, [...workload.pods.values()], this.#view));
+  }
+
+  /** The verdict of a workload, with these verdicts of those that are decided on one by one. */
+  verdictOf(key: string, verdicts: Verdicts): RolloutVerdict | undefined {
+    const workload = this.#workloads.get(key);
+    if (workload?.cohort?.verdict === undefined) return verdicts.get(key);
+    const { rules, now } = this.#deps;
+    const { namespace, unrestartable } = workload.owner;
+    const { permitted, summary } = workload.cohort;
+    const { agents, onChange } = summary;
+    const stale = { length: summary.stale };
+    const staleSince = staleSinceOf(workload) ?? now();
+    const facts = { namespace, unrestartable, permitted, mode: onChange.mode, agents, staleSince, stale };
+    return checkEligibility(facts, rules, now());
+  }
+
+  /** Whether a workload has opted-in pods that could be evaluated. */
+  has(key: string): boolean {
+    return this.#workloads.get(key)?.cohort !== undefined;
+  }
+
+  /** What is known of workloads without looking at their pods; those without opted-in pods are left out. */
+  summariesOf(keys: Iterable<string>): ReadonlyMap<string, GroupSummary> {
+    const summaries = new Map<string, GroupSummary>();
+    for (const key of keys) {
+      const summary = this.#workloads.get(key)?.cohort?.summary;
+      if (summary !== undefined) summaries.set(key, summary);
+    }
+    return summaries;
+  }
+
+  /** Keys of workloads that are stuck, or whose pods do not get every name; of more than `limit` the `preferred` ones. */
+  notable(preferred: Iterable<string>, limit: number, verdicts: Verdicts): ReadonlySet<string> {
+    const keys = new Set<string>();
+    const isNotable = (member: Member | undefined) =>
+      member?.cohort !== undefined &&
+      (member.cohort.summary.overCap !== undefined || standingOf(member, verdicts) === "stuck");
+    for (const key of preferred) if (isNotable(this.#workloads.get(key))) keys.add(key);
+    for (const member of this.#cohorts.notable()) {
+      if (keys.size >= limit) break;
+      if (isNotable(member)) keys.add(member.key);
+    }
+    return keys;
+  }
+
+  /** Opted-in workloads by urgency: those that are stuck, those that are stale, and all others. Each list in no order. */
+  byUrgency(verdicts: Verdicts, isWanted: (key: string) => boolean): readonly (readonly string[])[] {
+    const lists: [string[], string[], string[]] = [[], [], []];
+    for (const workload of this.#workloads.values()) {
+      if (workload.cohort === undefined || !isWanted(workload.key)) continue;
+      const isStale = workload.cohort.summary.stale > 0;
+      const standing = isStale ? standingOf(workload, verdicts) : "in-step";
+      lists[standing === "in-step" ? 2 : standing === "stuck" ? 0 : 1].push(workload.key);
+    }
+    return lists;
+  }
+
+  #isOutdated(): boolean {
+    const sizes = [this.#rescan.size, this.#reown.size, this.#changed.size, this.#cohorts.outdated.size];
+    return this.#agentsChanged || sizes.some((size) => size > 0);
+  }
+
+  /** Does what is left to do, and yields after each step, which takes far less than a slice. */
+  *#steps(): Iterable<void> {
+    yield* this.#findPods();
+    if (this.#agentsChanged) {
+      this.#agentsChanged = false;
+      for (const workload of this.#agents.refresh()) this.#changed.add(workload);
+      yield;
+    }
+    for (const workload of this.#changed) {
+      this.#changed.delete(workload);
+      for (const { hosts } of workload.pods.values()) {
+        if (hosts === undefined) continue;
+        this.#view.choose(hosts);
+        yield;
+      }
+      this.#sign(workload);
+      yield;
+    }
+    for (const cohort of this.#cohorts.outdated) {
+      for (const { of } of cohort.classes) {
+        this.#view.choose(of.hosts);
+        yield;
+      }
+      this.#cohorts.evaluate(cohort);
+      yield;
+    }
+  }
+
+  /** Puts pods to their owners whose namespace or ReplicaSets have changed. */
+  *#findPods(): Iterable<void> {
+    for (const namespace of this.#reown) {
+      this.#reown.delete(namespace);
+      for (const { pods } of [...(this.#byNamespace.get(namespace) ?? [])]) {
+        for (const [key, after] of [...pods]) this.changePod({ key, after });
+        yield;
+      }
+    }
+    if (this.#rescan.size === 0) return;
+    const namespaces = new Set(this.#rescan);
+    this.#rescan.clear();
+    let scanned = 0;
+    for (const [key, after] of this.#deps.pods()) {
+      if (namespaces.has(after.namespace)) this.changePod({ key, after });
+      if (++scanned % SCANNED_AT_ONCE === 0) yield;
+    }
+  }
+
+  #add(owner: Owner): Workload {
+    const { key, namespace } = owner;
+    const member = { cohort: undefined, staleSince: 0, stalePeriod: 0 };
+    const workload: Workload = { ...member, key, owner, pods: new Map(), nodes: NO_NODES, observed: undefined };
+    this.#workloads.set(key, workload);
+    const others = this.#byNamespace.get(namespace);
+    if (others === undefined) this.#byNamespace.set(namespace, new Set([workload]));
+    else others.add(workload);
+    return workload;
+  }
+
+  #takeOut(pod: string, workload: Workload): void {
+    workload.pods.delete(pod);
+    this.#workloadOf.delete(pod);
+    this.#changed.add(workload);
+  }
+
+  #drop(workload: Workload): void {
+    const { key, owner } = workload;
+    this.#workloads.delete(key);
+    const others = this.#byNamespace.get(owner.namespace);
+    others?.delete(workload);
+    if (others?.size === 0) this.#byNamespace.delete(owner.namespace);
+  }
+
+  #leave(workload: Workload): void {
+    this.#cohorts.remove(workload);
+    this.#agents.place(workload, NO_NODES);
+  }
+
+  /** Puts a workload into the cohort of those with equal pods. One that cannot be evaluated is in none. */
+  #sign(workload: Workload): void {
+    workload.observed = undefined;
+    const [first] = workload.pods.values();
+    const signed =
+      first &&
+      this.#guarded(workload.key, () => {
+        workload.owner = ownerOfOptedIn(first, this.#view) ?? workload.owner;
+        return this.#signatureOf(workload);
+      });
+    if (signed === undefined) {
+      this.#leave(workload);
+      if (first === undefined) this.#drop(workload);
+      return;
+    }
+    const { signature, classes, nodes } = signed;
+    const { namespace, unrestartable } = workload.owner;
+    const permitted = this.#view.isListed(namespace);
+    const name = `${permitted}${literal(unrestartable?.code)}${signature}`;
+    this.#cohorts.move(workload, name, () => ({ classes: classes(), permitted, unrestartable }));
+    this.#agents.place(workload, nodes);
+  }
+
+  /** What the evaluation of a workload's pods depends on, as text: different for whatever may be evaluated differently. */
+  #signatureOf(workload: Workload) {
+    const levels = onChangeLevels(workload.owner, this.#view);
+    const counted = new Map<string, { of: PodClass; count: number }>();
+    const nodes = new Set<string>();
+    for (const pod of workload.pods.values()) {
+      const of = classOf(pod, levels, this.#classView);
+      const isLive = of.onChange.mode === "live";
+      const token = isLive ? this.#agents.of(pod).token : undefined;
+      if (isLive && pod.node !== undefined) nodes.add(pod.node);
+      const text = [this.#shortened(pod.hosts), pod.revision, pod.onChange, token].map(literal).join("");
+      const same = counted.get(text);
+      if (same === undefined) counted.set(text, { of, count: 1 });
+      else same.count += 1;
+    }
+    const parts = [...counted].map(([text, { count }]) => `${count}x${text}`);
+    const signature = `${literal(levels.workload)}${literal(levels.namespace)}${parts.join("")}`;
+    return { signature, classes: () => [...counted.values()], nodes };
+  }
+
+  /** An annotation of any length as a short text. */
+  #shortened(text: string | undefined): string | undefined {
+    if (text === undefined || text.length <= MAX_LITERAL) return text;
+    let digest = this.#hashes.get(text);
+    if (digest === undefined) {
+      if (this.#hashes.size >= MAX_HASHES) this.#hashes.clear();
+      digest = hash("sha256", text, "base64");
+      this.#hashes.set(text, digest);
+    }
+    return `#${digest}`;
+  }
+
+  #observe(key: string): ObservedWorkload | undefined {
+    const workload = this.#workloads.get(key);
+    if (workload === undefined) {
+      const owner = { ...partsOf(key), key, unrestartable: undefined };
+      return this.#guarded(key, () => groupOf(owner, [], this.#view).observed);
+    }
+    if (workload.cohort === undefined) return undefined;
+    const by = workload.cohort.summary;
+    let observed = workload.observed?.by === by ? workload.observed.workload : this.groupOf(key)?.observed;
+    if (observed === undefined) return undefined;
+    const state = this.#view.stateOf(key);
+    if (observed.state !== state) observed = { ...observed, state };
+    workload.observed = { by, workload: observed };
+    return observed;
+  }
+
+  #ownerOf(pod: PodFacts): Owner | undefined {
+    return this.#guarded(`the pod ${pod.namespace}/${pod.name}`, () => ownerOfOptedIn(pod, this.#view));
+  }
+
+  /** One odd pod costs its workload at most. */
+  #guarded<T>(what: string, evaluate: () => T): T | undefined {
+    try {
+      return evaluate();
+    } catch (error) {
+      this.#view.onError(what, error);
+      return undefined;
+    }
+  }
+}
+
+const NO_NODES: ReadonlySet<string> = new Set();
+
+/** With its length, so that no text looks like two. */
+function literal(text: string | undefined): string {
+  return text === undefined ? "-" : `${text.length}:${text}`;
+}

@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ClaimList, MAX_NAMES_PER_OBJECT } from "./claim-list.ts";
+import type { RoutingHints } from "./types.ts";
+
+const OBJECT = { ref: { kind: "Widget", namespace: "shop", name: "web" }, created: "2026-01-01T00:00:00Z" };
+const hints = (className: string): RoutingHints => ({ className, addresses: [], admitted: true });
+const REFUSED = { code: "ignored", text: "why" };
+const [A, B] = [hints("a"), hints("b")];
+/** What a claim list has after these names and hints. */
+function listed(...added: (readonly [name: string, of: RoutingHints | typeof REFUSED])[]) {
+  const claims = new ClaimList(OBJECT);
+  for (const [name, of] of added) claims.add(name, of);
+  return claims.all.map(({ hostname, hints: of }) => [hostname, "code" in of ? of.code : of.className]);
+}
+
+test("a claim is the name as written, the object and the hints", () => {
+  const claims = new ClaimList(OBJECT);
+  claims.add("A.com", A);
+  assert.deepEqual(claims.all, [{ hostname: "A.com", from: OBJECT.ref, created: OBJECT.created, hints: A }]);
+});
+
+test("a name counts once per hints, whatever its case; the first spelling stays", () => {
+  assert.deepEqual(listed(["A.com", A], ["a.com", A], ["b.com", A]), [
+    ["A.com", "a"],
+    ["b.com", "a"],
+  ]);
+  assert.deepEqual(listed(["a.com", A], ["b.com", A], ["a.com", B], ["a.com", A]), [
+    ["a.com", "a"],
+    ["a.com", "b"],
+    ["b.com", "a"],
+  ]);
+});
+
+test("a reason gives way to hints, before or after them; of two reasons the first stays", () => {
+  const expected = [["a.com", "a"]];
+  assert.deepEqual(listed(["a.com", REFUSED], ["a.com", A]), expected);
+  assert.deepEqual(listed(["a.com", A], ["a.com", REFUSED]), expected);
+  assert.deepEqual(listed(["a.com", REFUSED], ["a.com", { code: "other", text: "" }]), [["a.com", "ignored"]]);
+});
+
+test("a name is kept to one character more than a hostname may have", () => {
+  const kept = (length: number) => listed(["x".repeat(length), A])[0]?.[0]?.length;
+  assert.deepEqual([kept(253), kept(254), kept(255), kept(1_000_000)], [253, 254, 254, 254]);
+});
+
+test("names beyond the limit are counted, and the first of them reported", () => {
+  const claims = new ClaimList(OBJECT);
+  const add = (from: number, to: number) => {
+    for (let index = from; index < to; index += 1) claims.add(`n${index}.com`, A);
+  };
+  add(0, MAX_NAMES_PER_OBJECT);
+  assert.equal(claims.all.length, 1_000);
+  add(0, MAX_NAMES_PER_OBJECT);
+  claims.add("n0.com", B);
+  assert.equal(claims.all.length, 1_001, "more hints of a name that is there");
+  add(1_000, 1_003);
+  assert.equal(claims.all.length, 1_002);
+  assert.deepEqual(claims.all.at(-1), {
+    hostname: "n1000.com",
+    from: OBJECT.ref,
+    created: OBJECT.created,
+    hints: { code: "too-many-names", text: "the Widget has more than 1000 names; 3 are ignored" },
+  });
+});
+
+test("all names are refused with one reason", () => {
+  const refused = new ClaimList(OBJECT).refuseAll(["a.com", "b.com"], REFUSED);
+  assert.deepEqual(
+    refused.map(({ hostname, hints: of }) => [hostname, of]),
+    [
+      ["a.com", REFUSED],
+      ["b.com", REFUSED],
+    ],
+  );
+});

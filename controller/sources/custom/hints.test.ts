@@ -1,0 +1,143 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { customReader } from "./claims.ts";
+import { namesIn } from "./names.ts";
+import type { CustomKind } from "./presets.ts";
+import { serviceClaims } from "./service-claims.ts";
+
+const KIND: CustomKind = {
+  group: "example.com",
+  versions: ["v1"],
+  resource: "widgets",
+  hostnames: "$.hosts[*]",
+  syntax: "name",
+  classes: ["$.first[*]", "$.second"],
+  className: "fallback",
+  addresses: "$.addresses[*]",
+  admitted: "$.ready[?@ == true]",
+};
+
+/** The hints of an object's only claim. */
+function hintsOf(raw: object, kind: CustomKind = KIND) {
+  const claims = customReader(kind)({ hosts: ["a.com"], ...raw }, "Widget");
+  assert.equal(claims.length, 1);
+  return claims[0]?.hints;
+}
+
+test("the class is the first that any path selects, in the order of the paths, and not an empty or another value", () => {
+  const classOf = (raw: object) => {
+    const hints = hintsOf(raw);
+    return hints && "className" in hints ? hints.className : hints;
+  };
+  assert.equal(classOf({ first: ["a", "b"], second: "c" }), "a");
+  assert.equal(classOf({ first: ["", 5, "b"], second: "c" }), "b");
+  assert.equal(classOf({ first: [], second: "c" }), "c");
+  assert.equal(classOf({ second: "" }), "fallback");
+});
+
+test("of classes and addresses 16 values are read; an address counts once", () => {
+  const texts = (count: number) => Array.from({ length: count }, (_, index) => `n${index}`);
+  const addressesOf = (list: readonly unknown[]) => {
+    const hints = hintsOf({ addresses: list });
+    return hints && "addresses" in hints ? hints.addresses : hints;
+  };
+  assert.deepEqual(addressesOf(texts(17)), texts(16));
+  assert.deepEqual(addressesOf(["a", "b", "a", 5, ""]), ["a", "b"]);
+});
+
+test("an object is admitted once its path selects a value; without a path it is", () => {
+  const expected = (admitted: boolean) => ({ className: "fallback", addresses: [], admitted });
+  assert.deepEqual(hintsOf({ ready: [true] }), expected(true));
+  assert.deepEqual(hintsOf({ ready: [false] }), expected(false));
+  assert.deepEqual(hintsOf({}, { ...KIND, admitted: undefined }), expected(true));
+});
+
+test("without a path for addresses there are none, without a class none either", () => {
+  const { addresses: _, ...rest } = KIND;
+  const kind = { ...rest, addresses: undefined, className: undefined, classes: [] };
+  assert.deepEqual(hintsOf({ addresses: ["a"], ready: [true] }, kind), {
+    className: undefined,
+    addresses: [],
+    admitted: true,
+  });
+});
+
+test("an object is ignored by the annotation's value true alone", () => {
+  const ignored = (value: unknown) => hintsOf({ metadata: { annotations: { "switchback.dev/ignore": value } } });
+  assert.deepEqual(ignored("true"), { code: "ignored", text: 'the Widget carries switchback.dev/ignore: "true"' });
+  for (const value of ["false", "", true]) assert.ok("addresses" in (ignored(value) ?? {}), String(value));
+});
+
+test("an object without metadata has claims all the same, from an object without a name", () => {
+  const [claim] = customReader(KIND)({ hosts: ["a.com"] }, "Widget");
+  const { from, created } = claim ?? {};
+  assert.deepEqual([from, created], [{ kind: "Widget", namespace: "", name: "" }, ""]);
+});
+
+test("a value of another syntax is reported beside the names that can be read", () => {
+  const claims = customReader(KIND)({ hosts: ["a.com", 5, null, "b.com"] }, "Widget");
+  const text = '$.hosts[*] selects "5", which does not have the syntax name';
+  assert.deepEqual(
+    claims.map(({ hostname, hints }) => [hostname, "code" in hints ? hints : "hints"]),
+    [
+      ["a.com", "hints"],
+      ["unreadable.invalid", { code: "syntax-invalid", text }],
+      ["b.com", "hints"],
+    ],
+  );
+});
+
+test("names in a text, by syntax", () => {
+  assert.deepEqual(namesIn("a.com, b.com", "name"), ["a.com, b.com"]);
+  assert.deepEqual(namesIn(" a.com ,b.com,, * ", "list"), ["a.com", "b.com"]);
+  assert.deepEqual(namesIn("Host(`a.com`)", "traefik-rule"), ["a.com"]);
+  assert.deepEqual(
+    ["ns/a.com", "a.com", "./a.com", "a/b/c", "ns/", "*/*", "*"].map((text) => namesIn(text, "istio-host")),
+    [["a.com"], ["a.com"], ["a.com"], ["b/c"], [], [], []],
+  );
+});
+
+const HOSTNAME = "external-dns.alpha.kubernetes.io/hostname";
+const service = (more: object = {}, annotations: object = {}) => ({
+  metadata: {
+    namespace: "shop",
+    name: "web",
+    creationTimestamp: "t",
+    annotations: { [HOSTNAME]: "a.com", ...annotations },
+  },
+  spec: { type: "LoadBalancer" },
+  status: {
+    loadBalancer: { ingress: [{ hostname: "lb.com", ip: "192.0.2.1" }, { ip: "" }, { ip: 5, hostname: "b" }] },
+  },
+  ...more,
+});
+
+test("a Service's claim as a whole: addresses before names of each entry, those that are texts", () => {
+  assert.deepEqual(serviceClaims(service()), [
+    {
+      hostname: "a.com",
+      from: { kind: "Service", namespace: "shop", name: "web" },
+      created: "t",
+      hints: {
+        className: undefined,
+        addresses: ["192.0.2.1", "lb.com", "b"],
+        admitted: true,
+        service: { namespace: "shop", name: "web" },
+      },
+    },
+  ]);
+});
+
+test("why a Service's names are refused", () => {
+  const reason = (raw: object) => serviceClaims(raw as never).map(({ hints }) => hints);
+  assert.deepEqual(reason(service({ spec: {} })), [
+    { code: "not-a-load-balancer", text: "the Service is not of type LoadBalancer: pods reach its address directly" },
+  ]);
+  assert.deepEqual(reason(service({}, { "switchback.dev/ignore": "true" })), [
+    { code: "ignored", text: 'the Service carries switchback.dev/ignore: "true"' },
+  ]);
+  assert.ok("addresses" in (reason(service({}, { "switchback.dev/ignore": "no" }))[0] ?? {}));
+  assert.deepEqual(reason({ metadata: { annotations: { [HOSTNAME]: "" } } }), []);
+  const bare = serviceClaims({ metadata: { annotations: { [HOSTNAME]: "a.com" } } });
+  assert.deepEqual([bare[0]?.from, bare[0]?.created], [{ kind: "Service", namespace: "", name: "" }, ""]);
+});

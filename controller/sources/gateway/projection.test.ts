@@ -1,0 +1,218 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Raw } from "../raw-object.ts";
+import { viewGateway, viewRoute } from "./view.ts";
+
+const METADATA = {
+  namespace: "infra",
+  name: "gw",
+  creationTimestamp: "2026-01-01T00:00:00Z",
+  annotations: { "switchback.dev/ignore": "true" },
+};
+const accepted = (status: string, more: object = {}) => [{ type: "Other" }, { type: "Accepted", status, ...more }];
+
+/** A Gateway with these parts of its spec and status. */
+const gateway = (spec: Raw, status: Raw = {}) => viewGateway({ metadata: METADATA, spec, status });
+const listener = (parts: Raw, status: Raw = {}) =>
+  gateway({ listeners: [{ name: "web", protocol: "HTTP", ...parts }] }, status).listeners[0];
+
+test("a Gateway as a whole, and one of which nothing is known", () => {
+  const spec = {
+    gatewayClassName: "edge",
+    listeners: [
+      {
+        name: "web",
+        protocol: "HTTPS",
+        port: 443,
+        hostname: "*.Example.com",
+        allowedRoutes: { namespaces: { from: "Selector", selector: { matchLabels: {} } }, kinds: [] },
+      },
+      { name: "tcp", protocol: "TCP", port: 1 },
+    ],
+  };
+  const status = { addresses: [{ value: "192.0.2.1" }], conditions: accepted("True", { reason: "r", message: "m" }) };
+  const expected = {
+    ref: { kind: "Gateway", namespace: "infra", name: "gw" },
+    created: "2026-01-01T00:00:00Z",
+    ignored: true,
+    accepted: true,
+    refusal: undefined,
+    hints: { className: "edge", addresses: ["192.0.2.1"], ports: [443], admitted: true },
+    listeners: [
+      {
+        name: "web",
+        port: 443,
+        hostname: "*.Example.com",
+        folded: "*.example.com",
+        kinds: ["HTTPRoute", "GRPCRoute"],
+        from: "Selector",
+        selector: { matchLabels: {} },
+        refused: false,
+      },
+    ],
+  };
+  assert.deepEqual(gateway(spec, status), expected);
+  assert.deepEqual(viewGateway({ metadata: METADATA, spec, status }, "a.yaml").ref, {
+    ...expected.ref,
+    file: "a.yaml",
+  });
+  assert.deepEqual(viewGateway({}), {
+    ref: { kind: "Gateway", namespace: "default", name: "" },
+    created: "",
+    ignored: false,
+    accepted: false,
+    refusal: undefined,
+    hints: { className: undefined, addresses: [], admitted: false },
+    listeners: [],
+  });
+});
+
+test("which kinds of routes a listener allows: those of its protocol, of those that it lists", () => {
+  const kinds = (protocol: unknown, ...listed: Raw[]) =>
+    listener({ protocol, allowedRoutes: { kinds: listed } })?.kinds;
+  const GROUP = "gateway.networking.k8s.io";
+  assert.deepEqual(
+    ["HTTP", "HTTPS", "TLS"].map((protocol) => kinds(protocol)),
+    [["HTTPRoute", "GRPCRoute"], ["HTTPRoute", "GRPCRoute"], ["TLSRoute"]],
+  );
+  for (const none of ["TCP", "UDP", "example.com/p", "toString", "", 5])
+    assert.equal(kinds(none), undefined, String(none));
+  assert.deepEqual(kinds("HTTP", { kind: "GRPCRoute" }, { kind: "TLSRoute" }), ["GRPCRoute"]);
+  assert.deepEqual(kinds("HTTP", { kind: "HTTPRoute", group: GROUP }), ["HTTPRoute"]);
+  assert.equal(kinds("HTTP", { kind: "HTTPRoute", group: "example.com" }), undefined);
+  assert.deepEqual(kinds("example.com/p", { kind: "TLSRoute" }, { kind: "HTTPRoute" }), ["HTTPRoute", "TLSRoute"]);
+  assert.equal(kinds("TCP", { kind: "HTTPRoute" }), undefined);
+});
+
+test("from where routes may attach: Same by default, None for anything unknown; the selector counts with Selector alone", () => {
+  const from = (value: unknown) => {
+    const { from: of, selector } =
+      listener({ allowedRoutes: { namespaces: { from: value, selector: { a: 1 } } } }) ?? {};
+    return [of, selector];
+  };
+  const values = [undefined, "Same", "All", "Selector", "None", "Later", 5];
+  assert.deepEqual(
+    values.map((value) => from(value)),
+    [
+      ["Same", undefined],
+      ["Same", undefined],
+      ["All", undefined],
+      ["Selector", { a: 1 }],
+      ["None", undefined],
+      ["None", undefined],
+      ["None", undefined],
+    ],
+  );
+});
+
+test("a listener is refused if its controller does not accept it, or finds it in conflict", () => {
+  const refused = (name: string, ...conditions: Raw[]) =>
+    listener(
+      {},
+      {
+        listeners: [
+          { name: "other", conditions: [] },
+          { name, conditions },
+        ],
+      },
+    )?.refused;
+  assert.equal(refused("web", { type: "Accepted", status: "False" }), true);
+  assert.equal(refused("web", { type: "Conflicted", status: "True" }), true);
+  assert.equal(refused("web", { type: "Accepted", status: "True" }, { type: "Conflicted", status: "False" }), false);
+  assert.equal(refused("web", { type: "Accepted", status: "Unknown" }), false);
+  assert.equal(refused("web", { type: "Programmed", status: "False" }), false);
+  assert.equal(refused("elsewhere", { type: "Accepted", status: "False" }), false);
+});
+
+test("addresses of a Gateway: IP addresses and host names, each once; with one it is admitted", () => {
+  const hints = (addresses: unknown, conditions: unknown = []) => gateway({}, { addresses, conditions }).hints;
+  const known = [
+    { value: "192.0.2.1" },
+    { type: "IPAddress", value: "192.0.2.2" },
+    { type: "Hostname", value: "lb.com" },
+    { type: "example.com/named", value: "x" },
+    { type: "IPAddress", value: 5 },
+    { value: "192.0.2.1" },
+  ];
+  const addresses = ["192.0.2.1", "192.0.2.2", "lb.com"];
+  assert.deepEqual(hints(known), { className: undefined, addresses, admitted: true });
+  assert.equal(hints([]).admitted, false);
+  assert.equal(hints([], accepted("True")).admitted, true);
+  assert.equal(hints([], accepted("False")).admitted, false);
+});
+
+test("a refusal is the controller's reason and message, unless the condition is True", () => {
+  const refusal = (status: string, more: object) => {
+    const { accepted: is, refusal: words } = gateway({}, { conditions: accepted(status, more) });
+    return [is, words];
+  };
+  assert.deepEqual(refusal("False", { reason: "Invalid", message: "no such class" }), [
+    false,
+    "Invalid: no such class",
+  ]);
+  assert.deepEqual(refusal("False", { message: "no such class" }), [false, "no such class"]);
+  assert.deepEqual(refusal("Unknown", { reason: "Pending", message: "" }), [false, "Pending"]);
+  assert.deepEqual(refusal("False", {}), [false, undefined]);
+  assert.deepEqual(refusal("True", { reason: "Accepted" }), [true, undefined]);
+});
+
+const PARENT = { name: "gw", namespace: "infra", sectionName: "web", port: 443 };
+
+function route(spec: Raw, parents: readonly Raw[] = []) {
+  return viewRoute("HTTPRoute", { metadata: { ...METADATA, name: "r", annotations: {} }, spec, status: { parents } });
+}
+
+test("a route as a whole, and one of which nothing is known", () => {
+  const spec = { hostnames: ["a.com", "", 5, "b.com", "a.com"], parentRefs: [PARENT] };
+  assert.deepEqual(route(spec, [{ parentRef: PARENT, conditions: accepted("True") }]), {
+    kind: "HTTPRoute",
+    ref: { kind: "HTTPRoute", namespace: "infra", name: "r" },
+    created: "2026-01-01T00:00:00Z",
+    ignored: false,
+    hostnames: ["a.com", "b.com"],
+    parents: [{ gateway: "infra/gw", sectionName: "web", port: 443, accepted: true, refusal: undefined }],
+  });
+  assert.deepEqual(viewRoute("TLSRoute", {}, "a.yaml"), {
+    kind: "TLSRoute",
+    ref: { kind: "TLSRoute", namespace: "default", name: "", file: "a.yaml" },
+    created: "",
+    ignored: false,
+    hostnames: [],
+    parents: [],
+  });
+});
+
+test("a parent is a Gateway unless its group or kind says otherwise; its namespace is the route's by default", () => {
+  const parentRefs = [
+    { name: "a" },
+    { name: "b", group: "gateway.networking.k8s.io", kind: "Gateway", namespace: "x" },
+    { name: "c", kind: "Service" },
+    { name: "d", group: "" },
+    {},
+  ];
+  const parents = route({ parentRefs }).parents;
+  assert.deepEqual(
+    parents.map(({ gateway: of }) => of),
+    ["infra/a", "x/b", "infra/"],
+  );
+});
+
+test("a status is that of the same parent, listener and port; one controller that accepts is enough", () => {
+  const state = (...statuses: readonly (readonly [parentRef: Raw, status: string, reason?: string])[]) => {
+    const parents = statuses.map(([parentRef, status, reason]) => ({
+      parentRef,
+      conditions: accepted(status, { reason }),
+    }));
+    const [parent] = route({ parentRefs: [PARENT] }, parents).parents;
+    return [parent?.accepted, parent?.refusal];
+  };
+  const { namespace: _, ...own } = PARENT;
+  assert.deepEqual(state([own, "True"]), [true, undefined]);
+  assert.deepEqual(state([PARENT, "False", "No"], [PARENT, "True"]), [true, undefined]);
+  assert.deepEqual(state([PARENT, "False"], [PARENT, "False", "No"]), [false, "No"]);
+  for (const other of [{ name: "x" }, { namespace: "x" }, { sectionName: "x" }, { port: 80 }, { kind: "Service" }]) {
+    assert.deepEqual(state([{ ...PARENT, ...other }, "True"]), [false, undefined], JSON.stringify(other));
+  }
+  const whole = route({ parentRefs: [{ name: "gw" }] }, [{ parentRef: PARENT, conditions: accepted("True") }]);
+  assert.equal(whole.parents[0]?.accepted, false);
+});

@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { createClaimPolicy } from "../../hostmap/claim-policy.ts";
+import { Plan } from "../../hostmap/plan.ts";
+import { silentLogger } from "../../telemetry/log.ts";
+import { claimOf } from "../../test/arbitraries.ts";
+import { MemoryApi } from "../../test/fakes/memory-api.ts";
+import { settled, stopTime } from "../../test/fakes/stopped-time.ts";
+import { InClusterNames } from "./in-cluster-names.ts";
+
+// A pod's search list turns `api.payments` into the Service `api` of the namespace `payments`, and its hosts file is read before DNS.
+
+const NAMESPACES = "/api/v1/namespaces";
+const SERVICES = "/api/v1/services";
+const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 100 };
+
+async function cluster(t: TestContext, { namespaces = ["payments", "vault", "dev"], mayListServices = true } = {}) {
+  const pass = stopTime(t);
+  const api = new MemoryApi();
+  const add = (namespace: string) => api.set(NAMESPACES, { metadata: { name: namespace } });
+  for (const namespace of namespaces) add(namespace);
+  const addService = (namespace: string, name: string) => api.set(SERVICES, { metadata: { namespace, name } });
+  addService("dev", "shop");
+  const names = new InClusterNames({
+    client: api.client,
+    log: silentLogger,
+    mayListServices,
+    onFreed: () => plan.reevaluateServiceNames(),
+  });
+  const plan = new Plan(createClaimPolicy(RULES, "cluster.local"), 100, (name) => names.reasonOf(name));
+  t.after(() => names.stop());
+  const state = { synced: 0 };
+  names.start(() => {
+    state.synced += 1;
+  });
+  await settled();
+  const claim = async (object: string, ...hosts: string[]) => {
+    plan.set(
+      object,
+      hosts.map((host) => claimOf(host, object)),
+    );
+    plan.takeChanges();
+    await settled();
+    await pass(20);
+    plan.takeChanges();
+  };
+  const mapped = () => [...plan.planned.keys()].sort();
+  const reasons = () =>
+    Object.fromEntries(
+      [...plan.report()].map(({ name, verdict, warning }) => [
+        name,
+        verdict.mapped ? (warning?.code ?? "mapped") : verdict.reason.code,
+      ]),
+    );
+  return { api, add, addService, names, plan, claim, mapped, reasons, state, pass };
+}
+
+test("a name of a namespace's Services is refused, whether such a Service exists or not", async (t) => {
+  const { claim, mapped, reasons, state } = await cluster(t);
+  assert.equal(state.synced, 1);
+  await claim("tenant/web", "api.payments", "vault.vault", "VAULT-0.vault.vault", "*.api.payments", "www.example.com");
+  assert.deepEqual(mapped(), ["www.example.com"]);
+  assert.equal(reasons()["api.payments"], "in-cluster-name");
+  assert.equal(reasons()["vault-0.vault.vault"], "in-cluster-name");
+});
+
+test("below a public top-level domain only the names of Services that exist are refused", async (t) => {
+  const { claim, mapped, reasons } = await cluster(t);
+  await claim("tenant/web", "shop.dev", "www.shop.dev", "blog.dev", "www.blog.dev");
+  assert.deepEqual(mapped(), ["blog.dev", "www.blog.dev"]);
+  assert.deepEqual(reasons(), {
+    "shop.dev": "in-cluster-name",
+    "www.shop.dev": "in-cluster-name",
+    "blog.dev": "mapped",
+    "www.blog.dev": "mapped",
+  });
+});
+
+test("Services are listed only once a name needs them", async (t) => {
+  const other = await cluster(t);
+  await other.claim("tenant/web", "www.example.com", "api.payments");
+  assert.equal(other.names.state().length, 1);
+  await other.claim("tenant/shop", "blog.dev");
+  assert.equal(other.names.state().length, 2);
+});
+
+test("without the right to list Services only namespaces count", async (t) => {
+  const without = await cluster(t, { mayListServices: false });
+  await without.claim("tenant/web", "shop.dev", "api.payments");
+  assert.deepEqual(without.mapped(), ["shop.dev"]);
+  assert.equal(without.names.state().length, 1);
+});
+
+test("while the Services cannot be listed, a name that may be one waits", async (t) => {
+  const { api, claim, mapped, reasons, pass, plan } = await cluster(t);
+  api.refuse(SERVICES, 503);
+  await claim("tenant/web", "blog.dev", "www.example.com");
+  assert.deepEqual([mapped(), reasons()["blog.dev"]], [["www.example.com"], "services-unknown"]);
+  api.refuse(SERVICES, undefined);
+  await pass(30_000, 100);
+  plan.takeChanges();
+  assert.deepEqual(mapped(), ["blog.dev", "www.example.com"]);
+});
+
+test("a namespace or Service that comes later takes no name away, also when the object changes; it is reported", async (t) => {
+  const { add, addService, claim, mapped, reasons } = await cluster(t, { namespaces: ["dev"] });
+  await claim("tenant/web", "api.payments", "blog.dev");
+  add("payments");
+  addService("dev", "blog");
+  await claim("tenant/web", "api.payments", "blog.dev", "db.payments");
+  assert.deepEqual(mapped(), ["api.payments", "blog.dev"]);
+  assert.deepEqual(reasons(), {
+    "api.payments": "in-cluster-name",
+    "blog.dev": "in-cluster-name",
+    "db.payments": "in-cluster-name",
+  });
+  await claim("tenant/other", "api.payments");
+  await claim("tenant/web");
+  assert.deepEqual(mapped(), [], "nobody inherits it");
+});
+
+test("when the namespace or the Service is gone, the name is free", async (t) => {
+  const { api, claim, mapped, pass, plan } = await cluster(t);
+  await claim("tenant/web", "api.payments", "shop.dev");
+  assert.deepEqual(mapped(), []);
+  api.remove(NAMESPACES, "payments");
+  api.remove(SERVICES, "dev/shop");
+  await settled();
+  await pass(20);
+  plan.takeChanges();
+  assert.deepEqual(mapped(), ["api.payments", "shop.dev"]);
+});
+
+test("a new leader keeps what an earlier one published", async (t) => {
+  const { claim, mapped, plan } = await cluster(t);
+  await claim("tenant/web", "api.payments", "db.payments");
+  assert.deepEqual(mapped(), []);
+  plan.setOrder((name) => (name === "api.payments" ? 3 : undefined));
+  plan.takeChanges();
+  assert.deepEqual(mapped(), ["api.payments"]);
+});

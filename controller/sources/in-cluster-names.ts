@@ -1,0 +1,108 @@
+import { show } from "../../hostmap/hostnames.ts";
+import { isPublicTld } from "../../hostmap/public-tlds.ts";
+import { type ServiceName, serviceNameOf } from "../../hostmap/service-names.ts";
+import type { Reason } from "../../hostmap/types.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { corePath } from "../../kube/paths.ts";
+import { Reconciler } from "../../kube/reconciler.ts";
+import { type Informer, watchObjects } from "../../kube/watch.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import { informerState } from "./ingress.ts";
+import type { SourceOf, SourceState } from "./types.ts";
+
+interface InClusterNamesDeps {
+  readonly client: Pick<KubeClient, "get" | "stream">;
+  readonly log: Logger;
+  /** Whether the controller may list Services: it may with discovery. Without it, only namespaces count. */
+  readonly mayListServices: boolean;
+  /** Names may be free now that were refused: a namespace or Service is gone, or the Services are known. */
+  readonly onFreed: () => void;
+}
+
+/** Code of the Reason for a name that stands for a Service. */
+export const IN_CLUSTER_NAME = "in-cluster-name";
+/** Combines changes that come together: each looks at all refused claims again. */
+const SETTLE_MS = 20;
+
+/**
+ * Which names stand for Services of this cluster in a pod: those of a Service that exists, and all below a namespace that is no public
+ * top-level domain (there, `shop.dev` is an ordinary name as long as no Service `shop` is in the namespace `dev`).
+ * Only names and namespaces are kept. The Services are listed only once a name needs them.
+ */
+export class InClusterNames {
+  readonly #deps: InClusterNamesDeps;
+  readonly #freed: Reconciler;
+  #namespaces: Informer<true> | undefined;
+  #services: Informer<true> | undefined;
+  #stopped = false;
+
+  constructor(deps: InClusterNamesDeps) {
+    this.#deps = deps;
+    this.#freed = new Reconciler({
+      reconcile: () => {
+        deps.onFreed();
+        return undefined;
+      },
+    });
+  }
+
+  /** `onSynced` is called once, when all namespaces are known: before that, no name can be judged. */
+  start(onSynced: () => void): void {
+    this.#namespaces = this.#watch("namespaces", onSynced);
+  }
+
+  /** Why a name (in lower case) stands for a Service of this cluster; undefined: it does not. */
+  reasonOf(hostname: string): Reason | undefined {
+    const service = serviceNameOf(hostname);
+    if (service === undefined || !this.#namespaces?.objects().has(service.namespace)) return undefined;
+    if (isPublicTld(service.namespace)) return this.#reasonOfService(hostname, service);
+    const text = `${show(hostname)} would be a Service of the namespace ${service.namespace}, which is no public top-level domain`;
+    return { code: IN_CLUSTER_NAME, text };
+  }
+
+  state(): SourceState[] {
+    const services = this.#services === undefined ? [] : [informerState("service names", this.#services)];
+    return [informerState("namespace names", this.#namespaces), ...services];
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await Promise.all([this.#freed.stop(), this.#namespaces?.stop(), this.#services?.stop()]);
+  }
+
+  #reasonOfService(hostname: string, { namespace, name }: ServiceName): Reason | undefined {
+    if (!this.#deps.mayListServices || this.#stopped) return undefined;
+    this.#services ??= this.#watch("services", () => this.#freed.enqueue());
+    if (!this.#services.state.synced) {
+      const text = `${show(hostname)} waits until it is known whether the namespace ${namespace} has a Service ${name}`;
+      return { code: "services-unknown", text };
+    }
+    if (!this.#services.objects().has(`${namespace}/${name}`)) return undefined;
+    return { code: IN_CLUSTER_NAME, text: `${show(hostname)} is the Service ${name} of the namespace ${namespace}` };
+  }
+
+  #watch(resource: "namespaces" | "services", onSynced: () => void): Informer<true> {
+    return watchObjects<true>({
+      client: this.#deps.client,
+      path: corePath(resource),
+      metadataOnly: true,
+      project: () => true,
+      onChange: ({ after }) => {
+        if (after === undefined) this.#freed.enqueue(SETTLE_MS);
+      },
+      onSynced,
+      log: this.#deps.log,
+    });
+  }
+}
+
+/** The source, started once the namespaces are known. */
+export function startedAfter<C>(names: InClusterNames, source: SourceOf<C>): SourceOf<C> {
+  return {
+    start: (sink, onSynced) => names.start(() => source.start(sink, onSynced)),
+    state: () => [...names.state(), ...source.state()],
+    stop: async () => {
+      await Promise.all([names.stop(), source.stop()]);
+    },
+  };
+}

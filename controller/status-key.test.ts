@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { STATUS_KEY_HEADER, statusSecretData } from "../snapshot/status-page.ts";
+import { controllerRig, OWN, statusKey, untilPublished } from "../test/fakes/controller-rig.ts";
+import { until } from "../test/fakes/kube-api.ts";
+import { refusal } from "../test/fakes/memory-kube.ts";
+
+const SECRET = `${OWN}/secrets/switchback-status`;
+const GIVEN = "a-key-that-somebody-chose-and-wrote-down";
+const WRONG =
+  "send the key in the Secret switchback-status as the header switchback-status-key; the Role switchback-operator grants reading it\n";
+const UNKNOWN = "the key in the Secret switchback-status is not known to this controller yet\n";
+
+type Rig = Awaited<ReturnType<typeof controllerRig>>;
+const ask = (rig: Rig, key?: string) => rig.page("/status", { ...(key !== undefined && { [STATUS_KEY_HEADER]: key }) });
+const writes = ({ kube }: Rig) => kube.writes.filter(({ path }) => path === SECRET);
+/** Waits until the replica uses what is in the Secret. */
+async function known(rig: Rig): Promise<void> {
+  await rig.status();
+}
+
+test("a new key of 256 bits is made once, and without it nobody gets the page", async (t) => {
+  const rig = await controllerRig(t);
+  await known(rig);
+  const key = statusKey(rig.kube) ?? "";
+  assert.equal(Buffer.from(key, "base64url").length, 32);
+  for (const sent of [undefined, "", "x".repeat(43), `${key}x`, key.slice(1), key.toUpperCase()]) {
+    assert.deepEqual(await ask(rig, sent), { status: 403, text: WRONG }, String(sent));
+  }
+  assert.equal((await ask(rig, key)).status, 200);
+  const [write, ...more] = writes(rig);
+  assert.deepEqual(more, []);
+  const metadata = { name: "switchback-status", namespace: "switchback-system", resourceVersion: "1" };
+  const secret = { apiVersion: "v1", kind: "Secret", metadata, type: "Opaque", data: statusSecretData(key) };
+  assert.deepEqual(write?.body, secret);
+});
+
+test("a key that is there is kept", async (t) => {
+  const rig = await controllerRig(t, { prepare: (kube) => kube.put(SECRET, { data: statusSecretData(GIVEN) }) });
+  await known(rig);
+  assert.equal((await ask(rig, GIVEN)).status, 200);
+  assert.deepEqual(writes(rig), []);
+});
+
+test("before the Secret is read, and while it cannot be made, nobody gets the page", async (t) => {
+  let isForbidden = true;
+  const rig = await controllerRig(t, {
+    prepare: (kube) => {
+      kube.onWrite = ({ path }) => {
+        if (path === SECRET && isForbidden) throw refusal(path, 403);
+      };
+    },
+  });
+  await until(() => rig.log.messages.includes("status: no key could be made, will retry"), "the failure");
+  for (const key of [undefined, "", "undefined"]) assert.deepEqual(await ask(rig, key), { status: 403, text: UNKNOWN });
+  isForbidden = false;
+  await known(rig);
+});
+
+test("a Secret without a usable key gets one, by a write that fits no other version", async (t) => {
+  for (const data of [{}, statusSecretData("short"), statusSecretData(`${GIVEN}\n`)]) {
+    const rig = await controllerRig(t, { prepare: (kube) => kube.put(SECRET, { data }) });
+    const version = rig.kube.at(SECRET)?.metadata.resourceVersion;
+    await known(rig);
+    const [{ body } = { body: {} }] = writes(rig);
+    assert.equal((body as { metadata: { resourceVersion: string } }).metadata.resourceVersion, version);
+    await rig.stop();
+  }
+});
+
+test("a deleted key is refused, and another one takes its place", async (t) => {
+  const rig = await controllerRig(t);
+  await known(rig);
+  const old = statusKey(rig.kube) ?? "";
+  rig.kube.remove(SECRET);
+  const another = () => (statusKey(rig.kube) ?? old) !== old;
+  await until(another, "another key");
+  await known(rig);
+  assert.deepEqual(await ask(rig, old), { status: 403, text: WRONG });
+});
+
+test("of two replicas one makes the key, and the other takes it over", async (t) => {
+  const rig = await controllerRig(t, {
+    prepare: (kube) => {
+      kube.onWrite = ({ path }) => {
+        if (path !== SECRET) return;
+        kube.put(SECRET, { data: statusSecretData(GIVEN) });
+        throw refusal(path, 409);
+      };
+    },
+  });
+  await known(rig);
+  assert.equal((await ask(rig, GIVEN)).status, 200);
+  assert.equal(writes(rig).length, 1);
+  assert.ok(!rig.log.messages.includes("status: no key could be made, will retry"));
+});
+
+test("neither logs nor metrics have the key, and metrics have no claim", async (t) => {
+  const rig = await controllerRig(t);
+  await untilPublished(rig);
+  await known(rig);
+  await ask(rig, "x".repeat(43));
+  const key = statusKey(rig.kube) ?? "";
+  const { text: metrics } = await rig.page("/metrics");
+  const logs = JSON.stringify(rig.log.lines);
+  for (const secret of [key, Buffer.from(key).toString("base64")]) {
+    assert.ok(!`${logs}${metrics}`.includes(secret));
+  }
+  assert.match(metrics, /^switchback_controller_names\{outcome="mapped"\} 1$/m);
+  assert.doesNotMatch(metrics, /example\.com|shop/);
+});

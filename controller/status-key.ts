@@ -1,0 +1,113 @@
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
+import type { RawSecret } from "../certs/secret-store-kube.ts";
+import { describeError, statusOf } from "../errors/errors.ts";
+import { createBackoff } from "../kube/backoff.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { NO_VERSION } from "../kube/fence.ts";
+import { corePath } from "../kube/paths.ts";
+import { Reconciler } from "../kube/reconciler.ts";
+import { type Informer, watchObjects } from "../kube/watch.ts";
+import { STATUS_KEY_HEADER, STATUS_SECRET, statusKeyIn, statusSecretData } from "../snapshot/status-page.ts";
+import type { Logger } from "../telemetry/log.ts";
+
+interface StatusKeyDeps {
+  readonly client: KubeClient;
+  readonly namespace: string;
+  readonly log: Logger;
+}
+
+/** What is kept of the Secret; the key itself is not. */
+interface Seen {
+  readonly version: string;
+  /** SHA-256 of the key; undefined if the Secret has none that can be used. */
+  readonly digest: Buffer | undefined;
+}
+
+const KEY_BYTES = 32;
+const FIELD_MANAGER = "switchback-status";
+const FIRST_RETRY_MS = 1_000;
+const LAST_RETRY_MS = 60_000;
+/** The least time between two writes, if somebody keeps removing the key. */
+const GAP_MS = 1_000;
+
+const UNKNOWN = `the key in the Secret ${STATUS_SECRET} is not known to this controller yet`;
+const WRONG = `send the key in the Secret ${STATUS_SECRET} as the header ${STATUS_KEY_HEADER}; the Role switchback-operator grants reading it`;
+
+/**
+ * Follows the key of `/status`, and makes one whenever there is none. Every replica does, since every replica serves the page: whoever
+ * comes first wins, as a write is valid only for the version that was seen. A key that is deleted is refused at once, which is how it is
+ * changed; while the API server is away, the last one stays.
+ */
+export class StatusKey {
+  readonly #deps: StatusKeyDeps;
+  readonly #reconciler: Reconciler;
+  #informer: Informer<Seen> | undefined;
+
+  constructor(deps: StatusKeyDeps) {
+    this.#deps = deps;
+    this.#reconciler = new Reconciler({
+      reconcile: () => this.#reconcile(),
+      retry: {
+        backoff: createBackoff(FIRST_RETRY_MS, LAST_RETRY_MS, Math.random),
+        onError: (error) => deps.log.warn({ error: describeError(error) }, "status: no key could be made, will retry"),
+      },
+      pauseMs: () => GAP_MS,
+    });
+  }
+
+  start(): void {
+    const { client, namespace, log } = this.#deps;
+    this.#informer = watchObjects<Seen, RawSecret>({
+      client,
+      path: corePath("secrets", namespace),
+      fieldSelector: `metadata.name=${STATUS_SECRET}`,
+      project: (secret) => {
+        const key = statusKeyIn(secret);
+        return { version: secret.metadata.resourceVersion, digest: key === undefined ? undefined : digestOf(key) };
+      },
+      onChange: () => this.#reconciler.enqueue(),
+      onSynced: () => this.#reconciler.enqueue(),
+      log,
+    });
+  }
+
+  /** Why a request with these headers does not get the page, on one line; undefined: it has the key. */
+  refusal(headers: IncomingHttpHeaders): string | undefined {
+    const expected = this.#seen?.digest;
+    if (expected === undefined) return UNKNOWN;
+    const sent = digestOf(String(headers[STATUS_KEY_HEADER] ?? ""));
+    return timingSafeEqual(sent, expected) ? undefined : WRONG;
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([this.#informer?.stop(), this.#reconciler.stop()]);
+  }
+
+  get #seen(): Seen | undefined {
+    return this.#informer?.objects().values().next().value;
+  }
+
+  async #reconcile(): Promise<undefined> {
+    if (this.#informer?.state.synced !== true || this.#seen?.digest !== undefined) return;
+    await createKey(this.#deps, this.#seen?.version);
+  }
+}
+
+/** Writes a new key to the Secret of this version, or to one that does not exist. Another replica may have been faster. */
+async function createKey({ client, namespace, log }: StatusKeyDeps, version = NO_VERSION): Promise<void> {
+  const metadata = { name: STATUS_SECRET, namespace, resourceVersion: version };
+  const data = statusSecretData(randomBytes(KEY_BYTES).toString("base64url"));
+  const secret = { apiVersion: "v1", kind: "Secret", metadata, type: "Opaque", data };
+  try {
+    const path = corePath("secrets", namespace, STATUS_SECRET);
+    await client.apply(path, secret, { fieldManager: FIELD_MANAGER, force: true });
+    log.info({ secret: STATUS_SECRET }, "status: a new key was made");
+  } catch (error) {
+    if (statusOf(error) !== 409) throw error;
+  }
+}
+
+function digestOf(key: string): Buffer {
+  return createHash("sha256").update(key).digest();
+}

@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { configSchema } from "../../config/schema.ts";
+import { listenersOf } from "../../snapshot/listeners.ts";
+import { type PublishedTarget, parseTargets, renderTargets } from "../../snapshot/targets-format.ts";
+import { type RelayedInput, type RelayedTargets, relayedTargets } from "./relayed-targets.ts";
+import { type FoundTarget, foundName, targetOfService, viewService } from "./service-view.ts";
+
+// A tenant's LoadBalancer Service has as many ports as it likes, and there may be as many Services as the tenant likes.
+
+const NOW = Date.parse("2026-01-01T00:00:00Z");
+const HOUR_MS = 3_600_000;
+const { discovery } = configSchema.parse({});
+
+/** What a Service of the API server becomes; undefined: it is refused. */
+function serviceOf(namespace: string, name: string, ports: number): FoundTarget | undefined {
+  const spec = {
+    clusterIPs: ["198.51.100.4"],
+    ports: Array.from({ length: ports }, (_, index) => ({ port: 1_000 + index, protocol: "TCP" })),
+  };
+  const target = targetOfService(viewService({ metadata: { namespace, name }, spec }, "v1"));
+  return "code" in target ? undefined : target;
+}
+
+function services(namespace: string, count: number, ports: number): FoundTarget[] {
+  return Array.from({ length: count }, (_, index) => serviceOf(namespace, `lb-${index}`, ports)).filter(
+    (target) => target !== undefined,
+  );
+}
+
+function plan(found: readonly FoundTarget[], remembered: readonly PublishedTarget[] = [], now = NOW): RelayedTargets {
+  const input: RelayedInput = {
+    configured: [],
+    found,
+    catalog: { discovers: true, found: (name) => found.find((each) => each.name === name) },
+    remembered,
+    addresses: new Map(),
+    clusterDomain: "cluster.local",
+    limits: discovery,
+    keepMs: 24 * HOUR_MS,
+    now,
+    unusedMs: (since) => now - Date.parse(since),
+  };
+  const result = relayedTargets(input);
+  const parsed = parseTargets(renderTargets(result.targets).text);
+  assert.ok(!("code" in parsed) && parsed.refused === undefined, "every proxy reads what is published, all of it");
+  return result;
+}
+
+const edge = foundName("edge", "lb-0");
+
+test("a Service with 201 ports is no target, with a reason; one with 200 is", () => {
+  assert.equal(serviceOf("tenant", "lb", 201), undefined);
+  const refused = targetOfService(
+    viewService({ spec: { ports: Array.from({ length: 201 }, (_, index) => ({ port: index + 1 })) } }, "v1"),
+  );
+  assert.ok("code" in refused);
+  assert.equal(refused.code, "too-many-ports");
+  assert.equal(serviceOf("tenant", "lb", 200)?.ports.length, 200);
+});
+
+test("Services with 10,000 ports in all: a tenant gets half of the ports, others their own, and the search ends", () => {
+  const { targets, refused } = plan([...services("attack", 50, 200), ...services("edge", 1, 2)]);
+  assert.equal(targets.filter(({ upstream }) => upstream.includes(".attack.")).length, 5);
+  assert.ok(targets.some(({ name }) => name === edge));
+  assert.deepEqual(new Set([...refused.values()].map(({ code }) => code)), new Set(["namespace-targets"]));
+  assert.equal(refused.size, 45);
+});
+
+test("who came first stays: an attack changes no port of a target that is there", () => {
+  const before = plan(services("edge", 3, 40)).targets;
+  const after = plan([...services("attack", 400, 200), ...services("edge", 3, 40)], before).targets;
+  assert.deepEqual(
+    after.filter(({ upstream }) => upstream.includes(".edge.")),
+    before,
+  );
+});
+
+test("a target that grows keeps its ports, gets no more than its namespace's share, and says why", () => {
+  const before = plan(services("attack", 10, 100)).targets;
+  assert.equal(before.length, 10);
+  const { targets, refused } = plan(services("attack", 10, 101), before);
+  assert.deepEqual(targets, before);
+  assert.equal(refused.size, 10);
+});
+
+test("Services that are made and deleted all day fill no more than their namespace's share", () => {
+  let remembered: readonly PublishedTarget[] = [];
+  for (let round = 0; round < 60; round += 1) {
+    const found = Array.from({ length: 20 }, (_, index) => serviceOf("attack", `r${round}-${index}`, 10));
+    remembered = plan(
+      found.filter((target) => target !== undefined),
+      remembered,
+      NOW + round * 60_000,
+    ).targets;
+  }
+  assert.equal(remembered.length, 150, "1,500 ports, half of all that are possible with those that are kept");
+  const { targets } = plan(services("edge", 1, 2), remembered, NOW + HOUR_MS);
+  assert.ok(targets.some(({ name, unusedSince }) => name === edge && unusedSince === undefined));
+  assert.equal(targets.length, 151);
+});
+
+test("the search for listen ports ends when there is none left, and those that are there stay", () => {
+  const ports = Array.from({ length: 200 }, (_, index) => ({ port: index + 1, protocol: "v1" as const }));
+  const many = Array.from({ length: 51 }, (_, index) => ({
+    ...configSchema.parse({}).targets[0],
+    name: `t-${index}`,
+    upstream: { host: "h" },
+    classes: [],
+    clusterIPs: [],
+    ports,
+  }));
+  const listeners = listenersOf(many);
+  assert.equal(listeners.length, 10_000);
+  assert.equal(new Set(listeners.map(({ listenPort }) => listenPort)).size, 10_000);
+});
+
+test("a config with more ports than the proxies can have is refused when it is read", () => {
+  const ports = (count: number) => Array.from({ length: count }, (_, index) => ({ port: index + 1 }));
+  const target = (name: string, count: number) => ({
+    name,
+    upstream: { host: "h" },
+    classes: [name],
+    ports: ports(count),
+  });
+  assert.equal(configSchema.safeParse({ targets: [target("a", 201)] }).success, false);
+  const six = ["a", "b", "c", "d", "e", "f"].map((name) => target(name, 200));
+  assert.match(configSchema.safeParse({ targets: six }).error?.issues[0]?.message ?? "", /1200 ports in all/);
+  assert.equal(configSchema.safeParse({ targets: six.slice(1) }).success, true);
+});

@@ -1,0 +1,48 @@
+import { describeError } from "../../errors/errors.ts";
+import { createBackoff } from "../../kube/backoff.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { corePath } from "../../kube/paths.ts";
+import { Reconciler } from "../../kube/reconciler.ts";
+import { INDEX_KEY, INDEX_NAME, type MapConfigMap, parseIndex } from "../../snapshot/map-format.ts";
+import type { Logger } from "../../telemetry/log.ts";
+
+/** The targets that had names when this replica started: of Services that share an address, theirs stay. */
+export interface PublishedTargetNames {
+  /** Reads them once. `onRead` is called when that has succeeded; until then it is tried again. */
+  start(onRead: (names: ReadonlySet<string>) => void): void;
+  stop(): Promise<void>;
+}
+
+const RETRY_MS = 5_000;
+
+/** Reads the index of the published map. One that cannot be parsed, or is not there, has no targets. */
+export function publishedTargetNames(deps: {
+  readonly client: Pick<KubeClient, "list">;
+  /** Our own namespace. */
+  readonly namespace: string;
+  readonly log: Logger;
+}): PublishedTargetNames {
+  const { client, namespace, log } = deps;
+  let onRead: (names: ReadonlySet<string>) => void = () => {};
+  const reader = new Reconciler({
+    reconcile: async () => {
+      const path = corePath("configmaps", namespace);
+      const { items } = await client.list<MapConfigMap>(path, { fieldSelector: `metadata.name=${INDEX_NAME}` });
+      const index = parseIndex(items[0]?.data?.[INDEX_KEY] ?? "");
+      const targets = "code" in index ? [] : index.targets.filter(({ clusterIPs }) => clusterIPs.length > 0);
+      onRead(new Set(targets.map(({ name }) => name)));
+      return undefined;
+    },
+    retry: {
+      backoff: createBackoff(RETRY_MS, RETRY_MS),
+      onError: (error) => log.warn({ code: "targets-not-read" }, describeError(error)),
+    },
+  });
+  return {
+    start(callback) {
+      onRead = callback;
+      reader.enqueue();
+    },
+    stop: () => reader.stop(),
+  };
+}

@@ -1,0 +1,160 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { configSchema } from "../../config/schema.ts";
+import type { ApiObject } from "../../kube/types.ts";
+import { renderIndex } from "../../snapshot/map-format.ts";
+import { silentLogger } from "../../telemetry/log.ts";
+import { MemoryApi } from "../../test/fakes/memory-api.ts";
+import { settled, stopTime } from "../../test/fakes/stopped-time.ts";
+import type { RoutingHints } from "../sources/types.ts";
+import { TargetDiscovery } from "./discovery.ts";
+import { publishedTargetNames } from "./published-targets.ts";
+import { foundName } from "./service-view.ts";
+
+// k3s' ServiceLB gives every LoadBalancer Service the addresses of the nodes that run its `svclb-` pods, so all of them share
+// addresses. Objects as it writes them: k3s-io/k3s, pkg/cloudprovider/servicelb.go, `getStatus` and `podIPs`.
+
+const BALANCERS = "/api/v1/services?spec.type=LoadBalancer";
+const NODES = ["192.168.1.11", "192.168.1.12", "192.168.1.13"];
+
+interface Balancer {
+  readonly created: string;
+  readonly ports: readonly number[];
+  /** The nodes where a port was free, or (`externalTrafficPolicy: Local`) where a pod of it runs. */
+  readonly nodes?: readonly string[];
+}
+
+/** A LoadBalancer Service in k3s. */
+function serviceLb(key: string, { created, ports, nodes = NODES }: Balancer): ApiObject {
+  const [namespace, name] = key.split("/");
+  const finalizers = ["service.kubernetes.io/load-balancer-cleanup"];
+  return {
+    metadata: { namespace, name, creationTimestamp: created, finalizers },
+    spec: {
+      type: "LoadBalancer",
+      allocateLoadBalancerNodePorts: true,
+      clusterIP: "10.43.7.9",
+      clusterIPs: ["10.43.7.9"],
+      externalTrafficPolicy: "Cluster",
+      ipFamilies: ["IPv4"],
+      ipFamilyPolicy: "PreferDualStack",
+      ports: ports.map((port) => ({
+        name: `p${port}`,
+        port,
+        nodePort: 30_000 + (port % 2_000),
+        protocol: "TCP",
+        targetPort: port,
+      })),
+    },
+    status: { loadBalancer: { ingress: nodes.map((ip) => ({ ip, ipMode: "VIP" })) } },
+  } as unknown as ApiObject;
+}
+
+const TRAEFIK = "kube-system/traefik";
+const TRAEFIK_LB = serviceLb(TRAEFIK, { created: "2026-03-01T08:00:00Z", ports: [80, 443] });
+
+/** Traefik copies the status of its Service into each Ingress. */
+const INGRESS: RoutingHints = { className: "traefik", addresses: NODES, admitted: true };
+
+async function cluster(t: TestContext, config: object, ...services: readonly ApiObject[]) {
+  stopTime(t);
+  const api = new MemoryApi();
+  for (const service of services) api.set(BALANCERS, service);
+  const discovery = new TargetDiscovery({
+    client: api.client,
+    config: configSchema.parse({ targets: [], ...config }),
+    log: silentLogger,
+  });
+  t.after(() => discovery.stop());
+  discovery.start(
+    () => {},
+    () => {},
+  );
+  await settled();
+  const resolve = (hints = INGRESS, incumbent?: string) => {
+    const target = discovery.resolve(hints, incumbent);
+    return typeof target === "string" ? target : target.code;
+  };
+  const add = async (service: ApiObject) => {
+    api.set(BALANCERS, service);
+    await settled();
+  };
+  return { discovery, resolve, add };
+}
+
+const nameOf = (key: string) => {
+  const [namespace = "", name = ""] = key.split("/");
+  return foundName(namespace, name);
+};
+
+test("a tenant's Service on another port of the nodes takes no name from the ingress controller, even if it is older", async (t) => {
+  const { resolve, add } = await cluster(t, {}, TRAEFIK_LB);
+  assert.equal(resolve(), nameOf(TRAEFIK));
+  await add(serviceLb("tenant/db", { created: "2026-02-01T08:00:00Z", ports: [5_432] }));
+  await add(serviceLb("tenant/web", { created: "2026-02-01T08:00:00Z", ports: [8_443], nodes: NODES.slice(1, 2) }));
+  assert.equal(resolve(), nameOf(TRAEFIK));
+  const gateway = { className: "other", addresses: NODES, ports: [8_443], admitted: true };
+  assert.equal(resolve(gateway), nameOf("tenant/web"), "an object on its port is served by it");
+  assert.equal(
+    resolve(gateway, nameOf(TRAEFIK)),
+    nameOf(TRAEFIK),
+    "unless the other one serves it: Traefik's Gateways",
+  );
+});
+
+test("of two with the port the one that serves the objects stays, else one that serves any, else the oldest", async (t) => {
+  const older = serviceLb("tenant/older", { created: "2026-02-01T08:00:00Z", ports: [443] });
+  const { discovery, resolve } = await cluster(t, {}, TRAEFIK_LB, older);
+  assert.equal(resolve(INGRESS, nameOf(TRAEFIK)), nameOf(TRAEFIK));
+  assert.equal(resolve(), nameOf("tenant/older"));
+  discovery.use(new Set([nameOf(TRAEFIK)]));
+  assert.equal(resolve(), nameOf(TRAEFIK));
+});
+
+test("a restarted controller reads which targets had names, and waits for it: a Service that is older does not take their names", async (t) => {
+  const pass = stopTime(t);
+  const api = new MemoryApi();
+  api.set(BALANCERS, TRAEFIK_LB);
+  api.set(BALANCERS, serviceLb("tenant/older", { created: "2026-02-01T08:00:00Z", ports: [443] }));
+  const targets = [
+    { name: nameOf(TRAEFIK), clusterIPs: ["10.43.0.9"] },
+    { name: nameOf("tenant/older"), clusterIPs: [] },
+  ];
+  const index = renderIndex({ revision: "r", targets, shards: [] });
+  let isAway = true;
+  const list = async <T>() => {
+    if (isAway) throw new Error("away");
+    return {
+      items: [{ metadata: { name: "switchback-hosts" }, data: { "index.json": index } }] as T[],
+      resourceVersion: "1",
+    };
+  };
+  const published = publishedTargetNames({ client: { list }, namespace: "switchback-system", log: silentLogger });
+  const config = configSchema.parse({ targets: [] });
+  const discovery = new TargetDiscovery({ client: api.client, config, log: silentLogger, published });
+  t.after(() => discovery.stop());
+  const state = { synced: 0 };
+  discovery.start(
+    () => {},
+    () => {
+      state.synced += 1;
+    },
+  );
+  await settled();
+  assert.equal(state.synced, 0, "unknown is not none");
+  isAway = false;
+  await pass(6_000, 100);
+  assert.equal(state.synced, 1);
+  assert.equal(discovery.resolve(INGRESS), nameOf(TRAEFIK));
+  discovery.use(new Set([nameOf("tenant/older")]));
+  assert.equal(discovery.resolve(INGRESS), nameOf("tenant/older"), "what is in use now counts from then on");
+});
+
+test("a Service whose configured target lists other classes serves none but those", async (t) => {
+  const upstream = { service: { namespace: "edge", name: "nginx" } };
+  const nginx = serviceLb("edge/nginx", { created: "2026-02-01T08:00:00Z", ports: [443] });
+  const config = { targets: [{ name: "nginx", upstream, classes: ["nginx"] }] };
+  const { resolve } = await cluster(t, config, TRAEFIK_LB, nginx);
+  assert.equal(resolve(), nameOf(TRAEFIK));
+  assert.equal(resolve({ ...INGRESS, className: "nginx" }), "nginx");
+});

@@ -1,0 +1,106 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { install, rowsOf, status, workload } from "../../test/fakes/doctor-changes.ts";
+import { FORBIDDEN, HEALTHY, NOT_INSTALLED } from "../../test/fakes/doctor-facts.ts";
+import type { ClusterFacts } from "../facts.ts";
+
+const conflict = (text: string) => ({ name: text, reason: { code: "conflict", text } });
+const wildcard = { name: "*.example.com", reason: { code: "wildcard", text: "t" } };
+
+/** What is changed in the facts of a healthy installation, and every finding of the check then. */
+const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
+  [
+    "all is well",
+    status({ names: [{ name: "a" }, { name: "b" }, wildcard] }),
+    ["ok controller-settled | controller | all sources are synced, 3 name(s) are claimed, none is refused"],
+  ],
+  ["Switchback is not installed", NOT_INSTALLED, []],
+  [
+    "it cannot be read",
+    install({ status: FORBIDDEN }),
+    ["unknown right-missing | controller | missing permission: get that"],
+  ],
+  [
+    "nobody leads",
+    status({ leader: false }),
+    [
+      "broken no-leader | controller | no replica that answered is the leader: nothing is published, and no certificate is renewed | run again in a minute; then check the controller's logs and Lease",
+    ],
+  ],
+  [
+    "two sources are not synced",
+    status({
+      sources: [
+        { name: "ingress", synced: false },
+        { name: "gateway", synced: false },
+        { name: "files", synced: true },
+      ],
+    }),
+    [
+      "broken source-not-synced | controller | not synced: ingress, gateway | check the controller's log for requests that the API server refuses",
+    ],
+  ],
+  [
+    "the controller itself is not synced",
+    status({ synced: false }),
+    [
+      "broken source-not-synced | controller | not synced: its own objects | check the controller's log for requests that the API server refuses",
+    ],
+  ],
+  [
+    "a removal is held",
+    status({ hold: { names: 6, of: 10, until: Date.UTC(2026, 0, 1) } }),
+    [
+      "warning removal-held | controller | 6 of 10 names are held in the map until 2026-01-01T00:00:00.000Z | run `switchback confirm` if they should be removed",
+    ],
+  ],
+  [
+    "names are refused, by the reason of the first",
+    status({
+      names: [
+        conflict("held by a/b"),
+        { name: "y", reason: { code: "over-quota", text: "more than 5" } },
+        conflict("held by c/d"),
+        wildcard,
+        { name: "z" },
+      ],
+    }),
+    [
+      "warning names-refused | controller | 3 claim(s) are refused: conflict (2: held by a/b); over-quota (1: more than 5) | check `reason` of each name in the controller's /status",
+    ],
+  ],
+  [
+    "it has warnings",
+    status({
+      warnings: [
+        { code: "over-cap", text: "first" },
+        { code: "other", text: "second" },
+      ],
+    }),
+    [
+      "warning over-cap | controller | first | check the controller's /status",
+      "warning other | controller | second | check the controller's /status",
+    ],
+  ],
+  [
+    "a workload is stuck, another waits, and a third has caught up",
+    status({
+      running: {
+        workloads: [
+          workload({ stale: 2 }),
+          workload({ name: "b", standing: "waiting" }),
+          workload({ name: "c", stale: 0 }),
+        ],
+      },
+    }),
+    [
+      "warning workload-stuck | Deployment shop/web | 2 pod(s) lack the current names and are not restarted: restart-not-permitted: t | run `switchback restart NAMESPACE/WORKLOAD`; docs/running-pods.md describes each reason",
+    ],
+  ],
+];
+
+describe("the controller check reads the leader's status:", () => {
+  for (const [what, change, findings] of CASES) {
+    test(what, () => assert.deepEqual(rowsOf("controller", { ...HEALTHY, ...change }), findings));
+  }
+});

@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { install, nginx, rowsOf } from "../../test/fakes/doctor-changes.ts";
+import { BALANCER_IP, FORBIDDEN, HEALTHY, NAME } from "../../test/fakes/doctor-facts.ts";
+import type { ClusterFacts } from "../facts.ts";
+import { known } from "../known.ts";
+import type { ProbeLookup } from "../probe/result.ts";
+
+const found = (...lookups: ProbeLookup[]) => ({ probe: known({ dials: [], lookups }) });
+const at = (name: string, ...addresses: string[]): ProbeLookup => ({ name, addresses });
+const nowhere = (name: string, failure: string): ProbeLookup => ({ name, addresses: [], failure });
+const NAMES = ["a", "b", "c", "d", "e", "f"].map((letter) => `${letter}.example.com`);
+const served = (...hosts: string[]) => {
+  const route = {
+    kind: "Ingress",
+    namespace: "shop",
+    name: "shop",
+    addresses: ["lb.example.com", BALANCER_IP],
+    className: undefined,
+  } as const;
+  return { ingresses: known([{ ...route, hosts }]), ...install({ map: known(undefined) }) };
+};
+
+/** What is changed in the facts of a healthy installation, and every finding of the check then. */
+const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
+  [
+    "its load balancer",
+    {},
+    ["ok names-lead-to-it | names at Service ingress-nginx/ingress-nginx-controller | 1 name(s) resolve to it"],
+  ],
+  ["no probe", { probe: undefined }, []],
+  ["a probe that failed", { probe: FORBIDDEN }, []],
+  ["none was looked up", found(), []],
+  ["the load balancer has no address", { ...nginx({ entries: [] }), ...found(nowhere(NAME, "ENOTFOUND")) }, []],
+  [
+    "some were not looked up",
+    { ...served(...NAMES), ...found(at("a.example.com", BALANCER_IP)) },
+    [
+      "ok names-lead-to-it | names at Service ingress-nginx/ingress-nginx-controller | 1 name(s) resolve to it (5 more were not probed)",
+    ],
+  ],
+  [
+    "another address, beside that of the load balancer",
+    found(at(NAME, "192.0.2.99", BALANCER_IP)),
+    ["ok names-lead-to-it | names at Service ingress-nginx/ingress-nginx-controller | 1 name(s) resolve to it"],
+  ],
+  [
+    "the addresses of the load balancer's hostname",
+    {
+      ...nginx({ entries: [{ hostname: "lb.example.com" }] }),
+      ...found(at(NAME, "192.0.2.7"), at("lb.example.com", "192.0.2.6", "192.0.2.7")),
+    },
+    ["ok names-lead-to-it | names at Service ingress-nginx/ingress-nginx-controller | 1 name(s) resolve to it"],
+  ],
+  [
+    "other addresses than the load balancer's hostname",
+    {
+      ...nginx({ entries: [{ hostname: "lb.example.com" }] }),
+      ...found(at(NAME, "192.0.2.8", "192.0.2.9"), at("lb.example.com", "192.0.2.6")),
+    },
+    [
+      'warning name-elsewhere | names at Service ingress-nginx/ingress-nginx-controller | not resolving to lb.example.com: shop.example.com (192.0.2.8 192.0.2.9) | correct the DNS records; if they should resolve elsewhere (a CDN), exclude the Ingress with the annotation `switchback.dev/ignore: "true"`',
+    ],
+  ],
+  [
+    "five names without an address are listed",
+    { ...served(...NAMES.slice(1)), ...found(...NAMES.slice(1).map((name) => nowhere(name, "ENOTFOUND"))) },
+    [
+      "warning name-unresolved | names at Service ingress-nginx/ingress-nginx-controller | the cluster's DNS has no address: b.example.com (ENOTFOUND), c.example.com (ENOTFOUND), d.example.com (ENOTFOUND), e.example.com (ENOTFOUND), f.example.com (ENOTFOUND) | create the DNS records; pods that did not opt in depend on them",
+    ],
+  ],
+  [
+    "of six names without an address, five are listed",
+    { ...served(...NAMES), ...found(...NAMES.map((name) => nowhere(name, "ENOTFOUND"))) },
+    [
+      "warning name-unresolved | names at Service ingress-nginx/ingress-nginx-controller | the cluster's DNS has no address: a.example.com (ENOTFOUND), b.example.com (ENOTFOUND), c.example.com (ENOTFOUND), d.example.com (ENOTFOUND), e.example.com (ENOTFOUND) and 1 more | create the DNS records; pods that did not opt in depend on them",
+    ],
+  ],
+  [
+    "each of these",
+    {
+      ...served(...NAMES.slice(0, 3)),
+      ...found(
+        at("a.example.com", BALANCER_IP),
+        at("b.example.com", "192.0.2.99"),
+        nowhere("c.example.com", "ETIMEOUT"),
+      ),
+    },
+    [
+      "warning name-unresolved | names at Service ingress-nginx/ingress-nginx-controller | the cluster's DNS has no address: c.example.com (ETIMEOUT) | create the DNS records; pods that did not opt in depend on them",
+      'warning name-elsewhere | names at Service ingress-nginx/ingress-nginx-controller | not resolving to 192.0.2.80: b.example.com (192.0.2.99) | correct the DNS records; if they should resolve elsewhere (a CDN), exclude the Ingress with the annotation `switchback.dev/ignore: "true"`',
+      "ok names-lead-to-it | names at Service ingress-nginx/ingress-nginx-controller | 1 name(s) resolve to it",
+    ],
+  ],
+];
+
+describe("the names check says what names resolve to:", () => {
+  for (const [what, change, findings] of CASES) {
+    test(what, () => assert.deepEqual(rowsOf("names", { ...HEALTHY, ...change }), findings));
+  }
+});

@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { admission, entries, install, namespaces, pod, rowsOf } from "../../test/fakes/doctor-changes.ts";
+import { FORBIDDEN, HEALTHY, NAMESPACE, NOT_INSTALLED } from "../../test/fakes/doctor-facts.ts";
+import type { ClusterFacts } from "../facts.ts";
+import { known } from "../known.ts";
+
+/** What is changed in the facts of a healthy installation, and every finding of the check then. */
+const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
+  ["a namespace", {}, ["ok opted-in | namespaces | opted in: shop"]],
+  [
+    "two namespaces, and one that says no",
+    namespaces(["shop", "enabled"], ["edge", "enabled"], ["other", "disabled"]),
+    ["ok opted-in | namespaces | opted in: shop, edge"],
+  ],
+  ["Switchback is not installed", NOT_INSTALLED, []],
+  [
+    "namespaces cannot be read",
+    { namespaces: FORBIDDEN },
+    ["unknown right-missing | namespaces | missing permission: get that"],
+  ],
+  [
+    "pods only",
+    { ...namespaces(["shop", "disabled"]), ...pod({ labels: { "switchback.dev/inject": "enabled" } }) },
+    ["ok pods-opted-in | namespaces | no namespace opted in, but 1 pod(s) did"],
+  ],
+  [
+    "neither: a pod that says no",
+    { ...namespaces(), ...pod({ labels: { "switchback.dev/inject": "disabled" } }) },
+    [
+      "warning nobody-opted-in | namespaces | no namespace or pod has opted in: nothing is injected | kubectl label namespace NAMESPACE switchback.dev/inject=enabled, then restart its workloads",
+    ],
+  ],
+  [
+    "no namespace, and pods cannot be read",
+    { ...namespaces(), pods: FORBIDDEN },
+    [
+      "unknown right-missing | namespaces | no namespace has opted in; whether a pod has is not known: missing permission: get that",
+    ],
+  ],
+  [
+    "a label with another value",
+    namespaces(["shop", "enabled"], ["other", "true"]),
+    [
+      'warning label-unknown | namespace other | its label switchback.dev/inject has the value "true", which has no effect | set the label to enabled',
+    ],
+  ],
+  [
+    "Switchback's own namespace",
+    namespaces([NAMESPACE, "enabled"]),
+    [
+      "broken namespace-excluded | namespace switchback-system | it opted in, but the webhook configuration excludes it: its pods are not injected | remove it from `admission.excludedNamespaces`, or remove its label",
+    ],
+  ],
+  [
+    "a namespace that one entry excludes",
+    {
+      ...namespaces(["a", "enabled"], ["b", "enabled"]),
+      ...entries(["namespace", { excludedNamespaces: ["a"] }], ["pod", { excludedNamespaces: ["b"] }]),
+    },
+    [
+      "broken namespace-excluded | namespace a | it opted in, but the webhook configuration excludes it: its pods are not injected | remove it from `admission.excludedNamespaces`, or remove its label",
+      "broken namespace-excluded | namespace b | it opted in, but the webhook configuration excludes it: its pods are not injected | remove it from `admission.excludedNamespaces`, or remove its label",
+    ],
+  ],
+  [
+    "the live configuration counts, not the values",
+    { ...namespaces(["kube-system", "enabled"]), ...entries(["namespace", { excludedNamespaces: [] }]) },
+    ["ok opted-in | namespaces | opted in: kube-system"],
+  ],
+  [
+    "the values count where the live configuration cannot be read",
+    { ...namespaces(["kube-system", "enabled"]), ...admission({ configuration: FORBIDDEN }) },
+    [
+      "broken namespace-excluded | namespace kube-system | it opted in, but the webhook configuration excludes it: its pods are not injected | remove it from `admission.excludedNamespaces`, or remove its label",
+    ],
+  ],
+  [
+    "neither can be read",
+    {
+      ...namespaces(["kube-system", "enabled"]),
+      ...admission({ configuration: FORBIDDEN }),
+      ...install({ config: FORBIDDEN }),
+    },
+    ["ok opted-in | namespaces | opted in: kube-system"],
+  ],
+  [
+    "there is no configuration at all",
+    {
+      ...namespaces(["kube-system", "enabled"]),
+      ...admission({ configuration: known(undefined) }),
+      ...install({ config: known(undefined) }),
+    },
+    ["ok opted-in | namespaces | opted in: kube-system"],
+  ],
+];
+
+describe("the opt-in check says who opted in:", () => {
+  for (const [what, change, findings] of CASES) {
+    test(what, () => assert.deepEqual(rowsOf("opt-in", { ...HEALTHY, ...change }), findings));
+  }
+});

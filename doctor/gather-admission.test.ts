@@ -1,0 +1,180 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, test } from "node:test";
+import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
+import type { AdmissionFacts } from "./facts.ts";
+import { gatherAdmission } from "./gather-admission.ts";
+
+const CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+const SECRETS = "/api/v1/namespaces/ours/secrets";
+const PODS = "/api/v1/namespaces/probes/pods";
+const base64 = (text: string): string => Buffer.from(text).toString("base64");
+
+let server: MemoryServer;
+beforeEach(() => {
+  server = new MemoryServer();
+});
+
+const gather = async (): Promise<AdmissionFacts> => await gatherAdmission(server.client, "ours", "probes");
+
+/** The dry run is answered with this status and body; other requests as usual. */
+function answerDryRun(status: number, body: object): void {
+  server.onCall = ({ method }) => (method === "POST" ? { status, body } : undefined);
+}
+
+test("nothing is there: no configuration, no certificate", async () => {
+  const { configuration, servingCertificate } = await gather();
+  assert.deepEqual(configuration, { known: true, value: undefined });
+  assert.deepEqual(servingCertificate, { known: true, value: undefined });
+});
+
+test("each permission that is missing is named", async () => {
+  server.onCall = ({ method }) =>
+    method === "POST"
+      ? { status: 403, body: { kind: "Status", message: 'pods is forbidden: cannot create resource "pods"' } }
+      : refusal(403, "Forbidden");
+  const missing = (text: string) => ({
+    known: false,
+    reason: { code: "right-missing", text: `missing permission: ${text}` },
+  });
+  const configurations = "mutatingwebhookconfigurations.admissionregistration.k8s.io";
+  assert.deepEqual(await gather(), {
+    configuration: missing(`get ${configurations} switchback-webhook in all namespaces`),
+    servingCertificate: missing("get secrets switchback-webhook-tls in the namespace ours"),
+    dryRun: missing("create pods in the namespace probes"),
+  });
+});
+
+describe("the webhook configuration", () => {
+  const entries = async (...webhooks: object[]) => {
+    server.add(CONFIGURATION, "switchback-webhook", { webhooks });
+    return (await gather()).configuration;
+  };
+
+  test("keeps policy, timeout, CA, Service and the namespaces that are excluded by name", async () => {
+    const byName = (operator: string, ...values: string[]) => ({
+      key: "kubernetes.io/metadata.name",
+      operator,
+      values,
+    });
+    const found = await entries({
+      name: "pod.switchback.dev",
+      failurePolicy: "Ignore",
+      timeoutSeconds: 2,
+      clientConfig: { caBundle: base64("PEM"), service: { namespace: "ours", name: "w", port: 8443, path: "/mutate" } },
+      namespaceSelector: {
+        matchExpressions: [
+          byName("NotIn", "kube-system", "ours"),
+          byName("In", "shop"),
+          { key: "other", operator: "NotIn", values: ["a"] },
+          { key: "kubernetes.io/metadata.name", operator: "NotIn" },
+          byName("NotIn", "edge"),
+        ],
+      },
+    });
+    assert.deepEqual(found, {
+      known: true,
+      value: [
+        {
+          name: "pod.switchback.dev",
+          failurePolicy: "Ignore",
+          timeoutSeconds: 2,
+          caBundle: "PEM",
+          service: { namespace: "ours", name: "w", port: 8443 },
+          excludedNamespaces: ["kube-system", "ours", "edge"],
+        },
+      ],
+    });
+  });
+
+  test("has the API server's defaults where it says nothing", async () => {
+    const found = await entries(
+      { name: "a" },
+      { name: "b", clientConfig: { service: { namespace: "n", name: "s" } }, namespaceSelector: {} },
+      { name: "c", clientConfig: { url: "https://w" }, namespaceSelector: { matchExpressions: null } },
+    );
+    const base = { failurePolicy: "Fail", timeoutSeconds: 10, caBundle: "", excludedNamespaces: [] };
+    assert.deepEqual(found, {
+      known: true,
+      value: [
+        { name: "a", ...base, service: undefined },
+        { name: "b", ...base, service: { namespace: "n", name: "s", port: 443 } },
+        { name: "c", ...base, service: undefined },
+      ],
+    });
+  });
+
+  test("without webhooks is there, and empty", async () => {
+    server.add(CONFIGURATION, "switchback-webhook");
+    assert.deepEqual((await gather()).configuration, { known: true, value: [] });
+  });
+});
+
+describe("the serving certificate", () => {
+  for (const [what, fields, value] of [
+    ["is that of the Secret", { data: { "tls.crt": base64("PEM"), "tls.key": base64("KEY") } }, "PEM"],
+    ["is missing where the Secret has none", { data: { "tls.key": base64("KEY") } }, undefined],
+    ["is missing where the Secret is empty", {}, undefined],
+  ] as const) {
+    test(what, async () => {
+      server.add(SECRETS, "switchback-webhook-tls", fields);
+      assert.deepEqual((await gather()).servingCertificate, { known: true, value });
+    });
+  }
+});
+
+describe("the dry run", () => {
+  test("asks for an opted-in pod that meets the restricted Pod Security Standard, and has limits", async () => {
+    await gather();
+    const [call, ...others] = server.callsOf("POST", PODS);
+    assert.deepEqual(others, []);
+    assert.equal(String(call?.query), "dryRun=All");
+    const small = { cpu: "1m", memory: "1Mi" };
+    assert.deepEqual(call?.body, {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { generateName: "switchback-doctor-dry-run-", labels: { "switchback.dev/inject": "enabled" } },
+      spec: {
+        automountServiceAccountToken: false,
+        securityContext: { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } },
+        containers: [
+          {
+            name: "none",
+            image: "none",
+            resources: { requests: small, limits: small },
+            securityContext: {
+              allowPrivilegeEscalation: false,
+              readOnlyRootFilesystem: true,
+              capabilities: { drop: ["ALL"] },
+            },
+          },
+        ],
+      },
+    });
+  });
+
+  const message = (text: string) => ({ kind: "Status", message: text });
+  const calling = (webhook: string) => `Internal error: failed calling webhook "${webhook}": connection refused`;
+  const denied = 'User "x" cannot create resource "pods" in API group ""';
+  for (const [what, status, body, expected] of [
+    ["a revision: injected", 201, { metadata: { annotations: { "switchback.dev/revision": "1" } } }, "injected"],
+    ["another annotation: untouched", 201, { metadata: { annotations: { "switchback.dev/owned": "" } } }, "untouched"],
+    ["no annotation: untouched", 201, { metadata: {} }, "untouched"],
+    ["an entry of ours that is not reached: blocked", 500, message(calling("pod.switchback.dev")), "blocked"],
+    ["another's webhook: refused", 500, message(calling("pod.example.com")), "refused"],
+    ["another's webhook of a similar name: refused", 500, message(calling("pod.switchback.dev.x")), "refused"],
+    ["a name that is no entry's: refused", 500, message(calling("a.pod.switchback.dev")), "refused"],
+    ["a quota: refused", 403, message("exceeded quota"), "refused"],
+    ["the words of RBAC with another status: refused", 500, message(denied), "refused"],
+    ["RBAC: unknown", 403, message(denied), "right-missing"],
+  ] as const) {
+    test(what, async () => {
+      answerDryRun(status, body);
+      const { dryRun } = await gather();
+      assert.equal(dryRun.known ? dryRun.value.outcome : dryRun.reason.code, expected);
+      const text = dryRun.known && "text" in dryRun.value ? dryRun.value.text : undefined;
+      const refused = expected === "blocked" || expected === "refused";
+      const said = "message" in body ? body.message : "";
+      assert.equal(text, refused ? `POST ${PODS}: ${status}: ${said}` : undefined);
+    });
+  }
+});

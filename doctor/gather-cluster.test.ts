@@ -1,0 +1,209 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, test } from "node:test";
+import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
+import {
+  gatherGateways,
+  gatherIngresses,
+  gatherNamespaces,
+  gatherProviderIds,
+  gatherServices,
+} from "./gather-cluster.ts";
+import type { Fact } from "./known.ts";
+
+const SERVICES = "/api/v1/namespaces/edge/services";
+const INGRESSES = "/apis/networking.k8s.io/v1/namespaces/shop/ingresses";
+const GATEWAYS = "/apis/gateway.networking.k8s.io/v1/gateways";
+const BETA_GATEWAYS = "/apis/gateway.networking.k8s.io/v1beta1/gateways";
+const LISTED = { resourceVersion: "1" };
+
+let server: MemoryServer;
+beforeEach(() => {
+  server = new MemoryServer();
+});
+
+function factValue<T>(fact: Fact<T>): T {
+  assert.ok(fact.known, JSON.stringify(fact));
+  return fact.value;
+}
+
+describe("Services", () => {
+  test("keeps labels, annotations, selector, literal addresses, TCP ports and the load balancer's entries", async () => {
+    server.add(SERVICES, "ingress", {
+      metadata: { labels: { app: "traefik" }, annotations: { a: "b" } },
+      spec: {
+        type: "LoadBalancer",
+        selector: { app: "pods" },
+        clusterIPs: ["198.51.100.1", "2001:db8::1"],
+        ports: [
+          { name: "web", port: 80, targetPort: "http", appProtocol: "kubernetes.io/ws", protocol: "TCP" },
+          { port: 443, targetPort: 8443 },
+          { port: 8080 },
+          { name: "quic", port: 443, protocol: "UDP" },
+        ],
+      },
+      status: { loadBalancer: { ingress: [{ ip: "192.0.2.1", ipMode: "Proxy" }, { hostname: "lb.example.com" }] } },
+    });
+    assert.deepEqual(factValue(await gatherServices(server.client)), [
+      {
+        namespace: "edge",
+        name: "ingress",
+        type: "LoadBalancer",
+        labels: { app: "traefik" },
+        annotations: { a: "b" },
+        selector: { app: "pods" },
+        clusterIPs: ["198.51.100.1", "2001:db8::1"],
+        ports: [
+          { name: "web", port: 80, targetPort: "http", appProtocol: "kubernetes.io/ws" },
+          { name: "", port: 443, targetPort: "8443", appProtocol: "" },
+          { name: "", port: 8080, targetPort: "8080", appProtocol: "" },
+        ],
+        entries: [{ ip: "192.0.2.1", ipMode: "Proxy" }, { hostname: "lb.example.com" }],
+      },
+    ]);
+  });
+
+  test("a Service that says nothing is of type ClusterIP, with nothing in it", async () => {
+    server.onCall = () => ({
+      status: 200,
+      body: {
+        metadata: LISTED,
+        items: [
+          { metadata: {} },
+          { metadata: {}, spec: { selector: null }, status: { loadBalancer: { ingress: null } } },
+        ],
+      },
+    });
+    const empty = { namespace: "", name: "", type: "ClusterIP", labels: {}, annotations: {}, selector: {} };
+    const facts = { ...empty, clusterIPs: [], ports: [], entries: [] };
+    assert.deepEqual(factValue(await gatherServices(server.client)), [facts, facts]);
+  });
+});
+
+describe("Ingresses", () => {
+  test("keeps each host once, from the rules and from TLS, with the status' addresses and the class", async () => {
+    server.add(INGRESSES, "shop", {
+      spec: {
+        ingressClassName: "nginx",
+        rules: [{ host: "a.example.com" }, {}, { host: "b.example.com" }],
+        tls: [{ hosts: ["b.example.com", "c.example.com"] }, { hosts: null }],
+      },
+      status: { loadBalancer: { ingress: [{ ip: "192.0.2.1", hostname: "lb.example.com" }, { hostname: "x" }, {}] } },
+    });
+    server.add(INGRESSES, "bare", {});
+    server.add(INGRESSES, "null", { spec: { rules: null, tls: null }, status: { loadBalancer: { ingress: null } } });
+    const none = { addresses: [], hosts: [], className: undefined };
+    assert.deepEqual(factValue(await gatherIngresses(server.client)), [
+      {
+        kind: "Ingress",
+        namespace: "shop",
+        name: "shop",
+        addresses: ["192.0.2.1", "lb.example.com", "x"],
+        hosts: ["a.example.com", "b.example.com", "c.example.com"],
+        className: "nginx",
+      },
+      { kind: "Ingress", namespace: "shop", name: "bare", ...none },
+      { kind: "Ingress", namespace: "shop", name: "null", ...none },
+    ]);
+  });
+});
+
+describe("Gateways", () => {
+  const gateway = {
+    metadata: { namespace: "edge", name: "public" },
+    spec: { gatewayClassName: "envoy", listeners: [{ hostname: "a.example.com" }, {}] },
+    status: { addresses: [{ value: "192.0.2.1" }, {}, { value: "192.0.2.2" }] },
+  };
+  const served = (...paths: string[]) => {
+    server.onCall = ({ path }) =>
+      paths.includes(path) ? { status: 200, body: { metadata: LISTED, items: [gateway] } } : refusal(404, "NotFound");
+  };
+  const asked = () => server.calls.map(({ path }) => path);
+
+  test("keeps the listeners' hosts, the status' addresses and the class, of v1 where it is served", async () => {
+    served(GATEWAYS, BETA_GATEWAYS);
+    assert.deepEqual(factValue(await gatherGateways(server.client)), [
+      {
+        kind: "Gateway",
+        namespace: "edge",
+        name: "public",
+        addresses: ["192.0.2.1", "192.0.2.2"],
+        hosts: ["a.example.com"],
+        className: "envoy",
+      },
+    ]);
+    assert.deepEqual(asked(), [GATEWAYS]);
+  });
+
+  test("lists v1beta1 where v1 is not served", async () => {
+    served(BETA_GATEWAYS);
+    assert.equal(factValue(await gatherGateways(server.client)).length, 1);
+    assert.deepEqual(asked(), [GATEWAYS, BETA_GATEWAYS]);
+  });
+
+  test("a cluster without Gateway API has none", async () => {
+    served();
+    assert.deepEqual(factValue(await gatherGateways(server.client)), []);
+  });
+
+  test("a failure is no sign that v1 is not served", async () => {
+    server.onCall = () => refusal(500, "InternalError");
+    const fact = await gatherGateways(server.client);
+    assert.ok(!fact.known);
+    assert.equal(fact.reason.code, "not-read");
+    assert.deepEqual(asked(), [GATEWAYS]);
+  });
+
+  test("a Gateway that says nothing has no addresses, hosts or class", async () => {
+    server.onCall = () => ({
+      status: 200,
+      body: { metadata: LISTED, items: [{ metadata: {} }, { metadata: {}, spec: { listeners: null }, status: {} }] },
+    });
+    const empty = { kind: "Gateway", namespace: "", name: "", addresses: [], hosts: [], className: undefined };
+    assert.deepEqual(factValue(await gatherGateways(server.client)), [empty, empty]);
+  });
+});
+
+test("namespaces, by name, with their opt-in and mode", async () => {
+  server.add("/api/v1/namespaces", "shop", {
+    metadata: {
+      labels: { "switchback.dev/inject": "enabled" },
+      annotations: { "switchback.dev/on-change": "live" },
+    },
+  });
+  server.add("/api/v1/namespaces", "other");
+  assert.deepEqual(
+    [...factValue(await gatherNamespaces(server.client))],
+    [
+      ["shop", { inject: "enabled", onChange: "live" }],
+      ["other", { inject: undefined, onChange: undefined }],
+    ],
+  );
+});
+
+test("provider IDs of five nodes, in one request", async () => {
+  for (let node = 1; node <= 7; node++) {
+    server.add("/api/v1/nodes", `node-${node}`, node === 2 ? {} : { spec: { providerID: `hcloud://${node}` } });
+  }
+  const expected = ["hcloud://1", "hcloud://3", "hcloud://4", "hcloud://5"];
+  assert.deepEqual(factValue(await gatherProviderIds(server.client)), expected);
+  assert.deepEqual(
+    server.calls.map(({ path, query }) => `${path}?${query}`),
+    ["/api/v1/nodes?limit=5"],
+  );
+});
+
+describe("a permission that is missing is named:", () => {
+  for (const [gather, permission] of [
+    [gatherServices, "list services"],
+    [gatherIngresses, "list ingresses.networking.k8s.io"],
+    [gatherGateways, "list gateways.gateway.networking.k8s.io"],
+    [gatherNamespaces, "list namespaces"],
+    [gatherProviderIds, "list nodes"],
+  ] as const) {
+    test(permission, async () => {
+      server.onCall = () => refusal(403, "Forbidden");
+      const text = `missing permission: ${permission} in all namespaces`;
+      assert.deepEqual(await gather(server.client), { known: false, reason: { code: "right-missing", text } });
+    });
+  }
+});

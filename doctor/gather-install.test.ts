@@ -1,0 +1,286 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, test } from "node:test";
+import { configSchema } from "../config/schema.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { statusSecretData } from "../snapshot/status-page.ts";
+import { renderTargets } from "../snapshot/targets-format.ts";
+import { RELAYED } from "../test/fakes/doctor-facts.ts";
+import { addConfig } from "../test/fakes/installed.ts";
+import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
+import { skipWaits } from "../test/fakes/skipped-waits.ts";
+import type { InstallFacts } from "./facts.ts";
+import { gatherInstall } from "./gather-install.ts";
+
+const CONFIGMAPS = "/api/v1/namespaces/ours/configmaps";
+const SECRETS = "/api/v1/namespaces/ours/secrets";
+const DEPLOYMENTS = "/apis/apps/v1/namespaces/ours/deployments";
+const STATUS = "/api/v1/namespaces/ours/services/switchback-controller:http/proxy/status";
+const READYZ = "/api/v1/namespaces/ours/services/switchback-proxy:metrics/proxy/readyz";
+
+/** What the replicas answer in turn, the last one again and again. */
+type Answers = readonly { readonly status?: number; readonly text: string }[];
+
+let server: MemoryServer;
+let raw: { path: string; options: object }[];
+let answers: Record<string, Answers>;
+beforeEach(() => {
+  server = new MemoryServer();
+  raw = [];
+  answers = { [STATUS]: [{ text: JSON.stringify(LEADING) }], [READYZ]: [{ text: "[+] started" }] };
+});
+
+const LEADING = { leader: true, synced: true, sources: [], warnings: [], targets: [], names: [] };
+
+async function gather(): Promise<InstallFacts> {
+  const client: KubeClient = {
+    ...server.client,
+    raw: async (path, options = {}) => {
+      const asked = raw.filter((call) => call.path === path).length;
+      raw.push({ path, options });
+      const { status = 200, text = "" } = answers[path]?.[asked] ?? answers[path]?.at(-1) ?? {};
+      return { status, text, contentType: "text/plain" };
+    },
+  };
+  return await gatherInstall(client, "ours");
+}
+
+const unknown = (code: string, text: string) => ({ known: false, reason: { code, text } });
+
+test("nothing is there", async () => {
+  const { config, targets, deployments, map } = await gather();
+  for (const fact of [config, targets, map]) assert.deepEqual(fact, { known: true, value: undefined });
+  assert.deepEqual(deployments, { known: true, value: [] });
+});
+
+test("each permission that is missing is named", async () => {
+  server.onCall = () => refusal(403, "Forbidden");
+  const missing = (text: string) => unknown("right-missing", `missing permission: ${text} in the namespace ours`);
+  const { config, targets, deployments, map } = await gather();
+  assert.deepEqual(config, missing("get deployments.apps switchback-controller"));
+  assert.deepEqual(targets, missing("get configmaps switchback-targets"));
+  assert.deepEqual(deployments, missing("list deployments.apps"));
+  assert.deepEqual(map, missing("list configmaps"));
+});
+
+test("so is the permission for the Services' proxies", async () => {
+  const client: KubeClient = { ...server.client, raw: (path) => server.client.get(path) };
+  server.onCall = ({ path }) => (path.includes("/services/") ? refusal(403, "Forbidden") : undefined);
+  const { status, proxyReadyz } = await gatherInstall(client, "ours");
+  const missing = (name: string) =>
+    unknown("right-missing", `missing permission: get services/proxy ${name} in the namespace ours`);
+  assert.deepEqual(status, missing("switchback-controller:http"));
+  assert.deepEqual(proxyReadyz, missing("switchback-proxy:metrics"));
+});
+
+describe("the configuration", () => {
+  const read = async (data: object | undefined) => {
+    addConfig(server, data);
+    return (await gather()).config;
+  };
+
+  test("is that of the ConfigMap, with defaults", async () => {
+    const config = configSchema.parse({ inject: { maxNames: 7 } });
+    assert.deepEqual(await read({ "config.yaml": "inject: { maxNames: 7 }" }), { known: true, value: config });
+  });
+
+  test("is the default where the ConfigMap says nothing", async () => {
+    const expected = { known: true, value: configSchema.parse({}) };
+    for (const data of [undefined, {}, { "config.yaml": "" }]) assert.deepEqual(await read(data), expected);
+  });
+
+  test("is not known where it is of another version, or no YAML", async () => {
+    for (const [text, expected] of [
+      ["unheard: 1", /^ConfigMap switchback-config-0123456789 is not valid for this version: .*unheard/s],
+      ["{", /^ConfigMap switchback-config-0123456789 is not YAML: /],
+    ] as const) {
+      const config = await read({ "config.yaml": text });
+      assert.ok(!config.known);
+      assert.equal(config.reason.code, "config-unreadable");
+      assert.match(config.reason.text, expected);
+    }
+  });
+});
+
+describe("the published targets", () => {
+  const read = async (data: object | undefined) => {
+    server.add(CONFIGMAPS, "switchback-targets", { data });
+    return (await gather()).targets;
+  };
+
+  test("are those of the ConfigMap", async () => {
+    const { text } = renderTargets([RELAYED]);
+    assert.deepEqual(await read({ "targets.json": text }), { known: true, value: [RELAYED] });
+  });
+
+  test("are none where its key is missing, and not known where it does not parse", async () => {
+    assert.deepEqual(await read({}), { known: true, value: undefined });
+    const targets = await read({ "targets.json": "{" });
+    assert.ok(!targets.known);
+    assert.equal(targets.reason.code, "targets-malformed");
+    assert.match(targets.reason.text, /^targets\.json does not parse: /);
+  });
+});
+
+test("Deployments, with their first container and Kubernetes' defaults", async () => {
+  const containers = [{ image: "s:1", imagePullPolicy: "Always" }, { image: "sidecar" }];
+  server.add(DEPLOYMENTS, "full", {
+    spec: { replicas: 3, template: { spec: { containers } } },
+    status: { readyReplicas: 2 },
+  });
+  server.add(DEPLOYMENTS, "bare");
+  server.add(DEPLOYMENTS, "partial", { spec: { template: { spec: { containers: [{}] } } }, status: {} });
+  const defaults = { desired: 1, ready: 0, image: "", pullPolicy: "IfNotPresent" };
+  assert.deepEqual((await gather()).deployments, {
+    known: true,
+    value: [
+      { name: "full", desired: 3, ready: 2, image: "s:1", pullPolicy: "Always" },
+      { name: "bare", ...defaults },
+      { name: "partial", ...defaults },
+    ],
+  });
+});
+
+describe("the map", () => {
+  const index = { revision: "r1", targets: [], shards: [] };
+  const read = async (text: string) => {
+    const metadata = { labels: { "switchback.dev/map": "hosts" } };
+    server.add(CONFIGMAPS, "switchback-hosts", { metadata, data: { "index.json": text } });
+    return (await gather()).map;
+  };
+
+  test("comes with its index", async () => {
+    const map = await read(JSON.stringify(index));
+    assert.ok(map.known && map.value !== undefined && "names" in map.value.map);
+    assert.deepEqual(map.value.index, { revision: "r1", targets: [], shards: [] });
+    assert.deepEqual([map.value.map.revision, map.value.map.names], ["r1", []]);
+  });
+
+  test("is a reason where a shard is missing", async () => {
+    const map = await read(JSON.stringify({ ...index, shards: [{ name: "switchback-hosts-0", revision: "x" }] }));
+    assert.ok(map.known && map.value !== undefined && "code" in map.value.map);
+  });
+
+  test("is not known where the index does not parse", async () => {
+    const map = await read("{");
+    assert.ok(!map.known);
+    assert.equal(map.reason.code, "index-not-json");
+  });
+});
+
+describe("the controller's status", () => {
+  const workload = { namespace: "a", kind: "Deployment", name: "b", stale: 1, standing: "stuck", code: "c", text: "t" };
+  const full = {
+    ...LEADING,
+    sources: [{ name: "ingress", synced: false }],
+    hold: { names: 1, of: 2, until: 8.64e15 },
+    warnings: [{ code: "c", text: "t" }],
+    targets: [{ name: "a", relayed: true, upstream: "b/c", ports: [{ port: 80 }] }],
+    names: [{ name: "a.example.com", reason: { code: "c", text: "t" } }, { name: "b.example.com" }],
+    running: { workloads: [workload, { ...workload, mode: "live", modeFrom: "workload" }] },
+  };
+  const asked = () => raw.filter(({ path }) => path === STATUS);
+
+  test("is what the leader answers, without what is not checked", async () => {
+    answers[STATUS] = [{ text: JSON.stringify({ ...full, later: 1 }) }];
+    assert.deepEqual((await gather()).status, { known: true, value: full });
+    assert.deepEqual(asked(), [{ path: STATUS, options: { anyStatus: true, maxBytes: 64 * 1024 * 1024 } }]);
+  });
+
+  test("is asked for until the leader answers, 100 ms apart", async (t) => {
+    const { waits } = skipWaits(t);
+    const follower = { text: JSON.stringify({ ...LEADING, leader: false }) };
+    answers[STATUS] = [follower, follower, { text: JSON.stringify(LEADING) }];
+    assert.deepEqual((await gather()).status, { known: true, value: LEADING });
+    assert.deepEqual([asked().length, waits], [3, [100, 100]]);
+  });
+
+  test("is a follower's after twenty answers without a leader", async (t) => {
+    const { waits } = skipWaits(t);
+    answers[STATUS] = [{ text: JSON.stringify({ ...LEADING, leader: false }) }];
+    assert.deepEqual((await gather()).status, { known: true, value: { ...LEADING, leader: false } });
+    assert.deepEqual([asked().length, waits.length], [20, 19]);
+  });
+
+  test("is read with the key", async () => {
+    const key = "k".repeat(43);
+    server.add(SECRETS, "switchback-status", { data: statusSecretData(key) });
+    assert.deepEqual((await gather()).status, { known: true, value: LEADING });
+    const options = { anyStatus: true, headers: { "switchback-status-key": key }, maxBytes: 64 * 1024 * 1024 };
+    assert.deepEqual(asked(), [{ path: STATUS, options }]);
+  });
+
+  test("is not known without the right to the key, unless the controller is an earlier one that asks for none", async () => {
+    server.onCall = ({ path }) => (path.startsWith(SECRETS) ? refusal(403, "Forbidden") : undefined);
+    assert.deepEqual((await gather()).status, { known: true, value: LEADING });
+    answers[STATUS] = [{ status: 403, text: "send the key" }];
+    const missing = "missing permission: get secrets switchback-status in the namespace ours";
+    assert.deepEqual((await gather()).status, unknown("right-missing", missing));
+  });
+
+  test("is not known while there is no key", async () => {
+    answers[STATUS] = [{ status: 403, text: "no key yet" }];
+    assert.deepEqual((await gather()).status, unknown("not-read", `GET ${STATUS}: no key yet`));
+  });
+
+  test("is not known where a field is missing or of another kind", async () => {
+    const { leader: _, ...headless } = LEADING;
+    for (const body of [
+      headless,
+      ...["synced", "sources", "warnings", "targets", "names"].map((key) => ({ ...full, [key]: undefined })),
+      { ...full, sources: [{ name: "a" }] },
+      { ...full, sources: [{ synced: true }] },
+      ...["names", "of", "until"].map((key) => ({ ...full, hold: { ...full.hold, [key]: "1" } })),
+      { ...full, hold: { ...full.hold, until: -1 } },
+      { ...full, hold: { ...full.hold, until: 8.65e15 } },
+      { ...full, warnings: [{ code: "c" }] },
+      { ...full, warnings: [{ text: "t" }] },
+      ...["name", "relayed", "upstream", "ports"].map((key) => ({
+        ...full,
+        targets: [{ ...full.targets[0], [key]: undefined }],
+      })),
+      { ...full, targets: [{ ...full.targets[0], ports: [{}] }] },
+      { ...full, names: [{}] },
+      { ...full, names: [{ name: "a", reason: {} }] },
+      { ...full, running: {} },
+      ...Object.keys(workload).map((key) => ({ ...full, running: { workloads: [{ ...workload, [key]: undefined }] } })),
+      ...["mode", "modeFrom"].map((key) => ({ ...full, running: { workloads: [{ ...workload, [key]: 1 }] } })),
+    ]) {
+      answers[STATUS] = [{ text: JSON.stringify(body) }];
+      const { status } = await gather();
+      assert.ok(!status.known, JSON.stringify(body));
+      assert.equal(status.reason.code, "not-read");
+    }
+  });
+});
+
+describe("a proxy's readiness", () => {
+  for (const [what, answer, expected] of [
+    ["is the text of a 200", { text: "anything" }, { known: true, value: "anything" }],
+    ["is the text of its own 503", { status: 503, text: "[-] x" }, { known: true, value: "[-] x" }],
+    [
+      "is not known by another's 503",
+      { status: 503, text: "no endpoints available" },
+      unknown("not-read", "the proxy's /readyz: 503 no endpoints available"),
+    ],
+    [
+      "is not known by another status, of which 200 characters are kept",
+      { status: 404, text: `[${"x".repeat(200)}` },
+      unknown("not-read", `the proxy's /readyz: 404 [${"x".repeat(199)}`),
+    ],
+  ] as const) {
+    test(what, async () => {
+      answers[READYZ] = [answer];
+      assert.deepEqual((await gather()).proxyReadyz, expected);
+      assert.deepEqual(
+        raw.filter(({ path }) => path === READYZ),
+        [{ path: READYZ, options: { anyStatus: true } }],
+      );
+    });
+  }
+
+  test("a status of RBAC's is a missing permission", async () => {
+    answers[READYZ] = [{ status: 403, text: "" }];
+    const { proxyReadyz } = await gather();
+    assert.equal(proxyReadyz.known ? "" : proxyReadyz.reason.code, "right-missing");
+  });
+});

@@ -1,0 +1,149 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, test } from "node:test";
+import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
+import { gatherAgents } from "./gather-agents.ts";
+import { gatherEndpoints } from "./gather-endpoints.ts";
+import { gatherPods } from "./gather-pods.ts";
+import { known, notKnown } from "./known.ts";
+
+const SHOP = "/api/v1/namespaces/shop/pods";
+const OTHER = "/api/v1/namespaces/other/pods";
+const missing = (text: string) => notKnown("right-missing", `missing permission: ${text}`);
+
+let server: MemoryServer;
+beforeEach(() => {
+  server = new MemoryServer();
+});
+
+describe("opted-in pods", () => {
+  const NAMESPACES = known(
+    new Map([
+      ["shop", { inject: "enabled", onChange: undefined }],
+      ["other", { inject: "disabled", onChange: undefined }],
+      ["third", { inject: undefined, onChange: undefined }],
+    ]),
+  );
+  const gather = () => gatherPods(server.client, NAMESPACES);
+  const optedIn = { labels: { "switchback.dev/inject": "enabled" } };
+
+  test("are those of opted-in namespaces and those that opted in themselves, each once, without ended ones", async () => {
+    server.add(SHOP, "web", { metadata: optedIn });
+    server.add(SHOP, "db");
+    server.add(OTHER, "one", { metadata: optedIn });
+    server.add(OTHER, "two");
+    const pods = await gather();
+    assert.ok(pods.known);
+    assert.deepEqual(
+      pods.value.map(({ namespace, name }) => `${namespace}/${name}`),
+      ["shop/web", "other/one", "shop/db"],
+    );
+    const selectors = server.calls.map(({ path, query }) => [
+      path,
+      query.get("labelSelector"),
+      query.get("fieldSelector"),
+    ]);
+    const notEnded = "status.phase!=Succeeded,status.phase!=Failed";
+    assert.deepEqual(selectors, [
+      ["/api/v1/pods", "switchback.dev/inject=enabled", notEnded],
+      [SHOP, null, notEnded],
+    ]);
+  });
+
+  test("keep their owner, labels, annotations, node and aliases", async () => {
+    const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web-5d9c", uid: "u", controller: true };
+    const labels = { "pod-template-hash": "5d9c" };
+    server.add(SHOP, "web-5d9c-x", {
+      metadata: { labels, annotations: { a: "b" }, ownerReferences: [owner] },
+      spec: { nodeName: "node-1", hostAliases: [{ ip: "198.51.100.9", hostnames: ["a"] }, { ip: "192.0.2.1" }] },
+    });
+    server.add(SHOP, "bare");
+    server.add(SHOP, "leaving", { metadata: { deletionTimestamp: "2026-01-01T00:00:00Z" } });
+    const nothing = { labels: {}, annotations: {}, node: "", aliasAddresses: [] };
+    assert.deepEqual(await gather(), {
+      known: true,
+      value: [
+        {
+          namespace: "shop",
+          name: "web-5d9c-x",
+          owner: "shop/Deployment/web",
+          labels,
+          annotations: { a: "b" },
+          node: "node-1",
+          aliasAddresses: ["198.51.100.9", "192.0.2.1"],
+        },
+        { namespace: "shop", name: "bare", owner: "shop/Pod/bare", ...nothing },
+      ],
+    });
+  });
+
+  test("are not known where pods or namespaces cannot be read", async () => {
+    server.onCall = () => refusal(403, "Forbidden");
+    assert.deepEqual(await gather(), missing("list pods in all namespaces"));
+    const namespaces = missing("list namespaces");
+    server.calls.length = 0;
+    assert.deepEqual(await gatherPods(server.client, namespaces), namespaces);
+    assert.deepEqual(server.calls, []);
+  });
+});
+
+describe("agents", () => {
+  const LEASES = "/apis/coordination.k8s.io/v1/namespaces/nodes/leases";
+  const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "agent" };
+  const NOW = Date.UTC(2026, 0, 1);
+  const gather = () => gatherAgents(server.client, "nodes", NOW);
+
+  test("have been silent since their Lease was renewed, or since 1970", async () => {
+    const annotations = { "switchback.dev/revision": "r1" };
+    const renewTime = new Date(NOW - 1500).toISOString();
+    server.add(LEASES, "switchback-agent-a", { metadata: { labels, annotations }, spec: { renewTime } });
+    server.add(LEASES, "switchback-agent-b", { metadata: { labels } });
+    server.add(LEASES, "switchback-controller", { spec: { renewTime } });
+    assert.deepEqual(await gather(), {
+      known: true,
+      value: [
+        { lease: "switchback-agent-a", mapRevision: "r1", podRevisions: undefined, silentMs: 1500 },
+        { lease: "switchback-agent-b", mapRevision: undefined, podRevisions: undefined, silentMs: NOW },
+      ],
+    });
+  });
+
+  test("are not known where Leases cannot be read", async () => {
+    server.onCall = () => refusal(403, "Forbidden");
+    assert.deepEqual(await gather(), missing("list leases.coordination.k8s.io in the namespace nodes"));
+  });
+});
+
+describe("endpoints", () => {
+  const slices = (namespace: string) => `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
+  const of = (service: string) => ({ metadata: { labels: { "kubernetes.io/service-name": service } } });
+  const SERVICES = [
+    { namespace: "edge", name: "web" },
+    { namespace: "edge", name: "none" },
+  ];
+
+  test("are counted per Service, those that are ready", async () => {
+    const endpoint = (ready?: boolean) => ({ addresses: ["192.0.2.1", "192.0.2.2"], conditions: { ready } });
+    server.add(slices("edge"), "a", { ...of("web"), endpoints: [endpoint(true), endpoint(false), endpoint()] });
+    server.add(slices("edge"), "b", { ...of("web"), endpoints: [endpoint(true)] });
+    server.add(slices("edge"), "c", { ...of("other"), endpoints: [endpoint(true)] });
+    assert.deepEqual(await gatherEndpoints(server.client, SERVICES), {
+      known: true,
+      value: [
+        { namespace: "edge", name: "web", ready: 3 },
+        { namespace: "edge", name: "none", ready: 0 },
+      ],
+    });
+  });
+
+  test("are not known where those of one Service cannot be read", async () => {
+    server.onCall = ({ path }) => (path === slices("closed") ? refusal(403, "Forbidden") : undefined);
+    assert.deepEqual(
+      await gatherEndpoints(server.client, [...SERVICES, { namespace: "closed", name: "x" }]),
+      missing("list endpointslices.discovery.k8s.io in the namespace closed"),
+    );
+  });
+
+  test("of no Service are none", async () => {
+    assert.deepEqual(await gatherEndpoints(server.client, []), { known: true, value: [] });
+  });
+});

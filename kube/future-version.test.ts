@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { KubeClient } from "./client.ts";
+import { isFutureVersion } from "./future-version.ts";
+
+/** What is said of `version` where a list has the version `current`, and the calls of it. */
+async function ask(version: string, current: string | undefined) {
+  const calls: unknown[] = [];
+  const get = async (...call: unknown[]) => {
+    calls.push(call);
+    return current === undefined ? {} : { metadata: { resourceVersion: current } };
+  };
+  const client = { get } as unknown as Pick<KubeClient, "get">;
+  const request = { path: "/pods", query: { labelSelector: "a=b" }, options: { timeoutMs: 7 } };
+  return { isFuture: await isFutureVersion(client, version, request), calls };
+}
+
+for (const [version, current, isFuture] of [
+  ["10", "9", true],
+  ["9", "10", false],
+  ["10", "10", false],
+  ["18446744073709551617", "18446744073709551616", true],
+  ["10", undefined, false],
+  ["v10", "9", false],
+  ["10", "v9", false],
+  ["10x", "9", false],
+  ["10", "9x", false],
+  ["", "9", false],
+] as const) {
+  test(`the version ${version} is ${isFuture ? "" : "not "}newer than ${current}`, async () => {
+    assert.equal((await ask(version, current)).isFuture, isFuture);
+  });
+}
+
+test("one item is listed, without a version: the server's newest", async () => {
+  const { calls } = await ask("10", "9");
+  assert.deepEqual(calls, [["/pods", { labelSelector: "a=b", limit: 1 }, { timeoutMs: 7 }]]);
+});

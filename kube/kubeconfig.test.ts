@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { after, test } from "node:test";
+import { stringify } from "yaml";
+import { loadKubeconfig } from "./kubeconfig.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "switchback-kubeconfig-"));
+after(() => rmSync(folder, { recursive: true }));
+
+const base64 = (text: string) => Buffer.from(text).toString("base64");
+
+interface Entries {
+  readonly cluster?: object;
+  readonly user?: object;
+  readonly context?: object;
+  /** The current context; default: that of this name. */
+  readonly current?: string;
+}
+
+/** Writes a kubeconfig whose cluster, user and context have this name. */
+function write(name: string, { cluster, user = {}, context, current = name }: Entries = {}): string {
+  const path = join(folder, `${name}.yaml`);
+  const content = {
+    clusters: [{ name, cluster: { server: `https://${name}.test/prefix`, ...cluster } }],
+    users: [{ name, user }],
+    contexts: [{ name, context: { cluster: name, user: name, ...context } }],
+    "current-context": current,
+  };
+  writeFileSync(path, stringify(content));
+  return path;
+}
+
+async function accessOf(path: string, context?: string) {
+  const { server, from: _from, ...rest } = await (await loadKubeconfig(path, context)).access();
+  return { server: server.href, ...rest };
+}
+
+test("the namespace is the context's, or default", async () => {
+  assert.equal((await loadKubeconfig(write("a"))).namespace, "default");
+  assert.equal((await loadKubeconfig(write("a", { context: { namespace: "shop" } }))).namespace, "shop");
+});
+
+for (const [what, entries, headers, tls] of [
+  ["nothing", {}, {}, {}],
+  ["a token", { user: { token: "secret" } }, { authorization: "Bearer secret" }, {}],
+  [
+    "a name and a password",
+    { user: { username: "me", password: "pä:ss" } },
+    { authorization: `Basic ${base64("me:pä:ss")}` },
+    {},
+  ],
+  [
+    "a client certificate",
+    { user: { "client-certificate-data": base64("cert"), "client-key-data": base64("key") } },
+    {},
+    { cert: Buffer.from("cert"), key: Buffer.from("key") },
+  ],
+  ["a CA", { cluster: { "certificate-authority-data": base64("ca") } }, {}, { ca: Buffer.from("ca") }],
+  ["a server name", { cluster: { "tls-server-name": "api.test" } }, {}, { servername: "api.test" }],
+  ["no verification", { cluster: { "insecure-skip-tls-verify": true } }, {}, { rejectUnauthorized: false }],
+] as const) {
+  test(`access with ${what}`, async () => {
+    assert.deepEqual(await accessOf(write("a", entries)), { server: "https://a.test/prefix", headers, tls });
+  });
+}
+
+test("access says where it is from, and where its CA is", async () => {
+  const path = write("a");
+  const { from } = await (await loadKubeconfig(path)).access();
+  const ca = `certificate-authority-data of cluster "a" in kubeconfig ${path}`;
+  assert.deepEqual(from, { what: `context "a" of kubeconfig ${path}`, ca });
+});
+
+test("a proxy has an agent of its own", async () => {
+  const { agent, ...rest } = await accessOf(write("a", { cluster: { "proxy-url": "http://127.0.0.1:3128" } }));
+  assert.equal(typeof agent, "object");
+  assert.deepEqual(rest, { server: "https://a.test/prefix", headers: {}, tls: {} });
+});
+
+test("credentials that cannot be read are an error with the context's name", async () => {
+  const command = join(folder, "absent");
+  const exec = { apiVersion: "client.authentication.k8s.io/v1", command, interactiveMode: "Never" };
+  const loaded = await loadKubeconfig(write("a", { user: { exec } }));
+  await assert.rejects(loaded.access(), {
+    code: "config-invalid",
+    message: /^the credentials of context "a" of kubeconfig \S+a\.yaml cannot be had from the command "\S+absent"$/,
+  });
+});
+
+test("of several files the first that sets a value wins, and entries are taken from all", async () => {
+  const [a, b] = [write("a", { user: { token: "of a" } }), write("b", { user: { token: "of b" } })];
+  const both = ["", join(folder, "absent.yaml"), a, b].join(delimiter);
+  assert.equal((await accessOf(both)).server, "https://a.test/prefix");
+  assert.deepEqual(await accessOf(both, "b"), {
+    server: "https://b.test/prefix",
+    headers: { authorization: "Bearer of b" },
+    tls: {},
+  });
+  const [none, other] = [write("c", { current: "" }), write("d")];
+  assert.equal((await accessOf([none, other].join(delimiter))).server, "https://d.test/prefix");
+});
+
+test("a context that is not there, or whose cluster is not, is an error with those that are", async () => {
+  const dangling = write("e", { context: { cluster: "gone" } });
+  for (const [path, context, text] of [
+    [write("a"), "prod", `kubeconfig ${join(folder, "a.yaml")}: no context "prod"; available: a`],
+    [dangling, undefined, `kubeconfig ${dangling}: no context "e"; available: e`],
+  ] as const) {
+    await assert.rejects(loadKubeconfig(path, context), { code: "config-invalid", message: text });
+  }
+  const empty = join(folder, "empty.yaml");
+  writeFileSync(empty, stringify({ clusters: [], users: [], contexts: [] }));
+  await assert.rejects(loadKubeconfig(empty), { message: `kubeconfig ${empty}: no context ""; available: none` });
+  await assert.rejects(loadKubeconfig(""), { code: "config-invalid", message: "no kubeconfig is given" });
+});

@@ -1,0 +1,75 @@
+import { METADATA_LIST, METADATA_WATCH, TABLE } from "./accept.ts";
+import { itemsOfList } from "./list.ts";
+import type { Query } from "./paths.ts";
+import type { ApiList, ApiObject } from "./types.ts";
+
+/** How the API server is asked for objects, and how they are taken out of its answers. */
+export interface ObjectFormat {
+  readonly listAccept: string | undefined;
+  readonly watchAccept: string | undefined;
+  readonly query: Query;
+  /** The objects of a page of a list. Undefined: it is not a list. */
+  itemsOf(page: ApiList<ApiObject>): readonly ApiObject[] | undefined;
+  /** The object of a watch event. Undefined: there is none. */
+  objectOf(sent: ApiObject): ApiObject | undefined;
+}
+
+/** An object's metadata, and the cells of the columns that were asked for, if any, by name; a cell that says nothing is left out. */
+export interface TableObject extends ApiObject {
+  readonly columns?: Readonly<Record<string, string>>;
+}
+
+interface Table extends ApiObject {
+  readonly columnDefinitions?: ReadonlyArray<{ readonly name: string }> | null;
+  readonly rows?: ReadonlyArray<{ readonly cells: readonly unknown[]; readonly object?: ApiObject }> | null;
+}
+
+/** Whole objects, or only their metadata. */
+export function objectFormat(metadataOnly: boolean): ObjectFormat {
+  return {
+    listAccept: metadataOnly ? METADATA_LIST : undefined,
+    watchAccept: metadataOnly ? METADATA_WATCH : undefined,
+    query: {},
+    itemsOf: itemsOfList,
+    objectOf: (sent) => sent,
+  };
+}
+
+/**
+ * Metadata and the named columns. The API server sends the columns' names with each page, and of a watch with the first event only;
+ * another replica of it may have other columns, so their positions are taken from what came last.
+ */
+export function tableFormat(columns: readonly string[]): ObjectFormat {
+  let positions: ReadonlyArray<readonly [name: string, position: number]> = [];
+
+  function rowsOf(table: Table): readonly TableObject[] | undefined {
+    const { columnDefinitions, rows } = table;
+    if (table.kind !== "Table" || !(rows === null || Array.isArray(rows))) return undefined;
+    if (columnDefinitions) {
+      const names = columnDefinitions.map(({ name }) => name);
+      positions = columns.flatMap((name) => (names.includes(name) ? [[name, names.indexOf(name)] as const] : []));
+    }
+    const items = (rows ?? []).map(({ cells, object = {} }) => ({ ...object, columns: columnsOf(cells) }));
+    return itemsOfList({ items });
+  }
+
+  function columnsOf(cells: readonly unknown[]): TableObject["columns"] {
+    const said = positions.flatMap(([name, position]) => {
+      const cell = cells[position];
+      return typeof cell === "string" && cell !== "" && cell !== NO_VALUE ? [[name, cell] as const] : [];
+    });
+    return Object.fromEntries(said);
+  }
+
+  return {
+    listAccept: TABLE,
+    watchAccept: TABLE,
+    query: { includeObject: "Metadata" },
+    itemsOf: rowsOf,
+    // An error is sent as a Status.
+    objectOf: (sent) => (sent.kind === "Status" ? sent : rowsOf(sent)?.[0]),
+  };
+}
+
+/** What the printers of Kubernetes write where there is no value. */
+const NO_VALUE = "<none>";

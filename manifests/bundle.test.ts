@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { on, once } from "node:events";
+import { globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { after, before, test } from "node:test";
+import { bundleProduct } from "./bundle.ts";
+
+// What the image has, in a folder from which no package of this checkout can be found.
+
+const folder = mkdtempSync(join(tmpdir(), "switchback-bundle-"));
+const program = join(folder, "cli", "main.js");
+before(() => bundleProduct(folder));
+after(() => rmSync(folder, { recursive: true }));
+
+const files = () => globSync("**/*.*", { cwd: folder });
+/** Without a cluster, whatever the person who runs the tests has. */
+const env = { PATH: process.env.PATH, HOME: folder };
+
+function switchback(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  return new Promise((done) => {
+    const child: ChildProcess = execFile(
+      process.execPath,
+      [program, ...args],
+      { cwd: folder, env, timeout: 30_000 },
+      (_error, stdout, stderr) => done({ code: child.exitCode ?? -1, stdout, stderr }),
+    );
+  });
+}
+
+test("holds what runs: no TypeScript, no types, no maps, no tests, and under 5 MB", () => {
+  assert.deepEqual(
+    files().filter((path) => /\.(ts|map|md|mts|cts)$|test/.test(path)),
+    [],
+  );
+  const bytes = files().reduce((sum, path) => sum + statSync(join(folder, path)).size, 0);
+  assert.ok(bytes < 5_000_000, `${bytes} bytes`);
+});
+
+test("names the license of each package that is in it", () => {
+  const text = readFileSync(join(folder, "THIRD-PARTY-LICENSES"), "utf8");
+  for (const name of ["express", "zod", "yaml", "node-forge", "commander", "koffi", "json-p3", "iconv-lite"]) {
+    assert.match(text, new RegExp(`^${name} \\d+\\.\\d+\\.\\d+: \\S+`, "m"));
+  }
+  assert.doesNotMatch(text, /client-node/);
+});
+
+test("the proxy relays by the linux engine, whose threads start from the bundle", {
+  skip: process.platform !== "linux" && "the engine is Linux's",
+}, async () => {
+  const set = ["proxy.address=127.0.0.1", "proxy.healthPort=0", "targets=[]"];
+  const child = spawn(process.execPath, [program, "proxy", "--set", ...set], {
+    cwd: folder,
+    env,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  const ended = once(child, "exit");
+  try {
+    const engines: string[] = [];
+    for await (const [line] of on(createInterface(child.stderr), "line", { close: ["close"] })) {
+      const { engine, msg } = JSON.parse(String(line)) as { engine?: string; msg: string };
+      if (engine !== undefined) engines.push(engine);
+      if (msg.includes("nothing to relay")) break;
+    }
+    assert.deepEqual(engines, ["linux"]);
+  } finally {
+    child.kill("SIGTERM");
+  }
+  const [code, signal] = await ended;
+  // The signal may come before the process listens for it: the line is written while it starts.
+  assert.ok(code === 0 || signal === "SIGTERM", `${code} ${signal}`);
+});
+
+test("a kubeconfig is refused with what to do instead: what reads it stays out of the image", async () => {
+  writeFileSync(join(folder, "kubeconfig"), "{}");
+  const { code, stderr } = await switchback("status", "--kubeconfig", join(folder, "kubeconfig"));
+  assert.equal(code, 2);
+  assert.match(stderr, /client-node is not installed.*leave out --kubeconfig and KUBECONFIG/);
+});
+
+test("each component and command finds all of its modules", async () => {
+  for (const name of ["controller", "webhook", "agent", "status", "doctor", "restart", "uninstall"]) {
+    const { code, stderr } = await switchback(name);
+    assert.notEqual(code, 0);
+    assert.match(stderr, /no cluster|not in a pod|required|missing/i, name);
+    assert.doesNotMatch(stderr, /Cannot find (module|package)|node:internal/, name);
+  }
+  // Its path is read by a package that stays outside the bundle.
+  const custom = "{group: example.com, version: v1, resource: sites, hostnames: '$.spec.hosts[*]'}";
+  const config = await switchback("config", "--set", `sources.custom=[${custom}]`);
+  assert.equal(config.code, 0, config.stderr);
+  assert.match((await switchback("config", "--set", "sources.custom=[{hostnames: '$['}]")).stderr, /hostnames/);
+});

@@ -1,0 +1,124 @@
+import { cpSync, existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join, matchesGlob } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { build, type Metafile } from "esbuild";
+
+// `node manifests/bundle.ts --outDir FOLDER [--arch x64|arm64]`: what the image holds in its working directory. The Dockerfile, the tests'
+// image and the benches all take this one. docs/decisions/0021 has what the bundle saves.
+
+/** Between two licenses. */
+const RULE = `\n${"-".repeat(80)}\n\n`;
+const TOP = fileURLToPath(new URL("..", import.meta.url));
+
+interface ImageFiles {
+  readonly files: readonly string[];
+  readonly entryPoints: readonly string[];
+  readonly packages: Readonly<Record<string, readonly string[]>>;
+  readonly leftOut: readonly string[];
+}
+
+/** An npm package of which something is in the image. */
+export interface BundledPackage {
+  readonly name: string;
+  readonly version: string;
+  /** As package.json has it: an SPDX expression. */
+  readonly license: string;
+  /** Its key in the lockfile: `node_modules/zod`. */
+  readonly path: string;
+}
+
+/**
+ * Bundles the program of this checkout into `folder`: `cli/main.js` with its chunks and the relay's worker, the packages that cannot
+ * be in a bundle, and all licenses. Returns the packages, by name. `arch`: the machine that it is for, whose packages must be
+ * installed, or be in `further`, a folder like node_modules.
+ */
+export async function bundleProduct(
+  folder: string,
+  arch: string = process.arch,
+  further?: string,
+): Promise<readonly BundledPackage[]> {
+  const list = JSON.parse(readFileSync(join(TOP, "manifests", "image-files.json"), "utf8")) as ImageFiles;
+  const packages = Object.entries(list.packages).map(([name, files]) => [name.replace("ARCH", arch), files] as const);
+  const { metafile } = await build({
+    absWorkingDir: TOP,
+    entryPoints: [...list.entryPoints],
+    outdir: join(folder, "cli"),
+    // Beside each other: the relay finds its worker beside the chunk that starts it.
+    entryNames: "[name]",
+    chunkNames: "[name]-[hash]",
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    platform: "node",
+    target: "node26",
+    external: [...packages.map(([name]) => name), ...list.leftOut],
+    // Names stay, so that a stack trace can be read.
+    minifyWhitespace: true,
+    minifySyntax: true,
+    legalComments: "none",
+    // For the CommonJS packages in the bundle.
+    banner: { js: `import{createRequire as c}from"node:module";const require=c(import.meta.url);` },
+    metafile: true,
+    logLevel: "warning",
+  });
+  const installed = (name: string) => {
+    const place = further !== undefined && existsSync(join(further, name)) ? further : join(TOP, "node_modules");
+    if (existsSync(join(place, name))) return join(place, name);
+    throw new Error(`${name} is not installed: npm ci --os linux --cpu ARCH installs it`);
+  };
+  for (const [name, files] of packages) copyPackage(installed(name), files, join(folder, "node_modules", name));
+  for (const name of list.files) cpSync(join(TOP, name), join(folder, name));
+  const copied = packages.map(([name]) => [join("node_modules", name), installed(name)] as const);
+  const places = new Map([...bundledPaths(metafile).map((path) => [path, join(TOP, path)] as const), ...copied]);
+  const all = packagesAt(places);
+  writeFileSync(join(folder, "THIRD-PARTY-LICENSES"), all.map(licenseOf).join(RULE));
+  return all.map(({ place: _, ...known }) => known);
+}
+
+function copyPackage(from: string, files: readonly string[], to: string): void {
+  const wanted = globSync("**/*", { cwd: from, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(from.length + 1))
+    .filter((path) => ["package.json", ...files].some((pattern) => matchesGlob(path, pattern)));
+  for (const path of wanted) {
+    mkdirSync(dirname(join(to, path)), { recursive: true });
+    cpSync(join(from, path), join(to, path));
+  }
+}
+
+/** The license of each package of which something is in a bundle, one after the other. */
+export function bundledLicenses(metafile: Metafile): string {
+  const places = bundledPaths(metafile).map((path) => [path, join(TOP, path)] as const);
+  return packagesAt(new Map(places)).map(licenseOf).join(RULE);
+}
+
+/** By their keys in the lockfile, in order. */
+function packagesAt(places: ReadonlyMap<string, string>): (BundledPackage & { readonly place: string })[] {
+  const sorted = [...places].sort(([a], [b]) => (a < b ? -1 : 1));
+  return sorted.map(([path, place]) => ({ ...describe(place), path, place }));
+}
+
+/** Packages of which a file is in the bundle, as the lockfile names them. */
+function bundledPaths({ inputs }: Metafile): string[] {
+  return Object.keys(inputs).flatMap((path) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? []);
+}
+
+function describe(place: string): Omit<BundledPackage, "path"> {
+  const { name, version, license } = JSON.parse(readFileSync(join(place, "package.json"), "utf8"));
+  return { name, version, license };
+}
+
+/** What nearly all licenses ask to be in a copy. */
+function licenseOf({ name, version, license, place }: BundledPackage & { readonly place: string }): string {
+  const [file] = globSync("{LICEN[CS]E,licen[cs]e,Licen[cs]e}*", { cwd: place }).sort();
+  const text = file === undefined ? "" : `\n${readFileSync(join(place, file), "utf8").trim()}\n`;
+  return `${name} ${version}: ${license}\n${text}`;
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({ options: { outDir: { type: "string" }, arch: { type: "string" } } });
+  if (values.outDir === undefined)
+    throw new Error("usage: node manifests/bundle.ts --outDir FOLDER [--arch x64|arm64]");
+  await bundleProduct(values.outDir, values.arch);
+}

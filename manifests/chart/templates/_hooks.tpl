@@ -1,0 +1,63 @@
+{{/* Annotations of an object of a hook. Arguments: hook, weight, job (whether it is the one that runs). */}}
+{{- define "switchback.hook" -}}
+annotations:
+  helm.sh/hook: {{ .hook }}
+  helm.sh/hook-weight: {{ .weight | quote }}
+  # A failed Job or pod is kept for its log.
+  helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+  {{- if .job }}
+  helm.sh/hook-output-log-policy: hook-succeeded,hook-failed
+  {{- end }}
+{{- end }}
+
+{{/* The pod of a hook: restricted, with the placement of all pods. Arguments: root, component, name, command, resources. */}}
+{{- define "switchback.hookPodSpec" -}}
+{{- $pods := .root.Values.pods -}}
+restartPolicy: Never
+serviceAccountName: {{ .name }}
+automountServiceAccountToken: true
+enableServiceLinks: false
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- range $field := list "priorityClassName" "nodeSelector" "tolerations" "affinity" "dnsPolicy" "dnsConfig" }}
+{{- with index $pods $field }}
+{{ $field }}: {{ toJson . }}
+{{- end }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  {{- with $pods.runAsUser }}
+  runAsUser: {{ int . }}
+  runAsGroup: {{ int . }}
+  {{- end }}
+  seccompProfile:
+    type: RuntimeDefault
+containers:
+  - name: {{ .component }}
+    image: {{ include "switchback.image" .root | quote }}
+    imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+    command: {{ .command }}
+    {{- with .resources }}
+    resources:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+    securityContext:
+      allowPrivilegeEscalation: false
+      readOnlyRootFilesystem: true
+      capabilities:
+        drop: [ALL]
+{{- end }}
+
+{{/* Labels of a hook's pod, and the annotations of all pods. Arguments: root, component. */}}
+{{- define "switchback.hookPodMetadata" -}}
+{{- $labels := include "switchback.labels" . | fromYaml -}}
+{{- $_ := unset $labels "helm.sh/chart" -}}
+labels:
+  {{- merge $labels (.root.Values.pods.labels | default dict) (.root.Values.podLabels | default dict) | toYaml | nindent 2 }}
+{{- with merge (dict) (.root.Values.pods.annotations | default dict) (.root.Values.podAnnotations | default dict) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}

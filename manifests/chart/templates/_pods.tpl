@@ -1,0 +1,128 @@
+{{/*
+The pod settings of a component, as JSON: its own, and where it has none those of all pods. `podAnnotations` and `podLabels`, as other
+charts have them, count where `annotations` and `labels` do not have the key. Arguments: root, component.
+*/}}
+{{- define "switchback.podSettings" -}}
+{{- $values := index .root.Values .component -}}
+{{- $settings := dict -}}
+{{- range $field := list "priorityClassName" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "dnsPolicy" "dnsConfig" "extraEnv" "extraArgs" "extraVolumes" "extraVolumeMounts" "probes" -}}
+{{- $value := index $values $field -}}
+{{- $_ := set $settings $field (ternary (index $.root.Values.pods $field) $value (kindIs "invalid" $value)) -}}
+{{- end -}}
+{{- range $field, $synonym := dict "annotations" "podAnnotations" "labels" "podLabels" -}}
+{{- $own := merge (dict) (index $values $field | default dict) (index $values $synonym | default dict) -}}
+{{- $all := merge (dict) (index $.root.Values.pods $field | default dict) (index $.root.Values $synonym | default dict) -}}
+{{- $_ := set $settings $field ($own | default $all) -}}
+{{- end -}}
+{{- toJson $settings -}}
+{{- end }}
+
+{{/* A component's ServiceAccount, unless the values say that there is one already. Arguments: root, component, namespace. */}}
+{{- define "switchback.serviceAccount" -}}
+{{- $account := (index .root.Values .component).serviceAccount | default dict -}}
+{{- if ne (toString $account.create) "false" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  {{- include "switchback.metadata" (merge (dict "name" (include "switchback.account" .)) .) | nindent 2 }}
+  {{- with $account.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+# Pods that need a token mount it explicitly.
+automountServiceAccountToken: false
+---
+{{- end }}
+{{- end }}
+
+{{/* Labels of a component's pods. Arguments: root, component. */}}
+{{- define "switchback.podLabels" -}}
+{{- $labels := include "switchback.labels" . | fromYaml -}}
+{{- $_ := unset $labels "helm.sh/chart" -}}
+{{- merge $labels (include "switchback.podSettings" . | fromJson).labels | toYaml -}}
+{{- end }}
+
+{{/* Annotations of a component's pods, with their key; "" without any. Arguments: root, component. */}}
+{{- define "switchback.podAnnotations" -}}
+{{- with (include "switchback.podSettings" . | fromJson).annotations -}}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Where a component's pods run and how they resolve names. Arguments: root, component. */}}
+{{- define "switchback.placement" -}}
+{{- $settings := include "switchback.podSettings" . | fromJson -}}
+{{- $isInHostNetwork := (index .root.Values .component).hostNetwork | default false -}}
+{{- if $isInHostNetwork }}
+hostNetwork: true
+{{- end }}
+{{- with $settings.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" $isInHostNetwork) }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with $settings.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $settings.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- range $field := list "nodeSelector" "tolerations" "affinity" }}
+{{- with index $settings $field }}
+{{ $field }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+How the pods of a Deployment are spread: by node and zone, unless the values have a list. A constraint without a labelSelector gets the
+component's. Arguments: root, component.
+*/}}
+{{- define "switchback.spread" -}}
+{{- $selector := dict "matchLabels" (include "switchback.selector" . | fromYaml) -}}
+{{- $constraints := (include "switchback.podSettings" . | fromJson).topologySpreadConstraints -}}
+{{- if kindIs "invalid" $constraints -}}
+{{- $constraints = list -}}
+{{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" -}}
+{{- $constraint := dict "topologyKey" . "maxSkew" 1 "whenUnsatisfiable" "ScheduleAnyway" "matchLabelKeys" (list "pod-template-hash") -}}
+{{- $constraints = append $constraints $constraint -}}
+{{- end -}}
+{{- end -}}
+{{- range $constraints -}}
+{{- if not (hasKey . "labelSelector") }}{{ $_ := set . "labelSelector" $selector }}{{ end -}}
+{{- end -}}
+{{- with $constraints }}
+topologySpreadConstraints:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* The probes, with the timings of the values. Arguments: root, component, readinessSeconds (the period of the readiness probe). */}}
+{{- define "switchback.probes" -}}
+{{- $given := (include "switchback.podSettings" . | fromJson).probes | default dict -}}
+{{- $timings := dict
+  "startup" (dict "periodSeconds" 1 "timeoutSeconds" 5 "failureThreshold" 60)
+  "liveness" (dict "periodSeconds" 10 "timeoutSeconds" 5 "failureThreshold" 3)
+  "readiness" (dict "periodSeconds" .readinessSeconds "timeoutSeconds" 2 "failureThreshold" 2) -}}
+{{- range $probe := list "startup" "liveness" "readiness" }}
+{{ $probe }}Probe:
+  httpGet: { path: {{ ternary "/readyz" "/healthz" (eq $probe "readiness") }}, port: health }
+  {{- merge (dict) (index $given $probe | default dict) (index $timings $probe) | toYaml | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* The command of a component. Arguments: root, component. */}}
+{{- define "switchback.command" -}}
+{{- $values := index .root.Values .component -}}
+{{- $node := concat (list "node") ($values.nodeFlags | default list) -}}
+{{- $program := list "cli/main.js" .component "--config" "/etc/switchback/config.yaml" -}}
+{{- concat $node $program ((include "switchback.podSettings" . | fromJson).extraArgs | default list) | toJson -}}
+{{- end }}
+
+{{/* What the values add to a list of the container or the pod. Arguments: root, component, field, indent. */}}
+{{- define "switchback.extra" -}}
+{{- with index (include "switchback.podSettings" . | fromJson) .field }}
+{{- toYaml . | nindent (int $.indent) }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,33 @@
+import type { EngineLimits } from "../engine.ts";
+import type { LinuxConnection } from "./connection.ts";
+import type { Pump, PumpContext } from "./pump.ts";
+import type { SocketState } from "./socket-state.ts";
+import type { TimeoutQueue } from "./timeout-queue.ts";
+import type { UpstreamDial } from "./upstream-dial.ts";
+
+/** What a connection needs from its event loop. */
+export interface RelayContext extends PumpContext {
+  readonly pump: Pump;
+  readonly limits: EngineLimits;
+  /** Timeouts of connect(), of the client's first bytes, and of a client that still sends after the upstream is gone. */
+  readonly connectTimeouts: TimeoutQueue;
+  readonly firstBytesTimeouts: TimeoutQueue;
+  readonly lingerTimeouts: TimeoutQueue;
+  /** The loop's clock in milliseconds, read once per round. */
+  readonly now: number;
+  /** Adds a socket to the epoll set; false if the kernel refuses. */
+  register(socket: SocketState, events: number): boolean;
+  /** To be called before a descriptor is closed. */
+  unregister(socket: SocketState): void;
+  /** Has the connection advanced again at the end of this round. */
+  requeue(connection: LinuxConnection): void;
+  /** A dial has connected, or failed at every address. */
+  dialEnded(connection: LinuxConnection, dial: UpstreamDial, connected: boolean): void;
+  /** The client is refused because of the PROXY header that it began with. */
+  clientHeaderRefused(connection: LinuxConnection): void;
+  /** A descriptor that has just been opened is to be closed again: others need it to refuse clients. */
+  readonly isOutOfFds: () => boolean;
+  outOfResources(connection: LinuxConnection, detail: string): void;
+  /** Both sockets are closed. */
+  connectionClosed(connection: LinuxConnection): void;
+}

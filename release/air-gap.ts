@@ -1,0 +1,84 @@
+import { createHash } from "node:crypto";
+import { globSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { chartFile, imageFile, imageRepository } from "./names.ts";
+import { tarOf } from "./oci/tar.ts";
+import { type Release, ReleaseError, type ReleasePart } from "./part.ts";
+
+/** Everything that an install takes where nothing can be downloaded, in one archive, with a page of the commands that install it. */
+export const airGap: ReleasePart = { name: "air-gap", make };
+
+async function make(release: Release): Promise<readonly string[]> {
+  const { out, version, epochSeconds } = release;
+  const files = new Map<string, Buffer>([["INSTALL.md", Buffer.from(page(release))]]);
+  for (const path of contents(release)) files.set(path, await readFile(join(out, path)));
+  const sums = [...files].map(([path, content]) => `${createHash("sha256").update(content).digest("hex")}  ${path}\n`);
+  files.set("SHA256SUMS", Buffer.from(sums.join("")));
+  const folder = `switchback-${version}`;
+  const entries = [...files].map(([path, content]) => ({ path: `${folder}/${path}`, content, mode: 0o644 }));
+  const file = `switchback-air-gap-${version}.tar`;
+  await writeFile(join(out, file), tarOf(entries, epochSeconds));
+  return [file];
+}
+
+/** Files of the parts before, by what an install takes: the rest is for who can download. */
+function contents({ out, version }: Release): string[] {
+  const needed = [imageFile({ version }), chartFile({ version }), "install.yaml", "kustomization.yaml"];
+  const further = [
+    "NOTES.md",
+    `switchback-image-${version}-*.cdx.json`,
+    `kubectl-switchback-${version}-linux-*.tar.gz`,
+  ];
+  const found = new Set(globSync([...needed, ...further], { cwd: out }));
+  const missing = needed.filter((path) => !found.has(path));
+  if (missing.length > 0)
+    throw new ReleaseError(`${missing.join(", ")}: not in ${out}; make the parts before this one too`);
+  return [...found].sort();
+}
+
+function page(release: Release): string {
+  const { version } = release;
+  const [image, chart] = [imageFile(release), chartFile(release)];
+  return `# Installing Switchback ${version} without a download
+
+Run these in the folder of this file. They take \`kubectl\`, \`helm\`, and either root on the nodes or a registry that
+they can pull from.
+
+1. Check that the files are whole:
+
+       sha256sum --check SHA256SUMS
+
+2. On each node, import the image as ${imageRepository(release)}:${version}:
+
+       sudo ctr --namespace k8s.io images import ${image}
+
+3. Install the chart. The namespaces are those whose workloads it may restart:
+
+       helm install switchback ./${chart} --namespace switchback-system --create-namespace --set 'config.restart.namespaces={cert-manager}'
+
+4. Opt in who calls the cluster's own names, such as cert-manager. Its pods are restarted:
+
+       kubectl label namespace cert-manager switchback.dev/inject=enabled
+
+5. See which names its pods have:
+
+       kubectl --namespace cert-manager describe pods | grep switchback.dev/injected:
+
+To remove it, with another restart of those pods:
+
+    helm uninstall switchback --namespace switchback-system
+
+## By a registry of your own
+In place of step 2, one of these, with the name of your registry:
+
+    skopeo copy --all oci-archive:${image} docker://registry.example.com/switchback:${version}
+    mkdir image && tar -xf ${image} -C image && crane push image registry.example.com/switchback:${version}
+
+In step 3 add \`--set image.repository=registry.example.com/switchback\`.
+
+## Without Helm
+\`kubectl apply --server-side -f install.yaml\` in place of step 3, or \`kubectl apply --server-side -k .\` where
+kustomization.yaml names your registry.
+`;
+}

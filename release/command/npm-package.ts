@@ -1,0 +1,48 @@
+import { globSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzip } from "../oci/layout.ts";
+import { tarOf } from "../oci/tar.ts";
+import type { Release, ReleasePart } from "../part.ts";
+import { bundleCommand, MAIN } from "./bundle.ts";
+
+const BIN = "cli/bin.js";
+
+/** `switchback-npm-VERSION.tgz`: the command as npm would pack it, for each Node that is still maintained, and without dependencies. */
+export const npmPackage: ReleasePart = { name: "npm", make: makePackage };
+
+async function makePackage({ out, source, version, epochSeconds }: Release): Promise<readonly string[]> {
+  const folder = await mkdtemp(join(tmpdir(), "switchback-npm-"));
+  try {
+    await bundleCommand(source, folder);
+    writeFileSync(join(folder, BIN), binOfBundle(readFileSync(join(source, BIN), "utf8")));
+    writeFileSync(join(folder, "README.md"), readFileSync(join(source, "README.md")));
+    const paths = globSync("**/*", { cwd: folder, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
+      .sort();
+    const files = paths.map(async (path) => ({
+      path: `package/${path}`,
+      content: await readFile(join(folder, path)),
+      mode: path === BIN ? 0o755 : 0o644,
+    }));
+    const name = npmPackageFile({ version });
+    await writeFile(join(out, name), await gzip(tarOf(await Promise.all(files), epochSeconds)));
+    return [name];
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+/** The file of a release that npm installs; without `npm` in it, it would have the name of the chart. */
+export function npmPackageFile({ version }: Pick<Release, "version">): string {
+  return `switchback-npm-${version}.tgz`;
+}
+
+/** The same first file as in the repository, but it starts the bundle. */
+function binOfBundle(text: string): string {
+  const changed = text.replace("./main.ts", `./${MAIN.split("/").at(-1)}`);
+  if (changed === text) throw new Error(`${BIN} does not start ./main.ts`);
+  return changed;
+}

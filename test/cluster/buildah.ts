@@ -1,0 +1,84 @@
+import { existsSync, globSync } from "node:fs";
+import { mkdir, mkdtemp, readdir, realpath, rename, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { type ImageSpec, withLibraries, writeImage } from "./image.ts";
+import { nodeLayer } from "./images.ts";
+import { run } from "./node/run.ts";
+import { userCache } from "./product-image.ts";
+
+/** buildah, and the libraries of it that a machine may lack. */
+const PACKAGES = ["buildah", "libgpgme11", "libsubid4"];
+
+/** Where buildah's packages are unpacked, in the user's cache: nothing is installed. Takes Debian's apt. */
+async function unpackedBuildah(): Promise<string> {
+  const target = userCache("buildah");
+  if (existsSync(target)) return target;
+  await mkdir(dirname(target), { recursive: true });
+  const folder = await mkdtemp(`${target}-`);
+  try {
+    await run("env", "-C", folder, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", ...PACKAGES);
+    for (const file of await readdir(folder))
+      await run("dpkg-deb", "--extract", join(folder, file), join(folder, "root"));
+    await rename(join(folder, "root"), target);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+  return target;
+}
+
+/**
+ * Builds a Dockerfile as it stands, without an engine and without namespaces (`--isolation chroot`), with the pinned Node, this
+ * machine's npm and a shell as the base image `base`. Everything that buildah writes is in `folder`. Returns the root of the image.
+ */
+export async function buildDockerfile(context: string, base: string, folder: string): Promise<BuiltImage> {
+  const unpacked = await unpackedBuildah();
+  const [policy, registries] = [join(folder, "policy.json"), join(folder, "registries.conf")];
+  await writeFile(policy, JSON.stringify({ default: [{ type: "insecureAcceptAnything" }] }));
+  // The name of the base has no registry: it is the one that was made here.
+  await writeFile(registries, `[aliases]\n"${base.split(":")[0]}" = "docker.io/library/${base.split(":")[0]}"\n`);
+  const storage = ["--root", join(folder, "storage"), "--runroot", join(folder, "run"), "--storage-driver", "vfs"];
+  const settings = ["--registries-conf", registries];
+  // Its helpers are started without LD_LIBRARY_PATH: they find the libraries by a cache of the linker, which nobody else sees.
+  const cache = join(folder, "ld.so.cache");
+  const [libraries = ""] = globSync("usr/lib/*-linux-gnu", { cwd: unpacked });
+  await run("ldconfig", "-X", "-C", cache, join(unpacked, libraries));
+  const privately = ["--mount", "sh", "-c", `mount --bind ${cache} /etc/ld.so.cache && exec "$@"`, "sh"];
+  const program = join(unpacked, "usr/bin/buildah");
+  const buildah = (command: string, ...args: string[]) =>
+    run("unshare", ...privately, program, ...storage, ...settings, command, ...args);
+
+  const archive = join(folder, "base.tar");
+  await writeImage(await baseImage(base), archive);
+  const trusting = ["--signature-policy", policy];
+  const pulled = (await buildah("pull", ...trusting, `oci-archive:${archive}`)).trim();
+  await buildah("tag", pulled, `docker.io/library/${base}`);
+  await buildah("bud", ...trusting, "--isolation", "chroot", "--pull=false", "--tag", "built", context);
+  const container = (await buildah("from", ...trusting, "--pull=false", "built")).trim();
+  const config = JSON.parse(await buildah("inspect", "--type", "image", "built")) as {
+    OCIv1: { config: Readonly<Record<string, unknown>> };
+  };
+  return { root: (await buildah("mount", container)).trim(), config: config.OCIv1.config };
+}
+
+/** An image that was built: its files, and its settings as OCI has them. */
+export interface BuiltImage {
+  readonly root: string;
+  readonly config: Readonly<Record<string, unknown>>;
+}
+
+/** What the Dockerfile's base has that its build takes: Node, npm and a shell. */
+async function baseImage(name: string): Promise<ImageSpec> {
+  const npm = dirname(dirname(await realpath((await run("which", "npm")).trim())));
+  // As on this machine, whose authorities npm would not know.
+  const registry = (await run("npm", "config", "get", "registry")).trim();
+  const authorities = "/etc/ssl/certs/ca-certificates.crt";
+  const shell = await withLibraries({ from: await realpath("/bin/sh"), at: "/bin/sh" }, { from: "/usr/bin/env" });
+  const layer = {
+    ...shell,
+    "/usr/local/lib/node_modules/npm": { from: npm },
+    "/usr/local/bin/npm": { link: "../lib/node_modules/npm/bin/npm-cli.js" },
+    "/usr/local/etc/npmrc": { text: `registry=${registry}\ncafile=${authorities}\n` },
+    [authorities]: { from: authorities },
+  };
+  return { name, layers: [await nodeLayer(), layer], user: "0:0", entrypoint: ["node"] };
+}

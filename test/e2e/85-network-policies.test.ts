@@ -1,0 +1,192 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { NGINX } from "../cluster/addons/load-balancers.ts";
+import { namespace } from "../cluster/addons/objects.ts";
+import type { Cluster, KubeObject } from "../cluster/cluster.ts";
+import { ADDRESSES } from "../cluster/node/layout.ts";
+import { withCluster } from "../cluster/whole.ts";
+import { MONITORING } from "./network-policy.ts";
+import { programCommand, programDeployment } from "./programs/run.ts";
+import { hookStandIns, listeningPorts, type Place, podPlace, reached } from "./reach.ts";
+import { AGENTS, installSwitchback, SYSTEM, withAgent } from "./switchback.ts";
+
+// Whether the chart's NetworkPolicies, as narrow as network-policy.ts makes them, let through what they should and nothing else: every
+// port at which a component listens, from everywhere, and everything that it might want to reach. Only the node's own programs, such
+// as its API server and kubelet, reach its pods whatever a policy says.
+
+const STRANGER = "stranger";
+const COMPONENTS = { controller: SYSTEM, webhook: SYSTEM, proxy: SYSTEM, agent: AGENTS } as const;
+type Component = keyof typeof COMPONENTS;
+type Pod = Extract<Place, { pod: string }>;
+/** What a port is for. */
+type Purpose = "health" | "webhook" | "relay";
+
+/** programs/strict.ts. */
+const STRICT_PORT = 8080;
+const HEALTH: Readonly<Record<Component, number>> = { controller: 8080, webhook: 8081, proxy: 8082, agent: 8083 };
+const WEBHOOK = 8443;
+
+let cluster: Cluster;
+let stranger: Pod;
+let monitoring: Pod;
+/** The pods that `helm uninstall` runs, or what stands for them. */
+let hooks: Pod[];
+let hookObjects: KubeObject[] = [];
+const components = new Map<Component, Pod>();
+const ports = new Map<Component, number[]>();
+const apiServerElsewhere: Place = { outside: ADDRESSES.client };
+const internet: Place = { outside: ADDRESSES.publicDns };
+
+before(async () => {
+  cluster = await withCluster();
+  await installSwitchback(cluster, withAgent());
+  for (const name of [STRANGER, MONITORING]) {
+    await cluster.apply(namespace(name), programDeployment(name, "pod", programCommand("strict")));
+  }
+  const standIns = await hookStandIns(cluster);
+  hookObjects = [...standIns.policies, ...standIns.pods];
+  assert.equal(standIns.pods.length, 2);
+  await cluster.delete(...standIns.pods);
+  await cluster.apply(...hookObjects);
+  await cluster.kubectl("-n", SYSTEM, "wait", "--for=condition=Ready", "--timeout=60s", "pod", ...HOOKS);
+  hooks = [];
+  for (const name of HOOKS) {
+    hooks.push(await podPlace(cluster, SYSTEM, `app.kubernetes.io/component=${name.replace("switchback-", "")}`));
+  }
+  await cluster.rolledOut(STRANGER, "deployment/pod");
+  await cluster.rolledOut(MONITORING, "deployment/pod");
+  stranger = await podPlace(cluster, STRANGER, "app=pod");
+  monitoring = await podPlace(cluster, MONITORING, "app=pod");
+  for (const [component, of] of Object.entries(COMPONENTS) as [Component, string][]) {
+    const selector = `app.kubernetes.io/name=switchback,app.kubernetes.io/component=${component}`;
+    const pod = await podPlace(cluster, of, selector);
+    components.set(component, pod);
+    ports.set(component, await listeningPorts(cluster, pod.pod));
+  }
+});
+
+const HOOKS = ["switchback-uninstall", "switchback-remains"];
+
+after(async () => {
+  await cluster?.delete(...hookObjects);
+  await cluster?.kubectl("delete", "namespace", STRANGER, MONITORING, "--ignore-not-found", "--timeout=120s");
+});
+
+function purposeOf(component: Component, port: number): Purpose {
+  if (port === HEALTH[component]) return "health";
+  if (component === "webhook" && port === WEBHOOK) return "webhook";
+  assert.equal(component, "proxy", `${component} listens at ${port}: nobody has said who may connect to it`);
+  return "relay";
+}
+
+/** Every port of every component as `reached` takes it, with what it is for. */
+function listening(): { address: string; component: Component; purpose: Purpose }[] {
+  return [...ports].flatMap(([component, own]) =>
+    own.map((port) => {
+      const address = `tcp:${components.get(component)?.address}:${port}`;
+      return { address, component, purpose: purposeOf(component, port) };
+    }),
+  );
+}
+
+function portsFor(...purposes: Purpose[]): string[] {
+  return listening().flatMap(({ address, purpose }) => (purposes.includes(purpose) ? [address] : []));
+}
+
+function place(component: Component): Pod {
+  const pod = components.get(component);
+  assert.ok(pod);
+  return pod;
+}
+
+const all = () => portsFor("health", "webhook", "relay");
+
+test("every component listens, the proxy for the connections of pods too", () => {
+  assert.deepEqual(new Set(listening().map(({ component }) => component)), new Set(Object.keys(COMPONENTS)));
+  assert.deepEqual(portsFor("webhook").length, 1);
+  assert.ok(portsFor("relay").length >= 2, "one for each port of a target");
+});
+
+test("any pod reaches the proxies' relaying ports, and no other port of a component", async () => {
+  assert.deepEqual(await reached(cluster, stranger, all()), portsFor("relay"));
+});
+
+test("a pod that may read metrics reaches health ports too, but not the webhook", async () => {
+  assert.deepEqual(await reached(cluster, monitoring, all()), portsFor("health", "relay"));
+});
+
+test("an API server on another machine reaches webhook and health ports, and relays nothing", async () => {
+  assert.deepEqual(await reached(cluster, apiServerElsewhere, all()), portsFor("health", "webhook"));
+});
+
+test("nobody else outside of the cluster reaches any of them", async () => {
+  assert.deepEqual(await reached(cluster, internet, all()), []);
+});
+
+test("the components reach no port of each other, but the controller the health ports of webhook and proxy", async () => {
+  for (const component of components.keys()) {
+    const others = listening().filter((port) => port.component !== component);
+    const isFollowed = (port: (typeof others)[number]) =>
+      component === "controller" && port.purpose === "health" && port.component !== "agent";
+    const addresses = others.map(({ address }) => address);
+    const expected = others.filter(isFollowed).map(({ address }) => address);
+    assert.deepEqual(await reached(cluster, place(component), addresses), expected, component);
+  }
+});
+
+const API_SERVER = [`tcp:${ADDRESSES.node}:6443`, `tcp:${ADDRESSES.apiService}:443`];
+const DNS = [`tcp:${ADDRESSES.dnsService}:53`, `dns:${ADDRESSES.dnsService}`];
+
+/** An ingress controller, by its Service's address and by its load balancer's, which kube-proxy short-circuits. */
+async function ingressController(): Promise<string[]> {
+  const get = ["-n", NGINX.namespace, "get", "service", NGINX.service, "-o", "jsonpath={.spec.clusterIP}"];
+  return [`tcp:${await cluster.kubectl(...get)}:80`, `tcp:${NGINX.address}:80`];
+}
+
+/** All that a pod of ours might want to reach: another pod, the kubelet and the internet, too. */
+async function anything(): Promise<string[]> {
+  const elsewhere = [`${stranger.address}:${STRICT_PORT}`, `${ADDRESSES.node}:10250`, `${ADDRESSES.acme}:14000`];
+  return [...API_SERVER, ...DNS, ...(await ingressController()), ...elsewhere.map((address) => `tcp:${address}`)];
+}
+
+test("a pod without a policy reaches all of these, so that what is not reached below is refused by one", async () => {
+  const addresses = await anything();
+  assert.deepEqual(await reached(cluster, monitoring, addresses), addresses);
+});
+
+test("each component reaches the API server, and beyond that what it needs: DNS, the ingress controllers", async () => {
+  const addresses = await anything();
+  const expected: Readonly<Record<Component, string[]>> = {
+    controller: [...API_SERVER, ...DNS],
+    webhook: API_SERVER,
+    proxy: [...API_SERVER, ...DNS, ...(await ingressController())],
+    agent: API_SERVER,
+  };
+  for (const component of components.keys()) {
+    assert.deepEqual(await reached(cluster, place(component), addresses), expected[component], component);
+  }
+});
+
+test("the pods that `helm uninstall` runs reach the API server alone, and nobody reaches them", async () => {
+  const addresses = await anything();
+  for (const hook of hooks) {
+    assert.deepEqual(await reached(cluster, hook, addresses), API_SERVER, hook.pod);
+    for (const from of [stranger, monitoring, apiServerElsewhere]) {
+      assert.deepEqual(await reached(cluster, from, [`tcp:${hook.address}:${STRICT_PORT}`]), [], hook.pod);
+    }
+  }
+});
+
+test("once its policy is deleted, every port of a component is open to every pod", async () => {
+  const names = Object.entries(COMPONENTS).map(([component, of]) => [of, `switchback-${component}`] as const);
+  for (const [of, name] of names) await cluster.kubectl("-n", of, "delete", "networkpolicy", name);
+  await cluster.until("all ports are open", 30, async () => {
+    return (await reached(cluster, stranger, all())).length === all().length || undefined;
+  });
+  await installSwitchback(cluster, withAgent());
+  await cluster.until("they are closed again", 30, async () => {
+    const answered = await reached(cluster, stranger, all());
+    assert.deepEqual(answered, portsFor("relay"));
+    return true;
+  });
+});

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { globSync, lstatSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { imageLayers } from "../../release/image/layers.ts";
+import { type BuiltImage, buildDockerfile } from "../cluster/buildah.ts";
+
+// The Dockerfile, built as it stands by buildah, over a base with this machine's npm. It gives what the release's image has.
+
+const TOP = join(import.meta.dirname, "..", "..");
+const list = JSON.parse(readFileSync(join(TOP, "manifests/image-files.json"), "utf8")) as {
+  base: string;
+  workdir: string;
+  user: string;
+  entrypoint: string[];
+};
+
+const folder = mkdtempSync(join(tmpdir(), "switchback-dockerfile-"));
+after(() => rmSync(folder, { recursive: true, force: true }));
+let built: BuiltImage;
+before(async () => {
+  built = await buildDockerfile(TOP, list.base, folder);
+});
+
+test("the Dockerfile gives the program of the release's image, byte for byte", async () => {
+  const architecture = process.arch === "x64" ? "amd64" : "arm64";
+  const layers = await imageLayers(TOP, architecture);
+  const released = layers
+    .flatMap(({ entries }) => entries)
+    .filter(({ path }) => path.startsWith(`${list.workdir.slice(1)}/`))
+    .map(({ path, content }) => [path, Buffer.isBuffer(content) ? content.toString("base64") : content]);
+  const paths = globSync(`${list.workdir.slice(1)}/**`, { cwd: built.root });
+  const found = paths
+    .filter((path) => !lstatSync(join(built.root, path)).isDirectory())
+    .map((path) => [path, readFileSync(join(built.root, path)).toString("base64")]);
+  assert.ok(released.length > 20);
+  assert.deepEqual(Object.fromEntries(found), Object.fromEntries(released));
+});
+
+test("the Dockerfile's image runs as the release's does", () => {
+  const { User, WorkingDir, Entrypoint, Env } = built.config;
+  assert.deepEqual([User, WorkingDir, Entrypoint], [list.user, list.workdir, list.entrypoint]);
+  assert.ok((Env as string[]).includes("NODE_ENV=production"));
+});

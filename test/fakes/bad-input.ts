@@ -1,0 +1,77 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { filesFolder, runHere, switchback } from "./cli.ts";
+import { type FakeApi, fakeApi, type Responder, refuse } from "./kube-api.ts";
+
+/** A command line that is refused. */
+export interface BadInput {
+  readonly what: string;
+  /** `FILE` stands for the path of `file`, `DIR` for that of the folder with `files`. */
+  readonly args: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Content of a file. */
+  readonly file?: string | Buffer;
+  /** Content of several files, by path below `DIR`. */
+  readonly files?: Readonly<Record<string, string | Buffer>>;
+  /** What is piped into standard input of a process; without it the command runs in this one. */
+  readonly input?: string;
+  /** The whole of standard error, or a part of it. */
+  readonly says: RegExp;
+  /** Default: 2. */
+  readonly code?: number;
+  /** What the API server answers; default: nothing is asked of it. */
+  readonly api?: Responder;
+  /** What was printed before; default: nothing. */
+  readonly stdout?: RegExp;
+}
+
+/** One test for each: the exit code, the text, that nothing is printed that a script could take for the result, and nothing changed. */
+export function walk(title: string, cases: readonly BadInput[]): void {
+  describe(title, { concurrency: 4 }, () => {
+    let files: Awaited<ReturnType<typeof filesFolder>>;
+    before(async () => {
+      files = await filesFolder();
+    });
+    after(() => files.remove());
+    for (const [index, bad] of cases.entries()) {
+      it(`${bad.what}: ${bad.args.join(" ")}`, async () => {
+        const path = bad.file === undefined ? "" : await files.file(`file-${index}`, bad.file);
+        const folder = await files.folder(`folder-${index}`, bad.files ?? {});
+        const api = await fakeApi(bad.api ?? refuse(404, "NotFound"));
+        try {
+          await runOne(
+            bad,
+            { FILE: path, DIR: folder },
+            api,
+            await files.file(`kubeconfig-${index}`, files.kubeconfigText(api.url)),
+          );
+        } finally {
+          await api.close();
+        }
+      });
+    }
+  });
+}
+
+async function runOne(
+  bad: BadInput,
+  paths: Readonly<Record<"FILE" | "DIR", string>>,
+  api: FakeApi,
+  kubeconfig: string,
+): Promise<void> {
+  const args = bad.args.map((arg) => arg.replace(/FILE|DIR/, (word) => paths[word as keyof typeof paths]));
+  const env = { KUBECONFIG: kubeconfig, ...bad.env };
+  const { code, stdout, stderr } = await (bad.input === undefined
+    ? runHere(args, env)
+    : switchback(args, env, bad.input));
+  assert.match(stderr, bad.says);
+  assert.doesNotMatch(stderr, /^\s+at /m, "a stack trace is for us");
+  assert.equal(code, bad.code ?? 2, stderr);
+  assert.match(stdout, bad.stdout ?? /^$/);
+  if (bad.api === undefined) assert.deepEqual(api.calls, [], "the API server is asked for nothing");
+  assert.deepEqual(
+    api.calls.filter(({ method }) => method !== "GET"),
+    [],
+    "nothing is changed",
+  );
+}

@@ -1,0 +1,81 @@
+import type { FullStatus } from "../../cli/leader-status.ts";
+import type { RolloutStatus, WorkloadStatus } from "../../controller/rollout/rollout-status.ts";
+import type { NameStatus } from "../../controller/status.ts";
+
+// The status of a leader, whole, as `switchback status` reads it.
+
+export const NAME: NameStatus = {
+  name: "b.example.com",
+  from: { kind: "Ingress", namespace: "shop", name: "web" },
+  since: "2026-01-01T00:00:00Z",
+  target: "edge",
+  addresses: ["198.51.100.9"],
+  reason: undefined,
+};
+
+const NO_TARGET = { code: "no-target", text: "no class \u001b[31m" };
+export const REFUSED: NameStatus = {
+  ...NAME,
+  name: "a.example.com",
+  target: undefined,
+  addresses: [],
+  reason: NO_TARGET,
+};
+
+/** One of its two pods is stale, and it is stuck. */
+export const WORKLOAD: WorkloadStatus = {
+  namespace: "cert-manager",
+  kind: "Deployment",
+  name: "cert-manager",
+  pods: 2,
+  stale: 1,
+  notInjected: 1,
+  mode: "restart",
+  modeFrom: "install",
+  standing: "stuck",
+  code: "restart-not-permitted",
+  text: "not listed",
+  lastRestart: undefined,
+  warnings: [],
+};
+
+const RUNNING: RolloutStatus = {
+  unknown: undefined,
+  unknownCode: undefined,
+  notice: undefined,
+  dryRun: false,
+  underWay: undefined,
+  waiting: 3,
+  restartsLastHour: 2,
+  restartsToday: 2,
+  counts: { workloads: 0, pods: 0, stale: 0, notInjected: 0, verdicts: [] },
+  workloads: [],
+  omitted: 0,
+  next: undefined,
+};
+
+/** A status with other names, other values, or another rollout. */
+export function fullStatus(change: Partial<FullStatus> = {}, running: Partial<RolloutStatus> = {}): FullStatus {
+  return {
+    leader: true,
+    identity: "controller-0",
+    synced: true,
+    revision: "abc",
+    sources: [{ name: "Ingress", synced: true, problems: [], inactiveMs: 12 }],
+    targets: [
+      {
+        name: "edge",
+        relayed: true,
+        clusterIPs: ["198.51.100.9"],
+        upstream: "ingress-nginx/ingress-nginx-controller",
+        ports: [{ port: 443, protocol: "v2" }],
+      },
+    ],
+    hold: undefined,
+    warnings: [],
+    leaving: [],
+    names: [NAME, REFUSED],
+    running: { ...RUNNING, counts: { ...RUNNING.counts, workloads: running.workloads?.length ?? 0 }, ...running },
+    ...change,
+  };
+}

@@ -1,0 +1,219 @@
+import { shortHash } from "../../hostmap/hash.ts";
+import { MAP_KEY } from "../../hostmap/metadata-keys.ts";
+import type { PublishedMap, Reason } from "../../hostmap/types.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { corePath } from "../../kube/paths.ts";
+import { SnapshotBuilder } from "../../snapshot/map-builder.ts";
+import {
+  INDEX_KEY,
+  INDEX_NAME,
+  MAP_SELECTOR,
+  type MapConfigMap,
+  SHARD_KEY,
+  textOf,
+} from "../../snapshot/map-format.ts";
+import { KubeMapStore } from "../../snapshot/map-store-kube.ts";
+import { MapWriter, type Snapshot } from "../../snapshot/map-writer.ts";
+import type { RenderedShard } from "../../snapshot/shards.ts";
+import { silentLogger } from "../../telemetry/log.ts";
+
+// Leaders of the map whose process can be stopped before any of its writes and continued later, and what readers get meanwhile.
+
+const MAX_TRIES = 50;
+
+/** A snapshot whose shards have these texts. */
+export function snapshotOf(...texts: readonly string[]): Snapshot {
+  const shards = texts.map((text, index): RenderedShard => ({ index, text, shardHash: shortHash(text) }));
+  return { shards, targets: [{ name: "edge", clusterIPs: ["198.51.100.9"] }], hold: undefined };
+}
+
+/** A map, or why there is none, as a text that can be compared. */
+export function shown(result: PublishedMap | Reason): string {
+  if ("code" in result) return result.code;
+  return result.names.map((name) => `${name} ${result.addressesOf(name)}`).join();
+}
+
+/** What a snapshot maps. */
+export function mapOf({ shards }: Snapshot): string {
+  const builder = new SnapshotBuilder();
+  const named = shards.map(({ text, shardHash }, at) => {
+    builder.put(`${INDEX_NAME}-${at}`, text);
+    return { name: `${INDEX_NAME}-${at}`, revision: shardHash };
+  });
+  builder.put(INDEX_NAME, JSON.stringify({ revision: "r", targets: [], shards: named }));
+  return shown(builder.build());
+}
+
+/** A controller that leads, or has led. */
+export class TestLeader {
+  readonly writer: MapWriter;
+  readonly #store: KubeMapStore;
+  /** Paths of its writes that wait, in order. */
+  readonly held: string[] = [];
+  /** What became of the writes that were let through after a stop: `name: taken`, or the status of the refusal. */
+  readonly late: string[] = [];
+  readonly #stopped = Promise.withResolvers<void>();
+  readonly #resumed = Promise.withResolvers<void>();
+  #allowed = Number.POSITIVE_INFINITY;
+  #leading = true;
+  readonly #term = { signal: new AbortController().signal, leading: () => this.#leading };
+
+  constructor(client: KubeClient, namespace: string) {
+    const call = async <T>(path: string, send: () => Promise<T>): Promise<T> => {
+      const waits = --this.#allowed < 0;
+      if (waits) await this.#wait(path);
+      try {
+        const answer = await send();
+        if (waits) this.late.push(`${path.split("/").at(-1)}: taken`);
+        return answer;
+      } catch (error) {
+        if (waits) this.late.push(`${path.split("/").at(-1)}: ${(error as { status?: number }).status}`);
+        throw error;
+      }
+    };
+    const gated: KubeClient = {
+      ...client,
+      apply: (path, object, options) => call(path, () => client.apply(path, object, options)),
+      delete: (path, options) => call(path, () => client.delete(path, options)),
+    };
+    this.#store = new KubeMapStore({ client: gated, namespace, log: silentLogger });
+    this.#store.start(() => {});
+    this.writer = new MapWriter(this.#store);
+  }
+
+  async synced(): Promise<void> {
+    while (!this.#store.synced) await new Promise(setImmediate);
+  }
+
+  /** Begins a term and publishes. A refusal is followed by another try, as in the reconciler, once the watch has brought more. */
+  async lead(snapshot: Snapshot): Promise<void> {
+    await this.begin();
+    await this.publish(snapshot);
+  }
+
+  async begin(): Promise<void> {
+    await this.#persist(() => this.writer.begin(this.#term));
+  }
+
+  async publish(snapshot: Snapshot): Promise<void> {
+    await this.#persist(async () => {
+      for (let times = 0; this.writer.isStale(snapshot); times += 1) {
+        if (times === MAX_TRIES) throw new Error("a publication does not come to rest");
+        await this.writer.publish(snapshot, this.#term);
+      }
+    });
+  }
+
+  /** The process is stopped after this many further writes. */
+  stopAfter(writes: number): void {
+    this.#allowed = writes;
+  }
+
+  /** Resolves when it waits before a write, or when `work` has ended. */
+  async stopped(work: Promise<void>): Promise<void> {
+    await Promise.race([this.#stopped.promise, work]);
+    // Writes that are sent together.
+    for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
+  }
+
+  /** The process goes on after its term. */
+  resume(): void {
+    this.#leading = false;
+    this.#resumed.resolve();
+  }
+
+  async close(): Promise<void> {
+    await this.#store.stop();
+  }
+
+  async #wait(path: string): Promise<void> {
+    this.held.push(path);
+    this.#stopped.resolve();
+    await this.#resumed.promise;
+  }
+
+  async #persist(work: () => Promise<void>): Promise<void> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!this.#leading) return;
+        if ((error as { status?: number }).status !== 409 || tries === MAX_TRIES) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 2));
+      }
+    }
+  }
+}
+
+/** The ConfigMaps of the map after each write, and what readers that start there, or follow from the beginning, make of them. */
+export class MapReaders {
+  readonly #objects = new Map<string, MapConfigMap>();
+  readonly #following = new SnapshotBuilder();
+  readonly #end = new AbortController();
+  /** After each write: what a reader gets that follows, that starts, and one of the release before that starts. */
+  readonly states: Array<readonly [following: string, starting: string, before: string]> = [];
+
+  /** Follows from now on. */
+  start(client: KubeClient, namespace: string): void {
+    const onLine = (line: string) => this.#take(JSON.parse(line));
+    const options = { signal: this.#end.signal, idleMs: 60_000, maxMs: 600_000, onLine };
+    client
+      .stream(corePath("configmaps", namespace), { watch: true, labelSelector: MAP_SELECTOR }, options)
+      .catch(() => {});
+  }
+
+  stop(): void {
+    this.#end.abort();
+  }
+
+  #take({ type, object }: { readonly type: string; readonly object: MapConfigMap }): void {
+    const { name } = object.metadata;
+    if (type === "DELETED") this.#objects.delete(name);
+    else this.#objects.set(name, object);
+    this.#following.put(name, type === "DELETED" || isHidden(object) ? undefined : textOf(object));
+    const all = [...this.#objects.values()];
+    const at = this.states.length % Math.max(1, all.length);
+    // In another order each time.
+    const listed = [...all.slice(at), ...all.slice(0, at)];
+    const starting = builderOf(listed.filter((each) => !isHidden(each)));
+    const before = builderOf(listed.filter((each) => each.metadata.name !== `${INDEX_NAME}-index`));
+    this.states.push([shown(this.#following.build()), shown(starting.build()), shown(before.build())]);
+  }
+}
+
+/** As `FOLLOWED_SELECTOR` selects. */
+function isHidden({ metadata: { labels = {} } }: MapConfigMap): boolean {
+  return labels["switchback.dev/format"] === "0";
+}
+
+function builderOf(objects: readonly MapConfigMap[]): SnapshotBuilder {
+  const builder = new SnapshotBuilder();
+  for (const object of objects) builder.put(object.metadata.name, textOf(object));
+  return builder;
+}
+
+/** Publishes as the leader of the release before does: each shard in place, the index, and surplus shards deleted. */
+export async function publishAsBefore(client: KubeClient, namespace: string, { shards }: Snapshot): Promise<void> {
+  const path = (name: string) => corePath("configmaps", namespace, name);
+  const apply = async (name: string, annotations: object, data: object) => {
+    const metadata = { name, namespace, labels: { [MAP_KEY]: "hosts" }, annotations };
+    const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
+    await client.apply(path(name), object, { fieldManager: "switchback-controller", force: true });
+  };
+  for (const { index, text, shardHash } of shards) {
+    await apply(`${INDEX_NAME}-${index}`, { "switchback.dev/revision": shardHash }, { [SHARD_KEY]: text });
+  }
+  const named = shards.map(({ index, shardHash }) => ({ name: `${INDEX_NAME}-${index}`, revision: shardHash }));
+  const revision = shortHash(shards.map(({ shardHash }) => shardHash).join(" "));
+  await apply(
+    INDEX_NAME,
+    {},
+    { [INDEX_KEY]: `${JSON.stringify({ revision, targets: [], shards: named }, null, 1)}\n` },
+  );
+  const { items } = await client.list<MapConfigMap>(corePath("configmaps", namespace), { labelSelector: MAP_SELECTOR });
+  for (const { metadata } of items) {
+    const number = /^switchback-hosts-(\d+)$/.exec(metadata.name)?.[1];
+    if (number !== undefined && Number(number) >= shards.length && Number(number) < 64)
+      await client.delete(path(metadata.name));
+  }
+}

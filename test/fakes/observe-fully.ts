@@ -1,0 +1,49 @@
+import {
+  type ClusterView,
+  groupOf,
+  ownerOfOptedIn,
+  type WorkloadGroup,
+} from "../../controller/rollout/observe-workloads.ts";
+import type { Owner } from "../../workloads/owners.ts";
+import type { PodFacts } from "../../workloads/pods.ts";
+import { partsOf } from "../../workloads/workload-keys.ts";
+
+/** What is observed, with the pods. */
+export interface FullView extends ClusterView {
+  readonly pods: Iterable<PodFacts>;
+  /** Workloads with a restart that has no outcome yet. */
+  readonly unfinished: Iterable<string>;
+}
+
+/** Groups all pods by owner from scratch and evaluates each group: what the index, which follows changes, must be equal to. */
+export function observeFully(view: FullView): WorkloadGroup[] {
+  const groups = new Map<string, { owner: Owner; pods: PodFacts[] }>();
+  const guarded = <T>(what: () => string, evaluate: () => T): T | undefined => {
+    try {
+      return evaluate();
+    } catch (error) {
+      view.onError(what(), error);
+      return undefined;
+    }
+  };
+  for (const pod of view.pods) {
+    const owner = guarded(
+      () => `the pod ${pod.namespace}/${pod.name}`,
+      () => ownerOfOptedIn(pod, view),
+    );
+    if (owner === undefined) continue;
+    const group = groups.get(owner.key);
+    if (group === undefined) groups.set(owner.key, { owner, pods: [pod] });
+    else group.pods.push(pod);
+  }
+  for (const key of view.unfinished) {
+    if (!groups.has(key)) groups.set(key, { owner: { ...partsOf(key), key, unrestartable: undefined }, pods: [] });
+  }
+  return [...groups.values()].flatMap(
+    ({ owner, pods }) =>
+      guarded(
+        () => owner.key,
+        () => groupOf(owner, pods, view),
+      ) ?? [],
+  );
+}

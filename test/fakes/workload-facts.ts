@@ -1,0 +1,46 @@
+import type { Restart } from "../../controller/rollout/restart-history.ts";
+import type { WorkloadFacts } from "../../controller/rollout/workload-facts.ts";
+import type { WorkloadState } from "../../workloads/workload-state.ts";
+
+/** The time of a decision, in milliseconds since 1970. */
+export const NOW = 1_700_000_000_000;
+
+/** A restart that ended well, of the workload as `state` has it. */
+export function restart(at: number, more: Partial<Restart> = {}): Restart {
+  return { at, from: ["old"], to: `new-${at}`, uid: "u", generation: 1, outcome: "done", ...more };
+}
+
+/** A workload that is rolled out and was never restarted. */
+export const state: WorkloadState = {
+  uid: "u",
+  resourceVersion: "1",
+  generation: 1,
+  restartedAt: undefined,
+  onChange: undefined,
+  refusal: undefined,
+  unsettled: undefined,
+  failed: false,
+};
+
+/** A workload that nothing holds back from a restart. */
+export function workload(more: Partial<WorkloadFacts> = {}): WorkloadFacts {
+  return {
+    key: "shop/Deployment/web",
+    namespace: "shop",
+    kind: "Deployment",
+    unrestartable: undefined,
+    permitted: true,
+    state,
+    mode: "restart",
+    agents: undefined,
+    stale: [{ revision: "old", restartedAt: undefined }],
+    to: "new",
+    since: 0,
+    changingSince: 0,
+    staleSince: 0,
+    diff: { missing: 1, extra: 0 },
+    notBefore: 0,
+    history: [],
+    ...more,
+  };
+}

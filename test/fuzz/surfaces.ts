@@ -1,0 +1,269 @@
+import { RefusedChange } from "../../agent/file-bytes.ts";
+import { createLivePlans } from "../../agent/live-plans.ts";
+import { decodeRecord, encodeRecord } from "../../controller/rollout/restart-history.ts";
+import { customReader } from "../../controller/sources/custom/claims.ts";
+import { PRESETS } from "../../controller/sources/custom/presets.ts";
+import { claimsOfGateway, claimsOfRoute } from "../../controller/sources/gateway/route-attachment.ts";
+import { viewGateway, viewRoute } from "../../controller/sources/gateway/view.ts";
+import { claimsOfIngress, viewIngress } from "../../controller/sources/ingress-hosts.ts";
+import type { UnresolvedClaim } from "../../controller/sources/types.ts";
+import { targetOfService, viewService } from "../../controller/targets/service-view.ts";
+import { hasCode } from "../../errors/errors.ts";
+import { createClaimPolicy } from "../../hostmap/claim-policy.ts";
+import { Plan } from "../../hostmap/plan.ts";
+import { createSelector } from "../../hostmap/select-hosts.ts";
+import { parseAgentLease } from "../../snapshot/agent-lease-format.ts";
+import { parseCompactIndex, parseIndex } from "../../snapshot/map-format.ts";
+import { parseShard, publishedMapOf } from "../../snapshot/published-map.ts";
+import { listenersOfPublished, parseTargets } from "../../snapshot/targets-format.ts";
+import { silentLogger } from "../../telemetry/log.ts";
+import { answerReview } from "../../webhook/admission-response.ts";
+import { decodeReview } from "../../webhook/admission-review.ts";
+import { createInjectionCache } from "../../webhook/injection-cache.ts";
+import { createLogThrottle } from "../../webhook/log-throttle.ts";
+import { createWebhookMetrics } from "../../webhook/metrics.ts";
+import { ownerOf } from "../../workloads/owners.ts";
+import { podFacts } from "../../workloads/pods.ts";
+import { workloadState } from "../../workloads/workload-state.ts";
+import { gatewayObject, routeObject } from "../fakes/gateway-objects.ts";
+import { aliasesText, kubeletText } from "../fakes/kubelet-files.ts";
+import { PRESET_OBJECTS } from "../integration/preset-objects.ts";
+import type { Surface } from "./fuzz.ts";
+
+const MAX_NAMES = 500;
+const ADDRESS = "198.51.100.9";
+const NAMES = Array.from({ length: 1_000 }, (_, index) => `name-${index}.example.com`);
+const MAP = publishedMapOf("r1", new Map(NAMES.map((name) => [name, [ADDRESS]])));
+const RULES = { namespaces: [], denyNamespaces: [], allowDomains: [], denyDomains: [], maxNamesPerNamespace: 1_000 };
+/** What the API server keeps of one object, and of the kubelet's hosts file what the agent reads. */
+const MAX_BYTES = 1_500_000;
+
+/** The object has a type that the API server validates, so what it could not be may throw: the informer refuses that one object. */
+function tolerant(feed: (raw: never) => void): (raw: unknown) => void {
+  return (raw) => {
+    try {
+      feed(raw as never);
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+    }
+  };
+}
+
+function planned(claims: readonly UnresolvedClaim[]): void {
+  const plan = new Plan(createClaimPolicy(RULES, "cluster.local"), 1_000);
+  plan.set(
+    "object",
+    claims.map((claim) => ({ ...claim, target: "ingress-nginx" })),
+  );
+  plan.takeChanges();
+}
+
+const CREATED = "2026-01-01T00:00:00Z";
+const METADATA = { name: "shop", namespace: "shop", uid: "u", creationTimestamp: CREATED, annotations: {} };
+
+const POD = {
+  metadata: {
+    ...METADATA,
+    labels: { app: "shop", "pod-template-hash": "abc" },
+    annotations: {
+      "switchback.dev/hosts": "name-1.example.com, *.example.com",
+      "switchback.dev/owned": "1 2",
+      "switchback.dev/injected": `${ADDRESS} name-1.example.com`,
+      "switchback.dev/revision": "r1",
+    },
+    ownerReferences: [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: "shop-abc", uid: "u", controller: true }],
+  },
+  spec: {
+    nodeName: "node-1",
+    hostAliases: [
+      { ip: "192.0.2.1", hostnames: ["mine.example.com", "name-2.example.com"] },
+      { ip: ADDRESS, hostnames: ["name-1.example.com"] },
+    ],
+    containers: [{ name: "c", image: "example.com/c:1" }],
+  },
+};
+
+function admission(): Surface {
+  const cache = createInjectionCache(MAP, MAX_NAMES);
+  const options = {
+    map: () => cache,
+    metrics: createWebhookMetrics(),
+    log: silentLogger,
+    throttle: createLogThrottle(() => performance.now()),
+  };
+  const review = {
+    apiVersion: "admission.k8s.io/v1",
+    kind: "AdmissionReview",
+    request: {
+      uid: "00000000-0000-4000-8000-000000000000",
+      kind: { group: "", version: "v1", kind: "Pod" },
+      namespace: "shop",
+      operation: "CREATE",
+      object: POD,
+    },
+  };
+  return {
+    name: "admission reviews",
+    seeds: [review],
+    prepare: (input) => Buffer.from(JSON.stringify(input) ?? "null"),
+    feed(body) {
+      try {
+        answerReview(decodeReview(body as Buffer), "namespace", options);
+      } catch (error) {
+        if (!hasCode(error, "input-invalid")) throw error;
+      }
+    },
+  };
+}
+
+function hostsFiles(): Surface {
+  const plans = createLivePlans();
+  const managed = [{ ip: ADDRESS, hostnames: ["name-1.example.com", "name-2.example.com"] }];
+  const selected = createSelector(MAP, MAX_NAMES)(undefined);
+  const written = kubeletText(aliasesText(managed));
+  const followed = plans.apply(Buffer.from(written, "latin1"), managed, selected).toString("latin1");
+  return {
+    name: "hosts files",
+    seeds: [written, followed, kubeletText()],
+    prepare: (input) => Buffer.from(String(input).slice(0, MAX_BYTES), "latin1"),
+    feed(content) {
+      try {
+        plans.apply(content as Buffer, managed, selected);
+      } catch (error) {
+        if (!(error instanceof RefusedChange)) throw error;
+      }
+    },
+  };
+}
+
+const text = (name: string, seeds: readonly string[], feed: (text: string) => void): Surface => ({
+  name,
+  seeds,
+  prepare: (input) => String(input).slice(0, MAX_BYTES),
+  feed: (input) => feed(String(input)),
+});
+
+const INGRESS = {
+  metadata: METADATA,
+  spec: {
+    ingressClassName: "nginx",
+    rules: [{ host: "a.example.com" }, { host: "*.example.com" }],
+    tls: [{ hosts: ["a.example.com"], secretName: "tls" }],
+  },
+  status: { loadBalancer: { ingress: [{ ip: "192.0.2.1", ports: [{ port: 80 }] }, { hostname: "lb.example.com" }] } },
+};
+
+const SERVICE = {
+  metadata: {
+    ...METADATA,
+    annotations: {
+      "switchback.dev/proxy-protocol": "v2",
+      "external-dns.alpha.kubernetes.io/hostname": "a.example.com",
+    },
+  },
+  spec: {
+    type: "LoadBalancer",
+    clusterIP: "198.51.100.7",
+    clusterIPs: ["198.51.100.7"],
+    ports: [{ name: "http", port: 80, protocol: "TCP" }],
+  },
+  status: { loadBalancer: { ingress: [{ ip: "192.0.2.1", ipMode: "VIP" }] } },
+};
+
+const GATEWAY = gatewayObject("gateway", [{ hostname: "*.example.com" }, { hostname: "a.example.com", from: "All" }]);
+const ROUTE = routeObject("route", [{ name: "gateway" }], ["a.example.com", "b.example.com"]);
+
+const VIEWED_GATEWAY = viewGateway(GATEWAY);
+const around = {
+  gateway: () => VIEWED_GATEWAY,
+  namespaces: new Map(),
+  requireAccepted: false,
+};
+
+const customs: readonly Surface[] = Object.entries(PRESET_OBJECTS).map(
+  ([preset, { kind, spec, status, annotations }]) => {
+    const read = customReader(PRESETS[preset as keyof typeof PRESETS]);
+    return {
+      name: `${kind} objects`,
+      seeds: [{ metadata: { ...METADATA, annotations: { ...annotations } }, spec, ...(status && { status }) }],
+      feed: (raw) => planned(read(raw as never, kind)),
+    };
+  },
+);
+
+/** Everything that a tenant, a container or another process writes and a component reads. */
+export const SURFACES: readonly Surface[] = [
+  admission(),
+  hostsFiles(),
+  { name: "Ingresses", seeds: [INGRESS], feed: tolerant((raw) => planned(claimsOfIngress(viewIngress(raw), "nginx"))) },
+  {
+    name: "Gateways",
+    seeds: [GATEWAY],
+    feed: tolerant((raw) => planned(claimsOfGateway(viewGateway(raw), false))),
+  },
+  {
+    name: "HTTPRoutes",
+    seeds: [ROUTE],
+    feed: tolerant((raw) => planned(claimsOfRoute(viewRoute("HTTPRoute", raw), around) ?? [])),
+  },
+  { name: "Services", seeds: [SERVICE], feed: tolerant((raw) => void targetOfService(viewService(raw, "v1"))) },
+  ...customs,
+  {
+    name: "pods and their owners",
+    seeds: [POD],
+    feed: tolerant((raw) => void ownerOf(podFacts(raw) as never, () => undefined)),
+  },
+  {
+    name: "workloads",
+    seeds: [
+      {
+        metadata: METADATA,
+        spec: { replicas: 2, template: { metadata: {}, spec: POD.spec } },
+        status: { replicas: 2 },
+      },
+    ],
+    feed: tolerant((raw) => void workloadState("Deployment", raw)),
+  },
+  text(
+    "the map's index",
+    [
+      `{"revision":"r","targets":[{"name":"a","clusterIPs":["${ADDRESS}"]}],"shards":[{"name":"switchback-hosts-0","revision":"r"}]}`,
+    ],
+    (it) => void parseIndex(it),
+  ),
+  text(
+    "the map's compact index",
+    ['{"version":1,"revision":"r","shards":"AAANI4RoADFhmMJe"}'],
+    (it) => void parseCompactIndex(it),
+  ),
+  text(
+    "the map's shards",
+    [
+      NAMES.slice(0, 20)
+        .map((name) => `${ADDRESS} ${name}\n`)
+        .join(""),
+    ],
+    (it) => void parseShard(it),
+  ),
+  text(
+    "the targets document",
+    [
+      '{"version":1,"revision":"r","targets":[{"name":"a","upstream":{"service":{"namespace":"a","name":"b"}},"ports":[{"port":80,"listenPort":20080,"protocol":"v2"}]}]}',
+    ],
+    (it) => {
+      const parsed = parseTargets(it);
+      if ("targets" in parsed) listenersOfPublished(parsed);
+    },
+  ),
+  {
+    name: "agents' Leases",
+    seeds: [
+      {
+        metadata: { name: "node-1", annotations: { "switchback.dev/format": "1", "switchback.dev/revision": "r" } },
+        spec: { holderIdentity: "a", renewTime: "2026-01-01T00:00:00.000000Z", leaseDurationSeconds: 40 },
+      },
+    ],
+    feed: tolerant((raw) => void parseAgentLease(raw)),
+  },
+  text("restart records", [encodeRecord("shop/Deployment/web", [])], (it) => void decodeRecord(it)),
+];

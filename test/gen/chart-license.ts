@@ -1,0 +1,9 @@
+import { readFile } from "node:fs/promises";
+import type { Generator } from "./generator.ts";
+
+/** manifests/chart/LICENSE: a copy, since a packaged chart has only files of its folder. */
+export const chartLicense: Generator = {
+  name: "chart-license",
+  file: "manifests/chart/LICENSE",
+  render: () => readFile(new URL("../../LICENSE", import.meta.url), "utf8"),
+};

@@ -1,0 +1,37 @@
+/** The parts of JSON Schema that the pages show. */
+export interface JsonSchema {
+  readonly type?: string;
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly default?: unknown;
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly items?: JsonSchema;
+  readonly anyOf?: readonly JsonSchema[];
+}
+
+/** A type for people: `integer`, `a | b`, or what one of several is. */
+export function typeOf({ type, enum: values, anyOf }: JsonSchema): string {
+  if (values !== undefined) return values.filter((value) => value !== "").join(" | ");
+  if (anyOf === undefined) return type ?? "any";
+  const choices = anyOf.map((choice) => (choice.properties ? code(shapeOf(choice)) : typeOf(choice)));
+  return [...new Set(choices)].join(" or ");
+}
+
+/** `{ service: { namespace, name } }`. */
+function shapeOf({ properties }: JsonSchema): string {
+  const keys = Object.entries(properties ?? {}).map(([key, child]) =>
+    child.properties === undefined ? key : `${key}: ${shapeOf(child)}`,
+  );
+  return `{ ${keys.join(", ")} }`;
+}
+
+/** A Markdown table. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |\n`;
+  return line(head) + line(head.map(() => "---")) + rows.map(line).join("");
+}
+
+export function code(text: string): string {
+  return `\`${text}\``;
+}

@@ -1,0 +1,362 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { agentLeaseName } from "../../snapshot/agent-lease-format.ts";
+import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
+import { until } from "./system.ts";
+import { changed, leavesOf, SET_BY_SERVER, UNCHANGED } from "./webhook-fields.ts";
+
+// What a stolen token of a component can do on a real API server, where RBAC would let it do more. What the components themselves do,
+// rights.test.ts, restart.test.ts and agent.test.ts show under the same policies. Nearly every request is a dry run: it goes through
+// admission and changes nothing.
+
+const CHART = fileURLToPath(new URL("../../manifests/chart", import.meta.url));
+const NAMESPACE = "switchback-system";
+const AGENTS = "switchback-agent";
+const CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook";
+const SERVICES = `/api/v1/namespaces/${NAMESPACE}/services`;
+const LEASES = `/apis/coordination.k8s.io/v1/namespaces/${AGENTS}/leases`;
+const DEPLOYMENT = "/apis/apps/v1/namespaces/shop/deployments/web";
+const LONG_NODE = `${"n".repeat(60)}.${"o".repeat(60)}.${"d".repeat(60)}.${"e".repeat(60)}-1`;
+const OTHER_LONG_NODE = LONG_NODE.replaceAll("n", "m");
+
+/** The component of the pods that run the controller and the proxy, and of their account. */
+const PROCESS = {
+  default: { controller: "controller", proxy: "proxy" },
+  small: { controller: "all", proxy: "all" },
+} as const;
+
+for (const profile of ["default", "small"] as const) {
+  describe(`in the profile ${profile}`, () => tokensCanDoNoMore(profile));
+}
+
+function tokensCanDoNoMore(profile: keyof typeof PROCESS): void {
+  let cluster: ControlPlane;
+  /** Tokens: the one of the process that runs the controller, an agent's on `node-1`, one on a node with a long name, and one that no pod has. */
+  const tokens = { controller: "", agent: "", longAgent: "", podless: "" };
+
+  before(async () => {
+    cluster = await startControlPlane();
+    for (const namespace of ["shop", NAMESPACE])
+      await admin("POST", "/api/v1/namespaces", { metadata: { name: namespace } });
+    const values = { profile, agent: { enabled: true }, config: { restart: { namespaces: ["shop"] } } };
+    const args = ["install", "switchback", CHART, "-n", NAMESPACE, "--values", "-"];
+    const { code, stderr } = await cluster.tool("helm", args, { input: JSON.stringify(values) });
+    assert.equal(code, 0, stderr);
+    tokens.controller = await cluster.tokenFor(`${NAMESPACE}/switchback-${PROCESS[profile].controller}`);
+    tokens.podless = await cluster.tokenFor(`${AGENTS}/switchback-agent`);
+    tokens.agent = await cluster.tokenFor(`${AGENTS}/switchback-agent`, "node-1");
+    tokens.longAgent = await cluster.tokenFor(`${AGENTS}/switchback-agent`, LONG_NODE);
+    await admin("POST", "/apis/apps/v1/namespaces/shop/deployments", deployment());
+    await admin("POST", "/apis/apps/v1/namespaces/shop/daemonsets", { ...deployment(), kind: "DaemonSet" });
+    await admin("POST", SERVICES, front("there"));
+    await until("the policies to be in force", async () => {
+      const each = [
+        await json("controller", CONFIGURATION, [{ op: "replace", path: "/webhooks/0/timeoutSeconds", value: 3 }]),
+        await apply("controller", `${SERVICES}/switchback-x`, front("x", { selector: { app: "theirs" } })),
+        await merge("controller", DEPLOYMENT, { spec: { paused: true } }),
+        await apply("agent", `${LEASES}/${agentLeaseName("node-2")}`, lease("node-2")),
+      ];
+      return each.every(isDenied);
+    });
+  });
+  after(() => cluster?.stop());
+
+  interface Answer {
+    readonly status: number;
+    readonly message: string;
+  }
+
+  type Holder = keyof typeof tokens;
+
+  async function send(
+    holder: Holder,
+    method: string,
+    path: string,
+    body?: object,
+    contentType?: string,
+  ): Promise<Answer> {
+    const query = method === "PATCH" && contentType === APPLY ? "&fieldManager=thief&force=true" : "";
+    const request = { method, path: `${path}?dryRun=All${query}`, token: tokens[holder] };
+    const sent = body === undefined ? {} : { body: JSON.stringify(body), ...(contentType && { contentType }) };
+    const answer = await cluster.call({ ...request, ...sent });
+    return { status: answer.status, message: String((answer.body as { message?: string }).message ?? "") };
+  }
+
+  const APPLY = "application/apply-patch+yaml";
+  const apply = (holder: Holder, path: string, body: object) => send(holder, "PATCH", path, body, APPLY);
+  const merge = (holder: Holder, path: string, body: object) =>
+    send(holder, "PATCH", path, body, "application/merge-patch+json");
+  const json = (holder: Holder, path: string, body: readonly object[]) =>
+    send(holder, "PATCH", path, body, "application/json-patch+json");
+
+  async function admin(method: string, path: string, body?: object): Promise<unknown> {
+    const answer = await cluster.call({ method, path, ...(body && { body }) });
+    assert.ok(answer.status < 300, `${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
+    return answer.body;
+  }
+
+  function isDenied({ status, message }: Answer): boolean {
+    return status === 403 && /ValidatingAdmissionPolicy 'switchback-[a-z-]+' .*denied request/.test(message);
+  }
+
+  function assertDenied(answer: Answer): void {
+    assert.ok(isDenied(answer), `${answer.status} ${answer.message}`);
+  }
+
+  function assertPasses(answer: Answer): void {
+    assert.ok(answer.status < 300, `${answer.status} ${answer.message}`);
+  }
+
+  const PROXIES = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": PROCESS[profile].proxy };
+
+  /** A front Service as the controller applies it, changed. */
+  function front(target: string, spec: object = {}, labels: object = { "switchback.dev/target": target }) {
+    const ports = [{ name: "tcp-443", port: 443, protocol: "TCP", targetPort: 15_000 }];
+    return {
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { name: `switchback-${target}`, namespace: NAMESPACE, labels },
+      spec: { type: "ClusterIP", ipFamilyPolicy: "PreferDualStack", selector: PROXIES, ports, ...spec },
+    };
+  }
+
+  function lease(node: string) {
+    const metadata = { name: agentLeaseName(node), namespace: AGENTS };
+    return { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec: { holderIdentity: "agent" } };
+  }
+
+  function deployment() {
+    const labels = { app: "web" };
+    const containers = [{ name: "web", image: "web" }];
+    return {
+      apiVersion: "apps/v1",
+      kind: "Deployment",
+      metadata: { name: "web", namespace: "shop" },
+      spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec: { containers } } },
+    };
+  }
+
+  describe("the controller's token on the webhook configuration", () => {
+    const caBundle = Buffer.from("-----BEGIN CERTIFICATE-----").toString("base64");
+
+    it("changes caBundle, by JSON patch and by apply", async () => {
+      const value = Buffer.from(cluster.ca.cert).toString("base64");
+      const patch = [0, 1].map((at) => ({ op: "add", path: `/webhooks/${at}/clientConfig/caBundle`, value }));
+      assertPasses(await json("controller", CONFIGURATION, patch));
+      const webhooks = ["namespace", "pod"].map((name) => ({
+        name: `${name}.switchback.dev`,
+        clientConfig: { caBundle: value },
+      }));
+      const object = { apiVersion: "admissionregistration.k8s.io/v1", kind: "MutatingWebhookConfiguration", webhooks };
+      assertPasses(await apply("controller", CONFIGURATION, { ...object, metadata: { name: "switchback-webhook" } }));
+    });
+
+    it("changes no other field that the API server's schema has", async () => {
+      const { body } = await cluster.call({ path: "/openapi/v3/apis/admissionregistration.k8s.io/v1" });
+      const fields = leavesOf(body, "io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration");
+      const known = [...Object.keys(changed), ...SET_BY_SERVER, ...UNCHANGED].sort();
+      assert.deepEqual(fields, known, "a field of the schema that no change here tries, or the reverse");
+      for (const [field, patch] of Object.entries(changed)) {
+        const answer = await json("controller", CONFIGURATION, patch);
+        assert.ok(isDenied(answer), `${field}: ${answer.status} ${answer.message}`);
+        const asAdmin = await cluster.call({
+          method: "PATCH",
+          path: `${CONFIGURATION}?dryRun=All`,
+          contentType: "application/json-patch+json",
+          body: JSON.stringify(patch),
+        });
+        assert.equal(asAdmin.status, 200, `${field}: the change is valid, so that it was the policy that denied it`);
+      }
+    });
+
+    it("cannot set what the API server sets", async () => {
+      const before = (await admin("GET", CONFIGURATION)) as { metadata: Record<string, unknown> };
+      for (const field of SET_BY_SERVER) {
+        const key = field.replace("metadata.", "");
+        if (["managedFields", "resourceVersion"].includes(key)) continue;
+        const value = key === "generation" || key === "deletionGracePeriodSeconds" ? 77 : "2020-01-01T00:00:00Z";
+        await cluster.call({
+          method: "PATCH",
+          path: CONFIGURATION,
+          contentType: "application/merge-patch+json",
+          body: JSON.stringify({ metadata: { [key]: value } }),
+          token: tokens.controller,
+        });
+      }
+      const now = (await admin("GET", CONFIGURATION)) as typeof before;
+      const set = ({ metadata }: typeof before) => ({ ...metadata, managedFields: 0, resourceVersion: 0 });
+      assert.deepEqual(set(now), set(before));
+    });
+
+    for (const [what, patch] of [
+      [
+        "a third entry",
+        [
+          { op: "copy", from: "/webhooks/0", path: "/webhooks/-" },
+          { op: "replace", path: "/webhooks/2/name", value: "third.switchback.dev" },
+        ],
+      ],
+      ["the loss of an entry", [{ op: "remove", path: "/webhooks/0" }]],
+      ["the loss of all entries", [{ op: "remove", path: "/webhooks" }]],
+      ["another order", [{ op: "move", from: "/webhooks/1", path: "/webhooks/0" }]],
+      ["the loss of a selector", [{ op: "remove", path: "/webhooks/0/namespaceSelector" }]],
+      ["the loss of all labels", [{ op: "remove", path: "/metadata/labels" }]],
+      ["the loss of a label", [{ op: "remove", path: "/metadata/labels/app.kubernetes.io~1name" }]],
+      [
+        "caBundle together with something else",
+        [
+          { op: "add", path: "/webhooks/0/clientConfig/caBundle", value: caBundle },
+          { op: "replace", path: "/webhooks/1/failurePolicy", value: "Fail" },
+        ],
+      ],
+    ] as const) {
+      it(`cannot do: ${what}`, async () => assertDenied(await json("controller", CONFIGURATION, patch)));
+    }
+
+    it("cannot delete it, and RBAC lets it create none", async () => {
+      const { status } = await send("controller", "DELETE", CONFIGURATION);
+      assert.equal(status, 403);
+      const other = CONFIGURATION.replace("switchback-webhook", "another");
+      const object = { apiVersion: "admissionregistration.k8s.io/v1", kind: "MutatingWebhookConfiguration" };
+      assert.equal((await apply("controller", other, { ...object, metadata: { name: "another" } })).status, 403);
+    });
+
+    it("and nobody else is denied anything", async () => {
+      const patch = [{ op: "replace", path: "/webhooks/0/failurePolicy", value: "Fail" }];
+      const path = `${CONFIGURATION}?dryRun=All`;
+      const request = {
+        method: "PATCH",
+        path,
+        contentType: "application/json-patch+json",
+        body: JSON.stringify(patch),
+      };
+      assert.equal((await cluster.call(request)).status, 200);
+    });
+  });
+
+  describe("the controller's token on Services", () => {
+    const write = (target: string, spec?: object, labels?: object) =>
+      apply("controller", `${SERVICES}/switchback-${target}`, front(target, spec, labels));
+
+    it("creates, changes and deletes front Services, and puts one right that somebody has bent", async () => {
+      assertPasses(await write("new"));
+      assertPasses(await write("there", { clusterIP: undefined }));
+      assertPasses(await send("controller", "DELETE", `${SERVICES}/switchback-there`));
+      await admin("POST", SERVICES, { ...front("bent", { selector: { app: "theirs" } }, {}) });
+      assertPasses(await write("bent"));
+      // A new leader touches it first.
+      const touch = { metadata: { annotations: { "switchback.dev/touched": "now" } } };
+      assertPasses(await merge("controller", `${SERVICES}/switchback-bent`, touch));
+      assertDenied(await merge("controller", `${SERVICES}/switchback-bent`, { ...touch, spec: { type: "NodePort" } }));
+    });
+
+    for (const [what, target, spec, labels] of [
+      ["external addresses", "x", { externalIPs: ["198.51.100.1"] }],
+      ["external addresses for one that is there", "there", { externalIPs: ["198.51.100.1"] }],
+      ["a load balancer", "x", { type: "LoadBalancer" }],
+      ["node ports", "there", { type: "NodePort" }],
+      [
+        "a name that a DNS server elsewhere resolves",
+        "x",
+        { type: "ExternalName", externalName: "evil.example.com", ipFamilyPolicy: undefined },
+      ],
+      ["pods of others", "x", { selector: { app: "theirs" } }],
+      ["more pods than the proxies", "x", { selector: { "app.kubernetes.io/name": "switchback" } }],
+      ["no selector, so that endpoints may be written by hand", "x", { selector: {} }],
+      ["no label", "x", {}, {}],
+      ["the label of another", "x", {}, { "switchback.dev/target": "y" }],
+      ["the webhook's name", "webhook", {}],
+      ["the controller's name", "controller", {}],
+      ["the proxies' name", "proxy", {}],
+    ] as const) {
+      it(`cannot write one with ${what}`, async () => assertDenied(await write(target, spec, labels)));
+    }
+
+    it("cannot take over, change or delete the webhook's", async () => {
+      const path = `${SERVICES}/switchback-webhook`;
+      assertDenied(await send("controller", "DELETE", path));
+      assertDenied(await merge("controller", path, { spec: { selector: { app: "theirs" } } }));
+      assertDenied(
+        await merge("controller", path, { spec: { type: "ExternalName", externalName: "evil.example.com" } }),
+      );
+      assertDenied(await merge("controller", path, { spec: { externalIPs: ["198.51.100.1"] } }));
+      assertDenied(await merge("controller", path, { metadata: { labels: { "switchback.dev/target": "webhook" } } }));
+    });
+
+    it("cannot touch one of others in our namespace, nor create one under a name that the API server chooses", async () => {
+      const theirs = front("x");
+      await admin("POST", SERVICES, { ...theirs, metadata: { name: "theirs", namespace: NAMESPACE } });
+      assertDenied(await merge("controller", `${SERVICES}/theirs`, { spec: { externalIPs: ["198.51.100.1"] } }));
+      assertDenied(await send("controller", "DELETE", `${SERVICES}/theirs`));
+      const { name: _, ...metadata } = theirs.metadata;
+      const unnamed = { ...theirs, metadata: { ...metadata, generateName: "switchback-x" } };
+      assertDenied(await send("controller", "POST", SERVICES, unnamed));
+    });
+  });
+
+  describe("the controller's token on workloads that it may restart", () => {
+    const restartedAt = { spec: { template: { metadata: { annotations: { "switchback.dev/restartedAt": "now" } } } } };
+
+    it("restarts them", async () => {
+      assertPasses(await merge("controller", DEPLOYMENT, restartedAt));
+      assertPasses(await merge("controller", DEPLOYMENT.replace("deployments", "daemonsets"), restartedAt));
+    });
+
+    it("changes nothing else of them", async () => {
+      const template = (changes: object) => ({ spec: { template: changes } });
+      assertDenied(await merge("controller", DEPLOYMENT, { spec: { replicas: 100 } }));
+      assertDenied(await merge("controller", DEPLOYMENT, { spec: { paused: true } }));
+      for (const change of [
+        template({ spec: { serviceAccountName: "admin" } }),
+        template({ spec: { containers: [{ name: "web", image: "evil" }] } }),
+        template({ spec: { hostAliases: [{ ip: "198.51.100.1", hostnames: ["bank.example.com"] }] } }),
+        template({ metadata: { annotations: { "sidecar.example.com/inject": "true" } } }),
+        template({ metadata: { labels: { "switchback.dev/inject": "enabled" } } }),
+        { spec: { minReadySeconds: 100 } },
+        { metadata: { labels: { a: "b" } } },
+        { metadata: { annotations: { a: "b" } } },
+        { metadata: { finalizers: ["example.com/never"] } },
+      ]) {
+        assertDenied(await merge("controller", DEPLOYMENT, change));
+        assertDenied(await merge("controller", DEPLOYMENT.replace("deployments", "daemonsets"), change));
+      }
+    });
+  });
+
+  describe("an agent's token on Leases", () => {
+    const path = (node: string) => `${LEASES}/${agentLeaseName(node)}`;
+
+    for (const [holder, node] of [
+      ["agent", "node-1"],
+      ["longAgent", LONG_NODE],
+    ] as const) {
+      it(`writes and deletes that of its node (${node.length} characters)`, async () => {
+        assertPasses(await apply(holder, path(node), lease(node)));
+        await admin("POST", LEASES, lease(node));
+        assertPasses(await apply(holder, path(node), lease(node)));
+        assertPasses(await send(holder, "DELETE", path(node)));
+      });
+    }
+
+    it("neither writes nor deletes that of another node", async () => {
+      await admin("POST", LEASES, lease("node-2"));
+      const nodes = ["node-2", "node-3", "node-11", "node", LONG_NODE, OTHER_LONG_NODE];
+      for (const node of nodes) assertDenied(await apply("agent", path(node), lease(node)));
+      assertDenied(await send("agent", "DELETE", path("node-2")));
+      assertDenied(await apply("longAgent", path("node-1"), lease("node-1")));
+      assertDenied(await apply("longAgent", path(OTHER_LONG_NODE), lease(OTHER_LONG_NODE)));
+      const whole = { ...lease(LONG_NODE), metadata: { name: `switchback-agent-${LONG_NODE}`.slice(0, 253) } };
+      assertDenied(await apply("longAgent", `${LEASES}/${whole.metadata.name}`, whole));
+      const short = { ...lease(LONG_NODE), metadata: { name: "switchback-agent-nnn-0123456789ab" } };
+      assertDenied(await apply("longAgent", `${LEASES}/${short.metadata.name}`, short));
+      const unnamed = { ...lease("node-2"), metadata: { generateName: "switchback-agent-node-2" } };
+      assertDenied(await send("agent", "POST", LEASES, unnamed));
+    });
+
+    it("does nothing at all without a pod", async () => {
+      assertDenied(await apply("podless", path("node-1"), lease("node-1")));
+      assertDenied(await send("podless", "DELETE", path("node-2")));
+    });
+  });
+}

@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import type { Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import { STATUS_KEY_HEADER, STATUS_PATH } from "../../../../snapshot/status-page.ts";
+import type { Replica } from "../../system.ts";
+import type { Attack } from "../attack.ts";
+import { flood, type Place } from "../flood.ts";
+import type { Stage } from "../stage.ts";
+
+/** A client elsewhere, and one that shares the API server's address (source NAT). */
+const SOURCES = { "another address": "127.0.0.2", "the API server's own address": "127.0.0.1" } as const;
+
+const WEBHOOK_FLOODS: readonly Attack[] = Object.entries(SOURCES).flatMap(([where, source]) => [
+  {
+    name: `silent connections from ${where}`,
+    by: "client",
+    run: async (stage) => {
+      await flood(2_000, source, webhookOf(stage), () => {});
+      return { tried: "2,000 connections to the webhook that say nothing", outcome: "reviews went on" };
+    },
+  },
+  {
+    name: `unfinished bodies from ${where}`,
+    by: "client",
+    run: async (stage) => {
+      await flood(1_000, source, webhookOf(stage), sendUnfinished);
+      return { tried: "1,000 reviews of 64 KiB that do not end", outcome: "reviews went on" };
+    },
+  },
+]);
+
+const HEALTH_FLOODS: readonly Attack[] = (["controller", "webhook", "proxy", "agent"] as const).map((component) => ({
+  name: `silent connections to the ${component}'s health port`,
+  by: "client",
+  run: async (stage) => {
+    const replica = replicaOf(stage, component);
+    await flood(4_000, "127.0.0.3", health(replica), () => {});
+    return { tried: "4,000 connections that say nothing", outcome: "the liveness probe is answered" };
+  },
+}));
+
+export const CLIENT_ATTACKS: readonly Attack[] = [
+  ...WEBHOOK_FLOODS,
+  ...HEALTH_FLOODS,
+  {
+    name: "slow readers of pages",
+    by: "client",
+    run: async (stage) => {
+      // As somebody who has the key: without it the answers are short.
+      const key = `${STATUS_KEY_HEADER}: ${await stage.system.readStatusKey()}`;
+      const ask = (socket: Socket) => {
+        socket.pause();
+        socket.write(`GET ${STATUS_PATH} HTTP/1.1\r\nhost: a\r\n${key}\r\n\r\n`.repeat(20));
+      };
+      for (const component of ["controller", "webhook", "agent"] as const) {
+        await flood(1_000, "127.0.0.4", health(replicaOf(stage, component)), ask);
+      }
+      return {
+        tried: "1,000 clients each that ask for 20 pages and read none",
+        outcome: "the liveness probe is answered",
+      };
+    },
+  },
+  {
+    name: "bytes that are no protocol",
+    by: "client",
+    run: async (stage) => {
+      const noise = Buffer.from(Array.from({ length: 4096 }, (_, index) => (index * 7919) % 251));
+      for (const component of ["controller", "webhook", "proxy", "agent"] as const) {
+        const replica = replicaOf(stage, component);
+        await flood(200, "127.0.0.5", health(replica), (socket) => socket.write(noise));
+        await flood(200, "127.0.0.5", replica, (socket) => socket.write(noise));
+      }
+      return { tried: "200 clients a port that write noise", outcome: "the liveness probe is answered" };
+    },
+  },
+];
+
+const health = ({ address, healthPort }: Replica): Place => ({ address, port: healthPort });
+
+const webhookOf = (stage: Stage): Replica => replicaOf(stage, "webhook");
+
+function replicaOf({ system }: Stage, component: "controller" | "webhook" | "proxy" | "agent"): Replica {
+  const lists = {
+    controller: system.controllers,
+    webhook: system.webhooks,
+    proxy: system.proxies,
+    agent: system.agents,
+  };
+  const [replica] = lists[component];
+  assert.ok(replica);
+  return replica;
+}
+
+function sendUnfinished(socket: Socket): void {
+  const secure = connectTls({ socket, rejectUnauthorized: false });
+  secure.on("error", () => {});
+  const head =
+    "POST /mutate/pod HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 65536\r\n\r\n";
+  secure.write(`${head}${"{".repeat(65_535)}`);
+}

@@ -1,0 +1,47 @@
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
+
+/** Where somebody listens. */
+export interface Place {
+  readonly address: string;
+  readonly port: number;
+}
+
+/** How long a flood is kept up. */
+export const FLOOD_MS = 5_000;
+
+/**
+ * Opens connections from an address, keeps them for 5 s, or while `meanwhile` runs, and opens a new one for each that is closed, up to as
+ * many again.
+ */
+export async function flood(
+  count: number,
+  source: string,
+  { address, port }: Place,
+  speak: (socket: Socket) => void,
+  meanwhile: () => Promise<void> = () => delay(FLOOD_MS),
+): Promise<void> {
+  const sockets = new Set<Socket>();
+  let left = count * 2;
+  const open = (): void => {
+    if (left <= 0) return;
+    left -= 1;
+    const socket = connect({ host: address, port, localAddress: source });
+    sockets.add(socket);
+    socket.on("error", () => {});
+    socket.once("connect", () => speak(socket));
+    socket.once("close", () => {
+      sockets.delete(socket);
+      setImmediate(open);
+    });
+  };
+  for (let index = 0; index < count; index += 1) open();
+  try {
+    await meanwhile();
+  } finally {
+    left = 0;
+    const ends = [...sockets].map((socket) => once(socket.destroy(), "close"));
+    await Promise.all(ends);
+  }
+}

@@ -1,0 +1,107 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { COMPONENTS, NAMESPACE, named, type Rendered, render, runHelm } from "./rendered.ts";
+
+// ServiceMonitors, the PodMonitor and `helm test`, as the chart renders them.
+
+const AGENTS = "their-own";
+const relabelings = [{ action: "replace", targetLabel: "cluster", replacement: "edge-1" }];
+const metricRelabelings = [{ action: "drop", sourceLabels: ["__name__"], regex: "nodejs_.*" }];
+const scraped = { interval: "10s", scrapeTimeout: "5s", relabelings, metricRelabelings };
+const agent = { agent: { enabled: true }, config: { agent: { namespace: AGENTS } } };
+
+describe("ServiceMonitors", () => {
+  it("are scraped, and their labels and metrics changed, as the values say", () => {
+    const objects = render({ serviceMonitor: { enabled: true, labels: { release: "p" }, ...scraped } });
+    for (const component of COMPONENTS) {
+      const { metadata, spec } = named(objects, "ServiceMonitor", `switchback-${component}`);
+      const port = component === "controller" ? "http" : "metrics";
+      assert.deepEqual(spec.endpoints, [{ port, path: "/metrics", ...scraped }]);
+      assert.equal(metadata.labels.release, "p");
+    }
+  });
+
+  it("leave to Prometheus what the values leave out", () => {
+    const { spec } = named(render({ serviceMonitor: { enabled: true } }), "ServiceMonitor", "switchback-proxy");
+    assert.deepEqual(spec.endpoints, [{ port: "metrics", path: "/metrics", interval: "30s" }]);
+  });
+
+  it("with a time that is none are refused", () => {
+    assert.match(runHelm({ serviceMonitor: { interval: "soon" } }).stderr, /at '\/serviceMonitor\/interval'/);
+  });
+});
+
+describe("the PodMonitor", () => {
+  const monitors = (values: object) => render(values).filter(({ kind }) => kind === "PodMonitor");
+
+  it("selects the agents in their namespace, and scrapes a port that they have", () => {
+    const objects = render({ ...agent, podMonitor: { enabled: true, labels: { release: "p" }, ...scraped } });
+    const { metadata, spec } = named(objects, "PodMonitor", "switchback-agent");
+    assert.deepEqual([metadata.namespace, metadata.labels.release], [NAMESPACE, "p"]);
+    assert.deepEqual(spec.namespaceSelector, { matchNames: [AGENTS] });
+    const { template, selector } = named(objects, "DaemonSet", "switchback-agent").spec;
+    assert.deepEqual(spec.selector, selector);
+    assert.deepEqual(spec.podMetricsEndpoints, [{ port: "health", path: "/metrics", ...scraped }]);
+    assert.equal(template.spec.containers[0].ports[0].name, "health");
+  });
+
+  it("is there where it is wanted and there are agents", () => {
+    assert.equal(monitors({ ...agent, podMonitor: { enabled: true } }).length, 1);
+    assert.deepEqual([...monitors(agent), ...monitors({ podMonitor: { enabled: true } })], []);
+  });
+});
+
+describe("helm test", () => {
+  const hooksOf = (values: object) =>
+    render(values).filter(({ metadata }) => metadata.annotations?.["helm.sh/hook"] === "test");
+  const podOf = (objects: Rendered[]) => objects.find(({ kind }) => kind === "Pod");
+  const bindings = (values: object) =>
+    hooksOf(values)
+      .filter(({ kind }) => kind.endsWith("Binding"))
+      .map(({ metadata, roleRef }) => `${metadata.namespace ?? "everywhere"} ${roleRef.kind}/${roleRef.name}`);
+  const always = ["everywhere ClusterRole/switchback-doctor", `${NAMESPACE} Role/switchback-doctor`];
+
+  it("runs the doctor in a pod of the image, after its account and rights are made, and leaves nothing", () => {
+    const objects = hooksOf({ image: { repository: "registry.example.com/s", tag: "1" } });
+    const pod = podOf(objects);
+    assert.equal(pod.spec.containers[0].image, "registry.example.com/s:1");
+    assert.deepEqual(pod.spec.containers[0].command, ["node", "cli/main.js", "doctor", "--namespace", NAMESPACE]);
+    assert.equal(pod.spec.serviceAccountName, named(objects, "ServiceAccount", "switchback-test").metadata.name);
+    const weight = ({ metadata }: Rendered) => Number(metadata.annotations["helm.sh/hook-weight"]);
+    for (const object of objects) {
+      assert.ok(object === pod || weight(object) < weight(pod), object.kind);
+      assert.match(object.metadata.annotations["helm.sh/hook-delete-policy"], /hook-succeeded/);
+    }
+    assert.match(pod.metadata.annotations["helm.sh/hook-output-log-policy"], /hook-failed/);
+  });
+
+  it("has the doctor's Roles, those of the agents too, and makes pods only in the namespace of the values", () => {
+    assert.deepEqual(bindings({}), always);
+    assert.deepEqual(bindings(agent), [...always, `${AGENTS} Role/switchback-doctor`].toSorted());
+    const probing = { test: { probeNamespace: "probes" } };
+    assert.deepEqual(bindings(probing), [...always, "probes ClusterRole/switchback-doctor-probe"]);
+    const { command } = podOf(hooksOf(probing)).spec.containers[0];
+    assert.deepEqual(command.slice(-3), ["--probe", "--probe-namespace", "probes"]);
+  });
+
+  it("and the hooks of an uninstall have the annotations, labels and DNS of all pods", () => {
+    const dnsConfig = { nameservers: ["192.0.2.1"] };
+    const annotations = { "sidecar.istio.io/inject": "false" };
+    const values = { pods: { annotations, labels: { team: "edge" }, dnsPolicy: "None", dnsConfig } };
+    const objects = render(values);
+    const templates = ["switchback-uninstall", "switchback-remains"].map((name) => named(objects, "Job", name));
+    for (const { metadata, spec } of [podOf(objects), ...templates.map((job) => job.spec.template)]) {
+      assert.equal(metadata.annotations["sidecar.istio.io/inject"], "false");
+      assert.equal(metadata.labels.team, "edge");
+      assert.deepEqual([spec.dnsPolicy, spec.dnsConfig], ["None", dnsConfig]);
+    }
+  });
+
+  it("may call the API server alone where NetworkPolicies are on", () => {
+    const objects = hooksOf({ networkPolicy: { enabled: true, apiServer: { ports: [6443] } } });
+    const { spec } = named(objects, "NetworkPolicy", "switchback-test");
+    assert.deepEqual(spec.egress, [{ ports: [{ protocol: "TCP", port: 6443 }] }]);
+    const { labels } = podOf(objects).metadata;
+    for (const [label, value] of Object.entries(spec.podSelector.matchLabels)) assert.equal(labels[label], value);
+  });
+});

@@ -1,0 +1,152 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { stringify } from "yaml";
+import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
+import type { Rendered } from "./rendered.ts";
+import { until } from "./system.ts";
+
+// Upgrades, a rollback and an uninstall by Helm on a real API server: pods of an earlier revision keep the configuration that they
+// were started with, for as long as their Deployment or DaemonSet can be rolled back to it, and nothing of it is left at the end.
+
+const CHART = fileURLToPath(new URL("../../manifests/chart", import.meta.url));
+const NAMESPACE = "switchback-system";
+const AGENTS = "switchback-agent";
+/** revisionHistoryLimit of the chart. */
+const HISTORY = 3;
+/** As the release before named it. */
+const LEGACY = { name: "switchback-config", text: "proxy:\n  drainSeconds: 1\n" };
+
+let cluster: ControlPlane;
+before(async () => {
+  cluster = await startControlPlane();
+});
+after(() => cluster.stop());
+
+async function run(tool: "helm" | "kubectl", args: string[], input?: string): Promise<string> {
+  const { code, stdout, stderr } = await cluster.tool(tool, args, input === undefined ? {} : { input });
+  assert.equal(code, 0, `${args.join(" ")}: ${stderr}`);
+  return stdout;
+}
+
+/** Installs or upgrades with a setting, and waits until the Deployments and the DaemonSet have a revision with it. */
+async function upgrade(drainSeconds: number): Promise<string> {
+  const values = stringify({ agent: { enabled: true }, config: { proxy: { drainSeconds } } });
+  const flags = ["--namespace", NAMESPACE, "--create-namespace", "--values", "-"];
+  await run("helm", ["upgrade", "--install", "switchback", CHART, ...flags], values);
+  const name = await mounted();
+  await recorded(name);
+  return name;
+}
+
+async function json(...args: string[]): Promise<Rendered> {
+  return JSON.parse(await run("kubectl", [...args, "-o", "json"]));
+}
+
+/** What the controller's Deployment mounts. */
+async function mounted(): Promise<string> {
+  const { spec } = await json("-n", NAMESPACE, "get", "deployment", "switchback-controller");
+  return spec.template.spec.volumes[0].configMap.name;
+}
+
+/** The history of the Deployments and the DaemonSet is written by kube-controller-manager. */
+async function recorded(name: string): Promise<void> {
+  const mountsIt = (spec: Rendered) => spec.template.spec.volumes[0].configMap.name === name;
+  await until(`4 revisions that mount ${name}`, async () => {
+    const sets = (await json("-n", NAMESPACE, "get", "replicasets")).items;
+    const revisions = (await json("-n", AGENTS, "get", "controllerrevisions")).items;
+    const specs = [...sets.map(({ spec }: Rendered) => spec), ...revisions.map(({ data }: Rendered) => data.spec)];
+    return specs.filter(mountsIt).length === 4;
+  });
+}
+
+/** The `drainSeconds` of the configurations in a namespace. */
+async function settings(namespace = NAMESPACE): Promise<number[]> {
+  const { items } = await json("-n", namespace, "get", "configmaps", "-l", "app.kubernetes.io/component=config");
+  return items
+    .map(({ data }: Rendered) => Number(/drainSeconds: (\d+)/.exec(data["config.yaml"])?.[1]))
+    .toSorted((a: number, b: number) => a - b);
+}
+
+describe("the configuration", () => {
+  it("of a release before stays as it was while its pods are replaced", async () => {
+    await run("kubectl", ["create", "namespace", NAMESPACE]);
+    const helm = { "meta.helm.sh/release-name": "switchback", "meta.helm.sh/release-namespace": NAMESPACE };
+    const labels = { "app.kubernetes.io/managed-by": "Helm" };
+    const volumes = [{ name: "config", configMap: { name: LEGACY.name } }];
+    const pod = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "controller" };
+    const objects = [
+      {
+        apiVersion: "v1",
+        kind: "ConfigMap",
+        metadata: { namespace: NAMESPACE, name: LEGACY.name, labels, annotations: helm },
+        data: { "config.yaml": LEGACY.text },
+      },
+      {
+        apiVersion: "apps/v1",
+        kind: "ReplicaSet",
+        metadata: { namespace: NAMESPACE, name: "switchback-controller-before", labels: pod },
+        spec: {
+          replicas: 0,
+          selector: { matchLabels: pod },
+          template: { metadata: { labels: pod }, spec: { containers: [{ name: "a", image: "none" }], volumes } },
+        },
+      },
+    ];
+    await run("kubectl", ["apply", "-f", "-"], objects.map((object) => stringify(object)).join("---\n"));
+    await upgrade(2);
+    const { data } = await json("-n", NAMESPACE, "get", "configmap", LEGACY.name);
+    assert.equal(data["config.yaml"], LEGACY.text);
+    assert.deepEqual([await settings(), await settings(AGENTS)], [[1, 2], [2]]);
+    await run("kubectl", ["-n", NAMESPACE, "delete", "replicaset", "switchback-controller-before"]);
+  });
+
+  it("of the revision before stays at an upgrade, also at one that changes nothing", async () => {
+    const before = await mounted();
+    const after = await upgrade(3);
+    assert.notEqual(after, before);
+    for (let times = 0; times < 2; times += 1) {
+      assert.equal(await upgrade(3), after);
+      assert.deepEqual(
+        [await settings(), await settings(AGENTS)],
+        [
+          [2, 3],
+          [2, 3],
+        ],
+      );
+    }
+  });
+
+  it("cannot be changed in place", async () => {
+    const patch = ["patch", "configmap", await mounted(), "--type=merge", "-p", '{"data":{"config.yaml":""}}'];
+    assert.match((await cluster.kubectl("-n", NAMESPACE, ...patch)).stderr, /immutable/);
+  });
+
+  it("is there again after helm rollback, and after the upgrade that follows", async () => {
+    const after = await mounted();
+    await run("helm", ["rollback", "switchback", "--namespace", NAMESPACE]);
+    await upgrade(2);
+    assert.notEqual(await mounted(), after);
+    assert.ok((await settings()).includes(2) && (await settings(AGENTS)).includes(2));
+    assert.equal(await upgrade(3), after);
+  });
+
+  it("goes when no revision of a Deployment mounts it any more", async () => {
+    for (const each of [4, 5, 6, 7]) await upgrade(each);
+    // No node here makes pods ready, and the history of a rollout that is not complete is kept whole.
+    await run("kubectl", ["-n", NAMESPACE, "scale", "--replicas=0", "deployment", "--all"]);
+    await until("the history of the Deployments", async () => {
+      const { items } = await json("-n", NAMESPACE, "get", "replicasets");
+      return items.length <= 3 * (1 + HISTORY);
+    });
+    await upgrade(8);
+    const now = await settings();
+    assert.ok(now.includes(8) && now.includes(7));
+    assert.ok(now.length <= 2 + HISTORY && !now.includes(2), now.join());
+  });
+
+  it("goes with the release, whichever revision it is of", async () => {
+    await run("helm", ["uninstall", "switchback", "--namespace", NAMESPACE, "--no-hooks"]);
+    assert.deepEqual([await settings(), await settings(AGENTS)], [[], []]);
+  });
+});

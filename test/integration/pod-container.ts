@@ -1,0 +1,30 @@
+import assert from "node:assert/strict";
+
+/** What is read of a Deployment or DaemonSet. */
+interface Workload {
+  readonly spec: { readonly template: { readonly spec: { readonly containers: readonly Container[] } } };
+}
+
+interface Container {
+  readonly command: readonly string[];
+  readonly env?: ReadonlyArray<{ readonly name: string; readonly value?: string }>;
+  readonly resources: { readonly limits: { readonly memory: string } };
+}
+
+/** How the chart runs a component: the flags of `node`, the variables with a fixed value, and the memory limit in bytes. */
+export function containerOf(workload: unknown): { flags: string[]; env: Record<string, string>; memoryLimit: number } {
+  const [container] = (workload as Workload).spec.template.spec.containers;
+  assert.ok(container);
+  const { command, env = [], resources } = container;
+  const limit = /^(\d+)Mi$/.exec(resources.limits.memory);
+  assert.ok(limit, `a limit in Mi: ${resources.limits.memory}`);
+  const program = command.findIndex((argument, index) => index > 0 && !argument.startsWith("-"));
+  assert.equal(command[0], "node");
+  const fixed = env.flatMap(({ name, value }) => (value === undefined ? [] : [[name, value] as const]));
+  return {
+    // Node strips types with WebAssembly, which jitless rules out; the image holds JavaScript.
+    flags: command.slice(1, program).filter((flag) => flag !== "--jitless"),
+    env: Object.fromEntries(fixed),
+    memoryLimit: Number(limit[1]) * 1024 * 1024,
+  };
+}

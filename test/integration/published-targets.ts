@@ -1,0 +1,13 @@
+import assert from "node:assert/strict";
+import { type PublishedTargets, parseTargets } from "../../snapshot/targets-format.ts";
+import { NAMESPACE, type System } from "./system.ts";
+
+const READ = ["-n", NAMESPACE, "get", "cm", "switchback-targets"];
+
+/** What the controller publishes for the proxies. Throws if it is not there or does not parse. */
+export async function publishedTargets(system: System): Promise<PublishedTargets> {
+  const { data } = await system.json<{ data: Record<string, string> }>(...READ);
+  const parsed = parseTargets(data["targets.json"] ?? "");
+  assert.ok(!("code" in parsed), JSON.stringify(parsed));
+  return parsed;
+}

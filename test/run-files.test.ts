@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { promisify } from "node:util";
+
+const folder = mkdtempSync(join(tmpdir(), "switchback-run-files-"));
+after(() => rmSync(folder, { recursive: true }));
+
+/** What `runFiles` finds in a file with this text. In a process of its own: a runner inside a test of a runner runs nothing. */
+async function outcomeOf(text: string, silenceMs: number): Promise<{ failed: string[]; skipped: string[] }> {
+  const file = join(folder, `${Math.random().toString(36).slice(2)}.test.mjs`);
+  const main = `${file}.main.mjs`;
+  writeFileSync(file, text);
+  writeFileSync(
+    main,
+    `import { runFiles } from ${JSON.stringify(join(import.meta.dirname, "run-files.ts"))};
+     const outcome = await runFiles([${JSON.stringify(file)}], { concurrency: 1, silenceMs: ${silenceMs} });
+     process.stderr.write(JSON.stringify(outcome), () => process.exit());`,
+  );
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const { stderr } = await promisify(execFile)(process.execPath, [main], { env, timeout: 120_000 });
+  return JSON.parse(stderr.slice(stderr.lastIndexOf("{")));
+}
+
+test("a process that a test leaves, and that holds its output, is killed and named; the run ends", {
+  skip: process.platform !== "linux" && "there is no /proc",
+}, async () => {
+  const { failed } = await outcomeOf(
+    `import { spawn } from "node:child_process";
+     import { test } from "node:test";
+     test("leaves a process", () => spawn("sleep", ["1000"], { detached: true, stdio: "inherit" }).unref());`,
+    3_000,
+  );
+  assert.equal(failed.length, 1, failed.join("; "));
+  assert.match(failed[0] ?? "", /^process \d+: killed after 3 s without news: sleep 1000$/);
+});
+
+test("a file that a failed test keeps open is killed and named; the run ends", {
+  skip: process.platform !== "linux" && "there is no /proc",
+}, async () => {
+  const { failed } = await outcomeOf(
+    `import { createServer } from "node:net";
+     import { test } from "node:test";
+     test("breaks", async () => {
+       await new Promise((done) => createServer().listen(0, "127.0.0.1", done));
+       throw new Error("before the server is closed");
+     });`,
+    3_000,
+  );
+  assert.equal(failed.length, 2, failed.join("; "));
+  assert.equal(failed[0], "breaks: before the server is closed");
+  assert.match(failed[1] ?? "", /^process \d+: killed after 3 s without news: .*\.test\.mjs$/);
+});
+
+test("a test that fails and one that is skipped are named", async () => {
+  const { failed, skipped } = await outcomeOf(
+    `import { test } from "node:test";
+     test("breaks", () => { throw new Error("first line\\nsecond"); });
+     test("later", { skip: true }, () => {});`,
+    60_000,
+  );
+  assert.deepEqual([failed, skipped], [["breaks: first line"], ["later"]]);
+});

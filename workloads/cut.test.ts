@@ -1,0 +1,29 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { cut } from "./cut.ts";
+import { controllerOf } from "./owners.ts";
+import { podFacts } from "./pods.ts";
+
+test("a text is kept up to a length, and cut beyond it", () => {
+  assert.deepEqual([cut("abc", 3), cut("abcd", 3), cut("", 3), cut(undefined, 3)], ["abc", "abc", "", undefined]);
+});
+
+test("an owner's texts are kept up to 512 characters", () => {
+  const [whole, longer] = ["x".repeat(512), "x".repeat(513)];
+  const owner = { apiVersion: longer, kind: longer, name: longer, uid: "u", controller: true };
+  assert.deepEqual(controllerOf({ ownerReferences: [owner] }), { apiVersion: whole, kind: whole, name: whole });
+});
+
+test("of annotations, 128 characters are kept, and of the names that a pod chooses 16 KiB and one", () => {
+  const length = (key: string, of: "hosts" | "revision" | "onChange" | "restartedAt") =>
+    podFacts({ metadata: { annotations: { [`switchback.dev/${key}`]: "x".repeat(20_000) } } })[of]?.length;
+  assert.deepEqual(
+    [
+      length("hosts", "hosts"),
+      length("revision", "revision"),
+      length("on-change", "onChange"),
+      length("restartedAt", "restartedAt"),
+    ],
+    [16_385, 128, 128, 128],
+  );
+});
