@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { applyLive } from "../hostmap/live-hosts.ts";
 import { liveAliases } from "../hostmap/live-hosts-plan.ts";
 import { packLines } from "../hostmap/pack.ts";
@@ -8,6 +7,7 @@ import { createSelector } from "../hostmap/select-hosts.ts";
 import { publishedMapOf } from "../snapshot/published-map.ts";
 import { goodNames } from "../test/arbitraries.ts";
 import { aliasesText, kubeletText } from "../test/fakes/kubelet-files.ts";
+import { fc } from "../test/property.ts";
 import { createLivePlans } from "./live-plans.ts";
 
 const ips = fc.constantFrom("198.51.100.9", "198.51.100.10");

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { applyLive as apply, removeLive as remove } from "../hostmap/live-hosts.ts";
 import { liveAliases } from "../hostmap/live-hosts-plan.ts";
 import { packLines } from "../hostmap/pack.ts";
@@ -8,6 +7,7 @@ import { createSelector, type SelectedHosts } from "../hostmap/select-hosts.ts";
 import type { HostAlias } from "../hostmap/types.ts";
 import { publishedMapOf } from "../snapshot/published-map.ts";
 import { goodNames } from "../test/arbitraries.ts";
+import { fc } from "../test/property.ts";
 import { rewrite, type WritableFile } from "./rewrite-file.ts";
 
 const applyLive = (text: string, managedAliases: readonly HostAlias[], selected: SelectedHosts) =>

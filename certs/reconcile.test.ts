@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
-import fc from "fast-check";
 import { SwitchbackError } from "../errors/errors.ts";
 import { silentLogger } from "../telemetry/log.ts";
 import { LineLog } from "../test/fakes/clock.ts";
@@ -11,6 +10,7 @@ import {
   type MemoryBundle,
   type MemorySecretStore,
 } from "../test/fakes/memory-certs.ts";
+import { fc } from "../test/property.ts";
 import type { BundleView } from "./ca-bundle.ts";
 import { servingNames } from "./issue.ts";
 import { isSignedBy, parseCertificates } from "./pem.ts";

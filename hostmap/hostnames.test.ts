@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { anyNames, goodNames, HOSTILE_NAMES } from "../test/arbitraries.ts";
+import { fc } from "../test/property.ts";
 import { compareNames, isGlob, parseGlob, parseHostname, show } from "./hostnames.ts";
 
 const LABEL_63 = "a".repeat(63);

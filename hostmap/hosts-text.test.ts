@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { goodNames } from "../test/arbitraries.ts";
+import { fc } from "../test/property.ts";
 import { compareNames } from "./hostnames.ts";
 import { parseHosts, renderHosts } from "./hosts-text.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { publishedMapOf } from "../snapshot/published-map.ts";
+import { fc } from "../test/property.ts";
 import { type Injection, type PodHosts, planBakedInjection, planInjection } from "./inject.ts";
 import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, REVISION_KEY } from "./metadata-keys.ts";
 import { packOnePerAddress } from "./pack.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { publishedMapOf } from "../snapshot/published-map.ts";
 import { goodNames } from "../test/arbitraries.ts";
+import { fc } from "../test/property.ts";
 import { applyLive as apply, headLength, isKubeletHosts, removeLive as remove } from "./live-hosts.ts";
 import { liveAliases } from "./live-hosts-plan.ts";
 import { MAX_LINE_BYTES, packLines } from "./pack.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../test/property.ts";
 import { lineBytes, longLineReason, MAX_LINE_BYTES, type MappedName, packLines, packOnePerAddress } from "./pack.ts";
 import type { HostAlias } from "./types.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { mapRevisionOf, Shards } from "../snapshot/shards.ts";
 import { anyNames, claimOf, goodNames, HOSTILE_NAMES } from "../test/arbitraries.ts";
+import { fc } from "../test/property.ts";
 import { createClaimPolicy } from "./claim-policy.ts";
 import { parseHosts } from "./hosts-text.ts";
 import { Plan } from "./plan.ts";

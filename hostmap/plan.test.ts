@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { claimOf } from "../test/arbitraries.ts";
+import { fc } from "../test/property.ts";
 import { createClaimPolicy } from "./claim-policy.ts";
 import { Plan } from "./plan.ts";
 import type { Claim } from "./types.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { assembleMap, isMap, parseShard, publishedMapOf } from "../snapshot/published-map.ts";
+import { fc } from "../test/property.ts";
 import { isGlob, parseGlob } from "./hostnames.ts";
 import { createSelector, parseHostsAnnotation } from "./select-hosts.ts";
 

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import fc from "fast-check";
 import { publishedMapOf } from "../snapshot/published-map.ts";
+import { fc } from "../test/property.ts";
 import { createSelector } from "./select-hosts.ts";
 import { createSuffixIndex } from "./suffix-index.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
+import { fc } from "../test/property.ts";
 import { createLineSplitter } from "./lines.ts";
 
 function split(chunks: string[]): { lines: string[]; rest: number } {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../test/property.ts";
 import { createBackoff } from "./backoff.ts";
 import { type ReconcileResult, Reconciler } from "./reconciler.ts";
 import type { StartTimer } from "./time.ts";

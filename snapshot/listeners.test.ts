@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { configSchema, type TargetConfig } from "../config/schema.ts";
+import { fc } from "../test/property.ts";
 import { frontName, isRelayed, listenersOf, portKey, upstreamHost } from "./listeners.ts";
 
 type Port = { port: number; upstreamPort?: number; listenPort?: number; protocol?: "v1" | "v2" | "none" };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { shortHash } from "../hostmap/hash.ts";
+import { fc } from "../test/property.ts";
 import {
   FOLLOWED_SELECTOR,
   isNamedHash,

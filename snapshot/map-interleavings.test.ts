@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { MapReaders, mapOf, publishAsBefore, snapshotOf, TestLeader } from "../test/fakes/map-leaders.ts";
 import { MemoryKube } from "../test/fakes/memory-kube.ts";
+import { fc } from "../test/property.ts";
 import type { Snapshot } from "./map-writer.ts";
 
 // Every order in which a publication, the end of its leader, the next leader and a reader can meet.

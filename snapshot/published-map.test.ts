@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { renderHosts } from "../hostmap/hosts-text.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import { goodNames } from "../test/arbitraries.ts";
+import { fc } from "../test/property.ts";
 import type { MapIndex } from "./map-format.ts";
 import { assembleMap, isMap, parseShard, publishedMapOf } from "./published-map.ts";
 import { mapRevisionOf, Shards } from "./shards.ts";

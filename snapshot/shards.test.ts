@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { spreadHash } from "../hostmap/hash.ts";
 import { parseHosts, renderHosts } from "../hostmap/hosts-text.ts";
 import { crowd } from "../test/arbitraries.ts";
+import { fc } from "../test/property.ts";
 import { MAX_SHARD_BYTES, MAX_SHARDS, mapRevisionOf, type RenderedShard, Shards } from "./shards.ts";
 
 const IP = "198.51.100.9";

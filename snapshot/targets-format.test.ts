@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { OTHER, TARGET } from "../test/fakes/published-targets.ts";
+import { fc } from "../test/property.ts";
 import { listenersOfPublished, parseTargets, renderTargets } from "./targets-format.ts";
 
 test("what is rendered is read back, and equal targets give equal texts", () => {

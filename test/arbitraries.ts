@@ -1,7 +1,7 @@
-import fc from "fast-check";
 import { spreadHash } from "../hostmap/hash.ts";
 import type { Claim } from "../hostmap/types.ts";
 import { MAX_SHARDS } from "../snapshot/shards.ts";
+import { fc } from "./property.ts";
 
 /** Names that are mapped as they are. */
 export const goodNames = fc

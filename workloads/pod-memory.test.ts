@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { LineLog } from "../test/fakes/clock.ts";
+import { fc } from "../test/property.ts";
 import { PodMemory } from "./pod-memory.ts";
 import { MAX_HOSTS_TEXT, type PodFacts, podFacts } from "./pods.ts";
 

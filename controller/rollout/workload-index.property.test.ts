@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import type { AgentState } from "../../snapshot/agent-lease-reader.ts";
 import { observeFully } from "../../test/fakes/observe-fully.ts";
 import { RULES } from "../../test/fakes/rollout-world.ts";
 import { restart, state as rolledOut } from "../../test/fakes/workload-facts.ts";
+import { fc } from "../../test/property.ts";
 import type { NamespaceFacts } from "../../workloads/namespaces.ts";
 import type { ReplicaSetOwner } from "../../workloads/owners.ts";
 import { type PodFacts, podFacts } from "../../workloads/pods.ts";

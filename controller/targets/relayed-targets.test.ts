@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { configSchema, type TargetConfig } from "../../config/schema.ts";
 import {
   listenersOfPublished,
@@ -8,6 +7,7 @@ import {
   parseTargets,
   renderTargets,
 } from "../../snapshot/targets-format.ts";
+import { fc } from "../../test/property.ts";
 import { type RelayedInput, relayedTargets } from "./relayed-targets.ts";
 import { type FoundTarget, foundName } from "./service-view.ts";
 

@@ -319,11 +319,12 @@ export class FakeKernel implements Libc {
     if (this.#faults("interrupt")) return -ERRNO.EINTR;
     const outcome = socket.writable();
     if (outcome !== undefined) return outcome;
-    if (this.#faults("later")) {
+    const taken = Math.max(0, Math.min(length, socket.room - socket.outbound.length));
+    // A full socket reports room once the far end has read, and not before.
+    if (taken > 0 && this.#faults("later")) {
       socket.edge();
       return -ERRNO.EAGAIN;
     }
-    const taken = Math.max(0, Math.min(length, socket.room - socket.outbound.length));
     if (taken < length) socket.wantsRoom = true;
     if (taken === 0) return -ERRNO.EAGAIN;
     socket.outbound.push(take(taken).slice());

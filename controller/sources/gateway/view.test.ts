@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { gatewayObject, HTTP, routeObject } from "../../../test/fakes/gateway-objects.ts";
+import { fc } from "../../../test/property.ts";
 import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import type { Raw } from "../raw-object.ts";
 import { claimsOfGateway, claimsOfRoute } from "./route-attachment.ts";
