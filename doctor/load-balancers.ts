@@ -1,5 +1,6 @@
 import { type ClusterFacts, objectKey, type RouteFacts, type ServiceFacts } from "./facts.ts";
-import { type IngressSoftware, softwareOf } from "./software.ts";
+import type { IngressSoftware } from "./known-software.ts";
+import { softwareOf } from "./software.ts";
 import { type Target, targetBehind, targetsOf } from "./targets.ts";
 
 /** A Service that public names resolve to: of type LoadBalancer, or of any type if a target is configured with it. */

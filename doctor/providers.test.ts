@@ -48,6 +48,13 @@ const PROVIDERS: readonly [title: string, prefix: string, nodes: string, ...anno
     "k8s.cloudscale.ch/loadbalancer-ip-mode: Proxy",
     `k8s.cloudscale.ch/loadbalancer-force-hostname: ${HOSTNAME}`,
   ],
+  ["Oracle Cloud", "oci.oraclecloud.com/", "ocid1.", "oci.oraclecloud.com/ingress-ip-mode: Proxy"],
+  [
+    "CloudStack",
+    "service.beta.kubernetes.io/cloudstack-",
+    "cloudstack://",
+    `service.beta.kubernetes.io/cloudstack-load-balancer-hostname: ${HOSTNAME}`,
+  ],
   ["OpenStack", "loadbalancer.openstack.org/", "openstack://", `loadbalancer.openstack.org/hostname: ${HOSTNAME}`],
 ];
 

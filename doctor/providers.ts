@@ -56,6 +56,19 @@ const PROVIDERS: readonly KnownProvider[] = [
     cure: `${set("k8s.cloudscale.ch/loadbalancer-ip-mode", "Proxy")}, or with \`k8s.cloudscale.ch/loadbalancer-force-hostname: ${HOSTNAME}\``,
   },
   {
+    title: "Oracle Cloud",
+    // An OCID, without a scheme.
+    nodes: ["ocid1."],
+    annotation: "oci.oraclecloud.com/",
+    cure: set("oci.oraclecloud.com/ingress-ip-mode", "Proxy"),
+  },
+  {
+    title: "CloudStack",
+    nodes: ["cloudstack://", "external-cloudstack://"],
+    annotation: "service.beta.kubernetes.io/cloudstack-",
+    cure: set("service.beta.kubernetes.io/cloudstack-load-balancer-hostname", HOSTNAME),
+  },
+  {
     title: "OpenStack",
     nodes: ["openstack://"],
     annotation: "loadbalancer.openstack.org/",

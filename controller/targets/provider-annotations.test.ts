@@ -21,6 +21,19 @@ const VERSIONED = {
   "": FALLBACK,
 };
 
+/** UpCloud's configuration of a load balancer with a frontend and a backend a port. `ports` may be left out. */
+function upcloud(
+  versions: Readonly<Record<string, string>>,
+  ports: Readonly<Record<string, number>> = { http: 80, https: 443 },
+): string {
+  const names = Object.keys(versions);
+  return JSON.stringify({
+    name: "nginx-ingress-loadbalancer",
+    frontends: names.map((name) => ({ name, mode: "tcp", port: ports[name] })),
+    backends: names.map((name) => ({ name, properties: { outbound_proxy_protocol: versions[name] } })),
+  });
+}
+
 /** What each value of each provider's annotation says about port 443. */
 const PROVIDERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   [`${BETA}aws-load-balancer-proxy-protocol`]: { "*": "v1", true: FALLBACK, "**": FALLBACK },
@@ -67,6 +80,40 @@ const PROVIDERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     toString: FALLBACK,
   },
   [`${BETA}oci-load-balancer-connection-proxy-protocol-version`]: { "1": "v1", "2": "v2", "3": FALLBACK },
+  "oci-network-load-balancer.oraclecloud.com/is-ppv2-enabled": { true: "v2", false: "none", "": FALLBACK },
+  // https://github.com/linode/linode-cloud-controller-manager/blob/main/docs/configuration/annotations.md
+  [`${BETA}linode-loadbalancer-port-443`]: {
+    '{"protocol": "https", "tls-secret-name": "my-tls-secret", "proxy-protocol": "v2", "algorithm": "leastconn"}': "v2",
+    '{"proxy-protocol": "v1"}': "v1",
+    '{"proxy-protocol": "none"}': "none",
+    '{"proxy-protocol": "v3"}': FALLBACK,
+    '{"proxy-protocol": 2}': FALLBACK,
+    '{"protocol": "https"}': FALLBACK,
+    "{": FALLBACK,
+    null: FALLBACK,
+    "[]": FALLBACK,
+  },
+  [`${BETA}linode-loadbalancer-port-80`]: { '{"proxy-protocol": "v2"}': FALLBACK },
+  // https://github.com/UpCloudLtd/uks-instructions/blob/main/ccm/README.md
+  [`${BETA}upcloud-load-balancer-config`]: {
+    [upcloud({ http: "v2", https: "v2" })]: "v2",
+    [upcloud({ http: "v1", https: "v1" }, {})]: "v1",
+    [upcloud({ http: "", https: "v2" })]: "v2",
+    [upcloud({ http: "v2", https: "" })]: "none",
+    [upcloud({ http: "v2", https: "v1" }, {})]: FALLBACK,
+    [upcloud({ http: "v2", https: "v9" })]: FALLBACK,
+    '{"frontends": [{"name": "https", "mode": "tcp", "port": 443}]}': FALLBACK,
+    '{"frontends": {"port": 443}, "backends": [null, 5, {"properties": null}]}': "none",
+    "{": FALLBACK,
+  },
+  // Apache's controller, and Leaseweb's list of ports.
+  [`${BETA}cloudstack-load-balancer-proxy-protocol`]: {
+    true: "v1",
+    enabled: "v1",
+    false: "none",
+    "80, 443": "v1",
+    "80": FALLBACK,
+  },
 };
 for (const [key, values] of Object.entries(PROVIDERS)) {
   test(`${key}: each value`, () => {

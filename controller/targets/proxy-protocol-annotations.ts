@@ -40,6 +40,55 @@ const words =
   (value) =>
     Object.hasOwn(meanings, value) ? meanings[value] : undefined;
 
+/** CloudStack: its own controller takes any value but `false` for all ports, Leaseweb's takes a list of ports. */
+const cloudstack: Meaning = (value, port, annotations) => {
+  if (/^[\d\s,]+$/.test(value)) return listed("v1")(value, port, annotations);
+  return value === "false" ? "none" : "v1";
+};
+
+/** Linode: the settings of one port, as JSON. */
+const linodePort: Meaning = (value, port, annotations) => {
+  const { "proxy-protocol": version } = objectIn(parseJson(value));
+  return typeof version === "string" ? versioned(version, port, annotations) : undefined;
+};
+
+/**
+ * UpCloud: frontends and backends as JSON, both named after the Service's ports. A frontend need not repeat its port: then the
+ * backends count if all that are listed agree.
+ */
+const upcloud: Meaning = (value, port) => {
+  const config = objectIn(parseJson(value));
+  const names = listIn(config.frontends).flatMap((frontend) => (frontend.port === port ? [frontend.name] : []));
+  const backends = listIn(config.backends);
+  const matching = backends.filter(({ name }) => names.includes(name));
+  const versions = (matching.length > 0 ? matching : backends).map(
+    ({ properties }) => objectIn(properties).outbound_proxy_protocol ?? "",
+  );
+  const [version] = versions;
+  if (version === undefined || versions.some((other) => other !== version)) return undefined;
+  return version === "v1" || version === "v2" ? version : version === "" ? "none" : undefined;
+};
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The fields of a parsed object; none if it is something else. */
+function objectIn(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null ? { ...value } : {};
+}
+
+function listIn(value: unknown): ReadonlyArray<Readonly<Record<string, unknown>>> {
+  return Array.isArray(value) ? value.map(objectIn) : [];
+}
+
+/** In the key of an annotation for one port: its number. */
+const PORT = "<port>";
+
 /**
  * Annotations that make a cloud provider's load balancer send PROXY headers, each from the provider's documentation or
  * cloud-controller-manager. The first one that is set applies.
@@ -61,6 +110,8 @@ const PROVIDERS: ReadonlyArray<readonly [key: string, meaning: Meaning]> = [
   [`${BETA}scw-loadbalancer-proxy-protocol-v1`, listed("v1")],
   ["loadbalancer.openstack.org/proxy-protocol", versioned],
   [`${BETA}ovh-loadbalancer-proxy-protocol`, versioned],
+  [`${BETA}linode-loadbalancer-port-${PORT}`, linodePort],
+  // Its former name.
   [`${BETA}linode-loadbalancer-proxy-protocol`, versioned],
   [`${BETA}linode-loadbalancer-default-proxy-protocol`, versioned],
   [`${BETA}vultr-loadbalancer-proxy-protocol`, switched("v1")],
@@ -71,6 +122,10 @@ const PROVIDERS: ReadonlyArray<readonly [key: string, meaning: Meaning]> = [
   ["k8s.cloudscale.ch/loadbalancer-pool-protocol", words({ proxy: "v1", proxyv2: "v2", tcp: "none" })],
   ["kubernetes.civo.com/loadbalancer-enable-proxy-protocol", words({ "send-proxy": "v1", "send-proxy-v2": "v2" })],
   [`${BETA}oci-load-balancer-connection-proxy-protocol-version`, words({ 1: "v1", 2: "v2" })],
+  // Oracle's network load balancer.
+  ["oci-network-load-balancer.oraclecloud.com/is-ppv2-enabled", switched("v2")],
+  [`${BETA}upcloud-load-balancer-config`, upcloud],
+  [`${BETA}cloudstack-load-balancer-proxy-protocol`, cloudstack],
 ];
 
 /**
@@ -86,7 +141,7 @@ export function protocolOf(annotations: Annotations | undefined, port: number, f
     return accepted ?? { code: "annotation-invalid", text };
   }
   for (const [key, meaning] of PROVIDERS) {
-    const value = annotations?.[key];
+    const value = annotations?.[key.replace(PORT, String(port))];
     const protocol = typeof value === "string" ? meaning(value, port, annotations ?? {}) : undefined;
     if (protocol !== undefined) return protocol;
   }

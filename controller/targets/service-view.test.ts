@@ -29,6 +29,23 @@ test("its normalized addresses, its TCP ports, its ClusterIPs", () => {
   });
 });
 
+test("agentgateway takes version 2 unless something says otherwise", () => {
+  const protocols = (metadata: RawLoadBalancerService["metadata"], fallback: "v1" | "v2" | "none" = "v1") => {
+    const { ports } = viewService({ ...RAW, metadata: { ...RAW.metadata, ...metadata } }, fallback);
+    return "code" in ports ? ports.code : ports.map(({ protocol }) => protocol).join(" ");
+  };
+  const byManager = { labels: { "app.kubernetes.io/managed-by": "agentgateway" } };
+  const byClass = { labels: { "gateway.networking.k8s.io/gateway-class-name": "agentgateway" } };
+  assert.deepEqual(
+    [byManager, byClass].map((metadata) => protocols(metadata)),
+    ["v2 v2", "v2 v2"],
+  );
+  assert.equal(protocols({ labels: { app: "agentgateway" } }), "v1 v1");
+  assert.equal(protocols(byClass, "none"), "none none");
+  const annotations = { "switchback.dev/proxy-protocol": "v1" };
+  assert.equal(protocols({ ...byClass, annotations }), "v1 v1");
+});
+
 test("ipMode Proxy applies if all addresses have it; a host name applies if there is no IP", () => {
   const view = (...ingress: { ip?: string; hostname?: string; ipMode?: string }[]) =>
     viewService({ ...RAW, status: { loadBalancer: { ingress } } }, "v1");

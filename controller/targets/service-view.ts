@@ -21,6 +21,9 @@ export interface ServiceView {
   readonly ports: ReadonlyArray<{ readonly port: number; readonly protocol: Protocol }> | Reason;
 }
 
+/** On what an implementation makes for a Gateway (GEP-1762): the name of its class. */
+const GATEWAY_CLASS_LABEL = "gateway.networking.k8s.io/gateway-class-name";
+
 /** The fields of a Service that are read. */
 export interface RawLoadBalancerService {
   readonly metadata?: {
@@ -28,6 +31,7 @@ export interface RawLoadBalancerService {
     readonly namespace?: string;
     readonly creationTimestamp?: string;
     readonly annotations?: Readonly<Record<string, string>>;
+    readonly labels?: Readonly<Record<string, string>>;
   };
   readonly spec?: {
     readonly clusterIP?: string;
@@ -41,7 +45,10 @@ export interface RawLoadBalancerService {
   };
 }
 
-/** Projects a Service. `fallback` is the protocol if no annotation sets it. */
+/**
+ * Projects a Service. `fallback` is the protocol if no annotation sets it. An ingress controller that takes no v1 unless it is told to
+ * gets v2 instead.
+ */
 export function viewService(raw: RawLoadBalancerService, fallback: Protocol): ServiceView {
   const { metadata, spec, status } = raw;
   const entries = status?.loadBalancer?.ingress ?? [];
@@ -65,9 +72,10 @@ export function literalIPs(spec: RawLoadBalancerService["spec"]): readonly strin
 
 function portsOf({ metadata, spec }: RawLoadBalancerService, fallback: Protocol): ServiceView["ports"] {
   const ports: { port: number; protocol: Protocol }[] = [];
+  const usual = fallback === "v1" && takesOnlyV2(metadata?.labels) ? "v2" : fallback;
   for (const { port, protocol: transport } of spec?.ports ?? []) {
     if (port === undefined || (transport ?? "TCP") !== "TCP") continue;
-    const protocol = protocolOf(metadata?.annotations, port, fallback);
+    const protocol = protocolOf(metadata?.annotations, port, usual);
     if (typeof protocol !== "string") return protocol;
     ports.push({ port, protocol });
   }
@@ -76,6 +84,13 @@ function portsOf({ metadata, spec }: RawLoadBalancerService, fallback: Protocol)
     return { code: "too-many-ports", text };
   }
   return ports;
+}
+
+/** agentgateway makes a Service for each Gateway; its `proxyProtocol` takes version 2 unless the policy names another. */
+function takesOnlyV2(labels: Readonly<Record<string, string>> | undefined): boolean {
+  return (
+    labels?.["app.kubernetes.io/managed-by"] === "agentgateway" || labels?.[GATEWAY_CLASS_LABEL] === "agentgateway"
+  );
 }
 
 /** Normalizes an address: `2001:DB8:0::1` and `2001:db8::1` are the same (RFC 5952). Other text is unchanged. */

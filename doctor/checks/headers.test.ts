@@ -116,7 +116,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       ...probe({ service: HTTP, none: ANSWERED, v1: MISREAD, v2: MISREAD, front: MISREAD }),
     },
     [
-      "broken header-refused | Service ingress-nginx/ingress-nginx-controller port 80 | its target has protocol v1, but it rejects a header: from the probe pod's address, without a header: HTTP 404; with v1: HTTP 400; with v2: HTTP 400; at its load balancer's address: the connection was reset | Traefik: set `entryPoints.<name>.proxyProtocol.trustedIPs` to the addresses that send headers | Traefik: add the proxy pods' addresses to `entryPoints.<name>.proxyProtocol.trustedIPs` | or, if its load balancer adds no header, set `protocol: none` on this port of the target; for a discovered target, annotate the Service with `switchback.dev/proxy-protocol: none`",
+      "broken header-refused | Service ingress-nginx/ingress-nginx-controller port 80 | its target has protocol v1, but it rejects a header: from the probe pod's address, without a header: HTTP 404; with v1: HTTP 400; with v2: HTTP 400; at its load balancer's address: the connection was reset | Traefik: set `entryPoints.<name>.proxyProtocol.trustedIPs` to the addresses that send headers (https://doc.traefik.io/traefik/routing/entrypoints/#proxyprotocol) | Traefik: add the proxy pods' addresses to `entryPoints.<name>.proxyProtocol.trustedIPs` (https://doc.traefik.io/traefik/routing/entrypoints/#proxyprotocol) | or, if its load balancer adds no header, set `protocol: none` on this port of the target; for a discovered target, annotate the Service with `switchback.dev/proxy-protocol: none`",
     ],
   ],
   [

@@ -11,7 +11,7 @@ import {
 } from "../probe/proxy-protocol-support.ts";
 import type { ProbeResult } from "../probe/result.ts";
 import { providerCures } from "../providers.ts";
-import { acceptCure, trustCure } from "../software.ts";
+import { acceptCure, optionalCures, trustCure } from "../software.ts";
 import { entryFor } from "../targets.ts";
 
 const { ok, broken, unknown } = findingsOf("headers");
@@ -87,7 +87,8 @@ function checkUnmapped(portResult: PortResult): Finding {
   const { subject, support, direct, evidence, loadBalancer, facts } = portResult;
   if (direct === true) return ok(subject, "pods-reach-it", `pods reach it by its load balancer's address: ${evidence}`);
   const addTarget = "or let Switchback map its names: add it to `config.targets` and opt pods in";
-  const cures = [...providerCures(loadBalancer.service, facts), addTarget];
+  const ways = [...optionalCures(loadBalancer.software), ...providerCures(loadBalancer.service, facts)];
+  const cures = [...ways, addTarget];
   if (support.kind === "demands") {
     return broken(subject, "pods-cut-off", `it requires a PROXY header, which pods do not send: ${evidence}`, ...cures);
   }

@@ -1,10 +1,11 @@
 import { frontName } from "../../snapshot/listeners.ts";
 import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
+import type { IngressSoftware } from "../known-software.ts";
 import { findLoadBalancers } from "../load-balancers.ts";
 import { dialOf, proxyProtocolSupportOf } from "../probe/proxy-protocol-support.ts";
 import type { DialResult } from "../probe/result.ts";
-import { type IngressSoftware, trustCure } from "../software.ts";
+import { trustCure } from "../software.ts";
 import { isInstalled } from "./install.ts";
 
 const { ok, broken, unknown } = findingsOf("relay");

@@ -2,6 +2,7 @@ import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
 import { providerCures } from "../providers.ts";
+import { optionalCures } from "../software.ts";
 
 const { ok, warning, unknown } = findingsOf("short-circuit");
 
@@ -30,7 +31,7 @@ export function shortCircuited({ service }: LoadBalancer): string[] {
 }
 
 function checkLoadBalancer(loadBalancer: LoadBalancer, facts: ClusterFacts): Finding {
-  const { service, target, foundBy } = loadBalancer;
+  const { service, target, foundBy, software } = loadBalancer;
   const subject = `Service ${objectKey(service)}`;
   const found = `(selected because ${foundBy})`;
   const addresses = shortCircuited(loadBalancer);
@@ -51,7 +52,8 @@ function checkLoadBalancer(loadBalancer: LoadBalancer, facts: ClusterFacts): Fin
       return ok(subject, "short-circuit-cured", `${evidence}; opted-in pods use target ${target.name} instead`);
     }
     const addTarget = "or let Switchback map its names: add it to `config.targets`";
-    return warning(subject, "short-circuited", evidence, ...providerCures(service, facts), addTarget);
+    const cures = [...optionalCures(software), ...providerCures(service, facts), addTarget];
+    return warning(subject, "short-circuited", evidence, ...cures);
   }
   if (service.entries.some(({ ip }) => ip !== undefined)) {
     return ok(
