@@ -101,6 +101,13 @@ describe("doctor", () => {
     assert.deepEqual(created(), [], "the pod is a dry run");
   });
 
+  test("exits with 1 if something is unknown, with --strict", async () => {
+    const { code, stdout } = await run({ strict: true });
+    assert.match(stdout, /^unknown /m);
+    assert.doesNotMatch(stdout, /^BROKEN /m);
+    assert.equal(code, 1);
+  });
+
   test("exits with 1 if anything is broken", async () => {
     addProxy("switchback:1");
     const { code, stdout } = await run();
@@ -151,6 +158,18 @@ describe("doctor --probe", () => {
 
   test("needs a load balancer", async () => {
     assert.ok((await probed({ image: "own:2" })).includes("nothing-to-probe"));
+    assert.deepEqual(created(), []);
+  });
+
+  test("says that it may not look, rather than that there is no load balancer", async () => {
+    addLoadBalancer();
+    server.onCall = ({ path }) => (path === "/api/v1/services" ? refusal(403, "Forbidden") : undefined);
+    assert.deepEqual(await probed({ image: "own:2" }), []);
+    assert.ok(
+      (await findings({ probe: true, image: "own:2" })).some(
+        ({ code, subject }) => code === "right-missing" && subject === "probe",
+      ),
+    );
     assert.deepEqual(created(), []);
   });
 

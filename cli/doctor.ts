@@ -1,6 +1,6 @@
 import { examine } from "../doctor/checks.ts";
 import type { ClusterFacts } from "../doctor/facts.ts";
-import { type Finding, worstOf } from "../doctor/findings.ts";
+import type { Finding } from "../doctor/findings.ts";
 import { gather } from "../doctor/gather.ts";
 import { type Fact, notKnown } from "../doctor/known.ts";
 import { planProbe } from "../doctor/probe/plan.ts";
@@ -17,6 +17,8 @@ import { type Format, type Report, render } from "./formats.ts";
 interface DoctorFlags {
   readonly namespace: string;
   readonly probe?: boolean;
+  /** What could not be read fails the command, too. */
+  readonly strict?: boolean;
   readonly probeNamespace: string;
   readonly image?: string;
   readonly output: Format;
@@ -24,7 +26,7 @@ interface DoctorFlags {
   readonly context?: string;
 }
 
-/** Diagnoses a cluster with the caller's own permissions and prints the findings. @returns the exit code: 1 if anything is broken. */
+/** Diagnoses a cluster with the caller's own permissions and prints the findings. @returns the exit code: 1 if anything is broken, or unknown with `--strict`. */
 export async function doctor(flags: DoctorFlags, { env, stdout, stderr, progress }: CliContext): Promise<number> {
   const client = await connect({ ...connectOptionsFrom(env, flags), userAgent: "switchback-doctor" });
   const log = stderr.line;
@@ -36,10 +38,14 @@ export async function doctor(flags: DoctorFlags, { env, stdout, stderr, progress
       : undefined;
     const findings = examine({ ...facts, probe: probed });
     stdout.write((await render(flags.output, doctorReport(findings, stdout.columns))).text);
-    return worstOf(findings) === "broken" ? 1 : 0;
+    return isFailure(findings, flags.strict === true) ? 1 : 0;
   } finally {
     client.close();
   }
+}
+
+function isFailure(findings: readonly Finding[], strict: boolean): boolean {
+  return findings.some(({ verdict }) => verdict === "broken" || (strict && verdict === "unknown"));
 }
 
 /** Each finding once as `verdict/check/code`, for `name`: codes never change their meaning. */
@@ -66,6 +72,8 @@ async function probe(
     return notKnown("probe-without-image", "no Deployment of Switchback to take the image from: set --image");
   }
   const plan = planProbe(facts);
+  // Without the right to look, nothing is known about load balancers.
+  if (!facts.services.known) return facts.services;
   if (plan.dials.length === 0) return notKnown("nothing-to-probe", "no load balancer with a web port was found");
   const abort = new AbortController();
   const stop = (signal: NodeJS.Signals): void => abort.abort(new Error(`${signal}: the probe was stopped`));

@@ -59,6 +59,7 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
     ...CLUSTER,
     "--probe",
     "--probe-namespace <name> (default)",
+    "--strict",
     "--image <image>",
     "-o, --output <format> (text)",
     HELP,

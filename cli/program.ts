@@ -155,6 +155,7 @@ function addDoctor(root: Command, context: CliContext, setExitCode: (code: numbe
     .description("diagnose a cluster, with or without Switchback, and print findings with cures")
     .option("--probe", "run a short-lived pod that tests connections and resolves names")
     .option("--probe-namespace <name>", "namespace for the probe pod and for the dry-run pod", namespaceName, "default")
+    .option("--strict", "exit with 1 also if something could not be examined")
     .option("--image <image>", "image of the probe pod (default: the installed proxy's image)", imageReference)
     .addOption(outputFormat())
     .action(async (flags) => {

@@ -109,7 +109,7 @@ const FAULTS: readonly [what: string, change: Partial<ClusterFacts>, ...expected
   ["no controller", deployments("switchback-controller", 0, 0), "broken deployment-not-ready"],
   ["a webhook that is not ready", deployments("switchback-webhook", 0), "broken deployment-not-ready"],
   ["one proxy of two", deployments("switchback-proxy", 1), "warning deployment-degraded"],
-  ["a Deployment less", install({ deployments: known([]) }), "broken deployment-missing"],
+  ["no Deployment", install({ deployments: known([]) }), "broken deployment-missing", "broken short-circuit-uncured"],
   ["no webhook configuration", admission({ configuration: known(undefined) }), "broken webhook-missing"],
   ["an entry less", entries(["pod"]), "broken webhook-entry-missing"],
   ["failurePolicy Fail", entries(["namespace"], ["pod", { failurePolicy: "Fail" }]), "broken webhook-fails-closed"],

@@ -75,6 +75,11 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     ],
   ],
   [
+    "nothing, and Services cannot be read",
+    { ...NOT_INSTALLED, services: FORBIDDEN },
+    ["unknown right-missing | namespace switchback-system | Switchback is not installed; missing permission: get that"],
+  ],
+  [
     "a Deployment of somebody else, and a load balancer that is bypassed",
     {
       ...NOT_INSTALLED,

@@ -6,10 +6,11 @@ import { shortCircuited } from "./short-circuit.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("install");
 
+const PROXY_DEPLOYMENT = "switchback-proxy";
 const COMPONENTS = [
   { name: "switchback-controller", lost: "names and certificates are not kept current" },
   { name: "switchback-webhook", lost: "new pods are not injected" },
-  { name: "switchback-proxy", lost: "connections to mapped names fail" },
+  { name: PROXY_DEPLOYMENT, lost: "connections to mapped names fail" },
 ] as const;
 /** In place of the three above, with the chart's profile `small`. */
 const SMALL_COMPONENTS = [
@@ -18,6 +19,12 @@ const SMALL_COMPONENTS = [
     lost: "connections to mapped names fail, new pods are not injected, and names are not kept current",
   },
 ] as const;
+
+/** The proxies' Deployment; undefined if there is none, or if Deployments cannot be read. */
+export function proxyDeployment({ install }: ClusterFacts): DeploymentFacts | undefined {
+  const deployments = install.deployments.known ? install.deployments.value : [];
+  return deployments.find(({ name }) => name === PROXY_DEPLOYMENT || name === SMALL_DEPLOYMENT);
+}
 
 /** Whether any part of Switchback is installed in its namespace; undefined if unknown. */
 export function isInstalled({ install, admission, namespace }: ClusterFacts): boolean | undefined {
@@ -48,6 +55,8 @@ function isComponent(deployment: string): boolean {
 function checkAbsence(facts: ClusterFacts): Finding {
   const subject = `namespace ${facts.namespace}`;
   const bypassed = findLoadBalancers(facts).filter((loadBalancer) => shortCircuited(loadBalancer).length > 0);
+  if (bypassed.length === 0 && !facts.services.known)
+    return unknown(subject, facts.services.reason.code, `Switchback is not installed; ${facts.services.reason.text}`);
   if (bypassed.length === 0)
     return ok(subject, "not-needed", "Switchback is not installed, and no load balancer is short-circuited");
   const evidence = `Switchback is not installed, and pods bypass ${bypassed.length} load balancer(s)`;

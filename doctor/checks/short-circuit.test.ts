@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { nginx, rowsOf, services } from "../../test/fakes/doctor-changes.ts";
+import { deployments, direct, install, nginx, rowsOf, services } from "../../test/fakes/doctor-changes.ts";
 import { FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED } from "../../test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
@@ -72,6 +72,27 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     { ...NOT_INSTALLED, services: known([]) },
     [
       "ok no-load-balancer | load balancers | no Service of type LoadBalancer belongs to an Ingress, a Gateway or a target, or serves port 80 or 443",
+    ],
+  ],
+  [
+    "they use the target, whose proxies are down",
+    deployments("switchback-proxy", 0),
+    [
+      "broken short-circuit-uncured | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because target ingress-nginx uses it); opted-in pods use target ingress-nginx instead, but no proxy pod is ready | check the proxies: the finding of their Deployment says how",
+    ],
+  ],
+  [
+    "they use the target, which needs no proxy",
+    { install: { ...HEALTHY.install, ...direct().install, deployments: known([]) } },
+    [
+      "ok short-circuit-cured | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because target ingress-nginx uses it); opted-in pods use target ingress-nginx instead",
+    ],
+  ],
+  [
+    "they use the target, and Deployments cannot be read",
+    install({ deployments: FORBIDDEN }),
+    [
+      "unknown right-missing | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because target ingress-nginx uses it); opted-in pods use target ingress-nginx instead; missing permission: get that",
     ],
   ],
   [

@@ -3,8 +3,10 @@ import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
 import { providerCures } from "../providers.ts";
 import { optionalCures } from "../software.ts";
+import type { Target } from "../targets.ts";
+import { proxyDeployment } from "./install.ts";
 
-const { ok, warning, unknown } = findingsOf("short-circuit");
+const { ok, warning, broken, unknown } = findingsOf("short-circuit");
 
 /**
  * Whether pods that call a load balancer's address bypass it: kube-proxy handles an IP in the Service's status itself, unless the
@@ -48,9 +50,8 @@ function checkLoadBalancer(loadBalancer: LoadBalancer, facts: ClusterFacts): Fin
   }
   if (addresses.length > 0) {
     const evidence = `${addresses.join(", ")} in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer ${found}`;
-    if (target !== undefined) {
-      return ok(subject, "short-circuit-cured", `${evidence}; opted-in pods use target ${target.name} instead`);
-    }
+    if (target !== undefined)
+      return checkCure(subject, `${evidence}; opted-in pods use target ${target.name} instead`, target, facts);
     const addTarget = "or let Switchback map its names: add it to `config.targets`";
     const cures = [...optionalCures(software), ...providerCures(service, facts), addTarget];
     return warning(subject, "short-circuited", evidence, ...cures);
@@ -64,4 +65,19 @@ function checkLoadBalancer(loadBalancer: LoadBalancer, facts: ClusterFacts): Fin
   }
   const evidence = `its status has no IP but ${loadBalancer.addresses.join(", ")}: nothing is short-circuited ${found}`;
   return ok(subject, "hostname-only", evidence);
+}
+
+/** A target is a cure while a proxy relays to it, or if it needs none. */
+function checkCure(subject: string, evidence: string, { state }: Target, facts: ClusterFacts): Finding {
+  const { deployments } = facts.install;
+  if (state === "direct") return ok(subject, "short-circuit-cured", evidence);
+  if (!deployments.known) return unknown(subject, deployments.reason.code, `${evidence}; ${deployments.reason.text}`);
+  if ((proxyDeployment(facts)?.ready ?? 0) > 0) return ok(subject, "short-circuit-cured", evidence);
+  const reason = `${evidence}, but no proxy pod is ready`;
+  return broken(
+    subject,
+    "short-circuit-uncured",
+    reason,
+    "check the proxies: the finding of their Deployment says how",
+  );
 }
