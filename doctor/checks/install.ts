@@ -2,11 +2,11 @@ import { SMALL_DEPLOYMENT } from "../../snapshot/installed-config.ts";
 import type { ClusterFacts, DeploymentFacts, WebhookEntry } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers } from "../load-balancers.ts";
+import { PROXY_DEPLOYMENT } from "../proxy-deployment.ts";
 import { shortCircuited } from "./short-circuit.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("install");
 
-const PROXY_DEPLOYMENT = "switchback-proxy";
 const COMPONENTS = [
   { name: "switchback-controller", lost: "names and certificates are not kept current" },
   { name: "switchback-webhook", lost: "new pods are not injected" },
@@ -19,12 +19,6 @@ const SMALL_COMPONENTS = [
     lost: "connections to mapped names fail, new pods are not injected, and names are not kept current",
   },
 ] as const;
-
-/** The proxies' Deployment; undefined if there is none, or if Deployments cannot be read. */
-export function proxyDeployment({ install }: ClusterFacts): DeploymentFacts | undefined {
-  const deployments = install.deployments.known ? install.deployments.value : [];
-  return deployments.find(({ name }) => name === PROXY_DEPLOYMENT || name === SMALL_DEPLOYMENT);
-}
 
 /** Whether any part of Switchback is installed in its namespace; undefined if unknown. */
 export function isInstalled({ install, admission, namespace }: ClusterFacts): boolean | undefined {

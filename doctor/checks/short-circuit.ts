@@ -2,9 +2,9 @@ import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
 import { providerCures } from "../providers.ts";
+import { proxyDeployment } from "../proxy-deployment.ts";
 import { optionalCures } from "../software.ts";
 import type { Target } from "../targets.ts";
-import { proxyDeployment } from "./install.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("short-circuit");
 
