@@ -23,7 +23,7 @@ for (const { title, file } of ROWS) {
     const page = readFileSync(join(FOLDER, file), "utf8");
     assert.ok(page.startsWith(`# ${title}\n`));
     assert.deepEqual(page.match(/^## .*$/gm), ["## Set", "## See that it works", "## Undo", "## Source"]);
-    const known = KNOWN_SOFTWARE.find((each) => each.title === title);
-    assert.ok(page.includes(`<${known?.source}>`), known?.source);
+    const { source = "" } = KNOWN_SOFTWARE.find((each) => each.title === title) ?? {};
+    assert.ok(page.includes(`<${source}>`), source);
   });
 }
