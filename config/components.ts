@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { DEFAULT_AGENT_NAMESPACE } from "./defaults.ts";
-import { label, seconds } from "./values.ts";
+import { domain, label, seconds } from "./values.ts";
 
 // The settings of each component.
 
@@ -108,6 +108,25 @@ export const agentSchema = z.strictObject({
   healthPort: z.int().min(0).max(65535).default(8083).describe("Health and metrics."),
   sweepSeconds: seconds.min(1).default(30).describe("How often every hosts file is checked, even without an event."),
   renewSeconds: seconds.min(1).default(30).describe("How often the node's Lease is renewed."),
+});
+
+export const podDnsSchema = z.strictObject({
+  enabled: z
+    .boolean()
+    .default(false)
+    .describe("Whether the resolvers of pod DNS run; set by the chart. Without them, every pod gets hostAliases."),
+  resolvers: z
+    .array(label)
+    .length(2)
+    .default(["switchback-dns-a", "switchback-dns-b"])
+    .describe("The two Services of the resolvers, in the namespace of Switchback; set by the chart."),
+  searches: z
+    .array(domain)
+    .max(28)
+    .optional()
+    .describe(
+      "Search domains that pods get after those of the cluster; default: those that the webhook's own pod has from its node.",
+    ),
 });
 
 export const certsSchema = z.strictObject({

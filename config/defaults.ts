@@ -1,9 +1,11 @@
 import type { OnChange } from "../hostmap/on-change.ts";
+import type { Via } from "../hostmap/via.ts";
 
 // Defaults and limits of the schema that are needed where it is not loaded: with its library it takes a quarter of the CPU time of a
 // command.
 
 export const DEFAULT_ON_CHANGE: OnChange = "restart";
+export const DEFAULT_VIA: Via = "hosts";
 export const DEFAULT_AGENT_SILENCE_SECONDS = 600;
 export const DEFAULT_AGENT_NAMESPACE = "switchback-agent";
 /** Limit of the ports of one target, configured or discovered. A longer list is not ours: readers of the published targets refuse it. */

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { DEFAULT_MAX_NAMES } from "../hostmap/select-hosts.ts";
-import { agentSchema, certsSchema, controllerSchema, proxySchema, webhookSchema } from "./components.ts";
-import { DEFAULT_AGENT_SILENCE_SECONDS, DEFAULT_ON_CHANGE } from "./defaults.ts";
+import { agentSchema, certsSchema, controllerSchema, podDnsSchema, proxySchema, webhookSchema } from "./components.ts";
+import { DEFAULT_AGENT_SILENCE_SECONDS, DEFAULT_ON_CHANGE, DEFAULT_VIA } from "./defaults.ts";
 import { policySchema } from "./policy.ts";
 import { sourcesSchema } from "./sources.ts";
 import { discoverySchema, targetSchema, validateTargets } from "./targets.ts";
@@ -33,6 +33,12 @@ const injectSchema = z.strictObject({
 
 /** Which pods are injected, and how running pods follow the map. */
 const podsSchema = z.strictObject({
+  via: z
+    .enum(["hosts", "dns"])
+    .default(DEFAULT_VIA)
+    .describe(
+      "How new pods get the names, unless a label of the pod or namespace overrides it: `hosts` by hostAliases, `dns` by the resolvers of pod DNS.",
+    ),
   onChange: z
     .enum(["restart", "live", "none"])
     .default(DEFAULT_ON_CHANGE)
@@ -111,6 +117,7 @@ const sectionsSchema = z.strictObject({
   inject: injectSchema.prefault({}),
   pods: podsSchema.prefault({}),
   restart: restartSchema.prefault({}),
+  podDns: podDnsSchema.prefault({}),
   webhook: webhookSchema.prefault({}),
   controller: controllerSchema.prefault({}),
   proxy: proxySchema.prefault({}),
