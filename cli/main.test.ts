@@ -24,6 +24,7 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
   ["webhook [options]", ...CONFIG],
   ["proxy [options]", ...CONFIG],
   ["agent [options]", ...CONFIG],
+  ["dns [options]", ...CONFIG],
   ["all [options]", ...CONFIG],
   ["config [options]", ...CONFIG.slice(0, -1), "--ignore-unknown", HELP],
   ["demo [options] [directory]", "--keep", HELP],

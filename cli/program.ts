@@ -39,6 +39,7 @@ function addComponents(root: Command, context: CliContext): void {
     ["webhook", "run the webhook: injects hostAliases into new opted-in pods"],
     ["proxy", "run the proxy: adds the PROXY header and relays to the ingress controller"],
     ["agent", "run the agent: keeps the hosts files of one node's running pods current (as root, on that node)"],
+    ["dns", "run the sidecar of a DNS resolver for pods: keeps the names that CoreDNS answers current"],
     ["all", "run controller, webhook and proxy in one process, for small clusters"],
   ] as const) {
     addConfigured(root, name)

@@ -9,7 +9,7 @@ import { createLogger, type Logger } from "../telemetry/log.ts";
 import type { CliContext } from "./context.ts";
 
 /** What runs as a process. `all` is controller, webhook and proxy in one. */
-type Component = "controller" | "webhook" | "proxy" | "agent" | "all";
+type Component = "controller" | "webhook" | "proxy" | "agent" | "dns" | "all";
 
 export interface ServeFlags {
   readonly config?: string;
@@ -65,7 +65,7 @@ export async function serve(component: Component, flags: ServeFlags, { env }: Cl
 }
 
 async function readConfig(component: Component, flags: ServeFlags, env: CliContext["env"]) {
-  if (component === "agent" || component === "all")
+  if (component === "agent" || component === "dns" || component === "all")
     return (await import("./read-config.ts")).readConfigInChild(flags, env);
   const { loadConfig } = await import("../config/load.ts");
   return loadConfig({ file: flags.config, env, set: flags.set ?? [], unknown: "warn" });
@@ -79,6 +79,7 @@ const STARTERS: Readonly<Record<Component, Starter>> = {
   controller: async (config, context) => (await import("./controller.ts")).startController(config, context),
   webhook: async (config, context) => (await import("./webhook.ts")).startWebhook(config, context),
   agent: async (config, context) => (await import("./agent.ts")).startAgent(config, context),
+  dns: async (config, context) => (await import("./dns.ts")).startDns(config, context),
   proxy: async (config, context) => (await import("./proxy.ts")).startProxy(config, context),
 };
 

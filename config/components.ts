@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { DEFAULT_AGENT_NAMESPACE } from "./defaults.ts";
-import { domain, label, seconds } from "./values.ts";
+import { domain, label, port, seconds } from "./values.ts";
 
 // The settings of each component.
 
@@ -110,6 +110,7 @@ export const agentSchema = z.strictObject({
   renewSeconds: seconds.min(1).default(30).describe("How often the node's Lease is renewed."),
 });
 
+/** The resolvers of pod DNS: CoreDNS, and beside it the sidecar that writes its files. */
 export const podDnsSchema = z.strictObject({
   enabled: z
     .boolean()
@@ -127,6 +128,34 @@ export const podDnsSchema = z.strictObject({
     .describe(
       "Search domains that pods get after those of the cluster; default: those that the webhook's own pod has from its node.",
     ),
+  address: z.string().default("::").describe("Address that CoreDNS and its sidecar bind."),
+  port: port.default(1053).describe("Look-ups, UDP and TCP."),
+  healthPort: z.int().min(0).max(65535).default(8084).describe("Health and metrics of the sidecar."),
+  coreDnsHealthPort: port.default(8085).describe("CoreDNS' plugin `health`."),
+  coreDnsReadyPort: port.default(8086).describe("CoreDNS' plugin `ready`."),
+  coreDnsMetricsPort: port.default(9153).describe("CoreDNS' metrics."),
+  upstream: z
+    .string()
+    .regex(/^[A-Za-z0-9./:[\]-]+$/, "must be a path, or an address with or without a port")
+    .default("/etc/resolv.conf")
+    .describe(
+      "Who answers everything else: a resolv.conf, or a server's address. By default the DNS of the cluster, as for any pod.",
+    ),
+  directory: z
+    .string()
+    .regex(/^(\/[A-Za-z0-9._-]+)+$/, "must be an absolute path without a trailing slash")
+    .default("/run/switchback-dns")
+    .describe("Directory that the sidecar shares with CoreDNS: Corefile, hosts file and zone file."),
+  ttlSeconds: seconds
+    .min(1)
+    .default(5)
+    .describe("TTL of mapped names: how long a client that caches may keep an address."),
+  reloadMs: z
+    .int()
+    .min(50)
+    .max(60_000)
+    .default(200)
+    .describe("How often CoreDNS looks whether the map has changed, milliseconds."),
 });
 
 export const certsSchema = z.strictObject({

@@ -34,6 +34,13 @@ const LIMITS: Readonly<Record<string, readonly [least: number | "above 0", great
   "restart.rolloutSeconds": SECONDS,
   "restart.holdAfter": COUNT,
   "restart.holdSeconds": SECONDS,
+  "podDns.port": [1, 65_535],
+  "podDns.healthPort": PORT,
+  "podDns.coreDnsHealthPort": [1, 65_535],
+  "podDns.coreDnsReadyPort": [1, 65_535],
+  "podDns.coreDnsMetricsPort": [1, 65_535],
+  "podDns.ttlSeconds": [1, 2_000_000],
+  "podDns.reloadMs": [50, 60_000],
   "webhook.port": PORT,
   "webhook.healthPort": PORT,
   "webhook.maxBodyBytes": [1_024, undefined],
@@ -105,6 +112,14 @@ const TEXTS: Readonly<Record<string, readonly [good: readonly unknown[], bad: re
     ["/var/lib/kubelet", "/k", "/a/..b", "/a/b..", "/.a"],
     ["", "/", "/a/", "a/b", "/a/..", "/./a", "/a/../b", "/a//b", "/a b"],
   ],
+  "podDns.upstream": [
+    ["/etc/resolv.conf", "192.0.2.53", "192.0.2.53:5353", "[2001:db8::53]:53"],
+    ["", "a b", "a;b", "a\nb", "a{b", '"a"'],
+  ],
+  "podDns.directory": [
+    ["/run/switchback-dns", "/d"],
+    ["", "/", "/d/", "d", "/a b"],
+  ],
   "certs.mode": [["self-signed", "cert-manager", "files"], ["none"]],
   "proxy.engine": [["auto", "linux", "portable"], ["epoll"]],
   "discovery.protocol": [["v1", "v2", "none"], ["v3"]],
@@ -147,7 +162,8 @@ const accepted = (...targets: object[]) => configSchema.safeParse({ targets }).s
 test("a target's name, upstream, ports and addresses at their limits", () => {
   const ports = (count: number) => Array.from({ length: count }, (_, index) => ({ port: index + 1 }));
   assert.deepEqual([accepted(target("a".repeat(52))), accepted(target("a".repeat(53)))], [true, false]);
-  for (const name of ["controller", "webhook", "proxy", "agent"]) assert.equal(accepted(target(name)), false, name);
+  for (const name of ["controller", "webhook", "proxy", "agent", "dns-a", "dns-b"])
+    assert.equal(accepted(target(name)), false, name);
   assert.deepEqual(
     [accepted(target("a", { ports: ports(200) })), accepted(target("a", { ports: ports(201) }))],
     [true, false],
@@ -252,6 +268,7 @@ test("the defaults of every section", () => {
     },
     inject: { maxNames: 500, warnNames: 200 },
     pods: {
+      via: "hosts",
       onChange: "restart",
       excludedNamespaces: ["kube-system", "kube-node-lease", "kube-public"],
       agentSilenceSeconds: 600,
@@ -269,6 +286,20 @@ test("the defaults of every section", () => {
       rolloutSeconds: 600,
       holdAfter: 3,
       holdSeconds: 3_600,
+    },
+    podDns: {
+      enabled: false,
+      resolvers: ["switchback-dns-a", "switchback-dns-b"],
+      address: "::",
+      port: 1_053,
+      healthPort: 8_084,
+      coreDnsHealthPort: 8_085,
+      coreDnsReadyPort: 8_086,
+      coreDnsMetricsPort: 9_153,
+      upstream: "/etc/resolv.conf",
+      directory: "/run/switchback-dns",
+      ttlSeconds: 5,
+      reloadMs: 200,
     },
     webhook: { address: "::", port: 8_443, healthPort: 8_081, maxBodyBytes: 3_145_728 },
     controller: { address: "::", port: 8_080, leaseSeconds: 15, renewDeadlineSeconds: 10, retrySeconds: 2 },

@@ -28,7 +28,7 @@ function faults(input: ConfigInput, text?: string): string[] {
 const PROXY_KEYS =
   "engine, workers, v2Checksum, v2UniqueId, selector, address, healthPort, maxConnections, maxConnectionsPerSource, connectTimeoutSeconds, idleTimeoutSeconds, halfClosedTimeoutSeconds, drainSeconds, keepaliveSeconds, resolveSeconds";
 const SECTIONS =
-  "namespace, strict, clusterDomain, targets, discovery, policy, sources, map, inject, pods, restart, webhook, controller, proxy, agent, certs, log";
+  "namespace, strict, clusterDomain, targets, discovery, policy, sources, map, inject, pods, restart, podDns, webhook, controller, proxy, agent, certs, log";
 const UPSTREAM = "expected `service: {namespace, name}` or `host: name-or-address`, without a port";
 const GLOB =
   "must be a name (`api.example.com`), a wildcard for all names below one (`*.example.com`, at any depth) or `*`";
@@ -68,7 +68,7 @@ const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
   ["targets: [{name: A}]", `targets[0].name: ${LABEL}`, `targets[0].upstream: ${UPSTREAM}`],
   [
     "targets: [{name: webhook, upstream: {host: h}}]",
-    "targets[0].name: must not be controller, webhook, proxy, agent: these Services are Switchback's own",
+    "targets[0].name: must not be controller, webhook, proxy, agent, dns-a, dns-b: these Services are Switchback's own",
   ],
   ["targets: [{name: a, upstream: {service: {name: b}}}]", `targets[0].upstream: ${UPSTREAM}`],
   [

@@ -14,7 +14,7 @@ export const MAX_FOUND_TARGETS = 1_000;
 export const MAX_FOUND_PORTS = 3_000;
 
 /** Target names that are reserved: the front Service would have the name of another Switchback Service. */
-const RESERVED_NAMES: readonly string[] = ["controller", "webhook", "proxy", "agent"];
+const RESERVED_NAMES: readonly string[] = ["controller", "webhook", "proxy", "agent", "dns-a", "dns-b"];
 
 const portSchema = z.strictObject({
   port: port.describe("Port that pods use: the port of the front Service."),

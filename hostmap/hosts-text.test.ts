@@ -52,6 +52,37 @@ test("the order of a name stands as a comment at the end of its first line, and 
   );
 });
 
+test("a wildcard at any depth is a comment of its own, which readers of earlier releases skip", () => {
+  const text = renderHosts([
+    { name: "*.example.com", addresses: [V4], order: 7 },
+    { name: "**.example.com", addresses: [V4, V6], order: 8 },
+  ]);
+  const lines = [
+    `#wildcard ${V4} *.example.com #7`,
+    `#wildcard ${V4} **.example.com #8`,
+    `#wildcard ${V6} **.example.com`,
+  ];
+  assert.equal(text, `${lines.join("\n")}\n`);
+  const orders = new Map<string, number>();
+  assert.deepEqual(
+    [...parseHosts(text, orders)],
+    [
+      ["*.example.com", [V4]],
+      ["**.example.com", [V4, V6]],
+    ],
+  );
+  assert.equal(orders.get("**.example.com"), 8);
+});
+
+for (const line of [
+  `${V4} **.example.com`,
+  `#wildcard ${V4} ***.example.com`,
+  `#wildcard ${V4} **.com`,
+  `#wildcard ${V4} **`,
+]) {
+  test(`no wildcard at any depth: ${line}`, () => assert.equal(parseHosts(`${line}\n`).size, 0));
+}
+
 test("what is no order is none", () => {
   for (const comment of ["#", "# 5", "#0", "#05", "#-1", "#1e3", "#1234567890123456", "#5 x", "#5#6", "5"]) {
     const orders = new Map<string, number>();

@@ -1,4 +1,5 @@
 import { parseHostname } from "./hostnames.ts";
+import { ANY_DEPTH, isWildcard } from "./wildcards.ts";
 
 /** One published name and its addresses (one, or two when dual-stack). */
 export interface HostLine {
@@ -8,7 +9,10 @@ export interface HostLine {
   readonly order?: number;
 }
 
-/** A hosts file cannot hold a wildcard. It is written as a comment, which a DNS publisher reads and resolvers skip. */
+/**
+ * A hosts file cannot hold a wildcard. It is written as a comment, which the DNS servers' writer reads and resolvers skip. Readers of
+ * earlier releases skip a wildcard at any depth, whose name they do not know.
+ */
 const WILDCARD_PREFIX = "#wildcard ";
 /** A line may end with the order of its name: ` #12`. Readers of the earlier format skip it, since it is a comment. */
 const ORDER = / #([1-9][0-9]{0,14})\s*$/;
@@ -20,7 +24,7 @@ const ORDER = / #([1-9][0-9]{0,14})\s*$/;
 export function renderHosts(lines: Iterable<HostLine>): string {
   const parts: string[] = [];
   for (const { name, addresses, order = 0 } of lines) {
-    const prefix = name.startsWith("*.") ? WILDCARD_PREFIX : "";
+    const prefix = isWildcard(name) ? WILDCARD_PREFIX : "";
     for (const [index, address] of addresses.entries()) {
       parts.push(prefix, address, " ", name, order > 0 && index === 0 ? ` #${order}\n` : "\n");
     }
@@ -85,9 +89,10 @@ function addEntry(
   written: string,
   { address, wildcard }: { readonly address: string; readonly wildcard: boolean },
 ): string | undefined {
-  const parsed = parseHostname(written);
-  if (parsed.kind !== (wildcard ? "wildcard" : "name")) return undefined;
-  const { name } = parsed;
+  const anyDepth = written.startsWith(ANY_DEPTH);
+  const parsed = parseHostname(anyDepth ? written.slice(1) : written);
+  if (parsed.kind !== (wildcard ? "wildcard" : "name") || (anyDepth && !wildcard)) return undefined;
+  const name = anyDepth ? `*${parsed.name}` : parsed.name;
   const addresses = found.get(name);
   if (addresses === undefined) found.set(name, [address]);
   else if (!addresses.includes(address)) addresses.push(address);

@@ -2,6 +2,7 @@ import { shortHash } from "../hostmap/hash.ts";
 import { compareNames } from "../hostmap/hostnames.ts";
 import { parseHosts } from "../hostmap/hosts-text.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
+import { isWildcard } from "../hostmap/wildcards.ts";
 import { isNamedHash, type MapIndex } from "./map-format.ts";
 
 /** Whether a result is a map, and not the Reason why there is none. */
@@ -51,7 +52,7 @@ function shardReason(name: string, shard: ParsedShard | undefined): Reason {
     : { code: "shard-other-revision", text: `the shard ${name} has another revision than the index names` };
 }
 
-/** A map from entries (a hosts file, or shards). Wildcards are left out, since a hosts file cannot hold them. */
+/** A map from entries (a hosts file, or shards). Its names lack the wildcards, since a hosts file cannot hold them; its parts have them. */
 export function publishedMapOf(mapRevision: string, entries: ReadonlyMap<string, readonly string[]>): PublishedMap {
   return mapOfParts(mapRevision, [partOf(mapRevision, entries)]);
 }
@@ -61,7 +62,7 @@ function partOf(
   entries: ReadonlyMap<string, readonly string[]>,
   orders: ReadonlyMap<string, number> = new Map(),
 ): ParsedShard {
-  const names = [...entries.keys()].filter((name) => !name.startsWith("*.")).sort(compareNames);
+  const names = [...entries.keys()].filter((name) => !isWildcard(name)).sort(compareNames);
   // Here, where each part is a step of its own, and not when the map is first used. Stable: names of one order stay in name order.
   const byOrder = orders.size === 0 ? names : names.toSorted((a, b) => (orders.get(a) ?? 0) - (orders.get(b) ?? 0));
   return { shardHash, entries, names, orders, byOrder };
@@ -94,6 +95,7 @@ function mapOfParts(mapRevision: string, parts: readonly ParsedShard[]): Publish
       }
       return undefined;
     },
+    parts,
   };
 }
 

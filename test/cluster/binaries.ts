@@ -14,6 +14,7 @@ export const INTEGRATION_BINARIES = [
   "kube-controller-manager",
   "kubectl",
   "helm",
+  "coredns",
 ] as const satisfies readonly BinaryName[];
 
 /** Neither a ready binary nor Go to build it with: tests that need it cannot run here. The message is one line and says what to do. */

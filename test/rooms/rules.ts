@@ -5,7 +5,7 @@ import type { Import } from "./imports.ts";
 export const FLOORS: readonly (readonly string[])[] = [
   ["cli"],
   ["uninstall", "doctor", "demo", "bench", "release"],
-  ["controller", "webhook", "proxy", "agent"],
+  ["controller", "webhook", "proxy", "agent", "dns"],
   ["workloads", "snapshot", "certs"],
   ["kube", "manifests"],
   ["config", "telemetry"],

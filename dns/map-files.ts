@@ -1,0 +1,39 @@
+import { join } from "node:path";
+import type { PublishedMap } from "../hostmap/types.ts";
+import { HOSTS_FILE, ZONE_FILE } from "./corefile.ts";
+import { HostsFileRenderer } from "./hosts-file.ts";
+import { AnyDepthWildcards, wildcardRecords, wildcardZone } from "./wildcard-zone.ts";
+import { replaceFile } from "./write-file.ts";
+
+/** Writes a map as the files that CoreDNS reads. */
+export class MapFiles {
+  readonly #directory: string;
+  readonly #ttl: number;
+  /** Seconds since 1970: a zone's serial has to differ from that of the process before. */
+  readonly #seconds: () => number;
+  readonly #hosts = new HostsFileRenderer();
+  readonly #wildcards = new AnyDepthWildcards();
+  /** As they were last written. */
+  #revision: string | undefined;
+  #records: string | undefined;
+  #serial = 0;
+
+  constructor(directory: string, ttl: number, seconds: () => number) {
+    this.#directory = directory;
+    this.#ttl = ttl;
+    this.#seconds = seconds;
+  }
+
+  /** Writes what has changed since the last call that succeeded. Rejects if a file cannot be written; the files stay whole. */
+  async write(map: PublishedMap): Promise<void> {
+    if (map.revision === this.#revision) return;
+    const records = wildcardRecords(this.#wildcards.of(map), this.#ttl);
+    if (records !== this.#records) {
+      this.#serial = Math.max(this.#serial + 1, this.#seconds());
+      await replaceFile(join(this.#directory, ZONE_FILE), wildcardZone(records, this.#serial, this.#ttl));
+      this.#records = records;
+    }
+    await replaceFile(join(this.#directory, HOSTS_FILE), this.#hosts.render(map));
+    this.#revision = map.revision;
+  }
+}

@@ -1,0 +1,126 @@
+import { join } from "node:path";
+import type { Config } from "../config/schema.ts";
+import { describeError } from "../errors/errors.ts";
+import type { PublishedMap, Reason } from "../hostmap/types.ts";
+import { createBackoff } from "../kube/backoff.ts";
+import { Reconciler } from "../kube/reconciler.ts";
+import type { MapReader } from "../snapshot/map-reader.ts";
+import { isMap } from "../snapshot/published-map.ts";
+import { livenessOf, startHealthServer } from "../telemetry/health.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { COREFILE, type CorefileOptions, renderCorefile } from "./corefile.ts";
+import { type DnsState, dnsReadiness } from "./health.ts";
+import { MapFiles } from "./map-files.ts";
+import { createDnsMetrics } from "./metrics.ts";
+import { replaceFile } from "./write-file.ts";
+
+interface DnsDeps {
+  readonly maps: MapReader;
+  /** Undefined: not known. */
+  readonly clusterDomain: string | undefined;
+  readonly log: Logger;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+interface RunningDns {
+  readonly healthPort: number;
+  readonly state: Readonly<DnsState>;
+  /** Stops. The files stay: CoreDNS goes on with the last map. */
+  stop(): Promise<void>;
+}
+
+/** Waits between attempts to write the files, as when the volume is full. */
+const RETRY_MS = 1_000;
+const MAX_RETRY_MS = 30_000;
+/** Every cluster's API server is below it in a pod's search list. */
+const DEFAULT_CLUSTER_DOMAIN = "cluster.local";
+
+/**
+ * Runs the sidecar of a resolver: writes the Corefile once, and the files with the map whenever it changes. Throws `listen-failed`;
+ * rejects if the Corefile cannot be written.
+ */
+export async function runDns(config: Config, deps: DnsDeps): Promise<RunningDns> {
+  const { log, now } = deps;
+  const { directory, address, healthPort, ttlSeconds } = config.podDns;
+  const corefile = renderCorefile(corefileOptions(config.podDns, deps.clusterDomain ?? DEFAULT_CLUSTER_DOMAIN));
+  await replaceFile(join(directory, COREFILE), corefile);
+
+  const state: DnsState = { written: undefined, problem: undefined };
+  const metrics = createDnsMetrics(state);
+  const files = new MapFiles(directory, ttlSeconds, () => Math.floor(now() / 1000));
+  let newest: PublishedMap | undefined;
+  const setProblem = (problem: Reason): void => {
+    if (problem.text !== state.problem?.text)
+      log.warn({ ...problem, revision: state.written?.revision }, "map: not written");
+    state.problem = problem;
+  };
+  const write = async (): Promise<undefined> => {
+    const map = newest;
+    if (map === undefined) return;
+    await files.write(map);
+    metrics.wrote("ok");
+    state.written = { revision: map.revision, names: map.size };
+    if (newest === map) state.problem = undefined;
+    log.info({ revision: map.revision, names: map.size }, "map: written");
+  };
+  const writer = new Reconciler({
+    reconcile: write,
+    retry: {
+      backoff: createBackoff(RETRY_MS, MAX_RETRY_MS),
+      onError(error) {
+        metrics.wrote("failed");
+        setProblem({ code: "dns-not-written", text: `cannot write CoreDNS' files: ${describeError(error)}` });
+      },
+    },
+  });
+  const maps = deps.maps.start((offer) => {
+    if (!isMap(offer)) {
+      setProblem(offer);
+      return;
+    }
+    newest = offer;
+    writer.enqueue();
+  });
+  const stopWriting = async (): Promise<void> => {
+    await maps.stop();
+    await writer.stop();
+  };
+  try {
+    const health = await startHealthServer({
+      live: () => livenessOf(maps.inactiveMs?.() ?? 0),
+      ready: () => dnsReadiness(state),
+      address,
+      port: healthPort,
+      registry: metrics.registry,
+    });
+    log.info({ healthPort: health.port }, "listening");
+    return {
+      healthPort: health.port,
+      state,
+      async stop() {
+        await stopWriting();
+        await health.close();
+      },
+    };
+  } catch (error) {
+    await stopWriting();
+    throw error;
+  }
+}
+
+function corefileOptions(settings: Config["podDns"], clusterDomain: string): CorefileOptions {
+  const { directory, address, port, upstream, reloadMs, ttlSeconds: ttl } = settings;
+  return {
+    directory,
+    address,
+    port,
+    healthPort: settings.coreDnsHealthPort,
+    readyPort: settings.coreDnsReadyPort,
+    metricsPort: settings.coreDnsMetricsPort,
+    upstream,
+    clusterDomains: [clusterDomain],
+    ttl,
+    reloadMs,
+  };
+}

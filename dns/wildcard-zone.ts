@@ -1,0 +1,85 @@
+import { isIPv6 } from "node:net";
+import type { MapPart, PublishedMap } from "../hostmap/types.ts";
+import { ANY_DEPTH } from "../hostmap/wildcards.ts";
+
+/** Addresses by the name below which a wildcard at any depth holds: `x` of `**.x`. */
+type Wildcards = ReadonlyMap<string, readonly string[]>;
+
+/** Finds the wildcards at any depth of a map. */
+export class AnyDepthWildcards {
+  /** By part, as only few parts have any and few change. */
+  readonly #found = new WeakMap<MapPart, ReadonlyArray<readonly [string, readonly string[]]>>();
+
+  of({ parts }: Pick<PublishedMap, "parts">): Wildcards {
+    const all = new Map<string, readonly string[]>();
+    for (const part of parts) for (const [apex, addresses] of this.#in(part)) all.set(apex, addresses);
+    return all;
+  }
+
+  #in(part: MapPart): ReadonlyArray<readonly [string, readonly string[]]> {
+    let found = this.#found.get(part);
+    if (found === undefined) {
+      found = [...part.entries]
+        .filter(([name]) => name.startsWith(ANY_DEPTH))
+        .map(([name, addresses]) => [name.slice(ANY_DEPTH.length), addresses] as const);
+      this.#found.set(part, found);
+    }
+    return found;
+  }
+}
+
+/**
+ * The records of a zone file for the root, in which CoreDNS' `file` plugin looks for names that the hosts file lacks. What it does not
+ * find either falls through to the upstream.
+ *
+ * A wildcard of DNS covers any number of labels, but never a name below another that exists, and a name exists if anything below it does
+ * (RFC 4592, 2.2). So with `**.x` and `**.c.b.x`, neither `*.x` nor anything else would cover `b.x`, `a.b.x` and `c.b.x`: records of
+ * their own lead them to `x`'s addresses.
+ *
+ * @param ttl of the records, seconds.
+ */
+export function wildcardRecords(wildcards: Wildcards, ttl: number): string {
+  const records = new Map<string, readonly string[]>();
+  for (const [apex, addresses] of wildcards) records.set(`*.${apex}`, addresses);
+  for (const apex of wildcards.keys()) {
+    const cover = coverOf(apex, wildcards);
+    if (cover === undefined) continue;
+    for (const name of namesBetween(apex, cover.apex)) {
+      records.set(name, cover.addresses);
+      if (name !== apex) records.set(`*.${name}`, cover.addresses);
+    }
+  }
+  const lines = [...records].flatMap(([name, addresses]) =>
+    addresses.map((address) => `${name}. ${ttl} IN ${isIPv6(address) ? "AAAA" : "A"} ${address}\n`),
+  );
+  return lines.sort().join("");
+}
+
+/** The zone file. CoreDNS reads it again when the serial changes. */
+export function wildcardZone(records: string, serial: number, ttl: number): string {
+  return `. ${ttl} IN SOA switchback.invalid. nobody.invalid. ${serial} 3600 3600 3600 ${ttl}\n${records}`;
+}
+
+/** The nearest wildcard above a name. */
+function coverOf(
+  name: string,
+  wildcards: Wildcards,
+): { readonly apex: string; readonly addresses: readonly string[] } | undefined {
+  for (let above = parentOf(name); above !== undefined; above = parentOf(above)) {
+    const addresses = wildcards.get(above);
+    if (addresses !== undefined) return { apex: above, addresses };
+  }
+  return undefined;
+}
+
+/** `name` and the names above it, down from but without `top`. */
+function namesBetween(name: string, top: string): string[] {
+  const names: string[] = [];
+  for (let at: string | undefined = name; at !== undefined && at !== top; at = parentOf(at)) names.push(at);
+  return names;
+}
+
+function parentOf(name: string): string | undefined {
+  const dot = name.indexOf(".");
+  return dot === -1 ? undefined : name.slice(dot + 1);
+}

@@ -1,0 +1,12 @@
+/*
+ * The map has two kinds of wildcards. `*.x` covers one label, as in an Ingress. `**.x` covers any number of labels, as Gateway API
+ * means its `*.x`; it stands beside `*.x`, so that a release that does not know it keeps the rest.
+ */
+
+/** How the name of a wildcard at any depth begins. */
+export const ANY_DEPTH = "**.";
+
+/** Whether a name of the map is a wildcard of either kind. */
+export function isWildcard(name: string): boolean {
+  return name.startsWith("*");
+}

@@ -1,0 +1,95 @@
+import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type CorefileOptions, renderCorefile } from "../../dns/corefile.ts";
+import { binary } from "../cluster/binaries.ts";
+import { freePorts } from "../cluster/ports.ts";
+import { type Component, Processes } from "../cluster/processes.ts";
+
+export const LOCAL = "127.0.0.1";
+const TRIES = 5;
+const READY_MS = 60_000;
+
+/** A CoreDNS of these tests. */
+export interface CoreDns {
+  readonly address: string;
+  readonly port: number;
+  readonly metricsPort: number;
+  readonly process: Component;
+}
+
+/** Real CoreDNS processes on loopback, with a folder of their own. */
+export class CoreDnsBed {
+  readonly folder = mkdtempSync(join(tmpdir(), "switchback-dns-"));
+  readonly #processes: Processes;
+  readonly #running: Component[] = [];
+
+  constructor() {
+    mkdirSync(join(this.folder, "logs"));
+    this.#processes = new Processes(this.folder, join(this.folder, "logs"));
+  }
+
+  /** Starts a server that has `zones`: the text of each by its name. It refuses everything else. */
+  async upstream(name: string, zones: Readonly<Record<string, string>>): Promise<CoreDns> {
+    for (const [zone, text] of Object.entries(zones)) writeFileSync(join(this.folder, `${zone}zone`), text);
+    return await this.#start(name, ([port = 0, , readyPort = 0]) => {
+      const files = Object.keys(zones).map(
+        (zone) => `${zone}:${port} {\n bind ${LOCAL}\n file ${join(this.folder, `${zone}zone`)} ${zone}\n}`,
+      );
+      return `${files.join("\n")}\n.:${port} {\n bind ${LOCAL}\n ready ${LOCAL}:${readyPort}\n}\n`;
+    });
+  }
+
+  /** Starts a server by the product's Corefile. What its sidecar writes is in `directory` already. */
+  async resolver(
+    name: string,
+    options: Pick<CorefileOptions, "directory" | "upstream"> & Partial<CorefileOptions>,
+  ): Promise<CoreDns> {
+    return await this.#start(name, ([port = 0, healthPort = 0, readyPort = 0, metricsPort = 0]) =>
+      renderCorefile({
+        address: LOCAL,
+        port,
+        healthPort,
+        readyPort,
+        metricsPort,
+        clusterDomains: ["cluster.local"],
+        ttl: 5,
+        reloadMs: 50,
+        ...options,
+      }),
+    );
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#running.map((process) => process.stop("SIGKILL")));
+    await this.#processes.close(false);
+  }
+
+  /** Another process may have taken a port by the time that CoreDNS binds it. */
+  async #start(name: string, corefileOf: (ports: readonly number[]) => string): Promise<CoreDns> {
+    const program = await binary("coredns");
+    for (let tries = 1; ; tries += 1) {
+      const ports = await freePorts(4);
+      const corefile = join(this.folder, `${name}.Corefile`);
+      writeFileSync(corefile, corefileOf(ports));
+      const process = this.#processes.start(`${name}-${tries}`, program, ["-conf", corefile]);
+      this.#running.push(process);
+      const [port = 0, , readyPort = 0, metricsPort = 0] = ports;
+      if (await isReady(process, readyPort)) return { address: LOCAL, port, metricsPort, process };
+      if (tries === TRIES) throw new Error(`${name}: CoreDNS does not start\n${await process.logTail()}`);
+    }
+  }
+}
+
+/** Whether it is ready; false: it has ended. */
+async function isReady(process: Component, port: number): Promise<boolean> {
+  const deadline = performance.now() + READY_MS;
+  while (process.exited === undefined) {
+    const response = await fetch(`http://${LOCAL}:${port}/ready`).catch(() => undefined);
+    await response?.body?.cancel();
+    if (response?.ok) return true;
+    if (performance.now() > deadline) throw new Error(`CoreDNS is not ready: ${await process.logTail()}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return false;
+}
