@@ -82,3 +82,35 @@ test("names that do not fit are counted", () => {
   map.names.want("x.com", [A]);
   assert.deepEqual([map.render(0).length, map.overflowing], [1, 0]);
 });
+
+test("a wildcard at any depth stands beside the wildcard, and each leaves when nobody means it any more", () => {
+  const { plan, map, update, text } = rig();
+  const both = [`#wildcard ${A}`, `#wildcard ${A}`];
+  plan.set("route", [claimOf("*.a.com", "shop/route", { target: "edge", anyDepth: true })]);
+  update(EDGE(A));
+  assert.deepEqual(text(), both);
+  assert.deepEqual([map.names.addressesOf("*.a.com"), map.names.addressesOf("**.a.com")], [[A], [A]]);
+  update(EDGE(B));
+  assert.deepEqual(map.names.addressesOf("**.a.com"), [B]);
+  plan.set("ingress", [claimOf("*.a.com", "shop/ingress", { target: "edge" })]);
+  plan.set("route", []);
+  update(EDGE(B), 500);
+  text(560);
+  assert.deepEqual([map.names.addressesOf("*.a.com"), map.names.addressesOf("**.a.com")], [[B], undefined]);
+  plan.set("ingress", []);
+  update(EDGE(B), 600);
+  assert.deepEqual(text(660), [""]);
+});
+
+test("a new term keeps a wildcard at any depth that is planned, and lets the others go", () => {
+  const { plan, lines, map, update, text } = rig({ "*.a.com": A, "**.a.com": A, "*.b.com": A, "**.b.com": A });
+  plan.set("route", [claimOf("*.a.com", "shop/route", { target: "edge", anyDepth: true })]);
+  plan.set("ingress", [claimOf("*.b.com", "shop/ingress", { target: "edge" })]);
+  update(EDGE(A));
+  map.releaseUnplanned(lines, plan, 0);
+  text(60);
+  assert.deepEqual(
+    [...lines.keys()].filter((name) => map.names.addressesOf(name) !== undefined),
+    ["*.a.com", "**.a.com", "*.b.com"],
+  );
+});

@@ -2,6 +2,7 @@ import type { Plan, PlannedName } from "../hostmap/plan.ts";
 import { PublishedNames } from "../hostmap/published-names.ts";
 import type { RemovalRules } from "../hostmap/removal-guard.ts";
 import type { TargetAddress } from "../hostmap/types.ts";
+import { anyDepthOf, isWildcard, plannedNameOf } from "../hostmap/wildcards.ts";
 import { type RenderedShard, Shards } from "../snapshot/shards.ts";
 
 /** The addresses of each name. */
@@ -25,7 +26,10 @@ export class LeaderMap {
 
   /** Releases the published names that are not planned. `now` is in milliseconds, as below. */
   releaseUnplanned(published: Lines, { planned }: Plan, now: number): void {
-    for (const name of published.keys()) if (!planned.has(name)) this.names.release(name, now);
+    for (const name of published.keys()) {
+      const each = planned.get(plannedNameOf(name));
+      if (each === undefined || (name !== each.name && !each.anyDepth)) this.names.release(name, now);
+    }
   }
 
   /** Applies changes of the plan (undefined: a name is no longer planned) and of the targets' addresses. */
@@ -43,6 +47,7 @@ export class LeaderMap {
     for (const [name, each] of changes) {
       if (each === undefined) this.names.release(name, now);
       else this.#want(each);
+      if (isWildcard(name) && !each?.anyDepth) this.names.release(anyDepthOf(name), now);
     }
   }
 
@@ -66,8 +71,10 @@ export class LeaderMap {
     return moved;
   }
 
-  #want({ name, target }: PlannedName): void {
-    this.names.want(name, this.#addresses.get(target) ?? []);
+  #want({ name, target, anyDepth }: PlannedName): void {
+    const addresses = this.#addresses.get(target) ?? [];
+    this.names.want(name, addresses);
+    if (anyDepth) this.names.want(anyDepthOf(name), addresses);
   }
 
   /** Returns the targets whose addresses changed since the last update; all their names have to be updated. */

@@ -4,6 +4,7 @@ import type { Plan, ReportedClaim } from "../hostmap/plan.ts";
 import type { PublishedNames } from "../hostmap/published-names.ts";
 import type { RemovalHold } from "../hostmap/removal-guard.ts";
 import type { Reason } from "../hostmap/types.ts";
+import { ANY_DEPTH } from "../hostmap/wildcards.ts";
 import { isRelayed } from "../snapshot/listeners.ts";
 import type { DnsVerifier } from "./dnscheck/verifier.ts";
 import { IN_CLUSTER_NAME } from "./sources/in-cluster-names.ts";
@@ -82,7 +83,7 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
     hold: published?.hold,
     warnings: [...sizeWarnings(deps.plan, deps.config.inject), ...dnsWarnings(deps), ...serviceNameWarnings(names)],
     dns: deps.verifier?.counts(),
-    leaving: [...(published?.leaving.keys() ?? [])],
+    leaving: [...(published?.leaving.keys() ?? [])].filter((name) => !name.startsWith(ANY_DEPTH)),
     names,
   };
 }

@@ -239,3 +239,19 @@ test("targets are those that have names", () => {
   plan.takeChanges();
   assert.deepEqual(plan.targets, new Set(["three"]));
 });
+
+test("a wildcard covers any depth if an object of its target means that, whichever object is the oldest", () => {
+  const ingress = claimOf("*.example.com", "shop/ingress", { created: OLD });
+  const route = claimOf("*.example.com", "shop/route", { created: NEW, anyDepth: true });
+  const other = claimOf("*.example.com", "shop/other", { created: NEW, anyDepth: true, target: "istio" });
+  const plan = planOf(["ingress", [ingress]], ["other", [other]]);
+  const isAnyDepth = () => plan.planned.get("*.example.com")?.anyDepth;
+  assert.equal(isAnyDepth(), undefined, "another target's meaning counts for nothing");
+  plan.set("route", [route]);
+  assert.deepEqual([...plan.takeChanges().keys()], ["*.example.com"]);
+  assert.equal(isAnyDepth(), true);
+  assert.equal(plan.planned.get("*.example.com")?.from.name, "ingress");
+  plan.set("route", []);
+  assert.deepEqual([...plan.takeChanges().keys()], ["*.example.com"]);
+  assert.equal(isAnyDepth(), undefined);
+});

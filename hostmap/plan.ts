@@ -1,6 +1,7 @@
 import type { ClaimPolicy, EvaluatedClaim } from "./claim-policy.ts";
 import { compareNames } from "./hostnames.ts";
 import type { ClaimDecision, ObjectRef, Reason } from "./types.ts";
+import { isWildcard } from "./wildcards.ts";
 
 /** The target of a name, and the object that won it. */
 export interface PlannedName {
@@ -8,6 +9,8 @@ export interface PlannedName {
   readonly wildcard: boolean;
   readonly target: string;
   readonly from: ObjectRef;
+  /** A wildcard that covers any number of labels. */
+  readonly anyDepth?: true;
 }
 
 /** A claim as status shows it: the name (as written, if invalid) and the decision. */
@@ -228,11 +231,21 @@ export class Plan {
   #planName(name: string): PlannedName | undefined {
     const winner = this.#winner(name);
     if (winner === undefined || typeof winner.claim.target !== "string") return undefined;
-    return { name, wildcard: winner.wildcard, target: winner.claim.target, from: winner.claim.from };
+    const { target, from } = winner.claim;
+    const planned = { name, wildcard: winner.wildcard, target, from };
+    return this.#isAnyDepth(name, target) ? { ...planned, anyDepth: true } : planned;
   }
 
   #winner(name: string): IndexedClaim | undefined {
     return oldest((this.#byName.get(name) ?? []).filter((indexed) => this.#isWithinQuota(indexed)));
+  }
+
+  /** Whether some object means any number of labels: its target serves them all, whichever object of that target is the oldest. */
+  #isAnyDepth(name: string, target: string): boolean {
+    const claims = isWildcard(name) ? (this.#byName.get(name) ?? []) : [];
+    return claims.some(
+      (indexed) => indexed.claim.anyDepth && indexed.claim.target === target && this.#isWithinQuota(indexed),
+    );
   }
 
   #isWithinQuota(indexed: IndexedClaim): boolean {
@@ -278,7 +291,7 @@ function compareClaims(a: IndexedClaim, b: IndexedClaim): number {
 
 function samePlan(a: PlannedName | undefined, b: PlannedName | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
-  return a.target === b.target && sameObject(a.from, b.from);
+  return a.target === b.target && a.anyDepth === b.anyDepth && sameObject(a.from, b.from);
 }
 
 function sameObject(a: ObjectRef, b: ObjectRef): boolean {

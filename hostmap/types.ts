@@ -17,6 +17,8 @@ export interface Claim {
   readonly created: string;
   /** What the name should resolve to in public DNS: the IP addresses and host names of the object's load balancer status. */
   readonly publicAddresses?: readonly string[];
+  /** The hostname is a wildcard of Gateway API, which covers any number of labels; one of an Ingress covers one. */
+  readonly anyDepth?: true;
 }
 
 /** A machine-readable code (a metric label, never reused) and a sentence for users. */

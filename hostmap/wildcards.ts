@@ -6,6 +6,16 @@
 /** How the name of a wildcard at any depth begins. */
 export const ANY_DEPTH = "**.";
 
+/** The wildcard at any depth that stands beside the wildcard `*.x`. */
+export function anyDepthOf(wildcard: string): string {
+  return `*${wildcard}`;
+}
+
+/** The name of the plan that a name of the map comes from: `*.x` for `**.x`. */
+export function plannedNameOf(name: string): string {
+  return name.startsWith(ANY_DEPTH) ? name.slice(1) : name;
+}
+
 /** Whether a name of the map is a wildcard of either kind. */
 export function isWildcard(name: string): boolean {
   return name.startsWith("*");

@@ -74,3 +74,15 @@ test("all names are refused with one reason", () => {
     ],
   );
 });
+
+test("only wildcards carry that they cover any depth", () => {
+  const claims = new ClaimList(OBJECT, { anyDepth: true });
+  for (const name of ["a.com", "*.a.com"]) claims.add(name, A);
+  assert.deepEqual(
+    claims.all.map(({ hostname, anyDepth }) => [hostname, anyDepth]),
+    [
+      ["a.com", undefined],
+      ["*.a.com", true],
+    ],
+  );
+});

@@ -1,5 +1,6 @@
 import { foldCase } from "../../hostmap/hostnames.ts";
 import type { ObjectRef, Reason } from "../../hostmap/types.ts";
+import { isWildcard } from "../../hostmap/wildcards.ts";
 import type { RoutingHints, UnresolvedClaim } from "./types.ts";
 
 /** The number of names that one object may claim, valid or not; the rest is ignored and reported. A resource without a schema may have a million. */
@@ -11,13 +12,16 @@ const MAX_KEPT = 254;
 export class ClaimList {
   readonly #from: ObjectRef;
   readonly #created: string;
+  readonly #anyDepth: boolean;
   readonly #byName = new Map<string, UnresolvedClaim[]>();
   #leftOut = 0;
   #firstLeftOut = "";
 
-  constructor(object: { readonly ref: ObjectRef; readonly created: string }) {
+  /** `anyDepth`: whether wildcards of the object cover any number of labels. */
+  constructor(object: { readonly ref: ObjectRef; readonly created: string }, { anyDepth = false } = {}) {
     this.#from = object.ref;
     this.#created = object.created;
+    this.#anyDepth = anyDepth;
   }
 
   /** `name` is as written in the object. Hints are compared by identity. */
@@ -54,6 +58,7 @@ export class ClaimList {
   }
 
   #claim(hostname: string, hints: RoutingHints | Reason): UnresolvedClaim {
-    return { hostname, from: this.#from, created: this.#created, hints };
+    const claim = { hostname, from: this.#from, created: this.#created, hints };
+    return this.#anyDepth && isWildcard(hostname) ? { ...claim, anyDepth: true } : claim;
   }
 }

@@ -23,6 +23,8 @@ export interface UnresolvedClaim {
   readonly created: string;
   /** Shared by the claims of an object that have the same hints. A reason explains why the name cannot have a target. */
   readonly hints: RoutingHints | Reason;
+  /** As in `Claim`. */
+  readonly anyDepth?: true;
 }
 
 /** Receives the claims of an object. Called again for each change; without claims if the object was deleted. */

@@ -32,7 +32,7 @@ const STAGES = { gateway: 0, listener: 1, allowed: 2, hostname: 3, accepted: 4 }
  * while a listener selects namespaces and their labels are not known yet.
  */
 export function claimsOfRoute(route: RouteView, around: AttachmentContext): UnresolvedClaim[] | undefined {
-  const claims = new ClaimList(route);
+  const claims = new ClaimList(route, { anyDepth: true });
   if (route.ignored) return claims.refuseAll(route.hostnames, ignored(route.ref));
   const attachments = route.parents.map((parent) => attach(route, parent, around));
   if (attachments.includes("unknown")) return undefined;
@@ -141,7 +141,7 @@ function refusalOf(
  * them, and its self-check runs before any route is accepted.
  */
 export function claimsOfGateway(gateway: GatewayView, requireAccepted: boolean): UnresolvedClaim[] {
-  const claims = new ClaimList(gateway);
+  const claims = new ClaimList(gateway, { anyDepth: true });
   const hints = gatewayRefusal(gateway, requireAccepted) ?? gateway.hints;
   for (const { hostname, refused } of gateway.listeners) {
     if (hostname === undefined) continue;
