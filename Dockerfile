@@ -16,6 +16,7 @@ COPY certs ./certs
 COPY cli ./cli
 COPY config ./config
 COPY controller ./controller
+COPY dns ./dns
 COPY doctor ./doctor
 COPY errors ./errors
 COPY hostmap ./hostmap
