@@ -10,6 +10,7 @@ import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { freePort, pause, Upstream } from "../proxy/conformance/rig.ts";
 import { digest, endOf, randomBytes, send, take, takeHeader } from "../proxy/conformance/streams.ts";
+import { killChild } from "../test/fakes/kill-child.ts";
 
 const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
 const LOSE_WORKER = new URL("../test/fakes/lose-worker.ts", import.meta.url).href;
@@ -125,12 +126,7 @@ proxy: {address: 127.0.0.1, healthPort: 0, drainSeconds: ${drainSeconds}, engine
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const client of this.#clients) client.destroy();
-    // A test may already have waited for the exit; this waits for the SIGKILL, which always succeeds.
-    if (this.child.exitCode === null && this.child.signalCode === null) {
-      const killed = once(this.child, "exit");
-      this.child.kill("SIGKILL");
-      await killed;
-    }
+    await killChild(this.child);
     await this.upstream[Symbol.asyncDispose]();
     await rm(this.#directory, { recursive: true });
   }

@@ -20,9 +20,8 @@ import { KubeMapStore } from "../snapshot/map-store-kube.ts";
 import { FIRST_PAGE, STATUS_PATH } from "../snapshot/status-page.ts";
 import { type HealthServer, livenessOf, type Probes, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { clusterLookup } from "./dnscheck/lookup.ts";
-import { verifiedSource } from "./dnscheck/verified-source.ts";
-import { DnsVerifier } from "./dnscheck/verifier.ts";
+import { claimsOf, type Reevaluation, targetsOf } from "./claims.ts";
+import type { DnsVerifier } from "./dnscheck/verifier.ts";
 import { FrontReconciler } from "./front-reconciler.ts";
 import { MapReconciler } from "./map-reconciler.ts";
 import { createControllerMetrics } from "./metrics.ts";
@@ -32,27 +31,11 @@ import { removalRules } from "./removal-rules.ts";
 import { registerRolloutMetrics } from "./rollout/metrics.ts";
 import { workloadQuery } from "./rollout/rollout-status.ts";
 import { RolloutController } from "./rollout/run.ts";
-import { customSource } from "./sources/custom.ts";
-import { gatewaySource } from "./sources/gateway.ts";
-import { InClusterNames, startedAfter } from "./sources/in-cluster-names.ts";
-import { ingressSource } from "./sources/ingress.ts";
-import { mergeSources } from "./sources/merge.ts";
-import { namespaceDomains } from "./sources/namespace-domains.ts";
-import type { Source, UnresolvedSource } from "./sources/types.ts";
-import { directorySource } from "./sources/yaml-directory.ts";
+import type { Source } from "./sources/types.ts";
 import { statusDocument } from "./status.ts";
 import { StatusKey } from "./status-key.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
-import { TargetDiscovery } from "./targets/discovery.ts";
-import { publishedTargetNames } from "./targets/published-targets.ts";
-import { resolveSource } from "./targets/resolve-claims.ts";
-import {
-  admittedOnly,
-  classCatalog,
-  classResolver,
-  type TargetCatalog,
-  type TargetResolver,
-} from "./targets/resolver.ts";
+import type { TargetCatalog } from "./targets/resolver.ts";
 
 /** The dependencies of a controller. */
 interface ControllerDeps {
@@ -154,15 +137,11 @@ interface Term {
   running: RolloutController | undefined;
 }
 
-interface Observed {
+interface Observed extends Reevaluation {
   readonly loop: MapReconciler;
   readonly metrics: ReturnType<typeof createControllerMetrics>;
   readonly status: (options?: { readonly withNames: boolean }) => ReturnType<typeof statusDocument>;
   readonly sources: () => ReturnType<Source["state"]>;
-  /** Evaluates a namespace's claims again, after its permissions changed. */
-  readonly reevaluate: (namespace: string) => void;
-  /** Evaluates the claims again whose name stood for a Service. */
-  readonly reevaluateServiceNames: () => void;
 }
 
 function observe(
@@ -245,71 +224,6 @@ function observe(
 function leaseTimes({ controller }: Config) {
   const { leaseSeconds, renewDeadlineSeconds, retrySeconds } = controller;
   return { leaseSeconds, renewDeadlineSeconds, retrySeconds };
-}
-
-/** How targets are resolved: by class alone, or also by the cluster's Services. */
-function targetsOf(
-  config: Config,
-  client: KubeClient,
-  log: Logger,
-): { resolver: TargetResolver; catalog: TargetCatalog } {
-  const admitted = (resolver: TargetResolver) => (config.policy.requireAdmitted ? admittedOnly(resolver) : resolver);
-  if (config.discovery.enabled) {
-    const published = publishedTargetNames({ client, namespace: config.namespace, log });
-    const discovery = new TargetDiscovery({ client, config, log, published });
-    return { resolver: admitted(discovery), catalog: discovery };
-  }
-  return { resolver: admitted(classResolver(config.targets)), catalog: classCatalog(config.targets) };
-}
-
-function sourceOf(config: Config, client: KubeClient, resolver: TargetResolver, log: Logger): Source {
-  const { ingress, gateway, directory } = config.sources;
-  const sources: UnresolvedSource[] = [];
-  if (ingress.enabled) sources.push(ingressSource({ client, log }));
-  if (gateway.enabled) sources.push(gatewaySource({ client, config: config.sources, log }));
-  const custom = customSource({ client, config: config.sources, log });
-  if (custom !== undefined) sources.push(custom);
-  if (directory !== undefined) sources.push(directorySource({ directory }));
-  return resolveSource(mergeSources(sources), resolver);
-}
-
-/** The source of all claims, and what they are judged by. */
-function claimsOf(
-  config: Config,
-  { client, log }: Pick<ControllerDeps, "client" | "log">,
-  resolver: TargetResolver,
-  observed: () => Observed,
-) {
-  const { source, verifier } = verifying(config, sourceOf(config, client, resolver, log), log);
-  const domains = config.policy.namespaceAnnotation
-    ? namespaceDomains({ client, log, onChange: (changed) => observed().reevaluate(changed) })
-    : undefined;
-  const names = new InClusterNames({
-    client,
-    log,
-    mayListServices: config.discovery.enabled,
-    onFreed: () => observed().reevaluateServiceNames(),
-  });
-  return {
-    source: startedAfter(names, domains === undefined ? source : mergeSources([source, domains])),
-    verifier,
-    domainsOf: domains?.domainsOf,
-    inCluster: (name: string) => names.reasonOf(name),
-  };
-}
-
-/** Names are resolved concurrently: with `warn` nothing waits for the result. */
-function verifying(config: Config, source: Source, log: Logger): { source: Source; verifier: DnsVerifier | undefined } {
-  const { verifyDns, dnsServers } = config.policy;
-  if (verifyDns === "off") return { source, verifier: undefined };
-  const verifier: DnsVerifier = new DnsVerifier({
-    lookup: clusterLookup(dnsServers),
-    now: () => performance.now(),
-    log,
-    onVerdict: (name) => verified.onVerdict(name),
-  });
-  const verified = verifiedSource(source, verifier, verifyDns === "enforce");
-  return { source: verified.source, verifier };
 }
 
 function manageCertificates(

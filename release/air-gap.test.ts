@@ -32,7 +32,7 @@ function release(registry?: string, more: Partial<Release> = {}): Release {
     tarOf([{ path: "index.json", content: index, mode: 0o644 }], 1),
   );
   const progress = { say: () => {}, status: () => {} };
-  const settings = { registry, downloads: undefined, home: undefined, maintainers: [], ...more };
+  const settings = { registry, downloads: undefined, home: undefined, maintainers: [], debian: pins.debian, ...more };
   return { out, source: TOP, version, epochSeconds: 1_700_000_000, ...settings, progress };
 }
 const read = ({ out }: Release, path: string) => readFileSync(join(out, path), "utf8");

@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { type DebianPins, readDebianPins } from "./image/base.ts";
 import { ReleaseError, type ReleasePart } from "./part.ts";
 
 /** What the person who makes a release asks for. */
@@ -10,12 +11,15 @@ interface ReleaseArguments {
   readonly downloads: string | undefined;
   readonly home: string | undefined;
   readonly maintainers: readonly string[];
+  /** Of Debian: as release/image/base.json has it, or another file of its form. */
+  readonly debian: DebianPins;
   /** A checkout with changes that are not committed will do: for trying. */
   readonly dirty: boolean;
 }
 
 const USAGE = `usage: npm run release -- --out FOLDER [--only PART[,PART]] [--registry HOST/PATH] [--downloads URL]
-                          [--home URL] [--maintainer "NAME <ADDRESS>"]... [--dirty]`;
+                          [--home URL] [--maintainer "NAME <ADDRESS>"]... [--base FILE] [--dirty]
+       npm run release -- --refresh-base`;
 /** As OCI references have it: a host, perhaps a port, and a path. */
 const REGISTRY = /^[a-z0-9.-]+(?::\d+)?(?:\/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*$/;
 
@@ -24,7 +28,7 @@ const ADDRESS = /^https:\/\/[^\s?#]+[^\s?#/]$/;
 
 /** Reads the command line. Throws a ReleaseError that names what is wrong and what is accepted. */
 export function readArguments(args: readonly string[], known: readonly ReleasePart[]): ReleaseArguments {
-  const { out, only, registry, downloads, home, maintainer: maintainers = [], dirty = false } = parsed(args);
+  const { out, only, registry, downloads, home, maintainer: maintainers = [], base, dirty = false } = parsed(args);
   if (!out) throw new ReleaseError(`--out is missing\n${USAGE}`);
   if (registry !== undefined && !REGISTRY.test(registry))
     throw new ReleaseError(
@@ -39,7 +43,7 @@ export function readArguments(args: readonly string[], known: readonly ReleasePa
   const odd = maintainers.find((one) => !MAINTAINER.test(one));
   if (odd !== undefined) throw new ReleaseError(`--maintainer ${JSON.stringify(odd)} is not NAME or "NAME <ADDRESS>"`);
   const parts = only === undefined ? known : chosen(only, known);
-  return { out: resolve(out), parts, registry, downloads, home, maintainers, dirty };
+  return { out: resolve(out), parts, registry, downloads, home, maintainers, debian: readDebianPins(base), dirty };
 }
 
 function parsed(args: readonly string[]) {
@@ -50,6 +54,7 @@ function parsed(args: readonly string[]) {
     downloads: { type: "string" },
     home: { type: "string" },
     maintainer: { type: "string", multiple: true },
+    base: { type: "string" },
     dirty: { type: "boolean" },
   } as const;
   try {

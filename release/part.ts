@@ -1,4 +1,5 @@
 import type { Progress } from "../test/cluster/progress.ts";
+import type { DebianPins } from "./image/base.ts";
 
 /** What a part is made from: nothing else, no clock and no environment, so that the same checkout gives the same bytes. */
 export interface Release {
@@ -18,6 +19,8 @@ export interface Release {
   readonly home: string | undefined;
   /** Who maintains the chart, as it says itself: `Name` or `Name <address>`. */
   readonly maintainers: readonly string[];
+  /** What the image has of Debian. */
+  readonly debian: DebianPins;
   readonly progress: Progress;
 }
 

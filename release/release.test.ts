@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { describeCheckout } from "./checkout.ts";
+import { pins } from "./image/base.ts";
 import { makeRelease } from "./make.ts";
 import type { Release, ReleasePart } from "./part.ts";
 import { PARTS } from "./parts.ts";
@@ -32,6 +33,7 @@ const options = (name: string): Release => ({
   downloads: undefined,
   home: undefined,
   maintainers: [],
+  debian: pins.debian,
   progress: quiet,
 });
 

@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { pins } from "./image/base.ts";
 import { makeRelease } from "./make.ts";
 import type { Release, ReleasePart } from "./part.ts";
 import { readSigningKey } from "./sign.ts";
@@ -23,6 +24,7 @@ const release: Release = {
   registry: undefined,
   home: undefined,
   maintainers: [],
+  debian: pins.debian,
   downloads: undefined,
   progress: { say: () => {}, status: () => {} },
 };

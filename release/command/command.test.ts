@@ -8,6 +8,7 @@ import { after, before, describe, it } from "node:test";
 import { parse } from "yaml";
 import { runTool } from "../../test/cluster/tools.ts";
 import { fakeApi, json } from "../../test/fakes/kube-api.ts";
+import { pins } from "../image/base.ts";
 import type { Release } from "../part.ts";
 import { bundleCommand } from "./bundle.ts";
 import { makeExecutable } from "./executable.ts";
@@ -37,6 +38,7 @@ const release = (name: string, more: Partial<Release> = {}): Release => {
     downloads: undefined,
     home: undefined,
     maintainers: [],
+    debian: pins.debian,
     progress,
     ...more,
   };

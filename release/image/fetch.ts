@@ -5,33 +5,29 @@ import { join } from "node:path";
 import { run } from "../../test/cluster/node/run.ts";
 import { userCache } from "../../test/cluster/product-image.ts";
 import { ReleaseError } from "../part.ts";
+import type { DebianFile } from "./base.ts";
 
 /** apt's own downloader: with the machine's proxies, and with the hash checked. */
 const APT_HELPER = "/usr/lib/apt/apt-helper";
-const POOL = "http://deb.debian.org/debian";
-/** Debian's archive of everything that was ever in the pool, by the time at which it was there. */
-const SNAPSHOT = "https://snapshot.debian.org/archive/debian";
+/** Has the newest version of each package. */
+const SERVER = "http://deb.debian.org";
+/** Has everything that ever was there, by the time. */
+const SNAPSHOT = "https://snapshot.debian.org/archive";
+const HELPER_OPTIONS = ["-o", "Acquire::Retries=3"];
 
-/** A file of Debian's pool, whose bytes are known. */
-interface PoolFile {
-  /** Below `pool/main`. */
-  readonly path: string;
-  readonly sha256: string;
-  /** A time at which the pool had it: `20261123T000000Z`. */
-  readonly snapshot: string;
-}
-
-/** The path of a Debian package: from the user's cache, else from the pool, else from the archive of what was in it. */
-export async function debianPackage({ path, sha256, snapshot }: PoolFile): Promise<string> {
+/** The path of a Debian package: from the user's cache, else from Debian's servers, else from the archive of what was there. */
+export async function debianPackage({ path, sha256, snapshot }: DebianFile): Promise<string> {
   return await cached(`${sha256}.deb`, async (folder) => {
     if (!existsSync(APT_HELPER))
       throw new ReleaseError(`${APT_HELPER} is not here: make the release on Debian or Ubuntu, or a container of one`);
     const target = join(folder, "package.deb");
-    const get = (base: string) =>
-      run(APT_HELPER, "download-file", `${base}/pool/main/${path}`, target, `SHA256:${sha256}`);
-    await get(POOL).catch((first: Error) =>
-      get(`${SNAPSHOT}/${snapshot}`).catch(() => {
-        throw new ReleaseError(`${path} is neither in Debian's pool nor in its archive: ${first.message}`);
+    const get = (address: string) =>
+      run(APT_HELPER, ...HELPER_OPTIONS, "download-file", address, target, `SHA256:${sha256}`);
+    await get(`${SERVER}/${path}`).catch((first: Error) =>
+      get(`${SNAPSHOT}/${path.replace("/", `/${snapshot}/`)}`).catch(() => {
+        throw new ReleaseError(
+          `${path}: Debian has replaced it, and its archive cannot be reached; \`npm run release -- --refresh-base\` takes the newest (${first.message})`,
+        );
       }),
     );
     return target;

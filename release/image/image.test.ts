@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { gunzipSync } from "node:zlib";
+import { type UsableBase, usableBase } from "../../test/cluster/release-base.ts";
 import type { Descriptor } from "../oci/layout.ts";
 import { pins } from "./base.ts";
 
@@ -32,6 +33,7 @@ async function release(name: string, umask: string, env: Record<string, string>)
     "--only",
     "image",
     "--dirty",
+    ...base.args,
   ];
   const child = spawn("sh", ["-c", command, ...args], {
     stdio: ["ignore", "ignore", "inherit"],
@@ -40,7 +42,10 @@ async function release(name: string, umask: string, env: Record<string, string>)
   assert.deepEqual(await once(child, "exit"), [0, null]);
 }
 
+let base: UsableBase;
+
 before(async () => {
+  base = await usableBase();
   await Promise.all([
     release("one", "022", { TZ: "UTC", LC_ALL: "C" }),
     release("two", "077", { TZ: "Asia/Tokyo", LC_ALL: "C.UTF-8", TMPDIR: mkdtempSync(join(folder, "tmp-")) }),
@@ -174,7 +179,7 @@ test("what is for arm64 is for arm64", () => {
 test("scanners find Debian and its packages", () => {
   const root = unpacked("amd64");
   assert.match(readFileSync(join(root, "etc/os-release"), "utf8"), /^ID=debian$/m);
-  for (const { name, version } of pins.debian.packages) {
+  for (const { name, version } of base.debian.packages) {
     const status = readFileSync(join(root, "var/lib/dpkg/status.d", name), "utf8");
     assert.ok(status.startsWith(`Package: ${name}\n`) && status.includes(`\nVersion: ${version}\n`), status);
   }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { type BundledPackage, bundleProduct } from "../../manifests/bundle.ts";
 import { run } from "../../test/cluster/node/run.ts";
 import type { TarEntry } from "../oci/tar.ts";
-import { type Architecture, type DebianPackage, NODE_PACKAGE, pins } from "./base.ts";
+import { type Architecture, type DebianPackage, type DebianPins, debianFile, NODE_PACKAGE, pins } from "./base.ts";
 import { withoutDebugInfo } from "./elf.ts";
 import { debianPackage, npmPackage } from "./fetch.ts";
 
@@ -23,21 +23,32 @@ nonroot:x:65532:
 `;
 
 /** The layers of the image for a kind of machine, from the one that changes least. Downloads what is not in the user's cache. */
-export async function imageLayers(source: string, architecture: Architecture): Promise<readonly Layer[]> {
+export async function imageLayers(
+  source: string,
+  debian: DebianPins,
+  architecture: Architecture,
+): Promise<readonly Layer[]> {
   return await inFolder(async (folder) => {
-    const { debian, node } = pins;
     const bundle = await bundled(source, architecture, folder);
     return [
-      { entries: await baseFiles(architecture, folder), madeOf: `Debian ${debian.release}: ${names(debian.packages)}` },
-      { entries: await nodeFiles(architecture, folder), madeOf: `Node ${node.version}` },
+      {
+        entries: await baseFiles(debian, architecture, folder),
+        madeOf: `Debian ${debian.release}: ${names(debian.packages)}`,
+      },
+      { entries: await nodeFiles(architecture, folder), madeOf: `Node ${pins.node.version}` },
       { entries: bundle.entries, madeOf: "switchback" },
     ];
   });
 }
 
-/** The npm packages of which something is in the image. */
-export async function imagePackages(source: string, architecture: Architecture): Promise<readonly BundledPackage[]> {
-  return await inFolder(async (folder) => (await bundled(source, architecture, folder)).packages);
+/** The files of the last layer, and the npm packages of which something is in them. */
+export async function imageBundle(source: string, architecture: Architecture): Promise<Bundle> {
+  return await inFolder((folder) => bundled(source, architecture, folder));
+}
+
+interface Bundle {
+  readonly entries: readonly TarEntry[];
+  readonly packages: readonly BundledPackage[];
 }
 
 async function inFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
@@ -53,7 +64,7 @@ const names = (packages: readonly DebianPackage[]) =>
   packages.map(({ name, version }) => `${name} ${version}`).join(", ");
 
 /** The C library and what Node is linked to besides, with what a scanner reads of them; see docs/decisions/0022. */
-async function baseFiles(architecture: Architecture, folder: string): Promise<TarEntry[]> {
+async function baseFiles(debian: DebianPins, architecture: Architecture, folder: string): Promise<TarEntry[]> {
   const entries: TarEntry[] = [
     text("etc/passwd", PASSWD),
     text("etc/group", GROUP),
@@ -63,9 +74,9 @@ async function baseFiles(architecture: Architecture, folder: string): Promise<Ta
     ...["dev", "proc", "sys", "usr/bin", "usr/lib64", "usr/sbin"].map((path) => emptyFolder(path, 0o755)),
     emptyFolder("tmp", 0o1777),
   ];
-  for (const { name, version, path, sha256, files } of pins.debian.packages) {
-    const pool = { path: `${path}_${version}_${architecture}.deb`, sha256: sha256[architecture] };
-    const deb = await debianPackage({ ...pool, snapshot: pins.debian.snapshot });
+  for (const one of debian.packages) {
+    const { name, version, files } = one;
+    const deb = await debianPackage(debianFile(debian, one, architecture));
     const unpacked = join(folder, `deb-${name}`);
     await run("dpkg-deb", "--extract", deb, unpacked);
     for (const pattern of files) entries.push(...found(unpacked, pattern, `${name} ${version}`));
@@ -90,7 +101,7 @@ async function nodeFiles(architecture: Architecture, folder: string): Promise<Ta
 }
 
 /** The bundle of this checkout, with the package of system calls for that kind of machine, as the lockfile has it. */
-async function bundled(source: string, architecture: Architecture, folder: string) {
+async function bundled(source: string, architecture: Architecture, folder: string): Promise<Bundle> {
   const cpu = architecture === "amd64" ? "x64" : architecture;
   const lock = JSON.parse(readFileSync(join(source, "package-lock.json"), "utf8")) as {
     packages: Record<string, { version: string; integrity: string }>;

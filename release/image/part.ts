@@ -18,7 +18,7 @@ async function make(release: Release): Promise<readonly string[]> {
   const layout = new OciLayout();
   const manifests = await Promise.all(
     ARCHITECTURES.map(async (architecture) => {
-      const layers = await imageLayers(release.source, architecture);
+      const layers = await imageLayers(release.source, release.debian, architecture);
       return await addManifest(layout, release, architecture, layers);
     }),
   );

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { BundledPackage } from "../../manifests/bundle.ts";
 import { type Release, ReleaseError, type ReleasePart } from "../part.ts";
 import { ARCHITECTURES, type Architecture, type DebianPackage, NODE_PACKAGE, pins } from "./base.ts";
-import { imagePackages } from "./layers.ts";
+import { imageBundle } from "./layers.ts";
 
 /** What is in the image, as CycloneDX 1.6: a document for each architecture. */
 export const sbom: ReleasePart = { name: "sbom", make };
@@ -28,7 +28,7 @@ async function make(release: Release): Promise<readonly string[]> {
     throw new ReleaseError(`Node is ${process.versions.node}, and the image has ${pins.node.version}: run it by npm`);
   const files: string[] = [];
   for (const architecture of ARCHITECTURES) {
-    const packages = await imagePackages(release.source, architecture);
+    const { packages } = await imageBundle(release.source, architecture);
     const file = `switchback-image-${release.version}-${architecture}.cdx.json`;
     await writeFile(join(release.out, file), `${JSON.stringify(document(release, architecture, packages), null, 2)}\n`);
     files.push(file);
@@ -37,11 +37,11 @@ async function make(release: Release): Promise<readonly string[]> {
 }
 
 function document(release: Release, architecture: Architecture, packages: readonly BundledPackage[]): object {
-  const { version, epochSeconds } = release;
+  const { version, epochSeconds, debian } = release;
   const integrity = lockedIntegrity(release.source);
   const components = [
-    { ...component("operating-system", "debian", pins.debian.release), "bom-ref": "debian" },
-    ...pins.debian.packages.map((one) => debianComponent(one, architecture)),
+    { ...component("operating-system", "debian", debian.release), "bom-ref": "debian" },
+    ...debian.packages.map((one) => debianComponent(one, architecture, debian.number)),
     nodeComponent(architecture),
     ...packages.map((one) => npmComponent(one, integrity(one.path))),
   ];
@@ -66,8 +66,11 @@ function component(type: Component["type"], name: string, version: string): Comp
 }
 
 /** By the hash of the package, of which the image has a part. */
-function debianComponent({ name, version, sha256 }: DebianPackage, architecture: Architecture): Component {
-  const number = pins.debian.number;
+function debianComponent(
+  { name, version, sha256 }: DebianPackage,
+  architecture: Architecture,
+  number: number,
+): Component {
   const purl = `pkg:deb/debian/${encodeURIComponent(name)}@${encodeURIComponent(version)}?arch=${architecture}&distro=debian-${number}`;
   const hashes = [{ alg: "SHA-256", content: sha256[architecture] }];
   return { ...component("library", name, version), "bom-ref": purl, purl, hashes };

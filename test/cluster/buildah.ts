@@ -16,7 +16,12 @@ async function unpackedBuildah(): Promise<string> {
   await mkdir(dirname(target), { recursive: true });
   const folder = await mkdtemp(`${target}-`);
   try {
-    await run("env", "-C", folder, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", ...PACKAGES);
+    const download = ["-C", folder, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", ...PACKAGES];
+    await run("env", ...download).catch(async () => {
+      // The machine's lists are older than Debian's servers.
+      await run("apt-get", "update", "-q");
+      await run("env", ...download);
+    });
     for (const file of await readdir(folder))
       await run("dpkg-deb", "--extract", join(folder, file), join(folder, "root"));
     await rename(join(folder, "root"), target);

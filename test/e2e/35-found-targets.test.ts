@@ -5,7 +5,7 @@ import { type LoadBalancer, NGINX, TRAEFIK } from "../cluster/addons/load-balanc
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { clientAddress, getMapped, optIn } from "./opted-in.ts";
-import { CERTIFICATE, gatewayAndRoute, NAME, SHOP } from "./shop.ts";
+import { CERTIFICATE, gatewayAndRoute, NAME, setIngressAddress } from "./shop.ts";
 import { frontAddress, installSwitchback, leaderStatus, publishedMap } from "./switchback.ts";
 
 // Two ingress controllers with different PROXY versions at once, found by their load balancers' addresses: no target is configured.
@@ -21,9 +21,7 @@ before(async () => {
   cluster = await withCluster();
   for (const balancer of BALANCERS) await annotate(balancer, `${PROTOCOL}=${balancer.protocol}`);
   await cluster.apply(...ROUTE);
-  // As ingress-nginx does with the address of its own Service.
-  const status = { loadBalancer: { ingress: [{ ip: NGINX.address }] } };
-  await patchStatus(status);
+  await setIngressAddress(cluster, "app", NGINX.address);
   await installSwitchback(cluster, { config: { targets: [] } });
   await cluster.until("the names to lead to both targets", 60, async () => {
     const lines = (await publishedMap(cluster)).split("\n");
@@ -39,7 +37,7 @@ before(async () => {
 after(async () => {
   await cluster.delete(...ROUTE);
   for (const balancer of BALANCERS) await annotate(balancer, `${PROTOCOL}-`);
-  await patchStatus({ loadBalancer: null });
+  await setIngressAddress(cluster, "app", undefined);
   await installSwitchback(cluster);
 });
 
@@ -49,11 +47,6 @@ function found({ namespace, service }: LoadBalancer): string {
 
 async function annotate({ namespace, service }: LoadBalancer, annotation: string): Promise<void> {
   await cluster.kubectl("-n", namespace, "annotate", "service", service, "--overwrite", annotation);
-}
-
-async function patchStatus(status: object): Promise<void> {
-  const patch = JSON.stringify({ status });
-  await cluster.kubectl("-n", SHOP, "patch", "ingress", "app", "--subresource=status", "--type=merge", "-p", patch);
 }
 
 const CASES = [

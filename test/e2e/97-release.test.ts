@@ -10,8 +10,17 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { nodeProgram } from "../cluster/node/kubectl.ts";
 import { CONTAINERD_SOCKET } from "../cluster/node/layout.ts";
 import { ctr } from "../cluster/node/up.ts";
+import { usableBase } from "../cluster/release-base.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { certificateIsReady, ingress, isCertificateReady, openShop, orderCertificate, SHOP } from "./shop.ts";
+import {
+  certificateIsReady,
+  ingress,
+  isCertificateReady,
+  openShop,
+  orderCertificate,
+  SHOP,
+  setIngressAddress,
+} from "./shop.ts";
 import { removeSwitchback, restoreCertManager, SYSTEM, webhookAnswers } from "./switchback.ts";
 
 // A release, installed from its air-gap archive alone by the commands of the page in it: no checkout, no registry.
@@ -34,22 +43,10 @@ before(async () => {
   await cluster.kubectl("delete", "namespace", SHOP, "--ignore-not-found", "--timeout=120s");
   await openShop(cluster);
   await cluster.apply(ingress("released", HOST, "nginx", "released-tls"));
-  // As ingress-nginx does with the address of its own Service: by it the target is found.
-  const status = JSON.stringify({ status: { loadBalancer: { ingress: [{ ip: NGINX.address }] } } });
-  await cluster.kubectl(
-    "-n",
-    SHOP,
-    "patch",
-    "ingress",
-    "released",
-    "--subresource=status",
-    "--type=merge",
-    "-p",
-    status,
-  );
+  await setIngressAddress(cluster, "released", NGINX.address);
   await orderCertificate(cluster, HOST, "released-tls");
   await givePrograms();
-  const args = ["--out", join(folder, "release"), "--only", PARTS.join(","), "--dirty"];
+  const args = ["--out", join(folder, "release"), "--only", PARTS.join(","), "--dirty", ...(await usableBase()).args];
   execFileSync(process.execPath, [join(TOP, "release", "main.ts"), ...args], {
     stdio: ["ignore", "ignore", "inherit"],
   });

@@ -3,7 +3,7 @@ import { globSync, lstatSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { imageLayers } from "../../release/image/layers.ts";
+import { imageBundle } from "../../release/image/layers.ts";
 import { type BuiltImage, buildDockerfile } from "../cluster/buildah.ts";
 
 // The Dockerfile, built as it stands by buildah, over a base with this machine's npm. It gives what the release's image has.
@@ -25,11 +25,11 @@ before(async () => {
 
 test("the Dockerfile gives the program of the release's image, byte for byte", async () => {
   const architecture = process.arch === "x64" ? "amd64" : "arm64";
-  const layers = await imageLayers(TOP, architecture);
-  const released = layers
-    .flatMap(({ entries }) => entries)
-    .filter(({ path }) => path.startsWith(`${list.workdir.slice(1)}/`))
-    .map(({ path, content }) => [path, Buffer.isBuffer(content) ? content.toString("base64") : content]);
+  const { entries } = await imageBundle(TOP, architecture);
+  const released = entries.map(({ path, content }) => [
+    path,
+    Buffer.isBuffer(content) ? content.toString("base64") : content,
+  ]);
   const paths = globSync(`${list.workdir.slice(1)}/**`, { cwd: built.root });
   const found = paths
     .filter((path) => !lstatSync(join(built.root, path)).isDirectory())

@@ -9,6 +9,7 @@ import { tarOf } from "../../release/oci/tar.ts";
 import { NotHere } from "../cluster/node/requirements.ts";
 import { run } from "../cluster/node/run.ts";
 import type { Progress } from "../cluster/progress.ts";
+import { usableBase } from "../cluster/release-base.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const QEMU = "qemu-aarch64-static";
@@ -71,7 +72,7 @@ async function requireQemu(): Promise<void> {
 }
 
 async function unpackImage(folder: string): Promise<void> {
-  const layers = await imageLayers(ROOT, "arm64");
+  const layers = await imageLayers(ROOT, (await usableBase()).debian, "arm64");
   const archive = `${folder}.tar`;
   await writeFile(
     archive,

@@ -54,6 +54,17 @@ export function ingress(name: string, host: string, ingressClassName: string, se
   };
 }
 
+/**
+ * The address in an Ingress's status, by which its target is found: as ingress-nginx writes that of its own Service. Undefined: takes it
+ * away.
+ */
+export async function setIngressAddress(cluster: Cluster, name: string, ip: string | undefined): Promise<void> {
+  const status = JSON.stringify({ status: { loadBalancer: ip === undefined ? null : { ingress: [{ ip }] } } });
+  await cluster.kubectl(
+    ...["-n", SHOP, "patch", "ingress", name, "--subresource=status", "--type=merge", "-p", status],
+  );
+}
+
 /** A Gateway of Traefik's for its two entry points, and a route to the shop. Listener ports are the entry points' own. */
 export function gatewayAndRoute(name: string, host: string, secretName: string): KubeObject[] {
   const [apiVersion, metadata] = ["gateway.networking.k8s.io/v1", { namespace: SHOP, name }];

@@ -9,6 +9,7 @@ import { freePort, Upstream } from "../../proxy/conformance/rig.ts";
 import { takeHeader } from "../../proxy/conformance/streams.ts";
 import { renderTargets } from "../../snapshot/targets-format.ts";
 import { filesFolder } from "./cli.ts";
+import { killChild } from "./kill-child.ts";
 import { collection, type FakeApi, fakeApi, watch } from "./kube-api.ts";
 import { MemoryServer } from "./memory-server.ts";
 
@@ -182,11 +183,7 @@ export class AllProcess {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const client of this.#clients) client.destroy();
-    if (this.child.exitCode === null && this.child.signalCode === null) {
-      const killed = once(this.child, "exit");
-      this.child.kill("SIGKILL");
-      await killed;
-    }
+    await killChild(this.child);
     await this.#release();
   }
 }

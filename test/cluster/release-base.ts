@@ -1,0 +1,47 @@
+import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdir, rename, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { ARCHITECTURES, type DebianPins, debianFile, pins, readDebianPins } from "../../release/image/base.ts";
+import { debianPackage } from "../../release/image/fetch.ts";
+import { newestPackages } from "../../release/image/refresh.ts";
+import { withLock } from "./lock.ts";
+import { userCache } from "./product-image.ts";
+import { progressLines } from "./progress.ts";
+
+/** Packages that can be had now, and the arguments by which the release command takes them. */
+export interface UsableBase {
+  readonly debian: DebianPins;
+  readonly args: readonly string[];
+}
+
+/**
+ * What the image of a test is made from: the packages that release/image/base.json names. Where Debian has replaced one of them and its
+ * archive cannot be reached, the newest: what is tested does not depend on a version, and an update of Debian's fails no test.
+ */
+export async function usableBase(): Promise<UsableBase> {
+  const problem = await problemWith(pins.debian);
+  if (problem === undefined) return { debian: pins.debian, args: [] };
+  const progress = progressLines();
+  progress.say(`${problem}; the tests take the newest packages`);
+  const hash = createHash("sha256").update(JSON.stringify(pins.debian)).digest("hex").slice(0, 16);
+  const file = join(userCache("release"), `newest-base-${hash}.json`);
+  const waiting = () => progress.status("waiting for another process that asks Debian for its newest packages");
+  await withLock(`${file}.lock`, () => provide(file), waiting);
+  return { debian: readDebianPins(file), args: ["--base", file] };
+}
+
+async function provide(file: string): Promise<void> {
+  if (existsSync(file) && (await problemWith(readDebianPins(file))) === undefined) return;
+  await mkdir(dirname(file), { recursive: true });
+  await writeFile(`${file}.partial`, JSON.stringify({ debian: await newestPackages(pins.debian) }));
+  await rename(`${file}.partial`, file);
+}
+
+/** Why these packages cannot be had. Undefined: they are in the user's cache now. */
+async function problemWith(debian: DebianPins): Promise<string | undefined> {
+  const files = debian.packages.flatMap((one) => ARCHITECTURES.map((of) => debianFile(debian, one, of)));
+  const results = await Promise.allSettled(files.map(debianPackage));
+  const failed = results.find(({ status }) => status === "rejected") as PromiseRejectedResult | undefined;
+  return failed && String((failed.reason as Error).message);
+}
