@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rename, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { withLock } from "../../test/cluster/lock.ts";
 import { run } from "../../test/cluster/node/run.ts";
 import { userCache } from "../../test/cluster/product-image.ts";
 import { ReleaseError } from "../part.ts";
@@ -38,7 +39,10 @@ export async function debianPackage({ path, sha256, snapshot }: DebianFile): Pro
 export async function npmPackage(name: string, version: string, integrity: string): Promise<string> {
   const key = Buffer.from(integrity.replace("sha512-", ""), "base64").toString("hex").slice(0, 64);
   return await cached(`${key}.tgz`, async (folder) => {
-    const output = await run("npm", "pack", "--silent", "--pack-destination", folder, `${name}@${version}`);
+    const options = ["--loglevel=error", "--fetch-retries=5", "--pack-destination", folder];
+    const pack = () => run("npm", "pack", ...options, `${name}@${version}`);
+    // Other processes write to npm's cache at the same time, and an entry may be half written.
+    const output = await pack().catch(pack).catch(pack);
     const target = join(folder, output.trim().split("\n").at(-1) ?? "");
     const found = `sha512-${createHash("sha512")
       .update(await readFile(target))
@@ -53,7 +57,15 @@ async function cached(name: string, make: (folder: string) => Promise<string>): 
   const cache = userCache("release");
   const target = join(cache, name);
   if (existsSync(target)) return target;
-  await mkdir(cache, { recursive: true });
+  // One process downloads, the others wait.
+  return await withLock(
+    `${target}.lock`,
+    async () => (existsSync(target) ? target : await download(cache, target, make)),
+    () => {},
+  );
+}
+
+async function download(cache: string, target: string, make: (folder: string) => Promise<string>): Promise<string> {
   const folder = await mkdtemp(join(cache, "partial-"));
   try {
     await rename(await make(folder), target);
