@@ -140,6 +140,36 @@ const agentSchema = z.strictObject({
   resources: componentSchema.shape.resources,
 });
 
+/** Its pods have two containers, whose probes differ. */
+const { probes: _probes, ...resolverPlacement } = placement;
+
+const podDnsSchema = z.strictObject({
+  enabled: z.boolean().optional().describe("Run the resolvers."),
+  image: z.string().optional().describe("Image of CoreDNS, 1.14.5 or newer, best by digest. Required with `enabled`."),
+  remove: z
+    .boolean()
+    .optional()
+    .describe("With `enabled: false`: delete the resolvers' Services. A pod that still has them loses all DNS."),
+  ...resolverPlacement,
+  ...synonyms,
+  topologySpreadConstraints: spread,
+  serviceAccount: serviceAccountSchema.optional(),
+  strategy: componentSchema.shape.strategy,
+  replicas: z
+    .int()
+    .min(1)
+    .optional()
+    .describe("Pods of each of the two Deployments. With two or more, a PodDisruptionBudget keeps one available."),
+  nodeFlags: componentSchema.shape.nodeFlags,
+  resources: resources.optional().describe("Requests and limits of the sidecar."),
+  coreDns: z
+    .strictObject({
+      memoryLimit: z.string().optional().describe("GOMEMLIMIT of CoreDNS, below the limit of its container."),
+      resources: resources.optional().describe("Requests and limits of CoreDNS."),
+    })
+    .optional(),
+});
+
 const imageSchema = z.strictObject({
   repository: z.string().min(1).optional().describe("Registry and name of the image."),
   tag: z.string().optional().describe("Default: the chart's appVersion."),
@@ -202,6 +232,7 @@ const networkPolicySchema = z.strictObject({
       webhook: peers.describe("Peers that may connect to the webhook: the API servers. Empty: any."),
       health: peers.describe("Peers that may connect to health ports: API servers, nodes, Prometheus. Empty: any."),
       proxy: peers.describe("Peers that may connect to the proxies. Empty: any."),
+      dns: peers.describe("Peers that may ask the resolvers of podDns. Empty: any."),
     })
     .optional(),
 });
@@ -270,6 +301,7 @@ export const valuesSchema = z.strictObject({
   all: allSchema
     .optional()
     .describe("The one Deployment of `profile: small`; `controller`, `webhook`, `proxy` are then ignored."),
+  podDns: podDnsSchema.optional().describe("Resolvers that pods can have in place of hostAliases."),
   admission: admissionSchema.optional(),
   certManager: certManagerSchema.optional().describe("For `config.certs.mode: cert-manager`."),
   certFiles: certFilesSchema.optional().describe("For `config.certs.mode: files`."),

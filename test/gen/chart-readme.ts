@@ -22,7 +22,7 @@ place. values.yaml has each value with its default and what it is for.
 
 const COLUMNS = 100;
 const SYNONYMS: readonly string[] = ["podAnnotations", "podLabels"];
-const COMPONENTS = ["controller", "webhook", "proxy", "agent"] as const;
+const COMPONENTS = ["controller", "webhook", "proxy", "agent", "podDns"] as const;
 
 const PODS = `
 ## All pods, and each component

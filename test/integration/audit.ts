@@ -31,7 +31,7 @@ export class AuditLog {
 
   /** Writes the policy; gives the API server's flags. */
   static async prepare(folder: string, namespace: string): Promise<string[]> {
-    const users = ["controller", "webhook", "proxy", "uninstall", "remains"].map(
+    const users = ["controller", "webhook", "proxy", "dns", "uninstall", "remains"].map(
       (component) => `system:serviceaccount:${namespace}:switchback-${component}`,
     );
     const policy = {

@@ -82,7 +82,7 @@ export interface SystemOptions {
 /** Listen ports follow from the target's name, so that proxies of several test processes would meet on 127.0.0.1. */
 const OWN_LOOPBACK = `127.${64 + ((process.pid >> 16) & 63)}.${(process.pid >> 8) & 255}.${process.pid & 255}`;
 
-type ComponentName = "controller" | "webhook" | "proxy" | "agent" | "all";
+type ComponentName = "controller" | "webhook" | "proxy" | "agent" | "dns" | "all";
 /** The chart's `profile`. */
 export type Profile = "default" | "small";
 
@@ -98,6 +98,7 @@ export class System {
   readonly webhooks: Replica[] = [];
   readonly proxies: Replica[] = [];
   readonly agents: Replica[] = [];
+  readonly resolvers: Replica[] = [];
   readonly audit: AuditLog;
   readonly #processes: Processes;
   readonly #folder: string;
@@ -203,6 +204,20 @@ export class System {
     return replica;
   }
 
+  /** Starts the sidecar of a resolver, which writes its files into `directory`. */
+  async startDns(directory: string): Promise<Replica> {
+    const [port = 0] = await freePorts(1);
+    const own = [`healthPort=${port}`, "address=127.0.0.1", `directory=${directory}`];
+    const { name, child, token } = await this.#run(
+      "dns",
+      own.map((setting) => `podDns.${setting}`),
+    );
+    const replica = this.#replica(name, child, { port, healthPort: port }, token);
+    this.resolvers.push(replica);
+    await until(`${name} to be ready`, async () => (await replica.page("/readyz")).status === 200);
+    return replica;
+  }
+
   #replica(name: string, child: Component, ports: Ports, token: string, address = "127.0.0.1"): Replica {
     const page: Replica["page"] = async (path, headers = {}) => {
       const response = await fetch(`http://${address}:${ports.healthPort}${path}`, { headers });
@@ -258,7 +273,13 @@ export class System {
     const [namespace, kind] = component === "agent" ? [AGENTS, "daemonset"] : [NAMESPACE, "deployment"];
     const get = ["-n", namespace, "get"];
     const mounted = 'jsonpath={.spec.template.spec.volumes[?(@.name=="config")].configMap.name}';
-    const name = await this.kubectl(...get, kind, `switchback-${component}`, "-o", mounted);
+    const name = await this.kubectl(
+      ...get,
+      kind,
+      component === "dns" ? "switchback-dns-a" : `switchback-${component}`,
+      "-o",
+      mounted,
+    );
     return await this.kubectl(...get, "cm", name, "-o", "jsonpath={.data.config\\.yaml}");
   }
 
@@ -421,7 +442,7 @@ export class System {
   }
 
   async stop(): Promise<void> {
-    const replicas = [...this.controllers, ...this.webhooks, ...this.proxies, ...this.agents];
+    const replicas = [...this.controllers, ...this.webhooks, ...this.proxies, ...this.agents, ...this.resolvers];
     const children = new Set(replicas.map(({ process: child }) => child));
     await Promise.all([...children].map((child) => child.stop("SIGKILL")));
     for (const group of this.#groups) group.remove();

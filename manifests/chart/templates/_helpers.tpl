@@ -74,6 +74,10 @@ Fails where two components have one account: RBAC and the admission policies dis
 {{- $namespace := ternary $.Values.config.agent.namespace $.Release.Namespace (eq $component "agent") -}}
 {{- $accounts = append $accounts (printf "%s/%s" $namespace (include "switchback.account" (dict "root" $ "component" $component))) -}}
 {{- end -}}
+{{- if (.Values.podDns).enabled -}}
+{{- $root := dict "Values" (merge (dict "dns" .Values.podDns) .Values) -}}
+{{- $accounts = append $accounts (printf "%s/%s" .Release.Namespace (include "switchback.account" (dict "root" $root "component" "dns"))) -}}
+{{- end -}}
 {{- if ne (len $accounts) (len (uniq $accounts)) -}}
 {{- fail (printf "serviceAccount.name: each component needs an account of its own, and there are %s" (join ", " $accounts)) -}}
 {{- end -}}
@@ -90,6 +94,9 @@ paths of mounted certificates. With `profile: small` the front Services select o
 {{- $_ := set $config "pods" $pods -}}
 {{- if (.Values.agent).enabled -}}
 {{- $_ := set $config "agent" (merge (dict "enabled" true) ($config.agent | default dict)) -}}
+{{- end -}}
+{{- if (.Values.podDns).enabled -}}
+{{- $_ := set $config "podDns" (merge (dict "enabled" true) ($config.podDns | default dict)) -}}
 {{- end -}}
 {{- if eq .Values.profile "small" -}}
 {{- $selector := include "switchback.podsOf" (dict "root" . "component" "proxy") | fromYaml -}}

@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { type CoreDns, CoreDnsBed, LOCAL } from "./coredns.ts";
+import { query } from "./dns-message.ts";
+import { ingress } from "./objects.ts";
+import { NAMESPACE, type Replica, type System, startSystem, until } from "./system.ts";
+
+// `switchback dns` as the chart's account beside a real CoreDNS: what is written in the cluster is answered.
+
+let system: System;
+let bed: CoreDnsBed;
+let sidecar: Replica;
+let resolver: CoreDns;
+let directory: string;
+
+before(async () => {
+  system = await startSystem({
+    audit: true,
+    values: {
+      podDns: { enabled: true, image: "registry.example.com/coredns:1" },
+      config: { map: { vanishSeconds: 0 }, sources: { discoverySeconds: 1 } },
+    },
+  });
+  bed = new CoreDnsBed();
+  directory = mkdtempSync(join(tmpdir(), "switchback-dns-files-"));
+  const nobody = await bed.upstream("upstream", {});
+  sidecar = await system.startDns(directory);
+  resolver = await bed.resolver("resolver", { directory, upstream: `${LOCAL}:${nobody.port}` });
+});
+after(async () => {
+  await system?.stop();
+  await bed?.stop();
+  if (directory !== undefined) rmSync(directory, { recursive: true });
+});
+
+const answers = async (name: string) => (await query(resolver, name, "A")).addresses;
+const sixOf = async (name: string) => (await query(resolver, name, "AAAA")).addresses;
+
+describe("the sidecar with the rights of its account", () => {
+  it("brings names and wildcards of an Ingress to CoreDNS, and takes them away", async () => {
+    await system.apply(ingress("shop", ["shop.example.com", "*.shop.example.com"]));
+    await until("the name", async () => (await answers("shop.example.com")).length === 1);
+    await until("the wildcard", async () => (await answers("a.shop.example.com")).length === 1);
+    const published = (await system.published()).get("shop.example.com") ?? [];
+    assert.deepEqual([await answers("a.shop.example.com"), await sixOf("a.shop.example.com")].flat(), published);
+    assert.deepEqual(await answers("b.a.shop.example.com"), []);
+    await system.kubectl("delete", "ingress", "shop");
+    await until("they are gone", async () => (await answers("shop.example.com")).length === 0);
+  });
+
+  it("was refused nothing, and asked for nothing but the map", async () => {
+    const entries = (await system.audit.entries()).filter(({ user }) => user.username.endsWith(":switchback-dns"));
+    assert.notEqual(entries.length, 0);
+    assert.deepEqual([...new Set(entries.map(({ verb, objectRef }) => `${verb} ${objectRef?.resource}`))].toSorted(), [
+      "list configmaps",
+      "watch configmaps",
+    ]);
+    assert.deepEqual(
+      entries.filter(({ responseStatus }) => responseStatus?.code === 403),
+      [],
+    );
+  });
+
+  it("may do nothing else", async () => {
+    const as = `system:serviceaccount:${NAMESPACE}:switchback-dns`;
+    for (const what of ["get secrets", "list pods", "create configmaps", "patch configmaps", "delete configmaps"]) {
+      const { code } = await system.cluster.kubectl("auth", "can-i", ...what.split(" "), "-n", NAMESPACE, "--as", as);
+      assert.equal(code, 1, what);
+    }
+  });
+
+  it("killed, it leaves CoreDNS with the last map; started again, it goes on", async () => {
+    await system.apply(ingress("kept", ["kept.example.com"]));
+    await until("the name", async () => (await answers("kept.example.com")).length === 1);
+    await sidecar.process.stop("SIGKILL");
+    await system.apply(ingress("later", ["later.example.com"]));
+    await until("the map has it", async () => (await system.publishedNames()).has("later.example.com"));
+    assert.equal((await answers("kept.example.com")).length, 1);
+    sidecar = await system.startDns(directory);
+    await until("the later name", async () => (await answers("later.example.com")).length === 1);
+    assert.equal((await answers("kept.example.com")).length, 1);
+  });
+});
