@@ -143,7 +143,7 @@ describe("topologySpreadConstraints", () => {
 
 describe("values of an earlier chart, as `--reuse-values` keeps them", () => {
   it("render without those that it did not have", () => {
-    const older = ["global", "podMonitor", "test", "agent.updateStrategy", "webhook.hostNetwork"];
+    const older = ["global", "podDns", "podMonitor", "test", "agent.updateStrategy", "webhook.hostNetwork"];
     const own = [...ALL.map((name) => `${name}.serviceAccount`), ...COMPONENTS.map((name) => `${name}.strategy`)];
     const pods = ["dnsPolicy", "extraEnv", "extraArgs", "extraVolumes", "extraVolumeMounts", "probes"];
     const missing = [...older, ...own, ...pods.map((key) => `pods.${key}`)].map((path) => `${path}=null`).join();
