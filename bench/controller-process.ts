@@ -48,6 +48,7 @@ const HEALTH_PORT: Readonly<Record<Component, string>> = {
   webhook: "webhook.healthPort",
   proxy: "proxy.healthPort",
   agent: "agent.healthPort",
+  dns: "podDns.healthPort",
   all: "controller.port",
 };
 
@@ -63,7 +64,7 @@ export async function serve(
   const hasAddress = component !== "controller" && component !== "all";
   const address = hasAddress ? (options.address ?? LOCAL) : LOCAL;
   const [healthPort = 0] = await freePorts(1);
-  const listen = hasAddress ? [`${component}.address=${address}`] : [];
+  const listen = hasAddress ? [`${component === "dns" ? "podDns" : component}.address=${address}`] : [];
   const set = [`${HEALTH_PORT[component]}=${healthPort}`, ...listen, ...settings];
   const { hostname, port } = new URL(through?.url ?? cluster.url);
   const token = through?.token ?? cluster.adminToken;

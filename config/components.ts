@@ -154,7 +154,7 @@ export const podDnsSchema = z.strictObject({
     .int()
     .min(50)
     .max(60_000)
-    .default(200)
+    .default(100)
     .describe("How often CoreDNS looks whether the map has changed, milliseconds."),
 });
 

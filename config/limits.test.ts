@@ -299,7 +299,7 @@ test("the defaults of every section", () => {
       upstream: "/etc/resolv.conf",
       directory: "/run/switchback-dns",
       ttlSeconds: 5,
-      reloadMs: 200,
+      reloadMs: 100,
     },
     webhook: { address: "::", port: 8_443, healthPort: 8_081, maxBodyBytes: 3_145_728 },
     controller: { address: "::", port: 8_080, leaseSeconds: 15, renewDeadlineSeconds: 10, retrySeconds: 2 },

@@ -29,6 +29,8 @@ interface QueryOptions {
   readonly tcp?: boolean;
   /** Announces this many bytes with EDNS (RFC 6891). */
   readonly edns?: number;
+  /** How long an answer is waited for. */
+  readonly timeoutMs?: number;
 }
 
 /** An answer: the question's name as the server returned it, and the records of the answer section as text, in order of text. */
@@ -48,28 +50,28 @@ const QUERY_MS = 10_000;
 export async function query(server: Server, name: string, type: TypeName, options: QueryOptions = {}): Promise<Answer> {
   const id = Math.floor(Math.random() * 0x10000);
   const message = encode(id, name, TYPES[type], options.edns);
-  const answer = decode(options.tcp ? await overTcp(server, message) : await overUdp(server, message));
+  const signal = AbortSignal.timeout(options.timeoutMs ?? QUERY_MS);
+  const answer = decode(await (options.tcp ? overTcp : overUdp)(server, message, signal));
   if (answer.id !== id) throw new Error(`the answer to ${name} has another id`);
   return answer;
 }
 
-async function overUdp({ address, port }: Server, message: Buffer): Promise<Buffer> {
+async function overUdp({ address, port }: Server, message: Buffer, signal: AbortSignal): Promise<Buffer> {
   const socket = createSocket("udp4");
   try {
     socket.connect(port, address);
     await once(socket, "connect");
     socket.send(message);
-    const [answer] = await once(socket, "message", { signal: AbortSignal.timeout(QUERY_MS) });
+    const [answer] = await once(socket, "message", { signal });
     return answer;
   } finally {
     socket.close();
   }
 }
 
-async function overTcp({ address, port }: Server, message: Buffer): Promise<Buffer> {
+async function overTcp({ address, port }: Server, message: Buffer, signal: AbortSignal): Promise<Buffer> {
   const socket = connect(port, address);
   try {
-    const signal = AbortSignal.timeout(QUERY_MS);
     await once(socket, "connect", { signal });
     const length = Buffer.alloc(2);
     length.writeUInt16BE(message.length);
