@@ -228,7 +228,7 @@ test("names that resolve elsewhere: five are listed, the others counted, and onl
       verdictOf: (name: string) => mismatches.get(name) ?? (name === names[6] ? undefined : "here"),
     };
     const size = { inject: { ...config.inject, warnNames: 9, maxNames: 9 } };
-    return statusDocument(depsOf(plan, { verifier: verifier as never, config: size }));
+    return statusDocument(depsOf(plan, { verifier: verifier as never, config: { ...config, ...size } }));
   };
   const text = (count: number, listed: string) =>
     `${count} mapped names do not resolve to their load balancer in the cluster's DNS: ${listed} (policy.verifyDns)`;
@@ -263,4 +263,14 @@ test("warns of more names than a pod should get, and of more than it can; wildca
     warnings(4).map(({ code, text }) => [code, text.includes("first 3 of 4 names")]),
     [["over-cap", true]],
   );
+});
+
+test("a wildcard is said to reach no pod, or with pod DNS the pods that have the resolvers", () => {
+  const textOf = (enabled: boolean) => {
+    const podDns = { ...config.podDns, enabled };
+    const plan = planOf(claimOf("*.example.com", "w/x", { target: "relayed" }));
+    return statusDocument(depsOf(plan, { config: { ...config, podDns } })).names[0]?.reason?.text;
+  };
+  assert.match(textOf(false) ?? "", /: it is kept, but no pod gets it$/);
+  assert.match(textOf(true) ?? "", /: only pods with the resolvers of pod DNS get it$/);
 });

@@ -61,7 +61,7 @@ export interface StatusDeps {
   /** DNS verdicts of names; undefined: names are not resolved. */
   readonly verifier?: Pick<DnsVerifier, "verdictOf" | "mismatches" | "counts"> | undefined;
   readonly catalog: Pick<TargetCatalog, "configured" | "found">;
-  readonly config: Pick<Config, "inject">;
+  readonly config: Pick<Config, "inject" | "podDns">;
   readonly synced: () => boolean;
   readonly publishedNames: () => PublishedNames | undefined;
   readonly revision: () => string | undefined;
@@ -147,14 +147,15 @@ function serviceNameWarnings(all: readonly NameStatus[]): Reason[] {
 function nameStatus(
   claim: ReportedClaim,
   addresses: ReadonlyMap<string, readonly string[]>,
-  deps: Pick<StatusDeps, "addresses" | "verifier">,
+  deps: Pick<StatusDeps, "addresses" | "verifier" | "config">,
 ): NameStatus {
   const { name, from, since, verdict, wildcard, warning: ofName } = claim;
   if (!verdict.mapped) return { name, from, since, target: undefined, addresses: [], reason: verdict.reason };
   const { target } = verdict;
   const clusterIPs = addresses.get(target) ?? [];
   const ofTarget = deps.addresses.reasonOf?.(target);
-  const reason = (clusterIPs.length === 0 ? ofTarget : undefined) ?? mappedReason(wildcard, target, clusterIPs);
+  const reason =
+    (clusterIPs.length === 0 ? ofTarget : undefined) ?? mappedReason(wildcard, target, clusterIPs, deps.config);
   const dns = deps.verifier?.verdictOf(name);
   const ofDns = typeof dns === "object" ? dns : undefined;
   const inCluster = ofName?.code === IN_CLUSTER_NAME ? ofName : undefined;
@@ -162,11 +163,18 @@ function nameStatus(
   return { name, from, since, target, addresses: clusterIPs, reason, ...(warning && { warning }) };
 }
 
-function mappedReason(wildcard: boolean, target: string, clusterIPs: readonly string[]): Reason | undefined {
+function mappedReason(
+  wildcard: boolean,
+  target: string,
+  clusterIPs: readonly string[],
+  { podDns }: StatusDeps["config"],
+): Reason | undefined {
   if (clusterIPs.length === 0) {
     return { code: "target-without-address", text: `the target ${target} has no known ClusterIP; its names wait` };
   }
-  if (wildcard)
-    return { code: "wildcard", text: "a hosts file cannot hold a wildcard: it is kept, but no pod gets it" };
+  if (wildcard) {
+    const reach = podDns.enabled ? "only pods with the resolvers of pod DNS get it" : "it is kept, but no pod gets it";
+    return { code: "wildcard", text: `a hosts file cannot hold a wildcard: ${reach}` };
+  }
   return undefined;
 }
