@@ -10,6 +10,10 @@ import { NAMESPACE, type Replica, type System, startSystem, until } from "./syst
 
 // `switchback dns` as the chart's account beside a real CoreDNS: what is written in the cluster is answered.
 
+interface Deployment {
+  readonly spec: { readonly template: { readonly spec: object } };
+}
+
 let system: System;
 let bed: CoreDnsBed;
 let sidecar: Replica;
@@ -70,6 +74,25 @@ describe("the sidecar with the rights of its account", () => {
       const { code } = await system.cluster.kubectl("auth", "can-i", ...what.split(" "), "-n", NAMESPACE, "--as", as);
       assert.equal(code, 1, what);
     }
+  });
+
+  it("has pods that the level restricted of Pod Security admits", async () => {
+    await system.kubectl("create", "namespace", "restricted");
+    await system.kubectl("label", "namespace", "restricted", "pod-security.kubernetes.io/enforce=restricted");
+    const { spec } = await system.json<Deployment>("-n", NAMESPACE, "get", "deployment", "switchback-dns-a");
+    await until("the account", async () => {
+      const { code } = await system.cluster.kubectl("-n", "restricted", "get", "serviceaccount", "default");
+      return code === 0;
+    });
+    const pod = {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { namespace: "restricted", name: "resolver" },
+      spec: { ...spec.template.spec, serviceAccountName: "default", serviceAccount: "default" },
+    };
+    const input = JSON.stringify(pod);
+    const { code, stderr } = await system.cluster.tool("kubectl", ["create", "--dry-run=server", "-f", "-"], { input });
+    assert.equal(code, 0, stderr);
   });
 
   it("killed, it leaves CoreDNS with the last map; started again, it goes on", async () => {
