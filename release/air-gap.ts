@@ -53,7 +53,8 @@ they can pull from.
 
        sudo ctr --namespace k8s.io images import ${image}
 
-3. Install the chart. The namespaces are those whose workloads it may restart:
+3. Install the chart. The namespaces are those whose workloads it may restart. On a small cluster, add
+   \`--set profile=small\`:
 
        helm install switchback ./${chart} --namespace switchback-system --create-namespace --set 'config.restart.namespaces={cert-manager}'
 
@@ -64,6 +65,14 @@ they can pull from.
 5. See which names its pods have:
 
        kubectl --namespace cert-manager describe pods | grep switchback.dev/injected:
+
+To upgrade, steps 1 and 2 of the new release's folder, then there:
+
+    helm upgrade switchback ./${chart} --namespace switchback-system --reset-then-reuse-values
+
+To go back to the release before, whose image is still on the nodes:
+
+    helm rollback switchback --namespace switchback-system
 
 To remove it, with another restart of those pods:
 

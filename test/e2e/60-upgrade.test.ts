@@ -7,6 +7,7 @@ import { inClient, optIn } from "./opted-in.ts";
 import { NAME } from "./shop.ts";
 import { prepared } from "./stand-in.ts";
 import { installSwitchback, SYSTEM } from "./switchback.ts";
+import type { Load } from "./unnoticed.ts";
 import { where } from "./where.ts";
 
 // An upgrade that changes a setting and replaces every process: nobody who makes pods or calls public names may see it.
@@ -49,13 +50,6 @@ async function upgrade(): Promise<void> {
     return old.every((name) => !now.includes(name)) || undefined;
   });
   await delay(SETTLE_MS);
-}
-
-interface Load {
-  readonly answered: number;
-  readonly reused: number;
-  readonly errors: readonly string[];
-  readonly stopped: boolean;
 }
 
 test("helm upgrade with pods being created, and requests, kept connections and long answers in flight", async (t) => {

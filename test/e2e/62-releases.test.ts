@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { after, before, type TestContext, test } from "node:test";
+import { after, before, test } from "node:test";
 import type { Cluster } from "../cluster/cluster.ts";
 import { importImages } from "../cluster/node/up.ts";
 import { type ProductTree, withProductImage } from "../cluster/product-image.ts";
 import { progressLines } from "../cluster/progress.ts";
 import { releaseBefore } from "../cluster/release-before.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { admissionCounts, createPods, type MadePod } from "./meanwhile.ts";
-import { inClient, OPTED_IN, optIn } from "./opted-in.ts";
+import type { MadePod } from "./meanwhile.ts";
+import { OPTED_IN, optIn } from "./opted-in.ts";
 import { programCommand, programDeployment } from "./programs/run.ts";
 import { ingress, NAME, openShop, SHOP } from "./shop.ts";
 import {
@@ -19,17 +19,15 @@ import {
   webhookAnswers,
   withAgent,
 } from "./switchback.ts";
+import { hostnames, unnoticed } from "./unnoticed.ts";
 import { where } from "./where.ts";
 
 // The release before and this one, both ways, under load: while the controllers of one release are held back, all else is the other's.
 // (test/integration/releases.test.ts has what the documents must keep.) A checkout without the history has no release before.
 
-const LOAD_SECONDS = 200;
 const LIVE = "lively";
 const MADE_HERE = "example.com/releases=yes";
 const CONTROLLER = "deployment/switchback-controller";
-/** Answers of 20 s, less than a stopping proxy gives its connections, and several, so that each proxy has some. */
-const URLS = [`http://${NAME}/`, `https://${NAME}/`, `http://${NAME}/slow`, ...Array(4).fill(`http://${NAME}/stream`)];
 // NetworkPolicies are off: the release before had none that its tests enforced.
 const VALUES = {
   ...withAgent({ restart: { namespaces: [OPTED_IN], debounceSeconds: 1 } }),
@@ -69,8 +67,6 @@ function sideBySide(earlier: ProductTree): void {
     await installSwitchback(cluster);
   });
 
-  const hostnames = ({ spec }: MadePod) => (spec.hostAliases ?? []).flatMap((alias) => alias.hostnames);
-
   /** The names that a pod would get now. */
   async function hostsOfNew(): Promise<string[]> {
     const made = await cluster.kubectl(
@@ -90,14 +86,6 @@ function sideBySide(earlier: ProductTree): void {
       const { stdout } = await cluster.exec(`${OPTED_IN}/deployment/${LIVE}`, ...resolve);
       return stdout.includes(address) || undefined;
     });
-  }
-
-  /** The pods of users with their restarts: none is replaced, and none of their containers. */
-  async function running(): Promise<string[]> {
-    const jsonpath = "{range .items[*]}{.metadata.uid} {.status.containerStatuses[0].restartCount}{'\\n'}{end}";
-    const select = ["-l", `app in (client,${LIVE})`];
-    const text = await cluster.kubectl("-n", OPTED_IN, "get", "pods", ...select, "-o", `jsonpath=${jsonpath}`);
-    return text.trim().split("\n").sort();
   }
 
   async function podsOf(component: string): Promise<Array<{ name: string; image: string; restarts: number }>> {
@@ -131,34 +119,6 @@ function sideBySide(earlier: ProductTree): void {
     }
   }
 
-  /** All that somebody may notice of an exchange of the release, while pods are made and connections are open: nothing. */
-  async function unnoticed(t: TestContext, exchange: () => Promise<void>): Promise<void> {
-    const [countsBefore, runningBefore] = [await admissionCounts(cluster), await running()];
-    const load = inClient(cluster, "load", String(LOAD_SECONDS), ...URLS);
-    const exchanged = { done: false };
-    const pods = createPods(cluster, exchanged, (pod) => hostnames(pod).join(" "));
-    const started = performance.now();
-    try {
-      await exchange();
-    } finally {
-      exchanged.done = true;
-      await inClient(cluster, "stop");
-    }
-    const made = await pods;
-    const { answered, reused, errors, stopped } = JSON.parse(await load) as Load;
-    const seconds = ((performance.now() - started) / 1000).toFixed(0);
-    t.diagnostic(
-      `${seconds} s: ${made.length} pods were made, ${answered} requests answered, ${reused} on kept connections`,
-    );
-    assert.ok(made.length > 10 && made.every((names) => names.split(" ").includes(NAME)), "every pod has the name");
-    assert.deepEqual(errors, []);
-    assert.ok(stopped, "requests were in flight until the end");
-    assert.ok(answered > 300 && reused > 100, `only ${answered} requests, ${reused} on kept connections`);
-    assert.deepEqual(await running(), runningBefore, "nothing was restarted");
-    assert.deepEqual(await admissionCounts(cluster), countsBefore, "no webhook call failed open or was rejected");
-    assert.equal(await frontAddress(cluster, "ingress-nginx"), address);
-  }
-
   /** Another release comes; its controllers last. `meanwhile` is called while all else is the other's. */
   async function exchange(to: string, apply: () => Promise<unknown>, meanwhile: () => Promise<void>): Promise<void> {
     await cluster.kubectl("-n", SYSTEM, "rollout", "pause", CONTROLLER);
@@ -176,29 +136,22 @@ function sideBySide(earlier: ProductTree): void {
 
   test("an upgrade under load, with the controllers of the release before until the end", async (t) => {
     const upgrade = () => applyChart(cluster, VALUES);
-    await unnoticed(t, () => exchange(where().image.tag, upgrade, () => nameArrives("mixed.example.com")));
+    await unnoticed(cluster, t, () => exchange(where().image.tag, upgrade, () => nameArrives("mixed.example.com")));
   });
 
   test("helm rollback under load, with the controllers of this release until the end", async (t) => {
     const rollback = () => cluster.helm("rollback", "switchback", "-n", SYSTEM);
     // This release's controllers may lack rights that the former chart does not give them: what is new may wait for the others.
-    await unnoticed(t, () =>
+    await unnoticed(cluster, t, () =>
       exchange(earlier.tag, rollback, async () => assert.ok((await hostsOfNew()).includes(NAME))),
     );
   });
 
   test("the upgrade once more under load, all at once", async (t) => {
-    await unnoticed(t, async () => {
+    await unnoticed(cluster, t, async () => {
       await applyChart(cluster, VALUES);
       await areOf(where().image.tag, "controller", "webhook", "proxy", "agent");
       await nameArrives("again.example.com");
     });
   });
-}
-
-interface Load {
-  readonly answered: number;
-  readonly reused: number;
-  readonly errors: readonly string[];
-  readonly stopped: boolean;
 }

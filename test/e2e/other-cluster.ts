@@ -37,9 +37,11 @@ const OWN_NODE_ONLY: Readonly<Record<string, string>> = {
   "62": "an image of the release before",
   "64": OUTSIDE,
   "70": "a load balancer whose address does not answer to pods",
+  "77": "a node of which it may take a port",
   "85": "a network plugin that enforces NetworkPolicies, known addresses, and clients outside of the cluster",
   "75": "load balancers and an ingress controller in which a test may plant faults",
   "97": `${OUTSIDE}; and the container engine of each node`,
+  "99": `${OUTSIDE}; and the container engine of each node`,
   "98": "root on this machine, and no cluster",
 };
 

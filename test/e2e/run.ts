@@ -20,7 +20,7 @@ import { where } from "./where.ts";
 
 // `npm run e2e [-- FILTER...]`: the files of this folder in order, against this machine's cluster. One that was not up is brought up
 // before and taken down after, unless --keep is given; one that such a run has left when it was killed goes as well. With --all, again
-// on one that enforces NetworkPolicies, with those of the chart. --arm64 needs no cluster (arm64.ts). Where
+// on one that enforces NetworkPolicies, with those of the chart, and before that the files that take long. --arm64 needs no cluster (arm64.ts). Where
 // E2E_KUBECONFIG names another cluster (and E2E_IMAGE the image), what can run there does (other-cluster.ts).
 
 const ROOT = join(import.meta.dirname, "..", "..");
@@ -29,6 +29,9 @@ const USAGE = "usage: npm run e2e -- [--all | --arm64] [--keep] [--break no-prox
 
 /** Files that say nothing where NetworkPolicies are not enforced. */
 const ENFORCED_ONLY = /\/85-/;
+
+/** Files that take longer than each run of CI has: only with --all. */
+const LONG = /\/99-/;
 
 /** Told to stop, a run ends its tests and then clears up as ever. */
 const stop = new AbortController();
@@ -53,17 +56,21 @@ async function main(args: string[], progress: Progress): Promise<number> {
   if (arm64) return await onArm64(progress);
   process.env.E2E_BREAK = broken;
   const files = testFiles(filters);
+  const usual = files.filter((file) => !LONG.test(file));
+  if (!all && usual.length === 0) throw new NotHere(`${files.join(" ")}: only with --all`);
   const { other } = where();
   if (other !== undefined && all) throw new NotHere("--all: takes this machine's own node, without E2E_KUBECONFIG");
-  if (other !== undefined) return await onOther(other, files, progress);
+  if (other !== undefined) return await onOther(other, usual, progress);
   requireRoot();
   const waiting = () => progress.status("waiting for another run of the end-to-end tests on this machine");
   return await withLock(
     `${STATE_FOLDER}.e2e.lock`,
     async () => {
-      if (!all) return await onOwnNode(files, { keep }, progress);
+      if (!all) return await onOwnNode(usual, { keep }, progress);
       const code = await onOwnNode(files, { keep, networkPolicies: false }, progress);
-      return code !== 0 ? code : await onOwnNode(files, { keep, networkPolicies: true }, progress);
+      return code !== 0 || usual.length === 0
+        ? code
+        : await onOwnNode(usual, { keep, networkPolicies: true }, progress);
     },
     waiting,
   );

@@ -18,6 +18,8 @@ interface Values {
   readonly profile?: "default" | "small";
   readonly config?: object;
   readonly pods?: object;
+  readonly webhook?: object;
+  readonly test?: object;
   readonly agent?: object;
   readonly networkPolicy?: object;
 }

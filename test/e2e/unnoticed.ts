@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import type { TestContext } from "node:test";
+import type { Cluster } from "../cluster/cluster.ts";
+import { admissionCounts, createPods, type MadePod } from "./meanwhile.ts";
+import { inClient, OPTED_IN } from "./opted-in.ts";
+import { NAME } from "./shop.ts";
+import { frontAddress } from "./switchback.ts";
+
+/** What the client's `load` prints (programs/client.ts). */
+export interface Load {
+  readonly answered: number;
+  readonly reused: number;
+  readonly errors: readonly string[];
+  readonly stopped: boolean;
+}
+
+/** Far more than an exchange of the release takes; `stop` ends it. */
+const LOAD_SECONDS = 400;
+/** Answers of 20 s, less than a stopping proxy gives its connections, and several, so that each proxy has some. */
+const URLS = [`http://${NAME}/`, `https://${NAME}/`, `http://${NAME}/slow`, ...Array(4).fill(`http://${NAME}/stream`)];
+
+/** The names that the webhook gave to a pod. */
+export function hostnames({ spec }: MadePod): string[] {
+  return (spec.hostAliases ?? []).flatMap((alias) => alias.hostnames);
+}
+
+/**
+ * All that somebody may notice of an exchange of the release, while pods are made and connections are open: nothing. The cluster has the
+ * shop, and the pod of `optIn`.
+ */
+export async function unnoticed(cluster: Cluster, t: TestContext, exchange: () => Promise<void>): Promise<void> {
+  const before = await noticeable(cluster);
+  const load = inClient(cluster, "load", String(LOAD_SECONDS), ...URLS);
+  const exchanged = { done: false };
+  const pods = createPods(cluster, exchanged, (pod) => hostnames(pod).join(" "));
+  const started = performance.now();
+  try {
+    await exchange();
+  } finally {
+    exchanged.done = true;
+    await inClient(cluster, "stop");
+  }
+  const made = await pods;
+  const { answered, reused, errors, stopped } = JSON.parse(await load) as Load;
+  const seconds = ((performance.now() - started) / 1000).toFixed(0);
+  t.diagnostic(
+    `${seconds} s: ${made.length} pods were made, ${answered} requests answered, ${reused} on kept connections`,
+  );
+  assert.ok(made.length > 10 && made.every((names) => names.split(" ").includes(NAME)), "every pod has the name");
+  assert.deepEqual(errors, []);
+  assert.ok(stopped, "requests were in flight until the end");
+  assert.ok(answered > 300 && reused > 100, `only ${answered} requests, ${reused} on kept connections`);
+  assert.deepEqual(await noticeable(cluster), before);
+}
+
+/** What has to be the same after it: no webhook call failed open or was rejected, nothing was restarted, the name leads where it led. */
+async function noticeable(cluster: Cluster) {
+  const admission = await admissionCounts(cluster);
+  return { admission, running: await running(cluster), address: await frontAddress(cluster, "ingress-nginx") };
+}
+
+/** The pods of users with their restarts. */
+async function running(cluster: Cluster): Promise<string[]> {
+  const jsonpath = "{range .items[*]}{.metadata.uid} {.status.containerStatuses[0].restartCount}{'\\n'}{end}";
+  const text = await cluster.kubectl("-n", OPTED_IN, "get", "pods", "-l", "app", "-o", `jsonpath=${jsonpath}`);
+  return text.trim().split("\n").sort();
+}
