@@ -1,0 +1,131 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const PAGE = readFileSync(join(ROOT, "docs", "codes.md"), "utf8");
+/** Tests, measurements and tools for releases print no codes for those who run Switchback; only they parse PROXY headers. */
+const NOT_RUN = /^(?:test|bench|release|demo)\/|\.test\.ts$|\/conformance\/|^proxy\/proxy-header-parse\.ts$/;
+const SOURCES = new Map(
+  execFileSync("git", ["ls-files", "*.ts"], { cwd: ROOT, encoding: "utf8" })
+    .trim()
+    .split("\n")
+    .filter((file) => !NOT_RUN.test(file))
+    .map((file) => [file, readFileSync(join(ROOT, file), "utf8")] as const),
+);
+
+const WORD = "[a-z][a-z0-9]*(?:-[a-z0-9]+)*";
+const HYPHENATED = "[a-z][a-z0-9]*(?:-[a-z0-9]+)+";
+/** Text with a space in it, possibly with values. */
+const SENTENCE = '(?:"[^"\\n]* [^"\\n]*"|`[^`]* [^`]*`)';
+/** Arguments before the code: a subject, in any form without a comma of its own. */
+const ARGUMENTS = '(?:[^,()"]*(?:"[^"]*")?(?:\\([^()]*\\))?,\\s*)*?';
+
+/** How the sources write a code. Each pattern captures text with one or more words in quotes. */
+const FORMS: ReadonlyArray<readonly [form: string, pattern: RegExp]> = [
+  ["a field or a comparison", new RegExp(`\\bcode(?::| [!=]==) ((?:"${WORD}"(?: \\| )?)+)`, "g")],
+  ["an error", new RegExp(`SwitchbackError\\(\\s*("${WORD}")`, "g")],
+  ["a code and its text", new RegExp(`("${HYPHENATED}"),\\s*${SENTENCE}`, "g")],
+  ["a finding", new RegExp(`\\b(?:ok|warning|broken|unknown|notKnown)\\(\\s*${ARGUMENTS}("${HYPHENATED}")`, "g")],
+  ["a verdict", new RegExp(`\\b(?:stuck|waiting|left|inStep)\\(\\s*("${WORD}")`, "g")],
+  ["a reason", new RegExp(`\\b(?:refusal|warningsFor|retrying|notify)\\(\\s*("${HYPHENATED}")`, "g")],
+  ["a union of codes", /\btype \w*Code =([^;]*);/g],
+  ["a list of causes", /\b\w+_CAUSES = \[([^\]]*)\]/g],
+  ["a table of codes", /\b\w+_CODES\b[^=;]*=\s*\{([^}]*)\}/g],
+  ["a function that returns a code", /\bfunction \w*Code\([^)]*\): string \{([\s\S]*?)\n\}/g],
+];
+
+/** What the patterns find that is no code which a person sees. */
+const NO_CODES: ReadonlyMap<string, string> = new Map([
+  ["custom", "zod's own code of a refinement; the message is what a person sees"],
+]);
+
+/** Codes that are composed, by the constant end of the template in the sources. */
+const COMPOSED: ReadonlyMap<string, readonly string[]> = new Map([["-broken", ["ca-broken", "next-broken"]]]);
+
+/** Every code of the sources, with the files that have it. */
+function codesOfSources(): Map<string, Set<string>> {
+  const found = new Map<string, Set<string>>();
+  const add = (code: string, file: string) => found.set(code, (found.get(code) ?? new Set()).add(file));
+  const all = [...SOURCES.values()].join("\n");
+  for (const [file, text] of SOURCES) {
+    for (const [, pattern] of FORMS) {
+      for (const [, captured = ""] of text.matchAll(pattern)) {
+        for (const [, word = ""] of captured.matchAll(new RegExp(`"(${WORD})"`, "g"))) add(word, file);
+      }
+    }
+    for (const [template, end = ""] of text.matchAll(/\bcode: `\$\{\w+\}([a-z-]*)`/g)) {
+      for (const code of COMPOSED.get(end) ?? [template]) add(code, file);
+    }
+    // A code that several files use is a constant.
+    for (const [, name = ""] of text.matchAll(/\bcode: ([A-Z][A-Z_]+)\b/g)) {
+      const [, value] = all.match(new RegExp(`\\bconst ${name} = "(${WORD})"`)) ?? [];
+      if (value !== undefined) add(value, file);
+    }
+  }
+  return found;
+}
+
+/** The codes in the first column of the page's tables, as often as they stand there. */
+function codesOfPage(): string[] {
+  const cells = PAGE.split("\n").flatMap((line) => (line.startsWith("| `") ? [line.split(" | ")[0] ?? ""] : []));
+  return cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, code = ""]) => code));
+}
+
+const found = codesOfSources();
+const rows = codesOfPage();
+
+test("each form of a code is in use", () => {
+  assert.ok(found.size > 300, String(found.size));
+  const texts = [...SOURCES.values()];
+  assert.deepEqual(
+    FORMS.filter(([, pattern]) => !texts.some((text) => text.match(pattern))).map(([form]) => form),
+    [],
+  );
+});
+
+test("every code has a row in docs/codes.md", () => {
+  const listed = new Set(rows);
+  assert.deepEqual(
+    [...found].filter(([code]) => !listed.has(code) && !NO_CODES.has(code)).map(([code, files]) => [code, ...files]),
+    [],
+  );
+});
+
+test("no row of docs/codes.md is about a code that exists nowhere", () => {
+  assert.deepEqual(
+    rows.filter((code) => !found.has(code)),
+    [],
+  );
+  assert.deepEqual(
+    [...NO_CODES.keys()].filter((word) => !found.has(word)),
+    [],
+  );
+});
+
+test("a code stands once in a table", () => {
+  for (const table of PAGE.split(/^## /m)) {
+    const codes = [...table.matchAll(/^\| (`.*?) \| /gm)].flatMap(([, cell = ""]) => cell.match(/`[^`]+`/g) ?? []);
+    assert.deepEqual(
+      codes.filter((code, index) => codes.indexOf(code) !== index),
+      [],
+    );
+  }
+});
+
+test("every row has a cause and a remedy", () => {
+  const bare = PAGE.split("\n").filter((line) => line.startsWith("| `") && !/^\| .+ \| .+ \| .+ \|$/.test(line));
+  assert.deepEqual(bare, []);
+});
+
+test("docs/troubleshooting.md names no code that is in no table", () => {
+  const page = readFileSync(join(ROOT, "docs", "troubleshooting.md"), "utf8");
+  const words = [...page.matchAll(new RegExp(`\`(${HYPHENATED})\``, "g"))].map(([, word = ""]) => word);
+  const listed = new Set([...rows, "switchback-all"]);
+  assert.deepEqual(
+    words.filter((word) => !listed.has(word)),
+    [],
+  );
+});
