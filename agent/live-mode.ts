@@ -1,4 +1,5 @@
-import { type Config, excludedNamespaces } from "../config/schema.ts";
+import { excludedNamespaces } from "../config/excluded-namespaces.ts";
+import type { Config } from "../config/schema.ts";
 import { type EffectiveOnChange, effectiveOnChange } from "../hostmap/on-change.ts";
 import type { Informer } from "../kube/watch.ts";
 import type { NamespaceFacts } from "../workloads/namespaces.ts";

@@ -18,12 +18,12 @@ const HOOK = `data:text/javascript,${encodeURIComponent(`
 `)}`;
 
 let files: Awaited<ReturnType<typeof filesFolder>>;
-let api: FakeApi;
+let api: FakeApi | undefined;
 before(async () => {
   files = await filesFolder();
 });
 after(() => files.remove());
-afterEach(() => api.close());
+afterEach(() => api?.close());
 
 /** Paths of the modules that the doctor loads, in the tree. */
 async function loadedBy(server: MemoryServer): Promise<string[]> {
@@ -47,4 +47,13 @@ it("doctor loads neither the schema nor the API library's classes where Switchba
 it("doctor loads them where there is a configuration to check", async () => {
   const loaded = await loadedBy(installed());
   for (const part of ["/zod/", "/config/schema.ts"]) assert.ok(has(loaded, part), part);
+});
+
+it("a running component holds neither the schema, nor its library, nor a YAML parser", async () => {
+  const parts = ["controller", "webhook", "proxy", "agent"].map((part) => import.meta.resolve(`./${part}.ts`));
+  const script = `for (const part of ${JSON.stringify(parts)}) await import(part)`;
+  const { stderr } = await runTool(process.execPath, ["--import", HOOK, "--input-type=module", "-e", script], {});
+  const loaded: string[] = JSON.parse(stderr.split("loaded:")[1] ?? "[]");
+  for (const part of parts) assert.ok(loaded.includes(part), part);
+  for (const part of ["/zod/", "/config/schema.ts", "/node_modules/yaml/"]) assert.ok(!has(loaded, part), part);
 });

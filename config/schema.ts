@@ -158,8 +158,3 @@ export type CustomSource = Config["sources"]["custom"][number];
 export type TargetConfig = Config["targets"][number];
 export type ProxyConfig = Config["proxy"];
 export type CertsConfig = Config["certs"];
-
-/** The namespaces whose pods are never sent to the webhook. */
-export function excludedNamespaces({ namespace, pods }: Pick<Config, "namespace" | "pods">): ReadonlySet<string> {
-  return new Set([...pods.excludedNamespaces, namespace]);
-}

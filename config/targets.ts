@@ -1,17 +1,10 @@
 import { isIP } from "node:net";
 import * as z from "zod";
-import { MAX_TARGET_PORTS } from "./defaults.ts";
+import { MAX_FOUND_PORTS, MAX_FOUND_TARGETS, MAX_TARGET_PORTS } from "./defaults.ts";
 import { host, ip, label, port, seconds } from "./values.ts";
 
 /** Limit of the ports of all configured targets: each is a socket in every thread of every proxy. */
 const MAX_CONFIGURED_PORTS = 1_000;
-
-/**
- * Limits of the discovered targets and of their ports, those that are kept unused included: with these the published document stays
- * below what its readers take.
- */
-export const MAX_FOUND_TARGETS = 1_000;
-export const MAX_FOUND_PORTS = 3_000;
 
 /** Target names that are reserved: the front Service would have the name of another Switchback Service. */
 const RESERVED_NAMES: readonly string[] = ["controller", "webhook", "proxy", "agent", "dns-a", "dns-b"];

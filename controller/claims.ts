@@ -11,7 +11,6 @@ import { ingressSource } from "./sources/ingress.ts";
 import { mergeSources } from "./sources/merge.ts";
 import { namespaceDomains } from "./sources/namespace-domains.ts";
 import type { Source, UnresolvedSource } from "./sources/types.ts";
-import { directorySource } from "./sources/yaml-directory.ts";
 import { TargetDiscovery } from "./targets/discovery.ts";
 import { publishedTargetNames } from "./targets/published-targets.ts";
 import { resolveSource } from "./targets/resolve-claims.ts";
@@ -38,14 +37,26 @@ export function targetsOf(
   return { resolver: admitted(classResolver(config.targets)), catalog: classCatalog(config.targets) };
 }
 
-function sourceOf(config: Config, client: KubeClient, resolver: TargetResolver, log: Logger): Source {
-  const { ingress, gateway, directory } = config.sources;
+interface ClaimsDeps {
+  readonly client: KubeClient;
+  readonly log: Logger;
+  readonly files: UnresolvedSource | undefined;
+}
+
+/** The source of a directory of files. Its parser, and what validates their objects, are loaded only where there is one. */
+export async function filesOf({ sources: { directory } }: Config): Promise<UnresolvedSource | undefined> {
+  if (directory === undefined) return undefined;
+  return (await import("./sources/yaml-directory.ts")).directorySource({ directory });
+}
+
+function sourceOf(config: Config, { client, log, files }: ClaimsDeps, resolver: TargetResolver): Source {
+  const { ingress, gateway } = config.sources;
   const sources: UnresolvedSource[] = [];
   if (ingress.enabled) sources.push(ingressSource({ client, log }));
   if (gateway.enabled) sources.push(gatewaySource({ client, config: config.sources, log }));
   const custom = customSource({ client, config: config.sources, log });
   if (custom !== undefined) sources.push(custom);
-  if (directory !== undefined) sources.push(directorySource({ directory }));
+  if (files !== undefined) sources.push(files);
   return resolveSource(mergeSources(sources), resolver);
 }
 
@@ -58,13 +69,9 @@ export interface Reevaluation {
 }
 
 /** The source of all claims, and what they are judged by. */
-export function claimsOf(
-  config: Config,
-  { client, log }: { readonly client: KubeClient; readonly log: Logger },
-  resolver: TargetResolver,
-  reevaluation: () => Reevaluation,
-) {
-  const { source, verifier } = verifying(config, sourceOf(config, client, resolver, log), log);
+export function claimsOf(config: Config, deps: ClaimsDeps, resolver: TargetResolver, reevaluation: () => Reevaluation) {
+  const { client, log } = deps;
+  const { source, verifier } = verifying(config, sourceOf(config, deps, resolver), log);
   const domains = config.policy.namespaceAnnotation
     ? namespaceDomains({ client, log, onChange: (changed) => reevaluation().reevaluate(changed) })
     : undefined;

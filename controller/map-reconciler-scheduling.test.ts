@@ -73,7 +73,7 @@ test("there is one turn at a time, and no next one unless something happened", a
   }
   assert.equal(store.writes.length, before);
   finish();
-  await pass(1_000);
+  await pass(10_000);
   const turns = t.mock.method(store, "index");
   await pass(60_000);
   assert.ok(turns.mock.callCount() <= 2, "only the deadline of what left the map in between asks for a turn");

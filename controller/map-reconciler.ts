@@ -55,7 +55,7 @@ export class MapReconciler {
 
   constructor(deps: MapReconcilerDeps) {
     this.#deps = deps;
-    this.#writer = new MapWriter(deps.store);
+    this.#writer = new MapWriter(deps.store, deps.now);
     const onError = (error: unknown, retryMs: number) => {
       deps.onFailed?.(error);
       deps.log.error({ code: "publish-failed", retryMs }, describeError(error));
@@ -153,8 +153,11 @@ export class MapReconciler {
     this.#changedAt = undefined;
     try {
       const { names } = await this.#publishChanges(term, since);
-      const deadline = names.nextDeadline();
-      return { requeueAfter: deadline === undefined ? undefined : deadline - now() };
+      const next = Math.min(
+        names.nextDeadline() ?? Number.POSITIVE_INFINITY,
+        this.#writer.indexDueAt ?? Number.POSITIVE_INFINITY,
+      );
+      return { requeueAfter: next === Number.POSITIVE_INFINITY ? undefined : next - now() };
     } catch (error) {
       this.#changedAt = since ?? this.#changedAt;
       // A former leader does not retry.
@@ -174,7 +177,10 @@ export class MapReconciler {
     announcements.hold(hold);
     announcements.overflow(map.overflowing);
     const snapshot = { shards, targets: addresses.targets(), hold };
-    if (!this.#writer.isStale(snapshot)) return map;
+    if (!this.#writer.isStale(snapshot)) {
+      await this.#writer.writeDueIndex(term);
+      return map;
+    }
     const begun = now();
     const publication = await this.#writer.publish(snapshot, term);
     // A new or moved target rewrites the whole map; counting those bytes would delay the next changes for seconds.

@@ -20,7 +20,7 @@ import { KubeMapStore } from "../snapshot/map-store-kube.ts";
 import { FIRST_PAGE, STATUS_PATH } from "../snapshot/status-page.ts";
 import { type HealthServer, livenessOf, type Probes, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { claimsOf, type Reevaluation, targetsOf } from "./claims.ts";
+import { claimsOf, filesOf, type Reevaluation, targetsOf } from "./claims.ts";
 import type { DnsVerifier } from "./dnscheck/verifier.ts";
 import { FrontReconciler } from "./front-reconciler.ts";
 import { MapReconciler } from "./map-reconciler.ts";
@@ -69,7 +69,8 @@ export async function runController(config: Config, deps: ControllerDeps): Promi
   const recorder = { client, component: "switchback-controller", instance: identity, namespace, now, log };
   const events = createEventRecorder(recorder);
   const targets = targetsOf(config, client, log);
-  const claims = claimsOf(config, deps, targets.resolver, () => observed);
+  const files = await filesOf(config);
+  const claims = claimsOf(config, { ...deps, files }, targets.resolver, () => observed);
   const store = new KubeMapStore({ client, namespace, log });
   const notify = (code: string, note: string, service: string) =>
     events.record({

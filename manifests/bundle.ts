@@ -2,7 +2,7 @@ import { cpSync, existsSync, globSync, mkdirSync, readFileSync, writeFileSync } 
 import { dirname, join, matchesGlob } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { build, type Metafile } from "esbuild";
+import { build, type Metafile, type Plugin } from "esbuild";
 
 // `node manifests/bundle.ts --outDir FOLDER [--arch x64|arm64]`: what the image holds in its working directory. The Dockerfile, the tests'
 // image and the benches all take this one. docs/decisions/0021 has what the bundle saves.
@@ -59,6 +59,7 @@ export async function bundleProduct(
     legalComments: "none",
     // For the CommonJS packages in the bundle.
     banner: { js: `import{createRequire as c}from"node:module";const require=c(import.meta.url);` },
+    plugins: [fewMediaTypes],
     metafile: true,
     logLevel: "warning",
   });
@@ -75,6 +76,20 @@ export async function bundleProduct(
   writeFileSync(join(folder, "THIRD-PARTY-LICENSES"), all.map(licenseOf).join(RULE));
   return all.map(({ place: _, ...known }) => known);
 }
+
+/** Of the 2,500 media types that express's libraries know. The others are a megabyte of memory. */
+const MEDIA_TYPES = ["application/json", "application/octet-stream", "text/html", "text/plain"];
+
+const fewMediaTypes: Plugin = {
+  name: "few-media-types",
+  setup({ onLoad }) {
+    onLoad({ filter: /[\\/]mime-db[\\/]db\.json$/ }, ({ path }) => {
+      const all = JSON.parse(readFileSync(path, "utf8")) as Record<string, unknown>;
+      const few = Object.fromEntries(MEDIA_TYPES.map((type) => [type, all[type]]));
+      return { contents: JSON.stringify(few), loader: "json" };
+    });
+  },
+};
 
 function copyPackage(from: string, files: readonly string[], to: string): void {
   const wanted = globSync("**/*", { cwd: from, withFileTypes: true })

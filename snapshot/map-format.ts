@@ -22,6 +22,10 @@ export const MAP_SELECTOR = `${MAP_KEY}=hosts`;
  * watch of `FOLLOWED_SELECTOR` sees its index, and that one is in force.
  */
 export const SUPERSEDED_LABELS: Readonly<Record<string, string>> = { [FORMAT_KEY]: "0" };
+/** Whether a ConfigMap of the map is an index of format 0 beside which the compact one is in force. */
+export function isSuperseded({ metadata: { labels = {} } }: MapConfigMap): boolean {
+  return labels[FORMAT_KEY] === SUPERSEDED_LABELS[FORMAT_KEY];
+}
 /** Selects what webhooks and agents watch: each change of the map costs every one of them what this lets through. */
 export const FOLLOWED_SELECTOR = `${MAP_SELECTOR},${FORMAT_KEY}!=0`;
 

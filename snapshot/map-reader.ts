@@ -11,9 +11,11 @@ import {
   FOLLOWED_SELECTOR,
   INDEX_KEY,
   INDEX_NAME,
+  isSuperseded,
   MAP_SELECTOR,
   type MapConfigMap,
   type MapIndex,
+  parseIndex,
   textOf,
 } from "./map-format.ts";
 
@@ -77,9 +79,19 @@ export async function readSnapshot(
   namespace: string,
 ): Promise<{ readonly index: MapIndex | Reason; readonly map: PublishedMap | Reason }> {
   const { items } = await client.list<MapConfigMap>(corePath("configmaps", namespace), { labelSelector: MAP_SELECTOR });
+  const builder = builderOf(items);
+  const { index } = builder;
+  const text = items.find(({ metadata }) => metadata.name === INDEX_NAME)?.data?.[INDEX_KEY];
+  const withTargets = text === undefined ? undefined : parseIndex(text);
+  const targets = withTargets === undefined || "code" in withTargets ? [] : withTargets.targets;
+  return { index: "code" in index ? index : { ...index, targets }, map: builder.build() };
+}
+
+/** The parts of the map that those see who follow it, of all its ConfigMaps. An index of format 0 that is superseded may be late. */
+export function builderOf(objects: readonly MapConfigMap[]): SnapshotBuilder {
   const builder = new SnapshotBuilder();
-  for (const object of items) builder.put(object.metadata.name, textOf(object));
-  return { index: builder.index, map: builder.build() };
+  for (const object of objects) if (!isSuperseded(object)) builder.put(object.metadata.name, textOf(object));
+  return builder;
 }
 
 /** Reads the index once, without the shards. Rejects if the API server refuses. */

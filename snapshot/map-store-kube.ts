@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { statusOf } from "../errors/errors.ts";
-import { CONFIRM_KEY, FORMAT_KEY, HOLD_KEY, TERM_KEY } from "../hostmap/metadata-keys.ts";
+import { CONFIRM_KEY, HOLD_KEY, TERM_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { NO_VERSION } from "../kube/fence.ts";
 import { isNewer } from "../kube/future-version.ts";
@@ -12,6 +12,7 @@ import {
   INDEX_KEY,
   INDEX_NAME,
   isShardName,
+  isSuperseded,
   MAP_LABELS,
   MAP_SELECTOR,
   type MapConfigMap,
@@ -73,9 +74,9 @@ export class KubeMapStore implements MapStore {
     const object = this.#at(INDEX_NAME);
     const text = object?.data?.[INDEX_KEY];
     if (object === undefined || text === undefined) return undefined;
-    const { labels = {}, annotations = {} } = object.metadata;
-    const superseded = labels[FORMAT_KEY] === SUPERSEDED_LABELS[FORMAT_KEY];
-    return { text, superseded, hold: annotations[HOLD_KEY], confirmed: annotations[CONFIRM_KEY] };
+    const { annotations = {} } = object.metadata;
+    const of = { hold: annotations[HOLD_KEY], confirmed: annotations[CONFIRM_KEY] };
+    return { text, superseded: isSuperseded(object), ...of };
   }
 
   compactIndex(): string | undefined {

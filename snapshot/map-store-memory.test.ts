@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { TERM } from "../test/fakes/loop-rig.ts";
+import { atOnce, TERM } from "../test/fakes/loop-rig.ts";
 import { MemoryMapStore, memoryMapReader } from "./map-store-memory.ts";
 import { MapWriter } from "./map-writer.ts";
 import { isMap } from "./published-map.ts";
@@ -51,7 +51,7 @@ test("its reader offers what a writer publishes, and a reason while a shard is m
   const shards = new Shards();
   shards.set("a.example.com", ["198.51.100.9"]);
   const snapshot = { shards: shards.render(), targets: [], hold: undefined };
-  await new MapWriter(store).publish(snapshot, TERM);
+  await new MapWriter(store, atOnce()).publish(snapshot, TERM);
   await store.removeShard("switchback-hosts-0");
   // A shard, the compact index, the index of format 0, which no reader needs; and the removal.
   assert.deepEqual(offers, ["index-missing", "a.example.com", "a.example.com", "shard-missing"]);

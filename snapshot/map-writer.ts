@@ -36,7 +36,12 @@ export interface WriteTerm {
 /** How many objects are written in parallel. */
 const PARALLEL_WRITES = 4;
 /** Shards that are no longer named stay for the next publications to write to: a deletion sends their text to every reader. */
-const MAX_SPARES = 4;
+const MAX_SPARES = 8;
+/**
+ * How long the index of format 0 may name older shards than the compact one, milliseconds. It is for people, and for a release before
+ * that has nothing else: no reader of this release waits for it.
+ */
+const LATE_INDEX_MS = 5_000;
 
 /** What is to be published. */
 export interface Snapshot {
@@ -54,15 +59,25 @@ interface Layout {
   readonly missing: ReadonlyMap<string, RenderedShard>;
   readonly compact: string;
   readonly index: string;
+  readonly targets: string;
   readonly hold: string | undefined;
+}
+
+/** The index of format 0 as this writer wrote it last in its term. */
+interface WrittenIndex {
+  readonly text: string;
+  readonly targets: string;
+  readonly at: number;
 }
 
 /**
  * Publishes snapshots. A shard that an index names is never written: its new text goes to a free name, then the compact index
- * names it, then the index of format 0. So after each single write every index names shards that are there.
+ * names it, then the index of format 0. So after each single write every index names shards that are there. The index of format 0
+ * may come later, with what changed until then; only targets, a hold and its mark as superseded are always written at once.
  */
 export class MapWriter {
   readonly #store: MapStore;
+  readonly #now: () => number;
   /** By shard: a text of the store that was found equal to the one with this hash. */
   readonly #verified = new Map<string, { text: string; readonly shardHash: string }>();
   readonly #parseCompact = memoized(parseCompactIndex);
@@ -77,8 +92,12 @@ export class MapWriter {
       }
     | undefined;
 
-  constructor(store: MapStore) {
+  #writtenIndex: WrittenIndex | undefined;
+
+  /** `now` is in milliseconds, of a clock that does not jump. */
+  constructor(store: MapStore, now: () => number) {
     this.#store = store;
+    this.#now = now;
   }
 
   /**
@@ -95,30 +114,28 @@ export class MapWriter {
       throw new SwitchbackError("data-corrupt", `the published map is left as it is: ${unknown.text}`);
     }
     this.#spares.clear();
+    this.#writtenIndex = undefined;
     this.#store.beginTerm();
     await this.#claim(term);
     await this.#removeSurplus(term);
   }
 
-  /** Whether the store differs from the snapshot: after a change of ours, or because somebody edited it. */
+  /** Whether the store differs from the snapshot: after a change of ours, or because somebody edited it. A late index is no difference. */
   isStale(snapshot: Snapshot): boolean {
-    const { missing, compact, index, hold } = this.#layout(snapshot);
-    const current = this.#store.index();
+    const layout = this.#layout(snapshot);
     return (
-      missing.size > 0 ||
-      this.#store.compactIndex() !== compact ||
-      !current?.superseded ||
-      current.text !== index ||
-      current.hold !== hold ||
+      layout === undefined ||
+      layout.missing.size > 0 ||
+      this.#store.compactIndex() !== layout.compact ||
+      (!this.#hasIndex(layout, true) && !this.#mayBeLate(layout)) ||
       this.#surplus().length > 0
     );
   }
 
   /** Writes what differs. `term` stops between writes: a former leader must not continue. */
   async publish(snapshot: Snapshot, term: WriteTerm): Promise<Publication> {
-    if (!this.#agree()) await this.#claim(term);
-    const layout = this.#layout(snapshot);
-    const { mapRevision, missing, compact, index, hold } = layout;
+    const layout = await this.#writableLayout(snapshot, term);
+    const { mapRevision, missing, compact } = layout;
     const before = this.#named();
     await inParallel([...missing], term, async ([name, shard]) => {
       await this.#store.writeShard(name, shard.text);
@@ -128,16 +145,31 @@ export class MapWriter {
     const changed = this.#store.compactIndex() !== compact;
     const superseded = !changed || (await this.#writeCompactIndex(compact, term));
     if (changed) bytes += compact.length;
-    const current = this.#store.index();
-    if (current?.superseded !== superseded || current.text !== index || current.hold !== hold) {
-      assertLeading(term);
-      await this.#store.writeIndex(index, hold, superseded);
-    }
+    const isLate = superseded && this.#mayBeLate(layout) && !this.#isIndexDue();
+    if (!isLate) await this.#writeIndex(layout, superseded, term);
     const done = { ...layout, missing: new Map<string, RenderedShard>() };
     this.#last = { shards: snapshot.shards, basis: this.#basisOf(snapshot), layout: done };
     for (const name of before) this.#spares.add(name);
     await this.#removeSurplus(term);
     return { mapRevision, shards: missing.size, bytes };
+  }
+
+  /** When the index of format 0 is to be written, if it is late; undefined: it is not. */
+  get indexDueAt(): number | undefined {
+    const { layout } = this.#last ?? {};
+    if (layout === undefined || this.#hasIndex(layout, true) || !this.#mayBeLate(layout)) return undefined;
+    return (this.#writtenIndex?.at ?? 0) + LATE_INDEX_MS;
+  }
+
+  /** Writes a late index that is due. Nothing else may differ from the last publication. */
+  async writeDueIndex(term: WriteTerm): Promise<void> {
+    const last = this.#last;
+    if (last === undefined || this.indexDueAt === undefined || !this.#isIndexDue()) return;
+    const before = this.#named();
+    await this.#writeIndex(last.layout, true, term);
+    this.#last = { ...last, basis: last.basis.with(1, last.layout.index) };
+    for (const name of before) this.#spares.add(name);
+    await this.#removeSurplus(term);
   }
 
   /**
@@ -201,7 +233,54 @@ export class MapWriter {
     }
   }
 
-  /** Whether both indexes name the same shards: they do not after a publication that ended between them. */
+  #hasIndex({ index, hold }: Layout, superseded: boolean): boolean {
+    const current = this.#store.index();
+    return current?.superseded === superseded && current.text === index && current.hold === hold;
+  }
+
+  async #writeIndex(layout: Layout, superseded: boolean, term: WriteTerm): Promise<void> {
+    const { index, targets, hold } = layout;
+    if (!this.#hasIndex(layout, superseded)) {
+      assertLeading(term);
+      await this.#store.writeIndex(index, hold, superseded);
+    }
+    this.#writtenIndex = { text: index, targets, at: this.#now() };
+  }
+
+  /** Whether the index of format 0 is as this writer left it. */
+  get #isIndexOurs(): boolean {
+    const current = this.#store.index();
+    return current?.superseded === true && current.text === this.#writtenIndex?.text;
+  }
+
+  /** Whether the index of format 0 differs from the layout's in its shards alone, and those it names are there. */
+  #mayBeLate({ targets, hold }: Layout): boolean {
+    if (!this.#isIndexOurs || this.#writtenIndex?.targets !== targets) return false;
+    const shards = readable(this.#index())?.shards ?? [];
+    return (
+      this.#store.index()?.hold === hold &&
+      shards.every(({ name, revision }) => isNamedHash(this.#hashOf(name), revision))
+    );
+  }
+
+  /** Also when as many shards would no longer be named as can stay as spares. */
+  #isIndexDue(): boolean {
+    const { at = Number.NEGATIVE_INFINITY } = this.#writtenIndex ?? {};
+    const named = new Set(readable(this.#compact())?.shards.map(({ name }) => name));
+    const late = readable(this.#index())?.shards.filter(({ name }) => !named.has(name)) ?? [];
+    return this.#now() - at >= LATE_INDEX_MS || late.length >= MAX_SPARES;
+  }
+
+  /** The layout of a snapshot once both indexes name the same shards, unless one is late: they do not after a publication that ended between them. */
+  async #writableLayout(snapshot: Snapshot, term: WriteTerm): Promise<Layout> {
+    const found = this.#agree() || this.#isIndexOurs ? this.#layout(snapshot) : undefined;
+    if (found !== undefined) return found;
+    await this.#claim(term);
+    const layout = this.#layout(snapshot);
+    if (layout === undefined) throw new RangeError("no free name for a shard");
+    return layout;
+  }
+
   #agree(): boolean {
     const names = [this.#compact(), this.#index()].map((index) =>
       readable(index)
@@ -217,18 +296,22 @@ export class MapWriter {
     return new Set(indexes.flatMap(({ shards }) => shards.map(({ name }) => name)));
   }
 
-  #layout(snapshot: Snapshot): Layout {
+  /** Undefined: there are too few free names until both indexes name the same shards. */
+  #layout(snapshot: Snapshot): Layout | undefined {
     const { shards, targets, hold } = snapshot;
     const basis = this.#basisOf(snapshot);
     const last = this.#last;
     const same = last?.shards === shards && basis.every((text, at) => text === last.basis[at]);
     if (same && last.layout.names.every((name, at) => this.#holds(name, shards[at]))) return last.layout;
-    const { names, missing } = this.#assign(shards);
+    const assigned = this.#assign(shards);
+    if (assigned === undefined) return undefined;
+    const { names, missing } = assigned;
     const entries = shards.map(({ shardHash }, at) => ({ name: names[at] ?? "", revision: shardHash }));
     const mapRevision = mapRevisionOf(shards);
     const index: MapIndex = { revision: mapRevision, targets, shards: entries };
     const texts = { compact: renderCompactIndex(index), index: renderIndex(index) };
-    const layout = { mapRevision, names, missing, ...texts, hold: hold && renderHold(hold) };
+    const of = { targets: JSON.stringify(targets), hold: hold && renderHold(hold) };
+    const layout = { mapRevision, names, missing, ...texts, ...of };
     this.#last = { shards, basis, layout };
     return layout;
   }
@@ -239,22 +322,24 @@ export class MapWriter {
   }
 
   /** The name of each shard: the one under which the index has its text already, otherwise the lowest that no index names. */
-  #assign(shards: readonly RenderedShard[]): Pick<Layout, "names" | "missing"> {
+  #assign(shards: readonly RenderedShard[]): Pick<Layout, "names" | "missing"> | undefined {
     const named = this.#named();
     const free = SHARD_NAMES.values().filter((name) => !named.has(name));
     const nameOf = new Map<string, string>();
     for (const { name } of this.loadIndex()?.shards ?? []) nameOf.set(this.#hashOf(name), name);
     const missing = new Map<string, RenderedShard>();
-    const names = shards.map((shard) => {
+    const names: string[] = [];
+    for (const shard of shards) {
       const known = nameOf.get(shard.shardHash);
       // Equal texts share a name: shards without a line.
-      if (known !== undefined && (missing.has(known) || this.#holds(known, shard))) return known;
-      const name = free.next().value;
-      if (name === undefined) throw new RangeError("no free name for a shard");
+      const isThere = known !== undefined && (missing.has(known) || this.#holds(known, shard));
+      const name = isThere ? known : free.next().value;
+      if (name === undefined) return undefined;
+      names.push(name);
+      if (isThere) continue;
       missing.set(name, shard);
       nameOf.set(shard.shardHash, name);
-      return name;
-    });
+    }
     return { names, missing };
   }
 

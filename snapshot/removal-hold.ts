@@ -1,5 +1,5 @@
-import * as z from "zod";
 import { SwitchbackError } from "../errors/errors.ts";
+import { number, object, type Shaped, string } from "../errors/shape.ts";
 import { CONFIRM_KEY, HOLD_KEY } from "../hostmap/metadata-keys.ts";
 import type { RemovalHold } from "../hostmap/removal-guard.ts";
 import type { KubeClient } from "../kube/client.ts";
@@ -7,16 +7,16 @@ import { corePath } from "../kube/paths.ts";
 import { INDEX_NAME, type MapConfigMap } from "./map-format.ts";
 
 /** Anybody who may write the index may have edited the annotation. */
-const holdSchema = z.object({
-  id: z.string().min(1),
+const holdShape = object({
+  id: string({ min: 1 }),
   // The range of Date (ECMA-262, 21.4.1.1).
-  until: z.number().min(0).max(8.64e15),
-  names: z.number(),
-  of: z.number(),
+  until: number({ min: 0, max: 8.64e15 }),
+  names: number(),
+  of: number(),
 });
 
 /** A held removal as it is read: `until` in milliseconds since 1970. */
-export type PublishedHold = z.infer<typeof holdSchema>;
+export type PublishedHold = Shaped<typeof holdShape>;
 
 /** The text of the index's annotation for a held removal. */
 export function renderHold(hold: RemovalHold): string {
@@ -36,7 +36,7 @@ export async function readHold(client: Pick<KubeClient, "get">, namespace: strin
   const text = metadata.annotations?.[HOLD_KEY];
   if (text === undefined) return undefined;
   try {
-    return holdSchema.parse(JSON.parse(text));
+    return holdShape(JSON.parse(text));
   } catch {
     throw new SwitchbackError(
       "data-corrupt",

@@ -1,5 +1,6 @@
-import * as z from "zod";
+import { isIPv4, isIPv6 } from "node:net";
 import { MAX_TARGET_PORTS } from "../config/defaults.ts";
+import { array, attempt, number, object, oneOf, optional, type ShapeError, string, unknown } from "../errors/shape.ts";
 import { shortHash } from "../hostmap/hash.ts";
 import type { Reason } from "../hostmap/types.ts";
 import type { Listener } from "./listeners.ts";
@@ -13,26 +14,24 @@ const VERSION = 1;
 /** Far above what is ever written, and below the limit of a ConfigMap. Longer text is not ours and is not parsed. */
 const MAX_BYTES = 1_000_000;
 
-const port = z.int().min(1).max(65_535);
-const addresses = z.array(z.union([z.ipv4(), z.ipv6()])).max(2);
-const targetSchema = z.object({
-  name: z.string().regex(/^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$/),
-  upstream: z
-    .string()
-    .min(1)
-    .max(254)
-    .regex(/^[0-9A-Za-z_:.-]+$/),
-  ports: z
-    .array(z.object({ port, listenPort: port, upstreamPort: port, protocol: z.enum(["v1", "v2", "none"]) }))
-    .min(1)
-    .max(MAX_TARGET_PORTS),
-  upstreamIPs: addresses.optional(),
+const port = number({ min: 1, max: 65_535, integer: true });
+/** node:net accepts an address with a zone, which no Service has. */
+const address = string({ matches: (text) => isIPv4(text) || (isIPv6(text) && !text.includes("%")) });
+const addresses = array(address, { max: 2 });
+const portShape = object({ port, listenPort: port, upstreamPort: port, protocol: oneOf("v1", "v2", "none") });
+const NAME = /^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$/;
+const UPSTREAM = /^[0-9A-Za-z_:.-]+$/;
+const targetShape = object({
+  name: string({ matches: (text) => NAME.test(text) }),
+  upstream: string({ max: 254, matches: (text) => UPSTREAM.test(text) }),
+  ports: array(portShape, { min: 1, max: MAX_TARGET_PORTS }),
+  upstreamIPs: optional(addresses),
   clusterIPs: addresses,
-  unusedSince: z.iso.datetime().optional(),
+  unusedSince: optional(string({ matches: isTime })),
 });
 
 /** The document without its targets, which are read one by one: a bad one costs that one. */
-const documentSchema = z.object({ version: z.literal(VERSION), revision: z.string(), targets: z.array(z.unknown()) });
+const documentShape = object({ version: oneOf(VERSION), revision: string(), targets: array(unknown) });
 /** Limit of the targets that are read. */
 const MAX_TARGETS = 2_000;
 /** Refused targets that are described; the others are counted. */
@@ -85,12 +84,12 @@ export function parseTargets(text: string, last?: Pick<PublishedTargets, "target
   } catch (error) {
     return malformed(`does not parse: ${String(error)}`);
   }
-  const document = documentSchema.safeParse(value);
-  if (!document.success) return malformed(describeIssue(document.error));
-  const { targets, refused } = readEach(document.data.targets, last?.targets ?? []);
+  const document = attempt(documentShape, value);
+  if (document.flaw !== undefined) return malformed(describeFlaw(document.flaw));
+  const { targets, refused } = readEach(document.value.targets, last?.targets ?? []);
   const [first] = refused;
-  if (first === undefined) return { ...document.data, targets };
-  return targets.length === 0 ? first : { ...document.data, targets, refused: describedOnly(refused) };
+  if (first === undefined) return { ...document.value, targets };
+  return targets.length === 0 ? first : { ...document.value, targets, refused: describedOnly(refused) };
 }
 
 /** Reads the targets in order: of two with the same name or listen port the first one stays. */
@@ -112,8 +111,8 @@ function readEach(items: readonly unknown[], last: readonly PublishedTarget[]) {
   };
   const bad: unknown[] = [];
   for (const [index, item] of items.entries()) {
-    const parsed = targetSchema.safeParse(item);
-    const problem = parsed.success ? take(parsed.data) : describeIssue(parsed.error);
+    const { value, flaw } = attempt(targetShape, item);
+    const problem = flaw === undefined ? take(value) : describeFlaw(flaw);
     if (problem === undefined) continue;
     bad.push(item);
     refused.push(malformed(`targets.${index}.${problem}`));
@@ -131,8 +130,15 @@ function describedOnly(refused: readonly Reason[]): readonly Reason[] {
   return rest <= 0 ? refused : [...refused.slice(0, MAX_DESCRIBED), malformed(`${rest} more targets like that`)];
 }
 
-function describeIssue({ issues: [issue] }: z.ZodError): string {
-  return `${issue?.path.map(String).join(".") || "(top)"}: ${issue?.message ?? "is wrong"}`;
+function describeFlaw({ path, message }: ShapeError): string {
+  return `${path.join(".") || "(top)"}: ${message}`;
+}
+
+/** A time of RFC 3339 in UTC. */
+function isTime(text: string): boolean {
+  if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/.test(text)) return false;
+  const time = Date.parse(text);
+  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text.slice(0, 10));
 }
 
 function nameOf(item: unknown): string {

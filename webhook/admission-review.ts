@@ -1,5 +1,5 @@
-import * as z from "zod";
 import { SwitchbackError } from "../errors/errors.ts";
+import { attempt, object, oneOf, optional, string, unknown } from "../errors/shape.ts";
 
 /** The part of an AdmissionReview request that the webhook reads. */
 export interface AdmissionRequest {
@@ -13,17 +13,17 @@ export interface AdmissionRequest {
 }
 
 // k8s.io/api/admission/v1 types.go. Unknown fields are ignored: later API servers may send more.
-const reviewSchema = z.object({
-  apiVersion: z.literal("admission.k8s.io/v1"),
-  kind: z.literal("AdmissionReview"),
-  request: z.object({
+const reviewShape = object({
+  apiVersion: oneOf("admission.k8s.io/v1"),
+  kind: oneOf("AdmissionReview"),
+  request: object({
     // The API server sends a UUID. The answer echoes it, so its length is limited.
-    uid: z.string().min(1).max(128),
-    kind: z.object({ group: z.string(), kind: z.string() }),
-    operation: z.string(),
-    subResource: z.string().optional(),
-    namespace: z.string().optional(),
-    object: z.unknown().optional(),
+    uid: string({ min: 1, max: 128 }),
+    kind: object({ group: string(), kind: string() }),
+    operation: string(),
+    subResource: optional(string()),
+    namespace: optional(string()),
+    object: unknown,
   }),
 });
 
@@ -41,11 +41,10 @@ export function decodeReview(body: Buffer): AdmissionRequest {
   if (body.length > UNCOUNTED_BYTES && countValues(body) > MAX_VALUES) {
     throw new SwitchbackError("input-invalid", `the body has more than ${MAX_VALUES} values, and no pod has that many`);
   }
-  const review = reviewSchema.safeParse(parseJson(body));
-  if (review.success) return review.data.request;
-  const [issue] = review.error.issues;
-  const field = issue?.path.length ? issue.path.join(".") : "the body";
-  throw new SwitchbackError("input-invalid", `not an AdmissionReview v1: ${field}: ${issue?.message ?? "malformed"}`);
+  const { value, flaw } = attempt(reviewShape, parseJson(body));
+  if (flaw === undefined) return value.request;
+  const field = flaw.path.join(".") || "the body";
+  throw new SwitchbackError("input-invalid", `not an AdmissionReview v1: ${field}: ${flaw.message}`);
 }
 
 /** The answer to the API server. */

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import { array, number, object, oneOf, optional, string } from "../../errors/shape.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import type { RestartRules } from "./restart-limits.ts";
 
@@ -64,16 +64,16 @@ const MAX_REVISIONS = 8;
 /** Characters; a revision has 12. */
 const MAX_REVISION = 32;
 
-const restartSchema = z.object({
-  at: z.number().min(0).max(8.64e15),
-  from: z.array(z.string()),
-  to: z.string(),
-  uid: z.string(),
-  generation: z.number(),
-  outcome: z.enum(["done", "failed", "reverted"]).optional(),
+const restartShape = object({
+  at: number({ min: 0, max: 8.64e15 }),
+  from: array(string()),
+  to: string(),
+  uid: string(),
+  generation: number(),
+  outcome: optional(oneOf("done", "failed", "reverted")),
 });
-const recordSchema = z.object({ workload: z.string(), restarts: z.array(restartSchema) });
-const versionSchema = z.object({ version: z.number().default(RECORD_VERSION) });
+const recordShape = object({ workload: string(), restarts: array(restartShape) });
+const versionShape = object({ version: optional(number()) });
 
 /**
  * A workload's record as text. 621b848 reads it, too, and knows no version. `from` is bounded, since the pods' owners may write anything
@@ -91,13 +91,13 @@ export function encodeRecord(workload: string, restarts: History): string {
 export function decodeRecord(text: string): { workload: string; restarts: History } | Reason {
   try {
     const value = JSON.parse(text);
-    const { version } = versionSchema.parse(value);
+    const { version = RECORD_VERSION } = versionShape(value);
     if (version !== RECORD_VERSION)
       return {
         code: "history-version",
         text: `the record of its restarts has format ${version}, which this release does not know`,
       };
-    return recordSchema.parse(value);
+    return recordShape(value);
   } catch {
     return { code: "history-unreadable", text: "the record of its restarts was not written by Switchback" };
   }

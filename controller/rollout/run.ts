@@ -1,4 +1,5 @@
-import { type Config, excludedNamespaces } from "../../config/schema.ts";
+import { excludedNamespaces } from "../../config/excluded-namespaces.ts";
+import type { Config } from "../../config/schema.ts";
 import { describeError } from "../../errors/errors.ts";
 import { show } from "../../hostmap/hostnames.ts";
 import type { Reason } from "../../hostmap/types.ts";

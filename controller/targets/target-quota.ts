@@ -1,4 +1,4 @@
-import { MAX_FOUND_PORTS, MAX_FOUND_TARGETS } from "../../config/targets.ts";
+import { MAX_FOUND_PORTS, MAX_FOUND_TARGETS } from "../../config/defaults.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import { isRelayed } from "../../snapshot/listeners.ts";
 import type { PublishedTarget } from "../../snapshot/targets-format.ts";

@@ -2,7 +2,8 @@ import { join } from "node:path";
 import { stringify } from "yaml";
 import type { FullStatus } from "../../cli/leader-status.ts";
 import type { WorkloadStatus } from "../../controller/rollout/rollout-status.ts";
-import { INDEX_NAME, MAP_SELECTOR, type MapConfigMap, parseIndex, textOf } from "../../snapshot/map-format.ts";
+import { MAP_SELECTOR, type MapConfigMap, textOf } from "../../snapshot/map-format.ts";
+import { builderOf } from "../../snapshot/map-reader.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { enforcesNetworkPolicies } from "../cluster/node/up.ts";
@@ -74,7 +75,7 @@ export async function frontAddress(cluster: Cluster, target: string): Promise<st
 export async function publishedMap(cluster: Cluster): Promise<string> {
   const { items } = await cluster.get<{ items: MapConfigMap[] }>("-n", SYSTEM, "configmaps", "-l", MAP_SELECTOR);
   const texts = new Map(items.map((object) => [object.metadata.name, textOf(object)]));
-  const index = parseIndex(texts.get(INDEX_NAME) ?? "");
+  const { index } = builderOf(items);
   if ("code" in index) throw new Error(index.text);
   const shards = index.shards.map(({ name }) => texts.get(name) ?? "");
   return shards.join("").replaceAll(/ #\d+$/gm, "");

@@ -95,6 +95,11 @@ export function published(store: TestStore): Record<string, string> | string {
 export const IP = "198.51.100.9";
 /** A term that does not end. */
 export const TERM: WriteTerm = { signal: new AbortController().signal, leading: () => true };
+/** A clock by which no index of a MapWriter is late. */
+export function atOnce(): () => number {
+  let now = 0;
+  return () => (now += 3_600_000);
+}
 const START = 1_700_000_000_000;
 
 /** A source in the test's hands. */

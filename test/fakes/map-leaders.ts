@@ -5,13 +5,16 @@ import type { KubeClient } from "../../kube/client.ts";
 import { corePath } from "../../kube/paths.ts";
 import { SnapshotBuilder } from "../../snapshot/map-builder.ts";
 import {
+  COMPACT_INDEX_NAME,
   INDEX_KEY,
   INDEX_NAME,
+  isSuperseded,
   MAP_SELECTOR,
   type MapConfigMap,
   SHARD_KEY,
   textOf,
 } from "../../snapshot/map-format.ts";
+import { builderOf } from "../../snapshot/map-reader.ts";
 import { KubeMapStore } from "../../snapshot/map-store-kube.ts";
 import { MapWriter, type Snapshot } from "../../snapshot/map-writer.ts";
 import type { RenderedShard } from "../../snapshot/shards.ts";
@@ -20,6 +23,8 @@ import { silentLogger } from "../../telemetry/log.ts";
 // Leaders of the map whose process can be stopped before any of its writes and continued later, and what readers get meanwhile.
 
 const MAX_TRIES = 50;
+/** More than an index is ever late. */
+const LATE_MS = 60_000;
 
 /** A snapshot whose shards have these texts. */
 export function snapshotOf(...texts: readonly string[]): Snapshot {
@@ -56,6 +61,8 @@ export class TestLeader {
   readonly #resumed = Promise.withResolvers<void>();
   #allowed = Number.POSITIVE_INFINITY;
   #leading = true;
+  /** Stands still while it publishes, so that each index of format 0 but the first is late. */
+  #now = 0;
   readonly #term = { signal: new AbortController().signal, leading: () => this.#leading };
 
   constructor(client: KubeClient, namespace: string) {
@@ -78,7 +85,7 @@ export class TestLeader {
     };
     this.#store = new KubeMapStore({ client: gated, namespace, log: silentLogger });
     this.#store.start(() => {});
-    this.writer = new MapWriter(this.#store);
+    this.writer = new MapWriter(this.#store, () => this.#now);
   }
 
   async synced(): Promise<void> {
@@ -86,22 +93,27 @@ export class TestLeader {
   }
 
   /** Begins a term and publishes. A refusal is followed by another try, as in the reconciler, once the watch has brought more. */
-  async lead(snapshot: Snapshot): Promise<void> {
+  async lead(...snapshots: readonly Snapshot[]): Promise<void> {
     await this.begin();
-    await this.publish(snapshot);
+    await this.publish(...snapshots);
   }
 
   async begin(): Promise<void> {
     await this.#persist(() => this.writer.begin(this.#term));
   }
 
-  async publish(snapshot: Snapshot): Promise<void> {
-    await this.#persist(async () => {
-      for (let times = 0; this.writer.isStale(snapshot); times += 1) {
-        if (times === MAX_TRIES) throw new Error("a publication does not come to rest");
-        await this.writer.publish(snapshot, this.#term);
-      }
-    });
+  /** Publishes one after the other; the index of format 0 follows at the end. */
+  async publish(...snapshots: readonly Snapshot[]): Promise<void> {
+    for (const snapshot of snapshots) await this.#persist(() => this.#publish(snapshot));
+    this.#now += LATE_MS;
+    await this.#persist(() => this.writer.writeDueIndex(this.#term));
+  }
+
+  async #publish(snapshot: Snapshot): Promise<void> {
+    for (let times = 0; this.writer.isStale(snapshot); times += 1) {
+      if (times === MAX_TRIES) throw new Error("a publication does not come to rest");
+      await this.writer.publish(snapshot, this.#term);
+    }
   }
 
   /** The process is stopped after this many further writes. */
@@ -170,26 +182,18 @@ export class MapReaders {
     const { name } = object.metadata;
     if (type === "DELETED") this.#objects.delete(name);
     else this.#objects.set(name, object);
-    this.#following.put(name, type === "DELETED" || isHidden(object) ? undefined : textOf(object));
+    this.#following.put(name, type === "DELETED" || isSuperseded(object) ? undefined : textOf(object));
     const all = [...this.#objects.values()];
     const at = this.states.length % Math.max(1, all.length);
     // In another order each time.
     const listed = [...all.slice(at), ...all.slice(0, at)];
-    const starting = builderOf(listed.filter((each) => !isHidden(each)));
-    const before = builderOf(listed.filter((each) => each.metadata.name !== `${INDEX_NAME}-index`));
+    const starting = builderOf(listed);
+    const before = new SnapshotBuilder();
+    for (const each of listed) {
+      if (each.metadata.name !== COMPACT_INDEX_NAME) before.put(each.metadata.name, textOf(each));
+    }
     this.states.push([shown(this.#following.build()), shown(starting.build()), shown(before.build())]);
   }
-}
-
-/** As `FOLLOWED_SELECTOR` selects. */
-function isHidden({ metadata: { labels = {} } }: MapConfigMap): boolean {
-  return labels["switchback.dev/format"] === "0";
-}
-
-function builderOf(objects: readonly MapConfigMap[]): SnapshotBuilder {
-  const builder = new SnapshotBuilder();
-  for (const object of objects) builder.put(object.metadata.name, textOf(object));
-  return builder;
 }
 
 /** Publishes as the leader of the release before does: each shard in place, the index, and surplus shards deleted. */

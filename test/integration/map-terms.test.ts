@@ -48,7 +48,9 @@ it("a leader that is suspended before any write and resumed while another leads 
     leader.resume();
     await work;
     const now = await versions();
-    for (const [name, version] of there) if (now.get(name) !== version) taken.push(`${round}: ${name}`);
+    for (const [name, version] of there)
+      if (now.get(name) !== version)
+        taken.push(`${round}: ${name} was ${version}, is ${now.get(name)}; ${leader.late}`);
     // A shard that is not there may be created: no index names it, and the next publication deletes it.
     for (const name of now.keys()) if (!there.has(name)) assert.match(name, new RegExp(`^${INDEX_NAME}-[0-9]+$`));
     refused += leader.late.filter((each) => !each.endsWith("taken")).length;

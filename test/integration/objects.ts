@@ -1,7 +1,8 @@
 import type { RolloutStatus } from "../../controller/rollout/rollout-status.ts";
 import type { StatusDocument } from "../../controller/status.ts";
 import { parseHosts } from "../../hostmap/hosts-text.ts";
-import { INDEX_NAME, type MapConfigMap, parseIndex, textOf } from "../../snapshot/map-format.ts";
+import { type MapConfigMap, type MapIndex, textOf } from "../../snapshot/map-format.ts";
+import { builderOf } from "../../snapshot/map-reader.ts";
 
 // Kubernetes objects as the tests write and read them.
 
@@ -29,11 +30,8 @@ export type Status = StatusDocument & {
 };
 
 /** The index, with the annotations of its ConfigMap. */
-export interface IndexMap {
-  revision: string;
-  targets: { name: string; clusterIPs: string[] }[];
-  shards: { name: string; revision: string }[];
-  annotations: Record<string, string>;
+export interface IndexMap extends MapIndex {
+  readonly annotations: Readonly<Record<string, string>>;
 }
 
 /** A pod as it is sent to the API server. */
@@ -112,6 +110,6 @@ export function mapped(pod: Pod): string[] {
 /** Addresses by name, of the shards that the index names, from all ConfigMaps of the map. */
 export function hostsOf(configMaps: readonly MapConfigMap[]): ReadonlyMap<string, readonly string[]> {
   const texts = new Map(configMaps.map((object) => [object.metadata.name, textOf(object)]));
-  const index = parseIndex(texts.get(INDEX_NAME) ?? "{}");
+  const { index } = builderOf(configMaps);
   return parseHosts("code" in index ? "" : index.shards.map(({ name }) => texts.get(name) ?? "").join(""));
 }

@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import type { MapConfigMap } from "../../snapshot/map-format.ts";
+import type { MapConfigMap, MapIndex } from "../../snapshot/map-format.ts";
+import { builderOf } from "../../snapshot/map-reader.ts";
 import {
   STATUS_KEY_HEADER,
   STATUS_PATH,
@@ -423,11 +424,15 @@ export class System {
     return webhooks.map(({ clientConfig }) => clientConfig.caBundle ?? "");
   }
 
-  /** The published index, with its annotations. */
+  /** The index in force, with the targets and annotations of the one of format 0. */
   async index(): Promise<IndexMap> {
-    const args = ["-n", NAMESPACE, "get", "cm", "switchback-hosts"];
-    const { metadata, data } = await this.json<{ metadata: IndexMap; data: Record<string, string> }>(...args);
-    return { ...JSON.parse(data["index.json"] ?? "{}"), annotations: metadata.annotations ?? {} };
+    const args = ["-n", NAMESPACE, "get", "cm", "-l", "switchback.dev/map=hosts"];
+    const { items } = await this.json<{ items: MapConfigMap[] }>(...args);
+    const { index } = builderOf(items);
+    const own = items.find(({ metadata }) => metadata.name === "switchback-hosts");
+    if ("code" in index || own === undefined) throw new Error("there is no index");
+    const { targets } = JSON.parse(own.data?.["index.json"] ?? "{}") as MapIndex;
+    return { ...index, targets, annotations: own.metadata.annotations ?? {} };
   }
 
   /** The published lines: addresses by name. */
