@@ -55,6 +55,7 @@ for (const [what, facts, expected] of [
   ["the pod opted out", { pod: { inject: "disabled" }, namespace: { inject: "enabled" }, install: "live" }, "no"],
   ["the pod's namespace is excluded", { pod: { namespace: "closed", onChange: "live" } }, "no"],
   ["the pod is one of Switchback's own", { pod: { namespace: "own", onChange: "live" } }, "no"],
+  ["the pod resolves through pod DNS", { pod: { byDns: true, onChange: "live" } }, "no"],
   ["the pod says live", { pod: { onChange: "live" } }, "live"],
   ["the pod says restart", { pod: { onChange: "restart" }, install: "live" }, "no"],
   [

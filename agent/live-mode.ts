@@ -25,7 +25,7 @@ export function createLiveMode({
   namespaceOnChangeOf,
 }: LiveModeDeps): (pod: NodePod) => LiveMode {
   const excluded = excludedNamespaces(config);
-  return (pod) => {
+  const judge = (pod: NodePod): LiveMode => {
     if (!namespaces.state.synced) return "unknown";
     const namespace = namespaces.objects().get(pod.namespace);
     if (!isOptedIn(pod, namespace, excluded)) return "no";
@@ -40,6 +40,7 @@ export function createLiveMode({
     if (!ofNamespace.known) return "unknown";
     return liveOrNo(effectiveOnChange({ ...own, workload: workload.onChange, namespace: ofNamespace.onChange }));
   };
+  return (pod) => (pod.byDns ? "no" : judge(pod));
 }
 
 function liveOrNo({ mode }: EffectiveOnChange): LiveMode {

@@ -68,3 +68,12 @@ test("equal aliases of many pods are one list in memory, others are their own", 
   assert.deepEqual([first, second], [MANAGED, other]);
   assert.equal(project({}).managedAliases, project({}).managedAliases);
 });
+
+test("a pod that resolves through pod DNS is known by its revision", () => {
+  const annotated = (revision: string) => {
+    const pod = raw("a");
+    return { ...pod, metadata: { ...pod.metadata, annotations: { "switchback.dev/revision": revision } } };
+  };
+  assert.equal(createProjection()(annotated("dns")).byDns, true);
+  assert.equal(createProjection()(annotated("0123456789ab")).byDns, undefined);
+});

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
+import { isByDns } from "../hostmap/inject-dns.ts";
 import { splitAliases } from "../hostmap/managed-aliases.ts";
-import { HOSTS_KEY, INJECT_KEY, ON_CHANGE_KEY, OWNED_KEY } from "../hostmap/metadata-keys.ts";
+import { HOSTS_KEY, INJECT_KEY, ON_CHANGE_KEY, OWNED_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
 import { MIRROR_KEY } from "../hostmap/opt-in.ts";
 import type { HostAlias, Reason } from "../hostmap/types.ts";
 import { cut } from "../workloads/cut.ts";
@@ -14,6 +15,8 @@ type AgentFacts = "namespace" | "name" | "uid" | "owner" | "inject" | "mirror" |
 export interface NodePod extends Pick<PodFacts, AgentFacts> {
   /** The aliases of its spec that the webhook added. */
   readonly managedAliases: readonly HostAlias[];
+  /** It resolves through pod DNS: its hosts file is left alone. */
+  readonly byDns?: boolean;
   /** Every container has ended for good. */
   readonly ended: boolean;
   /** Why its hosts file is not written, whatever that contains. */
@@ -66,6 +69,7 @@ export function createProjection(maxNames = 500): (raw: RawPod) => NodePod {
       hosts: cut(annotations[HOSTS_KEY], MAX_HOSTS_TEXT),
       onChange: cut(annotations[ON_CHANGE_KEY], MAX_WORD),
       managedAliases: managedAliases ?? NOTHING,
+      ...(isByDns(annotations[REVISION_KEY]) && { byDns: true }),
       ended: hasEnded(raw),
       ...(managedAliases === undefined && { refusal: TOO_MANY_ALIASES }),
     };

@@ -5,6 +5,7 @@ import type { Config } from "../config/schema.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { kubeMapReader } from "../snapshot/map-reader.ts";
 import type { Logger } from "../telemetry/log.ts";
+import { watchResolvers } from "../webhook/resolver-watch.ts";
 import { runWebhook } from "../webhook/run.ts";
 import { withOwnClient } from "./own-client.ts";
 import type { ProcessContext, Running } from "./serve.ts";
@@ -15,6 +16,7 @@ export async function startWebhook(config: Config, { log, connect }: ProcessCont
     runWebhook(config, {
       maps: kubeMapReader({ client, namespace: config.namespace, log }),
       certificates: certificatesOf(config, client, log),
+      ...(config.podDns.enabled && { podDns: watchResolvers(config, log) }),
       log,
       now: Date.now,
     }),

@@ -156,6 +156,13 @@ export const podDnsSchema = z.strictObject({
     .max(60_000)
     .default(100)
     .describe("How often CoreDNS looks whether the map has changed, milliseconds."),
+  resolvConf: z
+    .string()
+    .min(1)
+    .default("/etc/resolv.conf")
+    .describe(
+      "The resolv.conf of a pod with dnsPolicy ClusterFirst, from which the webhook rebuilds what pods would have.",
+    ),
 });
 
 export const certsSchema = z.strictObject({

@@ -300,6 +300,7 @@ test("the defaults of every section", () => {
       directory: "/run/switchback-dns",
       ttlSeconds: 5,
       reloadMs: 100,
+      resolvConf: "/etc/resolv.conf",
     },
     webhook: { address: "::", port: 8_443, healthPort: 8_081, maxBodyBytes: 3_145_728 },
     controller: { address: "::", port: 8_080, leaseSeconds: 15, renewDeadlineSeconds: 10, retrySeconds: 2 },

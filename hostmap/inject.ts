@@ -1,4 +1,5 @@
 import { compareNames } from "./hostnames.ts";
+import type { DnsChange } from "./inject-dns.ts";
 import { describeManaged, withoutManaged } from "./managed-aliases.ts";
 import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, REVISION_KEY } from "./metadata-keys.ts";
 import { longLineReason, type Packing, packLines, packOnePerAddress } from "./pack.ts";
@@ -21,6 +22,8 @@ export interface ManagedAliases {
 export interface Injection {
   readonly userAliases: readonly HostAlias[];
   readonly managed: ManagedAliases;
+  /** Only where pod DNS gives the pod its resolvers, or gave it some. */
+  readonly dns?: DnsChange;
 }
 
 /** Builds the managed aliases for the selected names, except those in `taken`. */

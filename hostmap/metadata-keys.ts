@@ -3,6 +3,8 @@ export const PREFIX = "switchback.dev/";
 
 /** Pod or namespace label that opts in (`enabled`) or, on a pod, out (`disabled`). */
 export const INJECT_KEY = "switchback.dev/inject";
+/** Pod or namespace label: by what a new pod gets the names, `hosts` or `dns`. */
+export const VIA_KEY = "switchback.dev/via";
 /** Pod annotation: the names and patterns to map in the pod. */
 export const HOSTS_KEY = "switchback.dev/hosts";
 /** Namespace, workload or pod annotation: how running pods follow changes. */
@@ -18,6 +20,8 @@ export const INJECTED_KEY = "switchback.dev/injected";
 export const REVISION_KEY = "switchback.dev/revision";
 /** Written on the pod: which of its hostAliases are managed. */
 export const OWNED_KEY = "switchback.dev/owned";
+/** Written on a pod that resolves through pod DNS: the nameservers of its dnsConfig, which mark that as ours. */
+export const RESOLVERS_KEY = "switchback.dev/resolvers";
 /** Annotation of a load balancer's Service, set by its admin: the PROXY protocol version that the load balancer sends. */
 export const PROXY_PROTOCOL_KEY = "switchback.dev/proxy-protocol";
 /** Written on a workload's pod template to restart it: the time, like kubectl's restartedAt. The new pods carry it too. */
@@ -56,6 +60,7 @@ interface UserKey {
 /** The keys that users may set on their objects. */
 export const USER_KEYS: Readonly<Record<string, UserKey>> = {
   [INJECT_KEY]: { on: "label", values: ["enabled", "disabled"] },
+  [VIA_KEY]: { on: "label", values: ["hosts", "dns"] },
   [HOSTS_KEY]: { on: "annotation" },
   [ON_CHANGE_KEY]: { on: "annotation", values: ["restart", "live", "none"] },
   [IGNORE_KEY]: { on: "annotation", values: ["true", "false"] },
@@ -64,4 +69,4 @@ export const USER_KEYS: Readonly<Record<string, UserKey>> = {
 };
 
 /** The keys that Switchback writes on pods. In a manifest they are earlier output of `switchback inject`, and are replaced. */
-export const WRITTEN_KEYS: readonly string[] = [INJECTED_KEY, REVISION_KEY, OWNED_KEY];
+export const WRITTEN_KEYS: readonly string[] = [INJECTED_KEY, REVISION_KEY, OWNED_KEY, RESOLVERS_KEY];

@@ -251,3 +251,25 @@ test("a refusal names who still holds an address, and why", () => {
     ["7 pods hold addresses", "1 pod holds addresses"],
   );
 });
+
+test("a pod whose nameservers are ours, or were given to it by pod DNS, holds them: without them it has no DNS", () => {
+  const resolving = (name: string, nameservers: string[], recorded?: string, dnsPolicy = "None"): RawPod => {
+    const raw = pod(name, {});
+    const annotations = recorded === undefined ? {} : { "switchback.dev/resolvers": recorded };
+    return { ...raw, metadata: { ...raw.metadata, annotations }, spec: { dnsPolicy, dnsConfig: { nameservers } } };
+  };
+  const holders = found(
+    resolving("a", ["192.0.2.1", OURS]),
+    resolving("b", ["192.0.2.7", "192.0.2.8"], "192.0.2.7 192.0.2.8"),
+    resolving("c", ["192.0.2.7"]),
+    resolving("d", ["192.0.2.7"], "192.0.2.9"),
+    resolving("e", ["192.0.2.7"], "192.0.2.7", "ClusterFirst"),
+  );
+  assert.deepEqual(
+    holders.map(({ name, addresses }) => [name, addresses]),
+    [
+      ["a", [OURS]],
+      ["b", ["192.0.2.7", "192.0.2.8"]],
+    ],
+  );
+});

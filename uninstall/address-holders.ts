@@ -1,9 +1,10 @@
+import { holdsResolvers } from "../hostmap/inject-dns.ts";
 import { OWNED_KEY } from "../hostmap/metadata-keys.ts";
 import { inferFromNames, ownerOf } from "../workloads/owners.ts";
 import { hasEnded, hostAliasesOf, podFacts, type RawPod } from "../workloads/pods.ts";
 import { type WorkloadName, workloadKey } from "../workloads/workload-keys.ts";
 
-/** The running pods of one workload that have hosts entries of Switchback. */
+/** The running pods of one workload that have hosts entries or resolvers of Switchback. */
 export interface AddressHolder extends WorkloadName {
   /** It is a Deployment, StatefulSet or DaemonSet. */
   readonly restartable: boolean;
@@ -13,18 +14,27 @@ export interface AddressHolder extends WorkloadName {
 }
 
 /**
- * What a pod has of Switchback, or undefined. `ours` are the addresses of its front Services. Aliases count regardless of who wrote them: a
- * template may have them from `switchback inject`.
+ * What a pod has of Switchback, or undefined. `ours` are the addresses of its Services. Aliases and nameservers count regardless of who wrote
+ * them: a template may have them from `switchback inject`, or from a pod. Nameservers that pod DNS gave the pod count also when their
+ * Services are gone.
  */
 export function addressHolderOf(pod: RawPod, ours: ReadonlySet<string>): AddressHolder | undefined {
   if (hasEnded(pod)) return undefined;
+  const annotations = pod.metadata?.annotations ?? {};
+  const nameservers = resolversOf(pod, ours);
   const ips = new Set(hostAliasesOf(pod).map(({ ip }) => ip));
-  const addresses = [...ips].filter((ip) => ours.has(ip)).sort();
-  const owned = pod.metadata?.annotations?.[OWNED_KEY] ?? "none";
+  const addresses = [...new Set([...[...ips].filter((ip) => ours.has(ip)), ...nameservers])].sort();
+  const owned = annotations[OWNED_KEY] ?? "none";
   if (addresses.length === 0 && owned === "none") return undefined;
   const facts = podFacts(pod);
   const { namespace, kind, name, unrestartable } = ownerOf(facts, inferFromNames);
   return { namespace, kind, name, restartable: unrestartable === undefined, pods: [facts.name], addresses };
+}
+
+function resolversOf({ metadata, spec }: RawPod, ours: ReadonlySet<string>): readonly string[] {
+  const nameservers = spec?.dnsConfig?.nameservers ?? [];
+  const pod = { dnsPolicy: spec?.dnsPolicy, dnsConfig: { nameservers }, annotations: metadata?.annotations ?? {} };
+  return holdsResolvers(pod) ? nameservers : nameservers.filter((ip) => ours.has(ip));
 }
 
 /** One entry per workload, in order of their keys. */

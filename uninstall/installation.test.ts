@@ -23,6 +23,25 @@ function withIndex(api: MemoryServer, ...targets: (readonly [name: string, ...cl
   return api;
 }
 
+describe("the resolvers of pod DNS", () => {
+  const RESOLVERS = "resolvers: [switchback-dns-a, switchback-dns-b]";
+  const withResolvers = (config: string) => {
+    const api = installed(config);
+    api.add(ours("services"), "switchback-dns-a", { spec: { clusterIPs: ["192.0.2.53", "2001:db8::53"] } });
+    api.add(ours("services"), "switchback-webhook", { spec: { clusterIPs: ["192.0.2.1"] } });
+    return api;
+  };
+
+  test("end with us, as the front Services do", async () => {
+    const found = await addressesOf(withResolvers(`podDns: { enabled: true, ${RESOLVERS} }`));
+    assert.deepEqual(found, [FRONT, ["192.0.2.53", "switchback-dns-a"], ["2001:db8::53", "switchback-dns-a"]]);
+  });
+
+  test("are none where pod DNS is not enabled", async () => {
+    assert.deepEqual(await addressesOf(withResolvers(`podDns: { enabled: false, ${RESOLVERS} }`)), [FRONT]);
+  });
+});
+
 describe("the configuration", () => {
   test("gives the namespaces that restarts are permitted in, and the agents'", async () => {
     const install = await read(installed("agent: { namespace: agents }\nrestart: { namespaces: [shop, blog] }"));

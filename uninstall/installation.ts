@@ -14,7 +14,7 @@ import { type AddressHolder, addressHolderOf, byWorkload } from "./address-holde
 
 /** What an uninstall has to know about the installation. */
 export interface Installation {
-  /** ClusterIPs that end with us, and the front Service of each. */
+  /** ClusterIPs that end with us, and the Service of each: a front, or a resolver of pod DNS. */
   readonly addresses: ReadonlyMap<string, string>;
   /** `restart.namespaces` of its configuration. */
   readonly restartNamespaces: ReadonlySet<string>;
@@ -30,6 +30,7 @@ interface RawService {
 /** Only what matters here, and leniently: the install may be of another version. */
 const configSchema = z.object({
   agent: z.object({ namespace: z.string().default("switchback-agent") }).prefault({}),
+  podDns: z.object({ enabled: z.boolean().default(false), resolvers: z.array(z.string()).default([]) }).prefault({}),
   restart: z.object({ namespaces: z.array(z.string()).default([]) }).prefault({}),
   targets: z
     .array(
@@ -57,9 +58,24 @@ export async function readInstallation(client: KubeClient, namespace: string): P
     for (const address of isOurs ? clusterIPs : [])
       if (!addresses.has(address)) addresses.set(address, frontName(name));
   }
+  for (const [address, service] of await readResolvers(client, namespace, config.podDns))
+    addresses.set(address, service);
   addresses.delete("");
   const { agent, restart } = config;
   return { addresses, restartNamespaces: new Set(restart.namespaces), agentNamespace: agent.namespace };
+}
+
+/** The ClusterIPs of the resolvers. Of one whose Service is gone, the pods themselves say that they hold it. */
+async function readResolvers(
+  client: KubeClient,
+  namespace: string,
+  { enabled, resolvers }: z.infer<typeof configSchema>["podDns"],
+): Promise<Array<readonly [address: string, service: string]>> {
+  if (!enabled) return [];
+  const services = await client.list<RawService>(corePath("services", namespace));
+  return services.items
+    .filter(({ metadata }) => resolvers.includes(metadata.name))
+    .flatMap(({ metadata, spec }) => literalIPs(spec).map((address) => [address, metadata.name] as const));
 }
 
 async function readConfig(client: KubeClient, namespace: string): Promise<z.infer<typeof configSchema>> {

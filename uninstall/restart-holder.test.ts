@@ -46,6 +46,12 @@ for (const [code, text, kind, spec, metadata = {}] of [
     "Deployment",
     aliases("192.0.2.1", FRONT_IP),
   ],
+  [
+    "in-template",
+    "its own template has them: take the dnsConfig out of its manifest",
+    "Deployment",
+    { template: { spec: { dnsConfig: { nameservers: [FRONT_IP] } } } },
+  ],
   ["paused", "its rollouts are paused: resume it", "Deployment", { paused: true }],
   [
     "on-delete",

@@ -42,8 +42,11 @@ export async function restartHolder(
 }
 
 function inTemplate({ spec }: RawWorkload, addresses: readonly string[]): Reason | undefined {
-  const aliases = spec?.template?.spec?.hostAliases ?? [];
-  if (!aliases.some(({ ip }) => addresses.includes(ip))) return undefined;
+  const { hostAliases, dnsConfig } = spec?.template?.spec ?? {};
+  if ((dnsConfig?.nameservers ?? []).some((ip) => addresses.includes(ip))) {
+    return { code: "in-template", text: "its own template has them: take the dnsConfig out of its manifest" };
+  }
+  if (!(hostAliases ?? []).some(({ ip }) => addresses.includes(ip))) return undefined;
   return { code: "in-template", text: "its own template has them: take the hostAliases out of its manifest" };
 }
 

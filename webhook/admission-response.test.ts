@@ -38,7 +38,7 @@ function rig(maxNames = 500, decide?: typeof decideInjection) {
   ) => {
     const object = { metadata, spec: {} };
     const request = { uid: "u", kind: { group: "", kind: "Pod" }, operation: "CREATE", namespace, object };
-    return JSON.parse(answerReview(request, optIn, options)).response;
+    return JSON.parse(answerReview(request, { optIn }, options)).response;
   };
   return { answer, log, recorded, state };
 }

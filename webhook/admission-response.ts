@@ -1,10 +1,11 @@
 import { describeError } from "../errors/errors.ts";
 import { MAX_WARNING } from "../hostmap/select-hosts.ts";
 import type { Reason } from "../hostmap/types.ts";
+import type { Via } from "../hostmap/via.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { type AdmissionRequest, encodeAnswer } from "./admission-review.ts";
 import type { InjectionCache } from "./injection-cache.ts";
-import { decideInjection, type InjectionDecision, type OptIn } from "./injection-decision.ts";
+import { decideInjection, type InjectionDecision, type OptIn, type ViaInput } from "./injection-decision.ts";
 import { encodePatch } from "./json-patch.ts";
 import type { LogThrottle } from "./log-throttle.ts";
 import type { WebhookMetrics } from "./metrics.ts";
@@ -15,6 +16,8 @@ export interface AnswerOptions {
   readonly metrics: WebhookMetrics;
   readonly log: Logger;
   readonly throttle: LogThrottle;
+  /** By what pods get the names; default: by hostAliases. */
+  readonly via?: () => Omit<ViaInput, "namespace">;
   /** Decides about the pod; replaced only in tests. */
   readonly decide?: typeof decideInjection;
 }
@@ -26,10 +29,18 @@ const FAULT: InjectionDecision = {
   warn: true,
 };
 
+/** What the path of a request says about the pod's namespace. */
+export interface Path {
+  readonly optIn: OptIn;
+  /** By the namespace's label; undefined: it has none, or the install's default. */
+  readonly via?: Via;
+}
+
 /** Answers a review, as JSON in ASCII. The answer allows the pod even if the decision fails. */
-export function answerReview(request: AdmissionRequest, optIn: OptIn, options: AnswerOptions): string {
+export function answerReview(request: AdmissionRequest, path: Path, options: AnswerOptions): string {
   const started = performance.now();
-  const { decision, patch } = decide(request, optIn, options);
+  const { optIn } = path;
+  const { decision, patch } = decide(request, path, options);
   const warnings = warningsOf(decision);
   const answer = encodeAnswer(request.uid, { patch, warnings: warnings.map(({ text }) => text) });
   options.metrics.admitted(decision.code, optIn, (performance.now() - started) / 1000);
@@ -38,9 +49,10 @@ export function answerReview(request: AdmissionRequest, optIn: OptIn, options: A
   return answer;
 }
 
-function decide(request: AdmissionRequest, optIn: OptIn, options: AnswerOptions) {
+function decide(request: AdmissionRequest, { optIn, via: namespace }: Path, options: AnswerOptions) {
   try {
-    const decision = (options.decide ?? decideInjection)(request, optIn, options.map());
+    const via = options.via && { ...options.via(), namespace };
+    const decision = (options.decide ?? decideInjection)(request, optIn, options.map(), via);
     return { decision, patch: decision.inject ? encodePatch(decision.pod, decision.injection) : undefined };
   } catch (error) {
     options.log.error({ code: FAULT.code, optIn, error: describeError(error) }, "the decision about a pod failed");
@@ -49,7 +61,7 @@ function decide(request: AdmissionRequest, optIn: OptIn, options: AnswerOptions)
 }
 
 function warningsOf(decision: InjectionDecision): readonly Reason[] {
-  if (decision.inject) return decision.selected.warnings;
+  if (decision.inject) return decision.warnings;
   const { code, text, warn } = decision;
   return warn ? [{ code, text: `switchback: ${text}`.slice(0, MAX_WARNING) }] : [];
 }

@@ -293,3 +293,24 @@ test("metrics count pods by code and opt-in, and refusals by status", async () =
   assert.match(text, /switchback_webhook_refused_total\{status="400"\} 1/);
   assert.match(text, /switchback_webhook_admission_duration_seconds_count 2/);
 });
+
+test("the path carries by what the pods of a namespace get their names", async () => {
+  const setup = {
+    resolvers: ["10.96.0.11", "10.96.0.12"],
+    cluster: { servers: [], domain: "cluster.local", nodeSearches: [], options: [] },
+  };
+  const policyOf = async (path: string, fallback: "hosts" | "dns") => {
+    const { app } = start({ via: () => ({ fallback, setup }) });
+    const labelled = { metadata: { labels: { "switchback.dev/inject": "enabled" } } };
+    const { body } = await request(app).post(path).send(review({}, labelled)).expect(200);
+    const operations = JSON.parse(Buffer.from(body.response.patch, "base64").toString());
+    return operations.some((operation: { path: string }) => operation.path === "/spec/dnsPolicy") ? "dns" : "hosts";
+  };
+  for (const path of PATHS) {
+    for (const fallback of ["hosts", "dns"] as const) {
+      assert.equal(await policyOf(path, fallback), fallback);
+      assert.equal(await policyOf(`${path}/dns`, fallback), "dns");
+      assert.equal(await policyOf(`${path}/hosts`, fallback), "hosts");
+    }
+  }
+});

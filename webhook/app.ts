@@ -2,9 +2,8 @@ import express, { type ErrorRequestHandler, type Express, type RequestHandler, t
 import { describeError, hasCode } from "../errors/errors.ts";
 import { steadyNow } from "../kube/time.ts";
 import { type ByteBudget, chargeAnswer, createByteBudget } from "../telemetry/byte-budget.ts";
-import { type AnswerOptions, answerReview } from "./admission-response.ts";
+import { type AnswerOptions, answerReview, type Path } from "./admission-response.ts";
 import { type AdmissionRequest, decodeReview } from "./admission-review.ts";
-import type { OptIn } from "./injection-decision.ts";
 import { createLogThrottle } from "./log-throttle.ts";
 import { type BodyReader, createBodyReader, type Refusal } from "./request-body.ts";
 
@@ -25,10 +24,18 @@ const UNREAD_BUDGET_BYTES = 8 * 1024 * 1024;
 /** Answers up to this size are not counted: those of all connections together are smaller than the budget. */
 const SMALL_ANSWER_BYTES = 16 * 1024;
 
-const OPT_INS: readonly OptIn[] = ["namespace", "pod"];
+/** What opted the pod in, and the label `switchback.dev/via` of its namespace, if that is not the install's default. */
+const PATHS: Readonly<Record<string, Path>> = {
+  "/mutate/namespace": { optIn: "namespace" },
+  "/mutate/pod": { optIn: "pod" },
+  "/mutate/namespace/dns": { optIn: "namespace", via: "dns" },
+  "/mutate/pod/dns": { optIn: "pod", via: "dns" },
+  "/mutate/namespace/hosts": { optIn: "namespace", via: "hosts" },
+  "/mutate/pod/hosts": { optIn: "pod", via: "hosts" },
+};
 
 /**
- * Serves POST /mutate/namespace and /mutate/pod, transport only. A request that is not a review gets 4xx and a sentence. A review
+ * Serves POST /mutate/namespace, /mutate/pod and those below them, transport only. A request that is not a review gets 4xx and a sentence. A review
  * always gets `allowed: true`, even after an internal error.
  */
 export function createApp(appOptions: AppOptions): Express {
@@ -37,13 +44,13 @@ export function createApp(appOptions: AppOptions): Express {
   app.disable("x-powered-by");
   app.disable("etag");
   const buffers = { read: createBodyReader(options.maxBodyBytes), unread: createByteBudget(UNREAD_BUDGET_BYTES) };
-  for (const optIn of OPT_INS) app.post(`/mutate/${optIn}`, mutate(optIn, buffers, options));
+  for (const [path, about] of Object.entries(PATHS)) app.post(path, mutate(about, buffers, options));
   app.use(notFound);
   app.use(onError(options));
   return app;
 }
 
-function mutate(optIn: OptIn, { read, unread }: Buffers, options: AnswerOptions): RequestHandler {
+function mutate(path: Path, { read, unread }: Buffers, options: AnswerOptions): RequestHandler {
   return async (req, res) => {
     const body = await read(req);
     const request = Buffer.isBuffer(body) ? decode(body) : body;
@@ -51,7 +58,7 @@ function mutate(optIn: OptIn, { read, unread }: Buffers, options: AnswerOptions)
       refuse(request, res, options);
       return;
     }
-    const answer = answerReview(request, optIn, options);
+    const answer = answerReview(request, path, options);
     if (answer.length > SMALL_ANSWER_BYTES) chargeAnswer(unread, res, answer.length);
     res.writeHead(200, { "content-type": "application/json", "content-length": answer.length });
     // The answer is ASCII. Writing it as UTF-8 would scan every byte of the patch once more.

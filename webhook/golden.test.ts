@@ -5,6 +5,8 @@ import { test } from "node:test";
 import { applyPatch } from "rfc6902";
 import { parseAllDocuments } from "yaml";
 import { parseHosts } from "../hostmap/hosts-text.ts";
+import type { PodDnsSetup } from "../hostmap/pod-dns.ts";
+import type { Via } from "../hostmap/via.ts";
 import { publishedMapOf } from "../snapshot/published-map.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 import { decideInjection, type OptIn } from "./injection-decision.ts";
@@ -18,7 +20,22 @@ interface Case {
   readonly operation?: string;
   readonly maxNames?: number;
   readonly noMap?: boolean;
+  /** `pods.via`. */
+  readonly via?: Via;
+  /** The resolvers of pod DNS do not answer. */
+  readonly notReady?: boolean;
 }
+
+const SETUP: PodDnsSetup = {
+  resolvers: ["10.96.0.11", "10.96.0.12"],
+  cluster: {
+    servers: ["10.96.0.10"],
+    domain: "cluster.local",
+    nodeSearches: ["corp.example"],
+    options: [{ name: "ndots", value: "5" }],
+  },
+};
+const NOT_READY = { code: "dns-not-ready", text: "10.96.0.12 does not answer" };
 
 interface PodLike {
   readonly metadata: object;
@@ -33,9 +50,11 @@ function readCase(file: string): { how: Case; pod: PodLike } {
   return { how, pod };
 }
 
-function run({ optIn, operation = "CREATE", maxNames = 500, noMap }: Case, object: PodLike) {
-  const request = { uid: "u", kind: { group: "", kind: "Pod" }, operation, object };
-  return decideInjection(request, optIn, noMap ? undefined : createInjectionCache(map, maxNames));
+function run({ optIn, operation = "CREATE", maxNames = 500, noMap, via = "hosts", notReady }: Case, object: PodLike) {
+  const request = { uid: "u", kind: { group: "", kind: "Pod" }, operation, namespace: "shop", object };
+  const setup = notReady ? NOT_READY : SETUP;
+  const cache = noMap ? undefined : createInjectionCache(map, maxNames);
+  return decideInjection(request, optIn, cache, { namespace: undefined, fallback: via, setup });
 }
 
 for (const file of globSync(join(FIXTURES, "*.yaml")).sort()) {
@@ -45,7 +64,7 @@ for (const file of globSync(join(FIXTURES, "*.yaml")).sort()) {
     const actual = decision.inject
       ? {
           code: decision.code,
-          warnings: decision.selected.warnings,
+          warnings: decision.warnings,
           patch: patchOperations(decision.pod, decision.injection),
         }
       : decision;

@@ -35,6 +35,16 @@ for (const [what, more, ok, changed] of [
   });
 }
 
+test("pod DNS is reported, and never makes a webhook unready", () => {
+  const setup = { resolvers: ["10.96.0.11", "10.96.0.12"] } as never;
+  for (const [podDns, line] of [
+    [() => setup, "[+] pod DNS: 10.96.0.11 10.96.0.12"],
+    [() => problem, "[+] pod DNS: not used (c: why)"],
+  ] as const) {
+    assert.deepEqual(webhookReadiness(state({ podDns })), { ok: true, text: [...GOOD, line].join("\n") });
+  }
+});
+
 test("the page of the loaded map has its revision, the most names of a pod, and its names", () => {
   const page = (more: Partial<WebhookState>) => JSON.parse(renderLoadedPage(state(more)).body);
   assert.deepEqual(page({}), { revision: "r1", maxNames: 7, names: 2 });

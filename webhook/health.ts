@@ -1,4 +1,5 @@
 import type { ServingStatus } from "../certs/serving.ts";
+import type { PodDnsSetup } from "../hostmap/pod-dns.ts";
 import type { Reason } from "../hostmap/types.ts";
 import { renderLoaded } from "../snapshot/webhook-loaded-page.ts";
 import type { Health, Page } from "../telemetry/health.ts";
@@ -11,11 +12,14 @@ export interface WebhookState {
   mapProblem: Reason | undefined;
   serving: () => ServingStatus;
   draining: boolean;
+  /** Only where pod DNS is enabled: the resolvers, or why pods cannot be given them now. */
+  podDns?: () => PodDnsSetup | Reason;
 }
 
 /**
  * Ready once a serving certificate and a map are loaded, until the pod has to stop. The text has one line per condition, like the
- * API server's `/readyz?verbose`. A problem with a newer certificate or map is only reported: the last good one serves.
+ * API server's `/readyz?verbose`. A problem with a newer certificate or map is only reported: the last good one serves. So is one with pod
+ * DNS, whose pods get hostAliases then.
  */
 export function webhookReadiness(state: Readonly<WebhookState>): Health {
   const { map, mapProblem, draining } = state;
@@ -27,11 +31,19 @@ export function webhookReadiness(state: Readonly<WebhookState>): Health {
     },
     { ok: map !== undefined, text: line("map", map && `revision ${map.revision}, ${map.names} names`, mapProblem) },
     { ok: !draining, text: draining ? "stopping" : "not stopping" },
+    ...podDnsChecks(state),
   ];
   return {
     ok: checks.every(({ ok }) => ok),
     text: checks.map(({ ok, text }) => `[${ok ? "+" : "-"}] ${text}`).join("\n"),
   };
+}
+
+function podDnsChecks({ podDns }: Readonly<WebhookState>) {
+  const setup = podDns?.();
+  if (setup === undefined) return [];
+  const text = "code" in setup ? `not used (${setup.code}: ${setup.text})` : setup.resolvers.join(" ");
+  return [{ ok: true, text: `pod DNS: ${text}` }];
 }
 
 /** Renders the page of `snapshot/webhook-loaded-page.ts`. */

@@ -1,25 +1,44 @@
 import { type Injection, planInjection } from "../hostmap/inject.ts";
-import { HOSTS_KEY, INJECT_KEY } from "../hostmap/metadata-keys.ts";
+import { planDnsInjection, withoutResolvers } from "../hostmap/inject-dns.ts";
+import { HOSTS_KEY, INJECT_KEY, RESOLVERS_KEY, VIA_KEY } from "../hostmap/metadata-keys.ts";
 import { MIRROR_KEY } from "../hostmap/opt-in.ts";
-import type { SelectedHosts } from "../hostmap/select-hosts.ts";
+import type { PodDnsSetup } from "../hostmap/pod-dns.ts";
+import { MAX_WARNING } from "../hostmap/select-hosts.ts";
 import type { Reason } from "../hostmap/types.ts";
+import { effectiveVia, type Via } from "../hostmap/via.ts";
 import type { AdmissionRequest } from "./admission-review.ts";
 import { type AdmittedPod, isPod, readPod } from "./admitted-pod.ts";
 import type { InjectionCache } from "./injection-cache.ts";
+import { readResolution } from "./pod-resolution.ts";
 
 /** What opted the pod in. The path of the request carries it. */
 export type OptIn = "namespace" | "pod";
 
+/** By what pods get the names, apart from their own label. */
+export interface ViaInput {
+  /** By the namespace's label; the path of the request carries it. */
+  readonly namespace: Via | undefined;
+  /** `pods.via` of the configuration. */
+  readonly fallback: Via;
+  /** The resolvers of pod DNS, or why pods cannot be given them now. */
+  readonly setup: PodDnsSetup | Reason;
+}
+
+/** Where pod DNS is not enabled. */
+export const NO_POD_DNS: Reason = { code: "dns-not-enabled", text: "this install has no pod DNS (podDns.enabled)" };
+
+const BY_HOSTS: ViaInput = { namespace: undefined, fallback: "hosts", setup: NO_POD_DNS };
+
 /**
- * `injected`: the pod gets managed aliases. `nothing-chosen`: the selection matches no name, or the user's aliases already map all
+ * `injected`: the pod gets managed aliases. `injected-dns`: it gets the resolvers of pod DNS instead. `nothing-chosen`: the selection matches no name, or the user's aliases already map all
  * of them. The pod then gets the annotations only, which distinguishes it from a pod that the webhook never saw.
  */
 export type InjectionDecision =
   | {
       readonly inject: true;
-      readonly code: "injected" | "nothing-chosen";
+      readonly code: "injected" | "injected-dns" | "nothing-chosen";
       readonly pod: AdmittedPod;
-      readonly selected: SelectedHosts;
+      readonly warnings: readonly Reason[];
       readonly injection: Injection;
     }
   | { readonly inject: false; readonly code: string; readonly text: string; readonly warn: boolean };
@@ -80,6 +99,7 @@ export function decideInjection(
   request: AdmissionRequest,
   optIn: OptIn,
   map: InjectionCache | undefined,
+  via: ViaInput = BY_HOSTS,
 ): InjectionDecision {
   const requestCheck = REQUEST_CHECKS.find((check) => check.applies(request));
   if (requestCheck !== undefined) return skip(requestCheck);
@@ -88,10 +108,41 @@ export function decideInjection(
   const podCheck = POD_CHECKS.find((check) => check.applies({ pod, optIn }));
   if (podCheck !== undefined) return skip(podCheck);
   if (map === undefined) return NO_MAP;
+  const wanted = effectiveVia({ ...via, pod: pod.labels[VIA_KEY] });
+  const problems = wanted.problem === undefined ? [] : [shortened(wanted.problem)];
+  if (wanted.via === "hosts" && pod.annotations[RESOLVERS_KEY] === undefined) {
+    return byHosts({ pod, map, problems, injection: undefined });
+  }
+  const resolution = readResolution(request.object, pod, request.namespace ?? "");
+  if ("code" in resolution) return skip({ ...resolution, warn: true });
+  const restored = { dns: withoutResolvers(resolution) };
+  if (wanted.via === "hosts") return byHosts({ pod, map, problems, injection: restored });
+  const injection = planDnsInjection(resolution, via.setup);
+  if ("code" in injection) return byHosts({ pod, map, problems: [...problems, injection], injection: restored });
+  return { inject: true, code: "injected-dns", pod, warnings: problems, injection };
+}
+
+function byHosts({
+  pod,
+  map,
+  problems,
+  injection: more,
+}: {
+  readonly pod: AdmittedPod;
+  readonly map: InjectionCache;
+  readonly problems: readonly Reason[];
+  /** What is added to the injection of the aliases. */
+  readonly injection: Pick<Injection, "dns"> | undefined;
+}): InjectionDecision {
   const selected = map.select(pod.annotations[HOSTS_KEY]);
-  const injection = planInjection(pod, selected, map.build);
+  const injection = { ...planInjection(pod, selected, map.build), ...more };
   const code = injection.managed.aliases.length > 0 ? "injected" : "nothing-chosen";
-  return { inject: true, code, pod, selected, injection };
+  const warnings = problems.length === 0 ? selected.warnings : [...problems, ...selected.warnings];
+  return { inject: true, code, pod, warnings, injection };
+}
+
+function shortened({ code, text }: Reason): Reason {
+  return { code, text: text.slice(0, MAX_WARNING) };
 }
 
 function skip({ code, text, warn }: Reason & { readonly warn: boolean }): InjectionDecision {

@@ -74,3 +74,14 @@ test("the state's gauges are read at each scrape", async () => {
   state.map = { revision: "r2", names: 8 };
   assert.deepEqual(Object.entries(await gauges()).at(-1), ['map_info{revision="r2"}', 1]);
 });
+
+test("whether pods are given the resolvers of pod DNS is read at each scrape", async () => {
+  const usable = async (podDns?: () => unknown) => {
+    const metrics = createWebhookMetrics();
+    addStateGauges(metrics.registry, { serving: () => ({}), ...(podDns && { podDns }) } as never);
+    return (await scrape(metrics)).pod_dns_usable;
+  };
+  assert.equal(await usable(), 0);
+  assert.equal(await usable(() => ({ code: "dns-not-ready", text: "why" })), 0);
+  assert.equal(await usable(() => ({ resolvers: [] })), 1);
+});

@@ -52,6 +52,10 @@ export function addStateGauges(registry: MetricsRegistry, state: Readonly<Webhoo
   gauge("certificate_problem", "1 while the newest serving certificate cannot be used.", () =>
     state.serving().problem ? 1 : 0,
   );
+  gauge("pod_dns_usable", "1 while pods are given the resolvers of pod DNS; 0 also where it is not enabled.", () => {
+    const setup = state.podDns?.();
+    return setup === undefined || "code" in setup ? 0 : 1;
+  });
   gauge("map_info", "1 for the revision of the map that is loaded.", () =>
     state.map === undefined ? [] : [[{ revision: state.map.revision }, 1]],
   );

@@ -11,13 +11,17 @@ import { createApp } from "./app.ts";
 import { renderLoadedPage, type WebhookState, webhookReadiness } from "./health.ts";
 import { classesOf } from "./http-classes.ts";
 import { createInjectionCache } from "./injection-cache.ts";
+import { NO_POD_DNS } from "./injection-decision.ts";
 import { addStateGauges, createWebhookMetrics } from "./metrics.ts";
+import type { ResolverWatch } from "./resolver-watch.ts";
 import { createWebhookServer } from "./server.ts";
 
 /** The dependencies of a webhook. */
 interface WebhookDeps {
   readonly maps: MapReader;
   readonly certificates: ServingSource;
+  /** Where pod DNS is enabled. */
+  readonly podDns?: ResolverWatch;
   readonly log: Logger;
   /** Milliseconds since 1970. */
   readonly now: () => number;
@@ -44,7 +48,9 @@ export async function runWebhook(config: Config, deps: WebhookDeps): Promise<Run
   const { log, now } = deps;
   const { address, port, healthPort, maxBodyBytes } = config.webhook;
   const metrics = createWebhookMetrics();
-  const app = createApp({ map: () => state.map, metrics, log, maxBodyBytes });
+  const { podDns } = deps;
+  const via = () => ({ fallback: config.pods.via, setup: podDns?.setup() ?? NO_POD_DNS });
+  const app = createApp({ map: () => state.map, via, metrics, log, maxBodyBytes });
   const server = createWebhookServer(app, classesOf(app));
   const certificates = watchServingCertificate(deps.certificates, server.usePair, { now, log });
   const state: WebhookState = {
@@ -52,6 +58,7 @@ export async function runWebhook(config: Config, deps: WebhookDeps): Promise<Run
     mapProblem: undefined,
     serving: certificates.status,
     draining: false,
+    ...(podDns && { podDns: () => podDns.setup() }),
   };
   addStateGauges(metrics.registry, state);
   const maps = deps.maps.start((offer) => applyOffer(state, offer, config.inject.maxNames, log));
@@ -59,7 +66,7 @@ export async function runWebhook(config: Config, deps: WebhookDeps): Promise<Run
     live: () => livenessOf(maps.inactiveMs?.() ?? 0),
     ready: () => webhookReadiness(state),
   };
-  const stopReading = async () => void (await Promise.all([maps.stop(), certificates.stop()]));
+  const stopReading = async () => void (await Promise.all([maps.stop(), certificates.stop(), podDns?.stop()]));
   let health: HealthServer | undefined;
   let bound: number;
   try {

@@ -17,6 +17,8 @@ export interface RawPod extends ApiObject {
   readonly spec?: {
     readonly nodeName?: string | undefined;
     readonly hostAliases?: ReadonlyArray<{ readonly ip: string; readonly hostnames?: string[] | null }> | null;
+    readonly dnsPolicy?: string;
+    readonly dnsConfig?: { readonly nameservers?: readonly string[] | null } | null;
   };
   readonly status?: { readonly phase?: string };
 }

@@ -12,7 +12,10 @@ export interface RawWorkload {
     readonly updateStrategy?: { readonly type?: string; readonly rollingUpdate?: { readonly partition?: number } };
     readonly template?: {
       readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> };
-      readonly spec?: { readonly hostAliases?: ReadonlyArray<{ readonly ip: string }> | null };
+      readonly spec?: {
+        readonly hostAliases?: ReadonlyArray<{ readonly ip: string }> | null;
+        readonly dnsConfig?: { readonly nameservers?: readonly string[] | null } | null;
+      };
     };
   };
   readonly status?: {

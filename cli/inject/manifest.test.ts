@@ -306,3 +306,36 @@ spec:
     assert.match(outcomes[0]?.reason.text ?? "", /^30 names; .*musl/);
   });
 });
+
+describe("a manifest with a dnsConfig", () => {
+  const withDns = (recorded: string) =>
+    pod(`  labels: { switchback.dev/via: dns }
+  annotations:
+    note: mine
+    switchback.dev/resolvers: ${recorded}
+    switchback.dev/revision: dns
+spec:
+  dnsPolicy: None
+  dnsConfig:
+    nameservers: [10.96.0.11, 10.96.0.12]
+    searches: [shop.svc.cluster.local]
+  containers: []
+`);
+
+  it("of pod DNS loses that, gets hostAliases, and is told of", () => {
+    const { output, outcomes } = run(withDns("10.96.0.11 10.96.0.12"));
+    const [{ metadata, spec }] = documents(output);
+    assert.deepEqual(spec, { dnsPolicy: "ClusterFirst", containers: [], hostAliases: [OURS] });
+    assert.equal(metadata.annotations.note, "mine");
+    assert.equal(metadata.annotations["switchback.dev/resolvers"], undefined);
+    assert.match(outcomes[0]?.reason.text ?? "", /^2 names; switchback\.dev\/via: these are hostAliases; /);
+    assert.deepEqual(documents(run(output).output), documents(output), "a second pass changes nothing");
+  });
+
+  it("of its own keeps it, whatever the annotation says", () => {
+    const [{ metadata, spec }] = documents(run(withDns("10.96.0.11")).output);
+    assert.equal(spec.dnsPolicy, "None");
+    assert.deepEqual(spec.dnsConfig.nameservers, ["10.96.0.11", "10.96.0.12"]);
+    assert.equal(metadata.annotations["switchback.dev/resolvers"], undefined);
+  });
+});

@@ -1,6 +1,7 @@
 import { type Document, isAlias, isCollection, isMap, isScalar, isSeq } from "yaml";
 import { type Injection, planBakedInjection } from "../../hostmap/inject.ts";
-import { HOSTS_KEY } from "../../hostmap/metadata-keys.ts";
+import { holdsResolvers } from "../../hostmap/inject-dns.ts";
+import { HOSTS_KEY, RESOLVERS_KEY, VIA_KEY } from "../../hostmap/metadata-keys.ts";
 import { longLineReason } from "../../hostmap/pack.ts";
 import type { SelectedHosts } from "../../hostmap/select-hosts.ts";
 import type { HostAlias, Reason } from "../../hostmap/types.ts";
@@ -49,8 +50,9 @@ export function injectTemplate(place: TemplatePlace, editor: YamlEditor, options
   const plan = planBakedInjection({ hostAliases, annotations }, selected, options.longLine);
   if ("code" in plan) return { reason: withFlagHint(plan), at };
   writePlan(place, editor, hostAliases, plan);
+  restoreResolution(place, editor, annotations);
   const names = new Set(plan.managed.aliases.flatMap(({ hostnames }) => hostnames));
-  const warnings = [...selected.warnings, longLineReason(plan.managed.aliases)];
+  const warnings = [...selected.warnings, longLineReason(plan.managed.aliases), viaReason(place)];
   return [`${names.size} names`, ...warnings.flatMap((warning) => warning?.text ?? [])].join("; ");
 }
 
@@ -118,6 +120,26 @@ function writePlan(place: TemplatePlace, editor: YamlEditor, before: readonly Ho
   // Template engines often leave an empty `annotations:`.
   if (!isMap(existing) || existing.items.length === 0) editor.set(pod, ["metadata", "annotations"], annotations);
   else for (const [key, value] of Object.entries(annotations)) editor.set(pod, ["metadata", "annotations", key], value);
+}
+
+/** A manifest of a running pod may have the `dnsConfig` that pod DNS gave that one: ClusterFirst comes back. */
+function restoreResolution({ document, pod }: TemplatePlace, editor: YamlEditor, annotations: Record<string, string>) {
+  if (annotations[RESOLVERS_KEY] === undefined) return;
+  const spec = [...pod, "spec"];
+  const read = (key: string) => plain(document, [...spec, key]);
+  const nameservers: unknown = Object(read("dnsConfig")).nameservers;
+  const dnsConfig = { nameservers: Array.isArray(nameservers) ? nameservers.map(String) : [] };
+  if (holdsResolvers({ dnsPolicy: String(read("dnsPolicy")), dnsConfig, annotations })) {
+    editor.remove(spec, "dnsConfig");
+    editor.set(pod, ["spec", "dnsPolicy"], "ClusterFirst");
+  }
+  editor.remove([...pod, "metadata", "annotations"], RESOLVERS_KEY);
+}
+
+function viaReason({ document, pod }: TemplatePlace): Reason | undefined {
+  if (plain(document, [...pod, "metadata", "labels", VIA_KEY]) !== "dns") return undefined;
+  const text = `${VIA_KEY}: these are hostAliases; the webhook replaces them by pod DNS while its resolvers answer`;
+  return { code: "via-not-baked", text };
 }
 
 function readAnnotations(document: Document, pod: Path): Record<string, string> {

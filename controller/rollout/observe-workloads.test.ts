@@ -248,3 +248,16 @@ test("revisions that new pods would get are in order, each once", () => {
   const [group] = observeFully(view([hosts("1", "b"), hosts("2", "a"), hosts("3", "b"), pod("4")]));
   assert.equal(group?.observed.to, "new+new-a+new-b");
 });
+
+test("a pod that resolves through pod DNS is never stale, in no mode, and its names have no limit", () => {
+  const byDns = pod("by-dns", { [REVISION]: "dns" });
+  const choose = () => ({ revision: "new", total: 9, cap: 5 });
+  for (const fallback of ["restart", "live", "none"] as const) {
+    for (const agentOf of [() => undefined, () => agent("map-1", [])]) {
+      const [group] = observeFully(view([byDns], { fallback, choose, agentOf }));
+      assert.deepEqual([group?.stale, group?.notInjected, group?.overCap], [[], 0, undefined]);
+    }
+  }
+  const [mixed] = observeFully(view([byDns, pod("by-hosts", { [REVISION]: "old" })], { choose }));
+  assert.deepEqual([mixed?.stale.map(({ name }) => name), mixed?.overCap?.total], [["by-hosts"], 9]);
+});

@@ -1,3 +1,4 @@
+import { isByDns } from "../../hostmap/inject-dns.ts";
 import { type EffectiveOnChange, effectiveOnChange, type OnChange } from "../../hostmap/on-change.ts";
 import type { SelectedHosts } from "../../hostmap/select-hosts.ts";
 import type { Reason } from "../../hostmap/types.ts";
@@ -113,7 +114,8 @@ export function summarize(
   const stale = evaluated.filter((each) => each.stale);
   const [first] = [...stale, ...evaluated];
   const onChange = first?.of.onChange ?? { mode: view.fallback, from: "install", problems: [] };
-  const capped = evaluated.find(({ selected: { total, cap } }) => total > cap)?.selected;
+  // Pod DNS has no limit of names.
+  const capped = evaluated.find(({ of, selected: { total, cap } }) => total > cap && !isByDns(of.revision))?.selected;
   const countOf = (some: typeof evaluated) => some.reduce((sum, { count }) => sum + count, 0);
   return {
     onChange,
@@ -176,6 +178,8 @@ function evaluate(
   view: Pick<ClusterView, "choose" | "mapRevision">,
 ): EvaluatedClass {
   const selected = view.choose(hosts);
+  // Its resolvers follow the map: it has every name whenever it was created.
+  if (isByDns(revision)) return { selected, agent: undefined, stale: false };
   const byAnnotation = revision !== selected.revision;
   if (onChange.mode !== "live") return { selected, agent: undefined, stale: byAnnotation };
   if (agent === "unknown") return { selected, agent: "keeping", stale: byAnnotation };

@@ -36,6 +36,11 @@ const mapped = (map: PublishedMap, change: Partial<ClusterFacts["install"]> = {}
 /** What is changed in the facts of a healthy installation, and every finding of the check then. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
   ["one that matches", {}, ["ok pods-in-step | pods | 1 opted-in pod(s) match the published map"]],
+  [
+    "one that resolves through pod DNS",
+    { pods: known([named("shop", "web", { annotations: { "switchback.dev/revision": "dns" } })]) },
+    ["ok pods-in-step | pods | 1 opted-in pod(s) match the published map"],
+  ],
   ["Switchback is not installed", NOT_INSTALLED, []],
   ["pods cannot be read", { pods: FORBIDDEN }, ["unknown right-missing | pods | missing permission: get that"]],
   [

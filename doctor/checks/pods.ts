@@ -1,3 +1,4 @@
+import { isByDns } from "../../hostmap/inject-dns.ts";
 import { HOSTS_KEY, OWNED_KEY, REVISION_KEY } from "../../hostmap/metadata-keys.ts";
 import { createSelector, DEFAULT_MAX_NAMES } from "../../hostmap/select-hosts.ts";
 import type { PublishedMap } from "../../hostmap/types.ts";
@@ -68,6 +69,7 @@ function mappingStates(facts: ClusterFacts, map: PublishedMap): (pod: PodInfo) =
   const live = isLive(facts);
   return (pod) => {
     const revision = pod.annotations[REVISION_KEY];
+    if (isByDns(revision)) return "in-step";
     const podRevision = choose(pod.annotations[HOSTS_KEY]).revision;
     if (revision === podRevision) return "in-step";
     const applied = live(pod) ? appliedByAgent(facts, pod, { podRevision, mapRevision: map.revision }) : false;

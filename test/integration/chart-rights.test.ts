@@ -49,6 +49,29 @@ describe("the MutatingWebhookConfiguration", () => {
     assert.equal(configuration.metadata.annotations, undefined);
   });
 
+  it("with pod DNS has two more, for namespaces whose label asks for another way than the default", () => {
+    const RESOLVERS = { enabled: true, image: "registry.example.com/coredns:1" };
+    const rows = (values: object) =>
+      named(render(values), "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION).webhooks.map(
+        ({ name, clientConfig, namespaceSelector }: Rendered) => {
+          const via = namespaceSelector.matchExpressions.find(({ key }: Rendered) => key === "switchback.dev/via");
+          return `${name} ${clientConfig.service.path} ${via.operator} ${via.values}`;
+        },
+      );
+    assert.deepEqual(rows({ podDns: RESOLVERS }), [
+      "namespace.switchback.dev /mutate/namespace NotIn dns",
+      "namespace-dns.switchback.dev /mutate/namespace/dns In dns",
+      "pod.switchback.dev /mutate/pod NotIn dns",
+      "pod-dns.switchback.dev /mutate/pod/dns In dns",
+    ]);
+    assert.deepEqual(rows({ podDns: RESOLVERS, config: { pods: { via: "dns" } } }), [
+      "namespace.switchback.dev /mutate/namespace NotIn hosts",
+      "namespace-hosts.switchback.dev /mutate/namespace/hosts In hosts",
+      "pod.switchback.dev /mutate/pod NotIn hosts",
+      "pod-hosts.switchback.dev /mutate/pod/hosts In hosts",
+    ]);
+  });
+
   it("with cert-manager names the Certificate to take the CA from, and still has no caBundle", () => {
     const objects = render({ config: { certs: { mode: "cert-manager" } } });
     const { metadata, webhooks } = named(objects, "MutatingWebhookConfiguration", WEBHOOK_CONFIGURATION);

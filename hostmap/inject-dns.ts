@@ -1,0 +1,117 @@
+import type { Injection, PodHosts } from "./inject.ts";
+import { withoutManaged } from "./managed-aliases.ts";
+import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, RESOLVERS_KEY, REVISION_KEY, VIA_KEY } from "./metadata-keys.ts";
+import { buildDnsConfig, type PodDnsConfig, type PodDnsSetup } from "./pod-dns.ts";
+import { MAX_WARNING } from "./select-hosts.ts";
+import type { Reason } from "./types.ts";
+
+/** The fields of a pod that decide how it resolves names. */
+export interface PodResolution extends PodHosts {
+  readonly namespace: string;
+  readonly hostNetwork: boolean;
+  /** Undefined: ClusterFirst. */
+  readonly dnsPolicy: string | undefined;
+  readonly dnsConfig: PodDnsConfig | undefined;
+}
+
+/** How injection changes `dnsPolicy` and `dnsConfig`: to pod DNS, or back to what the pod had before. Undefined: not at all. */
+export type DnsChange = { readonly set: PodDnsConfig } | "restore" | undefined;
+
+/**
+ * Value of `switchback.dev/revision` of a pod that resolves through pod DNS: it is current whatever the map is. No hash has this value, and
+ * an injection of hostAliases, also one by an earlier release, replaces it.
+ */
+export const DNS_REVISION = "dns";
+
+/** Whether a pod with this revision resolves through pod DNS, and so is never stale. */
+export function isByDns(revision: string | undefined): boolean {
+  return revision === DNS_REVISION;
+}
+
+/** Whether a pod's `dnsConfig` is one that pod DNS gave it: the annotation names exactly its nameservers. */
+export function holdsResolvers(pod: Pick<PodResolution, "dnsPolicy" | "dnsConfig" | "annotations">): boolean {
+  const nameservers = pod.dnsConfig?.nameservers ?? [];
+  const recorded = pod.annotations[RESOLVERS_KEY];
+  return pod.dnsPolicy === "None" && nameservers.length > 0 && recorded === describeResolvers(nameservers);
+}
+
+interface Check extends Reason {
+  readonly applies: (pod: PodResolution) => boolean;
+}
+
+/** Pods that keep what they have: the first check that applies decides. A `dnsConfig` of ours is none of their own. */
+const CHECKS: readonly Check[] = [
+  {
+    code: "dns-host-network",
+    text: "the pod uses the host's network",
+    applies: ({ hostNetwork }) => hostNetwork,
+  },
+  {
+    code: "dns-policy-own",
+    text: "its dnsPolicy is not ClusterFirst",
+    applies: (pod) => !holdsResolvers(pod) && (pod.dnsPolicy ?? "ClusterFirst") !== "ClusterFirst",
+  },
+  {
+    code: "dns-config-own",
+    text: "it has a dnsConfig of its own",
+    applies: (pod) => !holdsResolvers(pod) && !isEmpty(pod.dnsConfig),
+  },
+  {
+    code: "dns-names-chosen",
+    text: `it chooses names by ${HOSTS_KEY}`,
+    applies: ({ annotations }) => (annotations[HOSTS_KEY] ?? "*").trim() !== "*",
+  },
+];
+
+/**
+ * Plans the injection of a pod that is to resolve through pod DNS, or returns the reason why it gets hostAliases instead. Managed aliases of
+ * an earlier pass are removed. `setup` is a reason while the resolvers cannot be used.
+ */
+export function planDnsInjection(pod: PodResolution, setup: PodDnsSetup | Reason): Injection | Reason {
+  if ("code" in setup) return instead(setup);
+  const check = CHECKS.find(({ applies }) => applies(pod));
+  if (check !== undefined) return instead(check);
+  const config = buildDnsConfig(setup, pod.namespace);
+  if (config === undefined) return instead({ code: "dns-no-search", text: "its namespace makes no search domain" });
+  const resolvers = describeResolvers(config.nameservers ?? []);
+  return {
+    userAliases: withoutManaged(pod.hostAliases, pod.annotations[OWNED_KEY]),
+    managed: {
+      aliases: [],
+      annotations: {
+        [INJECTED_KEY]: `every name, by pod DNS at ${resolvers}`,
+        [REVISION_KEY]: DNS_REVISION,
+        [OWNED_KEY]: "none",
+        [RESOLVERS_KEY]: resolvers,
+      },
+    },
+    dns: isCurrent(pod, config) ? undefined : { set: config },
+  };
+}
+
+/** What to do about the resolution of a pod that gets hostAliases: a `dnsConfig` of ours goes. */
+export function withoutResolvers(pod: PodResolution): DnsChange {
+  return holdsResolvers(pod) ? "restore" : undefined;
+}
+
+function instead({ code, text }: Reason): Reason {
+  return { code, text: `${VIA_KEY}: hostAliases instead: ${text}`.slice(0, MAX_WARNING) };
+}
+
+/** Options are left to whoever changed them after us. */
+function isCurrent(pod: PodResolution, { nameservers, searches }: PodDnsConfig): boolean {
+  const isSame = (left: readonly string[] = [], right: readonly string[] = []) => left.join(" ") === right.join(" ");
+  return (
+    holdsResolvers(pod) &&
+    isSame(pod.dnsConfig?.nameservers ?? [], nameservers ?? []) &&
+    isSame(pod.dnsConfig?.searches ?? [], searches ?? [])
+  );
+}
+
+function isEmpty(config: PodDnsConfig | undefined): boolean {
+  return [config?.nameservers, config?.searches, config?.options].every((list) => (list ?? []).length === 0);
+}
+
+function describeResolvers(nameservers: readonly string[]): string {
+  return nameservers.join(" ");
+}

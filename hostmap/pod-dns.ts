@@ -1,0 +1,118 @@
+import type { Reason } from "./types.ts";
+
+/** A pod's `spec.dnsConfig`. */
+export interface PodDnsConfig {
+  readonly nameservers?: readonly string[] | null | undefined;
+  readonly searches?: readonly string[] | null | undefined;
+  readonly options?: readonly PodDnsOption[] | null | undefined;
+}
+
+interface PodDnsOption {
+  readonly name?: string | undefined;
+  readonly value?: string | null | undefined;
+}
+
+/** What pods of the policy ClusterFirst get from the cluster and their node, as one of our own pods sees it. */
+export interface ClusterDns {
+  /** The DNS servers of the cluster. */
+  readonly servers: readonly string[];
+  /** Domain of the cluster. */
+  readonly domain: string;
+  /** Search domains after the three of the cluster: those of the node. */
+  readonly nodeSearches: readonly string[];
+  readonly options: readonly PodDnsOption[];
+}
+
+/** The resolvers of pod DNS as they are injected, and what else ClusterFirst would have given. */
+export interface PodDnsSetup {
+  readonly resolvers: readonly string[];
+  readonly cluster: ClusterDns;
+}
+
+/** Limits of Kubernetes (pkg/apis/core/validation MaxDNSNameservers, MaxDNSSearchPaths, MaxDNSSearchListChars). */
+const MAX_NAMESERVERS = 3;
+const MAX_SEARCHES = 32;
+const MAX_SEARCH_CHARACTERS = 2048;
+
+const MAX_DOMAIN = 253;
+/** An RFC 1123 subdomain. The API server refuses a pod with any other search domain. */
+const DOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+
+/**
+ * glibc waits 5 s by default before it asks the next nameserver, twice for each of the search domains. With these, a resolver that does not
+ * answer costs a look-up at most four seconds.
+ */
+const OUR_OPTIONS: readonly PodDnsOption[] = [
+  { name: "timeout", value: "1" },
+  { name: "attempts", value: "2" },
+];
+
+/**
+ * Reads the resolv.conf of a pod of ours, in the namespace `own`, whose policy is ClusterFirst. `searches` replaces what the pod has from
+ * its node. Returns a reason if the file is not such a pod's.
+ */
+export function readClusterDns(
+  resolvConf: string,
+  own: string,
+  searches?: readonly string[] | undefined,
+): ClusterDns | Reason {
+  const lines = resolvConf.split("\n").map((line) => line.trim().split(/\s+/));
+  // Of several search lines the last one counts (resolv.conf(5)).
+  const [, ...list] = lines.findLast(([keyword]) => keyword === "search") ?? [];
+  const domains = list.map((domain) => domain.toLowerCase().replace(/\.$/, ""));
+  const prefix = `${own}.svc.`;
+  const domain = domains.find((each) => each.startsWith(prefix))?.slice(prefix.length);
+  if (domain === undefined || !isDomain(domain)) return NOT_CLUSTER_FIRST;
+  const ofCluster = clusterSearches(domain, own);
+  const nodeSearches = (searches ?? domains).map((each) => each.toLowerCase().replace(/\.$/, ""));
+  return {
+    servers: lines.flatMap(([keyword, server]) => (keyword === "nameserver" && server !== undefined ? [server] : [])),
+    domain,
+    nodeSearches: [...new Set(nodeSearches)].filter((each) => isDomain(each) && !ofCluster.includes(each)),
+    options: lines.flatMap(([keyword, ...options]) => (keyword === "options" ? options.map(parseOption) : [])),
+  };
+}
+
+/**
+ * The `dnsConfig` that gives a pod of `namespace` what ClusterFirst would have given, with the resolvers of pod DNS. Search domains beyond
+ * the limits of Kubernetes are cut, as the kubelet cuts them. Undefined: no valid search domain can be made of the namespace.
+ */
+export function buildDnsConfig({ resolvers, cluster }: PodDnsSetup, namespace: string): PodDnsConfig | undefined {
+  const ofCluster = clusterSearches(cluster.domain, namespace);
+  if (!ofCluster.every(isDomain)) return undefined;
+  const ours = OUR_OPTIONS.map(({ name }) => name);
+  return {
+    nameservers: resolvers.slice(0, MAX_NAMESERVERS),
+    searches: withinLimits([...ofCluster, ...cluster.nodeSearches]),
+    options: [...cluster.options.filter(({ name }) => !ours.includes(name)), ...OUR_OPTIONS],
+  };
+}
+
+function clusterSearches(domain: string, namespace: string): string[] {
+  return [`${namespace}.svc.${domain}`, `svc.${domain}`, domain];
+}
+
+/** The longest beginning that Kubernetes accepts. */
+function withinLimits(searches: readonly string[]): string[] {
+  let characters = -1;
+  const kept = searches.slice(0, MAX_SEARCHES);
+  const end = kept.findIndex((search) => {
+    characters += search.length + 1;
+    return characters > MAX_SEARCH_CHARACTERS;
+  });
+  return end === -1 ? kept : kept.slice(0, end);
+}
+
+function parseOption(text: string): PodDnsOption {
+  const colon = text.indexOf(":");
+  return colon <= 0 ? { name: text } : { name: text.slice(0, colon), value: text.slice(colon + 1) };
+}
+
+function isDomain(text: string): boolean {
+  return text.length <= MAX_DOMAIN && DOMAIN.test(text);
+}
+
+const NOT_CLUSTER_FIRST: Reason = {
+  code: "dns-not-cluster-first",
+  text: "the webhook's own pod has no search domain of the cluster, so those of other pods cannot be rebuilt: its dnsPolicy must be ClusterFirst",
+};

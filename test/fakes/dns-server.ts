@@ -1,0 +1,60 @@
+import { createSocket, type RemoteInfo } from "node:dgram";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+
+export const TYPE_A = 1;
+export const TYPE_AAAA = 28;
+export const NO_ERROR = 0;
+export const SERVER_FAILURE = 2;
+export const NO_NAME = 3;
+
+/** What a server answers to a name and type: an address as bytes, or a response code. Undefined: it does not answer. */
+export type DnsAnswers = (name: string, type: number) => Buffer | number | undefined;
+
+/** A real DNS server on UDP, with answers of a test. */
+export interface DnsServer {
+  /** With the port, if it is another than 53. */
+  readonly address: string;
+  close(): void;
+}
+
+/** Serves on an address of the loopback; port 0: a free one. */
+export async function startDnsServer(answers: DnsAnswers, ip = "127.0.0.1", port = 0): Promise<DnsServer> {
+  const socket = createSocket("udp4");
+  socket.on("message", (question: Buffer, from: RemoteInfo) => {
+    const { name, type, end } = questionOf(question);
+    const found = answers(name.toLowerCase(), type);
+    if (found === undefined) return;
+    const isAddress = typeof found !== "number";
+    const header = Buffer.from(question.subarray(0, 12));
+    header.writeUInt16BE(0x8180 | (isAddress ? NO_ERROR : found), 2);
+    header.writeUInt16BE(isAddress ? 1 : 0, 6);
+    header.writeUInt32BE(0, 8);
+    const record = isAddress ? recordOf(type, found) : Buffer.alloc(0);
+    socket.send(Buffer.concat([header, question.subarray(12, end), record]), from.port, from.address);
+  });
+  socket.bind(port, ip);
+  await once(socket, "listening");
+  const bound = (socket.address() as AddressInfo).port;
+  return { address: bound === 53 ? ip : `${ip}:${bound}`, close: () => socket.close() };
+}
+
+/** An IPv4 address as bytes. */
+export function ipv4(text: string): Buffer {
+  return Buffer.from(text.split(".").map(Number));
+}
+
+function questionOf(message: Buffer) {
+  const labels: string[] = [];
+  let at = 12;
+  for (let length = message.readUInt8(at); length > 0; length = message.readUInt8(at)) {
+    labels.push(message.toString("latin1", at + 1, at + 1 + length));
+    at += length + 1;
+  }
+  return { name: labels.join("."), type: message.readUInt16BE(at + 1), end: at + 5 };
+}
+
+/** With a TTL of an hour: nobody may ask a cache instead. */
+function recordOf(type: number, data: Buffer): Buffer {
+  return Buffer.concat([Buffer.from([0xc0, 12, 0, type, 0, 1, 0, 0, 0x0e, 0x10, 0, data.length]), data]);
+}

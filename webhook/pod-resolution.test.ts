@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { isPod, readPod } from "./admitted-pod.ts";
+import { readResolution } from "./pod-resolution.ts";
+
+function read(spec: object) {
+  const object = { metadata: { annotations: { a: "b" } }, spec };
+  const pod = readPod(object);
+  assert.ok(isPod(pod));
+  return readResolution(object, pod, "shop");
+}
+
+const NOTHING = { hostAliases: [], annotations: { a: "b" }, namespace: "shop" };
+
+test("what a pod does not say is that it has the defaults", () => {
+  const defaults = { ...NOTHING, hostNetwork: false, dnsPolicy: undefined, dnsConfig: undefined };
+  assert.deepEqual(read({}), defaults);
+  assert.deepEqual(read({ hostNetwork: null, dnsPolicy: null, dnsConfig: null }), defaults);
+});
+
+test("a pod's own resolution is read as it is", () => {
+  const dnsConfig = { nameservers: ["192.0.2.53"], searches: null, options: [{ name: "ndots", value: "2" }] };
+  const spec = { hostNetwork: true, dnsPolicy: "None", dnsConfig };
+  assert.deepEqual(read(spec), { ...NOTHING, ...spec });
+});
+
+for (const [field, value] of [
+  ["hostNetwork", "yes"],
+  ["dnsPolicy", 1],
+  ["dnsConfig", []],
+  ["dnsConfig", "x"],
+  ["dnsConfig", { nameservers: "192.0.2.53" }],
+  ["dnsConfig", { nameservers: [1] }],
+  ["dnsConfig", { searches: [null] }],
+  ["dnsConfig", { options: ["ndots"] }],
+] as const) {
+  test(`a pod with ${field} ${JSON.stringify(value)} cannot be read`, () => {
+    const text = `the pod cannot be read: spec.${field}: Invalid input`;
+    assert.deepEqual(read({ [field]: value }), { code: "pod-malformed", text });
+  });
+}

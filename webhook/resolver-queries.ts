@@ -1,0 +1,57 @@
+import { Resolver } from "node:dns/promises";
+import { isIPv6 } from "node:net";
+import { DNS_HEALTH_NAME } from "../hostmap/dns-health-name.ts";
+
+/** What the watch of the resolvers asks of DNS. */
+export interface ResolverQueries {
+  /** The address of a Service; undefined: it has none. Throws if the cluster's DNS does not answer. */
+  readonly addressOf: (service: string) => Promise<string | undefined>;
+  /** Whether the resolver at this address answers with the map. */
+  readonly isAnswering: (address: string) => Promise<boolean>;
+}
+
+/** Two tries, of a second each at most for the cluster's DNS, and of less together for a resolver, which is asked each second. */
+const LOOK_UP = { timeout: 1_000, tries: 2 };
+const PROBE = { timeout: 350, tries: 2 };
+
+const HEALTHY = "127.0.0.1";
+const ABSENT: readonly (string | undefined)[] = ["ENOTFOUND", "ENODATA"];
+
+/**
+ * Asks `servers`, the DNS servers of the cluster, for Services, and resolvers themselves for their health. Each question has a socket of
+ * its own, so that it reaches whichever pod is behind a Service now.
+ */
+export function resolverQueries(servers: readonly string[]): ResolverQueries {
+  return {
+    async addressOf(service) {
+      const resolver = new Resolver(LOOK_UP);
+      resolver.setServers(servers);
+      // The first family of the cluster is that of its DNS server.
+      const families =
+        servers[0] !== undefined && isIPv6(servers[0]) ? (["AAAA", "A"] as const) : (["A", "AAAA"] as const);
+      for (const family of families) {
+        const [address] = await present(resolver.resolve(service, family));
+        if (address !== undefined) return address;
+      }
+      return undefined;
+    },
+    async isAnswering(address) {
+      const resolver = new Resolver(PROBE);
+      try {
+        resolver.setServers([address]);
+        return (await resolver.resolve4(DNS_HEALTH_NAME)).includes(HEALTHY);
+      } catch {
+        return false;
+      }
+    },
+  };
+}
+
+async function present(answer: Promise<string[]>): Promise<string[]> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (ABSENT.includes((error as NodeJS.ErrnoException).code)) return [];
+    throw error;
+  }
+}

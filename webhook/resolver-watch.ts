@@ -1,0 +1,71 @@
+import { readFileSync } from "node:fs";
+import type { Config } from "../config/schema.ts";
+import { describeError } from "../errors/errors.ts";
+import { type ClusterDns, type PodDnsSetup, readClusterDns } from "../hostmap/pod-dns.ts";
+import type { Reason } from "../hostmap/types.ts";
+import { pause, steadyNow } from "../kube/time.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { ResolverHealth } from "./resolver-health.ts";
+import { resolverQueries } from "./resolver-queries.ts";
+
+/** Follows whether pods can be given the resolvers of pod DNS. */
+export interface ResolverWatch {
+  /** The resolvers, with what else their pods get, or why pods get hostAliases now. */
+  setup(): PodDnsSetup | Reason;
+  stop(): Promise<void>;
+}
+
+/** How often both resolvers are asked. */
+const PERIOD_MS = 1_000;
+/** How often resolv.conf is read again, while it is not that of a pod with dnsPolicy ClusterFirst. */
+const REREAD_MS = 10_000;
+
+/** Asks both resolvers of pod DNS each second whether they answer with the map, until it is stopped. */
+export function watchResolvers(config: Pick<Config, "namespace" | "podDns">, log: Logger): ResolverWatch {
+  const { namespace, podDns } = config;
+  const stopping = new AbortController();
+  let cluster: ClusterDns | Reason = UNREAD;
+  let health: ResolverHealth | undefined;
+  const run = async (): Promise<void> => {
+    while (!stopping.signal.aborted) {
+      cluster = readCluster(podDns, namespace);
+      if (!("code" in cluster)) break;
+      log.warn({ ...cluster }, "pod DNS: not used");
+      await pause(REREAD_MS, stopping.signal);
+    }
+    if ("code" in cluster) return;
+    const { domain, servers, nodeSearches } = cluster;
+    if (nodeSearches.length > 0 && podDns.searches === undefined) {
+      const text =
+        "pod DNS: its pods get the search domains of this node, whichever node they run on (podDns.searches)";
+      log.warn({ code: "dns-node-searches", searches: nodeSearches }, text);
+    }
+    const services = podDns.resolvers.map((name) => `${name}.${namespace}.svc.${domain}`);
+    health = new ResolverHealth({ services, queries: resolverQueries(servers), now: steadyNow, log });
+    while (!stopping.signal.aborted) {
+      await Promise.all([health.check(), pause(PERIOD_MS, stopping.signal)]);
+    }
+  };
+  const ended = run();
+  return {
+    setup() {
+      if ("code" in cluster) return cluster;
+      const resolvers = health?.resolvers() ?? UNREAD;
+      return "code" in resolvers ? resolvers : { resolvers, cluster };
+    },
+    async stop() {
+      stopping.abort();
+      await ended;
+    },
+  };
+}
+
+const UNREAD: Reason = { code: "dns-not-ready", text: "the resolvers of pod DNS were not asked yet" };
+
+function readCluster({ resolvConf, searches }: Config["podDns"], namespace: string): ClusterDns | Reason {
+  try {
+    return readClusterDns(readFileSync(resolvConf, "utf8"), namespace, searches);
+  } catch (error) {
+    return { code: "dns-not-cluster-first", text: `${resolvConf} cannot be read: ${describeError(error)}` };
+  }
+}
