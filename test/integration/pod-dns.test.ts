@@ -1,75 +1,14 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { DNS_HEALTH_NAME } from "../../hostmap/dns-health-name.ts";
-import { type DnsServer, ipv4, NO_ERROR, NO_NAME, startDnsServer, TYPE_A } from "../fakes/dns-server.ts";
-import { ingress, mapped, namespaceYaml, type Pod, type PodParts, podObject } from "./objects.ts";
-import { NAMESPACE, type System, startSystem, sumOf, until } from "./system.ts";
+import { ingress, mapped, namespaceYaml, type PodParts, podObject } from "./objects.ts";
+import { A, B, type DnsPod, PodDnsRig, usable, viaNamespace, webhookMetric, whyNot } from "./pod-dns-rig.ts";
+import { type System, startSystem, until } from "./system.ts";
 
-// Pods that ask for pod DNS, on a real API server. The cluster's DNS and the two resolvers are servers on addresses of the loopback that
-// no other test process has, since pods know port 53 alone.
-
-const addressOf = (first: number) =>
-  `127.${first + ((process.pid >> 16) & 31)}.${(process.pid >> 8) & 255}.${process.pid & 255}`;
-const [A, B] = [addressOf(128), addressOf(160)] as const;
-const SERVICES: Readonly<Record<string, string>> = {
-  [`switchback-dns-a.${NAMESPACE}.svc.cluster.local`]: A,
-  [`switchback-dns-b.${NAMESPACE}.svc.cluster.local`]: B,
-};
-const RESOLV_CONF = (
-  server: string,
-) => `search ${NAMESPACE}.svc.cluster.local svc.cluster.local cluster.local corp.example
-nameserver ${server}
-options ndots:5 edns0
-`;
-
-interface DnsPod extends Pod {
-  spec: Pod["spec"] & {
-    readonly dnsPolicy: string;
-    readonly dnsConfig?: {
-      readonly nameservers?: string[];
-      readonly searches?: string[];
-      readonly options?: ReadonlyArray<{ readonly name: string; readonly value?: string }>;
-    };
-  };
-}
-
-/** Their pods do not run here: there are no nodes. */
-const RESOLVERS = { enabled: true, image: "registry.example.com/coredns:1" };
+// New pods that ask for pod DNS, on a real API server.
 
 let system: System;
-const servers: DnsServer[] = [];
-const silent = new Set<string>();
-const folder = mkdtempSync(join(tmpdir(), "switchback-pod-dns-"));
-
-/** Port 53 takes a right that not everybody has who runs the tests. */
-const canListen = await startDnsServer(() => NO_NAME, A, 53).then(
-  (server) => {
-    server.close();
-    return true;
-  },
-  () => false,
-);
-const skip = canListen ? false : "port 53 cannot be bound here";
-
-async function startResolvers(): Promise<void> {
-  for (const address of [A, B]) {
-    const answer = (name: string, type: number) => {
-      if (silent.has(address)) return undefined;
-      return name === DNS_HEALTH_NAME && type === TYPE_A ? ipv4("127.0.0.1") : NO_NAME;
-    };
-    servers.push(await startDnsServer(answer, address, 53));
-  }
-  const clusterDns = await startDnsServer((name, type) => {
-    const address = SERVICES[name];
-    if (address === undefined) return NO_NAME;
-    return type === TYPE_A ? ipv4(address) : NO_ERROR;
-  });
-  servers.push(clusterDns);
-  writeFileSync(join(folder, "resolv.conf"), RESOLV_CONF(clusterDns.address));
-}
+const rig = new PodDnsRig();
+const skip = await whyNot();
 
 /** Creates a pod; what the API server answered, and its warnings. */
 async function create(namespace: string, name: string, parts: PodParts = {}, spec: object = {}) {
@@ -80,17 +19,6 @@ async function create(namespace: string, name: string, parts: PodParts = {}, spe
   return { pod: JSON.parse(stdout) as DnsPod, warnings: stderr };
 }
 
-async function metric(line: string): Promise<number> {
-  const [webhook] = system.webhooks;
-  assert.ok(webhook);
-  return sumOf((await webhook.page("/metrics")).text, line);
-}
-
-const usable = (value: number) =>
-  until(`pod DNS to be ${value === 1 ? "used" : "unused"}`, async () => {
-    return (await metric("switchback_webhook_pod_dns_usable")) === value;
-  });
-
 /**
  * Creates a pod while pod DNS is used. On a busy machine a check may fail at any moment, and a pod gets hostAliases then: another one is
  * created.
@@ -99,7 +27,7 @@ async function createWhenUsed(namespace: string, name: string, parts: PodParts =
   for (let count = 1; ; count += 1) {
     const created = await create(namespace, `${name}-${count}`, parts, spec);
     if (!/hostAliases instead: (switchback-dns|the resolvers)/.test(created.warnings)) return created;
-    await usable(1);
+    await usable(system, 1);
   }
 }
 
@@ -107,21 +35,17 @@ const NAMES = ["api.example.com", "shop.example.com"];
 
 describe("pod DNS on a real API server", { skip }, () => {
   before(async () => {
-    await startResolvers();
-    const podDns = { resolvConf: join(folder, "resolv.conf") };
-    system = await startSystem({ values: { podDns: RESOLVERS, config: { podDns } } });
-    const via = (name: string, value: string) =>
-      namespaceYaml(name, "enabled").replace('"enabled"', `"enabled", switchback.dev/via: "${value}"`);
-    await system.apply(
-      `${ingress("shop", NAMES)}\n${namespaceYaml("plain")}${namespaceYaml("opted", "enabled")}${via("by-dns", "dns")}${via("by-hosts", "hosts")}`,
-    );
+    await rig.start();
+    system = await startSystem({ values: rig.values() });
+    const namespaces = [namespaceYaml("plain"), namespaceYaml("opted", "enabled")];
+    const labelled = [viaNamespace("by-dns", "dns"), viaNamespace("by-hosts", "hosts")];
+    await system.apply([`${ingress("shop", NAMES)}\n`, ...namespaces, ...labelled].join(""));
     await system.ready(NAMES);
-    await usable(1);
+    await usable(system, 1);
   });
   after(async () => {
     await system?.stop();
-    for (const server of servers) server.close();
-    rmSync(folder, { recursive: true, force: true });
+    rig.stop();
   });
 
   function assertByDns({ pod, warnings }: Awaited<ReturnType<typeof create>>, namespace: string): void {
@@ -189,29 +113,28 @@ describe("pod DNS on a real API server", { skip }, () => {
   });
 
   it("while one resolver does not answer, new pods get hostAliases with a warning, and later pods the resolvers again", async () => {
-    silent.add(B);
-    await usable(0);
+    rig.silent.add(B);
+    await usable(system, 0);
     const created = await create("by-dns", "meanwhile");
     assertByHosts(created);
     assert.match(created.warnings, /^Warning: switchback\.dev\/via: hostAliases instead: switchback-dns-[ab]\./);
-    assert.ok((await metric('switchback_webhook_warnings_total{code="dns-not-ready"}')) > 0);
+    assert.ok((await webhookMetric(system, 'switchback_webhook_warnings_total{code="dns-not-ready"}')) > 0);
     const [webhook] = system.webhooks;
     const ready = await webhook?.page("/readyz");
     assert.equal(ready?.status, 200, "the webhook serves on");
     assert.match(ready?.text ?? "", /\[\+\] pod DNS: not used \(dns-not-ready: /);
-    silent.clear();
-    await usable(1);
+    rig.silent.clear();
+    await usable(system, 1);
     assertByDns(await createWhenUsed("by-dns", "again"), "by-dns");
   });
 
   it("with the install's default dns, the label hosts of a namespace decides against it", async () => {
-    const podDns = { resolvConf: join(folder, "resolv.conf") };
-    await system.install({ podDns: RESOLVERS, config: { podDns, pods: { via: "dns" } } });
+    await system.install(rig.values({ pods: { via: "dns" } }));
     const [before] = system.webhooks;
     assert.ok(before);
     await system.start("webhook");
     await system.end(before);
-    await usable(1);
+    await usable(system, 1);
     // The controller writes the caBundle of entries that are new.
     let count = 0;
     await until("both entries to be called", async () => {

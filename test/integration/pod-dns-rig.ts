@@ -1,0 +1,99 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DNS_HEALTH_NAME } from "../../hostmap/dns-health-name.ts";
+import { type DnsServer, ipv4, NO_ERROR, NO_NAME, startDnsServer, TYPE_A } from "../fakes/dns-server.ts";
+import { namespaceYaml, type Pod } from "./objects.ts";
+import { NAMESPACE, type System, sumOf, until } from "./system.ts";
+
+// The cluster's DNS and the two resolvers of pod DNS: servers on addresses of the loopback that no other test process has, since pods
+// know port 53 alone.
+
+/** A pod, with how it resolves names. */
+export interface DnsPod extends Pod {
+  spec: Pod["spec"] & {
+    readonly dnsPolicy: string;
+    readonly dnsConfig?: {
+      readonly nameservers?: string[];
+      readonly searches?: string[];
+      readonly options?: ReadonlyArray<{ readonly name: string; readonly value?: string }>;
+    };
+  };
+}
+
+const addressOf = (first: number) =>
+  `127.${first + ((process.pid >> 16) & 31)}.${(process.pid >> 8) & 255}.${process.pid & 255}`;
+/** The resolvers' addresses. */
+export const [A, B] = [addressOf(128), addressOf(160)] as const;
+const SERVICES: Readonly<Record<string, string>> = {
+  [`switchback-dns-a.${NAMESPACE}.svc.cluster.local`]: A,
+  [`switchback-dns-b.${NAMESPACE}.svc.cluster.local`]: B,
+};
+
+/** Why the tests cannot run; false: they can. Port 53 takes a right that not everybody has who runs them. */
+export async function whyNot(): Promise<string | false> {
+  try {
+    (await startDnsServer(() => NO_NAME, A, 53)).close();
+    return false;
+  } catch {
+    return "port 53 cannot be bound here";
+  }
+}
+
+/** Both resolvers and the DNS of the cluster. */
+export class PodDnsRig {
+  /** Addresses of resolvers that do not answer. */
+  readonly silent = new Set<string>();
+  readonly #servers: DnsServer[] = [];
+  readonly #folder = mkdtempSync(join(tmpdir(), "switchback-pod-dns-"));
+
+  async start(): Promise<void> {
+    for (const address of [A, B]) {
+      const answer = (name: string, type: number) => {
+        if (this.silent.has(address)) return undefined;
+        return name === DNS_HEALTH_NAME && type === TYPE_A ? ipv4("127.0.0.1") : NO_NAME;
+      };
+      this.#servers.push(await startDnsServer(answer, address, 53));
+    }
+    const clusterDns = await startDnsServer((name, type) => {
+      const address = SERVICES[name];
+      if (address === undefined) return NO_NAME;
+      return type === TYPE_A ? ipv4(address) : NO_ERROR;
+    });
+    this.#servers.push(clusterDns);
+    const searches = `${NAMESPACE}.svc.cluster.local svc.cluster.local cluster.local corp.example`;
+    const text = `search ${searches}\nnameserver ${clusterDns.address}\noptions ndots:5 edns0\n`;
+    writeFileSync(join(this.#folder, "resolv.conf"), text);
+  }
+
+  /** The chart's values. The resolvers' pods do not run: there are no nodes. */
+  values(config: object = {}) {
+    return {
+      podDns: { enabled: true, image: "registry.example.com/coredns:1" },
+      config: { ...config, podDns: { resolvConf: join(this.#folder, "resolv.conf") } },
+    };
+  }
+
+  stop(): void {
+    for (const server of this.#servers) server.close();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** Waits until a webhook gives pods the resolvers (1), or does not (0). */
+export async function usable(system: System, value: 0 | 1): Promise<void> {
+  await until(`pod DNS to be ${value === 1 ? "used" : "unused"}`, async () => {
+    return (await webhookMetric(system, "switchback_webhook_pod_dns_usable")) === value;
+  });
+}
+
+/** The sum of a metric of the first webhook. */
+export async function webhookMetric(system: System, line: string): Promise<number> {
+  const [webhook] = system.webhooks;
+  return webhook === undefined ? Number.NaN : sumOf((await webhook.page("/metrics")).text, line);
+}
+
+/** YAML of a namespace that opted in, with the label for the way. */
+export function viaNamespace(name: string, via: string): string {
+  return namespaceYaml(name, "enabled").replace('"enabled"', `"enabled", switchback.dev/via: "${via}"`);
+}

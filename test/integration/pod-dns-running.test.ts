@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { Following } from "./following.ts";
+import { Kubelet } from "./kubelet.ts";
+import { ingress, mapped, workload } from "./objects.ts";
+import { A, B, type DnsPod, PodDnsRig, usable, viaNamespace, whyNot } from "./pod-dns-rig.ts";
+import { type System, startSystem, until } from "./system.ts";
+
+// Running pods that have the resolvers of pod DNS: nobody restarts them for a name, and an uninstall does not leave them without DNS.
+
+const NS = "resolving";
+const NAME = "web";
+let system: System;
+let kubelet: Kubelet;
+let follow: Following;
+const rig = new PodDnsRig();
+const skip = await whyNot();
+
+async function podsOf(): Promise<DnsPod[]> {
+  return (await follow.pods(NAME)) as unknown as DnsPod[];
+}
+
+describe("a running pod with the resolvers", { skip }, () => {
+  before(async () => {
+    await rig.start();
+    const restart = { namespaces: [NS], debounceSeconds: 0.5, minIntervalSeconds: 1 };
+    system = await startSystem({ values: rig.values({ restart }), before: viaNamespace(NS, "dns") });
+    kubelet = new Kubelet(system, NS);
+    follow = new Following(system, NS);
+    await system.showWebhooks();
+    await system.apply(ingress("first", ["first.example.com"]));
+    await system.ready(["first.example.com"]);
+    await system.apply(workload("Deployment", NAME, NS));
+    // One that was created while a check failed has hostAliases: another one takes its place.
+    await until("a pod with the resolvers", async () => {
+      await usable(system, 1);
+      const pods = await podsOf();
+      const others = pods.filter(({ spec }) => spec.dnsPolicy !== "None");
+      for (const { metadata } of others) await system.kubectl("-n", NS, "delete", "pod", metadata.name, "--now");
+      return pods.length > 0 && others.length === 0;
+    });
+    await follow.rolledOut("Deployment", NAME);
+  });
+  after(async () => {
+    await kubelet?.stop();
+    await system?.stop();
+    rig.stop();
+  });
+
+  it("is in step before and after a new name, and is not restarted", async () => {
+    await follow.codeIs(NAME, "in-step");
+    await follow.addName("second.example.com");
+    const { revision } = await system.index();
+    await until("the leader to know the name", async () => {
+      const status = await (await system.leader()).status();
+      return JSON.stringify(status).includes(revision);
+    });
+    await follow.codeIs(NAME, "in-step");
+    const status = await follow.statusOf(NAME);
+    assert.deepEqual([status?.stale, status?.notInjected], [0, 0]);
+    assert.equal(await follow.changes(NAME), 0);
+    const [pod] = await podsOf();
+    assert.deepEqual(pod?.spec.dnsConfig?.nameservers, [A, B]);
+  });
+
+  it("holds the addresses of the resolvers: an uninstall restarts it, and only then ends", async () => {
+    const check = await system.cli(["uninstall", "--check"]);
+    assert.equal(check.code, 1);
+    assert.match(check.stdout, new RegExp(`are restarted:\\n {5}${NS}/Deployment/${NAME} \\(`));
+    assert.match(check.stderr, /^switchback: 1 pod holds addresses of Switchback/);
+    const ended = await system.cli(["uninstall", "--yes", "--timeout", "120"]);
+    assert.equal(ended.code, 0, ended.stderr);
+    const pods = await podsOf();
+    assert.ok(pods.length > 0);
+    for (const pod of pods) {
+      assert.deepEqual([pod.spec.dnsPolicy, pod.spec.dnsConfig, mapped(pod)], ["ClusterFirst", undefined, []]);
+    }
+  });
+});
