@@ -6,6 +6,7 @@ import { checkNames } from "./checks/names.ts";
 import { checkOptIn } from "./checks/opt-in.ts";
 import { checkPods } from "./checks/pods.ts";
 import { checkRelay } from "./checks/relay.ts";
+import { checkSelfCheck } from "./checks/self-check.ts";
 import { checkShortCircuit } from "./checks/short-circuit.ts";
 import { checkTargets } from "./checks/targets.ts";
 import { checkWebhook } from "./checks/webhook.ts";
@@ -17,6 +18,7 @@ const CHECKS: readonly ((facts: ClusterFacts) => Finding[])[] = [
   checkShortCircuit,
   checkHeaders,
   checkNames,
+  checkSelfCheck,
   checkInstall,
   checkTargets,
   checkRelay,

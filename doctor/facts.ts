@@ -49,6 +49,14 @@ export interface RouteFacts extends ObjectName {
   readonly className: string | undefined;
 }
 
+/** A solver for HTTP-01 of one of cert-manager's issuers. */
+export interface HttpSolverFacts {
+  /** Its kind and name. */
+  readonly issuer: string;
+  /** It waits instead of calling the name itself (`waitInsteadOfSelfCheck`). */
+  readonly waits: boolean;
+}
+
 export interface DeploymentFacts {
   readonly name: string;
   readonly desired: number;
@@ -172,6 +180,8 @@ export interface ClusterFacts {
   readonly namespaces: Fact<ReadonlyMap<string, NamespaceFacts>>;
   /** `spec.providerID` of some nodes. */
   readonly providerIds: Fact<readonly string[]>;
+  /** Undefined: the cluster has no cert-manager. */
+  readonly httpSolvers: Fact<readonly HttpSolverFacts[] | undefined>;
   readonly install: InstallFacts;
   /** Endpoints of the targets' upstream Services. */
   readonly endpoints: Fact<readonly EndpointFacts[]>;

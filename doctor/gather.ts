@@ -12,6 +12,7 @@ import {
 } from "./gather-cluster.ts";
 import { gatherEndpoints } from "./gather-endpoints.ts";
 import { gatherInstall } from "./gather-install.ts";
+import { gatherHttpSolvers } from "./gather-issuers.ts";
 import { gatherPods } from "./gather-pods.ts";
 import { known } from "./known.ts";
 import { isLive } from "./live.ts";
@@ -31,12 +32,13 @@ interface GatherOptions {
 export async function gather({ client, namespace, probeNamespace, now }: GatherOptions): Promise<ClusterFacts> {
   // Anybody may read this. Without it, an unreachable API server would yield a dozen unknown facts.
   await client.get("/version");
-  const [services, ingresses, gateways, namespaces, providerIds, install, admission] = await Promise.all([
+  const [services, ingresses, gateways, namespaces, providerIds, httpSolvers, install, admission] = await Promise.all([
     gatherServices(client),
     gatherIngresses(client),
     gatherGateways(client),
     gatherNamespaces(client),
     gatherProviderIds(client),
+    gatherHttpSolvers(client),
     gatherInstall(client, namespace),
     gatherAdmission(client, namespace, probeNamespace),
   ]);
@@ -44,7 +46,7 @@ export async function gather({ client, namespace, probeNamespace, now }: GatherO
   const pods = await gatherPods(client, namespaces);
   const pending = { endpoints, agents: undefined, probe: undefined };
   const ownFacts = { namespace, probeNamespace, install, admission, pods, ...pending };
-  const facts = { ...ownFacts, services, ingresses, gateways, namespaces, providerIds };
+  const facts = { ...ownFacts, services, ingresses, gateways, namespaces, providerIds, httpSolvers };
   const upstreams = targetsOf(facts).flatMap(({ upstream }) => (typeof upstream === "string" ? [] : upstream));
   const config = install.config.known ? install.config.value : undefined;
   const live = pods.known && pods.value.some(isLive(facts));

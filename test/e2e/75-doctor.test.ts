@@ -25,8 +25,8 @@ before(async () => {
   await installSwitchback(cluster);
   await mapAtRest();
   await optIn(cluster);
-  const { metadata } = await cluster.get<{ metadata: { labels: object } }>("namespace", CERT_MANAGER);
-  if ("switchback.dev/inject" in metadata.labels) await restartAllOfCertManager(cluster);
+  await cluster.kubectl("label", "namespace", CERT_MANAGER, "switchback.dev/inject=enabled", "--overwrite");
+  await restartAllOfCertManager(cluster);
 });
 
 /** What is left when a test failed half-way. */

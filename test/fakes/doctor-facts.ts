@@ -97,6 +97,7 @@ export const HEALTHY: ClusterFacts = {
     ]),
   ),
   providerIds: known([]),
+  httpSolvers: known(undefined),
   install: {
     config: known(CONFIG),
     targets: known([RELAYED]),
