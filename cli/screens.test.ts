@@ -124,12 +124,14 @@ unknown  probe: not-probed
          PROXY protocol support and DNS names were not probed
          cure: run with --probe: a short-lived pod tests connections and
                resolves names
+ok       cert-manager: self-check-none
+         no issuer has a solver for HTTP-01
 warning  namespace ours: not-installed
          Switchback is not installed, and pods bypass 1 load balancer(s)
          cure: if an ingress controller requires a PROXY header (check with
                --probe), install Switchback or apply one of the cures above
 
-0 broken, 2 warning, 1 unknown, 0 ok
+0 broken, 2 warning, 1 unknown, 1 ok
 diagnosing https://api.example.com/
 `,
   restart: `Deployment shop/web: 1 of 2 pods stale

@@ -2,7 +2,7 @@ import type { KubeClient } from "../kube/client.ts";
 import { resourcePath } from "../kube/paths.ts";
 import type { ObjectMeta } from "../kube/types.ts";
 import type { HttpSolverFacts } from "./facts.ts";
-import { type Fact, readFact } from "./known.ts";
+import { type Fact, known, readFact } from "./known.ts";
 
 interface RawIssuer {
   readonly metadata: ObjectMeta;
@@ -16,26 +16,27 @@ interface RawIssuer {
   };
 }
 
-const KINDS = [
-  { kind: "ClusterIssuer", resource: "clusterissuers" },
-  { kind: "Issuer", resource: "issuers" },
-] as const;
+type Solvers = Fact<readonly HttpSolverFacts[] | undefined>;
 
 /** The HTTP-01 solvers of all issuers of cert-manager; undefined where the cluster has no cert-manager. */
-export async function gatherHttpSolvers(client: KubeClient): Promise<Fact<readonly HttpSolverFacts[] | undefined>> {
-  const solvers: HttpSolverFacts[] = [];
-  for (const { kind, resource } of KINDS) {
-    const permission = { verb: "list", resource: `${resource}.cert-manager.io` };
-    const list = async () => {
-      const path = resourcePath({ group: "cert-manager.io", version: "v1", resource });
-      return (await client.list<RawIssuer>(path)).items;
-    };
-    const issuers = await readFact<readonly RawIssuer[] | undefined>(permission, list, { value: undefined });
-    if (!issuers.known) return issuers;
-    if (issuers.value === undefined) return { known: true, value: undefined };
-    solvers.push(...issuers.value.flatMap((issuer) => solversOf(kind, issuer)));
-  }
-  return { known: true, value: solvers };
+export async function gatherHttpSolvers(client: KubeClient): Promise<Solvers> {
+  const [ofCluster, ofNamespaces] = await Promise.all([
+    gatherSolversOf(client, "ClusterIssuer", "clusterissuers"),
+    gatherSolversOf(client, "Issuer", "issuers"),
+  ]);
+  if (!ofCluster.known) return ofCluster;
+  if (!ofNamespaces.known) return ofNamespaces;
+  if (ofCluster.value === undefined && ofNamespaces.value === undefined) return known(undefined);
+  return known([...(ofCluster.value ?? []), ...(ofNamespaces.value ?? [])]);
+}
+
+async function gatherSolversOf(client: KubeClient, kind: string, resource: string): Promise<Solvers> {
+  const list = async () => {
+    const path = resourcePath({ group: "cert-manager.io", version: "v1", resource });
+    return (await client.list<RawIssuer>(path)).items.flatMap((issuer) => solversOf(kind, issuer));
+  };
+  const permission = { verb: "list", resource: `${resource}.cert-manager.io` };
+  return await readFact<readonly HttpSolverFacts[] | undefined>(permission, list, { value: undefined });
 }
 
 function solversOf(kind: string, { metadata, spec }: RawIssuer): HttpSolverFacts[] {
