@@ -21,7 +21,9 @@ test("the cluster's names, then addresses, then everything else", () => {
     `cluster.local:1053 {
     errors
     prometheus :9153
-    forward . /etc/resolv.conf
+    forward . /etc/resolv.conf {
+        max_concurrent 1000
+    }
 }
 
 .:1053 {
@@ -40,7 +42,9 @@ test("the cluster's names, then addresses, then everything else", () => {
         reload 200ms
         fallthrough
     }
-    forward . /etc/resolv.conf
+    forward . /etc/resolv.conf {
+        max_concurrent 1000
+    }
 }
 
 .:1053 {
@@ -48,7 +52,9 @@ test("the cluster's names, then addresses, then everything else", () => {
     prometheus :9153
     health :8085
     ready :8086
-    forward . /etc/resolv.conf
+    forward . /etc/resolv.conf {
+        max_concurrent 1000
+    }
 }
 `,
   );

@@ -24,6 +24,12 @@ export const HOSTS_FILE = "hosts";
 export const ZONE_FILE = "wildcards.zone";
 
 /**
+ * Look-ups that wait for the upstream at once, in each server block; more are refused, and the asking pod turns to the other resolver.
+ * Each takes about 2 KB, so that an upstream that is away does not end the resolvers.
+ */
+const MAX_CONCURRENT = 1_000;
+
+/**
  * The Corefile of the resolvers. A name of ours is answered for A and AAAA only: all other types are the upstream's, such as the TXT
  * records of DNS-01. `view` does this with every CoreDNS, and decides before any plugin runs. The plugins run in CoreDNS' own order:
  * `hosts`, `file`, `forward`.
@@ -33,17 +39,17 @@ export function renderCorefile(options: CorefileOptions): string {
   const everywhere = address === "::";
   const bound = (of: number) => `${everywhere ? "" : address.includes(":") ? `[${address}]` : address}:${of}`;
   const common = [...(everywhere ? [] : [`bind ${address}`]), "errors", `prometheus ${bound(options.metricsPort)}`];
-  const forward = `forward . ${upstream}`;
+  const forward = block(`forward . ${upstream}`, [`max_concurrent ${MAX_CONCURRENT}`]);
   const reload = `reload ${options.reloadMs}ms`;
   const ours = [
     ...block("view addresses", ["expr type() in ['A', 'AAAA']"]),
     ...common,
     ...block(`hosts ${options.directory}/${HOSTS_FILE}`, [`ttl ${ttl}`, "no_reverse", reload, "fallthrough"]),
     ...block(`file ${options.directory}/${ZONE_FILE} .`, [reload, "fallthrough"]),
-    forward,
+    ...forward,
   ];
-  const others = [...common, `health ${bound(options.healthPort)}`, `ready ${bound(options.readyPort)}`, forward];
-  const cluster = [...common, forward];
+  const others = [...common, `health ${bound(options.healthPort)}`, `ready ${bound(options.readyPort)}`, ...forward];
+  const cluster = [...common, ...forward];
   const servers = [
     ...(clusterDomains.length === 0
       ? []
