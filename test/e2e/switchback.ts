@@ -23,6 +23,7 @@ interface Values {
   readonly test?: object;
   readonly agent?: object;
   readonly networkPolicy?: object;
+  readonly podDns?: object;
 }
 
 /** As a user installs it; `values` beside those that the cluster needs, NetworkPolicies where it enforces them. */

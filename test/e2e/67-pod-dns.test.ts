@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { RESTRICTED_CONTAINER, RESTRICTED_POD } from "../cluster/addons/objects.ts";
+import type { Cluster, KubeObject } from "../cluster/cluster.ts";
+import { IMAGES } from "../cluster/images.ts";
+import { withCluster } from "../cluster/whole.ts";
+import { imageName, programCommand } from "./programs/run.ts";
+import { ingress, openShop, SHOP } from "./shop.ts";
+import { frontAddress, installSwitchback, publishedMap, SYSTEM } from "./switchback.ts";
+import { where } from "./where.ts";
+
+// Two resolvers as the chart deploys them, and pods that have them as nameservers: what each C library and Go resolve.
+
+const NAME = "exact.pod-dns.example.com";
+const WILDCARD = "*.wild.pod-dns.example.com";
+const BELOW = "any.wild.pod-dns.example.com";
+const RESOLVERS = ["switchback-dns-a", "switchback-dns-b"];
+const { className, image, target } = where();
+const SERVICE = "kubernetes.default.svc.cluster.local";
+const ASKED = [NAME, BELOW, SERVICE];
+const CLIENTS = [
+  { name: "glibc", of: imageName(), command: programCommand("client", "resolve", ...ASKED) },
+  { name: "musl", of: IMAGES.muslClient, command: ["/client", ...ASKED] },
+  { name: "go", of: IMAGES.goClient, command: ["/client", "resolve", ...ASKED] },
+];
+
+let cluster: Cluster;
+let nameservers: string[];
+let expected: string;
+
+before(async () => {
+  cluster = await withCluster();
+  await openShop(cluster);
+  await installSwitchback(cluster, { podDns: { enabled: true, image: IMAGES.coredns } });
+  await cluster.rolledOut(SYSTEM, ...RESOLVERS.map((name) => `deployment/${name}`));
+  await cluster.apply(ingress("pod-dns", NAME, className), ingress("pod-dns-wild", WILDCARD, className));
+  await cluster.until("the names are published", 60, async () => {
+    const map = await publishedMap(cluster);
+    return [NAME, WILDCARD].every((name) => map.includes(name)) || undefined;
+  });
+  const addressOf = (namespace: string, name: string) =>
+    cluster.kubectl("-n", namespace, "get", "service", name, "-o", "jsonpath={.spec.clusterIP}");
+  nameservers = await Promise.all(RESOLVERS.map((name) => addressOf(SYSTEM, name)));
+  const front = await frontAddress(cluster, target);
+  expected = [`${NAME} ${front}`, `${BELOW} ${front}`, `${SERVICE} ${await addressOf("default", "kubernetes")}`].join(
+    "\n",
+  );
+});
+after(async () => {
+  await cluster.delete(ingress("pod-dns", NAME, className), ingress("pod-dns-wild", WILDCARD, className));
+  await installSwitchback(cluster, { podDns: { remove: true } });
+});
+
+for (const client of CLIENTS) {
+  test(`a pod with the resolvers reaches a name, a wildcard and a Service of the cluster: ${client.name}`, async () => {
+    assert.equal(await outputOf(podOf(client)), expected);
+  });
+}
+
+test("without the first resolver, each of them still resolves all", async () => {
+  const [first = ""] = RESOLVERS;
+  await cluster.kubectl("-n", SYSTEM, "scale", `deployment/${first}`, "--replicas=0");
+  await cluster.until("it has no endpoints", 60, async () => {
+    const slices = ["-n", SYSTEM, "get", "endpointslices", "-l", `kubernetes.io/service-name=${first}`];
+    return (
+      (await cluster.kubectl(...slices, "-o", "jsonpath={.items[*].endpoints[*].addresses[0]}")) === "" || undefined
+    );
+  });
+  for (const client of CLIENTS) assert.equal(await outputOf(podOf(client)), expected, client.name);
+});
+
+test("an upgrade does not delete the resolvers unless it is told to", async () => {
+  await assert.rejects(installSwitchback(cluster), /podDns\.enabled: the Service switchback-dns-a exists/);
+  for (const name of RESOLVERS) await cluster.kubectl("-n", SYSTEM, "get", "service", name);
+});
+
+function podOf({ name, of, command }: (typeof CLIENTS)[number]): KubeObject {
+  const container = { name: "main", image: of, imagePullPolicy: image.pullPolicy, command };
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { namespace: SHOP, name: `pod-dns-${name}` },
+    spec: {
+      restartPolicy: "Never",
+      securityContext: RESTRICTED_POD,
+      dnsPolicy: "None",
+      dnsConfig: {
+        nameservers,
+        options: [
+          { name: "timeout", value: "1" },
+          { name: "attempts", value: "2" },
+        ],
+      },
+      containers: [{ ...container, securityContext: RESTRICTED_CONTAINER }],
+    },
+  };
+}
+
+/** Runs a pod to its end; what it has printed. The resolvers may look for the newest names a moment later than the map is published. */
+async function outputOf(object: KubeObject): Promise<string> {
+  const { name } = object.metadata as { name: string };
+  return await cluster.until(`${name} resolves all names`, 90, async () => {
+    await cluster.delete(object);
+    await cluster.apply(object);
+    await cluster.until(`${name} has ended`, 60, async () => {
+      const phase = await cluster.kubectl("-n", SHOP, "get", "pod", name, "-o", "jsonpath={.status.phase}");
+      return phase === "Succeeded" || phase === "Failed" || undefined;
+    });
+    const text = (await cluster.kubectl("-n", SHOP, "logs", name, "-c", "main")).trim();
+    await cluster.delete(object);
+    return text.includes(NAME) && text.includes(BELOW) ? text : undefined;
+  });
+}
