@@ -11,7 +11,7 @@ import { PRODUCT_IMAGE, type ProductTree, withProductImage } from "../cluster/pr
 import { progressLines } from "../cluster/progress.ts";
 import { releaseBefore } from "../cluster/release-before.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { OPTED_IN, optIn } from "./opted-in.ts";
+import { getMapped, OPTED_IN, optIn } from "./opted-in.ts";
 import { ReleaseFolder } from "./release-folder.ts";
 import {
   CERTIFICATE,
@@ -180,8 +180,14 @@ function live(profile: "default" | "small", flag: string, treeBefore: ProductTre
       await release.follow("upgrade", `${IMAGE_OF_CHART} ${flag}`);
       await runs(release.image);
     };
-    // A change of the profile is not without a gap (docs/sizing.md), and the release before had one profile.
-    await (profile === "default" ? unnoticed(cluster, t, upgrade) : upgrade());
+    if (profile === "default") return await unnoticed(cluster, t, upgrade);
+    // The release before had one profile, and a change of it is not without a gap (docs/sizing.md).
+    await upgrade();
+    const upgraded = performance.now();
+    await cluster.until("the running pod reaches the name again", 60, async () => {
+      return (await getMapped(cluster, `http://${NAME}/`).catch(() => undefined))?.status === 200 || undefined;
+    });
+    t.diagnostic(`the name was reached ${((performance.now() - upgraded) / 1000).toFixed(1)} s after the rollout`);
   });
 
   test("it is upgraded to the next release", async (t) => {

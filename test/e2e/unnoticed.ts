@@ -15,7 +15,7 @@ export interface Load {
 }
 
 /** Far more than an exchange of the release takes; `stop` ends it. */
-const LOAD_SECONDS = 400;
+const LOAD_SECONDS = 300;
 /** Answers of 20 s, less than a stopping proxy gives its connections, and several, so that each proxy has some. */
 const URLS = [`http://${NAME}/`, `https://${NAME}/`, `http://${NAME}/slow`, ...Array(4).fill(`http://${NAME}/stream`)];
 
