@@ -9,13 +9,14 @@ import { ingress, openShop, SHOP } from "./shop.ts";
 import { frontAddress, installSwitchback, publishedMap, SYSTEM } from "./switchback.ts";
 import { where } from "./where.ts";
 
-// Two resolvers as the chart deploys them, and pods that have them as nameservers: what each C library and Go resolve.
+// Two resolvers as the chart deploys them, and pods that the webhook gives them: what each C library and Go resolve.
 
 const NAME = "exact.pod-dns.example.com";
 const WILDCARD = "*.wild.pod-dns.example.com";
 const BELOW = "any.wild.pod-dns.example.com";
 const RESOLVERS = ["switchback-dns-a", "switchback-dns-b"];
 const { className, image, target } = where();
+const BY_DNS = { "switchback.dev/inject": "enabled", "switchback.dev/via": "dns" };
 const SERVICE = "kubernetes.default.svc.cluster.local";
 const ASKED = [NAME, BELOW, SERVICE];
 const CLIENTS = [
@@ -79,18 +80,10 @@ function podOf({ name, of, command }: (typeof CLIENTS)[number]): KubeObject {
   return {
     apiVersion: "v1",
     kind: "Pod",
-    metadata: { namespace: SHOP, name: `pod-dns-${name}` },
+    metadata: { namespace: SHOP, name: `pod-dns-${name}`, labels: BY_DNS },
     spec: {
       restartPolicy: "Never",
       securityContext: RESTRICTED_POD,
-      dnsPolicy: "None",
-      dnsConfig: {
-        nameservers,
-        options: [
-          { name: "timeout", value: "1" },
-          { name: "attempts", value: "2" },
-        ],
-      },
       containers: [{ ...container, securityContext: RESTRICTED_CONTAINER }],
     },
   };
@@ -102,6 +95,9 @@ async function outputOf(object: KubeObject): Promise<string> {
   return await cluster.until(`${name} resolves all names`, 90, async () => {
     await cluster.delete(object);
     await cluster.apply(object);
+    // A pod that is created while a check of the resolvers fails gets hostAliases.
+    const given = ["-n", SHOP, "get", "pod", name, "-o", "jsonpath={.spec.dnsConfig.nameservers[*]}"];
+    if ((await cluster.kubectl(...given)) !== nameservers.join(" ")) return undefined;
     await cluster.until(`${name} has ended`, 60, async () => {
       const phase = await cluster.kubectl("-n", SHOP, "get", "pod", name, "-o", "jsonpath={.status.phase}");
       return phase === "Succeeded" || phase === "Failed" || undefined;

@@ -32,13 +32,17 @@ describe("a running pod with the resolvers", { skip }, () => {
     await system.ready(["first.example.com"]);
     await system.apply(workload("Deployment", NAME, NS));
     // One that was created while a check failed has hostAliases: another one takes its place.
-    await until("a pod with the resolvers", async () => {
-      await usable(system, 1);
-      const pods = await podsOf();
-      const others = pods.filter(({ spec }) => spec.dnsPolicy !== "None");
-      for (const { metadata } of others) await system.kubectl("-n", NS, "delete", "pod", metadata.name, "--now");
-      return pods.length > 0 && others.length === 0;
-    });
+    await until(
+      "a pod with the resolvers",
+      async () => {
+        await usable(system, 1);
+        const pods = await podsOf();
+        const others = pods.filter(({ spec }) => spec.dnsPolicy !== "None");
+        for (const { metadata } of others) await system.kubectl("-n", NS, "delete", "pod", metadata.name, "--now");
+        return pods.length > 0 && others.length === 0;
+      },
+      120_000,
+    );
     await follow.rolledOut("Deployment", NAME);
   });
   after(async () => {
