@@ -23,7 +23,7 @@ afterEach(() => {
 test("the child reads file, environment and flags as this process would", async () => {
   const config = await files.file("config.yaml", "log: { level: warn }\ncontroller: { port: 1234 }\n");
   const env = { SWITCHBACK_CONTROLLER_PORT: "4321" };
-  const loaded = readConfigInChild({ config, set: ["log.level=debug", "namespace=elsewhere"] }, env);
+  const loaded = await readConfigInChild({ config, set: ["log.level=debug", "namespace=elsewhere"] }, env);
   const { log, controller, namespace } = loaded.config;
   assert.deepEqual([log.level, controller.port, namespace], ["debug", 4321, "elsewhere"]);
   assert.deepEqual(loaded.warnings, []);
@@ -31,17 +31,17 @@ test("the child reads file, environment and flags as this process would", async 
 
 test("the child ignores what it does not know of the file, with a warning, as this process would", async () => {
   const config = await files.file("later.yaml", "later: 1\n");
-  const { warnings } = readConfigInChild({ config }, {});
+  const { warnings } = await readConfigInChild({ config }, {});
   assert.deepEqual(warnings, [`${config}: later is not a setting of this release; it is ignored`]);
 });
 
-test("reads the defaults without any input", () => {
-  assert.equal(readConfigInChild({}, {}).config.log.level, "info");
+test("reads the defaults without any input", async () => {
+  assert.equal((await readConfigInChild({}, {})).config.log.level, "info");
 });
 
 test("throws the child's error output, one line per fault", async () => {
   const config = await files.file("wrong.yaml", "controller: { port: -1 }\nmap: { vanishSeconds: -1 }\n");
-  assert.throws(
+  await assert.rejects(
     () => readConfigInChild({ config }, {}),
     (error: Error & { code?: string }) => {
       const lines = error.message.split("\n");
@@ -58,7 +58,7 @@ test("throws the child's error output, one line per fault", async () => {
 test("without error output, reports how the child ended", async () => {
   const killed = await files.file("killed.ts", 'process.kill(process.pid, "SIGKILL");');
   process.argv = [process.execPath, killed];
-  assert.throws(() => readConfigInChild({}, {}), {
+  await assert.rejects(() => readConfigInChild({}, {}), {
     code: "config-invalid",
     message: "cannot read the configuration: SIGKILL",
   });

@@ -7,6 +7,7 @@ import { connect, connectOptionsFrom, isInPod } from "../kube/connect.ts";
 import type { Probes } from "../telemetry/health.ts";
 import { createLogger, type Logger } from "../telemetry/log.ts";
 import type { CliContext } from "./context.ts";
+import { readConfigInChild } from "./read-config.ts";
 
 /** What runs as a process. `all` is controller, webhook and proxy in one. */
 type Component = "controller" | "webhook" | "proxy" | "agent" | "dns" | "all";
@@ -43,7 +44,11 @@ export interface ProcessContext {
  * stops the component and throws the failure.
  */
 export async function serve(component: Component, flags: ServeFlags, { env }: CliContext): Promise<void> {
-  const { config, warnings } = await readConfig(component, flags, env);
+  // Where a child process reads the configuration, the modules are loaded meanwhile.
+  const reading = readConfig(component, flags, env);
+  const loading = LOADERS[component]();
+  loading.catch(() => {});
+  const { config, warnings } = await reading;
   const clusterDomain = config.clusterDomain ?? clusterDomainFrom(readIfPresent("/etc/resolv.conf"));
   const contextOf = (part: Component): ProcessContext => ({
     env,
@@ -57,7 +62,8 @@ export async function serve(component: Component, flags: ServeFlags, { env }: Cl
   const context = contextOf(component);
   const { log } = context;
   for (const warning of warnings) log.warn({ code: "config-ignored" }, warning);
-  const running = await STARTERS[component](config, context);
+  const start = await loading;
+  const running = await start(config, context);
   const failure = await Promise.race([untilSignal(log), running.broken ?? new Promise<never>(() => {})]);
   await running.stop();
   log.info({}, "stopped");
@@ -65,22 +71,21 @@ export async function serve(component: Component, flags: ServeFlags, { env }: Cl
 }
 
 async function readConfig(component: Component, flags: ServeFlags, env: CliContext["env"]) {
-  if (component === "agent" || component === "dns" || component === "all")
-    return (await import("./read-config.ts")).readConfigInChild(flags, env);
+  if (component === "agent" || component === "dns" || component === "all") return await readConfigInChild(flags, env);
   const { loadConfig } = await import("../config/load.ts");
   return loadConfig({ file: flags.config, env, set: flags.set ?? [], unknown: "warn" });
 }
 
 type Starter = (config: Config, context: ProcessContext) => Promise<Running>;
 
-/** Each starter loads only what it needs: express stays out of the proxy, node-forge out of the webhook. */
-const STARTERS: Readonly<Record<Component, Starter>> = {
-  all: async (config, context) => (await import("./all.ts")).startAll(config, context),
-  controller: async (config, context) => (await import("./controller.ts")).startController(config, context),
-  webhook: async (config, context) => (await import("./webhook.ts")).startWebhook(config, context),
-  agent: async (config, context) => (await import("./agent.ts")).startAgent(config, context),
-  dns: async (config, context) => (await import("./dns.ts")).startDns(config, context),
-  proxy: async (config, context) => (await import("./proxy.ts")).startProxy(config, context),
+/** Each loads only what it needs: express stays out of the proxy, node-forge out of the webhook. */
+const LOADERS: Readonly<Record<Component, () => Promise<Starter>>> = {
+  all: async () => (await import("./all.ts")).startAll,
+  controller: async () => (await import("./controller.ts")).startController,
+  webhook: async () => (await import("./webhook.ts")).startWebhook,
+  agent: async () => (await import("./agent.ts")).startAgent,
+  proxy: async () => (await import("./proxy.ts")).startProxy,
+  dns: async () => (await import("./dns.ts")).startDns,
 };
 
 function untilSignal(log: Logger): Promise<undefined> {
