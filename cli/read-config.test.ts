@@ -39,6 +39,13 @@ test("reads the defaults without any input", async () => {
   assert.equal((await readConfigInChild({}, {})).config.log.level, "info");
 });
 
+test("takes a configuration of several megabytes", async () => {
+  const names = Array.from({ length: 100_000 }, (_, at) => `a-name-of-some-length-${at}.example.com`);
+  const config = await files.file("large.yaml", `policy: { denyDomains: ${JSON.stringify(names)} }\n`);
+  const { policy } = (await readConfigInChild({ config }, {})).config;
+  assert.equal(policy.denyDomains.length, names.length);
+});
+
 test("throws the child's error output, one line per fault", async () => {
   const config = await files.file("wrong.yaml", "controller: { port: -1 }\nmap: { vanishSeconds: -1 }\n");
   await assert.rejects(

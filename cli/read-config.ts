@@ -5,6 +5,9 @@ import { ownCommand } from "./own-files.ts";
 import type { ServeFlags } from "./serve.ts";
 
 type Loaded = ReturnType<typeof loadConfig>;
+/** Bytes: above what a file and the environment can hold. */
+const MAX_OUTPUT = 64 * 1024 * 1024;
+
 type Env = Readonly<Record<string, string | undefined>>;
 
 /**
@@ -17,7 +20,7 @@ export async function readConfigInChild(flags: ServeFlags, env: Env): Promise<Lo
   const set = flags.set === undefined ? [] : ["--set", ...flags.set];
   const args = [...script, "config", "--ignore-unknown", ...file, ...set];
   const { promise, resolve } = Promise.withResolvers<[ExecFileException | null, string, string]>();
-  execFile(program, args, { encoding: "utf8", env }, (...ended) => resolve(ended));
+  execFile(program, args, { encoding: "utf8", env, maxBuffer: MAX_OUTPUT }, (...ended) => resolve(ended));
   const [error, stdout, stderr] = await promise;
   if (error === null) return JSON.parse(stdout) as Loaded;
   const text = stderr.trim().replaceAll(/^switchback: /gm, "");
