@@ -9,7 +9,7 @@ function problems(text: string): string[] {
     .map(({ place, code, text: reason }) => `${place}: ${code}: ${reason}`);
 }
 
-const LABELS = "switchback.dev/inject";
+const LABELS = "switchback.dev/inject, switchback.dev/via";
 const ANNOTATIONS =
   "switchback.dev/hosts, switchback.dev/on-change, switchback.dev/ignore, switchback.dev/domains, switchback.dev/proxy-protocol";
 const GATEWAY_API = "apiVersion: gateway.networking.k8s.io/v1\n";

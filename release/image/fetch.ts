@@ -39,7 +39,13 @@ export async function debianPackage({ path, sha256, snapshot }: DebianFile): Pro
 export async function npmPackage(name: string, version: string, integrity: string): Promise<string> {
   const key = Buffer.from(integrity.replace("sha512-", ""), "base64").toString("hex").slice(0, 64);
   return await cached(`${key}.tgz`, async (folder) => {
-    const options = ["--loglevel=error", "--fetch-retries=5", "--pack-destination", folder];
+    const options = [
+      "--loglevel=error",
+      "--fetch-retries=2",
+      "--fetch-retry-maxtimeout=10000",
+      "--pack-destination",
+      folder,
+    ];
     const pack = () => run("npm", "pack", ...options, `${name}@${version}`);
     // Other processes write to npm's cache at the same time, and an entry may be half written.
     const output = await pack().catch(pack).catch(pack);
