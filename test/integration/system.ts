@@ -293,7 +293,9 @@ export class System {
   async #confine(component: ComponentName, namespace: string, name: string, program: readonly string[]) {
     if (!this.#isConfined) return { command: [process.execPath, ...program], env: {} };
     const kind = component === "agent" ? "daemonset" : "deployment";
-    const workload = await this.json("-n", namespace, "get", kind, `switchback-${component}`);
+    const isPartOfAll = this.#profile === "small" && component !== "agent" && component !== "dns";
+    const deployment = `switchback-${isPartOfAll ? "all" : component}`;
+    const workload = await this.json("-n", namespace, "get", kind, deployment);
     const { flags, env, memoryLimit } = containerOf(workload);
     const group = memoryGroup(name, memoryLimit);
     if (group !== undefined) this.#groups.push(group);
