@@ -131,7 +131,7 @@ async function allIsWell(): Promise<Examination> {
     last = await examine("--probe");
     return last.findings.every(({ verdict }) => verdict === "ok") ? last : undefined;
   };
-  return await cluster.until("all is well", 60, well).catch(() => assert.fail(last?.text));
+  return await cluster.until("all is well", 180, well).catch(() => assert.fail(last?.text));
 }
 
 test("of the healthy install it says that all is well; the probe pod is gone", async () => {
