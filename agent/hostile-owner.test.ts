@@ -13,7 +13,7 @@ import { HostsReconciler, type LiveMode } from "./hosts-reconciler.ts";
 import { createProjection, type NodePod } from "./node-pod.ts";
 import { createOwnerAnnotations } from "./owner-annotations.ts";
 
-// Of an ownerReference the API server checks little: whoever creates pods chooses its texts.
+// The API server checks little of an ownerReference: anybody who creates pods chooses its texts.
 
 const NAMES = [
   "..",

@@ -6,10 +6,10 @@ import { type Fact, notKnown } from "../doctor/known.ts";
 import { planProbe } from "../doctor/probe/plan.ts";
 import type { ProbeImage } from "../doctor/probe/pod.ts";
 import type { ProbeResult } from "../doctor/probe/result.ts";
+import { proxyDeployment } from "../doctor/proxy-deployment.ts";
 import { reportDocument } from "../doctor/report.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
-import { SMALL_DEPLOYMENT } from "../snapshot/installed-config.ts";
 import type { CliContext } from "./context.ts";
 import { doctorText } from "./doctor-text.ts";
 import { type Format, type Report, render } from "./formats.ts";
@@ -89,10 +89,8 @@ async function probe(
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
 /** The given image, else the installed proxy's: nodes have pulled that one already. */
-function probeImage({ install }: ClusterFacts, image: string | undefined): ProbeImage | undefined {
+function probeImage(facts: ClusterFacts, image: string | undefined): ProbeImage | undefined {
   if (image !== undefined) return { image, pullPolicy: "IfNotPresent" };
-  const deployments = install.deployments.known ? install.deployments.value : [];
-  return deployments.find(
-    ({ name, image: installed }) => ["switchback-proxy", SMALL_DEPLOYMENT].includes(name) && installed !== "",
-  );
+  const installed = proxyDeployment(facts);
+  return installed?.image === "" ? undefined : installed;
 }

@@ -8,7 +8,7 @@ import type { FullStatus } from "./leader-status.ts";
 export interface StatusFilter {
   /** A namespace. */
   readonly in?: string;
-  /** A hostname; `*` stands for any number of characters. */
+  /** A hostname; `*` matches any number of characters. */
   readonly name?: string;
   /** Only names that no pod gets. */
   readonly refused?: boolean;

@@ -9,7 +9,7 @@ export interface TextFile {
   readonly text: string;
 }
 
-/** The file name that stands for standard input. */
+/** The file name that means standard input. */
 export const STDIN = "-";
 const BYTE_ORDER_MARK = "\ufeff";
 
