@@ -7,7 +7,7 @@ import { connect, connectOptionsFrom, isInPod } from "../kube/connect.ts";
 import type { Probes } from "../telemetry/health.ts";
 import { createLogger, type Logger } from "../telemetry/log.ts";
 import type { CliContext } from "./context.ts";
-import { readConfigInChild } from "./read-config.ts";
+import { readConfig } from "./read-config.ts";
 
 /** What runs as a process. `all` is controller, webhook and proxy in one. */
 type Component = "controller" | "webhook" | "proxy" | "agent" | "dns" | "all";
@@ -45,7 +45,7 @@ export interface ProcessContext {
  */
 export async function serve(component: Component, flags: ServeFlags, { env }: CliContext): Promise<void> {
   // Where a child process reads the configuration, the modules are loaded meanwhile.
-  const reading = readConfig(component, flags, env);
+  const reading = readConfig(flags, env);
   const loading = LOADERS[component]();
   loading.catch(() => {});
   const { config, warnings } = await reading;
@@ -68,12 +68,6 @@ export async function serve(component: Component, flags: ServeFlags, { env }: Cl
   await running.stop();
   log.info({}, "stopped");
   if (failure !== undefined) throw failure;
-}
-
-async function readConfig(component: Component, flags: ServeFlags, env: CliContext["env"]) {
-  if (component === "agent" || component === "dns" || component === "all") return await readConfigInChild(flags, env);
-  const { loadConfig } = await import("../config/load.ts");
-  return loadConfig({ file: flags.config, env, set: flags.set ?? [], unknown: "warn" });
 }
 
 type Starter = (config: Config, context: ProcessContext) => Promise<Running>;

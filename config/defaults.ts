@@ -16,3 +16,5 @@ export const MAX_TARGET_PORTS = 200;
  */
 export const MAX_FOUND_TARGETS = 1_000;
 export const MAX_FOUND_PORTS = 3_000;
+/** Target names that are reserved: the front Service would have the name of another Switchback Service. */
+export const RESERVED_TARGET_NAMES: readonly string[] = ["controller", "webhook", "proxy", "agent", "dns-a", "dns-b"];

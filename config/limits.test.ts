@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { listSettings } from "./json-schema.ts";
 import { configSchema } from "./schema.ts";
-import { listSettings } from "./settings.ts";
 
 const PORT = [0, 65_535] as const;
 const SECONDS = [0, 2_000_000] as const;

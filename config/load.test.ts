@@ -5,9 +5,10 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { SwitchbackError } from "../errors/errors.ts";
 import { fc } from "../test/property.ts";
-import { type ConfigInput, loadConfig } from "./load.ts";
+import type { ConfigInput } from "./document.ts";
+import { listSettings } from "./json-schema.ts";
+import { loadConfig } from "./load.ts";
 import { configSchema } from "./schema.ts";
-import { listSettings } from "./settings.ts";
 
 const FOLDER = mkdtempSync(join(tmpdir(), "switchback-"));
 const FILE = join(FOLDER, "switchback.yaml");

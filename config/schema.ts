@@ -1,10 +1,11 @@
 import * as z from "zod";
 import { DEFAULT_MAX_NAMES } from "../hostmap/select-hosts.ts";
 import { agentSchema, certsSchema, controllerSchema, podDnsSchema, proxySchema, webhookSchema } from "./components.ts";
+import { crossErrors } from "./cross-checks.ts";
 import { DEFAULT_AGENT_SILENCE_SECONDS, DEFAULT_ON_CHANGE, DEFAULT_VIA } from "./defaults.ts";
 import { policySchema } from "./policy.ts";
 import { sourcesSchema } from "./sources.ts";
-import { discoverySchema, targetSchema, validateTargets } from "./targets.ts";
+import { discoverySchema, targetSchema } from "./targets.ts";
 import { domain, label, seconds } from "./values.ts";
 
 const mapSchema = z.strictObject({
@@ -135,25 +136,10 @@ const sectionsSchema = z.strictObject({
 
 /** The sections, with the checks that span several settings. */
 export const configSchema = sectionsSchema.superRefine((config, context) => {
-  validateTargets(config.targets, context);
-  const { leaseSeconds, renewDeadlineSeconds, retrySeconds } = config.controller;
-  // The wait between two attempts has a jitter of up to 20 %, as in client-go.
-  if (!(retrySeconds * 1.2 < renewDeadlineSeconds && renewDeadlineSeconds < leaseSeconds)) {
-    const message = "expected 1.2 x retrySeconds < renewDeadlineSeconds < leaseSeconds";
-    context.addIssue({ code: "custom", path: ["controller"], message });
-  }
-  const { minIntervalSeconds, maxIntervalSeconds } = config.restart;
-  if (minIntervalSeconds > maxIntervalSeconds) {
-    const message = "expected minIntervalSeconds <= maxIntervalSeconds";
-    context.addIssue({ code: "custom", path: ["restart"], message });
-  }
-  const { mode, certFile, keyFile } = config.certs;
-  if (mode === "files" && (certFile === undefined || keyFile === undefined)) {
-    context.addIssue({ code: "custom", path: ["certs"], message: "mode files requires certFile and keyFile" });
-  }
+  for (const { path, message } of crossErrors(config)) context.addIssue({ code: "custom", path: [...path], message });
 });
 
-export type Config = z.infer<typeof configSchema>;
+export type Config = z.infer<typeof sectionsSchema>;
 export type CustomSource = Config["sources"]["custom"][number];
 export type TargetConfig = Config["targets"][number];
 export type ProxyConfig = Config["proxy"];

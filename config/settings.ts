@@ -1,6 +1,3 @@
-import * as z from "zod";
-import { configSchema } from "./schema.ts";
-
 /** One setting of the configuration file, for documentation and overrides. */
 export interface Setting {
   /** `proxy.maxConnections`; a list or map is one setting. */
@@ -12,7 +9,8 @@ export interface Setting {
   readonly description: string;
 }
 
-interface JsonSchema {
+/** The part of JSON Schema that lists settings. */
+export interface JsonSchema {
   readonly type?: string;
   readonly enum?: readonly unknown[];
   readonly properties?: Readonly<Record<string, JsonSchema>>;
@@ -21,21 +19,9 @@ interface JsonSchema {
   readonly description?: string;
 }
 
-/** Every setting, in the order of the schema. */
-export function listSettings(): Setting[] {
-  return [...walk(jsonSchema(), [])];
-}
-
-/** The keys that are accepted at a path of the file: `["targets", 0]` returns name, upstream, ... */
-export function keysAt(path: readonly PropertyKey[]): string[] {
-  let schema: JsonSchema | undefined = jsonSchema();
-  for (const step of path) schema = typeof step === "number" ? schema?.items : schema?.properties?.[String(step)];
-  return Object.keys(schema?.properties ?? {});
-}
-
-function jsonSchema(): JsonSchema {
-  // `output` includes the defaults of nested sections; `any` is for checks that JSON Schema cannot express.
-  return z.toJSONSchema(configSchema, { io: "output", unrepresentable: "any" }) as JsonSchema;
+/** Every setting of the configuration's JSON Schema, in its order. */
+export function settingsOf(schema: JsonSchema): Setting[] {
+  return [...walk(schema, [])];
 }
 
 function* walk(schema: JsonSchema, path: readonly string[]): Generator<Setting> {

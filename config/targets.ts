@@ -1,13 +1,7 @@
 import { isIP } from "node:net";
 import * as z from "zod";
-import { MAX_FOUND_PORTS, MAX_FOUND_TARGETS, MAX_TARGET_PORTS } from "./defaults.ts";
+import { MAX_FOUND_PORTS, MAX_FOUND_TARGETS, MAX_TARGET_PORTS, RESERVED_TARGET_NAMES } from "./defaults.ts";
 import { host, ip, label, port, seconds } from "./values.ts";
-
-/** Limit of the ports of all configured targets: each is a socket in every thread of every proxy. */
-const MAX_CONFIGURED_PORTS = 1_000;
-
-/** Target names that are reserved: the front Service would have the name of another Switchback Service. */
-const RESERVED_NAMES: readonly string[] = ["controller", "webhook", "proxy", "agent", "dns-a", "dns-b"];
 
 const portSchema = z.strictObject({
   port: port.describe("Port that pods use: the port of the front Service."),
@@ -27,11 +21,8 @@ export const targetSchema = z.strictObject({
   // 52: `switchback-` and the name must fit the 63 bytes of a Service name.
   name: label
     .max(52)
-    .refine(
-      (name) => !RESERVED_NAMES.includes(name),
-      `must not be ${RESERVED_NAMES.join(", ")}: these Services are Switchback's own`,
-    )
-    .meta({ not: { enum: RESERVED_NAMES } })
+    // For editors and the chart; `crossErrors` is the actual validation.
+    .meta({ not: { enum: RESERVED_TARGET_NAMES } })
     .describe(
       "Name of the target; used in the name of the front Service, `switchback-<name>`, and in metrics and reasons.",
     ),
@@ -89,61 +80,3 @@ export const discoverySchema = z.strictObject({
     .default(2000)
     .describe("Maximum number of ports of all discovered targets; one namespace gets at most half."),
 });
-
-type Refine = z.core.$RefinementCtx;
-
-type Targets = ReadonlyArray<z.infer<typeof targetSchema>>;
-type ReportError = (path: readonly (string | number)[], message: string) => void;
-
-/** Checks across targets: names and classes are unique, and every target can have an address. */
-export function validateTargets(targets: Targets, context: Refine): void {
-  const reportError: ReportError = (path, message) =>
-    context.addIssue({ code: "custom", path: ["targets", ...path], message });
-  for (const [index, target] of targets.entries()) {
-    if (targets.findIndex(({ name }) => name === target.name) < index)
-      reportError([index, "name"], "two targets have this name");
-    const direct = target.ports.length > 0 && target.ports.every(({ protocol }) => protocol === "none");
-    if (direct && !("service" in target.upstream) && target.clusterIPs.length === 0) {
-      reportError(
-        [index, "clusterIPs"],
-        "with protocol none on all ports, set the upstream to a Service, or set the addresses to map to",
-      );
-    }
-    const ports = target.ports.map(({ port: number }) => number);
-    if (new Set(ports).size < ports.length) reportError([index, "ports"], "a port is listed twice");
-  }
-  const ports = targets.reduce((sum, target) => sum + target.ports.length, 0);
-  if (ports > MAX_CONFIGURED_PORTS)
-    reportError([], `${ports} ports in all; at most ${MAX_CONFIGURED_PORTS} are possible`);
-  checkClasses(targets, reportError);
-  checkListenPorts(targets, reportError);
-}
-
-/** Listen ports must be unique: each proxy binds the ports of all targets. */
-function checkListenPorts(targets: Targets, reportError: ReportError): void {
-  const used = new Map<number, string>();
-  for (const [index, target] of targets.entries()) {
-    for (const [position, { listenPort }] of target.ports.entries()) {
-      if (listenPort === undefined) continue;
-      const path = `targets[${index}].ports[${position}]`;
-      const other = used.get(listenPort);
-      if (other !== undefined) reportError([index, "ports", position, "listenPort"], `${other} already has this port`);
-      else used.set(listenPort, path);
-    }
-  }
-}
-
-function checkClasses(targets: Targets, reportError: ReportError): void {
-  const used = new Map<string, string>();
-  for (const [index, target] of targets.entries()) {
-    if (targets.length > 1 && target.classes.length === 0) {
-      reportError([index, "classes"], "with several targets, each must list its ingress classes");
-    }
-    for (const className of target.classes) {
-      const other = used.get(className);
-      if (other !== undefined)
-        reportError([index, "classes"], `the class ${className} already belongs to the target ${other}`);
-      used.set(className, target.name);
-    }
-  }
-}

@@ -4,10 +4,12 @@ import { chartReadme } from "./gen/chart-readme.ts";
 import { configurationPage } from "./gen/configuration-page.ts";
 import type { Generator } from "./gen/generator.ts";
 import { installManifest } from "./gen/install-manifest.ts";
+import { plainSchemaFile } from "./gen/plain-schema.ts";
 import { valuesSchemaFile } from "./gen/values-schema.ts";
 
 // In this order: Helm checks the values against the schema when it renders the manifest.
 const GENERATORS: readonly Generator[] = [
+  plainSchemaFile,
   valuesSchemaFile,
   installManifest,
   configurationPage,

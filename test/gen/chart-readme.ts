@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { parse } from "yaml";
 import * as z from "zod";
-import { listSettings } from "../../config/settings.ts";
+import { listSettings } from "../../config/json-schema.ts";
 import { valuesSchema } from "../../manifests/values.ts";
 import type { Generator } from "./generator.ts";
 import { code, type JsonSchema, table, typeOf } from "./tables.ts";

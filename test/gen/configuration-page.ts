@@ -1,6 +1,6 @@
 import * as z from "zod";
+import { listSettings } from "../../config/json-schema.ts";
 import { configSchema } from "../../config/schema.ts";
-import { listSettings } from "../../config/settings.ts";
 import type { Generator } from "./generator.ts";
 import { code, type JsonSchema, table, typeOf } from "./tables.ts";
 

@@ -109,7 +109,8 @@ paths of mounted certificates. With `profile: small` the front Services select o
 {{- $paths := dict "certFile" "/etc/switchback/tls/tls.crt" "keyFile" "/etc/switchback/tls/tls.key" -}}
 {{- $_ := set $config "certs" (merge $config.certs $paths) -}}
 {{- end -}}
-{{- toYaml $config -}}
+{{- /* JSON, which components read without a YAML parser. */ -}}
+{{- toPrettyJson $config -}}
 {{- end }}
 
 {{/*

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { keysAt, listSettings } from "./json-schema.ts";
 import { configSchema } from "./schema.ts";
-import { keysAt, listSettings } from "./settings.ts";
 
 const SETTINGS = listSettings();
 
