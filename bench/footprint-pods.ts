@@ -101,6 +101,9 @@ export interface Start {
   readonly cpu: number;
 }
 
+/** Until a leader that has just started, and the API server, leave the cores to the next start. */
+const REST_MS = 1_500;
+
 /** Starts each component once, one after the other, on what a former start has published. The controller leads meanwhile. */
 export async function startEach(bed: Bed): Promise<ReadonlyMap<ComponentName, Start>> {
   const starts = new Map<ComponentName, Start>();
@@ -112,6 +115,7 @@ export async function startEach(bed: Bed): Promise<ReadonlyMap<ComponentName, St
       await pod.process.ready();
       const ready = performance.now() - pod.process.startedAt;
       starts.set(component, { ready, cpu: cpuOf(pod.process.pid) });
+      await delay(REST_MS);
     }
   } finally {
     await stopAll(pods);

@@ -63,6 +63,15 @@ test("throws the child's error output, one line per fault", async () => {
   );
 });
 
+test("a child starts no child, whatever its script is", async () => {
+  const config = await files.file("no-json-either.yaml", "log: { level: warn }\n");
+  process.argv = [process.execPath, MAIN, "config"];
+  await assert.rejects(() => readConfig({ config }, {}), {
+    code: "config-invalid",
+    message: /has no child of its own/,
+  });
+});
+
 test("without error output, reports how the child ended", async () => {
   const killed = await files.file("killed.ts", 'process.kill(process.pid, "SIGKILL");');
   process.argv = [process.execPath, killed];

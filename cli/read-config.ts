@@ -8,6 +8,8 @@ import type { ServeFlags } from "./serve.ts";
 /** Bytes: above what a file and the environment can hold. */
 const MAX_OUTPUT = 64 * 1024 * 1024;
 
+const CONFIG_COMMAND = "config";
+
 type Env = Readonly<Record<string, string | undefined>>;
 
 /**
@@ -21,10 +23,16 @@ export async function readConfig(flags: ServeFlags, env: Env): Promise<LoadedCon
 }
 
 async function readConfigInChild(flags: ServeFlags, env: Env): Promise<LoadedConfig> {
+  // Whatever a process's script is, it is never started again and again: a program that is embedded is its caller's script.
+  if (process.argv[2] === CONFIG_COMMAND)
+    throw new SwitchbackError(
+      "config-invalid",
+      "cannot read the configuration: a child that reads it has no child of its own",
+    );
   const [program, ...script] = ownCommand();
   const file = flags.config === undefined ? [] : ["--config", flags.config];
   const set = flags.set === undefined ? [] : ["--set", ...flags.set];
-  const args = [...script, "config", "--ignore-unknown", ...file, ...set];
+  const args = [...script, CONFIG_COMMAND, "--ignore-unknown", ...file, ...set];
   const { promise, resolve } = Promise.withResolvers<[ExecFileException | null, string, string]>();
   execFile(program, args, { encoding: "utf8", env, maxBuffer: MAX_OUTPUT }, (...ended) => resolve(ended));
   const [error, stdout, stderr] = await promise;

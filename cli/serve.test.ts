@@ -39,12 +39,16 @@ after(() => files.remove());
 /** Listeners for signals stay until the process ends: here, until the test does. */
 let listeners: Map<NodeJS.Signals, ReturnType<typeof process.listeners>>;
 const ignore = () => {};
+const { argv } = process;
 beforeEach(() => {
+  // A child that reads the configuration runs the script of this process.
+  process.argv = [process.execPath, MAIN];
   listeners = new Map(SIGNALS.map((signal) => [signal, process.listeners(signal)]));
   // Without any listener a signal that nobody takes would end the test's own process.
   for (const signal of SIGNALS) process.on(signal, ignore);
 });
 afterEach(() => {
+  process.argv = argv;
   for (const [signal, own] of listeners) {
     process.removeAllListeners(signal);
     for (const listener of own) process.on(signal, listener as NodeJS.SignalsListener);

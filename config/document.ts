@@ -31,7 +31,7 @@ interface GatheredDocument {
 }
 
 /** How text becomes values. Each throws `config-invalid` for text that it cannot read. */
-export interface DocumentReader {
+interface DocumentReader {
   readonly settings: readonly Setting[];
   /** A map of sections. */
   readFile(file: string): Record<string, unknown>;
@@ -49,8 +49,10 @@ export function gatherDocument(input: ConfigInput, reader: DocumentReader): Gath
   const sources = new Map<string, string>();
   const document = input.file === undefined ? {} : reader.readFile(input.file);
   const set = (setting: Setting, text: string, source: string) => {
-    // A string setting keeps the text as it is (`::`, `123`). Other types are parsed, so lists and maps work too.
-    const value = setting.type === "string" ? text : reader.parseValue(text, source);
+    // A string setting keeps the text as it is (`::`, `123`), and so does one of several words. Other types are parsed, so lists and
+    // maps work too.
+    const isText = setting.type === "string" || setting.type.split(" | ").includes(text);
+    const value = isText ? text : reader.parseValue(text, source);
     if (override(document, setting, value)) sources.set(setting.path, source);
   };
   for (const [name, text] of Object.entries(input.env ?? {})) {

@@ -44,6 +44,7 @@ const PLAIN: ReadonlyArray<readonly [what: string, document: unknown, input?: Co
   ["lists of names", { restart: { namespaces: ["a", "b"] }, pods: { excludedNamespaces: ["kube-system"] } }],
   ["a checked setting that is as by default", { agent: { kubeletRoot: "/var/lib/kubelet" }, sources: { presets: [] } }],
   ["overrides", { log: { level: "warn" } }, { env: { SWITCHBACK_AGENT_NODE: "n" }, set: ["controller.port=0"] }],
+  ["one of several words", {}, { env: { SWITCHBACK_LOG_LEVEL: "debug" }, set: ["proxy.engine=portable"] }],
   ["an override of a section that is not there", undefined, { set: ['restart.namespaces=["a"]'] }],
   ["a variable that is no setting, with its warning", {}, { env: { SWITCHBACK_NONSENSE: "1", PATH: "a" } }],
   ["a variable of a Service", {}, { env: { SWITCHBACK_CONTROLLER_PORT: "tcp://192.0.2.1:80" } }],
@@ -76,7 +77,7 @@ const OTHERS: ReadonlyArray<readonly [what: string, text: string | undefined, in
   ["a reserved name", `{"targets":[{"name":"proxy","upstream":${JSON.stringify(service)}}]}`],
   ["a target without an upstream", '{"targets":[{"name":"a"}]}'],
   ["settings that contradict each other", '{"certs":{"mode":"files"}}'],
-  ["a variable whose text is no JSON", undefined, { env: { SWITCHBACK_LOG_LEVEL: "debug" } }],
+  ["a variable whose text is no JSON", undefined, { env: { SWITCHBACK_RESTART_NAMESPACES: "[a]" } }],
   ["a flag that is no setting", undefined, { set: ["nonsense=1"] }],
 ];
 for (const [what, text, input = {}] of OTHERS)

@@ -1,5 +1,6 @@
 import type { Agent, IncomingMessage } from "node:http";
 import https from "node:https";
+import { createSecureContext } from "node:tls";
 import { http } from "../telemetry/http.ts";
 import { type Access, type Credentials, sameTls } from "./credentials.ts";
 
@@ -124,9 +125,17 @@ function request(access: Access, agent: Agent, exchange: Exchange, userAgent: st
 
 function createAgents(access: Access): Agents {
   const options = { keepAlive: true, keepAliveMsecs: TCP_KEEPALIVE_MS, timeout: IDLE_SOCKET_MS };
+  const { servername, rejectUnauthorized, ...material } = access.tls;
+  const isTls = access.server.protocol === "https:";
+  // One for all connections: each would otherwise parse the CA again, and keep it.
+  const secured = isTls && { secureContext: createSecureContext(material) };
+  const named = {
+    ...(servername !== undefined && { servername }),
+    ...(rejectUnauthorized !== undefined && { rejectUnauthorized }),
+  };
   const create = (maxSockets: number): Agent =>
-    access.server.protocol === "https:"
-      ? new https.Agent({ ...options, maxSockets, ...access.tls })
+    secured
+      ? new https.Agent({ ...options, maxSockets, ...named, ...secured })
       : new http.Agent({ ...options, maxSockets });
   return { tls: access.tls, call: create(MAX_CALL_SOCKETS), watch: create(Number.POSITIVE_INFINITY) };
 }

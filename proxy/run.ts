@@ -75,10 +75,16 @@ export interface RunningProxy {
  * failed: an upstream may appear later. Throws `listen-failed`, `engine-unavailable`.
  */
 export async function runProxy(config: Config, deps: ProxyDeps): Promise<RunningProxy> {
-  const makeEngine = deps.makeEngine ?? (await chooseEngine(config.proxy, deps.log));
-  const subscription =
-    deps.targetsReader &&
-    (await subscribeTargets(deps.targetsReader, deps.readMountedTargets ?? (() => undefined), deps.log));
+  // Side by side: the one waits for threads, the other for the API server.
+  const [chosen, subscription] = await Promise.all([
+    settled(deps.makeEngine ?? chooseEngine(config.proxy, deps.log)),
+    deps.targetsReader && subscribeTargets(deps.targetsReader, deps.readMountedTargets ?? (() => undefined), deps.log),
+  ]);
+  if (chosen.status === "rejected") {
+    await subscription?.stop();
+    throw chosen.reason;
+  }
+  const makeEngine = chosen.value;
   const components = assemble(config, { ...deps, makeEngine }, subscription?.initial);
   const { engine, upstreams, selfAddresses, state } = components;
   const probes = probesOf(components);
@@ -110,6 +116,11 @@ export async function runProxy(config: Config, deps: ProxyDeps): Promise<Running
       return state.stopping;
     },
   };
+}
+
+async function settled<T>(work: T | Promise<T>): Promise<PromiseSettledResult<T>> {
+  const [result] = await Promise.allSettled([work]);
+  return result;
 }
 
 /**

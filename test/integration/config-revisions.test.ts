@@ -64,7 +64,7 @@ async function recorded(name: string): Promise<void> {
 async function settings(namespace = NAMESPACE): Promise<number[]> {
   const { items } = await json("-n", namespace, "get", "configmaps", "-l", "app.kubernetes.io/component=config");
   return items
-    .map(({ data }: Rendered) => Number(/drainSeconds: (\d+)/.exec(data["config.yaml"])?.[1]))
+    .map(({ data }: Rendered) => Number(/"drainSeconds": (\d+)/.exec(data["config.yaml"])?.[1]))
     .toSorted((a: number, b: number) => a - b);
 }
 
