@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { stringify } from "yaml";
+import { parse, stringify } from "yaml";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import type { Rendered } from "./rendered.ts";
 import { until } from "./system.ts";
@@ -64,7 +64,7 @@ async function recorded(name: string): Promise<void> {
 async function settings(namespace = NAMESPACE): Promise<number[]> {
   const { items } = await json("-n", namespace, "get", "configmaps", "-l", "app.kubernetes.io/component=config");
   return items
-    .map(({ data }: Rendered) => Number(/"drainSeconds": (\d+)/.exec(data["config.yaml"])?.[1]))
+    .map(({ data }: Rendered) => parse(data["config.yaml"]).proxy.drainSeconds)
     .toSorted((a: number, b: number) => a - b);
 }
 
