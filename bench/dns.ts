@@ -165,7 +165,7 @@ async function clusterNames(
   progress(`${count} look-ups of a name of the cluster, by turns`);
   const directory = join(folder, "cost");
   await mkdir(directory);
-  await new MapFiles(directory, 5, () => 1).write(mapOf(100, 0));
+  await new MapFiles({ directory, ttl: 5, revision: "bench", seconds: () => 1 }).write(mapOf(100, 0));
   const resolver = await bed.resolver("cost", {
     directory,
     upstream: `${LOCAL}:${upstream.port}`,
@@ -203,7 +203,7 @@ async function reloads(
   progress(`${seconds} s of reloads with ${names} names`);
   const directory = join(folder, "reloads");
   await mkdir(directory);
-  const files = new MapFiles(directory, 5, () => 1);
+  const files = new MapFiles({ directory, ttl: 5, revision: "bench", seconds: () => 1 });
   await files.write(mapOf(names, 0));
   const resolver = await bed.resolver("reloads", {
     directory,

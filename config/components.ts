@@ -121,6 +121,14 @@ export const podDnsSchema = z.strictObject({
     .length(2)
     .default(["switchback-dns-a", "switchback-dns-b"])
     .describe("The two Services of the resolvers, in the namespace of Switchback; set by the chart."),
+  revision: label
+    .default("none")
+    .describe("Identifies a rollout of the resolvers, which answer for it; set by the chart."),
+  waitFor: label
+    .optional()
+    .describe(
+      "Service of the other resolver. A new pod of this one starts once that one, if it answers at all, answers with the same revision; set by the chart.",
+    ),
   searches: z
     .array(domain)
     .max(28)

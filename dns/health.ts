@@ -7,14 +7,18 @@ export interface DnsState {
   written: { readonly revision: string; readonly names: number } | undefined;
   /** Why the newest map is not in them; undefined if it is. */
   problem: Reason | undefined;
+  /** The Service whose rollout comes first. */
+  waitsFor: string | undefined;
 }
 
 /**
- * Ready once a map is written; CoreDNS is started then. A problem with a newer map is only reported: a resolver with the last good map
+ * Ready once a map is written and no other resolver's rollout comes first; CoreDNS is started then. A problem with a newer map is only reported: a resolver with the last good map
  * is worth more than none.
  */
-export function dnsReadiness({ written, problem }: Readonly<DnsState>): Health {
+export function dnsReadiness({ written, problem, waitsFor }: Readonly<DnsState>): Health {
   const what = written === undefined ? "not written" : `revision ${written.revision}, ${written.names} names`;
   const suffix = problem === undefined ? "" : ` (${problem.code}: ${problem.text})`;
-  return { ok: written !== undefined, text: `[${written === undefined ? "-" : "+"}] map: ${what}${suffix}` };
+  const map = `[${written === undefined ? "-" : "+"}] map: ${what}${suffix}`;
+  if (waitsFor === undefined) return { ok: written !== undefined, text: map };
+  return { ok: false, text: `${map}\n[-] rollout: ${waitsFor} comes first, and does not answer as this rollout yet` };
 }

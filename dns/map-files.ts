@@ -5,22 +5,32 @@ import { HostsFileRenderer } from "./hosts-file.ts";
 import { AnyDepthWildcards, wildcardRecords, wildcardZone } from "./wildcard-zone.ts";
 import { replaceFile } from "./write-file.ts";
 
+interface MapFilesOptions {
+  readonly directory: string;
+  /** Of the records, seconds. */
+  readonly ttl: number;
+  /** Of the rollout. */
+  readonly revision: string;
+  /** Seconds since 1970: a zone's serial has to differ from that of the process before. */
+  readonly seconds: () => number;
+}
+
 /** Writes a map as the files that CoreDNS reads. */
 export class MapFiles {
   readonly #directory: string;
   readonly #ttl: number;
-  /** Seconds since 1970: a zone's serial has to differ from that of the process before. */
   readonly #seconds: () => number;
-  readonly #hosts = new HostsFileRenderer();
+  readonly #hosts: HostsFileRenderer;
   readonly #wildcards = new AnyDepthWildcards();
   /** As they were last written. */
   #revision: string | undefined;
   #records: string | undefined;
   #serial = 0;
 
-  constructor(directory: string, ttl: number, seconds: () => number) {
+  constructor({ directory, ttl, revision, seconds }: MapFilesOptions) {
     this.#directory = directory;
     this.#ttl = ttl;
+    this.#hosts = new HostsFileRenderer(revision);
     this.#seconds = seconds;
   }
 

@@ -12,6 +12,7 @@ import { COREFILE, type CorefileOptions, renderCorefile } from "./corefile.ts";
 import { type DnsState, dnsReadiness } from "./health.ts";
 import { MapFiles } from "./map-files.ts";
 import { createDnsMetrics } from "./metrics.ts";
+import { awaitTurn, turnQuestions } from "./turn.ts";
 import { replaceFile } from "./write-file.ts";
 
 interface DnsDeps {
@@ -42,13 +43,13 @@ const DEFAULT_CLUSTER_DOMAIN = "cluster.local";
  */
 export async function runDns(config: Config, deps: DnsDeps): Promise<RunningDns> {
   const { log, now } = deps;
-  const { directory, address, healthPort, ttlSeconds } = config.podDns;
+  const { directory, address, healthPort, ttlSeconds: ttl, revision, waitFor } = config.podDns;
   const corefile = renderCorefile(corefileOptions(config.podDns, deps.clusterDomain ?? DEFAULT_CLUSTER_DOMAIN));
   await replaceFile(join(directory, COREFILE), corefile);
 
-  const state: DnsState = { written: undefined, problem: undefined };
+  const state: DnsState = { written: undefined, problem: undefined, waitsFor: waitFor };
   const metrics = createDnsMetrics(state);
-  const files = new MapFiles(directory, ttlSeconds, () => Math.floor(now() / 1000));
+  const files = new MapFiles({ directory, ttl, revision, seconds: () => Math.floor(now() / 1000) });
   let newest: PublishedMap | undefined;
   const setProblem = (problem: Reason): void => {
     if (problem.text !== state.problem?.text)
@@ -82,7 +83,15 @@ export async function runDns(config: Config, deps: DnsDeps): Promise<RunningDns>
     newest = offer;
     writer.enqueue();
   });
+  const stopping = new AbortController();
+  const turn = waitForTurn(config.podDns, stopping.signal).then(() => {
+    if (stopping.signal.aborted) return;
+    if (waitFor !== undefined) log.info({ service: waitFor, revision }, "rollout: the turn of this resolver");
+    state.waitsFor = undefined;
+  });
   const stopWriting = async (): Promise<void> => {
+    stopping.abort();
+    await turn;
     await maps.stop();
     await writer.stop();
   };
@@ -107,6 +116,10 @@ export async function runDns(config: Config, deps: DnsDeps): Promise<RunningDns>
     await stopWriting();
     throw error;
   }
+}
+
+async function waitForTurn({ waitFor, revision }: Config["podDns"], signal: AbortSignal): Promise<void> {
+  if (waitFor !== undefined) await awaitTurn({ service: waitFor, revision, ...turnQuestions(signal) });
 }
 
 function corefileOptions(settings: Config["podDns"], clusterDomain: string): CorefileOptions {

@@ -13,6 +13,7 @@ import {
   namespaces,
   nginx,
   pod,
+  podDns,
   probe,
   REFUSED,
   services,
@@ -37,6 +38,12 @@ test("of a healthy install every finding is ok", () => {
   const expected = ["short-circuit-cured", "header-accepted", "names-lead-to-it", "deployment-ready", "target-whole"];
   const others = ["relay-answers", "proxy-serving", "webhook-whole", "webhook-answers", "controller-settled"];
   assert.deepEqual(codes(HEALTHY), [...expected, ...others, "opted-in", "pods-in-step"]);
+});
+
+test("of resolvers that are ready and held, all is ok", () => {
+  const findings = examine({ ...HEALTHY, ...podDns({}) });
+  assert.deepEqual([...new Set(findings.map(({ verdict }) => verdict))], ["ok"]);
+  assert.ok(findings.some(({ code }) => code === "resolvers-held"));
 });
 
 test("what is not ok has a cure, but for what the cluster itself does not let us see", () => {
@@ -152,6 +159,11 @@ const FAULTS: readonly [what: string, change: Partial<ClusterFacts>, ...expected
     }),
     "broken pod-address-lost",
   ],
+  ["a resolver without a Service", podDns({ services: ["a"] }), "broken resolver-missing", "warning pod-resolver-lost"],
+  ["a resolver that is not ready", podDns({ ready: 0 }), "broken deployment-not-ready"],
+  ["a pod that has other resolvers", podDns({ held: "10.96.0.77 10.96.0.78" }), "broken pod-without-dns"],
+  ["a pod that has one other resolver", podDns({ held: "10.96.0.11 10.96.0.78" }), "warning pod-resolver-lost"],
+  ["pod DNS that ended before its pods", podDns({ enabled: false, services: [] }), "broken pod-without-dns"],
   ["no map", install({ map: known(undefined) }), "broken map-missing", "warning front-not-published"],
   ["a source that is not read", status({ sources: [{ name: "ingress", synced: false }] }), "broken source-not-synced"],
   ["nobody leads", status({ leader: false }), "broken no-leader"],

@@ -6,6 +6,7 @@ import { checkNames } from "./checks/names.ts";
 import { checkOptIn } from "./checks/opt-in.ts";
 import { checkPods } from "./checks/pods.ts";
 import { checkRelay } from "./checks/relay.ts";
+import { checkResolvers } from "./checks/resolvers.ts";
 import { checkSelfCheck } from "./checks/self-check.ts";
 import { checkShortCircuit } from "./checks/short-circuit.ts";
 import { checkTargets } from "./checks/targets.ts";
@@ -27,6 +28,7 @@ const CHECKS: readonly ((facts: ClusterFacts) => Finding[])[] = [
   checkController,
   checkOptIn,
   checkPods,
+  checkResolvers,
 ];
 
 /** Runs all checks. A pure function of the facts. */

@@ -3,3 +3,8 @@
  * has a map. No name of the public DNS ends with `.invalid` (RFC 6761).
  */
 export const DNS_HEALTH_NAME = "health.switchback.invalid";
+
+/** What resolvers of one rollout alone answer, in the same way. `revision` is a DNS label. */
+export function revisionHealthName(revision: string): string {
+  return `${revision}.${DNS_HEALTH_NAME}`;
+}

@@ -1,6 +1,6 @@
 import { Resolver } from "node:dns/promises";
 import { isIPv6 } from "node:net";
-import { DNS_HEALTH_NAME } from "../hostmap/dns-health-name.ts";
+import { answersHealth } from "../kube/health-question.ts";
 
 /** What the watch of the resolvers asks of DNS. */
 export interface ResolverQueries {
@@ -10,17 +10,11 @@ export interface ResolverQueries {
   readonly isAnswering: (address: string) => Promise<boolean>;
 }
 
-/** Two tries, of a second each at most for the cluster's DNS, and of less together for a resolver, which is asked each second. */
+/** Two tries, of a second each at most. */
 const LOOK_UP = { timeout: 1_000, tries: 2 };
-const PROBE = { timeout: 350, tries: 2 };
-
-const HEALTHY = "127.0.0.1";
 const ABSENT: readonly (string | undefined)[] = ["ENOTFOUND", "ENODATA"];
 
-/**
- * Asks `servers`, the DNS servers of the cluster, for Services, and resolvers themselves for their health. Each question has a socket of
- * its own, so that it reaches whichever pod is behind a Service now.
- */
+/** Asks `servers`, the DNS servers of the cluster, for Services, and resolvers themselves for their health. */
 export function resolverQueries(servers: readonly string[]): ResolverQueries {
   return {
     async addressOf(service) {
@@ -35,15 +29,7 @@ export function resolverQueries(servers: readonly string[]): ResolverQueries {
       }
       return undefined;
     },
-    async isAnswering(address) {
-      const resolver = new Resolver(PROBE);
-      try {
-        resolver.setServers([address]);
-        return (await resolver.resolve4(DNS_HEALTH_NAME)).includes(HEALTHY);
-      } catch {
-        return false;
-      }
-    },
+    isAnswering: answersHealth,
   };
 }
 

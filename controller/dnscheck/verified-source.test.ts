@@ -69,7 +69,13 @@ test("warn: claims pass unchanged, and names are verified", () => {
     claim("bad name"),
     claim("r.example.com", LB, { code: "x", text: "y" }),
   ]);
-  assert.deepEqual([...expected], [["a.example.com", LB.join()]]);
+  assert.deepEqual(
+    [...expected],
+    [
+      ["a.example.com", LB.join()],
+      ["*.example.com", LB.join()],
+    ],
+  );
   assert.deepEqual(targets("o"), ["edge", "edge", "edge", "x"]);
   onVerdict("a.example.com");
   assert.deepEqual(reported, ["o"]);
@@ -79,14 +85,16 @@ test("enforce: a claim waits until its name resolves to the load balancer, and l
   const { set, verdicts, onVerdict, reported, targets } = rig(true);
   set("o", [claim("a.example.com"), claim("b.example.com"), claim("*.example.com")]);
   set("other", [claim("c.example.com")]);
-  assert.deepEqual(targets("o"), ["dns-not-verified", "dns-not-verified", "edge"]);
+  assert.deepEqual(targets("o"), ["dns-not-verified", "dns-not-verified", "dns-not-verified"]);
   verdicts.set("a.example.com", LB);
   reported.length = 0;
   onVerdict("a.example.com");
-  assert.deepEqual([reported, targets("o")], [["o"], ["edge", "dns-not-verified", "edge"]]);
+  assert.deepEqual([reported, targets("o")], [["o"], ["edge", "dns-not-verified", "dns-not-verified"]]);
   verdicts.set("a.example.com", ["198.51.100.1"]);
+  verdicts.set("*.example.com", ["198.51.100.1"]);
   onVerdict("a.example.com");
-  assert.deepEqual(targets("o"), ["dns-elsewhere", "dns-not-verified", "edge"]);
+  onVerdict("*.example.com");
+  assert.deepEqual(targets("o"), ["dns-elsewhere", "dns-not-verified", "dns-elsewhere"]);
 });
 
 test("enforce: if two objects claim a name, the one whose load balancer the name resolves to wins", () => {

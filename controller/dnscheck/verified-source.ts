@@ -52,7 +52,7 @@ export function verifiedSource(
   const withVerdict = (claim: Claim): Claim => {
     if (typeof claim.target !== "string") return claim;
     const parsed = parseHostname(claim.hostname);
-    if (parsed.kind !== "name") return claim;
+    if (parsed.kind === "invalid") return claim;
     const verdict = verifier.verdictOf(parsed.name, claim.publicAddresses ?? []);
     if (verdict === "verified") return claim;
     const text = "the cluster's DNS has not yet been seen to lead it to its load balancer (policy.verifyDns: enforce)";
@@ -87,12 +87,12 @@ export function verifiedSource(
   };
 }
 
-/** Names with their expected addresses. Invalid names, wildcards and claims without a target are not looked up. */
+/** Names and wildcards with their expected addresses. Invalid names and claims without a target are not looked up. */
 function expectations(claims: readonly Claim[]): Map<string, readonly string[]> {
   const expected = new Map<string, readonly string[]>();
   for (const { hostname, target, publicAddresses = [] } of claims) {
     const parsed = typeof target === "string" ? parseHostname(hostname) : undefined;
-    if (parsed?.kind === "name") expected.set(parsed.name, publicAddresses);
+    if (parsed !== undefined && parsed.kind !== "invalid") expected.set(parsed.name, publicAddresses);
   }
   return expected;
 }

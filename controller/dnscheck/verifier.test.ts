@@ -60,6 +60,22 @@ test("verified, elsewhere, absent; unknown before the first answer, and without 
   assert.ok(!asked.some((each) => each.startsWith("bare")));
 });
 
+test("a wildcard is asked for by a name below it; without a record it says nothing of the names below", async (t) => {
+  const { verifier, records, pass, code } = rig(t);
+  records.set("switchback-dns-check.here.example.com", [LB]);
+  records.set("switchback-dns-check.cdn.example.com", ["198.51.100.1"]);
+  for (const name of ["here", "cdn", "none"]) verifier.expect(`*.${name}.example.com`, [LB]);
+  await pass(500);
+  assert.deepEqual(
+    ["here", "cdn", "none"].map((name) => code(`*.${name}.example.com`)),
+    ["verified", "dns-elsewhere", "unknown"],
+  );
+  assert.deepEqual(
+    [...verifier.mismatches()].map(([name]) => name),
+    ["*.cdn.example.com"],
+  );
+});
+
 test("the families that the load balancer has are looked up, and addresses are normalized", async (t) => {
   const { verifier, records, pass, code, asked } = rig(t);
   records.set("six.example.com", ["2001:db8::9"]);

@@ -80,7 +80,8 @@ function checkDeployments({ install, namespace }: ClusterFacts): Finding[] {
   });
 }
 
-function checkDeployment(subject: string, deployment: DeploymentFacts | undefined, lost: string): Finding {
+/** Whether a Deployment is there and its pods are ready; `lost` is what does not work without it. */
+export function checkDeployment(subject: string, deployment: DeploymentFacts | undefined, lost: string): Finding {
   if (deployment === undefined)
     return broken(subject, "deployment-missing", `it does not exist: ${lost}`, "reinstall the chart");
   const { ready, desired } = deployment;

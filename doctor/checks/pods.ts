@@ -123,7 +123,11 @@ function about(
   cure: string,
 ): Finding[] {
   if (pods === undefined) return [];
+  return [report("pods", code, `${pods.length} pod(s) ${what}: ${listPods(pods)}`, cure)];
+}
+
+/** The first pods by name, and how many more there are. */
+export function listPods(pods: readonly PodInfo[]): string {
   const named = pods.slice(0, MAX_LISTED).map(objectKey).join(", ");
-  const rest = pods.length > MAX_LISTED ? ` and ${pods.length - MAX_LISTED} more` : "";
-  return [report("pods", code, `${pods.length} pod(s) ${what}: ${named}${rest}`, cure)];
+  return pods.length > MAX_LISTED ? `${named} and ${pods.length - MAX_LISTED} more` : named;
 }

@@ -72,6 +72,25 @@ describe("the resolvers", () => {
     assert.deepEqual(rollingUpdate, { maxUnavailable: 0, maxSurge: 1 });
   });
 
+  it("are rolled one after the other: the second waits for the first, which answers for its image and settings", () => {
+    const settingsOf = (more: object, values: object = {}) =>
+      RESOLVERS.map((name) => {
+        const { env } = podOf(enabled(more, values), name).spec.initContainers[0];
+        const value = (of: string) => env.find((each: Rendered) => each.name === `SWITCHBACK_POD_DNS_${of}`)?.value;
+        return [value("REVISION"), value("WAIT_FOR")];
+      });
+    const [a = [], b = []] = settingsOf({});
+    assert.deepEqual([a[0], a[1], b[1]], [b[0], undefined, "switchback-dns-a"]);
+    assert.match(a[0], /^[0-9a-f]{10}$/);
+    assert.deepEqual(settingsOf({ remove: true })[0], a);
+    const changes = [
+      settingsOf({ image: `${IMAGE.slice(0, -1)}1` }),
+      settingsOf({}, { image: { tag: "other" } }),
+      settingsOf({}, { config: { podDns: { ttlSeconds: 9 } } }),
+    ];
+    for (const [changed = []] of changes) assert.notEqual(changed[0], a[0]);
+  });
+
   it("are restricted: CoreDNS may have the one capability that its file asks for, the sidecar none", () => {
     const { spec } = podOf(enabled());
     assert.deepEqual(
@@ -113,24 +132,26 @@ describe("the resolvers", () => {
     );
   });
 
-  it("are confined by a NetworkPolicy: asked by the clients of the values and the webhook, they ask the API server and DNS", () => {
+  it("are confined by a NetworkPolicy: asked by the clients of the values, the webhook and each other, they ask the API server and DNS", () => {
     const clients = [{ namespaceSelector: { matchLabels: { name: "shop" } } }];
     const objects = enabled({}, { networkPolicy: { enabled: true, clients: { dns: clients } } });
     const { ingress, egress } = named(objects, "NetworkPolicy", "switchback-dns").spec;
     const ports = ({ ports: all }: Rendered) => all.map(({ port }: Rendered) => port);
     assert.deepEqual(ingress.map(ports), [[8084], [1053, 1053], [1053, 1053], [9153], [8085, 8086]]);
     assert.deepEqual(ingress[1].from, clients);
-    assert.equal(ingress[2].from[0].podSelector.matchLabels["app.kubernetes.io/component"], "webhook");
-    assert.deepEqual(egress.map(ports), [
-      [443, 6443],
-      [53, 53],
-    ]);
-    const webhook = named(objects, "NetworkPolicy", "switchback-webhook").spec.egress;
-    assert.deepEqual(webhook.map(ports), [
+    const peers = ingress[2].from.map(({ podSelector }: Rendered) => podSelector.matchLabels);
+    assert.deepEqual(
+      peers.map((labels: Rendered) => labels["app.kubernetes.io/component"]),
+      ["webhook", "dns"],
+    );
+    const asked = [
       [443, 6443],
       [53, 53],
       [1053, 1053],
-    ]);
+    ];
+    assert.deepEqual(egress.map(ports), asked);
+    const webhook = named(objects, "NetworkPolicy", "switchback-webhook").spec.egress;
+    assert.deepEqual(webhook.map(ports), asked);
   });
 
   it("have both their metrics scraped", () => {

@@ -61,7 +61,7 @@ before(async () => {
   upstream = await bed.upstream("upstream", Object.fromEntries(names.map((name) => [name, zone(name)])));
   directory = join(bed.folder, "files");
   mkdirSync(directory);
-  files = new MapFiles(directory, 5, () => 1);
+  files = new MapFiles({ directory, ttl: 5, revision: "r1", seconds: () => 1 });
   await files.write(publishedMapOf("first", MAPPED));
   resolver = await bed.resolver("resolver", {
     directory,
@@ -177,7 +177,9 @@ describe("while things change and fail", () => {
   it("files that it cannot read, or that are gone, leave what it has", async () => {
     const other = join(bed.folder, "broken");
     mkdirSync(other);
-    await new MapFiles(other, 5, () => 1).write(publishedMapOf("first", MAPPED));
+    await new MapFiles({ directory: other, ttl: 5, revision: "r1", seconds: () => 1 }).write(
+      publishedMapOf("first", MAPPED),
+    );
     const one = await bed.resolver("broken", { directory: other, upstream: `${LOCAL}:${upstream.port}` });
     const ours = async () => [
       (await query(one, "shop.test", "A")).addresses,

@@ -1,0 +1,74 @@
+import { RESOLVERS_KEY } from "../../hostmap/metadata-keys.ts";
+import type { ClusterFacts, PodInfo, ServiceFacts } from "../facts.ts";
+import { type Finding, findingsOf } from "../findings.ts";
+import { checkDeployment, isInstalled } from "./install.ts";
+import { listPods } from "./pods.ts";
+
+const { ok, warning, broken, unknown } = findingsOf("pod-dns");
+
+const LOST = "look-ups of pods with pod DNS depend on the other resolver alone";
+
+/** Whether the resolvers of pod DNS are there and ready, and are those that pods have. Nothing where nobody uses them. */
+export function checkResolvers(facts: ClusterFacts): Finding[] {
+  const { install, pods, services, namespace } = facts;
+  const config = install.config.known ? install.config.value?.podDns : undefined;
+  const holders = pods.known ? pods.value.filter(({ annotations }) => annotations[RESOLVERS_KEY] !== undefined) : [];
+  if (isInstalled(facts) === false && holders.length === 0) return [];
+  if (config?.enabled !== true && holders.length === 0) return [];
+  if (!services.known) return [unknown("pod DNS", services.reason.code, services.reason.text)];
+  const names = config?.resolvers ?? [];
+  const ours = services.value.filter((service) => service.namespace === namespace && names.includes(service.name));
+  const findings = config?.enabled === true ? names.flatMap((name) => checkResolver(name, ours, facts)) : [];
+  return [...findings, ...checkHolders(holders, ours)];
+}
+
+function checkResolver(name: string, services: readonly ServiceFacts[], facts: ClusterFacts): Finding[] {
+  const { install, namespace } = facts;
+  const cure = "reapply the chart, and restart the pods that have it as their resolver";
+  const service = services.find((one) => one.name === name);
+  const found =
+    service === undefined
+      ? [broken(`Service ${namespace}/${name}`, "resolver-missing", `it does not exist: ${LOST}`, cure)]
+      : [];
+  const { deployments } = install;
+  // What cannot be read is said once, of all Deployments.
+  if (!deployments.known) return found;
+  const deployment = deployments.value.find((one) => one.name === name);
+  return [...found, checkDeployment(`Deployment ${namespace}/${name}`, deployment, LOST)];
+}
+
+/** A ClusterIP that is freed may become another Service's: a pod that asks it has half a DNS, or none. */
+function checkHolders(holders: readonly PodInfo[], services: readonly ServiceFacts[]): Finding[] {
+  if (holders.length === 0) return [];
+  const addresses = new Set(services.flatMap(({ clusterIPs }) => clusterIPs));
+  const lost = (pod: PodInfo) => resolversOf(pod).filter((address) => !addresses.has(address)).length;
+  const cure = "restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners";
+  const without = holders.filter((pod) => lost(pod) > 0 && lost(pod) === resolversOf(pod).length);
+  const halved = holders.filter((pod) => lost(pod) > 0 && !without.includes(pod));
+  const findings = [
+    without.length === 0
+      ? []
+      : broken(
+          "pods",
+          "pod-without-dns",
+          `${without.length} pod(s) without any DNS: their resolvers are not there any more: ${listPods(without)}`,
+          cure,
+        ),
+    halved.length === 0
+      ? []
+      : warning(
+          "pods",
+          "pod-resolver-lost",
+          `${halved.length} pod(s) with a resolver that is not there any more: ${listPods(halved)}`,
+          cure,
+        ),
+  ].flat();
+  return findings.length > 0
+    ? findings
+    : [ok("pods", "resolvers-held", `${holders.length} pod(s) have resolvers that are there`)];
+}
+
+/** As hostmap/inject-dns.ts writes them. */
+function resolversOf({ annotations }: PodInfo): string[] {
+  return (annotations[RESOLVERS_KEY] ?? "").split(" ");
+}
