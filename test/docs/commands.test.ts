@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import type { Command } from "commander";
+import { createProgram } from "../../cli/program.ts";
+
+// Every `switchback ...` that a page asks somebody to type is one that the program takes: its command, options and arguments.
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const PAGES = ["README.md", ...globSync("docs/**/*.md", { cwd: ROOT })];
+
+/** What a command that is only named leaves out. */
+const LEFT_OUT = ["missingArgument", "optionMissingArgument", "missingMandatoryOptionValue"].map(
+  (code) => `commander.${code}`,
+);
+
+/** Commands of indented blocks, and of code in running text. Options in brackets are given, too. */
+function commandsOf(page: string): string[] {
+  const text = readFileSync(join(ROOT, page), "utf8")
+    .replaceAll(/\\\n\s*/g, "")
+    .replaceAll(/\[(-[^\]]*)\]/g, "$1");
+  const lines = text.split("\n").filter((line) => /^ {4}\S/.test(line));
+  const inText = [...text.matchAll(/`((?:kubectl )?switchback [a-z][^`\n]*)`/g)].map(([, command = ""]) => command);
+  const typed = lines.map((line) => line.replace(/ +#.*/, ""));
+  const all = [...typed, ...inText].flatMap((line) => line.split(/ \| | && |; /));
+  return all.flatMap((command) => {
+    const [, rest] = /(?:^|\s)switchback ((?:[a-z]|--?[a-z]).*)$/.exec(command.trim()) ?? [];
+    return rest === undefined || /^\s*(?:kubectl(?! switchback)|helm|docker|npm install)\b/.test(command.trim())
+      ? []
+      : [rest];
+  });
+}
+
+/** The arguments as a shell gives them to the program; what goes to a file does not. */
+function wordsOf(command: string): string[] {
+  const words = command.replace(/\s*>.*$/, "").match(/'[^']*'|"[^"]*"|\S+/g) ?? [];
+  return words.map((word) => word.replaceAll(/^['"]|['"]$/g, ""));
+}
+
+function withoutActions(command: Command): Command {
+  command.exitOverride().configureOutput({ writeErr() {}, writeOut() {} });
+  command.action(() => {});
+  for (const child of command.commands) withoutActions(child);
+  return command;
+}
+
+/** What the program says of the arguments; undefined if it takes them. */
+async function complaint(words: string[]): Promise<string | undefined> {
+  const output = { write() {} };
+  const context = { stdout: output, stderr: output } as unknown as Parameters<typeof createProgram>[0];
+  const program = withoutActions(createProgram(context, () => {}));
+  try {
+    await program.parseAsync(words, { from: "user" });
+    return undefined;
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string };
+    const printed = code === "commander.helpDisplayed" || code === "commander.version";
+    return printed || LEFT_OUT.includes(code ?? "") ? undefined : message;
+  }
+}
+
+test("each command that a page names is one that the program takes", async () => {
+  const refused: string[] = [];
+  let count = 0;
+  for (const page of PAGES) {
+    for (const command of commandsOf(page)) {
+      count += 1;
+      const said = await complaint(wordsOf(command));
+      if (said !== undefined) refused.push(`${page}: switchback ${command}: ${said}`);
+    }
+  }
+  assert.deepEqual(refused, []);
+  assert.ok(count > 60, String(count));
+});

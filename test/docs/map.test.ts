@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join, normalize } from "node:path";
+import { test } from "node:test";
+
+// docs/README.md is the map: every page is reachable from the README, in at most two steps for those of docs/.
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const PAGES = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard", "*.md"], {
+  cwd: ROOT,
+  encoding: "utf8",
+})
+  .trim()
+  .split("\n")
+  .filter((page) => existsSync(join(ROOT, page)));
+
+/** Targets of Markdown links inside the repository, as paths from its top. */
+function linksOf(page: string): string[] {
+  const text = readFileSync(join(ROOT, page), "utf8");
+  const targets = [...text.matchAll(/\]\(([^)\s#]+)(?:#[^)]*)?\)/g)].map(([, target = ""]) => target);
+  return targets
+    .filter((target) => !/^[a-z]+:/.test(target))
+    .map((target) => normalize(join(dirname(page), target)).replace(/\/$/, ""));
+}
+
+/** Pages that a page names, by a link or by their path. */
+function namedBy(page: string): string[] {
+  const text = readFileSync(join(ROOT, page), "utf8");
+  const links = new Set(linksOf(page));
+  return PAGES.filter((other) => links.has(other) || links.has(dirname(other)) || text.includes(other));
+}
+
+test("every link leads to a file", () => {
+  const broken = PAGES.flatMap((page) =>
+    linksOf(page)
+      .filter((target) => !existsSync(join(ROOT, target)))
+      .map((target) => `${page}: ${target}`),
+  );
+  assert.deepEqual(broken, []);
+});
+
+test("every page is reachable from the README, those of docs/ by its map", () => {
+  const map = join("docs", "README.md");
+  assert.ok(namedBy("README.md").includes(map));
+  const direct = new Set(namedBy(map));
+  const missing = PAGES.filter((page) => dirname(page) === "docs" && page !== map && !direct.has(page));
+  assert.deepEqual(missing, []);
+  const reached = new Set(["README.md"]);
+  for (const page of reached) for (const other of namedBy(page)) reached.add(other);
+  assert.deepEqual(
+    PAGES.filter((page) => !reached.has(page)),
+    [],
+  );
+});
