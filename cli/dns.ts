@@ -1,11 +1,20 @@
 import type { Config } from "../config/schema.ts";
 import { runDns } from "../dns/run.ts";
+import { nodeSearchesNotice, readClusterDns } from "../hostmap/pod-dns.ts";
 import { kubeMapReader } from "../snapshot/map-reader.ts";
 import { withOwnClient } from "./own-client.ts";
 import type { ProcessContext, Running } from "./serve.ts";
 
 /** `switchback dns`: reads the map from its own namespace and writes the files of the CoreDNS beside it. */
-export async function startDns(config: Config, { log, connect, clusterDomain }: ProcessContext): Promise<Running> {
+export async function startDns(
+  config: Config,
+  { log, connect, clusterDomain, resolvConf }: ProcessContext,
+): Promise<Running> {
+  const { podDns, namespace } = config;
+  const cluster = readClusterDns(resolvConf, namespace, podDns.searches);
+  // Resolvers are spread over nodes, so that some of them see what the webhook's node has not.
+  const notice = "code" in cluster ? undefined : nodeSearchesNotice(cluster, podDns.searches);
+  if (notice !== undefined) log.warn({ ...notice }, "pod DNS: search domains");
   return await withOwnClient(connect, (client) =>
     runDns(config, {
       maps: kubeMapReader({ client, namespace: config.namespace, log }),

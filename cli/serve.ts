@@ -31,6 +31,8 @@ export interface ProcessContext {
   readonly env: CliContext["env"];
   readonly identity: string;
   readonly clusterDomain: string | undefined;
+  /** Text of this process's own /etc/resolv.conf; "" if there is none. */
+  readonly resolvConf: string;
   readonly log: Logger;
   /** Whether it runs in a pod with a token, or KUBECONFIG is set. A user's default kubeconfig is not used. */
   readonly hasCluster: boolean;
@@ -49,11 +51,13 @@ export async function serve(component: Component, flags: ServeFlags, { env }: Cl
   const loading = LOADERS[component]();
   loading.catch(() => {});
   const { config, warnings } = await reading;
-  const clusterDomain = config.clusterDomain ?? clusterDomainFrom(readIfPresent("/etc/resolv.conf"));
+  const resolvConf = readIfPresent("/etc/resolv.conf");
+  const clusterDomain = config.clusterDomain ?? clusterDomainFrom(resolvConf);
   const contextOf = (part: Component): ProcessContext => ({
     env,
     identity: env.POD_NAME ?? hostname(),
     clusterDomain,
+    resolvConf,
     log: createLogger(config.log.level, part),
     hasCluster: Boolean(env.KUBECONFIG) || isInPod(env),
     connect: () => connect({ ...connectOptionsFrom(env), userAgent: `switchback-${part}` }),

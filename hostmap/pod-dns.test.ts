@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fc } from "../test/property.ts";
-import { buildDnsConfig, type ClusterDns, readClusterDns } from "./pod-dns.ts";
+import { buildDnsConfig, type ClusterDns, nodeSearchesNotice, readClusterDns } from "./pod-dns.ts";
 import type { Reason } from "./types.ts";
 
 const OWN = "switchback-system";
@@ -64,6 +64,14 @@ test("configured search domains replace those of the node, and none stays none",
   assert.deepEqual(searchesOf(text, ["corp.example"]).slice(3), ["corp.example"]);
   assert.deepEqual(searchesOf(text, []).slice(3), []);
   assert.deepEqual(searchesOf(text).slice(3), ["node.example"]);
+});
+
+test("search domains of a node are noticed, unless they are configured", () => {
+  const text = KUBELET.replace("cluster.local\n", "cluster.local node.example\n");
+  const { code, text: said } = nodeSearchesNotice(read(text), undefined) ?? assert.fail("nothing is said");
+  assert.deepEqual([code, said.includes("this node has node.example")], ["dns-node-searches", true]);
+  assert.equal(nodeSearchesNotice(read(text), ["node.example"]), undefined);
+  assert.equal(nodeSearchesNotice(read(KUBELET), undefined), undefined);
 });
 
 test("options stay, but for those that bound a look-up", () => {

@@ -74,6 +74,19 @@ export function readClusterDns(
 }
 
 /**
+ * What to say on a node that has search domains of its own: each webhook gives pods those of the node that it runs on, so they matter where
+ * nodes differ. Undefined if there are none, or `configured` replaces them.
+ */
+export function nodeSearchesNotice(
+  { nodeSearches }: ClusterDns,
+  configured: readonly string[] | undefined,
+): Reason | undefined {
+  if (nodeSearches.length === 0 || configured !== undefined) return undefined;
+  const text = `pods with pod DNS get the search domains of the webhook's node, whichever node they run on; this node has ${nodeSearches.join(" ")} (podDns.searches)`;
+  return { code: "dns-node-searches", text };
+}
+
+/**
  * The `dnsConfig` that gives a pod of `namespace` what ClusterFirst would have given, with the resolvers of pod DNS. Search domains beyond
  * the limits of Kubernetes are cut, as the kubelet cuts them. Undefined: no valid search domain can be made of the namespace.
  */

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { Config } from "../config/schema.ts";
 import { describeError } from "../errors/errors.ts";
-import { type ClusterDns, type PodDnsSetup, readClusterDns } from "../hostmap/pod-dns.ts";
+import { type ClusterDns, nodeSearchesNotice, type PodDnsSetup, readClusterDns } from "../hostmap/pod-dns.ts";
 import type { Reason } from "../hostmap/types.ts";
 import { pause, steadyNow } from "../kube/time.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -34,12 +34,9 @@ export function watchResolvers(config: Pick<Config, "namespace" | "podDns">, log
       await pause(REREAD_MS, stopping.signal);
     }
     if ("code" in cluster) return;
-    const { domain, servers, nodeSearches } = cluster;
-    if (nodeSearches.length > 0 && podDns.searches === undefined) {
-      const text =
-        "pod DNS: its pods get the search domains of this node, whichever node they run on (podDns.searches)";
-      log.warn({ code: "dns-node-searches", searches: nodeSearches }, text);
-    }
+    const { domain, servers } = cluster;
+    const notice = nodeSearchesNotice(cluster, podDns.searches);
+    if (notice !== undefined) log.warn({ ...notice }, "pod DNS: search domains");
     const services = podDns.resolvers.map((name) => `${name}.${namespace}.svc.${domain}`);
     health = new ResolverHealth({ services, queries: resolverQueries(servers), now: steadyNow, log });
     while (!stopping.signal.aborted) {

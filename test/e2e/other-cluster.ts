@@ -37,6 +37,7 @@ const OWN_NODE_ONLY: Readonly<Record<string, string>> = {
   "62": "an image of the release before",
   "64": OUTSIDE,
   "67": "an image of CoreDNS that the nodes can pull",
+  "68": `${OUTSIDE}; an image of CoreDNS that the nodes can pull, and root on the nodes`,
   "70": "a load balancer whose address does not answer to pods",
   "77": "a node of which it may take a port",
   "85": "a network plugin that enforces NetworkPolicies, known addresses, and clients outside of the cluster",

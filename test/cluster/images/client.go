@@ -2,6 +2,7 @@
 // client serve ADDRESS TEXT: answers each request with TEXT, the host asked for and who asked, as a proxy in front tells it; /slow after 3 s, /stream in pieces for 20 s.
 // client get URL [ADDRESS]: one GET on a connection of its own, certificates unchecked, to ADDRESS where given; the answer as JSON.
 // client resolve NAME...: the first IPv4 address of each name, one line a name.
+// client repeat SECONDS MS NAME...: looks the names up in turn, one each MS at most; how many look-ups, how many failed, and the slowest one in ms.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -31,8 +33,10 @@ func main() {
 		get(args[1], args[2:])
 	case len(args) >= 2 && args[0] == "resolve":
 		resolve(args[1:])
+	case len(args) >= 4 && args[0] == "repeat":
+		repeat(number(args[1])*time.Second, number(args[2])*time.Millisecond, args[3:])
 	default:
-		fmt.Fprintln(os.Stderr, "usage: client sleep | serve ADDRESS TEXT | get URL [ADDRESS] | resolve NAME...")
+		fmt.Fprintln(os.Stderr, "usage: client sleep | serve ADDRESS TEXT | get URL [ADDRESS] | resolve NAME... | repeat SECONDS MS NAME...")
 		os.Exit(2)
 	}
 }
@@ -70,6 +74,29 @@ func resolve(names []string) {
 	if failed {
 		os.Exit(1)
 	}
+}
+
+func number(text string) time.Duration {
+	value, err := strconv.Atoi(text)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	return time.Duration(value)
+}
+
+func repeat(length, period time.Duration, names []string) {
+	lookups, failed, slowest := 0, 0, time.Duration(0)
+	for start := time.Now(); time.Since(start) < length; lookups++ {
+		asked := time.Now()
+		if _, err := net.DefaultResolver.LookupIP(context.Background(), "ip4", names[lookups%len(names)]); err != nil {
+			failed++
+		}
+		took := time.Since(asked)
+		slowest = max(slowest, took)
+		time.Sleep(period - took)
+	}
+	fmt.Printf("{\"lookups\":%d,\"failed\":%d,\"slowestMs\":%.1f}\n", lookups, failed, float64(slowest.Microseconds())/1000)
 }
 
 type answer struct {

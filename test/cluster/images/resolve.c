@@ -1,18 +1,72 @@
-/* resolve NAME...: what the C library makes of each name, one line a name. `sleep` waits for its end. */
+/*
+ * NAME...: what the C library makes of each name, one line a name.
+ * sleep: waits for its end.
+ * get NAME: one GET of / at port 80 of what the name resolves to; what is received.
+ * repeat SECONDS MS NAME...: looks the names up in turn, one each MS at most; how many look-ups, how many failed, and the slowest one in ms.
+ */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
+
+static struct addrinfo *resolved(const char *name, int *error) {
+  struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found = NULL;
+  *error = getaddrinfo(name, "80", &hints, &found);
+  return *error == 0 ? found : NULL;
+}
+
+static double now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1e3 + now.tv_nsec / 1e6;
+}
+
+static int get(const char *name) {
+  int error;
+  struct addrinfo *found = resolved(name, &error);
+  if (found == NULL) return puts(gai_strerror(error)), 1;
+  int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
+  struct timeval limit = {.tv_sec = 10};
+  setsockopt(socket_fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  setsockopt(socket_fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  char text[4096];
+  int length = snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", name);
+  if (connect(socket_fd, found->ai_addr, found->ai_addrlen) != 0 || write(socket_fd, text, length) != length)
+    return perror(name), 1;
+  for (ssize_t size; (size = read(socket_fd, text, sizeof text)) > 0;) fwrite(text, 1, size, stdout);
+  return 0;
+}
+
+static int repeat(int seconds, int period_ms, char **names, int count) {
+  int lookups = 0, failed = 0;
+  double slowest = 0;
+  for (double start = now_ms(); now_ms() - start < seconds * 1e3; lookups++) {
+    int error;
+    double asked = now_ms();
+    struct addrinfo *found = resolved(names[lookups % count], &error);
+    double took = now_ms() - asked;
+    if (found == NULL) failed++;
+    else freeaddrinfo(found);
+    if (took > slowest) slowest = took;
+    if (took < period_ms) usleep((period_ms - took) * 1e3);
+  }
+  printf("{\"lookups\":%d,\"failed\":%d,\"slowestMs\":%.1f}\n", lookups, failed, slowest);
+  return 0;
+}
 
 int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "sleep") == 0) return pause();
+  if (argc == 3 && strcmp(argv[1], "get") == 0) return get(argv[2]);
+  if (argc > 4 && strcmp(argv[1], "repeat") == 0) return repeat(atoi(argv[2]), atoi(argv[3]), argv + 4, argc - 4);
   int failed = 0;
   for (int i = 1; i < argc; i++) {
-    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found = NULL;
-    int error = getaddrinfo(argv[i], NULL, &hints, &found);
-    if (error != 0) {
+    int error;
+    struct addrinfo *found = resolved(argv[i], &error);
+    if (found == NULL) {
       printf("%s %s\n", argv[i], gai_strerror(error));
       failed = 1;
       continue;

@@ -1,4 +1,4 @@
-import { lookup, Resolver, resolveCname, resolveTxt } from "node:dns/promises";
+import { lookup, Resolver, resolveCname, resolveTxt, resolve as resolveType } from "node:dns/promises";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import * as http from "node:http";
 import * as https from "node:https";
@@ -14,7 +14,8 @@ import { setTimeout as delay } from "node:timers/promises";
 //   and for the first one, one after the other on connections that are kept for a while; the counts as JSON.
 // stop: ends `load` in this pod.
 // resolve NAME...: the first IPv4 address of each name, one line a name.
-// txt NAME, cname NAME: what DNS answers.
+// repeat SECONDS MS NAME...: looks the names up in turn, one each MS at most; how many look-ups, how many failed, and the slowest in ms.
+// txt NAME, cname NAME: what DNS answers. records TYPE,... NAME: what it answers for each type, or the error, as JSON.
 // reach SOURCE ADDRESS...: which of them answer, as JSON: `tcp:IP:PORT` by accepting a connection, `dns:IP` by a datagram; SOURCE is the
 //   address to connect from, `any` for the machine's choice.
 
@@ -33,6 +34,8 @@ const commands: Record<string, () => Promise<void> | void> = {
   load: () => load(Number(args[0]), args.slice(1)),
   stop: () => writeFileSync(STOP, ""),
   resolve: () => resolve(args),
+  repeat: () => repeat(Number(args[0]), Number(args[1]), args.slice(2)),
+  records: () => records((args[0] ?? "").split(","), args[1] ?? ""),
   txt: async () => console.log((await resolveTxt(args[0] ?? "")).flat().join("\n")),
   reach: () => reach(args[0] ?? "", args.slice(1)),
   cname: async () => console.log((await resolveCname(args[0] ?? "")).join("\n")),
@@ -118,6 +121,29 @@ async function resolve(names: string[]): Promise<void> {
       process.exitCode = 1;
     }
   }
+}
+
+async function repeat(seconds: number, periodMs: number, names: string[]): Promise<void> {
+  const counts = { lookups: 0, failed: 0, slowestMs: 0 };
+  const started = performance.now();
+  while (performance.now() - started < seconds * 1000) {
+    const asked = performance.now();
+    try {
+      await lookup(names[counts.lookups % names.length] ?? "", { family: 4 });
+    } catch {
+      counts.failed++;
+    }
+    counts.lookups++;
+    const took = performance.now() - asked;
+    counts.slowestMs = Math.max(counts.slowestMs, Math.round(took * 10) / 10);
+    await delay(Math.max(0, periodMs - took));
+  }
+  console.log(JSON.stringify(counts));
+}
+
+async function records(types: string[], name: string): Promise<void> {
+  const answers = types.map(async (type) => [type, await resolveType(name, type).catch(describe)]);
+  console.log(JSON.stringify(Object.fromEntries(await Promise.all(answers))));
 }
 
 async function reach(source: string, addresses: string[]): Promise<void> {
