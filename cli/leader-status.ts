@@ -1,13 +1,9 @@
-import type { RolloutStatus } from "../controller/rollout/rollout-status.ts";
-import type { StatusDocument } from "../controller/status.ts";
+import type { FullStatus } from "../controller/status.ts";
 import { hasCode, SwitchbackError, statusOf } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { pause } from "../kube/time.ts";
 import { FIRST_PAGE, readLeaderStatus, readStatusKey, STATUS_SECRET } from "../snapshot/status-page.ts";
 import { statusFrom } from "./status-shape.ts";
-
-/** The controller's `/status`, as far as the CLI prints it. */
-export type FullStatus = StatusDocument & { readonly running?: RolloutStatus };
 
 /** Which workloads are read. By default at most 1,000, of which those that need somebody come first. */
 interface WorkloadsRead {

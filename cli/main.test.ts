@@ -65,6 +65,7 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
     "-o, --output <format> (text)",
     HELP,
   ],
+  ["dashboard [options]", ...CLUSTER, "--port <n>", "--no-open", HELP],
   ["probe [options] <plan>", HELP],
   ["version [options]", ...CLUSTER, "--client", "-o, --output <format> (text)", HELP],
   ["completion [options] <shell>", HELP],
@@ -96,7 +97,7 @@ describe("help", { concurrency: 4 }, () => {
   }
 });
 
-it("the demo is not offered where it is not installed, as in the image", async () => {
+it("demo and dashboard are not offered where they are not installed, as in the image", async () => {
   const root = fileURLToPath(new URL("..", import.meta.url));
   const image = await files.folder("image", {});
   for (const name of ["cli", "errors", "package.json"])
@@ -104,10 +105,12 @@ it("the demo is not offered where it is not installed, as in the image", async (
   symlinkSync(join(root, "node_modules"), join(image, "node_modules"));
   const help = await runTool(process.execPath, [join(image, "cli/main.ts"), "--help"], {});
   assert.deepEqual([help.code, help.stderr], [0, ""]);
-  assert.doesNotMatch(help.stdout, /demo/);
-  const { code, stderr } = await runTool(process.execPath, [join(image, "cli/main.ts"), "demo"], {});
-  assert.equal(code, 2);
-  assert.match(stderr, /unknown command 'demo'/);
+  for (const name of ["demo", "dashboard"]) {
+    assert.ok(!help.stdout.includes(name), name);
+    const { code, stderr } = await runTool(process.execPath, [join(image, "cli/main.ts"), name], {});
+    assert.equal(code, 2);
+    assert.ok(stderr.includes(`unknown command '${name}'`), stderr);
+  }
 });
 
 describe("a command gets its arguments and flags:", () => {

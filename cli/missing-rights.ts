@@ -10,6 +10,7 @@ export interface Invocation {
 /** The Roles that the chart installs for commands; they are not bound to anybody. */
 const ROLES: Readonly<Record<string, string>> = {
   status: "switchback-operator",
+  dashboard: "switchback-operator",
   confirm: "switchback-operator",
   restart: "switchback-operator",
   version: "switchback-doctor",

@@ -42,6 +42,13 @@ export function positiveInteger(value: string): number {
   throw new InvalidArgumentError("Expected a whole number from 1.");
 }
 
+/** A TCP port. */
+export function portNumber(value: string): number {
+  const port = Number(value);
+  if (/^\d{1,5}$/.test(value) && port > 0 && port < 65_536) return port;
+  throw new InvalidArgumentError("Expected a port, 1 to 65535.");
+}
+
 /** An image reference; which ones exist is for the node to say. */
 export function imageReference(value: string): string {
   if (/^[\w.-]+(?::\d+)?(?:\/[\w.-]+)*(?::[\w.-]+)?(?:@[\w+.-]+:[0-9a-fA-F]+)?$/.test(value)) return value;

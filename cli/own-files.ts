@@ -13,9 +13,17 @@ const TOP = new URL("..", import.meta.url);
 /** Kubernetes YAML: what the demo shows by default. */
 export const EXAMPLES = "examples/demo";
 
+/** The dashboard's page: in a checkout its sources, else the built files. */
+export const PAGE = "dashboard/page";
+
 /** The text of a file of this program. Throws if it has none of that name. */
 export function ownFile(path: string): string {
   return sea.isSea() ? sea.getAsset(path, "utf8") : readFileSync(new URL(path, TOP), "utf8");
+}
+
+/** Whether this program has a file. */
+export function hasOwnFile(path: string): boolean {
+  return sea.isSea() ? sea.getAssetKeys().includes(path) : existsSync(new URL(path, TOP));
 }
 
 /** Whether this program has a folder with anything in it. */

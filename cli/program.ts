@@ -7,10 +7,11 @@ import {
   imageReference,
   namespaceName,
   notEmpty,
+  portNumber,
   positiveInteger,
   SHELLS,
 } from "./options.ts";
-import { EXAMPLES, hasOwnFolder, ownFile } from "./own-files.ts";
+import { EXAMPLES, hasOwnFolder, ownFile, PAGE } from "./own-files.ts";
 
 /**
  * The tree of commands. Loads each command's module when it runs: a webhook must not pay for what only the demo needs. `setExitCode` is
@@ -29,6 +30,7 @@ export function createProgram(context: CliContext, setExitCode: (code: number) =
   addTools(root, context);
   addWorkloadCommands(root, context, setExitCode);
   addDoctor(root, context, setExitCode);
+  addDashboard(root, context);
   addAboutItself(root, context);
   return root;
 }
@@ -149,6 +151,18 @@ function addWorkloadCommands(root: Command, context: CliContext, setExitCode: (c
     .action(async (what, flags) => {
       setExitCode(await (await import("./restart.ts")).restart(what, flags, context));
     });
+}
+
+/** The image leaves the page out: it is for the machine of a person. */
+function addDashboard(root: Command, context: CliContext): void {
+  if (!hasOwnFolder(PAGE)) return;
+  addClusterCommand(root, "dashboard")
+    .description(
+      "show the cluster's names, workloads and findings on a page of this machine, with your own permissions",
+    )
+    .option("--port <n>", "port of the page on loopback (default: a free one)", portNumber)
+    .option("--no-open", "print the address without opening a browser")
+    .action(async (flags) => (await import("./dashboard.ts")).dashboard(flags, context));
 }
 
 function addDoctor(root: Command, context: CliContext, setExitCode: (code: number) => void): void {

@@ -1,11 +1,10 @@
 import type { RolloutStatus, WorkloadStatus } from "../controller/rollout/rollout-status.ts";
-import type { NameStatus } from "../controller/status.ts";
+import type { FullStatus, NameStatus } from "../controller/status.ts";
 import { printable } from "../errors/printable.ts";
 import type { Reason } from "../hostmap/types.ts";
 import { workloadKey } from "../workloads/workload-keys.ts";
 import type { Screen } from "./formats.ts";
 import { wrap } from "./layout.ts";
-import type { FullStatus } from "./leader-status.ts";
 import { isRefused, isStuck, type Selected } from "./status-filter.ts";
 import { type Row, tableWithNotes } from "./table.ts";
 

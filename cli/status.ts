@@ -1,3 +1,4 @@
+import type { FullStatus } from "../controller/status.ts";
 import { describeError, SwitchbackError } from "../errors/errors.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import { pause } from "../kube/time.ts";
@@ -5,7 +6,7 @@ import { workloadKey } from "../workloads/workload-keys.ts";
 import type { CliContext } from "./context.ts";
 import { type Format, type Report, render, type Screen } from "./formats.ts";
 import { DEFAULT_COLUMNS } from "./layout.ts";
-import { type FullStatus, leaderStatus } from "./leader-status.ts";
+import { leaderStatus } from "./leader-status.ts";
 import { isStuck, type StatusFilter, selectedDocument, selectStatus } from "./status-filter.ts";
 import { statusText } from "./status-text.ts";
 

@@ -7,6 +7,7 @@ import type { Reason } from "../hostmap/types.ts";
 import { ANY_DEPTH } from "../hostmap/wildcards.ts";
 import { isRelayed } from "../snapshot/listeners.ts";
 import type { DnsVerifier } from "./dnscheck/verifier.ts";
+import type { RolloutStatus } from "./rollout/rollout-status.ts";
 import { IN_CLUSTER_NAME } from "./sources/in-cluster-names.ts";
 import type { Source, SourceState } from "./sources/types.ts";
 import type { TargetAddresses } from "./target-addresses.ts";
@@ -50,6 +51,9 @@ export interface StatusDocument {
   readonly dns?: Readonly<Record<string, number>> | undefined;
   readonly names: readonly NameStatus[];
 }
+
+/** The whole page, as the commands read it: a leader's has the state of workloads, too. */
+export type FullStatus = StatusDocument & { readonly running?: RolloutStatus };
 
 export interface StatusDeps {
   /** By default true. Names, and warnings that are found by looking at them, cost as much as there are claims. */

@@ -116,9 +116,9 @@ function copyPackage(from: string, files: readonly string[], to: string): void {
   }
 }
 
-/** The license of each package of which something is in a bundle, one after the other. */
-export function bundledLicenses(metafile: Metafile): string {
-  const places = bundledPaths(metafile).map((path) => [path, join(TOP, path)] as const);
+/** The license of each package of which something is in one of the bundles, one after the other. */
+export function bundledLicenses(...metafiles: readonly Metafile[]): string {
+  const places = metafiles.flatMap(bundledPaths).map((path) => [path, join(TOP, path)] as const);
   return packagesAt(new Map(places)).map(licenseOf).join(RULE);
 }
 

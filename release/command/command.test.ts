@@ -57,7 +57,16 @@ describe("the npm package", () => {
     const files = globSync("**/*.*", { cwd: unpacked }).sort();
     assert.deepEqual(
       files.filter((path) => !path.startsWith("examples/demo/")),
-      ["README.md", "cli/bin.js", "cli/main.js", "package.json"],
+      [
+        "README.md",
+        "cli/bin.js",
+        "cli/main.js",
+        "dashboard/page/app.css",
+        "dashboard/page/app.js",
+        "dashboard/page/index.html",
+        "docs/codes.md",
+        "package.json",
+      ],
     );
     assert.deepEqual(globSync("*LICENSE*", { cwd: unpacked }).sort(), ["LICENSE", "THIRD-PARTY-LICENSES"]);
     assert.ok(readFileSync(join(unpacked, "cli", "main.js")).length < 5_000_000);

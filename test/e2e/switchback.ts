@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { stringify } from "yaml";
-import type { FullStatus } from "../../cli/leader-status.ts";
 import type { WorkloadStatus } from "../../controller/rollout/rollout-status.ts";
+import type { FullStatus } from "../../controller/status.ts";
 import { MAP_SELECTOR, type MapConfigMap, textOf } from "../../snapshot/map-format.ts";
 import { builderOf } from "../../snapshot/map-reader.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";

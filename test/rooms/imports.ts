@@ -21,7 +21,7 @@ export function isProduction(file: string): boolean {
 
 /** Every TypeScript file of the working tree that git does not ignore. */
 export function sourceFiles(): string[] {
-  const args = ["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "*.ts"];
+  const args = ["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "*.ts", "*.tsx"];
   return execFileSync("git", args, { cwd: ROOT, encoding: "utf8" }).trim().split("\n").sort();
 }
 

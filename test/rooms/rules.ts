@@ -4,6 +4,7 @@ import type { Import } from "./imports.ts";
 /** The house from the top floor down; a room imports only rooms below its own floor. docs/architecture.md says what each is. */
 export const FLOORS: readonly (readonly string[])[] = [
   ["cli"],
+  ["dashboard"],
   ["uninstall", "doctor", "demo", "bench", "release"],
   ["controller", "webhook", "proxy", "agent", "dns"],
   ["workloads", "snapshot", "certs"],

@@ -1,0 +1,20 @@
+import { pageFiles } from "../dashboard/page-files.ts";
+import type { Page } from "../telemetry/health.ts";
+import { hasOwnFile, ownFile, PAGE } from "./own-files.ts";
+
+/** The page's files: as they were bundled with this program or, in a checkout, bundled now. */
+export async function dashboardFiles(): Promise<Record<string, Page>> {
+  const built = hasOwnFile(`${PAGE}/app.js`) ? (name: string) => ownFile(`${PAGE}/${name}`) : await builtNow();
+  return pageFiles({
+    script: built("app.js"),
+    style: built("app.css"),
+    html: ownFile(`${PAGE}/index.html`),
+    codes: ownFile("docs/codes.md"),
+  });
+}
+
+async function builtNow(): Promise<(name: string) => string> {
+  const { bundlePage } = await import("../manifests/bundle-page.ts");
+  const { files } = await bundlePage();
+  return (name) => files[name] ?? "";
+}

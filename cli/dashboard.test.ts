@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import type { FeedMessage } from "../dashboard/messages.ts";
+import { filesFolder } from "../test/fakes/cli.ts";
+import { fullStatus } from "../test/fakes/full-status.ts";
+import { type FakeApi, fakeApi, json, refuse } from "../test/fakes/kube-api.ts";
+
+const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));
+
+let files: Awaited<ReturnType<typeof filesFolder>>;
+let api: FakeApi;
+let mayRead = true;
+const status = fullStatus();
+before(async () => {
+  files = await filesFolder();
+  const key = { data: { key: Buffer.from("k".repeat(40)).toString("base64") } };
+  api = await fakeApi((call) => {
+    if (!mayRead) return refuse(403, "Forbidden")(call);
+    return json(call.path.includes("/secrets/") ? key : status)(call);
+  });
+});
+after(async () => {
+  await api.close();
+  await files.remove();
+});
+
+interface Started {
+  readonly child: ChildProcess;
+  readonly address: string;
+}
+
+async function start(): Promise<Started> {
+  const args = [MAIN, "dashboard", "--no-open", "-n", "ours", "--kubeconfig", await files.kubeconfig(api.url)];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"], env: { PATH: process.env.PATH } });
+  const lines = createInterface({ input: child.stdout });
+  const ended = once(child, "exit").then(([code]) => assert.fail(`ended with ${code}`));
+  const [address] = (await Promise.race([once(lines, "line"), ended])) as [string];
+  ended.catch(() => {});
+  return { child, address };
+}
+
+/** The messages up to the first of these types. */
+async function eventsUntil(address: string, ...types: FeedMessage["type"][]): Promise<FeedMessage[]> {
+  const response = await fetch(new URL("events", address));
+  let text = "";
+  for await (const chunk of response.body ?? []) {
+    text += Buffer.from(chunk).toString();
+    const whole = text.slice(0, text.lastIndexOf("\n\n"));
+    const messages = whole.split("\n\n").filter((event) => event.startsWith("data: "));
+    const parsed = messages.map((event): FeedMessage => JSON.parse(event.slice("data: ".length)));
+    if (parsed.some(({ type }) => types.includes(type))) return parsed;
+  }
+  return [];
+}
+
+test("prints an address where the page and the cluster's status are, until it is interrupted", async () => {
+  mayRead = true;
+  const { child, address } = await start();
+  try {
+    assert.match(await (await fetch(address)).text(), /<title>Switchback<\/title>/);
+    const messages = await eventsUntil(address, "summary");
+    assert.deepEqual(messages[0], { type: "begin", place: `${api.url.origin}/`, canExamine: true });
+    const names = messages.flatMap((message) => (message.type === "names" ? (message.set ?? []) : []));
+    assert.deepEqual(
+      names.map(([, name]) => name),
+      JSON.parse(JSON.stringify(status.names)),
+    );
+    assert.ok(api.calls.every(({ method }) => method === "GET"));
+  } finally {
+    child.kill("SIGINT");
+  }
+  assert.deepEqual(await once(child, "exit"), [0, null]);
+});
+
+test("without the right to read, the page says which Role has it, and how it is bound", async () => {
+  mayRead = false;
+  const { child, address } = await start();
+  try {
+    const last = (await eventsUntil(address, "unknown")).at(-1);
+    assert.match(
+      last?.type === "unknown" ? last.text : "",
+      /Forbidden.*the Role switchback-operator in the namespace ours has the right/,
+    );
+  } finally {
+    child.kill("SIGTERM");
+  }
+  assert.deepEqual(await once(child, "exit"), [0, null]);
+});

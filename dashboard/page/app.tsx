@@ -1,0 +1,79 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Doctor } from "./doctor.tsx";
+import { Names } from "./names.tsx";
+import { Now } from "./now.tsx";
+import { useRoute } from "./route.ts";
+import type { PageState, View } from "./state.ts";
+import { plain } from "./text.tsx";
+import { Workloads } from "./workloads.tsx";
+
+const VIEWS = [
+  ["now", "Now", Now],
+  ["names", "Names", Names],
+  ["workloads", "Workloads", Workloads],
+  ["doctor", "Doctor", Doctor],
+] as const;
+
+/** The page: its head, the links to the views, and one view. */
+export function App({ state }: { readonly state: PageState }) {
+  const view = useView(state);
+  const { path } = useRoute();
+  const [id, title, Shown] = VIEWS.find(([name]) => name === path) ?? VIEWS[0];
+  const heading = useRef<HTMLHeadingElement>(null);
+  const shownBefore = useRef(id);
+  useEffect(() => {
+    document.title = `${title} - Switchback`;
+    // A screen reader goes on at the view that was chosen.
+    if (shownBefore.current !== id) heading.current?.focus();
+    shownBefore.current = id;
+  }, [id, title]);
+  return (
+    <>
+      <button type="button" class="skip" onClick={() => heading.current?.focus()}>
+        Skip to content
+      </button>
+      <header>
+        <strong class="brand">Switchback</strong>
+        <span class="place">{plain(view.place)}</span>
+        <Freshness view={view} />
+        <nav aria-label="Views">
+          {VIEWS.map(([name, label]) => (
+            <a key={name} href={`#/${name}`} aria-current={name === id ? "page" : undefined}>
+              {label}
+            </a>
+          ))}
+        </nav>
+      </header>
+      <main>
+        <h1 ref={heading} tabIndex={-1}>
+          {title}
+        </h1>
+        <Shown view={view} />
+      </main>
+    </>
+  );
+}
+
+/** How old what is shown is, and why. */
+function Freshness({ view: { at, trouble, connected } }: { readonly view: View }) {
+  const since = at === undefined ? "" : `; shown as of ${new Date(at).toLocaleTimeString()}`;
+  if (!connected) return <span class="fresh bad" role="status">{`switchback dashboard does not answer${since}`}</span>;
+  if (trouble !== undefined)
+    return <span class="fresh bad" role="status">{`status unknown: ${plain(trouble)}${since}`}</span>;
+  if (at === undefined)
+    return (
+      <span class="fresh" role="status">
+        reading the status
+      </span>
+    );
+  return <span class="fresh good">{`live, ${new Date(at).toLocaleTimeString()}`}</span>;
+}
+
+function useView(state: PageState): View {
+  const [view, setView] = useState(state.view);
+  useEffect(() => {
+    setView(state.view);
+    return state.subscribe(() => setView(state.view));
+  }, [state]);
+  return view;
+}

@@ -1,0 +1,137 @@
+import { useMemo, useState } from "preact/hooks";
+import { linkTo, replaceQuery, useRoute } from "./route.ts";
+import { type Column, Rows } from "./rows.tsx";
+import {
+  filterNames,
+  matching,
+  type NameColumn,
+  type NameFilter,
+  type Order,
+  sortNames,
+  workloadsNamed,
+} from "./search.ts";
+import type { NameRow, View, WorkloadRow } from "./state.ts";
+import { Badge, count, plain } from "./text.tsx";
+import { Way } from "./way-drawing.tsx";
+
+const FILTERS = [
+  ["all", "all"],
+  ["refused", "refused"],
+  ["warned", "with a warning"],
+] as const;
+
+/** Every claimed name: found by what is typed, sorted by a column, and one of them with its way. */
+export function Names({ view }: { readonly view: View }) {
+  const { query } = useRoute();
+  const typed = query.get("q") ?? "";
+  const shown = FILTERS.find(([filter]) => filter === query.get("show"))?.[0] ?? "all";
+  const [order, setOrder] = useState<Order<NameColumn>>({ column: "state", descending: false });
+  const sorted = useMemo(() => sortNames(view.names, order), [view.names, order]);
+  const rows = useMemo(() => matching(filterNames(sorted, shown), typed), [sorted, shown, typed]);
+  const chosen = chosenIn(view.names, query);
+  return (
+    <>
+      <Search typed={typed} shown={shown} rows={rows.length} view={view} />
+      {chosen && view.summary && <Way name={chosen} summary={view.summary} advice={view.advice} />}
+      {view.summary && (
+        <Rows
+          label="Names"
+          columns={columnsOf(order, setOrder, { q: typed, show: shown === "all" ? "" : shown })}
+          rows={rows}
+          keyOf={({ id }) => id}
+          isChosen={(row) => row === chosen}
+          none={view.names.length === 0 ? "No object claims a name." : "No name matches."}
+        />
+      )}
+    </>
+  );
+}
+
+/** Of several objects that claim a name, the one that the address names. */
+function chosenIn(names: readonly NameRow[], query: URLSearchParams): NameRow | undefined {
+  const name = query.get("name");
+  if (name === null) return undefined;
+  const claims = names.filter((each) => each.name === name);
+  return claims.find((each) => sourceOf(each) === query.get("of")) ?? claims[0];
+}
+
+function sourceOf({ from }: NameRow): string {
+  return `${from.kind} ${from.namespace}/${from.name}`;
+}
+
+interface SearchProps {
+  readonly typed: string;
+  readonly shown: NameFilter;
+  readonly rows: number;
+  readonly view: View;
+}
+
+function Search({ typed, shown, rows, view }: SearchProps) {
+  const workloads = workloadsNamed(view.workloads, typed);
+  return (
+    <search class="search">
+      <label>
+        Find a name, a namespace, a pod or a workload
+        <input
+          type="search"
+          value={typed}
+          spellcheck={false}
+          onInput={(event) => replaceQuery("q", event.currentTarget.value)}
+        />
+      </label>
+      <label>
+        Show
+        <select value={shown} onChange={(event) => replaceQuery("show", event.currentTarget.value)}>
+          {FILTERS.map(([value, label]) => (
+            <option key={value} value={value}>
+              {label}
+            </option>
+          ))}
+        </select>
+      </label>
+      <p role="status">
+        {count(rows)} of {count(view.names.length)} names
+      </p>
+      {workloads.length > 0 && <WorkloadsFound workloads={workloads} typed={typed} />}
+    </search>
+  );
+}
+
+function WorkloadsFound({ workloads, typed }: { readonly workloads: readonly WorkloadRow[]; readonly typed: string }) {
+  const [first] = workloads;
+  if (first === undefined) return null;
+  const query = workloads.length === 1 ? `${first.namespace}/${first.name}` : typed;
+  return (
+    <p>
+      <a href={linkTo("workloads", { q: query })}>
+        {workloads.length === 1
+          ? plain(`${first.kind} ${first.namespace}/${first.name}`)
+          : `${count(workloads.length)} workloads match`}
+      </a>
+    </p>
+  );
+}
+
+function columnsOf(
+  order: Order<NameColumn>,
+  setOrder: (order: Order<NameColumn>) => void,
+  query: Readonly<Record<string, string>>,
+): Column<NameRow>[] {
+  const sortBy = (column: NameColumn) => ({
+    descending: order.column === column ? order.descending : undefined,
+    choose: () => setOrder({ column, descending: order.column === column && !order.descending }),
+  });
+  const link = (row: NameRow) => linkTo("names", { ...query, name: row.name, of: sourceOf(row) });
+  return [
+    { id: "name", title: "Name", sort: sortBy("name"), cell: (row) => <a href={link(row)}>{plain(row.name)}</a> },
+    { id: "from", title: "From", sort: sortBy("from"), cell: (row) => plain(sourceOf(row)) },
+    { id: "target", title: "Target", sort: sortBy("target"), cell: ({ target = "-" }) => plain(target) },
+    { id: "state", title: "State", sort: sortBy("state"), cell: (row) => <NameBadge row={row} /> },
+  ];
+}
+
+function NameBadge({ row: { reason, warning } }: { readonly row: NameRow }) {
+  if (reason !== undefined) return <Badge kind="bad">{plain(reason.code)}</Badge>;
+  if (warning !== undefined) return <Badge kind="warn">{plain(warning.code)}</Badge>;
+  return <Badge kind="good">mapped</Badge>;
+}

@@ -1,0 +1,114 @@
+import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+
+/** Height of a row, as style.css has it: every row has it, so that the place of each is known. */
+const ROW_PX = 40;
+/** Rows beyond what is seen, above and below. */
+const SPARE_ROWS = 12;
+
+/** A column of a table. */
+export interface Column<Row> {
+  readonly id: string;
+  readonly title: string;
+  /** Absent: the table cannot be sorted by it. */
+  readonly sort?: { readonly descending: boolean | undefined; readonly choose: () => void };
+  readonly cell: (row: Row) => ComponentChildren;
+}
+
+interface RowsProps<Row> {
+  readonly label: string;
+  readonly columns: readonly Column<Row>[];
+  readonly rows: readonly Row[];
+  readonly keyOf: (row: Row) => string | number;
+  readonly isChosen?: (row: Row) => boolean;
+  /** Shown in place of no rows. */
+  readonly none: string;
+}
+
+/** A table of any number of rows: only those in sight are in the document, the others are two gaps of their height. */
+export function Rows<Row>({ label, columns, rows, keyOf, isChosen, none }: RowsProps<Row>) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const { first, last } = useRowsInSight(scroller, rows.length);
+  if (rows.length === 0) return <p class="none">{none}</p>;
+  return (
+    // A region that scrolls is reached by the keyboard.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: without it the keyboard cannot scroll it
+    <section class="rows" ref={scroller} tabIndex={0} aria-label={label}>
+      <table aria-rowcount={rows.length + 1} aria-label={label}>
+        <thead>
+          <tr aria-rowindex={1}>
+            {columns.map((column) => (
+              <Head key={column.id} {...column} />
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          <Gap rows={first} columns={columns.length} />
+          {rows.slice(first, last).map((row, index) => (
+            <tr key={keyOf(row)} aria-rowindex={first + index + 2} class={isChosen?.(row) ? "chosen" : undefined}>
+              {columns.map(({ id, cell }) => (
+                <td key={id} class={id}>
+                  {cell(row)}
+                </td>
+              ))}
+            </tr>
+          ))}
+          <Gap rows={rows.length - last} columns={columns.length} />
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Head<Row>({ id, title, sort }: Column<Row>) {
+  if (sort === undefined)
+    return (
+      <th class={id} scope="col">
+        {title}
+      </th>
+    );
+  const order = sort.descending === undefined ? "none" : sort.descending ? "descending" : "ascending";
+  return (
+    <th class={id} scope="col" aria-sort={order}>
+      <button type="button" onClick={sort.choose}>
+        {title}
+        <span aria-hidden="true">{{ none: "", ascending: " ▲", descending: " ▼" }[order]}</span>
+      </button>
+    </th>
+  );
+}
+
+function Gap({ rows, columns }: { readonly rows: number; readonly columns: number }) {
+  if (rows === 0) return null;
+  return (
+    <tr class="gap">
+      <td colSpan={columns} style={{ height: `${rows * ROW_PX}px` }} />
+    </tr>
+  );
+}
+
+function useRowsInSight(scroller: { readonly current: HTMLElement | null }, total: number) {
+  const [sight, setSight] = useState({ top: 0, height: 800 });
+  useLayoutEffect(() => {
+    const element = scroller.current;
+    if (element === null) return;
+    // A step of several rows: most events of scrolling change nothing.
+    const look = () => {
+      const step = ROW_PX * (SPARE_ROWS / 2);
+      const next = { top: Math.floor(element.scrollTop / step) * step, height: element.clientHeight };
+      setSight((now) => (now.top === next.top && now.height === next.height ? now : next));
+    };
+    look();
+    element.addEventListener("scroll", look, { passive: true });
+    const resized = new ResizeObserver(look);
+    resized.observe(element);
+    return () => {
+      element.removeEventListener("scroll", look);
+      resized.disconnect();
+    };
+    // Without rows there is no table.
+  }, [scroller, total === 0]);
+  const first = Math.max(0, Math.min(total, Math.floor(sight.top / ROW_PX)) - SPARE_ROWS);
+  const last = Math.min(total, Math.ceil((sight.top + sight.height) / ROW_PX) + 2 * SPARE_ROWS);
+  return { first, last };
+}

@@ -1,0 +1,51 @@
+import type { CodeAdvice } from "../codes.ts";
+import type { Summary } from "../messages.ts";
+import type { NameRow } from "./state.ts";
+import { Badge, plain, ReasonText } from "./text.tsx";
+import { type StepState, type WayStep, wayOf } from "./way.ts";
+
+const BADGES: Readonly<Record<StepState, readonly ["good" | "warn" | "bad" | "idle", string]>> = {
+  works: ["good", "works"],
+  warning: ["warn", "warning"],
+  broken: ["bad", "broken here"],
+  beyond: ["idle", "not reached"],
+  unknown: ["idle", "not checked"],
+};
+
+interface WayProps {
+  readonly name: NameRow;
+  readonly summary: Summary;
+  readonly advice: Readonly<Record<string, CodeAdvice>>;
+}
+
+/** The way of a name, drawn: a list in order, as it is read aloud. */
+export function Way({ name, summary, advice }: WayProps) {
+  return (
+    <section class="way" aria-label="Way of the name">
+      <h2>{plain(name.name)}</h2>
+      <ol>
+        {wayOf(name, summary).map((step) => (
+          <Step key={step.title} step={step} advice={advice} />
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+function Step({
+  step: { title, values, state, reason },
+  advice,
+}: {
+  readonly step: WayStep;
+  readonly advice: WayProps["advice"];
+}) {
+  const [kind, words] = BADGES[state];
+  return (
+    <li class={state}>
+      <h3>{plain(title)}</h3>
+      {values.length === 0 ? <p>none</p> : values.map((value) => <p key={value}>{plain(value)}</p>)}
+      <Badge kind={kind}>{words}</Badge>
+      {reason && <ReasonText reason={reason} advice={advice} />}
+    </li>
+  );
+}

@@ -1,0 +1,107 @@
+import { useMemo } from "preact/hooks";
+import { linkTo, replaceQuery, useRoute } from "./route.ts";
+import { type Column, Rows } from "./rows.tsx";
+import { matching, workloadsNamed } from "./search.ts";
+import type { View, WorkloadRow } from "./state.ts";
+import { Badge, count, plain, ReasonText } from "./text.tsx";
+
+const RANK: Readonly<Record<string, number>> = { stuck: 0, waiting: 1, left: 2 };
+
+/** Every workload with opted-in pods, how they follow, and what is restarted. */
+export function Workloads({ view }: { readonly view: View }) {
+  const { query } = useRoute();
+  const typed = query.get("q") ?? "";
+  const sorted = useMemo(() => [...view.workloads].sort(byUrgency), [view.workloads]);
+  const rows = useMemo(
+    () => [...new Set([...matching(sorted, typed), ...workloadsNamed(sorted, typed)])],
+    [sorted, typed],
+  );
+  const of = query.get("of");
+  const chosen = of === null ? undefined : sorted.find((row) => keyOf(row) === of);
+  const running = view.summary?.running;
+  if (view.summary === undefined) return null;
+  if (running === undefined) return <p class="note bad">Unknown: no controller is the leader at the moment.</p>;
+  return (
+    <>
+      {running.unknown !== undefined && <p class="note bad">Unknown: {plain(running.unknown)}</p>}
+      {running.notice && <p class="note">{plain(running.notice.text)}</p>}
+      <p>
+        Restarting now: <b>{plain(running.underWay ?? "none")}</b>; waiting: <b>{count(running.waiting)}</b>; restarts
+        in the last hour: <b>{count(running.restartsLastHour)}</b>, today: <b>{count(running.restartsToday)}</b>
+        {running.dryRun && "; dry run: nothing is restarted"}
+      </p>
+      <search class="search">
+        <label>
+          Find a workload, a namespace or a pod
+          <input
+            type="search"
+            value={typed}
+            spellcheck={false}
+            onInput={(event) => replaceQuery("q", event.currentTarget.value)}
+          />
+        </label>
+        <p role="status">
+          {count(rows.length)} of {count(view.workloads.length)} workloads
+        </p>
+      </search>
+      {chosen && <Workload workload={chosen} view={view} />}
+      <Rows
+        label="Workloads"
+        columns={columnsOf(typed)}
+        rows={rows}
+        keyOf={({ id }) => id}
+        isChosen={(row) => row === chosen}
+        none={running.unknown === undefined ? "No workload matches." : "Not known."}
+      />
+    </>
+  );
+}
+
+function byUrgency(one: WorkloadRow, other: WorkloadRow): number {
+  const rank = ({ standing, stale }: WorkloadRow) => (stale > 0 ? (RANK[standing] ?? 3) : 4);
+  return rank(one) - rank(other) || (one.searched < other.searched ? -1 : 1);
+}
+
+function keyOf({ namespace, kind, name }: WorkloadRow): string {
+  return `${namespace}/${kind}/${name}`;
+}
+
+/** Everything that is known of one workload. */
+function Workload({ workload, view }: { readonly workload: WorkloadRow; readonly view: View }) {
+  const { pods, stale, notInjected, mode, modeFrom, code, text, lastRestart, warnings } = workload;
+  return (
+    <section class="way" aria-label="Workload">
+      <h2>{plain(keyOf(workload))}</h2>
+      <p>
+        <WorkloadBadge row={workload} /> {count(pods - stale)} of {count(pods)} pods have the current names
+        {notInjected > 0 && `; ${count(notInjected)} not injected`}
+      </p>
+      <p>
+        On change: {plain(mode)} (set by {plain(modeFrom)}); last restart:{" "}
+        {lastRestart ? new Date(lastRestart).toLocaleString() : "none"}
+      </p>
+      {[{ code, text }, ...warnings].map((reason) => (
+        <ReasonText key={reason.code} reason={reason} advice={view.advice} />
+      ))}
+    </section>
+  );
+}
+
+function columnsOf(q: string): readonly Column<WorkloadRow>[] {
+  return [
+    {
+      id: "name",
+      title: "Workload",
+      cell: (row) => <a href={linkTo("workloads", { q, of: keyOf(row) })}>{plain(keyOf(row))}</a>,
+    },
+    { id: "pods", title: "Pods", cell: ({ pods, stale }) => `${count(pods - stale)} of ${count(pods)}` },
+    { id: "state", title: "State", cell: (row) => <WorkloadBadge row={row} /> },
+    { id: "why", title: "Why", cell: ({ code, text }) => plain(`${code}: ${text}`) },
+  ];
+}
+
+function WorkloadBadge({ row: { standing, stale } }: { readonly row: WorkloadRow }) {
+  if (stale === 0) return <Badge kind="good">up to date</Badge>;
+  if (standing === "stuck") return <Badge kind="bad">stuck</Badge>;
+  return standing === "waiting" ? <Badge kind="warn">waiting</Badge> : <Badge kind="idle">not restarted</Badge>;
+}
