@@ -33,14 +33,27 @@ interface Started {
   readonly address: string;
 }
 
-async function start(): Promise<Started> {
-  const args = [MAIN, "dashboard", "--no-open", "-n", "ours", "--kubeconfig", await files.kubeconfig(api.url)];
-  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"], env: { PATH: process.env.PATH } });
+/** Starts a command, up to the line with the page's address. */
+async function start(...args: string[]): Promise<Started> {
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { PATH: process.env.PATH },
+  });
   const lines = createInterface({ input: child.stdout });
   const ended = once(child, "exit").then(([code]) => assert.fail(`ended with ${code}`));
-  const [address] = (await Promise.race([once(lines, "line"), ended])) as [string];
+  const printed = (async () => {
+    for await (const line of lines) {
+      const [address] = /http:\S+$/.exec(line.includes("/127.0.0.1:") ? line : "") ?? [];
+      if (address?.endsWith("/")) return address;
+    }
+    return assert.fail("no address");
+  })();
   ended.catch(() => {});
-  return { child, address };
+  return { child, address: await Promise.race([printed, ended]) };
+}
+
+async function startDashboard(): Promise<Started> {
+  return await start("dashboard", "--no-open", "-n", "ours", "--kubeconfig", await files.kubeconfig(api.url));
 }
 
 /** The messages up to the first of these types. */
@@ -59,7 +72,7 @@ async function eventsUntil(address: string, ...types: FeedMessage["type"][]): Pr
 
 test("prints an address where the page and the cluster's status are, until it is interrupted", async () => {
   mayRead = true;
-  const { child, address } = await start();
+  const { child, address } = await startDashboard();
   try {
     assert.match(await (await fetch(address)).text(), /<title>Switchback<\/title>/);
     const messages = await eventsUntil(address, "summary");
@@ -78,7 +91,7 @@ test("prints an address where the page and the cluster's status are, until it is
 
 test("without the right to read, the page says which Role has it, and how it is bound", async () => {
   mayRead = false;
-  const { child, address } = await start();
+  const { child, address } = await startDashboard();
   try {
     const last = (await eventsUntil(address, "unknown")).at(-1);
     assert.match(
@@ -87,6 +100,19 @@ test("without the right to read, the page says which Role has it, and how it is 
     );
   } finally {
     child.kill("SIGTERM");
+  }
+  assert.deepEqual(await once(child, "exit"), [0, null]);
+});
+
+test("the demo shows its names the same way, with no cluster", async () => {
+  const { child, address } = await start("demo", "--dashboard");
+  try {
+    const messages = await eventsUntil(address, "summary");
+    assert.deepEqual(messages[0], { type: "begin", place: "the demo on this machine", canExamine: false });
+    const names = messages.flatMap((message) => (message.type === "names" ? (message.set ?? []) : []));
+    assert.ok(names.some(([, { name, target }]) => name === "added.example.com" && target === "ingress-nginx"));
+  } finally {
+    child.kill("SIGINT");
   }
   assert.deepEqual(await once(child, "exit"), [0, null]);
 });

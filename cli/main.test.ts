@@ -27,7 +27,7 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
   ["dns [options]", ...CONFIG],
   ["all [options]", ...CONFIG],
   ["config [options]", ...CONFIG.slice(0, -1), "--ignore-unknown", HELP],
-  ["demo [options] [directory]", "--keep", HELP],
+  ["demo [options] [directory]", "--keep", "--dashboard", HELP],
   [
     "inject [options]",
     ...CLUSTER,

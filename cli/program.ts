@@ -91,6 +91,7 @@ function addTools(root: Command, context: CliContext): void {
       .description("show how Switchback works on this machine; needs no cluster and no root")
       .argument("[directory]", "directory with Kubernetes YAML (default: examples that come with this program)")
       .option("--keep", "keep running until Ctrl-C")
+      .option("--dashboard", "keep running, and show the names on a page of this machine")
       .action(async (directory, flags) => (await import("./demo.ts")).demo({ directory, ...flags }, context));
   }
   addClusterCommand(root, "inject")

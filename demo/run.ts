@@ -1,6 +1,7 @@
 import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { StatusDocument } from "../controller/status.ts";
 import { describeError, SwitchbackError } from "../errors/errors.ts";
 import { silentLogger } from "../telemetry/log.ts";
 import { type Admitted, admit, type DemoPod, podsOf } from "./admission.ts";
@@ -13,6 +14,8 @@ interface DemoOptions {
   readonly directory: string;
   /** Keep running until `stopped`. */
   readonly keep?: boolean;
+  /** Shows the status elsewhere while it is kept running; what it returns ends that. */
+  readonly showStatus?: (status: () => StatusDocument) => Promise<() => Promise<void>>;
 }
 
 /** The demo's output, and how it formats a table as text. What a tenant wrote goes into a line or into a cell of a table. */
@@ -54,7 +57,9 @@ export async function runDemo(options: DemoOptions, output: DemoOutput, stopped:
         output.line(`Running on ${options.directory}: change its files to see updates.`);
         output.line(`Webhook on https://127.0.0.1:${system.webhook.port}`);
         output.line(`relay on 127.0.0.1:${system.front.port}. Ctrl-C ends it.`);
+        const hide = await options.showStatus?.(system.status);
         await stopped;
+        await hide?.();
       }
     } finally {
       await system.stop();
