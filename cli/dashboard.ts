@@ -1,3 +1,5 @@
+import type { FullStatus } from "../controller/status.ts";
+import { readComponents, readMetrics } from "../dashboard/cluster.ts";
 import { startDashboard } from "../dashboard/server.ts";
 import type { DashboardSource } from "../dashboard/source.ts";
 import { examine } from "../doctor/checks.ts";
@@ -24,13 +26,20 @@ interface DashboardFlags {
 export async function dashboard(flags: DashboardFlags, { env, stdout, stderr, progress }: CliContext): Promise<void> {
   const client = await connect({ ...connectOptionsFrom(env, flags), userAgent: "switchback-dashboard" });
   const { namespace, port = 0 } = flags;
+  let last: FullStatus | undefined;
   const source: DashboardSource = {
     place: client.server,
-    status: (signal) =>
-      leaderStatus(client, namespace, { all: true, observedWithinMs: 0 }, signal).catch((error: unknown) => {
+    status: async (signal) => {
+      try {
+        last = await leaderStatus(client, namespace, { all: true, observedWithinMs: 0 }, signal);
+        return last;
+      } catch (error) {
         const cure = cureOfRefusal(error, { command: "dashboard", namespace });
         throw cure === undefined ? error : new SwitchbackError("kube-status", `${describeError(error)}; ${cure}`);
-      }),
+      }
+    },
+    components: () => readComponents(client, namespace, last),
+    metrics: () => readMetrics(client, namespace),
     doctor: async () =>
       reportDocument(examine(await gather({ client, namespace, probeNamespace: "default", now: Date.now }))),
   };

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { FullStatus } from "../controller/status.ts";
 import { fullStatus } from "../test/fakes/full-status.ts";
-import { StatusFeed } from "./feed.ts";
+import { Feed } from "./feed.ts";
 import type { FeedMessage } from "./messages.ts";
 
 /** A source whose answers the test gives, one after the other. */
@@ -51,7 +51,7 @@ function listener() {
 
 test("one read serves all who listen; who comes later gets everything at once; nobody listens, nobody reads", async () => {
   const cluster = source();
-  const feed = new StatusFeed({ source: cluster, now: () => 7, everyMs: 1 });
+  const feed = new Feed({ source: cluster, now: () => 7, everyMs: 1 });
   const [first, second] = [listener(), listener()];
   const stopFirst = feed.subscribe(first.take);
   assert.equal(first.types(), "begin");
@@ -75,7 +75,7 @@ test("one read serves all who listen; who comes later gets everything at once; n
 
 test("a read that fails is told, also to who comes later, and leaves what is known; the next one heals it", async () => {
   const cluster = source();
-  const feed = new StatusFeed({ source: cluster, now: () => 7, everyMs: 1 });
+  const feed = new Feed({ source: cluster, now: () => 7, everyMs: 1 });
   const page = listener();
   const stop = feed.subscribe(page.take);
   (await cluster.next()).resolve(fullStatus());

@@ -1,6 +1,5 @@
-import { describeError } from "../errors/errors.ts";
 import { pause } from "../kube/time.ts";
-import { StatusChanges } from "./changes.ts";
+import { type Channel, componentsChannel, statusChannel, trafficChannel } from "./channels.ts";
 import type { FeedMessage } from "./messages.ts";
 import type { DashboardSource } from "./source.ts";
 
@@ -8,11 +7,13 @@ interface FeedOptions {
   readonly source: DashboardSource;
   /** Milliseconds since 1970. */
   readonly now: () => number;
-  /** Between two reads of a small cluster, milliseconds. */
+  /** Between two reads of the status, and two of the metrics, of a small cluster, milliseconds. */
   readonly everyMs?: number;
+  readonly trafficMs?: number;
 }
 
 const EVERY_MS = 2_000;
+const TRAFFIC_MS = 5_000;
 /** A read of 50,000 names takes the controller and the API server a second: reads take a twentieth of the time at most. */
 const SHARE = 20;
 const MAX_MS = 60_000;
@@ -20,26 +21,29 @@ const MAX_MS = 60_000;
 type Listener = (messages: readonly FeedMessage[]) => void;
 
 /**
- * Reads the status again and again while somebody listens, once for all who do, and sends them what changed. A read that fails is
+ * Reads the cluster again and again while somebody listens, once for all who do, and sends them what changed. A read that fails is
  * reported, and the next one is tried as if it had not.
  */
-export class StatusFeed {
-  readonly #options: FeedOptions;
-  readonly #changes = new StatusChanges();
+export class Feed {
+  readonly #begin: FeedMessage;
+  readonly #channels: readonly Channel[];
   readonly #listeners = new Set<Listener>();
   #reading: AbortController | undefined;
-  #trouble: FeedMessage | undefined;
 
-  constructor(options: FeedOptions) {
-    this.#options = options;
+  constructor({ source, now, everyMs = EVERY_MS, trafficMs = TRAFFIC_MS }: FeedOptions) {
+    const { place, components, metrics, doctor } = source;
+    this.#begin = { type: "begin", place, canExamine: doctor !== undefined };
+    this.#channels = [
+      statusChannel(source, everyMs, now),
+      ...(components === undefined ? [] : [componentsChannel(components)]),
+      ...(metrics === undefined ? [] : [trafficChannel(metrics, trafficMs, now)]),
+    ];
   }
 
   /** Sends `listener` everything that is known, and then what changes. @returns a function that ends it. */
   subscribe(listener: Listener): () => void {
-    const { place, doctor } = this.#options.source;
     this.#listeners.add(listener);
-    const begin = { type: "begin", place, canExamine: doctor !== undefined } as const;
-    listener([begin, ...this.#changes.whole(), ...(this.#trouble === undefined ? [] : [this.#trouble])]);
+    listener([this.#begin, ...this.#channels.flatMap((channel) => channel.whole())]);
     if (this.#reading === undefined) this.#start();
     return () => {
       this.#listeners.delete(listener);
@@ -52,30 +56,18 @@ export class StatusFeed {
   #start(): void {
     const reading = new AbortController();
     this.#reading = reading;
-    // It cannot fail: `#readOnce` reports what does.
-    void this.#read(reading.signal).catch(() => {});
+    // A channel does not fail: it reports what does.
+    for (const channel of this.#channels) void this.#read(channel, reading.signal).catch(() => {});
   }
 
-  async #read(signal: AbortSignal): Promise<void> {
+  async #read(channel: Channel, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const before = performance.now();
-      const messages = await this.#readOnce(signal);
+      const messages = await channel.read(signal);
       if (signal.aborted) return;
       for (const listener of this.#listeners) listener(messages);
       const tookMs = performance.now() - before;
-      await pause(Math.min(MAX_MS, Math.max(this.#options.everyMs ?? EVERY_MS, SHARE * tookMs)), signal);
-    }
-  }
-
-  async #readOnce(signal: AbortSignal): Promise<readonly FeedMessage[]> {
-    const { source, now } = this.#options;
-    try {
-      const status = await source.status(signal);
-      this.#trouble = undefined;
-      return this.#changes.take(status, now());
-    } catch (error) {
-      this.#trouble = { type: "unknown", at: now(), text: describeError(error) };
-      return [this.#trouble];
+      await pause(Math.min(MAX_MS, Math.max(channel.everyMs, SHARE * tookMs)), signal);
     }
   }
 }

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { describeError } from "../errors/errors.ts";
 import { listen, type Page } from "../telemetry/health.ts";
 import { http } from "../telemetry/http.ts";
-import { StatusFeed } from "./feed.ts";
+import { Feed } from "./feed.ts";
 import { behindToken, HEADERS, isOfOtherPage, isOwnHost } from "./guard.ts";
 import type { FeedMessage } from "./messages.ts";
 import type { DashboardSource } from "./source.ts";
@@ -15,8 +15,9 @@ interface DashboardOptions {
   readonly files: Readonly<Record<string, Page>>;
   /** On loopback; 0 selects a free one. */
   readonly port: number;
-  /** Between two reads of the status, milliseconds. */
+  /** Between two reads of the status, and two of the metrics, milliseconds. */
   readonly everyMs?: number;
+  readonly trafficMs?: number;
 }
 
 export interface RunningDashboard {
@@ -35,9 +36,10 @@ const HEARTBEAT_MS = 15_000;
 type Handler = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
 
 /** Serves the dashboard on loopback, until `stop`. Throws `listen-failed`. */
-export async function startDashboard({ source, files, port, everyMs }: DashboardOptions): Promise<RunningDashboard> {
+export async function startDashboard(options: DashboardOptions): Promise<RunningDashboard> {
+  const { source, files, port } = options;
   const token = randomBytes(24).toString("base64url");
-  const feed = new StatusFeed({ source, now: Date.now, ...(everyMs !== undefined && { everyMs }) });
+  const feed = new Feed({ ...options, now: Date.now });
   const routes: Readonly<Record<string, Handler>> = {
     ...fileRoutes(files),
     "GET events": (request, response) => sendEvents(feed, request, response),
@@ -80,7 +82,7 @@ function refuse(status: number, text: string): Handler {
   return (_request, response) => sendText(response, status, text);
 }
 
-function sendEvents(feed: StatusFeed, request: IncomingMessage, response: ServerResponse): void {
+function sendEvents(feed: Feed, request: IncomingMessage, response: ServerResponse): void {
   response.writeHead(200, { "content-type": "text/event-stream" });
   const write = (text: string) => {
     if (response.writableLength > MAX_UNREAD_BYTES) response.destroy();

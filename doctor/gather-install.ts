@@ -24,7 +24,8 @@ export async function gatherInstall(client: KubeClient, namespace: string): Prom
   return { config, targets, deployments, map, status, proxyReadyz };
 }
 
-async function gatherConfig(client: KubeClient, namespace: string): Promise<Fact<Config | undefined>> {
+/** The configuration that the controller's pods mount; undefined: there is none. */
+export async function gatherConfig(client: KubeClient, namespace: string): Promise<Fact<Config | undefined>> {
   const naming = { verb: "get", resource: "deployments.apps", namespace, name: CONTROLLER_DEPLOYMENT };
   const name = await readFact(naming, () => readConfigName(client, namespace));
   if (!name.known || name.value === undefined) return name as Fact<undefined>;
@@ -57,7 +58,11 @@ interface RawDeployment {
   readonly status?: { readonly readyReplicas?: number };
 }
 
-async function gatherDeployments(client: KubeClient, namespace: string): Promise<Fact<readonly DeploymentFacts[]>> {
+/** The Deployments of Switchback's namespace. */
+export async function gatherDeployments(
+  client: KubeClient,
+  namespace: string,
+): Promise<Fact<readonly DeploymentFacts[]>> {
   return await readFact({ verb: "list", resource: "deployments.apps", namespace }, async () => {
     const path = resourcePath({ group: "apps", version: "v1", resource: "deployments", namespace });
     return (await client.list<RawDeployment>(path)).items.map(({ metadata, spec, status }) => {

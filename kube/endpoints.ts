@@ -5,6 +5,7 @@ export interface RawEndpointSlice {
   readonly endpoints?: ReadonlyArray<{
     readonly addresses?: readonly string[];
     readonly conditions?: { readonly ready?: boolean };
+    readonly targetRef?: { readonly kind?: string; readonly name?: string } | null;
   }> | null;
   readonly ports?: ReadonlyArray<{ readonly name?: string; readonly port?: number }> | null;
 }
@@ -24,5 +25,17 @@ export function endpointSlicesOf(namespace: string, service: string): { path: st
 export function readyAddresses({ endpoints }: RawEndpointSlice): readonly string[] {
   return (endpoints ?? []).flatMap(({ addresses, conditions }) =>
     conditions?.ready === false ? [] : (addresses?.slice(0, 1) ?? []),
+  );
+}
+
+/** The pods behind a slice, ready or not, with their port of this name; each once. */
+export function podsBehind(
+  { endpoints, ports }: RawEndpointSlice,
+  portName: string,
+): readonly { readonly pod: string; readonly port: number }[] {
+  const port = (ports ?? []).find(({ name }) => name === portName)?.port;
+  if (port === undefined) return [];
+  return (endpoints ?? []).flatMap(({ targetRef }) =>
+    targetRef?.kind === "Pod" && targetRef.name !== undefined ? [{ pod: targetRef.name, port }] : [],
   );
 }

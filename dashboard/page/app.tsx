@@ -1,16 +1,20 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { Components } from "./components.tsx";
 import { Doctor } from "./doctor.tsx";
 import { Names } from "./names.tsx";
 import { Now } from "./now.tsx";
 import { useRoute } from "./route.ts";
 import type { PageState, View } from "./state.ts";
 import { plain } from "./text.tsx";
+import { Traffic } from "./traffic.tsx";
 import { Workloads } from "./workloads.tsx";
 
 const VIEWS = [
   ["now", "Now", Now],
   ["names", "Names", Names],
   ["workloads", "Workloads", Workloads],
+  ["traffic", "Traffic", Traffic],
+  ["components", "Components", Components],
   ["doctor", "Doctor", Doctor],
 ] as const;
 

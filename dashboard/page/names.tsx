@@ -32,7 +32,7 @@ export function Names({ view }: { readonly view: View }) {
   return (
     <>
       <Search typed={typed} shown={shown} rows={rows.length} view={view} />
-      {chosen && view.summary && <Way name={chosen} summary={view.summary} advice={view.advice} />}
+      {chosen && view.summary && <Way name={chosen} summary={view.summary} view={view} />}
       {view.summary && (
         <Rows
           label="Names"

@@ -1,7 +1,8 @@
 import type { WorkloadStatus } from "../../controller/rollout/rollout-status.ts";
 import type { NameStatus } from "../../controller/status.ts";
+import type { Fact } from "../../doctor/known.ts";
 import type { CodeAdvice } from "../codes.ts";
-import type { Changes, FeedMessage, Summary } from "../messages.ts";
+import type { Changes, Components, FeedMessage, MeasuredState, Summary, TrafficPoint } from "../messages.ts";
 
 /** A claimed name, with the number that the feed gave it and the text that a search looks at. */
 export interface NameRow extends NameStatus {
@@ -28,9 +29,17 @@ export interface View {
   readonly connected: boolean;
   readonly names: readonly NameRow[];
   readonly workloads: readonly WorkloadRow[];
+  /** Undefined: not read yet, or there is no cluster. */
+  readonly components: Components | undefined;
+  readonly measured: Fact<MeasuredState> | undefined;
+  /** Of the last minutes, the oldest first. */
+  readonly traffic: readonly TrafficPoint[];
   /** Causes and remedies, by code. */
   readonly advice: Readonly<Record<string, CodeAdvice>>;
 }
+
+/** Ten minutes. */
+const MAX_POINTS = 120;
 
 const NOTHING: View = {
   place: "",
@@ -41,6 +50,9 @@ const NOTHING: View = {
   connected: false,
   names: [],
   workloads: [],
+  components: undefined,
+  measured: undefined,
+  traffic: [],
   advice: {},
 };
 
@@ -71,7 +83,7 @@ export class PageState {
         // What is shown stays until the new status is whole.
         this.#names.clear();
         this.#workloads.clear();
-        this.update({ place: message.place, canExamine: message.canExamine, connected: true });
+        this.update({ place: message.place, canExamine: message.canExamine, connected: true, traffic: [] });
         break;
       case "names":
         apply(this.#names, message, (id, name) => ({ ...name, id, searched: textOfName(name) }));
@@ -86,6 +98,15 @@ export class PageState {
           trouble: undefined,
           names: [...this.#names.values()],
           workloads: [...this.#workloads.values()],
+        });
+        break;
+      case "components":
+        this.update({ components: message.components });
+        break;
+      case "traffic":
+        this.update({
+          measured: message.measured,
+          traffic: [...this.#view.traffic, ...message.points].slice(-MAX_POINTS),
         });
         break;
       case "unknown":

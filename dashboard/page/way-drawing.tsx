@@ -1,6 +1,5 @@
-import type { CodeAdvice } from "../codes.ts";
 import type { Summary } from "../messages.ts";
-import type { NameRow } from "./state.ts";
+import type { NameRow, View } from "./state.ts";
 import { Badge, plain, ReasonText } from "./text.tsx";
 import { type StepState, type WayStep, wayOf } from "./way.ts";
 
@@ -15,17 +14,17 @@ const BADGES: Readonly<Record<StepState, readonly ["good" | "warn" | "bad" | "id
 interface WayProps {
   readonly name: NameRow;
   readonly summary: Summary;
-  readonly advice: Readonly<Record<string, CodeAdvice>>;
+  readonly view: View;
 }
 
 /** The way of a name, drawn: a list in order, as it is read aloud. */
-export function Way({ name, summary, advice }: WayProps) {
+export function Way({ name, summary, view }: WayProps) {
   return (
     <section class="way" aria-label="Way of the name">
       <h2>{plain(name.name)}</h2>
       <ol>
-        {wayOf(name, summary).map((step) => (
-          <Step key={step.title} step={step} advice={advice} />
+        {wayOf(name, summary, view).map((step) => (
+          <Step key={step.title} step={step} advice={view.advice} />
         ))}
       </ol>
     </section>
@@ -37,7 +36,7 @@ function Step({
   advice,
 }: {
   readonly step: WayStep;
-  readonly advice: WayProps["advice"];
+  readonly advice: View["advice"];
 }) {
   const [kind, words] = BADGES[state];
   return (

@@ -1,6 +1,7 @@
 import type { NameStatus } from "../../controller/status.ts";
+import type { Fact } from "../../doctor/known.ts";
 import type { Reason } from "../../hostmap/types.ts";
-import type { Summary } from "../messages.ts";
+import type { Components, MeasuredState, Summary } from "../messages.ts";
 
 /** `broken` is where it ends, `beyond` what comes after that; `unknown`: nothing here says whether it works. */
 export type StepState = "works" | "warning" | "broken" | "beyond" | "unknown";
@@ -14,35 +15,90 @@ export interface WayStep {
   readonly reason?: Reason | undefined;
 }
 
-type Draft = Omit<WayStep, "state" | "reason"> & { readonly state?: "unknown" };
+/** What is known beside the status. */
+export interface Observed {
+  readonly components: Components | undefined;
+  readonly measured: Fact<MeasuredState> | undefined;
+}
 
-/** The way of a name as far as the status knows it. Pure. */
-export function wayOf(name: NameStatus, summary: Pick<Summary, "targets">): WayStep[] {
-  const target = summary.targets.find((each) => each.name === name.target);
-  const relayed = target?.relayed ?? true;
-  const ports = (target?.ports ?? []).map(({ port, protocol }) =>
-    protocol === "none" ? String(port) : `${port}, PROXY ${protocol}`,
-  );
-  const drafts: Draft[] = [
-    { title: name.from.kind, values: [name.from.file ?? `${name.from.namespace}/${name.from.name}`] },
-    { title: "Target", values: name.target === undefined ? [] : [name.target] },
-    { title: relayed ? "Front address" : "Address", values: name.addresses },
-    ...(relayed ? [{ title: "Proxy", values: ports, state: "unknown" } as const] : []),
-    { title: "Ingress controller", values: target?.upstream ? [target.upstream] : [], state: "unknown" },
+type Target = Summary["targets"][number];
+type Judged = Pick<WayStep, "state" | "reason">;
+
+const UNKNOWN: Judged = { state: "unknown" };
+/** With the chart's profile `small` one Deployment is all components. */
+const RELAYS: readonly string[] = ["switchback-proxy", "switchback-all"];
+
+/** The way of a name as far as it is known. What comes after the first station that is broken is not reached. Pure. */
+export function wayOf(name: NameStatus, { targets }: Pick<Summary, "targets">, observed: Observed): WayStep[] {
+  const target = targets.find((each) => each.name === name.target);
+  const isRelayed = target?.relayed ?? true;
+  const steps: WayStep[] = [
+    {
+      title: name.from.kind,
+      values: [name.from.file ?? `${name.from.namespace}/${name.from.name}`],
+      ...judgeAt(name, "object"),
+    },
+    { title: "Target", values: name.target === undefined ? [] : [name.target], ...judgeAt(name, "target") },
+    { title: isRelayed ? "Front address" : "Address", values: name.addresses, ...judgeAt(name, "address") },
+    ...(isRelayed ? [{ title: "Proxy", values: portsOf(target), ...judgeProxies(observed) }] : []),
+    {
+      title: "Ingress controller",
+      values: target?.upstream ? [target.upstream] : [],
+      ...judgeUpstream(target, observed),
+    },
   ];
-  const broken = name.reason === undefined ? drafts.length : brokenAt(name);
-  return drafts.map((draft, index) => stepOf(draft, index - broken, name, index === 2));
+  const broken = steps.findIndex(({ state }) => state === "broken");
+  return steps.map((step, index) => (broken !== -1 && index > broken ? withoutReason(step) : step));
+}
+
+function withoutReason({ title, values }: WayStep): WayStep {
+  return { title, values, state: "beyond" };
 }
 
 /** The policy refuses what the object claims; without a target or its address it ends there. */
-function brokenAt({ reason, target }: NameStatus): number {
-  if (target !== undefined) return 2;
-  return reason?.code === "no-target" ? 1 : 0;
+function judgeAt({ reason, warning, target }: NameStatus, place: "object" | "target" | "address"): Judged {
+  const brokenAt = target !== undefined ? "address" : reason?.code === "no-target" ? "target" : "object";
+  if (reason !== undefined && brokenAt === place) return { state: "broken", reason };
+  return place === "address" && warning !== undefined ? { state: "warning", reason: warning } : { state: "works" };
 }
 
-function stepOf(draft: Draft, fromBroken: number, { reason, warning }: NameStatus, isAddress: boolean): WayStep {
-  if (fromBroken === 0) return { ...draft, state: "broken", reason };
-  if (fromBroken > 0) return { ...draft, state: "beyond" };
-  if (isAddress && warning !== undefined) return { ...draft, state: "warning", reason: warning };
-  return { ...draft, state: draft.state ?? "works" };
+function portsOf(target: Target | undefined): string[] {
+  return (target?.ports ?? []).map(({ port, protocol }) =>
+    protocol === "none" ? String(port) : `${port}, PROXY ${protocol}`,
+  );
+}
+
+function judgeProxies({ components }: Observed): Judged {
+  if (!components?.deployments.known) return UNKNOWN;
+  const relay = components.deployments.value.find(({ name }) => RELAYS.includes(name));
+  if (relay === undefined) {
+    return { state: "broken", reason: { code: "deployment-missing", text: "there is no Deployment that relays" } };
+  }
+  const text = `${relay.ready} of ${relay.desired} replicas are ready`;
+  if (relay.ready === 0) return { state: "broken", reason: { code: "deployment-not-ready", text } };
+  if (relay.ready < relay.desired) return { state: "warning", reason: { code: "deployment-degraded", text } };
+  return { state: "works" };
+}
+
+/** By its endpoints, and by the last dial of each replica. */
+function judgeUpstream(target: Target | undefined, { components, measured }: Observed): Judged {
+  if (target === undefined) return UNKNOWN;
+  const endpoints = components?.upstreams.known
+    ? components.upstreams.value.find(({ namespace, name }) => `${namespace}/${name}` === target.upstream)
+    : undefined;
+  if (endpoints?.ready === 0) {
+    const text = `${target.upstream} has no endpoint that is ready`;
+    return { state: "broken", reason: { code: "upstream-without-endpoints", text } };
+  }
+  const dials = measured?.known ? measured.value.upstreams.filter((each) => each.target === target.name) : [];
+  const failing = dials.filter((each) => each.failing > 0);
+  if (failing.length > 0) {
+    const ports = failing.map((each) => `port ${each.port}: ${each.failing} of ${each.failing + each.good}`);
+    const reason = {
+      code: "dial-failing",
+      text: `the last dial failed for replicas of the proxy (${ports.join("; ")})`,
+    };
+    return { state: failing.every(({ good }) => good === 0) ? "broken" : "warning", reason };
+  }
+  return dials.length > 0 || endpoints !== undefined ? { state: "works" } : UNKNOWN;
 }

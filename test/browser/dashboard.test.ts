@@ -7,7 +7,11 @@ import type { Browser, BrowserContext, Page } from "playwright-core";
 import { dashboardFiles } from "../../cli/dashboard-files.ts";
 import { statusReport } from "../../cli/status.ts";
 import type { FullStatus } from "../../controller/status.ts";
+import type { Components } from "../../dashboard/messages.ts";
+import { seriesIn } from "../../dashboard/metrics-text.ts";
 import { type RunningDashboard, startDashboard } from "../../dashboard/server.ts";
+import { isShown, type PodMetrics } from "../../dashboard/traffic.ts";
+import { type Fact, known, notKnown } from "../../doctor/known.ts";
 import type { ReportDocument } from "../../doctor/report.ts";
 import { userCache } from "../cluster/product-image.ts";
 import { fullStatus, NAME, REFUSED, WORKLOAD } from "../fakes/full-status.ts";
@@ -94,6 +98,54 @@ const REPORT: ReportDocument = {
   ],
 };
 
+const MISSING = notKnown("right-missing", "missing permission: list leases in the namespace switchback-agent");
+const deployment = (name: string, ready: number) => ({
+  name,
+  ready,
+  desired: 2,
+  image: "registry.example.com/switchback:0.1.0",
+  pullPolicy: "Always",
+});
+const UPSTREAM = { namespace: "ingress-nginx", name: "ingress-nginx-controller" };
+const HEALTHY_COMPONENTS: Components = {
+  deployments: known([
+    deployment("switchback-controller", 2),
+    deployment("switchback-webhook", 2),
+    deployment("switchback-proxy", 2),
+  ]),
+  agents: known([{ lease: "switchback-agent-node-1", mapRevision: "abc", podRevisions: undefined, silentMs: 5_000 }]),
+  upstreams: known([{ ...UPSTREAM, ready: 2 }]),
+};
+const BROKEN_COMPONENTS: Components = {
+  deployments: known([
+    deployment("switchback-controller", 1),
+    deployment("switchback-webhook", 2),
+    deployment("switchback-proxy", 0),
+  ]),
+  agents: MISSING,
+  upstreams: known([{ ...UPSTREAM, ready: 0 }]),
+};
+
+/** What a proxy has measured after so many scrapes, a controller's certificates with it. */
+function measuredAfter(scrapes: number, failing: boolean): PodMetrics {
+  const inDays = (days: number) => Math.round(Date.now() / 1_000) + days * 86_400;
+  const count = scrapes * 40;
+  const lines = [
+    `switchback_proxy_connections_total{target="edge"} ${count}`,
+    `switchback_proxy_connections_active{target="edge"} ${30 + (scrapes % 7)}`,
+    ...(failing ? [`switchback_proxy_refused_total{target="edge",cause="upstream"} ${count / 2}`] : []),
+    ...["0.001", "0.005", "+Inf"].map(
+      (le, index) =>
+        `switchback_proxy_connect_seconds_bucket{target="edge",le="${le}"} ${count * [0.6, 0.995, 1][index]!}`,
+    ),
+    `switchback_proxy_upstream_ok{target="edge",port="443"} ${failing ? 0 : 1}`,
+    `switchback_webhook_admissions_total{code="injected",opt_in="pod"} ${scrapes * 3}`,
+    `switchback_certificate_not_after_seconds{certificate="ca"} ${inDays(300)}`,
+    `switchback_certificate_not_after_seconds{certificate="serving"} ${inDays(failing ? 0.5 : 20)}`,
+  ];
+  return { pod: "a:1", series: seriesIn(lines.join("\n"), isShown) };
+}
+
 /** What is used of axe-core within the page. */
 interface Axe {
   run(): Promise<{
@@ -110,6 +162,8 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
   let context: BrowserContext;
   let page: Page;
   let status: () => Promise<FullStatus>;
+  let components: Components;
+  let metrics: () => Fact<readonly PodMetrics[]>;
   /** What the browser complained of, and what it asked for elsewhere. */
   let complaints: string[];
   let elsewhere: string[];
@@ -122,8 +176,17 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
 
   beforeEach(async () => {
     status = async () => BROKEN;
-    const source = { place: "https://192.0.2.1:6443/", status: () => status(), doctor: async () => REPORT };
-    dashboard = await startDashboard({ source, files, port: 0, everyMs: 20 });
+    components = BROKEN_COMPONENTS;
+    let scrapes = 0;
+    metrics = () => known([measuredAfter(++scrapes, components === BROKEN_COMPONENTS)]);
+    const source = {
+      place: "https://192.0.2.1:6443/",
+      status: () => status(),
+      components: async () => components,
+      metrics: async () => metrics(),
+      doctor: async () => REPORT,
+    };
+    dashboard = await startDashboard({ source, files, port: 0, everyMs: 20, trafficMs: 100 });
     complaints = [];
     elsewhere = [];
     await open(SIZES.wide);
@@ -172,6 +235,8 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
     ["names", "of 4"],
     [`names?name=${REFUSED.name}`, "broken here"],
     ["workloads?of=cert-manager/Deployment/cert-manager", "pods have the current names"],
+    ["traffic", "99th percentile"],
+    ["components", "switchback-proxy"],
     ["doctor", "Run the doctor"],
   ];
   for (const [size, viewport] of Object.entries(SIZES)) {
@@ -182,6 +247,7 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
       for (const dark of [false, true]) {
         test(`${size}, ${state}, ${dark ? "dark" : "light"}: no view breaks a rule of accessibility, and none is wider than the screen`, async () => {
           status = async () => shown;
+          components = state === "broken" ? BROKEN_COMPONENTS : HEALTHY_COMPONENTS;
           await open(viewport, dark);
           for (const [view, ready] of views) {
             await go(view);
@@ -246,9 +312,10 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
   test("a name that breaks and heals while one looks", async () => {
     let now: FullStatus = HEALTHY;
     status = async () => now;
+    components = HEALTHY_COMPONENTS;
     await go("names?name=shop-7.example.com");
     const way = page.getByRole("region", { name: "Way of the name" });
-    await way.getByText("not checked").first().waitFor();
+    await way.getByRole("listitem").last().getByText("works").waitFor();
     now = {
       ...HEALTHY,
       names: HEALTHY.names.map((each) =>
@@ -264,7 +331,7 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
       .getByText("target-without-address")
       .waitFor();
     now = HEALTHY;
-    await way.getByText("not checked").first().waitFor();
+    await way.getByRole("listitem").last().getByText("works").waitFor();
     assert.equal(await page.getByText("target-without-address").count(), 0);
   });
 
@@ -285,6 +352,32 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
     complaints = complaints.filter(
       (text) => !/ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE)/.test(text),
     );
+  });
+
+  test("what was measured is drawn as it comes, and said in words; without the right to ask, it is unknown", async () => {
+    await go("traffic");
+    const canvas = page.getByRole("region", { name: "New connections" }).locator("canvas");
+    await canvas.waitFor();
+    const picture = () => canvas.evaluate((element) => (element as HTMLCanvasElement).toDataURL());
+    const first = await picture();
+    await page.waitForFunction((before) => document.querySelector("canvas")?.toDataURL() !== before, first);
+    await page
+      .getByRole("region", { name: "Errors by cause" })
+      .getByText(/upstream: [\d.,]+ \/s/)
+      .waitFor();
+    await page.getByRole("region", { name: "Time to connect" }).getByText("99th percentile: 5 ms").waitFor();
+    metrics = () => notKnown("right-missing", "missing permission: get pods/proxy");
+    await page.getByText("Unknown: missing permission: get pods/proxy").waitFor();
+    await go("components");
+    await page.getByText("Unknown: missing permission: get pods/proxy").waitFor();
+    await page.getByText("Unknown: missing permission: list leases").waitFor();
+  });
+
+  test("the way of a name ends at a proxy that is not ready, and at an ingress controller that is not reached", async () => {
+    await go(`names?name=${NAME.name}`);
+    const way = page.getByRole("region", { name: "Way of the name" });
+    await way.getByText("0 of 2 replicas are ready").waitFor();
+    await way.getByText("not reached").waitFor();
   });
 
   test("without a leader nothing is said to be none", async () => {

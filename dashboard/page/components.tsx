@@ -1,0 +1,121 @@
+import type { ComponentChildren } from "preact";
+import type { Fact } from "../../doctor/known.ts";
+import type { View } from "./state.ts";
+import { Badge, count, plain } from "./text.tsx";
+
+const DAY_SECONDS = 86_400;
+/** An agent renews its Lease within half a minute; `config.pods.agentSilenceSeconds` is 90 s by default. */
+const SILENT_MS = 90_000;
+
+/** What runs: Deployments, sources, certificates and agents. */
+export function Components({ view }: { readonly view: View }) {
+  const { components, measured, summary } = view;
+  return (
+    <>
+      <h2>Deployments</h2>
+      <Known fact={components?.deployments}>
+        {(deployments) => (
+          <ul class="cards">
+            {deployments.map(({ name, ready, desired, image }) => (
+              <li key={name}>
+                <h3>{plain(name)}</h3>
+                <Badge
+                  kind={ready >= desired ? "good" : ready === 0 ? "bad" : "warn"}
+                >{`${ready} of ${desired} ready`}</Badge>
+                <p class="faint">{plain(image)}</p>
+              </li>
+            ))}
+          </ul>
+        )}
+      </Known>
+      <h2>Sources</h2>
+      <ul class="cards">
+        {(summary?.sources ?? []).map(({ name, synced, problems }) => (
+          <li key={name}>
+            <h3>{plain(name)}</h3>
+            <Badge kind={!synced ? "warn" : problems.length > 0 ? "bad" : "good"}>
+              {!synced ? "not read yet" : problems.length > 0 ? `${count(problems.length)} problems` : "read"}
+            </Badge>
+          </li>
+        ))}
+      </ul>
+      <h2>Certificates</h2>
+      <Known fact={measured}>
+        {({ certificates }) => <Certificates certificates={certificates} now={Date.now() / 1_000} />}
+      </Known>
+      <h2>Agents</h2>
+      <Known fact={components?.agents}>
+        {(agents) =>
+          agents.length === 0 ? (
+            <p class="none">no agents run</p>
+          ) : (
+            <ul class="cards">
+              {[...agents]
+                .sort((one, other) => other.silentMs - one.silentMs)
+                .slice(0, MAX_AGENTS)
+                .map(({ lease, mapRevision, silentMs }) => (
+                  <li key={lease}>
+                    <h3>{plain(lease.replace(/^switchback-agent-/, ""))}</h3>
+                    <AgentBadge
+                      silentMs={silentMs}
+                      isCurrent={mapRevision !== undefined && mapRevision === summary?.revision}
+                    />
+                  </li>
+                ))}
+            </ul>
+          )
+        }
+      </Known>
+    </>
+  );
+}
+
+/** Those that are silent for longest come first. */
+const MAX_AGENTS = 200;
+
+function AgentBadge({ silentMs, isCurrent }: { readonly silentMs: number; readonly isCurrent: boolean }) {
+  if (silentMs > SILENT_MS) return <Badge kind="bad">{`silent for ${count(Math.round(silentMs / 1_000))} s`}</Badge>;
+  return isCurrent ? <Badge kind="good">current</Badge> : <Badge kind="warn">behind, or by selections</Badge>;
+}
+
+/** A fact, or why it is not known; never nothing. */
+function Known<T>({
+  fact,
+  children,
+}: {
+  readonly fact: Fact<T> | undefined;
+  readonly children: (value: T) => ComponentChildren;
+}) {
+  if (fact === undefined) return <p class="none">Not read yet, or there is no cluster to ask.</p>;
+  if (!fact.known) return <p class="note bad">Unknown: {plain(fact.reason.text)}</p>;
+  return <>{children(fact.value)}</>;
+}
+
+/** From now to the end of the one that lasts longest. */
+function Certificates({
+  certificates,
+  now,
+}: {
+  readonly certificates: Readonly<Record<string, number>>;
+  readonly now: number;
+}) {
+  const ends = Object.entries(certificates).sort(([, one], [, other]) => one - other);
+  if (ends.length === 0) return <p class="none">Not known: no replica says.</p>;
+  const last = Math.max(...ends.map(([, end]) => end - now), 1);
+  return (
+    <ul class="ends">
+      {ends.map(([name, end]) => {
+        const days = (end - now) / DAY_SECONDS;
+        return (
+          <li key={name}>
+            {plain(name)}: until {new Date(end * 1_000).toLocaleString()}{" "}
+            <Badge kind={days < 1 ? "bad" : days < 7 ? "warn" : "good"}>
+              {days < 0 ? "expired" : `${count(Math.floor(days))} days`}
+            </Badge>
+            <div class="line" style={{ width: `${Math.max(1, (100 * (end - now)) / last)}%` }} />
+          </li>
+        );
+      })}
+    </ul>
+  );
+}

@@ -1,0 +1,97 @@
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+
+/** One line of a plot. */
+export interface Line {
+  readonly label: string;
+  /** A custom property of style.css. */
+  readonly colour: string;
+  /** A value a point; null: not known. */
+  readonly values: readonly (number | null)[];
+}
+
+interface PlotProps {
+  readonly title: string;
+  readonly unit: string;
+  /** Unix seconds, ascending. */
+  readonly times: readonly number[];
+  readonly lines: readonly Line[];
+}
+
+const HEIGHT_PX = 180;
+
+/** Lines over time. The newest values stand beside the title, for who does not see the lines. */
+export function Plot({ title, unit, times, lines }: PlotProps) {
+  const place = useRef<HTMLDivElement>(null);
+  const drawn = useRef<uPlot | null>(null);
+  const labels = lines.map(({ label }) => label).join("\n");
+  useEffect(() => {
+    const element = place.current;
+    if (element === null) return;
+    const resized = new ResizeObserver(() => drawn.current?.setSize({ width: element.clientWidth, height: HEIGHT_PX }));
+    const draw = () => {
+      drawn.current?.destroy();
+      drawn.current = new uPlot(optionsOf(element, lines), dataOf(times, lines), element);
+    };
+    draw();
+    resized.observe(element);
+    // The canvas does not follow the colours of the page by itself.
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    scheme.addEventListener("change", draw);
+    return () => {
+      scheme.removeEventListener("change", draw);
+      resized.disconnect();
+      drawn.current?.destroy();
+      drawn.current = null;
+    };
+  }, [labels]);
+  useEffect(() => drawn.current?.setData(dataOf(times, lines)), [times, lines]);
+  return (
+    <section class="plot" aria-label={title}>
+      <h2>{title}</h2>
+      <ul class="latest">
+        {lines.map(({ label, colour, values }) => (
+          <li key={label}>
+            <span class="swatch" style={{ background: `var(${colour})` }} aria-hidden="true" />
+            {label}: <b>{latest(values, unit)}</b>
+          </li>
+        ))}
+      </ul>
+      <div ref={place} aria-hidden="true" />
+    </section>
+  );
+}
+
+function latest(values: readonly (number | null)[], unit: string): string {
+  const value = values.at(-1) ?? null;
+  return value === null ? "unknown" : `${rounded(value)} ${unit}`;
+}
+
+function rounded(value: number): string {
+  return value.toLocaleString("en", { maximumSignificantDigits: 3 });
+}
+
+function dataOf(times: readonly number[], lines: readonly Line[]): uPlot.AlignedData {
+  return [[...times], ...lines.map(({ values }) => [...values])];
+}
+
+function optionsOf(element: HTMLElement, lines: readonly Line[]): uPlot.Options {
+  const style = getComputedStyle(element);
+  const colourOf = (name: string) => {
+    // Computed as a colour, which a custom property is not.
+    element.style.color = `var(${name})`;
+    const { color } = style;
+    element.style.color = "";
+    return color;
+  };
+  const axis = { stroke: colourOf("--faint"), grid: { stroke: colourOf("--line"), width: 1 } };
+  return {
+    width: element.clientWidth,
+    height: HEIGHT_PX,
+    legend: { show: false },
+    cursor: { show: false },
+    scales: { y: { range: (_plot, _low, high) => [0, Math.max(high, 1) * 1.1] } },
+    axes: [{ ...axis }, { ...axis, size: 56 }],
+    series: [{}, ...lines.map(({ label, colour }) => ({ label, stroke: colourOf(colour), width: 2 }))],
+  };
+}
