@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import type { Finding, FindingStatus } from "../../doctor/findings.ts";
 import type { ReportDocument } from "../../doctor/report.ts";
 import type { View } from "./state.ts";
-import { Badge, plain } from "./text.tsx";
+import { Badge, plain, Ticked } from "./text.tsx";
 
 type Examination =
   | { readonly is: "not-run" | "running" }
@@ -77,7 +77,7 @@ function Findings({ findings }: { readonly findings: readonly Finding[] }) {
           <p>{plain(evidence)}</p>
           {cures.map((cure) => (
             <p key={cure} class="cure">
-              {plain(cure)}
+              <Ticked text={plain(cure)} />
             </p>
           ))}
           <p class="faint">

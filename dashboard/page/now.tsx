@@ -1,4 +1,4 @@
-import type { ComponentChildren } from "preact";
+import { isStuck, noticesOf } from "./notices.ts";
 import { linkTo } from "./route.ts";
 import type { View } from "./state.ts";
 import { Badge, count, plain, ReasonText } from "./text.tsx";
@@ -8,7 +8,7 @@ export function Now({ view }: { readonly view: View }) {
   const { summary } = view;
   if (summary === undefined) return null;
   const refused = view.names.filter(({ reason }) => reason !== undefined).length;
-  const stuck = view.workloads.filter(({ standing, stale }) => standing === "stuck" && stale > 0).length;
+  const stuck = view.workloads.filter(isStuck).length;
   const { counts, unknown } = summary.running ?? {};
   const knowsPods = summary.running !== undefined && unknown === undefined;
   return (
@@ -54,36 +54,14 @@ function Tile({ title, value, kind, href }: TileProps) {
   );
 }
 
-function Notices({ view: { summary, advice } }: { readonly view: View }) {
-  if (summary === undefined) return null;
-  const { hold, sources, running } = summary;
-  const notes: ComponentChildren[] = [
-    ...(summary.leader
-      ? []
-      : ["No controller is the leader: the state of workloads is not known, and nothing is published."]),
-    ...(summary.revision === undefined ? ["No map is published yet."] : []),
-    ...(hold
-      ? [
-          `The removal of ${count(hold.names)} of ${count(hold.of)} names is held until ${new Date(hold.until).toLocaleString()}: look why they vanish; switchback confirm removes them now.`,
-        ]
-      : []),
-    ...sources
-      .filter(({ synced }) => !synced)
-      .map(({ name }) => `The source ${name} is not read yet: what it has is not known.`),
-    ...sources.flatMap(({ problems }) =>
-      problems.map(({ place, code, text }) => (
-        <ReasonText reason={{ code, text: `${place}: ${text}` }} advice={advice} />
-      )),
-    ),
-    ...summary.warnings.map((reason) => <ReasonText reason={reason} advice={advice} />),
-    ...(running?.unknown === undefined ? [] : [`The state of pods is not known: ${running.unknown}`]),
-  ];
-  if (notes.length === 0) return <p class="note good">Nothing that the controller knows of needs anybody.</p>;
+function Notices({ view }: { readonly view: View }) {
+  const notices = noticesOf(view, Date.now());
+  if (notices.length === 0) return <p class="note good">Nothing is known that needs somebody.</p>;
   return (
     <ul class="notes" aria-label="What needs somebody">
-      {notes.map((note, index) => (
+      {notices.map((notice, index) => (
         <li key={index} class="note warn">
-          {typeof note === "string" ? plain(note) : note}
+          {typeof notice === "string" ? plain(notice) : <ReasonText reason={notice} advice={view.advice} />}
         </li>
       ))}
     </ul>

@@ -19,6 +19,8 @@ interface PlotProps {
 }
 
 const HEIGHT_PX = 180;
+/** What a plot shows at least. */
+const LEAST_SECONDS = 60;
 
 /** Lines over time. The newest values stand beside the title, for who does not see the lines. */
 export function Plot({ title, unit, times, lines }: PlotProps) {
@@ -90,7 +92,11 @@ function optionsOf(element: HTMLElement, lines: readonly Line[]): uPlot.Options 
     height: HEIGHT_PX,
     legend: { show: false },
     cursor: { show: false },
-    scales: { y: { range: (_plot, _low, high) => [0, Math.max(high, 1) * 1.1] } },
+    scales: {
+      // The first points are some seconds, and no years.
+      x: { range: (_plot, first, last) => [Math.min(first, last - LEAST_SECONDS), last] },
+      y: { range: (_plot, _low, high) => [0, Math.max(high, 1) * 1.1] },
+    },
     axes: [{ ...axis }, { ...axis, size: 56 }],
     series: [{}, ...lines.map(({ label, colour }) => ({ label, stroke: colourOf(colour), width: 2 }))],
   };

@@ -26,8 +26,8 @@ export function ReasonText({
   );
 }
 
-/** Text of the documentation: what stands between backticks is code. */
-function Ticked({ text }: { readonly text: string }) {
+/** Text of the documentation, or of a cure: what stands between backticks is code. */
+export function Ticked({ text }: { readonly text: string }) {
   return <>{text.split("`").map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part))}</>;
 }
 

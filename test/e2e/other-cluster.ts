@@ -39,6 +39,7 @@ const OWN_NODE_ONLY: Readonly<Record<string, string>> = {
   "67": "an image of CoreDNS that the nodes can pull",
   "68": `${OUTSIDE}; an image of CoreDNS that the nodes can pull, and root on the nodes`,
   "70": "a load balancer whose address does not answer to pods",
+  "76": "proxies that a test may stop",
   "77": "a node of which it may take a port",
   "85": "a network plugin that enforces NetworkPolicies, known addresses, and clients outside of the cluster",
   "75": "load balancers and an ingress controller in which a test may plant faults",

@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { fullStatus, WORKLOAD } from "../../test/fakes/full-status.ts";
+import { StatusChanges } from "../changes.ts";
+import type { Components } from "../messages.ts";
+import { noticesOf } from "./notices.ts";
+import { PageState, type View } from "./state.ts";
+
+const known = <T>(value: T) => ({ known: true, value }) as const;
+const MISSING = { known: false, reason: { code: "right-missing", text: "t" } } as const;
+const NOW = 1_000_000_000_000;
+
+function viewOf(...[change, running]: Parameters<typeof fullStatus>): View {
+  const state = new PageState();
+  for (const message of new StatusChanges().take(fullStatus(change, running), NOW)) state.take(message);
+  return state.view;
+}
+
+const texts = (view: View) =>
+  noticesOf(view, NOW).map((notice) => (typeof notice === "string" ? notice : `${notice.code}: ${notice.text}`));
+const runs = (ready: number, desired: number): Components => ({
+  deployments: known([{ name: "d", ready, desired, image: "i", pullPolicy: "Always" }]),
+  agents: MISSING,
+  upstreams: MISSING,
+});
+
+test("a healthy cluster has none; neither has one of which nothing is known yet", () => {
+  assert.deepEqual(texts(viewOf()), []);
+  assert.deepEqual(
+    texts({ ...viewOf(), components: runs(2, 2), measured: known({ certificates: { ca: NOW }, upstreams: [] }) }),
+    [],
+  );
+  assert.deepEqual(texts(new PageState().view), []);
+});
+
+test("a workload is stuck while pods of it lack names, and no longer", () => {
+  assert.equal(texts(viewOf({}, { workloads: [WORKLOAD] })).length, 1);
+  assert.deepEqual(texts(viewOf({}, { workloads: [{ ...WORKLOAD, stale: 0 }] })), []);
+  assert.deepEqual(texts(viewOf({}, { workloads: [{ ...WORKLOAD, standing: "waiting" }] })), []);
+});
+
+test("replicas that are not ready, dials that fail, and certificates that end within a day", () => {
+  const upstreams = [
+    { target: "a", port: "443", good: 1, failing: 1 },
+    { target: "b", port: "443", good: 2, failing: 0 },
+  ];
+  const measured = known({ certificates: { serving: NOW / 1_000 + 86_000, ca: NOW / 1_000 + 87_000 }, upstreams });
+  const found = texts({ ...viewOf(), components: runs(0, 2), measured });
+  assert.deepEqual(found.slice(0, 2), [
+    "deployment-not-ready: d: 0 of 2 replicas are ready",
+    "dial-failing: target a, port 443: the last dial failed for 1 of 2 replicas of the proxy",
+  ]);
+  assert.match(found[2] ?? "", /^The certificate serving ends /);
+  assert.equal(found.length, 3);
+  assert.equal(texts({ ...viewOf(), components: runs(1, 2) })[0], "deployment-degraded: d: 1 of 2 replicas are ready");
+});
+
+test("what the controller does not know, holds back or warns of", () => {
+  const sources = [{ name: "s", synced: false, problems: [{ place: "p", code: "c", text: "t" }] }];
+  const hold = { id: "x", since: 0, until: NOW, names: 3, of: 4 };
+  const found = texts(
+    viewOf(
+      { leader: false, revision: undefined, hold, sources, warnings: [{ code: "w", text: "x" }] },
+      { unknown: "u" },
+    ),
+  );
+  assert.deepEqual(
+    found.map((text) => text.slice(0, 18)),
+    [
+      "No controller is t",
+      "No map is publishe",
+      "The removal of 3 o",
+      "The source s is no",
+      "c: p: t",
+      "w: x",
+      "The state of pods ",
+    ],
+  );
+});

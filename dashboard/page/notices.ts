@@ -1,0 +1,72 @@
+import type { Reason } from "../../hostmap/types.ts";
+import type { Components, MeasuredState, Summary } from "../messages.ts";
+import type { View, WorkloadRow } from "./state.ts";
+
+/** A sentence, or a reason whose code has a remedy. */
+type Notice = string | Reason;
+
+const DAY_SECONDS = 86_400;
+
+/** Some of its pods lack current names, and nothing changes that until somebody acts. */
+export function isStuck({ standing, stale }: Pick<WorkloadRow, "standing" | "stale">): boolean {
+  return standing === "stuck" && stale > 0;
+}
+
+/** What is known that needs somebody, the most urgent first. `now`: milliseconds since 1970. Pure. */
+export function noticesOf(view: View, now: number): Notice[] {
+  const { summary, components, measured, workloads } = view;
+  if (summary === undefined) return [];
+  const stuck = workloads.filter(isStuck).length;
+  return [
+    ...ofController(summary),
+    ...(components === undefined ? [] : ofComponents(components)),
+    ...(measured?.known ? ofMeasured(measured.value, now) : []),
+    ...ofSources(summary),
+    ...summary.warnings,
+    ...(stuck === 0 ? [] : [`${stuck} workloads stay behind until somebody acts: the view Workloads says why.`]),
+    ...(summary.running?.unknown === undefined ? [] : [`The state of pods is not known: ${summary.running.unknown}`]),
+  ];
+}
+
+function ofController({ leader, revision, hold }: Summary): Notice[] {
+  return [
+    ...(leader ? [] : ["No controller is the leader: the state of workloads is not known, and nothing is published."]),
+    ...(revision === undefined ? ["No map is published yet."] : []),
+    ...(hold === undefined
+      ? []
+      : [
+          `The removal of ${hold.names} of ${hold.of} names is held until ${new Date(hold.until).toLocaleString()}: look why they vanish; switchback confirm removes them now.`,
+        ]),
+  ];
+}
+
+function ofComponents({ deployments }: Components): Notice[] {
+  const short = deployments.known ? deployments.value.filter(({ ready, desired }) => ready < desired) : [];
+  return short.map(({ name, ready, desired }) => ({
+    code: ready === 0 ? "deployment-not-ready" : "deployment-degraded",
+    text: `${name}: ${ready} of ${desired} replicas are ready`,
+  }));
+}
+
+function ofMeasured({ upstreams, certificates }: MeasuredState, now: number): Notice[] {
+  const failing = upstreams.filter((each) => each.failing > 0);
+  const ending = Object.entries(certificates).filter(([, end]) => end - now / 1_000 < DAY_SECONDS);
+  return [
+    ...failing.map(({ target, port, good, failing: failed }) => ({
+      code: "dial-failing",
+      text: `target ${target}, port ${port}: the last dial failed for ${failed} of ${failed + good} replicas of the proxy`,
+    })),
+    ...ending.map(([name, end]) => `The certificate ${name} ends ${new Date(end * 1_000).toLocaleString()}.`),
+  ];
+}
+
+function ofSources({ sources }: Summary): Notice[] {
+  return [
+    ...sources
+      .filter(({ synced }) => !synced)
+      .map(({ name }) => `The source ${name} is not read yet: what it has is not known.`),
+    ...sources.flatMap(({ problems }) =>
+      problems.map(({ place, code, text }) => ({ code, text: `${place}: ${text}` })),
+    ),
+  ];
+}

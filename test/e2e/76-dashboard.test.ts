@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { after, before, test } from "node:test";
+import type { Browser, Page } from "playwright-core";
+import { startChromium } from "../browser/chromium.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { toolEnv } from "../cluster/node/kubectl.ts";
+import { inNamespace } from "../cluster/node/run.ts";
+import { userCache } from "../cluster/product-image.ts";
+import { SWITCHBACK } from "../cluster/tools.ts";
+import { withCluster } from "../cluster/whole.ts";
+import { getMapped, optIn } from "./opted-in.ts";
+import { ingress, NAME, openShop, SHOP } from "./shop.ts";
+import { installSwitchback, leaderStatus, SYSTEM } from "./switchback.ts";
+
+// What a person on call sees of a real cluster, in a real browser: as it is, as it breaks, and as it heals.
+
+const SCREENSHOTS = userCache("screenshots");
+const BREAKING = "breaking.example.com";
+/** Components are read every 10 s, and pods take their time. */
+const WAIT_MS = 120_000;
+
+let cluster: Cluster;
+let browser: Browser;
+let page: Page;
+let command: ChildProcess;
+let address: string;
+
+before(async () => {
+  mkdirSync(SCREENSHOTS, { recursive: true });
+  cluster = await withCluster();
+  await openShop(cluster);
+  await installSwitchback(cluster);
+  await optIn(cluster);
+  // Both in the namespace of the node: the API server has no address elsewhere, and loopback is another one in each.
+  const args = [SWITCHBACK, "dashboard", "--no-open", "--namespace", SYSTEM];
+  const [program, all] = inNamespace("node", process.execPath, args);
+  command = spawn(program, all, {
+    env: { PATH: process.env.PATH, ...toolEnv() },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  assert.ok(command.stdout);
+  [address] = (await once(createInterface({ input: command.stdout }), "line")) as [string];
+  const [enter, before] = inNamespace("node", "", []);
+  browser = await startChromium([enter, ...before.filter((word) => word !== "")]);
+  page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+  page.setDefaultTimeout(WAIT_MS);
+});
+
+after(async () => {
+  await browser?.close();
+  command?.kill("SIGINT");
+  await cluster.delete(ingress("breaking", BREAKING, "nginx"));
+  await cluster.kubectl("-n", SYSTEM, "scale", "deployment/switchback-proxy", "--replicas=2");
+  await cluster.rolledOut(SYSTEM, "deployment/switchback-proxy");
+});
+
+async function look(view: string): Promise<void> {
+  await page.goto(`${address}#/${view}`);
+  await page.getByText(/^live, /).waitFor();
+}
+
+async function keep(name: string): Promise<void> {
+  await page.screenshot({ path: join(SCREENSHOTS, `cluster-${name}.png`), fullPage: true });
+}
+
+const way = () => page.getByRole("region", { name: "Way of the name" });
+
+test("the page's figures are those of switchback status -o json", async () => {
+  await look("now");
+  await cluster.until("the same figures", 60, async () => {
+    const { names, running } = await leaderStatus(cluster);
+    const figures = {
+      Names: names.length,
+      Refused: names.filter(({ reason }) => reason !== undefined).length,
+      Workloads: running?.counts.workloads,
+      "Pods behind": running?.counts.stale,
+    };
+    const shown = await Promise.all(
+      Object.keys(figures).map((title) => page.locator(".tiles li", { hasText: title }).locator("b").innerText()),
+    );
+    return shown.join() === Object.values(figures).join() || undefined;
+  });
+  await keep("now");
+});
+
+test("the whole way of a name that is answered works, and its connections are drawn", async () => {
+  assert.equal((await getMapped(cluster, `http://${NAME}/`)).status, 200);
+  await look(`names?name=${NAME}`);
+  for (const index of [0, 1, 2, 3, 4]) await way().getByRole("listitem").nth(index).getByText("works").waitFor();
+  await keep("way");
+  await look("traffic");
+  const accepted = page.getByRole("region", { name: "New connections" }).getByText(/accepted: [\d.]*[1-9]/);
+  // Until the connections of some seconds are seen.
+  await cluster.until("connections in the plot", 60, async () => {
+    await getMapped(cluster, `http://${NAME}/`);
+    return (await accepted.count()) > 0 || undefined;
+  });
+  await keep("traffic");
+  await look("components");
+  await page.getByText("serving: until").waitFor();
+  await keep("components");
+});
+
+test("a name that breaks and heals while one looks", async () => {
+  await cluster.apply(ingress("breaking", BREAKING, "nobody"));
+  await look(`names?name=${BREAKING}`);
+  await way().getByText("broken here").waitFor();
+  await way().getByText("no-target").waitFor();
+  await keep("way-broken");
+  await cluster.apply(ingress("breaking", BREAKING, "nginx"));
+  await way().getByText("broken here").waitFor({ state: "detached" });
+  await way().getByRole("listitem").nth(2).getByText("works").waitFor();
+});
+
+test("without proxies the way ends there, and goes on once they are back", async () => {
+  await look(`names?name=${NAME}`);
+  await cluster.kubectl("-n", SYSTEM, "scale", "deployment/switchback-proxy", "--replicas=0");
+  await way().getByText("0 of 0 replicas are ready").waitFor();
+  await keep("way-without-proxy");
+  await cluster.kubectl("-n", SYSTEM, "scale", "deployment/switchback-proxy", "--replicas=2");
+  await way().getByRole("listitem").nth(3).getByText("works").waitFor();
+});
+
+test("the doctor's findings, run from the page", async () => {
+  await look("doctor");
+  await page.getByRole("button", { name: "Run the doctor" }).click();
+  await page.getByText(/^\d+ broken, \d+ warning, /).waitFor();
+  await page.getByText("install/deployment-ready").first().waitFor();
+  await keep("doctor");
+  await look(`workloads?q=${SHOP}`);
+  await keep("workloads");
+});
