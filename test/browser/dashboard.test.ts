@@ -380,6 +380,17 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
     await way.getByText("not reached").waitFor();
   });
 
+  test("a status that cannot be drawn, as of another release, is not taken for the one before, and is tried again", async () => {
+    const { sources: _sources, ...odd } = HEALTHY;
+    await go("now");
+    status = async () => odd as FullStatus;
+    await page.getByText("This page cannot show the status (TypeError: ").waitFor();
+    assert.equal(await page.getByText("live, ").count(), 0);
+    status = async () => HEALTHY;
+    await page.getByText(/^live, /).waitFor();
+    complaints = complaints.filter((text) => !text.startsWith("TypeError: "));
+  });
+
   test("without a leader nothing is said to be none", async () => {
     const { running: _running, ...follower } = HEALTHY;
     status = async () => ({ ...follower, leader: false });
