@@ -26,7 +26,7 @@ export class Routes {
   /** Makes the kinds known to the API server. */
   static async prepare(cluster: ControlPlane): Promise<Routes> {
     const plurals = ["gatewayclasses", "gateways", "httproutes", "grpcroutes"];
-    const yaml = await gatewayApiDefinitions("standard", plurals);
+    const yaml = await gatewayApiDefinitions(plurals);
     const { code, stderr } = await cluster.tool("kubectl", ["apply", "--server-side", "-f", "-"], { input: yaml });
     if (code !== 0) throw new Error(stderr);
     const wait = ["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"];

@@ -2,18 +2,25 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { configSchema } from "../../config/schema.ts";
 import { silentLogger } from "../../telemetry/log.ts";
-import { gatewayObject, INFRA, type ListenerParts, routeObject } from "../../test/fakes/gateway-objects.ts";
+import {
+  gatewayObject,
+  INFRA,
+  type ListenerParts,
+  listenerSetObject,
+  routeObject,
+} from "../../test/fakes/gateway-objects.ts";
 import { MemoryApi } from "../../test/fakes/memory-api.ts";
 import { isSettled, settled, stopTime } from "../../test/fakes/stopped-time.ts";
 import { gatewaySource } from "./gateway.ts";
 
 const GROUP = "/apis/gateway.networking.k8s.io";
 const GATEWAYS = `${GROUP}/v1/gateways`;
+const LISTENER_SETS = `${GROUP}/v1/listenersets`;
 const HTTP_ROUTES = `${GROUP}/v1/httproutes`;
 const GRPC_ROUTES = `${GROUP}/v1/grpcroutes`;
 const TLS_ROUTES = `${GROUP}/v1alpha2/tlsroutes`;
 const NAMESPACES = "/api/v1/namespaces";
-const KINDS = [GATEWAYS, HTTP_ROUTES, GRPC_ROUTES, TLS_ROUTES];
+const KINDS = [GATEWAYS, LISTENER_SETS, HTTP_ROUTES, GRPC_ROUTES, TLS_ROUTES];
 
 const served = (name: string, kind: string) => ({ name, kind, verbs: ["list", "watch", "create"] });
 const SELECTING: ListenerParts = { from: "Selector", selector: { matchLabels: { shared: "yes" } } };
@@ -24,7 +31,12 @@ function rig(t: TestContext, gateway: object = { listeners: false }) {
   const api = new MemoryApi();
   api.documents.set(GROUP, { versions: [{ version: "v1" }, { version: "v1alpha2" }] });
   api.documents.set(`${GROUP}/v1`, {
-    resources: [served("gateways", "Gateway"), served("httproutes", "HTTPRoute"), served("grpcroutes", "GRPCRoute")],
+    resources: [
+      served("gateways", "Gateway"),
+      served("listenersets", "ListenerSet"),
+      served("httproutes", "HTTPRoute"),
+      served("grpcroutes", "GRPCRoute"),
+    ],
   });
   api.documents.set(`${GROUP}/v1alpha2`, { resources: [served("tlsroutes", "TLSRoute")] });
   const config = configSchema.parse({ sources: { gateway } }).sources;
@@ -78,7 +90,7 @@ test("a cluster without Gateway API is synced and has no problem", async (t) => 
   assert.deepEqual([calls.synced, api.watched], [1, []]);
   assert.deepEqual(
     source.state().map(({ name, synced, problems }) => [name.split(".")[0], synced, problems.length]),
-    ["gateways", "httproutes", "grpcroutes", "tlsroutes"].map((name) => [name, true, 0]),
+    ["gateways", "listenersets", "httproutes", "grpcroutes", "tlsroutes"].map((name) => [name, true, 0]),
   );
 });
 
@@ -113,6 +125,30 @@ test("listeners claim hostnames if that is configured", async (t) => {
   start();
   await settled();
   assert.deepEqual(take(), [`Gateway ${INFRA}/gw: a.example.com`]);
+});
+
+test("ListenerSets claim hostnames, and a Gateway that selects their namespaces has these read", async (t) => {
+  const { api, start, take } = rig(t, { listeners: true });
+  api.set(NAMESPACES, { metadata: { name: "shop", labels: { shared: "yes" } } });
+  api.set(GATEWAYS, gatewayObject("gw", [], {}, SELECTING));
+  api.set(LISTENER_SETS, listenerSetObject("set", "gw", [{ hostname: "a.example.com" }], { namespace: "shop" }));
+  start();
+  await settled();
+  assert.deepEqual(take(), [`Gateway ${INFRA}/gw: `, "ListenerSet shop/set: a.example.com"]);
+  api.set(NAMESPACES, { metadata: { name: "shop", labels: {} } });
+  assert.deepEqual(take(), ["ListenerSet shop/set: listener-set-not-allowed"]);
+});
+
+test("an older Gateway API, without ListenerSets, is read as far as it goes", async (t) => {
+  const { api, source, start, calls, take } = rig(t);
+  const resources = [served("gateways", "Gateway"), served("httproutes", "HTTPRoute")];
+  api.documents.set(`${GROUP}/v1`, { resources });
+  api.set(GATEWAYS, gatewayObject("gw", [{}]));
+  api.set(HTTP_ROUTES, routeObject("web", ["gw"], ["a.example.com"]));
+  start();
+  await settled();
+  assert.deepEqual([calls.synced, take()], [1, [`HTTPRoute ${INFRA}/web: a.example.com`]]);
+  assert.ok(source.state().every(({ problems }) => problems.length === 0));
 });
 
 test("if a listener selects namespaces by labels, synced waits for the namespaces", async (t) => {

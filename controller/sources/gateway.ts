@@ -7,14 +7,7 @@ import type { Logger } from "../../telemetry/log.ts";
 import { watchGroup } from "./api-discovery.ts";
 import { GatewayRegistry } from "./gateway/gateway-registry.ts";
 import type { Labels } from "./gateway/selector.ts";
-import {
-  GATEWAY_GROUP,
-  type GatewayView,
-  type RouteKind,
-  type RouteView,
-  viewGateway,
-  viewRoute,
-} from "./gateway/view.ts";
+import { GATEWAY_GROUP, type RouteKind, viewGateway, viewListenerSet, viewRoute } from "./gateway/view.ts";
 import { informerState } from "./ingress.ts";
 import { OptionalInformer, type OptionalKind } from "./optional-informer.ts";
 import { mapOf, type Raw, textMapOf } from "./raw-object.ts";
@@ -27,7 +20,7 @@ const ROUTES: ReadonlyArray<readonly [kind: RouteKind, resource: string, version
   ["TLSRoute", "tlsroutes", ["v1", "v1alpha3", "v1alpha2"]],
 ];
 
-/** Gateways, routes and (only if a listener selects namespaces by their labels) namespaces of a cluster that may have Gateway API. */
+/** Gateways, ListenerSets, routes and (only if one of them selects namespaces by their labels) namespaces of a cluster that may have Gateway API. */
 export function gatewaySource(deps: {
   readonly client: KubeClient;
   readonly config: Config["sources"];
@@ -52,43 +45,40 @@ export function gatewaySource(deps: {
       onSynced();
     };
     const common = { client, discovery, group: GATEWAY_GROUP, removedMs, log, onKnown: openWhenKnown };
-    const gateways = new OptionalInformer<GatewayView>({
-      ...common,
-      resource: "gateways",
-      versions: ["v1"],
-      project: (raw) => viewGateway(raw),
-      onChange: (key, view) => {
-        registry.setGateway(key, view);
-        if (registry.selects) namespaces ??= watchNamespaces(registry, openWhenKnown);
-      },
-    });
-    const routes = ROUTES.map(
-      ([kind, resource, versions]) =>
-        new OptionalInformer<RouteView>({
-          ...common,
-          resource,
-          versions,
-          project: (raw) => viewRoute(kind, raw),
-          onChange: (key, view) => registry.setRoute(`${kind} ${key}`, view),
-        }),
+    const follow = <T>(
+      resource: string,
+      versions: readonly string[],
+      project: (raw: Raw) => T,
+      onChange: (key: string, view: T | undefined) => void,
+    ) =>
+      new OptionalInformer<T>({
+        ...common,
+        resource,
+        versions,
+        project,
+        onChange: (key, view) => {
+          onChange(key, view);
+          if (registry.selects) namespaces ??= watchNamespaces({ client, log }, registry, openWhenKnown);
+        },
+      });
+    kinds.push(
+      follow(
+        "gateways",
+        ["v1"],
+        (raw) => viewGateway(raw),
+        (key, view) => registry.setGateway(key, view),
+      ),
+      follow(
+        "listenersets",
+        ["v1"],
+        (raw) => viewListenerSet(raw),
+        (key, view) => registry.setListenerSet(key, view),
+      ),
+      ...ROUTES.map(([kind, resource, versions]) => {
+        const project = (raw: Raw) => viewRoute(kind, raw);
+        return follow(resource, versions, project, (key, view) => registry.setRoute(`${kind} ${key}`, view));
+      }),
     );
-    kinds.push(gateways, ...routes);
-  }
-
-  function watchNamespaces(registry: GatewayRegistry, onSynced: () => void): Informer<Labels> {
-    const informer = watchObjects<Labels, Raw>({
-      client,
-      path: "/api/v1/namespaces",
-      metadataOnly: true,
-      project: (raw) => textMapOf(mapOf(raw.metadata).labels),
-      onChange: ({ key }) => registry.namespaceChanged(key),
-      onSynced: () => {
-        registry.setNamespaces(informer.objects());
-        onSynced();
-      },
-      log,
-    });
-    return informer;
   }
 
   return {
@@ -101,4 +91,25 @@ export function gatewaySource(deps: {
       await Promise.all([discovery.stop(), namespaces?.stop(), ...kinds.map((kind) => kind.stop())]);
     },
   };
+}
+
+/** Gives the registry the labels of the namespaces, and their changes. */
+function watchNamespaces(
+  { client, log }: { readonly client: KubeClient; readonly log: Logger },
+  registry: GatewayRegistry,
+  onSynced: () => void,
+): Informer<Labels> {
+  const informer = watchObjects<Labels, Raw>({
+    client,
+    path: "/api/v1/namespaces",
+    metadataOnly: true,
+    project: (raw) => textMapOf(mapOf(raw.metadata).labels),
+    onChange: ({ key }) => registry.namespaceChanged(key),
+    onSynced: () => {
+      registry.setNamespaces(informer.objects());
+      onSynced();
+    },
+    log,
+  });
+  return informer;
 }

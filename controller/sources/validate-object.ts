@@ -88,7 +88,7 @@ export function validateObject(object: FileObject): SourceProblem[] {
 function knownShape(object: FileObject): KnownShape | undefined {
   if (object.raw.kind === "Ingress") return { shape: ingressShape, hosts: hostsOfIngress };
   if (!isGatewayKind(object)) return undefined;
-  return object.raw.kind === "Gateway"
+  return object.raw.kind === "Gateway" || object.raw.kind === "ListenerSet"
     ? { shape: gatewayShape, hosts: hostsOfGateway }
     : { shape: routeShape, hosts: hostsOfRoute };
 }

@@ -105,6 +105,24 @@ test("Gateways and routes claim hostnames too, without a status; routes follow c
   assert.deepEqual([...claims.keys()], ["HTTPRoute shop/web"]);
 });
 
+test("ListenerSets of files claim their names while their Gateway allows them", async (t) => {
+  const of = (kind: string, name: string, spec: object) =>
+    JSON.stringify({ apiVersion: "gateway.networking.k8s.io/v1", kind, metadata: { namespace: "shop", name }, spec });
+  const gateway = (from: string) =>
+    of("Gateway", "gw", { gatewayClassName: "nginx", allowedListeners: { namespaces: { from } } });
+  const listeners = [{ name: "web", port: 80, protocol: "HTTP", hostname: "set.example.com" }];
+  const set = of("ListenerSet", "set", { parentRef: { name: "gw" }, listeners });
+  const { synced, claims, path } = await follow(t, { "gw.yaml": gateway("Same"), "set.yaml": set });
+  await eventually(() => synced.times, 1);
+  const outcome = () =>
+    [...claims.values()].flat().map(({ from, hints }) => `${from.kind} ${"code" in hints ? hints.code : "leads"}`);
+  assert.deepEqual(outcome(), ["ListenerSet leads"]);
+  await writeFile(path("gw.yaml"), gateway("None"));
+  await eventually(outcome, ["ListenerSet listener-set-not-allowed"]);
+  await rm(path("set.yaml"));
+  await eventually(outcome, []);
+});
+
 test("new, changed and deleted files are followed", async (t) => {
   const { synced, hosts, path } = await follow(t, { "a.yaml": ingress("web", "a.example.com") });
   await eventually(() => synced.times, 1);

@@ -1,7 +1,7 @@
 import type { RouteKind } from "../../controller/sources/gateway/view.ts";
 import type { Raw } from "../../controller/sources/raw-object.ts";
 
-// Gateways and routes for tests, as the API server has them.
+// Gateways, ListenerSets and routes for tests, as the API server has them.
 
 export const INFRA = "gateway-conformance-infra";
 export const BACKEND = "gateway-conformance-web-backend";
@@ -19,28 +19,49 @@ export interface ListenerParts {
 
 const TRUE = [{ type: "Accepted", status: "True", reason: "Accepted", message: "" }];
 
-/** A Gateway that its controller has accepted. */
-export function gatewayObject(name: string, listeners: readonly ListenerParts[], more: Raw = {}): Raw {
+function listenerObjects(listeners: readonly ListenerParts[]): Raw[] {
+  return listeners.map((parts, index) => {
+    const { name = `listener-${index + 1}`, port = 80, protocol = "HTTP", from, selector, kinds, ...rest } = parts;
+    const namespaces = from === undefined ? {} : { namespaces: { from, ...(selector && { selector }) } };
+    return { name, port, protocol, ...rest, allowedRoutes: { ...namespaces, ...(kinds && { kinds }) } };
+  });
+}
+
+/** A Gateway that its controller has accepted. `allowedListeners` is about ListenerSets. */
+export function gatewayObject(
+  name: string,
+  listeners: readonly ListenerParts[],
+  more: Raw = {},
+  allowedListeners?: object,
+): Raw {
   return {
     metadata: { namespace: INFRA, name, creationTimestamp: CREATED },
     spec: {
       gatewayClassName: "example",
-      listeners: listeners.map((parts, index) => {
-        const {
-          name: own = `listener-${index + 1}`,
-          port = 80,
-          protocol = "HTTP",
-          from,
-          selector,
-          kinds,
-          ...rest
-        } = parts;
-        const namespaces = from === undefined ? {} : { namespaces: { from, ...(selector && { selector }) } };
-        return { name: own, port, protocol, ...rest, allowedRoutes: { ...namespaces, ...(kinds && { kinds }) } };
-      }),
+      listeners: listenerObjects(listeners),
+      ...(allowedListeners && { allowedListeners: { namespaces: allowedListeners } }),
     },
     status: { addresses: [{ type: "IPAddress", value: "192.0.2.1" }], conditions: TRUE },
     ...more,
+  };
+}
+
+/** A ListenerSet that its controller has accepted. */
+export function listenerSetObject(
+  name: string,
+  gateway: string | Raw,
+  listeners: readonly ListenerParts[],
+  parts: { readonly namespace?: string; readonly status?: Raw; readonly annotations?: Raw } = {},
+): Raw {
+  const { namespace = INFRA, status = { conditions: TRUE }, annotations = {} } = parts;
+  const parentRef =
+    typeof gateway === "string"
+      ? { group: "gateway.networking.k8s.io", kind: "Gateway", name: gateway, namespace: INFRA }
+      : gateway;
+  return {
+    metadata: { namespace, name, creationTimestamp: CREATED, annotations },
+    spec: { parentRef, listeners: listenerObjects(listeners) },
+    status,
   };
 }
 

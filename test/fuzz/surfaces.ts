@@ -3,8 +3,12 @@ import { createLivePlans } from "../../agent/live-plans.ts";
 import { decodeRecord, encodeRecord } from "../../controller/rollout/restart-history.ts";
 import { customReader } from "../../controller/sources/custom/claims.ts";
 import { PRESETS } from "../../controller/sources/custom/presets.ts";
-import { claimsOfGateway, claimsOfRoute } from "../../controller/sources/gateway/route-attachment.ts";
-import { viewGateway, viewRoute } from "../../controller/sources/gateway/view.ts";
+import {
+  claimsOfGateway,
+  claimsOfListenerSet,
+  claimsOfRoute,
+} from "../../controller/sources/gateway/route-attachment.ts";
+import { viewGateway, viewListenerSet, viewRoute } from "../../controller/sources/gateway/view.ts";
 import { claimsOfIngress, viewIngress } from "../../controller/sources/ingress-hosts.ts";
 import type { UnresolvedClaim } from "../../controller/sources/types.ts";
 import { targetOfService, viewService } from "../../controller/targets/service-view.ts";
@@ -25,7 +29,7 @@ import { createWebhookMetrics } from "../../webhook/metrics.ts";
 import { ownerOf } from "../../workloads/owners.ts";
 import { podFacts } from "../../workloads/pods.ts";
 import { workloadState } from "../../workloads/workload-state.ts";
-import { gatewayObject, routeObject } from "../fakes/gateway-objects.ts";
+import { gatewayObject, listenerSetObject, routeObject } from "../fakes/gateway-objects.ts";
 import { aliasesText, kubeletText } from "../fakes/kubelet-files.ts";
 import { PRESET_OBJECTS } from "../integration/preset-objects.ts";
 import type { Surface } from "./fuzz.ts";
@@ -170,12 +174,16 @@ const SERVICE = {
   status: { loadBalancer: { ingress: [{ ip: "192.0.2.1", ipMode: "VIP" }] } },
 };
 
-const GATEWAY = gatewayObject("gateway", [{ hostname: "*.example.com" }, { hostname: "a.example.com", from: "All" }]);
+const LISTENERS = [{ hostname: "*.example.com" }, { hostname: "a.example.com", from: "All" }];
+const GATEWAY = gatewayObject("gateway", LISTENERS, {}, { from: "All" });
+const LISTENER_SET = listenerSetObject("set", "gateway", LISTENERS);
 const ROUTE = routeObject("route", [{ name: "gateway" }], ["a.example.com", "b.example.com"]);
 
 const VIEWED_GATEWAY = viewGateway(GATEWAY);
+const VIEWED_SET = viewListenerSet(LISTENER_SET);
 const around = {
   gateway: () => VIEWED_GATEWAY,
+  listenerSet: () => VIEWED_SET,
   namespaces: new Map(),
   requireAccepted: false,
 };
@@ -200,6 +208,11 @@ export const SURFACES: readonly Surface[] = [
     name: "Gateways",
     seeds: [GATEWAY],
     feed: tolerant((raw) => planned(claimsOfGateway(viewGateway(raw), false))),
+  },
+  {
+    name: "ListenerSets",
+    seeds: [LISTENER_SET],
+    feed: tolerant((raw) => planned(claimsOfListenerSet(viewListenerSet(raw), around) ?? [])),
   },
   {
     name: "HTTPRoutes",

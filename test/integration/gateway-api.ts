@@ -5,6 +5,7 @@ import type { System } from "./system.ts";
 
 export const PLURALS = {
   Gateway: "gateways",
+  ListenerSet: "listenersets",
   HTTPRoute: "httproutes",
   GRPCRoute: "grpcroutes",
   TLSRoute: "tlsroutes",
@@ -13,25 +14,17 @@ export const PLURALS = {
 /** The names of the definitions that Switchback reads. */
 export const CRDS = Object.values(PLURALS).map((plural) => `${plural}.${GATEWAY_GROUP}`);
 
-/** Installs them, TLSRoute from the experimental channel, and waits until objects can be made. */
+/** Installs them, and waits until objects can be made. */
 export async function installGatewayApi(system: System): Promise<void> {
-  const definitions = [
-    await gatewayApiDefinitions("standard", ["gateways", "httproutes", "grpcroutes"]),
-    await gatewayApiDefinitions("experimental", ["tlsroutes"]),
-  ];
+  const definitions = await gatewayApiDefinitions(Object.values(PLURALS));
   const args = ["apply", "--server-side", "-f", "-"];
-  const { code, stderr } = await system.cluster.tool("kubectl", args, { input: definitions.join("---\n") });
+  const { code, stderr } = await system.cluster.tool("kubectl", args, { input: definitions });
   assert.equal(code, 0, stderr);
   await system.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", ...CRDS);
 }
 
 type Kind = keyof typeof PLURALS;
-const VERSION: Readonly<Record<Kind, string>> = {
-  Gateway: "v1",
-  HTTPRoute: "v1",
-  GRPCRoute: "v1",
-  TLSRoute: "v1alpha3",
-};
+const API_VERSION = `${GATEWAY_GROUP}/v1`;
 
 /** A condition as a controller writes it. */
 export function condition(type: string, status: string) {
@@ -40,7 +33,7 @@ export function condition(type: string, status: string) {
 
 export const ACCEPTED = [condition("Accepted", "True")];
 
-/** Gateways (in the namespace `infra`, of the class `edge`) and routes (in `shop`), with the status that their controller gives them. */
+/** Gateways (in the namespace `infra`, of the class `edge`), ListenerSets and routes (in `shop`), with the status that their controller gives them. */
 export class GatewayApi {
   readonly #system: System;
 
@@ -50,14 +43,13 @@ export class GatewayApi {
 
   /** Makes an object, or replaces its spec, and then its status. */
   async put(kind: Kind, namespace: string, name: string, spec: object, status?: object): Promise<void> {
-    const path = `/apis/${GATEWAY_GROUP}/${VERSION[kind]}/namespaces/${namespace}/${PLURALS[kind]}/${name}`;
-    const apiVersion = `${GATEWAY_GROUP}/${VERSION[kind]}`;
+    const path = `/apis/${API_VERSION}/namespaces/${namespace}/${PLURALS[kind]}/${name}`;
     const call = async (subresource: string, body: object) => {
       const { status: code, body: answer } = await this.#system.cluster.call({
         method: "PATCH",
         path: `${path}${subresource}?fieldManager=test&force=true`,
         contentType: "application/apply-patch+yaml",
-        body: { apiVersion, kind, metadata: { namespace, name }, ...body },
+        body: { apiVersion: API_VERSION, kind, metadata: { namespace, name }, ...body },
       });
       assert.ok(code < 300, `${code} ${JSON.stringify(answer)}`);
     };
@@ -65,8 +57,21 @@ export class GatewayApi {
     if (status !== undefined) await call("/status", { status });
   }
 
-  async gateway(name: string, listeners: object[], accepted = ACCEPTED): Promise<void> {
-    await this.put("Gateway", "infra", name, { gatewayClassName: "edge", listeners }, { conditions: accepted });
+  /** `spec` may have further fields. */
+  async gateway(name: string, listeners: object[], spec: object = {}): Promise<void> {
+    await this.put(
+      "Gateway",
+      "infra",
+      name,
+      { gatewayClassName: "edge", listeners, ...spec },
+      { conditions: ACCEPTED },
+    );
+  }
+
+  /** A ListenerSet of a Gateway. Without a status, it has that which the API server gives it. */
+  async listenerSet(name: string, gateway: string, listeners: object[], status?: object): Promise<void> {
+    const parentRef = { group: GATEWAY_GROUP, kind: "Gateway", namespace: "infra", name: gateway };
+    await this.put("ListenerSet", "shop", name, { parentRef, listeners }, status);
   }
 
   async route(
@@ -74,10 +79,16 @@ export class GatewayApi {
     name: string,
     parent: string,
     hostnames: string[] | undefined,
-    parts: { namespace?: string; accepted?: object[] } = {},
+    parts: { namespace?: string; accepted?: object[]; parentRef?: object } = {},
   ): Promise<void> {
     const { namespace = "shop", accepted = ACCEPTED } = parts;
-    const parentRef = { group: GATEWAY_GROUP, kind: "Gateway", namespace: "infra", name: parent };
+    const parentRef = {
+      group: GATEWAY_GROUP,
+      kind: "Gateway",
+      namespace: "infra",
+      name: parent,
+      ...parts.parentRef,
+    };
     const rules = kind === "TLSRoute" ? [{ backendRefs: [{ name: "b", port: 443 }] }] : [];
     const spec = { parentRefs: [parentRef], ...(hostnames && { hostnames }), ...(rules.length > 0 && { rules }) };
     await this.put(kind, namespace, name, spec, {

@@ -110,6 +110,34 @@ describe("Gateway API, once it is installed", () => {
     await unpublished("a.picky.example.com");
   });
 
+  it("reads the ListenerSets that a Gateway allows and its controller accepts, and the routes of these", async () => {
+    const toSet = { parentRef: { kind: "ListenerSet", namespace: "shop" } };
+    const listeners = [
+      listener("own", { hostname: "own.set.example.com" }),
+      listener("wide", { hostname: "*.wide.example.com" }),
+    ];
+    const own = [listener("http", { hostname: "gw.set.example.com" })];
+    await api.gateway("sets", own);
+    await api.listenerSet("set", "sets", listeners);
+    await api.route("HTTPRoute", "set", "set", ["a.wide.example.com", "own.set.example.com"], toSet);
+    await refused("a.wide.example.com", "listener-set-not-allowed");
+    const selector = { matchLabels: { team: "sets" } };
+    await api.gateway("sets", own, { allowedListeners: { namespaces: { from: "Selector", selector } } });
+    await system.kubectl("label", "namespace", "shop", "team=sets");
+    await refused("*.wide.example.com", "not-accepted");
+    await api.listenerSet("set", "sets", listeners, { conditions: ACCEPTED });
+    await published("a.wide.example.com", "own.set.example.com");
+    const conflict = { conditions: [condition("Accepted", "False"), condition("Conflicted", "True")] };
+    const statuses = [{ name: "wide", attachedRoutes: 0, supportedKinds: [], ...conflict }];
+    await api.listenerSet("set", "sets", listeners, { conditions: ACCEPTED, listeners: statuses });
+    await unpublished("a.wide.example.com");
+    await refused("a.wide.example.com", "no-matching-hostname");
+    await refused("*.wide.example.com", "listener-refused");
+    await published("own.set.example.com");
+    await system.kubectl("label", "namespace", "shop", "team-");
+    await unpublished("own.set.example.com");
+  });
+
   it("leads to the LoadBalancer Service that has the Gateway's address, whatever its class", async () => {
     const ip = "203.0.113.80";
     const service = { apiVersion: "v1", kind: "Service", metadata: { namespace: "infra", name: "envoy" } };

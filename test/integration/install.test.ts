@@ -184,7 +184,7 @@ describe("rights", () => {
     controller: [
       ...each("list watch", ingresses),
       ...each("list watch", { ...ingresses, resource: "ingressclasses" }),
-      ...["gateways", "httproutes", "grpcroutes", "tlsroutes"].flatMap((resource) =>
+      ...["gateways", "listenersets", "httproutes", "grpcroutes", "tlsroutes"].flatMap((resource) =>
         each("list watch", { ...routes, resource }),
       ),
       ...each("list watch", { resource: "namespaces", namespace: "" }),

@@ -64,6 +64,7 @@ const NAMESPACES = new Map<string, Labels>([
 
 const AROUND: AttachmentContext = {
   gateway: (key) => GATEWAYS.find(({ ref }) => `${ref.namespace}/${ref.name}` === key),
+  listenerSet: () => undefined,
   namespaces: NAMESPACES,
   requireAccepted: true,
 };

@@ -3,9 +3,9 @@ import type { UnresolvedClaimSink } from "../types.ts";
 import type { FileObject } from "../yaml-file.ts";
 import { GatewayRegistry } from "./gateway-registry.ts";
 import type { Labels } from "./selector.ts";
-import { GATEWAY_GROUP, ROUTE_KINDS, viewGateway, viewRoute } from "./view.ts";
+import { GATEWAY_GROUP, ROUTE_KINDS, viewGateway, viewListenerSet, viewRoute } from "./view.ts";
 
-/** Gateways and routes of YAML files. No controller writes their status, so acceptance is not required. */
+/** Gateways, ListenerSets and routes of YAML files. No controller writes their status, so acceptance is not required. */
 export class GatewayFiles {
   readonly #registry: GatewayRegistry;
   #known: ReadonlySet<string> = new Set();
@@ -34,13 +34,15 @@ export class GatewayFiles {
     const raw = object?.raw as Raw | undefined;
     const kind = ROUTE_KINDS.find((each) => each === name);
     if (kind !== undefined) this.#registry.setRoute(key, raw && viewRoute(kind, raw, object?.file));
-    else this.#registry.setGateway(namespacedName, raw && viewGateway(raw, object?.file));
+    else if (name === "ListenerSet") {
+      this.#registry.setListenerSet(namespacedName, raw && viewListenerSet(raw, object?.file));
+    } else this.#registry.setGateway(namespacedName, raw && viewGateway(raw, object?.file));
   }
 }
 
 /** Istio has Gateways too: the group distinguishes them. */
 export function isGatewayKind({ raw }: FileObject): boolean {
-  const ours: readonly string[] = ["Gateway", ...ROUTE_KINDS];
+  const ours: readonly string[] = ["Gateway", "ListenerSet", ...ROUTE_KINDS];
   return (
     ours.includes(raw.kind) && typeof raw.apiVersion === "string" && raw.apiVersion.startsWith(`${GATEWAY_GROUP}/`)
   );

@@ -1,31 +1,37 @@
 import { isDeepStrictEqual } from "node:util";
 import type { UnresolvedClaim, UnresolvedClaimSink } from "../types.ts";
-import { type AttachmentContext, claimsOfGateway, claimsOfRoute } from "./route-attachment.ts";
+import { type AttachmentContext, claimsOfGateway, claimsOfListenerSet, claimsOfRoute } from "./route-attachment.ts";
 import type { Labels } from "./selector.ts";
-import type { GatewayView, RouteView } from "./view.ts";
+import type { GatewayView, ListenerSetView, ParentView, RouteView } from "./view.ts";
 
 export interface GatewayRegistryOptions {
   /** Use only Gateways and routes that their controllers have accepted. */
   readonly requireAccepted: boolean;
-  /** Gateways claim the hostnames of their listeners. */
+  /** Gateways and ListenerSets claim the hostnames of their listeners. */
   readonly listeners: boolean;
   /** The claims of an object could not be determined. */
   readonly onError?: (key: string, error: unknown) => void;
 }
 
 /**
- * Gateways, routes and their claims, updated incrementally: a changed route is evaluated alone, a changed Gateway with the routes
- * that have it as a parent. Objects set before `open` are evaluated then, all at once.
+ * Gateways, ListenerSets, routes and their claims, updated incrementally: a changed route is evaluated alone, a changed ListenerSet
+ * with the routes that have it as a parent, a changed Gateway with its routes and its ListenerSets. Objects set before `open` are
+ * evaluated then, all at once.
  */
 export class GatewayRegistry {
   readonly #options: GatewayRegistryOptions;
   readonly #sink: UnresolvedClaimSink;
   readonly #gateways = new Map<string, GatewayView>();
+  readonly #sets = new Map<string, ListenerSetView>();
   readonly #routes = new Map<string, RouteView>();
-  /** Keys of the routes that have a Gateway as a parent, by Gateway, whether it exists or not. */
-  readonly #children = new Map<string, Set<string>>();
-  /** Gateways with a listener that selects namespaces by their labels. */
+  /** Keys of the routes by their parents (`idOf`), whether these exist or not. */
+  readonly #routesOf = new Index();
+  /** Keys of the ListenerSets by their Gateway. */
+  readonly #setsOf = new Index();
+  /** Ids of the Gateways and ListenerSets with a listener that selects namespaces by their labels. */
   readonly #selecting = new Set<string>();
+  /** Keys of the Gateways that select the namespaces of their ListenerSets. */
+  readonly #selectingSets = new Set<string>();
   #namespaces: ReadonlyMap<string, Labels> | undefined;
   #open = false;
 
@@ -36,13 +42,14 @@ export class GatewayRegistry {
 
   /** Whether the labels of namespaces matter. */
   get selects(): boolean {
-    return this.#selecting.size > 0;
+    return this.#selecting.size + this.#selectingSets.size > 0;
   }
 
   /** Starts to report claims. */
   open(): void {
     this.#open = true;
     for (const key of this.#gateways.keys()) this.#decideGateway(key);
+    for (const key of this.#sets.keys()) this.#decideSet(key);
     for (const key of this.#routes.keys()) this.#decideRoute(key);
   }
 
@@ -51,18 +58,31 @@ export class GatewayRegistry {
     if (isDeepStrictEqual(this.#gateways.get(key), view)) return;
     if (view === undefined) this.#gateways.delete(key);
     else this.#gateways.set(key, view);
-    if (view?.listeners.some(({ from }) => from === "Selector")) this.#selecting.add(key);
-    else this.#selecting.delete(key);
+    this.#noteSelectors(idOf("Gateway", key), view);
+    setMember(this.#selectingSets, key, view?.allowedSets.from === "Selector");
     this.#decideGateway(key);
-    for (const route of this.#children.get(key) ?? []) this.#decideRoute(route);
+    this.#decideRoutesOf(idOf("Gateway", key));
+    for (const set of this.#setsOf.at(key)) this.#decideSetAndRoutes(set);
+  }
+
+  setListenerSet(key: string, view: ListenerSetView | undefined): void {
+    const before = this.#sets.get(key);
+    // As with Gateways: its status counts routes.
+    if (isDeepStrictEqual(before, view)) return;
+    if (before?.gateway !== undefined) this.#setsOf.remove(before.gateway, key);
+    if (view?.gateway !== undefined) this.#setsOf.add(view.gateway, key);
+    if (view === undefined) this.#sets.delete(key);
+    else this.#sets.set(key, view);
+    this.#noteSelectors(idOf("ListenerSet", key), view);
+    this.#decideSetAndRoutes(key);
   }
 
   /** `key` distinguishes routes of different kinds. */
   setRoute(key: string, view: RouteView | undefined): void {
     const before = this.#routes.get(key);
     if (isDeepStrictEqual(before, view)) return;
-    for (const { gateway } of before?.parents ?? []) this.#unlink(gateway, key);
-    for (const { gateway } of view?.parents ?? []) this.#link(gateway, key);
+    for (const parent of before?.parents ?? []) this.#routesOf.remove(idOf(parent.kind, parent.key), key);
+    for (const parent of view?.parents ?? []) this.#routesOf.add(idOf(parent.kind, parent.key), key);
     if (view === undefined) this.#routes.delete(key);
     else this.#routes.set(key, view);
     this.#decideRoute(key);
@@ -71,27 +91,49 @@ export class GatewayRegistry {
   /** Sets the labels of all namespaces, which are known from now on. */
   setNamespaces(namespaces: ReadonlyMap<string, Labels>): void {
     this.#namespaces = namespaces;
-    this.#decideSelected(() => true);
+    this.#decideSelected();
   }
 
-  /** Evaluates the routes of a namespace whose labels have changed. */
+  /** Evaluates the routes and ListenerSets of a namespace whose labels have changed. */
   namespaceChanged(name: string): void {
-    if (this.#namespaces !== undefined) this.#decideSelected(({ ref }) => ref.namespace === name);
+    if (this.#namespaces !== undefined) this.#decideSelected(name);
   }
 
-  #decideSelected(concerned: (route: RouteView) => boolean): void {
-    const keys = new Set<string>();
-    for (const gateway of this.#selecting) for (const key of this.#children.get(gateway) ?? []) keys.add(key);
-    for (const key of keys) {
-      const route = this.#routes.get(key);
-      if (route !== undefined && concerned(route)) this.#decideRoute(key);
+  /** `namespace` limits it to objects of that namespace, and the routes of its ListenerSets. */
+  #decideSelected(namespace?: string): void {
+    const isConcerned = (object: RouteView | ListenerSetView | undefined) =>
+      object !== undefined && (namespace === undefined || object.ref.namespace === namespace);
+    const attached = [...this.#selecting].flatMap((id) => [...this.#routesOf.at(id)]);
+    const routes = new Set(attached.filter((key) => isConcerned(this.#routes.get(key))));
+    const sets = [...this.#selectingSets].flatMap((gateway) => [...this.#setsOf.at(gateway)]);
+    for (const set of sets.filter((key) => isConcerned(this.#sets.get(key)))) {
+      this.#decideSet(set);
+      for (const key of this.#routesOf.at(idOf("ListenerSet", set))) routes.add(key);
     }
+    for (const key of routes) this.#decideRoute(key);
+  }
+
+  #decideSetAndRoutes(key: string): void {
+    this.#decideSet(key);
+    this.#decideRoutesOf(idOf("ListenerSet", key));
+  }
+
+  #decideRoutesOf(parent: string): void {
+    for (const key of this.#routesOf.at(parent)) this.#decideRoute(key);
+  }
+
+  #decideSet(key: string): void {
+    if (!this.#open || !this.#options.listeners) return;
+    const view = this.#sets.get(key);
+    this.#guarded(idOf("ListenerSet", key), () =>
+      view === undefined ? [] : claimsOfListenerSet(view, this.#surroundings()),
+    );
   }
 
   #decideGateway(key: string): void {
     if (!this.#open || !this.#options.listeners) return;
     const view = this.#gateways.get(key);
-    this.#guarded(`Gateway ${key}`, () =>
+    this.#guarded(idOf("Gateway", key), () =>
       view === undefined ? [] : claimsOfGateway(view, this.#options.requireAccepted),
     );
   }
@@ -116,20 +158,44 @@ export class GatewayRegistry {
   #surroundings(): AttachmentContext {
     return {
       gateway: (key) => this.#gateways.get(key),
+      listenerSet: (key) => this.#sets.get(key),
       namespaces: this.#namespaces,
       requireAccepted: this.#options.requireAccepted,
     };
   }
 
-  #link(gateway: string, route: string): void {
-    const children = this.#children.get(gateway);
-    if (children === undefined) this.#children.set(gateway, new Set([route]));
-    else children.add(route);
+  #noteSelectors(id: string, view: GatewayView | ListenerSetView | undefined): void {
+    setMember(this.#selecting, id, view?.listeners.some(({ from }) => from === "Selector") === true);
+  }
+}
+
+/** Identifies a Gateway or ListenerSet among the objects of both kinds. */
+function idOf(kind: ParentView["kind"], key: string): string {
+  return `${kind} ${key}`;
+}
+
+function setMember(set: Set<string>, key: string, isMember: boolean): void {
+  if (isMember) set.add(key);
+  else set.delete(key);
+}
+
+/** Keys by another key. */
+class Index {
+  readonly #keys = new Map<string, Set<string>>();
+
+  at(by: string): Iterable<string> {
+    return this.#keys.get(by) ?? [];
   }
 
-  #unlink(gateway: string, route: string): void {
-    const children = this.#children.get(gateway);
-    children?.delete(route);
-    if (children?.size === 0) this.#children.delete(gateway);
+  add(by: string, key: string): void {
+    const keys = this.#keys.get(by);
+    if (keys === undefined) this.#keys.set(by, new Set([key]));
+    else keys.add(key);
+  }
+
+  remove(by: string, key: string): void {
+    const keys = this.#keys.get(by);
+    keys?.delete(key);
+    if (keys?.size === 0) this.#keys.delete(by);
   }
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Raw } from "../raw-object.ts";
-import { viewGateway, viewRoute } from "./view.ts";
+import { viewGateway, viewListenerSet, viewRoute } from "./view.ts";
 
 const METADATA = {
   namespace: "infra",
@@ -50,6 +50,7 @@ test("a Gateway as a whole, and one of which nothing is known", () => {
         refused: false,
       },
     ],
+    allowedSets: { from: "None", selector: undefined },
   };
   assert.deepEqual(gateway(spec, status), expected);
   assert.deepEqual(viewGateway({ metadata: METADATA, spec, status }, "a.yaml").ref, {
@@ -63,6 +64,48 @@ test("a Gateway as a whole, and one of which nothing is known", () => {
     accepted: false,
     refusal: undefined,
     hints: { className: undefined, addresses: [], admitted: false },
+    listeners: [],
+    allowedSets: { from: "None", selector: undefined },
+  });
+});
+
+test("which ListenerSets a Gateway allows: none by default; and a ListenerSet as a whole, and one of which nothing is known", () => {
+  const allowed = (namespaces: unknown) => gateway({ allowedListeners: { namespaces } }, {}).allowedSets;
+  assert.deepEqual(
+    [{ from: "Same" }, { from: "All", selector: {} }, { from: "Selector", selector: { a: 1 } }, {}, 5].map(allowed),
+    [
+      { from: "Same", selector: undefined },
+      { from: "All", selector: undefined },
+      { from: "Selector", selector: { a: 1 } },
+      { from: "None", selector: undefined },
+      { from: "None", selector: undefined },
+    ],
+  );
+  const spec = {
+    parentRef: { name: "gw", namespace: "edge" },
+    listeners: [{ name: "web", protocol: "HTTP", port: 80 }],
+  };
+  const set = viewListenerSet({ metadata: METADATA, spec, status: { conditions: accepted("True") } });
+  const { listeners, ...rest } = set;
+  assert.deepEqual(rest, {
+    ref: { kind: "ListenerSet", namespace: "infra", name: "gw" },
+    created: "2026-01-01T00:00:00Z",
+    ignored: true,
+    accepted: true,
+    refusal: undefined,
+    gateway: "edge/gw",
+  });
+  assert.deepEqual(
+    listeners.map(({ name, port, from }) => [name, port, from]),
+    [["web", 80, "Same"]],
+  );
+  assert.deepEqual(viewListenerSet({}, "a.yaml"), {
+    ref: { kind: "ListenerSet", namespace: "default", name: "", file: "a.yaml" },
+    created: "",
+    ignored: false,
+    accepted: false,
+    refusal: undefined,
+    gateway: "default/",
     listeners: [],
   });
 });
@@ -170,7 +213,7 @@ test("a route as a whole, and one of which nothing is known", () => {
     created: "2026-01-01T00:00:00Z",
     ignored: false,
     hostnames: ["a.com", "b.com"],
-    parents: [{ gateway: "infra/gw", sectionName: "web", port: 443, accepted: true, refusal: undefined }],
+    parents: [{ kind: "Gateway", key: "infra/gw", sectionName: "web", port: 443, accepted: true, refusal: undefined }],
   });
   assert.deepEqual(viewRoute("TLSRoute", {}, "a.yaml"), {
     kind: "TLSRoute",
@@ -182,18 +225,20 @@ test("a route as a whole, and one of which nothing is known", () => {
   });
 });
 
-test("a parent is a Gateway unless its group or kind says otherwise; its namespace is the route's by default", () => {
+test("a parent is a Gateway or a ListenerSet, unless its group or kind says otherwise; its namespace is the route's by default", () => {
   const parentRefs = [
     { name: "a" },
     { name: "b", group: "gateway.networking.k8s.io", kind: "Gateway", namespace: "x" },
     { name: "c", kind: "Service" },
+    { name: "s", kind: "ListenerSet" },
+    { name: "t", kind: "ListenerSet", group: "gateway.networking.x-k8s.io" },
     { name: "d", group: "" },
     {},
   ];
   const parents = route({ parentRefs }).parents;
   assert.deepEqual(
-    parents.map(({ gateway: of }) => of),
-    ["infra/a", "x/b", "infra/"],
+    parents.map(({ kind, key }) => `${kind} ${key}`),
+    ["Gateway infra/a", "Gateway x/b", "ListenerSet infra/s", "Gateway infra/"],
   );
 });
 
@@ -210,7 +255,14 @@ test("a status is that of the same parent, listener and port; one controller tha
   assert.deepEqual(state([own, "True"]), [true, undefined]);
   assert.deepEqual(state([PARENT, "False", "No"], [PARENT, "True"]), [true, undefined]);
   assert.deepEqual(state([PARENT, "False"], [PARENT, "False", "No"]), [false, "No"]);
-  for (const other of [{ name: "x" }, { namespace: "x" }, { sectionName: "x" }, { port: 80 }, { kind: "Service" }]) {
+  for (const other of [
+    { name: "x" },
+    { namespace: "x" },
+    { sectionName: "x" },
+    { port: 80 },
+    { kind: "Service" },
+    { kind: "ListenerSet" },
+  ]) {
     assert.deepEqual(state([{ ...PARENT, ...other }, "True"]), [false, undefined], JSON.stringify(other));
   }
   const whole = route({ parentRefs: [{ name: "gw" }] }, [{ parentRef: PARENT, conditions: accepted("True") }]);

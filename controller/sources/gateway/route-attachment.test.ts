@@ -20,6 +20,7 @@ function around(gateways: readonly Raw[], options: Partial<AttachmentContext> = 
   const views = gateways.map((raw) => viewGateway(raw));
   return {
     gateway: (key) => views.find(({ ref }) => `${ref.namespace}/${ref.name}` === key),
+    listenerSet: () => undefined,
     namespaces: new Map(),
     requireAccepted: true,
     ...options,
@@ -114,7 +115,7 @@ describe("a parent", () => {
 
   for (const parent of [
     { name: "gw", group: "", kind: "Service" },
-    { name: "gw", kind: "ListenerSet" },
+    { name: "gw", kind: "XListenerSet" },
     { name: "gw", group: "example.com" },
   ]) {
     it(`is no Gateway: ${JSON.stringify(parent)}`, () => {

@@ -5,11 +5,20 @@ import { ClaimList } from "../claim-list.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { narrowerOf } from "./hostnames.ts";
 import { type Labels, matchesSelector } from "./selector.ts";
-import type { GatewayView, ListenerView, ParentView, RouteView } from "./view.ts";
+import {
+  type GatewayView,
+  type ListenerSetView,
+  type ListenerView,
+  type NamespaceChoice,
+  type ParentView,
+  portsOf,
+  type RouteView,
+} from "./view.ts";
 
-/** The other objects and options that a route's claims depend on. */
+/** The other objects and options that the claims of a route or a ListenerSet depend on. Keys are `namespace/name`. */
 export interface AttachmentContext {
   gateway(key: string): GatewayView | undefined;
+  listenerSet(key: string): ListenerSetView | undefined;
   /** Labels by namespace, or undefined while they are unknown. */
   readonly namespaces: ReadonlyMap<string, Labels> | undefined;
   /** Use only Gateways and routes that their controllers have accepted. */
@@ -25,7 +34,7 @@ type Attachment =
 /** The number of listeners in a reason. */
 const MAX_SHOWN = 4;
 
-const STAGES = { gateway: 0, listener: 1, allowed: 2, hostname: 3, accepted: 4 } as const;
+const STAGES = { parent: 0, listener: 1, allowed: 2, hostname: 3, accepted: 4 } as const;
 
 /**
  * The claims of a route: for each of its parents the names that both route and listener cover, or why there are none. Undefined
@@ -84,25 +93,69 @@ function commonNames(listeners: readonly ListenerView[], hostname: string | unde
 }
 
 function attach(route: RouteView, parent: ParentView, around: AttachmentContext): Attachment {
-  const gateway = around.gateway(parent.gateway);
-  const of = `its parent, the Gateway ${show(parent.gateway)},`;
-  if (gateway === undefined) {
-    return { stage: STAGES.gateway, reason: { code: "gateway-not-found", text: `${of} does not exist` } };
+  const owner = ownerOf(parent, around);
+  if (owner === "unknown" || "code" in owner) {
+    return owner === "unknown" ? owner : { stage: STAGES.parent, reason: owner };
   }
-  const named = gateway.listeners.filter((listener) => isNamed(listener, parent));
+  const named = owner.listeners.filter((listener) => isNamed(listener, parent));
   if (named.length === 0) {
-    const text = `${of} has no listener for hostnames with the name and port that the route specifies`;
+    const text = `its parent, the ${describe(parent)}, has no listener for hostnames with the name and port that the route specifies`;
     return { stage: STAGES.listener, reason: { code: "no-matching-listener", text } };
   }
-  const verdicts = named.map((listener) => allows(listener, route, gateway, around));
+  const verdicts = named.map((listener) => allows(listener, route, owner.ref.namespace, around));
   // One listener that allows the route is not enough while another is undecided: the names of both are used.
   if (verdicts.includes("unknown")) return "unknown";
   const listeners = named.filter((_, index) => verdicts[index] === true);
   if (listeners.length === 0) {
-    const text = `no listener of the Gateway ${show(parent.gateway)} allows a ${route.kind} from this namespace`;
+    const text = `no listener of the ${describe(parent)} allows a ${route.kind} from this namespace`;
     return { stage: STAGES.allowed, reason: { code: "not-allowed", text } };
   }
-  return { stage: STAGES.accepted, listeners, hints: refusalOf(parent, gateway, around) ?? gateway.hints };
+  return { stage: STAGES.accepted, listeners, hints: refusalOf(parent, owner, around) ?? owner.hints };
+}
+
+function describe({ kind, key }: Pick<ParentView, "kind" | "key">): string {
+  return `${kind} ${show(key)}`;
+}
+
+/** The object with the listeners that a route attaches to: only the parent itself, never also the ListenerSets of a Gateway. */
+interface ListenerOwner extends Pick<GatewayView, "ref" | "hints" | "listeners"> {
+  /** The annotated one of the parent and its Gateway. */
+  readonly ignoredBy: ObjectRef | undefined;
+}
+
+function ownerOf(parent: ParentView, around: AttachmentContext): ListenerOwner | Reason | "unknown" {
+  const of = `its parent, the ${describe(parent)},`;
+  if (parent.kind === "Gateway") {
+    const gateway = around.gateway(parent.key);
+    if (gateway === undefined) return { code: "gateway-not-found", text: `${of} does not exist` };
+    return { ...gateway, ignoredBy: gateway.ignored ? gateway.ref : undefined };
+  }
+  const set = around.listenerSet(parent.key);
+  if (set === undefined) return { code: "listener-set-not-found", text: `${of} does not exist` };
+  const gateway = gatewayOfSet(set, around);
+  if (gateway === "unknown") return gateway;
+  if ("code" in gateway) return { ...gateway, text: `${of} has no Gateway: ${gateway.text}` };
+  const ignoredBy = [set, gateway].find((object) => object.ignored)?.ref;
+  return { ref: set.ref, listeners: set.listeners, hints: hintsOfSet(set, gateway), ignoredBy };
+}
+
+/** The Gateway that a ListenerSet attaches to, if it exists and allows that. By default a Gateway allows no ListenerSet. */
+function gatewayOfSet(set: ListenerSetView, around: AttachmentContext): GatewayView | Reason | "unknown" {
+  if (set.gateway === undefined) return { code: "no-gateway", text: "its parent is of another kind" };
+  const gateway = around.gateway(set.gateway);
+  if (gateway === undefined) {
+    return { code: "gateway-not-found", text: `the Gateway ${show(set.gateway)} does not exist` };
+  }
+  const allowed = selects(gateway.allowedSets, set.ref.namespace, gateway.ref.namespace, around);
+  if (allowed === "unknown") return allowed;
+  if (allowed) return gateway;
+  const text = `\`allowedListeners\` of the Gateway ${show(set.gateway)} does not allow ListenerSets of this namespace`;
+  return { code: "listener-set-not-allowed", text };
+}
+
+/** The names of a Gateway and its ListenerSets share their hints. One without listeners of its own has the ports of each set. */
+function hintsOfSet({ listeners }: ListenerSetView, { hints }: GatewayView): RoutingHints {
+  return hints.ports === undefined ? { ...hints, ...portsOf(listeners) } : hints;
 }
 
 /** If both name and port are set, both must match (`ParentReference`). */
@@ -113,52 +166,77 @@ function isNamed(listener: ListenerView, { sectionName, port }: ParentView): boo
 function allows(
   listener: ListenerView,
   route: RouteView,
-  gateway: GatewayView,
+  ownNamespace: string,
+  around: AttachmentContext,
+): boolean | "unknown" {
+  if (listener.refused || !listener.kinds.includes(route.kind)) return false;
+  return selects(listener, route.ref.namespace, ownNamespace, around);
+}
+
+/** Whether objects of `namespace` may attach to an object of `own`. */
+function selects(
+  { from, selector }: NamespaceChoice,
+  namespace: string,
+  own: string,
   { namespaces }: AttachmentContext,
 ): boolean | "unknown" {
-  const { namespace } = route.ref;
-  if (listener.refused || !listener.kinds.includes(route.kind)) return false;
-  if (listener.from === "Same") return namespace === gateway.ref.namespace;
-  if (listener.from !== "Selector") return listener.from === "All";
+  if (from === "Same") return namespace === own;
+  if (from !== "Selector") return from === "All";
   if (namespaces === undefined) return "unknown";
   const labels = namespaces.get(namespace);
-  return labels !== undefined && matchesSelector(listener.selector, labels);
+  return labels !== undefined && matchesSelector(selector, labels);
 }
 
 function refusalOf(
   parent: ParentView,
-  gateway: GatewayView,
+  { ignoredBy }: ListenerOwner,
   { requireAccepted }: AttachmentContext,
 ): Reason | undefined {
-  if (gateway.ignored) return ignored(gateway.ref);
+  if (ignoredBy !== undefined) return ignored(ignoredBy);
   if (!requireAccepted || parent.accepted) return undefined;
   const words = parent.refusal === undefined ? "its controller has written no status" : show(parent.refusal);
-  return { code: "not-accepted", text: `the Gateway ${show(parent.gateway)} has not accepted the route: ${words}` };
+  return { code: "not-accepted", text: `the ${describe(parent)} has not accepted the route: ${words}` };
 }
 
 /**
- *  * The claims of a Gateway itself: its listeners' hostnames, also before a route exists. cert-manager requests certificates for
+ * The claims of a Gateway itself: its listeners' hostnames, also before a route exists. cert-manager requests certificates for
  * them, and its self-check runs before any route is accepted.
  */
 export function claimsOfGateway(gateway: GatewayView, requireAccepted: boolean): UnresolvedClaim[] {
-  const claims = new ClaimList(gateway, { anyDepth: true });
-  const hints = gatewayRefusal(gateway, requireAccepted) ?? gateway.hints;
-  for (const { hostname, refused } of gateway.listeners) {
+  return claimsOfListeners(gateway, objectRefusal(gateway, requireAccepted) ?? gateway.hints);
+}
+
+/** The same of a ListenerSet. Undefined while its Gateway selects namespaces and their labels are not known yet. */
+export function claimsOfListenerSet(set: ListenerSetView, around: AttachmentContext): UnresolvedClaim[] | undefined {
+  const gateway = gatewayOfSet(set, around);
+  if (gateway === "unknown") return undefined;
+  if ("code" in gateway) return claimsOfListeners(set, set.ignored ? ignored(set.ref) : gateway);
+  const { requireAccepted } = around;
+  const refusal = objectRefusal(set, requireAccepted) ?? objectRefusal(gateway, requireAccepted);
+  return claimsOfListeners(set, refusal ?? hintsOfSet(set, gateway));
+}
+
+function claimsOfListeners(object: GatewayView | ListenerSetView, hints: RoutingHints | Reason): UnresolvedClaim[] {
+  const claims = new ClaimList(object, { anyDepth: true });
+  for (const { hostname, refused } of object.listeners) {
     if (hostname === undefined) continue;
-    claims.add(hostname, refused ? listenerRefused(hostname) : hints);
+    claims.add(hostname, refused ? listenerRefused(object.ref, hostname) : hints);
   }
   return claims.all;
 }
 
-function gatewayRefusal(gateway: GatewayView, requireAccepted: boolean): Reason | undefined {
-  if (gateway.ignored) return ignored(gateway.ref);
-  if (!requireAccepted || gateway.accepted) return undefined;
-  const words = gateway.refusal === undefined ? "there is no status" : show(gateway.refusal);
-  return { code: "not-accepted", text: `no controller has accepted the Gateway: ${words}` };
+function objectRefusal(
+  { ref, ignored: isIgnored, accepted, refusal }: GatewayView | ListenerSetView,
+  requireAccepted: boolean,
+): Reason | undefined {
+  if (isIgnored) return ignored(ref);
+  if (!requireAccepted || accepted) return undefined;
+  const words = refusal === undefined ? "there is no status" : show(refusal);
+  return { code: "not-accepted", text: `no controller has accepted the ${ref.kind}: ${words}` };
 }
 
 function noGateway({ kind }: ObjectRef): Reason {
-  return { code: "no-gateway", text: `the ${kind} has no Gateway among its parents` };
+  return { code: "no-gateway", text: `the ${kind} has no Gateway or ListenerSet among its parents` };
 }
 
 function noMatchingHostname(listeners: readonly ListenerView[]): Reason {
@@ -170,8 +248,8 @@ function noMatchingHostname(listeners: readonly ListenerView[]): Reason {
   };
 }
 
-function listenerRefused(hostname: string): Reason {
-  return { code: "listener-refused", text: `the Gateway's controller rejects the listener for ${show(hostname)}` };
+function listenerRefused({ kind }: ObjectRef, hostname: string): Reason {
+  return { code: "listener-refused", text: `the ${kind}'s controller rejects the listener for ${show(hostname)}` };
 }
 
 function ignored({ kind, namespace, name }: ObjectRef): Reason {

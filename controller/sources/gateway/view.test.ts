@@ -4,9 +4,9 @@ import { gatewayObject, HTTP, routeObject } from "../../../test/fakes/gateway-ob
 import { fc } from "../../../test/property.ts";
 import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import type { Raw } from "../raw-object.ts";
-import { claimsOfGateway, claimsOfRoute } from "./route-attachment.ts";
+import { claimsOfGateway, claimsOfListenerSet, claimsOfRoute } from "./route-attachment.ts";
 import { matchesSelector } from "./selector.ts";
-import { viewGateway, viewRoute } from "./view.ts";
+import { viewGateway, viewListenerSet, viewRoute } from "./view.ts";
 
 const LABELS = { app: "web", empty: "", tier: "front" };
 for (const [selector, expected] of [
@@ -55,6 +55,7 @@ test("the names of one object are limited, and the rest is reported", () => {
   const hostnames = Array.from({ length: MAX_NAMES_PER_OBJECT + 5 }, (_, index) => `h${index}.com`);
   const around = {
     gateway: () => viewGateway(gatewayObject("gw", [{}])),
+    listenerSet: () => undefined,
     namespaces: undefined,
     requireAccepted: true,
   };
@@ -71,6 +72,7 @@ test("the names of one object are limited, and the rest is reported", () => {
 test("a name longer than any hostname is truncated to a length that is rejected", () => {
   const around = {
     gateway: () => viewGateway(gatewayObject("gw", [{}])),
+    listenerSet: () => undefined,
     namespaces: undefined,
     requireAccepted: true,
   };
@@ -93,6 +95,8 @@ test("property: for fields of any type, an object has claims with string hostnam
     metadata: some({ name: part, namespace: part, annotations: part, creationTimestamp: part }),
     spec: some({
       hostnames: part,
+      allowedListeners: some({ namespaces: some({ from: part, selector: part }) }),
+      parentRef,
       gatewayClassName: part,
       parentRefs: fc.oneof(part, fc.array(parentRef)),
       listeners: many({
@@ -114,9 +118,12 @@ test("property: for fields of any type, an object has claims with string hostnam
   fc.assert(
     fc.property(raw, raw, (first, second) => {
       const gateway = viewGateway(first as Raw);
-      const around = { gateway: () => gateway, namespaces: new Map([["default", {}]]), requireAccepted: false };
+      const set = viewListenerSet(second as Raw);
+      const namespaces = new Map([["default", {}]]);
+      const around = { gateway: () => gateway, listenerSet: () => set, namespaces, requireAccepted: false };
       const claims = [
         ...claimsOfGateway(gateway, false),
+        ...(claimsOfListenerSet(set, around) ?? []),
         ...(claimsOfRoute(viewRoute(HTTP, second as Raw), around) ?? []),
       ];
       for (const { hostname } of claims) assert.equal(typeof hostname, "string");
@@ -146,7 +153,7 @@ test("a route of 3,000 parents with 3,000 statuses is viewed in linear time; equ
   }));
   const twice = { ...object(equal), status: { parents: counted } };
   assert.deepEqual(
-    viewRoute(HTTP, twice).parents.map(({ gateway, accepted }) => [gateway, accepted]),
+    viewRoute(HTTP, twice).parents.map(({ key, accepted }) => [key, accepted]),
     [["shop/gateway", true]],
   );
   assert.ok(reads <= 2 * equal.length, `each status is read once or twice: ${reads} reads`);

@@ -20,10 +20,32 @@ export interface GatewayView {
   readonly refusal: string | undefined;
   readonly hints: RoutingHints;
   readonly listeners: readonly ListenerView[];
+  /** The namespaces whose ListenerSets may attach. */
+  readonly allowedSets: NamespaceChoice;
+}
+
+/** The projection of a ListenerSet (gateway.networking.k8s.io/v1, GEP-1713): further listeners of a Gateway. */
+export interface ListenerSetView {
+  readonly ref: ObjectRef;
+  readonly created: string;
+  readonly ignored: boolean;
+  /** As of a Gateway. */
+  readonly accepted: boolean;
+  readonly refusal: string | undefined;
+  /** `namespace/name` of its Gateway; undefined if its parent is of another kind. */
+  readonly gateway: string | undefined;
+  readonly listeners: readonly ListenerView[];
+}
+
+/** Namespaces from which objects may attach. */
+export interface NamespaceChoice {
+  readonly from: "Same" | "All" | "Selector" | "None";
+  /** The selected namespaces, with `from: Selector`. */
+  readonly selector: unknown;
 }
 
 /** A listener with a protocol that has hostnames. */
-export interface ListenerView {
+export interface ListenerView extends NamespaceChoice {
   readonly name: string;
   readonly port: number | undefined;
   /** As written, or undefined for all names. */
@@ -31,9 +53,6 @@ export interface ListenerView {
   /** The same in lower case. */
   readonly folded: string | undefined;
   readonly kinds: readonly RouteKind[];
-  readonly from: "Same" | "All" | "Selector" | "None";
-  /** The selected namespaces, with `from: Selector`. */
-  readonly selector: unknown;
   /** The controller rejects this listener, for instance because another one has its hostname and port. */
   readonly refused: boolean;
 }
@@ -46,14 +65,18 @@ export interface RouteView {
   readonly ignored: boolean;
   /** As written, without duplicates. Empty for the hostnames of its listeners. */
   readonly hostnames: readonly string[];
-  /** Its parents that are Gateways. */
+  /** Its parents that are Gateways or ListenerSets. */
   readonly parents: readonly ParentView[];
 }
 
-/** A Gateway, or one of its listeners, that a route attaches to. */
+/** The kinds of parents with listeners. */
+const PARENT_KINDS = ["Gateway", "ListenerSet"] as const;
+
+/** A Gateway or a ListenerSet, or one of its listeners, that a route attaches to. */
 export interface ParentView {
-  /** `namespace/name` of the Gateway. */
-  readonly gateway: string;
+  readonly kind: (typeof PARENT_KINDS)[number];
+  /** `namespace/name`. */
+  readonly key: string;
   readonly sectionName: string | undefined;
   readonly port: number | undefined;
   readonly accepted: boolean;
@@ -73,6 +96,38 @@ const KINDS_OF_PROTOCOL: Readonly<Record<string, readonly RouteKind[]>> = {
 /** Projects a Gateway. If the fields that are used are the same, the projections are deeply equal. */
 export function viewGateway(raw: Raw, file?: string): GatewayView {
   const spec = mapOf(raw.spec);
+  const own = viewListeners(raw);
+  const addresses = listOf(mapOf(raw.status).addresses).flatMap(addressOf);
+  const allowed = mapOf(mapOf(spec.allowedListeners).namespaces);
+  return {
+    ...common("Gateway", raw, file),
+    ...own,
+    hints: {
+      className: textOf(spec.gatewayClassName),
+      addresses: [...new Set(addresses)],
+      ...portsOf(own.listeners),
+      admitted: addresses.length > 0 || own.accepted,
+    },
+    allowedSets: choiceOf(allowed, "None"),
+  };
+}
+
+/** Projects a ListenerSet, as `viewGateway` does a Gateway. */
+export function viewListenerSet(raw: Raw, file?: string): ListenerSetView {
+  const own = common("ListenerSet", raw, file);
+  const parent = mapOf(mapOf(raw.spec).parentRef);
+  const gateway = parentKindOf(parent) === "Gateway" ? parentKey(parent, own.ref.namespace) : undefined;
+  return { ...own, ...viewListeners(raw), gateway };
+}
+
+/** The ports of listeners, as routing hints have them. */
+export function portsOf(listeners: readonly ListenerView[]): Pick<RoutingHints, "ports"> {
+  const ports = new Set(listeners.flatMap(({ port }) => port ?? []));
+  return ports.size > 0 ? { ports: [...ports].sort((a, b) => a - b) } : {};
+}
+
+/** What a Gateway and a ListenerSet have in common. */
+function viewListeners(raw: Raw): Pick<GatewayView, "accepted" | "refusal" | "listeners"> {
   const status = mapOf(raw.status);
   const accepted = conditionOf(status.conditions, "Accepted");
   const refused = new Set(
@@ -80,26 +135,12 @@ export function viewGateway(raw: Raw, file?: string): GatewayView {
       .filter(isRefused)
       .map((listener) => mapOf(listener).name),
   );
-  const addresses = listOf(status.addresses).flatMap(addressOf);
-  const listeners = listOf(spec.listeners).flatMap((listener) => viewListener(mapOf(listener), refused));
-  const ports = new Set(listeners.flatMap(({ port }) => port ?? []));
-  return {
-    ...common("Gateway", raw, file),
-    accepted: accepted.status === "True",
-    refusal: accepted.words,
-    hints: {
-      className: textOf(spec.gatewayClassName),
-      addresses: [...new Set(addresses)],
-      ...(ports.size > 0 && { ports: [...ports].sort((a, b) => a - b) }),
-      admitted: addresses.length > 0 || accepted.status === "True",
-    },
-    listeners,
-  };
+  const listeners = listOf(mapOf(raw.spec).listeners).flatMap((listener) => viewListener(mapOf(listener), refused));
+  return { accepted: accepted.status === "True", refusal: accepted.words, listeners };
 }
 
 function viewListener(raw: Raw, refused: ReadonlySet<unknown>): ListenerView[] {
   const allowed = mapOf(raw.allowedRoutes);
-  const namespaces = mapOf(allowed.namespaces);
   const kinds = kindsOf(textOf(raw.protocol) ?? "", listOf(allowed.kinds));
   if (kinds.length === 0) return [];
   const hostname = textOf(raw.hostname);
@@ -110,8 +151,7 @@ function viewListener(raw: Raw, refused: ReadonlySet<unknown>): ListenerView[] {
       hostname,
       folded: hostname && foldCase(hostname),
       kinds,
-      from: fromOf(namespaces.from),
-      selector: namespaces.from === "Selector" ? namespaces.selector : undefined,
+      ...choiceOf(mapOf(allowed.namespaces), "Same"),
       refused: refused.has(raw.name),
     },
   ];
@@ -128,10 +168,11 @@ function kindsOf(protocol: string, listed: readonly unknown[]): readonly RouteKi
   return (possible ?? ROUTE_KINDS).filter((kind) => names.includes(kind));
 }
 
-/** The default is Same; an unknown value allows no namespace. */
-function fromOf(value: unknown): ListenerView["from"] {
-  if (value === undefined || value === "Same") return "Same";
-  return value === "All" || value === "Selector" ? value : "None";
+/** An unknown value allows no namespace. */
+function choiceOf({ from, selector }: Raw, usual: "Same" | "None"): NamespaceChoice {
+  const value = from === undefined ? usual : from;
+  const known = value === "Same" || value === "All" || value === "Selector" ? value : "None";
+  return { from: known, selector: known === "Selector" ? selector : undefined };
 }
 
 function addressOf(raw: unknown): string[] {
@@ -147,7 +188,9 @@ export function viewRoute(kind: RouteKind, raw: Raw, file?: string): RouteView {
   const own = common(kind, raw, file);
   const { namespace } = own.ref;
   const statuses = statusesByParent(listOf(mapOf(raw.status).parents).map(mapOf), namespace);
-  const refs = listOf(spec.parentRefs).map(mapOf).filter(isGateway);
+  const refs = listOf(spec.parentRefs)
+    .map(mapOf)
+    .filter((ref) => parentKindOf(ref) !== undefined);
   // The API allows no two equal parents; a CRD without its limits would make of them as many claims.
   const parents = new Map(refs.map((ref) => [refKey(ref, namespace), ref]));
   return {
@@ -158,10 +201,10 @@ export function viewRoute(kind: RouteKind, raw: Raw, file?: string): RouteView {
   };
 }
 
-/** The statuses of each parent that is a Gateway, by its `refKey`. Several controllers may have written one. */
+/** The statuses of each parent with listeners, by its `refKey`. Several controllers may have written one. */
 function statusesByParent(statuses: readonly Raw[], namespace: string): ReadonlyMap<string, readonly Raw[]> {
-  const gateways = statuses.filter(({ parentRef }) => isGateway(mapOf(parentRef)));
-  return Map.groupBy(gateways, ({ parentRef }) => refKey(mapOf(parentRef), namespace));
+  const relevant = statuses.filter(({ parentRef }) => parentKindOf(mapOf(parentRef)) !== undefined);
+  return Map.groupBy(relevant, ({ parentRef }) => refKey(mapOf(parentRef), namespace));
 }
 
 function viewParent(raw: Raw, statuses: readonly Raw[], namespace: string): ParentView {
@@ -169,7 +212,8 @@ function viewParent(raw: Raw, statuses: readonly Raw[], namespace: string): Pare
   const conditions = statuses.map((status) => conditionOf(status.conditions, "Accepted"));
   const accepted = conditions.some(({ status }) => status === "True");
   return {
-    gateway: `${textOf(raw.namespace) ?? namespace}/${textOf(raw.name) ?? ""}`,
+    kind: parentKindOf(raw) ?? "Gateway",
+    key: parentKey(raw, namespace),
     sectionName: textOf(raw.sectionName),
     port: numberOf(raw.port),
     accepted,
@@ -178,12 +222,19 @@ function viewParent(raw: Raw, statuses: readonly Raw[], namespace: string): Pare
 }
 
 /** Group and kind have defaults (`ParentReference`); a parent that is a Service is for a mesh, and other kinds are unknown. */
-function isGateway({ group, kind }: Raw): boolean {
-  return (group === undefined || group === GATEWAY_GROUP) && (kind === undefined || kind === "Gateway");
+function parentKindOf({ group, kind = "Gateway" }: Raw): ParentView["kind"] | undefined {
+  if (group !== undefined && group !== GATEWAY_GROUP) return undefined;
+  return PARENT_KINDS.find((each) => each === kind);
 }
 
-function refKey({ namespace, name, sectionName, port }: Raw, own: string): string {
-  return JSON.stringify([textOf(namespace) ?? own, name, textOf(sectionName) ?? null, numberOf(port) ?? null]);
+function parentKey({ namespace, name }: Raw, own: string): string {
+  return `${textOf(namespace) ?? own}/${textOf(name) ?? ""}`;
+}
+
+function refKey(ref: Raw, own: string): string {
+  const { sectionName, port } = ref;
+  const parts = [parentKindOf(ref), textOf(ref.namespace) ?? own, ref.name, textOf(sectionName), numberOf(port)];
+  return JSON.stringify(parts);
 }
 
 function isRefused(listener: unknown): boolean {

@@ -8,7 +8,7 @@
 {{- end }}
 {{- if $sources.gateway.enabled }}
 - apiGroups: [gateway.networking.k8s.io]
-  resources: [gateways, httproutes, grpcroutes, tlsroutes]
+  resources: [gateways, listenersets, httproutes, grpcroutes, tlsroutes]
   verbs: [list, watch]
 {{- end }}
 {{- if .Values.config.policy.namespaceAnnotation }}

@@ -66,7 +66,7 @@ function loadBalancerService(ns: string, name: string, nodePorts: { http: number
 
 /** The standard channel's definitions, from the module that this Traefik was built with. */
 async function installGatewayApi(cluster: Cluster): Promise<void> {
-  await cluster.kubectl("apply", "--server-side", "-f", await gatewayApiFolder("standard"));
+  await cluster.kubectl("apply", "--server-side", "-f", await gatewayApiFolder("traefik"));
 }
 
 /** A Traefik for one IngressClass, with that class, its rights and its Deployment. No Service. */

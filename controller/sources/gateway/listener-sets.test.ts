@@ -1,0 +1,362 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import {
+  BACKEND,
+  gatewayObject,
+  HTTP,
+  INFRA,
+  type ListenerParts,
+  listenerSetObject,
+  routeObject,
+} from "../../../test/fakes/gateway-objects.ts";
+import type { Raw } from "../raw-object.ts";
+import type { UnresolvedClaim } from "../types.ts";
+import { GatewayRegistry } from "./gateway-registry.ts";
+import { type RouteKind, viewGateway, viewListenerSet, viewRoute } from "./view.ts";
+
+// The examples of the specification's conformance suite (kubernetes-sigs/gateway-api, conformance/tests/listenerset-*, v1.7), and
+// what else GEP-1713 says. What an implementation rejects stands in its status.
+
+const ALL = { from: "All" };
+const SELECTED = { from: "Selector", selector: { matchLabels: { allowed: "ns" } } };
+const ACCEPTED = [{ type: "Accepted", status: "True", reason: "Accepted", message: "" }];
+const IGNORE = { "switchback.dev/ignore": "true" };
+const NO_STATUS = { conditions: [{ type: "Accepted", status: "Unknown", reason: "Pending", message: "Waiting" }] };
+
+const setRef = (name: string, sectionName?: string, namespace = INFRA): Raw => ({
+  group: "gateway.networking.k8s.io",
+  kind: "ListenerSet",
+  name,
+  namespace,
+  ...(sectionName && { sectionName }),
+});
+const gatewayRef = (name: string, sectionName: string): Raw => ({ name, namespace: INFRA, sectionName });
+
+/** The status of a ListenerSet of which listeners are in conflict with others of the Gateway. */
+function conflicted(accepted: string, ...names: string[]): Raw {
+  const conditions = [
+    { type: "Accepted", status: "False", reason: "PortUnavailable" },
+    { type: "Conflicted", status: "True", reason: "HostnameConflict" },
+  ];
+  return {
+    conditions: [{ type: "Accepted", status: accepted, reason: "ListenersNotValid", message: "" }],
+    listeners: names.map((name) => ({ name, conditions })),
+  };
+}
+
+function world(options: { readonly requireAccepted?: boolean; readonly listeners?: boolean } = {}) {
+  const claims = new Map<string, readonly UnresolvedClaim[]>();
+  const reported: string[] = [];
+  const registry = new GatewayRegistry({ requireAccepted: true, listeners: true, ...options }, (object, of) => {
+    reported.push(object);
+    claims.set(object, of);
+  });
+  registry.open();
+  const keyOf = ({ metadata }: Raw) => {
+    const { namespace, name } = metadata as { namespace: string; name: string };
+    return `${namespace}/${name}`;
+  };
+  const outcome = (key: string) =>
+    (claims.get(key) ?? []).map(({ hostname, hints }) => ("code" in hints ? `${hostname}: ${hints.code}` : hostname));
+  return {
+    registry,
+    reported: () => reported.splice(0).sort(),
+    gateway(
+      name: string,
+      allowed?: object,
+      listeners: ListenerParts[] = [{ name: "own", hostname: "own.com", ...ALL }],
+    ) {
+      registry.setGateway(`${INFRA}/${name}`, viewGateway(gatewayObject(name, listeners, {}, allowed)));
+    },
+    set(raw: Raw): string[] {
+      registry.setListenerSet(keyOf(raw), viewListenerSet(raw));
+      return outcome(`ListenerSet ${keyOf(raw)}`);
+    },
+    route(raw: Raw, kind: RouteKind = HTTP): string[] {
+      registry.setRoute(`${kind} ${keyOf(raw)}`, viewRoute(kind, raw));
+      return outcome(`${kind} ${keyOf(raw)}`);
+    },
+    outcome,
+    claims: (key: string) => claims.get(key) ?? [],
+  };
+}
+
+describe("which ListenerSets a Gateway takes", () => {
+  const own = listenerSetObject("set", "gw", [{ hostname: "set.com" }]);
+  const other = listenerSetObject("set", "gw", [{ hostname: "set.com" }], { namespace: BACKEND });
+  const cases: readonly (readonly [example: string, allowed: object | undefined, own: boolean, other: boolean])[] = [
+    ["ListenerSetDefaultNotAllowed", undefined, false, false],
+    ["no namespaces", {}, false, false],
+    ["ListenerSetAllowedNamespaceNone", { from: "None" }, false, false],
+    ["ListenerSetAllowedNamespaceSame", { from: "Same" }, true, false],
+    ["ListenerSetAllowedNamespaceSelector", SELECTED, false, true],
+    ["ListenerSetHTTPRouting", ALL, true, true],
+    ["an unknown word", { from: "Sometimes" }, false, false],
+  ];
+  for (const [example, allowed, ...taken] of cases) {
+    it(example, () => {
+      const { registry, gateway, set } = world();
+      registry.setNamespaces(
+        new Map([
+          [INFRA, {}],
+          [BACKEND, { allowed: "ns" }],
+        ]),
+      );
+      gateway("gw", allowed);
+      const expected = taken.map((is) => [is ? "set.com" : "set.com: listener-set-not-allowed"]);
+      assert.deepEqual([set(own), set(other)], expected);
+    });
+  }
+});
+
+describe("ListenerSetHTTPRouting", () => {
+  const { gateway, set, route } = world();
+  gateway("gw", ALL, [
+    { name: "gateway-listener-1", hostname: "gateway-1.com", ...ALL },
+    { name: "gateway-listener-2", hostname: "gateway-2.com", ...ALL },
+  ]);
+  for (const name of ["set-1", "set-2"]) {
+    const listeners = [1, 2].map((index) => ({ name: `listener-${index}`, hostname: `${name}-${index}.com`, ...ALL }));
+    set(listenerSetObject(name, "gw", listeners));
+  }
+  const cases: readonly (readonly [name: string, parents: readonly (string | Raw)[], expected: readonly string[]])[] = [
+    [
+      "attaches-to-all-listeners",
+      ["gw", setRef("set-1"), setRef("set-2")],
+      ["gateway-1.com", "gateway-2.com", "set-1-1.com", "set-1-2.com", "set-2-1.com", "set-2-2.com"],
+    ],
+    ["gateway-route", ["gw"], ["gateway-1.com", "gateway-2.com"]],
+    ["gateway-section-route", [gatewayRef("gw", "gateway-listener-1")], ["gateway-1.com"]],
+    ["listener-set-http-routing-1-route", [setRef("set-1")], ["set-1-1.com", "set-1-2.com"]],
+    ["listener-set-http-routing-1-section-route", [setRef("set-1", "listener-1")], ["set-1-1.com"]],
+    ["listener-set-http-routing-2-route", [setRef("set-2")], ["set-2-1.com", "set-2-2.com"]],
+  ];
+  for (const [name, parents, expected] of cases) {
+    it(name, () => assert.deepEqual(route(routeObject(name, parents)), expected));
+  }
+});
+
+describe("a route and its direct parent", () => {
+  it("ListenerSetDualParentRefIndependence", () => {
+    const { gateway, set, route } = world();
+    gateway("gw", { from: "Same" }, [{ name: "gw-listener", hostname: "gw-dual.com", from: "Same" }]);
+    set(listenerSetObject("set", "gw", [{ name: "ls-listener", hostname: "ls-dual.com", from: "Same" }]));
+    assert.deepEqual(route(routeObject("both", ["gw", setRef("set")])), ["gw-dual.com", "ls-dual.com"]);
+    const one = [gatewayRef("gw", "ls-listener"), setRef("set", "ls-listener")];
+    assert.deepEqual(route(routeObject("one", one)), ["ls-dual.com"]);
+  });
+
+  it("ListenerSetGatewayParentSectionNameNotFound", () => {
+    const { gateway, set, route } = world();
+    gateway("gw", { from: "Same" });
+    set(listenerSetObject("set", "gw", [{ name: "ls-only", hostname: "ls.com" }]));
+    assert.deepEqual(route(routeObject("via-set", [setRef("set", "ls-only")], ["ls.com"])), ["ls.com"]);
+    const viaGateway = routeObject("via-gateway", [gatewayRef("gw", "ls-only")], ["ls.com"]);
+    assert.deepEqual(route(viaGateway), ["ls.com: no-matching-listener"]);
+  });
+
+  it("ListenerSetRouteStatusScopedToParentRef: acceptance by the Gateway is none by its ListenerSet", () => {
+    const { gateway, set, route } = world();
+    gateway("gw", { from: "Same" });
+    set(listenerSetObject("set", "gw", [{ hostname: "*.com" }]));
+    const object = routeObject("web", [setRef("set")], ["a.com"]);
+    const parents = [{ parentRef: { name: "set", namespace: INFRA }, conditions: ACCEPTED }];
+    assert.deepEqual(route({ ...object, status: { parents } }), ["a.com: not-accepted"]);
+  });
+
+  it("ListenerSetAllowedRoutesNamespaces, of a set beside its Gateway and of one elsewhere", () => {
+    const { registry, gateway, set, route } = world();
+    registry.setNamespaces(
+      new Map([
+        ["allowed", { allowed: "ns" }],
+        ["other", {}],
+        [INFRA, {}],
+        ["cross", {}],
+      ]),
+    );
+    gateway("gw", ALL);
+    const listeners = [
+      { hostname: "all.com", ...ALL },
+      { hostname: "same.com", from: "Same" },
+      { hostname: "selector.com", ...SELECTED },
+    ];
+    set(listenerSetObject("set", "gw", listeners));
+    const from = (namespace: string) => route(routeObject("web", [setRef("set")], undefined, { namespace }));
+    assert.deepEqual(from(INFRA), ["all.com", "same.com"]);
+    assert.deepEqual(from("allowed"), ["all.com", "selector.com"]);
+    assert.deepEqual(from("other"), ["all.com"]);
+    set(listenerSetObject("set", "gw", [{ hostname: "cross.com", from: "Same" }], { namespace: "cross" }));
+    const cross = (namespace: string) =>
+      route(routeObject("x", [setRef("set", undefined, "cross")], ["cross.com"], { namespace }));
+    assert.deepEqual([cross("cross"), cross(INFRA)], [["cross.com"], ["cross.com: not-allowed"]]);
+  });
+
+  it("ListenerSetAllowedRoutesSupportedKinds", () => {
+    const { gateway, set, route } = world();
+    gateway("gw", ALL);
+    const listener = { port: 443, protocol: "TLS", hostname: "tls.com", ...ALL };
+    set(listenerSetObject("none", "gw", [{ ...listener, kinds: [{ kind: "HTTPRoute" }] }]));
+    set(listenerSetObject("tls", "gw", [listener]));
+    assert.deepEqual(route(routeObject("web", [setRef("none")], ["tls.com"])), ["tls.com: no-matching-listener"]);
+    assert.deepEqual(route(routeObject("web", [setRef("tls")], ["tls.com"])), ["tls.com: not-allowed"]);
+    assert.deepEqual(route(routeObject("web", [setRef("tls")], ["tls.com"]), "TLSRoute"), ["tls.com"]);
+  });
+});
+
+describe("ListenerSetHostnameConflict, ListenerSetProtocolConflict, ListenerSetReferenceGrant", () => {
+  it("a listener that its controller rejects has no names, and takes no routes; the others of its set do", () => {
+    const { gateway, set, route } = world();
+    gateway("gw", { from: "Same" });
+    const listeners = [
+      { name: "good", hostname: "good.com" },
+      { name: "bad", hostname: "own.com" },
+    ];
+    assert.deepEqual(set(listenerSetObject("some", "gw", listeners, { status: conflicted("True", "bad") })), [
+      "good.com",
+      "own.com: listener-refused",
+    ]);
+    assert.deepEqual(route(routeObject("web", [setRef("some")])), ["good.com"]);
+    assert.deepEqual(route(routeObject("web", [setRef("some", "bad")], ["own.com"])), ["own.com: not-allowed"]);
+    const [, bad] = listeners;
+    const none = listenerSetObject("none", "gw", bad ? [bad] : [], { status: conflicted("False", "bad") });
+    assert.deepEqual(set(none), ["own.com: listener-refused"]);
+  });
+
+  it("once the conflict has gone, its names are there", () => {
+    const { gateway, set, route, outcome } = world();
+    gateway("gw", { from: "Same" });
+    const listeners = [{ name: "bad", hostname: "late.com" }];
+    set(listenerSetObject("set", "gw", listeners, { status: conflicted("False", "bad") }));
+    assert.deepEqual(route(routeObject("web", [setRef("set")], ["late.com"])), ["late.com: not-allowed"]);
+    set(listenerSetObject("set", "gw", listeners));
+    assert.deepEqual(outcome(`HTTPRoute ${INFRA}/web`), ["late.com"]);
+  });
+});
+
+describe("a ListenerSet", () => {
+  it("has the hints of its Gateway: class, addresses and ports; one without listeners has those of the set", () => {
+    const { gateway, set, claims } = world();
+    const hints = () => claims(`ListenerSet ${INFRA}/set`)[0]?.hints;
+    gateway("gw", ALL);
+    set(listenerSetObject("set", "gw", [{ hostname: "set.com", port: 8443 }]));
+    const common = { className: "example", addresses: ["192.0.2.1"], admitted: true };
+    assert.deepEqual(hints(), { ...common, ports: [80] });
+    gateway("gw", ALL, []);
+    assert.deepEqual(hints(), { ...common, ports: [8443] });
+  });
+
+  it("claims no names if listeners' own names are not read", () => {
+    const { gateway, set, reported } = world({ listeners: false });
+    gateway("gw", ALL);
+    set(listenerSetObject("set", "gw", [{ hostname: "set.com" }]));
+    assert.deepEqual(reported(), []);
+  });
+
+  it("without acceptance, of itself or of its Gateway, is not used", () => {
+    const waiting = listenerSetObject("set", "gw", [{ hostname: "set.com" }], { status: NO_STATUS });
+    const { gateway, set, registry, outcome } = world();
+    gateway("gw", ALL);
+    assert.deepEqual(set(waiting), ["set.com: not-accepted"]);
+    set(listenerSetObject("set", "gw", [{ hostname: "set.com" }]));
+    const unaccepted = { status: { conditions: [{ type: "Accepted", status: "False", reason: "Invalid" }] } };
+    registry.setGateway(`${INFRA}/gw`, viewGateway(gatewayObject("gw", [], unaccepted, ALL)));
+    assert.deepEqual(outcome(`ListenerSet ${INFRA}/set`), ["set.com: not-accepted"]);
+    const lax = world({ requireAccepted: false });
+    lax.gateway("gw", ALL);
+    assert.deepEqual(lax.set(waiting), ["set.com"]);
+  });
+
+  it("that is ignored, or whose Gateway is, has no names, nor have its routes", () => {
+    const { gateway, set, route, registry } = world();
+    gateway("gw", ALL);
+    const listeners = [{ hostname: "*.com" }];
+    const web = routeObject("web", [setRef("set")], ["a.com"]);
+    assert.deepEqual(set(listenerSetObject("set", "gw", listeners, { annotations: IGNORE })), ["*.com: ignored"]);
+    assert.deepEqual(route(web), ["a.com: ignored"]);
+    const raw = gatewayObject("gw", [], {}, ALL);
+    const metadata = { ...(raw.metadata as Raw), annotations: IGNORE };
+    registry.setGateway(`${INFRA}/gw`, viewGateway({ ...raw, metadata }));
+    assert.deepEqual(set(listenerSetObject("set", "gw", listeners)), ["*.com: ignored"]);
+    assert.deepEqual(route({ ...web }), ["a.com: ignored"]);
+  });
+
+  it("has a Gateway of its own namespace by default, and no other kind of parent", () => {
+    const { gateway, set, route } = world();
+    gateway("gw", ALL);
+    const listeners = [{ hostname: "set.com", ...ALL }];
+    const code = (parent: Raw, namespace = INFRA) => set(listenerSetObject("set", parent, listeners, { namespace }));
+    assert.deepEqual(code({ name: "gw" }), ["set.com"]);
+    assert.deepEqual(code({ name: "gw" }, BACKEND), ["set.com: gateway-not-found"]);
+    assert.deepEqual(code({ name: "gw", kind: "ListenerSet" }), ["set.com: no-gateway"]);
+    assert.deepEqual(code({ name: "gw", kind: "Gateway", group: "networking.istio.io" }), ["set.com: no-gateway"]);
+    assert.deepEqual(route(routeObject("web", [setRef("set")], ["set.com"])), ["set.com: no-gateway"]);
+    assert.deepEqual(route(routeObject("lost", [setRef("gone")], ["a.com"])), ["a.com: listener-set-not-found"]);
+  });
+});
+
+describe("changes", () => {
+  it("of a Gateway concern its ListenerSets and their routes, those of a set only its own", () => {
+    const { gateway, set, route, reported, outcome } = world();
+    route(routeObject("web", [setRef("set")], ["a.com"]));
+    set(listenerSetObject("set", "gw", [{ hostname: "*.com" }]));
+    set(listenerSetObject("other", "other", [{ hostname: "*.net" }]));
+    reported();
+    gateway("gw", { from: "Same" });
+    const [own, web] = [`ListenerSet ${INFRA}/set`, `HTTPRoute ${INFRA}/web`];
+    assert.deepEqual(reported(), [`Gateway ${INFRA}/gw`, web, own].sort());
+    assert.deepEqual([outcome(own), outcome(web)], [["*.com"], ["a.com"]]);
+    set(listenerSetObject("set", "gw", [{ hostname: "*.net" }]));
+    assert.deepEqual(reported(), [web, own]);
+    gateway("gw", { from: "None" });
+    assert.deepEqual(outcome(own), ["*.net: listener-set-not-allowed"]);
+    assert.deepEqual(outcome(web), ["a.com: listener-set-not-allowed"]);
+  });
+
+  it("of status that count routes change nothing, and a set that moves leaves its Gateway", () => {
+    const { gateway, set, reported } = world();
+    gateway("gw", ALL);
+    gateway("next", ALL);
+    const status = (attachedRoutes: number) => ({
+      status: { conditions: ACCEPTED, listeners: [{ name: "listener-1", attachedRoutes, conditions: [] }] },
+    });
+    set(listenerSetObject("set", "gw", [{ hostname: "a.com" }], status(1)));
+    reported();
+    set(listenerSetObject("set", "gw", [{ hostname: "a.com" }], status(2)));
+    assert.deepEqual(reported(), []);
+    set(listenerSetObject("set", "next", [{ hostname: "a.com" }]));
+    reported();
+    gateway("gw", { from: "None" });
+    assert.deepEqual(reported(), [`Gateway ${INFRA}/gw`]);
+  });
+
+  it("that delete a set take its names and those of its routes", () => {
+    const { registry, gateway, set, route, outcome } = world();
+    gateway("gw", ALL);
+    set(listenerSetObject("set", "gw", [{ hostname: "a.com" }]));
+    route(routeObject("web", [setRef("set")], ["a.com"]));
+    registry.setListenerSet(`${INFRA}/set`, undefined);
+    assert.deepEqual(outcome(`ListenerSet ${INFRA}/set`), []);
+    assert.deepEqual(outcome(`HTTPRoute ${INFRA}/web`), ["a.com: listener-set-not-found"]);
+  });
+
+  it("of a namespace's labels concern its sets, and the routes of these anywhere; until they are known, nothing changes", () => {
+    const { registry, gateway, set, route, reported, outcome } = world();
+    assert.equal(registry.selects, false);
+    gateway("gw", SELECTED);
+    assert.equal(registry.selects, true);
+    set(listenerSetObject("set", "gw", [{ hostname: "a.com", ...ALL }], { namespace: "team" }));
+    route(routeObject("web", [setRef("set", undefined, "team")], ["a.com"], { namespace: "shop" }));
+    reported();
+    assert.deepEqual([outcome("ListenerSet team/set"), outcome("HTTPRoute shop/web")], [[], []]);
+    const labels = new Map([["team", { allowed: "ns" }]]);
+    registry.setNamespaces(labels);
+    assert.deepEqual([outcome("ListenerSet team/set"), outcome("HTTPRoute shop/web")], [["a.com"], ["a.com"]]);
+    reported();
+    labels.set("team", { allowed: "no" });
+    registry.namespaceChanged("shop");
+    assert.deepEqual(reported(), []);
+    registry.namespaceChanged("team");
+    assert.deepEqual(reported(), ["HTTPRoute shop/web", "ListenerSet team/set"]);
+    assert.deepEqual(outcome("HTTPRoute shop/web"), ["a.com: listener-set-not-allowed"]);
+  });
+});
