@@ -123,6 +123,7 @@ const TEXTS: Readonly<Record<string, readonly [good: readonly unknown[], bad: re
   "certs.mode": [["self-signed", "cert-manager", "files"], ["none"]],
   "proxy.engine": [["auto", "linux", "portable"], ["epoll"]],
   "discovery.protocol": [["v1", "v2", "none"], ["v3"]],
+  "discovery.map": [["auto", "always"], ["never"]],
   "policy.verifyDns": [["off", "warn", "enforce"], ["on"]],
   "policy.dnsServers": [
     [["10.96.0.10"], ["10.96.0.10:53"], ["[fd00::a]:53"], ["[fd00::a]"]],
@@ -237,7 +238,7 @@ test("the defaults of every section", () => {
   assert.deepEqual(defaults, {
     namespace: "switchback-system",
     strict: false,
-    discovery: { enabled: true, protocol: "v1", keepSeconds: 86_400, maxTargets: 500, maxPorts: 2_000 },
+    discovery: { enabled: true, protocol: "v1", map: "auto", keepSeconds: 86_400, maxTargets: 500, maxPorts: 2_000 },
     policy: {
       allowDomains: [],
       denyDomains: [],
@@ -299,6 +300,7 @@ test("the defaults of every section", () => {
       upstream: "/etc/resolv.conf",
       directory: "/run/switchback-dns",
       ttlSeconds: 5,
+      revision: "none",
       reloadMs: 100,
       resolvConf: "/etc/resolv.conf",
     },

@@ -62,6 +62,12 @@ export const discoverySchema = z.strictObject({
     .enum(["v1", "v2", "none"])
     .default("v1")
     .describe("PROXY protocol version of a discovered target whose Service has no annotation for it."),
+  map: z
+    .enum(["auto", "always"])
+    .default("auto")
+    .describe(
+      "Which names of discovered targets are mapped: `auto` those whose load balancer kube-proxy short-circuits, `always` also those whose load balancer has `ipMode: Proxy` or a host name. The Service's annotation `switchback.dev/map` takes precedence.",
+    ),
   keepSeconds: seconds
     .default(86_400)
     .describe("How long an unused target keeps its address, for pods that still have it in their hosts files."),

@@ -28,7 +28,10 @@ export const PROXY_PROTOCOL_KEY = "switchback.dev/proxy-protocol";
 export const RESTARTED_KEY = "switchback.dev/restartedAt";
 /** Annotation of a namespace, set by the cluster admin: the domains that its objects may claim. */
 export const DOMAINS_KEY = "switchback.dev/domains";
-/** Label of the ConfigMaps that hold the map. */
+/**
+ * Label of the ConfigMaps that hold the map. As an annotation of a load balancer's Service, set by its admin: when the names that lead
+ * to it are mapped.
+ */
 export const MAP_KEY = "switchback.dev/map";
 /** Label of the front Services: the target's name. */
 export const TARGET_KEY = "switchback.dev/target";
@@ -66,6 +69,7 @@ export const USER_KEYS: Readonly<Record<string, UserKey>> = {
   [IGNORE_KEY]: { on: "annotation", values: ["true", "false"] },
   [DOMAINS_KEY]: { on: "annotation" },
   [PROXY_PROTOCOL_KEY]: { on: "annotation", values: ["v1", "v2", "none"] },
+  [MAP_KEY]: { on: "annotation", values: ["auto", "always"] },
 };
 
 /** The keys that Switchback writes on pods. In a manifest they are earlier output of `switchback inject`, and are replaced. */

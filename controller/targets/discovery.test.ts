@@ -18,6 +18,7 @@ const SETTLE_MS = 20;
 interface Parts {
   readonly annotations?: Record<string, string>;
   readonly ip?: string;
+  readonly hostname?: string;
   readonly port?: number;
 }
 
@@ -26,9 +27,9 @@ function cluster(t: TestContext, config: Config) {
   const pass = stopTime(t);
   const api = new MemoryApi();
   const collectionOf = (key: string) => (key === NGINX ? NGINX_SERVICE : BALANCERS);
-  const set = (key: string, { annotations = {}, ip, port = 443 }: Parts = {}) => {
+  const set = (key: string, { annotations = {}, ip, hostname, port = 443 }: Parts = {}) => {
     const [namespace, name] = key.split("/");
-    const ingress = ip === undefined ? [] : [{ ip }];
+    const ingress = ip === undefined && hostname === undefined ? [] : [{ ip, hostname }];
     api.set(collectionOf(key), {
       metadata: { namespace, name, annotations },
       spec: { clusterIPs: ["10.96.0.7"], ports: [{ port }] },
@@ -173,4 +174,32 @@ test("an invalid annotation keeps the last valid ports and is reported; a valid 
   set("edge/lb", { ip: "203.0.113.9", annotations: { [key]: "v1" } });
   assert.equal(discovery.found(EDGE)?.ports[0]?.protocol, "v1");
   assert.deepEqual(discovery.state()[0]?.problems, []);
+});
+
+test("a Service whose names are always mapped is found by its host name, by annotation or configuration; a typing error changes nothing", async (t) => {
+  const annotated = cluster(t, configSchema.parse({ targets: [] }));
+  const [hostname, of] = ["lb.example.net", hints("any", "lb.example.net")];
+  const map = (value: string) => ({ hostname, annotations: { "switchback.dev/map": value } });
+  annotated.set("edge/lb", map("always"));
+  await annotated.synced();
+  await annotated.becomes(of, EDGE);
+  annotated.set("edge/lb", map("alwyas"));
+  await annotated.becomes(of, EDGE);
+  assert.deepEqual(
+    annotated.discovery.state().flatMap(({ problems }) => problems.map(({ place, code }) => [place, code])),
+    [["Service edge/lb", "annotation-invalid"]],
+  );
+  annotated.set("edge/lb", map("auto"));
+  await annotated.becomes(of, "load-balancer-hostname");
+  annotated.set("edge/lb", map("alwyas"));
+  await annotated.becomes(of, "load-balancer-hostname");
+});
+
+test("with discovery.map always, a Service may say otherwise", async (t) => {
+  const { set, synced, becomes } = cluster(t, configSchema.parse({ targets: [], discovery: { map: "always" } }));
+  set("edge/lb", { hostname: "lb.example.net" });
+  set("edge/other", { hostname: "x.net", annotations: { "switchback.dev/map": "auto" } });
+  await synced();
+  await becomes(hints("any", "lb.example.net"), EDGE);
+  await becomes(hints("any", "x.net"), "load-balancer-hostname");
 });

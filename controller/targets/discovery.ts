@@ -95,7 +95,7 @@ export class TargetDiscovery implements TargetResolver {
       path: corePath("services"),
       // A Service that changes to another type is reported as deleted.
       fieldSelector: "spec.type=LoadBalancer",
-      project: (raw) => viewService(raw, config.discovery.protocol),
+      project: (raw) => viewService(raw, config.discovery.protocol, config.discovery.map),
       onChange: ({ key, after }) => this.#onService(key, after),
       onSynced: syncedToo,
       log,
@@ -177,8 +177,8 @@ export class TargetDiscovery implements TargetResolver {
     let view = after;
     if (after !== undefined && "code" in after.ports) {
       this.#problems.set(key, { place: `Service ${key}`, ...after.ports });
-      // A typing error, or a port too many, must not remove working names: the last valid ports stay.
-      if (before !== undefined) view = { ...after, ports: before.ports };
+      // A typing error, or a port too many, must not remove working names: what was valid last stays.
+      if (before !== undefined) view = { ...after, ports: before.ports, map: before.map };
     }
     this.#index.set(key, view);
     this.#remember(key, view);

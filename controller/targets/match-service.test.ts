@@ -6,9 +6,16 @@ import { type RawLoadBalancerService, viewService } from "./service-view.ts";
 
 type Ingress = { ip?: string; hostname?: string; ipMode?: string };
 
-function service(name: string, ingress: Ingress[], ports: object[] = [{ port: 443 }]): RawLoadBalancerService {
+const ALWAYS = { "switchback.dev/map": "always" };
+
+function service(
+  name: string,
+  ingress: Ingress[],
+  ports: object[] = [{ port: 443 }],
+  annotations: Record<string, string> = {},
+): RawLoadBalancerService {
   return {
-    metadata: { namespace: "edge", name },
+    metadata: { namespace: "edge", name, annotations },
     spec: { ports: ports as { port: number }[] },
     status: { loadBalancer: { ingress } },
   };
@@ -34,6 +41,8 @@ function match(of: RoutingHints, ...services: RawLoadBalancerService[]): string 
 
 const A = service("a", [{ ip: "203.0.113.1" }, { ip: "2001:db8::1" }]);
 const B = service("b", [{ ip: "203.0.113.2" }]);
+const always = (name: string, ...ingress: Ingress[]) => service(name, ingress, undefined, ALWAYS);
+const LB = always("lb", { hostname: "lb.example.net" });
 
 const CASES: ReadonlyArray<readonly [string, string, RoutingHints, ...RawLoadBalancerService[]]> = [
   ["the Service with the address", "a", hints("203.0.113.1"), A, B],
@@ -66,6 +75,25 @@ const CASES: ReadonlyArray<readonly [string, string, RoutingHints, ...RawLoadBal
   ["a host name", "load-balancer-hostname", hints("lb.example.net"), service("h", [{ hostname: "lb.example.net" }])],
   ["a host name beside an address", "a", hints("lb.example.net", "203.0.113.1"), A],
   ["no status yet", "no-address", hints(), A],
+  [
+    "ipMode Proxy, and mapped always",
+    "p",
+    hints("203.0.113.3"),
+    always("p", { ip: "203.0.113.3", ipMode: "Proxy" }),
+    A,
+  ],
+  ["a host name, and mapped always", "h", hints("LB.example.net"), always("h", { hostname: "lb.Example.net" }), A],
+  ["another host name", "load-balancer-hostname", hints("x.example.net"), always("h", { hostname: "lb.example.net" })],
+  ["a host name beside an address that no Service has", "no-service", hints("lb.example.net", "198.51.100.1"), LB],
+  ["a host name that two share", "a-lb", hints("lb.example.net"), LB, always("a-lb", { hostname: "lb.example.net" })],
+  ["host names of two", "several-services", hints("lb.example.net", "x.net"), LB, always("x", { hostname: "x.net" })],
+  [
+    "a host name of which one Service is not mapped always",
+    "lb",
+    hints("lb.example.net"),
+    LB,
+    service("a", [{ hostname: "lb.example.net" }]),
+  ],
 ];
 for (const [what, expected, of, ...services] of CASES) {
   test(`${what}: ${expected}`, () => assert.equal(match(of, ...services), expected));
@@ -77,6 +105,7 @@ test("an object that names its Service needs no address", () => {
   assert.equal(match(named("other"), A), "no-service");
   assert.equal(match(named("h"), service("h", [{ hostname: "lb.example.net" }])), "load-balancer-hostname");
   assert.equal(match(named("h"), service("h", [])), "no-address");
+  assert.equal(match(named("h"), always("h")), "h");
 });
 
 test("addresses follow their Service, and are removed with it", () => {
@@ -89,6 +118,10 @@ test("addresses follow their Service, and are removed with it", () => {
   assert.deepEqual([code("203.0.113.1"), code("203.0.113.7"), code("203.0.113.2")], ["no-service", "a", "b"]);
   index.set("edge/b", undefined);
   assert.equal(code("203.0.113.2"), "no-service");
+  index.set("edge/lb", viewService(LB, "v1"));
+  assert.equal(code("lb.example.net"), "lb");
+  index.set("edge/lb", undefined);
+  assert.equal(code("lb.example.net"), "load-balancer-hostname");
 });
 
 test("each reason why there is no Service, as a whole", () => {

@@ -1,10 +1,10 @@
 import { isIP } from "node:net";
-import { compareNames } from "../../hostmap/hostnames.ts";
+import { compareNames, foldCase } from "../../hostmap/hostnames.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { canonicalIp, type ServiceView } from "./service-view.ts";
 
-/** LoadBalancer Services, indexed by address. */
+/** LoadBalancer Services, indexed by address: an IP, or the host name that a load balancer has instead. */
 export class AddressIndex {
   readonly #services = new Map<string, ServiceView>();
   readonly #byAddress = new Map<string, Set<string>>();
@@ -19,7 +19,7 @@ export class AddressIndex {
 
   /** `view` is undefined if the Service was deleted or is no longer of type LoadBalancer. */
   set(key: string, view: ServiceView | undefined): void {
-    for (const address of this.#services.get(key)?.addresses ?? []) {
+    for (const address of addressesOf(this.#services.get(key))) {
       const keys = this.#byAddress.get(address);
       keys?.delete(key);
       if (keys?.size === 0) this.#byAddress.delete(address);
@@ -29,16 +29,26 @@ export class AddressIndex {
       return;
     }
     this.#services.set(key, view);
-    for (const address of view.addresses) {
+    for (const address of addressesOf(view)) {
       const keys = this.#byAddress.get(address) ?? new Set();
       this.#byAddress.set(address, keys.add(key));
     }
   }
 
   at(address: string): ServiceView[] {
-    const keys = this.#byAddress.get(canonicalIp(address)) ?? [];
+    const keys = this.#byAddress.get(canonicalAddress(address)) ?? [];
     return [...keys].sort().flatMap((key) => this.#services.get(key) ?? []);
   }
+}
+
+/** The addresses of a Service's status, as `canonicalAddress` writes them. */
+function addressesOf(view: ServiceView | undefined): string[] {
+  return view === undefined ? [] : [...view.addresses, ...view.hostnames.map(foldCase)];
+}
+
+/** Host names are the same in any case. */
+function canonicalAddress(address: string): string {
+  return canonicalIp(foldCase(address));
 }
 
 /** The ports of an object whose kind has none, such as an Ingress; Traefik's Gateways are served there too, whatever their listeners say. */
@@ -68,17 +78,20 @@ export function matchService(hints: RoutingHints, index: AddressIndex, precedenc
     const text = `the Service ${service.namespace}/${service.name} is not of type LoadBalancer`;
     return { code: "no-service", text };
   }
-  const addresses = hints.addresses.filter((address) => isIP(address) !== 0);
-  if (addresses.length === 0) return withoutAddress(hints);
-  const found = new Set(addresses.flatMap((address) => index.at(address)));
+  const ips = hints.addresses.filter((address) => isIP(address) !== 0);
+  const addresses = ips.length > 0 ? ips : hints.addresses;
+  const at = new Set(addresses.flatMap((address) => index.at(address)));
+  // A host name is not short-circuited: there are only the Services whose names are mapped in any case.
+  const found = ips.length > 0 ? [...at] : [...at].filter(({ map }) => map === "always");
+  if (ips.length === 0 && found.length === 0) return withoutAddress(hints);
   // A Service for TCP and one for UDP (HTTP/3) may share an address.
-  const serving = preferred([...found], ({ ports }) => "code" in ports || ports.length > 0);
+  const serving = preferred(found, ({ ports }) => "code" in ports || ports.length > 0);
   const [first, ...others] = inOrder(serving, hints, precedence);
   if (first === undefined) {
     return { code: "no-service", text: `no LoadBalancer Service has the address ${addresses.join(", ")}` };
   }
-  const canonical = addresses.map(canonicalIp);
-  const isShared = canonical.some((address) => [first, ...others].every((view) => view.addresses.includes(address)));
+  const canonical = addresses.map(canonicalAddress);
+  const isShared = canonical.some((address) => [first, ...others].every((view) => addressesOf(view).includes(address)));
   if (isShared) return whetherShortCircuited(first);
   const names = [first, ...others].map(({ namespace, name }) => `${namespace}/${name}`).sort();
   const text = `${addresses.join(", ")} are those of several Services (${names.join(", ")}); configure the target by its class`;
@@ -111,9 +124,13 @@ function preferred<T>(list: readonly T[], test: (item: T) => boolean): T[] {
   return some.length > 0 ? some : [...list];
 }
 
-/** kube-proxy short-circuits IP addresses, unless their `ipMode` is `Proxy`. Otherwise there is no hairpin, so nothing to map. */
+/**
+ * kube-proxy short-circuits IP addresses, unless their `ipMode` is `Proxy`. Otherwise there is no hairpin, so nothing to map, unless the
+ * Service's admin says so: the network may ignore `ipMode`, or the load balancer may not take connections that come back to their node.
+ */
 function whetherShortCircuited(view: ServiceView): ServiceView | Reason {
-  const { namespace, name, addresses, hostnames, proxied } = view;
+  const { namespace, name, addresses, hostnames, proxied, map } = view;
+  if (map === "always") return view;
   if (proxied) {
     const text = `the Service ${namespace}/${name} has ipMode Proxy: pods reach its load balancer, no mapping is needed`;
     return { code: "ip-mode-proxy", text };

@@ -21,6 +21,7 @@ test("its normalized addresses, its TCP ports, its ClusterIPs", () => {
     addresses: ["203.0.113.9", "2001:db8::9"],
     hostnames: [],
     proxied: false,
+    map: "auto",
     clusterIPs: ["10.96.0.7", "fd00::7"],
     ports: [
       { port: 80, protocol: "v2" },
@@ -55,6 +56,20 @@ test("ipMode Proxy applies if all addresses have it; a host name applies if ther
     "lb.example.net",
   ]);
   assert.deepEqual(viewService({ ...RAW, status: {} }, "v1").addresses, []);
+});
+
+test("when its names are mapped: as its annotation says, else the configuration; another value is a reason", () => {
+  const view = (value: string | undefined, map?: "auto" | "always") => {
+    const annotations = value === undefined ? {} : { "switchback.dev/map": value };
+    const viewed = viewService({ ...RAW, metadata: { ...RAW.metadata, annotations } }, "v1", map);
+    return [viewed.map, "code" in viewed.ports ? `${viewed.ports.code}: ${viewed.ports.text}` : "valid"];
+  };
+  assert.deepEqual(view(undefined), ["auto", "valid"]);
+  assert.deepEqual(view(undefined, "always"), ["always", "valid"]);
+  assert.deepEqual(view("always"), ["always", "valid"]);
+  assert.deepEqual(view("auto", "always"), ["auto", "valid"]);
+  const text = 'annotation-invalid: switchback.dev/map is "Always\\u001b"; accepted are auto, always';
+  assert.deepEqual(view("Always\u001b", "always"), ["always", text]);
 });
 
 test("addresses are normalized; other text is unchanged", () => {
@@ -111,6 +126,7 @@ test("a Service of which nothing is known has no addresses, ports or name", () =
     addresses: [],
     hostnames: [],
     proxied: false,
+    map: "auto",
     clusterIPs: [],
     ports: [],
   });

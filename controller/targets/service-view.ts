@@ -2,8 +2,14 @@ import { isIP } from "node:net";
 import { MAX_TARGET_PORTS } from "../../config/defaults.ts";
 import type { TargetConfig } from "../../config/schema.ts";
 import { shortHash } from "../../hostmap/hash.ts";
+import { show } from "../../hostmap/hostnames.ts";
+import { MAP_KEY } from "../../hostmap/metadata-keys.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import { type Protocol, protocolOf } from "./proxy-protocol-annotations.ts";
+
+/** When the names of a Service are mapped: if kube-proxy short-circuits its load balancer, or in any case. */
+export type MapWhen = "auto" | "always";
+const MAP_WHEN: readonly MapWhen[] = ["auto", "always"];
 
 /** The projection of a LoadBalancer Service. */
 export interface ServiceView {
@@ -16,8 +22,9 @@ export interface ServiceView {
   readonly hostnames: readonly string[];
   /** Whether all addresses have `ipMode: Proxy` (KEP-1860), so kube-proxy does not short-circuit them. */
   readonly proxied: boolean;
+  readonly map: MapWhen;
   readonly clusterIPs: readonly string[];
-  /** TCP ports with the expected protocol, or the reason why the protocol is unknown. */
+  /** TCP ports with the expected protocol, or the reason why that is unknown: an annotation has an invalid value. */
   readonly ports: ReadonlyArray<{ readonly port: number; readonly protocol: Protocol }> | Reason;
 }
 
@@ -46,13 +53,15 @@ export interface RawLoadBalancerService {
 }
 
 /**
- * Projects a Service. `fallback` is the protocol if no annotation sets it. An ingress controller that takes no v1 unless it is told to
- * gets v2 instead.
+ * Projects a Service. `fallback` and `map` apply if no annotation sets the protocol, or when to map. An ingress controller that takes no
+ * v1 unless it is told to gets v2 instead.
  */
-export function viewService(raw: RawLoadBalancerService, fallback: Protocol): ServiceView {
+export function viewService(raw: RawLoadBalancerService, fallback: Protocol, map: MapWhen = "auto"): ServiceView {
   const { metadata, spec, status } = raw;
   const entries = status?.loadBalancer?.ingress ?? [];
   const withIp = entries.filter(({ ip }) => isIP(ip ?? "") !== 0);
+  const mapped = mapWhen(metadata?.annotations?.[MAP_KEY], map);
+  const isValid = typeof mapped === "string";
   return {
     namespace: metadata?.namespace ?? "",
     name: metadata?.name ?? "",
@@ -60,9 +69,16 @@ export function viewService(raw: RawLoadBalancerService, fallback: Protocol): Se
     addresses: withIp.map(({ ip }) => canonicalIp(ip ?? "")),
     hostnames: entries.flatMap(({ ip, hostname }) => (ip || !hostname ? [] : [hostname])),
     proxied: withIp.length > 0 && withIp.every(({ ipMode }) => ipMode === "Proxy"),
+    map: isValid ? mapped : map,
     clusterIPs: literalIPs(spec),
-    ports: portsOf(raw, fallback),
+    ports: isValid ? portsOf(raw, fallback) : mapped,
   };
+}
+
+function mapWhen(annotation: string | undefined, fallback: MapWhen): MapWhen | Reason {
+  if (annotation === undefined) return fallback;
+  const text = `${MAP_KEY} is ${show(String(annotation))}; accepted are ${MAP_WHEN.join(", ")}`;
+  return MAP_WHEN.find((value) => value === annotation) ?? { code: "annotation-invalid", text };
 }
 
 /** The IP addresses in clusterIPs, which contains `None` for a headless Service. */

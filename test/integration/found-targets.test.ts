@@ -188,6 +188,40 @@ describe("no target is found, and status says why", () => {
   });
 });
 
+describe("names are mapped although nothing is short-circuited", () => {
+  const straight = { "switchback.dev/map": "always", "switchback.dev/proxy-protocol": "none" };
+  const clusterIPsOf = async (name: string): Promise<string[]> =>
+    JSON.parse(await system.kubectl("-n", "edge", "get", "svc", name, "-o", "jsonpath={.spec.clusterIPs}"));
+
+  it("where a Service with ipMode Proxy says so: to its ClusterIPs, without a header", async () => {
+    await balancer("always", { annotations: straight, status: [{ ip: "203.0.113.6", ipMode: "Proxy" }] });
+    await admitted("always", "always.example.com", { ip: "203.0.113.6" });
+    const clusterIPs = (await clusterIPsOf("always")).join();
+    await until("its name to lead there", async () => {
+      return (await system.published()).get("always.example.com")?.join() === clusterIPs;
+    });
+    await system.kubectl("-n", "edge", "annotate", "svc", "always", "switchback.dev/map=never", "--overwrite");
+    await until("the typing error to be reported", async () => {
+      const { sources } = await (await system.leader()).status();
+      return sources.some(({ problems }) => problems.some(({ place }) => place === "Service edge/always"));
+    });
+    assert.equal((await system.published()).get("always.example.com")?.join(), clusterIPs);
+    await system.kubectl("-n", "edge", "annotate", "svc", "always", "switchback.dev/map-");
+    assert.match(await refused("always.example.com", "ip-mode-proxy"), /edge\/always/);
+  });
+
+  it("where a load balancer has a host name, through the proxy if its Service expects a header", async () => {
+    const annotations = { "switchback.dev/map": "always", "switchback.dev/proxy-protocol": "v2" };
+    const target = await balancer("nlb", { annotations, status: [{ hostname: "nlb.elb.example.net" }] });
+    await admitted("nlb", "nlb.example.com", { hostname: "nlb.elb.example.net" });
+    await leadsToFront("nlb.example.com", target);
+    assert.deepEqual(
+      (await targetOf(target))?.ports.map(({ protocol }) => protocol),
+      ["v2", "v2"],
+    );
+  });
+});
+
 describe("a running proxy", () => {
   it("takes connections for a target that was found while it ran, and goes on to the Service's ClusterIP, without looking up its name", async () => {
     const target = foundName("edge", "two");
