@@ -56,6 +56,12 @@ export const proxySchema = z.strictObject({
     .record(z.string(), z.string())
     .default({ "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "proxy" })
     .describe("Labels of the proxy pods; the front Services select them."),
+  trafficDistribution: z
+    .enum(["PreferSameNode", "PreferSameZone", "PreferClose"])
+    .optional()
+    .describe(
+      "`spec.trafficDistribution` of the front Services: `PreferSameNode` (Kubernetes 1.35, default from 1.34) sends a client to a proxy on its own node, `PreferSameZone` and `PreferClose` in its zone. Default: any proxy. What the API server does not know is replaced by `PreferClose`, else left out.",
+    ),
   address: z.string().default("::").describe("Address that the relay's listeners bind."),
   healthPort: z.int().min(0).max(65535).default(8082).describe("Health and metrics."),
   maxConnections: z

@@ -122,6 +122,7 @@ const TEXTS: Readonly<Record<string, readonly [good: readonly unknown[], bad: re
   ],
   "certs.mode": [["self-signed", "cert-manager", "files"], ["none"]],
   "proxy.engine": [["auto", "linux", "portable"], ["epoll"]],
+  "proxy.trafficDistribution": [["PreferSameNode", "PreferSameZone", "PreferClose"], ["none"]],
   "discovery.protocol": [["v1", "v2", "none"], ["v3"]],
   "discovery.map": [["auto", "always"], ["never"]],
   "policy.verifyDns": [["off", "warn", "enforce"], ["on"]],

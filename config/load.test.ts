@@ -27,7 +27,7 @@ function faults(input: ConfigInput, text?: string): string[] {
 }
 
 const PROXY_KEYS =
-  "engine, workers, v2Checksum, v2UniqueId, selector, address, healthPort, maxConnections, maxConnectionsPerSource, connectTimeoutSeconds, idleTimeoutSeconds, halfClosedTimeoutSeconds, drainSeconds, keepaliveSeconds, resolveSeconds";
+  "engine, workers, v2Checksum, v2UniqueId, selector, trafficDistribution, address, healthPort, maxConnections, maxConnectionsPerSource, connectTimeoutSeconds, idleTimeoutSeconds, halfClosedTimeoutSeconds, drainSeconds, keepaliveSeconds, resolveSeconds";
 const SECTIONS =
   "namespace, strict, clusterDomain, targets, discovery, policy, sources, map, inject, pods, restart, podDns, webhook, controller, proxy, agent, certs, log";
 const UPSTREAM = "expected `service: {namespace, name}` or `host: name-or-address`, without a port";

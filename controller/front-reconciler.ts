@@ -70,9 +70,9 @@ export class FrontReconciler implements TargetAddresses {
     const { client, config, log, notify, askProxy: ask } = deps;
     const { namespace } = config;
     const onChange = () => this.#changed();
-    const { selector } = config.proxy;
+    const { selector, trafficDistribution } = config.proxy;
     this.#store = new TargetsWriter({ client, namespace, log });
-    this.#services = new FrontServices({ client, namespace, selector, log, notify, onChange });
+    this.#services = new FrontServices({ client, namespace, selector, trafficDistribution, log, notify, onChange });
     this.#listening = new ProxyReadiness({ client, namespace, log, ask, onChange, now: () => performance.now() });
     this.#unused = new StoredTimes(steadyNow, deps.now);
     this.#reconciler = new Reconciler({

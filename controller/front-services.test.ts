@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type TestContext, test } from "node:test";
+import { describe, type TestContext, test } from "node:test";
 import { SwitchbackError } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { NO_VERSION } from "../kube/fence.ts";
@@ -143,15 +143,21 @@ const FRONT = {
 };
 
 /** Front Services of an API server in memory, followed. */
-async function followed(t: TestContext, prepare: (kube: MemoryKube) => void = () => {}) {
+async function followed(
+  t: TestContext,
+  prepare: (kube: MemoryKube) => void = () => {},
+  trafficDistribution?: "PreferSameNode",
+) {
   const kube = new MemoryKube();
+  const log = new LineLog();
   prepare(kube);
   const state = { changes: 0 };
   const services = new FrontServices({
     client: kube.client,
     namespace: "sys",
     selector: SELECTOR,
-    log: new LineLog(),
+    trafficDistribution,
+    log,
     notify: () => assert.fail("no address is lost"),
     onChange: () => {
       state.changes += 1;
@@ -167,7 +173,7 @@ async function followed(t: TestContext, prepare: (kube: MemoryKube) => void = ()
     await services.ensure(target, { signal: new AbortController().signal, fence });
     return kube.writes.slice(before).map(({ body }) => (body as typeof FRONT).spec);
   };
-  return { kube, services, state, ensure, fence };
+  return { kube, services, state, ensure, fence, log };
 }
 
 test("a front is written as a whole, once; its address is known from the answer", async (t) => {
@@ -283,4 +289,74 @@ test("a stop ends the watch, whose silence is seen until then; one that was neve
   await services.stop();
   assert.deepEqual(kube.watched, []);
   await fronts(0).services.stop();
+});
+
+describe("trafficDistribution", () => {
+  /** As kube-apiserver 1.33 answers. */
+  const refused = (value: string) =>
+    new SwitchbackError(
+      "kube-status",
+      `Service "switchback-edge" is invalid: spec.trafficDistribution: Unsupported value: "${value}": supported values: "PreferClose"`,
+      { status: 422 },
+    );
+
+  /** Fronts with `PreferSameNode`, on an API server that takes these values. */
+  async function distributed(t: TestContext, ...values: readonly string[]) {
+    const rig = await followed(t, () => {}, "PreferSameNode");
+    const { apply } = rig.kube.client;
+    rig.kube.client.apply = async (path, object, options) => {
+      const { trafficDistribution: value } = (object as { spec: { trafficDistribution?: string } }).spec;
+      if (value !== undefined && !values.includes(value)) throw refused(value);
+      return await apply(path, object, options);
+    };
+    const written = async (target?: PublishedTarget) =>
+      (await rig.ensure(target)).map((spec) => (spec as { trafficDistribution?: string }).trafficDistribution);
+    return { ...rig, written };
+  }
+
+  test("is written with the front, and again when somebody changes it", async (t) => {
+    const { kube, written } = await distributed(t, "PreferSameNode");
+    assert.deepEqual(await written(), ["PreferSameNode"]);
+    assert.deepEqual(await written(), []);
+    const front = kube.at(`${PATH}/switchback-edge`);
+    kube.put(`${PATH}/switchback-edge`, {
+      ...front,
+      spec: { ...(front?.spec as object), trafficDistribution: undefined },
+    });
+    await settled();
+    assert.deepEqual(await written(), ["PreferSameNode"]);
+  });
+
+  test("is removed from a front once it is not configured any more", async (t) => {
+    const spec = { ...FRONT.spec, clusterIPs: ["198.51.100.7"], trafficDistribution: "PreferClose" };
+    const { ensure } = await followed(t, (kube) => kube.put(`${PATH}/switchback-edge`, { ...FRONT, spec }));
+    const [written, ...more] = await ensure();
+    assert.deepEqual([written !== undefined && "trafficDistribution" in written, more], [false, []]);
+  });
+
+  test("that an older API server refuses is PreferClose, else none; no address is given up for it", async (t) => {
+    const { written, services, log } = await distributed(t, "PreferClose");
+    services.remember("edge", ["198.51.100.1"]);
+    assert.deepEqual(await written(), ["PreferClose"]);
+    assert.deepEqual(await written({ ...EDGE, name: "other" }), ["PreferClose"]);
+    assert.deepEqual(services.addressesOf("edge"), ["198.51.100.1"]);
+    const codes = () => log.lines.map(({ fields }) => fields);
+    assert.deepEqual(codes(), [
+      { code: "traffic-distribution-refused", tried: "PreferSameNode", instead: "PreferClose" },
+    ]);
+    const none = await distributed(t);
+    assert.deepEqual(await none.written(), [undefined]);
+    assert.equal(none.log.lines.length, 2);
+  });
+
+  test("that an API server drops is not written again and again", async (t) => {
+    const { kube, written } = await distributed(t, "PreferSameNode", "PreferClose");
+    const { apply } = kube.client;
+    kube.client.apply = async (path, object, options) => {
+      const { trafficDistribution: _, ...spec } = (object as { spec: { trafficDistribution?: string } }).spec;
+      return await apply(path, { ...object, spec }, options);
+    };
+    for (const round of [1, 2, 3]) assert.ok((await written()).length <= (round === 3 ? 0 : 1), String(round));
+    assert.deepEqual(await written(), []);
+  });
 });

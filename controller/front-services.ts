@@ -1,3 +1,4 @@
+import type { ProxyConfig } from "../config/schema.ts";
 import { describeError, statusOf } from "../errors/errors.ts";
 import { TARGET_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
@@ -18,8 +19,14 @@ interface RawService {
     readonly clusterIPs?: readonly string[];
     readonly selector?: Readonly<Record<string, string>>;
     readonly ports?: ReadonlyArray<{ readonly port: number; readonly targetPort?: number | string }>;
+    readonly trafficDistribution?: string;
   };
 }
+
+type TrafficDistribution = ProxyConfig["trafficDistribution"];
+const DISTRIBUTION_FIELD = "trafficDistribution";
+/** In place of a value that the API server refuses (KEP-3015: 1.35 and newer know `PreferSameNode` and `PreferSameZone`). */
+const OLDER_DISTRIBUTION = "PreferClose";
 
 /** What is kept of a front Service. */
 interface Front extends Identity {
@@ -35,6 +42,8 @@ interface FrontServicesDeps {
   readonly namespace: string;
   /** Labels of the proxy pods. */
   readonly selector: Readonly<Record<string, string>>;
+  /** Which proxies a client's connections prefer; undefined: none. */
+  readonly trafficDistribution?: TrafficDistribution;
   readonly log: Logger;
   /** Records an Event when an address that pods hold is lost. */
   readonly notify: (code: string, note: string, service: string) => void;
@@ -62,10 +71,13 @@ export class FrontServices {
   readonly #seen = new Map<string, Front>();
   /** By target: the addresses observed last, or published by an earlier leader. */
   readonly #known = new Map<string, readonly string[]>();
+  /** What the API server is known to take, until it refuses it the configured value. */
+  #distribution: TrafficDistribution;
   #watcher: Informer<Front> | undefined;
 
   constructor(deps: FrontServicesDeps) {
     this.#deps = deps;
+    this.#distribution = deps.trafficDistribution;
   }
 
   start(): void {
@@ -130,7 +142,7 @@ export class FrontServices {
   ): Promise<boolean> {
     for (const waitMs of ADDRESS_WAITS_MS) {
       try {
-        await this.#apply(target, addresses, fence);
+        await this.#applyDistributed(target, addresses, fence);
         return true;
       } catch (error) {
         if (statusOf(error) !== 422 || addresses.length === 0) throw error;
@@ -140,6 +152,29 @@ export class FrontServices {
       }
     }
     return false;
+  }
+
+  /** Applies it. A value of `trafficDistribution` that the API server refuses, or does not keep, is given up. */
+  async #applyDistributed(target: PublishedTarget, addresses: readonly string[], fence: Fence): Promise<void> {
+    const tried = this.#distribution;
+    if (tried === undefined) return await this.#apply(target, addresses, fence);
+    try {
+      await this.#apply(target, addresses, fence);
+      if (this.#seen.get(target.name)?.managedSpec !== this.#managedSpecOf(target))
+        this.#giveUp(tried, "it was not kept");
+    } catch (error) {
+      if (statusOf(error) !== 422 || !describeError(error).includes(DISTRIBUTION_FIELD)) throw error;
+      this.#giveUp(tried, describeError(error));
+      await this.#applyDistributed(target, addresses, fence);
+    }
+  }
+
+  /** Another write may have done so already. */
+  #giveUp(tried: TrafficDistribution, why: string): void {
+    if (this.#distribution !== tried) return;
+    this.#distribution = tried === OLDER_DISTRIBUTION ? undefined : OLDER_DISTRIBUTION;
+    const instead = this.#distribution ?? "none";
+    this.#deps.log.warn({ code: "traffic-distribution-refused", tried, instead }, why);
   }
 
   /** Deletes the front Service of a target that is no longer used. */
@@ -161,7 +196,7 @@ export class FrontServices {
   }
 
   #managedSpecOf(target: PublishedTarget): string {
-    return managedSpecOf(target.name, this.#deps.selector, frontPorts(target));
+    return managedSpecOf(target.name, this.#deps.selector, frontPorts(target), this.#distribution);
   }
 
   async #apply(target: PublishedTarget, addresses: readonly string[], fence: Fence): Promise<void> {
@@ -195,11 +230,12 @@ export class FrontServices {
     };
     const fixed = addresses.length === 0 ? {} : { clusterIP: addresses[0], clusterIPs: addresses };
     const ports = frontPorts(target).map((entry) => ({ name: `tcp-${entry.port}`, protocol: "TCP", ...entry }));
+    const distribution = this.#distribution && { [DISTRIBUTION_FIELD]: this.#distribution };
     const object = {
       apiVersion: "v1",
       kind: "Service",
       metadata: { name, namespace, labels, ...precondition },
-      spec: { type: "ClusterIP", ipFamilyPolicy: "PreferDualStack", selector, ports, ...fixed },
+      spec: { type: "ClusterIP", ipFamilyPolicy: "PreferDualStack", selector, ports, ...distribution, ...fixed },
     };
     return await client.apply<RawService>(path, object, { fieldManager: FIELD_MANAGER, force: true });
   }
@@ -220,10 +256,15 @@ function viewFront({ metadata, spec }: RawService): Front {
   // A Service with our label and another name is not a front.
   const target = metadata.name === frontName(label) ? label : "";
   const ports = (spec?.ports ?? []).map(({ port, targetPort }) => ({ port, targetPort: targetPort ?? port }));
-  const managedSpec = managedSpecOf(target, spec?.selector ?? {}, ports);
+  const managedSpec = managedSpecOf(target, spec?.selector ?? {}, ports, spec?.trafficDistribution);
   return { ...identityOf(metadata), target, clusterIPs: literalIPs(spec), managedSpec };
 }
 
-function managedSpecOf(target: string, selector: Readonly<Record<string, string>>, ports: readonly object[]): string {
-  return JSON.stringify([target, Object.entries(selector).sort(), ports]);
+function managedSpecOf(
+  target: string,
+  selector: Readonly<Record<string, string>>,
+  ports: readonly object[],
+  distribution: string | undefined,
+): string {
+  return JSON.stringify([target, Object.entries(selector).sort(), ports, distribution ?? null]);
 }

@@ -219,6 +219,8 @@ describe("names are mapped although nothing is short-circuited", () => {
       (await targetOf(target))?.ports.map(({ protocol }) => protocol),
       ["v2", "v2"],
     );
+    await system.kubectl("delete", "ingress", "nlb");
+    await until("its name to leave", async () => !(await system.published()).has("nlb.example.com"));
   });
 });
 
