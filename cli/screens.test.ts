@@ -112,7 +112,16 @@ Names: 10000
 not shown: 9900 names; see --all, --in, --name, --refused and --stuck
 some values are shortened (...) to fit 80 columns; -o wide shows them whole
 `,
-  doctor: `warning  Service ingress-nginx/ingress-nginx-controller: short-circuited
+  doctor: `unknown  this cluster: need-unseen
+         pods bypass the load balancer of Service
+         ingress-nginx/ingress-nginx-controller; that does harm only if the
+         ingress controller demands a PROXY header, which was not seen
+         cure: run with --probe
+         cure: have the provider's controller set \`ipMode: Proxy\` in the
+               Service's status (Kubernetes 1.32 and newer, if the network
+               plugin supports it)
+         cure: or let Switchback map its names: add it to \`config.targets\`
+warning  Service ingress-nginx/ingress-nginx-controller: short-circuited
          203.0.113.7 in its status without ipMode Proxy: kube-proxy makes pods
          bypass the load balancer (selected because it has labels of
          ingress-nginx)
@@ -131,7 +140,7 @@ warning  namespace ours: not-installed
          cure: if an ingress controller requires a PROXY header (check with
                --probe), install Switchback or apply one of the cures above
 
-0 broken, 2 warning, 1 unknown, 1 ok
+0 broken, 2 warning, 2 unknown, 1 ok
 diagnosing https://api.example.com/
 `,
   restart: `Deployment shop/web: 1 of 2 pods stale

@@ -35,7 +35,14 @@ function codes(facts: ClusterFacts, verdict?: FindingStatus): string[] {
 
 test("of a healthy install every finding is ok", () => {
   for (const { verdict, code, evidence } of examine(HEALTHY)) assert.equal(verdict, "ok", `${code}: ${evidence}`);
-  const expected = ["short-circuit-cured", "header-accepted", "names-lead-to-it", "deployment-ready", "target-whole"];
+  const expected = [
+    "need-met",
+    "short-circuit-cured",
+    "header-accepted",
+    "names-lead-to-it",
+    "deployment-ready",
+    "target-whole",
+  ];
   const others = ["relay-answers", "proxy-serving", "webhook-whole", "webhook-answers", "controller-settled"];
   assert.deepEqual(codes(HEALTHY), [...expected, ...others, "opted-in", "pods-in-step"]);
 });
@@ -60,6 +67,7 @@ const FAULTS: readonly [what: string, change: Partial<ClusterFacts>, ...expected
   [
     "the Ingress's own load balancer, no target",
     nginx({ namespace: "elsewhere" }),
+    "unknown need-unseen",
     "warning short-circuited",
     "broken upstream-missing",
   ],
@@ -79,7 +87,12 @@ const FAULTS: readonly [what: string, change: Partial<ClusterFacts>, ...expected
   ["a front that selects others", front({ selector: { app: "other" } }), "broken front-selector-wrong"],
   ["a front with another address", front({ clusterIPs: ["198.51.100.77"] }), "broken front-address-changed"],
   ["no configuration", install({ config: known(undefined) }), "broken config-missing"],
-  ["a target that the proxies were not told of", install({ targets: known([]) }), "broken target-not-published"],
+  [
+    "a target that the proxies were not told of",
+    install({ targets: known([]) }),
+    "warning mapping-needed",
+    "broken target-not-published",
+  ],
   [
     "no address in the map",
     install({ map: known({ index: { revision: "r", targets: [], shards: [] }, map: fakes.MAP }) }),
@@ -116,7 +129,13 @@ const FAULTS: readonly [what: string, change: Partial<ClusterFacts>, ...expected
   ["no controller", deployments("switchback-controller", 0, 0), "broken deployment-not-ready"],
   ["a webhook that is not ready", deployments("switchback-webhook", 0), "broken deployment-not-ready"],
   ["one proxy of two", deployments("switchback-proxy", 1), "warning deployment-degraded"],
-  ["no Deployment", install({ deployments: known([]) }), "broken deployment-missing", "broken short-circuit-uncured"],
+  [
+    "no Deployment",
+    install({ deployments: known([]) }),
+    "warning mapping-needed",
+    "broken deployment-missing",
+    "broken short-circuit-uncured",
+  ],
   ["no webhook configuration", admission({ configuration: known(undefined) }), "broken webhook-missing"],
   ["an entry less", entries(["pod"]), "broken webhook-entry-missing"],
   ["failurePolicy Fail", entries(["namespace"], ["pod", { failurePolicy: "Fail" }]), "broken webhook-fails-closed"],
@@ -220,10 +239,11 @@ describe("one thing is wrong, or could not be read:", () => {
 
 describe("without Switchback", () => {
   test("it tells whether there is the problem", () => {
-    assert.deepEqual(codes(NOT_INSTALLED), ["short-circuited", "not-probed", "not-installed"]);
+    assert.deepEqual(codes(NOT_INSTALLED), ["need-unseen", "short-circuited", "not-probed", "not-installed"]);
     const proxyMode = { ...NOT_INSTALLED, ...services({ ...NGINX, entries: [{ ip: "192.0.2.80", ipMode: "Proxy" }] }) };
-    assert.deepEqual(codes(proxyMode), ["ip-mode-proxy", "not-probed", "not-needed"]);
+    assert.deepEqual(codes(proxyMode), ["need-none", "ip-mode-proxy", "not-probed", "not-needed"]);
     assert.deepEqual(codes({ ...NOT_INSTALLED, services: known([]) }), [
+      "need-none",
       "no-load-balancer",
       "not-probed",
       "not-needed",
@@ -234,7 +254,7 @@ describe("without Switchback", () => {
     const service = { namespace: "other", name: "w", port: 443 };
     const configuration = known([fakes.entry("namespace", { service }), fakes.entry("pod", { service })]);
     const facts = { ...NOT_INSTALLED, admission: { ...NOT_INSTALLED.admission, configuration } };
-    assert.deepEqual(codes(facts), ["short-circuited", "not-probed", "installed-elsewhere"]);
+    assert.deepEqual(codes(facts), ["need-unseen", "short-circuited", "not-probed", "installed-elsewhere"]);
   });
 
   test("nothing of it can be read: it is not taken for absent", () => {

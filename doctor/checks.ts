@@ -3,6 +3,7 @@ import { checkController } from "./checks/controller.ts";
 import { checkHeaders } from "./checks/headers.ts";
 import { checkInstall } from "./checks/install.ts";
 import { checkNames } from "./checks/names.ts";
+import { checkNeed } from "./checks/need.ts";
 import { checkOptIn } from "./checks/opt-in.ts";
 import { checkPods } from "./checks/pods.ts";
 import { checkRelay } from "./checks/relay.ts";
@@ -14,8 +15,9 @@ import { checkWebhook } from "./checks/webhook.ts";
 import type { ClusterFacts } from "./facts.ts";
 import type { Finding } from "./findings.ts";
 
-/** All checks, in reporting order: does the cluster have the problem, is Switchback working, does the mapping reach pods. */
+/** All checks, in reporting order: does the cluster need this, has it the problem, is Switchback working, does the mapping reach pods. */
 const CHECKS: readonly ((facts: ClusterFacts) => Finding[])[] = [
+  checkNeed,
   checkShortCircuit,
   checkHeaders,
   checkNames,

@@ -43,6 +43,17 @@ function loadBalancerOf(
   return { service, foundBy, addresses, names: namesOf(matching, target, facts), target, software };
 }
 
+/** The addresses of a Service that kube-proxy short-circuits: IPs without `ipMode: Proxy` (KEP-1860). */
+export function shortCircuited({ service }: LoadBalancer): string[] {
+  return service.entries.flatMap(({ ip, ipMode }) => (ip === undefined || ipMode === "Proxy" ? [] : [ip]));
+}
+
+/** Whether pods are to leave the load balancer's addresses alone: all IPs in its status have `ipMode: Proxy`. */
+export function isProxied(loadBalancer: LoadBalancer): boolean {
+  const { entries } = loadBalancer.service;
+  return entries.some(({ ip }) => ip !== undefined) && shortCircuited(loadBalancer).length === 0;
+}
+
 interface Matches {
   /** Those with an address of the Service in their status. */
   readonly routes: readonly RouteFacts[];

@@ -74,6 +74,13 @@ const PROVIDERS: readonly KnownProvider[] = [
     annotation: "loadbalancer.openstack.org/",
     cure: `update its cloud controller (it sets ipMode: Proxy by itself with the PROXY protocol on), or ${set("loadbalancer.openstack.org/hostname", HOSTNAME)}`,
   },
+  {
+    title: "AWS",
+    nodes: ["aws://"],
+    annotation: "service.beta.kubernetes.io/aws-load-balancer-",
+    // A network load balancer sends a connection back to the node that it came from, which drops it (cloud-provider-aws 1160).
+    cure: `turn the preservation of client addresses off: ${set("service.beta.kubernetes.io/aws-load-balancer-target-group-attributes", "preserve_client_ip.enabled=false")}`,
+  },
 ];
 
 /** Infers the load balancer's provider from the Service's annotations, else from the nodes; undefined if neither identifies it. */
@@ -86,9 +93,14 @@ function providerOf({ annotations }: ServiceFacts, { providerIds }: ClusterFacts
 
 /** Fixes for the short circuit that do not need Switchback, the provider's own first. */
 export function providerCures(service: ServiceFacts, facts: ClusterFacts): string[] {
-  const provider = providerOf(service, facts);
   const general =
     "have the provider's controller set `ipMode: Proxy` in the Service's status " +
     "(Kubernetes 1.32 and newer, if the network plugin supports it)";
-  return provider === undefined ? [general] : [`${provider.title}: ${provider.cure}`, general];
+  return [...ownCures(service, facts), general];
+}
+
+/** The provider's own fix; none if the provider is not known. */
+export function ownCures(service: ServiceFacts, facts: ClusterFacts): string[] {
+  const provider = providerOf(service, facts);
+  return provider === undefined ? [] : [`${provider.title}: ${provider.cure}`];
 }

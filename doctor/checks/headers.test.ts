@@ -1,6 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { ANSWERED, direct, MISREAD, nginx, probe, REFUSED, rowsOf, TIMEOUT } from "../../test/fakes/doctor-changes.ts";
+import {
+  ANSWERED,
+  direct,
+  MISREAD,
+  nginx,
+  probe,
+  REFUSED,
+  rowsOf,
+  services,
+  TIMEOUT,
+} from "../../test/fakes/doctor-changes.ts";
 import type { Ways } from "../../test/fakes/doctor-facts.ts";
 import { CLOSED, FORBIDDEN, FRONT, HEALTHY, NGINX, NOT_INSTALLED, probed } from "../../test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
@@ -10,6 +20,12 @@ const SILENT = { kind: "silent", detail: "no answer within 10 s" } as const;
 const absent = (ways: Ways) => ({ ...NOT_INSTALLED, ...probe({ service: HTTP, ...ways }) });
 /** The port 80 alone: one finding. */
 const HTTP = { ...NGINX, ports: NGINX.ports.slice(0, 1) };
+const PROXIED = { ...HTTP, entries: [{ ip: "192.0.2.80", ipMode: "Proxy" }] };
+const NLB = {
+  ...HTTP,
+  annotations: { "service.beta.kubernetes.io/aws-load-balancer-type": "external" },
+  entries: [{ hostname: "lb.elb.example.com" }],
+};
 const asked = (ways: Ways) => ({ ...nginx({ ports: HTTP.ports }), ...probe({ service: HTTP, ...ways }) });
 const bare = (ways: Ways) => ({ ...direct(), ...asked(ways) });
 
@@ -172,7 +188,32 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "no target, and it requires a header",
     absent({}),
     [
-      "broken pods-cut-off | Service ingress-nginx/ingress-nginx-controller port 80 | it requires a PROXY header, which pods do not send: from the probe pod's address, without a header: the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: the connection was reset | have the provider's controller set `ipMode: Proxy` in the Service's status (Kubernetes 1.32 and newer, if the network plugin supports it) | or let Switchback map its names: add it to `config.targets` and opt pods in",
+      "broken pods-cut-off | Service ingress-nginx/ingress-nginx-controller port 80 | it requires a PROXY header, which pods do not send: from the probe pod's address, without a header: the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: the connection was reset | have the provider's controller set `ipMode: Proxy` in the Service's status (Kubernetes 1.32 and newer, if the network plugin supports it) | or let Switchback map its names: add it to `config.targets`",
+    ],
+  ],
+  [
+    "no target, it requires a header, and its address has ipMode Proxy",
+    { ...NOT_INSTALLED, ...probe({ service: PROXIED }), ...services(PROXIED) },
+    [
+      "broken ip-mode-ignored | Service ingress-nginx/ingress-nginx-controller port 80 | its address has ipMode Proxy, and pods do not get an answer there all the same: the network plugin ignores ipMode, or the way to the load balancer is cut: from the probe pod's address, without a header: the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: the connection was reset | update the network plugin (Cilium honours ipMode from 1.18.1) | or let Switchback map its names: annotate the Service with `switchback.dev/map: always`, and with `switchback.dev/proxy-protocol: none` if it expects no header",
+    ],
+  ],
+  [
+    "no target, and pods get through at an address with ipMode Proxy",
+    { ...NOT_INSTALLED, ...probe({ service: PROXIED, balancer: ANSWERED }), ...services(PROXIED) },
+    [
+      "ok pods-reach-it | Service ingress-nginx/ingress-nginx-controller port 80 | pods reach it by its load balancer's address; so this cluster's network leaves an address with ipMode Proxy alone: from the probe pod's address, without a header: the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: HTTP 404",
+    ],
+  ],
+  [
+    "no target, no header, and no answer at a host name, as of an AWS NLB that keeps client addresses",
+    {
+      ...NOT_INSTALLED,
+      ...probe({ service: NLB, none: ANSWERED, v1: MISREAD, v2: MISREAD, balancer: TIMEOUT }),
+      ...services(NLB),
+    },
+    [
+      "broken no-way-to-balancer | Service ingress-nginx/ingress-nginx-controller port 80 | pods cannot reach its load balancer's address, although it accepts connections without a header: from the probe pod's address, without a header: HTTP 404; with v1: HTTP 400; with v2: HTTP 400; at its load balancer's address: no connection | AWS: turn the preservation of client addresses off: annotate the Service with `service.beta.kubernetes.io/aws-load-balancer-target-group-attributes: preserve_client_ip.enabled=false` | or let Switchback map its names: annotate the Service with `switchback.dev/map: always`, and with `switchback.dev/proxy-protocol: none` if it expects no header",
     ],
   ],
   [

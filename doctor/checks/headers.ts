@@ -1,7 +1,7 @@
 import { PROXY_PROTOCOL_KEY } from "../../hostmap/metadata-keys.ts";
 import { type ClusterFacts, objectKey, type ServicePort } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
+import { findLoadBalancers, isProxied, type LoadBalancer, shortCircuited } from "../load-balancers.ts";
 import {
   answered,
   dialOf,
@@ -10,9 +10,9 @@ import {
   type ServicePortRef,
 } from "../probe/proxy-protocol-support.ts";
 import type { ProbeResult } from "../probe/result.ts";
-import { providerCures } from "../providers.ts";
-import { acceptCure, optionalCures, trustCure } from "../software.ts";
+import { acceptCure, trustCure } from "../software.ts";
 import { entryFor } from "../targets.ts";
+import { waysOut } from "../ways-out.ts";
 
 const { ok, broken, unknown } = findingsOf("headers");
 
@@ -85,10 +85,18 @@ function checkPort(asked: PortProbe): Finding | undefined {
 /** Checks a port that no target covers: pods call the load balancer's address. */
 function checkUnmapped(portResult: PortResult): Finding {
   const { subject, support, direct, evidence, loadBalancer, facts } = portResult;
-  if (direct === true) return ok(subject, "pods-reach-it", `pods reach it by its load balancer's address: ${evidence}`);
-  const addTarget = "or let Switchback map its names: add it to `config.targets` and opt pods in";
-  const ways = [...optionalCures(loadBalancer.software), ...providerCures(loadBalancer.service, facts)];
-  const cures = [...ways, addTarget];
+  if (direct === true) {
+    const honoured = isProxied(loadBalancer)
+      ? "; so this cluster's network leaves an address with ipMode Proxy alone"
+      : "";
+    return ok(subject, "pods-reach-it", `pods reach it by its load balancer's address${honoured}: ${evidence}`);
+  }
+  const cures = waysOut(loadBalancer, facts);
+  if (support.kind === "demands" && direct === false && isProxied(loadBalancer)) {
+    const reason = `its address has ipMode Proxy, and pods do not get an answer there all the same: the network plugin ignores ipMode, or the way to the load balancer is cut: ${evidence}`;
+    const update = "update the network plugin (Cilium honours ipMode from 1.18.1)";
+    return broken(subject, "ip-mode-ignored", reason, update, ...cures);
+  }
   if (support.kind === "demands") {
     return broken(subject, "pods-cut-off", `it requires a PROXY header, which pods do not send: ${evidence}`, ...cures);
   }
@@ -98,7 +106,9 @@ function checkUnmapped(portResult: PortResult): Finding {
       subject,
       "no-way-to-balancer",
       reason,
-      "let Switchback map its names: add a target with `protocol: none`",
+      ...(shortCircuited(loadBalancer).length > 0
+        ? ["let Switchback map its names: add a target with `protocol: none`"]
+        : cures),
     );
   }
   return unclear(portResult);

@@ -1,9 +1,8 @@
 import { SMALL_DEPLOYMENT } from "../../snapshot/installed-config.ts";
 import type { ClusterFacts, DeploymentFacts, WebhookEntry } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { findLoadBalancers } from "../load-balancers.ts";
+import { findLoadBalancers, shortCircuited } from "../load-balancers.ts";
 import { PROXY_DEPLOYMENT } from "../proxy-deployment.ts";
-import { shortCircuited } from "./short-circuit.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("install");
 

@@ -1,7 +1,6 @@
 import type { ClusterFacts, HttpSolverFacts, PodInfo } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { findLoadBalancers } from "../load-balancers.ts";
-import { shortCircuited } from "./short-circuit.ts";
+import { findLoadBalancers, shortCircuited } from "../load-balancers.ts";
 
 const { ok, warning, unknown } = findingsOf("self-check");
 

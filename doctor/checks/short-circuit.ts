@@ -1,10 +1,10 @@
+import { MAP_KEY } from "../../hostmap/metadata-keys.ts";
 import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
-import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
-import { providerCures } from "../providers.ts";
+import { findLoadBalancers, type LoadBalancer, shortCircuited } from "../load-balancers.ts";
 import { proxyDeployment } from "../proxy-deployment.ts";
-import { optionalCures } from "../software.ts";
 import type { Target } from "../targets.ts";
+import { isMappedAlways, waysOut } from "../ways-out.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("short-circuit");
 
@@ -27,13 +27,8 @@ export function checkShortCircuit(facts: ClusterFacts): Finding[] {
   return [...unread, ok("load balancers", "no-load-balancer", evidence)];
 }
 
-/** The addresses of a Service that kube-proxy short-circuits. */
-export function shortCircuited({ service }: LoadBalancer): string[] {
-  return service.entries.flatMap(({ ip, ipMode }) => (ip === undefined || ipMode === "Proxy" ? [] : [ip]));
-}
-
 function checkLoadBalancer(loadBalancer: LoadBalancer, facts: ClusterFacts): Finding {
-  const { service, target, foundBy, software } = loadBalancer;
+  const { service, target, foundBy } = loadBalancer;
   const subject = `Service ${objectKey(service)}`;
   const found = `(selected because ${foundBy})`;
   const addresses = shortCircuited(loadBalancer);
@@ -52,18 +47,17 @@ function checkLoadBalancer(loadBalancer: LoadBalancer, facts: ClusterFacts): Fin
     const evidence = `${addresses.join(", ")} in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer ${found}`;
     if (target !== undefined)
       return checkCure(subject, `${evidence}; opted-in pods use target ${target.name} instead`, target, facts);
-    const addTarget = "or let Switchback map its names: add it to `config.targets`";
-    const cures = [...optionalCures(software), ...providerCures(service, facts), addTarget];
-    return warning(subject, "short-circuited", evidence, ...cures);
+    return warning(subject, "short-circuited", evidence, ...waysOut(loadBalancer, facts));
   }
+  const always = isMappedAlways(service, facts) ? `; its names are mapped all the same (${MAP_KEY})` : "";
   if (service.entries.some(({ ip }) => ip !== undefined)) {
     return ok(
       subject,
       "ip-mode-proxy",
-      `${loadBalancer.addresses.join(", ")} in its status with ipMode Proxy: nothing is short-circuited ${found}`,
+      `${loadBalancer.addresses.join(", ")} in its status with ipMode Proxy: nothing is short-circuited ${found}${always}`,
     );
   }
-  const evidence = `its status has no IP but ${loadBalancer.addresses.join(", ")}: nothing is short-circuited ${found}`;
+  const evidence = `its status has no IP but ${loadBalancer.addresses.join(", ")}: nothing is short-circuited ${found}${always}`;
   return ok(subject, "hostname-only", evidence);
 }
 

@@ -58,6 +58,7 @@ describe("a cluster without Switchback, and without Gateway API", () => {
     const expected = [
       "ok hostname-only",
       "ok ip-mode-proxy",
+      "unknown need-unseen",
       "unknown not-probed",
       "warning not-installed",
       "warning short-circuited",

@@ -1,0 +1,110 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import {
+  ANSWERED,
+  deployments,
+  direct,
+  install,
+  MISREAD,
+  probe,
+  REFUSED,
+  services,
+} from "../../test/fakes/doctor-changes.ts";
+import { CLOSED, FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED } from "../../test/fakes/doctor-facts.ts";
+import type { ClusterFacts, ServiceFacts } from "../facts.ts";
+import { known } from "../known.ts";
+import { checkNeed } from "./need.ts";
+
+const HTTP: ServiceFacts = { ...NGINX, ports: NGINX.ports.slice(0, 1) };
+const PROXIED: ServiceFacts = { ...HTTP, entries: [{ ip: "192.0.2.80", ipMode: "Proxy" }] };
+const NAMED: ServiceFacts = { ...HTTP, entries: [{ hostname: "lb.example.com" }] };
+const absent = (change: Partial<ClusterFacts>): ClusterFacts => ({ ...NOT_INSTALLED, ...change });
+const one = (service: ServiceFacts) => services(service);
+const issuers = (...waits: boolean[]) => ({
+  httpSolvers: known(waits.map((is) => ({ issuer: "ClusterIssuer all", waits: is }))),
+});
+const WAIT = /^if only cert-manager calls public names: `waitInsteadOfSelfCheck/;
+
+/** The facts, the verdict and code, and a part of the evidence. */
+const CASES: readonly [what: string, facts: ClusterFacts, found: string, evidence: RegExp][] = [
+  [
+    "a target covers what the probe saw",
+    HEALTHY,
+    "ok need-met",
+    /no answer at .*ingress-nginx-controller.*; opted-in pods/,
+  ],
+  ["a target covers what was not probed", { ...HEALTHY, probe: undefined }, "ok need-met", /bypass .*; opted-in pods/],
+  ["a target without a relay", { ...HEALTHY, ...direct(), ...probe({}) }, "ok need-met", /opted-in/],
+  ["no proxy is ready", { ...HEALTHY, ...deployments("switchback-proxy", 0) }, "warning mapping-needed", /no answer/],
+  [
+    "no right to read targets",
+    { ...HEALTHY, ...install({ targets: FORBIDDEN }) },
+    "unknown right-missing",
+    /no answer .*; missing/,
+  ],
+  ["no right to list Services", absent({ services: FORBIDDEN }), "unknown right-missing", /missing permission/],
+  ["no load balancer", absent(services()), "ok need-none", /no ingress controller has/],
+  ["none that can be seen", absent({ ...services(), ingresses: FORBIDDEN }), "unknown right-missing", /missing/],
+  ["no address yet", absent(one({ ...HTTP, entries: [] })), "ok need-none", /no ingress controller has/],
+  ["bypassed, not probed", absent({}), "unknown need-unseen", /bypass the load balancer of Service ingress-nginx\//],
+  ["bypassed, the probe failed", absent({ probe: FORBIDDEN }), "unknown need-unseen", /was not seen/],
+  ["bypassed, and cut off", absent(probe({})), "warning mapping-needed", /where the ingress controller itself answers/],
+  [
+    "bypassed without harm",
+    absent({ ...one(HTTP), ...probe({ service: HTTP, balancer: ANSWERED }) }),
+    "ok need-none",
+    /pods get an answer/,
+  ],
+  ["ipMode Proxy", absent(one(PROXIED)), "ok need-none", /has ipMode Proxy: .*not probed/],
+  ["a host name", absent(one(NAMED)), "ok need-none", /has a host name and no IP/],
+  [
+    "ipMode Proxy, ignored",
+    absent({ ...one(PROXIED), ...probe({ service: PROXIED }) }),
+    "warning mapping-needed",
+    /no answer/,
+  ],
+  [
+    "nothing works behind it",
+    absent({ ...one(HTTP), ...probe({ service: HTTP, none: REFUSED, v1: REFUSED, v2: REFUSED, balancer: REFUSED }) }),
+    "unknown need-unseen",
+    /bypass/,
+  ],
+  [
+    "without a header it answers, but not there",
+    absent({ ...one(NAMED), ...probe({ service: NAMED, none: ANSWERED, v1: MISREAD, v2: MISREAD, balancer: CLOSED }) }),
+    "warning mapping-needed",
+    /no answer/,
+  ],
+];
+
+describe("whether Switchback is needed is said first:", () => {
+  for (const [what, facts, found, evidence] of CASES) {
+    test(`${what}: ${found}`, () => {
+      const [finding, ...more] = checkNeed(facts);
+      assert.ok(finding);
+      assert.deepEqual([`${finding.verdict} ${finding.code}`, finding.subject, more], [found, "this cluster", []]);
+      assert.match(finding.evidence, evidence);
+    });
+  }
+
+  test("cert-manager's own way comes first while a solver checks itself; then the provider's; Switchback is the last", () => {
+    const cures = (change: Partial<ClusterFacts>) => {
+      const annotated = { ...HTTP, annotations: { "load-balancer.hetzner.cloud/name": "lb" } };
+      return checkNeed(absent({ ...one(annotated), ...probe({ service: annotated }), ...change }))[0]?.cures ?? [];
+    };
+    const [first = "", second = "", ...rest] = cures(issuers(true, false));
+    assert.match(first, WAIT);
+    assert.match(second, /^Hetzner Cloud: /);
+    assert.match(rest.at(-1) ?? "", /^or let Switchback map/);
+    for (const change of [issuers(true), issuers(), { httpSolvers: known(undefined) }, { httpSolvers: FORBIDDEN }]) {
+      assert.doesNotMatch(cures(change).join(), WAIT);
+    }
+  });
+
+  test("of many load balancers five are named, and equal cures stand once", () => {
+    const many = Array.from({ length: 7 }, (_, index) => ({ ...HTTP, name: `lb-${index}` }));
+    const [finding] = checkNeed(absent(services(...many)));
+    assert.match(finding?.evidence ?? "", /lb-0, .*lb-4 and 2 more/);
+    assert.equal(new Set(finding?.cures).size, finding?.cures.length);
+  });
+});

@@ -1,0 +1,110 @@
+import { type ClusterFacts, objectKey } from "../facts.ts";
+import { type Finding, findingsOf } from "../findings.ts";
+import { findLoadBalancers, isProxied, type LoadBalancer, shortCircuited } from "../load-balancers.ts";
+import { answered, dialOf, proxyProtocolSupportOf } from "../probe/proxy-protocol-support.ts";
+import { proxyDeployment } from "../proxy-deployment.ts";
+import { waysOut } from "../ways-out.ts";
+
+const { ok, warning, unknown } = findingsOf("need");
+
+const SUBJECT = "this cluster";
+/** The kinds of a backend's answers that show that it works: what pods do not get is then a matter of the way. */
+const WORKING: readonly string[] = ["accepts", "demands", "refuses"];
+
+/** Whether pods get an answer at a load balancer's own address; undefined: not seen. */
+type Reached = boolean | undefined;
+
+/**
+ * First of all: whether anything is broken that a mapping cures, and what else would cure it. The other checks have the details.
+ */
+export function checkNeed(facts: ClusterFacts): Finding[] {
+  if (!facts.services.known) return [unknown(SUBJECT, facts.services.reason.code, facts.services.reason.text)];
+  const all = findLoadBalancers(facts).filter(({ service }) => service.entries.length > 0);
+  if (all.length === 0) {
+    const unread = [facts.ingresses, facts.gateways].find((list) => !list.known);
+    if (unread?.known === false) return [unknown(SUBJECT, unread.reason.code, unread.reason.text)];
+    return [ok(SUBJECT, "need-none", "no ingress controller has a load balancer with an address: nothing to map")];
+  }
+  const seen = all.map((loadBalancer) => ({ loadBalancer, reached: reachedBy(loadBalancer, facts) }));
+  const cutOff = seen.flatMap(({ loadBalancer, reached }) => (reached === false ? loadBalancer : []));
+  if (cutOff.length > 0) return [checkCutOff(cutOff, facts)];
+  const open = seen.flatMap(({ loadBalancer, reached }) => {
+    return reached === undefined && shortCircuited(loadBalancer).length > 0 ? loadBalancer : [];
+  });
+  if (open.length > 0) return [checkUnseen(open, facts)];
+  return [
+    ok(SUBJECT, "need-none", seen.map(({ loadBalancer, reached }) => goodReason(loadBalancer, reached)).join("; ")),
+  ];
+}
+
+/** False if one of its ports, behind which something works, does not answer at the load balancer's address. */
+function reachedBy({ service }: LoadBalancer, { probe }: ClusterFacts): Reached {
+  if (!probe?.known) return undefined;
+  const answers = service.ports.flatMap(({ port }) => {
+    const portRef = { service: objectKey(service), servicePort: port };
+    const direct = dialOf(probe.value, portRef, "balancer");
+    const support = proxyProtocolSupportOf(probe.value, portRef);
+    if (direct === undefined || support === undefined) return [];
+    return answered(direct) || (WORKING.includes(support.kind) ? false : []);
+  });
+  return answers.includes(false) ? false : answers[0];
+}
+
+function checkCutOff(cutOff: readonly LoadBalancer[], facts: ClusterFacts): Finding {
+  const evidence = `pods get no answer at the address of ${list(cutOff)}, where the ingress controller itself answers`;
+  if (cutOff.every((loadBalancer) => isCovered(loadBalancer, facts))) {
+    return ok(SUBJECT, "need-met", `${evidence}; opted-in pods use a target instead`);
+  }
+  return unreadInstall(evidence, facts) ?? warning(SUBJECT, "mapping-needed", evidence, ...curesOf(cutOff, facts));
+}
+
+function checkUnseen(open: readonly LoadBalancer[], facts: ClusterFacts): Finding {
+  const evidence = `pods bypass the load balancer of ${list(open)}`;
+  if (open.every((loadBalancer) => isCovered(loadBalancer, facts))) {
+    return ok(SUBJECT, "need-met", `${evidence}; opted-in pods use a target instead`);
+  }
+  const unread = unreadInstall(evidence, facts);
+  if (unread !== undefined) return unread;
+  const harm = "that does harm only if the ingress controller demands a PROXY header, which was not seen";
+  return unknown(SUBJECT, "need-unseen", `${evidence}; ${harm}`, "run with --probe", ...curesOf(open, facts));
+}
+
+/** Cert-manager's own way first: for many it is the only caller of public names. */
+function curesOf(loadBalancers: readonly LoadBalancer[], facts: ClusterFacts): string[] {
+  const { httpSolvers } = facts;
+  const calls = httpSolvers.known && httpSolvers.value?.some(({ waits }) => !waits) === true;
+  const waits =
+    "if only cert-manager calls public names: `waitInsteadOfSelfCheck: 60s` in its HTTP-01 solvers (1.21 and newer)";
+  const ways = loadBalancers.flatMap((loadBalancer) => waysOut(loadBalancer, facts));
+  return [...new Set([...(calls ? [waits] : []), ...ways])];
+}
+
+/** Whether names that lead to it are mapped to something that is there. */
+function isCovered({ target }: LoadBalancer, facts: ClusterFacts): boolean {
+  if (target === undefined) return false;
+  if (target.state === "direct") return true;
+  return target.state === "published" && (proxyDeployment(facts)?.ready ?? 0) > 0;
+}
+
+/** Whether they are covered is not known if what is installed could not be read. */
+function unreadInstall(evidence: string, { install }: ClusterFacts): Finding | undefined {
+  const unread = [install.config, install.targets, install.deployments].find((fact) => !fact.known);
+  if (unread?.known !== false) return undefined;
+  return unknown(SUBJECT, unread.reason.code, `${evidence}; ${unread.reason.text}`);
+}
+
+function goodReason(loadBalancer: LoadBalancer, reached: Reached): string {
+  const name = `Service ${objectKey(loadBalancer.service)}`;
+  if (reached === true) return `pods get an answer at the address of ${name}`;
+  const why = isProxied(loadBalancer) ? "has ipMode Proxy" : "has a host name and no IP";
+  return `the load balancer of ${name} ${why}: pods go out to it (not probed)`;
+}
+
+/** Maximum number of Services in a finding. */
+const MAX_LISTED = 5;
+
+function list(loadBalancers: readonly LoadBalancer[]): string {
+  const names = loadBalancers.slice(0, MAX_LISTED).map(({ service }) => `Service ${objectKey(service)}`);
+  const rest = loadBalancers.length - names.length;
+  return `${names.join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`;
+}
