@@ -8,7 +8,7 @@ import type { Reason } from "../../hostmap/types.ts";
 import { type Protocol, protocolOf } from "./proxy-protocol-annotations.ts";
 
 /** When the names of a Service are mapped: if kube-proxy short-circuits its load balancer, or in any case. */
-export type MapWhen = "auto" | "always";
+type MapWhen = "auto" | "always";
 const MAP_WHEN: readonly MapWhen[] = ["auto", "always"];
 
 /** The projection of a LoadBalancer Service. */

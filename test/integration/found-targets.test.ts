@@ -221,6 +221,8 @@ describe("names are mapped although nothing is short-circuited", () => {
     );
     await system.kubectl("delete", "ingress", "nlb");
     await until("its name to leave", async () => !(await system.published()).has("nlb.example.com"));
+    await until("its target to be given up", async () => (await targetOf(target)) === undefined);
+    await listensFor(target, false);
   });
 });
 
