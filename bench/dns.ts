@@ -3,15 +3,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { dnsMapOf } from "../dns/dns-map.ts";
 import { MapFiles } from "../dns/map-files.ts";
-import { publishedMapOf } from "../snapshot/published-map.ts";
 import { type ControlPlane, startControlPlane } from "../test/cluster/controlplane.ts";
 import { compileProduct } from "../test/cluster/product-image.ts";
 import { type CoreDns, CoreDnsBed, LOCAL } from "../test/integration/coredns.ts";
 import { query } from "../test/integration/dns-message.ts";
 import { ROOT } from "./chart.ts";
 import { NAMESPACE, type ServedProcess, serve } from "./controller-process.ts";
-import { cpuOf, memoryOf } from "./process.ts";
+import { clusterNameCost } from "./dns-cost.ts";
+import { memoryOf } from "./process.ts";
 import { createReporter, percentile, progress, type Reporter } from "./report.ts";
 
 // The resolvers for pods: two real CoreDNS with their sidecars, and a third one as the DNS of the cluster.
@@ -20,7 +21,6 @@ import { createReporter, percentile, progress, type Reporter } from "./report.ts
 const RELOAD_MS = 100;
 const HOSTS_OF_INGRESS = 1_000;
 const TARGET = { namespace: "ingress-nginx", name: "ingress-nginx-controller" };
-const CLUSTER_NAME = "api.default.svc.cluster.local";
 const CLUSTER_ZONE = `$ORIGIN cluster.local.
 @ 5 IN SOA ns.cluster.local. nobody.invalid. 1 5 5 5 5
 api.default.svc 5 IN A 192.0.2.80
@@ -35,7 +35,7 @@ interface Resolver {
   readonly coreDns: CoreDns;
 }
 
-/** `npm run bench -- dns [--json] [--names 100,50000] [--changes 100] [--look-ups 3000] [--seconds 30]`. */
+/** `npm run bench -- dns [--json] [--names 100,50000] [--changes 100] [--look-ups 10000] [--seconds 30]`. */
 export async function run(argv: string[]): Promise<void> {
   const { values } = parseArgs({
     args: argv,
@@ -43,7 +43,7 @@ export async function run(argv: string[]): Promise<void> {
       json: { type: "boolean", default: false },
       names: { type: "string", default: "100,50000" },
       changes: { type: "string", default: "100" },
-      "look-ups": { type: "string", default: "3000" },
+      "look-ups": { type: "string", default: "10000" },
       seconds: { type: "string", default: "30" },
     },
   });
@@ -54,7 +54,7 @@ export async function run(argv: string[]): Promise<void> {
   try {
     const upstream = await bed.upstream("upstream", { "cluster.local.": CLUSTER_ZONE });
     for (const size of sizes) await followed(bed, { folder, upstream, size, changes: Number(values.changes) }, report);
-    await clusterNames(bed, upstream, { folder, count: Number(values["look-ups"]) }, report);
+    await clusterNameCost(bed, upstream, { folder, count: Number(values["look-ups"]), reloadMs: RELOAD_MS }, report);
     await reloads(bed, upstream, { folder, names: Math.max(...sizes), seconds: Number(values.seconds) }, report);
   } finally {
     await bed.stop();
@@ -155,44 +155,6 @@ async function changesOf(
   report.figure({ name: `${kind}-to-answers-p99`, value: percentile(times, 0.99), unit: "ms", goal: 300 });
 }
 
-/** What a name of the cluster costs through a resolver, against the cluster's DNS asked directly. */
-async function clusterNames(
-  bed: CoreDnsBed,
-  upstream: CoreDns,
-  { folder, count }: { readonly folder: string; readonly count: number },
-  report: Reporter,
-): Promise<void> {
-  progress(`${count} look-ups of a name of the cluster, by turns`);
-  const directory = join(folder, "cost");
-  await mkdir(directory);
-  await new MapFiles({ directory, ttl: 5, revision: "bench", seconds: () => 1 }).write(mapOf(100, 0));
-  const resolver = await bed.resolver("cost", {
-    directory,
-    upstream: `${LOCAL}:${upstream.port}`,
-    reloadMs: RELOAD_MS,
-  });
-  const times = { ours: [] as number[], direct: [] as number[] };
-  const cpu = cpuOf(resolver.process.pid);
-  for (let number = 0; number < count; number += 1) {
-    for (const [way, server] of [
-      ["ours", resolver],
-      ["direct", upstream],
-    ] as const) {
-      const begun = performance.now();
-      await query(server, CLUSTER_NAME, "A");
-      times[way].push((performance.now() - begun) * 1_000);
-    }
-  }
-  const [ours, direct] = [percentile(times.ours, 0.5), percentile(times.direct, 0.5)];
-  report.section({ "look-ups": count });
-  report.figure({ name: "cluster-name-direct-p50", value: direct, unit: "us" });
-  report.figure({ name: "cluster-name-ours-p50", value: ours, unit: "us" });
-  report.figure({ name: "cluster-name-added-p50", value: ours - direct, unit: "us", goal: 100 });
-  const spent = (1_000 * (cpuOf(resolver.process.pid) - cpu)) / count;
-  report.figure({ name: "cluster-name-cpu", value: spent, unit: "us", goal: 50 });
-  await resolver.process.stop();
-}
-
 /** Two changes a second of names and wildcards, at 200 look-ups a second of a name that stays. */
 async function reloads(
   bed: CoreDnsBed,
@@ -237,7 +199,7 @@ function mapOf(names: number, version: number) {
     [`change-${version}.example.com`, ["198.51.100.9"]],
     [`**.change-${version}.example.com`, ["198.51.100.9"]],
   ] as const;
-  return publishedMapOf(String(version), new Map([...lines, ...changed]));
+  return dnsMapOf(String(version), new Map([...lines, ...changed]));
 }
 
 /** Asks until there is an address. */

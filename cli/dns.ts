@@ -1,7 +1,8 @@
 import type { Config } from "../config/schema.ts";
+import { DNS_MAP } from "../dns/dns-map.ts";
 import { runDns } from "../dns/run.ts";
 import { nodeSearchesNotice, readClusterDns } from "../hostmap/pod-dns.ts";
-import { kubeMapReader } from "../snapshot/map-reader.ts";
+import { kubeReaderOf } from "../snapshot/map-reader.ts";
 import { withOwnClient } from "./own-client.ts";
 import type { ProcessContext, Running } from "./serve.ts";
 
@@ -17,7 +18,7 @@ export async function startDns(
   if (notice !== undefined) log.warn({ ...notice }, "pod DNS: search domains");
   return await withOwnClient(connect, (client) =>
     runDns(config, {
-      maps: kubeMapReader({ client, namespace: config.namespace, log }),
+      maps: kubeReaderOf(DNS_MAP, { client, namespace: config.namespace, log }),
       clusterDomain,
       log,
       now: Date.now,

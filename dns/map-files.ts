@@ -1,8 +1,8 @@
 import { join } from "node:path";
-import type { PublishedMap } from "../hostmap/types.ts";
 import { HOSTS_FILE, ZONE_FILE } from "./corefile.ts";
-import { HostsFileRenderer } from "./hosts-file.ts";
-import { AnyDepthWildcards, wildcardRecords, wildcardZone } from "./wildcard-zone.ts";
+import type { DnsMap } from "./dns-map.ts";
+import { healthLine } from "./hosts-file.ts";
+import { wildcardRecords, wildcardsOf, wildcardZone } from "./wildcard-zone.ts";
 import { replaceFile } from "./write-file.ts";
 
 interface MapFilesOptions {
@@ -20,8 +20,7 @@ export class MapFiles {
   readonly #directory: string;
   readonly #ttl: number;
   readonly #seconds: () => number;
-  readonly #hosts: HostsFileRenderer;
-  readonly #wildcards = new AnyDepthWildcards();
+  readonly #health: string;
   /** As they were last written. */
   #revision: string | undefined;
   #records: string | undefined;
@@ -30,20 +29,20 @@ export class MapFiles {
   constructor({ directory, ttl, revision, seconds }: MapFilesOptions) {
     this.#directory = directory;
     this.#ttl = ttl;
-    this.#hosts = new HostsFileRenderer(revision);
+    this.#health = healthLine(revision);
     this.#seconds = seconds;
   }
 
   /** Writes what has changed since the last call that succeeded. Rejects if a file cannot be written; the files stay whole. */
-  async write(map: PublishedMap): Promise<void> {
+  async write(map: DnsMap): Promise<void> {
     if (map.revision === this.#revision) return;
-    const records = wildcardRecords(this.#wildcards.of(map), this.#ttl);
+    const records = wildcardRecords(wildcardsOf(map.parts), this.#ttl);
     if (records !== this.#records) {
       this.#serial = Math.max(this.#serial + 1, this.#seconds());
       await replaceFile(join(this.#directory, ZONE_FILE), wildcardZone(records, this.#serial, this.#ttl));
       this.#records = records;
     }
-    await replaceFile(join(this.#directory, HOSTS_FILE), this.#hosts.render(map));
+    await replaceFile(join(this.#directory, HOSTS_FILE), [this.#health, ...map.parts.map(({ hosts }) => hosts)]);
     this.#revision = map.revision;
   }
 }

@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { configSchema } from "../config/schema.ts";
-import type { PublishedMap, Reason } from "../hostmap/types.ts";
+import type { Reason } from "../hostmap/types.ts";
 import type { MapReader } from "../snapshot/map-reader.ts";
-import { publishedMapOf } from "../snapshot/published-map.ts";
 import { type Logger, silentLogger } from "../telemetry/log.ts";
 import { until } from "../test/fakes/kube-api.ts";
+import { type DnsMap, dnsMapOf } from "./dns-map.ts";
 import { runDns } from "./run.ts";
 
 const LOCAL = "127.0.0.1";
@@ -16,9 +16,9 @@ const RELAY = "198.51.100.9";
 
 async function start(t: TestContext, log: Logger = silentLogger) {
   const directory = mkdtempSync(join(tmpdir(), "switchback-dns-"));
-  let offer: (offer: PublishedMap | Reason) => void = () => {};
+  let offer: (offer: DnsMap | Reason) => void = () => {};
   let inactiveMs = 0;
-  const maps: MapReader = {
+  const maps: MapReader<DnsMap> = {
     start(found) {
       offer = found;
       return { stop: async () => {}, inactiveMs: () => inactiveMs };
@@ -38,11 +38,11 @@ async function start(t: TestContext, log: Logger = silentLogger) {
   const setInactive = (ms: number) => {
     inactiveMs = ms;
   };
-  return { dns, directory, get, read, setInactive, offer: (one: PublishedMap | Reason) => offer(one) };
+  return { dns, directory, get, read, setInactive, offer: (one: DnsMap | Reason) => offer(one) };
 }
 
 const mapOf = (revision: string, ...names: string[]) =>
-  publishedMapOf(revision, new Map(names.map((name) => [name, [RELAY]])));
+  dnsMapOf(revision, new Map(names.map((name) => [name, [RELAY]])));
 
 test("not ready before a map is written, so that CoreDNS does not start without one", async (t) => {
   const { dns, get, read, offer } = await start(t);
@@ -91,7 +91,7 @@ test("files that cannot be written are tried again", async (t) => {
 test("the serial grows with the wildcards, and only then; not below that of the process before", async (t) => {
   const { dns, read, offer } = await start(t);
   const serial = () => Number(/SOA \S+ \S+ (\d+) /.exec(read("wildcards.zone"))?.[1]);
-  const write = async (map: PublishedMap) => {
+  const write = async (map: DnsMap) => {
     offer(map);
     await until(() => dns.state.written?.revision === map.revision, map.revision);
     return serial();

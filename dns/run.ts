@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Config } from "../config/schema.ts";
 import { describeError } from "../errors/errors.ts";
-import type { PublishedMap, Reason } from "../hostmap/types.ts";
+import type { Reason } from "../hostmap/types.ts";
 import { createBackoff } from "../kube/backoff.ts";
 import { Reconciler } from "../kube/reconciler.ts";
 import type { MapReader } from "../snapshot/map-reader.ts";
@@ -9,6 +9,7 @@ import { isMap } from "../snapshot/published-map.ts";
 import { livenessOf, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { COREFILE, type CorefileOptions, renderCorefile } from "./corefile.ts";
+import type { DnsMap } from "./dns-map.ts";
 import { type DnsState, dnsReadiness } from "./health.ts";
 import { MapFiles } from "./map-files.ts";
 import { createDnsMetrics } from "./metrics.ts";
@@ -16,7 +17,7 @@ import { awaitTurn, turnQuestions } from "./turn.ts";
 import { replaceFile } from "./write-file.ts";
 
 interface DnsDeps {
-  readonly maps: MapReader;
+  readonly maps: MapReader<DnsMap>;
   /** Undefined: not known. */
   readonly clusterDomain: string | undefined;
   readonly log: Logger;
@@ -50,7 +51,7 @@ export async function runDns(config: Config, deps: DnsDeps): Promise<RunningDns>
   const state: DnsState = { written: undefined, problem: undefined, waitsFor: waitFor };
   const metrics = createDnsMetrics(state);
   const files = new MapFiles({ directory, ttl, revision, seconds: () => Math.floor(now() / 1000) });
-  let newest: PublishedMap | undefined;
+  let newest: DnsMap | undefined;
   const setProblem = (problem: Reason): void => {
     if (problem.text !== state.problem?.text)
       log.warn({ ...problem, revision: state.written?.revision }, "map: not written");

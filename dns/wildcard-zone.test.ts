@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { publishedMapOf } from "../snapshot/published-map.ts";
 import { fc } from "../test/property.ts";
-import { AnyDepthWildcards, wildcardRecords, wildcardZone } from "./wildcard-zone.ts";
+import { wildcardRecords, wildcardZone } from "./wildcard-zone.ts";
 
 const RELAY = "198.51.100.9";
 
@@ -55,16 +54,4 @@ test("records of both families, in an order that does not depend on the map's", 
   assert.equal(wildcardRecords(one, 5), text);
   assert.equal(wildcardRecords(new Map([...one].reverse()), 5), text);
   assert.equal(wildcardZone(text, 7, 5), `. 5 IN SOA switchback.invalid. nobody.invalid. 7 3600 3600 3600 5\n${text}`);
-});
-
-test("only wildcards at any depth are taken from a map", () => {
-  const map = publishedMapOf(
-    "r",
-    new Map([
-      ["a.test", [RELAY]],
-      ["*.b.test", [RELAY]],
-      ["**.c.test", [RELAY]],
-    ]),
-  );
-  assert.deepEqual([...new AnyDepthWildcards().of(map)], [["c.test", [RELAY]]]);
 });

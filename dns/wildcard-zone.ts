@@ -1,31 +1,13 @@
 import { isIPv6 } from "node:net";
-import type { MapPart, PublishedMap } from "../hostmap/types.ts";
-import { ANY_DEPTH } from "../hostmap/wildcards.ts";
 
 /** Addresses by the name below which a wildcard at any depth holds: `x` of `**.x`. */
-type Wildcards = ReadonlyMap<string, readonly string[]>;
+export type Wildcards = ReadonlyMap<string, readonly string[]>;
 
-/** Finds the wildcards at any depth of a map. */
-export class AnyDepthWildcards {
-  /** By part, as only few parts have any and few change. */
-  readonly #found = new WeakMap<MapPart, ReadonlyArray<readonly [string, readonly string[]]>>();
-
-  of({ parts }: Pick<PublishedMap, "parts">): Wildcards {
-    const all = new Map<string, readonly string[]>();
-    for (const part of parts) for (const [apex, addresses] of this.#in(part)) all.set(apex, addresses);
-    return all;
-  }
-
-  #in(part: MapPart): ReadonlyArray<readonly [string, readonly string[]]> {
-    let found = this.#found.get(part);
-    if (found === undefined) {
-      found = [...part.entries]
-        .filter(([name]) => name.startsWith(ANY_DEPTH))
-        .map(([name, addresses]) => [name.slice(ANY_DEPTH.length), addresses] as const);
-      this.#found.set(part, found);
-    }
-    return found;
-  }
+/** All wildcards at any depth of a map. */
+export function wildcardsOf(parts: Iterable<{ readonly wildcards: Wildcards }>): Wildcards {
+  const all = new Map<string, readonly string[]>();
+  for (const { wildcards } of parts) for (const [apex, addresses] of wildcards) all.set(apex, addresses);
+  return all;
 }
 
 /**

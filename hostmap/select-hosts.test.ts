@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { assembleMap, isMap, parseShard, publishedMapOf } from "../snapshot/published-map.ts";
+import { assembleMap, isMap, mapOfParts, parseShard, publishedMapOf } from "../snapshot/published-map.ts";
 import { fc } from "../test/property.ts";
 import { isGlob, parseGlob } from "./hostnames.ts";
 import { createSelector, parseHostsAnnotation } from "./select-hosts.ts";
@@ -89,7 +89,7 @@ test("over the cap, the names that were published first are selected, in name or
   const text = NAMES.map((name, at) => `198.51.100.9 ${name} #${9 - at}\n`).join("");
   const shard = parseShard(text);
   const index = { revision: "r", targets: [], shards: [{ name: "0", revision: shard.shardHash }] };
-  const map = assembleMap(index, () => shard);
+  const map = assembleMap(index, () => shard, mapOfParts);
   assert.ok(isMap(map));
   for (const annotation of [undefined, "*", NAMES.join(","), "*.com,*.org", "*.com,www.example.org,*.example.com"]) {
     assert.deepEqual(createSelector(map, 2)(annotation).names, NAMES.slice(-2));

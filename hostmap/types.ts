@@ -62,11 +62,4 @@ export interface PublishedMap {
   readonly orderOf: (name: string) => number;
   /** The addresses of a name: one or two, in a shared array. */
   readonly addressesOf: (name: string) => readonly string[] | undefined;
-  /** All entries, wildcards too, a part a shard. A part that did not change is the same object in the next map. */
-  readonly parts: readonly MapPart[];
-}
-
-/** The entries of one shard: names and wildcards (`hostmap/wildcards.ts`) with their addresses. */
-export interface MapPart {
-  readonly entries: ReadonlyMap<string, readonly string[]>;
 }

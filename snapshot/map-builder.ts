@@ -8,15 +8,26 @@ import {
   parseCompactIndex,
   parseIndex,
 } from "./map-format.ts";
-import { assembleMap, type ParsedShard, parseShard } from "./published-map.ts";
+import { assembleMap, type HashedShard, mapOfParts, type ParsedShard, parseShard } from "./published-map.ts";
 
 const NO_INDEX: Reason = { code: "index-missing", text: `ConfigMap ${INDEX_NAME} with key ${INDEX_KEY} not found` };
 
+/** What a reader keeps of each shard, and what it makes of all of them. */
+export interface SnapshotForm<P extends HashedShard, M> {
+  readonly parse: (text: string) => P;
+  readonly assemble: (revision: string, parts: readonly P[]) => M;
+}
+
 /** Assembles a snapshot from ConfigMaps that arrive one by one, in any order. Each text is parsed once. */
-export class SnapshotBuilder {
+export class SnapshotAssembler<P extends HashedShard, M> {
+  readonly #form: SnapshotForm<P, M>;
   #index: MapIndex | Reason | undefined;
   #compact: MapIndex | Reason | undefined;
-  readonly #shards = new Map<string, ParsedShard>();
+  readonly #shards = new Map<string, P>();
+
+  constructor(form: SnapshotForm<P, M>) {
+    this.#form = form;
+  }
 
   /** Takes the text of a ConfigMap; undefined: it was deleted. A ConfigMap that is neither an index nor a shard is ignored. */
   put(name: string, text: string | undefined): void {
@@ -24,7 +35,7 @@ export class SnapshotBuilder {
     else if (name === COMPACT_INDEX_NAME) this.#compact = text === undefined ? undefined : parseCompactIndex(text);
     else if (!isShardName(name)) return;
     else if (text === undefined) this.#shards.delete(name);
-    else this.#shards.set(name, parseShard(text));
+    else this.#shards.set(name, this.#form.parse(text));
   }
 
   /** The index, or why there is none. A reader that gets the index of format 0 takes it: see `SUPERSEDED_LABELS`. */
@@ -33,8 +44,17 @@ export class SnapshotBuilder {
   }
 
   /** The map, or why the parts do not fit together. */
-  build(): PublishedMap | Reason {
+  build(): M | Reason {
     const { index } = this;
-    return "code" in index ? index : assembleMap(index, (name) => this.#shards.get(name));
+    return "code" in index ? index : assembleMap(index, (name) => this.#shards.get(name), this.#form.assemble);
   }
 }
+
+/** Assembles the map with its names, as most readers have it. */
+export class SnapshotBuilder extends SnapshotAssembler<ParsedShard, PublishedMap> {
+  constructor() {
+    super(PUBLISHED_MAP);
+  }
+}
+
+export const PUBLISHED_MAP: SnapshotForm<ParsedShard, PublishedMap> = { parse: parseShard, assemble: mapOfParts };

@@ -1,7 +1,6 @@
-import type { PublishedMap, Reason } from "../hostmap/types.ts";
+import type { Reason } from "../hostmap/types.ts";
 import { Reconciler } from "../kube/reconciler.ts";
 import { type StartTimer, startTimer } from "../kube/time.ts";
-import type { SnapshotBuilder } from "./map-builder.ts";
 import { isMap } from "./published-map.ts";
 
 /** A publication writes its shards and then the index; what does not fit for longer than this is not just under way. */
@@ -24,9 +23,9 @@ interface MapFollower {
  * Passes every map that fits together to `found`. What does not fit for longer than `PATIENCE_MS` is passed as a Reason: a reader
  * that has a good map keeps it, and one that has none waits, whatever parts there are, and gets the Reason again and again.
  */
-export function followMap(
-  assembler: SnapshotBuilder,
-  found: (offer: PublishedMap | Reason) => void,
+export function followMap<M extends { readonly revision: string }>(
+  assembler: { build(): M | Reason },
+  found: (offer: M | Reason) => void,
   start: StartTimer = startTimer,
 ): MapFollower {
   let known = false;

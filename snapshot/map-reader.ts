@@ -5,7 +5,7 @@ import { corePath } from "../kube/paths.ts";
 import type { StartTimer } from "../kube/time.ts";
 import { watchObjects } from "../kube/watch.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { SnapshotBuilder } from "./map-builder.ts";
+import { PUBLISHED_MAP, SnapshotAssembler, SnapshotBuilder, type SnapshotForm } from "./map-builder.ts";
 import { followMap } from "./map-follower.ts";
 import {
   FOLLOWED_SELECTOR,
@@ -18,11 +18,12 @@ import {
   parseIndex,
   textOf,
 } from "./map-format.ts";
+import type { HashedShard } from "./published-map.ts";
 
-/** A reader that follows the published map. */
-export interface MapReader {
+/** A reader that follows the published map, in the form that it keeps it in. */
+export interface MapReader<M = PublishedMap> {
   /** Calls `found` with the map at first and after each change, or with the Reason why the newest cannot be used. */
-  start(found: (offer: PublishedMap | Reason) => void): Subscription;
+  start(found: (offer: M | Reason) => void): Subscription;
 }
 
 /** A reader that was started. */
@@ -35,19 +36,30 @@ export interface Subscription {
 /** What is kept of a ConfigMap. */
 interface Part {
   readonly name: string;
-  readonly text: string | undefined;
+  /** Until it has been parsed. */
+  text: string | undefined;
 }
 
-/** Follows the map that the controller publishes: ConfigMaps of our own namespace, by their label. */
-export function kubeMapReader(deps: {
+interface MapReaderDeps {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly namespace: string;
   readonly log: Logger;
   readonly startTimer?: StartTimer;
-}): MapReader {
+}
+
+/** Follows the map that the controller publishes: ConfigMaps of our own namespace, by their label. */
+export function kubeMapReader(deps: MapReaderDeps): MapReader {
+  return kubeReaderOf(PUBLISHED_MAP, deps);
+}
+
+/** The same, in another form. */
+export function kubeReaderOf<P extends HashedShard, M extends { readonly revision: string }>(
+  form: SnapshotForm<P, M>,
+  deps: MapReaderDeps,
+): MapReader<M> {
   return {
     start(found) {
-      const builder = new SnapshotBuilder();
+      const builder = new SnapshotAssembler(form);
       const follower = followMap(builder, found, deps.startTimer);
       const watcher = watchObjects<Part, MapConfigMap>({
         client: deps.client,
@@ -57,6 +69,7 @@ export function kubeMapReader(deps: {
         onChange({ before, after }) {
           const name = (after ?? before)?.name;
           if (name !== undefined) builder.put(name, after?.text);
+          if (after !== undefined) after.text = undefined;
           follower.changed();
         },
         onSynced: () => follower.synced(),

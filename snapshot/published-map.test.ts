@@ -5,7 +5,7 @@ import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import { goodNames } from "../test/arbitraries.ts";
 import { fc } from "../test/property.ts";
 import type { MapIndex } from "./map-format.ts";
-import { assembleMap, isMap, parseShard, publishedMapOf } from "./published-map.ts";
+import { assembleMap, isMap, mapOfParts, parseShard, publishedMapOf } from "./published-map.ts";
 import { mapRevisionOf, Shards } from "./shards.ts";
 
 const IP = "198.51.100.9";
@@ -31,7 +31,7 @@ function assemble(index: MapIndex, textOf: (shard: string) => string | undefined
     const text = textOf(name);
     return text === undefined ? undefined : parseShard(text);
   };
-  return assembleMap(index, shardOf);
+  return assembleMap(index, shardOf, mapOfParts);
 }
 
 function mapOf(value: PublishedMap | Reason): PublishedMap {
@@ -103,7 +103,7 @@ test("property: first(n) is the first n of all names, before and after those wer
         targets: [],
         shards: shards.map(({ shardHash }, at) => ({ name: `${at}`, revision: shardHash })),
       };
-      const map = mapOf(assembleMap(index, (name) => shards[Number(name)]));
+      const map = mapOf(assembleMap(index, (name) => shards[Number(name)], mapOfParts));
       const expected = [...names].sort();
       assert.deepEqual(map.first(count), expected.slice(0, count));
       assert.deepEqual(map.names, expected);
@@ -126,7 +126,7 @@ test("property: first(n) is the n names with the lowest orders, in name order, h
         targets: [],
         shards: shards.map(({ shardHash }, at) => ({ name: `${at}`, revision: shardHash })),
       };
-      const map = mapOf(assembleMap(index, (name) => shards[Number(name)]));
+      const map = mapOf(assembleMap(index, (name) => shards[Number(name)], mapOfParts));
       const oldest = names.toSorted((a, b) => a.order - b.order || (a.name < b.name ? -1 : 1)).slice(0, count);
       assert.deepEqual(map.first(count), oldest.map(({ name }) => name).sort());
       for (const { name, order } of names) assert.equal(map.orderOf(name), order);

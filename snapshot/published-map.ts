@@ -6,13 +6,17 @@ import { isWildcard } from "../hostmap/wildcards.ts";
 import { isNamedHash, type MapIndex } from "./map-format.ts";
 
 /** Whether a result is a map, and not the Reason why there is none. */
-export function isMap(result: PublishedMap | Reason): result is PublishedMap {
+export function isMap<M extends { readonly revision: string }>(result: M | Reason): result is M {
   return "revision" in result;
 }
 
-/** A shard as it was read: the hash of its text, and what it maps. */
-export interface ParsedShard {
+/** What a reader keeps of a shard: the hash of its text at least. */
+export interface HashedShard {
   readonly shardHash: string;
+}
+
+/** A shard as it was read, and what it maps. */
+export interface ParsedShard extends HashedShard {
   readonly entries: ReadonlyMap<string, readonly string[]>;
   /** The names of `entries` in order, without wildcards. */
   readonly names: readonly string[];
@@ -29,30 +33,31 @@ export function parseShard(text: string): ParsedShard {
 }
 
 /**
- * Assembles the map from its index and shards. A Reason means that they do not fit together (a publication is under way, or
- * something was deleted); a reader that has a good map keeps it, and one that has none waits: part of a map is never used.
- * The cost is linear in the number of shards. The sorted list of all names is created on first use.
+ * Assembles the map from its index and shards. A Reason means that the
+ * shards do not fit together (a publication is under way, or something was deleted); a reader that has a good map keeps it, and one that has
+ * none waits: part of a map is never used. The cost is linear in the number of shards.
  */
-export function assembleMap(
+export function assembleMap<P extends HashedShard, M>(
   index: MapIndex,
-  shardOf: (name: string) => ParsedShard | undefined,
-): PublishedMap | Reason {
-  const parts: ParsedShard[] = [];
+  shardOf: (name: string) => P | undefined,
+  assemble: (revision: string, parts: readonly P[]) => M,
+): M | Reason {
+  const parts: P[] = [];
   for (const { name, revision } of index.shards) {
     const shard = shardOf(name);
     if (shard === undefined || !isNamedHash(shard.shardHash, revision)) return shardReason(name, shard);
     parts.push(shard);
   }
-  return mapOfParts(index.revision, parts);
+  return assemble(index.revision, parts);
 }
 
-function shardReason(name: string, shard: ParsedShard | undefined): Reason {
+function shardReason(name: string, shard: HashedShard | undefined): Reason {
   return shard === undefined
     ? { code: "shard-missing", text: `the shard ${name} is not there` }
     : { code: "shard-other-revision", text: `the shard ${name} has another revision than the index names` };
 }
 
-/** A map from entries (a hosts file, or shards). Its names lack the wildcards, since a hosts file cannot hold them; its parts have them. */
+/** A map from entries (a hosts file, or shards). Its names lack the wildcards, since a hosts file cannot hold them. */
 export function publishedMapOf(mapRevision: string, entries: ReadonlyMap<string, readonly string[]>): PublishedMap {
   return mapOfParts(mapRevision, [partOf(mapRevision, entries)]);
 }
@@ -68,8 +73,8 @@ function partOf(
   return { shardHash, entries, names, orders, byOrder };
 }
 
-/** Each name is in exactly one part: the writer spreads the names over the shards. */
-function mapOfParts(mapRevision: string, parts: readonly ParsedShard[]): PublishedMap {
+/** Each name is in exactly one part: the writer spreads the names over the shards. The sorted list of all names is created on first use. */
+export function mapOfParts(mapRevision: string, parts: readonly ParsedShard[]): PublishedMap {
   const size = parts.reduce((sum, { names }) => sum + names.length, 0);
   let merged: readonly string[] | undefined;
   let orders: ReadonlyMap<string, number> | undefined;
@@ -95,7 +100,6 @@ function mapOfParts(mapRevision: string, parts: readonly ParsedShard[]): Publish
       }
       return undefined;
     },
-    parts,
   };
 }
 

@@ -5,10 +5,14 @@ import { type CorefileOptions, renderCorefile } from "../../dns/corefile.ts";
 import { binary } from "../cluster/binaries.ts";
 import { freePorts } from "../cluster/ports.ts";
 import { type Component, Processes } from "../cluster/processes.ts";
+import { query } from "./dns-message.ts";
 
 export const LOCAL = "127.0.0.1";
 const TRIES = 5;
 const READY_MS = 60_000;
+/** Nobody's name: an error is an answer, too. */
+const ASKED_FIRST = "first.invalid";
+const FIRST_MS = 2_000;
 
 /** A CoreDNS of these tests. */
 export interface CoreDns {
@@ -60,6 +64,13 @@ export class CoreDnsBed {
     );
   }
 
+  /** Starts a server that forwards everything, and does nothing else. */
+  async forwarder(name: string, upstream: string): Promise<CoreDns> {
+    const text = (port = 0, readyPort = 0) =>
+      `.:${port} {\n bind ${LOCAL}\n ready ${LOCAL}:${readyPort}\n forward . ${upstream}\n}\n`;
+    return await this.#start(name, ([port, , readyPort]) => text(port, readyPort));
+  }
+
   async stop(): Promise<void> {
     await Promise.all(this.#running.map((process) => process.stop("SIGKILL")));
     await this.#processes.close(false);
@@ -75,21 +86,33 @@ export class CoreDnsBed {
       const process = this.#processes.start(`${name}-${tries}`, program, ["-conf", corefile]);
       this.#running.push(process);
       const [port = 0, , readyPort = 0, metricsPort = 0] = ports;
-      if (await isReady(process, readyPort)) return { address: LOCAL, port, metricsPort, process };
+      const server = { address: LOCAL, port, metricsPort, process };
+      if (await isReady(server, readyPort)) return server;
       if (tries === TRIES) throw new Error(`${name}: CoreDNS does not start\n${await process.logTail()}`);
     }
   }
 }
 
-/** Whether it is ready; false: it has ended. */
-async function isReady(process: Component, port: number): Promise<boolean> {
+/** Whether it answers; false: it has ended. CoreDNS says that it is ready a moment before it binds the port of DNS. */
+async function isReady(server: CoreDns, readyPort: number): Promise<boolean> {
   const deadline = performance.now() + READY_MS;
-  while (process.exited === undefined) {
-    const response = await fetch(`http://${LOCAL}:${port}/ready`).catch(() => undefined);
-    await response?.body?.cancel();
-    if (response?.ok) return true;
-    if (performance.now() > deadline) throw new Error(`CoreDNS is not ready: ${await process.logTail()}`);
+  while (server.process.exited === undefined) {
+    if ((await saysReady(readyPort)) && (await answersAnything(server))) return true;
+    if (performance.now() > deadline) throw new Error(`CoreDNS is not ready: ${await server.process.logTail()}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   return false;
+}
+
+async function saysReady(port: number): Promise<boolean> {
+  const response = await fetch(`http://${LOCAL}:${port}/ready`).catch(() => undefined);
+  await response?.body?.cancel();
+  return response?.ok === true;
+}
+
+function answersAnything(server: CoreDns): Promise<boolean> {
+  return query(server, ASKED_FIRST, "A", { timeoutMs: FIRST_MS }).then(
+    () => true,
+    () => false,
+  );
 }

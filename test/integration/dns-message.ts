@@ -49,7 +49,7 @@ const QUERY_MS = 10_000;
 /** Asks a server once. Rejects if it does not answer, or ends the connection. */
 export async function query(server: Server, name: string, type: TypeName, options: QueryOptions = {}): Promise<Answer> {
   const id = Math.floor(Math.random() * 0x10000);
-  const message = encode(id, name, TYPES[type], options.edns);
+  const message = encodeQuery(id, name, TYPES[type], options.edns);
   const signal = AbortSignal.timeout(options.timeoutMs ?? QUERY_MS);
   const answer = decode(await (options.tcp ? overTcp : overUdp)(server, message, signal));
   if (answer.id !== id) throw new Error(`the answer to ${name} has another id`);
@@ -87,7 +87,8 @@ async function overTcp({ address, port }: Server, message: Buffer, signal: Abort
   }
 }
 
-function encode(id: number, name: string, type: number, edns: number | undefined): Buffer {
+/** A question as it is sent. `edns` announces that many bytes. */
+export function encodeQuery(id: number, name: string, type: number, edns?: number | undefined): Buffer {
   const header = Buffer.alloc(12);
   header.writeUInt16BE(id, 0);
   // Recursion desired; one question.

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { dnsMapOf } from "../../dns/dns-map.ts";
 import { MapFiles } from "../../dns/map-files.ts";
 import { DNS_HEALTH_NAME } from "../../hostmap/dns-health-name.ts";
-import { publishedMapOf } from "../../snapshot/published-map.ts";
 import { type CoreDns, CoreDnsBed, LOCAL } from "./coredns.ts";
 import { query, type TypeName } from "./dns-message.ts";
 import { until } from "./system.ts";
@@ -62,7 +62,7 @@ before(async () => {
   directory = join(bed.folder, "files");
   mkdirSync(directory);
   files = new MapFiles({ directory, ttl: 5, revision: "r1", seconds: () => 1 });
-  await files.write(publishedMapOf("first", MAPPED));
+  await files.write(dnsMapOf("first", MAPPED));
   resolver = await bed.resolver("resolver", {
     directory,
     upstream: `${LOCAL}:${upstream.port}`,
@@ -164,12 +164,10 @@ describe("while things change and fail", () => {
   });
 
   it("names and wildcards of both kinds come and go, without a new Corefile", async () => {
-    await files.write(
-      publishedMapOf("second", new Map([...MAPPED, ["**.new.test", [OTHER]], ["fresh.test", [RELAY]]])),
-    );
+    await files.write(dnsMapOf("second", new Map([...MAPPED, ["**.new.test", [OTHER]], ["fresh.test", [RELAY]]])));
     await until("the new name", async () => (await addressesOf("fresh.test")).includes(RELAY));
     await until("the new wildcard", async () => (await addressesOf("b.a.new.test")).includes(OTHER));
-    await files.write(publishedMapOf("first", MAPPED));
+    await files.write(dnsMapOf("first", MAPPED));
     await until("the old names", async () => (await query(resolver, "fresh.test", "A")).addresses.length === 0);
     await until("the old wildcards", async () => (await query(resolver, "b.a.new.test", "A")).addresses.length === 0);
   });
@@ -177,9 +175,7 @@ describe("while things change and fail", () => {
   it("files that it cannot read, or that are gone, leave what it has", async () => {
     const other = join(bed.folder, "broken");
     mkdirSync(other);
-    await new MapFiles({ directory: other, ttl: 5, revision: "r1", seconds: () => 1 }).write(
-      publishedMapOf("first", MAPPED),
-    );
+    await new MapFiles({ directory: other, ttl: 5, revision: "r1", seconds: () => 1 }).write(dnsMapOf("first", MAPPED));
     const one = await bed.resolver("broken", { directory: other, upstream: `${LOCAL}:${upstream.port}` });
     const ours = async () => [
       (await query(one, "shop.test", "A")).addresses,
