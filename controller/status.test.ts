@@ -274,3 +274,34 @@ test("a wildcard is said to reach no pod, or with pod DNS the pods that have the
   assert.match(textOf(false) ?? "", /: it is kept, but no pod gets it$/);
   assert.match(textOf(true) ?? "", /: only pods with the resolvers of pod DNS get it$/);
 });
+
+test("with pod DNS, a name that is not mapped is said to get the addresses of a mapped wildcard above it", () => {
+  const none = { target: { code: "no-target", text: "no target" } };
+  const plan = planOf(
+    claimOf("*.example.com", "w/one-label", { target: "relayed" }),
+    claimOf("*.deep.example.com", "w/any-depth", { target: "relayed", anyDepth: true }),
+    claimOf("*.waiting.example.com", "w/waiting", { target: "waiting" }),
+    claimOf("a.example.com", "n/below", none),
+    claimOf("b.a.example.com", "n/two-labels-below", none),
+    claimOf("c.b.a.deep.example.com", "n/any-depth", none),
+    claimOf("mapped.example.com", "n/mapped", { target: "relayed" }),
+    claimOf("mapped.example.com", "z/also-claimed", { ...none, created: "2027-01-01T00:00:00Z" }),
+    claimOf("a.waiting.example.com", "n/without-address", none),
+    claimOf("example.com", "n/apex", none),
+    claimOf("*.x.example.com", "n/wildcard", none),
+    claimOf("bad name.example.com", "n/invalid", none),
+  );
+  const document = (enabled: boolean) =>
+    statusDocument(depsOf(plan, { config: { ...config, podDns: { ...config.podDns, enabled } } }));
+  const covered = document(true).names.filter(({ warning }) => warning?.code === "wildcard-covers");
+  assert.deepEqual(
+    covered.map(({ name, warning }) => [name, warning?.text]),
+    [
+      ["a.example.com", "pods with pod DNS get the addresses of *.example.com for it"],
+      ["c.b.a.deep.example.com", "pods with pod DNS get the addresses of *.deep.example.com for it"],
+    ],
+  );
+  const warning = document(true).warnings.find(({ code }) => code === "wildcard-covers");
+  assert.match(warning?.text ?? "", /^2 names are not mapped, but .*: a\.example\.com, c\.b\.a\.deep\.example\.com$/);
+  assert.ok(!JSON.stringify(document(false)).includes("wildcard-covers"));
+});

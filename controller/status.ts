@@ -1,10 +1,11 @@
 import type { Config } from "../config/schema.ts";
+import { parseHostname } from "../hostmap/hostnames.ts";
 import { HOSTS_KEY } from "../hostmap/metadata-keys.ts";
 import type { Plan, ReportedClaim } from "../hostmap/plan.ts";
 import type { PublishedNames } from "../hostmap/published-names.ts";
 import type { RemovalHold } from "../hostmap/removal-guard.ts";
 import type { Reason } from "../hostmap/types.ts";
-import { ANY_DEPTH } from "../hostmap/wildcards.ts";
+import { ANY_DEPTH, isWildcard, wildcardAbove } from "../hostmap/wildcards.ts";
 import { isRelayed } from "../snapshot/listeners.ts";
 import type { DnsVerifier } from "./dnscheck/verifier.ts";
 import type { RolloutStatus } from "./rollout/rollout-status.ts";
@@ -23,7 +24,10 @@ export interface NameStatus {
   readonly addresses: readonly string[];
   /** Why the name is not in the map, or in it but not in pods (wildcards). */
   readonly reason: Reason | undefined;
-  /** A problem of a mapped name: a Service has it by now, it resolves to another address, or its target lacks ports. */
+  /**
+   * A problem of a mapped name: a Service has it by now, it resolves to another address, or its target lacks ports. Of a name that is not
+   * mapped: a wildcard takes it in pods with pod DNS.
+   */
   readonly warning?: Reason;
 }
 
@@ -85,7 +89,12 @@ export function statusDocument(deps: StatusDeps): StatusDocument {
     sources: deps.source.state(),
     targets: targetNames(deps).map((name) => targetStatus(name, addresses.get(name) ?? [], deps)),
     hold: published?.hold,
-    warnings: [...sizeWarnings(deps.plan, deps.config.inject), ...dnsWarnings(deps), ...serviceNameWarnings(names)],
+    warnings: [
+      ...sizeWarnings(deps.plan, deps.config.inject),
+      ...dnsWarnings(deps),
+      ...serviceNameWarnings(names),
+      ...wildcardWarnings(names),
+    ],
     dns: deps.verifier?.counts(),
     leaving: [...(published?.leaving.keys() ?? [])].filter((name) => !name.startsWith(ANY_DEPTH)),
     names,
@@ -127,6 +136,8 @@ function targetStatus(name: string, clusterIPs: readonly string[], { catalog }: 
   };
 }
 
+const WILDCARD_COVERS = "wildcard-covers";
+
 /** Names that a warning lists; the others are counted. */
 const LISTED = 5;
 
@@ -134,27 +145,50 @@ const LISTED = 5;
 function dnsWarnings({ plan, verifier }: StatusDeps): Reason[] {
   const names = [...(verifier?.mismatches() ?? [])].map(([name]) => name).filter((name) => plan.planned.has(name));
   if (names.length === 0) return [];
-  const more = names.length > LISTED ? `, and ${names.length - LISTED} more` : "";
-  const text = `${names.length} mapped names do not resolve to their load balancer in the cluster's DNS: ${names.slice(0, LISTED).join(", ")}${more} (policy.verifyDns)`;
+  const text = `${names.length} mapped names do not resolve to their load balancer in the cluster's DNS: ${listed(names)} (policy.verifyDns)`;
   return [{ code: "dns-not-here", text }];
 }
 
 /** Names that were mapped before a Service had them: in opted-in pods they hide it. */
 function serviceNameWarnings(all: readonly NameStatus[]): Reason[] {
-  const names = all.flatMap(({ name, warning }) => (warning?.code === IN_CLUSTER_NAME ? [name] : []));
+  const names = namesWith(IN_CLUSTER_NAME, all);
   if (names.length === 0) return [];
+  return [
+    {
+      code: IN_CLUSTER_NAME,
+      text: `${names.length} mapped names stand for Services of this cluster by now: ${listed(names)}`,
+    },
+  ];
+}
+
+/** Names that are not mapped, for a reason that pods with pod DNS do not see: a resolver answers every name below a wildcard. */
+function wildcardWarnings(all: readonly NameStatus[]): Reason[] {
+  const names = [...new Set(namesWith(WILDCARD_COVERS, all))];
+  if (names.length === 0) return [];
+  const text = `${names.length} names are not mapped, but pods with pod DNS get the addresses of a wildcard for them: ${listed(names)}`;
+  return [{ code: WILDCARD_COVERS, text }];
+}
+
+function namesWith(code: string, all: readonly NameStatus[]): string[] {
+  return all.flatMap(({ name, warning }) => (warning?.code === code ? [name] : []));
+}
+
+function listed(names: readonly string[]): string {
   const more = names.length > LISTED ? `, and ${names.length - LISTED} more` : "";
-  const text = `${names.length} mapped names stand for Services of this cluster by now: ${names.slice(0, LISTED).join(", ")}${more}`;
-  return [{ code: IN_CLUSTER_NAME, text }];
+  return `${names.slice(0, LISTED).join(", ")}${more}`;
 }
 
 function nameStatus(
   claim: ReportedClaim,
   addresses: ReadonlyMap<string, readonly string[]>,
-  deps: Pick<StatusDeps, "addresses" | "verifier" | "config">,
+  deps: Pick<StatusDeps, "addresses" | "verifier" | "config" | "plan">,
 ): NameStatus {
   const { name, from, since, verdict, wildcard, warning: ofName } = claim;
-  if (!verdict.mapped) return { name, from, since, target: undefined, addresses: [], reason: verdict.reason };
+  if (!verdict.mapped) {
+    const covered = coveredBy(name, addresses, deps);
+    const { reason } = verdict;
+    return { name, from, since, target: undefined, addresses: [], reason, ...(covered && { warning: covered }) };
+  }
   const { target } = verdict;
   const clusterIPs = addresses.get(target) ?? [];
   const ofTarget = deps.addresses.reasonOf?.(target);
@@ -165,6 +199,21 @@ function nameStatus(
   const inCluster = ofName?.code === IN_CLUSTER_NAME ? ofName : undefined;
   const warning = inCluster ?? ofDns ?? (clusterIPs.length > 0 ? ofTarget : undefined);
   return { name, from, since, target, addresses: clusterIPs, reason, ...(warning && { warning }) };
+}
+
+/** Whether pods with pod DNS get a wildcard's addresses for a name that is not mapped. */
+function coveredBy(
+  name: string,
+  addresses: ReadonlyMap<string, readonly string[]>,
+  { plan, config }: Pick<StatusDeps, "plan" | "config">,
+): Reason | undefined {
+  const { planned } = plan;
+  if (!config.podDns.enabled || isWildcard(name) || planned.has(name)) return undefined;
+  if (parseHostname(name).kind !== "name") return undefined;
+  const wildcard = wildcardAbove(name, planned);
+  const target = wildcard === undefined ? undefined : planned.get(wildcard)?.target;
+  if (target === undefined || (addresses.get(target) ?? []).length === 0) return undefined;
+  return { code: WILDCARD_COVERS, text: `pods with pod DNS get the addresses of ${wildcard} for it` };
 }
 
 function mappedReason(
