@@ -22,9 +22,9 @@ test("the gauges, in the text format, as they are when somebody asks", () => {
     "# HELP switchback_agent_in_step 1 while every one of them has the newest map.",
     "# TYPE switchback_agent_in_step gauge",
     "switchback_agent_in_step 1",
-    "# HELP switchback_agent_written_files Hosts files written since the start.",
-    "# TYPE switchback_agent_written_files gauge",
-    "switchback_agent_written_files 7",
+    "# HELP switchback_agent_writes_total Hosts files written.",
+    "# TYPE switchback_agent_writes_total counter",
+    "switchback_agent_writes_total 7",
     "# HELP switchback_agent_round_seconds From the arrival of the last map to the last file written.",
     "# TYPE switchback_agent_round_seconds gauge",
     "switchback_agent_round_seconds 1.5",
@@ -43,7 +43,7 @@ test("the gauges, in the text format, as they are when somebody asks", () => {
   assert.deepEqual(samples, [
     "switchback_agent_pods 3",
     "switchback_agent_in_step 0",
-    "switchback_agent_written_files 7",
+    "switchback_agent_writes_total 7",
     "switchback_agent_round_seconds 1.5",
     "",
   ]);

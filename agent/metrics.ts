@@ -7,7 +7,7 @@ export function agentMetrics(read: () => HostsReconcilerState): MetricsRegistry 
   const gauge: MetricsRegistry["gauge"] = (name, ...rest) => registry.gauge(`switchback_agent_${name}`, ...rest);
   gauge("pods", "Pods of the node that follow the map by their hosts file.", () => read().live);
   gauge("in_step", "1 while every one of them has the newest map.", () => (read().applied === undefined ? 0 : 1));
-  gauge("written_files", "Hosts files written since the start.", () => read().written);
+  registry.counterOf("switchback_agent_writes_total", "Hosts files written.", () => read().written);
   gauge("round_seconds", "From the arrival of the last map to the last file written.", () => read().roundMs / 1000);
   gauge("refused_pods", "Pods whose hosts file cannot be written, by reason code.", () =>
     countBy("code", read().problems, ({ reason }) => reason.code),

@@ -17,7 +17,7 @@ const make = ENGINES[engine];
 if (make === undefined) throw new Error(`engine ${engine}: expected ${Object.keys(ENGINES).join(" or ")}`);
 const { config } = loadConfig({ file, env: {}, set: [] });
 const proxy = await runProxy(config, {
-  log: createLogger(config.log.level, "proxy"),
+  log: createLogger(config.log, "proxy"),
   makeEngine: await make(Number(workers)),
 });
 process.once("SIGTERM", () => void proxy.stop());

@@ -40,7 +40,7 @@ async function startWebhook(names: readonly string[], ip: string, pair: PemPair)
         return nothing;
       },
     },
-    log: createLogger("error", "webhook"),
+    log: createLogger({ level: "error" }, "webhook"),
     now: Date.now,
   });
   return running.port;

@@ -204,8 +204,10 @@ test("the metrics report expiry, state, failures and restores; a replica that is
   registerCertMetrics(registry, () => (leads ? manager.status() : undefined));
   const text = await registry.metrics();
   const { leafNotAfter = 0 } = manager.status();
-  assert.ok(text.includes(`switchback_certificate_not_after_seconds{certificate="serving"} ${leafNotAfter / 1000}`));
-  assert.match(text, /switchback_certificate_not_after_seconds\{certificate="ca"\} \d+/);
+  assert.ok(
+    text.includes(`switchback_certificate_expiry_timestamp_seconds{certificate="serving"} ${leafNotAfter / 1000}`),
+  );
+  assert.match(text, /switchback_certificate_expiry_timestamp_seconds\{certificate="ca"\} \d+/);
   assert.match(text, /switchback_certificates_state\{code="steady"\} 1/);
   assert.match(text, /switchback_certificates_failing 0/);
   assert.match(text, /switchback_cabundle_restored_total 1/);

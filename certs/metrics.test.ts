@@ -31,8 +31,8 @@ async function scrape(...statuses: (CertStatus | undefined)[]): Promise<string[]
 
 test("the leader reports expiry in seconds, the state, whether it fails, and what was restored", async () => {
   const samples = [
-    'switchback_certificate_not_after_seconds{certificate="ca"} 2000000000',
-    'switchback_certificate_not_after_seconds{certificate="serving"} 1900000000',
+    'switchback_certificate_expiry_timestamp_seconds{certificate="ca"} 2000000000',
+    'switchback_certificate_expiry_timestamp_seconds{certificate="serving"} 1900000000',
     'switchback_certificates_state{code="steady"} 1',
     "switchback_certificates_failing 1",
     "switchback_cabundle_restored_total 3",

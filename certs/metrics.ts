@@ -4,7 +4,7 @@ import type { CertStatus } from "./manager.ts";
 /** Registers the certificate metrics. `status` is called at each scrape, and returns undefined in a replica that is not the leader. */
 export function registerCertMetrics(registry: MetricsRegistry, status: () => CertStatus | undefined): void {
   registry.gauge(
-    "switchback_certificate_not_after_seconds",
+    "switchback_certificate_expiry_timestamp_seconds",
     "Expiry of the CA and of the current serving certificate, Unix seconds.",
     () => {
       const { caNotAfter, leafNotAfter } = status() ?? {};

@@ -46,6 +46,7 @@ function addComponents(root: Command, context: CliContext): void {
   ] as const) {
     addConfigured(root, name)
       .description(description)
+      .addOption(new Option("--log-format <format>", "lines of the log (log.format)").choices(["json", "text"]))
       .action(async (flags) => (await import("./serve.ts")).serve(name, flags, context));
   }
   addConfigured(root, "config")

@@ -15,6 +15,8 @@ type Component = "controller" | "webhook" | "proxy" | "agent" | "dns" | "all";
 export interface ServeFlags {
   readonly config?: string;
   readonly set?: readonly string[];
+  /** Takes precedence over `log.format`. */
+  readonly logFormat?: "json" | "text";
 }
 
 /** A component that runs until `stop` is called. */
@@ -58,7 +60,7 @@ export async function serve(component: Component, flags: ServeFlags, { env }: Cl
     identity: env.POD_NAME ?? hostname(),
     clusterDomain,
     resolvConf,
-    log: createLogger(config.log.level, part),
+    log: createLogger({ ...config.log, format: flags.logFormat ?? config.log.format }, part),
     hasCluster: Boolean(env.KUBECONFIG) || isInPod(env),
     connect: () => connect({ ...connectOptionsFrom(env), userAgent: `switchback-${part}` }),
     as: contextOf,

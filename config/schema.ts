@@ -130,6 +130,10 @@ const sectionsSchema = z.strictObject({
         .enum(["trace", "debug", "info", "warn", "error"])
         .default("info")
         .describe("Lowest level that is logged."),
+      format: z
+        .enum(["json", "text"])
+        .default("json")
+        .describe("Lines of the log: `json` for programs, `text` for people."),
     })
     .prefault({}),
 });

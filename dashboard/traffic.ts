@@ -14,8 +14,9 @@ const ERRORS = ["switchback_proxy_refused_total", "switchback_proxy_cut_total", 
 const CONNECT = "switchback_proxy_connect_seconds_bucket";
 const ADMITTED = "switchback_webhook_admissions_total";
 const UPSTREAM = "switchback_proxy_upstream_ok";
-const CERTIFICATE = "switchback_certificate_not_after_seconds";
-const WANTED = new Set([ACCEPTED, OPEN, ...ERRORS, CONNECT, ADMITTED, UPSTREAM, CERTIFICATE]);
+/** The second as the release before named it. */
+const CERTIFICATE = ["switchback_certificate_expiry_timestamp_seconds", "switchback_certificate_not_after_seconds"];
+const WANTED = new Set([ACCEPTED, OPEN, ...ERRORS, CONNECT, ADMITTED, UPSTREAM, ...CERTIFICATE]);
 
 /** Whether the dashboard shows something of a metric. */
 export function isShown(name: string): boolean {
@@ -101,7 +102,7 @@ function quantilesMs(buckets: readonly Series[]): readonly [number, number] | un
 /** What the gauges of all replicas say now. */
 export function measuredState(pods: readonly PodMetrics[]): MeasuredState {
   const all = pods.flatMap(({ series }) => series);
-  const certificates = all.filter(({ name }) => name === CERTIFICATE);
+  const certificates = all.filter(({ name }) => CERTIFICATE.includes(name));
   const dials = Map.groupBy(
     all.filter(({ name }) => name === UPSTREAM),
     ({ labels }) => JSON.stringify([labels.target ?? "", labels.port ?? ""]),

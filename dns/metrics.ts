@@ -1,4 +1,4 @@
-import { MetricsRegistry } from "../telemetry/metrics.ts";
+import { hashValue, MetricsRegistry } from "../telemetry/metrics.ts";
 import type { DnsState } from "./health.ts";
 
 /** The sidecar's metrics; those of the look-ups are CoreDNS' own. */
@@ -15,8 +15,8 @@ export function createDnsMetrics(state: Readonly<DnsState>): DnsMetrics {
   registry.gauge("switchback_dns_map_problem", "1 while the newest map is not in CoreDNS' files.", () =>
     state.problem ? 1 : 0,
   );
-  registry.gauge("switchback_dns_map_info", "1 for the revision of the map in CoreDNS' files.", () =>
-    state.written === undefined ? [] : [[{ revision: state.written.revision }, 1]],
+  registry.gauge("switchback_dns_map_hash", "Hash of the revision of the map in CoreDNS' files.", () =>
+    state.written === undefined ? [] : [[{}, hashValue(state.written.revision)]],
   );
   return { registry, wrote: (result) => writes.inc({ result }) };
 }

@@ -85,6 +85,16 @@ describe("an Event", () => {
     assert.match(note, /^bad\?\[31m\?name é+\.\.\.$/);
     assert.ok(Buffer.byteLength(note) <= 1024 && Buffer.byteLength(note) >= 1020, String(Buffer.byteLength(note)));
   });
+
+  it("makes a note a sentence, but changes no name that it begins with", async () => {
+    const { sent, record } = recorder();
+    for (const note of ["held back until noon", "shop.example.com is gone", "shop/web is stuck", "a b"])
+      await record({ note });
+    assert.deepEqual(
+      sent.map(({ event }) => event.note),
+      ["Held back until noon", "shop.example.com is gone", "shop/web is stuck", "A b"],
+    );
+  });
 });
 
 describe("an Event's limits", () => {

@@ -144,11 +144,16 @@ function toEvent(options: EventRecorderOptions, record: EventRecord, repeats: nu
     type,
     reason: truncate(reason, FIELD_BYTES),
     action: truncate(action, FIELD_BYTES),
-    note: truncate(printable(note), NOTE_BYTES - suffix.length) + suffix,
+    note: truncate(asSentence(printable(note)), NOTE_BYTES - suffix.length) + suffix,
     reportingController: `switchback.dev/${options.component}`,
     reportingInstance: truncate(options.instance, FIELD_BYTES),
     regarding: namespace === "" ? object : { ...object, namespace },
   };
+}
+
+/** As Kubernetes' own begin, "Scaled up replica set ...": a capital, but where the first word is no word, such as a hostname. */
+function asSentence(note: string): string {
+  return note.replace(/^[a-z](?=[a-z]* )/, (letter) => letter.toUpperCase());
 }
 
 /** A note may quote tenants' input and be printed in a terminal. */

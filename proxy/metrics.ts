@@ -87,5 +87,5 @@ function addStateGauges(registry: MetricsRegistry, sources: MetricSources): void
     byPort(({ addresses }) => addresses.length),
   );
   gauge("connections_limit", "Open connections at most, as in force.", () => maxConnections);
-  gauge("draining", "1: told to stop.", () => Number(draining()));
+  gauge("draining", "1 after SIGTERM.", () => Number(draining()));
 }

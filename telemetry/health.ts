@@ -5,6 +5,7 @@ import { SwitchbackError } from "../errors/errors.ts";
 import { type ByteBudget, chargeAnswer, createByteBudget } from "./byte-budget.ts";
 import { reclaimConnections, withoutPipelining } from "./connection-reclaimer.ts";
 import { http } from "./http.ts";
+import { processMetrics } from "./process-metrics.ts";
 
 /** The result of a probe. The text is for users who read the probe's failure. */
 export interface Health {
@@ -88,7 +89,11 @@ const LARGE_ANSWERS_BYTES = 16 * 1024 * 1024;
  */
 export async function startHealthServer(options: HealthServerOptions): Promise<HealthServer> {
   const { registry } = options;
-  const metrics = async () => ({ contentType: registry.contentType, body: await registry.metrics() });
+  const ofProcess = processMetrics();
+  const metrics = async () => ({
+    contentType: registry.contentType,
+    body: ofProcess.metrics() + (await registry.metrics()),
+  });
   const pages = new Map<string, ServedPage>([["/metrics", { render: renderSparingly(metrics) }]]);
   for (const [path, { render, ...page }] of Object.entries(options.pages ?? {})) {
     pages.set(path, { ...page, render: renderSparingly(render) });

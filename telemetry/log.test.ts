@@ -8,7 +8,7 @@ import { createLogger } from "./log.ts";
 
 test("a line is JSON with level, time, component, the fields and the message, and has no line break from a field", () => {
   const lines: string[] = [];
-  const log = createLogger("info", "agent", (line) => lines.push(line));
+  const log = createLogger({ level: "info" }, "agent", (line) => lines.push(line));
   log.warn({ pod: "shop/a\nb", count: 2 }, "not written");
   assert.equal(lines.length, 1);
   assert.match(lines[0] ?? "", /^[^\n]*\n$/);
@@ -19,11 +19,24 @@ test("a line is JSON with level, time, component, the fields and the message, an
 
 test("a line controls no terminal, and is the same JSON", () => {
   const lines: string[] = [];
-  const log = createLogger("info", "agent", (line) => lines.push(line));
+  const log = createLogger({ level: "info" }, "agent", (line) => lines.push(line));
   const pod = "a\u001b[2J\u009b2J\u202e\u2028\u{e0001}";
   log.warn({ pod }, "odd");
   assert.match(lines[0] ?? "", /^[ -~]+\n$/);
   assert.equal(JSON.parse(lines[0] ?? "").pod, pod);
+});
+
+test("for people a line is text: time, level, component, message and fields, with values that show where they end", () => {
+  const lines: string[] = [];
+  const log = createLogger({ level: "info", format: "text" }, "proxy", (line) => lines.push(line));
+  log.warn(
+    { target: "edge", port: 443, since: undefined, detail: 'the "a=b" of\n\u001b[2J\u202e', list: ["x"] },
+    "not\nreached",
+  );
+  const [, time, rest] = /^(\S+) (.*)\n$/.exec(lines.join("")) ?? [];
+  assert.match(time ?? "", /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+  const detail = String.raw`detail="the \"a=b\" of\n\u001b[2J\u202e"`;
+  assert.equal(rest, `WARN  proxy: not\\u000areached target=edge port=443 ${detail} list=["x"]`);
 });
 
 for (const [level, written] of [
@@ -35,7 +48,7 @@ for (const [level, written] of [
 ] as const) {
   test(`with the level ${level} are written: ${written}`, () => {
     const lines: string[] = [];
-    const log = createLogger(level, "agent", (line) => lines.push(line));
+    const log = createLogger({ level }, "agent", (line) => lines.push(line));
     for (const name of ["debug", "info", "warn", "error"] as const) log[name]({}, name);
     assert.deepEqual(
       lines.map((line) => JSON.parse(line)).map(({ level, msg }) => [level, msg]),
@@ -49,7 +62,7 @@ function logging(script: string): ChildProcessByStdio<Writable, Readable, Readab
   const source = `
     import { Socket } from "node:net";
     import { createLogger } from "./log.ts";
-    const log = createLogger("info", "agent");
+    const log = createLogger({ level: "info" }, "agent");
     for await (const _ of process.stdin);
     ${script}`;
   const args = ["--input-type=module", "--eval", source];

@@ -1,5 +1,5 @@
 import { writeSync } from "node:fs";
-import { printableLines } from "../errors/printable.ts";
+import { printable, printableLines } from "../errors/printable.ts";
 
 /** The logger of all components: structured fields first, then a short message. */
 export interface Logger {
@@ -13,16 +13,54 @@ export interface Logger {
 const LEVELS: readonly string[] = ["trace", "debug", "info", "warn", "error"];
 const STDERR = 2;
 
-/** Creates a logger that writes JSON lines with the field `component` to standard error, each before it returns. */
-export function createLogger(level: string, component: string, write: (line: string) => void = writeLine): Logger {
-  const threshold = LEVELS.indexOf(level);
-  const logAt = (name: "debug" | "info" | "warn" | "error") => (fields: object, msg: string) => {
-    if (LEVELS.indexOf(name) < threshold) return;
-    const line = JSON.stringify({ level: name, time: new Date().toISOString(), component, ...fields, msg });
-    // JSON leaves C1 controls and text direction as they are; their escapes mean the same.
-    write(`${printableLines(line)}\n`);
+/** `log` of the configuration. */
+interface LogOptions {
+  /** The lowest level that is written. */
+  readonly level: string;
+  /** `json` for programs, `text` for people. Default: `json`. */
+  readonly format?: "json" | "text";
+}
+
+/** Creates a logger that writes lines with the name of the component to standard error, each before it returns. */
+export function createLogger(
+  options: LogOptions,
+  component: string,
+  write: (line: string) => void = writeLine,
+): Logger {
+  const threshold = LEVELS.indexOf(options.level);
+  const lineOf = options.format === "text" ? textLine : jsonLine;
+  const logAt = (level: "debug" | "info" | "warn" | "error") => (fields: object, msg: string) => {
+    if (LEVELS.indexOf(level) < threshold) return;
+    write(`${lineOf({ level, time: new Date().toISOString(), component }, fields, msg)}\n`);
   };
   return { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
+}
+
+interface LineHead {
+  readonly level: string;
+  readonly time: string;
+  readonly component: string;
+}
+
+/** JSON leaves C1 controls and text direction as they are; their escapes mean the same. */
+function jsonLine(head: LineHead, fields: object, msg: string): string {
+  return printableLines(JSON.stringify({ ...head, ...fields, msg }));
+}
+
+/** The longest name of a level. */
+const LEVEL_WIDTH = 5;
+
+/** `2026-11-24T08:06:45.123Z WARN  agent: not written pod=shop/a code=file-busy`, on one line whatever the fields hold. */
+function textLine({ level, time, component }: LineHead, fields: object, msg: string): string {
+  const pairs = Object.entries(fields).flatMap(([name, value]) =>
+    value === undefined ? [] : [` ${name}=${textValue(value)}`],
+  );
+  return printable(`${time} ${level.toUpperCase().padEnd(LEVEL_WIDTH)} ${component}: ${msg}${pairs.join("")}`);
+}
+
+/** A word as it is; everything else as JSON, so that it is seen where a value ends. */
+function textValue(value: unknown): string {
+  return typeof value === "string" && /^[^\s"=]+$/.test(value) ? value : String(JSON.stringify(value));
 }
 
 /** A reader of standard error that has fallen behind is waited for so many times so long, in milliseconds. */

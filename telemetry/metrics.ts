@@ -1,4 +1,8 @@
+import { hash } from "node:crypto";
 import type { MetricsText } from "./health.ts";
+
+/** 48 bits: what a double holds exactly. */
+const HASH_DIGITS = 12;
 
 /** Values of a series' labels, by label name. They may hold any text: they are escaped. */
 export type Labels = Readonly<Record<string, string | number>>;
@@ -123,6 +127,14 @@ export class MetricsRegistry implements MetricsText {
 /** How many values there are of each kind: a gauge's samples with one label. */
 export function countBy<T>(label: string, values: Iterable<T>, keyOf: (value: T) => string): Sample[] {
   return [...Map.groupBy(values, keyOf)].map(([key, of]) => [{ [label]: key }, of.length] as const);
+}
+
+/**
+ * A revision as the value of a gauge: equal for equal revisions, in one series for all of them. As a label each would be a series of its
+ * own, and a tenant who changes names makes a revision each time.
+ */
+export function hashValue(revision: string): number {
+  return Number.parseInt(hash("sha256", revision, "hex").slice(0, HASH_DIGITS), 16);
 }
 
 function plain(collected: number | Iterable<Sample>): MetricFamily["samples"] {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { hashValue } from "../telemetry/metrics.ts";
 import { addStateGauges, createWebhookMetrics } from "./metrics.ts";
 
 const PREFIX = "switchback_webhook_";
@@ -69,10 +70,10 @@ test("the state's gauges are read at each scrape", async () => {
     map_problem: 1,
     certificate_expiry_timestamp_seconds: 1_700_000_000,
     certificate_problem: 1,
-    'map_info{revision="r1"}': 1,
+    map_hash: hashValue("r1"),
   });
   state.map = { revision: "r2", names: 8 };
-  assert.deepEqual(Object.entries(await gauges()).at(-1), ['map_info{revision="r2"}', 1]);
+  assert.deepEqual(Object.entries(await gauges()).at(-1), ["map_hash", hashValue("r2")]);
 });
 
 test("whether pods are given the resolvers of pod DNS is read at each scrape", async () => {

@@ -1,4 +1,4 @@
-import { MetricsRegistry } from "../telemetry/metrics.ts";
+import { hashValue, MetricsRegistry } from "../telemetry/metrics.ts";
 import type { WebhookState } from "./health.ts";
 import type { OptIn } from "./injection-decision.ts";
 
@@ -56,7 +56,7 @@ export function addStateGauges(registry: MetricsRegistry, state: Readonly<Webhoo
     const setup = state.podDns?.();
     return setup === undefined || "code" in setup ? 0 : 1;
   });
-  gauge("map_info", "1 for the revision of the map that is loaded.", () =>
-    state.map === undefined ? [] : [[{ revision: state.map.revision }, 1]],
+  gauge("map_hash", "Hash of the revision of the map that is loaded.", () =>
+    state.map === undefined ? [] : [[{}, hashValue(state.map.revision)]],
   );
 }

@@ -9,6 +9,7 @@ import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import type { MapReader } from "../snapshot/map-reader.ts";
 import { publishedMapOf } from "../snapshot/published-map.ts";
 import { type Logger, silentLogger } from "../telemetry/log.ts";
+import { hashValue } from "../telemetry/metrics.ts";
 import { isSettled } from "../test/fakes/stopped-time.ts";
 import { type RunningWebhook, runWebhook } from "./run.ts";
 
@@ -127,12 +128,12 @@ test("a problem with the newest map or certificate is reported, and the last goo
 test("metrics report the map, the certificate and their problems", async () => {
   const { health, offerMap, offerPair } = await start();
   offerMap(mapOf("r1", "a.example.com"));
-  assert.match(await (await health("/metrics")).text(), /switchback_webhook_map_info\{revision="r1"\} 1/);
+  assert.match(await (await health("/metrics")).text(), new RegExp(`switchback_webhook_map_hash ${hashValue("r1")}\n`));
   offerMap(mapOf("r2", "a.example.com", "b.example.com"));
   offerPair(pair);
   offerMap({ code: "index-missing", text: "gone" });
   const text = await (await health("/metrics")).text();
-  assert.match(text, /switchback_webhook_map_info\{revision="r2"\} 1/);
+  assert.match(text, new RegExp(`switchback_webhook_map_hash ${hashValue("r2")}\n`));
   assert.doesNotMatch(text, /revision="r1"/);
   assert.match(text, /switchback_webhook_map_names 2/);
   assert.match(text, /switchback_webhook_map_problem 1/);

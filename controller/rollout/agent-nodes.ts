@@ -3,6 +3,13 @@ import type { ClusterView } from "./observe-workloads.ts";
 
 type AgentOnNode = ReturnType<ClusterView["agentOf"]>;
 
+/** Nodes on which pods follow live, by what is known of their agent. */
+export interface AgentCounts {
+  readonly alive: number;
+  readonly silent: number;
+  readonly absent: number;
+}
+
 interface Node<W> {
   /** A pod of the node, to ask for its agent. */
   readonly pod: PodFacts;
@@ -55,6 +62,16 @@ export class AgentNodes<W extends { nodes: ReadonlySet<string> }> {
       Object.assign(node, { agent, token });
       yield* node.workloads;
     }
+  }
+
+  /** How many of these nodes have an agent that is alive, a silent one, or none. */
+  count(): AgentCounts {
+    const counts = { alive: 0, silent: 0, absent: 0 };
+    for (const { agent } of this.#nodes.values()) {
+      if (agent === "unknown") continue;
+      counts[agent === undefined ? "absent" : agent.alive ? "alive" : "silent"] += 1;
+    }
+    return counts;
   }
 
   #ask(pod: PodFacts): { agent: AgentOnNode; token: string } {

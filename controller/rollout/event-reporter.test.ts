@@ -136,8 +136,18 @@ test("a workload that was in step in between, has another reason, or was recreat
   const reportOne = (verdict: RolloutVerdict) => report(groups, new Map([["shop/Pod/p", verdict]]));
   const bare = stuck("bare-pod", "a pod of its own");
   reportOne(bare);
-  reportOne({ standing: "in-step", code: "in-step", text: "" });
+  for (let turn = 0; turn < 3; turn++) reportOne({ standing: "in-step", code: "in-step", text: "" });
   assert.deepEqual(reasons(), ["BarePod"]);
+  // One line for each change of state, and none in between.
+  const states = reported.lines.map(({ level, fields, message }) => [
+    level,
+    (fields as { code?: string }).code,
+    message,
+  ]);
+  assert.deepEqual(states, [
+    ["warn", "bare-pod", "1 of 1 pods do not have the current public names: a pod of its own"],
+    ["info", "in-step", "the workload is stuck no more"],
+  ]);
   reportOne(bare);
   assert.deepEqual(reasons(), ["BarePod"]);
   reportOne(stuck("history-unreadable", ""));
@@ -164,9 +174,9 @@ test("more names than a pod may have: one Event for each such number, also when 
   const notes = () => reported.events.splice(0).map(({ type, reason, note }) => `${type} ${reason}: ${note}`);
   for (let turn = 0; turn < 3; turn++) report(groups, inStep);
   const annotation = "select fewer with the annotation switchback.dev/hosts";
-  assert.deepEqual(notes(), [`Warning OverCap: its pods get only the first 500 of 501 mapped names; ${annotation}`]);
+  assert.deepEqual(notes(), [`Warning OverCap: Pods get only the first 500 of 501 mapped names; ${annotation}`]);
   report(observe([pod("p")], { total: 502 })[0], inStep);
-  assert.deepEqual(notes(), [`Warning OverCap: its pods get only the first 500 of 502 mapped names; ${annotation}`]);
+  assert.deepEqual(notes(), [`Warning OverCap: Pods get only the first 500 of 502 mapped names; ${annotation}`]);
   report(observe([pod("p")])[0], inStep);
   assert.deepEqual(notes(), []);
 });
@@ -182,7 +192,7 @@ test("a restart is counted and is a Normal Event about the workload; its outcome
     type: "Normal",
     reason: "Restarted",
     action: "Restart",
-    note: "restarted by Switchback: its pods did not have the current public names (new)",
+    note: "Restarted by Switchback: its pods did not have the current public names (new)",
     regarding: { apiVersion: "apps/v1", kind: "Deployment", namespace: "shop", name: "web", uid: WEB },
   };
   assert.deepEqual(reported.events, [event]);

@@ -33,7 +33,7 @@ export class EventReporter {
       const { from, to } = event.restart;
       counters.restarted();
       log.info({ workload: event.key, from, to }, "restarted because its pods did not have the current names");
-      const note = `restarted by Switchback: its pods did not have the current public names (${to})`;
+      const note = `Restarted by Switchback: its pods did not have the current public names (${to})`;
       this.#record("Normal", "Restarted", note, event.key, group);
     } else if (event.kind === "outcome") {
       counters.outcome(event.outcome);
@@ -72,7 +72,11 @@ export class EventReporter {
   ): void {
     const code = verdict?.standing === "stuck" ? verdict.code : undefined;
     if (this.#reported.get(key) === code) return;
+    const before = this.#reported.get(key);
     this.#reported.set(key, code);
+    if (before !== undefined && code === undefined) {
+      this.#deps.log.info({ workload: key, before, code: verdict?.code }, "the workload is stuck no more");
+    }
     if (verdict === undefined || code === undefined) return;
     const note = `${stale} of ${pods} pods do not have the current public names: ${verdict.text}`;
     this.#deps.log.warn({ workload: key, code, stale }, note);
@@ -84,7 +88,7 @@ export class EventReporter {
     if (this.#overCap.get(key) === text) return;
     this.#overCap.set(key, text);
     if (text === undefined) return;
-    const note = `its pods get only the first ${text} mapped names; select fewer with the annotation ${HOSTS_KEY}`;
+    const note = `Pods get only the first ${text} mapped names; select fewer with the annotation ${HOSTS_KEY}`;
     this.#record("Warning", "OverCap", note, key, groupOf(key));
   }
 

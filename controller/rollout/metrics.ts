@@ -1,4 +1,5 @@
 import type { MetricsRegistry } from "../../telemetry/metrics.ts";
+import type { AgentCounts } from "./agent-nodes.ts";
 import type { RolloutCounts } from "./cohorts.ts";
 import type { RestartCounters } from "./event-reporter.ts";
 import { waitingOf } from "./rollout-status.ts";
@@ -9,6 +10,8 @@ const PREFIX = "switchback_controller_";
 export interface RolloutMetricsInput extends RolloutCounts {
   /** Pods that are not observed because there is no room for them. */
   readonly shed: number;
+  /** Undefined: no agents are installed. */
+  readonly agents: AgentCounts | undefined;
 }
 
 /** Registers the metrics of rollouts. `counts` is read at each scrape; undefined: they are not known, and not reported. */
@@ -39,6 +42,9 @@ export function registerRolloutMetrics(
   );
   gauge("restarts_waiting", "Workloads that are waiting for a restart", (known) => [[{}, waitingOf(known)]]);
   gauge("pods_shed", "Pods that are not observed, as what is kept of pods is bounded", ({ shed }) => [[{}, shed]]);
+  gauge("agents", "Nodes on which pods follow live, by their agent: alive, silent, absent", ({ agents }) =>
+    Object.entries(agents ?? {}).map(([state, nodes]) => [{ state }, nodes]),
+  );
   const restarts = counter("restarts_total", "Workloads restarted");
   const conflicts = counter("restart_conflicts_total", "Restarts that conflicted with another change of the workload");
   const forbidden = counter("restarts_refused_total", "Restarts that the API server refused");

@@ -203,7 +203,8 @@ export class RolloutController {
   /** What is counted of the opted-in workloads; undefined: they are not known. */
   counts(): RolloutMetricsInput | undefined {
     if (this.#unknown() !== undefined) return undefined;
-    return { ...this.#index.counts(this.#verdicts), shed: this.#observer.shedPods };
+    const agents = this.#deps.config.agent.enabled ? this.#index.agents : undefined;
+    return { ...this.#index.counts(this.#verdicts), shed: this.#observer.shedPods, agents };
   }
 
   /** The workload that is being restarted. One that has come into step since the last decision is not any more. */

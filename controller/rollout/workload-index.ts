@@ -5,7 +5,7 @@ import type { NamespaceFacts } from "../../workloads/namespaces.ts";
 import type { Owner } from "../../workloads/owners.ts";
 import type { PodFacts } from "../../workloads/pods.ts";
 import { partsOf } from "../../workloads/workload-keys.ts";
-import { AgentNodes } from "./agent-nodes.ts";
+import { type AgentCounts, AgentNodes } from "./agent-nodes.ts";
 import { Cohorts, type Member, type RolloutCounts, staleSinceOf, standingOf, type Verdicts } from "./cohorts.ts";
 import {
   type ClusterView,
@@ -131,6 +131,11 @@ export class WorkloadIndex {
   /** Counts of opted-in workloads and pods as of the last `refresh`, with these verdicts of those that are decided on one by one. */
   counts(verdicts: Verdicts): RolloutCounts {
     return this.#cohorts.counts(verdicts);
+  }
+
+  /** The agents of the nodes on which pods follow live, as they were reported last. */
+  get agents(): AgentCounts {
+    return this.#agents.count();
   }
 
   /** When something becomes due without any change, milliseconds since 1970. */

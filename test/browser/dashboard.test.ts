@@ -13,9 +13,10 @@ import { type RunningDashboard, startDashboard } from "../../dashboard/server.ts
 import { isShown, type PodMetrics } from "../../dashboard/traffic.ts";
 import { type Fact, known, notKnown } from "../../doctor/known.ts";
 import type { ReportDocument } from "../../doctor/report.ts";
+import { whyNoDebian } from "../cluster/debian.ts";
 import { userCache } from "../cluster/product-image.ts";
 import { fullStatus, NAME, REFUSED, WORKLOAD } from "../fakes/full-status.ts";
-import { startChromium, whyNoChromium } from "./chromium.ts";
+import { startChromium } from "./chromium.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const SCREENSHOTS = userCache("screenshots");
@@ -140,8 +141,8 @@ function measuredAfter(scrapes: number, failing: boolean): PodMetrics {
     ),
     `switchback_proxy_upstream_ok{target="edge",port="443"} ${failing ? 0 : 1}`,
     `switchback_webhook_admissions_total{code="injected",opt_in="pod"} ${scrapes * 3}`,
-    `switchback_certificate_not_after_seconds{certificate="ca"} ${inDays(300)}`,
-    `switchback_certificate_not_after_seconds{certificate="serving"} ${inDays(failing ? 0.5 : 20)}`,
+    `switchback_certificate_expiry_timestamp_seconds{certificate="ca"} ${inDays(300)}`,
+    `switchback_certificate_expiry_timestamp_seconds{certificate="serving"} ${inDays(failing ? 0.5 : 20)}`,
   ];
   return { pod: "a:1", series: seriesIn(lines.join("\n"), isShown) };
 }
@@ -153,7 +154,7 @@ interface Axe {
   }>;
 }
 
-const reason = whyNoChromium();
+const reason = whyNoDebian();
 
 describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
   let browser: Browser;

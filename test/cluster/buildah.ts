@@ -1,42 +1,20 @@
-import { existsSync, globSync } from "node:fs";
-import { mkdir, mkdtemp, readdir, realpath, rename, rm, writeFile } from "node:fs/promises";
+import { globSync } from "node:fs";
+import { realpath, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { unpackedDebian } from "./debian.ts";
 import { type ImageSpec, withLibraries, writeImage } from "./image.ts";
 import { nodeLayer } from "./images.ts";
 import { run } from "./node/run.ts";
-import { userCache } from "./product-image.ts";
 
 /** buildah, and the libraries of it that a machine may lack. */
 const PACKAGES = ["buildah", "libgpgme11", "libsubid4"];
-
-/** Where buildah's packages are unpacked, in the user's cache: nothing is installed. Takes Debian's apt. */
-async function unpackedBuildah(): Promise<string> {
-  const target = userCache("buildah");
-  if (existsSync(target)) return target;
-  await mkdir(dirname(target), { recursive: true });
-  const folder = await mkdtemp(`${target}-`);
-  try {
-    const download = ["-C", folder, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", ...PACKAGES];
-    await run("env", ...download).catch(async () => {
-      // The machine's lists are older than Debian's servers.
-      await run("apt-get", "update", "-q");
-      await run("env", ...download);
-    });
-    for (const file of await readdir(folder))
-      await run("dpkg-deb", "--extract", join(folder, file), join(folder, "root"));
-    await rename(join(folder, "root"), target);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
-  return target;
-}
 
 /**
  * Builds a Dockerfile as it stands, without an engine and without namespaces (`--isolation chroot`), with the pinned Node, this
  * machine's npm and a shell as the base image `base`. Everything that buildah writes is in `folder`. Returns the root of the image.
  */
 export async function buildDockerfile(context: string, base: string, folder: string): Promise<BuiltImage> {
-  const unpacked = await unpackedBuildah();
+  const unpacked = await unpackedDebian("buildah", async () => PACKAGES);
   const [policy, registries] = [join(folder, "policy.json"), join(folder, "registries.conf")];
   await writeFile(policy, JSON.stringify({ default: [{ type: "insecureAcceptAnything" }] }));
   // The name of the base has no registry: it is the one that was made here.

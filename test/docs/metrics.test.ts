@@ -19,12 +19,12 @@ function defined(): Set<string> {
     if (!text.includes("MetricsRegistry")) continue;
     const [, prefix = ""] = /(switchback_[a-z]+_)(?:"|\$\{)/.exec(text) ?? [];
     for (const [, name = ""] of text.matchAll(DEFINITION))
-      found.add(name.startsWith("switchback_") ? name : prefix + name);
+      found.add(/^(?:switchback|process)_/.test(name) ? name : prefix + name);
   }
   return found;
 }
 
-const rows = [...PAGE.matchAll(/^\| `(switchback_[a-z_]+)` \|/gm)].map(([, name = ""]) => name);
+const rows = [...PAGE.matchAll(/^\| `((?:switchback|process)_[a-z_]+)` \|/gm)].map(([, name = ""]) => name);
 
 test("every metric has a row in docs/metrics.md, and every row a metric", () => {
   const metrics = [...defined()].sort();

@@ -43,7 +43,7 @@ process.env.FIRST_PID = pid;
 await confine({
   config: { kubeletRoot: root, healthPort: 0 },
   env: process.env,
-  log: createLogger("error", "agent"),
+  log: createLogger({ level: "error" }, "agent"),
   command: [process.execPath, ...process.execArgv, ...process.argv.slice(1)],
 });
 const files = openHostsFiles(`${root}/pods`, OWNER);

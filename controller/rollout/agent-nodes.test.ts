@@ -1,0 +1,28 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { podFacts } from "../../workloads/pods.ts";
+import { AgentNodes } from "./agent-nodes.ts";
+
+test("nodes are counted once each, by their agent as it was last reported; an unknown one is not counted", () => {
+  const aliveOn = new Map<string, boolean | "unknown">([
+    ["a", true],
+    ["b", false],
+    ["d", "unknown"],
+  ]);
+  const agents = new AgentNodes(({ node = "" }) => {
+    const alive = aliveOn.get(node);
+    if (alive === undefined || alive === "unknown") return alive;
+    return { alive, mapRevision: undefined, podRevisions: undefined };
+  });
+  const workload = { nodes: new Set<string>() as ReadonlySet<string> };
+  for (const [index, nodeName] of ["a", "a", "b", "c", "d"].entries()) {
+    agents.of(podFacts({ metadata: { namespace: "shop", name: `p${index}`, uid: `u${index}` }, spec: { nodeName } }));
+  }
+  agents.place(workload, new Set(["a", "b", "c", "d"]));
+  assert.deepEqual(agents.count(), { alive: 1, silent: 1, absent: 1 });
+  aliveOn.set("a", false);
+  assert.deepEqual([...agents.refresh()], [workload]);
+  assert.deepEqual(agents.count(), { alive: 0, silent: 2, absent: 1 });
+  agents.place(workload, new Set(["b"]));
+  assert.deepEqual(agents.count(), { alive: 0, silent: 1, absent: 0 });
+});
