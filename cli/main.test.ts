@@ -15,17 +15,18 @@ before(async () => {
 after(() => files.remove());
 
 const HELP = "-h, --help";
+const COMPONENT = ["--config <file>", "--set <path=value...>", "--log-format <format>", HELP];
 const CONFIG = ["--config <file>", "--set <path=value...>", HELP];
 const CLUSTER = ["-n, --namespace <name> (switchback-system)", "--kubeconfig <file>", "--context <name>"];
 
 /** Each command with its usage, and its flags with their defaults. */
 const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
-  ["controller [options]", ...CONFIG],
-  ["webhook [options]", ...CONFIG],
-  ["proxy [options]", ...CONFIG],
-  ["agent [options]", ...CONFIG],
-  ["dns [options]", ...CONFIG],
-  ["all [options]", ...CONFIG],
+  ["controller [options]", ...COMPONENT],
+  ["webhook [options]", ...COMPONENT],
+  ["proxy [options]", ...COMPONENT],
+  ["agent [options]", ...COMPONENT],
+  ["dns [options]", ...COMPONENT],
+  ["all [options]", ...COMPONENT],
   ["config [options]", ...CONFIG.slice(0, -1), "--ignore-unknown", HELP],
   ["demo [options] [directory]", "--keep", "--dashboard", HELP],
   [

@@ -45,7 +45,7 @@ test("lists and maps are one setting", () => {
 });
 
 test("keysAt returns the keys at a path, also in a list", () => {
-  assert.deepEqual(keysAt(["log"]), ["level"]);
+  assert.deepEqual(keysAt(["log"]), ["level", "format"]);
   assert.deepEqual(keysAt(["targets", 3, "ports", 0]), ["port", "upstreamPort", "protocol", "listenPort"]);
   assert.deepEqual(keysAt(["nowhere", 0]), []);
 });

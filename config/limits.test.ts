@@ -335,6 +335,6 @@ test("the defaults of every section", () => {
       renewSeconds: 30,
     },
     certs: { mode: "self-signed", caDays: 3_650, leafDays: 90, overlapSeconds: 600 },
-    log: { level: "info" },
+    log: { level: "info", format: "json" },
   });
 });

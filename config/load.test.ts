@@ -167,7 +167,7 @@ const LATER =
 test("a component ignores what it does not know of the file, with a warning for each", () => {
   writeFileSync(FILE, `${LATER}later: {a: 1}\n`);
   const { config, warnings } = loadConfig({ file: FILE, unknown: "warn" });
-  assert.deepEqual([config.log, config.targets[0]?.ports.length], [{ level: "warn" }, 1]);
+  assert.deepEqual([config.log, config.targets[0]?.ports.length], [{ level: "warn", format: "json" }, 1]);
   assert.deepEqual(
     warnings,
     ["targets[0].ports[0].tls", "log.colour", "later"].map(
@@ -182,7 +182,7 @@ test("what is known is checked as ever, and strict: true refuses what is not", (
   ]);
   assert.deepEqual(faults({ unknown: "warn" }, `strict: true\n${LATER}`), [
     "switchback.yaml: targets[0].ports[0].tls: unknown setting; accepted are port, upstreamPort, protocol, listenPort",
-    "switchback.yaml: log.colour: unknown setting; accepted are level",
+    "switchback.yaml: log.colour: unknown setting; accepted are level, format",
   ]);
   assert.deepEqual(faults({ unknown: "warn", set: ["later=1"] }, "").length, 1, "a flag is this program's own");
 });

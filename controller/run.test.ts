@@ -182,7 +182,7 @@ test("an address that cannot be reassigned is an Event about its front Service",
   await until(() => events(rig).length > 0, "the Event");
   const [event] = events(rig);
   assert.deepEqual([event?.type, event?.reason, event?.action], ["Warning", "FrontAddressLost", "Publish"]);
-  assert.match(String(event?.note), /^the ClusterIP 198\.51\.100\.1 could not be reassigned/);
+  assert.match(String(event?.note), /^The ClusterIP 198\.51\.100\.1 could not be reassigned/);
   const front = { apiVersion: "v1", kind: "Service", namespace: "switchback-system", name: "switchback-ingress-nginx" };
   assert.deepEqual(event?.regarding, front);
   t.mock.restoreAll();
