@@ -69,7 +69,10 @@ async function probe(
 ): Promise<Fact<ProbeResult>> {
   const image = probeImage(facts, flags.image);
   if (image === undefined) {
-    return notKnown("probe-without-image", "no Deployment of Switchback to take the image from: set --image");
+    return notKnown(
+      "probe-without-image",
+      "no Deployment of Switchback to take the image from: set --image to any image with Node 18 or newer",
+    );
   }
   const plan = planProbe(facts);
   // Without the right to look, nothing is known about load balancers.
@@ -88,9 +91,9 @@ async function probe(
 
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
-/** The given image, else the installed proxy's: nodes have pulled that one already. */
+/** The given image, which needs to have Node alone, else the installed proxy's: nodes have pulled that one already. */
 function probeImage(facts: ClusterFacts, image: string | undefined): ProbeImage | undefined {
-  if (image !== undefined) return { image, pullPolicy: "IfNotPresent" };
+  if (image !== undefined) return { image, pullPolicy: "IfNotPresent", plain: true };
   const installed = proxyDeployment(facts);
   return installed?.image === "" ? undefined : installed;
 }

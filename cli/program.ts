@@ -173,7 +173,11 @@ function addDoctor(root: Command, context: CliContext, setExitCode: (code: numbe
     .option("--probe", "run a short-lived pod that tests connections and resolves names")
     .option("--probe-namespace <name>", "namespace for the probe pod and for the dry-run pod", namespaceName, "default")
     .option("--strict", "exit with 1 also if something could not be examined")
-    .option("--image <image>", "image of the probe pod (default: the installed proxy's image)", imageReference)
+    .option(
+      "--image <image>",
+      "image of the probe pod, any with Node 18 or newer (default: the installed proxy's image)",
+      imageReference,
+    )
     .addOption(outputFormat())
     .action(async (flags) => {
       setExitCode(await (await import("./doctor.ts")).doctor(flags, context));

@@ -5,6 +5,7 @@ import { configurationPage } from "./gen/configuration-page.ts";
 import type { Generator } from "./gen/generator.ts";
 import { installManifest } from "./gen/install-manifest.ts";
 import { plainSchemaFile } from "./gen/plain-schema.ts";
+import { probeProgram } from "./gen/probe-program.ts";
 import { valuesSchemaFile } from "./gen/values-schema.ts";
 
 // In this order: Helm checks the values against the schema when it renders the manifest.
@@ -15,6 +16,7 @@ const GENERATORS: readonly Generator[] = [
   configurationPage,
   chartReadme,
   chartLicense,
+  probeProgram,
 ];
 
 const args = process.argv.slice(2);

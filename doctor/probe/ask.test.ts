@@ -1,15 +1,18 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { Resolver } from "node:dns/promises";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { after, describe, it } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { createServer as createTlsServer } from "node:tls";
+import { promisify } from "node:util";
 import { parseHeader } from "../../proxy/proxy-header-parse.ts";
 import { createTestCa } from "../../test/cluster/pki.ts";
 import { executePlan } from "./ask.ts";
+import { PROBE_PROGRAM } from "./program.ts";
 import { proxyProtocolSupportOf } from "./proxy-protocol-support.ts";
-import type { DialResult, ProbeDial, ProbeOutcome } from "./result.ts";
+import { type DialResult, type ProbeDial, type ProbeOutcome, resultSchema } from "./result.ts";
 
 const { cert, key } = createTestCa("test").serving(["backend.example.com"]);
 const servers: Server[] = [];
@@ -309,4 +312,30 @@ describe("the look-up of a name", () => {
       assert.deepEqual([lookups, dials], [[{ name: "a.example.com", ...expected }], []]);
     });
   }
+});
+
+describe("the program for images without Switchback", () => {
+  it("gives what the probe gives, by any Node", async () => {
+    const port = await serve(demanding);
+    const dials = (["none", "v1", "v2"] as const).map((header) => {
+      const name = "backend.example.com";
+      return {
+        via: "service",
+        service: "a/b",
+        servicePort: 80,
+        address: "127.0.0.1",
+        port,
+        speaks: "http",
+        header,
+        name,
+      };
+    });
+    const plan = JSON.stringify({ dials, names: [] });
+    const { stdout } = await promisify(execFile)(process.execPath, ["-e", PROBE_PROGRAM, plan]);
+    const result = resultSchema.parse(JSON.parse(stdout));
+    assert.deepEqual(
+      result.dials.map(({ outcome }) => outcome.kind),
+      ["closed", "answered", "answered"],
+    );
+  });
 });

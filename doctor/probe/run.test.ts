@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type FakeCall, fakeApi, json, type Responder, refuse } from "../../test/fakes/kube-api.ts";
 import { skipWaits } from "../../test/fakes/skipped-waits.ts";
+import { PROBE_PROGRAM } from "./program.ts";
 import type { ProbeResult } from "./result.ts";
 import { runProbe } from "./run.ts";
 
@@ -21,7 +22,7 @@ const text =
     void response.end(body);
 
 /** A probe against an API server that answers like this; everything that was asked, and what came of it. */
-async function run(answers: Answers, signal = new AbortController().signal) {
+async function run(answers: Answers, signal = new AbortController().signal, plain = false) {
   const {
     create = json({}, 201),
     pod = json({ status: { phase: "Succeeded" } }),
@@ -33,7 +34,7 @@ async function run(answers: Answers, signal = new AbortController().signal) {
     return await (call.path.endsWith("/log") ? log(call) : pod(call));
   });
   const said: string[] = [];
-  const image = { image: "example.com/switchback:1", pullPolicy: "IfNotPresent" };
+  const image = { image: "example.com/switchback:1", pullPolicy: "IfNotPresent", plain };
   const options = {
     client: api.client,
     namespace: "default",
@@ -271,4 +272,34 @@ test("reads every outcome of a dial and of a look-up", async () => {
   const lookups = [{ name: "a", addresses: [], failure: "ENOTFOUND" }];
   const { outcome } = await run({ log: text(JSON.stringify({ dials, lookups })) });
   assert.deepEqual(outcome, { known: true, value: { dials, lookups } });
+});
+
+test("an image that may have Node alone gets the program in the pod, and a user that is nobody's", async () => {
+  const { outcome, calls } = await run({}, new AbortController().signal, true);
+  assert.deepEqual(outcome, { known: true, value: RESULT });
+  const { spec } = podOf(calls).pod;
+  assert.deepEqual(spec.containers[0].command, ["node", "-e", PROBE_PROGRAM, JSON.stringify(PLAN)]);
+  assert.equal(spec.containers[0].args, undefined);
+  assert.equal(spec.securityContext.runAsUser, 65_532);
+});
+
+test("where OpenShift refuses the user's number, it gives its own", async () => {
+  const refusals = [
+    json({ kind: "Status", code: 403, message: "unable to validate against any security context constraint" }, 403),
+  ];
+  const create: Responder = (call) => (refusals.shift() ?? json({}, 201))(call);
+  const { outcome, calls } = await run({ create }, new AbortController().signal, true);
+  assert.deepEqual(outcome, { known: true, value: RESULT });
+  const users = calls.flatMap(({ method, body }) =>
+    method === "POST" ? [JSON.parse(body).spec.securityContext.runAsUser] : [],
+  );
+  assert.deepEqual(users, [65_532, undefined]);
+});
+
+test("an image without Node is said", async () => {
+  const message = 'exec: "node": executable file not found in $PATH';
+  const containerStatuses = [{ state: { terminated: { reason: "StartError", message } } }];
+  const { outcome } = await run({ pod: json({ status: { phase: "Failed", containerStatuses } }) });
+  const reason = { code: "probe-not-started", text: `the probe pod cannot start: ${message}` };
+  assert.deepEqual(outcome, { known: false, reason });
 });

@@ -45,8 +45,8 @@ export async function runProbe(options: ProbeOptions): Promise<Fact<ProbeResult>
 }
 
 async function runPod(name: string, options: ProbeOptions): Promise<Fact<ProbeResult>> {
-  const { client, namespace, image, plan, log, signal } = options;
-  await client.create(corePath("pods", namespace), probePod(name, image, plan), { signal });
+  const { client, namespace, log, signal } = options;
+  await create(name, options);
   const ended = await untilEnded(name, options);
   if (!ended.known) return ended;
   log("probe: reading the result");
@@ -56,6 +56,18 @@ async function runPod(name: string, options: ProbeOptions): Promise<Fact<ProbeRe
   return parseResult(text);
 }
 
+/** OpenShift gives the user's number itself, and refuses any other. */
+async function create(name: string, { client, namespace, image, plan, signal }: ProbeOptions): Promise<void> {
+  const post = (pod: object) => client.create(corePath("pods", namespace), pod, { signal });
+  try {
+    await post(probePod(name, image, plan));
+  } catch (error) {
+    const isOpenShift = statusOf(error) === 403 && /security context constraint/.test(describeError(error));
+    if (image.plain !== true || !isOpenShift) throw error;
+    await post(probePod(name, image, plan, {}));
+  }
+}
+
 interface RawPod {
   readonly status?: {
     readonly phase?: string;
@@ -63,7 +75,10 @@ interface RawPod {
     readonly message?: string;
     readonly conditions?: readonly { type: string; status: string; message?: string }[];
     readonly containerStatuses?: readonly {
-      readonly state?: { readonly waiting?: { reason?: string; message?: string } };
+      readonly state?: {
+        readonly waiting?: { reason?: string; message?: string };
+        readonly terminated?: { reason?: string; message?: string };
+      };
     }[];
   };
 }
@@ -76,10 +91,9 @@ async function untilEnded(
   let reported = "";
   for (let last = "nothing"; ; await pause(POLL_MS, signal)) {
     const { status = {} } = await client.get<RawPod>(corePath("pods", namespace, name), {}, { signal });
-    const { phase = "Pending", reason } = status;
-    if (reason === "DeadlineExceeded")
-      return notKnown("probe-timeout", `the probe pod did not end within ${PROBE_SECONDS} s`);
-    if (phase === "Succeeded" || phase === "Failed") return known(phase);
+    const { phase = "Pending" } = status;
+    const ended = endOf(status);
+    if (ended !== undefined) return ended;
     const waiting = status.containerStatuses?.[0]?.state?.waiting;
     const unscheduled = status.conditions?.find(({ type, status: is }) => type === "PodScheduled" && is === "False");
     last = [phase, waiting?.reason, waiting?.message ?? unscheduled?.message].filter(Boolean).join(", ");
@@ -90,6 +104,21 @@ async function untilEnded(
     if (phase !== reported) log(`probe: ${phase.toLowerCase()}`);
     reported = phase;
   }
+}
+
+/** How the pod has ended; undefined while it has not. */
+function endOf({
+  phase,
+  reason,
+  containerStatuses,
+}: RawPod["status"] & object): Fact<"Succeeded" | "Failed"> | undefined {
+  if (reason === "DeadlineExceeded")
+    return notKnown("probe-timeout", `the probe pod did not end within ${PROBE_SECONDS} s`);
+  const terminated = containerStatuses?.[0]?.state?.terminated;
+  // As without the program that the pod is to run.
+  if (/^(StartError|ContainerCannotRun)$/.test(terminated?.reason ?? ""))
+    return notKnown("probe-not-started", `the probe pod cannot start: ${terminated?.message ?? terminated?.reason}`);
+  return phase === "Succeeded" || phase === "Failed" ? known(phase) : undefined;
 }
 
 function parseResult(text: string): Fact<ProbeResult> {
