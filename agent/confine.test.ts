@@ -23,6 +23,7 @@ async function attack(t: TestContext, envOf: (port: number) => Record<string, st
   const elsewhere = realpathSync(mkdtempSync(join(tmpdir(), "switchback-elsewhere-")));
   t.after(() => rmSync(elsewhere, { recursive: true }));
   writeFileSync(join(elsewhere, "file"), "");
+  writeFileSync(join(elsewhere, "node-hosts"), "127.0.0.1 localhost\n");
   const server = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
   t.after(() => server.close());
   await once(server, "listening");
@@ -47,6 +48,9 @@ test("a confined agent changes hosts files, and creates, removes, renames, links
     samePid: true,
     longer: "written",
     shorter: "written",
+    nodeLonger: "written",
+    nodeShorter: "written",
+    createBesideNodes: "EACCES",
     create: "EACCES",
     remove: "EACCES",
     rename: "EACCES",

@@ -10,6 +10,8 @@ const CONFINED = "SWITCHBACK_CONFINED";
 
 interface ConfineOptions {
   readonly config: Pick<Config["agent"], "kubeletRoot" | "healthPort">;
+  /** The hosts file of the node, where it is mounted. */
+  readonly nodeHosts?: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly log: Logger;
   /** What starts this program again, with its arguments: the program first. */
@@ -18,11 +20,11 @@ interface ConfineOptions {
 
 /**
  * Restarts this program under Landlock, in the same process, so that all of its threads are restricted. Of the kubelet's directory
- * it may then open existing files below `pods` for reading and writing, and nothing else. It cannot create, remove, rename or link
+ * it may then open existing files below `pods` for reading and writing, and of the node's own files the hosts file. It cannot create, remove, rename or link
  * anything there or elsewhere, write or execute other files (but itself), connect to another TCP port than the API server's or bind
  * another than the health port. Returns only if it is confined already, or cannot be, which is logged.
  */
-export async function confine({ config, env, log, command }: ConfineOptions): Promise<void> {
+export async function confine({ config, nodeHosts, env, log, command }: ConfineOptions): Promise<void> {
   const version = env[CONFINED];
   if (version !== undefined) {
     log.info({ landlock: Number(version) }, "confined: hosts files can be changed, nothing made, removed or executed");
@@ -31,7 +33,7 @@ export async function confine({ config, env, log, command }: ConfineOptions): Pr
   try {
     // Loaded only by the program that is replaced.
     const { programFiles, restrictThread } = await import("./landlock.ts");
-    const landlock = restrictThread(allowedFor(config, env, programFiles()));
+    const landlock = restrictThread(allowedFor(config, nodeHosts, env, programFiles()));
     const values = Object.entries({ ...env, [CONFINED]: String(landlock) });
     const present = values.filter((entry): entry is [string, string] => entry[1] !== undefined);
     process.execve?.(command[0], [...command], Object.fromEntries(present));
@@ -42,6 +44,7 @@ export async function confine({ config, env, log, command }: ConfineOptions): Pr
 
 function allowedFor(
   { kubeletRoot, healthPort }: ConfineOptions["config"],
+  nodeHosts: string | undefined,
   env: ConfineOptions["env"],
   programs: readonly string[],
 ): Allowed {
@@ -52,6 +55,10 @@ function allowedFor(
       // Each directory on the way to a hosts file is opened.
       { path: "/", rights: ["read-dir"] },
       { path: join(kubeletRoot, "pods"), rights: [...read, "write-file", "truncate"] },
+      // That file alone: its directory is not the node's, and another file of that name is not covered.
+      ...(nodeHosts === undefined
+        ? []
+        : [{ path: nodeHosts, rights: ["read-file", "write-file", "truncate"] as const }]),
       { path: "/dev/null", rights: ["write-file"] },
       ...programs.map((path) => ({ path, rights: ["execute"] as const })),
     ],

@@ -1,5 +1,5 @@
 import { describeError, statusOf } from "../errors/errors.ts";
-import { LEAVING_KEY } from "../hostmap/metadata-keys.ts";
+import { LEAVING_KEY, NODE_HOSTS_KEY } from "../hostmap/metadata-keys.ts";
 import { METADATA_WATCH } from "../kube/accept.ts";
 import { createBackoff } from "../kube/backoff.ts";
 import type { KubeClient } from "../kube/client.ts";
@@ -14,6 +14,8 @@ import { spreadMs } from "./spread.ts";
 export interface DaemonSetPoll {
   /** True once the agents' DaemonSet is being deleted or requests an uninstall: every block is then removed from the node. */
   readonly uninstalling: boolean;
+  /** Whether names are to be in the hosts file of the node, by the DaemonSet; undefined: not known, or run by hand. */
+  readonly nodeHosts: boolean | undefined;
   /** The DaemonSet as it was last seen. */
   readonly daemonSet: { readonly name: string; readonly uid: string } | undefined;
   /** How many agents there are to be; 1 while that is not known. */
@@ -34,6 +36,7 @@ interface Seen {
   readonly name: string;
   readonly uid: string;
   readonly leaving: boolean;
+  readonly nodeHosts: boolean;
   readonly agents: number;
   readonly starting: number;
 }
@@ -74,11 +77,12 @@ export function pollDaemonSet(deps: {
   let seen: Seen | undefined;
   let leaving = false;
   let failing = false;
-  const set = (next: boolean): void => {
-    if (next === leaving) return;
+  const set = (next: boolean, before: Seen | undefined): void => {
+    if (next !== leaving)
+      log.info({}, next ? "uninstall: the blocks are removed from the hosts files" : "uninstall: cancelled");
+    const isChange = next !== leaving || (before !== undefined && before.nodeHosts !== seen?.nodeHosts);
     leaving = next;
-    log.info({}, leaving ? "uninstall: the blocks are removed from the hosts files" : "uninstall: cancelled");
-    onChange();
+    if (isChange) onChange();
   };
   let reads = 0;
   const read = async (): Promise<Seen | "gone"> => {
@@ -92,18 +96,15 @@ export function pollDaemonSet(deps: {
       throw error;
     }
   };
-  const interval = (): number => {
-    const ms = spreadMs(seen?.agents ?? 1, READS_PER_SECOND, MAX_INTERVAL_MS);
-    return Math.max(MIN_INTERVAL_MS, ms) * (1 - JITTER * random());
-  };
   const poller = new Reconciler({
     async reconcile(): Promise<ReconcileResult> {
       const answer = await read();
       failing = false;
+      const before = seen;
       if (answer !== "gone") seen = answer;
-      if (seen !== undefined) set(answer === "gone" || answer.leaving);
+      if (seen !== undefined) set(answer === "gone" || answer.leaving, before);
       first.resolve();
-      return { requeueAfter: interval() };
+      return { requeueAfter: intervalMs(seen?.agents ?? 1) * (1 - JITTER * random()) };
     },
     retry: {
       backoff: createBackoff(MIN_INTERVAL_MS, MAX_INTERVAL_MS, random),
@@ -124,6 +125,9 @@ export function pollDaemonSet(deps: {
     get daemonSet() {
       return seen && { name: seen.name, uid: seen.uid };
     },
+    get nodeHosts() {
+      return seen?.nodeHosts;
+    },
     get agents() {
       return seen?.agents ?? 1;
     },
@@ -134,13 +138,19 @@ export function pollDaemonSet(deps: {
     async askNow() {
       if (seen === undefined || leaving) return leaving;
       const answer = await readAtEnd(read, seen);
-      set(answer === "gone" || answer.leaving || answer.uid !== seen.uid);
+      const before = seen;
+      if (answer !== "gone") seen = answer;
+      set(answer === "gone" || answer.leaving || answer.uid !== before.uid, before);
       return leaving;
     },
     async stop() {
       await poller.stop();
     },
   };
+}
+
+function intervalMs(agents: number): number {
+  return Math.max(MIN_INTERVAL_MS, spreadMs(agents, READS_PER_SECOND, MAX_INTERVAL_MS));
 }
 
 /** One more read. Without the right to read for a while the DaemonSet is gone; without an answer it is as it was `before`. */
@@ -169,6 +179,7 @@ function seenOf({ metadata, status }: RawDaemonSet, before: Seen | undefined): S
     name: metadata?.name ?? "",
     uid: metadata?.uid ?? "",
     leaving: metadata?.annotations?.[LEAVING_KEY] === "true" || metadata?.deletionTimestamp !== undefined,
+    nodeHosts: metadata?.annotations?.[NODE_HOSTS_KEY] === "true",
     agents,
     starting: Math.max(1, agents - ready),
   };

@@ -8,7 +8,7 @@ import { publishedMapOf } from "../snapshot/published-map.ts";
 import { silentLogger } from "../telemetry/log.ts";
 import { uidOf } from "../test/fakes/kubelet-files.ts";
 import type { RawPod } from "../workloads/pods.ts";
-import type { HostsFileUpdate } from "./hosts-files.ts";
+import type { HostsFileUpdate } from "./hosts-file.ts";
 import { HostsReconciler } from "./hosts-reconciler.ts";
 import { createLivePlans } from "./live-plans.ts";
 import { createProjection } from "./node-pod.ts";

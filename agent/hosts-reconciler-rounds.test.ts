@@ -4,7 +4,7 @@ import { createSelector } from "../hostmap/select-hosts.ts";
 import type { PublishedMap } from "../hostmap/types.ts";
 import { publishedMapOf } from "../snapshot/published-map.ts";
 import { LineLog } from "../test/fakes/clock.ts";
-import type { HostsFileUpdate } from "./hosts-files.ts";
+import type { HostsFileUpdate } from "./hosts-file.ts";
 import { HostsReconciler, type HostsReconcilerState, type LiveMode } from "./hosts-reconciler.ts";
 import type { NodePod } from "./node-pod.ts";
 

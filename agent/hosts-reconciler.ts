@@ -1,12 +1,14 @@
 import { describeError } from "../errors/errors.ts";
+import { holdsBlock } from "../hostmap/live-hosts.ts";
 import { createSelector, type SelectedHosts } from "../hostmap/select-hosts.ts";
-import type { PublishedMap, Reason } from "../hostmap/types.ts";
+import type { HostAlias, PublishedMap, Reason } from "../hostmap/types.ts";
 import { type ReconcileResult, Reconciler } from "../kube/reconciler.ts";
 import { startPromptTimer, steadyNow } from "../kube/time.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { DirectoryWatches } from "./directory-watches.ts";
+import type { HostsFileUpdate } from "./hosts-file.ts";
 import { hostsFileLimits } from "./hosts-file-limits.ts";
-import type { HostsFiles, HostsFileUpdate } from "./hosts-files.ts";
+import type { HostsFiles } from "./hosts-files.ts";
 import { createLivePlans, type LivePlans } from "./live-plans.ts";
 import type { NodePod } from "./node-pod.ts";
 import { NotedPods } from "./noted-pods.ts";
@@ -19,6 +21,11 @@ interface HostsReconcilerDeps {
   readonly files: HostsFiles;
   readonly watches: Pick<DirectoryWatches, "add" | "remove">;
   readonly judge: (pod: NodePod) => LiveMode;
+  /**
+   * The names of the node's own hosts file, which pods on the host's network got a copy of at their start. Undefined: none are to be
+   * there. Without it, there never are any.
+   */
+  readonly inherited?: () => SelectedHosts | "unknown" | undefined;
   /** The most names that a pod gets. */
   readonly maxNames: number;
   readonly log: Logger;
@@ -243,7 +250,27 @@ export class HostsReconciler {
   #follow(uid: string, tracked: Tracked): void {
     tracked.following = tracked.pod.ended ? "no" : this.#deps.judge(tracked.pod);
     if (tracked.following === "live") this.#update(uid, tracked);
-    else if (tracked.following === "no") this.#leave(uid, tracked);
+    if (tracked.following !== "no") return;
+    const inherited = this.#inheritedBy(tracked.pod);
+    if (inherited === undefined) this.#leave(uid, tracked);
+    else if (inherited !== "unknown") this.#keepInherited(uid, tracked, inherited);
+  }
+
+  #inheritedBy({ hostNetwork, ended }: NodePod): SelectedHosts | "unknown" | undefined {
+    return hostNetwork === true && !ended ? this.#deps.inherited?.() : undefined;
+  }
+
+  /** Nobody else would ever change the copy of the node's block; a pod that has none gets none. */
+  #keepInherited(uid: string, tracked: Tracked, inherited: SelectedHosts): void {
+    const { applied, stamp, problem } = tracked;
+    const isCurrent = applied === inherited.revision && problem === undefined && stamp !== undefined;
+    if (isCurrent && this.#deps.files.stamp(uid) === stamp) return;
+    const outcome = this.#deps.files.update(uid, (content) =>
+      holdsBlock(content) ? this.#plans.apply(content, NO_ALIASES, inherited) : content,
+    );
+    this.#take(uid, tracked, outcome);
+    tracked.clean = false;
+    tracked.applied = outcome.kind === "refused" ? undefined : inherited.revision;
   }
 
   #update(uid: string, tracked: Tracked): void {
@@ -305,6 +332,8 @@ export class HostsReconciler {
     if (problem.code === "file-empty" || problem.code === "file-busy") setImmediate(() => this.touched(uid));
   }
 }
+
+const NO_ALIASES: readonly HostAlias[] = [];
 
 function track(pod: NodePod, now: () => number): Tracked {
   return {

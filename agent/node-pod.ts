@@ -17,6 +17,8 @@ export interface NodePod extends Pick<PodFacts, AgentFacts> {
   readonly managedAliases: readonly HostAlias[];
   /** It resolves through pod DNS: its hosts file is left alone. */
   readonly byDns?: boolean;
+  /** It uses the host's network: the kubelet copied the node's hosts file for it. */
+  readonly hostNetwork?: boolean;
   /** Every container has ended for good. */
   readonly ended: boolean;
   /** Why its hosts file is not written, whatever that contains. */
@@ -70,6 +72,7 @@ export function createProjection(maxNames = 500): (raw: RawPod) => NodePod {
       onChange: cut(annotations[ON_CHANGE_KEY], MAX_WORD),
       managedAliases: managedAliases ?? NOTHING,
       ...(isByDns(annotations[REVISION_KEY]) && { byDns: true }),
+      ...(raw.spec?.hostNetwork === true && { hostNetwork: true }),
       ended: hasEnded(raw),
       ...(managedAliases === undefined && { refusal: TOO_MANY_ALIASES }),
     };

@@ -15,7 +15,7 @@ export type OwnerAnnotation =
   | { readonly known: true; readonly onChange: string | undefined }
   | { readonly known: false };
 
-interface OwnerAnnotations {
+export interface OwnerAnnotations {
   /** The annotation of a pod's workload, at once, from memory. Requests it if it is not known or too old. */
   onChangeOf(pod: NodePod): OwnerAnnotation;
   /** The annotation of a namespace, likewise. */

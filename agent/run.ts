@@ -5,7 +5,8 @@ import type { KubeClient } from "../kube/client.ts";
 import { steadyNow } from "../kube/time.ts";
 import { AgentLeaseWriter } from "../snapshot/agent-lease-writer.ts";
 import type { MapReader } from "../snapshot/map-reader.ts";
-import { type Health, livenessOf, startHealthServer } from "../telemetry/health.ts";
+import type { NodeHostsReport } from "../snapshot/node-hosts-report.ts";
+import { type Health, type HealthServer, livenessOf, startHealthServer } from "../telemetry/health.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { type ClusterWatch, watchCluster } from "./cluster-watch.ts";
 import { type DaemonSetPoll, pollDaemonSet } from "./daemon-set-poll.ts";
@@ -17,8 +18,9 @@ import { HostsReconciler, type HostsReconcilerState, type LiveMode } from "./hos
 import { createLiveMode } from "./live-mode.ts";
 import { followOnDemand, type MapOnDemand } from "./map-on-demand.ts";
 import { agentMetrics } from "./metrics.ts";
+import { type RunningNodeHosts, runNodeHosts } from "./node-hosts-run.ts";
 import type { NodePod } from "./node-pod.ts";
-import { createOwnerAnnotations } from "./owner-annotations.ts";
+import { createOwnerAnnotations, type OwnerAnnotations } from "./owner-annotations.ts";
 import { spreadMs } from "./spread.ts";
 
 interface AgentDeps {
@@ -49,61 +51,61 @@ const MAX_OWNERS_MS = 4 * 60_000;
 export async function runAgent(config: Config, deps: AgentDeps): Promise<RunningAgent> {
   const { client, log } = deps;
   const { maxNames } = config.inject;
-  const { node, kubeletRoot, namespace, sweepSeconds, address, healthPort } = config.agent;
+  const { node, kubeletRoot, namespace, sweepSeconds } = config.agent;
   if (node === undefined) throw new SwitchbackError("config-invalid", "agent.node: say which node's pods to follow");
   const podsDirectory = join(kubeletRoot, "pods");
   const files = open(podsDirectory, maxNames);
   const watches = watchDirectories(podsDirectory, (uid) => follower.touched(uid), log);
   const again = () => follower.noteAll();
   const { random } = Math;
-  const keepMs = () => spreadMs(daemonSet.agents, OWNERS_PER_SECOND, MAX_OWNERS_MS);
-  const owners = createOwnerAnnotations({ client, log, now: steadyNow, random, spreadMs: keepMs, onLearned: again });
+  const owners = createOwners(deps, () => daemonSet.agents, again);
   const daemonSet = pollDaemonSet({ client, namespace, random, log, onChange: again });
   const lease = createLease(config.agent, node, deps, daemonSet);
   let left: Promise<void> = Promise.resolve();
+  const nodeHosts = runNodeHosts(config, daemonSet, log);
+  const { inherited } = nodeHosts;
   const judge = (pod: NodePod): LiveMode => (daemonSet.uninstalling ? "no" : liveModeOf(pod));
   const compactor = createCompactor(globalThis.gc);
   let written = 0;
   const onRound = (state: HostsReconcilerState): void => {
     if (state.written !== written) compactor.recordActivity();
     written = state.written;
+    nodeHosts.reconcile();
     if (!cluster.synced) return;
-    map.need(state.live > 0);
+    const needsMap = state.live > 0 || nodeHosts.wanted;
+    map.need(needsMap);
     if (!daemonSet.uninstalling) {
       // What an agent before this one has reported stays until there is something to compare with.
-      if (state.live === 0 || map.hasMap) lease.report(state);
-    } else if (follower.isClean)
+      if (!needsMap || map.hasMap) lease.report({ ...state, nodeHosts: nodeHosts.report });
+    } else if (follower.isClean && nodeHosts.isClean)
       left = lease.remove().catch((error) => log.warn({ error: describeError(error) }, "lease: not deleted"));
   };
-  const follower = new HostsReconciler({ files, watches, judge, maxNames, log, onRound });
-  const map = createMap(deps, follower, () => compactor.recordActivity());
+  const follower = new HostsReconciler({ files, watches, judge, inherited, maxNames, log, onRound });
+  const map = createMap(deps, { follower, nodeHosts }, () => compactor.recordActivity());
   const cluster = watchCluster({ client, node, follower, maxNames, daemonSet, random, log });
   const { onChangeOf, namespaceOnChangeOf } = owners;
   const liveModeOf = createLiveMode({ config, namespaces: cluster.namespaces, onChangeOf, namespaceOnChangeOf });
   const sweep = setInterval(() => {
     follower.sweep();
-    map.need(follower.state.live > 0);
+    onRound(follower.state);
     owners.tidy();
     compactor.collectIfIdle();
   }, sweepSeconds * 1000);
-  const health = await startHealthServer({
-    address,
-    port: healthPort,
-    live: () => livenessOf(Math.max(map.inactiveMs, cluster.inactiveMs)),
-    ready: () => readiness(cluster, map, follower.state),
-    registry: agentMetrics(() => follower.state),
-  });
+  const health = await startHealth(config.agent, { map, cluster, follower, nodeHosts });
   log.info({ node, podsDirectory, healthPort: health.port }, "following the map");
   const stop = async (): Promise<void> => {
     clearInterval(sweep);
     if (await daemonSet.askNow()) follower.noteAll();
     await follower.settled();
+    // Taken back, and this agent is replaced by one that no longer sees the file.
+    nodeHosts.reconcile();
     await left;
     await Promise.all([map.stop(), daemonSet.stop(), cluster.stop()]);
     lease.stop();
     watches.close();
     follower.stop();
     files.close();
+    nodeHosts.close();
     await health.close();
   };
   return {
@@ -113,6 +115,32 @@ export async function runAgent(config: Config, deps: AgentDeps): Promise<Running
     },
     stop,
   };
+}
+
+function createOwners({ client, log }: AgentDeps, agents: () => number, onLearned: () => void): OwnerAnnotations {
+  const keepMs = () => spreadMs(agents(), OWNERS_PER_SECOND, MAX_OWNERS_MS);
+  return createOwnerAnnotations({ client, log, now: steadyNow, random: Math.random, spreadMs: keepMs, onLearned });
+}
+
+/** The parts of a running agent that its probes and metrics show. */
+interface Shown {
+  readonly map: MapOnDemand;
+  readonly cluster: ClusterWatch;
+  readonly follower: Pick<HostsReconciler, "state">;
+  readonly nodeHosts: RunningNodeHosts;
+}
+
+async function startHealth(
+  { address, healthPort: port }: Config["agent"],
+  { map, cluster, follower, nodeHosts }: Shown,
+): Promise<HealthServer> {
+  return await startHealthServer({
+    address,
+    port,
+    live: () => nodeHosts.restart() ?? livenessOf(Math.max(map.inactiveMs, cluster.inactiveMs)),
+    ready: () => readiness(cluster, map, follower.state, nodeHosts.report),
+    registry: agentMetrics(() => ({ ...follower.state, nodeHosts: nodeHosts.report })),
+  });
 }
 
 function createLease(
@@ -133,11 +161,18 @@ function createLease(
   });
 }
 
-function createMap({ maps, log }: AgentDeps, follower: HostsReconciler, onOffer: () => void): MapOnDemand {
+/** Where a map goes. */
+interface MapUsers {
+  readonly follower: HostsReconciler;
+  readonly nodeHosts: RunningNodeHosts;
+}
+
+function createMap({ maps, log }: AgentDeps, { follower, nodeHosts }: MapUsers, onOffer: () => void): MapOnDemand {
   return followOnDemand({
     maps,
     setMap(map) {
       onOffer();
+      nodeHosts?.setMap(map);
       follower.setMap(map);
     },
     onProblem(problem) {
@@ -165,6 +200,7 @@ function readiness(
   { pods, namespaces }: ClusterWatch,
   { following, hasMap, problem }: MapOnDemand,
   { live, applied, problems }: HostsReconcilerState,
+  node: NodeHostsReport | undefined,
 ): Health {
   const checks = [
     { ok: pods.state.synced, text: "pods of the node" },
@@ -173,6 +209,10 @@ function readiness(
   ];
   const lines = checks.map(({ ok, text }) => `[${ok ? "+" : "-"}] ${text}`);
   lines.push(`${live} pods follow the map, ${applied === undefined ? "not all in step" : `all at ${applied}`}`);
+  if (node !== undefined) {
+    const problem = node.problem === undefined ? "" : `, ${node.problem.code}: ${node.problem.text}`;
+    lines.push(`${node.names} names in the hosts file of the node, ${node.taken.length} left out${problem}`);
+  }
   for (const { pod, reason } of problems) lines.push(`${pod}: ${reason.code}: ${reason.text}`);
   return { ok: checks.every(({ ok }) => ok), text: lines.join("\n") };
 }

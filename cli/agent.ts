@@ -1,4 +1,5 @@
 import { confine } from "../agent/confine.ts";
+import { nodeHostsPath } from "../agent/node-hosts.ts";
 import { runAgent } from "../agent/run.ts";
 import type { Config } from "../config/schema.ts";
 import { isInPod } from "../kube/connect.ts";
@@ -11,7 +12,7 @@ import type { ProcessContext, Running } from "./serve.ts";
 export async function startAgent(config: Config, { env, log, connect, identity }: ProcessContext): Promise<Running> {
   // By hand, a kubeconfig may name programs that have to be executed.
   if (config.agent.confine && isInPod(env) && !env.KUBECONFIG)
-    await confine({ config: config.agent, env, log, command: sameCommand() });
+    await confine({ config: config.agent, nodeHosts: nodeHostsPath(config), env, log, command: sameCommand() });
   return await withOwnClient(connect, (client) => {
     const maps = kubeMapReader({ client, namespace: config.namespace, log });
     return runAgent(config, { client, maps, log, identity, now: Date.now });

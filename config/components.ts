@@ -1,11 +1,19 @@
 import * as z from "zod";
 import { DEFAULT_AGENT_NAMESPACE } from "./defaults.ts";
-import { domain, label, port, seconds } from "./values.ts";
+import { domain, glob, label, port, seconds } from "./values.ts";
 
 // The settings of each component.
 
 /** The maximum of TCP_KEEPIDLE on Linux. With a larger value it silently uses its default of two hours. */
 const MAX_KEEPALIVE_SECONDS = 32_767;
+
+/** The text of so many names of 253 characters is still read in full (hostmap/select-hosts.ts). */
+const MAX_NODE_HOSTS_ITEMS = 64;
+
+const absolutePath = z
+  .string()
+  .regex(/^(\/[A-Za-z0-9._-]+)+$/, "must be an absolute path without a trailing slash")
+  .refine((path) => !path.split("/").some((part) => part === "." || part === ".."), "must not contain `.` or `..`");
 
 export const webhookSchema = z.strictObject({
   address: z.string().default("::").describe("Address that both ports bind."),
@@ -98,10 +106,7 @@ export const agentSchema = z.strictObject({
     .default(DEFAULT_AGENT_NAMESPACE)
     .describe("Namespace of the agents and their Leases. It is separate because the agents need hostPath volumes."),
   node: z.string().min(1).optional().describe("The node whose pods this agent updates; set by the chart."),
-  kubeletRoot: z
-    .string()
-    .regex(/^(\/[A-Za-z0-9._-]+)+$/, "must be an absolute path without a trailing slash")
-    .refine((path) => !path.split("/").some((part) => part === "." || part === ".."), "must not contain `.` or `..`")
+  kubeletRoot: absolutePath
     .default("/var/lib/kubelet")
     .describe("The kubelet's root directory (--root-dir); the hosts files are in its `pods` directory."),
   confine: z
@@ -114,6 +119,25 @@ export const agentSchema = z.strictObject({
   healthPort: z.int().min(0).max(65535).default(8083).describe("Health and metrics."),
   sweepSeconds: seconds.min(1).default(30).describe("How often every hosts file is checked, even without an event."),
   renewSeconds: seconds.min(1).default(30).describe("How often the node's Lease is renewed."),
+});
+
+/** Names in the hosts files of the nodes. */
+export const nodeHostsSchema = z.strictObject({
+  names: z
+    .array(glob)
+    .max(MAX_NODE_HOSTS_ITEMS)
+    .default([])
+    .describe(
+      "Mapped names that the agents write into /etc/hosts of their nodes. Pods on the host's network inherit them from there, opted in or not.",
+    ),
+  remove: z
+    .boolean()
+    .default(false)
+    .describe(
+      "With no `names`: mount the file nevertheless, so that agents of nodes that were away when the names were taken back remove them.",
+    ),
+  hostPath: absolutePath.default("/etc/hosts").describe("The file on the node, which the chart mounts."),
+  path: absolutePath.default("/run/switchback-node/hosts").describe("Where the agent finds that file in its pod."),
 });
 
 /** The resolvers of pod DNS: CoreDNS, and beside it the sidecar that writes its files. */

@@ -120,6 +120,26 @@ const TEXTS: Readonly<Record<string, readonly [good: readonly unknown[], bad: re
     ["/run/switchback-dns", "/d"],
     ["", "/", "/d/", "d", "/a b"],
   ],
+  "nodeHosts.names": [
+    [
+      [],
+      ["*"],
+      ["*.example.com", "registry.example.com"],
+      Array.from({ length: 64 }, (_, index) => `n${index}.example.com`),
+    ],
+    [
+      ["example"],
+      ["a.*.com"],
+      ["A.com"],
+      ["a,b.com"],
+      Array.from({ length: 65 }, (_, index) => `n${index}.example.com`),
+    ],
+  ],
+  "nodeHosts.hostPath": [
+    ["/etc/hosts", "/a"],
+    ["", "/", "etc/hosts", "/etc/../hosts", "/etc/hosts/", "/a b"],
+  ],
+  "nodeHosts.path": [["/run/hosts"], ["", "/", "hosts", "/run/./hosts"]],
   "certs.mode": [["self-signed", "cert-manager", "files"], ["none"]],
   "proxy.engine": [["auto", "linux", "portable"], ["epoll"]],
   "proxy.trafficDistribution": [["PreferSameNode", "PreferSameZone", "PreferClose"], ["none"]],
@@ -334,6 +354,7 @@ test("the defaults of every section", () => {
       sweepSeconds: 30,
       renewSeconds: 30,
     },
+    nodeHosts: { names: [], remove: false, hostPath: "/etc/hosts", path: "/run/switchback-node/hosts" },
     certs: { mode: "self-signed", caDays: 3_650, leafDays: 90, overlapSeconds: 600 },
     log: { level: "info", format: "json" },
   });

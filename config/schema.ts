@@ -1,6 +1,14 @@
 import * as z from "zod";
 import { DEFAULT_MAX_NAMES } from "../hostmap/select-hosts.ts";
-import { agentSchema, certsSchema, controllerSchema, podDnsSchema, proxySchema, webhookSchema } from "./components.ts";
+import {
+  agentSchema,
+  certsSchema,
+  controllerSchema,
+  nodeHostsSchema,
+  podDnsSchema,
+  proxySchema,
+  webhookSchema,
+} from "./components.ts";
 import { crossErrors } from "./cross-checks.ts";
 import { DEFAULT_AGENT_SILENCE_SECONDS, DEFAULT_ON_CHANGE, DEFAULT_VIA } from "./defaults.ts";
 import { policySchema } from "./policy.ts";
@@ -123,6 +131,7 @@ const sectionsSchema = z.strictObject({
   controller: controllerSchema.prefault({}),
   proxy: proxySchema.prefault({}),
   agent: agentSchema.prefault({}),
+  nodeHosts: nodeHostsSchema.prefault({}),
   certs: certsSchema.prefault({}),
   log: z
     .strictObject({

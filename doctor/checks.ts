@@ -4,6 +4,7 @@ import { checkHeaders } from "./checks/headers.ts";
 import { checkInstall } from "./checks/install.ts";
 import { checkNames } from "./checks/names.ts";
 import { checkNeed } from "./checks/need.ts";
+import { checkNodeHosts } from "./checks/node-hosts.ts";
 import { checkOptIn } from "./checks/opt-in.ts";
 import { checkPods } from "./checks/pods.ts";
 import { checkRelay } from "./checks/relay.ts";
@@ -31,6 +32,7 @@ const CHECKS: readonly ((facts: ClusterFacts) => Finding[])[] = [
   checkOptIn,
   checkPods,
   checkResolvers,
+  checkNodeHosts,
 ];
 
 /** Runs all checks. A pure function of the facts. */

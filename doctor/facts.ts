@@ -97,7 +97,7 @@ export interface PodInfo extends ObjectName {
 }
 
 /** A node's agent, by its Lease. */
-export interface AgentInfo extends Pick<AgentLease, "mapRevision" | "podRevisions"> {
+export interface AgentInfo extends Pick<AgentLease, "mapRevision" | "podRevisions" | "nodeHosts"> {
   /** Name of the Lease (snapshot/agent-lease-format.ts). */
   readonly lease: string;
   /** Milliseconds since it was renewed, by the local clock. */
@@ -188,7 +188,7 @@ export interface ClusterFacts {
   readonly admission: AdmissionFacts;
   /** Pods that opted in themselves or by their namespace, except finished ones. */
   readonly pods: Fact<readonly PodInfo[]>;
-  /** The agents that keep pods of mode `live` current; undefined: no pod has that mode. */
+  /** The agents; undefined: no pod has the mode `live`, and no names are chosen for nodes. */
   readonly agents: Fact<readonly AgentInfo[]> | undefined;
   /** Undefined: no probe was requested. */
   readonly probe: Fact<ProbeResult> | undefined;

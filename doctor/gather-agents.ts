@@ -11,9 +11,9 @@ export async function gatherAgents(
 ): Promise<Fact<readonly AgentInfo[]>> {
   return await readFact({ verb: "list", resource: "leases.coordination.k8s.io", namespace }, async () => {
     const leases = await listAgentLeases(client, namespace);
-    return leases.map(({ name, mapRevision, podRevisions, renewTime }) => {
+    return leases.map(({ name, mapRevision, podRevisions, nodeHosts, renewTime }) => {
       const silentMs = now - Date.parse(renewTime ?? "1970-01-01T00:00:00Z");
-      return { lease: name, mapRevision, podRevisions, silentMs };
+      return { lease: name, mapRevision, podRevisions, silentMs, ...(nodeHosts !== undefined && { nodeHosts }) };
     });
   });
 }

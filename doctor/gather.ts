@@ -50,9 +50,12 @@ export async function gather({ client, namespace, probeNamespace, now }: GatherO
   const upstreams = targetsOf(facts).flatMap(({ upstream }) => (typeof upstream === "string" ? [] : upstream));
   const config = install.config.known ? install.config.value : undefined;
   const live = pods.known && pods.value.some(isLive(facts));
+  const needsAgents = live || (config?.nodeHosts.names.length ?? 0) > 0;
   return {
     ...facts,
     endpoints: await gatherEndpoints(client, upstreams),
-    agents: live ? await gatherAgents(client, config?.agent.namespace ?? DEFAULT_AGENT_NAMESPACE, now()) : undefined,
+    agents: needsAgents
+      ? await gatherAgents(client, config?.agent.namespace ?? DEFAULT_AGENT_NAMESPACE, now())
+      : undefined,
   };
 }

@@ -27,6 +27,14 @@ export function isKubeletHosts(text: string): boolean {
   return KUBELET_HEADERS.some((header) => text.startsWith(header));
 }
 
+/** Whether a file may have a block of Switchback: it has one of its markers or tags. */
+export function holdsBlock(content: Buffer): boolean {
+  return content.includes(OWN_TEXT);
+}
+
+/** In every line of a block. */
+const OWN_TEXT = "# switchback.dev";
+
 /**
  * Returns the file with exactly the selected names mapped, except those that a foreign line maps. The cost of `plan` grows with
  * the names: a caller with many pods passes a planner that caches.

@@ -51,6 +51,11 @@ export const POD_REVISIONS_KEY = "switchback.dev/pod-revisions";
 export const PROBLEM_KEY = "switchback.dev/problem";
 /** Label of the map's index, and written on an agent's Lease: the format version. A Lease without it is of version 1. */
 export const FORMAT_KEY = "switchback.dev/format";
+/**
+ * Written by the chart on the agents' DaemonSet, while names are chosen for the nodes: an agent that runs without it removes its block from
+ * its node's hosts file. Written on an agent's Lease: what that file has (snapshot/node-hosts-report.ts).
+ */
+export const NODE_HOSTS_KEY = "switchback.dev/node-hosts";
 /** Written on the agent's DaemonSet by the uninstall: the agents remove their managed blocks, then delete their Leases. */
 export const LEAVING_KEY = "switchback.dev/leaving";
 

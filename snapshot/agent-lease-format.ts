@@ -1,7 +1,8 @@
 import { shortHash } from "../hostmap/hash.ts";
-import { FORMAT_KEY, POD_REVISIONS_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
+import { FORMAT_KEY, NODE_HOSTS_KEY, POD_REVISIONS_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
 import type { Lease } from "../kube/lease-record.ts";
 import { resourcePath } from "../kube/paths.ts";
+import { type NodeHostsReport, parseNodeHostsReport } from "./node-hosts-report.ts";
 
 /** Raised when a reader of the earlier annotations would go wrong. A Lease without a version is of version 1. */
 const VERSION = "1";
@@ -57,6 +58,8 @@ export interface AgentLease {
    * agent is of a release that does not list them, there are too many, or the Lease has another format version.
    */
   readonly podRevisions: readonly string[] | undefined;
+  /** What the node's hosts file has; undefined: no names are chosen for nodes, or the agent is of a release that writes none. */
+  readonly nodeHosts?: NodeHostsReport | undefined;
 }
 
 /**
@@ -90,9 +93,11 @@ export function withFormat(annotations: Readonly<Record<string, string>>): Recor
 export function parseAgentLease({ metadata, spec }: Lease): AgentLease {
   const annotations = metadata.annotations ?? {};
   const isReadable = (annotations[FORMAT_KEY] ?? VERSION) === VERSION;
+  const nodeHosts = isReadable ? parseNodeHostsReport(annotations[NODE_HOSTS_KEY]) : undefined;
   return {
     renewTime: spec?.renewTime,
     mapRevision: (isReadable && annotations[REVISION_KEY]) || undefined,
     podRevisions: isReadable ? parsePodRevisions(annotations[POD_REVISIONS_KEY]) : undefined,
+    ...(nodeHosts !== undefined && { nodeHosts }),
   };
 }

@@ -82,11 +82,12 @@ export class AgentLeaseReader {
     return synced || problem?.code === "forbidden" || problem?.code === "not-found";
   }
 
-  /** How many living agents follow the map: all but those that say that no pod of their node does. */
+  /** How many living agents follow the map: all but those that say that neither a pod of their node does nor the node itself. */
   get mapReaders(): number {
     const now = this.#now();
     const heard = [...this.#heard.values()];
-    return heard.filter((each) => each.podRevisions?.length !== 0 && now < this.#silentAt(each)).length;
+    const follows = ({ podRevisions, nodeHosts }: AgentLease) => podRevisions?.length !== 0 || nodeHosts !== undefined;
+    return heard.filter((each) => follows(each) && now < this.#silentAt(each)).length;
   }
 
   get inactiveMs(): number {

@@ -1,5 +1,5 @@
 import { describeError, statusOf } from "../errors/errors.ts";
-import { POD_REVISIONS_KEY, PROBLEM_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
+import { NODE_HOSTS_KEY, POD_REVISIONS_KEY, PROBLEM_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
 import type { Reason } from "../hostmap/types.ts";
 import { createBackoff } from "../kube/backoff.ts";
 import type { KubeClient } from "../kube/client.ts";
@@ -13,6 +13,7 @@ import {
   renderPodRevisions,
   withFormat,
 } from "./agent-lease-format.ts";
+import { type NodeHostsReport, renderNodeHostsReport } from "./node-hosts-report.ts";
 
 /** What the Lease says beside that the agent lives. */
 interface AgentReport {
@@ -21,6 +22,8 @@ interface AgentReport {
   /** The pod revisions that every pod with that selection has; undefined: not known. What was said before then stays. */
   readonly podRevisions: readonly string[] | undefined;
   readonly problems: ReadonlyArray<{ readonly pod: string; readonly reason: Reason }>;
+  /** What the node's hosts file has; undefined: no names are chosen for it. */
+  readonly nodeHosts?: NodeHostsReport | undefined;
 }
 
 interface AgentLeaseDeps {
@@ -85,13 +88,14 @@ export class AgentLeaseWriter {
   }
 
   /** Writes soon if this differs from what was written, and at every renewal. */
-  report({ applied, podRevisions, problems }: AgentReport): void {
+  report({ applied, podRevisions, problems, nodeHosts }: AgentReport): void {
     const revision = applied ?? this.#wanted[REVISION_KEY];
     const list = podRevisions === undefined ? this.#wanted[POD_REVISIONS_KEY] : renderPodRevisions(podRevisions);
     this.#wanted = {
       ...(revision === undefined ? {} : { [REVISION_KEY]: revision }),
       ...(list === undefined ? {} : { [POD_REVISIONS_KEY]: list }),
       ...(problems.length === 0 ? {} : { [PROBLEM_KEY]: describe(problems) }),
+      ...(nodeHosts === undefined ? {} : { [NODE_HOSTS_KEY]: renderNodeHostsReport(nodeHosts) }),
     };
     this.#present = true;
     // The first write does not wait: an uninstall looks for the Leases of nodes whose files have blocks.

@@ -16,6 +16,7 @@ import { controllerOf, type OwnerRef } from "./owners.ts";
 export interface RawPod extends ApiObject {
   readonly spec?: {
     readonly nodeName?: string | undefined;
+    readonly hostNetwork?: boolean;
     readonly hostAliases?: ReadonlyArray<{ readonly ip: string; readonly hostnames?: string[] | null }> | null;
     readonly dnsPolicy?: string;
     readonly dnsConfig?: { readonly nameservers?: readonly string[] | null } | null;

@@ -4,6 +4,7 @@ import fs from "node:fs";
 import net from "node:net";
 import { confine } from "../../agent/confine.ts";
 import { openHostsFiles } from "../../agent/hosts-files.ts";
+import { openNodeHostsFile } from "../../agent/node-hosts-file.ts";
 import { createLogger } from "../../telemetry/log.ts";
 import { OWNER, uidOf } from "./kubelet-files.ts";
 
@@ -42,16 +43,21 @@ const pid = process.env.FIRST_PID ?? String(process.pid);
 process.env.FIRST_PID = pid;
 await confine({
   config: { kubeletRoot: root, healthPort: 0 },
+  nodeHosts: `${elsewhere}/node-hosts`,
   env: process.env,
   log: createLogger({ level: "error" }, "agent"),
   command: [process.execPath, ...process.execArgv, ...process.argv.slice(1)],
 });
 const files = openHostsFiles(`${root}/pods`, OWNER);
+const nodeHosts = openNodeHostsFile(`${elsewhere}/node-hosts`, OWNER);
 const outcomes = {
   landlock: Number(process.env.SWITCHBACK_CONFINED ?? 0),
   samePid: pid === String(process.pid),
   longer: files.update(uidOf(1), (text) => Buffer.concat([text, Buffer.from("192.0.2.1 a\n")])).kind,
   shorter: files.update(uidOf(1), (text) => text.subarray(0, -"192.0.2.1 a\n".length)).kind,
+  nodeLonger: nodeHosts.update((text) => Buffer.concat([text, Buffer.from("192.0.2.1 a\n")])).kind,
+  nodeShorter: nodeHosts.update((text) => text.subarray(0, -"192.0.2.1 a\n".length)).kind,
+  createBesideNodes: attempt(() => fs.writeFileSync(`${elsewhere}/new`, "")),
   create: attempt(() => fs.writeFileSync(`${pod}/new`, "")),
   remove: attempt(() => fs.unlinkSync(`${pod}/token`)),
   rename: attempt(() => fs.renameSync(`${pod}/token`, `${pod}/other`)),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { NAMESPACE, named, type Rendered, render } from "./rendered.ts";
+import { NAMESPACE, named, notesOf, type Rendered, render } from "./rendered.ts";
 
 // What the chart renders for the agents: nothing unless asked, and no more rights than docs/running-pods.md says.
 
@@ -44,6 +44,32 @@ describe("the agents", () => {
     assert.deepEqual(mount, { name: "pods", mountPath: "/data/kubelet/pods", mountPropagation: "HostToContainer" });
     assert.deepEqual(tolerations, [{ operator: "Exists" }]);
     assert.deepEqual([hostNetwork, hostPID], [undefined, undefined]);
+  });
+
+  it("see the hosts file of the node, and nothing else of it, where names are chosen for it or are to be removed", () => {
+    const withNames = (nodeHosts: object) => {
+      const config = { agent: { namespace: AGENTS }, nodeHosts };
+      const daemonSet = named(render({ agent: { enabled: true }, config }), "DaemonSet", "switchback-agent");
+      const { containers, volumes } = daemonSet.spec.template.spec;
+      const of = (list: Rendered[]) => list.find(({ name }) => name === "node-hosts");
+      const { annotations } = daemonSet.metadata;
+      return { annotations, volume: of(volumes), mount: of(containers[0].volumeMounts) };
+    };
+    assert.deepEqual(withNames({}), { annotations: undefined, volume: undefined, mount: undefined });
+    const volume = { name: "node-hosts", hostPath: { path: "/etc/hosts", type: "FileOrCreate" } };
+    const mount = { name: "node-hosts", mountPath: "/run/switchback-node/hosts" };
+    const annotations = { "switchback.dev/node-hosts": "true" };
+    assert.deepEqual(withNames({ names: ["*.example.com"] }), { annotations, volume, mount });
+    assert.deepEqual(withNames({ remove: true }), { annotations: undefined, volume, mount });
+    const elsewhere = withNames({ names: ["a.example.com"], hostPath: "/other/hosts", path: "/seen/hosts" });
+    assert.deepEqual([elsewhere.volume.hostPath.path, elsewhere.mount.mountPath], ["/other/hosts", "/seen/hosts"]);
+  });
+
+  it("say where names are chosen for nodes that pods on the host's network inherit them, or that there are no agents", () => {
+    const config = { nodeHosts: { names: ["registry.example.com"] } };
+    assert.match(notesOf({ agent: { enabled: true }, config }), /registry\.example\.com .*\n?.*host's network inherit/);
+    assert.match(notesOf({ config }), /WARNING: config\.nodeHosts\.names does nothing without agent\.enabled/);
+    assert.doesNotMatch(notesOf({}), /nodeHosts|host's network/);
   });
 
   it("have exactly these rights", () => {
