@@ -83,8 +83,8 @@ export function attempt<T>(work: () => T): T | Refusal {
 export interface ExpectedFile {
   readonly owner: number;
   readonly maxBytes: number;
-  /** Code of a file that is of another kind or owner. */
-  readonly strangeCode: string;
+  /** Of a file that is of another kind or owner. */
+  readonly strange: { readonly code: string };
   /** Why its content is not changed. */
   readonly refuses: (content: Buffer, changedMs: number) => Reason | undefined;
 }
@@ -125,7 +125,7 @@ function tryUpdate(path: string, expected: ExpectedFile, change: FileChange): Ho
 }
 
 /** Why a file is not what is expected, according to its metadata. */
-function metadataProblem(stat: BigIntStats, { owner, maxBytes, strangeCode: code }: ExpectedFile): Reason | undefined {
+function metadataProblem(stat: BigIntStats, { owner, maxBytes, strange: { code } }: ExpectedFile): Reason | undefined {
   if (stat.isSymbolicLink()) return { code: "path-not-plain", text: "the hosts file is a symbolic link" };
   if (!stat.isFile()) return { code, text: "the hosts file is not a regular file" };
   if (stat.uid !== BigInt(owner)) return { code, text: `the hosts file belongs to the user ${stat.uid}` };

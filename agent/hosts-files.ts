@@ -34,7 +34,7 @@ export interface HostsFiles {
  */
 export function openHostsFiles(podsDirectory: string, owner = 0, { bytes: maxBytes } = hostsFileLimits()): HostsFiles {
   const root = openDirectory(podsDirectory);
-  const expected: ExpectedFile = { owner, maxBytes, strangeCode: "not-kubelets", refuses: notKubelets };
+  const expected: ExpectedFile = { owner, maxBytes, strange: { code: "not-kubelets" }, refuses: notKubelets };
   const within = <T>(uid: string, work: (directory: number) => T): T | Refusal => {
     if (!UID.test(uid)) return refusal("uid-malformed", "the pod's uid is malformed");
     return attempt(() => {

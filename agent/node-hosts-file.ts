@@ -44,7 +44,7 @@ export function openNodeHostsFile(
 ): NodeHostsFile {
   const directory = open(dirname(path));
   const file = `${handle(directory)}/${basename(path)}`;
-  const expected: ExpectedFile = { owner, maxBytes, strangeCode: "node-hosts-not-plain", refuses: justEmptied };
+  const expected: ExpectedFile = { owner, maxBytes, strange: { code: "node-hosts-not-plain" }, refuses: justEmptied };
   const first = mountedFrom(readMounts(), path);
   const stat = () => lstatSync(file, { bigint: true });
   return {

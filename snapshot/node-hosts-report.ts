@@ -33,12 +33,15 @@ export function parseNodeHostsReport(text: string | undefined): NodeHostsReport 
   }
   const { revision, names, taken } = raw;
   if (typeof names !== "number" || !Array.isArray(taken)) return undefined;
-  const problem = Object(raw.problem) as Record<string, unknown>;
-  const { code, text: why } = problem;
   return {
     revision: typeof revision === "string" ? revision : undefined,
     names,
     taken: taken.filter((name) => typeof name === "string").slice(0, MAX_TAKEN),
-    problem: typeof code === "string" && typeof why === "string" ? { code, text: why } : undefined,
+    problem: isReason(raw.problem) ? raw.problem : undefined,
   };
+}
+
+function isReason(value: unknown): value is Reason {
+  const { code, text } = Object(value) as Partial<Record<keyof Reason, unknown>>;
+  return [code, text].every((part) => typeof part === "string");
 }
