@@ -22,6 +22,7 @@ COPY errors ./errors
 COPY hostmap ./hostmap
 COPY kube ./kube
 COPY proxy ./proxy
+COPY publishers ./publishers
 COPY snapshot ./snapshot
 COPY telemetry ./telemetry
 COPY uninstall ./uninstall

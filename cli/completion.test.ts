@@ -91,7 +91,7 @@ zpty -d shell
 };
 
 const COMMANDS =
-  "agent all completion config confirm controller dashboard demo dns doctor help inject proxy restart status uninstall version webhook";
+  "agent all completion config confirm controller dashboard demo dns doctor help inject proxy publish restart status uninstall version webhook";
 const FORMATS = "json name text wide yaml";
 
 for (const [shell, offers] of Object.entries({ bash, zsh, fish })) {

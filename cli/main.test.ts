@@ -27,6 +27,7 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
   ["agent [options]", ...COMPONENT],
   ["dns [options]", ...COMPONENT],
   ["all [options]", ...COMPONENT],
+  ["publish [options] <publisher>", ...COMPONENT.slice(0, -1), "--remove", COMPONENT.at(-1) ?? ""],
   ["config [options]", ...CONFIG.slice(0, -1), "--ignore-unknown", HELP],
   ["demo [options] [directory]", "--keep", "--dashboard", HELP],
   [

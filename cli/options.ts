@@ -16,6 +16,9 @@ export const FORMATS = ["text", "wide", "json", "yaml", "name"] as const;
 /** Shells that there is a completion for. */
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 
+/** What there is a publisher for. */
+export const PUBLISHERS = ["coredns-import", "coredns"] as const;
+
 /** The name of a namespace. */
 export function namespaceName(value: string): string {
   if (isNamespace(value)) return value;

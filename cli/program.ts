@@ -7,6 +7,7 @@ import {
   imageReference,
   namespaceName,
   notEmpty,
+  PUBLISHERS,
   portNumber,
   positiveInteger,
   SHELLS,
@@ -46,9 +47,18 @@ function addComponents(root: Command, context: CliContext): void {
   ] as const) {
     addConfigured(root, name)
       .description(description)
-      .addOption(new Option("--log-format <format>", "lines of the log (log.format)").choices(["json", "text"]))
+      .addOption(logFormat())
       .action(async (flags) => (await import("./serve.ts")).serve(name, flags, context));
   }
+  addConfigured(root, "publish")
+    .description("run a publisher: gives the names to others than pods that opted in, such as the cluster's DNS")
+    .addArgument(new Argument("<publisher>", "what it publishes to").choices(PUBLISHERS))
+    .addOption(logFormat())
+    .option("--remove", "take out what the publisher has written, and exit")
+    .action(async (publisher, { remove, ...flags }) => {
+      if (remove) await (await import("./publish.ts")).removeOnePublisher(publisher, flags, context);
+      else await (await import("./serve.ts")).serve("publisher", { ...flags, publisher }, context);
+    });
   addConfigured(root, "config")
     .description("print the effective configuration from file, environment and flags as JSON")
     .option(
@@ -56,6 +66,10 @@ function addComponents(root: Command, context: CliContext): void {
       "warn about settings of the file that are unknown, as the components do; default: refuse",
     )
     .action(async (flags) => (await import("./config.ts")).printConfig(flags, context));
+}
+
+function logFormat(): Option {
+  return new Option("--log-format <format>", "lines of the log (log.format)").choices(["json", "text"]);
 }
 
 /** The version of this program. */

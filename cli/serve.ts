@@ -10,13 +10,15 @@ import type { CliContext } from "./context.ts";
 import { readConfig } from "./read-config.ts";
 
 /** What runs as a process. `all` is controller, webhook and proxy in one. */
-type Component = "controller" | "webhook" | "proxy" | "agent" | "dns" | "all";
+type Component = "controller" | "webhook" | "proxy" | "agent" | "dns" | "publisher" | "all";
 
 export interface ServeFlags {
   readonly config?: string;
   readonly set?: readonly string[];
   /** Takes precedence over `log.format`. */
   readonly logFormat?: "json" | "text";
+  /** Of a publisher. */
+  readonly publisher?: string;
 }
 
 /** A component that runs until `stop` is called. */
@@ -50,7 +52,7 @@ export interface ProcessContext {
 export async function serve(component: Component, flags: ServeFlags, { env }: CliContext): Promise<void> {
   // Where a child process reads the configuration, the modules are loaded meanwhile.
   const reading = readConfig(flags, env);
-  const loading = LOADERS[component]();
+  const loading = LOADERS[component](flags);
   loading.catch(() => {});
   const { config, warnings } = await reading;
   const resolvConf = readIfPresent("/etc/resolv.conf");
@@ -79,13 +81,14 @@ export async function serve(component: Component, flags: ServeFlags, { env }: Cl
 type Starter = (config: Config, context: ProcessContext) => Promise<Running>;
 
 /** Each loads only what it needs: express stays out of the proxy, node-forge out of the webhook. */
-const LOADERS: Readonly<Record<Component, () => Promise<Starter>>> = {
+const LOADERS: Readonly<Record<Component, (flags: ServeFlags) => Promise<Starter>>> = {
   all: async () => (await import("./all.ts")).startAll,
   controller: async () => (await import("./controller.ts")).startController,
   webhook: async () => (await import("./webhook.ts")).startWebhook,
   agent: async () => (await import("./agent.ts")).startAgent,
   proxy: async () => (await import("./proxy.ts")).startProxy,
   dns: async () => (await import("./dns.ts")).startDns,
+  publisher: async ({ publisher = "" }) => (await import("./publish.ts")).publisherStarter(publisher),
 };
 
 function untilSignal(log: Logger): Promise<undefined> {

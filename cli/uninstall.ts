@@ -1,5 +1,5 @@
 import { hasCode } from "../errors/errors.ts";
-import { connect, connectOptionsFrom } from "../kube/connect.ts";
+import { connect, connectOptionsFrom, isInPod } from "../kube/connect.ts";
 import { removeLeftovers } from "../uninstall/leftovers.ts";
 import { checkUninstall, releasePods, type UninstallOptions } from "../uninstall/release-pods.ts";
 import { agree } from "./ask.ts";
@@ -25,7 +25,15 @@ export async function uninstall(flags: UninstallFlags, { env, stdout, progress }
   const client = await connect(connectOptionsFrom(env, flags));
   const say = stdout.line;
   const { namespace, force = false } = flags;
-  const options = { client, namespace, force, timeoutMs: flags.timeout * 1000, now: Date.now, say };
+  const options = {
+    client,
+    namespace,
+    force,
+    timeoutMs: flags.timeout * 1000,
+    now: Date.now,
+    say,
+    canAsk: isInPod(env),
+  };
   try {
     if (flags.remains) return await progress.during(REMAINS, () => removeLeftovers(options));
     if (flags.check) return await progress.during(READING, () => checkUninstall(options));

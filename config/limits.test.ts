@@ -41,6 +41,12 @@ const LIMITS: Readonly<Record<string, readonly [least: number | "above 0", great
   "podDns.coreDnsMetricsPort": [1, 65_535],
   "podDns.ttlSeconds": [1, 2_000_000],
   "podDns.reloadMs": [50, 60_000],
+  "publishers.healthPort": PORT,
+  "publishers.checkSeconds": [1, 2_000_000],
+  "publishers.minIntervalSeconds": SECONDS,
+  "publishers.answerSeconds": [10, 2_000_000],
+  "publishers.corednsImport.ttlSeconds": [1, 2_000_000],
+  "publishers.coredns.ttlSeconds": [1, 2_000_000],
   "webhook.port": PORT,
   "webhook.healthPort": PORT,
   "webhook.maxBodyBytes": [1_024, undefined],
@@ -68,9 +74,9 @@ const LIMITS: Readonly<Record<string, readonly [least: number | "above 0", great
 
 /** Whether the section of a setting accepts a value. Rules that span settings are not applied. */
 function accepts(path: string, value: unknown): boolean {
-  const [section = "", key = ""] = path.split(".");
+  const [section = "", ...keys] = path.split(".");
   const schemas: Readonly<Record<string, { safeParse: (value: unknown) => { success: boolean } }>> = configSchema.shape;
-  return schemas[section]?.safeParse({ [key]: value }).success ?? false;
+  return schemas[section]?.safeParse(keys.reduceRight((inner, key) => ({ [key]: inner }), value)).success ?? false;
 }
 
 test("every setting that is a number has limits here", () => {
@@ -140,6 +146,14 @@ const TEXTS: Readonly<Record<string, readonly [good: readonly unknown[], bad: re
     ["", "/", "etc/hosts", "/etc/../hosts", "/etc/hosts/", "/a b"],
   ],
   "nodeHosts.path": [["/run/hosts"], ["", "/", "hosts", "/run/./hosts"]],
+  "publishers.corednsImport.key": [
+    ["a.server", "A_b-c"],
+    ["", "a/b", "a b", "a".repeat(254)],
+  ],
+  "publishers.coredns.configMap": [
+    ["coredns", "a.b-c"],
+    ["", "A", "a/b", "-a"],
+  ],
   "certs.mode": [["self-signed", "cert-manager", "files"], ["none"]],
   "proxy.engine": [["auto", "linux", "portable"], ["epoll"]],
   "proxy.trafficDistribution": [["PreferSameNode", "PreferSameZone", "PreferClose"], ["none"]],
@@ -324,6 +338,28 @@ test("the defaults of every section", () => {
       revision: "none",
       reloadMs: 100,
       resolvConf: "/etc/resolv.conf",
+    },
+    publishers: {
+      address: "::",
+      healthPort: 8_087,
+      checkSeconds: 30,
+      minIntervalSeconds: 15,
+      answerSeconds: 300,
+      corednsImport: {
+        enabled: false,
+        namespace: "kube-system",
+        configMap: "coredns-custom",
+        key: "switchback.server",
+        corefile: { configMap: "coredns", key: "Corefile" },
+        ttlSeconds: 5,
+      },
+      coredns: {
+        enabled: false,
+        namespace: "kube-system",
+        configMap: "coredns",
+        key: "Corefile",
+        ttlSeconds: 5,
+      },
     },
     webhook: { address: "::", port: 8_443, healthPort: 8_081, maxBodyBytes: 3_145_728 },
     controller: { address: "::", port: 8_080, leaseSeconds: 15, renewDeadlineSeconds: 10, retrySeconds: 2 },

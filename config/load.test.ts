@@ -29,7 +29,7 @@ function faults(input: ConfigInput, text?: string): string[] {
 const PROXY_KEYS =
   "engine, workers, v2Checksum, v2UniqueId, selector, trafficDistribution, address, healthPort, maxConnections, maxConnectionsPerSource, connectTimeoutSeconds, idleTimeoutSeconds, halfClosedTimeoutSeconds, drainSeconds, keepaliveSeconds, resolveSeconds";
 const SECTIONS =
-  "namespace, strict, clusterDomain, targets, discovery, policy, sources, map, inject, pods, restart, podDns, webhook, controller, proxy, agent, nodeHosts, certs, log";
+  "namespace, strict, clusterDomain, targets, discovery, policy, sources, map, inject, pods, restart, podDns, publishers, webhook, controller, proxy, agent, nodeHosts, certs, log";
 const UPSTREAM = "expected `service: {namespace, name}` or `host: name-or-address`, without a port";
 const GLOB =
   "must be a name (`api.example.com`), a wildcard for all names below one (`*.example.com`, at any depth) or `*`";

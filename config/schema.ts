@@ -12,6 +12,7 @@ import {
 import { crossErrors } from "./cross-checks.ts";
 import { DEFAULT_AGENT_SILENCE_SECONDS, DEFAULT_ON_CHANGE, DEFAULT_VIA } from "./defaults.ts";
 import { policySchema } from "./policy.ts";
+import { publishersSchema } from "./publishers.ts";
 import { sourcesSchema } from "./sources.ts";
 import { discoverySchema, targetSchema } from "./targets.ts";
 import { domain, label, seconds } from "./values.ts";
@@ -127,6 +128,7 @@ const sectionsSchema = z.strictObject({
   pods: podsSchema.prefault({}),
   restart: restartSchema.prefault({}),
   podDns: podDnsSchema.prefault({}),
+  publishers: publishersSchema.prefault({}),
   webhook: webhookSchema.prefault({}),
   controller: controllerSchema.prefault({}),
   proxy: proxySchema.prefault({}),

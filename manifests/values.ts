@@ -170,6 +170,18 @@ const podDnsSchema = z.strictObject({
     .optional(),
 });
 
+const publishersSchema = z.strictObject({
+  remove: z
+    .array(z.enum(["coredns-import", "coredns"]))
+    .optional()
+    .describe("Publishers that are switched off, and whose names the next upgrade takes out."),
+  ...placement,
+  ...synonyms,
+  topologySpreadConstraints: spread,
+  nodeFlags: componentSchema.shape.nodeFlags,
+  resources: resources.optional().describe("Requests and limits of the containers."),
+});
+
 const imageSchema = z.strictObject({
   repository: z.string().min(1).optional().describe("Registry and name of the image."),
   tag: z.string().optional().describe("Default: the chart's appVersion."),
@@ -302,6 +314,7 @@ export const valuesSchema = z.strictObject({
     .optional()
     .describe("The one Deployment of `profile: small`; `controller`, `webhook`, `proxy` are then ignored."),
   podDns: podDnsSchema.optional().describe("Resolvers that pods can have in place of hostAliases."),
+  publishers: publishersSchema.optional().describe("Pods of the publishers that `config.publishers` switches on."),
   admission: admissionSchema.optional(),
   certManager: certManagerSchema.optional().describe("For `config.certs.mode: cert-manager`."),
   certFiles: certFilesSchema.optional().describe("For `config.certs.mode: files`."),

@@ -20,6 +20,8 @@ export interface Installation {
   readonly restartNamespaces: ReadonlySet<string>;
   /** Where its agents run, if any do. */
   readonly agentNamespace: string;
+  /** The section `publishers` of its configuration, as it is there. */
+  readonly publishers?: unknown;
 }
 
 interface RawService {
@@ -31,6 +33,7 @@ interface RawService {
 const configSchema = z.object({
   agent: z.object({ namespace: z.string().default("switchback-agent") }).prefault({}),
   podDns: z.object({ enabled: z.boolean().default(false), resolvers: z.array(z.string()).default([]) }).prefault({}),
+  publishers: z.unknown().optional(),
   restart: z.object({ namespaces: z.array(z.string()).default([]) }).prefault({}),
   targets: z
     .array(
@@ -61,8 +64,10 @@ export async function readInstallation(client: KubeClient, namespace: string): P
   for (const [address, service] of await readResolvers(client, namespace, config.podDns))
     addresses.set(address, service);
   addresses.delete("");
-  const { agent, restart } = config;
-  return { addresses, restartNamespaces: new Set(restart.namespaces), agentNamespace: agent.namespace };
+  const { agent, publishers, restart } = config;
+  const restartNamespaces = new Set(restart.namespaces);
+  const settings = publishers === undefined ? {} : { publishers };
+  return { addresses, restartNamespaces, agentNamespace: agent.namespace, ...settings };
 }
 
 /** The ClusterIPs of the resolvers. Of one whose Service is gone, the pods themselves say that they hold it. */

@@ -7,6 +7,7 @@ import { pause } from "../kube/time.ts";
 import { workloadKey } from "../workloads/workload-keys.ts";
 import type { AddressHolder } from "./address-holders.ts";
 import { type Installation, readHolders, readInstallation } from "./installation.ts";
+import { leavePublishers } from "./leave-publishers.ts";
 import { planUninstall } from "./plan.ts";
 import { countPods, describePlan, refusal } from "./report.ts";
 import { restartHolder } from "./restart-holder.ts";
@@ -26,6 +27,8 @@ export interface UninstallOptions {
   readonly say: (line: string) => void;
   /** How long API servers may go on calling a webhook whose configuration is gone, milliseconds; shorter only in tests. */
   readonly settleMs?: number;
+  /** Whether this process resolves names as the cluster's pods do; default: no. */
+  readonly canAsk?: boolean;
 }
 
 /** A watch event takes far less; a pod that is created in between would be injected once more. */
@@ -73,6 +76,7 @@ export async function releasePods(options: UninstallOptions): Promise<void> {
     const message = `${countPods(held)} of Switchback: nothing more is removed. Recreate them and uninstall again`;
     throw new SwitchbackError("still-held", message);
   }
+  await leavePublishers({ ...options, settings: install.publishers, canAsk: options.canAsk ?? false });
   // Last, as agents that were stopped do not start again by themselves.
   const leases = await stopAgents({ ...options, namespace: install.agentNamespace });
   if (leases.length > 0 && !force) {

@@ -6,7 +6,7 @@ export const FLOORS: readonly (readonly string[])[] = [
   ["cli"],
   ["dashboard"],
   ["uninstall", "doctor", "demo", "bench", "release"],
-  ["controller", "webhook", "proxy", "agent", "dns"],
+  ["controller", "webhook", "proxy", "agent", "dns", "publishers"],
   ["workloads", "snapshot", "certs"],
   ["kube", "manifests"],
   ["config", "telemetry"],

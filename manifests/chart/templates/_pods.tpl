@@ -112,11 +112,11 @@ topologySpreadConstraints:
 {{- end }}
 {{- end }}
 
-{{/* The command of a component. Arguments: root, component. */}}
+{{/* The command of a component. Arguments: root, component, words (of the command; default: the component). */}}
 {{- define "switchback.command" -}}
 {{- $values := index .root.Values .component -}}
 {{- $node := concat (list "node") ($values.nodeFlags | default list) -}}
-{{- $program := list "cli/main.js" .component "--config" "/etc/switchback/config.yaml" -}}
+{{- $program := concat (list "cli/main.js") (.words | default (list .component)) (list "--config" "/etc/switchback/config.yaml") -}}
 {{- concat $node $program ((include "switchback.podSettings" . | fromJson).extraArgs | default list) | toJson -}}
 {{- end }}
 

@@ -1,0 +1,54 @@
+import type { Config } from "../config/schema.ts";
+import { SwitchbackError } from "../errors/errors.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { connect, connectOptionsFrom, isInPod } from "../kube/connect.ts";
+import { createPublisher } from "../publishers/create.ts";
+import type { Publisher } from "../publishers/publisher.ts";
+import { PUBLISHER_MAP } from "../publishers/publisher-map.ts";
+import { removePublisher } from "../publishers/remove.ts";
+import { runPublisher } from "../publishers/run.ts";
+import { kubeReaderOf } from "../snapshot/map-reader.ts";
+import { PublisherStateStore } from "../snapshot/publisher-state-store.ts";
+import type { CliContext } from "./context.ts";
+import { withOwnClient } from "./own-client.ts";
+import { readConfig } from "./read-config.ts";
+import type { ProcessContext, Running, ServeFlags } from "./serve.ts";
+
+/** Until the cluster's DNS has stopped answering. */
+const REMOVE_MS = 600_000;
+
+/** `switchback publish NAME`: gives the map to others than pods that opted in. */
+export function publisherStarter(name: string) {
+  return async (config: Config, { log, connect: connectOwn }: ProcessContext): Promise<Running> =>
+    await withOwnClient(connectOwn, (client) =>
+      runPublisher(config, {
+        publisher: publisherOf(name, config, client),
+        maps: kubeReaderOf(PUBLISHER_MAP, { client, namespace: config.namespace, log }),
+        store: new PublisherStateStore(client, config.namespace, name),
+        log,
+        now: Date.now,
+      }),
+    );
+}
+
+/** `switchback publish NAME --remove`: takes out what the publisher has written, and forgets it. Throws what `removePublisher` throws. */
+export async function removeOnePublisher(name: string, flags: ServeFlags, { env, stdout }: CliContext): Promise<void> {
+  const { config } = await readConfig(flags, env);
+  const client = await connect(connectOptionsFrom(env));
+  const store = new PublisherStateStore(client, config.namespace, name);
+  try {
+    const publisher = publisherOf(name, config, client);
+    const canAsk = isInPod(env);
+    await removePublisher({ publisher, store, canAsk, timeoutMs: REMOVE_MS, now: Date.now, say: stdout.line });
+    await store.delete();
+  } finally {
+    client.close();
+  }
+}
+
+function publisherOf(name: string, config: Config, client: KubeClient): Publisher {
+  const publisher = createPublisher(name, config, client);
+  if (publisher === undefined)
+    throw new SwitchbackError("input-invalid", `there is no publisher ${JSON.stringify(name)}`);
+  return publisher;
+}

@@ -1,0 +1,179 @@
+// Reads a Corefile as CoreDNS does (coredns/caddy, caddyfile/lexer.go and parse.go): what its server blocks are, without what their
+// plugins make of their lines.
+
+interface Token {
+  readonly text: string;
+  readonly line: number;
+}
+
+/** A plugin's line in a server block. */
+interface Directive {
+  readonly name: string;
+  readonly args: readonly string[];
+}
+
+interface ServerBlock {
+  readonly keys: readonly string[];
+  readonly directives: readonly Directive[];
+}
+
+export interface Corefile {
+  readonly blocks: readonly ServerBlock[];
+  /** Patterns that are imported outside of server blocks: whole server blocks are in their files. */
+  readonly imports: readonly string[];
+  /** Patterns that are imported inside of server blocks. */
+  readonly innerImports: readonly string[];
+}
+
+/** Why a Corefile cannot be used. */
+class CorefileError extends Error {}
+
+/** Far above any Corefile: a ConfigMap has 1 MiB. */
+const MAX_LENGTH = 2 * 1024 * 1024;
+
+/** Parses a Corefile. @returns what is wrong, for people, if CoreDNS would not take it, or it has no braces. */
+export function parseCorefile(text: string): Corefile | string {
+  if (text.length > MAX_LENGTH) return "it is too long";
+  try {
+    return new Parser(tokensOf(text)).parse();
+  } catch (error) {
+    if (error instanceof CorefileError) return error.message;
+    throw error;
+  }
+}
+
+/** A quoted token up to its end, a comment, the end of a line, other white space, or a token. */
+const PART = /"([^"\\]*(?:\\[\s\S][^"\\]*)*)("?)|#[^\n]*|\n|[^\S\n]+|[^\s#]+/g;
+
+function tokensOf(text: string): Token[] {
+  const tokens: Token[] = [];
+  let line = 1;
+  for (const [part, quoted, close] of text.replaceAll("\r", "").matchAll(PART)) {
+    if (quoted !== undefined) {
+      // CoreDNS takes a quotation that nobody closes to be one up to the end: then the rest of the file is not what it seems.
+      if (close === "") throw new CorefileError(`line ${line}: a quotation mark without its counterpart`);
+      tokens.push({ text: quoted.replaceAll('\\"', '"'), line });
+      line += quoted.split("\n").length - 1;
+    } else if (part === "\n") line += 1;
+    else if (!/^[#\s]/.test(part)) tokens.push({ text: part, line });
+  }
+  return tokens;
+}
+
+class Parser {
+  readonly #tokens: readonly Token[];
+  readonly #blocks: ServerBlock[] = [];
+  readonly #imports: string[] = [];
+  readonly #innerImports: string[] = [];
+  #at = 0;
+
+  constructor(tokens: readonly Token[]) {
+    this.#tokens = tokens;
+  }
+
+  parse(): Corefile {
+    while (this.#at < this.#tokens.length) this.#parseOne();
+    return { blocks: this.#blocks, imports: this.#imports, innerImports: this.#innerImports };
+  }
+
+  #parseOne(): void {
+    if (this.#isImport()) {
+      this.#imports.push(this.#importPattern());
+      return;
+    }
+    const keys = this.#keys();
+    const [first = ""] = keys;
+    const isSnippet = keys.length === 1 && first.startsWith("(") && first.endsWith(")");
+    // What is in a snippet counts where it is imported: as if it was in a block, for what is asked here.
+    this.#blocks.push({ keys: isSnippet ? [] : keys, directives: this.#directives() });
+  }
+
+  /** Consumes the names of a server block, and its `{`. Other names may be on further lines, behind a comma. */
+  #keys(): string[] {
+    const keys: string[] = [];
+    let expectsAnother = true;
+    for (; this.#tokens[this.#at]?.text !== "{"; this.#at += 1) {
+      const text = this.#keyText(expectsAnother);
+      expectsAnother = text.endsWith(",");
+      const key = expectsAnother ? text.slice(0, -1) : text;
+      if (key !== "") keys.push(key);
+    }
+    if (expectsAnother || keys.length === 0) throw this.#error("a server block without a name");
+    this.#at += 1;
+    return keys;
+  }
+
+  #keyText(expectsAnother: boolean): string {
+    const text = this.#tokens[this.#at]?.text;
+    if (text === undefined || (!expectsAnother && this.#isNewLine())) throw this.#error("a server block without `{`");
+    if (text === "}" || this.#isImport()) throw this.#error(`\`${text}\` in place of a server block's name`);
+    return text;
+  }
+
+  #directives(): Directive[] {
+    const directives: Directive[] = [];
+    for (;;) {
+      const token = this.#tokens[this.#at];
+      if (token === undefined) throw this.#error("`{` without `}`");
+      if (token.text === "}") {
+        this.#at += 1;
+        return directives;
+      }
+      if (token.text === "import") this.#innerImports.push(this.#importPattern());
+      else directives.push(this.#directive());
+    }
+  }
+
+  /** Consumes a plugin's line, with the lines in its braces. */
+  #directive(): Directive {
+    const name = this.#tokens[this.#at]?.text ?? "";
+    const args: string[] = [];
+    this.#at += 1;
+    for (;;) {
+      const text = this.#tokens[this.#at]?.text;
+      if (text === "{") {
+        this.#skipBraces();
+        continue;
+      }
+      if (text === undefined || this.#isNewLine()) return { name, args };
+      if (text === "}") throw this.#error("`}` in the line of a plugin, without `{`");
+      args.push(text);
+      this.#at += 1;
+    }
+  }
+
+  /** Consumes `{`, everything up to its `}`, and that. */
+  #skipBraces(): void {
+    let nesting = 0;
+    do {
+      const text = this.#tokens[this.#at]?.text;
+      if (text === undefined) throw this.#error("`{` without `}`");
+      if (text === "{") nesting += 1;
+      else if (text === "}") nesting -= 1;
+      this.#at += 1;
+    } while (nesting > 0);
+  }
+
+  /** Consumes `import PATTERN`. */
+  #importPattern(): string {
+    this.#at += 1;
+    const pattern = this.#tokens[this.#at];
+    if (pattern === undefined || this.#isNewLine()) throw this.#error("an import of nothing");
+    this.#at += 1;
+    if (this.#at < this.#tokens.length && !this.#isNewLine()) throw this.#error("an import of more than one pattern");
+    return pattern.text;
+  }
+
+  #isImport(): boolean {
+    return this.#tokens[this.#at]?.text === "import" && this.#isNewLine();
+  }
+
+  #isNewLine(): boolean {
+    return this.#at === 0 || this.#tokens[this.#at]?.line !== this.#tokens[this.#at - 1]?.line;
+  }
+
+  #error(what: string): CorefileError {
+    const { line = 1 } = this.#tokens[this.#at] ?? this.#tokens.at(-1) ?? {};
+    return new CorefileError(`line ${line}: ${what}`);
+  }
+}

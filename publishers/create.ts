@@ -1,0 +1,19 @@
+import type { Config } from "../config/schema.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { CorednsPublisher } from "./coredns.ts";
+import { CorednsImportPublisher } from "./coredns-import.ts";
+import type { Publisher } from "./publisher.ts";
+
+/** What a publisher is made from. */
+type PublisherConfig = Pick<Config, "publishers" | "namespace">;
+
+/** Makes each publisher, by its name. */
+const FACTORIES: Readonly<Record<string, (config: PublisherConfig, client: KubeClient) => Publisher>> = {
+  "coredns-import": ({ publishers }, client) => new CorednsImportPublisher(publishers.corednsImport, client),
+  coredns: ({ publishers }, client) => new CorednsPublisher(publishers.coredns, client),
+};
+
+/** The publisher of this name; undefined: there is none. */
+export function createPublisher(name: string, config: PublisherConfig, client: KubeClient): Publisher | undefined {
+  return Object.hasOwn(FACTORIES, name) ? FACTORIES[name]?.(config, client) : undefined;
+}
