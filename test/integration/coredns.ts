@@ -64,6 +64,11 @@ export class CoreDnsBed {
     );
   }
 
+  /** Starts a server by any Corefile. One of its server blocks has `ready ADDRESS:PORT` with these. */
+  async server(name: string, corefileOf: (port: number, ready: string) => string): Promise<CoreDns> {
+    return await this.#start(name, ([port = 0, , readyPort = 0]) => corefileOf(port, `${LOCAL}:${readyPort}`));
+  }
+
   /** Starts a server that forwards everything, and does nothing else. */
   async forwarder(name: string, upstream: string): Promise<CoreDns> {
     const text = (port = 0, readyPort = 0) =>

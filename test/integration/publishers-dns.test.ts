@@ -1,0 +1,210 @@
+import assert from "node:assert/strict";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { parseCorefile } from "../../publishers/corefile.ts";
+import { markedBlock, splitMarked } from "../../publishers/marked-block.ts";
+import { healthNameOf, renderServerBlocks, tagOf } from "../../publishers/server-blocks.ts";
+import { serverZones } from "../../publishers/server-zones.ts";
+import { type CoreDns, CoreDnsBed, LOCAL } from "./coredns.ts";
+import { query, TYPES, type TypeName } from "./dns-message.ts";
+
+// Real CoreDNS with a cluster's Corefile: with our blocks in it, with our blocks in a file that it imports, and as it was.
+
+const RELAY = "198.51.100.9";
+const OTHER = "198.51.100.10";
+const SIX = "2001:db8::9";
+const PUBLIC = "192.0.2.80";
+const STUB = "192.0.2.99";
+
+const zone = (origin: string) => `$ORIGIN ${origin}
+@ 60 IN SOA ns.example.com. hostmaster.example.com. 1 3600 600 86400 60
+@ 60 IN NS ns.example.com.
+@ 60 IN A ${PUBLIC}
+@ 60 IN TXT "v=spf1 -all"
+@ 60 IN MX 10 mail.example.com.
+@ 60 IN CAA 0 issue "letsencrypt.org"
+shop 60 IN A ${PUBLIC}
+shop 60 IN AAAA 2001:db8::80
+shop 60 IN TXT "text"
+shop 60 IN CAA 0 issue "letsencrypt.org"
+shop 60 IN HTTPS 1 . alpn=h2
+shop 60 IN NS ns.example.com.
+_acme-challenge.shop 60 IN TXT "token"
+other 60 IN A ${PUBLIC}
+deep.wild 60 IN A ${PUBLIC}
+a.b.any 60 IN TXT "any"
+stub.inner 60 IN A ${PUBLIC}
+`;
+
+const MAP = {
+  revision: "r1",
+  entries: [
+    ["shop.corp.test", [RELAY]],
+    ["both.corp.test", [SIX, RELAY]],
+    ["six.corp.test", [SIX]],
+    ["corp.test", [OTHER]],
+    ["exact.wild.corp.test", [OTHER]],
+    ["*.wild.corp.test", [RELAY]],
+    ["exact.any.corp.test", [OTHER]],
+    ["*.any.corp.test", [RELAY]],
+    ["**.any.corp.test", [RELAY]],
+    ["**.b.any.corp.test", [OTHER]],
+    ["stub.inner.corp.test", [RELAY]],
+    ["owned.corp.test", [RELAY]],
+    ...Array.from({ length: 5_000 }, (_, at) => [`n${at}.many.corp.test`, [RELAY]] as const),
+  ],
+} as const;
+
+let bed: CoreDnsBed;
+let plain: CoreDns;
+const servers = new Map<string, CoreDns>();
+
+/** As in k3s: `hosts` in the block of the root, stub domains, snippets, imports. */
+function corefile(port: number, ready: string, upstream: CoreDns, imported: string): string {
+  return `# The cluster's own.
+(common) {
+    errors
+    reload 2s
+}
+.:${port} {
+    import common
+    bind ${LOCAL}
+    ready ${ready}
+    hosts ${bed.folder}/node-hosts {
+        ttl 60
+        fallthrough
+    }
+    forward . ${LOCAL}:${upstream.port}
+    cache 30
+}
+inner.corp.test:${port} owned.corp.test:${port} {
+    bind ${LOCAL}
+    template IN A {
+        answer "{{ .Name }} 60 IN A ${STUB}"
+    }
+}
+${imported}`;
+}
+
+before(async () => {
+  bed = new CoreDnsBed();
+  writeFileSync(join(bed.folder, "node-hosts"), "192.0.2.7 node-1\n");
+  const upstream = await bed.upstream("upstream", { "corp.test.": zone("corp.test.") });
+  plain = await bed.server("plain", (port, ready) => corefile(port, ready, upstream, ""));
+  const inIt = await bed.server("coredns", (port, ready) => {
+    const rest = corefile(port, ready, upstream, "");
+    const parsed = parseCorefile(rest);
+    assert.ok(typeof parsed !== "string", String(parsed));
+    const zones = serverZones(parsed);
+    assert.deepEqual([zones.listen, zones.reloads], [{ port, bind: [LOCAL] }, true]);
+    assert.ok(zones.listen !== undefined);
+    const options = { publisher: "coredns", first: true, ttl: 5, maxBytes: 900_000 };
+    const { text } = renderServerBlocks(MAP, { ...options, listen: zones.listen, taken: zones.taken });
+    const whole = markedBlock(text, "coredns", "for a test") + rest;
+    const { before: head, after: tail } = splitMarked(whole, "coredns");
+    assert.equal(head + tail, rest);
+    return whole;
+  });
+  mkdirSync(join(bed.folder, "custom"));
+  const imported = await bed.server("coredns-import", (port, ready) => {
+    const whole = corefile(port, ready, upstream, `import ${bed.folder}/custom/*.server\n`);
+    const parsed = parseCorefile(whole);
+    assert.ok(typeof parsed !== "string", String(parsed));
+    const { listen, taken } = serverZones(parsed);
+    assert.ok(listen !== undefined);
+    const options = { publisher: "coredns-import", first: false, ttl: 5, maxBytes: 900_000 };
+    const { text, elsewhere } = renderServerBlocks(MAP, { ...options, listen, taken });
+    assert.equal(elsewhere, 1);
+    writeFileSync(join(bed.folder, "custom", "switchback.server"), markedBlock(text, "coredns-import", "for a test"));
+    return whole;
+  });
+  servers.set("coredns", inIt).set("coredns-import", imported);
+});
+after(() => bed.stop());
+
+for (const name of ["coredns", "coredns-import"]) {
+  describe(`the blocks of ${name}`, () => {
+    const server = () => servers.get(name) ?? assert.fail();
+    const addressesOf = async (host: string, type: TypeName = "A") => (await query(server(), host, type)).addresses;
+
+    it("answer A and AAAA of the names, in any case and by TCP", async () => {
+      assert.deepEqual(await addressesOf("shop.corp.test"), [RELAY]);
+      assert.deepEqual(await addressesOf("SHOP.Corp.Test"), [RELAY]);
+      assert.deepEqual((await query(server(), "shop.corp.test", "A", { tcp: true })).addresses, [RELAY]);
+      assert.deepEqual(await addressesOf("both.corp.test"), [RELAY]);
+      assert.deepEqual(await addressesOf("both.corp.test", "AAAA"), [SIX]);
+      assert.deepEqual(await addressesOf("corp.test"), [OTHER]);
+      for (const at of [0, 3_999, 4_000, 4_999]) assert.deepEqual(await addressesOf(`n${at}.many.corp.test`), [RELAY]);
+      assert.deepEqual((await query(server(), "shop.corp.test", "A")).ttls, [5]);
+    });
+
+    it("have no record of the family that a name lacks, rather than the upstream's", async () => {
+      for (const [host, type] of [
+        ["shop.corp.test", "AAAA"],
+        ["six.corp.test", "A"],
+      ] as const) {
+        const { rcode, records } = await query(server(), host, type);
+        assert.deepEqual([rcode, records], [0, []], host);
+      }
+    });
+
+    it("answer the health name with the tag of the revision", async () => {
+      assert.deepEqual(await addressesOf(healthNameOf(name)), [tagOf("r1")]);
+    });
+
+    it("have wildcards of one label and of any number, and prefer exact names and nearer wildcards", async () => {
+      const expected: Record<string, string> = {
+        "a.wild.corp.test": RELAY,
+        "exact.wild.corp.test": OTHER,
+        "a.any.corp.test": RELAY,
+        "a.x.any.corp.test": RELAY,
+        "exact.any.corp.test": OTHER,
+        "a.b.any.corp.test": OTHER,
+      };
+      for (const [host, address] of Object.entries(expected))
+        assert.deepEqual(await addressesOf(host), [address], host);
+    });
+
+    it("leave every other question as it was", async () => {
+      const hosts = ["shop.corp.test", "_acme-challenge.shop.corp.test", "corp.test", "a.b.any.corp.test"];
+      const others = ["other.corp.test", "none.corp.test", "deep.wild.corp.test", "wild.corp.test", "many.corp.test"];
+      const questions: Array<readonly [string, TypeName]> = [
+        ...hosts.flatMap((host) =>
+          (Object.keys(TYPES) as TypeName[])
+            .filter((type) => !["A", "AAAA", "OPT"].includes(type))
+            .map((type) => [host, type] as const),
+        ),
+        ...others.filter((host) => host !== "deep.wild.corp.test").map((host) => [host, "A"] as const),
+        ["node-1", "A"],
+        ["example.net", "A"],
+        ["x.n1.many.corp.test", "A"],
+        ["a.inner.corp.test", "A"],
+      ];
+      for (const [host, type] of questions) {
+        const [ours, before] = [await query(server(), host, type), await query(plain, host, type)];
+        assert.deepEqual(
+          [ours.rcode, ours.records.map(withoutTtl)],
+          [before.rcode, before.records.map(withoutTtl)],
+          `${host} ${type}`,
+        );
+      }
+    });
+  });
+}
+
+it("a zone that the Corefile has: its names get blocks of their own, and coredns-import leaves out what it serves", async () => {
+  const ask = async (name: string, host: string) =>
+    (await query(servers.get(name) ?? assert.fail(), host, "A")).addresses;
+  for (const name of servers.keys()) {
+    assert.deepEqual(await ask(name, "stub.inner.corp.test"), [RELAY]);
+    assert.deepEqual(await ask(name, "a.inner.corp.test"), [STUB]);
+  }
+  assert.deepEqual(await ask("coredns", "owned.corp.test"), [RELAY]);
+  assert.deepEqual(await ask("coredns-import", "owned.corp.test"), [STUB]);
+});
+
+/** The cache of the cluster's own block counts down. */
+function withoutTtl(record: string): string {
+  return record.replace(/\b\d+\b/, "");
+}
