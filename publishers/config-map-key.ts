@@ -108,11 +108,12 @@ export class ConfigMapKey {
   }
 }
 
-/** Who last wrote a ConfigMap's data, if that was not us. */
-export function lastWriter({ metadata }: ReadConfigMap): string | undefined {
-  const others = (metadata.managedFields ?? []).filter(
-    ({ manager, fieldsV1 }) => manager !== undefined && manager !== FIELD_MANAGER && fieldsV1?.["f:data"] !== undefined,
-  );
-  const newest = others.toSorted((a, b) => (b.time ?? "").localeCompare(a.time ?? ""))[0];
-  return newest?.manager === undefined ? undefined : printable(newest.manager).slice(0, 100);
+/** Who has set a key of a ConfigMap to what it is, or if that is gone changed the ConfigMap's data last; undefined: not known, or us. */
+export function lastWriter({ metadata }: ReadConfigMap, key: string): string | undefined {
+  const others = (metadata.managedFields ?? []).filter(({ manager }) => manager !== FIELD_MANAGER);
+  const ofData = others.filter(({ fieldsV1 }) => fieldsV1?.["f:data"] !== undefined);
+  const ofKey = ofData.filter(({ fieldsV1 }) => Object.hasOwn(fieldsV1?.["f:data"] ?? {}, `f:${key}`));
+  const candidates = ofKey.length > 0 ? ofKey : ofData;
+  const { manager } = candidates.toSorted((a, b) => (b.time ?? "").localeCompare(a.time ?? ""))[0] ?? {};
+  return manager === undefined ? undefined : printable(manager).slice(0, 100);
 }

@@ -40,7 +40,9 @@ export class CorednsImportPublisher implements Publisher {
     const object = await this.#target.read();
     const text = object?.data[this.#target.key];
     const isThere = text !== undefined && (this.#written === undefined || text === this.#written);
-    return isThere ? { kind: "as-written" } : { kind: "taken-back", by: object && lastWriter(object) };
+    return isThere
+      ? { kind: "as-written" }
+      : { kind: "taken-back", by: object && lastWriter(object, this.#target.key) };
   }
 
   async publish(map: PublisherMap): Promise<PublishOutcome> {

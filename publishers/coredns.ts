@@ -41,7 +41,7 @@ export class CorednsPublisher implements Publisher {
     if (found === undefined) return { kind: "taken-back" };
     const { block } = splitMarked(found.text, NAME);
     const isThere = block !== undefined && (this.#written === undefined || block === this.#written);
-    return isThere ? { kind: "as-written" } : { kind: "taken-back", by: lastWriter(found.object) };
+    return isThere ? { kind: "as-written" } : { kind: "taken-back", by: lastWriter(found.object, this.#target.key) };
   }
 
   async publish(map: PublisherMap): Promise<PublishOutcome> {
