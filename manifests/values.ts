@@ -270,6 +270,23 @@ const monitorSchema = z.strictObject({
   metricRelabelings: z.array(passedThrough).optional().describe("Changes of the metrics before they are stored."),
 });
 
+const prometheusRuleSchema = z.strictObject({
+  enabled: z.boolean().optional().describe("Render it (Prometheus Operator)."),
+  labels: strings.optional().describe("Labels by which Prometheus selects it."),
+  ruleLabels: strings.optional().describe("Labels of each alert; they take precedence over its own."),
+  disabled: z.array(z.string()).optional().describe("Names of alerts to leave out."),
+  runbooks: z
+    .union([z.literal(""), z.string().regex(/^https?:\/\//)])
+    .optional()
+    .describe("URL of a copy of the repository, for the annotation `runbook_url`: `docs/alerts.md` is below it."),
+});
+
+const grafanaDashboardSchema = z.strictObject({
+  enabled: z.boolean().optional().describe("Render the ConfigMap."),
+  labels: strings.optional().describe("Labels by which Grafana's sidecar finds it."),
+  annotations: strings.optional().describe("Annotations of the ConfigMap, such as the folder."),
+});
+
 const testSchema = z.strictObject({
   probeNamespace: z
     .union([z.literal(""), objectName])
@@ -323,6 +340,8 @@ export const valuesSchema = z.strictObject({
   flowControl: flowControlSchema.optional().describe("API Priority and Fairness for the release's accounts."),
   serviceMonitor: monitorSchema.optional().describe("ServiceMonitors of controller, webhook and proxies."),
   podMonitor: monitorSchema.optional().describe("The PodMonitor of the agents."),
+  prometheusRule: prometheusRuleSchema.optional().describe("Alerts; docs/alerts.md."),
+  grafanaDashboard: grafanaDashboardSchema.optional().describe("A dashboard for Grafana."),
   test: testSchema.optional().describe("`helm test`: the doctor, in a pod."),
   config: z.strictObject(sections).optional().describe("The configuration file."),
   // Values that Helm passes to a chart that is a dependency of another.

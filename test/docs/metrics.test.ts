@@ -9,6 +9,10 @@ const NOT_SERVED = /^(?:test|bench|release|demo)\/|\.test\.ts$|^telemetry\/metri
 /** A metric with its help: the name whole, or behind the prefix of its file. */
 const DEFINITION = /\b\w+\(\s*(?:"|`\$\{PREFIX\}|`)((?:switchback_)?[a-z_]+)["`],\s*"[^"]+"/g;
 const PAGE = readFileSync(join(ROOT, "docs", "metrics.md"), "utf8");
+const CHART_FILES = join(ROOT, "manifests", "chart", "files");
+const ALERTS =
+  readFileSync(join(ROOT, "docs", "alerts.md"), "utf8") + readFileSync(join(CHART_FILES, "alerts.yaml"), "utf8");
+const GRAFANA = readFileSync(join(CHART_FILES, "grafana-dashboard.json"), "utf8");
 
 /** The metrics that files of the product define. */
 function defined(): Set<string> {
@@ -32,9 +36,13 @@ test("every metric has a row in docs/metrics.md, and every row a metric", () => 
   assert.deepEqual(rows.toSorted(), metrics);
 });
 
-test("what the page watches for is there", () => {
+test("what the pages, the alerts and the Grafana dashboard watch for is there", () => {
   const named = new Set(
-    [...PAGE.matchAll(/\bswitchback_(?:controller|webhook|proxy|agent|dns|cert\w*|cabundle)_[a-z_]+/g)].map(String),
+    [
+      ...`${PAGE}${ALERTS}${GRAFANA}`.matchAll(
+        /\bswitchback_(?:controller|webhook|proxy|agent|dns|cert\w*|cabundle)_[a-z_]+/g,
+      ),
+    ].map(([name]) => name.replace(/_bucket$/, "")),
   );
   assert.deepEqual(
     [...named].filter((name) => !rows.includes(name)),

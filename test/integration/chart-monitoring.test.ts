@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
+import { parse } from "yaml";
+import { ALERTS, DASHBOARD } from "../prometheus/prometheus.ts";
 import { COMPONENTS, NAMESPACE, named, type Rendered, render, runHelm } from "./rendered.ts";
 
 // ServiceMonitors, the PodMonitor and `helm test`, as the chart renders them.
@@ -49,6 +52,48 @@ describe("the PodMonitor", () => {
     assert.equal(monitors({ ...agent, podMonitor: { enabled: true } }).length, 1);
     assert.deepEqual([...monitors(agent), ...monitors({ podMonitor: { enabled: true } })], []);
   });
+});
+
+describe("the PrometheusRule", () => {
+  const rendered = (values: object) =>
+    render({ prometheusRule: { enabled: true, ...values } }).find(({ kind }) => kind === "PrometheusRule");
+  const file = parse(readFileSync(ALERTS, "utf8"));
+  const names = file.groups[0].rules.map(({ alert }: Rendered) => alert);
+
+  it("has the alerts of the file, each with its section of the page", () => {
+    const { metadata, spec } = rendered({ labels: { release: "p" }, runbooks: "https://git.example.com/s/" });
+    assert.equal(metadata.labels.release, "p");
+    for (const [index, { annotations, ...rule }] of spec.groups[0].rules.entries()) {
+      const { annotations: own, ...expected } = file.groups[0].rules[index];
+      assert.deepEqual(rule, expected);
+      const page = `docs/alerts.md#${rule.alert.toLowerCase()}`;
+      assert.deepEqual(annotations, { ...own, runbook: page, runbook_url: `https://git.example.com/s/${page}` });
+    }
+    assert.equal(rendered({}).spec.groups[0].rules[0].annotations.runbook_url, undefined);
+  });
+
+  it("leaves out what the values name, with labels of their own; a name that there is not is refused", () => {
+    const { rules } = rendered({ disabled: [names[0]], ruleLabels: { team: "edge", severity: "page" } }).spec.groups[0];
+    assert.deepEqual(
+      rules.map(({ alert }: Rendered) => alert),
+      names.slice(1),
+    );
+    for (const { labels } of rules) assert.deepEqual(labels, { team: "edge", severity: "page" });
+    const { stderr } = runHelm({ prometheusRule: { enabled: true, disabled: ["Nothing"] } });
+    assert.match(stderr, /there is no alert Nothing; there are SwitchbackWebhookNotAnswering/);
+  });
+
+  it("and the dashboard for Grafana are off by default", () => {
+    const kinds = render({}).map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+    assert.ok(!kinds.some((each) => /PrometheusRule|grafana/.test(each)));
+  });
+});
+
+it("the dashboard for Grafana is the file, in a ConfigMap that the sidecar finds", () => {
+  const values = { enabled: true, annotations: { grafana_folder: "Networking" } };
+  const { metadata, data } = named(render({ grafanaDashboard: values }), "ConfigMap", "switchback-grafana-dashboard");
+  assert.deepEqual([metadata.labels.grafana_dashboard, metadata.annotations], ["1", values.annotations]);
+  assert.deepEqual(JSON.parse(data["switchback.json"]), JSON.parse(readFileSync(DASHBOARD, "utf8")));
 });
 
 describe("helm test", () => {

@@ -1,0 +1,202 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { setTimeout as delay } from "node:timers/promises";
+import { stringify } from "yaml";
+import { unpackedDebian } from "../cluster/debian.ts";
+import { freePorts } from "../cluster/ports.ts";
+import { Processes } from "../cluster/processes.ts";
+
+const CHART_FILES = join(import.meta.dirname, "..", "..", "manifests", "chart", "files");
+/** The chart's alerts, and its dashboard for Grafana. */
+export const ALERTS = join(CHART_FILES, "alerts.yaml");
+export const DASHBOARD = join(CHART_FILES, "grafana-dashboard.json");
+
+const WAIT_MS = 60_000;
+const POLL_MS = 200;
+
+/**
+ * Debian's Prometheus, in the user's cache: 48 MB in a few seconds, where a build of the newest from its module takes minutes. Nothing
+ * that the rules and the dashboard use is newer than it.
+ */
+async function program(name: "prometheus" | "promtool"): Promise<string> {
+  return join(await unpackedDebian("prometheus", async () => ["prometheus"]), "usr/bin", name);
+}
+
+/** Runs promtool to its end. `folder`: where it looks for the files that others name. */
+export async function promtool(
+  args: readonly string[],
+  { input = "", folder = "." } = {},
+): Promise<{ code: number; output: string }> {
+  const child = spawn(await program("promtool"), args, { cwd: folder, stdio: ["pipe", "pipe", "pipe"] });
+  child.stdin.on("error", () => {});
+  child.stdin.end(input);
+  const [out, errors, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
+  return { code: code as number, output: `${out}${errors}` };
+}
+
+/** The chart's alerts for a test that cannot wait: what lasts minutes there lasts seconds. */
+export async function hastyAlerts(): Promise<string> {
+  const rules = await readFile(ALERTS, "utf8");
+  return rules
+    .replaceAll(/for: \d+m/g, "for: 2s")
+    .replaceAll("[5m]", "[10s]")
+    .replaceAll("offset 5m", "offset 10s")
+    .replaceAll("[1h]", "[60s]");
+}
+
+/** Where metrics are scraped: address and path, by the name that becomes the label `instance`. */
+export interface ScrapeTarget {
+  readonly job: string;
+  readonly instance: string;
+  /** `host:port`. */
+  readonly address: string;
+}
+
+interface Sample {
+  readonly metric: Readonly<Record<string, string>>;
+  readonly value: readonly [time: number, value: string];
+}
+
+export interface PrometheusOptions {
+  /** Text of a rule file. */
+  readonly rules: string;
+  /** A job for the API server, as in `scrape_configs`. */
+  readonly apiServer?: object;
+  /** Runs a command in another network namespace. */
+  readonly within?: (command: string, args: string[]) => readonly [string, string[]];
+}
+
+/** A real Prometheus on 127.0.0.1, which scrapes each second. */
+export class Prometheus {
+  readonly #folder: string;
+  readonly #processes: Processes;
+  readonly #options: PrometheusOptions;
+  #stop: () => Promise<void> = async () => {};
+  #port = 0;
+
+  private constructor(folder: string, options: PrometheusOptions) {
+    this.#folder = folder;
+    this.#options = options;
+    this.#processes = new Processes(folder, folder);
+  }
+
+  static async start(options: PrometheusOptions): Promise<Prometheus> {
+    const prometheus = new Prometheus(await mkdtemp(join(tmpdir(), "switchback-prometheus-")), options);
+    try {
+      await prometheus.#start();
+    } catch (error) {
+      await prometheus.stop();
+      throw error;
+    }
+    return prometheus;
+  }
+
+  async #start(): Promise<void> {
+    const file = (name: string) => join(this.#folder, name);
+    const components = { files: [file("targets.json")], refresh_interval: "1s" };
+    const scrape = [{ job_name: "components", file_sd_configs: [components] }, this.#options.apiServer ?? []].flat();
+    const config = {
+      global: { scrape_interval: "1s", scrape_timeout: "1s", evaluation_interval: "1s" },
+      rule_files: [file("rules.yaml")],
+      scrape_configs: scrape,
+    };
+    await writeFile(file("prometheus.yaml"), stringify(config));
+    await writeFile(file("rules.yaml"), this.#options.rules);
+    await this.scrape([]);
+    [this.#port = 0] = await freePorts(1);
+    const flags = {
+      "config.file": file("prometheus.yaml"),
+      "storage.tsdb.path": file("data"),
+      "web.listen-address": `127.0.0.1:${this.#port}`,
+      "web.console.templates": file("none"),
+      "web.console.libraries": file("none"),
+    };
+    const args = Object.entries(flags).map(([name, value]) => `--${name}=${value}`);
+    const command = await program("prometheus");
+    const [start, all] = this.#options.within?.(command, args) ?? [command, args];
+    const child = this.#processes.start("prometheus", start, all);
+    this.#stop = () => child.stop("SIGKILL");
+    await until("Prometheus to be ready", async () => {
+      if (child.exited !== undefined) throw new Error(`it ended: ${await child.logTail()}`);
+      return await this.#get("/-/ready").then(() => true);
+    });
+  }
+
+  /** Replaces the targets. Prometheus is told by the file. */
+  async scrape(targets: readonly ScrapeTarget[]): Promise<void> {
+    const groups = targets.map(({ job, instance, address }) => ({ targets: [address], labels: { job, instance } }));
+    const file = join(this.#folder, "targets.json");
+    await writeFile(`${file}.new`, JSON.stringify(groups));
+    await rename(`${file}.new`, file);
+  }
+
+  /** The series that a query has now. */
+  async query(expression: string): Promise<Sample[]> {
+    const answer = await this.#get(`/api/v1/query?query=${encodeURIComponent(expression)}`);
+    const { status, data, error } = JSON.parse(answer) as {
+      status: string;
+      data?: { result: Sample[] };
+      error?: string;
+    };
+    if (status !== "success" || data === undefined) throw new Error(`${expression}: ${error}`);
+    return data.result;
+  }
+
+  /** The names of the alerts that fire, each with its labels. */
+  async firing(): Promise<Array<Readonly<Record<string, string>>>> {
+    return (await this.query('ALERTS{alertstate="firing"}')).map(({ metric }) => metric);
+  }
+
+  /** Waits until an alert fires. */
+  async fires(alert: string): Promise<Readonly<Record<string, string>>> {
+    const found: Array<Readonly<Record<string, string>>> = [];
+    await until(`${alert} to fire`, async () => {
+      found.push(...(await this.firing()).filter(({ alertname }) => alertname === alert));
+      return found.length > 0;
+    });
+    return found[0] ?? {};
+  }
+
+  /** Waits until an alert fires no more. */
+  async resolves(alert: string): Promise<void> {
+    await until(`${alert} to resolve`, async () => !(await this.firing()).some(({ alertname }) => alertname === alert));
+  }
+
+  async stop(): Promise<void> {
+    await this.#stop();
+    await this.#processes.close(false);
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  async #get(path: string): Promise<string> {
+    const url = `http://127.0.0.1:${this.#port}${path}`;
+    const within = this.#options.within;
+    if (within === undefined) return await (await fetch(url)).text();
+    const [command, args] = within(process.execPath, [
+      "-e",
+      `fetch(${JSON.stringify(url)}).then(async (r) => process.stdout.write(await r.text()))`,
+    ]);
+    const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] });
+    const [answer, [code]] = await Promise.all([text(child.stdout), once(child, "close")]);
+    if (code !== 0) throw new Error(`${url}: code ${code}`);
+    return answer;
+  }
+}
+
+async function until(what: string, condition: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + WAIT_MS;
+  let last: unknown;
+  while (performance.now() < deadline) {
+    try {
+      if (await condition()) return;
+    } catch (error) {
+      last = error;
+    }
+    await delay(POLL_MS);
+  }
+  throw new Error(`waited ${WAIT_MS / 1_000} s for ${what}`, { cause: last });
+}
