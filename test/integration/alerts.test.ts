@@ -5,6 +5,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { createPublisherMetrics } from "../../publishers/metrics.ts";
 import { whyNoDebian } from "../cluster/debian.ts";
 import { freePorts } from "../cluster/ports.ts";
 import { kubeletFiles } from "../fakes/kubelet-files.ts";
@@ -290,8 +291,13 @@ describe("metrics", { skip: reason ?? false }, () => {
       /^\| `((?:switchback|process)_[a-z_]+)` \|/gm,
     );
     const served = new Set<string>();
+    const texts = new Map([
+      ["publisher", createPublisherMetrics("coredns", () => PUBLISHED, Date.now).registry.metrics()],
+    ]);
     for (const [component, [replica]] of components()) {
-      const { text } = (await replica?.page("/metrics")) ?? assert.fail(component);
+      texts.set(component, ((await replica?.page("/metrics")) ?? assert.fail(component)).text);
+    }
+    for (const [component, text] of texts) {
       const { code, output } = await promtool(["check", "metrics"], { input: text });
       assert.deepEqual([code, output], [0, ""], component);
       for (const [, name = ""] of text.matchAll(/^# TYPE (\S+)/gm)) served.add(name);
@@ -308,6 +314,7 @@ describe("metrics", { skip: reason ?? false }, () => {
     // A proxy knows of its upstream once it has connected, and a rate takes two scrapes.
     await until("a rate of every component", async () => {
       assert.equal(await client(), "relayed");
+      closeAll();
       const jobs = await prometheus.query("count by (job) (rate(process_cpu_seconds_total[10s]))");
       const upstreams = await prometheus.query("switchback_proxy_upstream_ok");
       return jobs.length >= components().size && upstreams.length > 0;
@@ -320,6 +327,13 @@ describe("metrics", { skip: reason ?? false }, () => {
     }
   });
 });
+
+/** What a publisher knows; it runs in a cluster's DNS only. */
+const PUBLISHED = {
+  state: { names: 3, leftOut: 1, behindSince: 0, problem: undefined, stopped: 0, revision: "r1" },
+  failure: { code: "publish-failed", text: "" },
+  mapProblem: undefined,
+} as unknown as Parameters<typeof createPublisherMetrics>[1] extends () => infer Facts ? Facts : never;
 
 /** Nobody writes the map any more. */
 const DENY_MAP = `
