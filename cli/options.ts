@@ -17,7 +17,7 @@ export const FORMATS = ["text", "wide", "json", "yaml", "name"] as const;
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 
 /** What there is a publisher for. */
-export const PUBLISHERS = ["coredns-import", "coredns"] as const;
+export const PUBLISHERS = ["coredns-import", "coredns", "external-dns"] as const;
 
 /** The name of a namespace. */
 export function namespaceName(value: string): string {

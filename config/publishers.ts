@@ -47,6 +47,34 @@ const corednsSchema = z.strictObject({
   ttlSeconds,
 });
 
+const metadataKeys = z.record(z.string().min(1).max(317), z.string().max(1_000));
+
+const externalDnsSchema = z.strictObject({
+  enabled: enabled.describe(
+    "Publish the names as objects in the namespace of Switchback that external-dns makes DNS records from.",
+  ),
+  kind: z
+    .enum(["DNSEndpoint", "Service"])
+    .default("DNSEndpoint")
+    .describe(
+      "`DNSEndpoint` for external-dns with `--source=crd`, `Service` (headless, annotated) for `--source=service`.",
+    ),
+  ttlSeconds: z.int().min(1).max(86_400).default(60).describe("TTL of the records."),
+  labels: metadataKeys.default({}).describe("Labels of the objects, for `--label-filter` of external-dns."),
+  annotations: metadataKeys
+    .default({})
+    .describe("Annotations of the objects, for `--annotation-filter` of external-dns."),
+  recordLabels: metadataKeys
+    .default({})
+    .describe("Labels of each record of a DNSEndpoint. The owner is external-dns' own setting, `--txt-owner-id`."),
+  removeWaitSeconds: seconds
+    .max(600)
+    .default(120)
+    .describe(
+      "How long a removal waits after the objects are deleted: `--interval` of external-dns (a minute), and the TTL. Names would lead to addresses that are not Switchback's any more.",
+    ),
+});
+
 /** What all publishers have in common, and a section for each. */
 export const publishersSchema = z.strictObject({
   address: z.string().default("::").describe("Address that the port binds."),
@@ -64,4 +92,5 @@ export const publishersSchema = z.strictObject({
     .describe("If the cluster's DNS does not answer with what was written after this long, it is taken out again."),
   corednsImport: corednsImportSchema.prefault({}),
   coredns: corednsSchema.prefault({}),
+  externalDns: externalDnsSchema.prefault({}),
 });

@@ -172,7 +172,7 @@ const podDnsSchema = z.strictObject({
 
 const publishersSchema = z.strictObject({
   remove: z
-    .array(z.enum(["coredns-import", "coredns"]))
+    .array(z.enum(["coredns-import", "coredns", "external-dns"]))
     .optional()
     .describe("Publishers that are switched off, and whose names the next upgrade takes out."),
   ...placement,

@@ -2,6 +2,7 @@ import type { Config } from "../config/schema.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { CorednsPublisher } from "./coredns.ts";
 import { CorednsImportPublisher } from "./coredns-import.ts";
+import { ExternalDnsPublisher } from "./external-dns.ts";
 import type { Publisher } from "./publisher.ts";
 
 /** What a publisher is made from. */
@@ -11,6 +12,8 @@ type PublisherConfig = Pick<Config, "publishers" | "namespace">;
 const FACTORIES: Readonly<Record<string, (config: PublisherConfig, client: KubeClient) => Publisher>> = {
   "coredns-import": ({ publishers }, client) => new CorednsImportPublisher(publishers.corednsImport, client),
   coredns: ({ publishers }, client) => new CorednsPublisher(publishers.coredns, client),
+  "external-dns": ({ publishers, namespace }, client) =>
+    new ExternalDnsPublisher(publishers.externalDns, { namespace, client }),
 };
 
 /** The publisher of this name; undefined: there is none. */

@@ -29,6 +29,8 @@ export interface Publisher {
   readonly name: string;
   /** Where it writes, for people. */
   readonly place: string;
+  /** Shortest time between two publications, milliseconds, where the setting is not the right one for it. */
+  readonly minIntervalMs?: number;
   /** What was there before the first write, to be kept for people. Asked once. */
   original?(): Promise<string | undefined>;
   /** Whether what was published last is still there. A publisher that writes where nobody else does has no need of it. */

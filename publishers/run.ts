@@ -37,7 +37,7 @@ export async function runPublisher({ publishers }: Config, deps: PublisherDeps):
     store: deps.store,
     settings: {
       checkMs: publishers.checkSeconds * 1000,
-      minIntervalMs: publishers.minIntervalSeconds * 1000,
+      minIntervalMs: publisher.minIntervalMs ?? publishers.minIntervalSeconds * 1000,
       answerMs: publishers.answerSeconds * 1000,
     },
     log,
