@@ -38,6 +38,36 @@ describe("the resolvers", () => {
     assert.equal(named(enabled({ replicas: 1 }), "PodDisruptionBudget", "switchback-dns-a"), undefined);
   });
 
+  it("are kept on different nodes, above all; what the values have of it replaces that", () => {
+    for (const [index, name] of RESOLVERS.entries()) {
+      const { affinity, topologySpreadConstraints } = podOf(enabled(), name).spec;
+      const terms = affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution;
+      assert.deepEqual(
+        terms.map(({ weight, podAffinityTerm: { topologyKey, labelSelector } }: Rendered) => [
+          weight,
+          topologyKey.split("/")[1],
+          labelSelector.matchLabels["switchback.dev/resolver"],
+        ]),
+        [
+          [100, "hostname", "ba"[index]],
+          [50, "zone", "ba"[index]],
+          [30, "hostname", "ab"[index]],
+          [10, "zone", "ab"[index]],
+        ],
+      );
+      const { labels } = podOf(enabled(), name).metadata;
+      const own = terms[2].podAffinityTerm.labelSelector.matchLabels;
+      for (const [key, value] of Object.entries(own)) assert.equal(labels[key], value);
+      assert.deepEqual(
+        topologySpreadConstraints.map(({ topologyKey }: Rendered) => topologyKey),
+        ["kubernetes.io/os"],
+      );
+    }
+    const given = { affinity: { nodeAffinity: {} }, topologySpreadConstraints: [] };
+    const { affinity, topologySpreadConstraints } = podOf(enabled(given)).spec;
+    assert.deepEqual([affinity, topologySpreadConstraints], [given.affinity, undefined]);
+  });
+
   it("answer on port 53 of their Services, over UDP and TCP, by the port that CoreDNS binds", () => {
     const { spec } = named(enabled(), "Service", "switchback-dns-a");
     const { ports } = podOf(enabled({}, { config: { podDns: { port: 5353 } } })).spec.containers[0];
