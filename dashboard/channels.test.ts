@@ -7,7 +7,7 @@ const known = <T>(value: T) => ({ known: true, value }) as const;
 const FAILED = { known: false, reason: { code: "not-read", text: "no route" } } as const;
 
 test("components that cannot be read are unknown, each of them, and known again when they can", async () => {
-  const parts = { deployments: known([]), agents: known([]), upstreams: known([]) };
+  const parts = { deployments: known([]), agents: known([]), upstreams: known([]), publishers: known([]) };
   let fails = true;
   const channel = componentsChannel(async () => {
     if (fails) throw new Error("no route");
@@ -15,7 +15,7 @@ test("components that cannot be read are unknown, each of them, and known again 
   });
   assert.deepEqual(channel.whole(), []);
   assert.deepEqual(await channel.read(NEVER), [
-    { type: "components", components: { deployments: FAILED, agents: FAILED, upstreams: FAILED } },
+    { type: "components", components: { deployments: FAILED, agents: FAILED, upstreams: FAILED, publishers: FAILED } },
   ]);
   fails = false;
   assert.deepEqual(await channel.read(NEVER), [{ type: "components", components: parts }]);

@@ -49,7 +49,7 @@ export function componentsChannel(components: NonNullable<DashboardSource["compo
       const unknown = (error: unknown) => notKnown("not-read", describeError(error));
       const read = await components().catch((error: unknown) => {
         const fact = unknown(error);
-        return { deployments: fact, agents: fact, upstreams: fact };
+        return { deployments: fact, agents: fact, upstreams: fact, publishers: fact };
       });
       last = [{ type: "components", components: read }];
       return last;

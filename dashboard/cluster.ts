@@ -10,6 +10,7 @@ import { endpointSlicesOf, podsBehind, type RawEndpointSlice } from "../kube/end
 import { resourcePath } from "../kube/paths.ts";
 import type { Components } from "./messages.ts";
 import { seriesIn } from "./metrics-text.ts";
+import { readPublishers } from "./publishers.ts";
 import { isShown, type PodMetrics } from "./traffic.ts";
 
 /** The Services of the components that measure something to show, with their port of metrics. */
@@ -29,12 +30,13 @@ export async function readComponents(
 ): Promise<Components> {
   const config = await gatherConfig(client, namespace);
   const agentNamespace = (config.known ? config.value?.agent.namespace : undefined) ?? DEFAULT_AGENT_NAMESPACE;
-  const [deployments, agents, upstreams] = await Promise.all([
+  const [deployments, agents, upstreams, publishers] = await Promise.all([
     gatherDeployments(client, namespace),
     gatherAgents(client, agentNamespace, Date.now()),
     gatherEndpoints(client, servicesOf(status)),
+    readPublishers(client, namespace),
   ]);
-  return { deployments, agents, upstreams };
+  return { deployments, agents, upstreams, publishers };
 }
 
 /** The Services among the upstreams; the others are hosts. */

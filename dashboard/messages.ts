@@ -2,6 +2,7 @@ import type { RolloutStatus, WorkloadStatus } from "../controller/rollout/rollou
 import type { FullStatus, NameStatus } from "../controller/status.ts";
 import type { AgentInfo, DeploymentFacts, EndpointFacts } from "../doctor/facts.ts";
 import type { Fact } from "../doctor/known.ts";
+import type { PublisherReport } from "./publishers.ts";
 
 /** The status without its two long lists. */
 export type Summary = Omit<FullStatus, "names" | "running"> & {
@@ -20,6 +21,7 @@ export interface Components {
   readonly agents: Fact<readonly AgentInfo[]>;
   /** How many endpoints of the targets' upstream Services are ready. */
   readonly upstreams: Fact<readonly EndpointFacts[]>;
+  readonly publishers: Fact<readonly PublisherReport[]>;
 }
 
 /** What was measured between two scrapes of the components, over all replicas; undefined: not known. Rates are per second. */

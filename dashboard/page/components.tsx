@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import type { Fact } from "../../doctor/known.ts";
+import type { PublisherReport } from "../publishers.ts";
 import type { View } from "./state.ts";
 import { Badge, count, plain } from "./text.tsx";
 
@@ -7,7 +8,7 @@ const DAY_SECONDS = 86_400;
 /** An agent renews its Lease within half a minute; `config.pods.agentSilenceSeconds` is 90 s by default. */
 const SILENT_MS = 90_000;
 
-/** What runs: Deployments, sources, certificates and agents. */
+/** What runs: Deployments, sources, certificates, agents and publishers. */
 export function Components({ view }: { readonly view: View }) {
   const { components, measured, summary } = view;
   return (
@@ -66,7 +67,38 @@ export function Components({ view }: { readonly view: View }) {
           )
         }
       </Known>
+      <h2>Publishers</h2>
+      <Known fact={components?.publishers}>
+        {(publishers) =>
+          publishers.length === 0 ? (
+            <p class="none">no publishers run</p>
+          ) : (
+            <ul class="cards">
+              {publishers.map((report) => (
+                <Publisher key={report.name} report={report} />
+              ))}
+            </ul>
+          )
+        }
+      </Known>
     </>
+  );
+}
+
+function Publisher({ report }: { readonly report: PublisherReport }) {
+  const { name, place, names, leftOut, behindSince, problem } = report;
+  return (
+    <li>
+      <h3>{plain(name)}</h3>
+      <Badge kind={problem !== undefined ? "bad" : behindSince !== undefined ? "warn" : "good"}>
+        {problem?.code ?? (behindSince === undefined ? "current" : "behind")}
+      </Badge>
+      {problem !== undefined && <p>{plain(problem.text)}</p>}
+      <p>
+        {count(names)} names{leftOut > 0 && `, ${count(leftOut)} left out`}
+      </p>
+      <p class="faint">{plain(place)}</p>
+    </li>
   );
 }
 

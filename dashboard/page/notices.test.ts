@@ -17,11 +17,12 @@ function viewOf(...[change, running]: Parameters<typeof fullStatus>): View {
 }
 
 const texts = (view: View) =>
-  noticesOf(view, NOW).map((notice) => (typeof notice === "string" ? notice : `${notice.code}: ${notice.text}`));
+  noticesOf(view, NOW).map(({ what }) => (typeof what === "string" ? what : `${what.code}: ${what.text}`));
 const runs = (ready: number, desired: number): Components => ({
   deployments: known([{ name: "d", ready, desired, image: "i", pullPolicy: "Always" }]),
   agents: MISSING,
   upstreams: MISSING,
+  publishers: MISSING,
 });
 
 test("a healthy cluster has none; neither has one of which nothing is known yet", () => {
@@ -50,7 +51,7 @@ test("replicas that are not ready, dials that fail, and certificates that end wi
     "deployment-not-ready: d: 0 of 2 replicas are ready",
     "dial-failing: target a, port 443: the last dial failed for 1 of 2 replicas of the proxy",
   ]);
-  assert.match(found[2] ?? "", /^The certificate serving ends /);
+  assert.match(found[2] ?? "", /^The serving certificate ends /);
   assert.equal(found.length, 3);
   assert.equal(texts({ ...viewOf(), components: runs(1, 2) })[0], "deployment-degraded: d: 1 of 2 replicas are ready");
 });
@@ -67,13 +68,35 @@ test("what the controller does not know, holds back or warns of", () => {
   assert.deepEqual(
     found.map((text) => text.slice(0, 18)),
     [
-      "No controller is t",
-      "No map is publishe",
       "The removal of 3 o",
+      "No map is publishe",
+      "No controller is t",
       "The source s is no",
       "c: p: t",
       "w: x",
       "The state of pods ",
+    ],
+  );
+});
+
+test("what is urgent comes first: connections that fail, names that are about to go", () => {
+  const hold = { id: "x", since: 0, until: NOW, names: 3, of: 4 };
+  const report = { name: "coredns", place: "kube-system", names: 3, leftOut: 1, behindSince: undefined };
+  const publishers = known([
+    { ...report, problem: { code: "taken-back", text: "by kubectl" } },
+    { ...report, problem: undefined },
+  ]);
+  const view = viewOf({ leader: false, hold, warnings: [{ code: "w", text: "x" }] }, { workloads: [WORKLOAD] });
+  const found = noticesOf({ ...view, components: { ...runs(0, 2), publishers } }, NOW);
+  assert.deepEqual(
+    found.map(({ urgent, what }) => [urgent, typeof what === "string" ? what.slice(0, 10) : what.code]),
+    [
+      [true, "The remova"],
+      [true, "deployment-not-ready"],
+      [false, "No control"],
+      [false, "w"],
+      [false, "taken-back"],
+      [false, "1 workload"],
     ],
   );
 });

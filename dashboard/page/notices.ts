@@ -1,9 +1,18 @@
 import type { Reason } from "../../hostmap/types.ts";
 import type { Components, MeasuredState, Summary } from "../messages.ts";
+import type { PublisherReport } from "../publishers.ts";
 import type { View, WorkloadRow } from "./state.ts";
 
-/** A sentence, or a reason whose code has a remedy. */
-type Notice = string | Reason;
+/** Something that needs somebody. */
+interface Notice {
+  /** Connections fail, pods start without names, or names are about to go; otherwise it can wait. */
+  readonly urgent: boolean;
+  /** A sentence, or a reason whose code has a remedy. */
+  readonly what: string | Reason;
+}
+
+const urgent = (what: Notice["what"]): Notice => ({ urgent: true, what });
+const later = (what: Notice["what"]): Notice => ({ urgent: false, what });
 
 const DAY_SECONDS = 86_400;
 
@@ -17,34 +26,48 @@ export function noticesOf(view: View, now: number): Notice[] {
   const { summary, components, measured, workloads } = view;
   if (summary === undefined) return [];
   const stuck = workloads.filter(isStuck).length;
-  return [
+  const notices = [
     ...ofController(summary),
     ...(components === undefined ? [] : ofComponents(components)),
     ...(measured?.known ? ofMeasured(measured.value, now) : []),
     ...ofSources(summary),
-    ...summary.warnings,
-    ...(stuck === 0 ? [] : [`${stuck} workloads stay behind until somebody acts: the view Workloads says why.`]),
-    ...(summary.running?.unknown === undefined ? [] : [`The state of pods is not known: ${summary.running.unknown}`]),
+    ...summary.warnings.map(later),
+    ...(components?.publishers.known ? components.publishers.value.flatMap(ofPublisher) : []),
+    ...(stuck === 0 ? [] : [later(`${behind(stuck)} until somebody acts: the view Workloads says why.`)]),
+    ...(summary.running?.unknown === undefined
+      ? []
+      : [later(`The state of pods is not known: ${summary.running.unknown}`)]),
   ];
+  return [...notices.filter((notice) => notice.urgent), ...notices.filter((notice) => !notice.urgent)];
 }
+
+const behind = (workloads: number) =>
+  workloads === 1 ? "1 workload stays behind" : `${workloads} workloads stay behind`;
 
 function ofController({ leader, revision, hold }: Summary): Notice[] {
   return [
-    ...(leader ? [] : ["No controller is the leader: the state of workloads is not known, and nothing is published."]),
-    ...(revision === undefined ? ["No map is published yet."] : []),
     ...(hold === undefined
       ? []
       : [
-          `The removal of ${hold.names} of ${hold.of} names is held until ${new Date(hold.until).toLocaleString()}: look why they vanish; switchback confirm removes them now.`,
+          urgent(
+            `The removal of ${hold.names} of ${hold.of} names is held until ${new Date(hold.until).toLocaleString()}: look why they vanish; switchback confirm removes them now.`,
+          ),
         ]),
+    ...(leader
+      ? []
+      : [later("No controller is the leader: the state of workloads is not known, and nothing is published.")]),
+    ...(revision === undefined ? [urgent("No map is published yet.")] : []),
   ];
 }
 
 function ofComponents({ deployments }: Components): Notice[] {
   const short = deployments.known ? deployments.value.filter(({ ready, desired }) => ready < desired) : [];
   return short.map(({ name, ready, desired }) => ({
-    code: ready === 0 ? "deployment-not-ready" : "deployment-degraded",
-    text: `${name}: ${ready} of ${desired} replicas are ready`,
+    urgent: ready === 0,
+    what: {
+      code: ready === 0 ? "deployment-not-ready" : "deployment-degraded",
+      text: `${name}: ${ready} of ${desired} replicas are ready`,
+    },
   }));
 }
 
@@ -52,21 +75,31 @@ function ofMeasured({ upstreams, certificates }: MeasuredState, now: number): No
   const failing = upstreams.filter((each) => each.failing > 0);
   const ending = Object.entries(certificates).filter(([, end]) => end - now / 1_000 < DAY_SECONDS);
   return [
-    ...failing.map(({ target, port, good, failing: failed }) => ({
-      code: "dial-failing",
-      text: `target ${target}, port ${port}: the last dial failed for ${failed} of ${failed + good} replicas of the proxy`,
-    })),
-    ...ending.map(([name, end]) => `The certificate ${name} ends ${new Date(end * 1_000).toLocaleString()}.`),
+    ...failing.map(({ target, port, good, failing: failed }) =>
+      urgent({
+        code: "dial-failing",
+        text: `target ${target}, port ${port}: the last dial failed for ${failed} of ${failed + good} replicas of the proxy`,
+      }),
+    ),
+    ...ending.map(([name, end]) =>
+      urgent(
+        `The ${name} certificate ${end * 1_000 < now ? "ended" : "ends"} ${new Date(end * 1_000).toLocaleString()}.`,
+      ),
+    ),
   ];
+}
+
+function ofPublisher({ name, problem }: PublisherReport): Notice[] {
+  return problem === undefined ? [] : [later({ code: problem.code, text: `publisher ${name}: ${problem.text}` })];
 }
 
 function ofSources({ sources }: Summary): Notice[] {
   return [
     ...sources
       .filter(({ synced }) => !synced)
-      .map(({ name }) => `The source ${name} is not read yet: what it has is not known.`),
+      .map(({ name }) => later(`The source ${name} is not read yet: what it has is not known.`)),
     ...sources.flatMap(({ problems }) =>
-      problems.map(({ place, code, text }) => ({ code, text: `${place}: ${text}` })),
+      problems.map(({ place, code, text }) => later({ code, text: `${place}: ${text}` })),
     ),
   ];
 }

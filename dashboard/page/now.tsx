@@ -59,9 +59,9 @@ function Notices({ view }: { readonly view: View }) {
   if (notices.length === 0) return <p class="note good">Nothing is known that needs somebody.</p>;
   return (
     <ul class="notes" aria-label="What needs somebody">
-      {notices.map((notice, index) => (
-        <li key={index} class="note warn">
-          {typeof notice === "string" ? plain(notice) : <ReasonText reason={notice} advice={view.advice} />}
+      {notices.map(({ urgent, what }, index) => (
+        <li key={index} class={urgent ? "note bad" : "note warn"}>
+          {typeof what === "string" ? plain(what) : <ReasonText reason={what} advice={view.advice} />}
         </li>
       ))}
     </ul>

@@ -19,6 +19,8 @@ interface PlotProps {
 }
 
 const HEIGHT_PX = 180;
+/** Of a label of the time, and the gap after it. */
+const LABEL_PX = 70;
 /** What a plot shows at least. */
 const LEAST_SECONDS = 60;
 
@@ -69,6 +71,10 @@ function latest(values: readonly (number | null)[], unit: string): string {
   return value === null ? "unknown" : `${rounded(value)} ${unit}`;
 }
 
+function timeOfDay(unixSeconds: number): string {
+  return new Date(unixSeconds * 1_000).toLocaleTimeString("en", { hour12: false });
+}
+
 function rounded(value: number): string {
   return value.toLocaleString("en", { maximumSignificantDigits: 3 });
 }
@@ -97,7 +103,11 @@ function optionsOf(element: HTMLElement, lines: readonly Line[]): uPlot.Options 
       x: { range: (_plot, first, last) => [Math.min(first, last - LEAST_SECONDS), last] },
       y: { range: (_plot, _low, high) => [0, Math.max(high, 1) * 1.1] },
     },
-    axes: [{ ...axis }, { ...axis, size: 56 }],
+    axes: [
+      // The date is that of the page; two lines of labels would run into each other on a narrow one.
+      { ...axis, space: LABEL_PX, values: (_plot, splits) => splits.map(timeOfDay) },
+      { ...axis, size: 56 },
+    ],
     series: [{}, ...lines.map(({ label, colour }) => ({ label, stroke: colourOf(colour), width: 2 }))],
   };
 }

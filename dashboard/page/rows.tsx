@@ -43,7 +43,7 @@ export function Rows<Row>({ label, columns, rows, keyOf, isChosen, none }: RowsP
           </tr>
         </thead>
         <tbody>
-          <Gap rows={first} columns={columns.length} />
+          <Gap rows={first} />
           {rows.slice(first, last).map((row, index) => (
             <tr key={keyOf(row)} aria-rowindex={first + index + 2} class={isChosen?.(row) ? "chosen" : undefined}>
               {columns.map(({ id, cell }) => (
@@ -53,7 +53,7 @@ export function Rows<Row>({ label, columns, rows, keyOf, isChosen, none }: RowsP
               ))}
             </tr>
           ))}
-          <Gap rows={rows.length - last} columns={columns.length} />
+          <Gap rows={rows.length - last} />
         </tbody>
       </table>
     </section>
@@ -78,11 +78,12 @@ function Head<Row>({ id, title, sort }: Column<Row>) {
   );
 }
 
-function Gap({ rows, columns }: { readonly rows: number; readonly columns: number }) {
+/** One cell: a narrow page hides columns, and a span over all of them would bring them back. */
+function Gap({ rows }: { readonly rows: number }) {
   if (rows === 0) return null;
   return (
     <tr class="gap">
-      <td colSpan={columns} style={{ height: `${rows * ROW_PX}px` }} />
+      <td style={{ height: `${rows * ROW_PX}px` }} />
     </tr>
   );
 }

@@ -15,6 +15,7 @@ const seen = (
   components: {
     deployments: known([{ name: "switchback-proxy", desired: 2, ready, image: "i", pullPolicy: "Always" }]),
     agents: known([]),
+    publishers: known([]),
     upstreams: known([{ namespace: "ingress-nginx", name: "ingress-nginx-controller", ready: endpoints }]),
   },
   measured: known({
@@ -87,7 +88,13 @@ for (const [what, observed, end, code] of [
   [
     "rights that are missing",
     {
-      components: { ...seen(2, 1).components, deployments: MISSING, upstreams: MISSING, agents: MISSING },
+      components: {
+        ...seen(2, 1).components,
+        deployments: MISSING,
+        upstreams: MISSING,
+        agents: MISSING,
+        publishers: MISSING,
+      },
       measured: MISSING,
     },
     "unknown unknown",

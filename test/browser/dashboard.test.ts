@@ -108,6 +108,14 @@ const deployment = (name: string, ready: number) => ({
   pullPolicy: "Always",
 });
 const UPSTREAM = { namespace: "ingress-nginx", name: "ingress-nginx-controller" };
+const PUBLISHER = {
+  name: "coredns-import",
+  place: "ConfigMap kube-system/coredns-custom",
+  names: 40,
+  leftOut: 0,
+  behindSince: undefined,
+  problem: undefined,
+};
 const HEALTHY_COMPONENTS: Components = {
   deployments: known([
     deployment("switchback-controller", 2),
@@ -116,6 +124,7 @@ const HEALTHY_COMPONENTS: Components = {
   ]),
   agents: known([{ lease: "switchback-agent-node-1", mapRevision: "abc", podRevisions: undefined, silentMs: 5_000 }]),
   upstreams: known([{ ...UPSTREAM, ready: 2 }]),
+  publishers: known([PUBLISHER]),
 };
 const BROKEN_COMPONENTS: Components = {
   deployments: known([
@@ -125,6 +134,10 @@ const BROKEN_COMPONENTS: Components = {
   ]),
   agents: MISSING,
   upstreams: known([{ ...UPSTREAM, ready: 0 }]),
+  publishers: known([
+    PUBLISHER,
+    { ...PUBLISHER, name: "coredns", leftOut: 2, problem: { code: "taken-back", text: "kubectl-edit took it back" } },
+  ]),
 };
 
 /** What a proxy has measured after so many scrapes, a controller's certificates with it. */

@@ -68,13 +68,15 @@ before(async () => {
   const url = new URL(system.cluster.url);
   prometheus = await Prometheus.start({
     rules: await hastyAlerts(),
-    apiServer: {
-      job_name: "apiserver",
-      scheme: "https",
-      tls_config: { ca_file: system.cluster.caFile },
-      authorization: { credentials: system.cluster.adminToken },
-      static_configs: [{ targets: [url.host] }],
-    },
+    jobs: [
+      {
+        job_name: "apiserver",
+        scheme: "https",
+        tls_config: { ca_file: system.cluster.caFile },
+        authorization: { credentials: system.cluster.adminToken },
+        static_configs: [{ targets: [url.host] }],
+      },
+    ],
   });
   await system.startProxy();
   await system.startAgent(files.root);

@@ -16,7 +16,7 @@ export const ALERTS = join(CHART_FILES, "alerts.yaml");
 export const DASHBOARD = join(CHART_FILES, "grafana-dashboard.json");
 
 const WAIT_MS = 60_000;
-const POLL_MS = 200;
+const POLL_MS = 300;
 
 /**
  * Debian's Prometheus, in the user's cache: 48 MB in a few seconds, where a build of the newest from its module takes minutes. Nothing
@@ -64,8 +64,8 @@ interface Sample {
 export interface PrometheusOptions {
   /** Text of a rule file. */
   readonly rules: string;
-  /** A job for the API server, as in `scrape_configs`. */
-  readonly apiServer?: object;
+  /** Jobs beside the components that `scrape` names, as in `scrape_configs`. */
+  readonly jobs: readonly object[];
   /** Runs a command in another network namespace. */
   readonly within?: (command: string, args: string[]) => readonly [string, string[]];
 }
@@ -98,7 +98,7 @@ export class Prometheus {
   async #start(): Promise<void> {
     const file = (name: string) => join(this.#folder, name);
     const components = { files: [file("targets.json")], refresh_interval: "1s" };
-    const scrape = [{ job_name: "components", file_sd_configs: [components] }, this.#options.apiServer ?? []].flat();
+    const scrape = [{ job_name: "components", file_sd_configs: [components] }, ...this.#options.jobs];
     const config = {
       global: { scrape_interval: "1s", scrape_timeout: "1s", evaluation_interval: "1s" },
       rule_files: [file("rules.yaml")],
@@ -180,7 +180,7 @@ export class Prometheus {
       "-e",
       `fetch(${JSON.stringify(url)}).then(async (r) => process.stdout.write(await r.text()))`,
     ]);
-    const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] });
+    const child = spawn(command, args, { stdio: ["ignore", "pipe", "ignore"] });
     const [answer, [code]] = await Promise.all([text(child.stdout), once(child, "close")]);
     if (code !== 0) throw new Error(`${url}: code ${code}`);
     return answer;
