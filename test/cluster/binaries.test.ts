@@ -109,4 +109,10 @@ describe("a source", () => {
     assert.ok(ldflags.includes(`-X k8s.io/component-base/version.gitVersion=${version}`), ldflags);
     assert.match(ldflags, /version\.gitMajor=1 .*version\.gitMinor=36$/);
   });
+
+  it("of ours is pinned with its text", () => {
+    const { version, pins } = sourceOf("cert-manager-controller");
+    assert.match(version, /^v1\.\d+\.\d+$/);
+    assert.match(pins, /^module github\.com\/cert-manager\/cert-manager\/.*^package main$/ms);
+  });
 });

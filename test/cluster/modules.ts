@@ -7,7 +7,7 @@ interface ModuleSpec {
   source: string;
   /** Names for the linker's `-X`, to be set to the version: programs built outside their own release do not know theirs. */
   versionSymbols?: (version: string) => Record<string, string>;
-  /** Binary name to Go package. */
+  /** Binary name to Go package; one that begins with `./` is a folder of ours, with a main.go. */
   binaries: Record<string, string>;
 }
 
@@ -79,11 +79,12 @@ const MODULES = {
   "cert-manager": {
     source: "github.com/cert-manager/cert-manager",
     versionSymbols: (version) => ({ "github.com/cert-manager/cert-manager/pkg/util.AppVersion": version }),
+    // Commands of ours: cert-manager's own are modules that cannot be fetched.
     binaries: {
-      "cert-manager-controller": "github.com/cert-manager/cert-manager/cmd/controller",
-      "cert-manager-webhook": "github.com/cert-manager/cert-manager/cmd/webhook",
-      "cert-manager-cainjector": "github.com/cert-manager/cert-manager/cmd/cainjector",
-      "cert-manager-acmesolver": "github.com/cert-manager/cert-manager/cmd/acmesolver",
+      "cert-manager-controller": "./controller",
+      "cert-manager-webhook": "./webhook",
+      "cert-manager-cainjector": "./cainjector",
+      "cert-manager-acmesolver": "./acmesolver",
     },
   },
   traefik: {
@@ -108,7 +109,7 @@ export interface BinarySource {
   package: string;
   /** As in go.mod, with its `v`. */
   version: string;
-  /** The text of go.mod and go.sum: what they pin is what the binary is made of. */
+  /** The text of go.mod and go.sum, and of a main.go of ours: what the binary is made of. */
   pins: string;
   ldflags: string;
 }
@@ -128,11 +129,15 @@ export function sourceOf(name: BinaryName): BinarySource {
       folder,
       package: goPackage,
       version,
-      pins: goMod + readFileSync(join(folder, "go.sum"), "utf8"),
+      pins: goMod + readFileSync(join(folder, "go.sum"), "utf8") + ownSource(folder, goPackage),
       ldflags: ["-s", "-w", ...symbols.map(([symbol, value]) => `-X ${symbol}=${value}`)].join(" "),
     };
   }
   throw new Error(`no module builds ${name}`);
+}
+
+function ownSource(folder: string, goPackage: string): string {
+  return goPackage.startsWith("./") ? readFileSync(join(folder, goPackage, "main.go"), "utf8") : "";
 }
 
 function requiredVersion(goMod: string, module: string): string {

@@ -4,11 +4,21 @@ import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import { NGINX } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { getInside, getOutside, isCertificateReady, NAME, openShop, orderCertificate, SHOP } from "./shop.ts";
+import {
+  certificateIsReady,
+  getInside,
+  getOutside,
+  isCertificateReady,
+  NAME,
+  openShop,
+  orderCertificate,
+  SHOP,
+} from "./shop.ts";
 import { removeSwitchback, restoreCertManager } from "./switchback.ts";
 
 // Before: the failure that all of this is about, with nothing of Switchback in the cluster.
 
+const WAITING = "waits.example.com";
 const BROKEN_HEADER = /broken header: ".*" while reading PROXY protocol/s;
 
 let cluster: Cluster;
@@ -39,6 +49,18 @@ for (const scheme of ["http", "https"]) {
     assert.match(log, BROKEN_HEADER);
   });
 }
+
+// cert-manager from 1.21 (its PR 8858): where it is the only caller of public names, nobody needs Switchback.
+test("with waitInsteadOfSelfCheck a Certificate is issued all the same, and the doctor says that cert-manager is cured", async (t) => {
+  const ordered = performance.now();
+  await orderCertificate(cluster, WAITING, "waits-tls", { issuer: "waits", waitInsteadOfSelfCheck: "3s" });
+  await certificateIsReady(cluster, "waits-tls");
+  t.diagnostic(`ordered to Ready: ${((performance.now() - ordered) / 1000).toFixed(1)} s`);
+  const { stdout, stderr } = await cluster.switchback("doctor", "-o", "name");
+  assert.ok(stdout.split("\n").includes("ok/self-check/self-check-left-out"), stdout + stderr);
+  for (const object of ["issuer/waits", "certificate/waits-tls", "secret/waits-tls"])
+    await cluster.kubectl("-n", SHOP, "delete", object);
+});
 
 test("cert-manager's self-check fails in the same way: the Challenge stays pending", async () => {
   const since = new Date();

@@ -70,16 +70,19 @@ const CASES = [
     line: (ip: string) => `${ip} - - `,
   },
 ];
-for (const { what, url, balancer, line } of CASES) {
-  test(`a target found ${what}: ${url} is answered, and the log has the pod's address`, async () => {
-    const [since, address] = [new Date(), await clientAddress(cluster)];
-    const answer = await getMapped(cluster, url);
-    assert.equal(answer.status, 200, JSON.stringify(answer));
-    assert.match(answer.body ?? "", /^the shop /);
-    await cluster.until(`a log line with ${address}`, 15, async () => {
-      const log = await cluster.logs(balancer.namespace, `app=${balancer.service}`, since);
-      return log.includes(line(address)) || undefined;
-    });
+for (const each of CASES) {
+  test(`a target found ${each.what}: ${each.url} is answered, and the log has the pod's address`, () => arrives(each));
+}
+
+/** A request to a public name is answered, and the ingress controller saw the pod's own address: by the header. */
+async function arrives({ url, balancer, line }: (typeof CASES)[number]): Promise<void> {
+  const [since, address] = [new Date(), await clientAddress(cluster)];
+  const answer = await getMapped(cluster, url);
+  assert.equal(answer.status, 200, JSON.stringify(answer));
+  assert.match(answer.body ?? "", /^the shop /);
+  await cluster.until(`a log line with ${address}`, 15, async () => {
+    const log = await cluster.logs(balancer.namespace, `app=${balancer.service}`, since);
+    return log.includes(line(address)) || undefined;
   });
 }
 
@@ -103,4 +106,14 @@ test("the status shows both targets with their versions, and that the cluster's 
     warnings.filter(({ code }) => code === "dns-not-here"),
     [],
   );
+});
+
+test("the Gateway's target with the other version: both of its names arrive by PROXY v1, too", async () => {
+  await annotate(TRAEFIK, `${PROTOCOL}=v1`);
+  await cluster.until("the target has v1", 30, async () => {
+    const { targets } = await leaderStatus(cluster);
+    const ports = targets.find(({ name }) => name === found(TRAEFIK))?.ports ?? [];
+    return (ports.length === 2 && ports.every(({ protocol }) => protocol === "v1")) || undefined;
+  });
+  for (const each of CASES) if (each.balancer === TRAEFIK) await arrives(each);
 });

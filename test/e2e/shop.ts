@@ -80,27 +80,31 @@ export function gatewayAndRoute(name: string, host: string, secretName: string):
   ];
 }
 
-/** A Certificate by HTTP-01 from the ACME server outside. */
-export async function orderCertificate(cluster: Cluster, dnsName = NAME, certificate = CERTIFICATE): Promise<void> {
+/** A Certificate by HTTP-01 from the ACME server outside, and its Issuer, which has `solver` beside the settings of HTTP-01. */
+export async function orderCertificate(
+  cluster: Cluster,
+  dnsName = NAME,
+  certificate = CERTIFICATE,
+  { issuer = "acme", ...solver }: { issuer?: string; waitInsteadOfSelfCheck?: string } = {},
+): Promise<void> {
+  const acme = {
+    server: ACME_DIRECTORY,
+    skipTLSVerify: true,
+    privateKeySecretRef: { name: `${issuer}-account` },
+    solvers: [{ http01: { ingress: { class: "nginx" } }, ...solver }],
+  };
   const objects = [
     {
       apiVersion: "cert-manager.io/v1",
       kind: "Issuer",
-      metadata: { namespace: SHOP, name: "acme" },
-      spec: {
-        acme: {
-          server: ACME_DIRECTORY,
-          skipTLSVerify: true,
-          privateKeySecretRef: { name: "acme-account" },
-          solvers: [{ http01: { ingress: { class: "nginx" } } }],
-        },
-      },
+      metadata: { namespace: SHOP, name: issuer },
+      spec: { acme },
     },
     {
       apiVersion: "cert-manager.io/v1",
       kind: "Certificate",
       metadata: { namespace: SHOP, name: certificate },
-      spec: { secretName: certificate, dnsNames: [dnsName], issuerRef: { name: "acme" } },
+      spec: { secretName: certificate, dnsNames: [dnsName], issuerRef: { name: issuer } },
     },
   ];
   // cert-manager's own webhook rejects requests for a moment after its pod was recreated.

@@ -1,4 +1,4 @@
-import { cp, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import type { Cluster } from "../cluster.ts";
@@ -10,8 +10,8 @@ const MODULE = join(import.meta.dirname, "..", "modules", "cert-manager");
 export const CERT_MANAGER = "cert-manager";
 
 /**
- * cert-manager as its own Helm chart installs it, with leader election and its own rights. The chart is in the Go module; its
- * release process adds the version and, as templates, the definitions of its resources.
+ * cert-manager as its own Helm chart installs it, with leader election and its own rights. The chart is in the Go module; its release
+ * process adds the version.
  */
 export async function install(cluster: Cluster): Promise<void> {
   const module = JSON.parse(
@@ -20,13 +20,10 @@ export async function install(cluster: Cluster): Promise<void> {
   const chart = statePath("charts", CERT_MANAGER);
   await rm(chart, { recursive: true, force: true });
   await mkdir(chart, { recursive: true });
-  const deploy = join(module.Dir, "deploy");
-  await cp(join(deploy, "charts", CERT_MANAGER), chart, { recursive: true });
+  await cp(join(module.Dir, "deploy", "charts", CERT_MANAGER), chart, { recursive: true });
   await run("chmod", "-R", "u+w", chart);
-  const template = await readFile(join(chart, "Chart.template.yaml"), "utf8");
-  await writeFile(join(chart, "Chart.yaml"), template.replaceAll("v0.1.0", module.Version));
-  const crds = (await readdir(join(deploy, "crds"))).filter((name) => name.endsWith(".yaml"));
-  for (const name of crds) await cp(join(deploy, "crds", name), join(chart, "templates", name));
+  const description = await readFile(join(chart, "Chart.yaml"), "utf8");
+  await writeFile(join(chart, "Chart.yaml"), description.replaceAll("v0.0.0", module.Version));
   const values = statePath("charts", `${CERT_MANAGER}.yaml`);
   await writeFile(values, stringify(VALUES));
   const flags = ["--namespace", CERT_MANAGER, "--create-namespace", "--values", values];
@@ -35,6 +32,7 @@ export async function install(cluster: Cluster): Promise<void> {
 }
 
 const VALUES = {
+  crds: { enabled: true },
   image: image(IMAGES.certManagerController),
   webhook: { image: image(IMAGES.certManagerWebhook) },
   cainjector: { image: image(IMAGES.certManagerCainjector) },
