@@ -115,6 +115,15 @@ describe("doctor", () => {
     assert.equal(code, 1);
   });
 
+  test("says who called, by a log of the ingress controller; one that is not there is a failure", async () => {
+    addLoadBalancer();
+    server.add("/api/v1/namespaces/shop/pods", "api", { status: { podIPs: [{ ip: "203.0.113.9" }] } });
+    const ingressLog = await files.file("ingress.log", "203.0.113.9 - - GET / 200\n");
+    const [need] = await findings({ ingressLog });
+    assert.match(need?.evidence ?? "", /callers from inside, by the log: shop\/Pod\/api \(1\)$/);
+    await assert.rejects((await start({ ingressLog: `${ingressLog}.not` })).done, { code: "input-invalid" });
+  });
+
   test("closes its connections, on failure too", async () => {
     await run();
     server.onCall = () => refusal(401, "Unauthorized");

@@ -1,13 +1,17 @@
+import { createReadStream } from "node:fs";
 import { examine } from "../doctor/checks.ts";
-import type { ClusterFacts } from "../doctor/facts.ts";
+import type { CallerFacts, ClusterFacts } from "../doctor/facts.ts";
 import type { Finding } from "../doctor/findings.ts";
 import { gather } from "../doctor/gather.ts";
+import { gatherCallers } from "../doctor/gather-callers.ts";
+import { readLog } from "../doctor/ingress-log.ts";
 import { type Fact, notKnown } from "../doctor/known.ts";
 import { planProbe } from "../doctor/probe/plan.ts";
 import type { ProbeImage } from "../doctor/probe/pod.ts";
 import type { ProbeResult } from "../doctor/probe/result.ts";
 import { proxyDeployment } from "../doctor/proxy-deployment.ts";
 import { reportDocument } from "../doctor/report.ts";
+import { describeError, SwitchbackError } from "../errors/errors.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { connect, connectOptionsFrom } from "../kube/connect.ts";
 import type { CliContext } from "./context.ts";
@@ -21,6 +25,8 @@ interface DoctorFlags {
   readonly strict?: boolean;
   readonly probeNamespace: string;
   readonly image?: string;
+  /** A log of the ingress controller, or `-` for standard input. */
+  readonly ingressLog?: string;
   readonly output: Format;
   readonly kubeconfig?: string;
   readonly context?: string;
@@ -36,12 +42,21 @@ export async function doctor(flags: DoctorFlags, { env, stdout, stderr, progress
     const probed = flags.probe
       ? await progress.during("running the probe pod", () => probe(client, facts, flags, log))
       : undefined;
-    const findings = examine({ ...facts, probe: probed });
+    const callers = flags.ingressLog === undefined ? undefined : await gatherCallersFrom(flags.ingressLog, client);
+    const findings = examine({ ...facts, probe: probed, callers });
     stdout.write((await render(flags.output, doctorReport(findings, stdout.columns))).text);
     return isFailure(findings, flags.strict === true) ? 1 : 0;
   } finally {
     client.close();
   }
+}
+
+async function gatherCallersFrom(file: string, client: KubeClient): Promise<Fact<CallerFacts>> {
+  const source = file === "-" ? process.stdin.setEncoding("utf8") : createReadStream(file, "utf8");
+  const log = await readLog(source).catch((cause: unknown) => {
+    throw new SwitchbackError("input-invalid", `--ingress-log: ${describeError(cause)}`, { cause });
+  });
+  return await gatherCallers(client, log);
 }
 
 function isFailure(findings: readonly Finding[], strict: boolean): boolean {

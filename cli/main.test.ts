@@ -64,6 +64,7 @@ const COMMANDS: readonly [usage: string, ...flags: string[]][] = [
     "--probe-namespace <name> (default)",
     "--strict",
     "--image <image>",
+    "--ingress-log <file>",
     "-o, --output <format> (text)",
     HELP,
   ],

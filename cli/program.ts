@@ -192,6 +192,10 @@ function addDoctor(root: Command, context: CliContext, setExitCode: (code: numbe
       "image of the probe pod, any with Node 18 or newer (default: the installed proxy's image)",
       imageReference,
     )
+    .option(
+      "--ingress-log <file>",
+      "log of the ingress controller, to see who calls public names; - for standard input",
+    )
     .addOption(outputFormat())
     .action(async (flags) => {
       setExitCode(await (await import("./doctor.ts")).doctor(flags, context));

@@ -57,6 +57,18 @@ export interface HttpSolverFacts {
   readonly waits: boolean;
 }
 
+/** Who called, by the log of the ingress controller. */
+export interface CallerFacts {
+  /** `namespace/Kind/name` with its calls, the most first. */
+  readonly workloads: readonly { readonly owner: string; readonly calls: number }[];
+  /** Refused calls that have a node's address: kube-proxy may put it in place of the pod's. */
+  readonly masqueraded: number;
+  /** Calls from inside for an HTTP-01 challenge, as cert-manager's self-check makes them. */
+  readonly selfChecks: number;
+  /** All calls of the log. */
+  readonly total: number;
+}
+
 export interface DeploymentFacts {
   readonly name: string;
   readonly desired: number;
@@ -192,6 +204,8 @@ export interface ClusterFacts {
   readonly agents: Fact<readonly AgentInfo[]> | undefined;
   /** Undefined: no probe was requested. */
   readonly probe: Fact<ProbeResult> | undefined;
+  /** Undefined: no log was given. */
+  readonly callers?: Fact<CallerFacts> | undefined;
 }
 
 /** `namespace/name`. */

@@ -11,7 +11,7 @@ import {
   services,
 } from "../../test/fakes/doctor-changes.ts";
 import { CLOSED, FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED } from "../../test/fakes/doctor-facts.ts";
-import type { ClusterFacts, ServiceFacts } from "../facts.ts";
+import type { CallerFacts, ClusterFacts, ServiceFacts } from "../facts.ts";
 import { known } from "../known.ts";
 import { checkNeed } from "./need.ts";
 
@@ -99,6 +99,50 @@ describe("whether Switchback is needed is said first:", () => {
     for (const change of [issuers(true), issuers(), { httpSolvers: known(undefined) }, { httpSolvers: FORBIDDEN }]) {
       assert.doesNotMatch(cures(change).join(), WAIT);
     }
+  });
+
+  const quiet = { workloads: [], masqueraded: 0, selfChecks: 0, total: 9 };
+  const called = (change: Partial<CallerFacts>): Partial<ClusterFacts> => ({ callers: known({ ...quiet, ...change }) });
+  const api = [{ owner: "shop/Deployment/api", calls: 3 }];
+  /** With what is known of cert-manager and of the log, probed or not: the verdict, and a part of the evidence. */
+  const CALLERS: readonly [what: string, change: Partial<ClusterFacts>, found: string, evidence: RegExp][] = [
+    [
+      "nobody",
+      { ...called({}), ...issuers(true) },
+      "ok need-nobody",
+      /no pod is among .* 9 .*, and cert-manager waits/,
+    ],
+    ["nobody, no cert-manager", { ...called({}), httpSolvers: known(undefined) }, "ok need-nobody", /no pod[^,]*log$/],
+    ["self-checks", { ...called({ selfChecks: 2 }), ...issuers(false) }, "broken", /log: 2 self-checks/],
+    ["nobody, but it checks itself", { ...called({}), ...issuers(true, false) }, "broken", /by the log: none$/],
+    ["nobody, issuers not read", { ...called({}), httpSolvers: FORBIDDEN }, "broken", /by the log: none$/],
+    ["a log without calls", { ...called({ total: 0 }), ...issuers(true) }, "broken", /no call could be read/],
+    ["pods", { ...called({ workloads: api }), ...issuers(true) }, "broken", /log: shop\/Deployment\/api \(3\)$/],
+    ["hidden pods", { ...called({ masqueraded: 4 }), ...issuers(true) }, "broken", /4 refused calls by way of a node/],
+    ["no right to see", { callers: FORBIDDEN, ...issuers(true) }, "unknown right-missing", /missing permission/],
+  ];
+  for (const [what, change, found, evidence] of CALLERS) {
+    for (const [probed, broken] of [
+      [probe({}), "warning mapping-needed"],
+      [{ probe: undefined }, "unknown need-unseen"],
+    ] as const) {
+      const expected = found === "broken" ? broken : found;
+      test(`callers by the log, ${what}: ${expected}`, () => {
+        const [finding] = checkNeed(absent({ ...probed, ...change }));
+        assert.equal(`${finding?.verdict} ${finding?.code}`, expected);
+        assert.match(finding?.evidence ?? "", evidence);
+      });
+    }
+  }
+
+  test("while no log is given and cert-manager does not call, the first cure is to look who does", () => {
+    const cures = (change: Partial<ClusterFacts>) => checkNeed(absent({ ...probe({}), ...change }))[0]?.cures ?? [];
+    assert.match(
+      cures(issuers(true))[0] ?? "",
+      /kubectl -n ingress-nginx logs POD \| switchback doctor --ingress-log -/,
+    );
+    for (const change of [issuers(true, false), issuers(), { ...issuers(true), ...called({ masqueraded: 1 }) }])
+      assert.doesNotMatch(cures(change).join(), /--ingress-log/);
   });
 
   test("of many load balancers five are named, and equal cures stand once", () => {

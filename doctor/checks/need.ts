@@ -55,7 +55,9 @@ function checkCutOff(cutOff: readonly LoadBalancer[], facts: ClusterFacts): Find
   if (cutOff.every((loadBalancer) => isCovered(loadBalancer, facts))) {
     return ok(SUBJECT, "need-met", `${evidence}; opted-in pods use a target instead`);
   }
-  return unreadInstall(evidence, facts) ?? warning(SUBJECT, "mapping-needed", evidence, ...curesOf(cutOff, facts));
+  const otherwise = unreadInstall(evidence, facts) ?? checkCallers(evidence, facts);
+  if (otherwise !== undefined) return otherwise;
+  return warning(SUBJECT, "mapping-needed", `${evidence}${describeCallers(facts)}`, ...curesOf(cutOff, facts));
 }
 
 function checkUnseen(open: readonly LoadBalancer[], facts: ClusterFacts): Finding {
@@ -63,9 +65,9 @@ function checkUnseen(open: readonly LoadBalancer[], facts: ClusterFacts): Findin
   if (open.every((loadBalancer) => isCovered(loadBalancer, facts))) {
     return ok(SUBJECT, "need-met", `${evidence}; opted-in pods use a target instead`);
   }
-  const unread = unreadInstall(evidence, facts);
-  if (unread !== undefined) return unread;
-  const harm = "that does harm only if the ingress controller demands a PROXY header, which was not seen";
+  const otherwise = unreadInstall(evidence, facts) ?? checkCallers(evidence, facts);
+  if (otherwise !== undefined) return otherwise;
+  const harm = `that does harm only if the ingress controller demands a PROXY header, which was not seen${describeCallers(facts)}`;
   return unknown(SUBJECT, "need-unseen", `${evidence}; ${harm}`, "run with --probe", ...curesOf(open, facts));
 }
 
@@ -76,7 +78,45 @@ function curesOf(loadBalancers: readonly LoadBalancer[], facts: ClusterFacts): s
   const waits =
     "if only cert-manager calls public names: `waitInsteadOfSelfCheck: 60s` in its HTTP-01 solvers (1.21 and newer)";
   const ways = loadBalancers.flatMap((loadBalancer) => waysOut(loadBalancer, facts));
-  return [...new Set([...(calls ? [waits] : []), ...ways])];
+  const [{ service }] = loadBalancers as [LoadBalancer];
+  const look = `see whether anything but cert-manager calls public names: \`kubectl -n ${service.namespace} logs POD | switchback doctor --ingress-log -\``;
+  const unseen = isLeftOut(facts) && facts.callers === undefined;
+  return [...new Set([...(calls ? [waits] : []), ...(unseen ? [look] : []), ...ways])];
+}
+
+/** Whether cert-manager issues by HTTP-01 without calling any name itself. */
+function isLeftOut({ httpSolvers }: ClusterFacts): boolean {
+  const solvers = (httpSolvers.known ? httpSolvers.value : undefined) ?? [];
+  return solvers.length > 0 && solvers.every(({ waits }) => waits);
+}
+
+/** Nobody needs what pods do not get if cert-manager does not ask for it, and the log has no other caller. */
+function checkCallers(evidence: string, facts: ClusterFacts): Finding | undefined {
+  const { callers, httpSolvers } = facts;
+  if (callers === undefined) return undefined;
+  if (!callers.known) return unknown(SUBJECT, callers.reason.code, `${evidence}; ${callers.reason.text}`);
+  const { workloads, masqueraded, selfChecks, total } = callers.value;
+  const noSolver = httpSolvers.known && (httpSolvers.value ?? []).length === 0;
+  const quiet = workloads.length === 0 && masqueraded === 0 && total > 0;
+  if (!quiet || !(isLeftOut(facts) || (noSolver && selfChecks === 0))) return undefined;
+  const nobody = `no pod is among the callers of the ${total} connections in the ingress controller's log`;
+  const waits = isLeftOut(facts) ? ", and cert-manager waits instead of checking itself" : "";
+  return ok(SUBJECT, "need-nobody", `${evidence}; but ${nobody}${waits}`);
+}
+
+/** Who called, by the log, for the end of a sentence. */
+function describeCallers({ callers }: ClusterFacts): string {
+  if (!callers?.known) return "";
+  const { workloads, masqueraded, selfChecks, total } = callers.value;
+  if (total === 0) return "; no call could be read in the log that was given";
+  const named = workloads.slice(0, MAX_LISTED).map(({ owner, calls }) => `${owner} (${calls})`);
+  const parts = [
+    ...named,
+    workloads.length > named.length ? `${workloads.length - named.length} more workloads` : [],
+    masqueraded > 0 ? `${masqueraded} refused calls by way of a node's address, which hides the pod's` : [],
+    selfChecks > 0 ? `${selfChecks} self-checks of cert-manager` : [],
+  ].flat();
+  return `; callers from inside, by the log: ${parts.length === 0 ? "none" : parts.join(", ")}`;
 }
 
 /** Whether names that lead to it are mapped to something that is there. */
