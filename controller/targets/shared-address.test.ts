@@ -158,3 +158,19 @@ test("a Service whose configured target lists other classes serves none but thos
   assert.equal(resolve(), nameOf(TRAEFIK));
   assert.equal(resolve({ ...INGRESS, className: "nginx" }), "nginx");
 });
+
+// MetalLB (https://metallb.io/usage/#ip-address-sharing) shares an address by the same key, on different ports, and writes one address.
+test("MetalLB's shared address: each name goes to the Service on its port, whoever is older", async (t) => {
+  const shared = (key: string, created: string, ports: readonly number[]): ApiObject => {
+    const service = serviceLb(key, { created, ports, nodes: ["192.168.1.240"] });
+    const annotations = { "metallb.io/allow-shared-ip": "edge", "metallb.io/ip-allocated-from-pool": "first" };
+    return { ...service, metadata: { ...service.metadata, annotations } };
+  };
+  const ingress = shared("ingress-nginx/controller", "2026-03-01T08:00:00Z", [80, 443]);
+  const git = shared("git/ssh", "2026-02-01T08:00:00Z", [22]);
+  const api = shared("kafka/gateway", "2026-01-01T08:00:00Z", [9_443]);
+  const { resolve } = await cluster(t, {}, git, api, ingress);
+  const hints = { ...INGRESS, className: "nginx", addresses: ["192.168.1.240"] };
+  assert.equal(resolve(hints), nameOf("ingress-nginx/controller"));
+  assert.equal(resolve({ ...hints, ports: [9_443] }), nameOf("kafka/gateway"));
+});

@@ -38,6 +38,10 @@ async function servingSecret(): Promise<Record<string, string>> {
   return (await cluster.get<{ data: Record<string, string> }>("-n", SYSTEM, "secret", "switchback-webhook-tls")).data;
 }
 
+function decoded(base64: string | undefined): string {
+  return Buffer.from(base64 ?? "", "base64").toString();
+}
+
 /** The caBundle of each entry, in base64. */
 async function bundles(): Promise<(string | undefined)[]> {
   const { webhooks } = await cluster.get<{ webhooks: { clientConfig: { caBundle?: string } }[] }>(
@@ -46,13 +50,14 @@ async function bundles(): Promise<(string | undefined)[]> {
   return webhooks.map(({ clientConfig }) => clientConfig.caBundle);
 }
 
-/** Until the certificate is cert-manager's and the API server is told its CA. */
+/** Until the certificate is cert-manager's and the API server is told its CA. Its injector (from 1.19) leaves the CAs that were there. */
 async function inForce(): Promise<void> {
   await cluster.until("cert-manager's CA is in the caBundle", 90, async () => {
     const { status } = await cluster.get<{ status?: { conditions?: Condition[] } }>("-n", SYSTEM, "certificate", NAME);
     const isReady = status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True");
     const secret = await servingSecret();
-    return (isReady && (await bundles()).every((bundle) => bundle === secret["ca.crt"])) || undefined;
+    const ca = decoded(secret["ca.crt"]);
+    return (isReady && (await bundles()).every((bundle) => decoded(bundle).includes(ca))) || undefined;
   });
 }
 
