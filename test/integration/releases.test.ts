@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { HOLD_KEY } from "../../hostmap/metadata-keys.ts";
+import { DNS_REVISION } from "../../hostmap/inject-dns.ts";
+import { HOLD_KEY, OWNED_KEY, RESOLVERS_KEY, REVISION_KEY } from "../../hostmap/metadata-keys.ts";
 import type { RemovalHold } from "../../hostmap/removal-guard.ts";
 import { releaseBefore } from "../cluster/release-before.ts";
 import { hasName, kubeletFiles } from "../fakes/kubelet-files.ts";
@@ -10,6 +11,7 @@ import { enoughToRestart, Following } from "./following.ts";
 import { recordMap } from "./history.ts";
 import { Kubelet } from "./kubelet.ts";
 import { ingress, namespaceYaml, type Pod, podObject, workload } from "./objects.ts";
+import type { DnsPod } from "./pod-dns-rig.ts";
 import { type System, startSystem, until } from "./system.ts";
 
 // The release before and this one, side by side on a real API server, as in a rolling upgrade and a rollback: each one's controller with
@@ -100,14 +102,31 @@ function sideBySide(treeBefore: string): void {
       );
   }
 
+  /** A pod as it would be created. */
+  async function wouldBe<P extends Pod>(pod: object): Promise<P> {
+    const args = ["-n", SHOP, "create", "--dry-run=server", "-o", "json", "-f", "-"];
+    const { code, stdout, stderr } = await system.cluster.tool("kubectl", args, { input: JSON.stringify(pod) });
+    assert.equal(code, 0, stderr);
+    return JSON.parse(stdout) as P;
+  }
+
+  const aliasesOf = ({ spec }: Pod) =>
+    (spec.hostAliases ?? []).flatMap(({ ip, hostnames }) => hostnames.map((name) => `${name} ${ip}`)).sort();
+
   /** What a new pod gets: addresses by name. */
   async function injected(): Promise<string[]> {
-    const args = ["-n", SHOP, "create", "--dry-run=server", "-o", "json", "-f", "-"];
-    const pod = JSON.stringify(podObject(SHOP, "would-be"));
-    const { code, stdout, stderr } = await system.cluster.tool("kubectl", args, { input: pod });
-    assert.equal(code, 0, stderr);
-    const { spec } = JSON.parse(stdout) as Pod;
-    return (spec.hostAliases ?? []).flatMap(({ ip, hostnames }) => hostnames.map((name) => `${name} ${ip}`)).sort();
+    return aliasesOf(await wouldBe(podObject(SHOP, "would-be")));
+  }
+
+  /** How a pod resolves that is created from the manifest of one with the resolvers of pod DNS, and is to have hostAliases. */
+  async function withResolvers() {
+    const resolvers = ["198.51.100.7", "198.51.100.8"];
+    const annotations = { [RESOLVERS_KEY]: resolvers.join(" "), [REVISION_KEY]: DNS_REVISION, [OWNED_KEY]: "none" };
+    const { spec, ...object } = podObject(SHOP, "would-be-by-dns", { annotations }) as { spec: object };
+    const dns = { dnsPolicy: "None", dnsConfig: { nameservers: resolvers } };
+    const pod = await wouldBe<DnsPod>({ ...object, spec: { ...spec, ...dns } });
+    const isKept = pod.spec.dnsConfig?.nameservers?.join() === resolvers.join();
+    return { aliases: aliasesOf(pod), policy: pod.spec.dnsPolicy, isKept };
   }
 
   /** A new name, published by the current leader, reaches new pods and the running pods that follow live. */
@@ -219,8 +238,11 @@ function sideBySide(treeBefore: string): void {
   it("this one's controller works with the webhook, the proxy and the agent before", async () => {
     const aliases = await injected();
     await replaceLivePod();
+    assert.deepEqual(await withResolvers(), { aliases, policy: "ClusterFirst", isKept: false });
     await exchangeReaders(treeBefore);
     assert.deepEqual(await injected(), aliases);
+    // The release before does not know pod DNS: it takes no pod's DNS away.
+    assert.deepEqual(await withResolvers(), { aliases, policy: "None", isKept: true });
     secondRestart = await restartedOnce("second");
     await replaceLivePod();
     await isSteady();
