@@ -103,6 +103,25 @@ test("the serial grows with the wildcards, and only then; not below that of the 
   assert.ok((await write(mapOf("r3", "**.c.test"))) > first);
 });
 
+test("a wildcard that lies too far below another one is reported once, and the names above it are answered", async (t) => {
+  const warnings: object[] = [];
+  const { dns, read, offer } = await start(t, { ...silentLogger, warn: (fields) => warnings.push(fields) });
+  const deep = `${"a.".repeat(100)}test`;
+  const entries: ReadonlyArray<[string, string[]]> = [
+    ["**.test", [RELAY]],
+    [`**.${deep}`, ["198.51.100.10"]],
+  ];
+  for (const [at, name] of ["one.test", "two.test"].entries()) {
+    offer(dnsMapOf(`r${at}`, new Map([...entries, [name, [RELAY]]])));
+    await until(() => dns.state.written?.revision === `r${at}`, name);
+  }
+  assert.equal(read("wildcards.zone").match(/ IN A /g)?.length, 1);
+  assert.match(
+    JSON.stringify(warnings),
+    /^\[\{"code":"dns-wildcard-deep","text":"1 wildcards lie so far below another/,
+  );
+});
+
 test("liveness follows the watch of the map", async (t) => {
   const { get, setInactive } = await start(t);
   setInactive(180_001);

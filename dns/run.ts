@@ -35,6 +35,8 @@ interface RunningDns {
 /** Waits between attempts to write the files, as when the volume is full. */
 const RETRY_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
+/** Names that a warning lists. */
+const MAX_SHOWN = 5;
 /** Every cluster's API server is below it in a pod's search list. */
 const DEFAULT_CLUSTER_DOMAIN = "cluster.local";
 
@@ -43,14 +45,14 @@ const DEFAULT_CLUSTER_DOMAIN = "cluster.local";
  * rejects if the Corefile cannot be written.
  */
 export async function runDns(config: Config, deps: DnsDeps): Promise<RunningDns> {
-  const { log, now } = deps;
-  const { directory, address, healthPort, ttlSeconds: ttl, revision, waitFor } = config.podDns;
+  const { log } = deps;
+  const { directory, address, healthPort, revision, waitFor } = config.podDns;
   const corefile = renderCorefile(corefileOptions(config.podDns, deps.clusterDomain ?? DEFAULT_CLUSTER_DOMAIN));
   await replaceFile(join(directory, COREFILE), corefile);
 
   const state: DnsState = { written: undefined, problem: undefined, waitsFor: waitFor };
   const metrics = createDnsMetrics(state);
-  const files = new MapFiles({ directory, ttl, revision, seconds: () => Math.floor(now() / 1000) });
+  const files = mapFilesOf(config.podDns, deps);
   let newest: DnsMap | undefined;
   const setProblem = (problem: Reason): void => {
     if (problem.text !== state.problem?.text)
@@ -117,6 +119,18 @@ export async function runDns(config: Config, deps: DnsDeps): Promise<RunningDns>
     await stopWriting();
     throw error;
   }
+}
+
+function mapFilesOf({ directory, ttlSeconds: ttl, revision }: Config["podDns"], { now, log }: DnsDeps): MapFiles {
+  const seconds = () => Math.floor(now() / 1000);
+  return new MapFiles({ directory, ttl, revision, seconds, onTooDeep: (names) => warnOfDeep(names, log) });
+}
+
+function warnOfDeep(tooDeep: readonly string[], log: Logger): void {
+  if (tooDeep.length === 0) return;
+  const shown = tooDeep.slice(0, MAX_SHOWN).map((apex) => `*.${apex}`);
+  const text = `${tooDeep.length} wildcards lie so far below another one that its addresses are answered: ${shown.join(", ")}`;
+  log.warn({ code: "dns-wildcard-deep", text }, "map: wildcards");
 }
 
 async function waitForTurn({ waitFor, revision }: Config["podDns"], signal: AbortSignal): Promise<void> {

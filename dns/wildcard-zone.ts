@@ -10,6 +10,32 @@ export function wildcardsOf(parts: Iterable<{ readonly wildcards: Wildcards }>):
   return all;
 }
 
+/** Labels that a wildcard may lie below the next one. Each takes two records, and tenants write wildcards of a hundred labels. */
+const MAX_LABELS_BELOW = 8;
+
+interface WildcardChoice {
+  readonly kept: Wildcards;
+  /** Too many labels below the next wildcard, whose addresses their names get. */
+  readonly tooDeep: readonly string[];
+}
+
+/** The wildcards that get records: those that lead elsewhere than the next one above them, and do not lie far below it. */
+export function chooseWildcards(wildcards: Wildcards): WildcardChoice {
+  const kept = new Map<string, readonly string[]>();
+  const tooDeep: string[] = [];
+  const byLabels = [...wildcards]
+    .map(([apex, addresses]) => ({ apex, addresses, labels: labelsOf(apex) }))
+    .sort((a, b) => a.labels - b.labels);
+  for (const { apex, addresses, labels } of byLabels) {
+    const cover = coverOf(apex, kept);
+    if (cover === undefined) kept.set(apex, addresses);
+    else if (cover.addresses.join() === addresses.join()) continue;
+    else if (labels - labelsOf(cover.apex) > MAX_LABELS_BELOW) tooDeep.push(apex);
+    else kept.set(apex, addresses);
+  }
+  return { kept, tooDeep };
+}
+
 /**
  * The records of a zone file for the root, in which CoreDNS' `file` plugin looks for names that the hosts file lacks. What it does not
  * find either falls through to the upstream.
@@ -18,6 +44,7 @@ export function wildcardsOf(parts: Iterable<{ readonly wildcards: Wildcards }>):
  * (RFC 4592, 2.2). So with `**.x` and `**.c.b.x`, neither `*.x` nor anything else would cover `b.x`, `a.b.x` and `c.b.x`: records of
  * their own lead them to `x`'s addresses.
  *
+ * @param wildcards as `chooseWildcards` keeps them.
  * @param ttl of the records, seconds.
  */
 export function wildcardRecords(wildcards: Wildcards, ttl: number): string {
@@ -64,4 +91,8 @@ function namesBetween(name: string, top: string): string[] {
 function parentOf(name: string): string | undefined {
   const dot = name.indexOf(".");
   return dot === -1 ? undefined : name.slice(dot + 1);
+}
+
+function labelsOf(name: string): number {
+  return name.split(".").length;
 }
