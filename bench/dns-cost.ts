@@ -1,11 +1,9 @@
-import { createSocket, type Socket } from "node:dgram";
-import { once } from "node:events";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { dnsMapOf } from "../dns/dns-map.ts";
 import { MapFiles } from "../dns/map-files.ts";
 import { type CoreDns, type CoreDnsBed, LOCAL } from "../test/integration/coredns.ts";
-import { encodeQuery, TYPES } from "../test/integration/dns-message.ts";
+import { Asking } from "./dns-asking.ts";
 import { cpuOf } from "./process.ts";
 import { percentile, progress, type Reporter } from "./report.ts";
 
@@ -81,7 +79,7 @@ async function measure(
   atOnce: number,
 ): Promise<Record<Way, Spent>> {
   const ways = Object.keys(servers) as Way[];
-  const asking = await Promise.all(ways.map(async (way) => [way, await Asking.of(servers[way])] as const));
+  const asking = await Promise.all(ways.map(async (way) => [way, await Asking.of(servers[way], NAME)] as const));
   const spent: Record<Way, Spent> = { direct: none(), ours: none(), plain: none() };
   for (const [, client] of asking) await client.ask(WARM_UP, atOnce);
   for (let round = 0; round < ROUNDS; round += 1) {
@@ -100,56 +98,4 @@ async function measure(
 
 function none(): Spent {
   return { times: [], server: 0, cluster: 0 };
-}
-
-/** Asks one server from one socket, as a resolver's cost is to be seen and not that of sockets. */
-class Asking {
-  readonly #socket: Socket;
-  readonly #waiting = new Map<number, () => void>();
-  #id = 0;
-
-  private constructor(socket: Socket) {
-    this.#socket = socket;
-    socket.on("message", (message) => {
-      const id = message.readUInt16BE(0);
-      this.#waiting.get(id)?.();
-      this.#waiting.delete(id);
-    });
-  }
-
-  static async of({ address, port }: CoreDns): Promise<Asking> {
-    const socket = createSocket("udp4");
-    socket.connect(port, address);
-    await once(socket, "connect");
-    return new Asking(socket);
-  }
-
-  /** Asks `count` times, `atOnce` at a time; how long each answer took, milliseconds. */
-  async ask(count: number, atOnce: number): Promise<number[]> {
-    const times: number[] = [];
-    let left = count;
-    const one = async () => {
-      while (left > 0) {
-        left -= 1;
-        const begun = performance.now();
-        await this.#once();
-        times.push(performance.now() - begun);
-      }
-    };
-    await Promise.all(Array.from({ length: atOnce }, one));
-    return times;
-  }
-
-  close(): void {
-    this.#socket.close();
-  }
-
-  #once(): Promise<void> {
-    this.#id = (this.#id + 1) & 0xffff;
-    const id = this.#id;
-    return new Promise((resolve) => {
-      this.#waiting.set(id, resolve);
-      this.#socket.send(encodeQuery(id, NAME, TYPES.A));
-    });
-  }
 }

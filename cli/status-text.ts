@@ -17,8 +17,13 @@ interface StatusLayout {
   readonly maxRows: number;
 }
 
-/** The tables of names and workloads, and a summary line of the rollout. */
-export function statusText(full: FullStatus, selected: Selected, layout: StatusLayout): Screen {
+/** The tables of names and workloads, and a summary line of the rollout. `more`: lines about the whole. */
+export function statusText(
+  full: FullStatus,
+  selected: Selected,
+  layout: StatusLayout,
+  more: readonly string[] = [],
+): Screen {
   const columns = layout.wide ? undefined : layout.columns;
   const lines = (text: string) => wrap(printable(text), columns, 2).map((line) => `${line}\n`);
   const names = selected.names && section("names", selected.names, layout, NAMES);
@@ -26,7 +31,7 @@ export function statusText(full: FullStatus, selected: Selected, layout: StatusL
   const workloads = running?.unknown === undefined ? selected.workloads : undefined;
   const rows = workloads && section("workloads", workloads, layout, WORKLOADS, running?.omitted);
   const text = [
-    ...head(full).flatMap(lines),
+    ...[...head(full), ...more].flatMap(lines),
     ...(names === undefined
       ? []
       : [`\nNames${counts(full.names.length, selected.names ?? [], isRefused, "refused")}`, names.text]),

@@ -182,13 +182,12 @@ describe("status", () => {
   test("prints the tables once, and exits with 1 if a workload is stuck", async () => {
     const stuck = fullStatus({}, { workloads: [WORKLOAD] });
     assert.deepEqual(await run("text", stuck), { code: 1, stdout: textOf(stuck), stderr: "" });
-    assert.deepEqual(
-      api.calls.map(({ path }) => path),
-      [
-        "/api/v1/namespaces/ours/secrets/switchback-status",
-        "/api/v1/namespaces/ours/services/switchback-controller:http/proxy/status",
-      ],
-    );
+    assert.deepEqual(api.calls.map(({ path }) => path).sort(), [
+      "/api/v1/namespaces/ours/configmaps/switchback-publisher-coredns",
+      "/api/v1/namespaces/ours/configmaps/switchback-publisher-coredns-import",
+      "/api/v1/namespaces/ours/secrets/switchback-status",
+      "/api/v1/namespaces/ours/services/switchback-controller:http/proxy/status",
+    ]);
     await noConnections(api);
   });
 

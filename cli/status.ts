@@ -7,6 +7,7 @@ import type { CliContext } from "./context.ts";
 import { type Format, type Report, render, type Screen } from "./formats.ts";
 import { DEFAULT_COLUMNS } from "./layout.ts";
 import { leaderStatus } from "./leader-status.ts";
+import { type PublisherStates, publisherLines, readPublishers } from "./publisher-status.ts";
 import { isStuck, type StatusFilter, selectedDocument, selectStatus } from "./status-filter.ts";
 import { statusText } from "./status-text.ts";
 
@@ -33,10 +34,14 @@ export async function status(flags: StatusFlags, { env, stdout, stderr, progress
   // Who reads a document or a list of names reads all of it.
   const all = flags.all || (flags.output !== "text" && flags.output !== "wide");
   const wanted = { in: flags.in, stuck: flags.stuck, all };
+  const withPublishers = async (status: Promise<FullStatus>, signal?: AbortSignal): Promise<WholeStatus> => {
+    const [full, publishers] = await Promise.all([status, readPublishers(client, flags.namespace, signal)]);
+    return { ...full, publishers };
+  };
   const read = (signal: AbortSignal) =>
-    leaderStatus(client, flags.namespace, { ...wanted, observedWithinMs: 0 }, signal);
+    withPublishers(leaderStatus(client, flags.namespace, { ...wanted, observedWithinMs: 0 }, signal), signal);
   const columns = stdout.columns ?? DEFAULT_COLUMNS;
-  const show = async (full: FullStatus): Promise<Shown> => {
+  const show = async (full: WholeStatus): Promise<Shown> => {
     const report = statusReport(full, flags, columns);
     return { ...(await render(flags.output, report)), isStuck: report.isStuck };
   };
@@ -46,7 +51,9 @@ export async function status(flags: StatusFlags, { env, stdout, stderr, progress
   };
   try {
     const first = await show(
-      await progress.during("reading the controller's status", () => leaderStatus(client, flags.namespace, wanted)),
+      await progress.during("reading the controller's status", () =>
+        withPublishers(leaderStatus(client, flags.namespace, wanted)),
+      ),
     );
     // Before anything is printed: whoever reads it may answer with Ctrl-C at once.
     const ended = flags.watch ? AbortSignal.any([untilInterrupted().signal, stdout.closed]) : undefined;
@@ -64,7 +71,7 @@ export async function status(flags: StatusFlags, { env, stdout, stderr, progress
  * empty answer for a good one.
  */
 export function statusReport(
-  full: FullStatus,
+  { publishers = {}, ...full }: WholeStatus,
   flags: StatusFilter & { readonly all?: boolean },
   columns: number,
 ): Report & { readonly isStuck: boolean } {
@@ -75,20 +82,23 @@ export function statusReport(
   const selected = selectStatus(full, flags);
   const maxRows = flags.all ? Number.POSITIVE_INFINITY : MAX_ROWS;
   return {
-    document: selectedDocument(full, selected),
+    document: { ...selectedDocument(full, selected), ...(Object.keys(publishers).length > 0 && { publishers }) },
     names: [...(selected.names ?? []).map(({ name }) => name), ...(selected.workloads ?? []).map(workloadKey)],
-    text: (wide) => statusText(full, selected, { wide, columns, maxRows }),
+    text: (wide) => statusText(full, selected, { wide, columns, maxRows }, publisherLines(publishers, Date.now())),
     isStuck: (selected.workloads ?? []).some(isStuck),
   };
 }
+
+/** What the controller knows, and what publishers report. */
+type WholeStatus = FullStatus & { readonly publishers?: PublisherStates };
 
 interface Shown extends Screen {
   readonly isStuck: boolean;
 }
 
 interface WatchOptions {
-  readonly read: (signal: AbortSignal) => Promise<FullStatus>;
-  readonly show: (full: FullStatus) => Promise<Shown>;
+  readonly read: (signal: AbortSignal) => Promise<WholeStatus>;
+  readonly show: (full: WholeStatus) => Promise<Shown>;
   readonly print: (shown: Shown, separator: string) => void;
   readonly failed: (line: string) => void;
 }

@@ -7,6 +7,7 @@ import { checkNeed } from "./checks/need.ts";
 import { checkNodeHosts } from "./checks/node-hosts.ts";
 import { checkOptIn } from "./checks/opt-in.ts";
 import { checkPods } from "./checks/pods.ts";
+import { checkPublishers } from "./checks/publishers.ts";
 import { checkRelay } from "./checks/relay.ts";
 import { checkResolvers } from "./checks/resolvers.ts";
 import { checkSelfCheck } from "./checks/self-check.ts";
@@ -33,6 +34,7 @@ const CHECKS: readonly ((facts: ClusterFacts) => Finding[])[] = [
   checkPods,
   checkResolvers,
   checkNodeHosts,
+  checkPublishers,
 ];
 
 /** Runs all checks. A pure function of the facts. */

@@ -2,6 +2,7 @@ import type { Config } from "../config/schema.ts";
 import type { PublishedMap, Reason } from "../hostmap/types.ts";
 import type { AgentLease } from "../snapshot/agent-lease-format.ts";
 import type { MapIndex } from "../snapshot/map-format.ts";
+import type { PublisherState } from "../snapshot/publisher-state.ts";
 import type { PublishedTarget } from "../snapshot/targets-format.ts";
 import type { NamespaceFacts } from "../workloads/namespaces.ts";
 import type { Fact } from "./known.ts";
@@ -180,6 +181,14 @@ export interface AdmissionFacts {
   readonly dryRun: Fact<DryRun>;
 }
 
+/** A file that the cluster's CoreDNS reads, or could. */
+export interface DnsFileFacts {
+  /** The ConfigMap, as `namespace/name`. */
+  readonly place: string;
+  readonly key: string;
+  readonly text: string;
+}
+
 export interface ClusterFacts {
   /** Switchback's namespace (`--namespace`). */
   readonly namespace: string;
@@ -202,6 +211,12 @@ export interface ClusterFacts {
   readonly pods: Fact<readonly PodInfo[]>;
   /** The agents; undefined: no pod has the mode `live`, and no names are chosen for nodes. */
   readonly agents: Fact<readonly AgentInfo[]> | undefined;
+  /** What publishers report of themselves, by name. */
+  readonly publishers: Fact<ReadonlyMap<string, PublisherState | Reason>>;
+  /** The files of the cluster's CoreDNS. */
+  readonly clusterDns: Fact<readonly DnsFileFacts[]>;
+  /** When the facts were read, milliseconds since 1970. */
+  readonly now: number;
   /** Undefined: no probe was requested. */
   readonly probe: Fact<ProbeResult> | undefined;
   /** Undefined: no log was given. */

@@ -10,6 +10,7 @@ import {
   gatherProviderIds,
   gatherServices,
 } from "./gather-cluster.ts";
+import { gatherClusterDns, gatherPublishers } from "./gather-cluster-dns.ts";
 import { gatherEndpoints } from "./gather-endpoints.ts";
 import { gatherInstall } from "./gather-install.ts";
 import { gatherHttpSolvers } from "./gather-issuers.ts";
@@ -44,11 +45,16 @@ export async function gather({ client, namespace, probeNamespace, now }: GatherO
   ]);
   const endpoints = known([]);
   const pods = await gatherPods(client, namespaces);
+  const config = install.config.known ? install.config.value : undefined;
+  const dns = {
+    publishers: await gatherPublishers(client, namespace),
+    clusterDns: await gatherClusterDns(client, config?.publishers),
+    now: now(),
+  };
   const pending = { endpoints, agents: undefined, probe: undefined };
-  const ownFacts = { namespace, probeNamespace, install, admission, pods, ...pending };
+  const ownFacts = { namespace, probeNamespace, install, admission, pods, ...dns, ...pending };
   const facts = { ...ownFacts, services, ingresses, gateways, namespaces, providerIds, httpSolvers };
   const upstreams = targetsOf(facts).flatMap(({ upstream }) => (typeof upstream === "string" ? [] : upstream));
-  const config = install.config.known ? install.config.value : undefined;
   const live = pods.known && pods.value.some(isLive(facts));
   const needsAgents = live || (config?.nodeHosts.names.length ?? 0) > 0;
   return {

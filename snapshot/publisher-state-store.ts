@@ -1,4 +1,4 @@
-import { statusOf } from "../errors/errors.ts";
+import { SwitchbackError, statusOf } from "../errors/errors.ts";
 import type { Reason } from "../hostmap/types.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
@@ -39,10 +39,11 @@ export class PublisherStateStore {
     this.#publisher = publisher;
   }
 
-  /** Undefined: there is none. Rejects as the client does. */
-  async read(): Promise<StoredPublisherState | undefined> {
+  /** Undefined: there is none. Rejects as the client does, and with `data-corrupt`. */
+  async read(signal?: AbortSignal): Promise<StoredPublisherState | undefined> {
     try {
-      return viewOf(await this.#client.get<RawConfigMap>(this.#path));
+      const options = signal === undefined ? {} : { signal };
+      return viewOf(this.#checked(await this.#client.get<Partial<RawConfigMap>>(this.#path, {}, options)));
     } catch (error) {
       if (statusOf(error) === 404) return undefined;
       throw error;
@@ -80,6 +81,12 @@ export class PublisherStateStore {
     } catch (error) {
       if (statusOf(error) !== 404) throw error;
     }
+  }
+
+  /** What somebody else answers is not taken for a document. */
+  #checked({ metadata, data }: Partial<RawConfigMap>): RawConfigMap {
+    if (metadata?.name === publisherStateName(this.#publisher)) return { metadata, ...(data && { data }) };
+    throw new SwitchbackError("data-corrupt", `GET ${this.#path}: the response is not that ConfigMap`);
   }
 
   get #path(): string {

@@ -24,6 +24,7 @@ interface Values {
   readonly agent?: object;
   readonly networkPolicy?: object;
   readonly podDns?: object;
+  readonly uninstall?: object;
 }
 
 /** As a user installs it; `values` beside those that the cluster needs, NetworkPolicies where it enforces them. */

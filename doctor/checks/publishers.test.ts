@@ -1,0 +1,106 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { configSchema } from "../../config/schema.ts";
+import type { Reason } from "../../hostmap/types.ts";
+import { emptyPublisherState, type PublisherState } from "../../snapshot/publisher-state.ts";
+import { FORBIDDEN, HEALTHY } from "../../test/fakes/doctor-facts.ts";
+import type { ClusterFacts, DnsFileFacts } from "../facts.ts";
+import { known } from "../known.ts";
+import { checkPublishers } from "./publishers.ts";
+
+const NOW = HEALTHY.now;
+const good: PublisherState = {
+  ...emptyPublisherState("coredns", "key Corefile of the ConfigMap kube-system/coredns"),
+  revision: "r1",
+  names: 12,
+  publishedAt: NOW - 1_000_000,
+};
+
+function run(
+  states: Record<string, PublisherState | Reason> | undefined,
+  publishers: object = {},
+  files: readonly DnsFileFacts[] = [],
+): string[] {
+  const install = { ...HEALTHY.install, config: known(configSchema.parse({ publishers })) };
+  const facts: ClusterFacts = {
+    ...HEALTHY,
+    install,
+    publishers: states === undefined ? FORBIDDEN : known(new Map(Object.entries(states))),
+    clusterDns: known(files),
+  };
+  return checkPublishers(facts).map(
+    ({ verdict, code, subject, evidence }) => `${verdict} ${code} | ${subject} | ${evidence}`,
+  );
+}
+
+const ON = { coredns: { enabled: true } };
+const BOTH = { ...ON, corednsImport: { enabled: true } };
+
+test("nothing is said where nothing is published and no other tool was there", () => {
+  assert.deepEqual(run({}), []);
+  assert.deepEqual(run(undefined), []);
+});
+
+for (const [what, states, settings, expected] of [
+  ["current", { coredns: good }, ON, /^ok publisher-current \| publisher coredns \| 12 names in the key Corefile/],
+  ["with names left out", { coredns: { ...good, leftOut: 3 } }, ON, /12 names in .*, without 3 others$/],
+  ["late by seconds", { coredns: { ...good, behindSince: NOW - 100_000 } }, ON, /^ok publisher-current/],
+  [
+    "late by minutes",
+    { coredns: { ...good, behindSince: NOW - 600_000 } },
+    ON,
+    /^warning publisher-behind .* 10 minutes$/,
+  ],
+  [
+    "partly refused",
+    { coredns: { ...good, problem: { code: "why", text: "because" } } },
+    ON,
+    /^warning why .* because$/,
+  ],
+  ["stopped", { coredns: { ...good, stopped: 1, problem: { code: "why", text: "x" } } }, ON, /^broken why/],
+  ["refused", { coredns: { ...good, names: 0, problem: { code: "why", text: "x" } } }, ON, /^broken why/],
+  ["leaving", { coredns: { ...good, leaving: NOW } }, ON, /^ok publisher-leaving/],
+  ["silent", {}, ON, /^warning publisher-silent/],
+  ["left over", { coredns: good }, {}, /^warning publisher-left/],
+  [
+    "unreadable",
+    { coredns: { code: "publisher-state-unreadable", text: "x" } },
+    ON,
+    /^unknown publisher-state-unreadable/,
+  ],
+  ["not readable", undefined, ON, /^unknown right-missing/],
+] as ReadonlyArray<readonly [string, Record<string, PublisherState | Reason> | undefined, object, RegExp]>) {
+  test(`a publisher that is ${what}`, () => {
+    const found = run(states, settings);
+    assert.equal(found.length, 1, found.join("\n"));
+    assert.match(found[0] ?? "", expected);
+  });
+}
+
+test("two publishers with different maps, for longer than one follows the other", () => {
+  const other = { ...good, publisher: "coredns-import", revision: "r2" };
+  assert.equal(run({ coredns: good, "coredns-import": { ...other, publishedAt: NOW - 1_000 } }, BOTH).length, 2);
+  const found = run({ coredns: good, "coredns-import": other }, BOTH);
+  assert.match(
+    found[2] ?? "",
+    /^warning publishers-differ \| publishers \| coredns and coredns-import have different maps/,
+  );
+});
+
+test("lines of other tools in the cluster's DNS, and rewrites of mapped names", () => {
+  const text = `.:53 {
+    rewrite name app.example.net hairpin-proxy.hairpin-proxy.svc.cluster.local # Added by hairpin-proxy
+    rewrite name exact shop.example.com. ingress.edge.svc.cluster.local
+    rewrite stop name other.example.org ingress.edge.svc.cluster.local
+}
+`;
+  const files = [
+    { place: "kube-system/coredns", key: "Corefile", text },
+    { place: "kube-system/coredns-custom", key: "ouroboros.server", text: "# managed by ouroboros\n" },
+  ];
+  assert.deepEqual(run({}, {}, files), [
+    "warning dns-leftover | ConfigMap kube-system/coredns, key Corefile | 1 line(s) of another tool: rewrite name app.example.net hairpin-proxy.hairpin-proxy.svc.cluster.local # Added by hairpin-proxy",
+    "warning dns-rewritten | ConfigMap kube-system/coredns, key Corefile | 1 name(s) of the map are rewritten, for every type of record, which breaks DNS-01: rewrite name exact shop.example.com. ingress.edge.svc.cluster.local",
+    "warning dns-leftover | ConfigMap kube-system/coredns-custom, key ouroboros.server | 1 line(s) of another tool: # managed by ouroboros",
+  ]);
+});

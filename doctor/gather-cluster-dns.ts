@@ -1,0 +1,52 @@
+import type { Config } from "../config/schema.ts";
+import type { Reason } from "../hostmap/types.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { corePath } from "../kube/paths.ts";
+import type { PublisherState } from "../snapshot/publisher-state.ts";
+import { readPublisherStates } from "../snapshot/publisher-state-store.ts";
+import type { DnsFileFacts } from "./facts.ts";
+import { type Fact, readFact } from "./known.ts";
+
+interface RawConfigMap {
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/** Where the files of the cluster's DNS usually are. */
+const USUAL = { namespace: "kube-system", names: ["coredns", "coredns-custom"] };
+
+/** The documents of the publishers, by name. */
+export async function gatherPublishers(
+  client: KubeClient,
+  namespace: string,
+): Promise<Fact<ReadonlyMap<string, PublisherState | Reason>>> {
+  return await readFact({ verb: "list", resource: "configmaps", namespace }, () =>
+    readPublisherStates(client, namespace),
+  );
+}
+
+/** The files of the cluster's CoreDNS: where they usually are, and where the publishers' settings say that they are. */
+export async function gatherClusterDns(
+  client: KubeClient,
+  publishers: Config["publishers"] | undefined,
+): Promise<Fact<readonly DnsFileFacts[]>> {
+  const places = new Set(USUAL.names.map((name) => `${USUAL.namespace}/${name}`));
+  if (publishers !== undefined) {
+    const { coredns, corednsImport } = publishers;
+    places.add(`${coredns.namespace}/${coredns.configMap}`);
+    places.add(`${corednsImport.namespace}/${corednsImport.configMap}`);
+    places.add(`${corednsImport.namespace}/${corednsImport.corefile.configMap}`);
+  }
+  const files: DnsFileFacts[] = [];
+  for (const place of places) {
+    const [namespace = "", name = ""] = place.split("/");
+    const permission = { verb: "get", resource: "configmaps", namespace, name };
+    const found = await readFact<RawConfigMap>(
+      permission,
+      () => client.get<RawConfigMap>(corePath("configmaps", namespace, name)),
+      { value: {} },
+    );
+    if (!found.known) return found;
+    for (const [key, text] of Object.entries(found.value.data ?? {})) files.push({ place, key, text });
+  }
+  return { known: true, value: files };
+}
