@@ -185,6 +185,7 @@ describe("status", () => {
     assert.deepEqual(api.calls.map(({ path }) => path).sort(), [
       "/api/v1/namespaces/ours/configmaps/switchback-publisher-coredns",
       "/api/v1/namespaces/ours/configmaps/switchback-publisher-coredns-import",
+      "/api/v1/namespaces/ours/configmaps/switchback-publisher-external-dns",
       "/api/v1/namespaces/ours/secrets/switchback-status",
       "/api/v1/namespaces/ours/services/switchback-controller:http/proxy/status",
     ]);

@@ -7,7 +7,7 @@ const { ok, warning, broken, unknown } = findingsOf("cluster-dns");
 
 const PAGE = "docs/publishers.md";
 /** Sections of the configuration, by the name of the publisher. */
-const SECTIONS = { "coredns-import": "corednsImport", coredns: "coredns" } as const;
+const SECTIONS = { "coredns-import": "corednsImport", coredns: "coredns", "external-dns": "externalDns" } as const;
 /** A kubelet hands a ConfigMap to its pods within 90 seconds, and CoreDNS looks every 30 to 45. */
 const LATE_MS = 300_000;
 /** Lines that are shown. */
