@@ -29,7 +29,7 @@ const HERE: ReadonlyMap<string, RegExp> = new Map([
 /** The rest of the same sections, and what runs it. */
 const ELSEWHERE: ReadonlyMap<string, string> = new Map([
   ["npm test", ".ci/run: this is one of those tests"],
-  ["npx switchback doctor --probe --image IMAGE", "test/e2e/75-doctor.test.ts"],
+  ["npx switchback doctor --probe --image node:22", "test/e2e/75-doctor.test.ts"],
 ]);
 
 const SECTIONS = ["Do I have this problem?", "Try it: no cluster, no root", "Install the command"];
