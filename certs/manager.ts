@@ -96,6 +96,8 @@ function createReport(mode: CertsConfig["mode"], log: Logger, now: () => number)
       restores = [...restores, ...(restored ? [now()] : [])].filter((time) => now() - time < 60_000);
       if (restored) log.warn({ code: "bundle-restored", lastMinute: restores.length }, "the caBundle was put back");
       if (status.state.code !== result.reason.code) log.info({ ...result.reason }, "certificates: state");
+      if (status.lastError !== undefined && result.bundleError === undefined)
+        log.info({}, "certificates: maintained again");
       status = {
         ...status,
         state: result.reason,

@@ -11,6 +11,7 @@ import { type Informer, watchObjects } from "../kube/watch.ts";
 import { isRelayed } from "../snapshot/listeners.ts";
 import type { PublishedTarget } from "../snapshot/targets-format.ts";
 import { TargetsWriter } from "../snapshot/targets-writer.ts";
+import { FailureLog } from "../telemetry/failure-log.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { FrontServices, type FrontTerm } from "./front-services.ts";
 import { type AskProxy, ProxyReadiness } from "./proxy-readiness.ts";
@@ -47,6 +48,7 @@ const PARALLEL_WRITES = 4;
 export class FrontReconciler implements TargetAddresses {
   readonly #deps: FrontsDeps;
   readonly #store: TargetsWriter;
+  readonly #failures: FailureLog;
   readonly #services: FrontServices;
   readonly #listening: ProxyReadiness;
   /** Since when targets are unused. */
@@ -71,6 +73,7 @@ export class FrontReconciler implements TargetAddresses {
     const { namespace } = config;
     const onChange = () => this.#changed();
     const { selector, trafficDistribution } = config.proxy;
+    this.#failures = new FailureLog(log);
     this.#store = new TargetsWriter({ client, namespace, log });
     this.#services = new FrontServices({ client, namespace, selector, trafficDistribution, log, notify, onChange });
     this.#listening = new ProxyReadiness({ client, namespace, log, ask, onChange, now: () => performance.now() });
@@ -79,7 +82,7 @@ export class FrontReconciler implements TargetAddresses {
       reconcile: () => this.#reconcile(),
       retry: {
         backoff: createBackoff(RETRY_MS, RETRY_MS),
-        onError: (error) => log.warn({ code: "targets-not-written" }, describeError(error)),
+        onError: (error) => this.#failures.failed("targets", { code: "targets-not-written" }, describeError(error)),
       },
     });
     this.#reporter = new Reconciler({
@@ -212,6 +215,7 @@ export class FrontReconciler implements TargetAddresses {
       await this.#store.take(term.fence);
       const plan = this.#plan();
       await this.#carryOut(plan, term);
+      this.#failures.worked("targets");
       const { nextDropMs } = plan;
       return { requeueAfter: nextDropMs === undefined ? undefined : Math.max(SETTLE_MS, nextDropMs) };
     } catch (error) {
@@ -259,9 +263,14 @@ export class FrontReconciler implements TargetAddresses {
     const ensure = async (target: PublishedTarget) => {
       try {
         await this.#services.ensure(target, term);
+        this.#failures.worked(`front ${target.name}`);
       } catch (error) {
         failed += 1;
-        this.#deps.log.warn({ code: "front-not-written", target: target.name }, describeError(error));
+        this.#failures.failed(
+          `front ${target.name}`,
+          { code: "front-not-written", target: target.name },
+          describeError(error),
+        );
       }
     };
     for (let index = 0; index < due.length; index += PARALLEL_WRITES) {
@@ -278,10 +287,11 @@ export class FrontReconciler implements TargetAddresses {
       signal.throwIfAborted();
       try {
         if (this.#deps.config.discovery.enabled) await this.#services.remove(name, fence);
+        this.#failures.worked(`front ${name}`);
         this.#deps.log.info({ target: name }, "this target had no names for long and is removed");
       } catch (error) {
         stuck.add(name);
-        this.#deps.log.warn({ code: "front-not-deleted", target: name }, describeError(error));
+        this.#failures.failed(`front ${name}`, { code: "front-not-deleted", target: name }, describeError(error));
       }
     }
     return stuck;

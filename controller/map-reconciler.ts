@@ -7,6 +7,7 @@ import { createBackoff } from "../kube/backoff.ts";
 import { type ReconcileResult, Reconciler } from "../kube/reconciler.ts";
 import type { MapStore } from "../snapshot/map-store.ts";
 import { MapWriter, type Publication, type WriteTerm } from "../snapshot/map-writer.ts";
+import { FailureLog } from "../telemetry/failure-log.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { LeaderMap } from "./leader-map.ts";
 import { MapAnnouncements } from "./map-announcements.ts";
@@ -48,6 +49,7 @@ export class MapReconciler {
   readonly #deps: MapReconcilerDeps;
   readonly #writer: MapWriter;
   readonly #reconciler: Reconciler;
+  readonly #failures: FailureLog;
   #sourceSynced = false;
   #term: Term | undefined;
   /** When the first unpublished change arrived. */
@@ -56,9 +58,10 @@ export class MapReconciler {
   constructor(deps: MapReconcilerDeps) {
     this.#deps = deps;
     this.#writer = new MapWriter(deps.store, deps.now);
-    const onError = (error: unknown, retryMs: number) => {
+    this.#failures = new FailureLog(deps.log, "error");
+    const onError = (error: unknown) => {
       deps.onFailed?.(error);
-      deps.log.error({ code: "publish-failed", retryMs }, describeError(error));
+      this.#failures.failed("map", { code: "publish-failed" }, describeError(error));
     };
     this.#reconciler = new Reconciler({
       reconcile: () => this.#reconcile(),
@@ -153,6 +156,7 @@ export class MapReconciler {
     this.#changedAt = undefined;
     try {
       const { names } = await this.#publishChanges(term, since);
+      this.#failures.worked("map");
       const next = Math.min(
         names.nextDeadline() ?? Number.POSITIVE_INFINITY,
         this.#writer.indexDueAt ?? Number.POSITIVE_INFINITY,
