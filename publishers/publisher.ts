@@ -27,7 +27,7 @@ export const NO_ANSWER = "no-answer";
 export interface Publisher {
   /** As in `switchback publish NAME`. */
   readonly name: string;
-  /** Where it writes, for people. */
+  /** Where it writes, for people. Its document has it: where the text differs, what is published is somewhere else. */
   readonly place: string;
   /** Shortest time between two publications, milliseconds, where the setting is not the right one for it. */
   readonly minIntervalMs?: number;

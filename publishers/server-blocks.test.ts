@@ -58,6 +58,18 @@ test("the longest names, each with addresses of its own, stay within the room", 
   assert.ok(Buffer.byteLength(text) <= options.maxBytes && names > 500, `${names} names in ${text.length} bytes`);
 });
 
+test("a claim for the name by which publishers are asked, or a wildcard over it, is left out", () => {
+  const names = [
+    "coredns-import.publisher.switchback.invalid",
+    "*.publisher.switchback.invalid",
+    "**.invalid",
+    "*.invalid",
+  ];
+  const { text, elsewhere } = renderServerBlocks(mapOf("a.example.com", ...names), options);
+  assert.equal(elsewhere, names.length);
+  assert.ok(!text.includes("coredns-import") && !text.includes("matches"), text);
+});
+
 test("a part that somebody has cut in two is nobody's; one in the middle is taken out alone", () => {
   const block = markedBlock("body\n", "coredns", "x");
   assert.deepEqual(splitMarked(`a\n${block}b\n`, "coredns"), { before: "a\n", block, after: "b\n" });

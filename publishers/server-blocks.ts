@@ -132,8 +132,13 @@ function apexOf(name: string): string | undefined {
   return name.startsWith("*.") ? name.slice(2) : undefined;
 }
 
+/** Nobody but publishers themselves answers what readers ask them by. */
+function isReserved(name: string): boolean {
+  return /(?:^|\.)invalid$/.test(name);
+}
+
 function isServedElsewhere(name: string, { taken, first }: BlocksOptions): boolean {
-  return !first && taken.has(apexOf(name) ?? name);
+  return isReserved(name) || (!first && taken.has(apexOf(name) ?? name));
 }
 
 /**
