@@ -16,6 +16,7 @@ import {
   SHOP,
 } from "./shop.ts";
 import { removeSwitchback, restoreCertManager } from "./switchback.ts";
+import { where } from "./where.ts";
 
 // Before: the failure that all of this is about, with nothing of Switchback in the cluster.
 
@@ -52,10 +53,10 @@ test("with waitInsteadOfSelfCheck a Certificate is issued all the same, and the 
 });
 
 /** What the doctor says of the need and of the self-check, with nginx' log since then. */
-async function doctorFindings(since: Date): Promise<string[]> {
+async function doctorFindings(since: Date, ...flags: string[]): Promise<string[]> {
   const file = statePath("nginx.log");
   await writeFile(file, await cluster.logs(NGINX.namespace, `app=${NGINX.service}`, since));
-  const { stdout, stderr } = await cluster.switchback("doctor", "-o", "name", "--ingress-log", file);
+  const { stdout, stderr } = await cluster.switchback("doctor", "-o", "name", "--ingress-log", file, ...flags);
   const found = stdout.split("\n").filter((line) => /\/(need|self-check)\//.test(line));
   return found.length > 0 ? found : [stderr];
 }
@@ -83,7 +84,12 @@ test("cert-manager's self-check fails in the same way: the Challenge stays pendi
   const log = await nginxLog(since);
   assert.match(log, /broken header: "GET \/\.well-known\/acme-challenge\//);
   assert.equal(await isCertificateReady(cluster), false);
-  assert.deepEqual(await doctorFindings(since), ["unknown/need/need-unseen", "warning/self-check/self-check-at-risk"]);
+  const atRisk = "warning/self-check/self-check-at-risk";
+  assert.deepEqual(await doctorFindings(since), ["unknown/need/need-unseen", atRisk]);
+  // Nothing is installed, so the probe needs an image with Node: this one has it, and its own program is not run.
+  const { repository, tag } = where().image;
+  const probe = ["--probe", "--image", `${repository}:${tag}`];
+  assert.deepEqual(await doctorFindings(since, ...probe), ["warning/need/mapping-needed", atRisk]);
 });
 
 interface ChallengeList {
