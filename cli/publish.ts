@@ -15,7 +15,7 @@ import { readConfig } from "./read-config.ts";
 import type { ProcessContext, Running, ServeFlags } from "./serve.ts";
 
 /** Until the cluster's DNS has stopped answering. */
-const REMOVE_MS = 600_000;
+const REMOVE_MS = 300_000;
 
 /** `switchback publish NAME`: gives the map to others than pods that opted in. */
 export function publisherStarter(name: string) {

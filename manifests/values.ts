@@ -339,7 +339,7 @@ export const valuesSchema = z.strictObject({
   networkPolicy: networkPolicySchema.optional(),
   flowControl: flowControlSchema.optional().describe("API Priority and Fairness for the release's accounts."),
   serviceMonitor: monitorSchema.optional().describe("ServiceMonitors of controller, webhook and proxies."),
-  podMonitor: monitorSchema.optional().describe("The PodMonitor of the agents."),
+  podMonitor: monitorSchema.optional().describe("PodMonitors of agents and publishers."),
   prometheusRule: prometheusRuleSchema.optional().describe("Alerts; docs/alerts.md."),
   grafanaDashboard: grafanaDashboardSchema.optional().describe("A dashboard for Grafana."),
   test: testSchema.optional().describe("`helm test`: the doctor, in a pod."),

@@ -41,7 +41,8 @@ before(async () => {
   cluster = await startControlPlane();
   await admin("POST", "/api/v1/namespaces", { metadata: { name: NAMESPACE } });
   const enabled = { enabled: true };
-  const values = { config: { publishers: { coredns: enabled, corednsImport: enabled } } };
+  const config = { publishers: { coredns: enabled, corednsImport: enabled } };
+  const values = { networkPolicy: { enabled: true }, config };
   const args = ["install", "switchback", CHART, "-n", NAMESPACE, "--values", "-"];
   const { code, stderr } = await cluster.tool("helm", args, { input: JSON.stringify(values) });
   assert.equal(code, 0, stderr);
@@ -117,6 +118,22 @@ function contentOf(object: ConfigMap): object {
   const { resourceVersion: _, managedFields: _fields, ...metadata } = object.metadata;
   return { ...object, metadata };
 }
+
+it("has a NetworkPolicy each that lets it ask the cluster's DNS, and the uninstall's asks it, too", async () => {
+  interface Policy {
+    readonly spec: { readonly egress?: ReadonlyArray<{ readonly ports?: ReadonlyArray<{ readonly port: number }> }> };
+  }
+  const path = `/apis/networking.k8s.io/v1/namespaces/${NAMESPACE}/networkpolicies/switchback-publisher-coredns`;
+  const { spec } = (await admin("GET", path)) as Policy;
+  assert.ok(spec.egress?.some(({ ports }) => ports?.some(({ port }) => port === 53)));
+  const flags = ["--set", "networkPolicy.enabled=true", "--set", "config.publishers.coredns.enabled=true"];
+  const { stdout } = await cluster.tool("helm", ["template", "switchback", CHART, "-n", NAMESPACE, ...flags], {});
+  const hook = stdout
+    .split("\n---\n")
+    .filter((each) => /kind: NetworkPolicy[\s\S]*name: switchback-uninstall\n/.test(each));
+  assert.equal(hook.length, 1);
+  assert.match(hook[0] ?? "", /protocol: UDP, port: 53 /);
+});
 
 describe("coredns", () => {
   it("writes its part of the Corefile, and takes it out byte for byte, with nothing left of it", async () => {
