@@ -134,7 +134,12 @@ export interface StatusFacts {
   /** Whether the replica that answered is the leader. Only the leader knows held removals and the state of workloads. */
   readonly leader: boolean;
   readonly synced: boolean;
-  readonly sources: readonly { readonly name: string; readonly synced: boolean }[];
+  readonly sources: readonly {
+    readonly name: string;
+    readonly synced: boolean;
+    /** Objects that it does not take as they are, each with its place. */
+    readonly problems?: readonly (Reason & { readonly place: string })[] | undefined;
+  }[];
   readonly hold?: { readonly names: number; readonly of: number; readonly until: number } | undefined;
   readonly warnings: readonly Reason[];
   readonly targets: readonly {

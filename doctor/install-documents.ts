@@ -35,7 +35,13 @@ const workloadSchema = z.object({
 export const statusSchema = z.object({
   leader: z.boolean(),
   synced: z.boolean(),
-  sources: z.array(z.object({ name: z.string(), synced: z.boolean() })),
+  sources: z.array(
+    z.object({
+      name: z.string(),
+      synced: z.boolean(),
+      problems: z.array(z.object({ place: z.string(), ...reasonSchema.shape })).optional(),
+    }),
+  ),
   hold: z.object({ names: z.number(), of: z.number(), until: z.number().min(0).max(8.64e15) }).optional(),
   warnings: z.array(reasonSchema),
   targets: z.array(

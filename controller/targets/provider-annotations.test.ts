@@ -140,16 +140,52 @@ test("AWS: a network load balancer sends version 2, by the beginning of its type
   ]);
 });
 
-test("the first provider's annotation that says something counts; ours comes before all, and is read exactly", () => {
+test("AWS: the attribute says network load balancer, whatever makes the Service one", () => {
+  const annotations = { [`${BETA}aws-load-balancer-proxy-protocol`]: "*" };
+  assert.equal(protocolOf({ ...annotations, [ATTRIBUTES]: "proxy_protocol_v2.enabled=true" }, 443, FALLBACK), "v2");
+  assert.equal(protocolOf({ ...annotations, [ATTRIBUTES]: "proxy_protocol_v2.enabled=false" }, 443, FALLBACK), "v1");
+});
+
+test("Linode: what is said of a port counts before what is said of all", () => {
+  const annotations = {
+    [`${BETA}linode-loadbalancer-default-proxy-protocol`]: "v2",
+    [`${BETA}linode-loadbalancer-port-443`]: '{"proxy-protocol": "none"}',
+  };
+  assert.deepEqual(
+    [80, 443].map((port) => protocolOf(annotations, port, FALLBACK)),
+    ["v2", "none"],
+  );
+});
+
+test("ours comes before every provider's, and is read exactly", () => {
   const hetzner = "load-balancer.hetzner.cloud/uses-proxyprotocol";
-  const ovh = `${BETA}ovh-loadbalancer-proxy-protocol`;
   const of = (annotations: Record<string, string>) => protocolOf(annotations, 443, FALLBACK);
-  assert.equal(of({ [ovh]: "v2", [hetzner]: "true" }), "v1");
-  assert.equal(of({ [ovh]: "v2", [hetzner]: "maybe" }), "v2");
   for (const own of ["v1", "v2", "none"])
     assert.equal(of({ "switchback.dev/proxy-protocol": own, [hetzner]: "true" }), own);
   assert.deepEqual(of({ "switchback.dev/proxy-protocol": "", [hetzner]: "true" }), {
     code: "annotation-invalid",
     text: 'switchback.dev/proxy-protocol is ""; accepted are v1, v2, none',
   });
+});
+
+test("annotations of providers that contradict each other are a reason; those that say the same, or nothing, are not", () => {
+  const hetzner = "load-balancer.hetzner.cloud/uses-proxyprotocol";
+  const ovh = `${BETA}ovh-loadbalancer-proxy-protocol`;
+  const of = (annotations: Record<string, string>, port = 443) => protocolOf(annotations, port, FALLBACK);
+  assert.deepEqual(of({ [ovh]: "v2", [hetzner]: "true" }), {
+    code: "annotations-contradict",
+    text: `for port 443, ${hetzner} says v1, and ${ovh} says v2; remove one, or decide by switchback.dev/proxy-protocol`,
+  });
+  assert.equal(of({ [ovh]: "v2", [hetzner]: "maybe" }), "v2");
+  assert.equal(of({ [ovh]: "v1", [hetzner]: "true" }), "v1");
+  assert.equal(of({ [ovh]: "v2", [hetzner]: "true", "switchback.dev/proxy-protocol": "v2" }), "v2");
+  const scaleway = {
+    [`${BETA}scw-loadbalancer-proxy-protocol-v1`]: "80,443",
+    [`${BETA}scw-loadbalancer-proxy-protocol-v2`]: "443,8443",
+  };
+  const codes = [80, 443, 8443, 9443].map((port) => of(scaleway, port));
+  assert.deepEqual(
+    codes.map((found) => (typeof found === "string" ? found : found.code)),
+    ["v1", "annotations-contradict", "v2", FALLBACK],
+  );
 });

@@ -89,61 +89,91 @@ function listIn(value: unknown): ReadonlyArray<Readonly<Record<string, unknown>>
 /** In the key of an annotation for one port: its number. */
 const PORT = "<port>";
 
+/** Annotations of one provider. The first one that says something applies. */
+type ProviderAnnotations = ReadonlyArray<readonly [key: string, meaning: Meaning]>;
+
 /**
  * Annotations that make a cloud provider's load balancer send PROXY headers, each from the provider's documentation or
- * cloud-controller-manager. The first one that is set applies.
+ * cloud-controller-manager.
  */
-const PROVIDERS: ReadonlyArray<readonly [key: string, meaning: Meaning]> = [
-  // A network load balancer sends version 2, a classic one version 1.
+const PROVIDERS: readonly ProviderAnnotations[] = [
   [
-    `${AWS}proxy-protocol`,
-    (value, _port, annotations) =>
-      value !== "*" ? undefined : /^(nlb|external)/.test(annotations[`${AWS}type`] ?? "") ? "v2" : "v1",
+    // Only a network load balancer has this attribute, whatever makes the Service one.
+    [
+      `${AWS}target-group-attributes`,
+      (value) => (/(^|,)\s*proxy_protocol_v2\.enabled=true\s*(,|$)/.test(value) ? "v2" : undefined),
+    ],
+    // A network load balancer sends version 2, a classic one version 1.
+    [
+      `${AWS}proxy-protocol`,
+      (value, _port, annotations) =>
+        value !== "*" ? undefined : /^(nlb|external)/.test(annotations[`${AWS}type`] ?? "") ? "v2" : "v1",
+    ],
   ],
+  [["load-balancer.hetzner.cloud/uses-proxyprotocol", switched("v1")]],
+  [[`${BETA}do-loadbalancer-enable-proxy-protocol`, switched("v1")]],
+  // Two entries: Scaleway's controller refuses a port that both of them name.
+  [[`${BETA}scw-loadbalancer-proxy-protocol-v2`, listed("v2")]],
+  [[`${BETA}scw-loadbalancer-proxy-protocol-v1`, listed("v1")]],
+  [["loadbalancer.openstack.org/proxy-protocol", versioned]],
+  [[`${BETA}ovh-loadbalancer-proxy-protocol`, versioned]],
   [
-    `${AWS}target-group-attributes`,
-    (value) => (/(^|,)\s*proxy_protocol_v2\.enabled=true\s*(,|$)/.test(value) ? "v2" : undefined),
+    [`${BETA}linode-loadbalancer-port-${PORT}`, linodePort],
+    // Its former name.
+    [`${BETA}linode-loadbalancer-proxy-protocol`, versioned],
+    [`${BETA}linode-loadbalancer-default-proxy-protocol`, versioned],
   ],
-  ["load-balancer.hetzner.cloud/uses-proxyprotocol", switched("v1")],
-  [`${BETA}do-loadbalancer-enable-proxy-protocol`, switched("v1")],
-  [`${BETA}scw-loadbalancer-proxy-protocol-v2`, listed("v2")],
-  [`${BETA}scw-loadbalancer-proxy-protocol-v1`, listed("v1")],
-  ["loadbalancer.openstack.org/proxy-protocol", versioned],
-  [`${BETA}ovh-loadbalancer-proxy-protocol`, versioned],
-  [`${BETA}linode-loadbalancer-port-${PORT}`, linodePort],
-  // Its former name.
-  [`${BETA}linode-loadbalancer-proxy-protocol`, versioned],
-  [`${BETA}linode-loadbalancer-default-proxy-protocol`, versioned],
-  [`${BETA}vultr-loadbalancer-proxy-protocol`, switched("v1")],
+  [[`${BETA}vultr-loadbalancer-proxy-protocol`, switched("v1")]],
   [
-    "service.kubernetes.io/ibm-load-balancer-cloud-provider-enable-features",
-    (value) => (/(^|,)\s*proxy-protocol\s*(,|$)/.test(value) ? "v1" : undefined),
+    [
+      "service.kubernetes.io/ibm-load-balancer-cloud-provider-enable-features",
+      (value) => (/(^|,)\s*proxy-protocol\s*(,|$)/.test(value) ? "v1" : undefined),
+    ],
   ],
-  ["k8s.cloudscale.ch/loadbalancer-pool-protocol", words({ proxy: "v1", proxyv2: "v2", tcp: "none" })],
-  ["kubernetes.civo.com/loadbalancer-enable-proxy-protocol", words({ "send-proxy": "v1", "send-proxy-v2": "v2" })],
-  [`${BETA}oci-load-balancer-connection-proxy-protocol-version`, words({ 1: "v1", 2: "v2" })],
+  [["k8s.cloudscale.ch/loadbalancer-pool-protocol", words({ proxy: "v1", proxyv2: "v2", tcp: "none" })]],
+  [["kubernetes.civo.com/loadbalancer-enable-proxy-protocol", words({ "send-proxy": "v1", "send-proxy-v2": "v2" })]],
+  [[`${BETA}oci-load-balancer-connection-proxy-protocol-version`, words({ 1: "v1", 2: "v2" })]],
   // Oracle's network load balancer.
-  ["oci-network-load-balancer.oraclecloud.com/is-ppv2-enabled", switched("v2")],
-  [`${BETA}upcloud-load-balancer-config`, upcloud],
-  [`${BETA}cloudstack-load-balancer-proxy-protocol`, cloudstack],
+  [["oci-network-load-balancer.oraclecloud.com/is-ppv2-enabled", switched("v2")]],
+  [[`${BETA}upcloud-load-balancer-config`, upcloud]],
+  [[`${BETA}cloudstack-load-balancer-proxy-protocol`, cloudstack]],
 ];
 
 /**
  * The protocol that the ingress controller of a LoadBalancer Service expects on a port: from the switchback.dev annotation,
- * else from a known provider's annotation, else `fallback`. An invalid value of the switchback.dev annotation returns a reason
- * instead of a guess.
+ * else from a known provider's annotation, else `fallback`. An invalid value of the switchback.dev annotation, and providers'
+ * annotations that contradict each other, return a reason instead of a guess.
  */
-export function protocolOf(annotations: Annotations | undefined, port: number, fallback: Protocol): Protocol | Reason {
-  const explicit = annotations?.[PROXY_PROTOCOL_KEY];
+export function protocolOf(
+  annotations: Annotations | undefined = {},
+  port: number,
+  fallback: Protocol,
+): Protocol | Reason {
+  const explicit = annotations[PROXY_PROTOCOL_KEY];
   if (explicit !== undefined) {
     const accepted = PROTOCOLS.find((protocol) => protocol === explicit);
     const text = `${PROXY_PROTOCOL_KEY} is ${show(String(explicit))}; accepted are ${PROTOCOLS.join(", ")}`;
     return accepted ?? { code: "annotation-invalid", text };
   }
-  for (const [key, meaning] of PROVIDERS) {
-    const value = annotations?.[key.replace(PORT, String(port))];
-    const protocol = typeof value === "string" ? meaning(value, port, annotations ?? {}) : undefined;
-    if (protocol !== undefined) return protocol;
+  const statements = PROVIDERS.flatMap((provider) => statementOf(provider, port, annotations) ?? []);
+  const [first] = statements;
+  const other = statements.find(({ protocol }) => protocol !== first?.protocol);
+  if (first === undefined || other === undefined) return first?.protocol ?? fallback;
+  const both = `for port ${port}, ${first.key} says ${first.protocol}, and ${other.key} says ${other.protocol}`;
+  return { code: "annotations-contradict", text: `${both}; remove one, or decide by ${PROXY_PROTOCOL_KEY}` };
+}
+
+/** What a provider's annotations say about a port; undefined: nothing. */
+function statementOf(
+  provider: ProviderAnnotations,
+  port: number,
+  annotations: Annotations,
+): { readonly key: string; readonly protocol: Protocol } | undefined {
+  for (const [pattern, meaning] of provider) {
+    const key = pattern.replace(PORT, String(port));
+    const value = annotations[key];
+    const protocol = typeof value === "string" ? meaning(value, port, annotations) : undefined;
+    if (protocol !== undefined) return { key, protocol };
   }
-  return fallback;
+  return undefined;
 }

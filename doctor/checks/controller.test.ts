@@ -41,6 +41,25 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     ],
   ],
   [
+    "objects are not taken as they are, by the code of the first",
+    status({
+      sources: [
+        {
+          name: "services",
+          synced: true,
+          problems: [
+            { place: "Service edge/lb", code: "annotations-contradict", text: "v1 and v2" },
+            { place: "Service edge/other", code: "annotations-contradict", text: "none and v2" },
+          ],
+        },
+        { name: "files", synced: true, problems: [{ place: "a.yaml", code: "yaml-invalid", text: "t" }] },
+      ],
+    }),
+    [
+      "warning source-problems | controller | 3 object(s) are not taken as they are: annotations-contradict (2: Service edge/lb: v1 and v2); yaml-invalid (1: a.yaml: t) | docs/codes.md has what to do about each code",
+    ],
+  ],
+  [
     "the controller itself is not synced",
     status({ synced: false }),
     [

@@ -8,7 +8,7 @@ const { ok, warning, broken, unknown } = findingsOf("controller");
 /** Reasons that describe a name and are not a problem. */
 const HARMLESS: ReadonlySet<string> = new Set(["wildcard"]);
 
-/** Checks the controller's status: leader, unread sources, held removals, refused names, stuck workloads. */
+/** Checks the controller's status: leader, unread sources and objects, held removals, refused names, stuck workloads. */
 export function checkController(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   const { status } = facts.install;
@@ -45,10 +45,16 @@ export function checkController(facts: ClusterFacts): Finding[] {
       warning(
         subject,
         "names-refused",
-        refusedText(refused),
+        `${refused.length} claim(s) are refused: ${countByCode(refused)}`,
         "check `reason` of each name in the controller's /status",
       ),
     );
+  const problems = sources.flatMap((source) => source.problems ?? []);
+  if (problems.length > 0) {
+    const located = problems.map(({ place, code, text }) => ({ code, text: `${place}: ${text}` }));
+    const evidence = `${problems.length} object(s) are not taken as they are: ${countByCode(located)}`;
+    findings.push(warning(subject, "source-problems", evidence, "docs/codes.md has what to do about each code"));
+  }
   findings.push(...checkWorkloads(running?.workloads ?? []));
   if (findings.length > 0) return findings;
   return [
@@ -56,10 +62,10 @@ export function checkController(facts: ClusterFacts): Finding[] {
   ];
 }
 
-function refusedText(reasons: readonly Reason[]): string {
+/** Each code, how often it is there, and the text of the first one. */
+function countByCode(reasons: readonly Reason[]): string {
   const counts = Map.groupBy(reasons, ({ code }) => code);
-  const list = [...counts].map(([code, all]) => `${code} (${all.length}: ${all[0]?.text})`);
-  return `${reasons.length} claim(s) are refused: ${list.join("; ")}`;
+  return [...counts].map(([code, all]) => `${code} (${all.length}: ${all[0]?.text})`).join("; ");
 }
 
 /** Workloads that stay stale until somebody acts, by the leader's status. */

@@ -10,6 +10,8 @@ const PAGE = "docs/publishers.md";
 const SECTIONS = { "coredns-import": "corednsImport", coredns: "coredns", "external-dns": "externalDns" } as const;
 /** A kubelet hands a ConfigMap to its pods within 90 seconds, and CoreDNS looks every 30 to 45. */
 const LATE_MS = 300_000;
+/** In the lines, and the keys, of tools that publish names in the cluster's DNS. */
+const TOOLS = /hairpin-proxy|ouroboros/i;
 /** Lines that are shown. */
 const MAX_SHOWN = 3;
 const MAX_LINE = 120;
@@ -95,7 +97,7 @@ function leftoverFindings({ clusterDns, install }: ClusterFacts): Finding[] {
   const isMapped = (name: string) => map !== undefined && !("code" in map) && map.addressesOf(name) !== undefined;
   return clusterDns.value.flatMap((file) => {
     const lines = file.text.split("\n").map((line) => line.trim());
-    const tools = lines.filter((line) => /hairpin-proxy|ouroboros/i.test(line));
+    const tools = lines.filter((line) => TOOLS.test(line));
     const rewritten = lines.filter((line) => isMapped(rewrittenName(line)) && !tools.includes(line));
     return [
       ...(tools.length === 0 ? [] : [toolFinding(file, tools)]),
@@ -118,13 +120,29 @@ function toolFinding(file: DnsFileFacts, lines: readonly string[]): Finding {
     subjectOf(file),
     "dns-leftover",
     evidence,
-    "docs/migrating.md has what to take away, and in which order",
+    `after its own uninstall, which docs/migrating.md has: ${removalOf(file, lines)}`,
   );
+}
+
+/** The end of each line that hairpin-proxy adds. */
+const HAIRPIN_MARK = "# Added by hairpin-proxy";
+
+/** The command that removes the lines of another tool: exact where they are known to be a whole file or to end with a mark. */
+function removalOf({ place, key }: DnsFileFacts, lines: readonly string[]): string {
+  const [namespace = "", name = ""] = place.split("/");
+  const kubectl = `kubectl -n ${namespace}`;
+  if (TOOLS.test(key))
+    return `\`${kubectl} patch configmap ${name} --type json -p '[{"op":"remove","path":"/data/${key}"}]'\``;
+  if (lines.every((line) => line.endsWith(HAIRPIN_MARK)))
+    return `\`${kubectl} get configmap ${name} -o yaml | sed '/${HAIRPIN_MARK}$/d' | kubectl replace -f -\``;
+  return `\`${kubectl} edit configmap ${name}\``;
 }
 
 function rewriteFinding(file: DnsFileFacts, lines: readonly string[]): Finding {
   const evidence = `${lines.length} name(s) of the map are rewritten, for every type of record, which breaks DNS-01: ${excerpt(lines)}`;
-  return warning(subjectOf(file), "dns-rewritten", evidence, "remove these lines: docs/migrating.md");
+  const [namespace = "", name = ""] = file.place.split("/");
+  const edit = `\`kubectl -n ${namespace} edit configmap ${name}\``;
+  return warning(subjectOf(file), "dns-rewritten", evidence, `remove these lines: ${edit} (docs/migrating.md)`);
 }
 
 function subjectOf({ place, key }: DnsFileFacts): string {
