@@ -44,6 +44,10 @@ export interface TrafficPoint {
 export interface MeasuredState {
   /** Expiry, Unix seconds, by certificate. */
   readonly certificates: Readonly<Record<string, number>>;
+  /** Where the leader is in the rotation of certificates, a code of docs/codes.md; undefined: nobody says. */
+  readonly rotation?: string | undefined;
+  /** Whether the last attempt to maintain them failed. */
+  readonly rotationFails?: boolean | undefined;
   /** Whether the last dial of each replica connected: the number that it did for, and that it failed for. */
   readonly upstreams: readonly {
     readonly target: string;

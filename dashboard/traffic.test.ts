@@ -65,15 +65,17 @@ test("times are the bounds of the buckets that hold half, and 99 of 100, of what
   assert.equal(traffic.take(3_000, [pod("a", ...buckets(1_098, 1_100, 1_110))])?.connectMs, undefined);
 });
 
-test("the state: expiry of certificates, and how many replicas reach an ingress controller", () => {
+test("the state: expiry and rotation of certificates, and how many replicas reach an ingress controller", () => {
   const ok = (value: number) => `switchback_proxy_upstream_ok{target="edge",port="443"} ${value}`;
   const state = measuredState([
     pod("a", ok(1), 'switchback_certificate_not_after_seconds{certificate="ca"} 1900000000'),
-    pod("b", ok(0)),
+    pod("b", ok(0), 'switchback_certificates_state{code="leaf-due"} 1', "switchback_certificates_failing 1"),
     pod("c", ok(1)),
   ]);
   assert.deepEqual(state, {
     certificates: { ca: 1_900_000_000 },
+    rotation: "leaf-due",
+    rotationFails: true,
     upstreams: [{ target: "edge", port: "443", good: 2, failing: 1 }],
   });
 });

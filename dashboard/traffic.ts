@@ -16,7 +16,10 @@ const ADMITTED = "switchback_webhook_admissions_total";
 const UPSTREAM = "switchback_proxy_upstream_ok";
 /** The second as the release before named it. */
 const CERTIFICATE = ["switchback_certificate_expiry_timestamp_seconds", "switchback_certificate_not_after_seconds"];
-const WANTED = new Set([ACCEPTED, OPEN, ...ERRORS, CONNECT, ADMITTED, UPSTREAM, ...CERTIFICATE]);
+const ROTATION = "switchback_certificates_state";
+const ROTATION_FAILS = "switchback_certificates_failing";
+const STATES = [UPSTREAM, ...CERTIFICATE, ROTATION, ROTATION_FAILS];
+const WANTED = new Set([ACCEPTED, OPEN, ...ERRORS, CONNECT, ADMITTED, ...STATES]);
 
 /** Whether the dashboard shows something of a metric. */
 export function isShown(name: string): boolean {
@@ -103,12 +106,15 @@ function quantilesMs(buckets: readonly Series[]): readonly [number, number] | un
 export function measuredState(pods: readonly PodMetrics[]): MeasuredState {
   const all = pods.flatMap(({ series }) => series);
   const certificates = all.filter(({ name }) => CERTIFICATE.includes(name));
+  const holds = (wanted: string) => all.find(({ name, value }) => name === wanted && value === 1);
   const dials = Map.groupBy(
     all.filter(({ name }) => name === UPSTREAM),
     ({ labels }) => JSON.stringify([labels.target ?? "", labels.port ?? ""]),
   );
   return {
     certificates: Object.fromEntries(certificates.map(({ labels, value }) => [labels.certificate ?? "unknown", value])),
+    rotation: holds(ROTATION)?.labels.code,
+    rotationFails: holds(ROTATION_FAILS) !== undefined,
     upstreams: [...dials].map(([key, states]) => {
       const [target, port] = JSON.parse(key) as [string, string];
       const good = states.filter(({ value }) => value === 1).length;

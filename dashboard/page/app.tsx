@@ -58,8 +58,13 @@ export function App({ state }: { readonly state: PageState }) {
   );
 }
 
+/** The status is read once a minute at least, and a read that takes longer than half of one fails. */
+const STALE_MS = 120_000;
+const LOOK_MS = 5_000;
+
 /** How old what is shown is, and why. */
 function Freshness({ view: { at, trouble, connected } }: { readonly view: View }) {
+  const now = useNow();
   const since = at === undefined ? "" : `; shown as of ${new Date(at).toLocaleTimeString()}`;
   if (!connected) return <span class="fresh bad" role="status">{`switchback dashboard does not answer${since}`}</span>;
   if (trouble !== undefined)
@@ -70,7 +75,20 @@ function Freshness({ view: { at, trouble, connected } }: { readonly view: View }
         reading the status
       </span>
     );
+  const minutes = Math.floor((now - at) / 60_000);
+  if (now - at > STALE_MS)
+    return <span class="fresh bad" role="status">{`nothing new for ${minutes} min${since}`}</span>;
   return <span class="fresh good">{`live, ${new Date(at).toLocaleTimeString()}`}</span>;
+}
+
+/** The time, as often as somebody should notice that it has passed. */
+function useNow(): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), LOOK_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
 }
 
 function useView(state: PageState): View {

@@ -1,8 +1,9 @@
 import type { ComponentChildren } from "preact";
 import type { Fact } from "../../doctor/known.ts";
+import type { MeasuredState } from "../messages.ts";
 import type { PublisherReport } from "../publishers.ts";
 import type { View } from "./state.ts";
-import { Badge, count, plain } from "./text.tsx";
+import { Badge, count, plain, Ticked } from "./text.tsx";
 
 const DAY_SECONDS = 86_400;
 /** An agent renews its Lease within half a minute; `config.pods.agentSilenceSeconds` is 90 s by default. */
@@ -42,7 +43,12 @@ export function Components({ view }: { readonly view: View }) {
       </ul>
       <h2>Certificates</h2>
       <Known fact={measured}>
-        {({ certificates }) => <Certificates certificates={certificates} now={Date.now() / 1_000} />}
+        {(state) => (
+          <>
+            <Rotation state={state} advice={view.advice} />
+            <Certificates certificates={state.certificates} now={Date.now() / 1_000} />
+          </>
+        )}
       </Known>
       <h2>Agents</h2>
       <Known fact={components?.agents}>
@@ -123,7 +129,26 @@ function Known<T>({
   return <>{children(fact.value)}</>;
 }
 
-/** From now to the end of the one that lasts longest. */
+/** What the controller does about them. */
+function Rotation({
+  state: { rotation, rotationFails },
+  advice,
+}: {
+  readonly state: MeasuredState;
+  readonly advice: View["advice"];
+}) {
+  if (rotation === undefined) return <p class="none">Rotation: not known, as no leader says.</p>;
+  const meaning = Object.hasOwn(advice, rotation) ? advice[rotation]?.cause : undefined;
+  return (
+    <p>
+      Rotation: <code>{plain(rotation)}</code>{" "}
+      {rotationFails && <Badge kind="bad">the last attempt failed: see the controller's log</Badge>}{" "}
+      {meaning !== undefined && <Ticked text={meaning} />}
+    </p>
+  );
+}
+
+/** A time line, from now to the end of the one that lasts longest. */
 function Certificates({
   certificates,
   now,
@@ -141,13 +166,16 @@ function Certificates({
         return (
           <li key={name}>
             {plain(name)}: until {new Date(end * 1_000).toLocaleString()}{" "}
-            <Badge kind={days < 1 ? "bad" : days < 7 ? "warn" : "good"}>
-              {days < 0 ? "expired" : `${count(Math.floor(days))} days`}
-            </Badge>
+            <Badge kind={days < 1 ? "bad" : days < 7 ? "warn" : "good"}>{left(days)}</Badge>
             <div class="line" style={{ width: `${Math.max(1, (100 * (end - now)) / last)}%` }} />
           </li>
         );
       })}
     </ul>
   );
+}
+
+function left(days: number): string {
+  if (days < 0) return "expired";
+  return days < 2 ? `${count(Math.floor(days * 24))} hours` : `${count(Math.floor(days))} days`;
 }

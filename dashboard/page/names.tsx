@@ -33,6 +33,11 @@ export function Names({ view }: { readonly view: View }) {
     <>
       <Search typed={typed} shown={shown} rows={rows.length} view={view} />
       {chosen && view.summary && <Way name={chosen} summary={view.summary} view={view} />}
+      {chosen === undefined && view.summary && query.has("name") && (
+        <p class="note bad" role="status">
+          No object claims {plain(query.get("name") ?? "")}: pods look it up in the cluster's DNS.
+        </p>
+      )}
       {view.summary && (
         <Rows
           label="Names"

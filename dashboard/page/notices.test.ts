@@ -20,9 +20,9 @@ const texts = (view: View) =>
   noticesOf(view, NOW).map(({ what }) => (typeof what === "string" ? what : `${what.code}: ${what.text}`));
 const runs = (ready: number, desired: number): Components => ({
   deployments: known([{ name: "d", ready, desired, image: "i", pullPolicy: "Always" }]),
-  agents: MISSING,
-  upstreams: MISSING,
-  publishers: MISSING,
+  agents: known([]),
+  upstreams: known([]),
+  publishers: known([]),
 });
 
 test("a healthy cluster has none; neither has one of which nothing is known yet", () => {
@@ -32,6 +32,20 @@ test("a healthy cluster has none; neither has one of which nothing is known yet"
     [],
   );
   assert.deepEqual(texts(new PageState().view), []);
+});
+
+test("what may not be read is said, once for each reason: it may be broken", () => {
+  const components = { ...runs(2, 2), agents: MISSING, publishers: MISSING };
+  const measured = { known: false, reason: { code: "right-missing", text: "u" } } as const;
+  assert.deepEqual(texts({ ...viewOf(), components, measured }), [
+    "Not known: agents, publishers (t).",
+    "Not known: metrics (u).",
+  ]);
+});
+
+test("certificates that are not maintained", () => {
+  const measured = known({ certificates: {}, upstreams: [], rotation: "leaf-due", rotationFails: true });
+  assert.match(texts({ ...viewOf(), measured }).join(), /^Certificates are not maintained \(leaf-due\)/);
 });
 
 test("a workload is stuck while pods of it lack names, and no longer", () => {

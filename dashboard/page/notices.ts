@@ -30,6 +30,7 @@ export function noticesOf(view: View, now: number): Notice[] {
     ...ofController(summary),
     ...(components === undefined ? [] : ofComponents(components)),
     ...(measured?.known ? ofMeasured(measured.value, now) : []),
+    ...ofUnknown(view),
     ...ofSources(summary),
     ...summary.warnings.map(later),
     ...(components?.publishers.known ? components.publishers.value.flatMap(ofPublisher) : []),
@@ -71,7 +72,18 @@ function ofComponents({ deployments }: Components): Notice[] {
   }));
 }
 
-function ofMeasured({ upstreams, certificates }: MeasuredState, now: number): Notice[] {
+/** What may be wrong without being seen here. */
+function ofUnknown({ components, measured }: View): Notice[] {
+  const facts = { ...components, metrics: measured };
+  const unknown = Object.entries(facts).flatMap(([name, fact]) =>
+    fact === undefined || fact.known ? [] : [{ name, text: fact.reason.text }],
+  );
+  return [...Map.groupBy(unknown, ({ text }) => text)].map(([text, parts]) =>
+    later(`Not known: ${parts.map(({ name }) => name).join(", ")} (${text}).`),
+  );
+}
+
+function ofMeasured({ upstreams, certificates, rotation, rotationFails }: MeasuredState, now: number): Notice[] {
   const failing = upstreams.filter((each) => each.failing > 0);
   const ending = Object.entries(certificates).filter(([, end]) => end - now / 1_000 < DAY_SECONDS);
   return [
@@ -81,6 +93,9 @@ function ofMeasured({ upstreams, certificates }: MeasuredState, now: number): No
         text: `target ${target}, port ${port}: the last dial failed for ${failed} of ${failed + good} replicas of the proxy`,
       }),
     ),
+    ...(rotationFails
+      ? [later(`Certificates are not maintained (${rotation ?? "unknown"}): the controller's log says why.`)]
+      : []),
     ...ending.map(([name, end]) =>
       urgent(
         `The ${name} certificate ${end * 1_000 < now ? "ended" : "ends"} ${new Date(end * 1_000).toLocaleString()}.`,

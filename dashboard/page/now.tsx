@@ -27,9 +27,13 @@ export function Now({ view }: { readonly view: View }) {
           title="Stuck"
           value={knowsPods ? stuck : undefined}
           kind={stuck > 0 ? "bad" : "good"}
-          href={linkTo("workloads", { q: "" })}
+          href={linkTo("workloads", { show: "stuck" })}
         />
-        <Tile title="Pods behind" value={knowsPods ? counts?.stale : undefined} href={linkTo("workloads")} />
+        <Tile
+          title="Pods behind"
+          value={knowsPods ? counts?.stale : undefined}
+          href={linkTo("workloads", { show: "behind" })}
+        />
       </ul>
       <Targets view={view} />
     </>

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fullStatus, NAME, REFUSED, WORKLOAD } from "../../test/fakes/full-status.ts";
 import { StatusChanges } from "../changes.ts";
-import { filterNames, matching, type NameColumn, sortNames, workloadsNamed } from "./search.ts";
+import { filterNames, filterWorkloads, matching, type NameColumn, sortNames, workloadsNamed } from "./search.ts";
 import { PageState } from "./state.ts";
 
 const state = new PageState();
@@ -52,6 +52,18 @@ for (const [query, found] of [
     );
   });
 }
+
+test("workloads: those that lack names, and what becomes of them", () => {
+  const [row] = view.workloads;
+  assert.ok(row);
+  const rows = [row, { ...row, standing: "waiting" as const }, { ...row, stale: 0 }];
+  const left = (filter: Parameters<typeof filterWorkloads>[1]) =>
+    filterWorkloads(rows, filter).map((each) => rows.indexOf(each));
+  assert.deepEqual(left("all"), [0, 1, 2]);
+  assert.deepEqual(left("behind"), [0, 1]);
+  assert.deepEqual(left("stuck"), [0]);
+  assert.deepEqual(left("waiting"), [1]);
+});
 
 test("filters leave what somebody has to look at", () => {
   assert.equal(names(filterNames(view.names, "refused")), "a");

@@ -3,6 +3,9 @@ import type { NameRow, WorkloadRow } from "./state.ts";
 /** Which names a list shows. */
 export type NameFilter = "all" | "refused" | "warned";
 
+/** Which workloads a list shows: all, or those with pods that lack current names. */
+type WorkloadFilter = "all" | "behind" | "stuck" | "waiting";
+
 /** The part of a name's row that a list is sorted by. */
 export type NameColumn = "name" | "from" | "target" | "state";
 
@@ -36,6 +39,11 @@ export function workloadsNamed(rows: readonly WorkloadRow[], query: string): rea
 export function filterNames(rows: readonly NameRow[], filter: NameFilter): readonly NameRow[] {
   if (filter === "all") return rows;
   return rows.filter(({ reason, warning }) => (filter === "refused" ? reason !== undefined : warning !== undefined));
+}
+
+export function filterWorkloads(rows: readonly WorkloadRow[], filter: WorkloadFilter): readonly WorkloadRow[] {
+  if (filter === "all") return rows;
+  return rows.filter(({ standing, stale }) => stale > 0 && (filter === "behind" || standing === filter));
 }
 
 const KEYS: Readonly<Record<NameColumn, (row: NameRow) => string>> = {

@@ -1,21 +1,29 @@
 import { useMemo } from "preact/hooks";
 import { linkTo, replaceQuery, useRoute } from "./route.ts";
 import { type Column, Rows } from "./rows.tsx";
-import { matching, workloadsNamed } from "./search.ts";
+import { filterWorkloads, matching, workloadsNamed } from "./search.ts";
 import type { View, WorkloadRow } from "./state.ts";
 import { Badge, count, plain, ReasonText } from "./text.tsx";
 
 const RANK: Readonly<Record<string, number>> = { stuck: 0, waiting: 1, left: 2 };
+
+const FILTERS = [
+  ["all", "all"],
+  ["behind", "behind"],
+  ["stuck", "stuck"],
+  ["waiting", "waiting for a restart or an agent"],
+] as const;
 
 /** Every workload with opted-in pods, how they follow, and what is restarted. */
 export function Workloads({ view }: { readonly view: View }) {
   const { query } = useRoute();
   const typed = query.get("q") ?? "";
   const sorted = useMemo(() => [...view.workloads].sort(byUrgency), [view.workloads]);
-  const rows = useMemo(
-    () => [...new Set([...matching(sorted, typed), ...workloadsNamed(sorted, typed)])],
-    [sorted, typed],
-  );
+  const shown = FILTERS.find(([filter]) => filter === query.get("show"))?.[0] ?? "all";
+  const rows = useMemo(() => {
+    const wanted = filterWorkloads(sorted, shown);
+    return [...new Set([...matching(wanted, typed), ...workloadsNamed(wanted, typed)])];
+  }, [sorted, shown, typed]);
   const of = query.get("of");
   const chosen = of === null ? undefined : sorted.find((row) => keyOf(row) === of);
   const running = view.summary?.running;
@@ -40,6 +48,16 @@ export function Workloads({ view }: { readonly view: View }) {
             onInput={(event) => replaceQuery("q", event.currentTarget.value)}
           />
         </label>
+        <label>
+          Show
+          <select value={shown} onChange={(event) => replaceQuery("show", event.currentTarget.value)}>
+            {FILTERS.map(([value, label]) => (
+              <option key={value} value={value}>
+                {label}
+              </option>
+            ))}
+          </select>
+        </label>
         <p role="status">
           {count(rows.length)} of {count(view.workloads.length)} workloads
         </p>
@@ -47,7 +65,7 @@ export function Workloads({ view }: { readonly view: View }) {
       {chosen && <Workload workload={chosen} view={view} />}
       <Rows
         label="Workloads"
-        columns={columnsOf(typed)}
+        columns={columnsOf({ q: typed, show: shown === "all" ? "" : shown })}
         rows={rows}
         keyOf={({ id }) => id}
         isChosen={(row) => row === chosen}
@@ -87,12 +105,12 @@ function Workload({ workload, view }: { readonly workload: WorkloadRow; readonly
   );
 }
 
-function columnsOf(q: string): readonly Column<WorkloadRow>[] {
+function columnsOf(query: Readonly<Record<string, string>>): readonly Column<WorkloadRow>[] {
   return [
     {
       id: "name",
       title: "Workload",
-      cell: (row) => <a href={linkTo("workloads", { q, of: keyOf(row) })}>{plain(keyOf(row))}</a>,
+      cell: (row) => <a href={linkTo("workloads", { ...query, of: keyOf(row) })}>{plain(keyOf(row))}</a>,
     },
     { id: "pods", title: "Pods", cell: ({ pods, stale }) => `${count(pods - stale)} of ${count(pods)}` },
     { id: "state", title: "State", cell: (row) => <WorkloadBadge row={row} /> },

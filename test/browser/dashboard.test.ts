@@ -136,7 +136,12 @@ const BROKEN_COMPONENTS: Components = {
   upstreams: known([{ ...UPSTREAM, ready: 0 }]),
   publishers: known([
     PUBLISHER,
-    { ...PUBLISHER, name: "coredns", leftOut: 2, problem: { code: "taken-back", text: "kubectl-edit took it back" } },
+    {
+      ...PUBLISHER,
+      name: "coredns",
+      leftOut: 2,
+      problem: { code: "publisher-taken-back", text: "kubectl-edit took it back" },
+    },
   ]),
 };
 
@@ -156,6 +161,8 @@ function measuredAfter(scrapes: number, failing: boolean): PodMetrics {
     `switchback_webhook_admissions_total{code="injected",opt_in="pod"} ${scrapes * 3}`,
     `switchback_certificate_expiry_timestamp_seconds{certificate="ca"} ${inDays(300)}`,
     `switchback_certificate_expiry_timestamp_seconds{certificate="serving"} ${inDays(failing ? 0.5 : 20)}`,
+    `switchback_certificates_state{code="${failing ? "leaf-due" : "steady"}"} 1`,
+    `switchback_certificates_failing ${Number(failing)}`,
   ];
   return { pod: "a:1", series: seriesIn(lines.join("\n"), isShown) };
 }
@@ -244,13 +251,13 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
     });
   }
 
-  const views: readonly (readonly [view: string, ready: string])[] = [
-    ["now", "Targets"],
-    ["names", "of 4"],
-    [`names?name=${REFUSED.name}`, "broken here"],
+  const viewsOf = (state: "healthy" | "broken"): readonly (readonly [view: string, ready: string])[] => [
+    ["now", state === "healthy" ? "Nothing is known" : "dial-failing"],
+    ["names", state === "healthy" ? "of 40" : "of 4"],
+    state === "healthy" ? ["names?name=shop-7.example.com", "works"] : [`names?name=${REFUSED.name}`, "broken here"],
     ["workloads?of=cert-manager/Deployment/cert-manager", "pods have the current names"],
     ["traffic", "99th percentile"],
-    ["components", "switchback-proxy"],
+    ["components", state === "healthy" ? "steady" : "leaf-due"],
     ["doctor", "Run the doctor"],
   ];
   for (const [size, viewport] of Object.entries(SIZES)) {
@@ -263,17 +270,15 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
           status = async () => shown;
           components = state === "broken" ? BROKEN_COMPONENTS : HEALTHY_COMPONENTS;
           await open(viewport, dark);
-          for (const [view, ready] of views) {
+          for (const [view, ready] of viewsOf(state)) {
             await go(view);
-            const isShown = state === "broken" || !/broken here|of 4$/.test(ready);
-            if (isShown && !(state === "healthy" && view.startsWith("names?")))
-              await page.getByText(ready).first().waitFor();
+            await page.getByText(ready).first().waitFor();
             if (view === "doctor") {
               await page.getByRole("button", { name: "Run the doctor" }).click();
               await page.getByText("dial-failing").waitFor();
             }
             const name = `${view.replace(/\W.*/, (rest) => (rest ? "-one" : ""))}-${state}-${size}-${dark ? "dark" : "light"}.png`;
-            await page.screenshot({ path: join(SCREENSHOTS, name) });
+            await page.screenshot({ path: join(SCREENSHOTS, name), fullPage: true });
             assert.deepEqual(await axe(), [], view);
             const beyond = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
             assert.ok(beyond <= 0, `${view}: ${beyond} px too wide`);
@@ -347,6 +352,11 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
     now = HEALTHY;
     await way.getByRole("listitem").last().getByText("works").waitFor();
     assert.equal(await page.getByText("target-without-address").count(), 0);
+    now = { ...HEALTHY, names: HEALTHY.names.filter(({ name }) => name !== "shop-7.example.com") };
+    await page.getByText("No object claims shop-7.example.com").waitFor();
+    now = HEALTHY;
+    await way.getByRole("listitem").last().getByText("works").waitFor();
+    assert.equal(await page.getByText("No object claims").count(), 0);
   });
 
   test("what is not known is said, what was known stays, and it goes on by itself; also when the command ends", async () => {
@@ -366,6 +376,32 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
     complaints = complaints.filter(
       (text) => !/ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE)/.test(text),
     );
+  });
+
+  test("a connection that ends, as of a machine that sleeps, is made again, and counts nothing twice", async () => {
+    status = async () => HEALTHY;
+    await go("names");
+    await page.getByText("40 of 40 names").waitFor();
+    dashboard.server.closeAllConnections();
+    await page.getByText(/^switchback dashboard does not answer; shown as of/).waitFor();
+    await page.getByText(/^live, /).waitFor();
+    await page.getByText("40 of 40 names").waitFor();
+    complaints = complaints.filter((text) => !text.includes("ERR_INCOMPLETE_CHUNKED_ENCODING"));
+  });
+
+  test("a status that nothing newer follows is not called live for longer than two minutes", async () => {
+    await page.clock.install();
+    await go("now");
+    const read = Promise.withResolvers<FullStatus>();
+    status = () => read.promise;
+    await page.clock.fastForward("01:30");
+    await page.getByText(/^live, /).waitFor();
+    await page.clock.fastForward("02:00");
+    await page.getByText(/^nothing new for 3 min; shown as of/).waitFor();
+    await page.clock.setSystemTime(Date.now());
+    read.resolve(BROKEN);
+    await page.clock.runFor("00:06");
+    await page.getByText(/^live, /).waitFor();
   });
 
   test("what was measured is drawn as it comes, and said in words; without the right to ask, it is unknown", async () => {
@@ -437,6 +473,15 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
     await page.getByRole("region", { name: "Way of the name" }).getByText("broken here").waitFor();
     await page.goBack();
     await page.getByRole("region", { name: "Way of the name" }).waitFor({ state: "detached" });
+  });
+
+  test("a figure leads to the workloads that it counts", async () => {
+    await go("now");
+    await page.locator(".tiles li", { hasText: "Stuck" }).getByRole("link").click();
+    await page.getByText("1 of 2 workloads").waitFor();
+    await page.getByLabel("Show").selectOption("waiting");
+    await page.getByRole("link", { name: "shop/Deployment/web" }).waitFor();
+    assert.equal(await page.getByRole("table").getByRole("link").count(), 1);
   });
 
   test("a pod leads to its workload", async () => {
