@@ -11,10 +11,14 @@ export function registerCertMetrics(registry: MetricsRegistry, status: () => Cer
       return [...expiry("ca", caNotAfter), ...expiry("serving", leafNotAfter)];
     },
   );
-  registry.gauge("switchback_certificates_state", "1 for the current state of the certificates.", () => {
-    const code = status()?.state.code;
-    return code === undefined ? [] : [[{ code }, 1]];
-  });
+  registry.gauge(
+    "switchback_certificates_state",
+    "1 for the current state of the rotation of certificates, by code.",
+    () => {
+      const code = status()?.state.code;
+      return code === undefined ? [] : [[{ code }, 1]];
+    },
+  );
   registry.gauge(
     "switchback_certificates_failing",
     "1 if the last attempt to maintain the certificates or the caBundle failed.",

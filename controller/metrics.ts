@@ -17,10 +17,10 @@ export function createControllerMetrics(status: () => StatusDocument) {
   gauge("names", "Claimed names by outcome: mapped, or the reason code of the refusal", () =>
     countBy("outcome", document.names, ({ reason }) => reason?.code ?? "mapped"),
   );
-  gauge("source_synced", "1 when a source has given its full view", () =>
+  gauge("source_synced", "1 once a source has given its full view, by source", () =>
     document.sources.map(({ name, synced }) => [{ source: name }, synced ? 1 : 0]),
   );
-  gauge("source_problems", "Problems of a source that need attention", () =>
+  gauge("source_problems", "Objects that could not be read, by source", () =>
     document.sources.map(({ name, problems }) => [{ source: name }, problems.length]),
   );
   gauge(
@@ -39,7 +39,7 @@ function publicationMetrics(registry: MetricsRegistry) {
   return {
     publications: counter("publications_total", "Publications of the map"),
     publishedBytes: counter("published_bytes_total", "Bytes of shards and index written"),
-    failures: counter("publish_failures_total", "Publications that failed"),
+    failures: counter("publish_failures_total", "Publications that failed; each is tried again"),
     refusedWrites: counter(
       "refused_writes_total",
       "Writes of the leader that were refused, because another had changed the object or the term was over",

@@ -12,8 +12,10 @@ export function createDnsMetrics(state: Readonly<DnsState>): DnsMetrics {
   const registry = new MetricsRegistry();
   const writes = registry.labelledCounter("switchback_dns_writes_total", "Writes of CoreDNS' files, by result.");
   registry.gauge("switchback_dns_map_names", "Names in CoreDNS' files.", () => state.written?.names ?? 0);
-  registry.gauge("switchback_dns_map_problem", "1 while the newest map is not in CoreDNS' files.", () =>
-    state.problem ? 1 : 0,
+  registry.gauge(
+    "switchback_dns_map_problem",
+    "1 while the newest map is not in CoreDNS' files; the one before is answered.",
+    () => (state.problem ? 1 : 0),
   );
   registry.gauge("switchback_dns_map_hash", "Hash of the revision of the map in CoreDNS' files.", () =>
     state.written === undefined ? [] : [[{}, hashValue(state.written.revision)]],

@@ -18,15 +18,19 @@ export function createProxyMetrics(sources: MetricSources): MetricsRegistry {
   const { engine } = sources;
   const registry = new MetricsRegistry();
   addCounters(registry, sources);
-  registry.gauge("switchback_proxy_connections_active", "Open client connections.", () =>
+  registry.gauge("switchback_proxy_connections_active", "Open client connections, by target.", () =>
     byTarget(engine, ({ active }) => [[{}, active]]),
   );
-  registry.histogramOf("switchback_proxy_connect_seconds", "Time to connect to the upstream.", CONNECT_BUCKETS, () =>
-    [...engine.stats()].map(([target, { connectBuckets, connectSecondsSum }]) => ({
-      labels: { target },
-      counts: connectBuckets,
-      sum: connectSecondsSum,
-    })),
+  registry.histogramOf(
+    "switchback_proxy_connect_seconds",
+    "Time to connect to the upstream, by target.",
+    CONNECT_BUCKETS,
+    () =>
+      [...engine.stats()].map(([target, { connectBuckets, connectSecondsSum }]) => ({
+        labels: { target },
+        counts: connectBuckets,
+        sum: connectSecondsSum,
+      })),
   );
   addStateGauges(registry, sources);
   return registry;
@@ -41,24 +45,24 @@ function byTarget(engine: MetricSources["engine"], read: Reader): Sample[] {
 function addCounters(registry: MetricsRegistry, { engine }: MetricSources): void {
   const counter = (name: string, help: string, read: Reader): void =>
     registry.counterOf(`switchback_proxy_${name}`, help, () => byTarget(engine, read));
-  counter("connections_total", "Clients taken in.", (stats) => [[{}, stats.accepted]]);
-  counter("bytes_total", "Payload bytes read, by the side that sent them.", (stats) => [
+  counter("connections_total", "Clients taken in, by target.", (stats) => [[{}, stats.accepted]]);
+  counter("bytes_total", "Payload bytes read, by target and by the side that sent them.", (stats) => [
     [{ from: "client" }, stats.clientBytes],
     [{ from: "upstream" }, stats.upstreamBytes],
   ]);
   counter(
     "refused_total",
-    "Clients turned away with a reset, by cause.",
+    "Clients that were reset in place of being relayed, by target and cause.",
     byCause((stats) => stats.refused),
   );
   counter(
     "cut_total",
-    "Connections that a reset or a timeout ended, by cause.",
+    "Connections that a reset or a timeout ended, by target and cause.",
     byCause((stats) => stats.cut),
   );
   counter(
     "dial_errors_total",
-    "Upstream addresses not reached, by cause.",
+    "Addresses of the upstream that were not reached, by target and cause.",
     byCause((stats) => stats.dialErrors),
   );
 }
@@ -77,15 +81,21 @@ function addStateGauges(registry: MetricsRegistry, sources: MetricSources): void
       const labels: Labels = { target: upstream.target, port: upstream.port };
       return value === undefined ? [] : [[labels, value] as const];
     });
-  gauge("listener_bound", "1: the listener accepts clients.", () =>
+  gauge("listener_bound", "1 if the listener accepts clients, by listener.", () =>
     engine.listeners().map(({ name, bound }) => [{ listener: name }, Number(bound)]),
   );
-  gauge("upstream_ok", "1: the last dial connected, 0: it failed; absent until the first.", () =>
-    byPort(({ phase }) => (phase.state === "unknown" ? undefined : Number(phase.state === "ok"))),
+  gauge(
+    "upstream_ok",
+    "1 if the last dial connected, 0 if it failed, by target and port; absent until the first.",
+    () => byPort(({ phase }) => (phase.state === "unknown" ? undefined : Number(phase.state === "ok"))),
   );
-  gauge("upstream_addresses", "Addresses of the upstream that are in use.", () =>
+  gauge("upstream_addresses", "Addresses of the upstream that are in use, by target and port.", () =>
     byPort(({ addresses }) => addresses.length),
   );
-  gauge("connections_limit", "Open connections at most, as in force.", () => maxConnections);
+  gauge(
+    "connections_limit",
+    "Open connections at most, as in force: the limit of open files may be lower than the configuration.",
+    () => maxConnections,
+  );
   gauge("draining", "1 after SIGTERM.", () => Number(draining()));
 }

@@ -32,14 +32,16 @@ export function createPublisherMetrics(
       return [[{ publisher }, behindSince === undefined ? 0 : Math.max(0, now() - behindSince) / 1000]];
     },
   );
-  registry.gauge("switchback_publisher_problem", "1 for the reason why not everything is published.", () => {
+  registry.gauge("switchback_publisher_problem", "1 for the reason why not everything is published, by code.", () => {
     const { state, failure, mapProblem } = facts();
     const reason = failure ?? mapProblem ?? state.problem;
     return reason === undefined ? [] : [[{ publisher, code: reason.code }, 1]];
   });
-  registry.gauge("switchback_publisher_stopped", "1 while nothing is written until it is switched on again.", () => [
-    [{ publisher }, facts().state.stopped ?? 0],
-  ]);
+  registry.gauge(
+    "switchback_publisher_stopped",
+    "1 while nothing is written until it is switched off and on again.",
+    () => [[{ publisher }, facts().state.stopped ?? 0]],
+  );
   registry.gauge("switchback_publisher_map_hash", "Hash of the revision of the map that is published.", () => {
     const { revision } = facts().state;
     return revision === undefined ? [] : [[{ publisher }, hashValue(revision)]];

@@ -4,6 +4,7 @@ import { chartReadme } from "./gen/chart-readme.ts";
 import { configurationPage } from "./gen/configuration-page.ts";
 import type { Generator } from "./gen/generator.ts";
 import { installManifest } from "./gen/install-manifest.ts";
+import { metricsPage } from "./gen/metrics-page.ts";
 import { plainSchemaFile } from "./gen/plain-schema.ts";
 import { probeProgram } from "./gen/probe-program.ts";
 import { valuesSchemaFile } from "./gen/values-schema.ts";
@@ -15,6 +16,7 @@ const GENERATORS: readonly Generator[] = [
   installManifest,
   configurationPage,
   chartReadme,
+  metricsPage,
   chartLicense,
   probeProgram,
 ];

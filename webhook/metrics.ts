@@ -43,14 +43,18 @@ export function addStateGauges(registry: MetricsRegistry, state: Readonly<Webhoo
   const gauge = (name: string, ...rest: [help: string, collect: Parameters<MetricsRegistry["gauge"]>[2]]) =>
     registry.gauge(`switchback_webhook_${name}`, ...rest);
   gauge("map_names", "Names in the loaded map.", () => state.map?.names ?? 0);
-  gauge("map_problem", "1 while the newest publication of the map cannot be used.", () => (state.mapProblem ? 1 : 0));
+  gauge("map_problem", "1 while the newest map cannot be used; the one before stays in use.", () =>
+    state.mapProblem ? 1 : 0,
+  );
   gauge(
     "certificate_expiry_timestamp_seconds",
     "When the serving certificate expires; 0: there is none.",
     () => (state.serving().notAfter ?? 0) / 1000,
   );
-  gauge("certificate_problem", "1 while the newest serving certificate cannot be used.", () =>
-    state.serving().problem ? 1 : 0,
+  gauge(
+    "certificate_problem",
+    "1 while the newest serving certificate cannot be used; the one before is served.",
+    () => (state.serving().problem ? 1 : 0),
   );
   gauge("pod_dns_usable", "1 while pods are given the resolvers of pod DNS; 0 also where it is not enabled.", () => {
     const setup = state.podDns?.();

@@ -41,12 +41,15 @@ export function registerRolloutMetrics(
     ({ verdicts }) => verdicts.map(({ standing, code, workloads }) => [{ standing, code }, workloads]),
   );
   gauge("restarts_waiting", "Workloads that are waiting for a restart", (known) => [[{}, waitingOf(known)]]);
-  gauge("pods_shed", "Pods that are not observed, as what is kept of pods is bounded", ({ shed }) => [[{}, shed]]);
+  gauge("pods_shed", "Pods that are not observed, as the memory for pods is bounded", ({ shed }) => [[{}, shed]]);
   gauge("agents", "Nodes on which pods follow live, by their agent: alive, silent, absent", ({ agents }) =>
     Object.entries(agents ?? {}).map(([state, nodes]) => [{ state }, nodes]),
   );
   const restarts = counter("restarts_total", "Workloads restarted");
-  const conflicts = counter("restart_conflicts_total", "Restarts that conflicted with another change of the workload");
+  const conflicts = counter(
+    "restart_conflicts_total",
+    "Restarts that met another change of the workload; each is tried again",
+  );
   const forbidden = counter("restarts_refused_total", "Restarts that the API server refused");
   const failed = counter("rollout_failures_total", "Restarts whose rollout failed");
   const reverted = counter("restarts_reverted_total", "Restarts that the workload's owner reverted");
