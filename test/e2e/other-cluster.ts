@@ -38,6 +38,7 @@ const OWN_NODE_ONLY: Readonly<Record<string, string>> = {
   "64": OUTSIDE,
   "67": "an image of CoreDNS that the nodes can pull",
   "68": `${OUTSIDE}; an image of CoreDNS that the nodes can pull, and root on the nodes`,
+  "69": `${OUTSIDE}; and the cluster's own DNS, which the test changes`,
   "70": "a load balancer whose address does not answer to pods",
   "76": "proxies that a test may stop",
   "77": "a node of which it may take a port",
