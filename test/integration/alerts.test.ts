@@ -71,6 +71,9 @@ before(async () => {
     jobs: [
       {
         job_name: "apiserver",
+        // Megabytes, which take a busy machine a while.
+        scrape_interval: "2s",
+        scrape_timeout: "2s",
         scheme: "https",
         tls_config: { ca_file: system.cluster.caFile },
         authorization: { credentials: system.cluster.adminToken },

@@ -15,7 +15,7 @@ const CHART_FILES = join(import.meta.dirname, "..", "..", "manifests", "chart", 
 export const ALERTS = join(CHART_FILES, "alerts.yaml");
 export const DASHBOARD = join(CHART_FILES, "grafana-dashboard.json");
 
-const WAIT_MS = 60_000;
+const WAIT_MS = 120_000;
 const POLL_MS = 300;
 
 /**
