@@ -1,0 +1,231 @@
+import assert from "node:assert/strict";
+import { cpSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { checkPublishers } from "../../doctor/checks/publishers.ts";
+import { known } from "../../doctor/known.ts";
+import { binary } from "../cluster/binaries.ts";
+import { runTool, SWITCHBACK, type ToolResult } from "../cluster/tools.ts";
+import { HEALTHY } from "../fakes/doctor-facts.ts";
+import { NAMESPACE, type System, startSystem } from "./system.ts";
+
+// The commands of the pages, as somebody types them, on a real API server with Switchback in it. Those that do not run here are listed with
+// what runs them, or with why nothing does.
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const PAGES = ["README.md", ...globSync("docs/**/*.md", { cwd: ROOT })];
+const PROGRAMS =
+  /^(?:kubectl|helm|switchback|docker|npm|npx|node|ibmcloud|cosign|sha256sum|contour|source|git|curl|ctr|tar) /;
+/** The chart from a registry, and options that a line leaves out. */
+const CHART = join(ROOT, "manifests", "chart");
+
+/** By how a command begins: why it is not run here. */
+const ELSEWHERE: ReadonlyArray<readonly [pattern: RegExp, why: string]> = [
+  [
+    /^node --test|^npm (?:ci|test|install|run (?:demo|release -- --out \.\.))|^npx /,
+    "test/newcomer, or this run itself",
+  ],
+  [/^npm run (?:cluster|e2e)/, "the end-to-end tests of .ci/run are these"],
+  [/^npm run bench/, "measurements take minutes; each has a test of its parts beside it"],
+  [/^npm run release/, "test/e2e/97-release.test.ts"],
+  [/^docker /, "test/e2e/98-dockerfile.test.ts builds the file; there is no registry"],
+  [/^(?:ibmcloud|contour) /, "a program of somebody else, which no registry of packages has"],
+  [/^(?:cosign|sha256sum) /, "release/sign.test.ts, test/e2e/97-release.test.ts"],
+  [/^source |^switchback completion/, "cli/completion.test.ts"],
+  [/^helm install /, "test/integration/install.test.ts, by the README's own words"],
+  [/^helm test /, "test/integration/helm-test.test.ts"],
+  [/^helm upgrade .*prometheusRule/, "test/integration/chart-monitoring.test.ts, with the operator's definitions"],
+  [/^helm (?:rollback|uninstall) |^switchback uninstall(?! --check)/, "test/e2e/60 and 90; test/integration/uninstall"],
+  [/^switchback publish \S+ --remove/, "test/integration/publishers.test.ts; it waits minutes for CoreDNS"],
+  [/^kubectl apply --server-side -f manifests/, "test/integration/install.test.ts: here Helm has installed it"],
+  [/^kubectl delete namespace switchback-system|delete job switchback-uninstall/, "test/e2e/90-uninstall.test.ts"],
+  [/^kubectl (?:\S+ )*(?:logs|exec) /, "no container runs here; test/e2e/10-healed.test.ts, and 75"],
+  [/^kubectl .* edit /, "it takes an editor"],
+  [/^switchback doctor .*--probe/, "test/e2e/75-doctor.test.ts"],
+  [/^switchback dashboard/, "it serves until it is ended: test/browser"],
+];
+
+/** What stands for something of the reader's. Options in brackets are left out: test/docs/commands.test.ts has them. */
+const SUBSTITUTES: ReadonlyArray<readonly [pattern: RegExp, text: string]> = [
+  [/ \[-[^\]]*\]/g, ""],
+  [/ 2>\/dev\/null/g, ""],
+  [/\bNAMESPACE\b/g, "ingress-nginx"],
+  [/\bNAME\b/g, "ingress-nginx-controller"],
+  [/\bGROUP\b/g, "operators"],
+  [/sha256:\.\.\./g, `sha256:${"0".repeat(64)}`],
+  [/^(helm upgrade(?: --install)? switchback) \S+/, `$1 ${CHART} --dry-run=server -n ${NAMESPACE}`],
+];
+
+interface Command {
+  readonly page: string;
+  readonly text: string;
+}
+
+const commands: Command[] = PAGES.flatMap((page) => {
+  // A line goes on after a backslash, and after a pipe.
+  const text = readFileSync(join(ROOT, page), "utf8")
+    .replaceAll(/^```[\s\S]*?^```$/gm, "")
+    .replaceAll(/\\\n\s+/g, "")
+    .replaceAll(/\|\n {4}\s+/g, "| ");
+  const lines = text.split("\n").flatMap((line) => /^ {4}(?:\$ )?(\S.*)$/.exec(line)?.[1] ?? []);
+  return lines.filter((line) => PROGRAMS.test(line)).map((line) => ({ page, text: line.replace(/ {2,}#.*/, "") }));
+});
+const elsewhere = ({ text }: Command) => ELSEWHERE.find(([pattern]) => pattern.test(text));
+const here = commands.filter((command) => elsewhere(command) === undefined);
+
+/** The cluster of somebody who comes from another tool, and has opted cert-manager in. */
+const BEFORE = `
+apiVersion: v1
+kind: Namespace
+metadata: { name: cert-manager }
+---
+apiVersion: v1
+kind: Namespace
+metadata: { name: shop }
+---
+apiVersion: v1
+kind: Namespace
+metadata: { name: hairpin-proxy }
+---
+apiVersion: v1
+kind: Pod
+metadata: { namespace: cert-manager, name: cert-manager, labels: { app.kubernetes.io/component: controller } }
+spec: { containers: [{ name: main, image: none }] }
+---
+apiVersion: v1
+kind: Node
+metadata: { name: node-1 }
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: { namespace: kube-system, name: coredns }
+data:
+  Corefile: |
+    .:53 {
+        rewrite name a.example.com hairpin-proxy.hairpin-proxy.svc.cluster.local # Added by hairpin-proxy
+        errors
+    }
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: { namespace: kube-system, name: coredns-custom }
+data: { ouroboros.server: "# of ouroboros", mine.server: "# mine" }
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: { name: dnsendpoints.externaldns.k8s.io, annotations: { api-approved.kubernetes.io: "unapproved: only its name is needed" } }
+spec:
+  group: externaldns.k8s.io
+  scope: Namespaced
+  names: { kind: DNSEndpoint, plural: dnsendpoints }
+  versions:
+    - name: v1alpha1
+      served: true
+      storage: true
+      schema: { openAPIV3Schema: { type: object, x-kubernetes-preserve-unknown-fields: true } }
+`;
+const DEPLOYMENT = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: { namespace: shop, name: web }
+spec:
+  selector: { matchLabels: { app: web } }
+  template:
+    metadata: { labels: { app: web } }
+    spec: { containers: [{ name: main, image: none }] }
+`;
+
+let system: System;
+let folder: string;
+let proxyPod: string;
+
+/** Where the commands are typed: the programs, and the files that they name. */
+async function makeFolder(): Promise<void> {
+  folder = mkdtempSync(join(tmpdir(), "switchback-docs-commands-"));
+  for (const name of ["bin", "deploy", "chart/templates"]) mkdirSync(join(folder, name), { recursive: true });
+  for (const program of ["kubectl", "helm"] as const) symlinkSync(await binary(program), join(folder, "bin", program));
+  const script = `#!/bin/sh\nexec '${process.execPath}' '${SWITCHBACK}' "$@"\n`;
+  writeFileSync(join(folder, "bin", "switchback"), script, { mode: 0o755 });
+  for (const file of ["deployment.yaml", "deploy/web.yaml", "chart/templates/web.yaml"])
+    writeFileSync(join(folder, file), DEPLOYMENT);
+  writeFileSync(join(folder, "chart", "Chart.yaml"), "{ apiVersion: v2, name: shop, version: 1.0.0 }\n");
+  writeFileSync(join(folder, "hosts.txt"), "198.51.100.9 shop.example.com\n");
+  cpSync(join(ROOT, "manifests", "install.yaml"), join(folder, "manifests", "install.yaml"));
+}
+
+before(async () => {
+  await makeFolder();
+  system = await startSystem({ before: BEFORE, values: { agent: { enabled: true } } });
+  await system.showController();
+  const pods = await system.kubectl("-n", NAMESPACE, "get", "pods", "-o", "name");
+  proxyPod = /pod\/(switchback-proxy-\S+)/.exec(pods)?.[1] ?? assert.fail(pods);
+  await system.cluster.runPod(`${NAMESPACE}/${proxyPod}`, "203.0.113.251", {
+    8082: (await system.leader()).healthPort,
+  });
+});
+after(async () => {
+  await system?.stop();
+  if (folder !== undefined) rmSync(folder, { recursive: true });
+});
+
+/** Types it. What counts is how its first program ends: `grep` that finds nothing is an answer. */
+async function type(command: string): Promise<ToolResult> {
+  const script = `cd '${folder}'\n${command}\nexit "\${PIPESTATUS[0]}"`;
+  const path = [join(folder, "bin"), process.env.PATH].join(delimiter);
+  return await runTool("bash", ["-c", script], {
+    PATH: path,
+    HOME: folder,
+    KUBECONFIG: system.cluster.adminKubeconfig,
+  });
+}
+
+/** What a command prints that did not do what it says. */
+const REFUSED = /^(?:error|Error|switchback: unknown|jq: (?:compile )?error)|command not found|syntax error/m;
+
+describe("the commands of the pages", () => {
+  it("are run here, or are listed with what runs them; nothing is listed that no page has", () => {
+    assert.ok(here.length > 50, String(here.length));
+    assert.deepEqual(
+      ELSEWHERE.filter(([pattern]) => !commands.some(({ text }) => pattern.test(text))).map(([pattern]) => pattern),
+      [],
+    );
+  });
+
+  for (const { page, text } of here) {
+    it(`${page}: ${text}`, async () => {
+      const command = SUBSTITUTES.reduce((line, [pattern, by]) => line.replace(pattern, by), text);
+      const { code, stdout, stderr } = await type(command.replace(/\bPOD\b/, proxyPod));
+      // The doctor and the status say by 1 that something is wrong, as it is where nothing runs.
+      const isFinding = code === 1 && /^switchback (?:doctor|status|uninstall --check)/.test(command);
+      assert.ok(code === 0 || isFinding, `${command}: ${code}\n${stdout}\n${stderr}`);
+      assert.doesNotMatch(stderr, REFUSED, command);
+    });
+  }
+});
+
+describe("the doctor's commands that remove what other tools left in the cluster's DNS", () => {
+  it("remove that, and nothing else", async () => {
+    // The page's own deleted neither.
+    const data = async (name: string) =>
+      (await system.json<{ data: Record<string, string> }>("-n", "kube-system", "get", "configmap", name)).data;
+    const corefile = (await data("coredns")).Corefile ?? "";
+    const custom = await data("coredns-custom");
+    const files = [
+      { place: "kube-system/coredns", key: "Corefile", text: corefile },
+      ...Object.entries(custom).map(([key, text]) => ({ place: "kube-system/coredns-custom", key, text })),
+    ];
+    const findings = checkPublishers({ ...HEALTHY, publishers: known(new Map()), clusterDns: known(files) });
+    assert.deepEqual(
+      findings.map(({ code }) => code),
+      ["dns-leftover", "dns-leftover"],
+    );
+    for (const { cures } of findings) {
+      const [, command = ""] = /`(.*)`/.exec(cures[0] ?? "") ?? [];
+      const { code, stderr } = await type(command);
+      assert.equal(code, 0, `${command}: ${stderr}`);
+    }
+    assert.equal((await data("coredns")).Corefile, ".:53 {\n    errors\n}\n");
+    assert.deepEqual(await data("coredns-custom"), { "mine.server": "# mine" });
+  });
+});
