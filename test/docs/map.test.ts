@@ -40,6 +40,31 @@ test("every link leads to a file", () => {
   assert.deepEqual(broken, []);
 });
 
+/** The anchors of a page's headings, as GitHub makes them. */
+function anchorsOf(page: string): Set<string> {
+  const headings = readFileSync(join(ROOT, page), "utf8").match(/^#+ .*$/gm) ?? [];
+  const slug = (heading: string) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
+      .trim()
+      .replaceAll(" ", "-");
+  return new Set(headings.map((heading) => slug(heading.replace(/^#+ /, ""))));
+}
+
+test("every link to a section leads to one", () => {
+  const links = PAGES.flatMap((page) =>
+    [...readFileSync(join(ROOT, page), "utf8").matchAll(/\]\(([^)\s#:]*)#([^)]+)\)/g)].map(
+      ([, target = "", anchor = ""]) => ({ page, to: target === "" ? page : join(dirname(page), target), anchor }),
+    ),
+  );
+  assert.ok(links.length > 0);
+  assert.deepEqual(
+    links.filter(({ to, anchor }) => !anchorsOf(to).has(anchor)),
+    [],
+  );
+});
+
 test("every page is reachable from the README, those of docs/ by its map", () => {
   const map = join("docs", "README.md");
   assert.ok(namedBy("README.md").includes(map));

@@ -23,6 +23,8 @@ for (const { title, file } of ROWS) {
     const page = readFileSync(join(FOLDER, file), "utf8");
     assert.ok(page.startsWith(`# ${title}\n`));
     assert.deepEqual(page.match(/^## .*$/gm), ["## Set", "## See that it works", "## Undo", "## Source"]);
+    // Who has a list of addresses needs to know which.
+    assert.equal(page.includes("<addresses of the proxy pods>"), page.includes("(README.md#the-proxies-addresses)"));
     const { source = "" } = KNOWN_SOFTWARE.find((each) => each.title === title) ?? {};
     assert.ok(page.includes(`<${source}>`), source);
   });
