@@ -28,7 +28,13 @@ export function Workloads({ view }: { readonly view: View }) {
   const chosen = of === null ? undefined : sorted.find((row) => keyOf(row) === of);
   const running = view.summary?.running;
   if (view.summary === undefined) return null;
-  if (running === undefined) return <p class="note bad">Unknown: no controller is the leader at the moment.</p>;
+  if (running === undefined) {
+    return view.summary.leader ? (
+      <p class="none">There is no cluster whose workloads are observed.</p>
+    ) : (
+      <p class="note bad">Unknown: no controller is the leader at the moment.</p>
+    );
+  }
   return (
     <>
       {running.unknown !== undefined && <p class="note bad">Unknown: {plain(running.unknown)}</p>}

@@ -449,6 +449,9 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
     assert.equal(await page.getByText("unknown", { exact: true }).count(), 3);
     await go("workloads");
     await page.getByText("Unknown: no controller is the leader at the moment.").waitFor();
+    // As of the demo.
+    status = async () => follower;
+    await page.getByText("There is no cluster whose workloads are observed.").waitFor();
   });
 
   test("is used by the keyboard alone", async () => {

@@ -22,7 +22,7 @@ function run(command: string, ...args: string[]): string {
   return stdout;
 }
 
-test("has license, readme, schema and values, and nothing but what Helm reads", () => {
+test("has license, readme, schema and values, alerts and dashboard, and nothing but what Helm reads", () => {
   const { version } = parse(readFileSync(join(CHART, "Chart.yaml"), "utf8"));
   run(helm, "package", CHART, "--destination", folder);
   const names = run("tar", "--list", "--file", join(folder, `switchback-${version}.tgz`))
@@ -31,9 +31,16 @@ test("has license, readme, schema and values, and nothing but what Helm reads", 
   const others = names.filter((name) => !name.startsWith("switchback/templates/")).sort();
   assert.deepEqual(
     others,
-    [".helmignore", "Chart.yaml", "LICENSE", "README.md", "values.schema.json", "values.yaml"].map(
-      (name) => `switchback/${name}`,
-    ),
+    [
+      ".helmignore",
+      "Chart.yaml",
+      "LICENSE",
+      "README.md",
+      "files/alerts.yaml",
+      "files/grafana-dashboard.json",
+      "values.schema.json",
+      "values.yaml",
+    ].map((name) => `switchback/${name}`),
   );
   assert.equal(readFileSync(join(CHART, "LICENSE"), "utf8"), readFileSync(join(TOP, "LICENSE"), "utf8"));
 });
