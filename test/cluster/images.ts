@@ -105,25 +105,25 @@ export async function clientImages(): Promise<ImageSpec[]> {
   ];
 }
 
-/** Builds `images/<name>/`, a Go program of the standard library alone. */
-async function goProgram(name: string): Promise<string> {
+/** Builds `images/<name>.go`, a program of the standard library alone. */
+export async function goProgram(name: string, folder = statePath("built")): Promise<string> {
   if (!(await hasGo(process.env))) throw new NotHere("go is not on the PATH (https://go.dev/dl)");
-  const output = await builtPath(name);
+  const output = await builtPath(folder, name);
   const source = join(TOP, "test", "cluster", "images", `${name}.go`);
   const flags = ["build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", output];
   await run("env", "CGO_ENABLED=0", "GOWORK=off", "GO111MODULE=off", "go", ...flags, source);
   return output;
 }
 
-async function muslProgram(name: string): Promise<string> {
-  const output = await builtPath(name);
+/** Builds `images/<name>.c`, statically with musl. */
+export async function muslProgram(name: string, folder = statePath("built")): Promise<string> {
+  const output = await builtPath(folder, name);
   const source = join(TOP, "test", "cluster", "images", `${name}.c`);
   await run("musl-gcc", "-static", "-Os", "-o", output, source);
   return output;
 }
 
-async function builtPath(name: string): Promise<string> {
-  const folder = statePath("built");
+async function builtPath(folder: string, name: string): Promise<string> {
   await mkdir(folder, { recursive: true });
   return join(folder, name);
 }

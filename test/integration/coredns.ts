@@ -49,18 +49,21 @@ export class CoreDnsBed {
     name: string,
     options: Pick<CorefileOptions, "directory" | "upstream"> & Partial<CorefileOptions>,
   ): Promise<CoreDns> {
-    return await this.#start(name, ([port = 0, healthPort = 0, readyPort = 0, metricsPort = 0]) =>
-      renderCorefile({
-        address: LOCAL,
-        port,
-        healthPort,
-        readyPort,
-        metricsPort,
-        clusterDomains: ["cluster.local"],
-        ttl: 5,
-        reloadMs: 50,
-        ...options,
-      }),
+    return await this.#start(
+      name,
+      ([port = 0, healthPort = 0, readyPort = 0, metricsPort = 0]) =>
+        renderCorefile({
+          address: LOCAL,
+          port,
+          healthPort,
+          readyPort,
+          metricsPort,
+          clusterDomains: ["cluster.local"],
+          ttl: 5,
+          reloadMs: 50,
+          ...options,
+        }),
+      options,
     );
   }
 
@@ -82,7 +85,11 @@ export class CoreDnsBed {
   }
 
   /** Another process may have taken a port by the time that CoreDNS binds it. */
-  async #start(name: string, corefileOf: (ports: readonly number[]) => string): Promise<CoreDns> {
+  async #start(
+    name: string,
+    corefileOf: (ports: readonly number[]) => string,
+    at: Partial<Pick<CoreDns, "address" | "port">> = {},
+  ): Promise<CoreDns> {
     const program = await binary("coredns");
     for (let tries = 1; ; tries += 1) {
       const ports = await freePorts(4);
@@ -91,7 +98,7 @@ export class CoreDnsBed {
       const process = this.#processes.start(`${name}-${tries}`, program, ["-conf", corefile]);
       this.#running.push(process);
       const [port = 0, , readyPort = 0, metricsPort = 0] = ports;
-      const server = { address: LOCAL, port, metricsPort, process };
+      const server = { address: at.address ?? LOCAL, port: at.port ?? port, metricsPort, process };
       if (await isReady(server, readyPort)) return server;
       if (tries === TRIES) throw new Error(`${name}: CoreDNS does not start\n${await process.logTail()}`);
     }
@@ -102,15 +109,15 @@ export class CoreDnsBed {
 async function isReady(server: CoreDns, readyPort: number): Promise<boolean> {
   const deadline = performance.now() + READY_MS;
   while (server.process.exited === undefined) {
-    if ((await saysReady(readyPort)) && (await answersAnything(server))) return true;
+    if ((await saysReady(server, readyPort)) && (await answersAnything(server))) return true;
     if (performance.now() > deadline) throw new Error(`CoreDNS is not ready: ${await server.process.logTail()}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   return false;
 }
 
-async function saysReady(port: number): Promise<boolean> {
-  const response = await fetch(`http://${LOCAL}:${port}/ready`).catch(() => undefined);
+async function saysReady({ address }: CoreDns, port: number): Promise<boolean> {
+  const response = await fetch(`http://${address}:${port}/ready`).catch(() => undefined);
   await response?.body?.cancel();
   return response?.ok === true;
 }
