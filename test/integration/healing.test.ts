@@ -316,7 +316,7 @@ describe("a ClusterIP of ours that was given to another Service while no control
         "-o",
         "jsonpath={range .items[*]}{.reason}: {.note}\n{end}",
       );
-      return notes.includes(`FrontAddressLost: the ClusterIP ${before.join(", ")}`);
+      return notes.includes(`FrontAddressLost: The ClusterIP ${before.join(", ")}`);
     });
     await system.ready(NAMES);
     assertInjected(await whilePodsAreCreated(async () => {}));
