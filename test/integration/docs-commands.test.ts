@@ -41,7 +41,6 @@ const ELSEWHERE: ReadonlyArray<readonly [pattern: RegExp, why: string]> = [
   [/^kubectl apply --server-side -f manifests/, "test/integration/install.test.ts: here Helm has installed it"],
   [/^kubectl delete namespace switchback-system|delete job switchback-uninstall/, "test/e2e/90-uninstall.test.ts"],
   [/^kubectl (?:\S+ )*(?:logs|exec) /, "no container runs here; test/e2e/10-healed.test.ts, and 75"],
-  [/^kubectl .* edit /, "it takes an editor"],
   [/^switchback doctor .*--probe/, "test/e2e/75-doctor.test.ts"],
   [/^switchback dashboard/, "it serves until it is ended: test/browser"],
 ];
@@ -93,10 +92,34 @@ kind: Pod
 metadata: { namespace: cert-manager, name: cert-manager, labels: { app.kubernetes.io/component: controller } }
 spec: { containers: [{ name: main, image: none }] }
 ---
+apiVersion: apps/v1
+kind: Deployment
+metadata: { namespace: hairpin-proxy, name: hairpin-proxy-controller }
+spec:
+  selector: { matchLabels: { app: controller } }
+  template:
+    metadata: { labels: { app: controller } }
+    spec: { containers: [{ name: main, image: none }] }
+---
 apiVersion: v1
 kind: Node
 metadata: { name: node-1 }
 ---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: { name: dnsendpoints.externaldns.k8s.io, annotations: { api-approved.kubernetes.io: "unapproved: only its name is needed" } }
+spec:
+  group: externaldns.k8s.io
+  scope: Namespaced
+  names: { kind: DNSEndpoint, plural: dnsendpoints }
+  versions:
+    - name: v1alpha1
+      served: true
+      storage: true
+      schema: { openAPIV3Schema: { type: object, x-kubernetes-preserve-unknown-fields: true } }
+`;
+/** The cluster's DNS, as other tools leave it. */
+const LEFT = `
 apiVersion: v1
 kind: ConfigMap
 metadata: { namespace: kube-system, name: coredns }
@@ -111,19 +134,6 @@ apiVersion: v1
 kind: ConfigMap
 metadata: { namespace: kube-system, name: coredns-custom }
 data: { ouroboros.server: "# of ouroboros", mine.server: "# mine" }
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: { name: dnsendpoints.externaldns.k8s.io, annotations: { api-approved.kubernetes.io: "unapproved: only its name is needed" } }
-spec:
-  group: externaldns.k8s.io
-  scope: Namespaced
-  names: { kind: DNSEndpoint, plural: dnsendpoints }
-  versions:
-    - name: v1alpha1
-      served: true
-      storage: true
-      schema: { openAPIV3Schema: { type: object, x-kubernetes-preserve-unknown-fields: true } }
 `;
 const DEPLOYMENT = `
 apiVersion: apps/v1
@@ -156,7 +166,7 @@ async function makeFolder(): Promise<void> {
 
 before(async () => {
   await makeFolder();
-  system = await startSystem({ before: BEFORE, values: { agent: { enabled: true } } });
+  system = await startSystem({ before: `${BEFORE}---${LEFT}`, values: { agent: { enabled: true } } });
   await system.showController();
   const pods = await system.kubectl("-n", NAMESPACE, "get", "pods", "-o", "name");
   proxyPod = /pod\/(switchback-proxy-\S+)/.exec(pods)?.[1] ?? assert.fail(pods);
@@ -206,7 +216,7 @@ describe("the commands of the pages", () => {
 
 describe("the doctor's commands that remove what other tools left in the cluster's DNS", () => {
   it("remove that, and nothing else", async () => {
-    // The page's own deleted neither.
+    await system.apply(LEFT);
     const data = async (name: string) =>
       (await system.json<{ data: Record<string, string> }>("-n", "kube-system", "get", "configmap", name)).data;
     const corefile = (await data("coredns")).Corefile ?? "";
