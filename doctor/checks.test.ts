@@ -63,7 +63,7 @@ test("what is not ok has a cure, but for what the cluster itself does not let us
 
 /** One thing is changed; these verdicts and codes are all that is not ok then. */
 const FAULTS: readonly [what: string, change: Partial<ClusterFacts>, ...expected: `${FindingStatus} ${string}`[]][] = [
-  ["no address yet", nginx({ entries: [] }), "warning address-pending"],
+  ["no address yet", nginx({ entries: [] }), "unknown need-pending", "warning address-pending"],
   [
     "the Ingress's own load balancer, no target",
     nginx({ namespace: "elsewhere" }),

@@ -45,7 +45,7 @@ const CASES: readonly [what: string, facts: ClusterFacts, found: string, evidenc
   ["no right to list Services", absent({ services: FORBIDDEN }), "unknown right-missing", /missing permission/],
   ["no load balancer", absent(services()), "ok need-none", /no ingress controller has/],
   ["none that can be seen", absent({ ...services(), ingresses: FORBIDDEN }), "unknown right-missing", /missing/],
-  ["no address yet", absent(one({ ...HTTP, entries: [] })), "ok need-none", /no ingress controller has/],
+  ["no address yet", absent(one({ ...HTTP, entries: [] })), "unknown need-pending", /has no address yet/],
   ["bypassed, not probed", absent({}), "unknown need-unseen", /bypass the load balancer of Service ingress-nginx\//],
   ["bypassed, the probe failed", absent({ probe: FORBIDDEN }), "unknown need-unseen", /was not seen/],
   ["bypassed, and cut off", absent(probe({})), "warning mapping-needed", /where the ingress controller itself answers/],

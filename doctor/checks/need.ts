@@ -19,10 +19,13 @@ type Reached = boolean | undefined;
  */
 export function checkNeed(facts: ClusterFacts): Finding[] {
   if (!facts.services.known) return [unknown(SUBJECT, facts.services.reason.code, facts.services.reason.text)];
-  const all = findLoadBalancers(facts).filter(({ service }) => service.entries.length > 0);
+  const found = findLoadBalancers(facts);
+  const all = found.filter(({ service }) => service.entries.length > 0);
   if (all.length === 0) {
     const unread = [facts.ingresses, facts.gateways].find((list) => !list.known);
     if (unread?.known === false) return [unknown(SUBJECT, unread.reason.code, unread.reason.text)];
+    const pending = found.filter(({ service }) => service.type === "LoadBalancer");
+    if (pending.length > 0) return [checkPending(pending)];
     return [ok(SUBJECT, "need-none", "no ingress controller has a load balancer with an address: nothing to map")];
   }
   const seen = all.map((loadBalancer) => ({ loadBalancer, reached: reachedBy(loadBalancer, facts) }));
@@ -48,6 +51,12 @@ function reachedBy({ service }: LoadBalancer, { probe }: ClusterFacts): Reached 
     return answered(direct) || (WORKING.includes(support.kind) ? false : []);
   });
   return answers.includes(false) ? false : answers[0];
+}
+
+/** Whether pods will bypass it depends on what its provider will write. */
+function checkPending(pending: readonly LoadBalancer[]): Finding {
+  const evidence = `the load balancer of ${list(pending)} has no address yet`;
+  return unknown(SUBJECT, "need-pending", evidence, "run again once it has one");
 }
 
 function checkCutOff(cutOff: readonly LoadBalancer[], facts: ClusterFacts): Finding {
