@@ -161,6 +161,9 @@ async function lookAtStatus(): Promise<void> {
     });
   }
   client.close();
+  // What the publishers report comes with it.
+  const { code, stderr } = await system.cli(["status", "-o", "name"], { kubeconfig: await operator() });
+  assert.notEqual(code, 2, stderr);
 }
 
 async function inject(): Promise<void> {
