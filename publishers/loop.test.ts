@@ -21,6 +21,17 @@ function rig(t: TestContext) {
     answers: [] as string[],
     stored: undefined as StoredPublisherState | undefined,
     failing: undefined as Error | undefined,
+    /** What becomes of the next write of anything; "lost": it is done, and its answer does not arrive. */
+    fate: (): "taken" | "refused" | "lost" => "taken",
+  };
+  /** What is in the place: the same again is no write. */
+  let content: string | undefined;
+  const written = <T>(write: () => T): T => {
+    const fate = there.fate();
+    if (fate === "refused") throw new Error("500");
+    const result = write();
+    if (fate === "lost") throw new Error("the connection was reset");
+    return result;
   };
   const publisher: Publisher = {
     name: "one",
@@ -28,9 +39,13 @@ function rig(t: TestContext) {
     original: async () => "what was there",
     presence: async () => there.presence,
     async publish(map) {
-      done.push(`publish ${map.revision}`);
-      there.presence = { kind: "as-written" };
-      return there.outcome;
+      const isThere = there.presence.kind === "as-written" && content === map.revision;
+      return (isThere ? (write: () => PublishOutcome) => write() : written)(() => {
+        done.push(`publish ${map.revision}`);
+        content = map.revision;
+        there.presence = { kind: "as-written" };
+        return there.outcome;
+      });
     },
     async remove() {
       done.push("remove");
@@ -45,9 +60,11 @@ function rig(t: TestContext) {
     },
     async write(state: PublisherState, original: string | undefined, before: StoredPublisherState | undefined) {
       assert.equal(before?.resourceVersion, there.stored?.resourceVersion, "a write names what it replaces");
-      version += 1;
-      there.stored = { state: structuredClone(state), original, resourceVersion: String(version) };
-      return there.stored;
+      return written(() => {
+        version += 1;
+        there.stored = { state: structuredClone(state), original, resourceVersion: String(version) };
+        return there.stored;
+      });
     },
   };
   const startLoop = () => {
@@ -281,3 +298,24 @@ test("a step that fails is tried again, sooner than the next check", async (t) =
   assert.ok((await step()) <= 2_000);
   assert.deepEqual([done, loop.failure], [["publish r1"], undefined]);
 });
+
+for (const fate of ["refused", "lost"] as const) {
+  test(`an API server by which half of the writes are ${fate}: the newest map is published, the original kept, nobody blamed`, async (t) => {
+    const { startLoop, step, there, done, state, advance } = rig(t);
+    let writes = 0;
+    there.fate = () => (writes++ % 2 === 0 ? fate : "taken");
+    const loop = startLoop();
+    for (const revision of ["r1", "r2", "r3"]) {
+      loop.offer(mapOf(revision));
+      advance(15_000);
+      there.answers = [`tag-${revision}`];
+      for (let steps = 0; steps < 20; steps += 1) await step();
+      assert.equal(done.at(-1), `publish ${revision}`);
+    }
+    const { revision, names, answered, behindSince, takenBack, stopped, problem } = state();
+    assert.deepEqual([revision, names, answered?.revision, behindSince], ["r3", 1, "r3", undefined]);
+    assert.deepEqual([takenBack, stopped, problem, loop.failure], [[], undefined, undefined, undefined]);
+    assert.equal(there.stored?.original, "what was there");
+    assert.ok(!done.includes("remove"));
+  });
+}
