@@ -4,8 +4,7 @@ import { configSchema } from "../../config/schema.ts";
 import type { Reason } from "../../hostmap/types.ts";
 import { emptyPublisherState, type PublisherState } from "../../snapshot/publisher-state.ts";
 import { FORBIDDEN, HEALTHY } from "../../test/fakes/doctor-facts.ts";
-import type { ClusterFacts, DnsFileFacts } from "../facts.ts";
-import type { Finding } from "../findings.ts";
+import type { ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
 import { checkPublishers } from "./publishers.ts";
 
@@ -17,27 +16,14 @@ const good: PublisherState = {
   publishedAt: NOW - 1_000_000,
 };
 
-function check(
-  states: Record<string, PublisherState | Reason> | undefined,
-  publishers: object,
-  files: readonly DnsFileFacts[],
-): readonly Finding[] {
+function run(states: Record<string, PublisherState | Reason> | undefined, publishers: object = {}): string[] {
   const install = { ...HEALTHY.install, config: known(configSchema.parse({ publishers })) };
   const facts: ClusterFacts = {
     ...HEALTHY,
     install,
     publishers: states === undefined ? FORBIDDEN : known(new Map(Object.entries(states))),
-    clusterDns: known(files),
   };
-  return checkPublishers(facts);
-}
-
-function run(
-  states: Record<string, PublisherState | Reason> | undefined,
-  publishers: object = {},
-  files: readonly DnsFileFacts[] = [],
-): string[] {
-  return check(states, publishers, files).map(
+  return checkPublishers(facts).map(
     ({ verdict, code, subject, evidence }) => `${verdict} ${code} | ${subject} | ${evidence}`,
   );
 }
@@ -94,40 +80,4 @@ test("two publishers with different maps, for longer than one follows the other"
     found[2] ?? "",
     /^warning publishers-differ \| publishers \| coredns and coredns-import have different maps/,
   );
-});
-
-test("lines of other tools in the cluster's DNS, and rewrites of mapped names", () => {
-  const text = `.:53 {
-    rewrite name app.example.net hairpin-proxy.hairpin-proxy.svc.cluster.local # Added by hairpin-proxy
-    rewrite name exact shop.example.com. ingress.edge.svc.cluster.local
-    rewrite stop name other.example.org ingress.edge.svc.cluster.local
-}
-`;
-  const files = [
-    { place: "kube-system/coredns", key: "Corefile", text },
-    { place: "kube-system/coredns-custom", key: "ouroboros.server", text: "# managed by ouroboros\n" },
-  ];
-  assert.deepEqual(run({}, {}, files), [
-    "warning dns-leftover | ConfigMap kube-system/coredns, key Corefile | 1 line(s) of another tool: rewrite name app.example.net hairpin-proxy.hairpin-proxy.svc.cluster.local # Added by hairpin-proxy",
-    "warning dns-rewritten | ConfigMap kube-system/coredns, key Corefile | 1 name(s) of the map are rewritten, for every type of record, which breaks DNS-01: rewrite name exact shop.example.com. ingress.edge.svc.cluster.local",
-    "warning dns-leftover | ConfigMap kube-system/coredns-custom, key ouroboros.server | 1 line(s) of another tool: # managed by ouroboros",
-  ]);
-});
-
-test("what other tools have left comes with the command that removes it", () => {
-  const cures = (key: string, ...lines: readonly string[]) =>
-    check({}, {}, [{ place: "kube-system/coredns", key, text: lines.join("\n") }]).flatMap((finding) => finding.cures);
-  const first = "after its own uninstall, which docs/migrating.md has";
-  const added = "    rewrite name a.example.net hairpin-proxy.hairpin-proxy.svc.cluster.local # Added by hairpin-proxy";
-  const edit = "`kubectl -n kube-system edit configmap coredns`";
-  assert.deepEqual(cures("Corefile", ".:53 {", added, "}"), [
-    `${first}: \`kubectl -n kube-system get configmap coredns -o yaml | sed '/# Added by hairpin-proxy$/d' | kubectl replace -f -\``,
-  ]);
-  assert.deepEqual(cures("Corefile", added, "    # ouroboros"), [`${first}: ${edit}`]);
-  assert.deepEqual(cures("ouroboros.server", "# ouroboros"), [
-    `${first}: \`kubectl -n kube-system patch configmap coredns --type json -p '[{"op":"remove","path":"/data/ouroboros.server"}]'\``,
-  ]);
-  assert.deepEqual(cures("Corefile", "rewrite name shop.example.com ingress.edge.svc.cluster.local"), [
-    `remove these lines: ${edit} (docs/migrating.md)`,
-  ]);
 });

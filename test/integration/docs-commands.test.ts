@@ -102,6 +102,19 @@ spec:
     spec: { containers: [{ name: main, image: none }] }
 ---
 apiVersion: v1
+kind: Namespace
+metadata: { name: hairpin-proxy-gen2 }
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: { namespace: hairpin-proxy-gen2, name: controller }
+spec:
+  selector: { matchLabels: { app: controller } }
+  template:
+    metadata: { labels: { app: controller } }
+    spec: { containers: [{ name: main, image: none }] }
+---
+apiVersion: v1
 kind: Node
 metadata: { name: node-1 }
 ---
@@ -133,7 +146,7 @@ data:
 apiVersion: v1
 kind: ConfigMap
 metadata: { namespace: kube-system, name: coredns-custom }
-data: { ouroboros.server: "# of ouroboros", mine.server: "# mine" }
+data: { ouroboros.override: "# of ouroboros", mine.server: "# mine" }
 `;
 const DEPLOYMENT = `
 apiVersion: apps/v1

@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { DNS_TOOLS } from "../../test/fakes/dns-tools.ts";
+import { FORBIDDEN, HEALTHY, NAME } from "../../test/fakes/doctor-facts.ts";
+import type { DnsFileFacts } from "../facts.ts";
+import { known } from "../known.ts";
+import { leftoverFindings } from "./dns-leftovers.ts";
+
+// That each command removes its lines and nothing else is in test/integration/migrating.test.ts.
+
+const COREFILE = ".:53 {\n    errors\n    reload\n}\n";
+const found = (...files: readonly DnsFileFacts[]) => leftoverFindings({ ...HEALTHY, clusterDns: known(files) });
+const corefile = (text: string) => ({ place: "kube-system/coredns", key: "Corefile", text });
+
+test("files without anything of another tool, and files that cannot be read", () => {
+  assert.deepEqual(found(corefile(COREFILE)), []);
+  assert.deepEqual(leftoverFindings({ ...HEALTHY, clusterDns: FORBIDDEN }), []);
+});
+
+for (const { tool, key = "Corefile", write } of DNS_TOOLS) {
+  test(`what ${tool} has written to the key ${key} is one finding, with the command that removes it`, () => {
+    const place = key === "Corefile" ? "kube-system/coredns" : "kube-system/coredns-custom";
+    const findings = found({ place, key, text: write(COREFILE, [NAME, "other.example.net"]) });
+    assert.equal(findings.length, 1);
+    const [{ code, subject, evidence, cures }] = findings as [(typeof findings)[0]];
+    assert.deepEqual([code, subject], ["dns-leftover", `ConfigMap ${place}, key ${key}`]);
+    assert.match(evidence, new RegExp(`^[24] line\\(s\\) of ${tool}: .*rewrite name ${NAME} `));
+    assert.match(cures.join(), /^after its own uninstall, .*: `kubectl -n kube-system (get|patch) configmap .*`$/);
+  });
+}
+
+test("a block without its end has no command, since that would take the rest of the file with it", () => {
+  const text = COREFILE.replace("    reload", "    # === BEGIN ouroboros (do not edit by hand) ===\n    reload");
+  const [finding, ...others] = found(corefile(text));
+  assert.equal(others.length, 0);
+  assert.match(finding?.evidence ?? "", /^1 line\(s\) that name another tool: # === BEGIN ouroboros/);
+  assert.match(
+    finding?.cures.join() ?? "",
+    /^after its own uninstall, .*: `kubectl -n kube-system edit configmap coredns`$/,
+  );
+});
+
+test("rewrites of mapped names by hand, with and without `exact` and the last dot", () => {
+  const lines = [`name exact ${NAME}. edge.svc`, `name ${NAME} edge.svc`, "stop name other.example.org edge.svc"];
+  const text = COREFILE.replace("    errors", lines.map((line) => `    rewrite ${line}`).join("\n"));
+  const [finding, ...others] = found(corefile(text));
+  assert.equal(others.length, 0);
+  assert.equal(finding?.code, "dns-rewritten");
+  assert.deepEqual(finding?.cures, [
+    "remove these lines: `kubectl -n kube-system edit configmap coredns` (docs/migrating.md)",
+  ]);
+  assert.match(finding?.evidence ?? "", /^2 name\(s\) of the map are rewritten, .* breaks DNS-01: rewrite name exact /);
+});

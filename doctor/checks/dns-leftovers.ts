@@ -1,0 +1,112 @@
+import type { ClusterFacts, DnsFileFacts } from "../facts.ts";
+import { type Finding, findingsOf } from "../findings.ts";
+
+const { warning } = findingsOf("cluster-dns");
+
+const PAGE = "docs/migrating.md";
+const UNINSTALLED = `after its own uninstall, which ${PAGE} has`;
+/** Lines that are shown. */
+const MAX_SHOWN = 3;
+const MAX_LINE = 120;
+
+/** How the lines of another tool are told from all others, by its own source. */
+interface Tool {
+  readonly name: string;
+  /** At the end of each line. */
+  readonly suffix?: string;
+  /** The first and the last line, without what follows. */
+  readonly block?: readonly [begin: string, end: string];
+  /** In the name of a key that is all its own, in a ConfigMap that the Corefile imports: such a file has no mark. */
+  readonly key?: RegExp;
+}
+
+const TOOLS: readonly Tool[] = [
+  { name: "hairpin-proxy", suffix: "# Added by hairpin-proxy" },
+  { name: "hairpin-proxy-gen2", suffix: "# managed-by: hairpin-proxy-gen2 | do-not-modify" },
+  {
+    name: "ouroboros",
+    block: ["# === BEGIN ouroboros", "# === END ouroboros"],
+    key: /ouroboros/i,
+  },
+];
+/** Of a line without such a mark: it was edited, or is a comment about the tool. */
+const MENTION = /hairpin-proxy|ouroboros/i;
+
+/** What other tools have left in the files of the cluster's DNS, each with the command that removes it, and rewrites of mapped names. */
+export function leftoverFindings({ clusterDns, install }: ClusterFacts): Finding[] {
+  if (!clusterDns.known) return [];
+  const map = install.map.known ? install.map.value?.map : undefined;
+  const isMapped = (name: string) => map !== undefined && !("code" in map) && map.addressesOf(name) !== undefined;
+  return clusterDns.value.flatMap((file) => {
+    const lines = file.text.split("\n").map((line) => line.trim());
+    const ofTools = TOOLS.map((tool) => ({ tool, found: linesOf(tool, file, lines) }));
+    const known = new Set(ofTools.flatMap(({ found }) => found));
+    const mentions = lines.filter((line) => MENTION.test(line) && !known.has(line));
+    const rewritten = lines.filter((line) => isMapped(rewrittenName(line)) && !known.has(line) && !MENTION.test(line));
+    return [
+      ...ofTools.flatMap(({ tool, found }) => (found.length === 0 ? [] : [toolFinding(file, tool, found)])),
+      ...(mentions.length === 0 ? [] : [mentionFinding(file, mentions)]),
+      ...(rewritten.length === 0 ? [] : [rewriteFinding(file, rewritten)]),
+    ];
+  });
+}
+
+/** The lines of a tool. A block without its last line is none: what would remove it would take the rest of the file with it. */
+function linesOf({ suffix, block, key }: Tool, file: DnsFileFacts, lines: readonly string[]): readonly string[] {
+  if (key?.test(file.key)) return lines.filter((line) => line !== "");
+  if (suffix !== undefined) return lines.filter((line) => line.endsWith(suffix));
+  if (block === undefined) return [];
+  const isBegin = (line: string) => line.startsWith(block[0]);
+  const end = lines.findLastIndex((line) => line.startsWith(block[1]));
+  const isClosed = lines.some(isBegin) && lines.findLastIndex(isBegin) < end;
+  return isClosed ? lines.slice(lines.findIndex(isBegin), end + 1) : [];
+}
+
+/** Changes nothing but the lines of the tool: a replacement names the version that was read. */
+function removalOf({ suffix, block, key }: Tool, file: DnsFileFacts): string {
+  const [namespace, name] = file.place.split("/");
+  const kubectl = `kubectl -n ${namespace}`;
+  if (key?.test(file.key)) {
+    return `${kubectl} patch configmap ${name} --type=json -p '[{"op":"remove","path":"/data/${file.key}"}]'`;
+  }
+  const [begin, end] = (block ?? []).map((line) => `/^[[:space:]]*${line}/`);
+  const lines = suffix === undefined ? `${begin},${end}` : `/${suffix}$/`;
+  return `${kubectl} get configmap ${name} -o yaml | sed '${lines}d' | kubectl replace -f -`;
+}
+
+/** The name in `rewrite name [exact] NAME TARGET`; "" in any other line. */
+function rewrittenName(line: string): string {
+  const [plugin, ...words] = line.toLowerCase().split(/\s+/);
+  if (plugin !== "rewrite") return "";
+  const rest = words.filter((word) => !["continue", "stop", "name", "exact"].includes(word));
+  return (rest[0] ?? "").replace(/\.$/, "");
+}
+
+function toolFinding(file: DnsFileFacts, tool: Tool, lines: readonly string[]): Finding {
+  const evidence = `${lines.length} line(s) of ${tool.name}: ${excerpt(lines)}`;
+  return warning(subjectOf(file), "dns-leftover", evidence, `${UNINSTALLED}: \`${removalOf(tool, file)}\``);
+}
+
+function mentionFinding(file: DnsFileFacts, lines: readonly string[]): Finding {
+  const evidence = `${lines.length} line(s) that name another tool: ${excerpt(lines)}`;
+  return warning(subjectOf(file), "dns-leftover", evidence, `${UNINSTALLED}: ${editOf(file)}`);
+}
+
+function rewriteFinding(file: DnsFileFacts, lines: readonly string[]): Finding {
+  const evidence = `${lines.length} name(s) of the map are rewritten, for every type of record, which breaks DNS-01: ${excerpt(lines)}`;
+  return warning(subjectOf(file), "dns-rewritten", evidence, `remove these lines: ${editOf(file)} (${PAGE})`);
+}
+
+function editOf({ place }: DnsFileFacts): string {
+  const [namespace, name] = place.split("/");
+  return `\`kubectl -n ${namespace} edit configmap ${name}\``;
+}
+
+function subjectOf({ place, key }: DnsFileFacts): string {
+  return `ConfigMap ${place}, key ${key}`;
+}
+
+function excerpt(lines: readonly string[]): string {
+  const shown = lines.slice(0, MAX_SHOWN).map((line) => line.slice(0, MAX_LINE));
+  return `${shown.join("; ")}${lines.length > MAX_SHOWN ? "; ..." : ""}`;
+}
