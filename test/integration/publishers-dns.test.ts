@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { parseCorefile } from "../../publishers/corefile.ts";
 import { markedBlock, splitMarked } from "../../publishers/marked-block.ts";
+import type { PublisherMap } from "../../publishers/publisher-map.ts";
 import { healthNameOf, renderServerBlocks, tagOf } from "../../publishers/server-blocks.ts";
-import { serverZones } from "../../publishers/server-zones.ts";
+import { type ServerZones, serverZones } from "../../publishers/server-zones.ts";
 import { type CoreDns, CoreDnsBed, LOCAL } from "./coredns.ts";
 import { query, TYPES, type TypeName } from "./dns-message.ts";
 
@@ -29,7 +30,6 @@ shop 60 IN AAAA 2001:db8::80
 shop 60 IN TXT "text"
 shop 60 IN CAA 0 issue "letsencrypt.org"
 shop 60 IN HTTPS 1 . alpn=h2
-shop 60 IN NS ns.example.com.
 _acme-challenge.shop 60 IN TXT "token"
 other 60 IN A ${PUBLIC}
 deep.wild 60 IN A ${PUBLIC}
@@ -56,8 +56,29 @@ const MAP = {
   ],
 } as const;
 
+/** What DNS-01 asks of mapped names, and gets: without these, answers would be the same because there are none. */
+const ANSWERED: ReadonlyArray<readonly [string, TypeName]> = [
+  ["shop.corp.test", "TXT"],
+  ["shop.corp.test", "CAA"],
+  ["_acme-challenge.shop.corp.test", "TXT"],
+  ["corp.test", "SOA"],
+  ["corp.test", "NS"],
+  ["corp.test", "TXT"],
+  ["corp.test", "CAA"],
+];
+
+const OTHER_MAP: PublisherMap = {
+  revision: "r2",
+  entries: [
+    ["shop.corp.test", [OTHER]],
+    ["only.corp.test", [OTHER]],
+  ],
+};
+
 let bed: CoreDnsBed;
 let plain: CoreDns;
+/** Both publishers in one CoreDNS, with different maps. */
+let both: CoreDns;
 const servers = new Map<string, CoreDns>();
 
 /** As in k3s: `hosts` in the block of the root, stub domains, snippets, imports. */
@@ -87,6 +108,28 @@ inner.corp.test:${port} owned.corp.test:${port} {
 ${imported}`;
 }
 
+function zonesOf(text: string): ServerZones {
+  const parsed = parseCorefile(text);
+  assert.ok(typeof parsed !== "string", String(parsed));
+  return serverZones(parsed);
+}
+
+function blocksOf(publisher: string, { listen, taken }: ServerZones, map: PublisherMap = MAP) {
+  assert.ok(listen !== undefined);
+  const options = { publisher, first: publisher === "coredns", ttl: 5, maxBytes: 900_000, listen, taken };
+  const { text, ...counts } = renderServerBlocks(map, options);
+  return { ...counts, text: markedBlock(text, publisher, "for a test") };
+}
+
+/** A Corefile that imports our blocks from a folder. */
+function importing(folder: string, rest: string, map?: PublisherMap) {
+  const whole = `${rest}import ${bed.folder}/${folder}/*.server\n`;
+  const { text, elsewhere } = blocksOf("coredns-import", zonesOf(whole), map);
+  mkdirSync(join(bed.folder, folder), { recursive: true });
+  writeFileSync(join(bed.folder, folder, "switchback.server"), text);
+  return { whole, elsewhere };
+}
+
 before(async () => {
   bed = new CoreDnsBed();
   writeFileSync(join(bed.folder, "node-hosts"), "192.0.2.7 node-1\n");
@@ -94,30 +137,21 @@ before(async () => {
   plain = await bed.server("plain", (port, ready) => corefile(port, ready, upstream, ""));
   const inIt = await bed.server("coredns", (port, ready) => {
     const rest = corefile(port, ready, upstream, "");
-    const parsed = parseCorefile(rest);
-    assert.ok(typeof parsed !== "string", String(parsed));
-    const zones = serverZones(parsed);
+    const zones = zonesOf(rest);
     assert.deepEqual([zones.listen, zones.reloads], [{ port, bind: [LOCAL] }, true]);
-    assert.ok(zones.listen !== undefined);
-    const options = { publisher: "coredns", first: true, ttl: 5, maxBytes: 900_000 };
-    const { text } = renderServerBlocks(MAP, { ...options, listen: zones.listen, taken: zones.taken });
-    const whole = markedBlock(text, "coredns", "for a test") + rest;
+    const whole = blocksOf("coredns", zones).text + rest;
     const { before: head, after: tail } = splitMarked(whole, "coredns");
     assert.equal(head + tail, rest);
     return whole;
   });
-  mkdirSync(join(bed.folder, "custom"));
   const imported = await bed.server("coredns-import", (port, ready) => {
-    const whole = corefile(port, ready, upstream, `import ${bed.folder}/custom/*.server\n`);
-    const parsed = parseCorefile(whole);
-    assert.ok(typeof parsed !== "string", String(parsed));
-    const { listen, taken } = serverZones(parsed);
-    assert.ok(listen !== undefined);
-    const options = { publisher: "coredns-import", first: false, ttl: 5, maxBytes: 900_000 };
-    const { text, elsewhere } = renderServerBlocks(MAP, { ...options, listen, taken });
+    const { whole, elsewhere } = importing("custom", corefile(port, ready, upstream, ""));
     assert.equal(elsewhere, 1);
-    writeFileSync(join(bed.folder, "custom", "switchback.server"), markedBlock(text, "coredns-import", "for a test"));
     return whole;
+  });
+  both = await bed.server("both", (port, ready) => {
+    const rest = corefile(port, ready, upstream, "");
+    return importing("beside", blocksOf("coredns", zonesOf(rest)).text + rest, OTHER_MAP).whole;
   });
   servers.set("coredns", inIt).set("coredns-import", imported);
 });
@@ -167,6 +201,7 @@ for (const name of ["coredns", "coredns-import"]) {
     });
 
     it("leave every other question as it was", async () => {
+      for (const [host, type] of ANSWERED) assert.notDeepEqual((await query(plain, host, type)).records, [], host);
       const hosts = ["shop.corp.test", "_acme-challenge.shop.corp.test", "corp.test", "a.b.any.corp.test"];
       const others = ["other.corp.test", "none.corp.test", "deep.wild.corp.test", "wild.corp.test", "many.corp.test"];
       const questions: Array<readonly [string, TypeName]> = [
@@ -202,6 +237,18 @@ it("a zone that the Corefile has: its names get blocks of their own, and coredns
   }
   assert.deepEqual(await ask("coredns", "owned.corp.test"), [RELAY]);
   assert.deepEqual(await ask("coredns-import", "owned.corp.test"), [STUB]);
+});
+
+it("both publishers at once: the Corefile's own blocks come first, and each is asked by its own name", async () => {
+  const ask = async (host: string) => (await query(both, host, "A")).addresses;
+  assert.deepEqual(await ask("shop.corp.test"), [RELAY]);
+  assert.deepEqual(await ask("only.corp.test"), [OTHER]);
+  assert.deepEqual(await ask(healthNameOf("coredns")), [tagOf("r1")]);
+  assert.deepEqual(await ask(healthNameOf("coredns-import")), [tagOf("r2")]);
+  for (const [host, type] of ANSWERED) {
+    const [answer, before] = [await query(both, host, type), await query(plain, host, type)];
+    assert.deepEqual(answer.records.map(withoutTtl), before.records.map(withoutTtl), `${host} ${type}`);
+  }
 });
 
 /** The cache of the cluster's own block counts down. */
