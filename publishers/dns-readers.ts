@@ -6,8 +6,8 @@ import { healthNameOf, tagOf } from "./server-blocks.ts";
 /** Questions at once to each server. Each has a socket of its own, so that they reach all the pods behind a Service's address. */
 const QUESTIONS = 16;
 const TRIES = { timeout: 1_000, tries: 2 };
-/** What c-ares says where a server did answer: there is no such name, or no such record. */
-const NEGATIVE: readonly unknown[] = ["ENOTFOUND", "ENODATA", "NXDOMAIN"];
+/** What c-ares says where a server did answer: there is no such name, no such record, or none for whoever asks (a closed network's). */
+const NEGATIVE: readonly unknown[] = ["ENOTFOUND", "ENODATA", "NXDOMAIN", "EREFUSED"];
 
 /**
  * Asks the cluster's DNS what pods get of a publisher's server blocks: the servers of this process's own resolv.conf, which in a pod with

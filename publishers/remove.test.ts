@@ -45,7 +45,7 @@ function rig(answers: string[][]) {
       return stored;
     },
   };
-  const run = (options: { canAsk?: boolean; timeoutMs?: number } = {}) =>
+  const run = (options: { canAsk?: boolean; timeoutMs?: number; blindMs?: number } = {}) =>
     removePublisher({
       publisher,
       store,
@@ -54,7 +54,7 @@ function rig(answers: string[][]) {
       now: () => now,
       say: (line) => said.push(line),
       pollMs: 0,
-      blindMs: 0,
+      blindMs: options.blindMs ?? 30_000,
     });
   return {
     run,
@@ -87,6 +87,13 @@ test("readers that go on answering, or do not answer at all, are an error after 
   }
 });
 
+test("a DNS that gives no answer, as in a closed network, is waited for as where nobody can ask; ours in between begin that anew", async () => {
+  const { run, done, said } = rig([[NO_ANSWER], [NOT_OURS, NO_ANSWER], ["r1", NO_ANSWER], [NO_ANSWER]]);
+  await run({ blindMs: 10_000 });
+  assert.equal(done.filter((each) => each === "ask").length, 3 + 10);
+  assert.match(said.at(-1) ?? "", /by waiting: it gives no answer$/);
+});
+
 test("the publisher that writes its document at the same time does not prevent the mark", async () => {
   const one = rig([[NOT_OURS]]);
   one.conflict(2);
@@ -97,7 +104,7 @@ test("the publisher that writes its document at the same time does not prevent t
 test("without its document, what is there is taken out all the same; without a way to ask, it is waited", async () => {
   const one = rig([[NOT_OURS]]);
   one.forget();
-  await one.run({ canAsk: false });
+  await one.run({ canAsk: false, blindMs: 0 });
   assert.deepEqual([...new Set(one.done)], ["remove"]);
   assert.match(one.said.at(-1) ?? "", /by waiting: nobody can ask it from here/);
 });
