@@ -1,19 +1,11 @@
 import assert from "node:assert/strict";
 import { isIP } from "node:net";
 import { after, before, describe, it } from "node:test";
-import { parse } from "yaml";
-import { configSchema } from "../../config/schema.ts";
-import { connect } from "../../kube/connect.ts";
-import { createPublisher } from "../../publishers/create.ts";
 import { EXTERNAL_DNS } from "../../publishers/external-dns.ts";
-import { PUBLISHER_MAP } from "../../publishers/publisher-map.ts";
 import { removePublisher } from "../../publishers/remove.ts";
-import { runPublisher } from "../../publishers/run.ts";
-import { kubeReaderOf } from "../../snapshot/map-reader.ts";
-import { PublisherStateStore } from "../../snapshot/publisher-state-store.ts";
-import { silentLogger } from "../../telemetry/log.ts";
 import { dnsEndpointDefinition } from "../cluster/addons/external-dns.ts";
 import { ingress, namespaceYaml } from "./objects.ts";
+import { type PublisherRun, startPublisher } from "./publisher-run.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 
 // From an Ingress to objects that external-dns reads, on a real API server, with the account, the rights and the policy of the chart.
@@ -39,7 +31,7 @@ interface DnsEndpoint {
 }
 
 let system: System;
-let publisher: Awaited<ReturnType<typeof start>>;
+let publisher: PublisherRun;
 
 before(async () => {
   system = await startSystem({ values: valuesOf("DNSEndpoint") });
@@ -57,47 +49,7 @@ after(async () => {
   await system?.stop();
 });
 
-/** The publisher in this process, as the chart's Deployment runs it. */
-async function start() {
-  const name = `switchback-publisher-${EXTERNAL_DNS}`;
-  const token = await system.cluster.tokenFor(`${NAMESPACE}/${name}`);
-  const client = await connect({ kubeconfig: await system.cluster.kubeconfigFor({ token }) });
-  const mounted = 'jsonpath={.spec.template.spec.volumes[?(@.name=="config")].configMap.name}';
-  const map = await system.kubectl("-n", NAMESPACE, "get", "deployment", name, "-o", mounted);
-  const text = await system.kubectl("-n", NAMESPACE, "get", "cm", map, "-o", "jsonpath={.data.config\\.yaml}");
-  const config = configSchema.parse(parse(text));
-  const made = createPublisher(EXTERNAL_DNS, config, client) ?? assert.fail();
-  const store = new PublisherStateStore(client, NAMESPACE, EXTERNAL_DNS);
-  const local = { ...config, publishers: { ...config.publishers, address: "127.0.0.1", healthPort: 0 } };
-  let steps = 0;
-  const running = await runPublisher(local, {
-    publisher: made,
-    maps: kubeReaderOf(PUBLISHER_MAP, { client, namespace: NAMESPACE, log: silentLogger }),
-    store: {
-      async read() {
-        steps += 1;
-        return await store.read();
-      },
-      write: (...args) => store.write(...args),
-    },
-    log: silentLogger,
-    now: Date.now,
-  });
-  return {
-    /** Until it has looked twice from now on. */
-    async looked() {
-      const before = steps;
-      await until("two steps of the publisher", () => steps >= before + 2, 15_000);
-    },
-    store,
-    token,
-    publisher: made,
-    async stop() {
-      await running.stop();
-      client.close();
-    },
-  };
-}
+const start = () => startPublisher(system, EXTERNAL_DNS);
 
 async function endpoints(): Promise<DnsEndpoint[]> {
   const { body } = await system.cluster.call({ path: PATH });

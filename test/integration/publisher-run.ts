@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { parse } from "yaml";
+import { type Config, configSchema } from "../../config/schema.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { connect } from "../../kube/connect.ts";
+import { createPublisher } from "../../publishers/create.ts";
+import type { Publisher } from "../../publishers/publisher.ts";
+import { PUBLISHER_MAP } from "../../publishers/publisher-map.ts";
+import { runPublisher } from "../../publishers/run.ts";
+import { kubeReaderOf } from "../../snapshot/map-reader.ts";
+import { PublisherStateStore } from "../../snapshot/publisher-state-store.ts";
+import { silentLogger } from "../../telemetry/log.ts";
+import { NAMESPACE, type System, until } from "./system.ts";
+
+/** A publisher in this process. */
+export interface PublisherRun {
+  readonly publisher: Publisher;
+  readonly store: PublisherStateStore;
+  /** Of its account. */
+  readonly token: string;
+  /** Until it has looked twice from now on. */
+  looked(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Runs a publisher as the chart's Deployment does: with the account, the rights and the configuration that the chart has for it. */
+export async function startPublisher(
+  system: System,
+  name: string,
+  make: (config: Config, client: KubeClient) => Publisher | undefined = (config, client) =>
+    createPublisher(name, config, client),
+): Promise<PublisherRun> {
+  const account = `switchback-publisher-${name}`;
+  const token = await system.cluster.tokenFor(`${NAMESPACE}/${account}`);
+  const client = await connect({ kubeconfig: await system.cluster.kubeconfigFor({ token }) });
+  const mounted = 'jsonpath={.spec.template.spec.volumes[?(@.name=="config")].configMap.name}';
+  const map = await system.kubectl("-n", NAMESPACE, "get", "deployment", account, "-o", mounted);
+  const text = await system.kubectl("-n", NAMESPACE, "get", "cm", map, "-o", "jsonpath={.data.config\\.yaml}");
+  const config = configSchema.parse(parse(text));
+  const publisher = make(config, client) ?? assert.fail();
+  const store = new PublisherStateStore(client, NAMESPACE, name);
+  const local = { ...config, publishers: { ...config.publishers, address: "127.0.0.1", healthPort: 0 } };
+  let steps = 0;
+  const running = await runPublisher(local, {
+    publisher,
+    maps: kubeReaderOf(PUBLISHER_MAP, { client, namespace: NAMESPACE, log: silentLogger }),
+    store: {
+      async read() {
+        steps += 1;
+        return await store.read();
+      },
+      write: (...args) => store.write(...args),
+    },
+    log: silentLogger,
+    now: Date.now,
+  });
+  return {
+    publisher,
+    store,
+    token,
+    async looked() {
+      const before = steps;
+      await until("two steps of the publisher", () => steps >= before + 2, 15_000);
+    },
+    async stop() {
+      await running.stop();
+      client.close();
+    },
+  };
+}
