@@ -29,16 +29,18 @@ for (const { tool, key = "Corefile", write } of DNS_TOOLS) {
   });
 }
 
-test("a block without its end has no command, since that would take the rest of the file with it", () => {
-  const text = COREFILE.replace("    reload", "    # === BEGIN ouroboros (do not edit by hand) ===\n    reload");
-  const [finding, ...others] = found(corefile(text));
-  assert.equal(others.length, 0);
-  assert.match(finding?.evidence ?? "", /^1 line\(s\) that name another tool: # === BEGIN ouroboros/);
-  assert.match(
-    finding?.cures.join() ?? "",
-    /^after its own uninstall, .*: `kubectl -n kube-system edit configmap coredns`$/,
-  );
-});
+const BEGIN = "    # === BEGIN ouroboros (do not edit by hand) ===\n";
+const END = "    # === END ouroboros ===\n";
+for (const lines of [BEGIN, END, END + BEGIN, BEGIN + END + BEGIN]) {
+  test(`a block without its end has no command, which would take the rest of the file: ${JSON.stringify(lines)}`, () => {
+    const [finding, ...others] = found(corefile(COREFILE.replace("    reload", `${lines}    reload`)));
+    assert.equal(others.length, 0);
+    assert.match(finding?.evidence ?? "", /^[123] line\(s\) that name another tool: # === (?:BEGIN|END) ouroboros/);
+    assert.deepEqual(finding?.cures, [
+      "after its own uninstall, which docs/migrating.md has: `kubectl -n kube-system edit configmap coredns`",
+    ]);
+  });
+}
 
 test("rewrites of mapped names by hand, with and without `exact` and the last dot", () => {
   const lines = [`name exact ${NAME}. edge.svc`, `name ${NAME} edge.svc`, "stop name other.example.org edge.svc"];
