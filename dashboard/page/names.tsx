@@ -11,7 +11,7 @@ import {
   workloadsNamed,
 } from "./search.ts";
 import type { NameRow, View, WorkloadRow } from "./state.ts";
-import { Badge, count, plain } from "./text.tsx";
+import { Badge, count, plain, StatusNotKnown } from "./text.tsx";
 import { Way } from "./way-drawing.tsx";
 
 const FILTERS = [
@@ -29,25 +29,25 @@ export function Names({ view }: { readonly view: View }) {
   const sorted = useMemo(() => sortNames(view.names, order), [view.names, order]);
   const rows = useMemo(() => matching(filterNames(sorted, shown), typed), [sorted, shown, typed]);
   const chosen = chosenIn(view.names, query);
+  const { summary } = view;
+  if (summary === undefined) return <StatusNotKnown trouble={view.trouble} />;
   return (
     <>
       <Search typed={typed} shown={shown} rows={rows.length} view={view} />
-      {chosen && view.summary && <Way name={chosen} summary={view.summary} view={view} />}
-      {chosen === undefined && view.summary && query.has("name") && (
+      {chosen && <Way name={chosen} summary={summary} view={view} />}
+      {chosen === undefined && query.has("name") && (
         <p class="note bad" role="status">
           No object claims {plain(query.get("name") ?? "")}: pods look it up in the cluster's DNS.
         </p>
       )}
-      {view.summary && (
-        <Rows
-          label="Names"
-          columns={columnsOf(order, setOrder, { q: typed, show: shown === "all" ? "" : shown })}
-          rows={rows}
-          keyOf={({ id }) => id}
-          isChosen={(row) => row === chosen}
-          none={view.names.length === 0 ? "No object claims a name." : "No name matches."}
-        />
-      )}
+      <Rows
+        label="Names"
+        columns={columnsOf(order, setOrder, { q: typed, show: shown === "all" ? "" : shown })}
+        rows={rows}
+        keyOf={({ id }) => id}
+        isChosen={(row) => row === chosen}
+        none={view.names.length === 0 ? "No object claims a name." : "No name matches."}
+      />
     </>
   );
 }

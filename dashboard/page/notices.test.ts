@@ -34,6 +34,11 @@ test("a healthy cluster has none; neither has one of which nothing is known yet"
   assert.deepEqual(texts(new PageState().view), []);
 });
 
+test("who may not read the status still learns what runs short", () => {
+  const view = { ...new PageState().view, trouble: "Forbidden", components: runs(0, 2) };
+  assert.deepEqual(texts(view), ["deployment-not-ready: d: 0 of 2 replicas are ready"]);
+});
+
 test("what may not be read is said, once for each reason: it may be broken", () => {
   const components = { ...runs(2, 2), agents: MISSING, publishers: MISSING };
   const measured = { known: false, reason: { code: "right-missing", text: "u" } } as const;

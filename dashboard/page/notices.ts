@@ -24,18 +24,16 @@ export function isStuck({ standing, stale }: Pick<WorkloadRow, "standing" | "sta
 /** What is known that needs somebody, the most urgent first. `now`: milliseconds since 1970. Pure. */
 export function noticesOf(view: View, now: number): Notice[] {
   const { summary, components, measured, workloads } = view;
-  if (summary === undefined) return [];
   const stuck = workloads.filter(isStuck).length;
   const notices = [
-    ...ofController(summary),
+    ...(summary === undefined ? [] : ofController(summary)),
     ...(components === undefined ? [] : ofComponents(components)),
     ...(measured?.known ? ofMeasured(measured.value, now) : []),
     ...ofUnknown(view),
-    ...ofSources(summary),
-    ...summary.warnings.map(later),
+    ...(summary === undefined ? [] : [...ofSources(summary), ...summary.warnings.map(later)]),
     ...(components?.publishers.known ? components.publishers.value.flatMap(ofPublisher) : []),
     ...(stuck === 0 ? [] : [later(`${behind(stuck)} until somebody acts: the view Workloads says why.`)]),
-    ...(summary.running?.unknown === undefined
+    ...(summary?.running?.unknown === undefined
       ? []
       : [later(`The state of pods is not known: ${summary.running.unknown}`)]),
   ];

@@ -1,19 +1,31 @@
 import { isStuck, noticesOf } from "./notices.ts";
 import { linkTo } from "./route.ts";
 import type { View } from "./state.ts";
-import { Badge, count, plain, ReasonText } from "./text.tsx";
+import { Badge, count, plain, ReasonText, StatusNotKnown } from "./text.tsx";
 
 /** What somebody who was woken looks at first: what is wrong, and how much there is. */
 export function Now({ view }: { readonly view: View }) {
   const { summary } = view;
-  if (summary === undefined) return null;
+  if (summary === undefined) {
+    return (
+      <>
+        <Notices notices={noticesOf(view, Date.now())} advice={view.advice} />
+        <StatusNotKnown trouble={view.trouble} />
+      </>
+    );
+  }
+  const notices = noticesOf(view, Date.now());
   const refused = view.names.filter(({ reason }) => reason !== undefined).length;
   const stuck = view.workloads.filter(isStuck).length;
   const { counts, unknown } = summary.running ?? {};
   const knowsPods = summary.running !== undefined && unknown === undefined;
   return (
     <>
-      <Notices view={view} />
+      {notices.length === 0 ? (
+        <p class="note good">Nothing is known that needs somebody.</p>
+      ) : (
+        <Notices notices={notices} advice={view.advice} />
+      )}
       <ul class="tiles">
         <Tile title="Names" value={view.names.length} href={linkTo("names")} />
         <Tile
@@ -58,14 +70,18 @@ function Tile({ title, value, kind, href }: TileProps) {
   );
 }
 
-function Notices({ view }: { readonly view: View }) {
-  const notices = noticesOf(view, Date.now());
-  if (notices.length === 0) return <p class="note good">Nothing is known that needs somebody.</p>;
+interface NoticesProps {
+  readonly notices: ReturnType<typeof noticesOf>;
+  readonly advice: View["advice"];
+}
+
+function Notices({ notices, advice }: NoticesProps) {
+  if (notices.length === 0) return null;
   return (
     <ul class="notes" aria-label="What needs somebody">
       {notices.map(({ urgent, what }, index) => (
         <li key={index} class={urgent ? "note bad" : "note warn"}>
-          {typeof what === "string" ? plain(what) : <ReasonText reason={what} advice={view.advice} />}
+          {typeof what === "string" ? plain(what) : <ReasonText reason={what} advice={advice} />}
         </li>
       ))}
     </ul>

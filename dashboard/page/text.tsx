@@ -31,6 +31,11 @@ export function Ticked({ text }: { readonly text: string }) {
   return <>{text.split("`").map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part))}</>;
 }
 
+/** In place of what only the status says. The head of the page has the reason. */
+export function StatusNotKnown({ trouble }: { readonly trouble: string | undefined }) {
+  return <p class="none">{trouble === undefined ? "Not known yet." : "Not known: the status cannot be read."}</p>;
+}
+
 /** A state in words and in colour. */
 export function Badge({
   kind,

@@ -3,7 +3,7 @@ import { linkTo, replaceQuery, useRoute } from "./route.ts";
 import { type Column, Rows } from "./rows.tsx";
 import { filterWorkloads, matching, workloadsNamed } from "./search.ts";
 import type { View, WorkloadRow } from "./state.ts";
-import { Badge, count, plain, ReasonText } from "./text.tsx";
+import { Badge, count, plain, ReasonText, StatusNotKnown } from "./text.tsx";
 
 const RANK: Readonly<Record<string, number>> = { stuck: 0, waiting: 1, left: 2 };
 
@@ -27,7 +27,7 @@ export function Workloads({ view }: { readonly view: View }) {
   const of = query.get("of");
   const chosen = of === null ? undefined : sorted.find((row) => keyOf(row) === of);
   const running = view.summary?.running;
-  if (view.summary === undefined) return null;
+  if (view.summary === undefined) return <StatusNotKnown trouble={view.trouble} />;
   if (running === undefined) {
     return view.summary.leader ? (
       <p class="none">There is no cluster whose workloads are observed.</p>

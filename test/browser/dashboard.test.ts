@@ -404,6 +404,28 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
     await page.getByText(/^live, /).waitFor();
   });
 
+  test("without the right to read the status nothing is said to be none, and the rest is shown", async () => {
+    status = async () => {
+      throw new Error("Forbidden; the Role switchback-operator has the right");
+    };
+    for (const view of ["now", "names", "workloads"]) {
+      await page.goto(`${dashboard.address}#/${view}`);
+      await page.getByText("status unknown: Forbidden; the Role switchback-operator has the right").waitFor();
+      await page.getByText("Not known: the status cannot be read.").waitFor();
+      assert.equal(
+        await page
+          .getByText(/\b0\b/)
+          .filter({ hasText: /names|workloads/i })
+          .count(),
+        0,
+        view,
+      );
+      if (view === "now") await page.getByText("deployment-not-ready").waitFor();
+      await page.screenshot({ path: join(SCREENSHOTS, `${view}-no-rights-wide-light.png`), fullPage: true });
+      assert.deepEqual(await axe(), [], view);
+    }
+  });
+
   test("what was measured is drawn as it comes, and said in words; without the right to ask, it is unknown", async () => {
     await go("traffic");
     const canvas = page.getByRole("region", { name: "New connections" }).locator("canvas");
