@@ -52,6 +52,16 @@ test("a list is sent in batches that a browser parses without a pause", () => {
   );
 });
 
+test("a page that has missed something and listens again has nothing that is gone", () => {
+  const changes = new StatusChanges();
+  const page = new PageState();
+  for (const message of [BEGIN, ...changes.take(fullStatus(), 1)]) page.take(sent(message));
+  const last = fullStatus({ names: [REFUSED] });
+  changes.take(last, 2);
+  for (const message of [BEGIN, ...changes.whole()]) page.take(sent(message));
+  assert.deepEqual(shown(page), expected(JSON.parse(JSON.stringify(last))));
+});
+
 test("a page has the last status, whatever came before, and whenever it began to listen", () => {
   const name = fc.record({ name: fc.constantFrom("a", "b", "c"), target: fc.constantFrom("x", "y") });
   const workload = fc.record({ name: fc.constantFrom("v", "w"), pods: fc.nat(2) });
