@@ -46,5 +46,21 @@ export function createPublisherMetrics(
     const { revision } = facts().state;
     return revision === undefined ? [] : [[{ publisher }, hashValue(revision)]];
   });
+  registry.gauge(
+    "switchback_publisher_since_timestamp_seconds",
+    "Since when something is published without a gap, seconds since 1970.",
+    () => {
+      const { since } = facts().state;
+      return since === undefined ? [] : [[{ publisher }, since / 1000]];
+    },
+  );
+  registry.gauge(
+    "switchback_publisher_taken_back",
+    "How often, of the last ten times, what was published was taken back, by field manager.",
+    () => {
+      const managers = Map.groupBy(facts().state.takenBack, ({ by = "unknown" }) => by);
+      return [...managers].map(([by, times]) => [{ publisher, by }, times.length]);
+    },
+  );
   return { registry, wrote: (result) => writes.inc({ publisher, result }) };
 }

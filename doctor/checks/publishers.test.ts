@@ -39,6 +39,12 @@ test("nothing is said where nothing is published and no other tool was there", (
 for (const [what, states, settings, expected] of [
   ["current", { coredns: good }, ON, /^ok publisher-current \| publisher coredns \| 12 names in the key Corefile/],
   ["with names left out", { coredns: { ...good, leftOut: 3 } }, ON, /12 names in .*, without 3 others$/],
+  [
+    "back after somebody took it out",
+    { coredns: { ...good, since: 0, takenBack: [{ at: 1 }, { at: 2, by: "flux" }] } },
+    ON,
+    /^ok .* since 1970-01-01T00:00:00.000Z; taken back 2 time\(s\), last by flux$/,
+  ],
   ["late by seconds", { coredns: { ...good, behindSince: NOW - 100_000 } }, ON, /^ok publisher-current/],
   [
     "late by minutes",

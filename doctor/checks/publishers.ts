@@ -57,7 +57,7 @@ function leftOver(name: string): Finding {
 function stateFinding(name: string, state: PublisherState | Reason, now: number): Finding {
   const subject = `publisher ${name}`;
   if ("code" in state) return unknown(subject, state.code, state.text);
-  const { problem, behindSince, names, leftOut, stopped, leaving } = state;
+  const { problem, behindSince, names, leftOut, since, takenBack, stopped, leaving } = state;
   const see = `docs/codes.md, and ${PAGE}`;
   if (leaving !== undefined) return ok(subject, "publisher-leaving", "what it has published is being taken out");
   if (problem !== undefined) {
@@ -69,8 +69,11 @@ function stateFinding(name: string, state: PublisherState | Reason, now: number)
     const evidence = `readers have lacked the newest map for ${minutes} minutes`;
     return warning(subject, "publisher-behind", evidence, `the log of its pod, and that of CoreDNS; ${see}`);
   }
+  const age = since === undefined ? "" : ` since ${new Date(since).toISOString()}`;
   const more = leftOut === 0 ? "" : `, without ${leftOut} others`;
-  return ok(subject, "publisher-current", `${names} names in the ${state.place}${more}`);
+  const last = takenBack.at(-1)?.by ?? "somebody";
+  const taken = takenBack.length === 0 ? "" : `; taken back ${takenBack.length} time(s), last by ${last}`;
+  return ok(subject, "publisher-current", `${names} names in the ${state.place}${age}${more}${taken}`);
 }
 
 /** Publishers with different maps answer some names differently; for some minutes that is how they follow. */
