@@ -5,6 +5,8 @@ export interface IngressSoftware {
   readonly trust: string;
   /** How to make it accept headers at all. */
   readonly accept: string;
+  /** What it takes of the PROXY protocol; default: versions 1 and 2. */
+  readonly versions?: string;
   /** How connections without a header get in as well, where that is possible: then pods need no relay. */
   readonly optional?: string;
   /** Where these settings are documented. */
@@ -106,7 +108,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
     title: "agentgateway",
     labels: { [MANAGED_BY]: /^agentgateway$/, [CLASS]: /^agentgateway$/ },
     trust: "it accepts a header from any address once its policy sets `proxyProtocol`",
-    accept: "set `proxyProtocol` in a policy of the Gateway; it takes version 2 unless the policy names another",
+    accept: "set `proxyProtocol` in a policy of the Gateway",
+    versions: "version 2 unless its policy names another",
     optional: "set `proxyProtocol` to mode Optional in the policy",
     source: "https://agentgateway.dev/docs/",
   },

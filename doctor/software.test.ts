@@ -13,7 +13,7 @@ const BY_NAME: readonly [title: string, values: readonly string[], trust: RegExp
     "IBM Cloud's ALB",
     ["public-crbpq2cuoa00kl6prv7h60-alb1", "private-cr1-alb23"],
     /proxy-protocol enable --cluster CLUSTER --cidr/,
-    /proxy-protocol enable --cluster CLUSTER` /,
+    /proxy-protocol enable --cluster CLUSTER`;/,
   ],
   ["F5 NGINX Ingress Controller", ["nginx-ingress"], /`set-real-ip-from`/, /`proxy-protocol: "True"`/],
   [

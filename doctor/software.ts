@@ -32,6 +32,7 @@ export function trustCure(software: IngressSoftware | undefined): string {
 
 /** How to make the ingress controller accept a header. */
 export function acceptCure(software: IngressSoftware | undefined): string {
-  if (software !== undefined) return `${software.title}: ${software.accept} (${software.source})`;
-  return "configure the ingress controller to accept PROXY headers";
+  if (software === undefined) return "configure the ingress controller to accept PROXY headers";
+  const { title, accept, versions = "versions 1 and 2", source } = software;
+  return `${title}: ${accept}; it takes ${versions} (${source})`;
 }

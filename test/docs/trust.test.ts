@@ -25,7 +25,9 @@ for (const { title, file } of ROWS) {
     assert.deepEqual(page.match(/^## .*$/gm), ["## Set", "## See that it works", "## Undo", "## Source"]);
     // Who has a list of addresses needs to know which.
     assert.equal(page.includes("<addresses of the proxy pods>"), page.includes("(README.md#the-proxies-addresses)"));
-    const { source = "" } = KNOWN_SOFTWARE.find((each) => each.title === title) ?? {};
+    const { source = "", versions = "versions 1 and 2" } = KNOWN_SOFTWARE.find((each) => each.title === title) ?? {};
+    const stated = page.replaceAll("\n", " ").toLowerCase();
+    assert.ok(stated.includes(versions), versions);
     assert.ok(page.includes(`<${source}>`), source);
   });
 }
