@@ -1,0 +1,35 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+
+// Every provider that the doctor has a cure for, and every annotation that sets the header, is on docs/providers.md.
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const PAGE = readFileSync(join(ROOT, "docs", "providers.md"), "utf8");
+const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
+
+test("every provider that the doctor knows has a row or a section", () => {
+  const titles = [...read("doctor/providers.ts").matchAll(/^ {4}title: "(.*)",$/gm)].map(([, title = ""]) => title);
+  assert.ok(titles.length >= 10, titles.join());
+  // `Oracle Cloud` is Oracle there: the first word is enough.
+  const shown = PAGE.split("\n").filter((line) => /^\| |^## /.test(line));
+  assert.deepEqual(
+    titles.filter((title) => !shown.some((line) => line.includes(title.split(" ")[0] ?? title))),
+    [],
+  );
+});
+
+test("every annotation that says which header is sent is named", () => {
+  const [, table = ""] = read("controller/targets/proxy-protocol-annotations.ts").split("const PROVIDERS");
+  const written = [...table.matchAll(/^\s*\[*(?:`\$\{\w+\}([^`]+)`|"([^"]+)"),/gm)];
+  const keys = written.map(([, own, whole]) => (own ?? whole ?? "").replace(/\$\{PORT\}$/, "443"));
+  assert.ok(keys.length >= 19, keys.join());
+  // A key that begins as the one before it is abbreviated.
+  const ends = [...PAGE.matchAll(/\.\.\.(-[\w-]+)/g)].map(([, end = ""]) => end);
+  assert.deepEqual(
+    keys.filter((key) => !PAGE.includes(key) && !ends.some((end) => key.endsWith(end))),
+    ["linode-loadbalancer-proxy-protocol"],
+    "and the former name of another",
+  );
+});
