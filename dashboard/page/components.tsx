@@ -69,6 +69,9 @@ export function Components({ view }: { readonly view: View }) {
                     />
                   </li>
                 ))}
+              {agents.length > MAX_AGENTS && (
+                <li class="faint">and {count(agents.length - MAX_AGENTS)} more, silent for no longer than these</li>
+              )}
             </ul>
           )
         }

@@ -98,6 +98,16 @@ test("what the controller does not know, holds back or warns of", () => {
   );
 });
 
+test("a tenant's many broken objects hide nothing else", () => {
+  const problems = Array.from({ length: 10_000 }, (_, index) => ({ place: `p${index}`, code: "c", text: "t" }));
+  const found = texts(viewOf({ sources: [{ name: "s", synced: true, problems }] }, { workloads: [WORKLOAD] }));
+  assert.deepEqual(found.slice(9), [
+    "c: p9: t",
+    "The source s has 9990 more problems: switchback status lists them.",
+    "1 workload stays behind until somebody acts: the view Workloads says why.",
+  ]);
+});
+
 test("what is urgent comes first: connections that fail, names that are about to go", () => {
   const hold = { id: "x", since: 0, until: NOW, names: 3, of: 4 };
   const report = { name: "coredns", place: "kube-system", names: 3, leftOut: 1, behindSince: undefined };

@@ -15,6 +15,8 @@ const urgent = (what: Notice["what"]): Notice => ({ urgent: true, what });
 const later = (what: Notice["what"]): Notice => ({ urgent: false, what });
 
 const DAY_SECONDS = 86_400;
+/** Of a source: a tenant can write any number of objects that cannot be read. */
+const MAX_PROBLEMS = 10;
 
 /** Some of its pods lack current names, and nothing changes that until somebody acts. */
 export function isStuck({ standing, stale }: Pick<WorkloadRow, "standing" | "stale">): boolean {
@@ -111,8 +113,15 @@ function ofSources({ sources }: Summary): Notice[] {
     ...sources
       .filter(({ synced }) => !synced)
       .map(({ name }) => later(`The source ${name} is not read yet: what it has is not known.`)),
-    ...sources.flatMap(({ problems }) =>
-      problems.map(({ place, code, text }) => later({ code, text: `${place}: ${text}` })),
-    ),
+    ...sources.flatMap(({ name, problems }) => [
+      ...problems.slice(0, MAX_PROBLEMS).map(({ place, code, text }) => later({ code, text: `${place}: ${text}` })),
+      ...(problems.length <= MAX_PROBLEMS
+        ? []
+        : [
+            later(
+              `The source ${name} has ${problems.length - MAX_PROBLEMS} more problems: switchback status lists them.`,
+            ),
+          ]),
+    ]),
   ];
 }

@@ -464,6 +464,19 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
     complaints = complaints.filter((text) => !text.startsWith("TypeError: "));
   });
 
+  test("of thousands of agents those that are silent for longest are shown, and how many are not", async () => {
+    const agent = (index: number) => ({
+      lease: `switchback-agent-node-${index}`,
+      mapRevision: "abc",
+      podRevisions: undefined,
+      silentMs: index === 4_000 ? 200_000 : 5_000,
+    });
+    components = { ...HEALTHY_COMPONENTS, agents: known(Array.from({ length: 5_000 }, (_, index) => agent(index))) };
+    await go("components");
+    await page.getByText("silent for 200 s").waitFor();
+    await page.getByText("and 4,800 more").waitFor();
+  });
+
   test("without a leader nothing is said to be none", async () => {
     const { running: _running, ...follower } = HEALTHY;
     status = async () => ({ ...follower, leader: false });
