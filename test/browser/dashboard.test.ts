@@ -273,6 +273,7 @@ describe("the dashboard in Chromium", { skip: reason ?? false }, () => {
           for (const [view, ready] of viewsOf(state)) {
             await go(view);
             await page.getByText(ready).first().waitFor();
+            if (view === "traffic") await page.locator("canvas").nth(4).waitFor();
             if (view === "doctor") {
               await page.getByRole("button", { name: "Run the doctor" }).click();
               await page.getByText("dial-failing").waitFor();
