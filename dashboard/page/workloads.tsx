@@ -125,7 +125,7 @@ function columnsOf(query: Readonly<Record<string, string>>): readonly Column<Wor
 }
 
 function WorkloadBadge({ row: { standing, stale } }: { readonly row: WorkloadRow }) {
-  if (stale === 0) return <Badge kind="good">up to date</Badge>;
+  if (stale === 0) return <Badge kind="good">current</Badge>;
   if (standing === "stuck") return <Badge kind="bad">stuck</Badge>;
   return standing === "waiting" ? <Badge kind="warn">waiting</Badge> : <Badge kind="idle">not restarted</Badge>;
 }
