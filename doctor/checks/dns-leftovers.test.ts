@@ -12,9 +12,10 @@ const COREFILE = ".:53 {\n    errors\n    reload\n}\n";
 const found = (...files: readonly DnsFileFacts[]) => leftoverFindings({ ...HEALTHY, clusterDns: known(files) });
 const corefile = (text: string) => ({ place: "kube-system/coredns", key: "Corefile", text });
 
-test("files without anything of another tool, and files that cannot be read", () => {
+test("files without anything of another tool are nothing to report, those that cannot be read are unknown", () => {
   assert.deepEqual(found(corefile(COREFILE)), []);
-  assert.deepEqual(leftoverFindings({ ...HEALTHY, clusterDns: FORBIDDEN }), []);
+  const [finding, ...others] = leftoverFindings({ ...HEALTHY, clusterDns: FORBIDDEN });
+  assert.deepEqual([finding?.verdict, finding?.code, others], ["unknown", "right-missing", []]);
 });
 
 for (const { tool, key = "Corefile", write } of DNS_TOOLS) {

@@ -1,7 +1,7 @@
 import type { ClusterFacts, DnsFileFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 
-const { warning } = findingsOf("cluster-dns");
+const { unknown, warning } = findingsOf("cluster-dns");
 
 const PAGE = "docs/migrating.md";
 const UNINSTALLED = `after its own uninstall, which ${PAGE} has`;
@@ -34,7 +34,7 @@ const MENTION = /hairpin-proxy|ouroboros/i;
 
 /** What other tools have left in the files of the cluster's DNS, each with the command that removes it, and rewrites of mapped names. */
 export function leftoverFindings({ clusterDns, install }: ClusterFacts): Finding[] {
-  if (!clusterDns.known) return [];
+  if (!clusterDns.known) return [unknown("the files of CoreDNS", clusterDns.reason.code, clusterDns.reason.text)];
   const map = install.map.known ? install.map.value?.map : undefined;
   const isMapped = (name: string) => map !== undefined && !("code" in map) && map.addressesOf(name) !== undefined;
   return clusterDns.value.flatMap((file) => {

@@ -82,6 +82,7 @@ describe("a cluster without Switchback, and without Gateway API", () => {
       "list deployments.apps in the namespace switchback-system",
       "get mutatingwebhookconfigurations.admissionregistration.k8s.io switchback-webhook in all namespaces",
       "create pods in the namespace default",
+      "get configmaps coredns in the namespace kube-system",
     ]) {
       assert.ok(missing.includes(`missing permission: ${permission}`), missing);
     }
