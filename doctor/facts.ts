@@ -107,6 +107,8 @@ export interface PodInfo extends ObjectName {
   readonly node: string;
   /** Addresses of its hostAliases. */
   readonly aliasAddresses: readonly string[];
+  /** Names in hostAliases that its manifest has itself; absent: none. */
+  readonly ownNames?: readonly string[];
 }
 
 /** A node's agent, by its Lease. */

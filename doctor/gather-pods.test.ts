@@ -70,6 +70,7 @@ describe("opted-in pods", () => {
           annotations: { a: "b" },
           node: "node-1",
           aliasAddresses: ["198.51.100.9", "192.0.2.1"],
+          ownNames: ["a"],
         },
         { namespace: "shop", name: "bare", owner: "shop/Pod/bare", ...nothing },
       ],

@@ -1,4 +1,5 @@
-import { INJECT_KEY } from "../hostmap/metadata-keys.ts";
+import { withoutManaged } from "../hostmap/managed-aliases.ts";
+import { INJECT_KEY, OWNED_KEY } from "../hostmap/metadata-keys.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath } from "../kube/paths.ts";
 import type { NamespaceFacts } from "../workloads/namespaces.ts";
@@ -31,6 +32,9 @@ function podInfo(pod: RawPod): PodInfo[] {
   const { namespace, name } = facts;
   const owner = ownerOf(facts, inferFromNames).key;
   const { labels = {}, annotations = {} } = pod.metadata ?? {};
-  const aliasAddresses = hostAliasesOf(pod).map(({ ip }) => ip);
-  return [{ namespace, name, owner, labels, annotations, node: pod.spec?.nodeName ?? "", aliasAddresses }];
+  const aliases = hostAliasesOf(pod);
+  const aliasAddresses = aliases.map(({ ip }) => ip);
+  const ownNames = withoutManaged(aliases, annotations[OWNED_KEY]).flatMap(({ hostnames }) => hostnames);
+  const info = { namespace, name, owner, labels, annotations, node: pod.spec?.nodeName ?? "", aliasAddresses };
+  return [ownNames.length === 0 ? info : { ...info, ownNames }];
 }

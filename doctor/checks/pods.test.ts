@@ -33,8 +33,32 @@ const mapped = (map: PublishedMap, change: Partial<ClusterFacts["install"]> = {}
   return install({ map: known({ index, map }), ...change });
 };
 
+const OWN_ALIASES =
+  "warning pod-own-aliases | pods | 1 pod(s) whose manifest maps names itself, such as OWN of the first: shop/web | take the hostAliases out of the manifest, of the first: ";
+const ownAliases = (name: string, command: string) =>
+  `${OWN_ALIASES.replace("OWN", name)}\`kubectl -n shop ${command}\` (docs/migrating.md)`;
+const MATCHES = "ok pods-in-step | pods | 1 opted-in pod(s) match the published map";
+
 /** What is changed in the facts of a healthy installation, and every finding of the check then. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
+  ["its manifest maps other names", pod({ ownNames: ["legacy.example.net"] }), [MATCHES]],
+  [
+    "its manifest maps a name that is mapped, written otherwise",
+    pod({ owner: "shop/Deployment/web", ownNames: [NAME.toUpperCase()] }),
+    [
+      MATCHES,
+      ownAliases(
+        NAME.toUpperCase(),
+        `patch deployment web --type json -p '[{"op":"remove","path":"/spec/template/spec/hostAliases"}]'`,
+      ),
+    ],
+  ],
+  [
+    "its manifest maps others, too",
+    pod({ owner: "shop/StatefulSet/web", ownNames: ["legacy.example.net", NAME] }),
+    [MATCHES, ownAliases(NAME, "edit statefulset web")],
+  ],
+  ["it has no template", pod({ owner: "shop/Pod/web", ownNames: [NAME] }), [MATCHES, ownAliases(NAME, "edit pod web")]],
   ["one that matches", {}, ["ok pods-in-step | pods | 1 opted-in pod(s) match the published map"]],
   [
     "one that resolves through pod DNS",

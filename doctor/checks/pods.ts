@@ -41,7 +41,28 @@ export function checkPods(facts: ClusterFacts): Finding[] {
     const state = stateOf(pod);
     if (state !== undefined) groups.set(state, [...(groups.get(state) ?? []), pod]);
   }
-  return describe(groups, facts);
+  return [...describe(groups, facts), ...checkOwnAliases(pods.value, map)];
+}
+
+/** Kinds whose pods come from a template. */
+const TEMPLATED = /^(?:Deployment|StatefulSet|DaemonSet)$/;
+
+/** Names that a manifest maps itself, by hand or by a former tool: the webhook leaves them, so they follow no change. */
+function checkOwnAliases(pods: readonly PodInfo[], map: PublishedMap): Finding[] {
+  const isMapped = (name: string) => map.addressesOf(name.toLowerCase()) !== undefined;
+  const having = pods.filter(({ ownNames }) => ownNames?.some(isMapped));
+  const [first] = having;
+  if (first === undefined) return [];
+  const name = first.ownNames?.find(isMapped);
+  const evidence = `${having.length} pod(s) whose manifest maps names itself, such as ${name} of the first: ${listPods(having)}`;
+  const [namespace, kind = "", owner] = first.owner.split("/");
+  const on = `kubectl -n ${namespace}`;
+  const command =
+    TEMPLATED.test(kind) && first.ownNames?.every(isMapped)
+      ? `${on} patch ${kind.toLowerCase()} ${owner} --type json -p '[{"op":"remove","path":"/spec/template/spec/hostAliases"}]'`
+      : `${on} edit ${kind.toLowerCase()} ${owner}`;
+  const cure = `take the hostAliases out of the manifest, of the first: \`${command}\` (docs/migrating.md)`;
+  return [warning("pods", "pod-own-aliases", evidence, cure)];
 }
 
 /** Returns a function that gives a pod's state; undefined if the pod has nothing to do with Switchback. */
