@@ -52,6 +52,22 @@ test("a list is sent in batches that a browser parses without a pause", () => {
   );
 });
 
+test("a list that did not change is the same list, which a page need not sort anew", () => {
+  const changes = new StatusChanges();
+  const page = new PageState();
+  const take = (status: FullStatus, at: number) => {
+    for (const message of changes.take(status, at)) page.take(sent(message));
+    return page.view;
+  };
+  page.take(BEGIN);
+  const first = take(fullStatus({}, { workloads: [WORKLOAD] }), 1);
+  const second = take(fullStatus({}, { workloads: [WORKLOAD] }), 2);
+  assert.equal(second.names, first.names);
+  assert.equal(second.workloads, first.workloads);
+  assert.equal(second.at, 2);
+  assert.notEqual(take(fullStatus({ names: [REFUSED] }), 3).names, first.names);
+});
+
 test("a page that has missed something and listens again has nothing that is gone", () => {
   const changes = new StatusChanges();
   const page = new PageState();

@@ -62,6 +62,9 @@ export class PageState {
   readonly #names = new Map<number, NameRow>();
   readonly #workloads = new Map<number, WorkloadRow>();
   readonly #listeners = new Set<() => void>();
+  /** Since the last view. One that did not change stays the same list: sorting 50,000 names anew stops a page that scrolls. */
+  #namesChanged = false;
+  #workloadsChanged = false;
 
   get view(): View {
     return this.#view;
@@ -83,22 +86,28 @@ export class PageState {
         // What is shown stays until the new status is whole.
         this.#names.clear();
         this.#workloads.clear();
+        this.#namesChanged = true;
+        this.#workloadsChanged = true;
         this.update({ place: message.place, canExamine: message.canExamine, connected: true, traffic: [] });
         break;
       case "names":
         apply(this.#names, message, (id, name) => ({ ...name, id, searched: textOfName(name) }));
+        this.#namesChanged = true;
         break;
       case "workloads":
         apply(this.#workloads, message, (id, workload) => ({ ...workload, id, searched: textOfWorkload(workload) }));
+        this.#workloadsChanged = true;
         break;
       case "summary":
         this.update({
           summary: message.summary,
           at: message.at,
           trouble: undefined,
-          names: [...this.#names.values()],
-          workloads: [...this.#workloads.values()],
+          ...(this.#namesChanged && { names: [...this.#names.values()] }),
+          ...(this.#workloadsChanged && { workloads: [...this.#workloads.values()] }),
         });
+        this.#namesChanged = false;
+        this.#workloadsChanged = false;
         break;
       case "components":
         this.update({ components: message.components });
