@@ -86,15 +86,7 @@ test("what the controller does not know, holds back or warns of", () => {
   );
   assert.deepEqual(
     found.map((text) => text.slice(0, 18)),
-    [
-      "The removal of 3 o",
-      "No map is publishe",
-      "No controller is t",
-      "The source s is no",
-      "c: p: t",
-      "w: x",
-      "The state of pods ",
-    ],
+    ["The removal of 3 o", "No controller is t", "The source s is no", "c: p: t", "w: x", "The state of pods "],
   );
 });
 
@@ -106,6 +98,12 @@ test("a tenant's many broken objects hide nothing else", () => {
     "The source s has 9990 more problems: switchback status lists them.",
     "1 workload stays behind until somebody acts: the view Workloads says why.",
   ]);
+});
+
+test("a leader that has just begun has published nothing, which is not urgent", () => {
+  const [notice, ...more] = noticesOf(viewOf({ revision: undefined }), NOW);
+  assert.deepEqual([notice?.urgent, more], [false, []]);
+  assert.match(String(notice?.what), /^The leader has not published a map yet/);
 });
 
 test("what is urgent comes first: connections that fail, names that are about to go", () => {

@@ -57,7 +57,13 @@ function ofController({ leader, revision, hold }: Summary): Notice[] {
     ...(leader
       ? []
       : [later("No controller is the leader: the state of workloads is not known, and nothing is published.")]),
-    ...(revision === undefined ? [urgent("No map is published yet.")] : []),
+    ...(leader && revision === undefined
+      ? [
+          later(
+            "The leader has not published a map yet, as in its first seconds: what was published before stays in use.",
+          ),
+        ]
+      : []),
   ];
 }
 

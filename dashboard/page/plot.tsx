@@ -99,8 +99,13 @@ function optionsOf(element: HTMLElement, lines: readonly Line[]): uPlot.Options 
     legend: { show: false },
     cursor: { show: false },
     scales: {
-      // The first points are some seconds, and no years.
-      x: { range: (_plot, first, last) => [Math.min(first, last - LEAST_SECONDS), last] },
+      // The first points are some seconds, and no years; of a single one the plot proposes a whole day after it.
+      x: {
+        range: ({ data: [times] }, first, last) => {
+          const end = times.at(-1) ?? last;
+          return [Math.min(first, end - LEAST_SECONDS), end];
+        },
+      },
       y: { range: (_plot, _low, high) => [0, Math.max(high, 1) * 1.1] },
     },
     axes: [

@@ -13,8 +13,8 @@ import { inNamespace } from "../cluster/node/run.ts";
 import { userCache } from "../cluster/product-image.ts";
 import { SWITCHBACK } from "../cluster/tools.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { getMapped, optIn } from "./opted-in.ts";
-import { ingress, NAME, openShop, SHOP } from "./shop.ts";
+import { getMapped, OPTED_IN, optIn } from "./opted-in.ts";
+import { ingress, NAME, openShop } from "./shop.ts";
 import { installSwitchback, leaderStatus, SYSTEM } from "./switchback.ts";
 
 // What a person on call sees of a real cluster, in a real browser: as it is, as it breaks, and as it heals.
@@ -134,6 +134,7 @@ test("the doctor's findings, run from the page", async () => {
   await page.getByText(/^\d+ broken, \d+ warning, /).waitFor();
   await page.getByText("install/deployment-ready").first().waitFor();
   await keep("doctor");
-  await look(`workloads?q=${SHOP}`);
+  await look(`workloads?q=${OPTED_IN}`);
+  await page.getByRole("link", { name: `${OPTED_IN}/Deployment/client` }).waitFor();
   await keep("workloads");
 });
