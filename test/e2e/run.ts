@@ -31,7 +31,7 @@ const USAGE = "usage: npm run e2e -- [--all | --arm64] [--keep] [--break no-prox
 const ENFORCED_ONLY = /\/85-/;
 
 /** Files that take longer than each run of CI has: only with --all. */
-const LONG = /\/99-/;
+const LONG = /\/(?:78|99)-/;
 
 /** Told to stop, a run ends its tests and then clears up as ever. */
 const stop = new AbortController();
