@@ -5,7 +5,9 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import type { PublisherFacts } from "../../publishers/health.ts";
 import { createPublisherMetrics } from "../../publishers/metrics.ts";
+import { emptyPublisherState } from "../../snapshot/publisher-state.ts";
 import { whyNoDebian } from "../cluster/debian.ts";
 import { freePorts } from "../cluster/ports.ts";
 import { kubeletFiles } from "../fakes/kubelet-files.ts";
@@ -334,11 +336,19 @@ describe("metrics", { skip: reason ?? false }, () => {
 });
 
 /** What a publisher knows; it runs in a cluster's DNS only. */
-const PUBLISHED = {
-  state: { names: 3, leftOut: 1, behindSince: 0, problem: undefined, stopped: 0, revision: "r1" },
-  failure: { code: "publish-failed", text: "" },
+const PUBLISHED: PublisherFacts = {
+  state: {
+    ...emptyPublisherState("coredns", "the Corefile"),
+    names: 3,
+    leftOut: 1,
+    behindSince: 0,
+    since: 0,
+    revision: "r1",
+    takenBack: [{ at: 0, by: "helm" }],
+  },
+  failure: { code: "publisher-failed", text: "" },
   mapProblem: undefined,
-} as unknown as Parameters<typeof createPublisherMetrics>[1] extends () => infer Facts ? Facts : never;
+};
 
 /** Nobody writes the map any more. */
 const DENY_MAP = `
