@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
@@ -64,6 +65,13 @@ describe("a binary", () => {
     assert.equal((await builds()).length, 1);
   });
 
+  it("is built with the Go that its go.mod names where it asks for a newer one", async () => {
+    const given = { ...(await env(`echo "$GOTOOLCHAIN" > "$output"; chmod +x "$output"`)), GOTOOLCHAIN: "local" };
+    const options = { env: given, progress };
+    assert.equal(await readFile(await binary("external-dns", options), "utf8"), "auto\n");
+    assert.equal(await readFile(await binary("etcd", options), "utf8"), "local\n");
+  });
+
   it("does not exist after a build that failed, and the error shows what Go said", async () => {
     const options = { env: await env('echo half > "$output"; echo "no such module" >&2; exit 1'), progress };
     await assert.rejects(binary("etcd", options), /etcd v\S+: go build ended with 1\nno such module/);
@@ -108,6 +116,12 @@ describe("a source", () => {
     assert.equal(goPackage, "k8s.io/kubernetes/cmd/kube-apiserver");
     assert.ok(ldflags.includes(`-X k8s.io/component-base/version.gitVersion=${version}`), ldflags);
     assert.match(ldflags, /version\.gitMajor=1 .*version\.gitMinor=36$/);
+  });
+
+  it("of external-dns is the version whose definitions are read", () => {
+    const definitions = readFileSync(join(import.meta.dirname, "modules", "external-dns", "go.mod"), "utf8");
+    const { version } = sourceOf("external-dns");
+    assert.ok(definitions.includes(` ${version} `), version);
   });
 
   it("of ours is pinned with its text", () => {

@@ -27,13 +27,14 @@ export async function goBuild(source: BinarySource, output: string, options: Bui
   const started = performance.now();
   const title = `${source.name} ${source.version}`;
   progress.say(`${title}: building with Go, once; later runs find it in the cache`);
+  const toolchain = source.fetchesGo ? { GOTOOLCHAIN: "auto" } : {};
   const child = spawn(
     "go",
     ["build", "-v", "-mod=readonly", "-trimpath", "-ldflags", source.ldflags, "-o", output, source.package],
     {
       cwd: source.folder,
       // The compiler collects garbage less often: 13% less CPU time (measured with Pebble and the standard library), more memory.
-      env: { GOGC: "400", ...env, CGO_ENABLED: "0", GOWORK: "off", GOOS: "", GOARCH: "" },
+      env: { GOGC: "400", ...env, CGO_ENABLED: "0", GOWORK: "off", GOOS: "", GOARCH: "", ...toolchain },
       stdio: ["ignore", "ignore", "pipe"],
     },
   );

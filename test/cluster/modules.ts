@@ -7,6 +7,8 @@ interface ModuleSpec {
   source: string;
   /** Names for the linker's `-X`, to be set to the version: programs built outside their own release do not know theirs. */
   versionSymbols?: (version: string) => Record<string, string>;
+  /** Asks for a newer Go than people may have: Go fetches the one that go.mod names, whatever GOTOOLCHAIN says. */
+  fetchesGo?: true;
   /** Binary name to Go package; one that begins with `./` is a folder of ours, with a main.go. */
   binaries: Record<string, string>;
 }
@@ -91,6 +93,13 @@ const MODULES = {
     source: "github.com/traefik/traefik/v3",
     binaries: { traefik: "github.com/traefik/traefik/v3/cmd/traefik" },
   },
+  // Apart from `external-dns`, whose definitions are read with the Go that there is.
+  "external-dns-program": {
+    source: "sigs.k8s.io/external-dns",
+    versionSymbols: (version) => ({ "sigs.k8s.io/external-dns/pkg/apis/externaldns.Version": version }),
+    fetchesGo: true,
+    binaries: { "external-dns": "sigs.k8s.io/external-dns" },
+  },
 } as const satisfies Record<string, ModuleSpec>;
 
 type Modules = typeof MODULES;
@@ -112,6 +121,7 @@ export interface BinarySource {
   /** The text of go.mod and go.sum, and of a main.go of ours: what the binary is made of. */
   pins: string;
   ldflags: string;
+  fetchesGo: boolean;
 }
 
 /** Where `name` is built from. The versions are in `modules/<module>/go.mod` and nowhere else. */
@@ -131,6 +141,7 @@ export function sourceOf(name: BinaryName): BinarySource {
       version,
       pins: goMod + readFileSync(join(folder, "go.sum"), "utf8") + ownSource(folder, goPackage),
       ldflags: ["-s", "-w", ...symbols.map(([symbol, value]) => `-X ${symbol}=${value}`)].join(" "),
+      fetchesGo: spec.fetchesGo ?? false,
     };
   }
   throw new Error(`no module builds ${name}`);

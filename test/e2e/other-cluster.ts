@@ -43,6 +43,7 @@ const OWN_NODE_ONLY: Readonly<Record<string, string>> = {
   "76": "proxies that a test may stop",
   "77": "a node of which it may take a port",
   "78": "components that a test may stop, and an API server whose metrics it may read",
+  "79": `${OUTSIDE}; and the cluster's own DNS, which the test changes`,
   "85": "a network plugin that enforces NetworkPolicies, known addresses, and clients outside of the cluster",
   "75": "load balancers and an ingress controller in which a test may plant faults",
   "97": `${OUTSIDE}; and the container engine of each node`,

@@ -1,0 +1,191 @@
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { dnsEndpointDefinition } from "../cluster/addons/external-dns.ts";
+import { setText } from "../cluster/addons/internet.ts";
+import { namespace, serviceAccount } from "../cluster/addons/objects.ts";
+import type { Cluster, KubeObject } from "../cluster/cluster.ts";
+import { kubeconfigText } from "../cluster/kubeconfig.ts";
+import { COREFILE } from "../cluster/node/coredns.ts";
+import { ADDRESSES, API_URL, statePath } from "../cluster/node/layout.ts";
+import { inNamespace } from "../cluster/node/run.ts";
+import { withCluster } from "../cluster/whole.ts";
+import { ExternalDns } from "./external-dns.ts";
+import { programCommand, programDeployment } from "./programs/run.ts";
+import { certificateIsReady, ingress, isCertificateReady, openShop, orderCertificate, SHOP } from "./shop.ts";
+import { frontAddress, installSwitchback, restoreCertManager, SYSTEM } from "./switchback.ts";
+import { where } from "./where.ts";
+
+// The names by a real external-dns: from our DNSEndpoints it writes records into an etcd that the cluster's CoreDNS serves. A Certificate
+// is healed with nobody opted in, DNS-01 sees what it saw, and nothing is left behind.
+
+const ZONE = "example.com";
+const PENDING = `pending.${ZONE}`;
+const LATER = `later.${ZONE}`;
+const OTHER_TYPES = ["NS", "SOA", "TXT", "MX", "CAA"];
+const ACCOUNT = "external-dns";
+const { className, target } = where();
+/** More than external-dns takes to notice that its objects are gone. */
+const REMOVE_WAIT_SECONDS = 20;
+
+let cluster: Cluster;
+let front: string;
+let folder: string;
+let externalDns: ExternalDns;
+
+before(async () => {
+  cluster = await withCluster();
+  await restoreCertManager(cluster);
+  await openShop(cluster);
+  await installSwitchback(cluster);
+  front = await frontAddress(cluster, target);
+  await cluster.apply(programDeployment(SHOP, "asker", programCommand("client", "sleep")));
+  await cluster.rolledOut(SHOP, "deployment/asker");
+  await definition("apply", "--server-side");
+  await cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", `crd/${CRD}`);
+  await cluster.apply(...RIGHTS);
+  folder = await mkdtemp(join(tmpdir(), "switchback-external-dns-"));
+  externalDns = await ExternalDns.start({
+    address: ADDRESSES.node,
+    kubeconfig: await kubeconfig(),
+    namespace: SYSTEM,
+    zone: ZONE,
+    within: (command, args) => inNamespace("node", command, args),
+  });
+});
+after(async () => {
+  await externalDns?.stop();
+  if (folder !== undefined) await rm(folder, { recursive: true, force: true });
+  for (const name of [PENDING, LATER]) await cluster.delete(ingress(nameOf(name), name, className));
+  await cluster.delete(programDeployment(SHOP, "asker", programCommand("client", "sleep")), ...RIGHTS);
+  await setCorefile(COREFILE);
+  await installSwitchback(cluster);
+  await definition("delete", "--ignore-not-found");
+});
+
+const CRD = "dnsendpoints.externaldns.k8s.io";
+const nameOf = (name: string) => name.slice(0, name.indexOf("."));
+
+async function definition(...command: string[]): Promise<void> {
+  const { code, stderr } = await cluster.tool("kubectl", [...command, "-f", "-"], await dnsEndpointDefinition());
+  assert.equal(code, 0, stderr);
+}
+
+/** With a token that external-dns' account has in no other way. */
+async function kubeconfig(): Promise<string> {
+  const token = (await cluster.kubectl("-n", ACCOUNT, "create", "token", ACCOUNT)).trim();
+  const path = join(folder, "kubeconfig");
+  await writeFile(path, kubeconfigText(API_URL, await readFile(statePath("ca.crt"), "utf8"), { token }), {
+    mode: 0o600,
+  });
+  return path;
+}
+
+/** What a pod that opted in to nothing gets. */
+async function asked(...args: string[]): Promise<string> {
+  return (await cluster.exec(`${SHOP}/deployment/asker`, ...programCommand("client", ...args))).stdout.trim();
+}
+
+const records = (name: string) => asked("records", OTHER_TYPES.join(), name);
+const isPublished = async (name: string) => (await asked("resolve", name)) === `${name} ${front}`;
+
+/** A new pod reads it at once, where the kubelet and `reload` take a minute. */
+async function setCorefile(text: string): Promise<void> {
+  const patch = JSON.stringify({ data: { Corefile: text } });
+  await cluster.kubectl("-n", "kube-system", "patch", "configmap", "coredns", "--type=merge", "-p", patch);
+  await cluster.kubectl("-n", "kube-system", "rollout", "restart", "deployment/coredns");
+  await cluster.rolledOut("kube-system", "deployment/coredns");
+}
+
+/** The plugin `etcd` has a SOA of its own for every name of its zone, which misleads DNS-01: it gets no other types than addresses. */
+const corefile = (endpoint: string) => `${ZONE}:53 {
+    view addresses {
+       expr type() in ['A', 'AAAA']
+    }
+    errors
+    etcd {
+       path /skydns
+       endpoint ${endpoint}
+       fallthrough
+    }
+    forward . /etc/resolv.conf
+}
+${COREFILE}`;
+
+const dnsEndpoints = async () => (await cluster.kubectl("get", "dnsendpoints", "-A", "-o", "name")).trim();
+
+const publisher = (enabled: boolean) =>
+  installSwitchback(cluster, {
+    config: { publishers: { externalDns: { enabled, removeWaitSeconds: REMOVE_WAIT_SECONDS } } },
+  });
+
+const seconds = (since: number) => `${((performance.now() - since) / 1000).toFixed(1)} s`;
+
+test("a Certificate that waits becomes Ready with nobody opted in, and DNS-01 sees what it saw", async (t) => {
+  const names = [PENDING, `_acme-challenge.${PENDING}`];
+  await setText(cluster, `_acme-challenge.${PENDING}`, "token");
+  const answers = () => Promise.all(names.map(records));
+  const before = await answers();
+  assert.match(before[1] ?? "", /token/);
+  await setCorefile(corefile(externalDns.endpoint));
+  assert.deepEqual(await answers(), before);
+  await cluster.apply(ingress(nameOf(PENDING), PENDING, className, "pending-tls"));
+  await orderCertificate(cluster, PENDING, "pending-tls");
+  await cluster.until("a Challenge with a failed self-check", 60, async () => {
+    const reasons = ["-n", SHOP, "get", "challenges", "-o", "jsonpath={.items[*].status.reason}"];
+    return /self check.*pending\.example\.com/.test(await cluster.kubectl(...reasons)) || undefined;
+  });
+  assert.equal(await isCertificateReady(cluster, "pending-tls"), false);
+  assert.equal(await isPublished(PENDING), false);
+  const on = performance.now();
+  await publisher(true);
+  await certificateIsReady(cluster, "pending-tls");
+  t.diagnostic(`switched on to the Certificate being Ready: ${seconds(on)}`);
+  assert.equal(await isPublished(PENDING), true);
+  assert.deepEqual(await answers(), before);
+});
+
+test("a name that comes later is soon there", async (t) => {
+  const created = performance.now();
+  await cluster.apply(ingress(nameOf(LATER), LATER, className));
+  await cluster.until("a pod that did not opt in resolves it to the relay", 60, async () => {
+    return (await isPublished(LATER)) || undefined;
+  });
+  t.diagnostic(`Ingress created to the cluster's DNS answering: ${seconds(created)}`);
+});
+
+test("switched off, the objects and their records are gone when the removal ends", async (t) => {
+  assert.notEqual(await dnsEndpoints(), "");
+  assert.notDeepEqual(await externalDns.keys(), []);
+  const off = performance.now();
+  await publisher(false);
+  t.diagnostic(`switched off: ${seconds(off)}`);
+  assert.equal(await dnsEndpoints(), "");
+  assert.deepEqual(await externalDns.keys(), []);
+  for (const name of [PENDING, LATER]) assert.equal(await isPublished(name), false, name);
+});
+
+const metadata = { namespace: SYSTEM, name: ACCOUNT };
+/** As external-dns' own chart gives them for this source. */
+const RIGHTS: readonly KubeObject[] = [
+  namespace(ACCOUNT),
+  serviceAccount(ACCOUNT, ACCOUNT),
+  {
+    apiVersion: "rbac.authorization.k8s.io/v1",
+    kind: "Role",
+    metadata,
+    rules: [
+      { apiGroups: ["externaldns.k8s.io"], resources: ["dnsendpoints"], verbs: ["get", "list", "watch"] },
+      { apiGroups: ["externaldns.k8s.io"], resources: ["dnsendpoints/status"], verbs: ["update"] },
+    ],
+  },
+  {
+    apiVersion: "rbac.authorization.k8s.io/v1",
+    kind: "RoleBinding",
+    metadata,
+    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: ACCOUNT },
+    subjects: [{ kind: "ServiceAccount", namespace: ACCOUNT, name: ACCOUNT }],
+  },
+];

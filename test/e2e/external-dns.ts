@@ -1,0 +1,138 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { setTimeout as delay } from "node:timers/promises";
+import { binary } from "../cluster/binaries.ts";
+import { type Component, Processes } from "../cluster/processes.ts";
+
+const WAIT_MS = 60_000;
+const POLL_MS = 200;
+const OWNER = "private-zone";
+
+export interface ExternalDnsOptions {
+  /** Where its etcd listens. */
+  readonly address: string;
+  /** Of the account that it has. */
+  readonly kubeconfig: string;
+  /** Whose DNSEndpoints it reads. */
+  readonly namespace: string;
+  readonly zone: string;
+  /** Runs a command in another network namespace. */
+  readonly within?: (command: string, args: string[]) => readonly [string, string[]];
+}
+
+/** A real external-dns with an etcd of its own, into which it writes records as the plugin `etcd` of CoreDNS reads them. */
+export class ExternalDns {
+  /** Of the etcd, as a Corefile names it. */
+  readonly endpoint: string;
+  readonly #options: ExternalDnsOptions;
+  readonly #processes: Processes;
+  readonly #folder: string;
+  readonly #running: Component[] = [];
+
+  private constructor(folder: string, options: ExternalDnsOptions) {
+    this.endpoint = `http://${options.address}:2379`;
+    this.#folder = folder;
+    this.#options = options;
+    this.#processes = new Processes(folder, folder);
+  }
+
+  /** The definition of DNSEndpoint has to be there. */
+  static async start(options: ExternalDnsOptions): Promise<ExternalDns> {
+    const externalDns = new ExternalDns(await mkdtemp(join(tmpdir(), "switchback-external-dns-")), options);
+    try {
+      await externalDns.#start();
+    } catch (error) {
+      await externalDns.stop();
+      throw error;
+    }
+    return externalDns;
+  }
+
+  async #start(): Promise<void> {
+    const { kubeconfig, namespace, zone } = this.#options;
+    this.#run("etcd", await binary("etcd"), this.#etcdArgs());
+    await this.#until("its etcd to answer", async () => (await this.keys()).length === 0);
+    const flags = {
+      source: "crd",
+      provider: "coredns",
+      // TXT records that say whose a record is stay in etcd for good (external-dns' pull request 6747): the records say it themselves.
+      registry: "noop",
+      "txt-owner-id": OWNER,
+      policy: "sync",
+      "domain-filter": zone,
+      namespace,
+      kubeconfig,
+      interval: "10s",
+      "min-event-sync-interval": "1s",
+      "metrics-address": "127.0.0.1:7979",
+    };
+    const args = [...Object.entries(flags).map(([name, value]) => `--${name}=${value}`)];
+    args.push("--coredns-strictly-owned", "--events");
+    this.#run("external-dns", await binary("external-dns"), args, { ETCD_URLS: this.endpoint });
+    await this.#until(
+      "external-dns to be well",
+      async () => (await this.#ask("http://127.0.0.1:7979/healthz")) === "OK",
+    );
+  }
+
+  /** What it has written, as paths. */
+  async keys(): Promise<string[]> {
+    const [key, range_end] = ["/skydns/", "/skydns0"].map((path) => Buffer.from(path).toString("base64"));
+    const answer = await this.#ask(`${this.endpoint}/v3/kv/range`, JSON.stringify({ key, range_end, keys_only: true }));
+    const { kvs = [] } = JSON.parse(answer) as { kvs?: Array<{ key: string }> };
+    return kvs.map((kv) => Buffer.from(kv.key, "base64").toString());
+  }
+
+  async stop(): Promise<void> {
+    for (const component of this.#running.reverse()) await component.stop("SIGKILL");
+    await this.#processes.close(false);
+  }
+
+  /** The data of a test need not survive a power cut. */
+  #etcdArgs(): string[] {
+    const peer = `http://${this.#options.address}:2380`;
+    return [
+      `--data-dir=${join(this.#folder, "data")}`,
+      "--unsafe-no-fsync",
+      `--listen-client-urls=${this.endpoint}`,
+      `--advertise-client-urls=${this.endpoint}`,
+      `--listen-peer-urls=${peer}`,
+      `--initial-advertise-peer-urls=${peer}`,
+      `--initial-cluster=default=${peer}`,
+      "--log-level=warn",
+    ];
+  }
+
+  #within(command: string, args: string[]): readonly [string, string[]] {
+    return this.#options.within?.(command, args) ?? [command, args];
+  }
+
+  #run(name: string, command: string, args: string[], env?: Record<string, string>): void {
+    const [program, all] = this.#within(command, args);
+    this.#running.push(this.#processes.start(name, program, [...all], env));
+  }
+
+  async #ask(url: string, body?: string): Promise<string> {
+    const options = body === undefined ? {} : { method: "POST", body };
+    const source = `fetch(${JSON.stringify(url)}, ${JSON.stringify(options)}).then(async (r) => process.stdout.write(await r.text()))`;
+    const [program, args] = this.#within(process.execPath, ["-e", source]);
+    const child = spawn(program, args, { stdio: ["ignore", "pipe", "ignore"] });
+    const [answer, [code]] = await Promise.all([text(child.stdout), once(child, "close")]);
+    if (code !== 0) throw new Error(`${url}: code ${code}`);
+    return answer;
+  }
+
+  async #until(what: string, condition: () => Promise<boolean>): Promise<void> {
+    const deadline = performance.now() + WAIT_MS;
+    while (!(await condition().catch(() => false))) {
+      const ended = this.#running.find(({ exited }) => exited !== undefined);
+      if (ended !== undefined) throw new Error(`${ended.name} ended (${ended.exited}): ${await ended.logTail()}`);
+      if (performance.now() > deadline) throw new Error(`waited for ${what}: ${await this.#running.at(-1)?.logTail()}`);
+      await delay(POLL_MS);
+    }
+  }
+}
