@@ -59,6 +59,13 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     [MATCHES, ownAliases(NAME, "edit statefulset web")],
   ],
   ["it has no template", pod({ owner: "shop/Pod/web", ownNames: [NAME] }), [MATCHES, ownAliases(NAME, "edit pod web")]],
+  ...["shop/Deployment/web; reboot", "shop/Deployment; reboot/web", "shop/Deployment/web/$(reboot)"].map(
+    (owner): (typeof CASES)[number] => [
+      `it says that its owner is ${owner}`,
+      pod({ owner, ownNames: [NAME] }),
+      [MATCHES, `${OWN_ALIASES.replace("OWN", NAME).replace(/, of the first: $/, "")} (docs/migrating.md)`],
+    ],
+  ),
   ["one that matches", {}, ["ok pods-in-step | pods | 1 opted-in pod(s) match the published map"]],
   [
     "one that resolves through pod DNS",

@@ -2,6 +2,7 @@ import { isByDns } from "../../hostmap/inject-dns.ts";
 import { HOSTS_KEY, OWNED_KEY, REVISION_KEY } from "../../hostmap/metadata-keys.ts";
 import { createSelector, DEFAULT_MAX_NAMES } from "../../hostmap/select-hosts.ts";
 import type { PublishedMap } from "../../hostmap/types.ts";
+import { WORKLOAD_NAME } from "../../workloads/owners.ts";
 import { isOptedIn } from "../../workloads/pod-opt-in.ts";
 import { podFacts } from "../../workloads/pods.ts";
 import { type ClusterFacts, objectKey, type PodInfo } from "../facts.ts";
@@ -55,14 +56,19 @@ function checkOwnAliases(pods: readonly PodInfo[], map: PublishedMap): Finding[]
   if (first === undefined) return [];
   const name = first.ownNames?.find(isMapped);
   const evidence = `${having.length} pod(s) whose manifest maps names itself, such as ${name} of the first: ${listPods(having)}`;
-  const [namespace, kind = "", owner] = first.owner.split("/");
-  const on = `kubectl -n ${namespace}`;
-  const command =
-    TEMPLATED.test(kind) && first.ownNames?.every(isMapped)
-      ? `${on} patch ${kind.toLowerCase()} ${owner} --type json -p '[{"op":"remove","path":"/spec/template/spec/hostAliases"}]'`
-      : `${on} edit ${kind.toLowerCase()} ${owner}`;
-  const cure = `take the hostAliases out of the manifest, of the first: \`${command}\` (docs/migrating.md)`;
+  const command = removalOf(first, first.ownNames?.every(isMapped) === true);
+  const cure = `take the hostAliases out of the manifest${command && `, of the first: \`${command}\``} (docs/migrating.md)`;
   return [warning("pods", "pod-own-aliases", evidence, cure)];
+}
+
+/** Changes what a pod is made from. "" for an owner that cannot be: its kind and name are any text of whoever made the pod. */
+function removalOf({ owner }: PodInfo, hasOnlyMapped: boolean): string {
+  const [namespace, kind = "", name = "", ...others] = owner.split("/");
+  if (!/^[A-Za-z0-9]+$/.test(kind) || !WORKLOAD_NAME.test(name) || others.length > 0) return "";
+  const on = `kubectl -n ${namespace}`;
+  return TEMPLATED.test(kind) && hasOnlyMapped
+    ? `${on} patch ${kind.toLowerCase()} ${name} --type json -p '[{"op":"remove","path":"/spec/template/spec/hostAliases"}]'`
+    : `${on} edit ${kind.toLowerCase()} ${name}`;
 }
 
 /** Returns a function that gives a pod's state; undefined if the pod has nothing to do with Switchback. */
