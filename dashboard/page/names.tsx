@@ -1,5 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
-import { linkTo, replaceQuery, useRoute } from "./route.ts";
+import { linkTo, useRoute } from "./route.ts";
 import { type Column, Rows } from "./rows.tsx";
 import {
   filterNames,
@@ -10,6 +10,7 @@ import {
   sortNames,
   workloadsNamed,
 } from "./search.ts";
+import { SearchForm } from "./search-form.tsx";
 import type { NameRow, View, WorkloadRow } from "./state.ts";
 import { Badge, count, plain, StatusNotKnown } from "./text.tsx";
 import { Way } from "./way-drawing.tsx";
@@ -74,31 +75,15 @@ interface SearchProps {
 function Search({ typed, shown, rows, view }: SearchProps) {
   const workloads = workloadsNamed(view.workloads, typed);
   return (
-    <search class="search">
-      <label>
-        Find a name, a namespace, a pod or a workload
-        <input
-          type="search"
-          value={typed}
-          spellcheck={false}
-          onInput={(event) => replaceQuery("q", event.currentTarget.value)}
-        />
-      </label>
-      <label>
-        Show
-        <select value={shown} onChange={(event) => replaceQuery("show", event.currentTarget.value)}>
-          {FILTERS.map(([value, label]) => (
-            <option key={value} value={value}>
-              {label}
-            </option>
-          ))}
-        </select>
-      </label>
-      <p role="status">
-        {count(rows)} of {count(view.names.length)} names
-      </p>
+    <SearchForm
+      find="Find a name, a namespace, a pod or a workload"
+      typed={typed}
+      filters={FILTERS}
+      shown={shown}
+      found={`${count(rows)} of ${count(view.names.length)} names`}
+    >
       {workloads.length > 0 && <WorkloadsFound workloads={workloads} typed={typed} />}
-    </search>
+    </SearchForm>
   );
 }
 

@@ -1,7 +1,8 @@
 import { useMemo } from "preact/hooks";
-import { linkTo, replaceQuery, useRoute } from "./route.ts";
+import { linkTo, useRoute } from "./route.ts";
 import { type Column, Rows } from "./rows.tsx";
 import { filterWorkloads, matching, workloadsNamed } from "./search.ts";
+import { SearchForm } from "./search-form.tsx";
 import type { View, WorkloadRow } from "./state.ts";
 import { Badge, count, plain, ReasonText, StatusNotKnown } from "./text.tsx";
 
@@ -44,30 +45,13 @@ export function Workloads({ view }: { readonly view: View }) {
         in the last hour: <b>{count(running.restartsLastHour)}</b>, today: <b>{count(running.restartsToday)}</b>
         {running.dryRun && "; dry run: nothing is restarted"}
       </p>
-      <search class="search">
-        <label>
-          Find a workload, a namespace or a pod
-          <input
-            type="search"
-            value={typed}
-            spellcheck={false}
-            onInput={(event) => replaceQuery("q", event.currentTarget.value)}
-          />
-        </label>
-        <label>
-          Show
-          <select value={shown} onChange={(event) => replaceQuery("show", event.currentTarget.value)}>
-            {FILTERS.map(([value, label]) => (
-              <option key={value} value={value}>
-                {label}
-              </option>
-            ))}
-          </select>
-        </label>
-        <p role="status">
-          {count(rows.length)} of {count(view.workloads.length)} workloads
-        </p>
-      </search>
+      <SearchForm
+        find="Find a workload, a namespace or a pod"
+        typed={typed}
+        filters={FILTERS}
+        shown={shown}
+        found={`${count(rows.length)} of ${count(view.workloads.length)} workloads`}
+      />
       {chosen && <Workload workload={chosen} view={view} />}
       <Rows
         label="Workloads"
