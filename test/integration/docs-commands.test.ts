@@ -8,6 +8,7 @@ import { known } from "../../doctor/known.ts";
 import { binary } from "../cluster/binaries.ts";
 import { runTool, SWITCHBACK, type ToolResult } from "../cluster/tools.ts";
 import { HEALTHY } from "../fakes/doctor-facts.ts";
+import { namespaceYaml, workload } from "./objects.ts";
 import { NAMESPACE, type System, startSystem } from "./system.ts";
 
 // The commands of the pages, as somebody types them, on a real API server with Switchback in it. Those that do not run here are listed with
@@ -75,44 +76,13 @@ const here = commands.filter((command) => elsewhere(command) === undefined);
 
 /** The cluster of somebody who comes from another tool, and has opted cert-manager in. */
 const BEFORE = `
-apiVersion: v1
-kind: Namespace
-metadata: { name: cert-manager }
----
-apiVersion: v1
-kind: Namespace
-metadata: { name: shop }
----
-apiVersion: v1
-kind: Namespace
-metadata: { name: hairpin-proxy }
----
+${["cert-manager", "shop", "hairpin-proxy", "hairpin-proxy-gen2"].map((name) => namespaceYaml(name)).join("")}
+${workload("Deployment", "hairpin-proxy-controller", "hairpin-proxy")}
+${workload("Deployment", "controller", "hairpin-proxy-gen2")}
 apiVersion: v1
 kind: Pod
 metadata: { namespace: cert-manager, name: cert-manager, labels: { app.kubernetes.io/component: controller } }
 spec: { containers: [{ name: main, image: none }] }
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: { namespace: hairpin-proxy, name: hairpin-proxy-controller }
-spec:
-  selector: { matchLabels: { app: controller } }
-  template:
-    metadata: { labels: { app: controller } }
-    spec: { containers: [{ name: main, image: none }] }
----
-apiVersion: v1
-kind: Namespace
-metadata: { name: hairpin-proxy-gen2 }
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: { namespace: hairpin-proxy-gen2, name: controller }
-spec:
-  selector: { matchLabels: { app: controller } }
-  template:
-    metadata: { labels: { app: controller } }
-    spec: { containers: [{ name: main, image: none }] }
 ---
 apiVersion: v1
 kind: Node
