@@ -26,6 +26,9 @@ export const NAMESPACE = "switchback-system";
 export const CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook";
 const INSTALL = fileURLToPath(new URL("../../manifests/install.yaml", import.meta.url));
 
+/** Admissions that are made after a change was seen: a failure may come a moment later. */
+const AFTERWARDS = 30;
+
 export interface WebhookEntry {
   name: string;
   clientConfig: { caBundle?: string; service: object };
@@ -146,24 +149,22 @@ export class CertsCluster {
     return status === 201 ? "" : `${status} ${(body as { message: string }).message}`;
   }
 
-  /** Admits pods without a pause until told to stop. */
-  admissions(): { stop(): Promise<{ count: number; failures: string[] }> } {
-    let stopped = false;
-    let count = 0;
+  /** Admits pods without a pause until told to stop, and then some more. What comes back of `stop`: why any failed. */
+  admissions(): { stop(): Promise<string[]> } {
+    let left = Number.POSITIVE_INFINITY;
     const failures: string[] = [];
     const loop = (async () => {
-      while (!stopped) {
+      for (; left > 0; left -= 1) {
         const failure = await this.admit();
-        count += 1;
         if (failure !== "") failures.push(failure);
         await delay(5);
       }
     })();
     return {
       async stop() {
-        stopped = true;
+        left = AFTERWARDS;
         await loop;
-        return { count, failures };
+        return failures;
       },
     };
   }

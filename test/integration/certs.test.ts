@@ -106,11 +106,9 @@ describe("what someone else breaks", () => {
     assert.notEqual((await cluster.secret(TLS_SECRET))?.["tls.crt"], old?.["tls.crt"]);
     const was = replica.watch.status().fingerprint;
     await until(() => replica.watch.status().problem === undefined, "that the replica is content");
-    await delay(300);
+    assert.deepEqual(await admissions.stop(), []);
     assert.ok(await same(bundle));
-    const { count, failures } = await admissions.stop();
-    assert.deepEqual(failures, []);
-    assert.ok(count > 10 && was !== undefined);
+    assert.ok(was !== undefined);
   });
 
   it("a deleted CA Secret: the old CA stays trusted until its leaf is gone, and no admission fails", async () => {
@@ -121,10 +119,7 @@ describe("what someone else breaks", () => {
     assert.ok((await cluster.bundles()).every((live) => live.endsWith(bundle)));
     await until(() => manager.status().state.code === "steady", "steady");
     await until(async () => !(await cluster.bundles())[0]?.includes(bundle), "the old CA gone");
-    await delay(200);
-    const { count, failures } = await admissions.stop();
-    assert.deepEqual(failures, []);
-    assert.ok(count > 50, `${count} admissions`);
+    assert.deepEqual(await admissions.stop(), []);
   });
 
   it("both Secrets deleted: what the API server trusts tells what is in use, and no admission fails", async () => {
@@ -134,8 +129,7 @@ describe("what someone else breaks", () => {
     await until(async () => (await cluster.secret(TLS_SECRET)) !== undefined, "a new leaf");
     await until(() => manager.status().state.code === "steady", "steady");
     await until(async () => !(await cluster.bundles())[0]?.includes(bundle), "the old CA gone");
-    await delay(200);
-    assert.deepEqual((await admissions.stop()).failures, []);
+    assert.deepEqual(await admissions.stop(), []);
   });
 
   it("a CA Secret that was restored by someone else, half of it rubbish, is put in order", async () => {
