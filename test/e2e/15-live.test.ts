@@ -3,7 +3,7 @@ import { readFile, stat, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { statePath } from "../cluster/node/layout.ts";
+import { NODE_HOSTS, statePath } from "../cluster/node/layout.ts";
 import { ctr } from "../cluster/node/up.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { certificateIsReady, ingress, orderCertificate } from "./shop.ts";
@@ -13,8 +13,8 @@ import { where } from "./where.ts";
 // `live`: the agent of the node keeps running pods current, and nobody touches cert-manager.
 
 const NAME = "live.example.com";
-/** What stands for the node's own hosts file, which is this machine's; somebody's editor left no newline at its end. */
-const NODE_HOSTS = "127.0.0.1\tlocalhost\n192.0.2.1\tnode";
+/** The node's hosts file; somebody's editor left no newline at its end. */
+const OF_NODE = "127.0.0.1\tlocalhost\n192.0.2.1\tnode";
 const CONTROLLER = ["-l", "app.kubernetes.io/component=controller"];
 
 interface Pod {
@@ -91,16 +91,15 @@ test("a container that restarts has its names back", async () => {
 });
 
 test("names that are chosen for nodes are in the node's hosts file, beside everything that was there", async () => {
-  const hostPath = statePath("node-hosts");
-  await writeFile(hostPath, NODE_HOSTS);
-  await installSwitchback(cluster, withAgent({ nodeHosts: { names: [NAME], hostPath } }));
+  await writeFile(NODE_HOSTS, OF_NODE);
+  await installSwitchback(cluster, withAgent({ nodeHosts: { names: [NAME], hostPath: NODE_HOSTS } }));
   await cluster.rolledOut(AGENTS, "daemonset/switchback-agent");
   const front = await frontAddress(cluster, where().target);
   const text = await cluster.until("the name in the node's file", 30, async () => {
-    const now = await readFile(hostPath, "utf8");
+    const now = await readFile(NODE_HOSTS, "utf8");
     return now.includes(NAME) ? now : undefined;
   });
-  assert.ok(text.startsWith(NODE_HOSTS), text);
+  assert.ok(text.startsWith(OF_NODE), text);
   assert.match(text, new RegExp(`^${front}\t${NAME}\t`, "m"));
   await cluster.until("the doctor to find the node current", 30, async () => {
     const { stdout } = await cluster.switchback("doctor", "-o", "json", "--namespace", SYSTEM);
@@ -111,7 +110,7 @@ test("names that are chosen for nodes are in the node's hosts file, beside every
 test("without the agent the pod's file is as the kubelet made it, and the node's as it was", async () => {
   await installSwitchback(cluster);
   await cluster.until("the node's file is as it was", 30, async () => {
-    return (await readFile(statePath("node-hosts"), "utf8")) === NODE_HOSTS || undefined;
+    return (await readFile(NODE_HOSTS, "utf8")) === OF_NODE || undefined;
   });
   await cluster.until("the block is gone", 30, async () => !(await hosts()).includes(NAME) || undefined);
   assert.doesNotMatch(await hosts(), /switchback/);

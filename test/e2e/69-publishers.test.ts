@@ -1,21 +1,31 @@
 import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
+import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import { setText } from "../cluster/addons/internet.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { COREFILE } from "../cluster/node/coredns.ts";
+import { NODE_HOSTS, statePath } from "../cluster/node/layout.ts";
 import { withCluster } from "../cluster/whole.ts";
+import { othersObjects } from "./objects.ts";
 import { programCommand, programDeployment } from "./programs/run.ts";
-import { certificateIsReady, ingress, openShop, orderCertificate, SHOP } from "./shop.ts";
-import { frontAddress, installSwitchback, SYSTEM } from "./switchback.ts";
+import { certificateIsReady, closeShop, ingress, nameOf, openShop, orderCertificate, SHOP } from "./shop.ts";
+import { frontAddress, installSwitchback, restoreCertManager, SYSTEM, withAgent } from "./switchback.ts";
 import { where } from "./where.ts";
 
-// The names in the cluster's own DNS: each publisher heals a Certificate by itself, with nobody opted in, and leaves nothing behind.
+// The names in the cluster's own DNS, and in the hosts file of its node: each publisher heals a Certificate by itself, with nobody opted
+// in, and leaves every object of the cluster as it was.
 
 const BY_COREDNS = "published.example.com";
 const BY_IMPORT = "imported.example.com";
+const BY_NODE = "node.example.com";
 const OTHER_TYPES = ["NS", "SOA", "TXT", "MX", "CAA"];
 const { className, target } = where();
 const COREDNS = "deployment/coredns";
+const CONTROLLER = ["-l", "app.kubernetes.io/component=controller"];
+/** An uninstall asks nobody whether pods have our addresses. */
+const FORCED = { uninstall: { force: true } };
+const OF_NODE = "127.0.0.1\tlocalhost\n192.0.2.1\tnode\n";
 /** As k3s has it, and looked at more often: what takes the time is measured with kubeadm's. */
 const IMPORTING = `${COREFILE.replace("    reload\n", "    reload 2s 1s\n")}import custom/*.server\n`;
 
@@ -24,6 +34,7 @@ let front: string;
 
 before(async () => {
   cluster = await withCluster();
+  await restoreCertManager(cluster);
   await openShop(cluster);
   await installSwitchback(cluster);
   front = await frontAddress(cluster, target);
@@ -31,7 +42,7 @@ before(async () => {
   await cluster.rolledOut(SHOP, "deployment/asker");
 });
 after(async () => {
-  for (const name of [BY_COREDNS, BY_IMPORT]) await cluster.delete(ingress(nameOf(name), name, className));
+  for (const name of [BY_COREDNS, BY_IMPORT, BY_NODE]) await closeShop(cluster, name, className);
   await cluster.delete(programDeployment(SHOP, "asker", programCommand("client", "sleep")));
   await setCorefile(COREFILE);
   const volumes = [
@@ -40,10 +51,9 @@ after(async () => {
   ];
   const mounts = [{ mountPath: "/etc/coredns/custom", $patch: "delete" }];
   await patchCoreDns({ volumes, containers: [{ name: "coredns", volumeMounts: mounts }] });
+  await setNetwork({ hostNetwork: null, dnsPolicy: null });
   await installSwitchback(cluster);
 });
-
-const nameOf = (name: string) => name.slice(0, name.indexOf("."));
 
 /** What a pod that opted in to nothing gets. */
 async function asked(...args: string[]): Promise<string> {
@@ -64,15 +74,11 @@ async function patchCoreDns(spec: object): Promise<void> {
   await cluster.rolledOut("kube-system", COREDNS);
 }
 
-/** Everything of the namespace of the cluster's DNS that a publisher could touch, without what the API server counts. */
-async function kubeSystem(): Promise<unknown> {
-  const { items } = await cluster.get<{ items: Array<{ metadata: Record<string, unknown> }> }>(
-    ...["-n", "kube-system", "configmaps,roles,rolebindings"],
-  );
-  return items.map(({ metadata: { resourceVersion: _, managedFields: _fields, ...metadata }, ...rest }) => ({
-    ...rest,
-    metadata,
-  }));
+/** Of cert-manager's controller, whose self-checks are at stake. */
+async function setNetwork(spec: object): Promise<void> {
+  const patch = JSON.stringify({ spec: { template: { spec } } });
+  await cluster.kubectl("-n", CERT_MANAGER, "patch", "deployment", "cert-manager", "--type=strategic", "-p", patch);
+  await cluster.rolledOut(CERT_MANAGER, "deployment/cert-manager");
 }
 
 const publishing = (section: string, more: object = {}) => ({
@@ -80,31 +86,36 @@ const publishing = (section: string, more: object = {}) => ({
   ...more,
 });
 
-/** From an Ingress to the cluster's DNS, with the Certificate that needs it. */
-async function isHealed(name: string, say: (line: string) => void): Promise<void> {
+/**
+ * From an Ingress to a Certificate, as soon as `isPublished`. DNS-01 finds what it found. At the end only the Ingress is left, so that
+ * the name stays mapped.
+ */
+async function isHealed(name: string, isPublished: () => Promise<boolean>, say: (line: string) => void): Promise<void> {
   await setText(cluster, `_acme-challenge.${name}`, "token");
   const before = [await records(name), await records(`_acme-challenge.${name}`)];
   assert.match(before[1] ?? "", /token/);
   const created = performance.now();
   await cluster.apply(ingress(nameOf(name), name, className, `${nameOf(name)}-tls`));
-  await cluster.until("a pod that did not opt in resolves the name to the relay", 150, async () => {
-    return (await resolved(name)) === `${name} ${front}` || undefined;
-  });
-  say(`Ingress created to the cluster's DNS answering: ${((performance.now() - created) / 1000).toFixed(1)} s`);
+  await cluster.until(`${name} is published`, 150, async () => (await isPublished()) || undefined);
+  say(`Ingress created to ${name} published: ${((performance.now() - created) / 1000).toFixed(1)} s`);
   await orderCertificate(cluster, name, `${nameOf(name)}-tls`);
   await certificateIsReady(cluster, `${nameOf(name)}-tls`);
   assert.deepEqual([await records(name), await records(`_acme-challenge.${name}`)], before);
 }
 
+/** A pod that did not opt in resolves the name to the relay. */
+const isAnswered = async (name: string) => (await resolved(name)) === `${name} ${front}`;
+
 test("coredns: in kubeadm's Corefile, which imports nothing, a Certificate is healed, and DNS-01 sees what it saw", async (t) => {
-  const before = await kubeSystem();
+  const before = await othersObjects(cluster);
   await installSwitchback(cluster, publishing("coredns"));
-  await isHealed(BY_COREDNS, t.diagnostic.bind(t));
+  await isHealed(BY_COREDNS, () => isAnswered(BY_COREDNS), t.diagnostic.bind(t));
   const off = performance.now();
   await installSwitchback(cluster);
   t.diagnostic(`switched off to the cluster's DNS not answering: ${((performance.now() - off) / 1000).toFixed(1)} s`);
-  assert.notEqual(await resolved(BY_COREDNS), `${BY_COREDNS} ${front}`);
-  assert.deepEqual(await kubeSystem(), before);
+  assert.equal(await isAnswered(BY_COREDNS), false);
+  await closeShop(cluster, BY_COREDNS, className);
+  assert.deepEqual(await othersObjects(cluster), before);
   const documents = ["-n", SYSTEM, "get", "configmaps", "-l", "switchback.dev/publisher", "-o", "name"];
   assert.equal((await cluster.kubectl(...documents)).trim(), "");
 });
@@ -114,10 +125,46 @@ test("coredns-import: in a ConfigMap that the Corefile imports; an uninstall wai
   const custom = { name: "custom", configMap: { name: "coredns-custom", optional: true } };
   const mounts = [{ name: "custom", mountPath: "/etc/coredns/custom", readOnly: true }];
   await patchCoreDns({ volumes: [custom], containers: [{ name: "coredns", volumeMounts: mounts }] });
-  const before = await kubeSystem();
-  await installSwitchback(cluster, publishing("corednsImport", { uninstall: { force: true } }));
-  await isHealed(BY_IMPORT, t.diagnostic.bind(t));
+  const before = await othersObjects(cluster);
+  await installSwitchback(cluster, publishing("corednsImport", FORCED));
+  await isHealed(BY_IMPORT, () => isAnswered(BY_IMPORT), t.diagnostic.bind(t));
   await cluster.helm("uninstall", "switchback", "--namespace", SYSTEM);
-  assert.notEqual(await resolved(BY_IMPORT), `${BY_IMPORT} ${front}`);
-  assert.deepEqual(await kubeSystem(), before);
+  assert.equal(await isAnswered(BY_IMPORT), false);
+  await closeShop(cluster, BY_IMPORT, className);
+  assert.deepEqual(await othersObjects(cluster), before);
 });
+
+test("node-hosts: in the hosts file of the node, which pods on its network inherit; an uninstall takes it out of both", async (t) => {
+  await writeFile(NODE_HOSTS, OF_NODE);
+  await setNetwork({ hostNetwork: true, dnsPolicy: "ClusterFirstWithHostNet" });
+  const before = await othersObjects(cluster, { podsToo: false });
+  const untouched = await podHosts();
+  assert.ok(untouched.includes(OF_NODE), untouched);
+  await installSwitchback(cluster, {
+    ...withAgent({ nodeHosts: { names: [BY_NODE], hostPath: NODE_HOSTS } }),
+    ...FORCED,
+  });
+  const isPublished = async () => {
+    if (!(await readFile(NODE_HOSTS, "utf8")).includes(`${front}\t${BY_NODE}\t`)) return false;
+    // The kubelet copies the file when a pod starts.
+    await cluster.kubectl("-n", CERT_MANAGER, "delete", "pods", ...CONTROLLER);
+    await cluster.rolledOut(CERT_MANAGER, "deployment/cert-manager");
+    return (await podHosts()).includes(BY_NODE);
+  };
+  await isHealed(BY_NODE, isPublished, t.diagnostic.bind(t));
+  await cluster.helm("uninstall", "switchback", "--namespace", SYSTEM);
+  assert.equal(await readFile(NODE_HOSTS, "utf8"), OF_NODE);
+  assert.equal(await podHosts(), untouched);
+  await closeShop(cluster, BY_NODE, className);
+  assert.deepEqual(await othersObjects(cluster, { podsToo: false }), before);
+});
+
+/** What cert-manager's controller has at /etc/hosts. */
+async function podHosts(): Promise<string> {
+  const { items } = await cluster.get<{ items: Array<{ metadata: { uid: string; deletionTimestamp?: string } }> }>(
+    ...["-n", CERT_MANAGER, "pods", ...CONTROLLER],
+  );
+  const running = items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  assert.equal(running.length, 1);
+  return await readFile(statePath("kubelet", "pods", running[0]?.metadata.uid ?? "", "etc-hosts"), "utf8");
+}

@@ -5,7 +5,7 @@ import { withCluster } from "../cluster/whole.ts";
 import { admissionCounts, clientRevision } from "./meanwhile.ts";
 import { optIn } from "./opted-in.ts";
 import { openShop } from "./shop.ts";
-import { installSwitchback, SYSTEM } from "./switchback.ts";
+import { installSwitchback, restartAllOfCertManager, SYSTEM } from "./switchback.ts";
 
 // Settings of the chart that only a real node shows: `helm test`, whose pod is the doctor, and a webhook in the network of its node.
 
@@ -19,6 +19,8 @@ before(async () => {
     webhook: { hostNetwork: true, replicas: 1 },
     test: { probeNamespace: "default" },
   });
+  // The doctor finds pods that opted in and have no names.
+  await restartAllOfCertManager(cluster);
 });
 after(async () => {
   // A test that failed leaves its pod.

@@ -13,8 +13,18 @@ import { ADDRESSES, API_URL, statePath } from "../cluster/node/layout.ts";
 import { inNamespace } from "../cluster/node/run.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { ExternalDns } from "./external-dns.ts";
+import { othersObjects } from "./objects.ts";
 import { programCommand, programDeployment } from "./programs/run.ts";
-import { certificateIsReady, ingress, isCertificateReady, openShop, orderCertificate, SHOP } from "./shop.ts";
+import {
+  certificateIsReady,
+  closeShop,
+  ingress,
+  isCertificateReady,
+  nameOf,
+  openShop,
+  orderCertificate,
+  SHOP,
+} from "./shop.ts";
 import { frontAddress, installSwitchback, restoreCertManager, SYSTEM } from "./switchback.ts";
 import { where } from "./where.ts";
 
@@ -34,6 +44,7 @@ let cluster: Cluster;
 let front: string;
 let folder: string;
 let externalDns: ExternalDns;
+let others: Record<string, string>;
 
 before(async () => {
   cluster = await withCluster();
@@ -58,7 +69,7 @@ before(async () => {
 after(async () => {
   await externalDns?.stop();
   if (folder !== undefined) await rm(folder, { recursive: true, force: true });
-  for (const name of [PENDING, LATER]) await cluster.delete(ingress(nameOf(name), name, className));
+  for (const name of [PENDING, LATER]) await closeShop(cluster, name, className);
   await cluster.delete(programDeployment(SHOP, "asker", programCommand("client", "sleep")), ...RIGHTS);
   await setCorefile(COREFILE);
   await installSwitchback(cluster);
@@ -66,7 +77,6 @@ after(async () => {
 });
 
 const CRD = "dnsendpoints.externaldns.k8s.io";
-const nameOf = (name: string) => name.slice(0, name.indexOf("."));
 
 async function definition(...command: string[]): Promise<void> {
   const { code, stderr } = await cluster.tool("kubectl", [...command, "-f", "-"], await dnsEndpointDefinition());
@@ -131,6 +141,7 @@ test("a Certificate that waits becomes Ready with nobody opted in, and DNS-01 se
   assert.match(before[1] ?? "", /token/);
   await setCorefile(corefile(externalDns.endpoint));
   assert.deepEqual(await answers(), before);
+  others = await othersObjects(cluster);
   await cluster.apply(ingress(nameOf(PENDING), PENDING, className, "pending-tls"));
   await orderCertificate(cluster, PENDING, "pending-tls");
   await cluster.until("a Challenge with a failed self-check", 60, async () => {
@@ -156,7 +167,7 @@ test("a name that comes later is soon there", async (t) => {
   t.diagnostic(`Ingress created to the cluster's DNS answering: ${seconds(created)}`);
 });
 
-test("switched off, the objects and their records are gone when the removal ends", async (t) => {
+test("switched off, the objects and their records are gone when the removal ends, and all else is as it was", async (t) => {
   assert.notEqual(await dnsEndpoints(), "");
   assert.notDeepEqual(await externalDns.keys(), []);
   const off = performance.now();
@@ -165,6 +176,8 @@ test("switched off, the objects and their records are gone when the removal ends
   assert.equal(await dnsEndpoints(), "");
   assert.deepEqual(await externalDns.keys(), []);
   for (const name of [PENDING, LATER]) assert.equal(await isPublished(name), false, name);
+  for (const name of [PENDING, LATER]) await closeShop(cluster, name, className);
+  assert.deepEqual(await othersObjects(cluster), others);
 });
 
 const metadata = { namespace: SYSTEM, name: ACCOUNT };

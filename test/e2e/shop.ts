@@ -145,3 +145,25 @@ export async function certificateIsReady(cluster: Cluster, certificate = CERTIFI
     return (await isCertificateReady(cluster, certificate)) || undefined;
   });
 }
+
+/** What the objects for a hostname are called. */
+export const nameOf = (host: string) => host.slice(0, host.indexOf("."));
+
+/** Deletes the Ingress and the Certificate of a hostname, and waits until what cert-manager made of them is gone. */
+export async function closeShop(cluster: Cluster, host: string, className: string): Promise<void> {
+  const certificate = `${nameOf(host)}-tls`;
+  await cluster.delete(ingress(nameOf(host), host, className));
+  await cluster.kubectl(
+    "-n",
+    SHOP,
+    "delete",
+    `certificate/${certificate}`,
+    `secret/${certificate}`,
+    "--ignore-not-found",
+  );
+  await cluster.until(`what was made for ${host} is gone`, 60, async () => {
+    const kinds = "certificaterequests,orders,challenges,pods,services,ingresses,secrets";
+    const left = await cluster.kubectl("-n", SHOP, "get", kinds, "-o", "name");
+    return !new RegExp(`/${certificate}-|/cm-acme-http-solver-`).test(left) || undefined;
+  });
+}

@@ -258,7 +258,7 @@ export class System {
     const env = { ...this.#network.environment, KUBECONFIG: kubeconfig, POD_NAME: name };
     const sets = settings.flatMap((set) => ["--set", set]);
     const program = [join(this.tree, "cli/main.ts"), component, "--config", config, ...sets];
-    const confined = await this.#confine(component, namespace, name, program);
+    const confined = await this.#confine(component, name, program);
     const [command = "", ...args] = confined.command;
     return { name, token, child: this.#processes.start(name, command, args, { ...confined.env, ...env }) };
   }
@@ -271,16 +271,10 @@ export class System {
   }
 
   async #mountedConfiguration(component: ComponentName): Promise<string> {
-    const [namespace, kind] = component === "agent" ? [AGENTS, "daemonset"] : [NAMESPACE, "deployment"];
+    const [namespace, ...workload] = workloadOf(component);
     const get = ["-n", namespace, "get"];
     const mounted = 'jsonpath={.spec.template.spec.volumes[?(@.name=="config")].configMap.name}';
-    const name = await this.kubectl(
-      ...get,
-      kind,
-      component === "dns" ? "switchback-dns-a" : `switchback-${component}`,
-      "-o",
-      mounted,
-    );
+    const name = await this.kubectl(...get, ...workload, "-o", mounted);
     return await this.kubectl(...get, "cm", name, "-o", "jsonpath={.data.config\\.yaml}");
   }
 
@@ -290,12 +284,11 @@ export class System {
   }
 
   /** How its process is started: as the chart's pod is, and within its memory limit, if that is wanted. */
-  async #confine(component: ComponentName, namespace: string, name: string, program: readonly string[]) {
+  async #confine(component: ComponentName, name: string, program: readonly string[]) {
     if (!this.#isConfined) return { command: [process.execPath, ...program], env: {} };
-    const kind = component === "agent" ? "daemonset" : "deployment";
     const isPartOfAll = this.#profile === "small" && component !== "agent" && component !== "dns";
-    const deployment = `switchback-${isPartOfAll ? "all" : component}`;
-    const workload = await this.json("-n", namespace, "get", kind, deployment);
+    const [namespace, ...names] = workloadOf(isPartOfAll ? "all" : component);
+    const workload = await this.json("-n", namespace, "get", ...names);
     const { flags, env, memoryLimit } = containerOf(workload);
     const group = memoryGroup(name, memoryLimit);
     if (group !== undefined) this.#groups.push(group);
@@ -457,6 +450,12 @@ export class System {
     this.#network.close();
     await this.cluster.stop();
   }
+}
+
+/** Namespace, kind and name of what runs a component. */
+function workloadOf(component: ComponentName): [namespace: string, kind: string, name: string] {
+  if (component === "agent") return [AGENTS, "daemonset", "switchback-agent"];
+  return [NAMESPACE, "deployment", component === "dns" ? "switchback-dns-a" : `switchback-${component}`];
 }
 
 /** A control plane with the chart installed and replicas running. */

@@ -14,6 +14,7 @@ import {
   CLUSTER_DOMAIN,
   CONTAINERD_SOCKET,
   LOGS,
+  NODE_HOSTS,
   NODE_NAME,
   POD_LOGS,
   statePath,
@@ -47,6 +48,7 @@ export async function writeConfiguration(networkPolicies: boolean): Promise<void
     "resolv.conf": `nameserver ${ADDRESSES.publicDns}\n`,
   };
   for (const [name, text] of Object.entries(texts)) await writeFile(statePath(name), text, { mode: 0o600 });
+  await writeFile(NODE_HOSTS, "127.0.0.1\tlocalhost\n");
 }
 
 function credentials(): Record<string, string> {

@@ -40,6 +40,8 @@ export function statePath(...parts: string[]): string {
   return join(STATE_FOLDER, ...parts);
 }
 
+/** What the node has at /etc/hosts. */
+export const NODE_HOSTS = statePath("hosts");
 export const LOGS = statePath("logs");
 export const POD_LOGS = statePath("logs", "pods");
 export const ADMIN_KUBECONFIG = statePath("admin.kubeconfig");

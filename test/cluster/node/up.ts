@@ -13,7 +13,6 @@ import {
   containerdArgs,
   controllerManagerArgs,
   etcdArgs,
-  kubeletArgs,
   kubeProxyArgs,
   schedulerArgs,
 } from "./components.ts";
@@ -22,6 +21,7 @@ import { corednsObjects } from "./coredns.ts";
 import { type Daemon, startDaemon, until } from "./daemons.ts";
 import { down } from "./down.ts";
 import { kubectl } from "./kubectl.ts";
+import { startKubelet } from "./kubelet.ts";
 import { CONTAINERD_SOCKET, NODE_NAME, STATE_FOLDER, statePath, TEMPORARY_FILE, UP_FILE } from "./layout.ts";
 import { createNetwork } from "./network.ts";
 import { requireMachine } from "./requirements.ts";
@@ -107,7 +107,7 @@ export async function up(progress: Progress, options: UpOptions = {}): Promise<v
   const felix = networkPolicies ? [await startFelix()] : [];
   await daemon("kube-controller-manager", controllerManagerArgs());
   await daemon("kube-scheduler", schedulerArgs());
-  const kubelet = await daemon("kubelet", kubeletArgs(), { PATH: process.env.PATH ?? "" });
+  const kubelet = await startKubelet();
   await daemon("kube-proxy", kubeProxyArgs());
   await kubectl(["apply", "-f", "-"], corednsObjects());
   await until("the node is Ready", 90, nodeReady, kubelet, ...felix);

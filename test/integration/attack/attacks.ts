@@ -1,6 +1,7 @@
 import type { Profile } from "../system.ts";
 import type { Attack } from "./attack.ts";
 import { CLIENT_ATTACKS } from "./attacks/client.ts";
+import { CLUSTER_DNS_ATTACKS } from "./attacks/cluster-dns.ts";
 import { RELAY_ATTACKS } from "./attacks/relay.ts";
 import { ROOT_CONTAINER_ATTACKS } from "./attacks/root-container.ts";
 import { STATUS_ATTACKS } from "./attacks/status.ts";
@@ -14,6 +15,7 @@ const ATTACKS: readonly Attack[] = [
   ...RELAY_ATTACKS,
   ...STOLEN_TOKEN_ATTACKS,
   ...STATUS_ATTACKS,
+  ...CLUSTER_DNS_ATTACKS,
 ];
 
 /** The attacks that can be tried on an install of this profile. */

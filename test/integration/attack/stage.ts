@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { ApiAnswer, ApiRequest } from "../../cluster/api.ts";
 import { NODE } from "../../cluster/kubelet.ts";
 import { peakMemory } from "../../cluster/memory-group.ts";
@@ -61,22 +63,27 @@ export interface StageOptions {
 export async function startStage({ rate, profile = "default", config = {} }: StageOptions): Promise<Stage> {
   const cleanups: Array<() => void> = [];
   const kubelet = kubeletFiles({ after: (done) => cleanups.push(done as () => void) });
+  const dnsFiles = mkdtempSync(join(tmpdir(), "switchback-attack-"));
   const relayed = await startRelayedServer();
   const ports = [80, 443].map((port) => ({ port, upstreamPort: relayed.port, protocol: "v1" }));
   const targets = [{ name: "ingress-nginx", upstream: { host: "127.0.0.1" }, ports }];
   const map = { vanishSeconds: 0, guardNames: NO_GUARD };
+  const publishers = { checkSeconds: 1, minIntervalSeconds: 0, coredns: { enabled: true } };
+  const podDns = { enabled: true, image: "registry.example.com/coredns:1" };
   const system = await startSystem({
     confined: true,
-    values: { profile, agent: { enabled: true }, config: { map, targets, ...config } },
+    values: { profile, agent: { enabled: true }, podDns, config: { map, targets, publishers, ...config } },
   });
   const stop = async (): Promise<void> => {
     await system.stop();
     await relayed.stop();
     for (const done of cleanups) done();
+    rmSync(dnsFiles, { recursive: true, force: true });
   };
   try {
     const proxy = profile === "small" ? system.proxies[0] : await system.startProxy();
     const agent = await system.startAgent(kubelet.root);
+    const dns = await system.startDns(dnsFiles);
     await system.apply(namespaceYaml(HOSTILE, "enabled") + namespaceYaml(NEIGHBOUR, "enabled"));
     await system.apply(ingress("shop", [NEIGHBOUR_NAME], { namespace: NEIGHBOUR }));
     await system.kubectl("annotate", "namespace", HOSTILE, NEIGHBOUR, "switchback.dev/on-change=live");
@@ -88,7 +95,7 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
     const [controller] = system.controllers;
     const [webhook] = system.webhooks;
     assert.ok(controller && webhook && proxy);
-    const components = { controller, webhook, proxy, agent };
+    const components = { controller, webhook, proxy, agent, dns };
     return await staged(system, { kubelet, relayed }, components, { rate, profile, stop });
   } catch (error) {
     await stop();
@@ -99,7 +106,7 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
 async function staged(
   system: System,
   { kubelet, relayed }: Pick<Stage, "kubelet" | "relayed">,
-  components: Record<"controller" | "webhook" | "proxy" | "agent", Replica>,
+  components: Record<"controller" | "webhook" | "proxy" | "agent" | "dns", Replica>,
   { rate, profile, stop }: Required<Pick<StageOptions, "rate" | "profile">> & Pick<Stage, "stop">,
 ): Promise<Stage> {
   const token = await system.cluster.tokenFor(`${HOSTILE}/tenant`);

@@ -5,7 +5,7 @@ import type { Stage } from "../stage.ts";
 
 const WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/switchback-webhook";
 const SERVICES = `/api/v1/namespaces/${NAMESPACE}/services`;
-const MERGE = "application/merge-patch+json";
+export const MERGE = "application/merge-patch+json";
 const JSON_PATCH = "application/json-patch+json";
 
 interface Try {
@@ -56,7 +56,7 @@ const CONTROLLER_TRIES: readonly Try[] = [
 ];
 
 /** What no component does, and what would make its rights anybody else's. */
-const NOBODYS_TRIES: readonly Try[] = [
+export const NOBODYS_TRIES: readonly Try[] = [
   { what: "a list of Secrets", method: "GET", path: `/api/v1/namespaces/${NAMESPACE}/secrets`, body: undefined },
   { what: "Secrets elsewhere", method: "GET", path: "/api/v1/namespaces/kube-system/secrets", body: undefined },
   {
@@ -147,7 +147,7 @@ export const STOLEN_TOKEN_ATTACKS: readonly Attack[] = [
 ];
 
 /** Every try is forbidden. */
-async function denied(stage: Stage, account: string, tries: readonly Try[]) {
+export async function denied(stage: Stage, account: string, tries: readonly Try[]) {
   for (const { what, ...request } of tries) {
     const { status } = await stage.stolen(account, request);
     assert.ok(status === 403 || status === 422, `${what} by ${account}: ${status}`);

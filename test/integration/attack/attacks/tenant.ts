@@ -181,7 +181,13 @@ const ingresses = (namespace: string) => `/apis/networking.k8s.io/v1/namespaces/
 const followed = (ms: number) => `a neighbour's running pod had a new name after ${ms.toFixed(0)} ms`;
 const after = (ms: number) => `a neighbour's new name was in its pods after ${ms.toFixed(0)} ms`;
 
-async function createIngress(stage: Stage, name: string, hosts: readonly string[], className = "nginx"): Promise<void> {
+/** Creates an Ingress of the tenant's. */
+export async function createIngress(
+  stage: Stage,
+  name: string,
+  hosts: readonly string[],
+  className = "nginx",
+): Promise<void> {
   const body = JSON.parse(ingress(name, hosts, { namespace: HOSTILE, className }).replace("---", ""));
   const { status } = await stage.tenant({ method: "POST", path: ingresses(HOSTILE), body });
   assert.equal(status, 201);
@@ -198,7 +204,8 @@ async function restartController({ system, profile }: Stage): Promise<void> {
   for (const part of Object.values(parts)) await system.end(part, "SIGTERM");
 }
 
-async function sweep(stage: Stage): Promise<void> {
+/** Deletes every Ingress of the tenant's. */
+export async function sweep(stage: Stage): Promise<void> {
   const { status } = await stage.tenant({ method: "DELETE", path: ingresses(HOSTILE) });
   assert.equal(status, 200);
 }

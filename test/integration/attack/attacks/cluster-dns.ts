@@ -1,0 +1,138 @@
+import assert from "node:assert/strict";
+import { CorednsPublisher } from "../../../../publishers/coredns.ts";
+import { NO_ANSWER, type Readers } from "../../../../publishers/publisher.ts";
+import { CoreDnsBed, LOCAL } from "../../coredns.ts";
+import { query } from "../../dns-message.ts";
+import { startPublisher } from "../../publisher-run.ts";
+import { NAMESPACE, type System, until } from "../../system.ts";
+import type { Attack } from "../attack.ts";
+import { NEIGHBOUR_NAME } from "../stage.ts";
+import { denied, MERGE, NOBODYS_TRIES } from "./stolen-token.ts";
+import { createIngress, sweep } from "./tenant.ts";
+
+// The names in the cluster's own DNS, which everybody asks: what one tenant publishes there must leave it to the others.
+
+const CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps";
+const COREFILE = `.:53 {
+    ready
+    forward . /etc/resolv.conf
+    reload
+}
+`;
+const OURS = "# BEGIN switchback coredns: x\n.:53 {\n}\n# END switchback coredns\n";
+const PUBLISHER = `${NAMESPACE}/switchback-publisher-coredns`;
+/** Nobody serves the Corefile of the API server here. */
+const SILENT: Readers = { tagOf: (revision) => revision, ask: async () => new Set([NO_ANSWER]) };
+
+export const CLUSTER_DNS_ATTACKS: readonly Attack[] = [
+  {
+    name: "names for everybody's DNS",
+    by: "tenant",
+    async run(stage) {
+      const { system } = stage;
+      const bed = new CoreDnsBed();
+      await createCorefile(system);
+      const publisher = await startPublisher(
+        system,
+        "coredns",
+        (config, client) => new CorednsPublisher(config.publishers.coredns, client, SILENT),
+      );
+      try {
+        await until("the neighbour's name", async () => (await corefile(system)).includes(NEIGHBOUR_NAME));
+        const own = (index: number) => `a.zone-${index}.example.net`;
+        const deep = (index: number) => `${index}.${"a.".repeat(110)}example.net`.slice(-253);
+        await createIngress(
+          stage,
+          "zones",
+          Array.from({ length: 1_000 }, (_, index) => (index % 2 === 0 ? own(index) : deep(index))),
+        );
+        await until("a name of the tenant's", async () => (await corefile(system)).includes(own(0)));
+        await stage.check();
+        const text = await corefile(system);
+        assert.ok(text.endsWith(COREFILE));
+        const server = await bed.server("cluster", (port, ready) =>
+          text.replaceAll(":53 {", `:${port} {\n    bind ${LOCAL}`).replace("    ready\n", `    ready ${ready}\n`),
+        );
+        const addresses = (await system.published()).get(NEIGHBOUR_NAME);
+        const answers = [await query(server, NEIGHBOUR_NAME, "A"), await query(server, NEIGHBOUR_NAME, "AAAA")];
+        const answered = answers.flatMap((answer) => answer.addresses);
+        assert.deepEqual(new Set(answered), new Set(addresses));
+        await sweep(stage);
+        await until("the tenant's names to be gone", async () => !(await corefile(system)).includes(".example.net"));
+        assert.ok((await corefile(system)).includes(NEIGHBOUR_NAME));
+      } finally {
+        await publisher.stop();
+        await bed.stop();
+        await deleteCorefile(system);
+      }
+      return {
+        tried: "an Ingress of 1,000 hosts with a zone of their own each, or 112 labels",
+        outcome: "CoreDNS starts with the Corefile and answers the neighbour's name",
+      };
+    },
+  },
+  {
+    name: "publisher's and resolver's tokens",
+    by: "stolen token",
+    async run(stage) {
+      await createCorefile(stage.system);
+      try {
+        await denied(stage, `${NAMESPACE}/switchback-dns`, [...NOBODYS_TRIES, MAP_TRY]);
+        return await denied(stage, PUBLISHER, [...NOBODYS_TRIES, ...PUBLISHER_TRIES]);
+      } finally {
+        await deleteCorefile(stage.system);
+      }
+    },
+  },
+];
+
+const MAP_TRY = {
+  what: "the map",
+  method: "DELETE",
+  path: `/api/v1/namespaces/${NAMESPACE}/configmaps/switchback-hosts`,
+  body: undefined,
+};
+
+const change = (what: string, body: object) => ({
+  what,
+  method: "PATCH",
+  path: `${CONFIG_MAPS}/coredns`,
+  body,
+  contentType: MERGE,
+});
+
+const PUBLISHER_TRIES = [
+  MAP_TRY,
+  change("the Corefile beside its part", { data: { Corefile: `${OURS}${COREFILE}# more\n` } }),
+  change("no Corefile", { data: { Corefile: null } }),
+  change("another key", { data: { other: "x" } }),
+  change("a finalizer", { metadata: { finalizers: ["example.com/kept"] } }),
+  { what: "deletion of the Corefile", method: "DELETE", path: `${CONFIG_MAPS}/coredns`, body: undefined },
+  {
+    what: "another ConfigMap beside it",
+    method: "POST",
+    path: CONFIG_MAPS,
+    body: { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "coredns-custom" } },
+  },
+  {
+    what: "a Service of the release",
+    method: "POST",
+    path: `/api/v1/namespaces/${NAMESPACE}/services`,
+    body: { apiVersion: "v1", kind: "Service", metadata: { name: "forged" }, spec: { ports: [{ port: 53 }] } },
+  },
+];
+
+async function createCorefile(system: System): Promise<void> {
+  const body = { metadata: { name: "coredns" }, data: { Corefile: COREFILE } };
+  const path = `${CONFIG_MAPS}?fieldManager=kubeadm`;
+  assert.equal((await system.cluster.call({ method: "POST", path, body })).status, 201);
+}
+
+async function deleteCorefile(system: System): Promise<void> {
+  await system.cluster.call({ method: "DELETE", path: `${CONFIG_MAPS}/coredns` });
+}
+
+async function corefile(system: System): Promise<string> {
+  const { body } = await system.cluster.call({ path: `${CONFIG_MAPS}/coredns` });
+  return (body as { data: Readonly<Record<string, string>> }).data.Corefile ?? "";
+}
