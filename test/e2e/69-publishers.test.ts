@@ -144,6 +144,7 @@ test("node-hosts: in the hosts file of the node, which pods on its network inher
     ...withAgent({ nodeHosts: { names: [BY_NODE], hostPath: NODE_HOSTS } }),
     ...FORCED,
   });
+  front = await frontAddress(cluster, target);
   const isPublished = async () => {
     if (!(await readFile(NODE_HOSTS, "utf8")).includes(`${front}\t${BY_NODE}\t`)) return false;
     // The kubelet copies the file when a pod starts.
