@@ -107,8 +107,9 @@ export async function orderCertificate(
       spec: { secretName: certificate, dnsNames: [dnsName], issuerRef: { name: issuer } },
     },
   ];
-  // cert-manager's own webhook rejects requests for a moment after its pod was recreated.
-  await cluster.until("cert-manager takes the objects", 30, async () => {
+  // cert-manager's own webhook rejects requests for a moment after its pod was recreated; one that was on its way to the former pod hangs
+  // for the webhook's 30 s.
+  await cluster.until("cert-manager takes the objects", 120, async () => {
     await cluster.apply(...objects);
     return true;
   });
