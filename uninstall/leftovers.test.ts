@@ -14,6 +14,8 @@ function remains(): MemoryServer {
   const api = installed();
   const hosts = { metadata: { labels: { "switchback.dev/map": "hosts" } } };
   for (const name of ["switchback-hosts", "switchback-hosts-0"]) api.add(ours("configmaps"), name, hosts);
+  const document = { metadata: { labels: { "switchback.dev/publisher": "coredns" } } };
+  api.add(ours("configmaps"), "switchback-publisher-coredns", document);
   for (const name of ["switchback-targets", ...RECORD_MAPS]) api.add(ours("configmaps"), name);
   for (const name of ["switchback-ca", "switchback-webhook-tls", "switchback-cert-manager-ca", "switchback-status"])
     api.add(ours("secrets"), name);
@@ -25,6 +27,7 @@ const GONE = [
   "services/switchback-nginx",
   "configmaps/switchback-hosts",
   "configmaps/switchback-hosts-0",
+  "configmaps/switchback-publisher-coredns",
   "configmaps/switchback-targets",
   ...RECORD_MAPS.map((name) => `configmaps/${name}`),
   "secrets/switchback-ca",
@@ -48,7 +51,7 @@ function run(t: TestContext, api: MemoryServer, { timeoutMs = 2_000, onWait = (_
 test("deletes what was made at run time, each said, and nothing of anybody else", async (t) => {
   const api = remains();
   api.add(ours("services"), "switchback-controller", { spec: { clusterIP: "198.51.100.12" } });
-  api.add(ours("configmaps"), "somebody-elses");
+  api.add(ours("configmaps"), "somebody-elses", { metadata: { labels: { "switchback.dev/publisher": "coredns" } } });
   api.add(ours("secrets"), "somebody-elses");
   api.add(LEASES, "somebody-elses");
   const labels = { "switchback.dev/target": "nginx", "switchback.dev/map": "hosts" };

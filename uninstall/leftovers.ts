@@ -6,6 +6,8 @@ import { METADATA_LIST } from "../kube/accept.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { corePath, resourcePath } from "../kube/paths.ts";
 import { pause } from "../kube/time.ts";
+import { publisherStateName } from "../snapshot/publisher-state.ts";
+import { readPublisherStates } from "../snapshot/publisher-state-store.ts";
 import { STATUS_SECRET } from "../snapshot/status-page.ts";
 import { TARGETS_NAME } from "../snapshot/targets-name.ts";
 
@@ -30,17 +32,19 @@ const OTHER_MAPS: readonly string[] = [TARGETS_NAME, ...RECORD_MAPS];
 const POLL_MS = 500;
 
 /**
- * Deletes what was created at run time, which is in no chart and no manifest: front Services, the map, Secrets, the
- * election's Lease. Waits until no controller runs, which would recreate them. Throws `still-held` where one does.
+ * Deletes what was created at run time, which is in no chart and no manifest: front Services, the map, publishers' documents, Secrets, the
+ * election's Lease. Waits until no controller runs, which would recreate them (a publisher that still runs writes no new document). Throws
+ * `still-held` where one does.
  */
 export async function removeLeftovers(options: LeftoversOptions): Promise<void> {
   const { client, namespace, say } = options;
   await controllersGone(options);
   const lease = { group: "coordination.k8s.io", version: "v1", resource: "leases", namespace };
+  const published = [...(await readPublisherStates(client, namespace)).keys()].map(publisherStateName);
   const paths = [
     ...(await labelled(client, "services", namespace, TARGET_KEY)),
     ...(await labelled(client, "configmaps", namespace, MAP_KEY)),
-    ...OTHER_MAPS.map((name) => corePath("configmaps", namespace, name)),
+    ...[...published, ...OTHER_MAPS].map((name) => corePath("configmaps", namespace, name)),
     ...[CA_SECRET, TLS_SECRET, CERT_MANAGER_CA, STATUS_SECRET].map((name) => corePath("secrets", namespace, name)),
     resourcePath({ ...lease, name: "switchback-controller" }),
   ];

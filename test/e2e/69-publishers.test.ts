@@ -103,6 +103,10 @@ async function isHealed(name: string, isPublished: () => Promise<boolean>, say: 
   assert.deepEqual([await records(name), await records(`_acme-challenge.${name}`)], before);
 }
 
+/** The publishers' own. */
+const documents = async () =>
+  (await cluster.kubectl("-n", SYSTEM, "get", "configmaps", "-l", "switchback.dev/publisher", "-o", "name")).trim();
+
 /** A pod that did not opt in resolves the name to the relay. */
 const isAnswered = async (name: string) => (await resolved(name)) === `${name} ${front}`;
 
@@ -116,8 +120,7 @@ test("coredns: in kubeadm's Corefile, which imports nothing, a Certificate is he
   assert.equal(await isAnswered(BY_COREDNS), false);
   await closeShop(cluster, BY_COREDNS, className);
   assert.deepEqual(await othersObjects(cluster), before);
-  const documents = ["-n", SYSTEM, "get", "configmaps", "-l", "switchback.dev/publisher", "-o", "name"];
-  assert.equal((await cluster.kubectl(...documents)).trim(), "");
+  assert.equal(await documents(), "");
 });
 
 test("coredns-import: in a ConfigMap that the Corefile imports; an uninstall waits until the DNS has forgotten it", async (t) => {
@@ -130,6 +133,7 @@ test("coredns-import: in a ConfigMap that the Corefile imports; an uninstall wai
   await isHealed(BY_IMPORT, () => isAnswered(BY_IMPORT), t.diagnostic.bind(t));
   await cluster.helm("uninstall", "switchback", "--namespace", SYSTEM);
   assert.equal(await isAnswered(BY_IMPORT), false);
+  assert.equal(await documents(), "");
   await closeShop(cluster, BY_IMPORT, className);
   assert.deepEqual(await othersObjects(cluster), before);
 });

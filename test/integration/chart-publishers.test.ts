@@ -16,6 +16,22 @@ function removalOf(publisher: (typeof REMOVED)[number], publishers: object): str
   return command.slice(start.length);
 }
 
+describe("the hook of an uninstall", () => {
+  /** The names of the Roles by which it takes names out. */
+  const roles = (values: object) =>
+    render(values)
+      .filter(({ kind, metadata }) => kind === "Role" && metadata.name.startsWith("switchback-uninstall-"))
+      .map(({ metadata }) => metadata.name);
+
+  it("has the rights for publishers that are enabled, and for those that have left something", () => {
+    assert.deepEqual(roles({}), []);
+    assert.deepEqual(roles({ config: { publishers: { coredns: { enabled: true } } } }), [
+      "switchback-uninstall-coredns",
+    ]);
+    assert.deepEqual(roles({ publishers: { remove: ["coredns-import"] } }), ["switchback-uninstall-coredns-import"]);
+  });
+});
+
 describe("the hook that takes a publisher's names out", () => {
   it("looks where they were by default", () => {
     const kubeSystem = (section: string, configMap: string, key: string) =>
