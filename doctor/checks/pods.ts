@@ -61,7 +61,10 @@ function checkOwnAliases(pods: readonly PodInfo[], map: PublishedMap): Finding[]
   return [warning("pods", "pod-own-aliases", evidence, cure)];
 }
 
-/** Changes what a pod is made from. "" for an owner that cannot be: its kind and name are any text of whoever made the pod. */
+/**
+ * The command that removes hostAliases from a pod's owner. Empty if the owner's kind or name is not valid: whoever creates a pod can set
+ * any text there.
+ */
 function removalOf({ owner }: PodInfo, hasOnlyMapped: boolean): string {
   const [namespace, kind = "", name = "", ...others] = owner.split("/");
   if (!/^[A-Za-z0-9]+$/.test(kind) || !WORKLOAD_NAME.test(name) || others.length > 0) return "";

@@ -9,7 +9,16 @@ import { NODE_HOSTS, statePath } from "../cluster/node/layout.ts";
 import { withCluster } from "../cluster/whole.ts";
 import { othersObjects } from "./objects.ts";
 import { programCommand, programDeployment } from "./programs/run.ts";
-import { certificateIsReady, closeShop, ingress, nameOf, openShop, orderCertificate, SHOP } from "./shop.ts";
+import {
+  certificateIsReady,
+  closeShop,
+  createIssuer,
+  ingress,
+  nameOf,
+  openShop,
+  orderCertificate,
+  SHOP,
+} from "./shop.ts";
 import { frontAddress, installSwitchback, restoreCertManager, SYSTEM, withAgent } from "./switchback.ts";
 import { where } from "./where.ts";
 
@@ -22,6 +31,8 @@ const BY_NODE = "node.example.com";
 const OTHER_TYPES = ["NS", "SOA", "TXT", "MX", "CAA"];
 const { className, target } = where();
 const COREDNS = "deployment/coredns";
+/** cert-manager's controller, whose self-checks are at stake. */
+const ISSUING = "deployment/cert-manager";
 const CONTROLLER = ["-l", "app.kubernetes.io/component=controller"];
 /** An uninstall asks nobody whether pods have our addresses. */
 const FORCED = { uninstall: { force: true } };
@@ -36,6 +47,7 @@ before(async () => {
   cluster = await withCluster();
   await restoreCertManager(cluster);
   await openShop(cluster);
+  await createIssuer(cluster);
   await installSwitchback(cluster);
   front = await frontAddress(cluster, target);
   await cluster.apply(programDeployment(SHOP, "asker", programCommand("client", "sleep")));
@@ -50,8 +62,8 @@ after(async () => {
     { name: "custom", $patch: "delete" },
   ];
   const mounts = [{ mountPath: "/etc/coredns/custom", $patch: "delete" }];
-  await patchCoreDns({ volumes, containers: [{ name: "coredns", volumeMounts: mounts }] });
-  await setNetwork({ hostNetwork: null, dnsPolicy: null });
+  await patchPods("kube-system", COREDNS, { volumes, containers: [{ name: "coredns", volumeMounts: mounts }] });
+  await patchPods(CERT_MANAGER, ISSUING, { hostNetwork: null, dnsPolicy: null });
   await installSwitchback(cluster);
 });
 
@@ -68,17 +80,11 @@ async function setCorefile(text: string): Promise<void> {
   await cluster.kubectl("-n", "kube-system", "patch", "configmap", "coredns", "--type=merge", "-p", patch);
 }
 
-async function patchCoreDns(spec: object): Promise<void> {
+/** Changes the pods of a Deployment. */
+async function patchPods(namespace: string, deployment: string, spec: object): Promise<void> {
   const patch = JSON.stringify({ spec: { template: { spec } } });
-  await cluster.kubectl("-n", "kube-system", "patch", COREDNS, "--type=strategic", "-p", patch);
-  await cluster.rolledOut("kube-system", COREDNS);
-}
-
-/** Of cert-manager's controller, whose self-checks are at stake. */
-async function setNetwork(spec: object): Promise<void> {
-  const patch = JSON.stringify({ spec: { template: { spec } } });
-  await cluster.kubectl("-n", CERT_MANAGER, "patch", "deployment", "cert-manager", "--type=strategic", "-p", patch);
-  await cluster.rolledOut(CERT_MANAGER, "deployment/cert-manager");
+  await cluster.kubectl("-n", namespace, "patch", deployment, "--type=strategic", "-p", patch);
+  await cluster.rolledOut(namespace, deployment);
 }
 
 const publishing = (section: string, more: object = {}) => ({
@@ -127,7 +133,10 @@ test("coredns-import: in a ConfigMap that the Corefile imports; an uninstall wai
   await setCorefile(IMPORTING);
   const custom = { name: "custom", configMap: { name: "coredns-custom", optional: true } };
   const mounts = [{ name: "custom", mountPath: "/etc/coredns/custom", readOnly: true }];
-  await patchCoreDns({ volumes: [custom], containers: [{ name: "coredns", volumeMounts: mounts }] });
+  await patchPods("kube-system", COREDNS, {
+    volumes: [custom],
+    containers: [{ name: "coredns", volumeMounts: mounts }],
+  });
   const before = await othersObjects(cluster);
   await installSwitchback(cluster, publishing("corednsImport", FORCED));
   await isHealed(BY_IMPORT, () => isAnswered(BY_IMPORT), t.diagnostic.bind(t));
@@ -140,7 +149,7 @@ test("coredns-import: in a ConfigMap that the Corefile imports; an uninstall wai
 
 test("node-hosts: in the hosts file of the node, which pods on its network inherit; an uninstall takes it out of both", async (t) => {
   await writeFile(NODE_HOSTS, OF_NODE);
-  await setNetwork({ hostNetwork: true, dnsPolicy: "ClusterFirstWithHostNet" });
+  await patchPods(CERT_MANAGER, ISSUING, { hostNetwork: true, dnsPolicy: "ClusterFirstWithHostNet" });
   const before = await othersObjects(cluster, { podsToo: false });
   const untouched = await podHosts();
   assert.ok(untouched.includes(OF_NODE), untouched);
@@ -153,7 +162,7 @@ test("node-hosts: in the hosts file of the node, which pods on its network inher
     if (!(await readFile(NODE_HOSTS, "utf8")).includes(`${front}\t${BY_NODE}\t`)) return false;
     // The kubelet copies the file when a pod starts.
     await cluster.kubectl("-n", CERT_MANAGER, "delete", "pods", ...CONTROLLER);
-    await cluster.rolledOut(CERT_MANAGER, "deployment/cert-manager");
+    await cluster.rolledOut(CERT_MANAGER, ISSUING);
     return (await podHosts()).includes(BY_NODE);
   };
   await isHealed(BY_NODE, isPublished, t.diagnostic.bind(t));

@@ -18,6 +18,7 @@ import { programCommand, programDeployment } from "./programs/run.ts";
 import {
   certificateIsReady,
   closeShop,
+  createIssuer,
   ingress,
   isCertificateReady,
   nameOf,
@@ -33,7 +34,8 @@ import { where } from "./where.ts";
 
 const ZONE = "example.com";
 const PENDING = `pending.${ZONE}`;
-const LATER = `later.${ZONE}`;
+/** The name of no other file: it must not be mapped before. */
+const LATER = `recorded.${ZONE}`;
 const OTHER_TYPES = ["NS", "SOA", "TXT", "MX", "CAA"];
 const ACCOUNT = "external-dns";
 const { className, target } = where();
@@ -50,6 +52,7 @@ before(async () => {
   cluster = await withCluster();
   await restoreCertManager(cluster);
   await openShop(cluster);
+  await createIssuer(cluster);
   await installSwitchback(cluster);
   front = await frontAddress(cluster, target);
   await cluster.apply(programDeployment(SHOP, "asker", programCommand("client", "sleep")));

@@ -6,6 +6,7 @@ interface Listed {
   readonly apiVersion: string;
   readonly metadata: Readonly<Record<string, unknown>> & { readonly name: string; readonly namespace?: string };
   readonly spec?: { readonly parentRef?: { readonly namespace?: string } };
+  readonly status?: unknown;
 }
 
 /** Kinds whose objects come, go and change although nobody does anything, or a moment after somebody did. */
@@ -30,7 +31,7 @@ function isOurs({ metadata, spec }: Listed): boolean {
 }
 
 function recordOf(object: Listed): [string, string] {
-  const { metadata, status: _status, ...rest } = object as Listed & { readonly status?: unknown };
+  const { metadata, status: _status, ...rest } = object;
   const { resourceVersion: _version, managedFields: _fields, ...kept } = metadata;
   const key = `${object.apiVersion} ${object.kind} ${metadata.namespace ?? ""}/${metadata.name}`;
   return [key, JSON.stringify({ ...rest, metadata: kept })];

@@ -80,37 +80,42 @@ export function gatewayAndRoute(name: string, host: string, secretName: string):
   ];
 }
 
-/** A Certificate by HTTP-01 from the ACME server outside, and its Issuer, which has `solver` beside the settings of HTTP-01. */
-export async function orderCertificate(
-  cluster: Cluster,
-  dnsName = NAME,
-  certificate = CERTIFICATE,
-  { issuer = "acme", ...solver }: { issuer?: string; waitInsteadOfSelfCheck?: string } = {},
-): Promise<void> {
+interface IssuerSettings {
+  readonly issuer?: string;
+  readonly waitInsteadOfSelfCheck?: string;
+}
+
+/** An Issuer by HTTP-01 of the ACME server outside, whose solver has the other settings. Resolves once its account is registered. */
+export async function createIssuer(cluster: Cluster, settings: IssuerSettings = {}): Promise<void> {
+  const { issuer = "acme", ...solver } = settings;
   const acme = {
     server: ACME_DIRECTORY,
     skipTLSVerify: true,
     privateKeySecretRef: { name: `${issuer}-account` },
     solvers: [{ http01: { ingress: { class: "nginx" } }, ...solver }],
   };
-  const objects = [
-    {
-      apiVersion: "cert-manager.io/v1",
-      kind: "Issuer",
-      metadata: { namespace: SHOP, name: issuer },
-      spec: { acme },
-    },
-    {
-      apiVersion: "cert-manager.io/v1",
-      kind: "Certificate",
-      metadata: { namespace: SHOP, name: certificate },
-      spec: { secretName: certificate, dnsNames: [dnsName], issuerRef: { name: issuer } },
-    },
-  ];
+  await applyForCertManager(cluster, "Issuer", issuer, { acme });
+  await cluster.kubectl("-n", SHOP, "wait", "--for=condition=Ready", "--timeout=60s", `issuer/${issuer}`);
+}
+
+/** A Certificate by an Issuer of the same settings. */
+export async function orderCertificate(
+  cluster: Cluster,
+  dnsName = NAME,
+  certificate = CERTIFICATE,
+  settings: IssuerSettings = {},
+): Promise<void> {
+  await createIssuer(cluster, settings);
+  const spec = { secretName: certificate, dnsNames: [dnsName], issuerRef: { name: settings.issuer ?? "acme" } };
+  await applyForCertManager(cluster, "Certificate", certificate, spec);
+}
+
+async function applyForCertManager(cluster: Cluster, kind: string, name: string, spec: object): Promise<void> {
+  const object = { apiVersion: "cert-manager.io/v1", kind, metadata: { namespace: SHOP, name }, spec };
   // cert-manager's own webhook rejects requests for a moment after its pod was recreated; one that was on its way to the former pod hangs
   // for the webhook's 30 s.
   await cluster.until("cert-manager takes the objects", 120, async () => {
-    await cluster.apply(...objects);
+    await cluster.apply(object);
     return true;
   });
 }

@@ -149,7 +149,7 @@ export class CertsCluster {
     return status === 201 ? "" : `${status} ${(body as { message: string }).message}`;
   }
 
-  /** Admits pods without a pause until told to stop, and then some more. What comes back of `stop`: why any failed. */
+  /** Admits pods without a pause until `stop` is called, then AFTERWARDS more. `stop` resolves to the message of each that failed. */
   admissions(): { stop(): Promise<string[]> } {
     let left = Number.POSITIVE_INFINITY;
     const failures: string[] = [];

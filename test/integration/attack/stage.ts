@@ -64,6 +64,7 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
   const cleanups: Array<() => void> = [];
   const kubelet = kubeletFiles({ after: (done) => cleanups.push(done as () => void) });
   const dnsFiles = mkdtempSync(join(tmpdir(), "switchback-attack-"));
+  cleanups.push(() => rmSync(dnsFiles, { recursive: true, force: true }));
   const relayed = await startRelayedServer();
   const ports = [80, 443].map((port) => ({ port, upstreamPort: relayed.port, protocol: "v1" }));
   const targets = [{ name: "ingress-nginx", upstream: { host: "127.0.0.1" }, ports }];
@@ -78,7 +79,6 @@ export async function startStage({ rate, profile = "default", config = {} }: Sta
     await system.stop();
     await relayed.stop();
     for (const done of cleanups) done();
-    rmSync(dnsFiles, { recursive: true, force: true });
   };
   try {
     const proxy = profile === "small" ? system.proxies[0] : await system.startProxy();

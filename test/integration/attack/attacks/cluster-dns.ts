@@ -7,7 +7,7 @@ import { startPublisher } from "../../publisher-run.ts";
 import { NAMESPACE, type System, until } from "../../system.ts";
 import type { Attack } from "../attack.ts";
 import { NEIGHBOUR_NAME } from "../stage.ts";
-import { denied, MERGE, NOBODYS_TRIES } from "./stolen-token.ts";
+import { denied, MAP_TRY, MERGE, NOBODYS_TRIES } from "./stolen-token.ts";
 import { createIngress, sweep } from "./tenant.ts";
 
 // The names in the cluster's own DNS, which everybody asks: what one tenant publishes there must leave it to the others.
@@ -85,13 +85,6 @@ export const CLUSTER_DNS_ATTACKS: readonly Attack[] = [
     },
   },
 ];
-
-const MAP_TRY = {
-  what: "the map",
-  method: "DELETE",
-  path: `/api/v1/namespaces/${NAMESPACE}/configmaps/switchback-hosts`,
-  body: undefined,
-};
 
 const change = (what: string, body: object) => ({
   what,

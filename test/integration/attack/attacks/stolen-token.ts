@@ -95,6 +95,13 @@ export const NOBODYS_TRIES: readonly Try[] = [
   },
 ];
 
+export const MAP_TRY: Try = {
+  what: "the map",
+  method: "DELETE",
+  path: `/api/v1/namespaces/${NAMESPACE}/configmaps/switchback-hosts`,
+  body: undefined,
+};
+
 export const STOLEN_TOKEN_ATTACKS: readonly Attack[] = [
   {
     name: "more rights by the controller's token",
@@ -133,12 +140,7 @@ export const STOLEN_TOKEN_ATTACKS: readonly Attack[] = [
           body: undefined,
         },
         { what: "all pods", method: "GET", path: "/api/v1/pods", body: undefined },
-        {
-          what: "the map",
-          method: "DELETE",
-          path: `/api/v1/namespaces/${NAMESPACE}/configmaps/switchback-hosts`,
-          body: undefined,
-        },
+        MAP_TRY,
       ];
       await denied(stage, `${NAMESPACE}/switchback-proxy`, tries);
       return await denied(stage, `${NAMESPACE}/switchback-webhook`, tries);
