@@ -11,23 +11,14 @@ RUN npm ci --ignore-scripts --no-audit --no-fund && npm cache clean --force
 COPY LICENSE ./
 COPY tsconfig.json ./
 COPY manifests/bundle.ts manifests/image-files.json ./manifests/
-COPY agent ./agent
 COPY certs ./certs
 COPY cli ./cli
-COPY config ./config
 COPY controller ./controller
-COPY dns ./dns
 COPY doctor ./doctor
-COPY errors ./errors
-COPY hostmap ./hostmap
-COPY kube ./kube
+COPY extras ./extras
+COPY lib ./lib
 COPY proxy ./proxy
-COPY publishers ./publishers
-COPY snapshot ./snapshot
-COPY telemetry ./telemetry
-COPY uninstall ./uninstall
 COPY webhook ./webhook
-COPY workloads ./workloads
 # One bundle with its chunks: of memory, a third less than the files it is made of. Types are checked before, with all files at hand.
 RUN node manifests/bundle.ts --outDir out
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { KubeClient } from "../kube/client.ts";
-import { LineLog } from "../test/fakes/clock.ts";
-import { MemoryKube, refusal } from "../test/fakes/memory-kube.ts";
-import { settled } from "../test/fakes/stopped-time.ts";
-import { endlessTerm } from "../test/fakes/term.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { LineLog } from "#test/fakes/clock.ts";
+import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
+import { settled } from "#test/fakes/stopped-time.ts";
+import { endlessTerm } from "#test/fakes/term.ts";
 import { authoritiesIn, holdsBundle } from "./ca-bundle.ts";
 import { KubeBundleWriter } from "./ca-bundle-kube.ts";
 

@@ -1,9 +1,9 @@
-import type { KubeClient } from "../kube/client.ts";
-import type { Fence, FencedObject } from "../kube/fence.ts";
-import { resourcePath } from "../kube/paths.ts";
-import type { JsonPatchOperation } from "../kube/types.ts";
-import { watchObjects } from "../kube/watch.ts";
-import type { Logger } from "../telemetry/log.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import type { Fence, FencedObject } from "#lib/kube/fence.ts";
+import { resourcePath } from "#lib/kube/paths.ts";
+import type { JsonPatchOperation } from "#lib/kube/types.ts";
+import { watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import { type BundleView, type BundleWriter, WEBHOOK_CONFIGURATION } from "./ca-bundle.ts";
 
 interface RawConfiguration {

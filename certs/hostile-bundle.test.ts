@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { before, type TestContext, test } from "node:test";
-import { configSchema } from "../config/schema.ts";
-import { LineLog } from "../test/fakes/clock.ts";
-import { pooledKey } from "../test/fakes/keys.ts";
-import { createMemoryBundle, createMemorySecretStore, type MemoryBundle } from "../test/fakes/memory-certs.ts";
-import { stopTime } from "../test/fakes/stopped-time.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { LineLog } from "#test/fakes/clock.ts";
+import { pooledKey } from "#test/fakes/keys.ts";
+import { createMemoryBundle, createMemorySecretStore, type MemoryBundle } from "#test/fakes/memory-certs.ts";
+import { stopTime } from "#test/fakes/stopped-time.ts";
 import type { BundleWriter } from "./ca-bundle.ts";
 import { servingNames } from "./issue.ts";
 import { runCertManager } from "./manager.ts";

@@ -5,8 +5,8 @@ import { createServer, request } from "node:https";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import forge from "node-forge";
-import { pooledKey } from "../test/fakes/keys.ts";
-import { fc } from "../test/property.ts";
+import { pooledKey } from "#test/fakes/keys.ts";
+import { fc } from "#test/property.ts";
 import { issueAuthority, issueLeaf, makeRsaKey, servingNames } from "./issue.ts";
 import { isSignedBy, type PemPair, parseCertificates } from "./pem.ts";
 

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { afterEach, before, beforeEach, mock, test } from "node:test";
-import { configSchema } from "../config/schema.ts";
-import { silentLogger } from "../telemetry/log.ts";
-import { MetricsRegistry } from "../telemetry/metrics.ts";
-import { KEY_POOL, pooledKey } from "../test/fakes/keys.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
+import { KEY_POOL, pooledKey } from "#test/fakes/keys.ts";
 import {
   createMemoryBundle,
   createMemorySecretStore,
   type MemoryBundle,
   type MemorySecretStore,
-} from "../test/fakes/memory-certs.ts";
-import { isSettled, stopTime } from "../test/fakes/stopped-time.ts";
+} from "#test/fakes/memory-certs.ts";
+import { isSettled, stopTime } from "#test/fakes/stopped-time.ts";
 import { type CertManager, type CertManagerOptions, runCertManager } from "./manager.ts";
 import { registerCertMetrics } from "./metrics.ts";
 import { parseCertificates } from "./pem.ts";

@@ -1,10 +1,10 @@
-import type { CertsConfig } from "../config/schema.ts";
-import { describeError } from "../errors/errors.ts";
-import type { Reason } from "../hostmap/types.ts";
-import { createBackoff } from "../kube/backoff.ts";
-import { Reconciler } from "../kube/reconciler.ts";
-import { startPromptTimer } from "../kube/time.ts";
-import type { Logger } from "../telemetry/log.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { CertsConfig } from "#lib/config/schema.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import { createBackoff } from "#lib/kube/backoff.ts";
+import { Reconciler } from "#lib/kube/reconciler.ts";
+import { startPromptTimer } from "#lib/kube/time.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import type { BundleWriter } from "./ca-bundle.ts";
 import { type MakeKey, servingNames } from "./issue.ts";
 import { runTurn, type TurnContext, type TurnResult } from "./reconcile.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { MetricsRegistry } from "../telemetry/metrics.ts";
+import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { CertStatus } from "./manager.ts";
 import { registerCertMetrics } from "./metrics.ts";
 

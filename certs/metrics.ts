@@ -1,4 +1,4 @@
-import type { MetricsRegistry, Sample } from "../telemetry/metrics.ts";
+import type { MetricsRegistry, Sample } from "#lib/telemetry/metrics.ts";
 import type { CertStatus } from "./manager.ts";
 
 /** Registers the certificate metrics. `status` is called at each scrape, and returns undefined in a replica that is not the leader. */

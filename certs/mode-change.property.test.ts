@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
-import { silentLogger } from "../telemetry/log.ts";
-import { pooledKey } from "../test/fakes/keys.ts";
-import { createMemoryBundle, createMemorySecretStore, type MemoryBundle } from "../test/fakes/memory-certs.ts";
-import { fc } from "../test/property.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { pooledKey } from "#test/fakes/keys.ts";
+import { createMemoryBundle, createMemorySecretStore, type MemoryBundle } from "#test/fakes/memory-certs.ts";
+import { fc } from "#test/property.ts";
 import type { BundleView } from "./ca-bundle.ts";
 import { issueAuthority, issueLeaf, servingNames } from "./issue.ts";
 import { type Certificate, chainsTo, type PemPair, parseCertificates, readableAuthorities } from "./pem.ts";

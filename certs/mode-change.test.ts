@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import forge from "node-forge";
-import { pooledKey } from "../test/fakes/keys.ts";
+import { pooledKey } from "#test/fakes/keys.ts";
 import { issueAuthority, issueLeaf, servingNames } from "./issue.ts";
 import { takeOver } from "./mode-change.ts";
 import { type Certificate, chainsTo, loadPair, type PemPair, parseCertificates, readableAuthorities } from "./pem.ts";

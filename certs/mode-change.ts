@@ -1,4 +1,4 @@
-import type { Reason } from "../hostmap/types.ts";
+import type { Reason } from "#hostmap/types.ts";
 import { type Certificate, chainsTo } from "./pem.ts";
 import { type CaState, MAX_PREVIOUS, trustedBy } from "./state.ts";
 

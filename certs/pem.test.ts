@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { before, describe, test } from "node:test";
-import { pooledKey } from "../test/fakes/keys.ts";
+import { pooledKey } from "#test/fakes/keys.ts";
 import { issueAuthority, issueLeaf } from "./issue.ts";
 import { chainsTo, isSignedBy, loadPair, type PemPair, parseCertificates, readableAuthorities } from "./pem.ts";
 

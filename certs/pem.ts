@@ -1,6 +1,6 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
-import { SwitchbackError } from "../errors/errors.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 
 /** A certificate, or a chain with the leaf first, and its private key, as PEM text. */
 export interface PemPair {

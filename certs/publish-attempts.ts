@@ -1,4 +1,4 @@
-import { SwitchbackError } from "../errors/errors.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 
 /** Conflicts in one turn until the bundle is left to a later one. */
 const MAX_CONFLICTS = 3;

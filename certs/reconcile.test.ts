@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
-import { SwitchbackError } from "../errors/errors.ts";
-import { silentLogger } from "../telemetry/log.ts";
-import { LineLog } from "../test/fakes/clock.ts";
-import { pooledKey } from "../test/fakes/keys.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { LineLog } from "#test/fakes/clock.ts";
+import { pooledKey } from "#test/fakes/keys.ts";
 import {
   createMemoryBundle,
   createMemorySecretStore,
   type MemoryBundle,
   type MemorySecretStore,
-} from "../test/fakes/memory-certs.ts";
-import { fc } from "../test/property.ts";
+} from "#test/fakes/memory-certs.ts";
+import { fc } from "#test/property.ts";
 import type { BundleView } from "./ca-bundle.ts";
 import { servingNames } from "./issue.ts";
 import { isSignedBy, parseCertificates } from "./pem.ts";

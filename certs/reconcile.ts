@@ -1,6 +1,6 @@
-import { describeError, statusOf } from "../errors/errors.ts";
-import type { Reason } from "../hostmap/types.ts";
-import type { Logger } from "../telemetry/log.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { describeError, statusOf } from "#lib/errors/errors.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import { authoritiesIn, type BundleView, type BundleWriter, holdsBundle } from "./ca-bundle.ts";
 import { issueAuthority, issueLeaf, type MakeKey } from "./issue.ts";
 import { takeOver } from "./mode-change.ts";

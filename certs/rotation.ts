@@ -16,7 +16,7 @@
  * only a pause. The same steps repair what was deleted or damaged, and take over from another manager (takeover.ts):
  * Switchback's CA is then the next one, and the other manager's CA a previous one.
  */
-import type { Reason } from "../hostmap/types.ts";
+import type { Reason } from "#hostmap/types.ts";
 
 /** How far `notBefore` is backdated, for clocks that are behind. */
 export const BACKDATE_MS = 5 * 60_000;

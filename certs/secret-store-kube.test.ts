@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import type { KubeClient } from "../kube/client.ts";
-import { KubeStatusError } from "../kube/status.ts";
-import { silentLogger } from "../telemetry/log.ts";
-import { MemoryApi } from "../test/fakes/memory-api.ts";
-import { settled } from "../test/fakes/stopped-time.ts";
-import { endlessTerm } from "../test/fakes/term.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { KubeStatusError } from "#lib/kube/status.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { settled } from "#test/fakes/stopped-time.ts";
+import { endlessTerm } from "#test/fakes/term.ts";
 import { WEBHOOK_CONFIGURATION } from "./ca-bundle.ts";
 import { KubeBundleWriter } from "./ca-bundle-kube.ts";
 import { CA_SECRET, TLS_SECRET } from "./secret-store.ts";

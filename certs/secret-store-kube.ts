@@ -1,8 +1,8 @@
-import type { KubeClient } from "../kube/client.ts";
-import { type Fence, type FencedObject, NO_VERSION } from "../kube/fence.ts";
-import { corePath } from "../kube/paths.ts";
-import { watchObjects } from "../kube/watch.ts";
-import type { Logger } from "../telemetry/log.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { type Fence, type FencedObject, NO_VERSION } from "#lib/kube/fence.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import { watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import { CA_SECRET, type SecretContent, type SecretName, type SecretStore, TLS_SECRET } from "./secret-store.ts";
 
 /** The fields of a Secret that are read. */

@@ -1,7 +1,7 @@
 import { type FSWatcher, watch } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { describeError } from "../errors/errors.ts";
+import { describeError } from "#lib/errors/errors.ts";
 import type { ServingSource } from "./serving.ts";
 
 /** A change without an event (network file systems, a recreated directory) is noticed after this time at most. */

@@ -1,7 +1,7 @@
-import type { KubeClient } from "../kube/client.ts";
-import { corePath } from "../kube/paths.ts";
-import { watchObjects } from "../kube/watch.ts";
-import type { Logger } from "../telemetry/log.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import { watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import type { PemPair } from "./pem.ts";
 import { TLS_SECRET } from "./secret-store.ts";
 import { type RawSecret, secretTextOf } from "./secret-store-kube.ts";

@@ -1,6 +1,6 @@
-import { describeError } from "../errors/errors.ts";
-import type { Reason } from "../hostmap/types.ts";
-import type { Logger } from "../telemetry/log.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import { loadPair, type PemPair } from "./pem.ts";
 
 /** The source of a webhook replica's certificate: see `serving-secret.ts` and `serving-files.ts`. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
-import { pooledKey } from "../test/fakes/keys.ts";
+import { pooledKey } from "#test/fakes/keys.ts";
 import { issueAuthority, issueLeaf, servingNames } from "./issue.ts";
 import { type Certificate, loadPair, type PemPair, parseCertificates } from "./pem.ts";
 import { type Authority, decodeCa, decodeLeaf, encodeCa, trustedBy } from "./state.ts";

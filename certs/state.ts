@@ -1,5 +1,5 @@
-import { describeError } from "../errors/errors.ts";
-import type { Reason } from "../hostmap/types.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { describeError } from "#lib/errors/errors.ts";
 import { type Certificate, chainsTo, loadPair, parseCertificates, readableAuthorities } from "./pem.ts";
 import type { LeafFacts } from "./rotation.ts";
 import type { SecretContent } from "./secret-store.ts";

@@ -1,9 +1,9 @@
-import { confine } from "../agent/confine.ts";
-import { nodeHostsPath } from "../agent/node-hosts.ts";
-import { runAgent } from "../agent/run.ts";
-import type { Config } from "../config/schema.ts";
-import { isInPod } from "../kube/connect.ts";
-import { kubeMapReader } from "../snapshot/map-reader.ts";
+import { confine } from "#extras/agent/confine.ts";
+import { nodeHostsPath } from "#extras/agent/node-hosts.ts";
+import { runAgent } from "#extras/agent/run.ts";
+import type { Config } from "#lib/config/schema.ts";
+import { kubeMapReader } from "#lib/documents/map-reader.ts";
+import { isInPod } from "#lib/kube/connect.ts";
 import { withOwnClient } from "./own-client.ts";
 import { ownCommand } from "./own-files.ts";
 import type { ProcessContext, Running } from "./serve.ts";

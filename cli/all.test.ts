@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { describe, test } from "node:test";
-import { freePort } from "../proxy/conformance/rig.ts";
-import { endOf, send } from "../proxy/conformance/streams.ts";
-import type { Probes } from "../telemetry/health.ts";
-import { AllProcess } from "../test/fakes/all-process.ts";
-import { until } from "../test/fakes/kube-api.ts";
+import type { Probes } from "#lib/http/listen.ts";
+import { freePort } from "#proxy/conformance/rig.ts";
+import { endOf, send } from "#proxy/conformance/streams.ts";
+import { AllProcess } from "#test/fakes/all-process.ts";
+import { until } from "#test/fakes/kube-api.ts";
 import { probesOfAll } from "./all.ts";
 
 /** The chart's `timeoutSeconds` of the webhook. */

@@ -1,5 +1,5 @@
-import type { Config } from "../config/schema.ts";
-import type { Health, Probes } from "../telemetry/health.ts";
+import type { Config } from "#lib/config/schema.ts";
+import type { Health, Probes } from "#lib/http/listen.ts";
 import { startController } from "./controller.ts";
 import { startProxy } from "./proxy.ts";
 import type { ProcessContext, Running } from "./serve.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
-import { atTerminal } from "../test/fakes/cli.ts";
+import { atTerminal } from "#test/fakes/cli.ts";
 import { agree, ask } from "./ask.ts";
 
 for (const [input, agreed] of [

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createInterface } from "node:readline/promises";
-import { SwitchbackError } from "../errors/errors.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 
 /** Asks a yes/no question at the terminal. Anything but `y` or `yes` is a no, and so is the end of standard input. */
 export async function ask(question: string): Promise<boolean> {

@@ -5,9 +5,9 @@ import { openSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { after, afterEach, before, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { filesFolder } from "../test/fakes/cli.ts";
-import { addDeployment, installed } from "../test/fakes/installed.ts";
-import { type FakeApi, fakeApi, json } from "../test/fakes/kube-api.ts";
+import { filesFolder } from "#test/fakes/cli.ts";
+import { addDeployment, installed } from "#test/fakes/installed.ts";
+import { type FakeApi, fakeApi, json } from "#test/fakes/kube-api.ts";
 
 // Commands as processes whose output nobody reads to its end, as in `switchback status | head -1`.
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import { after, before, describe, it } from "node:test";
-import { filesFolder, runHere } from "../test/fakes/cli.ts";
+import { filesFolder, runHere } from "#test/fakes/cli.ts";
 
 let files: Awaited<ReturnType<typeof filesFolder>>;
 before(async () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { captured, filesFolder } from "../test/fakes/cli.ts";
+import { captured, filesFolder } from "#test/fakes/cli.ts";
 import { printConfig } from "./config.ts";
 
 let files: Awaited<ReturnType<typeof filesFolder>>;

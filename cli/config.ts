@@ -1,4 +1,4 @@
-import { loadConfig } from "../config/load.ts";
+import { loadConfig } from "#lib/config/load.ts";
 import type { CliContext } from "./context.ts";
 import type { ServeFlags } from "./serve.ts";
 

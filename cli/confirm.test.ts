@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, it } from "node:test";
-import { atTerminal, captured, filesFolder } from "../test/fakes/cli.ts";
-import { type FakeApi, fakeApi, json, noConnections, type Responder, refuse } from "../test/fakes/kube-api.ts";
+import { atTerminal, captured, filesFolder } from "#test/fakes/cli.ts";
+import { type FakeApi, fakeApi, json, noConnections, type Responder, refuse } from "#test/fakes/kube-api.ts";
 import { confirm } from "./confirm.ts";
 
 const HOLD = { id: "abc", since: 0, until: Date.UTC(2030, 0, 1), names: 8, of: 12 };

@@ -1,8 +1,8 @@
-import { SwitchbackError, statusOf } from "../errors/errors.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { connect, connectOptionsFrom } from "../kube/connect.ts";
-import { INDEX_NAME } from "../snapshot/map-format.ts";
-import { confirmHold, type PublishedHold, readHold } from "../snapshot/removal-hold.ts";
+import { INDEX_NAME } from "#lib/documents/map-format.ts";
+import { confirmHold, type PublishedHold, readHold } from "#lib/documents/removal-hold.ts";
+import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { agree } from "./ask.ts";
 import type { CliContext } from "./context.ts";
 

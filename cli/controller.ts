@@ -1,6 +1,6 @@
-import type { Config } from "../config/schema.ts";
-import { runController } from "../controller/run.ts";
-import type { Probes } from "../telemetry/health.ts";
+import { runController } from "#controller/run.ts";
+import type { Config } from "#lib/config/schema.ts";
+import type { Probes } from "#lib/http/listen.ts";
 import { withOwnClient } from "./own-client.ts";
 import type { ProcessContext, Running } from "./serve.ts";
 

@@ -1,5 +1,5 @@
-import { pageFiles } from "../dashboard/page-files.ts";
-import type { Page } from "../telemetry/health.ts";
+import { pageFiles } from "#extras/dashboard/page-files.ts";
+import type { Page } from "#lib/http/listen.ts";
 import { hasOwnFile, ownFile, PAGE } from "./own-files.ts";
 
 /** The page's files: as they were bundled with this program or, in a checkout, bundled now. */
@@ -14,7 +14,7 @@ export async function dashboardFiles(): Promise<Record<string, Page>> {
 }
 
 async function builtNow(): Promise<(name: string) => string> {
-  const { bundlePage } = await import("../manifests/bundle-page.ts");
+  const { bundlePage } = await import("#manifests/bundle-page.ts");
   const { files } = await bundlePage();
   return (name) => files[name] ?? "";
 }

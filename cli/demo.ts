@@ -1,6 +1,6 @@
-import type { StatusDocument } from "../controller/status.ts";
-import { runDemo } from "../demo/run.ts";
+import type { StatusDocument } from "#controller/status.ts";
 import type { CliContext } from "./context.ts";
+import { runDemo } from "./demo/run.ts";
 import { EXAMPLES, withOwnFolder } from "./own-files.ts";
 import { table } from "./table.ts";
 
@@ -17,7 +17,7 @@ export async function demo({ directory, keep, dashboard }: DemoFlags, { stdout }
   const interrupted = new Promise<void>((resolve) => process.once("SIGINT", () => resolve()));
   const showStatus = async (status: () => StatusDocument) => {
     const [{ startDashboard }, { dashboardFiles }] = await Promise.all([
-      import("../dashboard/server.ts"),
+      import("#extras/dashboard/server.ts"),
       import("./dashboard-files.ts"),
     ]);
     const source = { place: "the demo on this machine", status: async () => status() };

@@ -1,8 +1,8 @@
-import type { Config } from "../config/schema.ts";
-import { DNS_MAP } from "../dns/dns-map.ts";
-import { runDns } from "../dns/run.ts";
-import { nodeSearchesNotice, readClusterDns } from "../hostmap/pod-dns.ts";
-import { kubeReaderOf } from "../snapshot/map-reader.ts";
+import { DNS_MAP } from "#extras/pod-dns/dns-map.ts";
+import { runDns } from "#extras/pod-dns/run.ts";
+import { nodeSearchesNotice, readClusterDns } from "#hostmap/pod-dns.ts";
+import type { Config } from "#lib/config/schema.ts";
+import { kubeReaderOf } from "#lib/documents/map-reader.ts";
 import { withOwnClient } from "./own-client.ts";
 import type { ProcessContext, Running } from "./serve.ts";
 

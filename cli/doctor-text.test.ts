@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { findingsOf } from "../doctor/findings.ts";
-import { plain } from "../test/fakes/cli.ts";
+import { findingsOf } from "#doctor/findings.ts";
+import { plain } from "#test/fakes/cli.ts";
 import { doctorText as painted } from "./doctor-text.ts";
 import { paint } from "./output.ts";
 

@@ -1,6 +1,6 @@
-import { FINDING_STATUSES, type Finding, type FindingStatus } from "../doctor/findings.ts";
-import { reportDocument } from "../doctor/report.ts";
-import { printable } from "../errors/printable.ts";
+import { FINDING_STATUSES, type Finding, type FindingStatus } from "#doctor/findings.ts";
+import { reportDocument } from "#doctor/report.ts";
+import { printable } from "#lib/errors/printable.ts";
 import { wrap } from "./layout.ts";
 import { paint, type Style } from "./output.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, describe, test } from "node:test";
-import { captured, filesFolder } from "../test/fakes/cli.ts";
-import { type FakeApi, fakeApi, noConnections } from "../test/fakes/kube-api.ts";
-import { type MemoryCall, MemoryServer, refusal } from "../test/fakes/memory-server.ts";
+import { captured, filesFolder } from "#test/fakes/cli.ts";
+import { type FakeApi, fakeApi, noConnections } from "#test/fakes/kube-api.ts";
+import { type MemoryCall, MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { doctor } from "./doctor.ts";
 
 const PODS = "/api/v1/namespaces/probes/pods";

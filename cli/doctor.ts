@@ -1,19 +1,19 @@
 import { createReadStream } from "node:fs";
-import { examine } from "../doctor/checks.ts";
-import type { CallerFacts, ClusterFacts } from "../doctor/facts.ts";
-import type { Finding } from "../doctor/findings.ts";
-import { gather } from "../doctor/gather.ts";
-import { gatherCallers } from "../doctor/gather-callers.ts";
-import { readLog } from "../doctor/ingress-log.ts";
-import { type Fact, notKnown } from "../doctor/known.ts";
-import { planProbe } from "../doctor/probe/plan.ts";
-import type { ProbeImage } from "../doctor/probe/pod.ts";
-import type { ProbeResult } from "../doctor/probe/result.ts";
-import { proxyDeployment } from "../doctor/proxy-deployment.ts";
-import { reportDocument } from "../doctor/report.ts";
-import { describeError, SwitchbackError } from "../errors/errors.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { connect, connectOptionsFrom } from "../kube/connect.ts";
+import { examine } from "#doctor/checks.ts";
+import type { CallerFacts, ClusterFacts } from "#doctor/facts.ts";
+import type { Finding } from "#doctor/findings.ts";
+import { gather } from "#doctor/gather.ts";
+import { gatherCallers } from "#doctor/gather-callers.ts";
+import { readLog } from "#doctor/ingress-log.ts";
+import { type Fact, notKnown } from "#doctor/known.ts";
+import { planProbe } from "#doctor/probe/plan.ts";
+import type { ProbeImage } from "#doctor/probe/pod.ts";
+import type { ProbeResult } from "#doctor/probe/result.ts";
+import { proxyDeployment } from "#doctor/proxy-deployment.ts";
+import { reportDocument } from "#doctor/report.ts";
+import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import type { CliContext } from "./context.ts";
 import { doctorText } from "./doctor-text.ts";
 import { type Format, type Report, render } from "./formats.ts";
@@ -97,7 +97,7 @@ async function probe(
   const stop = (signal: NodeJS.Signals): void => abort.abort(new Error(`${signal}: the probe was stopped`));
   for (const signal of SIGNALS) process.once(signal, stop);
   try {
-    const { runProbe } = await import("../doctor/probe/run.ts");
+    const { runProbe } = await import("#doctor/probe/run.ts");
     return await runProbe({ client, namespace: facts.probeNamespace, image, plan, log, signal: abort.signal });
   } finally {
     for (const signal of SIGNALS) process.off(signal, stop);

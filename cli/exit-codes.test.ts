@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import { captured, runHere } from "../test/fakes/cli.ts";
+import { captured, runHere } from "#test/fakes/cli.ts";
 import { createProgram } from "./program.ts";
 
 const PAGE = readFileSync(new URL("../docs/commands.md", import.meta.url), "utf8");

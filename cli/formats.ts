@@ -1,4 +1,4 @@
-import { printable } from "../errors/printable.ts";
+import { printable } from "#lib/errors/printable.ts";
 
 import type { FORMATS } from "./options.ts";
 

@@ -3,10 +3,10 @@ import { readdir, readFile } from "node:fs/promises";
 import { after, afterEach, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
-import { printable } from "../errors/printable.ts";
-import { captured, filesFolder, switchback } from "../test/fakes/cli.ts";
-import { addHolder, installed, NAMESPACE } from "../test/fakes/installed.ts";
-import { type FakeApi, fakeApi, json } from "../test/fakes/kube-api.ts";
+import { printable } from "#lib/errors/printable.ts";
+import { captured, filesFolder, switchback } from "#test/fakes/cli.ts";
+import { addHolder, installed, NAMESPACE } from "#test/fakes/installed.ts";
+import { type FakeApi, fakeApi, json } from "#test/fakes/kube-api.ts";
 import { restart } from "./restart.ts";
 import { uninstall } from "./uninstall.ts";
 

@@ -4,10 +4,10 @@ import { symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
 import { parse, parseAllDocuments } from "yaml";
-import { shortHash } from "../hostmap/hash.ts";
-import { captured, filesFolder, switchback } from "../test/fakes/cli.ts";
-import { type FakeApi, fakeApi, inTurn, json, noConnections, type Responder, refuse } from "../test/fakes/kube-api.ts";
-import { skipWaits } from "../test/fakes/skipped-waits.ts";
+import { shortHash } from "#hostmap/hash.ts";
+import { captured, filesFolder, switchback } from "#test/fakes/cli.ts";
+import { type FakeApi, fakeApi, inTurn, json, noConnections, type Responder, refuse } from "#test/fakes/kube-api.ts";
+import { skipWaits } from "#test/fakes/skipped-waits.ts";
 import { type InjectFlags, inject } from "./inject.ts";
 
 const POD = "kind: Pod\nmetadata: { name: p }\nspec: { containers: [] }\n";

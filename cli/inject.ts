@@ -1,6 +1,6 @@
-import { SwitchbackError } from "../errors/errors.ts";
-import { createSelector, DEFAULT_MAX_NAMES } from "../hostmap/select-hosts.ts";
-import type { PublishedMap } from "../hostmap/types.ts";
+import { createSelector, DEFAULT_MAX_NAMES } from "#hostmap/select-hosts.ts";
+import type { PublishedMap } from "#hostmap/types.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { CliContext } from "./context.ts";
 import { findFiles } from "./inject/find-files.ts";
 import { readHostsFile } from "./inject/hosts-file.ts";

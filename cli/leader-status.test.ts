@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
-import type { KubeClient } from "../kube/client.ts";
-import { statusSecretData } from "../snapshot/status-page.ts";
-import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
-import { skipWaits } from "../test/fakes/skipped-waits.ts";
+import { statusSecretData } from "#lib/documents/status-page.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
+import { skipWaits } from "#test/fakes/skipped-waits.ts";
 import { leaderStatus } from "./leader-status.ts";
 import { cureOfRefusal } from "./missing-rights.ts";
 

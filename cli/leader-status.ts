@@ -1,8 +1,8 @@
-import type { FullStatus } from "../controller/status.ts";
-import { hasCode, SwitchbackError, statusOf } from "../errors/errors.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { pause } from "../kube/time.ts";
-import { FIRST_PAGE, readLeaderStatus, readStatusKey, STATUS_SECRET } from "../snapshot/status-page.ts";
+import type { FullStatus } from "#controller/status.ts";
+import { FIRST_PAGE, readLeaderStatus, readStatusKey, STATUS_SECRET } from "#lib/documents/status-page.ts";
+import { hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { pause } from "#lib/kube/time.ts";
 import { statusFrom } from "./status-shape.ts";
 
 /** Which workloads are read. By default at most 1,000, of which those that need somebody come first. */

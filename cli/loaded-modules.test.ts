@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { runTool } from "../test/cluster/tools.ts";
-import { filesFolder } from "../test/fakes/cli.ts";
-import { installed } from "../test/fakes/installed.ts";
-import { type FakeApi, fakeApi } from "../test/fakes/kube-api.ts";
-import { MemoryServer } from "../test/fakes/memory-server.ts";
+import { runTool } from "#test/cluster/tools.ts";
+import { filesFolder } from "#test/fakes/cli.ts";
+import { installed } from "#test/fakes/installed.ts";
+import { type FakeApi, fakeApi } from "#test/fakes/kube-api.ts";
+import { MemoryServer } from "#test/fakes/memory-server.ts";
 
 // What a command loads is most of its CPU time. A new import at the top of a file brings it back unnoticed.
 

@@ -3,10 +3,10 @@ import { cpSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { runTool } from "../test/cluster/tools.ts";
-import { filesFolder, switchback } from "../test/fakes/cli.ts";
-import { fakeApi, json, refuse } from "../test/fakes/kube-api.ts";
-import { MemoryServer } from "../test/fakes/memory-server.ts";
+import { runTool } from "#test/cluster/tools.ts";
+import { filesFolder, switchback } from "#test/fakes/cli.ts";
+import { fakeApi, json, refuse } from "#test/fakes/kube-api.ts";
+import { MemoryServer } from "#test/fakes/memory-server.ts";
 
 let files: Awaited<ReturnType<typeof filesFolder>>;
 before(async () => {
@@ -103,8 +103,7 @@ describe("help", { concurrency: 4 }, () => {
 it("demo and dashboard are not offered where they are not installed, as in the image", async () => {
   const root = fileURLToPath(new URL("..", import.meta.url));
   const image = await files.folder("image", {});
-  for (const name of ["cli", "errors", "package.json"])
-    cpSync(join(root, name), join(image, name), { recursive: true });
+  for (const name of ["cli", "lib", "package.json"]) cpSync(join(root, name), join(image, name), { recursive: true });
   symlinkSync(join(root, "node_modules"), join(image, "node_modules"));
   const help = await runTool(process.execPath, [join(image, "cli/main.ts"), "--help"], {});
   assert.deepEqual([help.code, help.stderr], [0, ""]);

@@ -1,4 +1,4 @@
-import { statusOf } from "../errors/errors.ts";
+import { statusOf } from "#lib/errors/errors.ts";
 
 export interface Invocation {
   /** Name of the command. */

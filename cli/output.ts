@@ -1,5 +1,5 @@
 import type { WriteStream } from "node:tty";
-import { printable, printableLines } from "../errors/printable.ts";
+import { printable, printableLines } from "#lib/errors/printable.ts";
 import { brokenLines } from "./layout.ts";
 
 /** Standard output or standard error of a command. Text from tenants cannot control the terminal, whichever command prints it. */

@@ -1,4 +1,4 @@
-import type { KubeClient } from "../kube/client.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
 import type { Running } from "./serve.ts";
 
 /** Starts a component with a connection of its own, which is closed once the component has stopped, or has not started. */

@@ -14,7 +14,7 @@ const TOP = new URL("..", import.meta.url);
 export const EXAMPLES = "examples/demo";
 
 /** The dashboard's page: in a checkout its sources, else the built files. */
-export const PAGE = "dashboard/page";
+export const PAGE = "extras/dashboard/page";
 
 /** The text of a file of this program. Throws if it has none of that name. */
 export function ownFile(path: string): string {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { captured } from "../test/fakes/cli.ts";
+import { captured } from "#test/fakes/cli.ts";
 import { probe } from "./probe.ts";
 
 test("prints the result as one line of JSON", async () => {

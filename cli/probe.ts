@@ -1,6 +1,6 @@
-import { executePlan } from "../doctor/probe/ask.ts";
-import { type ProbePlan, planSchema } from "../doctor/probe/result.ts";
-import { SwitchbackError } from "../errors/errors.ts";
+import { executePlan } from "#doctor/probe/ask.ts";
+import { type ProbePlan, planSchema } from "#doctor/probe/result.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { CliContext } from "./context.ts";
 
 /** `switchback probe`: runs in the pod of `switchback doctor --probe`. Takes the plan as JSON and prints the result as JSON. */

@@ -1,4 +1,4 @@
-import { printable } from "../errors/printable.ts";
+import { printable } from "#lib/errors/printable.ts";
 
 /** Shows on standard error what a command is waiting for, and for how long, once that takes more than 2 s. */
 export interface Progress {

@@ -1,6 +1,6 @@
-import type { Config } from "../config/schema.ts";
-import { runProxy } from "../proxy/run.ts";
-import { kubeTargetsReader, mountedTargets } from "../snapshot/targets-reader.ts";
+import type { Config } from "#lib/config/schema.ts";
+import { kubeTargetsReader, mountedTargets } from "#lib/documents/targets-reader.ts";
+import { runProxy } from "#proxy/run.ts";
 import { withOwnClient } from "./own-client.ts";
 import type { ProcessContext, Running } from "./serve.ts";
 

@@ -1,9 +1,9 @@
-import { hasCode, statusOf } from "../errors/errors.ts";
-import { printable } from "../errors/printable.ts";
-import type { Reason } from "../hostmap/types.ts";
-import type { KubeClient } from "../kube/client.ts";
-import type { PublisherState } from "../snapshot/publisher-state.ts";
-import { PublisherStateStore } from "../snapshot/publisher-state-store.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { PublisherState } from "#lib/documents/publisher-state.ts";
+import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
+import { hasCode, statusOf } from "#lib/errors/errors.ts";
+import { printable } from "#lib/errors/printable.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
 import { PUBLISHERS } from "./options.ts";
 
 /** What publishers report of themselves, by name: those that do. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { filesFolder } from "../test/fakes/cli.ts";
+import { filesFolder } from "#test/fakes/cli.ts";
 import { readConfig } from "./read-config.ts";
 
 const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url));

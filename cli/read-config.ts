@@ -1,7 +1,7 @@
 import { type ExecFileException, execFile } from "node:child_process";
-import type { LoadedConfig } from "../config/document.ts";
-import { loadPlainConfig } from "../config/plain.ts";
-import { SwitchbackError } from "../errors/errors.ts";
+import type { LoadedConfig } from "#lib/config/document.ts";
+import { loadPlainConfig } from "#lib/config/plain.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 import { ownCommand } from "./own-files.ts";
 import type { ServeFlags } from "./serve.ts";
 

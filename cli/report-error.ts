@@ -1,5 +1,5 @@
-import { describeError, hasCode, SwitchbackError } from "../errors/errors.ts";
-import { printable } from "../errors/printable.ts";
+import { describeError, hasCode, SwitchbackError } from "#lib/errors/errors.ts";
+import { printable } from "#lib/errors/printable.ts";
 import type { CliContext } from "./context.ts";
 import { brokenLines } from "./layout.ts";
 import { cureOfRefusal, type Invocation } from "./missing-rights.ts";

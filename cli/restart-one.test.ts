@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import type { WorkloadStatus } from "../controller/rollout/rollout-status.ts";
-import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
-import { type SkippedWaits, skipWaits } from "../test/fakes/skipped-waits.ts";
+import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
+import { type SkippedWaits, skipWaits } from "#test/fakes/skipped-waits.ts";
 import { restartOne } from "./restart-one.ts";
 
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/shop/deployments";

@@ -1,11 +1,11 @@
-import { stamp } from "../controller/rollout/restart-history.ts";
-import type { WorkloadStatus } from "../controller/rollout/rollout-status.ts";
-import { describeError, hasCode, SwitchbackError, statusOf } from "../errors/errors.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { pause } from "../kube/time.ts";
-import { type RestartableName, readAndRestart } from "../workloads/restart.ts";
-import { type WorkloadKind, workloadPath } from "../workloads/workload-kinds.ts";
-import { type RawWorkload, type WorkloadState, workloadState } from "../workloads/workload-state.ts";
+import { stamp } from "#controller/rollout/restart-history.ts";
+import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import { describeError, hasCode, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { pause } from "#lib/kube/time.ts";
+import { type RestartableName, readAndRestart } from "#lib/workloads/restart.ts";
+import { type WorkloadKind, workloadPath } from "#lib/workloads/workload-kinds.ts";
+import { type RawWorkload, type WorkloadState, workloadState } from "#lib/workloads/workload-state.ts";
 
 /** `against`: it was not restarted, for a reason of its own. `failed`: no further workload is to be restarted. */
 export interface Restarted {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
-import type { WorkloadStatus } from "../controller/rollout/rollout-status.ts";
-import { atTerminal, captured, filesFolder } from "../test/fakes/cli.ts";
-import { type FakeApi, type FakeCall, fakeApi, json, noConnections, refuse } from "../test/fakes/kube-api.ts";
-import { skipWaits } from "../test/fakes/skipped-waits.ts";
+import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import { atTerminal, captured, filesFolder } from "#test/fakes/cli.ts";
+import { type FakeApi, type FakeCall, fakeApi, json, noConnections, refuse } from "#test/fakes/kube-api.ts";
+import { skipWaits } from "#test/fakes/skipped-waits.ts";
 import { restart } from "./restart.ts";
 
 // Refusals for one workload and their effect on the others. test/integration/by-hand.test.ts uses a real API server.

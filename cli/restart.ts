@@ -1,6 +1,6 @@
-import type { WorkloadStatus } from "../controller/rollout/rollout-status.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { connect, connectOptionsFrom } from "../kube/connect.ts";
+import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
 import { agree } from "./ask.ts";
 import type { CliContext } from "./context.ts";
 import { leaderStatus } from "./leader-status.ts";

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, it } from "node:test";
-import type { FullStatus } from "../controller/status.ts";
-import { captured, filesFolder } from "../test/fakes/cli.ts";
-import { fullStatus, NAME, REFUSED, WORKLOAD } from "../test/fakes/full-status.ts";
-import { addDeployment, addHolder, installed } from "../test/fakes/installed.ts";
-import { type FakeApi, fakeApi, type Responder } from "../test/fakes/kube-api.ts";
-import { MemoryServer } from "../test/fakes/memory-server.ts";
+import type { FullStatus } from "#controller/status.ts";
+import { captured, filesFolder } from "#test/fakes/cli.ts";
+import { fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
+import { addDeployment, addHolder, installed } from "#test/fakes/installed.ts";
+import { type FakeApi, fakeApi, type Responder } from "#test/fakes/kube-api.ts";
+import { MemoryServer } from "#test/fakes/memory-server.ts";
 import { run } from "./run.ts";
 
 // What a person sees on a terminal of 80 columns, recorded as text, and with names as long as Kubernetes allows.

@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
-import type { Config } from "../config/schema.ts";
-import { clusterDomainFrom } from "../controller/targets/cluster-domain.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { connect, connectOptionsFrom, isInPod } from "../kube/connect.ts";
-import type { Probes } from "../telemetry/health.ts";
-import { createLogger, type Logger } from "../telemetry/log.ts";
+import { clusterDomainFrom } from "#controller/targets/cluster-domain.ts";
+import type { Config } from "#lib/config/schema.ts";
+import type { Probes } from "#lib/http/listen.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
+import { createLogger, type Logger } from "#lib/telemetry/log.ts";
 import type { CliContext } from "./context.ts";
 import { readConfig } from "./read-config.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { fullStatus, NAME, REFUSED, WORKLOAD } from "../test/fakes/full-status.ts";
+import { fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
 import { statusReport } from "./status.ts";
 import type { StatusFilter } from "./status-filter.ts";
 

@@ -1,7 +1,7 @@
-import type { RolloutStatus, WorkloadStatus } from "../controller/rollout/rollout-status.ts";
-import type { FullStatus, NameStatus } from "../controller/status.ts";
-import { compareNames } from "../hostmap/hostnames.ts";
-import { workloadKey } from "../workloads/workload-keys.ts";
+import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { FullStatus, NameStatus } from "#controller/status.ts";
+import { compareNames } from "#hostmap/hostnames.ts";
+import { workloadKey } from "#lib/workloads/workload-keys.ts";
 
 /** What of the status is wanted. `name` and `refused` are about names, `stuck` about workloads, `in` about both. */
 export interface StatusFilter {

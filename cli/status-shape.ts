@@ -1,5 +1,5 @@
-import type { FullStatus } from "../controller/status.ts";
-import { SwitchbackError } from "../errors/errors.ts";
+import type { FullStatus } from "#controller/status.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 
 type Check = (value: unknown) => boolean;
 const text: Check = (value) => typeof value === "string";

@@ -1,8 +1,8 @@
-import type { RolloutStatus, WorkloadStatus } from "../controller/rollout/rollout-status.ts";
-import type { FullStatus, NameStatus } from "../controller/status.ts";
-import { printable } from "../errors/printable.ts";
-import type { Reason } from "../hostmap/types.ts";
-import { workloadKey } from "../workloads/workload-keys.ts";
+import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { FullStatus, NameStatus } from "#controller/status.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { printable } from "#lib/errors/printable.ts";
+import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import type { Screen } from "./formats.ts";
 import { wrap } from "./layout.ts";
 import { isRefused, isStuck, type Selected } from "./status-filter.ts";

@@ -4,8 +4,8 @@ import { once } from "node:events";
 import type { Readable } from "node:stream";
 import { after, afterEach, before, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { filesFolder } from "../test/fakes/cli.ts";
-import { type FakeApi, fakeApi, json, type Responder, refuse } from "../test/fakes/kube-api.ts";
+import { filesFolder } from "#test/fakes/cli.ts";
+import { type FakeApi, fakeApi, json, type Responder, refuse } from "#test/fakes/kube-api.ts";
 
 // Runs `switchback status --watch` as a process, as from a terminal.
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";
-import type { WorkloadStatus } from "../controller/rollout/rollout-status.ts";
-import type { FullStatus } from "../controller/status.ts";
-import { captured, filesFolder, plain } from "../test/fakes/cli.ts";
-import { fullStatus, NAME, REFUSED, WORKLOAD } from "../test/fakes/full-status.ts";
-import { type FakeApi, fakeApi, json, noConnections } from "../test/fakes/kube-api.ts";
+import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { FullStatus } from "#controller/status.ts";
+import { captured, filesFolder, plain } from "#test/fakes/cli.ts";
+import { fullStatus, NAME, REFUSED, WORKLOAD } from "#test/fakes/full-status.ts";
+import { type FakeApi, fakeApi, json, noConnections } from "#test/fakes/kube-api.ts";
 import type { Format } from "./formats.ts";
 import { paint } from "./output.ts";
 import { status, statusReport } from "./status.ts";

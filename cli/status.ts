@@ -1,8 +1,8 @@
-import type { FullStatus } from "../controller/status.ts";
-import { describeError, SwitchbackError } from "../errors/errors.ts";
-import { connect, connectOptionsFrom } from "../kube/connect.ts";
-import { pause } from "../kube/time.ts";
-import { workloadKey } from "../workloads/workload-keys.ts";
+import type { FullStatus } from "#controller/status.ts";
+import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
+import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
+import { pause } from "#lib/kube/time.ts";
+import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import type { CliContext } from "./context.ts";
 import { type Format, type Report, render, type Screen } from "./formats.ts";
 import { DEFAULT_COLUMNS } from "./layout.ts";

@@ -1,4 +1,4 @@
-import { printable } from "../errors/printable.ts";
+import { printable } from "#lib/errors/printable.ts";
 import { shorten, wrap } from "./layout.ts";
 import { paint, type Style } from "./output.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, type TestContext, test } from "node:test";
-import { atTerminal, captured, filesFolder } from "../test/fakes/cli.ts";
+import { atTerminal, captured, filesFolder } from "#test/fakes/cli.ts";
 import {
   AGENT_LABELS,
   AGENT_LEASES,
@@ -11,10 +11,10 @@ import {
   NAMESPACE,
   ours,
   WEBHOOK_PATH,
-} from "../test/fakes/installed.ts";
-import { type FakeApi, fakeApi, noConnections } from "../test/fakes/kube-api.ts";
-import { type MemoryServer, refusal } from "../test/fakes/memory-server.ts";
-import { skipWaits } from "../test/fakes/skipped-waits.ts";
+} from "#test/fakes/installed.ts";
+import { type FakeApi, fakeApi, noConnections } from "#test/fakes/kube-api.ts";
+import { type MemoryServer, refusal } from "#test/fakes/memory-server.ts";
+import { skipWaits } from "#test/fakes/skipped-waits.ts";
 import { type UninstallFlags, uninstall } from "./uninstall.ts";
 
 const QUESTION = "uninstall now? [y/N] ";

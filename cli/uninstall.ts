@@ -1,9 +1,9 @@
-import { hasCode } from "../errors/errors.ts";
-import { connect, connectOptionsFrom, isInPod } from "../kube/connect.ts";
-import { removeLeftovers } from "../uninstall/leftovers.ts";
-import { checkUninstall, releasePods, type UninstallOptions } from "../uninstall/release-pods.ts";
+import { hasCode } from "#lib/errors/errors.ts";
+import { connect, connectOptionsFrom, isInPod } from "#lib/kube/connect.ts";
 import { agree } from "./ask.ts";
 import type { CliContext } from "./context.ts";
+import { removeLeftovers } from "./uninstall/leftovers.ts";
+import { checkUninstall, releasePods, type UninstallOptions } from "./uninstall/release-pods.ts";
 
 export interface UninstallFlags {
   readonly namespace: string;

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import { filesFolder, runHere } from "../test/fakes/cli.ts";
-import { addConfig } from "../test/fakes/installed.ts";
-import { type FakeApi, fakeApi, refuse } from "../test/fakes/kube-api.ts";
-import { MemoryServer } from "../test/fakes/memory-server.ts";
+import { filesFolder, runHere } from "#test/fakes/cli.ts";
+import { addConfig } from "#test/fakes/installed.ts";
+import { type FakeApi, fakeApi, refuse } from "#test/fakes/kube-api.ts";
+import { MemoryServer } from "#test/fakes/memory-server.ts";
 
 const OWN = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")).version;
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/ours/deployments";

@@ -1,11 +1,11 @@
 import { parse } from "yaml";
-import { SwitchbackError, statusOf } from "../errors/errors.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { connect, connectOptionsFrom } from "../kube/connect.ts";
-import { resourcePath } from "../kube/paths.ts";
-import type { ObjectMeta } from "../kube/types.ts";
-import { readConfigName, readConfigText } from "../snapshot/installed-config.ts";
-import { workloadKey } from "../workloads/workload-keys.ts";
+import { readConfigName, readConfigText } from "#lib/documents/installed-config.ts";
+import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
+import { resourcePath } from "#lib/kube/paths.ts";
+import type { ObjectMeta } from "#lib/kube/types.ts";
+import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import type { CliContext } from "./context.ts";
 import { type Format, type Report, render } from "./formats.ts";
 import { tableWithNotes } from "./table.ts";

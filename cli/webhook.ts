@@ -1,12 +1,12 @@
-import type { ServingSource } from "../certs/serving.ts";
-import { fileSource } from "../certs/serving-files.ts";
-import { secretSource } from "../certs/serving-secret.ts";
-import type { Config } from "../config/schema.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { kubeMapReader } from "../snapshot/map-reader.ts";
-import type { Logger } from "../telemetry/log.ts";
-import { watchResolvers } from "../webhook/resolver-watch.ts";
-import { runWebhook } from "../webhook/run.ts";
+import type { ServingSource } from "#certs/serving.ts";
+import { fileSource } from "#certs/serving-files.ts";
+import { secretSource } from "#certs/serving-secret.ts";
+import type { Config } from "#lib/config/schema.ts";
+import { kubeMapReader } from "#lib/documents/map-reader.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { watchResolvers } from "#webhook/resolver-watch.ts";
+import { runWebhook } from "#webhook/run.ts";
 import { withOwnClient } from "./own-client.ts";
 import type { ProcessContext, Running } from "./serve.ts";
 

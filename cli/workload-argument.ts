@@ -1,7 +1,7 @@
-import type { WorkloadStatus } from "../controller/rollout/rollout-status.ts";
-import { SwitchbackError } from "../errors/errors.ts";
-import { WORKLOAD_NAME } from "../workloads/owners.ts";
-import { isWorkloadKind, WORKLOAD_KINDS } from "../workloads/workload-kinds.ts";
+import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import { WORKLOAD_NAME } from "#lib/workloads/owners.ts";
+import { isWorkloadKind, WORKLOAD_KINDS } from "#lib/workloads/workload-kinds.ts";
 import { isNamespace } from "./options.ts";
 
 /** What `switchback restart` is given: a namespace, or one workload in it. */

@@ -1,5 +1,5 @@
 import { type Document, Scalar, visit } from "yaml";
-import { printableLines } from "../errors/printable.ts";
+import { printableLines } from "#lib/errors/printable.ts";
 
 /** Renders a YAML document whose values may hold text from tenants: printable on a terminal, and still the same values when parsed. */
 export function yamlText(document: Document): string {

@@ -1,6 +1,6 @@
-import type { Config } from "../config/schema.ts";
-import type { KubeClient } from "../kube/client.ts";
-import type { Logger } from "../telemetry/log.ts";
+import type { Config } from "#lib/config/schema.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import { clusterLookup } from "./dnscheck/lookup.ts";
 import { verifiedSource } from "./dnscheck/verified-source.ts";
 import { DnsVerifier } from "./dnscheck/verifier.ts";

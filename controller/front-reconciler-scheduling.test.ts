@@ -11,9 +11,9 @@ import {
   SLICES,
   target,
   written,
-} from "../test/fakes/fronts-rig.ts";
-import { refusal } from "../test/fakes/memory-kube.ts";
-import { isSettled } from "../test/fakes/stopped-time.ts";
+} from "#test/fakes/fronts-rig.ts";
+import { refusal } from "#test/fakes/memory-kube.ts";
+import { isSettled } from "#test/fakes/stopped-time.ts";
 
 // When fronts are written: terms, changes that come together, and stopping.
 

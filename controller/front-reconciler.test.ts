@@ -15,8 +15,8 @@ import {
   target,
   told,
   written,
-} from "../test/fakes/fronts-rig.ts";
-import { refusal } from "../test/fakes/memory-kube.ts";
+} from "#test/fakes/fronts-rig.ts";
+import { refusal } from "#test/fakes/memory-kube.ts";
 
 test("the proxies' document is written first, then the fronts; an address counts once every proxy listens", async (t) => {
   const rig = await frontsRig(t, { configured: [target("edge")], found: [target("found")] });

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
-import { SwitchbackError } from "../errors/errors.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { NO_VERSION } from "../kube/fence.ts";
-import type { PublishedTarget } from "../snapshot/targets-format.ts";
-import { LineLog } from "../test/fakes/clock.ts";
-import { MemoryKube, refusal } from "../test/fakes/memory-kube.ts";
-import { isSettled, settled, stopTime } from "../test/fakes/stopped-time.ts";
-import { endlessTerm } from "../test/fakes/term.ts";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { NO_VERSION } from "#lib/kube/fence.ts";
+import { LineLog } from "#test/fakes/clock.ts";
+import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
+import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
+import { endlessTerm } from "#test/fakes/term.ts";
 import { FrontServices } from "./front-services.ts";
 
 const HELD = ["198.51.100.9", "2001:db8::9"];

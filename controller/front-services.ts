@@ -1,15 +1,15 @@
-import type { ProxyConfig } from "../config/schema.ts";
-import { describeError, statusOf } from "../errors/errors.ts";
-import { TARGET_KEY } from "../hostmap/metadata-keys.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { type Fence, type FencedObject, type Identity, identityOf, type Precondition } from "../kube/fence.ts";
-import { corePath } from "../kube/paths.ts";
-import { pause } from "../kube/time.ts";
-import type { ObjectMeta } from "../kube/types.ts";
-import { type Informer, watchObjects } from "../kube/watch.ts";
-import { frontName } from "../snapshot/listeners.ts";
-import type { PublishedTarget } from "../snapshot/targets-format.ts";
-import type { Logger } from "../telemetry/log.ts";
+import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
+import type { ProxyConfig } from "#lib/config/schema.ts";
+import { frontName } from "#lib/documents/listeners.ts";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
+import { describeError, statusOf } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { type Fence, type FencedObject, type Identity, identityOf, type Precondition } from "#lib/kube/fence.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import { pause } from "#lib/kube/time.ts";
+import type { ObjectMeta } from "#lib/kube/types.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import { literalIPs } from "./targets/service-view.ts";
 
 interface RawService {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { discovered, frontPath, frontsRig, proxyAt, target, told } from "../test/fakes/fronts-rig.ts";
+import { discovered, frontPath, frontsRig, proxyAt, target, told } from "#test/fakes/fronts-rig.ts";
 
 // A tenant deletes a discovered Service, or makes it an ExternalName: the proxies must not follow its name for as long as pods hold
 // the address of its front Service.

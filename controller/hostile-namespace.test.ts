@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema } from "../config/schema.ts";
-import { createClaimPolicy } from "../hostmap/claim-policy.ts";
-import { Plan } from "../hostmap/plan.ts";
-import { createSelector } from "../hostmap/select-hosts.ts";
-import { MemoryMapStore } from "../snapshot/map-store-memory.ts";
-import { MapWriter } from "../snapshot/map-writer.ts";
-import { isMap } from "../snapshot/published-map.ts";
-import { claimOf } from "../test/arbitraries.ts";
-import { TERM } from "../test/fakes/loop-rig.ts";
+import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { Plan } from "#hostmap/plan.ts";
+import { createSelector } from "#hostmap/select-hosts.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { MemoryMapStore } from "#lib/documents/map-store-memory.ts";
+import { MapWriter } from "#lib/documents/map-writer.ts";
+import { isMap } from "#lib/documents/published-map.ts";
+import { claimOf } from "#test/arbitraries.ts";
+import { TERM } from "#test/fakes/loop-rig.ts";
 import { LeaderMap } from "./leader-map.ts";
 import { removalRules } from "./removal-rules.ts";
 

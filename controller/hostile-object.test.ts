@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { loopRig, mapped, published, stopClock } from "../test/fakes/loop-rig.ts";
+import { loopRig, mapped, published, stopClock } from "#test/fakes/loop-rig.ts";
 
 test("an object that cannot be evaluated costs itself: no loop over objects ends, it is logged, and its earlier names stay", async (t) => {
   const pass = stopClock(t);

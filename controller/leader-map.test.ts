@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createClaimPolicy } from "../hostmap/claim-policy.ts";
-import { Plan } from "../hostmap/plan.ts";
-import { claimOf } from "../test/arbitraries.ts";
+import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { Plan } from "#hostmap/plan.ts";
+import { claimOf } from "#test/arbitraries.ts";
 import { LeaderMap } from "./leader-map.ts";
 
 const RULES = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 100 };

@@ -1,9 +1,9 @@
-import type { Plan, PlannedName } from "../hostmap/plan.ts";
-import { PublishedNames } from "../hostmap/published-names.ts";
-import type { RemovalRules } from "../hostmap/removal-guard.ts";
-import type { TargetAddress } from "../hostmap/types.ts";
-import { anyDepthOf, isWildcard, plannedNameOf } from "../hostmap/wildcards.ts";
-import { type RenderedShard, Shards } from "../snapshot/shards.ts";
+import type { Plan, PlannedName } from "#hostmap/plan.ts";
+import { PublishedNames } from "#hostmap/published-names.ts";
+import type { RemovalRules } from "#hostmap/removal-guard.ts";
+import type { TargetAddress } from "#hostmap/types.ts";
+import { anyDepthOf, isWildcard, plannedNameOf } from "#hostmap/wildcards.ts";
+import { type RenderedShard, Shards } from "#lib/documents/shards.ts";
 
 /** The addresses of each name. */
 type Lines = ReadonlyMap<string, readonly string[]>;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LineLog } from "../test/fakes/clock.ts";
+import { LineLog } from "#test/fakes/clock.ts";
 import { MapAnnouncements } from "./map-announcements.ts";
 
 function rig() {

@@ -1,5 +1,5 @@
-import type { RemovalHold } from "../hostmap/removal-guard.ts";
-import type { Logger } from "../telemetry/log.ts";
+import type { RemovalHold } from "#hostmap/removal-guard.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 
 /** Reports held removals and full shards: once when the state begins, not while it lasts. One for each term. */
 export class MapAnnouncements {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { IP, loopRig, mapped, names, published, stopClock, TestStore } from "../test/fakes/loop-rig.ts";
-import { isSettled } from "../test/fakes/stopped-time.ts";
+import { IP, loopRig, mapped, names, published, stopClock, TestStore } from "#test/fakes/loop-rig.ts";
+import { isSettled } from "#test/fakes/stopped-time.ts";
 
 // When the loop's turns come: what wakes it, what it waits for, and how it ends.
 

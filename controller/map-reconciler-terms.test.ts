@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { leader, loopRig, mapped, names, published, stopClock, TestStore } from "../test/fakes/loop-rig.ts";
+import { leader, loopRig, mapped, names, published, stopClock, TestStore } from "#test/fakes/loop-rig.ts";
 
 // The end of a leader's term, and of the process.
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { crowd } from "../test/arbitraries.ts";
-import { IP, leader, loopRig, mapped, names, published, stopClock, TestStore } from "../test/fakes/loop-rig.ts";
-import { fc } from "../test/property.ts";
+import { crowd } from "#test/arbitraries.ts";
+import { IP, leader, loopRig, mapped, names, published, stopClock, TestStore } from "#test/fakes/loop-rig.ts";
+import { fc } from "#test/property.ts";
 
 for (const missing of ["source", "addresses", "store"] as const) {
   test(`nothing is published before the ${missing} has given its first full view`, async (t) => {

@@ -1,4 +1,4 @@
-import { countBy, MetricsRegistry } from "../telemetry/metrics.ts";
+import { countBy, MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { StatusDocument } from "./status.ts";
 
 const PREFIX = "switchback_controller_";

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
-import { LineLog } from "../test/fakes/clock.ts";
-import { MemoryApi } from "../test/fakes/memory-api.ts";
-import { isSettled, stopTime } from "../test/fakes/stopped-time.ts";
+import { LineLog } from "#test/fakes/clock.ts";
+import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { isSettled, stopTime } from "#test/fakes/stopped-time.ts";
 import { type AskProxy, askByHttp, ProxyReadiness } from "./proxy-readiness.ts";
 
 const SLICES = "/apis/discovery.k8s.io/v1/namespaces/switchback-system/endpointslices";

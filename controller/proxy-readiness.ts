@@ -1,10 +1,10 @@
-import { describeError } from "../errors/errors.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "../kube/endpoints.ts";
-import { type ReconcileResult, Reconciler } from "../kube/reconciler.ts";
-import { type Informer, watchObjects } from "../kube/watch.ts";
-import { type ListeningPage, readListening } from "../snapshot/proxy-listening-page.ts";
-import type { Logger } from "../telemetry/log.ts";
+import { type ListeningPage, readListening } from "#lib/documents/proxy-listening-page.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "#lib/kube/endpoints.ts";
+import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 
 /** Asks one proxy; rejects when it does not answer. */
 export type AskProxy = (address: string) => Promise<ListeningPage>;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { fc } from "../test/property.ts";
+import { fc } from "#test/property.ts";
 import { PublishPacer } from "./publish-pacer.ts";
 
 const RULES = { publicationsPerSecond: 2, bytesPerSecond: 200_000 };

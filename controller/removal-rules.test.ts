@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema } from "../config/schema.ts";
+import { configSchema } from "#lib/config/schema.ts";
 import { removalRules } from "./removal-rules.ts";
 
 test("the config's seconds are milliseconds, and its names are a count", () => {

@@ -1,5 +1,5 @@
-import type { Config } from "../config/schema.ts";
-import type { RemovalRules } from "../hostmap/removal-guard.ts";
+import type { RemovalRules } from "#hostmap/removal-guard.ts";
+import type { Config } from "#lib/config/schema.ts";
 
 /** The removal rules of a config, in milliseconds. */
 export function removalRules({ map }: Pick<Config, "map">): RemovalRules {

@@ -14,9 +14,9 @@ import {
   OWN,
   putIngress,
   untilPublished,
-} from "../test/fakes/controller-rig.ts";
-import { until } from "../test/fakes/kube-api.ts";
-import { refusal } from "../test/fakes/memory-kube.ts";
+} from "#test/fakes/controller-rig.ts";
+import { until } from "#test/fakes/kube-api.ts";
+import { refusal } from "#test/fakes/memory-kube.ts";
 
 const FRONT = `${OWN}/services/switchback-ingress-nginx`;
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { STATUS_KEY_HEADER, statusSecretData } from "../snapshot/status-page.ts";
-import { controllerRig, OWN, statusKey, untilPublished } from "../test/fakes/controller-rig.ts";
-import { until } from "../test/fakes/kube-api.ts";
-import { refusal } from "../test/fakes/memory-kube.ts";
+import { STATUS_KEY_HEADER, statusSecretData } from "#lib/documents/status-page.ts";
+import { controllerRig, OWN, statusKey, untilPublished } from "#test/fakes/controller-rig.ts";
+import { until } from "#test/fakes/kube-api.ts";
+import { refusal } from "#test/fakes/memory-kube.ts";
 
 const SECRET = `${OWN}/secrets/switchback-status`;
 const GIVEN = "a-key-that-somebody-chose-and-wrote-down";

@@ -1,15 +1,15 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
-import type { RawSecret } from "../certs/secret-store-kube.ts";
-import { describeError, statusOf } from "../errors/errors.ts";
-import { createBackoff } from "../kube/backoff.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { NO_VERSION } from "../kube/fence.ts";
-import { corePath } from "../kube/paths.ts";
-import { Reconciler } from "../kube/reconciler.ts";
-import { type Informer, watchObjects } from "../kube/watch.ts";
-import { STATUS_KEY_HEADER, STATUS_SECRET, statusKeyIn, statusSecretData } from "../snapshot/status-page.ts";
-import type { Logger } from "../telemetry/log.ts";
+import type { RawSecret } from "#certs/secret-store-kube.ts";
+import { STATUS_KEY_HEADER, STATUS_SECRET, statusKeyIn, statusSecretData } from "#lib/documents/status-page.ts";
+import { describeError, statusOf } from "#lib/errors/errors.ts";
+import { createBackoff } from "#lib/kube/backoff.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { NO_VERSION } from "#lib/kube/fence.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import { Reconciler } from "#lib/kube/reconciler.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 
 interface StatusKeyDeps {
   readonly client: KubeClient;

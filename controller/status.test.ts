@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema } from "../config/schema.ts";
-import { createClaimPolicy } from "../hostmap/claim-policy.ts";
-import { Plan } from "../hostmap/plan.ts";
-import { PublishedNames } from "../hostmap/published-names.ts";
-import { claimOf } from "../test/arbitraries.ts";
+import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { Plan } from "#hostmap/plan.ts";
+import { PublishedNames } from "#hostmap/published-names.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { claimOf } from "#test/arbitraries.ts";
 import type { Source } from "./sources/types.ts";
 import { type StatusDeps, statusDocument } from "./status.ts";
 import { fixedTargetAddresses } from "./target-addresses.ts";

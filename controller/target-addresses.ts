@@ -1,4 +1,4 @@
-import type { Reason, TargetAddress } from "../hostmap/types.ts";
+import type { Reason, TargetAddress } from "#hostmap/types.ts";
 
 /** The addresses of targets. Implemented by `FrontReconciler` in a cluster, and by fixed addresses. */
 export interface TargetAddresses {

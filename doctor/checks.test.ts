@@ -20,8 +20,8 @@ import {
   status,
   TIMEOUT,
   workload,
-} from "../test/fakes/doctor-changes.ts";
-import * as fakes from "../test/fakes/doctor-facts.ts";
+} from "#test/fakes/doctor-changes.ts";
+import * as fakes from "#test/fakes/doctor-facts.ts";
 import { examine } from "./checks.ts";
 import type { ClusterFacts } from "./facts.ts";
 import type { FindingStatus } from "./findings.ts";

@@ -1,10 +1,10 @@
-import type { Config } from "../config/schema.ts";
-import type { PublishedMap, Reason } from "../hostmap/types.ts";
-import type { AgentLease } from "../snapshot/agent-lease-format.ts";
-import type { MapIndex } from "../snapshot/map-format.ts";
-import type { PublisherState } from "../snapshot/publisher-state.ts";
-import type { PublishedTarget } from "../snapshot/targets-format.ts";
-import type { NamespaceFacts } from "../workloads/namespaces.ts";
+import type { PublishedMap, Reason } from "#hostmap/types.ts";
+import type { Config } from "#lib/config/schema.ts";
+import type { AgentLease } from "#lib/documents/agent-lease-format.ts";
+import type { MapIndex } from "#lib/documents/map-format.ts";
+import type { PublisherState } from "#lib/documents/publisher-state.ts";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
+import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
 import type { Fact } from "./known.ts";
 import type { ProbeResult } from "./probe/result.ts";
 
@@ -113,7 +113,7 @@ export interface PodInfo extends ObjectName {
 
 /** A node's agent, by its Lease. */
 export interface AgentInfo extends Pick<AgentLease, "mapRevision" | "podRevisions" | "nodeHosts"> {
-  /** Name of the Lease (snapshot/agent-lease-format.ts). */
+  /** Name of the Lease (lib/documents/agent-lease-format.ts). */
   readonly lease: string;
   /** Milliseconds since it was renewed, by the local clock. */
   readonly silentMs: number;

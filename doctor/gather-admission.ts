@@ -1,10 +1,10 @@
-import { WEBHOOK_CONFIGURATION } from "../certs/ca-bundle.ts";
-import { TLS_SECRET } from "../certs/secret-store.ts";
-import { describeError, statusOf } from "../errors/errors.ts";
-import { INJECT_KEY, REVISION_KEY } from "../hostmap/metadata-keys.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { corePath, resourcePath } from "../kube/paths.ts";
-import type { ObjectMeta } from "../kube/types.ts";
+import { WEBHOOK_CONFIGURATION } from "#certs/ca-bundle.ts";
+import { TLS_SECRET } from "#certs/secret-store.ts";
+import { INJECT_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
+import { describeError, statusOf } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath, resourcePath } from "#lib/kube/paths.ts";
+import type { ObjectMeta } from "#lib/kube/types.ts";
 import type { AdmissionFacts, DryRun, WebhookEntry } from "./facts.ts";
 import { type Fact, known, mapFact, permissionMissing, readFact } from "./known.ts";
 import { containerSecurity, podSecurity } from "./probe/security.ts";

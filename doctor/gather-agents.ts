@@ -1,5 +1,5 @@
-import type { KubeClient } from "../kube/client.ts";
-import { listAgentLeases } from "../snapshot/agent-lease-reader.ts";
+import { listAgentLeases } from "#lib/documents/agent-lease-reader.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
 import type { AgentInfo } from "./facts.ts";
 import { type Fact, readFact } from "./known.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
+import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { gatherCallers } from "./gather-callers.ts";
 import { known, notKnown } from "./known.ts";
 

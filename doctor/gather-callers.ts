@@ -1,8 +1,8 @@
 import { BlockList, isIP } from "node:net";
-import type { KubeClient } from "../kube/client.ts";
-import { corePath } from "../kube/paths.ts";
-import { inferFromNames, ownerOf } from "../workloads/owners.ts";
-import { NOT_ENDED, podFacts, type RawPod } from "../workloads/pods.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import { inferFromNames, ownerOf } from "#lib/workloads/owners.ts";
+import { NOT_ENDED, podFacts, type RawPod } from "#lib/workloads/pods.ts";
 import type { CallerFacts } from "./facts.ts";
 import { callsIn } from "./ingress-log.ts";
 import { type Fact, readFact } from "./known.ts";

@@ -1,9 +1,9 @@
-import type { Config } from "../config/schema.ts";
-import type { Reason } from "../hostmap/types.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { corePath } from "../kube/paths.ts";
-import type { PublisherState } from "../snapshot/publisher-state.ts";
-import { readPublisherStates } from "../snapshot/publisher-state-store.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { Config } from "#lib/config/schema.ts";
+import type { PublisherState } from "#lib/documents/publisher-state.ts";
+import { readPublisherStates } from "#lib/documents/publisher-state-store.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath } from "#lib/kube/paths.ts";
 import type { DnsFileFacts } from "./facts.ts";
 import { type Fact, readFact } from "./known.ts";
 

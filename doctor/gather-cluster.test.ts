@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
-import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
+import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import {
   gatherGateways,
   gatherIngresses,

@@ -1,10 +1,10 @@
-import { literalIPs } from "../controller/targets/service-view.ts";
-import { statusOf } from "../errors/errors.ts";
-import { METADATA_LIST } from "../kube/accept.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { corePath, resourcePath } from "../kube/paths.ts";
-import type { ApiObject, ObjectMeta } from "../kube/types.ts";
-import { type NamespaceFacts, namespaceFacts } from "../workloads/namespaces.ts";
+import { literalIPs } from "#controller/targets/service-view.ts";
+import { statusOf } from "#lib/errors/errors.ts";
+import { METADATA_LIST } from "#lib/kube/accept.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath, resourcePath } from "#lib/kube/paths.ts";
+import type { ApiObject, ObjectMeta } from "#lib/kube/types.ts";
+import { type NamespaceFacts, namespaceFacts } from "#lib/workloads/namespaces.ts";
 import type { LoadBalancerIngress, RouteFacts, ServiceFacts } from "./facts.ts";
 import { type Fact, readFact } from "./known.ts";
 

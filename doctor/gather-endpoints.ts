@@ -1,5 +1,5 @@
-import type { KubeClient } from "../kube/client.ts";
-import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "../kube/endpoints.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "#lib/kube/endpoints.ts";
 import type { EndpointFacts, ObjectName } from "./facts.ts";
 import { type Fact, known, mapFact, readFact } from "./known.ts";
 

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
-import { configSchema } from "../config/schema.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { statusSecretData } from "../snapshot/status-page.ts";
-import { renderTargets } from "../snapshot/targets-format.ts";
-import { RELAYED } from "../test/fakes/doctor-facts.ts";
-import { addConfig } from "../test/fakes/installed.ts";
-import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
-import { skipWaits } from "../test/fakes/skipped-waits.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { statusSecretData } from "#lib/documents/status-page.ts";
+import { renderTargets } from "#lib/documents/targets-format.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { RELAYED } from "#test/fakes/doctor-facts.ts";
+import { addConfig } from "#test/fakes/installed.ts";
+import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
+import { skipWaits } from "#test/fakes/skipped-waits.ts";
 import type { InstallFacts } from "./facts.ts";
 import { gatherInstall } from "./gather-install.ts";
 

@@ -1,13 +1,13 @@
-import type { Config } from "../config/schema.ts";
-import { hasCode, SwitchbackError } from "../errors/errors.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { resourcePath, serviceProxyPath } from "../kube/paths.ts";
-import type { ObjectMeta } from "../kube/types.ts";
-import { CONTROLLER_DEPLOYMENT, readConfigName, readConfigText } from "../snapshot/installed-config.ts";
-import { readSnapshot } from "../snapshot/map-reader.ts";
-import { readTargets } from "../snapshot/read-targets.ts";
-import { readLeaderStatus, readStatusKey, STATUS_SECRET } from "../snapshot/status-page.ts";
-import { TARGETS_NAME } from "../snapshot/targets-name.ts";
+import type { Config } from "#lib/config/schema.ts";
+import { CONTROLLER_DEPLOYMENT, readConfigName, readConfigText } from "#lib/documents/installed-config.ts";
+import { readSnapshot } from "#lib/documents/map-reader.ts";
+import { readTargets } from "#lib/documents/read-targets.ts";
+import { readLeaderStatus, readStatusKey, STATUS_SECRET } from "#lib/documents/status-page.ts";
+import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
+import { hasCode, SwitchbackError } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { resourcePath, serviceProxyPath } from "#lib/kube/paths.ts";
+import type { ObjectMeta } from "#lib/kube/types.ts";
 import type { DeploymentFacts, InstallFacts, MapFacts, StatusFacts } from "./facts.ts";
 import { type Fact, known, notKnown, readFact } from "./known.ts";
 

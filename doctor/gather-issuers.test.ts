@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
-import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
+import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { gatherHttpSolvers } from "./gather-issuers.ts";
 
 const CLUSTER_ISSUERS = "/apis/cert-manager.io/v1/clusterissuers";

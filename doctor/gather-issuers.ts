@@ -1,6 +1,6 @@
-import type { KubeClient } from "../kube/client.ts";
-import { resourcePath } from "../kube/paths.ts";
-import type { ObjectMeta } from "../kube/types.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { resourcePath } from "#lib/kube/paths.ts";
+import type { ObjectMeta } from "#lib/kube/types.ts";
 import type { HttpSolverFacts } from "./facts.ts";
 import { type Fact, known, readFact } from "./known.ts";
 

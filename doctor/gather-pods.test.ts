@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
-import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
+import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { gatherAgents } from "./gather-agents.ts";
 import { gatherEndpoints } from "./gather-endpoints.ts";
 import { gatherPods } from "./gather-pods.ts";

@@ -1,10 +1,10 @@
-import { withoutManaged } from "../hostmap/managed-aliases.ts";
-import { INJECT_KEY, OWNED_KEY } from "../hostmap/metadata-keys.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { corePath } from "../kube/paths.ts";
-import type { NamespaceFacts } from "../workloads/namespaces.ts";
-import { inferFromNames, ownerOf } from "../workloads/owners.ts";
-import { hostAliasesOf, NOT_ENDED, podFacts, type RawPod } from "../workloads/pods.ts";
+import { withoutManaged } from "#hostmap/managed-aliases.ts";
+import { INJECT_KEY, OWNED_KEY } from "#hostmap/metadata-keys.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
+import { inferFromNames, ownerOf } from "#lib/workloads/owners.ts";
+import { hostAliasesOf, NOT_ENDED, podFacts, type RawPod } from "#lib/workloads/pods.ts";
 import { objectKey, type PodInfo } from "./facts.ts";
 import { type Fact, readFact } from "./known.ts";
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
-import { configSchema } from "../config/schema.ts";
-import { renderTargets } from "../snapshot/targets-format.ts";
-import { RELAYED } from "../test/fakes/doctor-facts.ts";
-import { addConfig } from "../test/fakes/installed.ts";
-import { MemoryServer, refusal } from "../test/fakes/memory-server.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { renderTargets } from "#lib/documents/targets-format.ts";
+import { RELAYED } from "#test/fakes/doctor-facts.ts";
+import { addConfig } from "#test/fakes/installed.ts";
+import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
 import { gather } from "./gather.ts";
 import { known, notKnown } from "./known.ts";
 

@@ -1,5 +1,5 @@
-import { DEFAULT_AGENT_NAMESPACE } from "../config/defaults.ts";
-import type { KubeClient } from "../kube/client.ts";
+import { DEFAULT_AGENT_NAMESPACE } from "#lib/config/defaults.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
 import type { ClusterFacts } from "./facts.ts";
 import { gatherAdmission } from "./gather-admission.ts";
 import { gatherAgents } from "./gather-agents.ts";

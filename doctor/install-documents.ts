@@ -1,6 +1,6 @@
 import { parse } from "yaml";
 import * as z from "zod";
-import { type Config, configSchema } from "../config/schema.ts";
+import { type Config, configSchema } from "#lib/config/schema.ts";
 import { type Fact, known, notKnown } from "./known.ts";
 
 // What an installation says of itself, checked. Loaded only where there is one: the schema and its library take a quarter of the CPU

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { KubeStatusError } from "../kube/status.ts";
+import { KubeStatusError } from "#lib/kube/status.ts";
 import { describePermission, known, mapFact, notKnown, readFact } from "./known.ts";
 
 test("a permission is described in RBAC's terms", () => {

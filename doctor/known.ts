@@ -1,5 +1,5 @@
-import { describeError, statusOf } from "../errors/errors.ts";
-import type { Reason } from "../hostmap/types.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { describeError, statusOf } from "#lib/errors/errors.ts";
 
 /** A fact, or the reason why it is unknown. */
 export type Fact<T> = { readonly known: true; readonly value: T } | { readonly known: false; readonly reason: Reason };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { pod, status, workload } from "../test/fakes/doctor-changes.ts";
-import { CONFIG, FORBIDDEN, HEALTHY } from "../test/fakes/doctor-facts.ts";
+import { pod, status, workload } from "#test/fakes/doctor-changes.ts";
+import { CONFIG, FORBIDDEN, HEALTHY } from "#test/fakes/doctor-facts.ts";
 import { examine } from "./checks.ts";
 import type { ClusterFacts, PodInfo } from "./facts.ts";
 import { known } from "./known.ts";

@@ -1,8 +1,8 @@
-import { DEFAULT_AGENT_SILENCE_SECONDS, DEFAULT_ON_CHANGE } from "../config/defaults.ts";
-import { ON_CHANGE_KEY } from "../hostmap/metadata-keys.ts";
-import { effectiveOnChange } from "../hostmap/on-change.ts";
-import { agentLeaseName, isApplied } from "../snapshot/agent-lease-format.ts";
-import { workloadKey } from "../workloads/workload-keys.ts";
+import { ON_CHANGE_KEY } from "#hostmap/metadata-keys.ts";
+import { effectiveOnChange } from "#hostmap/on-change.ts";
+import { DEFAULT_AGENT_SILENCE_SECONDS, DEFAULT_ON_CHANGE } from "#lib/config/defaults.ts";
+import { agentLeaseName, isApplied } from "#lib/documents/agent-lease-format.ts";
+import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import type { ClusterFacts, PodInfo } from "./facts.ts";
 
 /**

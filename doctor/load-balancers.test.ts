@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { publishedMapOf } from "../snapshot/published-map.ts";
-import { install, services } from "../test/fakes/doctor-changes.ts";
-import { BALANCER_IP, FORBIDDEN, HEALTHY, NAME, NGINX, NOT_INSTALLED } from "../test/fakes/doctor-facts.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { install, services } from "#test/fakes/doctor-changes.ts";
+import { BALANCER_IP, FORBIDDEN, HEALTHY, NAME, NGINX, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts, RouteFacts, ServiceFacts } from "./facts.ts";
 import { known } from "./known.ts";
 import { findLoadBalancers } from "./load-balancers.ts";

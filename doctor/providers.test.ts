@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { FORBIDDEN, HEALTHY, NGINX } from "../test/fakes/doctor-facts.ts";
+import { FORBIDDEN, HEALTHY, NGINX } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "./facts.ts";
 import { type Fact, known } from "./known.ts";
 import { providerCures } from "./providers.ts";

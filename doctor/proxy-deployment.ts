@@ -1,4 +1,4 @@
-import { SMALL_DEPLOYMENT } from "../snapshot/installed-config.ts";
+import { SMALL_DEPLOYMENT } from "#lib/documents/installed-config.ts";
 import type { ClusterFacts, DeploymentFacts } from "./facts.ts";
 
 export const PROXY_DEPLOYMENT = "switchback-proxy";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { NGINX } from "../test/fakes/doctor-facts.ts";
+import { NGINX } from "#test/fakes/doctor-facts.ts";
 import { type IngressSoftware, KNOWN_SOFTWARE } from "./known-software.ts";
 import { acceptCure, optionalCures, softwareOf, trustCure } from "./software.ts";
 

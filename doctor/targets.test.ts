@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { install, services, status } from "../test/fakes/doctor-changes.ts";
-import { CONFIG, FORBIDDEN, HEALTHY, NGINX, RELAYED } from "../test/fakes/doctor-facts.ts";
+import { install, services, status } from "#test/fakes/doctor-changes.ts";
+import { CONFIG, FORBIDDEN, HEALTHY, NGINX, RELAYED } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "./facts.ts";
 import { known } from "./known.ts";
 import { entryFor, type Target, targetBehind, targetsOf } from "./targets.ts";

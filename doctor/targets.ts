@@ -1,6 +1,6 @@
-import type { TargetConfig } from "../config/schema.ts";
-import { isRelayed } from "../snapshot/listeners.ts";
-import type { PublishedTarget } from "../snapshot/targets-format.ts";
+import type { TargetConfig } from "#lib/config/schema.ts";
+import { isRelayed } from "#lib/documents/listeners.ts";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { type ClusterFacts, type ObjectName, objectKey } from "./facts.ts";
 
 /**
@@ -63,7 +63,7 @@ export function entryFor(target: Target | undefined, upstreamPort: number): Targ
   return target?.ports.find((entry) => entry.upstreamPort === upstreamPort);
 }
 
-/** A Service's DNS name, as `upstreamHost` of snapshot/listeners.ts renders it. */
+/** A Service's DNS name, as `upstreamHost` of lib/documents/listeners.ts renders it. */
 const SERVICE_HOST = /^([a-z0-9-]+)\.([a-z0-9-]+)\.svc(\.|$)/;
 
 function publishedTarget(

@@ -1,4 +1,4 @@
-import { MAP_KEY } from "../hostmap/metadata-keys.ts";
+import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import type { ClusterFacts, ServiceFacts } from "./facts.ts";
 import { type LoadBalancer, shortCircuited } from "./load-balancers.ts";
 import { ownCures, providerCures } from "./providers.ts";

@@ -2,7 +2,7 @@ import { fileURLToPath } from "node:url";
 import { build, type Metafile } from "esbuild";
 
 /** The folder of the page's sources; a bundled command has the built files under the same paths. */
-export const PAGE_FOLDER = "dashboard/page";
+export const PAGE_FOLDER = "extras/dashboard/page";
 
 interface BundledPage {
   /** By name in `PAGE_FOLDER`. */

@@ -81,7 +81,7 @@ test("whatever the files of the image import is in it too", () => {
 test("every package that the files of the image import is a dependency", () => {
   const { dependencies } = JSON.parse(read("package.json")) as { dependencies: Record<string, string> };
   const files = list.folders.flatMap((folder) => globSync(`${folder}/**/*.ts`, { cwd: TOP })).filter(isInImage);
-  const names = new Set(files.flatMap(specifiersOf).filter((specifier) => !/^(\.|node:)/.test(specifier)));
+  const names = new Set(files.flatMap(specifiersOf).filter((specifier) => !/^([.#]|node:)/.test(specifier)));
   const missing = [...names].filter((specifier) => !Object.keys(dependencies).includes(packageOf(specifier)));
   assert.deepEqual(missing, []);
 });
@@ -97,9 +97,10 @@ function isInImage(file: string): boolean {
 
 /** The repository's files that `file` needs at run time. */
 function importsOf(file: string): string[] {
-  return specifiersOf(file)
-    .filter((specifier) => specifier.startsWith("."))
-    .map((specifier) => join(dirname(file), specifier));
+  return specifiersOf(file).flatMap((specifier) => {
+    if (specifier.startsWith("#")) return [specifier.slice(1).replace(/^hostmap\//, "lib/hostmap/")];
+    return specifier.startsWith(".") ? [join(dirname(file), specifier)] : [];
+  });
 }
 
 /** Static and dynamic imports, less those of types. */

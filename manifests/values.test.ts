@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { parse } from "yaml";
-import { configSchema } from "../config/schema.ts";
+import { configSchema } from "#lib/config/schema.ts";
 import { valuesSchema } from "./values.ts";
 
 const read = (path: string) => readFileSync(new URL(path, import.meta.url), "utf8");

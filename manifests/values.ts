@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { configSchema } from "../config/schema.ts";
+import { configSchema } from "#lib/config/schema.ts";
 
 /** Passed to Kubernetes as it is: the API server checks it. */
 const passedThrough = z.record(z.string(), z.unknown());

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { describeError, hasCode } from "../errors/errors.ts";
-import { LineLog } from "../test/fakes/clock.ts";
+import { describeError, hasCode } from "#lib/errors/errors.ts";
+import { LineLog } from "#test/fakes/clock.ts";
 import { chooseEngine } from "./choose-engine.ts";
 import type { MakeEngine } from "./engine.ts";
 import { checkEngine } from "./engine-check.ts";

@@ -1,6 +1,6 @@
-import type { ProxyConfig } from "../config/schema.ts";
-import { describeError, SwitchbackError } from "../errors/errors.ts";
-import type { Logger } from "../telemetry/log.ts";
+import type { ProxyConfig } from "#lib/config/schema.ts";
+import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import type { MakeEngine } from "./engine.ts";
 import { checkEngine } from "./engine-check.ts";
 import { makePortableEngine } from "./portable/engine.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fc } from "../test/property.ts";
+import { fc } from "#test/property.ts";
 import { ConnectionAdmission } from "./connection-admission.ts";
 
 test("for any sequence of connections, neither limit is exceeded and every release frees a slot", () => {

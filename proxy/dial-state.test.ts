@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FakeClock, LineLog } from "../test/fakes/clock.ts";
+import { FakeClock, LineLog } from "#test/fakes/clock.ts";
 import { type DialPhase, DialState, MIN_LOG_INTERVAL_MS } from "./dial-state.ts";
 
 const OK: DialPhase = { state: "ok" };

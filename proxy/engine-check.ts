@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server } from "node:net";
-import { silentLogger } from "../telemetry/log.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
 import type { EngineLimits, MakeEngine, RelayEngine, RelaySpec } from "./engine.ts";
 import { parseHeader } from "./proxy-header-parse.ts";
 

@@ -1,4 +1,4 @@
-import type { Logger } from "../telemetry/log.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import type { DialCause } from "./close-causes.ts";
 import type { Endpoint } from "./proxy-header.ts";
 import type { TlvOptions } from "./proxy-header-tlvs.ts";

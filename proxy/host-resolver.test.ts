@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FakeClock, LineLog } from "../test/fakes/clock.ts";
+import { FakeClock, LineLog } from "#test/fakes/clock.ts";
 import { HostResolver, LOOKUP_TIMEOUT_MS, MIN_INTERVAL_MS, NXDOMAIN_HOLD_MS, systemLookup } from "./host-resolver.ts";
 
 const INTERVAL_MS = 30_000;

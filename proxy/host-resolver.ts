@@ -1,7 +1,7 @@
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
-import { describeError } from "../errors/errors.ts";
-import type { Logger } from "../telemetry/log.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import type { Clock } from "./clock.ts";
 import { type DialCause, lookupCause } from "./close-causes.ts";
 

@@ -1,4 +1,4 @@
-import { type Labels, MetricsRegistry, type Sample } from "../telemetry/metrics.ts";
+import { type Labels, MetricsRegistry, type Sample } from "#lib/telemetry/metrics.ts";
 import type { RelayEngine } from "./engine.ts";
 import { CONNECT_BUCKETS, type TargetStats } from "./target-stats.ts";
 import type { UpstreamState } from "./upstream.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fc } from "../test/property.ts";
+import { fc } from "#test/property.ts";
 import { normalAddress } from "./address.ts";
 import { crc32c } from "./crc32c.ts";
 import { encodeHeader } from "./proxy-header.ts";

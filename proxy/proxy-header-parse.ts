@@ -1,5 +1,5 @@
 import { isIPv4 } from "node:net";
-import type { Reason } from "../hostmap/types.ts";
+import type { Reason } from "#hostmap/types.ts";
 import { addressBytes, addressText, normalAddress } from "./address.ts";
 import { crc32c } from "./crc32c.ts";
 import {

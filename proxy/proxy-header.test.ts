@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { hasCode } from "../errors/errors.ts";
+import { hasCode } from "#lib/errors/errors.ts";
 import { crc32c } from "./crc32c.ts";
 import { type Endpoints, encodeHeader, V1_MAX_BYTES } from "./proxy-header.ts";
 

@@ -1,4 +1,4 @@
-import { SwitchbackError } from "../errors/errors.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 import { type AddressBytes, addressBytes, addressText, mappedBytes } from "./address.ts";
 import { crc32c } from "./crc32c.ts";
 

@@ -1,4 +1,4 @@
-import type { Health } from "../telemetry/health.ts";
+import type { Health } from "#lib/http/listen.ts";
 import type { ListenerStatus } from "./engine.ts";
 import type { UpstreamState } from "./upstream.ts";
 

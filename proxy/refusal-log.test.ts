@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FakeClock, LineLog } from "../test/fakes/clock.ts";
+import { FakeClock, LineLog } from "#test/fakes/clock.ts";
 import { QUIET_MS, RefusalLog } from "./refusal-log.ts";
 
 test("a series of refusals is logged when it starts and, with its count, when it is over", async () => {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { networkInterfaces } from "node:os";
 import { type TestContext, test } from "node:test";
-import { configSchema } from "../config/schema.ts";
-import { FakeClock, LineLog } from "../test/fakes/clock.ts";
-import { FakeEngine } from "../test/fakes/fake-engine.ts";
-import { settled } from "../test/fakes/stopped-time.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { FakeClock, LineLog } from "#test/fakes/clock.ts";
+import { FakeEngine } from "#test/fakes/fake-engine.ts";
+import { settled } from "#test/fakes/stopped-time.ts";
 import { freePort } from "./conformance/rig.ts";
 import { clampToFileLimit, readProcessLimits } from "./file-limit.ts";
 import { type ProxyDeps, runProxy } from "./run.ts";

@@ -1,11 +1,11 @@
 import { networkInterfaces } from "node:os";
-import type { Config, ProxyConfig } from "../config/schema.ts";
-import { type Listener, listenersOf } from "../snapshot/listeners.ts";
-import { LISTENING_PATH, renderListening } from "../snapshot/proxy-listening-page.ts";
-import { listenersOfPublished, type PublishedTargets } from "../snapshot/targets-format.ts";
-import type { TargetsReader } from "../snapshot/targets-reader.ts";
-import { type HealthServer, type Probes, startHealthServer } from "../telemetry/health.ts";
-import type { Logger } from "../telemetry/log.ts";
+import type { Config, ProxyConfig } from "#lib/config/schema.ts";
+import { type Listener, listenersOf } from "#lib/documents/listeners.ts";
+import { LISTENING_PATH, renderListening } from "#lib/documents/proxy-listening-page.ts";
+import { listenersOfPublished, type PublishedTargets } from "#lib/documents/targets-format.ts";
+import type { TargetsReader } from "#lib/documents/targets-reader.ts";
+import { type HealthServer, type Probes, startHealthServer } from "#lib/http/listen.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import { chooseEngine } from "./choose-engine.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type {

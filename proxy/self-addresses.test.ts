@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Config, configSchema } from "../config/schema.ts";
-import { FakeClock, LineLog } from "../test/fakes/clock.ts";
+import { type Config, configSchema } from "#lib/config/schema.ts";
+import { FakeClock, LineLog } from "#test/fakes/clock.ts";
 import { frontServices, publishedFrontServices, SelfAddresses } from "./self-addresses.ts";
 
 const SERVICE = { service: { namespace: "ingress", name: "controller" } };

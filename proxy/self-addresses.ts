@@ -1,7 +1,7 @@
-import type { Config } from "../config/schema.ts";
-import { frontName, isRelayed } from "../snapshot/listeners.ts";
-import type { PublishedTargets } from "../snapshot/targets-format.ts";
-import { silentLogger } from "../telemetry/log.ts";
+import type { Config } from "#lib/config/schema.ts";
+import { frontName, isRelayed } from "#lib/documents/listeners.ts";
+import type { PublishedTargets } from "#lib/documents/targets-format.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
 import { HostResolver, type ResolverOptions } from "./host-resolver.ts";
 import type { Endpoint } from "./proxy-header.ts";
 

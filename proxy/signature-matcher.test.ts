@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fc } from "../test/property.ts";
+import { fc } from "#test/property.ts";
 import { V2_SIGNATURE } from "./proxy-header.ts";
 import { parseHeader } from "./proxy-header-parse.ts";
 import { SignatureMatcher } from "./signature-matcher.ts";

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { configSchema } from "../config/schema.ts";
-import type { PublishedTarget, PublishedTargets } from "../snapshot/targets-format.ts";
-import type { TargetsReader } from "../snapshot/targets-reader.ts";
-import { FakeClock, LineLog } from "../test/fakes/clock.ts";
-import { FakeEngine } from "../test/fakes/fake-engine.ts";
-import { isSettled, settled } from "../test/fakes/stopped-time.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import type { PublishedTarget, PublishedTargets } from "#lib/documents/targets-format.ts";
+import type { TargetsReader } from "#lib/documents/targets-reader.ts";
+import { FakeClock, LineLog } from "#test/fakes/clock.ts";
+import { FakeEngine } from "#test/fakes/fake-engine.ts";
+import { isSettled, settled } from "#test/fakes/stopped-time.ts";
 import type { EngineOptions } from "./engine.ts";
 import { type RunningProxy, runProxy } from "./run.ts";
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { PublishedTargets } from "../snapshot/targets-format.ts";
-import type { TargetsReader } from "../snapshot/targets-reader.ts";
-import { LineLog } from "../test/fakes/clock.ts";
-import { isSettled } from "../test/fakes/stopped-time.ts";
+import type { PublishedTargets } from "#lib/documents/targets-format.ts";
+import type { TargetsReader } from "#lib/documents/targets-reader.ts";
+import { LineLog } from "#test/fakes/clock.ts";
+import { isSettled } from "#test/fakes/stopped-time.ts";
 import { subscribeTargets } from "./subscribe-targets.ts";
 
 const document = (revision: string): PublishedTargets => ({ revision, targets: [] });

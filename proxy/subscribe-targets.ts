@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { PublishedTargets } from "../snapshot/targets-format.ts";
-import type { TargetsReader } from "../snapshot/targets-reader.ts";
-import type { Logger } from "../telemetry/log.ts";
+import type { PublishedTargets } from "#lib/documents/targets-format.ts";
+import type { TargetsReader } from "#lib/documents/targets-reader.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 
 /** How long a start waits for the API server before it uses the mounted copy or the config's targets. */
 const FIRST_ANSWER_TIMEOUT_MS = 5_000;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Listener } from "../snapshot/listeners.ts";
-import { FakeClock, LineLog } from "../test/fakes/clock.ts";
+import type { Listener } from "#lib/documents/listeners.ts";
+import { FakeClock, LineLog } from "#test/fakes/clock.ts";
 import type { DialCause } from "./close-causes.ts";
 import type { DialReport } from "./engine.ts";
 import { listenerName, Upstreams } from "./upstream.ts";

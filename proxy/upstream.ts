@@ -1,5 +1,5 @@
-import type { Listener } from "../snapshot/listeners.ts";
-import type { Logger } from "../telemetry/log.ts";
+import type { Listener } from "#lib/documents/listeners.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import type { Clock } from "./clock.ts";
 import type { DialCause } from "./close-causes.ts";
 import { type DialPhase, DialState } from "./dial-state.ts";

@@ -1,6 +1,6 @@
-import { spreadHash } from "../hostmap/hash.ts";
-import type { Claim } from "../hostmap/types.ts";
-import { MAX_SHARDS } from "../snapshot/shards.ts";
+import { spreadHash } from "#hostmap/hash.ts";
+import type { Claim } from "#hostmap/types.ts";
+import { MAX_SHARDS } from "#lib/documents/shards.ts";
 import { fc } from "./property.ts";
 
 /** Names that are mapped as they are. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { publishedMapOf } from "../snapshot/published-map.ts";
-import { LineLog } from "../test/fakes/clock.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { LineLog } from "#test/fakes/clock.ts";
 import { answerReview } from "./admission-response.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 import type { decideInjection, InjectionDecision } from "./injection-decision.ts";

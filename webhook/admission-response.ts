@@ -1,8 +1,8 @@
-import { describeError } from "../errors/errors.ts";
-import { MAX_WARNING } from "../hostmap/select-hosts.ts";
-import type { Reason } from "../hostmap/types.ts";
-import type { Via } from "../hostmap/via.ts";
-import type { Logger } from "../telemetry/log.ts";
+import { MAX_WARNING } from "#hostmap/select-hosts.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { Via } from "#hostmap/via.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import { type AdmissionRequest, encodeAnswer } from "./admission-review.ts";
 import type { InjectionCache } from "./injection-cache.ts";
 import { decideInjection, type InjectionDecision, type OptIn, type ViaInput } from "./injection-decision.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { hasCode } from "../errors/errors.ts";
+import { hasCode } from "#lib/errors/errors.ts";
 import { decodeReview, encodeAnswer } from "./admission-review.ts";
 
 const request = {

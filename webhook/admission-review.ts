@@ -1,5 +1,5 @@
-import { SwitchbackError } from "../errors/errors.ts";
-import { attempt, object, oneOf, optional, string, unknown } from "../errors/shape.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import { attempt, object, oneOf, optional, string, unknown } from "#lib/errors/shape.ts";
 
 /** The part of an AdmissionReview request that the webhook reads. */
 export interface AdmissionRequest {

@@ -1,6 +1,6 @@
-import { array, attempt, custom, nullish, object, optional, string } from "../errors/shape.ts";
-import type { PodHosts } from "../hostmap/inject.ts";
-import type { Reason } from "../hostmap/types.ts";
+import type { PodHosts } from "#hostmap/inject.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { array, attempt, custom, nullish, object, optional, string } from "#lib/errors/shape.ts";
 
 /** The fields of a pod that the webhook reads. */
 export interface AdmittedPod extends PodHosts {

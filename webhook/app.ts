@@ -1,7 +1,7 @@
 import express, { type ErrorRequestHandler, type Express, type RequestHandler, type Response } from "express";
-import { describeError, hasCode } from "../errors/errors.ts";
-import { steadyNow } from "../kube/time.ts";
-import { type ByteBudget, chargeAnswer, createByteBudget } from "../telemetry/byte-budget.ts";
+import { describeError, hasCode } from "#lib/errors/errors.ts";
+import { type ByteBudget, chargeAnswer, createByteBudget } from "#lib/http/byte-budget.ts";
+import { steadyNow } from "#lib/kube/time.ts";
 import { type AnswerOptions, answerReview, type Path } from "./admission-response.ts";
 import { type AdmissionRequest, decodeReview } from "./admission-review.ts";
 import { createLogThrottle } from "./log-throttle.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { publishedMapOf } from "../snapshot/published-map.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { renderLoadedPage, type WebhookState, webhookReadiness } from "./health.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 

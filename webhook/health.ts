@@ -1,8 +1,8 @@
-import type { ServingStatus } from "../certs/serving.ts";
-import type { PodDnsSetup } from "../hostmap/pod-dns.ts";
-import type { Reason } from "../hostmap/types.ts";
-import { renderLoaded } from "../snapshot/webhook-loaded-page.ts";
-import type { Health, Page } from "../telemetry/health.ts";
+import type { ServingStatus } from "#certs/serving.ts";
+import type { PodDnsSetup } from "#hostmap/pod-dns.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { renderLoaded } from "#lib/documents/webhook-loaded-page.ts";
+import type { Health, Page } from "#lib/http/listen.ts";
 import type { InjectionCache } from "./injection-cache.ts";
 
 /** The current state of the webhook. */
@@ -46,7 +46,7 @@ function podDnsChecks({ podDns }: Readonly<WebhookState>) {
   return [{ ok: true, text: `pod DNS: ${text}` }];
 }
 
-/** Renders the page of `snapshot/webhook-loaded-page.ts`. */
+/** Renders the page of `lib/documents/webhook-loaded-page.ts`. */
 export function renderLoadedPage({ map }: Readonly<WebhookState>): Page {
   return renderLoaded({ mapRevision: map?.revision, maxNames: map?.select(undefined).cap ?? 0 }, map?.names ?? 0);
 }

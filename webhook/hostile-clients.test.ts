@@ -4,7 +4,7 @@ import { Agent, request } from "node:https";
 import { connect, createServer, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { connect as tlsConnect } from "node:tls";
-import { issueAuthority, issueLeaf } from "../certs/issue.ts";
+import { issueAuthority, issueLeaf } from "#certs/issue.ts";
 import { createWebhookServer } from "./server.ts";
 
 const HOST = "switchback-webhook.switchback-system.svc";

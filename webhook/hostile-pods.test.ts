@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { shortHash } from "../hostmap/hash.ts";
-import { HOSTS_KEY, OWNED_KEY } from "../hostmap/metadata-keys.ts";
-import { publishedMapOf } from "../snapshot/published-map.ts";
-import { silentLogger } from "../telemetry/log.ts";
+import { shortHash } from "#hostmap/hash.ts";
+import { HOSTS_KEY, OWNED_KEY } from "#hostmap/metadata-keys.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
 import { answerReview } from "./admission-response.ts";
 import { decodeReview } from "./admission-review.ts";
 import { createInjectionCache } from "./injection-cache.ts";

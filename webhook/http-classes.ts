@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Express } from "express";
-import { http } from "../telemetry/http.ts";
+import { http } from "#lib/http/http.ts";
 
 /** Options of `createServer`. */
 interface HttpClasses {

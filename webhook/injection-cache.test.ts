@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { buildManagedAliases } from "../hostmap/inject.ts";
-import { createSelector, type SelectedHosts } from "../hostmap/select-hosts.ts";
-import { publishedMapOf } from "../snapshot/published-map.ts";
+import { buildManagedAliases } from "#hostmap/inject.ts";
+import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 
 const names = Array.from({ length: 1_000 }, (_, index) => `host-${index}.team-${index % 7}.example.com`);

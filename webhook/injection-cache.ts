@@ -1,6 +1,6 @@
-import { buildManagedAliases, type ManagedAliases, type ManagedAliasesBuilder } from "../hostmap/inject.ts";
-import { createSelector, type SelectedHosts } from "../hostmap/select-hosts.ts";
-import type { PublishedMap } from "../hostmap/types.ts";
+import { buildManagedAliases, type ManagedAliases, type ManagedAliasesBuilder } from "#hostmap/inject.ts";
+import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
+import type { PublishedMap } from "#hostmap/types.ts";
 import { createLru } from "./lru.ts";
 
 /** A map with caches for admissions, so that similar pods share the work. Replaced as a whole. */

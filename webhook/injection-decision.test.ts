@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { publishedMapOf } from "../snapshot/published-map.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
 import type { AdmissionRequest } from "./admission-review.ts";
 import { readPod } from "./admitted-pod.ts";
 import { createInjectionCache } from "./injection-cache.ts";

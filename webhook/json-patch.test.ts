@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { applyPatch } from "rfc6902";
-import { planInjection } from "../hostmap/inject.ts";
-import type { HostAlias } from "../hostmap/types.ts";
-import { publishedMapOf } from "../snapshot/published-map.ts";
-import { fc } from "../test/property.ts";
+import { planInjection } from "#hostmap/inject.ts";
+import type { HostAlias } from "#hostmap/types.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { fc } from "#test/property.ts";
 import { type AdmittedPod, isPod, readPod } from "./admitted-pod.ts";
 import { createInjectionCache } from "./injection-cache.ts";
 import { encodePatch, patchOperations, pointer } from "./json-patch.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fc } from "../test/property.ts";
+import { fc } from "#test/property.ts";
 import { createLru } from "./lru.ts";
 
 test("the least recently used entry is evicted first", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { hashValue } from "../telemetry/metrics.ts";
+import { hashValue } from "#lib/telemetry/metrics.ts";
 import { addStateGauges, createWebhookMetrics } from "./metrics.ts";
 
 const PREFIX = "switchback_webhook_";

@@ -1,4 +1,4 @@
-import { hashValue, MetricsRegistry } from "../telemetry/metrics.ts";
+import { hashValue, MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { WebhookState } from "./health.ts";
 import type { OptIn } from "./injection-decision.ts";
 

@@ -1,6 +1,6 @@
-import type { PodResolution } from "../hostmap/inject-dns.ts";
-import type { PodDnsConfig } from "../hostmap/pod-dns.ts";
-import type { Reason } from "../hostmap/types.ts";
+import type { PodResolution } from "#hostmap/inject-dns.ts";
+import type { PodDnsConfig } from "#hostmap/pod-dns.ts";
+import type { Reason } from "#hostmap/types.ts";
 import type { AdmittedPod } from "./admitted-pod.ts";
 
 type Fields = Readonly<Record<string, unknown>>;

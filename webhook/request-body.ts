@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { createByteBudget } from "../telemetry/byte-budget.ts";
+import { createByteBudget } from "#lib/http/byte-budget.ts";
 
 /** Why a request is refused before it is parsed: an HTTP status and a sentence. */
 export interface Refusal {

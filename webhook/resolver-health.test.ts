@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LineLog } from "../test/fakes/clock.ts";
+import { LineLog } from "#test/fakes/clock.ts";
 import { ResolverHealth } from "./resolver-health.ts";
 
 const SERVICES = ["a.ns.svc.cluster.local", "b.ns.svc.cluster.local"];

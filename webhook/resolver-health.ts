@@ -1,6 +1,6 @@
-import { describeError } from "../errors/errors.ts";
-import type { Reason } from "../hostmap/types.ts";
-import type { Logger } from "../telemetry/log.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import type { ResolverQueries } from "./resolver-queries.ts";
 
 interface ResolverHealthDeps {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { DNS_HEALTH_NAME } from "../hostmap/dns-health-name.ts";
+import { DNS_HEALTH_NAME } from "#hostmap/dns-health-name.ts";
 import {
   type DnsAnswers,
   ipv4,
@@ -10,7 +10,7 @@ import {
   startDnsServer,
   TYPE_A,
   TYPE_AAAA,
-} from "../test/fakes/dns-server.ts";
+} from "#test/fakes/dns-server.ts";
 import { resolverQueries } from "./resolver-queries.ts";
 
 const stops: Array<() => void> = [];

@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
-import type { Config } from "../config/schema.ts";
-import { describeError } from "../errors/errors.ts";
-import { type ClusterDns, nodeSearchesNotice, type PodDnsSetup, readClusterDns } from "../hostmap/pod-dns.ts";
-import type { Reason } from "../hostmap/types.ts";
-import { pause, steadyNow } from "../kube/time.ts";
-import type { Logger } from "../telemetry/log.ts";
+import { type ClusterDns, nodeSearchesNotice, type PodDnsSetup, readClusterDns } from "#hostmap/pod-dns.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { Config } from "#lib/config/schema.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import { pause, steadyNow } from "#lib/kube/time.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import { ResolverHealth } from "./resolver-health.ts";
 import { resolverQueries } from "./resolver-queries.ts";
 

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { Agent, request } from "node:https";
 import { after, before, test } from "node:test";
-import { issueAuthority, issueLeaf } from "../certs/issue.ts";
-import type { PemPair } from "../certs/pem.ts";
-import type { ServingSource } from "../certs/serving.ts";
-import { configSchema } from "../config/schema.ts";
-import type { PublishedMap, Reason } from "../hostmap/types.ts";
-import type { MapReader } from "../snapshot/map-reader.ts";
-import { publishedMapOf } from "../snapshot/published-map.ts";
-import { type Logger, silentLogger } from "../telemetry/log.ts";
-import { hashValue } from "../telemetry/metrics.ts";
-import { isSettled } from "../test/fakes/stopped-time.ts";
+import { issueAuthority, issueLeaf } from "#certs/issue.ts";
+import type { PemPair } from "#certs/pem.ts";
+import type { ServingSource } from "#certs/serving.ts";
+import type { PublishedMap, Reason } from "#hostmap/types.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import type { MapReader } from "#lib/documents/map-reader.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { type Logger, silentLogger } from "#lib/telemetry/log.ts";
+import { hashValue } from "#lib/telemetry/metrics.ts";
+import { isSettled } from "#test/fakes/stopped-time.ts";
 import { type RunningWebhook, runWebhook } from "./run.ts";
 
 const HOST = "switchback-webhook.switchback-system.svc";

@@ -5,10 +5,10 @@ import { Agent, request, type Server } from "node:https";
 import { connect } from "node:net";
 import { after, before, test } from "node:test";
 import { type DetailedPeerCertificate, type TLSSocket, connect as tlsConnect } from "node:tls";
-import { issueAuthority, issueLeaf } from "../certs/issue.ts";
-import type { PemPair } from "../certs/pem.ts";
-import { hasCode } from "../errors/errors.ts";
-import { isSettled } from "../test/fakes/stopped-time.ts";
+import { issueAuthority, issueLeaf } from "#certs/issue.ts";
+import type { PemPair } from "#certs/pem.ts";
+import { hasCode } from "#lib/errors/errors.ts";
+import { isSettled } from "#test/fakes/stopped-time.ts";
 import { createWebhookServer, type WebhookServer } from "./server.ts";
 
 const HOST = "switchback-webhook.switchback-system.svc";

@@ -1,9 +1,9 @@
 import type { RequestListener } from "node:http";
 import { createServer, type ServerOptions } from "node:https";
 import type { AddressInfo } from "node:net";
-import type { PemPair } from "../certs/pem.ts";
-import { reclaimConnections, withoutPipelining } from "../telemetry/connection-reclaimer.ts";
-import { listen } from "../telemetry/health.ts";
+import type { PemPair } from "#certs/pem.ts";
+import { reclaimConnections, withoutPipelining } from "#lib/http/connection-reclaimer.ts";
+import { listen } from "#lib/http/listen.ts";
 import { queueHandshakes } from "./handshake-queue.ts";
 
 /** The HTTPS listener that the API server calls. */

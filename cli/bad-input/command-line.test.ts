@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import { type BadInput, walk } from "../../test/fakes/bad-input.ts";
+import { type BadInput, walk } from "#test/fakes/bad-input.ts";
 
 // What cannot read its configuration by itself has a child do it, which runs the script of this process.
 process.argv = [process.execPath, fileURLToPath(new URL("../main.ts", import.meta.url))];

@@ -1,4 +1,4 @@
-import { type BadInput, walk } from "../../test/fakes/bad-input.ts";
+import { type BadInput, walk } from "#test/fakes/bad-input.ts";
 
 const POD = "kind: Pod\nmetadata: { name: p }\nspec: { containers: [] }\n";
 const HOSTS = "203.0.113.5 a.example.com\n";

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import net, { type AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
-import { createTestCa } from "../../test/cluster/pki.ts";
-import { walk } from "../../test/fakes/bad-input.ts";
-import { filesFolder, runHere } from "../../test/fakes/cli.ts";
-import { type FakeApi, fakeApi, json } from "../../test/fakes/kube-api.ts";
+import { createTestCa } from "#test/cluster/pki.ts";
+import { walk } from "#test/fakes/bad-input.ts";
+import { filesFolder, runHere } from "#test/fakes/cli.ts";
+import { type FakeApi, fakeApi, json } from "#test/fakes/kube-api.ts";
 
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 

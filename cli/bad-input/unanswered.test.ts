@@ -1,6 +1,6 @@
-import { type BadInput, walk } from "../../test/fakes/bad-input.ts";
-import { addHolder, installed, NAMESPACE } from "../../test/fakes/installed.ts";
-import { json } from "../../test/fakes/kube-api.ts";
+import { type BadInput, walk } from "#test/fakes/bad-input.ts";
+import { addHolder, installed, NAMESPACE } from "#test/fakes/installed.ts";
+import { json } from "#test/fakes/kube-api.ts";
 
 // Commands that ask before they change anything, where nobody can answer: a script, a pipe, a job.
 

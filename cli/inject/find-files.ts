@@ -1,6 +1,6 @@
 import { type Dirent, readdirSync, type Stats, statSync } from "node:fs";
 import { join } from "node:path";
-import { describeError, SwitchbackError } from "../../errors/errors.ts";
+import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 import { STDIN } from "./text-file.ts";
 
 /** What kubectl reads of a directory. */

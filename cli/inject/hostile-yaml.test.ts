@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { parseHosts } from "../../hostmap/hosts-text.ts";
-import { createSelector } from "../../hostmap/select-hosts.ts";
-import { publishedMapOf } from "../../snapshot/published-map.ts";
+import { parseHosts } from "#hostmap/hosts-text.ts";
+import { createSelector } from "#hostmap/select-hosts.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { injectManifest } from "./manifest.ts";
 
 const choose = createSelector(publishedMapOf("r", parseHosts("203.0.113.5 a.example.com\n")), 500);

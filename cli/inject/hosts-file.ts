@@ -1,10 +1,10 @@
-import { SwitchbackError } from "../../errors/errors.ts";
-import { createClaimPolicy } from "../../hostmap/claim-policy.ts";
-import { shortHash } from "../../hostmap/hash.ts";
-import { show } from "../../hostmap/hostnames.ts";
-import { isAddress, parseHosts, readHostsLine } from "../../hostmap/hosts-text.ts";
-import type { PublishedMap, Reason } from "../../hostmap/types.ts";
-import { publishedMapOf } from "../../snapshot/published-map.ts";
+import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { shortHash } from "#hostmap/hash.ts";
+import { show } from "#hostmap/hostnames.ts";
+import { isAddress, parseHosts, readHostsLine } from "#hostmap/hosts-text.ts";
+import type { PublishedMap, Reason } from "#hostmap/types.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 import type { TextFile } from "./text-file.ts";
 
 /** A part of a hosts file that is left out, and why. */

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
 import { parse, parseAllDocuments, stringify } from "yaml";
-import { createSelector } from "../../hostmap/select-hosts.ts";
-import { publishedMapOf } from "../../snapshot/published-map.ts";
-import { fc } from "../../test/property.ts";
+import { createSelector } from "#hostmap/select-hosts.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { fc } from "#test/property.ts";
 import { injectManifest } from "./manifest.ts";
 
 const IP = "203.0.113.5";

@@ -1,9 +1,9 @@
-import { SwitchbackError } from "../../errors/errors.ts";
-import type { PublishedMap } from "../../hostmap/types.ts";
-import { connect, connectOptionsFrom } from "../../kube/connect.ts";
-import { pause } from "../../kube/time.ts";
-import { readSnapshot } from "../../snapshot/map-reader.ts";
-import { isMap } from "../../snapshot/published-map.ts";
+import type { PublishedMap } from "#hostmap/types.ts";
+import { readSnapshot } from "#lib/documents/map-reader.ts";
+import { isMap } from "#lib/documents/published-map.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import { connect, connectOptionsFrom } from "#lib/kube/connect.ts";
+import { pause } from "#lib/kube/time.ts";
 import type { CliContext } from "../context.ts";
 import type { InjectFlags } from "../inject.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
-import { createSelector } from "../../hostmap/select-hosts.ts";
-import { publishedMapOf } from "../../snapshot/published-map.ts";
+import { createSelector } from "#hostmap/select-hosts.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { injectManifest, type ManifestOptions } from "./manifest.ts";
 
 const IP = "198.51.100.9";

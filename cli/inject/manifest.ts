@@ -1,6 +1,6 @@
 import { type Document, isNode, isScalar, LineCounter, visit } from "yaml";
-import { INJECT_KEY } from "../../hostmap/metadata-keys.ts";
-import type { Reason } from "../../hostmap/types.ts";
+import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
+import type { Reason } from "#hostmap/types.ts";
 import { jsonValues } from "./json-stream.ts";
 import { expandPath, type ManifestObject, objectsOf, overlookedReason, titleOf } from "./objects.ts";
 import {

@@ -1,6 +1,6 @@
 import { type Document, isMap, isScalar, isSeq } from "yaml";
-import { show } from "../../hostmap/hostnames.ts";
-import type { Reason } from "../../hostmap/types.ts";
+import { show } from "#hostmap/hostnames.ts";
+import type { Reason } from "#hostmap/types.ts";
 import { EACH, misspeltIn, renderSteps, type TemplatePath } from "./pod-templates.ts";
 import type { Path } from "./yaml-editor.ts";
 

@@ -1,5 +1,5 @@
-import { SwitchbackError } from "../../errors/errors.ts";
-import { show } from "../../hostmap/hostnames.ts";
+import { show } from "#hostmap/hostnames.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 
 /** A step into a map (a key), or into every item of a list. */
 type Step = string | typeof EACH;

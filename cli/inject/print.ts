@@ -10,7 +10,7 @@ import {
   type ScalarTag,
   type Tags,
 } from "yaml";
-import { printableLines } from "../../errors/printable.ts";
+import { printableLines } from "#lib/errors/printable.ts";
 import { yamlText } from "../yaml-text.ts";
 import { jsonValues } from "./json-stream.ts";
 import type { SourceEdits } from "./source-edits.ts";

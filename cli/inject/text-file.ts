@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
-import { describeError, SwitchbackError } from "../../errors/errors.ts";
+import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
 
 /** A file that was read, by the name that messages have for it. */
 export interface TextFile {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fc } from "../../test/property.ts";
+import { fc } from "#test/property.ts";
 import { LookupSchedule } from "./lookup-schedule.ts";
 
 test("nothing before its due time, and in order of due time", () => {

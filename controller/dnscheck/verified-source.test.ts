@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Claim } from "../../hostmap/types.ts";
-import { claimOf } from "../../test/arbitraries.ts";
+import type { Claim } from "#hostmap/types.ts";
+import { claimOf } from "#test/arbitraries.ts";
 import type { ClaimSink, Source } from "../sources/types.ts";
 import { verifiedSource } from "./verified-source.ts";
 import { DnsVerifier } from "./verifier.ts";

@@ -1,5 +1,5 @@
-import { parseHostname } from "../../hostmap/hostnames.ts";
-import type { Claim } from "../../hostmap/types.ts";
+import { parseHostname } from "#hostmap/hostnames.ts";
+import type { Claim } from "#hostmap/types.ts";
 import type { ClaimSink, Source } from "../sources/types.ts";
 import type { DnsVerifier } from "./verifier.ts";
 

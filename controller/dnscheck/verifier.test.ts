@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { LineLog } from "../../test/fakes/clock.ts";
+import { LineLog } from "#test/fakes/clock.ts";
 import type { DnsLookup } from "./lookup.ts";
 import { DnsVerifier } from "./verifier.ts";
 

@@ -1,9 +1,9 @@
 import { isIP } from "node:net";
-import { describeError } from "../../errors/errors.ts";
-import { show } from "../../hostmap/hostnames.ts";
-import type { Reason } from "../../hostmap/types.ts";
-import { isWildcard } from "../../hostmap/wildcards.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import { show } from "#hostmap/hostnames.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { isWildcard } from "#hostmap/wildcards.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import { canonicalIp } from "../targets/service-view.ts";
 import type { DnsAnswer, DnsLookup } from "./lookup.ts";
 import { LookupSchedule } from "./lookup-schedule.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { podFacts } from "../../workloads/pods.ts";
+import { podFacts } from "#lib/workloads/pods.ts";
 import { AgentNodes } from "./agent-nodes.ts";
 
 test("nodes are counted once each, by their agent as it was last reported; an unknown one is not counted", () => {

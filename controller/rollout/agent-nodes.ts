@@ -1,4 +1,4 @@
-import type { PodFacts } from "../../workloads/pods.ts";
+import type { PodFacts } from "#lib/workloads/pods.ts";
 import type { ClusterView } from "./observe-workloads.ts";
 
 type AgentOnNode = ReturnType<ClusterView["agentOf"]>;

@@ -1,4 +1,4 @@
-import type { Reason } from "../../hostmap/types.ts";
+import type { Reason } from "#hostmap/types.ts";
 import type { GroupSummary, PodClass } from "./observe-workloads.ts";
 import type { RestartRules } from "./restart-limits.ts";
 import { checkEligibility } from "./restart-preconditions.ts";

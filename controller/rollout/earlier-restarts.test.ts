@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LineLog } from "../../test/fakes/clock.ts";
-import { MemoryKube, refusal } from "../../test/fakes/memory-kube.ts";
-import { endlessTerm } from "../../test/fakes/term.ts";
+import { LineLog } from "#test/fakes/clock.ts";
+import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
+import { endlessTerm } from "#test/fakes/term.ts";
 import { outdateEarlierPatches } from "./earlier-restarts.ts";
 import type { Restart } from "./restart-history.ts";
 import { RestartRecords } from "./restart-records.ts";

@@ -1,10 +1,10 @@
-import { describeError, statusOf } from "../../errors/errors.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import type { Fence } from "../../kube/fence.ts";
-import type { ApiObject } from "../../kube/types.ts";
-import type { Logger } from "../../telemetry/log.ts";
-import { partsOf } from "../../workloads/workload-keys.ts";
-import { isWorkloadKind, workloadPath } from "../../workloads/workload-kinds.ts";
+import { describeError, statusOf } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import type { Fence } from "#lib/kube/fence.ts";
+import type { ApiObject } from "#lib/kube/types.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { partsOf } from "#lib/workloads/workload-keys.ts";
+import { isWorkloadKind, workloadPath } from "#lib/workloads/workload-kinds.ts";
 import type { RestartRecords } from "./restart-records.ts";
 
 interface EarlierRestartsDeps {

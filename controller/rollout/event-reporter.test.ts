@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { EventRecord } from "../../kube/events.ts";
-import { LineLog } from "../../test/fakes/clock.ts";
-import { observeFully } from "../../test/fakes/observe-fully.ts";
-import { RULES, RunningWorld, type Temper } from "../../test/fakes/rollout-world.ts";
-import { type PodFacts, podFacts } from "../../workloads/pods.ts";
+import type { EventRecord } from "#lib/kube/events.ts";
+import { type PodFacts, podFacts } from "#lib/workloads/pods.ts";
+import { LineLog } from "#test/fakes/clock.ts";
+import { observeFully } from "#test/fakes/observe-fully.ts";
+import { RULES, RunningWorld, type Temper } from "#test/fakes/rollout-world.ts";
 import { EventReporter } from "./event-reporter.ts";
 import type { WorkloadGroup } from "./observe-workloads.ts";
 import { checkWorkload, stuck } from "./restart-preconditions.ts";

@@ -1,7 +1,7 @@
-import { HOSTS_KEY } from "../../hostmap/metadata-keys.ts";
-import { type EventRecorder, eventReason, type Regarding } from "../../kube/events.ts";
-import type { Logger } from "../../telemetry/log.ts";
-import { partsOf } from "../../workloads/workload-keys.ts";
+import { HOSTS_KEY } from "#hostmap/metadata-keys.ts";
+import { type EventRecorder, eventReason, type Regarding } from "#lib/kube/events.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { partsOf } from "#lib/workloads/workload-keys.ts";
 import type { Verdicts } from "./cohorts.ts";
 import type { GroupSummary, WorkloadGroup } from "./observe-workloads.ts";
 import type { RestartEvent } from "./reconciler.ts";

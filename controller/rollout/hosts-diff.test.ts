@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { describeManaged } from "../../hostmap/managed-aliases.ts";
-import { createSelector } from "../../hostmap/select-hosts.ts";
-import type { HostAlias } from "../../hostmap/types.ts";
-import { publishedMapOf } from "../../snapshot/published-map.ts";
+import { describeManaged } from "#hostmap/managed-aliases.ts";
+import { createSelector } from "#hostmap/select-hosts.ts";
+import type { HostAlias } from "#hostmap/types.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { hostsDiffOf } from "./hosts-diff.ts";
 
 const names = ["a.example.com", "b.example.com"].map((name): [string, string[]] => [name, ["198.51.100.9"]]);

@@ -1,7 +1,7 @@
-import { planInjection } from "../../hostmap/inject.ts";
-import type { SelectedHosts } from "../../hostmap/select-hosts.ts";
-import type { HostAlias } from "../../hostmap/types.ts";
-import { hostAliasesOf, type RawPod } from "../../workloads/pods.ts";
+import { planInjection } from "#hostmap/inject.ts";
+import type { SelectedHosts } from "#hostmap/select-hosts.ts";
+import type { HostAlias } from "#hostmap/types.ts";
+import { hostAliasesOf, type RawPod } from "#lib/workloads/pods.ts";
 import type { HostsDiff } from "./workload-facts.ts";
 
 /**

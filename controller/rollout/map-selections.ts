@@ -1,6 +1,6 @@
-import { createSelector, type SelectedHosts } from "../../hostmap/select-hosts.ts";
-import type { PublishedMap } from "../../hostmap/types.ts";
-import type { PodFacts, RawPod } from "../../workloads/pods.ts";
+import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
+import type { PublishedMap } from "#hostmap/types.ts";
+import type { PodFacts, RawPod } from "#lib/workloads/pods.ts";
 import { hostsDiffOf } from "./hosts-diff.ts";
 import type { HostsChoice } from "./observe-workloads.ts";
 import type { HostsDiff } from "./workload-facts.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { MetricsRegistry } from "../../telemetry/metrics.ts";
+import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import { type RolloutMetricsInput, registerRolloutMetrics } from "./metrics.ts";
 
 const PREFIX = "switchback_controller_";

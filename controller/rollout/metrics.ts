@@ -1,4 +1,4 @@
-import type { MetricsRegistry } from "../../telemetry/metrics.ts";
+import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { AgentCounts } from "./agent-nodes.ts";
 import type { RolloutCounts } from "./cohorts.ts";
 import type { RestartCounters } from "./event-reporter.ts";

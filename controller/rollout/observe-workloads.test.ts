@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { AgentState } from "../../snapshot/agent-lease-reader.ts";
-import { type FullView, observeFully } from "../../test/fakes/observe-fully.ts";
-import { state as facts } from "../../test/fakes/workload-facts.ts";
-import { type PodFacts, podFacts } from "../../workloads/pods.ts";
+import type { AgentState } from "#lib/documents/agent-lease-reader.ts";
+import { type PodFacts, podFacts } from "#lib/workloads/pods.ts";
+import { type FullView, observeFully } from "#test/fakes/observe-fully.ts";
+import { state as facts } from "#test/fakes/workload-facts.ts";
 
 function pod(name: string, annotations: Record<string, string> = {}, labels: Record<string, string> = {}): PodFacts {
   const owner = { apiVersion: "apps/v1", kind: "StatefulSet", name: "web", uid: "u", controller: true };

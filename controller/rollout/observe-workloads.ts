@@ -1,14 +1,14 @@
-import { isByDns } from "../../hostmap/inject-dns.ts";
-import { type EffectiveOnChange, effectiveOnChange, type OnChange } from "../../hostmap/on-change.ts";
-import type { SelectedHosts } from "../../hostmap/select-hosts.ts";
-import type { Reason } from "../../hostmap/types.ts";
-import { isApplied } from "../../snapshot/agent-lease-format.ts";
-import type { AgentState } from "../../snapshot/agent-lease-reader.ts";
-import type { NamespaceFacts } from "../../workloads/namespaces.ts";
-import { type Owner, type OwnerOfReplicaSet, ownerOf } from "../../workloads/owners.ts";
-import { isOptedIn } from "../../workloads/pod-opt-in.ts";
-import type { PodFacts } from "../../workloads/pods.ts";
-import type { WorkloadState } from "../../workloads/workload-state.ts";
+import { isByDns } from "#hostmap/inject-dns.ts";
+import { type EffectiveOnChange, effectiveOnChange, type OnChange } from "#hostmap/on-change.ts";
+import type { SelectedHosts } from "#hostmap/select-hosts.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { isApplied } from "#lib/documents/agent-lease-format.ts";
+import type { AgentState } from "#lib/documents/agent-lease-reader.ts";
+import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
+import { type Owner, type OwnerOfReplicaSet, ownerOf } from "#lib/workloads/owners.ts";
+import { isOptedIn } from "#lib/workloads/pod-opt-in.ts";
+import type { PodFacts } from "#lib/workloads/pods.ts";
+import type { WorkloadState } from "#lib/workloads/workload-state.ts";
 import type { ObservedWorkload } from "./reconciler.ts";
 import type { StalePod } from "./workload-facts.ts";
 

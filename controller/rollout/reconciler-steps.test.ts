@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LineLog } from "../../test/fakes/clock.ts";
-import { RULES } from "../../test/fakes/rollout-world.ts";
-import { settled } from "../../test/fakes/stopped-time.ts";
-import { NOW, restart, state, workload } from "../../test/fakes/workload-facts.ts";
-import type { PatchResult } from "../../workloads/workload-informers.ts";
+import type { PatchResult } from "#lib/workloads/workload-informers.ts";
+import { LineLog } from "#test/fakes/clock.ts";
+import { RULES } from "#test/fakes/rollout-world.ts";
+import { settled } from "#test/fakes/stopped-time.ts";
+import { NOW, restart, state, workload } from "#test/fakes/workload-facts.ts";
 import { type ObservedWorkload, type RolloutClient, RolloutReconciler } from "./reconciler.ts";
 import type { WebhookFacts } from "./restart-decision.ts";
 import { type History, stamp } from "./restart-history.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Fault, type Patch, RunningWorld, type Temper, RULES as USUAL } from "../../test/fakes/rollout-world.ts";
-import { fc } from "../../test/property.ts";
+import { type Fault, type Patch, RunningWorld, type Temper, RULES as USUAL } from "#test/fakes/rollout-world.ts";
+import { fc } from "#test/property.ts";
 import { DAY_MS } from "./restart-history.ts";
 
 // No sequence of events in workloads, map, webhook, API server and leader leads to a restart that the rules forbid.

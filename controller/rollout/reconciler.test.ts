@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { RULES, RunningWorld, type Temper } from "../../test/fakes/rollout-world.ts";
+import { RULES, RunningWorld, type Temper } from "#test/fakes/rollout-world.ts";
 
 const KEY = "shop/Deployment/web";
 const MINUTE_MS = 60_000;

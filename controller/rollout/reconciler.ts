@@ -1,7 +1,7 @@
-import { describeError } from "../../errors/errors.ts";
-import type { Reason } from "../../hostmap/types.ts";
-import type { Logger } from "../../telemetry/log.ts";
-import type { PatchResult } from "../../workloads/workload-informers.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import type { PatchResult } from "#lib/workloads/workload-informers.ts";
 import { decideRollout, type RolloutDecision, type WebhookFacts } from "./restart-decision.ts";
 import { type History, pruned, type Restart, stamp } from "./restart-history.ts";
 import type { RestartRules } from "./restart-limits.ts";

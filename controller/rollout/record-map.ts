@@ -1,7 +1,7 @@
-import type { KubeClient } from "../../kube/client.ts";
-import { type Fence, type FencedObject, type Identity, identityOf, type Precondition } from "../../kube/fence.ts";
-import { corePath } from "../../kube/paths.ts";
-import type { ObjectMeta } from "../../kube/types.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { type Fence, type FencedObject, type Identity, identityOf, type Precondition } from "#lib/kube/fence.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import type { ObjectMeta } from "#lib/kube/types.ts";
 
 /** The first of the ConfigMaps of records, and the only one that 621b848 reads. */
 export const RECORDS_NAME = "switchback-restarts";

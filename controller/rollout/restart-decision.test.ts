@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { RULES } from "../../test/fakes/rollout-world.ts";
-import { NOW, restart, state, workload } from "../../test/fakes/workload-facts.ts";
+import { RULES } from "#test/fakes/rollout-world.ts";
+import { NOW, restart, state, workload } from "#test/fakes/workload-facts.ts";
 import { decideRollout, type WebhookFacts } from "./restart-decision.ts";
 import { stamp } from "./restart-history.ts";
 import type { RestartRules } from "./restart-limits.ts";

@@ -1,4 +1,4 @@
-import { compareNames } from "../../hostmap/hostnames.ts";
+import { compareNames } from "#hostmap/hostnames.ts";
 import { begunAt, stamp } from "./restart-history.ts";
 import type { RestartRules } from "./restart-limits.ts";
 import { hasFailed, outcomeOf, type RestartOutcome } from "./restart-outcome.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { RULES } from "../../test/fakes/rollout-world.ts";
-import { NOW, restart } from "../../test/fakes/workload-facts.ts";
+import { RULES } from "#test/fakes/rollout-world.ts";
+import { NOW, restart } from "#test/fakes/workload-facts.ts";
 import { budgetReturns, DAY_MS, intervalEnds, pruned, spentToday, stamp } from "./restart-history.ts";
 
 test("a stamp is RFC 3339 with milliseconds in UTC, and a day has 24 hours", () => {

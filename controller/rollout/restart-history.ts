@@ -1,5 +1,5 @@
-import { array, number, object, oneOf, optional, string } from "../../errors/shape.ts";
-import type { Reason } from "../../hostmap/types.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { array, number, object, oneOf, optional, string } from "#lib/errors/shape.ts";
 import type { RestartRules } from "./restart-limits.ts";
 
 /** The record of one restart, written before the restart. */

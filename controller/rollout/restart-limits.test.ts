@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema } from "../../config/schema.ts";
-import { RULES } from "../../test/fakes/rollout-world.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { RULES } from "#test/fakes/rollout-world.ts";
 import { restartRules } from "./restart-limits.ts";
 
 test("every limit is configurable, and the defaults are those of the other tests", () => {

@@ -1,4 +1,4 @@
-import type { Config } from "../../config/schema.ts";
+import type { Config } from "#lib/config/schema.ts";
 
 /** The limits of restarting, in milliseconds. */
 export interface RestartRules {

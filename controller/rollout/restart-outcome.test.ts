@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { RULES } from "../../test/fakes/rollout-world.ts";
-import { NOW, restart, state } from "../../test/fakes/workload-facts.ts";
+import { RULES } from "#test/fakes/rollout-world.ts";
+import { NOW, restart, state } from "#test/fakes/workload-facts.ts";
 import { type Restart, stamp } from "./restart-history.ts";
 import { hasFailed, isSuperseded, outcomeOf } from "./restart-outcome.ts";
 

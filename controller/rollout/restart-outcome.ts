@@ -1,4 +1,4 @@
-import type { WorkloadState } from "../../workloads/workload-state.ts";
+import type { WorkloadState } from "#lib/workloads/workload-state.ts";
 import { begunAt, type Restart, stamp } from "./restart-history.ts";
 import type { RestartRules } from "./restart-limits.ts";
 import type { WorkloadFacts } from "./workload-facts.ts";

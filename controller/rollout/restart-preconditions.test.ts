@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { RULES } from "../../test/fakes/rollout-world.ts";
-import { NOW, restart, state, workload } from "../../test/fakes/workload-facts.ts";
+import { RULES } from "#test/fakes/rollout-world.ts";
+import { NOW, restart, state, workload } from "#test/fakes/workload-facts.ts";
 import { DAY_MS, type Restart, stamp } from "./restart-history.ts";
 import { checkWorkload } from "./restart-preconditions.ts";
 import type { RolloutVerdict, WorkloadFacts } from "./workload-facts.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as z from "zod";
-import { NO_VERSION } from "../../kube/fence.ts";
-import { MemoryKube, refusal } from "../../test/fakes/memory-kube.ts";
-import { settled } from "../../test/fakes/stopped-time.ts";
-import { endlessTerm } from "../../test/fakes/term.ts";
+import { NO_VERSION } from "#lib/kube/fence.ts";
+import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
+import { settled } from "#test/fakes/stopped-time.ts";
+import { endlessTerm } from "#test/fakes/term.ts";
 import { FULL_MAP_BYTES, MAX_MAP_BYTES, RECORD_MAPS, RECORDS_NAME, recordBytes } from "./record-map.ts";
 import { DAY_MS, decodeRecord, encodeRecord, type Restart } from "./restart-history.ts";
 import { RestartRecords } from "./restart-records.ts";

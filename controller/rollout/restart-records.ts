@@ -1,6 +1,6 @@
-import { shortHash } from "../../hostmap/hash.ts";
-import type { Reason } from "../../hostmap/types.ts";
-import { timeSlices } from "../../kube/time.ts";
+import { shortHash } from "#hostmap/hash.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { timeSlices } from "#lib/kube/time.ts";
 import {
   FULL_MAP_BYTES,
   MAX_MAP_BYTES,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { FIRST_PAGE } from "../../snapshot/status-page.ts";
-import { NOW, restart } from "../../test/fakes/workload-facts.ts";
+import { FIRST_PAGE } from "#lib/documents/status-page.ts";
+import { NOW, restart } from "#test/fakes/workload-facts.ts";
 import type { RolloutCounts } from "./cohorts.ts";
 import type { GroupSummary } from "./observe-workloads.ts";
 import { DAY_MS, type History, stamp } from "./restart-history.ts";

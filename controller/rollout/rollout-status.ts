@@ -1,7 +1,7 @@
-import { compareNames } from "../../hostmap/hostnames.ts";
-import type { OnChange } from "../../hostmap/on-change.ts";
-import type { Reason } from "../../hostmap/types.ts";
-import { partsOf } from "../../workloads/workload-keys.ts";
+import { compareNames } from "#hostmap/hostnames.ts";
+import type { OnChange } from "#hostmap/on-change.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { partsOf } from "#lib/workloads/workload-keys.ts";
 import { NOT_EVALUATED, type RolloutCounts } from "./cohorts.ts";
 import type { GroupSummary } from "./observe-workloads.ts";
 import { DAY_MS, type History, stamp } from "./restart-history.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { runningRig } from "../../test/fakes/rollout-rig.ts";
+import { runningRig } from "#test/fakes/rollout-rig.ts";
 
 // Pods that follow live, and the agents of their nodes.
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { refusal } from "../../test/fakes/memory-kube.ts";
-import { RECORDS, RIG_START, reached, runningRig, WEB } from "../../test/fakes/rollout-rig.ts";
-import { isSettled } from "../../test/fakes/stopped-time.ts";
+import { refusal } from "#test/fakes/memory-kube.ts";
+import { RECORDS, RIG_START, reached, runningRig, WEB } from "#test/fakes/rollout-rig.ts";
+import { isSettled } from "#test/fakes/stopped-time.ts";
 import { encodeRecord } from "./restart-history.ts";
 
 const REVISION = "switchback.dev/revision";

@@ -3,11 +3,11 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
-import type { RawEndpointSlice } from "../../kube/endpoints.ts";
-import { silentLogger } from "../../telemetry/log.ts";
-import { type FakeCall, fakeApi, json, page, refuse, until, watch } from "../../test/fakes/kube-api.ts";
-import { MemoryKube } from "../../test/fakes/memory-kube.ts";
-import { settled } from "../../test/fakes/stopped-time.ts";
+import type { RawEndpointSlice } from "#lib/kube/endpoints.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { type FakeCall, fakeApi, json, page, refuse, until, watch } from "#test/fakes/kube-api.ts";
+import { MemoryKube } from "#test/fakes/memory-kube.ts";
+import { settled } from "#test/fakes/stopped-time.ts";
 import { WebhookReplicas } from "./webhook-replicas.ts";
 
 const WANTED = { mapRevision: "abc", maxNames: 500 };

@@ -1,10 +1,10 @@
-import { describeError } from "../../errors/errors.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "../../kube/endpoints.ts";
-import { resourcePath } from "../../kube/paths.ts";
-import { type Informer, watchObjects } from "../../kube/watch.ts";
-import { type LoadedMap, readLoaded } from "../../snapshot/webhook-loaded-page.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import { type LoadedMap, readLoaded } from "#lib/documents/webhook-loaded-page.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "#lib/kube/endpoints.ts";
+import { resourcePath } from "#lib/kube/paths.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import type { WebhookFacts } from "./restart-decision.ts";
 
 const SERVICE = "switchback-webhook";

@@ -1,6 +1,6 @@
-import type { OnChange } from "../../hostmap/on-change.ts";
-import type { Reason } from "../../hostmap/types.ts";
-import type { WorkloadState } from "../../workloads/workload-state.ts";
+import type { OnChange } from "#hostmap/on-change.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { WorkloadState } from "#lib/workloads/workload-state.ts";
 import type { History } from "./restart-history.ts";
 
 /** A pod that does not have what a new pod would get. */

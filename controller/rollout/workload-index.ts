@@ -1,10 +1,10 @@
 import { hash } from "node:crypto";
-import type { ObjectChange } from "../../kube/cache.ts";
-import { timeSlices } from "../../kube/time.ts";
-import type { NamespaceFacts } from "../../workloads/namespaces.ts";
-import type { Owner } from "../../workloads/owners.ts";
-import type { PodFacts } from "../../workloads/pods.ts";
-import { partsOf } from "../../workloads/workload-keys.ts";
+import type { ObjectChange } from "#lib/kube/cache.ts";
+import { timeSlices } from "#lib/kube/time.ts";
+import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
+import type { Owner } from "#lib/workloads/owners.ts";
+import type { PodFacts } from "#lib/workloads/pods.ts";
+import { partsOf } from "#lib/workloads/workload-keys.ts";
 import { type AgentCounts, AgentNodes } from "./agent-nodes.ts";
 import { Cohorts, type Member, type RolloutCounts, staleSinceOf, standingOf, type Verdicts } from "./cohorts.ts";
 import {

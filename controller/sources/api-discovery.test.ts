@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
-import { isSettled } from "../../test/fakes/stopped-time.ts";
+import { isSettled } from "#test/fakes/stopped-time.ts";
 import { type GroupWatch, watchGroup } from "./api-discovery.ts";
 
 const EVERY_MS = 15_000;

@@ -1,9 +1,9 @@
-import { describeError, SwitchbackError, statusOf } from "../../errors/errors.ts";
-import type { Reason } from "../../hostmap/types.ts";
-import { createBackoff } from "../../kube/backoff.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { type ReconcileResult, Reconciler } from "../../kube/reconciler.ts";
-import { startPromptTimer } from "../../kube/time.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { describeError, SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import { createBackoff } from "#lib/kube/backoff.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
+import { startPromptTimer } from "#lib/kube/time.ts";
 import { listOf, mapOf, type Raw, textOf } from "./raw-object.ts";
 
 /** A resource as an API group and version serve it. */

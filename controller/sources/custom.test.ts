@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { configSchema } from "../../config/schema.ts";
-import { silentLogger } from "../../telemetry/log.ts";
-import { MemoryApi } from "../../test/fakes/memory-api.ts";
-import { isSettled, settled, stopTime } from "../../test/fakes/stopped-time.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { customSource } from "./custom.ts";
 
 const VERBS = ["list", "watch", "create", "delete"];

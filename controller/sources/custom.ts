@@ -1,6 +1,6 @@
-import type { Config } from "../../config/schema.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import type { Config } from "#lib/config/schema.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import { type GroupWatch, watchGroup } from "./api-discovery.ts";
 import { customReader } from "./custom/claims.ts";
 import { type CustomKind, customKind, PRESETS } from "./custom/presets.ts";

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { configSchema } from "../../config/schema.ts";
-import { silentLogger } from "../../telemetry/log.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
 import {
   gatewayObject,
   INFRA,
   type ListenerParts,
   listenerSetObject,
   routeObject,
-} from "../../test/fakes/gateway-objects.ts";
-import { MemoryApi } from "../../test/fakes/memory-api.ts";
-import { isSettled, settled, stopTime } from "../../test/fakes/stopped-time.ts";
+} from "#test/fakes/gateway-objects.ts";
+import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { gatewaySource } from "./gateway.ts";
 
 const GROUP = "/apis/gateway.networking.k8s.io";

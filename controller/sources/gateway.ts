@@ -1,9 +1,9 @@
-import type { Config } from "../../config/schema.ts";
-import { describeError } from "../../errors/errors.ts";
-import { show } from "../../hostmap/hostnames.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { type Informer, watchObjects } from "../../kube/watch.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import { show } from "#hostmap/hostnames.ts";
+import type { Config } from "#lib/config/schema.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import { watchGroup } from "./api-discovery.ts";
 import { GatewayRegistry } from "./gateway/gateway-registry.ts";
 import type { Labels } from "./gateway/selector.ts";

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { createClaimPolicy } from "../../hostmap/claim-policy.ts";
-import { Plan } from "../../hostmap/plan.ts";
-import { silentLogger } from "../../telemetry/log.ts";
-import { claimOf } from "../../test/arbitraries.ts";
-import { MemoryApi } from "../../test/fakes/memory-api.ts";
-import { settled, stopTime } from "../../test/fakes/stopped-time.ts";
+import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { Plan } from "#hostmap/plan.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { claimOf } from "#test/arbitraries.ts";
+import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { InClusterNames } from "./in-cluster-names.ts";
 
 // A pod's search list turns `api.payments` into the Service `api` of the namespace `payments`, and its hosts file is read before DNS.

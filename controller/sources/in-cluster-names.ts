@@ -1,12 +1,12 @@
-import { show } from "../../hostmap/hostnames.ts";
-import { isPublicTld } from "../../hostmap/public-tlds.ts";
-import { type ServiceName, serviceNameOf } from "../../hostmap/service-names.ts";
-import type { Reason } from "../../hostmap/types.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { corePath } from "../../kube/paths.ts";
-import { Reconciler } from "../../kube/reconciler.ts";
-import { type Informer, watchObjects } from "../../kube/watch.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import { show } from "#hostmap/hostnames.ts";
+import { isPublicTld } from "#hostmap/public-tlds.ts";
+import { type ServiceName, serviceNameOf } from "#hostmap/service-names.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import { Reconciler } from "#lib/kube/reconciler.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import { informerState } from "./ingress.ts";
 import type { SourceOf, SourceState } from "./types.ts";
 

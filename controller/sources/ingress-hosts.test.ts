@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fc } from "../../test/property.ts";
+import { fc } from "#test/property.ts";
 import { claimsOfIngress, type RawIngress, viewIngress } from "./ingress-hosts.ts";
 
 const INGRESS: RawIngress = {

@@ -1,5 +1,5 @@
-import { IGNORE_KEY } from "../../hostmap/metadata-keys.ts";
-import type { ObjectRef } from "../../hostmap/types.ts";
+import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
+import type { ObjectRef } from "#hostmap/types.ts";
 import type { RoutingHints, UnresolvedClaim } from "./types.ts";
 
 /** The projection of an Ingress (networking.k8s.io/v1). */

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { silentLogger } from "../../telemetry/log.ts";
-import { MemoryApi } from "../../test/fakes/memory-api.ts";
-import { isSettled, settled } from "../../test/fakes/stopped-time.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { isSettled, settled } from "#test/fakes/stopped-time.ts";
 import { informerState, ingressSource } from "./ingress.ts";
 
 const INGRESSES = "/apis/networking.k8s.io/v1/ingresses";

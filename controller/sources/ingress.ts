@@ -1,6 +1,6 @@
-import type { KubeClient } from "../../kube/client.ts";
-import { type Informer, watchObjects } from "../../kube/watch.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import { claimsOfIngress, type IngressView, type RawIngress, viewIngress } from "./ingress-hosts.ts";
 import type { SourceState, UnresolvedClaimSink, UnresolvedSource } from "./types.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { claimOf } from "../../test/arbitraries.ts";
+import { claimOf } from "#test/arbitraries.ts";
 import { mergeSources } from "./merge.ts";
 import type { ClaimSink, Source } from "./types.ts";
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { DOMAINS_KEY } from "../../hostmap/metadata-keys.ts";
-import { silentLogger } from "../../telemetry/log.ts";
-import { MemoryApi } from "../../test/fakes/memory-api.ts";
-import { isSettled, settled } from "../../test/fakes/stopped-time.ts";
+import { DOMAINS_KEY } from "#hostmap/metadata-keys.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { isSettled, settled } from "#test/fakes/stopped-time.ts";
 import { namespaceDomains } from "./namespace-domains.ts";
 
 const NAMESPACES = "/api/v1/namespaces";

@@ -1,9 +1,9 @@
-import { DOMAINS_KEY } from "../../hostmap/metadata-keys.ts";
-import type { Claim } from "../../hostmap/types.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { corePath } from "../../kube/paths.ts";
-import { type Informer, watchObjects } from "../../kube/watch.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import { DOMAINS_KEY } from "#hostmap/metadata-keys.ts";
+import type { Claim } from "#hostmap/types.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import { informerState } from "./ingress.ts";
 import type { SourceOf } from "./types.ts";
 

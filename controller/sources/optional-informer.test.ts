@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { LineLog } from "../../test/fakes/clock.ts";
-import { MemoryApi } from "../../test/fakes/memory-api.ts";
-import { isSettled, settled, stopTime } from "../../test/fakes/stopped-time.ts";
+import { LineLog } from "#test/fakes/clock.ts";
+import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
 import { watchGroup } from "./api-discovery.ts";
 import { CONFIRM_MS, OptionalInformer } from "./optional-informer.ts";
 

@@ -1,9 +1,9 @@
-import { show } from "../../hostmap/hostnames.ts";
-import type { Reason } from "../../hostmap/types.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { resourcePath } from "../../kube/paths.ts";
-import { type Informer, watchObjects } from "../../kube/watch.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import { show } from "#hostmap/hostnames.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { resourcePath } from "#lib/kube/paths.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import type { GroupWatch, ServedGroup, ServedResource } from "./api-discovery.ts";
 import type { Raw } from "./raw-object.ts";
 import type { SourceState } from "./types.ts";

@@ -1,4 +1,4 @@
-import type { Claim, ObjectRef, Reason } from "../../hostmap/types.ts";
+import type { Claim, ObjectRef, Reason } from "#hostmap/types.ts";
 
 /** What an object reveals about the ingress controller that serves it. Objects with equal hints have the same target. */
 export interface RoutingHints {

@@ -1,8 +1,8 @@
 import * as z from "zod";
-import { parseHostname, show } from "../../hostmap/hostnames.ts";
-import { HOSTS_KEY, PREFIX, USER_KEYS, WRITTEN_KEYS } from "../../hostmap/metadata-keys.ts";
-import { parseHostsAnnotation } from "../../hostmap/select-hosts.ts";
-import type { Reason } from "../../hostmap/types.ts";
+import { parseHostname, show } from "#hostmap/hostnames.ts";
+import { HOSTS_KEY, PREFIX, USER_KEYS, WRITTEN_KEYS } from "#hostmap/metadata-keys.ts";
+import { parseHostsAnnotation } from "#hostmap/select-hosts.ts";
+import type { Reason } from "#hostmap/types.ts";
 import { isGatewayKind } from "./gateway/files.ts";
 import type { SourceProblem } from "./types.ts";
 import type { FileObject } from "./yaml-file.ts";

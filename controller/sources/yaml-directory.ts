@@ -1,7 +1,7 @@
 import { type FSWatcher, watch } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { describeError } from "../../errors/errors.ts";
+import { describeError } from "#lib/errors/errors.ts";
 import { GatewayFiles } from "./gateway/files.ts";
 import { claimsOfIngress, type RawIngress, viewIngress } from "./ingress-hosts.ts";
 import type { SourceProblem, UnresolvedClaimSink, UnresolvedSource } from "./types.ts";

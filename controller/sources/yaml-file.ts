@@ -1,5 +1,5 @@
 import { type Document, isNode, LineCounter, parseAllDocuments } from "yaml";
-import { show } from "../../hostmap/hostnames.ts";
+import { show } from "#hostmap/hostnames.ts";
 import type { SourceProblem } from "./types.ts";
 
 /** One Kubernetes object of a YAML file. */

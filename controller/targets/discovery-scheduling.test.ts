@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { type Config, configSchema } from "../../config/schema.ts";
-import { silentLogger } from "../../telemetry/log.ts";
-import { MemoryApi } from "../../test/fakes/memory-api.ts";
-import { isSettled, settled, stopTime } from "../../test/fakes/stopped-time.ts";
+import { type Config, configSchema } from "#lib/config/schema.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { isSettled, settled, stopTime } from "#test/fakes/stopped-time.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
 import { foundName } from "./service-view.ts";

@@ -1,10 +1,10 @@
-import type { Config, TargetConfig } from "../../config/schema.ts";
-import type { Reason } from "../../hostmap/types.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { corePath } from "../../kube/paths.ts";
-import { Reconciler } from "../../kube/reconciler.ts";
-import { type Informer, watchObjects } from "../../kube/watch.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { Config, TargetConfig } from "#lib/config/schema.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import { Reconciler } from "#lib/kube/reconciler.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 import { informerState } from "../sources/ingress.ts";
 import type { RoutingHints, SourceProblem, SourceState } from "../sources/types.ts";
 import { targetOfClass } from "./ingress-class.ts";

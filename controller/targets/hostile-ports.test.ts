@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema } from "../../config/schema.ts";
-import { listenersOf } from "../../snapshot/listeners.ts";
-import { type PublishedTarget, parseTargets, renderTargets } from "../../snapshot/targets-format.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { listenersOf } from "#lib/documents/listeners.ts";
+import { type PublishedTarget, parseTargets, renderTargets } from "#lib/documents/targets-format.ts";
 import { type RelayedInput, type RelayedTargets, relayedTargets } from "./relayed-targets.ts";
 import { type FoundTarget, foundName, targetOfService, viewService } from "./service-view.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema, type TargetConfig } from "../../config/schema.ts";
+import { configSchema, type TargetConfig } from "#lib/config/schema.ts";
 import { targetOfClass } from "./ingress-class.ts";
 
 function targetsOf(...targets: ReadonlyArray<readonly [name: string, classes: readonly string[]]>): TargetConfig[] {

@@ -1,5 +1,5 @@
-import type { TargetConfig } from "../../config/schema.ts";
-import type { Reason } from "../../hostmap/types.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { TargetConfig } from "#lib/config/schema.ts";
 
 /**
  * Returns the target that serves an ingress class, or the reason why there is none. `className` is the class of the object, or

@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
-import { compareNames, foldCase } from "../../hostmap/hostnames.ts";
-import type { Reason } from "../../hostmap/types.ts";
+import { compareNames, foldCase } from "#hostmap/hostnames.ts";
+import type { Reason } from "#hostmap/types.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { canonicalIp, type ServiceView } from "./service-view.ts";
 

@@ -1,6 +1,6 @@
-import { show } from "../../hostmap/hostnames.ts";
-import { PROXY_PROTOCOL_KEY } from "../../hostmap/metadata-keys.ts";
-import type { Reason } from "../../hostmap/types.ts";
+import { show } from "#hostmap/hostnames.ts";
+import { PROXY_PROTOCOL_KEY } from "#hostmap/metadata-keys.ts";
+import type { Reason } from "#hostmap/types.ts";
 
 /** The PROXY header that a load balancer sends. */
 export type Protocol = "v1" | "v2" | "none";

@@ -1,10 +1,10 @@
-import { describeError } from "../../errors/errors.ts";
-import { createBackoff } from "../../kube/backoff.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { corePath } from "../../kube/paths.ts";
-import { Reconciler } from "../../kube/reconciler.ts";
-import { INDEX_KEY, INDEX_NAME, type MapConfigMap, parseIndex } from "../../snapshot/map-format.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import { INDEX_KEY, INDEX_NAME, type MapConfigMap, parseIndex } from "#lib/documents/map-format.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import { createBackoff } from "#lib/kube/backoff.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import { Reconciler } from "#lib/kube/reconciler.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 
 /** The targets that had names when this replica started: of Services that share an address, theirs stay. */
 export interface PublishedTargetNames {

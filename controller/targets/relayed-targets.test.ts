@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema, type TargetConfig } from "../../config/schema.ts";
+import { configSchema, type TargetConfig } from "#lib/config/schema.ts";
 import {
   listenersOfPublished,
   type PublishedTarget,
   parseTargets,
   renderTargets,
-} from "../../snapshot/targets-format.ts";
-import { fc } from "../../test/property.ts";
+} from "#lib/documents/targets-format.ts";
+import { fc } from "#test/property.ts";
 import { type RelayedInput, relayedTargets } from "./relayed-targets.ts";
 import { type FoundTarget, foundName } from "./service-view.ts";
 

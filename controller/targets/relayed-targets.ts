@@ -1,7 +1,7 @@
-import type { TargetConfig } from "../../config/schema.ts";
-import type { Reason } from "../../hostmap/types.ts";
-import { isRelayed, type Listener, listenersOf, portKey } from "../../snapshot/listeners.ts";
-import type { PublishedTarget } from "../../snapshot/targets-format.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { TargetConfig } from "#lib/config/schema.ts";
+import { isRelayed, type Listener, listenersOf, portKey } from "#lib/documents/listeners.ts";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import type { TargetCatalog } from "./resolver.ts";
 import type { FoundTarget } from "./service-view.ts";
 import { admitTargets, namespaceOfFound, type TargetLimits } from "./target-quota.ts";

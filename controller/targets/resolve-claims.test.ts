@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Claim, Reason } from "../../hostmap/types.ts";
+import type { Claim, Reason } from "#hostmap/types.ts";
 import type { RoutingHints, UnresolvedClaim, UnresolvedClaimSink, UnresolvedSource } from "../sources/types.ts";
 import { resolveSource } from "./resolve-claims.ts";
 import type { TargetResolver } from "./resolver.ts";

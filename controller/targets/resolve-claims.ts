@@ -1,5 +1,5 @@
-import { describeError } from "../../errors/errors.ts";
-import type { Claim, Reason } from "../../hostmap/types.ts";
+import type { Claim, Reason } from "#hostmap/types.ts";
+import { describeError } from "#lib/errors/errors.ts";
 import type { ClaimSink, RoutingHints, Source, UnresolvedClaim, UnresolvedSource } from "../sources/types.ts";
 import type { TargetResolver } from "./resolver.ts";
 

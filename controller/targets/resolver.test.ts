@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema } from "../../config/schema.ts";
+import { configSchema } from "#lib/config/schema.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { admittedOnly, classResolver } from "./resolver.ts";
 

@@ -1,5 +1,5 @@
-import type { TargetConfig } from "../../config/schema.ts";
-import type { Reason } from "../../hostmap/types.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { TargetConfig } from "#lib/config/schema.ts";
 import type { RoutingHints, SourceState } from "../sources/types.ts";
 import { targetOfClass } from "./ingress-class.ts";
 import type { FoundTarget } from "./service-view.ts";

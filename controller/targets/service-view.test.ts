@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema } from "../../config/schema.ts";
-import { fc } from "../../test/property.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { fc } from "#test/property.ts";
 import { canonicalIp, foundName, type RawLoadBalancerService, targetOfService, viewService } from "./service-view.ts";
 
 const RAW: RawLoadBalancerService = {

@@ -1,10 +1,10 @@
 import { isIP } from "node:net";
-import { MAX_TARGET_PORTS } from "../../config/defaults.ts";
-import type { TargetConfig } from "../../config/schema.ts";
-import { shortHash } from "../../hostmap/hash.ts";
-import { show } from "../../hostmap/hostnames.ts";
-import { MAP_KEY } from "../../hostmap/metadata-keys.ts";
-import type { Reason } from "../../hostmap/types.ts";
+import { shortHash } from "#hostmap/hash.ts";
+import { show } from "#hostmap/hostnames.ts";
+import { MAP_KEY } from "#hostmap/metadata-keys.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
+import type { TargetConfig } from "#lib/config/schema.ts";
 import { type Protocol, protocolOf } from "./proxy-protocol-annotations.ts";
 
 /** When the names of a Service are mapped: if kube-proxy short-circuits its load balancer, or in any case. */

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { configSchema } from "../../config/schema.ts";
-import type { ApiObject } from "../../kube/types.ts";
-import { renderIndex } from "../../snapshot/map-format.ts";
-import { silentLogger } from "../../telemetry/log.ts";
-import { MemoryApi } from "../../test/fakes/memory-api.ts";
-import { settled, stopTime } from "../../test/fakes/stopped-time.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { renderIndex } from "#lib/documents/map-format.ts";
+import type { ApiObject } from "#lib/kube/types.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { MemoryApi } from "#test/fakes/memory-api.ts";
+import { settled, stopTime } from "#test/fakes/stopped-time.ts";
 import type { RoutingHints } from "../sources/types.ts";
 import { TargetDiscovery } from "./discovery.ts";
 import { publishedTargetNames } from "./published-targets.ts";

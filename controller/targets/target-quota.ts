@@ -1,7 +1,7 @@
-import { MAX_FOUND_PORTS, MAX_FOUND_TARGETS } from "../../config/defaults.ts";
-import type { Reason } from "../../hostmap/types.ts";
-import { isRelayed } from "../../snapshot/listeners.ts";
-import type { PublishedTarget } from "../../snapshot/targets-format.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { MAX_FOUND_PORTS, MAX_FOUND_TARGETS } from "#lib/config/defaults.ts";
+import { isRelayed } from "#lib/documents/listeners.ts";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { type FoundTarget, foundName } from "./service-view.ts";
 
 /**
@@ -19,7 +19,7 @@ interface AdmittedTargets {
   readonly refused: ReadonlyMap<string, Reason>;
 }
 
-/** A Service's DNS name, as `upstreamHost` of snapshot/listeners.ts renders it. */
+/** A Service's DNS name, as `upstreamHost` of lib/documents/listeners.ts renders it. */
 const SERVICE_HOST = /^([a-z0-9-]+)\.([a-z0-9-]+)\.svc(?:\.|$)/;
 
 /**

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { admission, deployments, install, rowsOf } from "../../test/fakes/doctor-changes.ts";
-import { entry, FORBIDDEN, HEALTHY, NOT_INSTALLED } from "../../test/fakes/doctor-facts.ts";
+import { admission, deployments, install, rowsOf } from "#test/fakes/doctor-changes.ts";
+import { entry, FORBIDDEN, HEALTHY, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
 

@@ -1,4 +1,4 @@
-import { SMALL_DEPLOYMENT } from "../../snapshot/installed-config.ts";
+import { SMALL_DEPLOYMENT } from "#lib/documents/installed-config.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { describePermission } from "../known.ts";

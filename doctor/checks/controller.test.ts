@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { install, rowsOf, status, workload } from "../../test/fakes/doctor-changes.ts";
-import { FORBIDDEN, HEALTHY, NOT_INSTALLED } from "../../test/fakes/doctor-facts.ts";
+import { install, rowsOf, status, workload } from "#test/fakes/doctor-changes.ts";
+import { FORBIDDEN, HEALTHY, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 
 const conflict = (text: string) => ({ name: text, reason: { code: "conflict", text } });

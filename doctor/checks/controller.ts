@@ -1,4 +1,4 @@
-import type { Reason } from "../../hostmap/types.ts";
+import type { Reason } from "#hostmap/types.ts";
 import type { ClusterFacts, WorkloadInfo } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { isInstalled } from "./install.ts";

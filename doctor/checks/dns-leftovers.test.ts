@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { DNS_TOOLS } from "../../test/fakes/dns-tools.ts";
-import { FORBIDDEN, HEALTHY, NAME } from "../../test/fakes/doctor-facts.ts";
+import { DNS_TOOLS } from "#test/fakes/dns-tools.ts";
+import { FORBIDDEN, HEALTHY, NAME } from "#test/fakes/doctor-facts.ts";
 import type { DnsFileFacts } from "../facts.ts";
 import { known } from "../known.ts";
 import { leftoverFindings } from "./dns-leftovers.ts";

@@ -10,9 +10,9 @@ import {
   rowsOf,
   services,
   TIMEOUT,
-} from "../../test/fakes/doctor-changes.ts";
-import type { Ways } from "../../test/fakes/doctor-facts.ts";
-import { CLOSED, FORBIDDEN, FRONT, HEALTHY, NGINX, NOT_INSTALLED, probed } from "../../test/fakes/doctor-facts.ts";
+} from "#test/fakes/doctor-changes.ts";
+import type { Ways } from "#test/fakes/doctor-facts.ts";
+import { CLOSED, FORBIDDEN, FRONT, HEALTHY, NGINX, NOT_INSTALLED, probed } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
 

@@ -1,4 +1,4 @@
-import { PROXY_PROTOCOL_KEY } from "../../hostmap/metadata-keys.ts";
+import { PROXY_PROTOCOL_KEY } from "#hostmap/metadata-keys.ts";
 import { type ClusterFacts, objectKey, type ServicePort } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers, isProxied, type LoadBalancer, shortCircuited } from "../load-balancers.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { deployments, entries, install, rowsOf, services } from "../../test/fakes/doctor-changes.ts";
-import { CONFIG, entry, FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED } from "../../test/fakes/doctor-facts.ts";
+import { deployments, entries, install, rowsOf, services } from "#test/fakes/doctor-changes.ts";
+import { CONFIG, entry, FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
 

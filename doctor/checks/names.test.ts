@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { install, nginx, rowsOf } from "../../test/fakes/doctor-changes.ts";
-import { BALANCER_IP, FORBIDDEN, HEALTHY, NAME } from "../../test/fakes/doctor-facts.ts";
+import { install, nginx, rowsOf } from "#test/fakes/doctor-changes.ts";
+import { BALANCER_IP, FORBIDDEN, HEALTHY, NAME } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
 import type { ProbeLookup } from "../probe/result.ts";

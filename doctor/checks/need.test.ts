@@ -9,8 +9,8 @@ import {
   probe,
   REFUSED,
   services,
-} from "../../test/fakes/doctor-changes.ts";
-import { CLOSED, FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED } from "../../test/fakes/doctor-facts.ts";
+} from "#test/fakes/doctor-changes.ts";
+import { CLOSED, FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
 import type { CallerFacts, ClusterFacts, ServiceFacts } from "../facts.ts";
 import { known } from "../known.ts";
 import { checkNeed } from "./need.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema } from "../../config/schema.ts";
-import { createSelector } from "../../hostmap/select-hosts.ts";
-import type { NodeHostsReport } from "../../snapshot/node-hosts-report.ts";
-import { FORBIDDEN, HEALTHY, MAP } from "../../test/fakes/doctor-facts.ts";
+import { createSelector } from "#hostmap/select-hosts.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import type { NodeHostsReport } from "#lib/documents/node-hosts-report.ts";
+import { FORBIDDEN, HEALTHY, MAP } from "#test/fakes/doctor-facts.ts";
 import type { AgentInfo, ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
 import { checkNodeHosts } from "./node-hosts.ts";

@@ -1,5 +1,5 @@
-import { DEFAULT_AGENT_SILENCE_SECONDS } from "../../config/defaults.ts";
-import { createSelector } from "../../hostmap/select-hosts.ts";
+import { createSelector } from "#hostmap/select-hosts.ts";
+import { DEFAULT_AGENT_SILENCE_SECONDS } from "#lib/config/defaults.ts";
 import type { AgentInfo, ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { admission, entries, install, namespaces, pod, rowsOf } from "../../test/fakes/doctor-changes.ts";
-import { FORBIDDEN, HEALTHY, NAMESPACE, NOT_INSTALLED } from "../../test/fakes/doctor-facts.ts";
+import { admission, entries, install, namespaces, pod, rowsOf } from "#test/fakes/doctor-changes.ts";
+import { FORBIDDEN, HEALTHY, NAMESPACE, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
 

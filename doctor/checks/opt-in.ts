@@ -1,5 +1,5 @@
-import { show } from "../../hostmap/hostnames.ts";
-import { INJECT_KEY, USER_KEYS } from "../../hostmap/metadata-keys.ts";
+import { show } from "#hostmap/hostnames.ts";
+import { INJECT_KEY, USER_KEYS } from "#hostmap/metadata-keys.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { isInstalled } from "./install.ts";

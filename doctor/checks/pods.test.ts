@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { createSelector } from "../../hostmap/select-hosts.ts";
-import type { PublishedMap } from "../../hostmap/types.ts";
-import { publishedMapOf } from "../../snapshot/published-map.ts";
-import { install, namespaces, pod, relayed, rowsOf } from "../../test/fakes/doctor-changes.ts";
-import { CONFIG, FORBIDDEN, FRONT_IP, HEALTHY, NAME, NOT_INSTALLED } from "../../test/fakes/doctor-facts.ts";
+import { createSelector } from "#hostmap/select-hosts.ts";
+import type { PublishedMap } from "#hostmap/types.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { install, namespaces, pod, relayed, rowsOf } from "#test/fakes/doctor-changes.ts";
+import { CONFIG, FORBIDDEN, FRONT_IP, HEALTHY, NAME, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
 

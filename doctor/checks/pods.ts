@@ -1,10 +1,10 @@
-import { isByDns } from "../../hostmap/inject-dns.ts";
-import { HOSTS_KEY, OWNED_KEY, REVISION_KEY } from "../../hostmap/metadata-keys.ts";
-import { createSelector, DEFAULT_MAX_NAMES } from "../../hostmap/select-hosts.ts";
-import type { PublishedMap } from "../../hostmap/types.ts";
-import { WORKLOAD_NAME } from "../../workloads/owners.ts";
-import { isOptedIn } from "../../workloads/pod-opt-in.ts";
-import { podFacts } from "../../workloads/pods.ts";
+import { isByDns } from "#hostmap/inject-dns.ts";
+import { HOSTS_KEY, OWNED_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
+import { createSelector, DEFAULT_MAX_NAMES } from "#hostmap/select-hosts.ts";
+import type { PublishedMap } from "#hostmap/types.ts";
+import { WORKLOAD_NAME } from "#lib/workloads/owners.ts";
+import { isOptedIn } from "#lib/workloads/pod-opt-in.ts";
+import { podFacts } from "#lib/workloads/pods.ts";
 import { type ClusterFacts, objectKey, type PodInfo } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { appliedByAgent, isLive } from "../live.ts";
@@ -108,7 +108,7 @@ function mappingStates(facts: ClusterFacts, map: PublishedMap): (pod: PodInfo) =
   };
 }
 
-/** The addresses in `198.51.100.9 x1, 2001:db8::9 x1 (402fbc344eb3)`, as hostmap/managed-aliases.ts writes it. */
+/** The addresses in `198.51.100.9 x1, 2001:db8::9 x1 (402fbc344eb3)`, as lib/hostmap/managed-aliases.ts writes it. */
 function ownedAddresses(text: string | undefined): string[] {
   return [...(text ?? "").matchAll(/([0-9a-fA-F:.]+) x\d+/g)].map(([, address = ""]) => address);
 }

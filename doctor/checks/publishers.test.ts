@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { configSchema } from "../../config/schema.ts";
-import type { Reason } from "../../hostmap/types.ts";
-import { emptyPublisherState, type PublisherState } from "../../snapshot/publisher-state.ts";
-import { FORBIDDEN, HEALTHY } from "../../test/fakes/doctor-facts.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { emptyPublisherState, type PublisherState } from "#lib/documents/publisher-state.ts";
+import { FORBIDDEN, HEALTHY } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
 import { checkPublishers } from "./publishers.ts";

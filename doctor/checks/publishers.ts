@@ -1,5 +1,5 @@
-import type { Reason } from "../../hostmap/types.ts";
-import type { PublisherState } from "../../snapshot/publisher-state.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { PublisherState } from "#lib/documents/publisher-state.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { leftoverFindings } from "./dns-leftovers.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { install, nginx, probe, REFUSED, relayed, rowsOf, TIMEOUT } from "../../test/fakes/doctor-changes.ts";
-import type { Ways } from "../../test/fakes/doctor-facts.ts";
-import { CLOSED, FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED, RELAYED } from "../../test/fakes/doctor-facts.ts";
+import { install, nginx, probe, REFUSED, relayed, rowsOf, TIMEOUT } from "#test/fakes/doctor-changes.ts";
+import type { Ways } from "#test/fakes/doctor-facts.ts";
+import { CLOSED, FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED, RELAYED } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
 

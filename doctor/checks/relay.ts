@@ -1,4 +1,4 @@
-import { frontName } from "../../snapshot/listeners.ts";
+import { frontName } from "#lib/documents/listeners.ts";
 import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import type { IngressSoftware } from "../known-software.ts";

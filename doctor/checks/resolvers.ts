@@ -1,4 +1,4 @@
-import { RESOLVERS_KEY } from "../../hostmap/metadata-keys.ts";
+import { RESOLVERS_KEY } from "#hostmap/metadata-keys.ts";
 import type { ClusterFacts, PodInfo, ServiceFacts } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { checkDeployment, isInstalled } from "./install.ts";
@@ -68,7 +68,7 @@ function checkHolders(holders: readonly PodInfo[], services: readonly ServiceFac
     : [ok("pods", "resolvers-held", `${holders.length} pod(s) have resolvers that are there`)];
 }
 
-/** As hostmap/inject-dns.ts writes them. */
+/** As lib/hostmap/inject-dns.ts writes them. */
 function resolversOf({ annotations }: PodInfo): string[] {
   return (annotations[RESOLVERS_KEY] ?? "").split(" ");
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { pod, rowsOf } from "../../test/fakes/doctor-changes.ts";
-import { FORBIDDEN, HEALTHY, NOT_INSTALLED } from "../../test/fakes/doctor-facts.ts";
+import { pod, rowsOf } from "#test/fakes/doctor-changes.ts";
+import { FORBIDDEN, HEALTHY, NOT_INSTALLED } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts, HttpSolverFacts } from "../facts.ts";
 import { known } from "../known.ts";
 

@@ -1,4 +1,4 @@
-import { MAP_KEY } from "../../hostmap/metadata-keys.ts";
+import { MAP_KEY } from "#hostmap/metadata-keys.ts";
 import { type ClusterFacts, objectKey } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import { findLoadBalancers, type LoadBalancer, shortCircuited } from "../load-balancers.ts";

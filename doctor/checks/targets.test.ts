@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { direct, front, install, nginx, relayed, rowsOf, services } from "../../test/fakes/doctor-changes.ts";
+import { direct, front, install, nginx, relayed, rowsOf, services } from "#test/fakes/doctor-changes.ts";
 import {
   CONFIG,
   FORBIDDEN,
@@ -11,7 +11,7 @@ import {
   NGINX,
   NOT_INSTALLED,
   RELAYED,
-} from "../../test/fakes/doctor-facts.ts";
+} from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { createTestCa } from "../../test/cluster/pki.ts";
-import { admission, entries, rowsOf } from "../../test/fakes/doctor-changes.ts";
-import { entry, FORBIDDEN, HEALTHY, NOT_INSTALLED, OTHER_CA } from "../../test/fakes/doctor-facts.ts";
+import { createTestCa } from "#test/cluster/pki.ts";
+import { admission, entries, rowsOf } from "#test/fakes/doctor-changes.ts";
+import { entry, FORBIDDEN, HEALTHY, NOT_INSTALLED, OTHER_CA } from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
 

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
-import { WEBHOOK_CONFIGURATION } from "../../certs/ca-bundle.ts";
-import { isSignedBy, parseCertificates, readableAuthorities } from "../../certs/pem.ts";
-import { TLS_SECRET } from "../../certs/secret-store.ts";
+import { WEBHOOK_CONFIGURATION } from "#certs/ca-bundle.ts";
+import { isSignedBy, parseCertificates, readableAuthorities } from "#certs/pem.ts";
+import { TLS_SECRET } from "#certs/secret-store.ts";
 import type { ClusterFacts, WebhookEntry } from "../facts.ts";
 import { type Finding, findingsOf } from "../findings.ts";
 import type { Fact } from "../known.ts";

@@ -1,7 +1,7 @@
 import { Resolver } from "node:dns/promises";
 import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
-import { encodeHeader } from "../../proxy/proxy-header.ts";
+import { encodeHeader } from "#proxy/proxy-header.ts";
 import type { DialResult, ProbeDial, ProbeLookup, ProbeOutcome, ProbePlan, ProbeResult } from "./result.ts";
 
 /** Time limits for a connection, and then for an answer, milliseconds. A backend that exceeds them may only be slow. */

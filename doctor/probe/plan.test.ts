@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { front, install, nginx, services } from "../../test/fakes/doctor-changes.ts";
+import { front, install, nginx, services } from "#test/fakes/doctor-changes.ts";
 import {
   BALANCER_IP,
   FORBIDDEN,
@@ -11,7 +11,7 @@ import {
   NGINX,
   NOT_INSTALLED,
   UPSTREAM_IP,
-} from "../../test/fakes/doctor-facts.ts";
+} from "#test/fakes/doctor-facts.ts";
 import type { ClusterFacts, ServicePort } from "../facts.ts";
 import { known } from "../known.ts";
 import { planProbe } from "./plan.ts";

@@ -1,4 +1,4 @@
-import { frontName } from "../../snapshot/listeners.ts";
+import { frontName } from "#lib/documents/listeners.ts";
 import { type ClusterFacts, objectKey, type ServicePort } from "../facts.ts";
 import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
 import { entryFor } from "../targets.ts";

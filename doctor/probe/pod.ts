@@ -1,4 +1,4 @@
-import { INJECT_KEY } from "../../hostmap/metadata-keys.ts";
+import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
 import { PROBE_PROGRAM } from "./program.ts";
 import type { ProbePlan } from "./result.ts";
 import { containerSecurity, podSecurity } from "./security.ts";

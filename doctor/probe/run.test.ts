@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type FakeCall, fakeApi, json, type Responder, refuse } from "../../test/fakes/kube-api.ts";
-import { skipWaits } from "../../test/fakes/skipped-waits.ts";
+import { type FakeCall, fakeApi, json, type Responder, refuse } from "#test/fakes/kube-api.ts";
+import { skipWaits } from "#test/fakes/skipped-waits.ts";
 import { PROBE_PROGRAM } from "./program.ts";
 import type { ProbeResult } from "./result.ts";
 import { runProbe } from "./run.ts";

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { describeError, statusOf } from "../../errors/errors.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { corePath } from "../../kube/paths.ts";
-import { pause } from "../../kube/time.ts";
+import { describeError, statusOf } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import { pause } from "#lib/kube/time.ts";
 import { type Fact, known, notKnown, permissionMissing } from "../known.ts";
 import { PROBE_SECONDS, type ProbeImage, probePod } from "./pod.ts";
 import { type ProbePlan, type ProbeResult, resultSchema } from "./result.ts";

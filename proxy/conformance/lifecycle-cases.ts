@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { hasCode } from "../../errors/errors.ts";
+import { hasCode } from "#lib/errors/errors.ts";
 import { type Case, freePort, LISTENER, pause, Rig, Upstream, until } from "./rig.ts";
 import { digest, endOf, randomBytes, send, take, takeHeader } from "./streams.ts";
 

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket, type TcpNetConnectOpts } from "node:net";
-import type { Logger } from "../../telemetry/log.ts";
-import { freePorts } from "../../test/cluster/ports.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { freePorts } from "#test/cluster/ports.ts";
 import type {
   DialReport,
   EngineLimits,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { constants } from "node:os";
 import { test } from "node:test";
-import { hasCode } from "../../errors/errors.ts";
+import { hasCode } from "#lib/errors/errors.ts";
 import { addressBytes, addressText, mappedBytes } from "../address.ts";
 import { ERRNO, encodeSockaddr, epollEventLayout, SockaddrView } from "./abi.ts";
 import {

@@ -1,4 +1,4 @@
-import { SwitchbackError } from "../../errors/errors.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 
 /*
  * Constants and layouts of the Linux ABI that the relay uses. All are the same on x86-64 and arm64 (include/uapi/asm-generic), except

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { recordingLibc } from "../../test/fakes/recording-libc.ts";
+import { recordingLibc } from "#test/fakes/recording-libc.ts";
 import { addressBytes } from "../address.ts";
 import { parseHeader } from "../proxy-header-parse.ts";
 import { EPOLLIN, ERRNO, encodeSockaddr } from "./abi.ts";

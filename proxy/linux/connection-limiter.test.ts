@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fc } from "../../test/property.ts";
+import { fc } from "#test/property.ts";
 import { ConnectionLimiter, LIMIT_SOURCE, LIMIT_TOTAL, newConnectionLimits } from "./connection-limiter.ts";
 
 const LIMITS = { maxConnections: 3, maxConnectionsPerSource: 2 };

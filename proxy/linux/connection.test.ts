@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { CLIENT, connectionRig, HEADER, reset, UPSTREAM } from "../../test/fakes/connection-rig.ts";
+import { CLIENT, connectionRig, HEADER, reset, UPSTREAM } from "#test/fakes/connection-rig.ts";
 import { EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, ERRNO } from "./abi.ts";
 import { PHASE } from "./connection-phase.ts";
 

@@ -1,5 +1,5 @@
 import { availableParallelism } from "node:os";
-import { describeError } from "../../errors/errors.ts";
+import { describeError } from "#lib/errors/errors.ts";
 import { systemClock } from "../clock.ts";
 import type { DrainResult, EngineOptions, ListenerStatus, MakeEngine, RelayEngine, RelaySpec } from "../engine.ts";
 import { RefusalLog } from "../refusal-log.ts";

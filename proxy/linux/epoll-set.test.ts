@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Answer, recordingLibc } from "../../test/fakes/recording-libc.ts";
+import { type Answer, recordingLibc } from "#test/fakes/recording-libc.ts";
 import { ERRNO } from "./abi.ts";
 import { EpollSet } from "./epoll-set.ts";
 import { EVENTS_OFFSET, WORDS_OFFSET } from "./memory.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { World } from "../../test/fakes/relay-world.ts";
+import { World } from "#test/fakes/relay-world.ts";
 
 const MIB = 1024 * 1024;
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { randomFrom } from "../../bench/pattern.ts";
-import { type Chance, FAULTS, type Fault, type Faults } from "../../test/fakes/kernel.ts";
-import { type Ending, type Step, World } from "../../test/fakes/relay-world.ts";
-import { fc } from "../../test/property.ts";
+import { type Chance, FAULTS, type Fault, type Faults } from "#test/fakes/kernel.ts";
+import { type Ending, type Step, World } from "#test/fakes/relay-world.ts";
+import { fc } from "#test/property.ts";
+import { randomFrom } from "#tools/bench/pattern.ts";
 
 /*
  * The event loop, its connections and pumps on a kernel in memory (test/fakes/kernel.ts): random clients and upstreams send, read, stop

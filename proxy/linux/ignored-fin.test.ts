@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Step, World } from "../../test/fakes/relay-world.ts";
+import { type Step, World } from "#test/fakes/relay-world.ts";
 
 /*
  * Clients that ignore their upstream's FIN, on the fake kernel's clock.

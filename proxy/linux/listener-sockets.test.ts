@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { hasCode } from "../../errors/errors.ts";
-import { type Answer, recordingLibc } from "../../test/fakes/recording-libc.ts";
+import { hasCode } from "#lib/errors/errors.ts";
+import { type Answer, recordingLibc } from "#test/fakes/recording-libc.ts";
 import { addressBytes } from "../address.ts";
 import type { ListenerSpec, SelfEndpoints } from "../engine.ts";
 import { ERRNO, encodeSockaddr } from "./abi.ts";

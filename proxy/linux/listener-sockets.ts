@@ -1,4 +1,4 @@
-import { SwitchbackError } from "../../errors/errors.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 import { addressBytes, addressText } from "../address.ts";
 import type { ListenerSpec, ListenerStatus, SelfEndpoints } from "../engine.ts";
 import { isSelf } from "../is-self.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { CLIENT, connectionRig, HEADER, reset, SECOND, UPSTREAM } from "../../test/fakes/connection-rig.ts";
+import { CLIENT, connectionRig, HEADER, reset, SECOND, UPSTREAM } from "#test/fakes/connection-rig.ts";
 import { EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, ERRNO } from "./abi.ts";
 import { PHASE } from "./connection-phase.ts";
 import { IO_OFFSET } from "./memory.ts";

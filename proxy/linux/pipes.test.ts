@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Answer, recordingLibc } from "../../test/fakes/recording-libc.ts";
+import { type Answer, recordingLibc } from "#test/fakes/recording-libc.ts";
 import { ERRNO } from "./abi.ts";
 import { WORDS_OFFSET } from "./memory.ts";
 import { PipePool } from "./pipes.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { recordingLibc } from "../../test/fakes/recording-libc.ts";
+import { recordingLibc } from "#test/fakes/recording-libc.ts";
 import { ERRNO } from "./abi.ts";
 import type { LinuxConnection } from "./connection.ts";
 import { IO_BYTES, IO_OFFSET } from "./memory.ts";

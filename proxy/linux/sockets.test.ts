@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Answer, recordingLibc } from "../../test/fakes/recording-libc.ts";
+import { type Answer, recordingLibc } from "#test/fakes/recording-libc.ts";
 import { addressBytes } from "../address.ts";
 import { ERRNO, encodeSockaddr } from "./abi.ts";
 import { LENGTH_OFFSET, LOCAL_ADDRESS_OFFSET, PEER_ADDRESS_OFFSET, WORDS_OFFSET } from "./memory.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fc } from "../../test/property.ts";
+import { fc } from "#test/property.ts";
 import { type TimeoutEntry, TimeoutQueue } from "./timeout-queue.ts";
 
 type Named = TimeoutEntry & { readonly name: number };

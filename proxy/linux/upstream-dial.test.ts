@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { type Answer, recordingLibc } from "../../test/fakes/recording-libc.ts";
+import { type Answer, recordingLibc } from "#test/fakes/recording-libc.ts";
 import { addressBytes } from "../address.ts";
 import type { DialCause } from "../close-causes.ts";
 import { newTargetStats, observeConnect } from "../target-stats.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { fakeConnect } from "../../test/fakes/fake-net.ts";
-import { stopTime } from "../../test/fakes/stopped-time.ts";
+import { fakeConnect } from "#test/fakes/fake-net.ts";
+import { stopTime } from "#test/fakes/stopped-time.ts";
 import { connectSocket } from "./connect-socket.ts";
 
 function start(t: TestContext, { timeoutMs = 3_000, keepaliveMs = 15_000 } = {}) {

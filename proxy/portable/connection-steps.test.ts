@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { EventEmitter } from "node:events";
 import type { Socket } from "node:net";
 import { type TestContext, test } from "node:test";
-import { stopTime } from "../../test/fakes/stopped-time.ts";
+import { stopTime } from "#test/fakes/stopped-time.ts";
 import { newTargetStats } from "../target-stats.ts";
 import { PortableConnection } from "./connection.ts";
 

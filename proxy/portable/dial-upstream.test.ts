@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { type FakeNetSocket, fakeConnect } from "../../test/fakes/fake-net.ts";
-import { stopTime } from "../../test/fakes/stopped-time.ts";
+import { type FakeNetSocket, fakeConnect } from "#test/fakes/fake-net.ts";
+import { stopTime } from "#test/fakes/stopped-time.ts";
 import type { DialCause } from "../close-causes.ts";
 import { newTargetStats, observeConnect } from "../target-stats.ts";
 import { CandidateOrder } from "../upstream-candidates.ts";

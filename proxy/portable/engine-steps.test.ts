@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { LineLog } from "../../test/fakes/clock.ts";
-import { FakeNetSocket, fakeConnect, fakeServers } from "../../test/fakes/fake-net.ts";
-import { isSettled, settled } from "../../test/fakes/stopped-time.ts";
+import { LineLog } from "#test/fakes/clock.ts";
+import { FakeNetSocket, fakeConnect, fakeServers } from "#test/fakes/fake-net.ts";
+import { isSettled, settled } from "#test/fakes/stopped-time.ts";
 import type { DialReport, ListenerSpec } from "../engine.ts";
 import { makePortableEngine } from "./engine.ts";
 

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { describeError } from "../../errors/errors.ts";
+import { describeError } from "#lib/errors/errors.ts";
 import { normalAddress } from "../address.ts";
 import { systemClock } from "../clock.ts";
 import { ConnectionAdmission } from "../connection-admission.ts";

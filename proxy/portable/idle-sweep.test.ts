@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { stopTime } from "../../test/fakes/stopped-time.ts";
+import { stopTime } from "#test/fakes/stopped-time.ts";
 import type { PortableConnection } from "./connection.ts";
 import { startIdleSweep } from "./idle-sweep.ts";
 

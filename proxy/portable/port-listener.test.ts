@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { syncBuiltinESMExports } from "node:module";
 import net, { type Server } from "node:net";
 import { type TestContext, test } from "node:test";
-import { hasCode } from "../../errors/errors.ts";
+import { hasCode } from "#lib/errors/errors.ts";
 import type { ListenerSpec } from "../engine.ts";
 import { PortListener } from "./port-listener.ts";
 

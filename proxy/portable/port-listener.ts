@@ -1,5 +1,5 @@
 import { createServer, type Server, type Socket } from "node:net";
-import { SwitchbackError } from "../../errors/errors.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 import { LISTEN_BACKLOG, type ListenerSpec, type ListenerStatus } from "../engine.ts";
 import type { Endpoint } from "../proxy-header.ts";
 import { CandidateOrder } from "../upstream-candidates.ts";

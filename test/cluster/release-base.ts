@@ -2,9 +2,9 @@ import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { ARCHITECTURES, type DebianPins, debianFile, pins, readDebianPins } from "../../release/image/base.ts";
-import { debianPackage } from "../../release/image/fetch.ts";
-import { newestPackages } from "../../release/image/refresh.ts";
+import { ARCHITECTURES, type DebianPins, debianFile, pins, readDebianPins } from "#tools/release/image/base.ts";
+import { debianPackage } from "#tools/release/image/fetch.ts";
+import { newestPackages } from "#tools/release/image/refresh.ts";
 import { withLock } from "./lock.ts";
 import { userCache } from "./product-image.ts";
 import { progressLines } from "./progress.ts";
@@ -16,7 +16,7 @@ export interface UsableBase {
 }
 
 /**
- * What the image of a test is made from: the packages that release/image/base.json names. Where Debian has replaced one of them and its
+ * What the image of a test is made from: the packages that tools/release/image/base.json names. Where Debian has replaced one of them and its
  * archive cannot be reached, the newest: what is tested does not depend on a version, and an update of Debian's fails no test.
  */
 export async function usableBase(): Promise<UsableBase> {

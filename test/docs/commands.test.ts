@@ -3,7 +3,7 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { Command } from "commander";
-import { createProgram } from "../../cli/program.ts";
+import { createProgram } from "#cli/program.ts";
 
 // Every `switchback ...` that a page asks somebody to type is one that the program takes: its command, options and arguments.
 

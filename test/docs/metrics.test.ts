@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { metricDefinitions } from "../gen/metric-definitions.ts";
+import { metricDefinitions } from "#tools/gen/metric-definitions.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
 const PAGE = readFileSync(join(ROOT, "docs", "metrics.md"), "utf8");

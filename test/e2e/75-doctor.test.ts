@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { stringify } from "yaml";
-import type { Finding, FindingStatus } from "../../doctor/findings.ts";
-import type { ReportDocument } from "../../doctor/report.ts";
-import type { PublishedTarget } from "../../snapshot/targets-format.ts";
+import type { Finding, FindingStatus } from "#doctor/findings.ts";
+import type { ReportDocument } from "#doctor/report.ts";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { CERT_MANAGER } from "../cluster/addons/cert-manager.ts";
 import { NGINX, PLAIN, publishAddress, TRAEFIK } from "../cluster/addons/load-balancers.ts";
 import type { Cluster } from "../cluster/cluster.ts";

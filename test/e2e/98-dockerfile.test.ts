@@ -3,7 +3,7 @@ import { globSync, lstatSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { imageBundle } from "../../release/image/layers.ts";
+import { imageBundle } from "#tools/release/image/layers.ts";
 import { type BuiltImage, buildDockerfile } from "../cluster/buildah.ts";
 
 // The Dockerfile, built as it stands by buildah, over a base with this machine's npm. It gives what the release's image has.

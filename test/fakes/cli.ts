@@ -4,9 +4,9 @@ import { dirname, join } from "node:path";
 import { Readable, Writable } from "node:stream";
 import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
-import { createOutput } from "../../cli/output.ts";
-import type { Progress } from "../../cli/progress.ts";
-import { run } from "../../cli/run.ts";
+import { createOutput } from "#cli/output.ts";
+import type { Progress } from "#cli/progress.ts";
+import { run } from "#cli/run.ts";
 import { runTool, type ToolResult } from "../cluster/tools.ts";
 
 const MAIN = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));

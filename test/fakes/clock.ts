@@ -1,5 +1,5 @@
 import { setImmediate as turn } from "node:timers/promises";
-import type { Clock } from "../../proxy/clock.ts";
+import type { Clock } from "#proxy/clock.ts";
 
 /** A clock that stands still until `pass` lets time go by. */
 export class FakeClock implements Clock {

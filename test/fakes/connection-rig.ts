@@ -1,14 +1,14 @@
-import { addressBytes } from "../../proxy/address.ts";
-import { ERRNO, encodeSockaddr } from "../../proxy/linux/abi.ts";
-import { LinuxConnection } from "../../proxy/linux/connection.ts";
-import { newCounters, readCounters } from "../../proxy/linux/counters.ts";
-import { newDialFailures } from "../../proxy/linux/dial-failures.ts";
-import { ListenerState } from "../../proxy/linux/listener-state.ts";
-import { IO_OFFSET, WORDS_OFFSET } from "../../proxy/linux/memory.ts";
-import { Pump } from "../../proxy/linux/pump.ts";
-import type { RelayContext } from "../../proxy/linux/relay-context.ts";
-import { ARMED_EVENTS, QUIET_EVENTS } from "../../proxy/linux/socket-state.ts";
-import { type TimeoutEntry, TimeoutQueue } from "../../proxy/linux/timeout-queue.ts";
+import { addressBytes } from "#proxy/address.ts";
+import { ERRNO, encodeSockaddr } from "#proxy/linux/abi.ts";
+import { LinuxConnection } from "#proxy/linux/connection.ts";
+import { newCounters, readCounters } from "#proxy/linux/counters.ts";
+import { newDialFailures } from "#proxy/linux/dial-failures.ts";
+import { ListenerState } from "#proxy/linux/listener-state.ts";
+import { IO_OFFSET, WORDS_OFFSET } from "#proxy/linux/memory.ts";
+import { Pump } from "#proxy/linux/pump.ts";
+import type { RelayContext } from "#proxy/linux/relay-context.ts";
+import { ARMED_EVENTS, QUIET_EVENTS } from "#proxy/linux/socket-state.ts";
+import { type TimeoutEntry, TimeoutQueue } from "#proxy/linux/timeout-queue.ts";
 import { recordingLibc } from "./recording-libc.ts";
 
 export const CLIENT = 7;

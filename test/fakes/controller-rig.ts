@@ -1,15 +1,15 @@
 import type { TestContext } from "node:test";
-import { configSchema } from "../../config/schema.ts";
-import { runController } from "../../controller/run.ts";
-import type { StatusDocument } from "../../controller/status.ts";
-import { COMPACT_INDEX_NAME, INDEX_KEY, parseCompactIndex, SHARD_KEY } from "../../snapshot/map-format.ts";
+import { runController } from "#controller/run.ts";
+import type { StatusDocument } from "#controller/status.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { COMPACT_INDEX_NAME, INDEX_KEY, parseCompactIndex, SHARD_KEY } from "#lib/documents/map-format.ts";
 import {
   STATUS_KEY_HEADER,
   STATUS_PATH,
   STATUS_SECRET,
   type StatusSecret,
   statusKeyIn,
-} from "../../snapshot/status-page.ts";
+} from "#lib/documents/status-page.ts";
 import { LineLog } from "./clock.ts";
 import { until } from "./kube-api.ts";
 import { type KubeObject, MemoryKube } from "./memory-kube.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { examine } from "../../doctor/checks.ts";
-import type { ClusterFacts, ServiceFacts } from "../../doctor/facts.ts";
-import { known } from "../../doctor/known.ts";
-import type { PublishedTarget } from "../../snapshot/targets-format.ts";
+import { examine } from "#doctor/checks.ts";
+import type { ClusterFacts, ServiceFacts } from "#doctor/facts.ts";
+import { known } from "#doctor/known.ts";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { CONFIG, entry, FRONT, HEALTHY, NGINX, probed, RELAYED, type Ways } from "./doctor-facts.ts";
 
 // Changes of the facts of a healthy installation, for `{ ...HEALTHY, ...change }`.

@@ -1,11 +1,11 @@
-import { configSchema } from "../../config/schema.ts";
-import type { ClusterFacts, ServiceFacts, WebhookEntry } from "../../doctor/facts.ts";
-import { type Fact, known, notKnown } from "../../doctor/known.ts";
-import type { DialResult, ProbeOutcome, ProbeResult } from "../../doctor/probe/result.ts";
-import { createSelector } from "../../hostmap/select-hosts.ts";
-import { listenersOf } from "../../snapshot/listeners.ts";
-import { publishedMapOf } from "../../snapshot/published-map.ts";
-import type { PublishedTarget } from "../../snapshot/targets-format.ts";
+import type { ClusterFacts, ServiceFacts, WebhookEntry } from "#doctor/facts.ts";
+import { type Fact, known, notKnown } from "#doctor/known.ts";
+import type { DialResult, ProbeOutcome, ProbeResult } from "#doctor/probe/result.ts";
+import { createSelector } from "#hostmap/select-hosts.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { listenersOf } from "#lib/documents/listeners.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { createTestCa } from "../cluster/pki.ts";
 
 // The facts of a healthy installation: one ingress-nginx behind a short-circuited load balancer, one name, one opted-in pod. Each

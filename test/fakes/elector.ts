@@ -1,6 +1,6 @@
-import { connect } from "../../kube/connect.ts";
-import { runElection } from "../../kube/lease.ts";
-import { silentLogger } from "../../telemetry/log.ts";
+import { connect } from "#lib/kube/connect.ts";
+import { runElection } from "#lib/kube/lease.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
 
 // A process that contends for a Lease and says on standard output how it fares, until standard input ends.
 // Arguments: kubeconfig, namespace, name of the Lease, identity. Lines: `<epoch ms> started|aborted|<reason>|tick`; a tick means that it leads.

@@ -1,4 +1,4 @@
-import type { DrainResult, EngineOptions, ListenerStatus, RelayEngine, RelaySpec } from "../../proxy/engine.ts";
+import type { DrainResult, EngineOptions, ListenerStatus, RelayEngine, RelaySpec } from "#proxy/engine.ts";
 
 /** An engine that binds all listeners except those in `unbound`, and records its calls. */
 export class FakeEngine implements RelayEngine {

@@ -1,8 +1,8 @@
 import type { TestContext } from "node:test";
-import { configSchema, type TargetConfig } from "../../config/schema.ts";
-import { FrontReconciler } from "../../controller/front-reconciler.ts";
-import type { FoundTarget } from "../../controller/targets/service-view.ts";
-import type { PublishedTarget } from "../../snapshot/targets-format.ts";
+import { FrontReconciler } from "#controller/front-reconciler.ts";
+import type { FoundTarget } from "#controller/targets/service-view.ts";
+import { configSchema, type TargetConfig } from "#lib/config/schema.ts";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { LineLog } from "./clock.ts";
 import { stopClock } from "./loop-rig.ts";
 import { MemoryKube } from "./memory-kube.ts";

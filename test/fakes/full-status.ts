@@ -1,5 +1,5 @@
-import type { RolloutStatus, WorkloadStatus } from "../../controller/rollout/rollout-status.ts";
-import type { FullStatus, NameStatus } from "../../controller/status.ts";
+import type { RolloutStatus, WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { FullStatus, NameStatus } from "#controller/status.ts";
 
 // The status of a leader, whole, as `switchback status` reads it.
 

@@ -1,5 +1,5 @@
-import type { RouteKind } from "../../controller/sources/gateway/view.ts";
-import type { Raw } from "../../controller/sources/raw-object.ts";
+import type { RouteKind } from "#controller/sources/gateway/view.ts";
+import type { Raw } from "#controller/sources/raw-object.ts";
 
 // Gateways, ListenerSets and routes for tests, as the API server has them.
 

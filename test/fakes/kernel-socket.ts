@@ -1,4 +1,4 @@
-import { EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, ERRNO } from "../../proxy/linux/abi.ts";
+import { EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, ERRNO } from "#proxy/linux/abi.ts";
 
 const ECONNREFUSED = 111;
 

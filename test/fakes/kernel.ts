@@ -13,9 +13,9 @@ import {
   SO_ERROR,
   SO_LINGER,
   SOL_SOCKET,
-} from "../../proxy/linux/abi.ts";
-import type { Libc } from "../../proxy/linux/libc.ts";
-import { createMemory, MEMORY_BYTES, type Memory } from "../../proxy/linux/memory.ts";
+} from "#proxy/linux/abi.ts";
+import type { Libc } from "#proxy/linux/libc.ts";
+import { createMemory, MEMORY_BYTES, type Memory } from "#proxy/linux/memory.ts";
 import { Bytes, FakeSocket } from "./kernel-socket.ts";
 
 /*

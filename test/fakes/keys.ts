@@ -1,4 +1,4 @@
-import { type KeyPem, type MakeKey, makeRsaKey } from "../../certs/issue.ts";
+import { type KeyPem, type MakeKey, makeRsaKey } from "#certs/issue.ts";
 
 /** Enough that no two CAs which are trusted together share a key. */
 export const KEY_POOL = 8;

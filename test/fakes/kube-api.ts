@@ -4,10 +4,10 @@ import https from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
-import { createClient, type KubeClient } from "../../kube/client.ts";
-import type { Credentials } from "../../kube/credentials.ts";
-import { createTransport } from "../../kube/transport.ts";
-import type { ApiObject, ObjectMeta } from "../../kube/types.ts";
+import { createClient, type KubeClient } from "#lib/kube/client.ts";
+import type { Credentials } from "#lib/kube/credentials.ts";
+import { createTransport } from "#lib/kube/transport.ts";
+import type { ApiObject, ObjectMeta } from "#lib/kube/types.ts";
 import type { KeyPair } from "../cluster/pki.ts";
 
 /** One request as the fake got it, and the means to answer it in any bad way. */

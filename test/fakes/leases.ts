@@ -1,6 +1,6 @@
-import type { KubeClient } from "../../kube/client.ts";
-import type { Lease } from "../../kube/lease-record.ts";
-import { KubeStatusError } from "../../kube/status.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import type { Lease } from "#lib/kube/lease-record.ts";
+import { KubeStatusError } from "#lib/kube/status.ts";
 
 /** The one Lease of an election, with the API server's rules for get, apply and replace, in memory and without delay. */
 export class FakeLeases {

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
-import { MapReconciler } from "../../controller/map-reconciler.ts";
-import { type PaceRules, PublishPacer } from "../../controller/publish-pacer.ts";
-import type { ClaimSink } from "../../controller/sources/types.ts";
-import { createClaimPolicy } from "../../hostmap/claim-policy.ts";
-import { Plan } from "../../hostmap/plan.ts";
-import type { RemovalRules } from "../../hostmap/removal-guard.ts";
-import type { TargetAddress } from "../../hostmap/types.ts";
-import { parseCompactIndex } from "../../snapshot/map-format.ts";
-import type { PublishedIndex } from "../../snapshot/map-store.ts";
-import { MemoryMapStore } from "../../snapshot/map-store-memory.ts";
-import type { Publication, WriteTerm } from "../../snapshot/map-writer.ts";
+import { MapReconciler } from "#controller/map-reconciler.ts";
+import { type PaceRules, PublishPacer } from "#controller/publish-pacer.ts";
+import type { ClaimSink } from "#controller/sources/types.ts";
+import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { Plan } from "#hostmap/plan.ts";
+import type { RemovalRules } from "#hostmap/removal-guard.ts";
+import type { TargetAddress } from "#hostmap/types.ts";
+import { parseCompactIndex } from "#lib/documents/map-format.ts";
+import type { PublishedIndex } from "#lib/documents/map-store.ts";
+import { MemoryMapStore } from "#lib/documents/map-store-memory.ts";
+import type { Publication, WriteTerm } from "#lib/documents/map-writer.ts";
 import { claimOf } from "../arbitraries.ts";
 
 /** A store whose writes are counted, and can fail or be interrupted. */

@@ -1,9 +1,7 @@
-import { shortHash } from "../../hostmap/hash.ts";
-import { MAP_KEY } from "../../hostmap/metadata-keys.ts";
-import type { PublishedMap, Reason } from "../../hostmap/types.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { corePath } from "../../kube/paths.ts";
-import { SnapshotBuilder } from "../../snapshot/map-builder.ts";
+import { shortHash } from "#hostmap/hash.ts";
+import { MAP_KEY } from "#hostmap/metadata-keys.ts";
+import type { PublishedMap, Reason } from "#hostmap/types.ts";
+import { SnapshotBuilder } from "#lib/documents/map-builder.ts";
 import {
   COMPACT_INDEX_NAME,
   INDEX_KEY,
@@ -13,12 +11,14 @@ import {
   type MapConfigMap,
   SHARD_KEY,
   textOf,
-} from "../../snapshot/map-format.ts";
-import { builderOf } from "../../snapshot/map-reader.ts";
-import { KubeMapStore } from "../../snapshot/map-store-kube.ts";
-import { MapWriter, type Snapshot } from "../../snapshot/map-writer.ts";
-import type { RenderedShard } from "../../snapshot/shards.ts";
-import { silentLogger } from "../../telemetry/log.ts";
+} from "#lib/documents/map-format.ts";
+import { builderOf } from "#lib/documents/map-reader.ts";
+import { KubeMapStore } from "#lib/documents/map-store-kube.ts";
+import { MapWriter, type Snapshot } from "#lib/documents/map-writer.ts";
+import type { RenderedShard } from "#lib/documents/shards.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
 
 // Leaders of the map whose process can be stopped before any of its writes and continued later, and what readers get meanwhile.
 

@@ -1,10 +1,10 @@
-import { SwitchbackError } from "../../errors/errors.ts";
-import { METADATA_LIST, METADATA_WATCH } from "../../kube/accept.ts";
-import type { KubeClient, ReadOptions } from "../../kube/client.ts";
-import type { Query } from "../../kube/paths.ts";
-import { KubeStatusError } from "../../kube/status.ts";
-import type { StreamOptions } from "../../kube/stream.ts";
-import type { ApiObject } from "../../kube/types.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import { METADATA_LIST, METADATA_WATCH } from "#lib/kube/accept.ts";
+import type { KubeClient, ReadOptions } from "#lib/kube/client.ts";
+import type { Query } from "#lib/kube/paths.ts";
+import { KubeStatusError } from "#lib/kube/status.ts";
+import type { StreamOptions } from "#lib/kube/stream.ts";
+import type { ApiObject } from "#lib/kube/types.ts";
 
 interface OpenWatch {
   readonly collection: string;

@@ -1,6 +1,6 @@
-import type { BundleView, BundleWriter } from "../../certs/ca-bundle.ts";
-import type { SecretContent, SecretName, SecretStore } from "../../certs/secret-store.ts";
-import { SwitchbackError } from "../../errors/errors.ts";
+import type { BundleView, BundleWriter } from "#certs/ca-bundle.ts";
+import type { SecretContent, SecretName, SecretStore } from "#certs/secret-store.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
 
 // Where the certificates live, in memory: compare-and-swap and watches as in a cluster, without delay.
 

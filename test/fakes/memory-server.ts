@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
-import { createClient, type KubeClient } from "../../kube/client.ts";
-import type { Transport } from "../../kube/transport.ts";
+import { createClient, type KubeClient } from "#lib/kube/client.ts";
+import type { Transport } from "#lib/kube/transport.ts";
 import { json, type Responder } from "./kube-api.ts";
 import { mergePatch } from "./merge-patch.ts";
 

@@ -3,10 +3,10 @@ import {
   groupOf,
   ownerOfOptedIn,
   type WorkloadGroup,
-} from "../../controller/rollout/observe-workloads.ts";
-import type { Owner } from "../../workloads/owners.ts";
-import type { PodFacts } from "../../workloads/pods.ts";
-import { partsOf } from "../../workloads/workload-keys.ts";
+} from "#controller/rollout/observe-workloads.ts";
+import type { Owner } from "#lib/workloads/owners.ts";
+import type { PodFacts } from "#lib/workloads/pods.ts";
+import { partsOf } from "#lib/workloads/workload-keys.ts";
 
 /** What is observed, with the pods. */
 export interface FullView extends ClusterView {

@@ -1,4 +1,4 @@
-import type { PublishedTarget } from "../../snapshot/targets-format.ts";
+import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 
 /** A target with two relayed ports. */
 export const TARGET: PublishedTarget = {

@@ -1,6 +1,6 @@
-import { epollEventLayout } from "../../proxy/linux/abi.ts";
-import type { Libc } from "../../proxy/linux/libc.ts";
-import { createMemory, MEMORY_BYTES, type Memory, WORDS_OFFSET } from "../../proxy/linux/memory.ts";
+import { epollEventLayout } from "#proxy/linux/abi.ts";
+import type { Libc } from "#proxy/linux/libc.ts";
+import { createMemory, MEMORY_BYTES, type Memory, WORDS_OFFSET } from "#proxy/linux/memory.ts";
 
 const ADDRESS = 0x7f00_0000_0000;
 const FIRST_FD = 100;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { Pattern } from "../../bench/pattern.ts";
-import { parseHeader } from "../../proxy/proxy-header-parse.ts";
+import { parseHeader } from "#proxy/proxy-header-parse.ts";
+import { Pattern } from "#tools/bench/pattern.ts";
 import type { FakeSocket } from "./kernel-socket.ts";
 
 export const PROTOCOLS = ["v1", "v2", "none"] as const;

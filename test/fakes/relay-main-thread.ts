@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { encodeSockaddr } from "../../proxy/linux/abi.ts";
-import { newCounters, readCounters } from "../../proxy/linux/counters.ts";
-import { newDialFailures } from "../../proxy/linux/dial-failures.ts";
-import type { Command, Reply, WorkerAddress, WorkerListener } from "../../proxy/linux/worker-messages.ts";
-import type { TargetStats } from "../../proxy/target-stats.ts";
+import { encodeSockaddr } from "#proxy/linux/abi.ts";
+import { newCounters, readCounters } from "#proxy/linux/counters.ts";
+import { newDialFailures } from "#proxy/linux/dial-failures.ts";
+import type { Command, Reply, WorkerAddress, WorkerListener } from "#proxy/linux/worker-messages.ts";
+import type { TargetStats } from "#proxy/target-stats.ts";
 import type { FakeKernel } from "./kernel.ts";
 import { DECLARED_PORT, type End, PROTOCOLS, type Protocol } from "./relay-end.ts";
 

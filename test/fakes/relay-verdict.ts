@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type EngineLimits, LINGER_MS } from "../../proxy/engine.ts";
+import { type EngineLimits, LINGER_MS } from "#proxy/engine.ts";
 import type { End } from "./relay-end.ts";
 
 type Timeouts = Pick<EngineLimits, "idleTimeoutMs" | "halfClosedMs">;

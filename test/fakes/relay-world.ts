@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { type EngineLimits, LINGER_MS } from "../../proxy/engine.ts";
-import { ERRNO } from "../../proxy/linux/abi.ts";
-import { ConnectionLimiter, newConnectionLimits } from "../../proxy/linux/connection-limiter.ts";
-import { EventLoop } from "../../proxy/linux/event-loop.ts";
-import type { TargetStats } from "../../proxy/target-stats.ts";
+import { type EngineLimits, LINGER_MS } from "#proxy/engine.ts";
+import { ERRNO } from "#proxy/linux/abi.ts";
+import { ConnectionLimiter, newConnectionLimits } from "#proxy/linux/connection-limiter.ts";
+import { EventLoop } from "#proxy/linux/event-loop.ts";
+import type { TargetStats } from "#proxy/target-stats.ts";
 import { type Chance, FakeKernel, type Faults } from "./kernel.ts";
 import type { FakeSocket } from "./kernel-socket.ts";
 import { End, MOST_CLIENTS, PROTOCOLS, type Protocol } from "./relay-end.ts";

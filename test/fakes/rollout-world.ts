@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import type { ObservedWorkload, RestartEvent, RolloutClient } from "../../controller/rollout/reconciler.ts";
-import { RolloutReconciler } from "../../controller/rollout/reconciler.ts";
-import type { History } from "../../controller/rollout/restart-history.ts";
-import type { RestartRules } from "../../controller/rollout/restart-limits.ts";
-import type { HostsDiff, StalePod } from "../../controller/rollout/workload-facts.ts";
-import { silentLogger } from "../../telemetry/log.ts";
-import type { PatchResult } from "../../workloads/workload-informers.ts";
-import type { WorkloadState } from "../../workloads/workload-state.ts";
+import type { ObservedWorkload, RestartEvent, RolloutClient } from "#controller/rollout/reconciler.ts";
+import { RolloutReconciler } from "#controller/rollout/reconciler.ts";
+import type { History } from "#controller/rollout/restart-history.ts";
+import type { RestartRules } from "#controller/rollout/restart-limits.ts";
+import type { HostsDiff, StalePod } from "#controller/rollout/workload-facts.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import type { PatchResult } from "#lib/workloads/workload-informers.ts";
+import type { WorkloadState } from "#lib/workloads/workload-state.ts";
 
 // A cluster of workloads, a published map and a webhook in memory, on a clock of its own, with the faults that tests inject.
 

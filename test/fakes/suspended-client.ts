@@ -1,4 +1,4 @@
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
 
 const METHODS = ["get", "list", "apply", "mergePatch", "jsonPatch", "create", "replace", "delete"] as const;
 const WRITES: readonly string[] = ["apply", "mergePatch", "jsonPatch", "create", "replace", "delete"];

@@ -1,6 +1,6 @@
-import type { KubeClient } from "../../kube/client.ts";
-import { Fence } from "../../kube/fence.ts";
-import { silentLogger } from "../../telemetry/log.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { Fence } from "#lib/kube/fence.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
 
 /** The fence of a term that does not end. */
 export function endlessTerm(client: KubeClient): Fence {

@@ -1,7 +1,7 @@
-import type { ObjectChange } from "../../kube/cache.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { type Informer, type WatchOptions, type WatchTimings, watchObjects } from "../../kube/watch.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import type { ObjectChange } from "#lib/kube/cache.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { type Informer, type WatchOptions, type WatchTimings, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
 
 /** A watch under test and all that it said. */
 export interface Watching {

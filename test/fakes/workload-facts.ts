@@ -1,6 +1,6 @@
-import type { Restart } from "../../controller/rollout/restart-history.ts";
-import type { WorkloadFacts } from "../../controller/rollout/workload-facts.ts";
-import type { WorkloadState } from "../../workloads/workload-state.ts";
+import type { Restart } from "#controller/rollout/restart-history.ts";
+import type { WorkloadFacts } from "#controller/rollout/workload-facts.ts";
+import type { WorkloadState } from "#lib/workloads/workload-state.ts";
 
 /** The time of a decision, in milliseconds since 1970. */
 export const NOW = 1_700_000_000_000;

@@ -1,10 +1,10 @@
 import { parse } from "yaml";
-import { type RunningAgent, runAgent } from "../../agent/run.ts";
-import { configSchema } from "../../config/schema.ts";
-import { connect } from "../../kube/connect.ts";
-import { agentLeaseName } from "../../snapshot/agent-lease-format.ts";
-import { kubeMapReader } from "../../snapshot/map-reader.ts";
-import { silentLogger } from "../../telemetry/log.ts";
+import { type RunningAgent, runAgent } from "#extras/agent/run.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { agentLeaseName } from "#lib/documents/agent-lease-format.ts";
+import { kubeMapReader } from "#lib/documents/map-reader.ts";
+import { connect } from "#lib/kube/connect.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
 import { NODE } from "../cluster/kubelet.ts";
 import { AGENTS, type System } from "./system.ts";
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
-import { parseCertificates } from "../../certs/pem.ts";
-import { REVISION_KEY } from "../../hostmap/metadata-keys.ts";
-import { createSelector } from "../../hostmap/select-hosts.ts";
-import { publishedMapOf } from "../../snapshot/published-map.ts";
+import { parseCertificates } from "#certs/pem.ts";
+import { REVISION_KEY } from "#hostmap/metadata-keys.ts";
+import { createSelector } from "#hostmap/select-hosts.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
 import { ingress, mapped, namespaceYaml } from "./objects.ts";
 import { type Created, refused, streamPods } from "./pod-stream.ts";
 import { type System, startSystem, sumOf, until } from "./system.ts";

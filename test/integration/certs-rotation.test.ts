@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, it } from "node:test";
-import { issueAuthority, issueLeaf, servingNames } from "../../certs/issue.ts";
-import { isSignedBy, parseCertificates } from "../../certs/pem.ts";
-import { CA_SECRET, TLS_SECRET } from "../../certs/secret-store.ts";
-import { KubeSecretStore } from "../../certs/secret-store-kube.ts";
-import { silentLogger } from "../../telemetry/log.ts";
+import { issueAuthority, issueLeaf, servingNames } from "#certs/issue.ts";
+import { isSignedBy, parseCertificates } from "#certs/pem.ts";
+import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
+import { KubeSecretStore } from "#certs/secret-store-kube.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
 import { endlessTerm } from "../fakes/term.ts";
 import { type CertsCluster, NAMESPACE, startCertsCluster, until } from "./certs-cluster.ts";
 

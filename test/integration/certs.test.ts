@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { KubeBundleWriter } from "../../certs/ca-bundle-kube.ts";
-import { CA_SECRET, TLS_SECRET } from "../../certs/secret-store.ts";
-import { KubeSecretStore } from "../../certs/secret-store-kube.ts";
-import { silentLogger } from "../../telemetry/log.ts";
+import { KubeBundleWriter } from "#certs/ca-bundle-kube.ts";
+import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
+import { KubeSecretStore } from "#certs/secret-store-kube.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
 import { endlessTerm } from "../fakes/term.ts";
 import {
   type CertsCluster,

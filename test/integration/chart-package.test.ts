@@ -5,12 +5,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { parse } from "yaml";
-import { valuesSchema } from "../../manifests/values.ts";
+import { valuesSchema } from "#manifests/values.ts";
 import { binary } from "../cluster/binaries.ts";
 
 // The chart as a registry gets it.
 
-const TOP = join(import.meta.dirname, "../..");
+const TOP = join(import.meta.dirname, "..", "..");
 const CHART = join(TOP, "manifests/chart");
 const folder = mkdtempSync(join(tmpdir(), "switchback-chart-"));
 after(() => rmSync(folder, { recursive: true }));

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { WEBHOOK_CONFIGURATION } from "../../certs/ca-bundle.ts";
-import { CA_SECRET, TLS_SECRET } from "../../certs/secret-store.ts";
-import { RECORD_MAPS } from "../../controller/rollout/record-map.ts";
-import { PRESETS } from "../../controller/sources/custom/presets.ts";
-import { INJECT_KEY } from "../../hostmap/metadata-keys.ts";
-import { frontName } from "../../snapshot/listeners.ts";
-import { COMPACT_INDEX_NAME, INDEX_NAME, SHARD_NAMES } from "../../snapshot/map-format.ts";
-import { STATUS_SECRET } from "../../snapshot/status-page.ts";
-import { TARGETS_NAME } from "../../snapshot/targets-name.ts";
+import { WEBHOOK_CONFIGURATION } from "#certs/ca-bundle.ts";
+import { CA_SECRET, TLS_SECRET } from "#certs/secret-store.ts";
+import { RECORD_MAPS } from "#controller/rollout/record-map.ts";
+import { PRESETS } from "#controller/sources/custom/presets.ts";
+import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
+import { frontName } from "#lib/documents/listeners.ts";
+import { COMPACT_INDEX_NAME, INDEX_NAME, SHARD_NAMES } from "#lib/documents/map-format.ts";
+import { STATUS_SECRET } from "#lib/documents/status-page.ts";
+import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
 import { direct, NAMESPACE, named, type Rendered, relayed, render } from "./rendered.ts";
 
 describe("the MutatingWebhookConfiguration", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parse } from "yaml";
-import { configSchema } from "../../config/schema.ts";
+import { configSchema } from "#lib/config/schema.ts";
 import { COMPONENTS, NAMESPACE, named, podOf, type Rendered, render, runHelm } from "./rendered.ts";
 
 // `profile: small`: what is other than in the default profile, and that nothing else is.

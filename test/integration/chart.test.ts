@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { before, describe, it } from "node:test";
-import { listenersOf } from "../../snapshot/listeners.ts";
-import { TARGETS_NAME } from "../../snapshot/targets-name.ts";
+import { listenersOf } from "#lib/documents/listeners.ts";
+import { TARGETS_NAME } from "#lib/documents/targets-name.ts";
 import {
   COMPONENTS,
   configOf,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import type { NameStatus } from "../../controller/status.ts";
+import type { NameStatus } from "#controller/status.ts";
 import { recordMap } from "./history.ts";
 import { type IngressParts, ingress, mapped, namespaceYaml } from "./objects.ts";
 import { streamPods } from "./pod-stream.ts";

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type CorefileOptions, renderCorefile } from "../../dns/corefile.ts";
+import { type CorefileOptions, renderCorefile } from "#extras/pod-dns/corefile.ts";
 import { binary } from "../cluster/binaries.ts";
 import { freePorts } from "../cluster/ports.ts";
 import { type Component, Processes } from "../cluster/processes.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import type { PresetName } from "../../config/sources.ts";
-import { PRESETS } from "../../controller/sources/custom/presets.ts";
-import { foundName } from "../../controller/targets/service-view.ts";
+import { PRESETS } from "#controller/sources/custom/presets.ts";
+import { foundName } from "#controller/targets/service-view.ts";
+import type { PresetName } from "#lib/config/sources.ts";
 import { namespaceYaml } from "./objects.ts";
 import { PRESET_OBJECTS } from "./preset-objects.ts";
 import { type System, startSystem, until } from "./system.ts";

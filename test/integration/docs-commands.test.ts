@@ -3,8 +3,8 @@ import { cpSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlink
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { checkPublishers } from "../../doctor/checks/publishers.ts";
-import { known } from "../../doctor/known.ts";
+import { checkPublishers } from "#doctor/checks/publishers.ts";
+import { known } from "#doctor/known.ts";
 import { binary } from "../cluster/binaries.ts";
 import { runTool, SWITCHBACK, type ToolResult } from "../cluster/tools.ts";
 import { HEALTHY } from "../fakes/doctor-facts.ts";
@@ -32,7 +32,7 @@ const ELSEWHERE: ReadonlyArray<readonly [pattern: RegExp, why: string]> = [
   [/^npm run release/, "test/e2e/97-release.test.ts"],
   [/^docker /, "test/e2e/98-dockerfile.test.ts builds the file; there is no registry"],
   [/^(?:ibmcloud|contour) /, "a program of somebody else, which no registry of packages has"],
-  [/^(?:cosign|sha256sum) /, "release/sign.test.ts, test/e2e/97-release.test.ts"],
+  [/^(?:cosign|sha256sum) /, "tools/release/sign.test.ts, test/e2e/97-release.test.ts"],
   [/^source |^switchback completion/, "cli/completion.test.ts"],
   [/^helm install /, "test/integration/install.test.ts, by the README's own words"],
   [/^helm test /, "test/integration/helm-test.test.ts"],

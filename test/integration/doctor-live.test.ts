@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
-import type { ReportDocument } from "../../doctor/report.ts";
-import { AGENT_LEASE_LABELS, agentLeaseName } from "../../snapshot/agent-lease-format.ts";
+import type { ReportDocument } from "#doctor/report.ts";
+import { AGENT_LEASE_LABELS, agentLeaseName } from "#lib/documents/agent-lease-format.ts";
 import { Following } from "./following.ts";
 import { Kubelet } from "./kubelet.ts";
 import { namespaceYaml, workload } from "./objects.ts";

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { after, before, describe, it } from "node:test";
-import type { ReportDocument } from "../../doctor/report.ts";
+import type { ReportDocument } from "#doctor/report.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { runSwitchback, SWITCHBACK } from "../cluster/tools.ts";
 import { ingress, namespaceYaml } from "./objects.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { isIP } from "node:net";
 import { after, before, describe, it } from "node:test";
-import { EXTERNAL_DNS } from "../../publishers/external-dns.ts";
-import { removePublisher } from "../../publishers/remove.ts";
+import { EXTERNAL_DNS } from "#extras/publishers/external-dns.ts";
+import { removePublisher } from "#extras/publishers/remove.ts";
 import { dnsEndpointDefinition } from "../cluster/addons/external-dns.ts";
 import { ingress, namespaceYaml } from "./objects.ts";
 import { type PublisherRun, startPublisher } from "./publisher-run.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { type ConnectedClient, connect } from "../../kube/connect.ts";
-import { corePath, resourcePath } from "../../kube/paths.ts";
+import { type ConnectedClient, connect } from "#lib/kube/connect.ts";
+import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { until } from "../fakes/kube-api.ts";
 import { type Road, startRoad } from "../fakes/road.ts";

@@ -3,10 +3,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { COMPONENTS, type Footprints, footprintsAfter, startAll, stopAll } from "../../bench/footprint-pods.ts";
-import type { Footprint } from "../../bench/process.ts";
-import { openBed } from "../../bench/scale-bed.ts";
-import { bundleProduct } from "../../manifests/bundle.ts";
+import { bundleProduct } from "#manifests/bundle.ts";
+import { openBed } from "#tools/bench/controller/bed.ts";
+import { COMPONENTS, type Footprints, footprintsAfter, startAll, stopAll } from "#tools/bench/footprint/pods.ts";
+import type { Footprint } from "#tools/bench/process.ts";
 
 const TOP = join(import.meta.dirname, "..", "..");
 /** Enough for a figure to compare by eye; `npm run bench -- footprint` has the one to rely on. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { GATEWAY_GROUP } from "../../controller/sources/gateway/view.ts";
+import { GATEWAY_GROUP } from "#controller/sources/gateway/view.ts";
 import { gatewayApiDefinitions } from "../cluster/addons/gateway-api.ts";
 import type { System } from "./system.ts";
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { GATEWAY_GROUP } from "../../controller/sources/gateway/view.ts";
-import { CONFIRM_MS } from "../../controller/sources/optional-informer.ts";
-import { foundName } from "../../controller/targets/service-view.ts";
-import { HOLD_KEY } from "../../hostmap/metadata-keys.ts";
+import { GATEWAY_GROUP } from "#controller/sources/gateway/view.ts";
+import { CONFIRM_MS } from "#controller/sources/optional-informer.ts";
+import { foundName } from "#controller/targets/service-view.ts";
+import { HOLD_KEY } from "#hostmap/metadata-keys.ts";
 import { ACCEPTED, CRDS, condition, GatewayApi, installGatewayApi } from "./gateway-api.ts";
 import { recordMap } from "./history.ts";
 import { namespaceYaml } from "./objects.ts";

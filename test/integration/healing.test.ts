@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { shortHash } from "../../hostmap/hash.ts";
-import { isNamedHash, renderCompactIndex } from "../../snapshot/map-format.ts";
+import { shortHash } from "#hostmap/hash.ts";
+import { isNamedHash, renderCompactIndex } from "#lib/documents/map-format.ts";
 import { recordMap } from "./history.ts";
 import { ingress, mapped, namespaceYaml } from "./objects.ts";
 import { type Created, refused, streamPods } from "./pod-stream.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
 import { parseAllDocuments } from "yaml";
-import type { ReportDocument } from "../../doctor/report.ts";
+import type { ReportDocument } from "#doctor/report.ts";
 import { ingress, namespaceYaml } from "./objects.ts";
 import type { Rendered } from "./rendered.ts";
 import { AGENTS, NAMESPACE, type System, startSystem } from "./system.ts";

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { parseAllDocuments } from "yaml";
-import { RECORD_MAPS } from "../../controller/rollout/record-map.ts";
+import { RECORD_MAPS } from "#controller/rollout/record-map.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import type { Rendered } from "./rendered.ts";
 import { until } from "./system.ts";

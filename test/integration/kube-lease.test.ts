@@ -4,9 +4,9 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
-import { type ConnectedClient, connect } from "../../kube/connect.ts";
-import type { Lease } from "../../kube/lease-record.ts";
-import { corePath, resourcePath } from "../../kube/paths.ts";
+import { type ConnectedClient, connect } from "#lib/kube/connect.ts";
+import type { Lease } from "#lib/kube/lease-record.ts";
+import { corePath, resourcePath } from "#lib/kube/paths.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { until } from "../fakes/kube-api.ts";
 
@@ -58,7 +58,7 @@ interface Elector {
 
 /** A process of its own: it can be killed and suspended. */
 function elector(name: string, identity: string): Elector {
-  const program = join(import.meta.dirname, "../fakes/elector.ts");
+  const program = join(import.meta.dirname, "..", "fakes", "elector.ts");
   const child = spawn(process.execPath, [program, kubeconfig, NAMESPACE, name, identity], {
     stdio: ["pipe", "pipe", "inherit"],
   });

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { type ConnectedClient, connect } from "../../kube/connect.ts";
-import { corePath } from "../../kube/paths.ts";
-import type { TableObject } from "../../kube/table.ts";
-import type { ApiObject } from "../../kube/types.ts";
+import { type ConnectedClient, connect } from "#lib/kube/connect.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import type { TableObject } from "#lib/kube/table.ts";
+import type { ApiObject } from "#lib/kube/types.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { until } from "../fakes/kube-api.ts";
 import { type Watching, watching } from "../fakes/watching.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
-import { type ConnectedClient, connect } from "../../kube/connect.ts";
-import { corePath } from "../../kube/paths.ts";
-import { INDEX_NAME, MAP_SELECTOR, type MapConfigMap } from "../../snapshot/map-format.ts";
+import { INDEX_NAME, MAP_SELECTOR, type MapConfigMap } from "#lib/documents/map-format.ts";
+import { type ConnectedClient, connect } from "#lib/kube/connect.ts";
+import { corePath } from "#lib/kube/paths.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { snapshotOf, TestLeader } from "../fakes/map-leaders.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { after, before, describe, it } from "node:test";
-import type { NameStatus } from "../../controller/status.ts";
+import type { NameStatus } from "#controller/status.ts";
 import { ingress, namespaceYaml } from "./objects.ts";
 import { NAMESPACE, type System, startSystem, until } from "./system.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type PublishedTargets, parseTargets } from "../../snapshot/targets-format.ts";
+import { type PublishedTargets, parseTargets } from "#lib/documents/targets-format.ts";
 import { NAMESPACE, type System } from "./system.ts";
 
 const READ = ["-n", NAMESPACE, "get", "cm", "switchback-targets"];

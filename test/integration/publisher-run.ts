@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { parse } from "yaml";
-import { type Config, configSchema } from "../../config/schema.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { connect } from "../../kube/connect.ts";
-import { createPublisher } from "../../publishers/create.ts";
-import type { Publisher } from "../../publishers/publisher.ts";
-import { PUBLISHER_MAP } from "../../publishers/publisher-map.ts";
-import { runPublisher } from "../../publishers/run.ts";
-import { kubeReaderOf } from "../../snapshot/map-reader.ts";
-import { PublisherStateStore } from "../../snapshot/publisher-state-store.ts";
-import { silentLogger } from "../../telemetry/log.ts";
+import { createPublisher } from "#extras/publishers/create.ts";
+import type { Publisher } from "#extras/publishers/publisher.ts";
+import { PUBLISHER_MAP } from "#extras/publishers/publisher-map.ts";
+import { runPublisher } from "#extras/publishers/run.ts";
+import { type Config, configSchema } from "#lib/config/schema.ts";
+import { kubeReaderOf } from "#lib/documents/map-reader.ts";
+import { PublisherStateStore } from "#lib/documents/publisher-state-store.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { connect } from "#lib/kube/connect.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
 import { NAMESPACE, type System, until } from "./system.ts";
 
 /** A publisher in this process. */

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { parseCorefile } from "../../publishers/corefile.ts";
-import { markedBlock, splitMarked } from "../../publishers/marked-block.ts";
-import type { PublisherMap } from "../../publishers/publisher-map.ts";
-import { healthNameOf, renderServerBlocks, tagOf } from "../../publishers/server-blocks.ts";
-import { type ServerZones, serverZones } from "../../publishers/server-zones.ts";
+import { parseCorefile } from "#extras/publishers/corefile.ts";
+import { markedBlock, splitMarked } from "#extras/publishers/marked-block.ts";
+import type { PublisherMap } from "#extras/publishers/publisher-map.ts";
+import { healthNameOf, renderServerBlocks, tagOf } from "#extras/publishers/server-blocks.ts";
+import { type ServerZones, serverZones } from "#extras/publishers/server-zones.ts";
 import { type CoreDns, CoreDnsBed, LOCAL } from "./coredns.ts";
 import { query, TYPES, type TypeName } from "./dns-message.ts";
 

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { configSchema } from "../../config/schema.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { connect } from "../../kube/connect.ts";
-import { CorednsPublisher } from "../../publishers/coredns.ts";
-import { CorednsImportPublisher } from "../../publishers/coredns-import.ts";
-import type { Publisher, Readers } from "../../publishers/publisher.ts";
-import { removePublisher } from "../../publishers/remove.ts";
-import { emptyPublisherState } from "../../snapshot/publisher-state.ts";
-import { PublisherStateStore, readPublisherStates } from "../../snapshot/publisher-state-store.ts";
+import { CorednsPublisher } from "#extras/publishers/coredns.ts";
+import { CorednsImportPublisher } from "#extras/publishers/coredns-import.ts";
+import type { Publisher, Readers } from "#extras/publishers/publisher.ts";
+import { removePublisher } from "#extras/publishers/remove.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { emptyPublisherState } from "#lib/documents/publisher-state.ts";
+import { PublisherStateStore, readPublisherStates } from "#lib/documents/publisher-state-store.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { connect } from "#lib/kube/connect.ts";
 import { type ControlPlane, startControlPlane } from "../cluster/controlplane.ts";
 import { until } from "./system.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, it } from "node:test";
-import { parseHosts } from "../../hostmap/hosts-text.ts";
+import { parseHosts } from "#hostmap/hosts-text.ts";
 import { aliasesText, hasName, kubeletFiles } from "../fakes/kubelet-files.ts";
 import { Following } from "./following.ts";
 import { recordMap } from "./history.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { HOLD_KEY } from "../../hostmap/metadata-keys.ts";
-import type { RemovalHold } from "../../hostmap/removal-guard.ts";
+import { HOLD_KEY } from "#hostmap/metadata-keys.ts";
+import type { RemovalHold } from "#hostmap/removal-guard.ts";
 import { GatewayApi, installGatewayApi } from "./gateway-api.ts";
 import { recordMap } from "./history.ts";
 import { ingress, namespaceYaml } from "./objects.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { parse, parseAllDocuments, stringify } from "yaml";
-import { type Config, configSchema } from "../../config/schema.ts";
+import { type Config, configSchema } from "#lib/config/schema.ts";
 import { binary } from "../cluster/binaries.ts";
 
 // The chart as `helm template` renders it, and values to render it with.

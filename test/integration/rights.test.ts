@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { TLS_SECRET } from "../../certs/secret-store.ts";
-import { GATEWAY_GROUP } from "../../controller/sources/gateway/view.ts";
-import { connect } from "../../kube/connect.ts";
-import { isShardName } from "../../snapshot/map-format.ts";
-import { readStatusKey, STATUS_KEY_HEADER } from "../../snapshot/status-page.ts";
+import { TLS_SECRET } from "#certs/secret-store.ts";
+import { GATEWAY_GROUP } from "#controller/sources/gateway/view.ts";
+import { isShardName } from "#lib/documents/map-format.ts";
+import { readStatusKey, STATUS_KEY_HEADER } from "#lib/documents/status-page.ts";
+import { connect } from "#lib/kube/connect.ts";
 import type { AuditEntry } from "./audit.ts";
 import { installGatewayApi, PLURALS } from "./gateway-api.ts";
 import { Kubelet } from "./kubelet.ts";

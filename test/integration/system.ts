@@ -4,15 +4,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import type { MapConfigMap, MapIndex } from "../../snapshot/map-format.ts";
-import { builderOf } from "../../snapshot/map-reader.ts";
+import type { MapConfigMap, MapIndex } from "#lib/documents/map-format.ts";
+import { builderOf } from "#lib/documents/map-reader.ts";
 import {
   STATUS_KEY_HEADER,
   STATUS_PATH,
   STATUS_SECRET,
   type StatusSecret,
   statusKeyIn,
-} from "../../snapshot/status-page.ts";
+} from "#lib/documents/status-page.ts";
 import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from "../cluster/controlplane.ts";
 import { NODE } from "../cluster/kubelet.ts";
 import { type MemoryGroup, memoryGroup } from "../cluster/memory-group.ts";

@@ -33,7 +33,7 @@ const CASES: ReadonlyArray<readonly [what: string, files: Record<string, string>
   ["used by an import of a file that is chosen when the code runs", { "cli/b.ts": templateImport("../kube") }, []],
   ["not in the folder of the file that is chosen", { "cli/b.ts": templateImport("../certs") }, [UNUSED]],
   ["used by a child process", { "kube/b.ts": 'const path = resolve("./a.ts");\nrun(path, "one");\n' }, []],
-  ["used by a generator", { "test/gen/b.ts": 'import { one } from "../../kube/a.ts";\n' }, []],
+  ["used by a generator", { "tools/gen/b.ts": 'import { one } from "../../kube/a.ts";\n' }, []],
   ["of a test", { "kube/a.ts": "", "kube/a.test.ts": EXPORT }, []],
 ];
 for (const [what, files, found] of CASES) {

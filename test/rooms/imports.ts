@@ -11,12 +11,13 @@ export interface Import {
 }
 
 const ROOT = join(import.meta.dirname, "..", "..");
-const STATEMENT = /^(?:import|export)\b(?<type> type\b)?[^"';]*?\bfrom "(?<from>\.[^"]+)"|^import "(?<bare>\.[^"]+)"/gm;
-const CALL = /\bimport\(\s*"(?<to>\.[^"]+)"/g;
+const STATEMENT =
+  /^(?:import|export)\b(?<type> type\b)?[^"';]*?\bfrom "(?<from>[.#][^"]+)"|^import "(?<bare>[.#][^"]+)"/gm;
+const CALL = /\bimport\(\s*"(?<to>[.#][^"]+)"/g;
 
 /** Production code: what is neither a test nor a helper of tests. */
 export function isProduction(file: string): boolean {
-  return !/\.test\.ts$|^test\/|\/conformance\/|^examples\//.test(file);
+  return !/\.test\.ts$|^test\/|^tools\/(?:gen|mutants)\/|\/conformance\/|^examples\//.test(file);
 }
 
 /** Every TypeScript file of the working tree that git does not ignore. */
@@ -34,7 +35,10 @@ export function productionImports(): Import[] {
 
 /** The imports that a source text makes of files beside it. */
 export function importsOf(file: string, source: string): Import[] {
-  const to = (specifier: string) => normalize(join(dirname(file), specifier));
+  const to = (specifier: string) =>
+    specifier.startsWith("#")
+      ? specifier.slice(1).replace(/^hostmap\//, "lib/hostmap/")
+      : normalize(join(dirname(file), specifier));
   const statements = [...source.matchAll(STATEMENT)].map(({ groups = {} }): Import => {
     const kind = groups.type === undefined ? "value" : "type";
     return { from: file, to: to(groups.from ?? groups.bare ?? ""), kind };

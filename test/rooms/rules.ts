@@ -3,14 +3,17 @@ import type { Import } from "./imports.ts";
 
 /** The house from the top floor down; a room imports only rooms below its own floor. docs/architecture.md says what each is. */
 export const FLOORS: readonly (readonly string[])[] = [
+  ["tools/bench", "tools/release"],
   ["cli"],
-  ["dashboard"],
-  ["uninstall", "doctor", "demo", "bench", "release"],
-  ["controller", "webhook", "proxy", "agent", "dns", "publishers"],
-  ["workloads", "snapshot", "certs"],
-  ["kube", "manifests"],
-  ["config", "telemetry"],
-  ["hostmap", "errors"],
+  ["extras/agent", "extras/dashboard", "extras/pod-dns", "extras/publishers"],
+  ["doctor"],
+  ["controller", "webhook"],
+  ["certs", "manifests", "proxy"],
+  ["lib/documents", "lib/workloads"],
+  ["lib/kube"],
+  ["lib/http"],
+  ["lib/config", "lib/telemetry"],
+  ["lib/errors", "lib/hostmap"],
 ];
 
 /** Rooms inside a room, from the top down, under the same rule; files of the outer room itself are above them. */
@@ -18,14 +21,14 @@ export const INNER_FLOORS: Readonly<Record<string, readonly (readonly string[])[
   controller: [["dnscheck"], ["targets"], ["sources", "rollout"]],
 };
 
-/** The benches start the clusters and fakes of the tests; the release uses their built tools. Neither is in the image. */
-const MAY_IMPORT_TESTS: readonly string[] = ["bench", "release"];
+/** The benches start the clusters and fakes of the tests; the release uses their built tools. None is in the image. */
+const mayImportTests = (room: string) => room.startsWith("tools/");
 
 /** Imports that go up, to the same floor, or to a folder that is no room; each as a line for a person. */
 export function floorFaults(imports: readonly Import[]): string[] {
   return imports.flatMap(({ from, to }) => {
-    const [room, other] = [top(from), top(to)];
-    if (other === "test" && MAY_IMPORT_TESTS.includes(room)) return [];
+    const [room, other] = [roomOf(from), roomOf(to)];
+    if (other === "test" && mayImportTests(room)) return [];
     if (room === other) return innerFault(from, to, room);
     const [mine, theirs] = [floorOf(FLOORS, room), floorOf(FLOORS, other)];
     if (mine === -1 || theirs === -1)
@@ -98,8 +101,10 @@ function reachable(graph: ReadonlyMap<string, ReadonlySet<string>>, start: strin
   return reached;
 }
 
-function top(file: string): string {
-  return file.split("/", 1)[0] ?? "";
+/** The room that a file is in: `webhook`, `lib/kube`. */
+export function roomOf(file: string): string {
+  const [top = "", inner] = file.split("/");
+  return ["lib", "extras", "tools"].includes(top) && inner !== undefined ? `${top}/${inner}` : top;
 }
 
 function floorOf(floors: readonly (readonly string[])[], room: string): number {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { configSchema } from "../../../config/schema.ts";
-import { createClaimPolicy } from "../../../hostmap/claim-policy.ts";
-import { fc } from "../../../test/property.ts";
+import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { fc } from "#test/property.ts";
 import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import type { Raw } from "../raw-object.ts";
 import type { UnresolvedClaim } from "../types.ts";

@@ -1,7 +1,7 @@
-import { type JsonPath, jsonPath } from "../../../config/json-path.ts";
-import { show } from "../../../hostmap/hostnames.ts";
-import { IGNORE_KEY } from "../../../hostmap/metadata-keys.ts";
-import type { Reason } from "../../../hostmap/types.ts";
+import { show } from "#hostmap/hostnames.ts";
+import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { type JsonPath, jsonPath } from "#lib/config/json-path.ts";
 import { ClaimList, MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import { mapOf, type Raw, textOf } from "../raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";

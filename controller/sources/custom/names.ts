@@ -1,4 +1,4 @@
-import type { CustomSource } from "../../../config/schema.ts";
+import type { CustomSource } from "#lib/config/schema.ts";
 import { hostsOfRule } from "./traefik-rule.ts";
 
 type Syntax = CustomSource["syntax"];

@@ -1,5 +1,5 @@
-import type { CustomSource } from "../../../config/schema.ts";
-import type { PresetName } from "../../../config/sources.ts";
+import type { CustomSource } from "#lib/config/schema.ts";
+import type { PresetName } from "#lib/config/sources.ts";
 
 /** A kind to read, as configured or ready-made. Paths are JSONPaths (RFC 9535) from the top of the object. */
 export interface CustomKind {

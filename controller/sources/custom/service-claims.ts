@@ -1,5 +1,5 @@
-import { IGNORE_KEY } from "../../../hostmap/metadata-keys.ts";
-import type { Reason } from "../../../hostmap/types.ts";
+import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
+import type { Reason } from "#hostmap/types.ts";
 import { ClaimList } from "../claim-list.ts";
 import { listOf, mapOf, type Raw, textOf } from "../raw-object.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";

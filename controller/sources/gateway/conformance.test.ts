@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { BACKEND, gatewayObject, HTTP, INFRA, routeObject } from "../../../test/fakes/gateway-objects.ts";
+import { BACKEND, gatewayObject, HTTP, INFRA, routeObject } from "#test/fakes/gateway-objects.ts";
 import type { Raw } from "../raw-object.ts";
 import { type AttachmentContext, claimsOfRoute } from "./route-attachment.ts";
 import type { Labels } from "./selector.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { gatewayObject, HTTP, INFRA, type ListenerParts, routeObject } from "../../../test/fakes/gateway-objects.ts";
+import { gatewayObject, HTTP, INFRA, type ListenerParts, routeObject } from "#test/fakes/gateway-objects.ts";
 import { GatewayRegistry, type GatewayRegistryOptions } from "./gateway-registry.ts";
 import { viewGateway, viewRoute } from "./view.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fc } from "../../../test/property.ts";
+import { fc } from "#test/property.ts";
 import { narrowerOf } from "./hostnames.ts";
 
 /** The name that both serve, as route attachment takes it from the narrower side. */

@@ -8,7 +8,7 @@ import {
   type ListenerParts,
   listenerSetObject,
   routeObject,
-} from "../../../test/fakes/gateway-objects.ts";
+} from "#test/fakes/gateway-objects.ts";
 import type { Raw } from "../raw-object.ts";
 import type { UnresolvedClaim } from "../types.ts";
 import { GatewayRegistry } from "./gateway-registry.ts";

@@ -8,7 +8,7 @@ import {
   INFRA,
   type ListenerParts,
   routeObject,
-} from "../../../test/fakes/gateway-objects.ts";
+} from "#test/fakes/gateway-objects.ts";
 import type { Raw } from "../raw-object.ts";
 import { type AttachmentContext, claimsOfGateway, claimsOfRoute } from "./route-attachment.ts";
 import { viewGateway, viewRoute } from "./view.ts";

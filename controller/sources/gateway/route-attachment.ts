@@ -1,6 +1,6 @@
-import { foldCase, show } from "../../../hostmap/hostnames.ts";
-import { IGNORE_KEY } from "../../../hostmap/metadata-keys.ts";
-import type { ObjectRef, Reason } from "../../../hostmap/types.ts";
+import { foldCase, show } from "#hostmap/hostnames.ts";
+import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
+import type { ObjectRef, Reason } from "#hostmap/types.ts";
 import { ClaimList } from "../claim-list.ts";
 import type { RoutingHints, UnresolvedClaim } from "../types.ts";
 import { narrowerOf } from "./hostnames.ts";

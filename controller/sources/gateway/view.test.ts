@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { gatewayObject, HTTP, routeObject } from "../../../test/fakes/gateway-objects.ts";
-import { fc } from "../../../test/property.ts";
+import { gatewayObject, HTTP, routeObject } from "#test/fakes/gateway-objects.ts";
+import { fc } from "#test/property.ts";
 import { MAX_NAMES_PER_OBJECT } from "../claim-list.ts";
 import type { Raw } from "../raw-object.ts";
 import { claimsOfGateway, claimsOfListenerSet, claimsOfRoute } from "./route-attachment.ts";

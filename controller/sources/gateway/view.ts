@@ -1,6 +1,6 @@
-import { foldCase } from "../../../hostmap/hostnames.ts";
-import { IGNORE_KEY } from "../../../hostmap/metadata-keys.ts";
-import type { ObjectRef } from "../../../hostmap/types.ts";
+import { foldCase } from "#hostmap/hostnames.ts";
+import { IGNORE_KEY } from "#hostmap/metadata-keys.ts";
+import type { ObjectRef } from "#hostmap/types.ts";
 import { listOf, mapOf, numberOf, type Raw, textOf, textsOf } from "../raw-object.ts";
 import type { RoutingHints } from "../types.ts";
 

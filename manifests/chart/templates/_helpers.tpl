@@ -195,7 +195,7 @@ the whole release. `helm template` asks no cluster, and gets all. Those that the
 {{- toJson $existing -}}
 {{- end }}
 
-{{/* Whether a target is relayed by the proxy (snapshot/listeners.ts, isRelayed). "true" or "". */}}
+{{/* Whether a target is relayed by the proxy (lib/documents/listeners.ts, isRelayed). "true" or "". */}}
 {{- define "switchback.relayed" -}}
 {{- $relayed := not .ports -}}
 {{- range .ports -}}

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
-import { parseHeader } from "../../../proxy/proxy-header-parse.ts";
+import { parseHeader } from "#proxy/proxy-header-parse.ts";
 
 /** The line that asks for bytes without end. */
 export const ENDLESS = "ENDLESS\n";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { CorednsPublisher } from "../../../../publishers/coredns.ts";
-import { NO_ANSWER, type Readers } from "../../../../publishers/publisher.ts";
+import { CorednsPublisher } from "#extras/publishers/coredns.ts";
+import { NO_ANSWER, type Readers } from "#extras/publishers/publisher.ts";
 import { CoreDnsBed, LOCAL } from "../../coredns.ts";
 import { query } from "../../dns-message.ts";
 import { startPublisher } from "../../publisher-run.ts";

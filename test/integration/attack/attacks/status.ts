@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { STATUS_KEY_HEADER } from "../../../../snapshot/status-page.ts";
+import { STATUS_KEY_HEADER } from "#lib/documents/status-page.ts";
 import { AGENTS, NAMESPACE, until } from "../../system.ts";
 import type { Attack } from "../attack.ts";
 import { HOSTILE, NEIGHBOUR_NAME } from "../stage.ts";

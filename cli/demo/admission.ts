@@ -1,0 +1,127 @@
+import { randomUUID } from "node:crypto";
+import { request } from "node:https";
+import { applyPatch, type Operation } from "rfc6902";
+import type { FileObject, KubeObject } from "#controller/sources/yaml-file.ts";
+import { INJECT_KEY } from "#hostmap/metadata-keys.ts";
+import type { HostAlias } from "#hostmap/types.ts";
+
+/** A pod of the directory (or of a workload in it), as the API server would send it to a webhook. */
+export interface DemoPod {
+  readonly name: string;
+  readonly namespace: string;
+  readonly object: PodObject;
+  /** Which webhook entry's selectors match, if any. */
+  readonly optIn: "namespace" | "pod" | undefined;
+}
+
+interface PodObject {
+  readonly apiVersion: "v1";
+  readonly kind: "Pod";
+  readonly metadata: KubeObject["metadata"];
+  readonly spec: { hostAliases?: HostAlias[] };
+}
+
+/** The webhook's result for a pod. */
+export interface Admitted {
+  readonly allowed: boolean;
+  readonly warnings: readonly string[];
+  readonly hostAliases: readonly HostAlias[];
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+interface Workload extends KubeObject {
+  readonly spec?: { readonly template?: { readonly metadata?: object; readonly spec?: object } };
+}
+
+/** The pods of a directory: single pods, and one for each workload's template. */
+export function podsOf(objects: readonly FileObject[]): DemoPod[] {
+  const namespaces = new Map(
+    objects
+      .filter(({ raw }) => raw.kind === "Namespace")
+      .map(({ raw }) => [raw.metadata.name, raw.metadata.labels ?? {}]),
+  );
+  return objects.flatMap(({ raw }) => {
+    const template = raw.kind === "Pod" ? raw : (raw as Workload).spec?.template;
+    if (template === undefined) return [];
+    const metadata = { ...(template as Partial<KubeObject>).metadata, name: raw.metadata.name };
+    const namespace = raw.metadata.namespace ?? "default";
+    const spec = structuredClone((template as { spec?: PodObject["spec"] }).spec ?? {});
+    const object: PodObject = { apiVersion: "v1", kind: "Pod", metadata: { ...metadata, namespace }, spec };
+    const optIn = matchingEntry(namespaces.get(namespace) ?? {}, metadata.labels ?? {});
+    return [{ name: metadata.name, namespace, object, optIn }];
+  });
+}
+
+/** The selectors of the MutatingWebhookConfiguration, which the API server evaluates: exactly one call per pod, or none. */
+function matchingEntry(
+  ofNamespace: Readonly<Record<string, string>>,
+  ofPod: Readonly<Record<string, string>>,
+): DemoPod["optIn"] {
+  const own = ofPod[INJECT_KEY];
+  if (own === "enabled") return "pod";
+  return ofNamespace[INJECT_KEY] === "enabled" && own !== "disabled" ? "namespace" : undefined;
+}
+
+/** Sends a pod through the webhook as the API server does (HTTPS, verified against Switchback's CA), and applies the patch of the response. */
+export async function admit(pod: DemoPod, endpoint: { readonly port: number; readonly ca: string }): Promise<Admitted> {
+  const object = structuredClone(pod.object);
+  if (pod.optIn === undefined) return { allowed: true, warnings: [], hostAliases: [], annotations: {} };
+  const review = {
+    apiVersion: "admission.k8s.io/v1",
+    kind: "AdmissionReview",
+    request: {
+      uid: randomUUID(),
+      kind: { group: "", version: "v1", kind: "Pod" },
+      resource: { group: "", version: "v1", resource: "pods" },
+      operation: "CREATE",
+      namespace: pod.namespace,
+      name: pod.name,
+      object,
+      dryRun: false,
+    },
+  };
+  const { response } = JSON.parse(await post(`/mutate/${pod.optIn}`, JSON.stringify(review), endpoint));
+  if (response.patch !== undefined) {
+    const operations: Operation[] = JSON.parse(Buffer.from(response.patch, "base64").toString("utf8"));
+    const failure = applyPatch(object, operations).find((error) => error !== null);
+    if (failure) throw failure;
+  }
+  return {
+    allowed: response.allowed,
+    warnings: response.warnings ?? [],
+    hostAliases: object.spec.hostAliases ?? [],
+    annotations: object.metadata.annotations ?? {},
+  };
+}
+
+function post(
+  path: string,
+  body: string,
+  { port, ca }: { readonly port: number; readonly ca: string },
+): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const options = {
+      host: "127.0.0.1",
+      port,
+      path,
+      method: "POST",
+      ca,
+      servername: "switchback-webhook.switchback-system.svc",
+      agent: false,
+      headers: { "content-type": "application/json", "content-length": Buffer.byteLength(body) },
+    };
+    const call = request(options, (response) => {
+      let text = "";
+      response.setEncoding("utf8");
+      response.on("data", (chunk: string) => {
+        text += chunk;
+      });
+      response.on("end", () => {
+        if (response.statusCode === 200) resolve(text);
+        else reject(new Error(`the webhook responded with ${response.statusCode}: ${text}`));
+      });
+    });
+    call.on("error", reject);
+    call.end(body);
+  });
+}

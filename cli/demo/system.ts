@@ -1,0 +1,142 @@
+import { type AddressInfo, createServer } from "node:net";
+import { issueAuthority, issueLeaf, servingNames } from "#certs/issue.ts";
+import { MapReconciler } from "#controller/map-reconciler.ts";
+import { PublishPacer } from "#controller/publish-pacer.ts";
+import { removalRules } from "#controller/removal-rules.ts";
+import { mergeSources } from "#controller/sources/merge.ts";
+import { type DirectorySource, directorySource } from "#controller/sources/yaml-directory.ts";
+import { type StatusDocument, statusDocument } from "#controller/status.ts";
+import { fixedTargetAddresses } from "#controller/target-addresses.ts";
+import { resolveSource } from "#controller/targets/resolve-claims.ts";
+import { classCatalog, classResolver } from "#controller/targets/resolver.ts";
+import { createClaimPolicy } from "#hostmap/claim-policy.ts";
+import { Plan } from "#hostmap/plan.ts";
+import { type Config, configSchema } from "#lib/config/schema.ts";
+import { MemoryMapStore, memoryMapReader } from "#lib/documents/map-store-memory.ts";
+import { listen } from "#lib/http/listen.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { runProxy } from "#proxy/run.ts";
+import type { InjectionCache } from "#webhook/injection-cache.ts";
+import { type RunningWebhook, runWebhook } from "#webhook/run.ts";
+
+/** The components of Switchback on one machine, the same as in a cluster, connected in memory instead of by an API server. */
+export interface DemoSystem {
+  /** Replaces the front Service's ClusterIP. */
+  readonly front: { readonly address: string; readonly port: number };
+  readonly webhook: { readonly port: number; readonly ca: string };
+  readonly status: () => StatusDocument;
+  readonly directory: DirectorySource;
+  /** The map that the webhook uses. */
+  readonly map: () => InjectionCache | undefined;
+  stop(): Promise<void>;
+}
+
+const LOOPBACK = "127.0.0.1";
+const TARGET = "ingress-nginx";
+
+/** Starts controller, webhook and proxy on the given directories; the target of all names is an ingress controller on `ingressPort`. */
+export async function startSystem(
+  directories: readonly string[],
+  ingressPort: number,
+  log: Logger,
+): Promise<DemoSystem> {
+  const config = demoConfig(ingressPort, await freePort());
+  const store = new MemoryMapStore();
+  const sources = directories.map((directory) => directorySource({ directory }));
+  const source = resolveSource(mergeSources(sources), classResolver(config.targets));
+  const plan = new Plan(createClaimPolicy(config.policy, "cluster.local"), config.policy.maxNamesPerNamespace);
+  const addresses = fixedTargetAddresses([{ name: TARGET, clusterIPs: [LOOPBACK] }]);
+  const loop = new MapReconciler({
+    source,
+    plan,
+    addresses,
+    store,
+    removal: removalRules(config),
+    pacer: new PublishPacer(config.map),
+    now: Date.now,
+    log,
+  });
+  const leading = new AbortController();
+  const webhook = await startWebhook(config, store, log);
+  const map = () => webhook.running.state.map;
+  const proxy = await runProxy(config, { log, interfaceAddresses: [] });
+  loop.start();
+  loop.lead(leading.signal);
+  const [first] = sources;
+  if (first === undefined) throw new RangeError("the demo needs a directory");
+  const status = () =>
+    statusDocument({
+      identity: "demo",
+      source,
+      plan,
+      addresses,
+      catalog: classCatalog(config.targets),
+      config,
+      synced: () => loop.synced,
+      publishedNames: () => loop.publishedNames,
+      revision: () => map()?.revision,
+    });
+  return {
+    front: { address: LOOPBACK, port: proxy.ports[0] ?? 0 },
+    webhook: { port: webhook.running.port, ca: webhook.ca },
+    status,
+    directory: first,
+    map,
+    stop: async () => {
+      leading.abort();
+      await Promise.all([loop.stop(), webhook.running.stop(), proxy.stop()]);
+    },
+  };
+}
+
+/** A free port for the relay. If another process takes it before its use, the demo fails with that error. */
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await listen(server, 0, LOOPBACK);
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+function demoConfig(ingressPort: number, listenPort: number): Config {
+  return configSchema.parse({
+    targets: [
+      {
+        name: TARGET,
+        upstream: { host: LOOPBACK },
+        ports: [{ port: 80, upstreamPort: ingressPort, protocol: "v1", listenPort }],
+        clusterIPs: [LOOPBACK],
+      },
+    ],
+    // A person is watching: a name should be removed while they watch, and a shutdown should not take half a minute.
+    map: { vanishSeconds: 2 },
+    webhook: { address: LOOPBACK, port: 0, healthPort: 0 },
+    proxy: { address: LOOPBACK, healthPort: 0, drainSeconds: 1 },
+  });
+}
+
+/** The webhook, with the memory store in place of ConfigMaps and a certificate that was just issued. */
+async function startWebhook(
+  config: Config,
+  store: MemoryMapStore,
+  log: Logger,
+): Promise<{ running: RunningWebhook; ca: string }> {
+  const life = { now: Date.now(), days: 1 };
+  const authority = await issueAuthority(life);
+  const pair = await issueLeaf(authority, servingNames("switchback-webhook", config.namespace, "cluster.local"), life);
+  const stop = async () => {};
+  const running = await runWebhook(config, {
+    maps: memoryMapReader(store),
+    certificates: {
+      start(found) {
+        found(pair);
+        return { stop };
+      },
+    },
+    log,
+    now: Date.now,
+    // No traffic has to be redirected before it stops.
+    pause: async () => {},
+  });
+  return { running, ca: authority.cert };
+}

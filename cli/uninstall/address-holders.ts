@@ -1,0 +1,50 @@
+import { holdsResolvers } from "#hostmap/inject-dns.ts";
+import { OWNED_KEY } from "#hostmap/metadata-keys.ts";
+import { inferFromNames, ownerOf } from "#lib/workloads/owners.ts";
+import { hasEnded, hostAliasesOf, podFacts, type RawPod } from "#lib/workloads/pods.ts";
+import { type WorkloadName, workloadKey } from "#lib/workloads/workload-keys.ts";
+
+/** The running pods of one workload that have hosts entries or resolvers of Switchback. */
+export interface AddressHolder extends WorkloadName {
+  /** It is a Deployment, StatefulSet or DaemonSet. */
+  readonly restartable: boolean;
+  readonly pods: readonly string[];
+  /** Addresses that any other Service may get after the uninstall. Empty: the names have addresses of an ingress controller itself. */
+  readonly addresses: readonly string[];
+}
+
+/**
+ * What a pod has of Switchback, or undefined. `ours` are the addresses of its Services. Aliases and nameservers count regardless of who wrote
+ * them: a template may have them from `switchback inject`, or from a pod. Nameservers that pod DNS gave the pod count also when their
+ * Services are gone.
+ */
+export function addressHolderOf(pod: RawPod, ours: ReadonlySet<string>): AddressHolder | undefined {
+  if (hasEnded(pod)) return undefined;
+  const annotations = pod.metadata?.annotations ?? {};
+  const nameservers = resolversOf(pod, ours);
+  const ips = new Set(hostAliasesOf(pod).map(({ ip }) => ip));
+  const addresses = [...new Set([...[...ips].filter((ip) => ours.has(ip)), ...nameservers])].sort();
+  const owned = annotations[OWNED_KEY] ?? "none";
+  if (addresses.length === 0 && owned === "none") return undefined;
+  const facts = podFacts(pod);
+  const { namespace, kind, name, unrestartable } = ownerOf(facts, inferFromNames);
+  return { namespace, kind, name, restartable: unrestartable === undefined, pods: [facts.name], addresses };
+}
+
+function resolversOf({ metadata, spec }: RawPod, ours: ReadonlySet<string>): readonly string[] {
+  const nameservers = spec?.dnsConfig?.nameservers ?? [];
+  const pod = { dnsPolicy: spec?.dnsPolicy, dnsConfig: { nameservers }, annotations: metadata?.annotations ?? {} };
+  return holdsResolvers(pod) ? nameservers : nameservers.filter((ip) => ours.has(ip));
+}
+
+/** One entry per workload, in order of their keys. */
+export function byWorkload(holders: readonly AddressHolder[]): AddressHolder[] {
+  const groups = Map.groupBy(holders, workloadKey);
+  return [...groups.keys()].sort().flatMap((key) => {
+    const [first, ...rest] = groups.get(key) ?? [];
+    if (first === undefined) return [];
+    const all = [first, ...rest];
+    const addresses = [...new Set(all.flatMap((holder) => holder.addresses))].sort();
+    return { ...first, pods: all.flatMap(({ pods }) => pods).sort(), addresses };
+  });
+}

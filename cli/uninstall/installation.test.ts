@@ -1,0 +1,194 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { addConfig, addHolder, CONFIG_NAME, FRONT_IP, installed, NAMESPACE, ours } from "#test/fakes/installed.ts";
+import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
+import { type Installation, readHolders, readInstallation } from "./installation.ts";
+
+const read = (api: MemoryServer) => readInstallation(api.client, NAMESPACE);
+const addressesOf = async (api: MemoryServer) => [...(await read(api)).addresses];
+const FRONT = [FRONT_IP, "switchback-nginx"] as const;
+
+const TARGETS = `
+targets:
+  - { name: nginx }
+  - { name: gone, ports: [{ protocol: none }, { protocol: v2 }] }
+  - { name: direct, ports: [{ protocol: none }] }
+  - { name: fixed, clusterIPs: [192.0.2.7] }
+  - { name: portless, ports: [] }
+`;
+
+function withIndex(api: MemoryServer, ...targets: (readonly [name: string, ...clusterIPs: string[]])[]): MemoryServer {
+  const index = { revision: "r", shards: [], targets: targets.map(([name, ...clusterIPs]) => ({ name, clusterIPs })) };
+  api.add(ours("configmaps"), "switchback-hosts", { data: { "index.json": JSON.stringify(index) } });
+  return api;
+}
+
+describe("the resolvers of pod DNS", () => {
+  const RESOLVERS = "resolvers: [switchback-dns-a, switchback-dns-b]";
+  const withResolvers = (config: string) => {
+    const api = installed(config);
+    api.add(ours("services"), "switchback-dns-a", { spec: { clusterIPs: ["192.0.2.53", "2001:db8::53"] } });
+    api.add(ours("services"), "switchback-webhook", { spec: { clusterIPs: ["192.0.2.1"] } });
+    return api;
+  };
+
+  test("end with us, as the front Services do", async () => {
+    const found = await addressesOf(withResolvers(`podDns: { enabled: true, ${RESOLVERS} }`));
+    assert.deepEqual(found, [FRONT, ["192.0.2.53", "switchback-dns-a"], ["2001:db8::53", "switchback-dns-a"]]);
+  });
+
+  test("are none where pod DNS is not enabled", async () => {
+    assert.deepEqual(await addressesOf(withResolvers(`podDns: { enabled: false, ${RESOLVERS} }`)), [FRONT]);
+  });
+});
+
+describe("the configuration", () => {
+  test("gives the namespaces that restarts are permitted in, and the agents'", async () => {
+    const install = await read(installed("agent: { namespace: agents }\nrestart: { namespaces: [shop, blog] }"));
+    assert.deepEqual([...install.restartNamespaces], ["shop", "blog"]);
+    assert.equal(install.agentNamespace, "agents");
+  });
+
+  for (const [what, data] of [
+    ["is empty", { "config.yaml": "" }],
+    ["has no key", {}],
+    ["is of another version", { "config.yaml": "unheardOf: 1\nagent: { other: 2 }\nrestart: { mode: x }" }],
+    ["has no data", undefined],
+  ] as const) {
+    test(`that ${what} permits no restarts, and has the agents where the chart has them`, async () => {
+      const api = installed();
+      addConfig(api, data);
+      const { restartNamespaces, agentNamespace } = await read(api);
+      assert.deepEqual([restartNamespaces.size, agentNamespace], [0, "switchback-agent"]);
+    });
+  }
+
+  for (const yaml of ["[", "restart: { namespaces: 5 }", "just text"]) {
+    test(`that is ${JSON.stringify(yaml)} is no guess`, async () => {
+      await assert.rejects(read(installed(yaml)), {
+        code: "data-corrupt",
+        message: /^the ConfigMap switchback-config-0123456789 holds no configuration/,
+      });
+    });
+  }
+
+  test("that is not there: the namespace is said", async () => {
+    await assert.rejects(readInstallation(installed().client, "elsewhere"), {
+      code: "input-invalid",
+      message:
+        "there is no configuration of Switchback in the namespace elsewhere; is Switchback installed there? (--namespace)",
+    });
+  });
+
+  for (const status of [403, 409, 500]) {
+    for (const [what, fails] of [
+      ["Deployment that names the configuration", "switchback-controller"],
+      ["configuration", CONFIG_NAME],
+      ["index", "switchback-hosts"],
+      ["front Services", "services"],
+    ] as const) {
+      test(`a ${status} on the ${what} is passed on`, async () => {
+        const api = installed();
+        api.onCall = ({ path }) => (path.endsWith(fails) ? refusal(status, "Refused") : undefined);
+        await assert.rejects(read(api), { code: "kube-status", status });
+      });
+    }
+  }
+});
+
+describe("the addresses that end with the install", () => {
+  test("are those of Services with the label of a target, with either form of a ClusterIP", async () => {
+    const api = installed();
+    const labels = { "switchback.dev/target": "traefik" };
+    api.add(ours("services"), "switchback-traefik", { metadata: { labels }, spec: { clusterIP: "198.51.100.10" } });
+    api.add(ours("services"), "both", { metadata: { labels }, spec: { clusterIPs: ["198.51.100.11", "2001:db8::1"] } });
+    api.add(ours("services"), "headless", { metadata: { labels }, spec: { clusterIP: "None" } });
+    api.add(ours("services"), "pending", { metadata: { labels } });
+    api.add(ours("services"), "switchback-controller", { spec: { clusterIP: "198.51.100.12" } });
+    api.add("/api/v1/namespaces/other/services", "web", { metadata: { labels }, spec: { clusterIP: "198.51.100.13" } });
+    assert.deepEqual(await addressesOf(api), [
+      FRONT,
+      ["198.51.100.10", "switchback-traefik"],
+      ["198.51.100.11", "both"],
+      ["2001:db8::1", "both"],
+    ]);
+  });
+
+  test("are also those that the index remembers of a front that is gone", async () => {
+    const api = withIndex(installed(TARGETS), ["gone", "198.51.100.20", "2001:db8::20"]);
+    assert.deepEqual(await addressesOf(api), [
+      FRONT,
+      ["198.51.100.20", "switchback-gone"],
+      ["2001:db8::20", "switchback-gone"],
+    ]);
+  });
+
+  test("are no ingress controller's own: a direct target, given addresses, no ports, or none that is configured", async () => {
+    const others = ["direct", "fixed", "portless", "unknown"].map((name, at) => [name, `198.51.100.3${at}`] as const);
+    assert.deepEqual(await addressesOf(withIndex(installed(TARGETS), ...others)), [FRONT]);
+  });
+
+  test("keep the Service that has them now, and know no empty address", async () => {
+    const api = withIndex(installed(TARGETS), ["gone", FRONT_IP, ""]);
+    assert.deepEqual(await addressesOf(api), [FRONT]);
+  });
+
+  for (const data of [undefined, {}, { "index.json": "no JSON" }, { "index.json": "{}" }]) {
+    test(`without a usable index (${JSON.stringify(data)}) are those of the Services`, async () => {
+      const api = installed(TARGETS);
+      api.add(ours("configmaps"), "switchback-hosts", { data });
+      assert.deepEqual(await addressesOf(api), [FRONT]);
+    });
+  }
+});
+
+describe("the holders", () => {
+  const INSTALL: Installation = {
+    addresses: new Map([[FRONT_IP, "switchback-nginx"]]),
+    restartNamespaces: new Set(),
+    agentNamespace: "a",
+  };
+  const names = async (api: MemoryServer, namespace?: string) =>
+    (await readHolders(api.client, INSTALL, namespace)).map(({ kind, name, pods }) => `${kind}/${name} ${pods.join()}`);
+
+  function cluster(): MemoryServer {
+    const api = new MemoryServer();
+    addHolder(api, "shop", "web-2", ["ReplicaSet", "web-5d4f6"]);
+    addHolder(api, "blog", "db-0", ["StatefulSet", "db"]);
+    addHolder(api, "shop", "web-1", ["ReplicaSet", "web-5d4f6"]);
+    addHolder(api, "shop", "stranger", undefined, "192.0.2.1");
+    return api;
+  }
+
+  test("are of the whole cluster, one entry a workload, over all pages", async () => {
+    const api = cluster();
+    api.pageSize = 1;
+    assert.deepEqual(await names(api), ["StatefulSet/db db-0", "Deployment/web web-1,web-2"]);
+    assert.deepEqual(new Set(api.calls.map(({ path }) => path)), new Set(["/api/v1/pods"]));
+  });
+
+  test("are of one namespace where one is given", async () => {
+    assert.deepEqual(await names(cluster(), "shop"), ["Deployment/web web-1,web-2"]);
+  });
+
+  test("are counted once although a list has to begin again", async () => {
+    const api = cluster();
+    api.pageSize = 2;
+    let expired = false;
+    api.onCall = ({ query }) => {
+      if (expired || !query.has("continue")) return undefined;
+      expired = true;
+      return refusal(410, "Expired");
+    };
+    assert.deepEqual(await names(api), ["StatefulSet/db db-0", "Deployment/web web-1,web-2"]);
+    assert.ok(expired);
+  });
+
+  for (const status of [403, 500]) {
+    test(`are not known where the list gets a ${status}`, async () => {
+      const api = cluster();
+      api.onCall = () => refusal(status, "Refused");
+      await assert.rejects(names(api), { code: "kube-status", status });
+    });
+  }
+});

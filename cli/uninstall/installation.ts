@@ -1,0 +1,124 @@
+import { parse } from "yaml";
+import * as z from "zod";
+import { literalIPs } from "#controller/targets/service-view.ts";
+import { TARGET_KEY } from "#hostmap/metadata-keys.ts";
+import { readConfigName, readConfigText } from "#lib/documents/installed-config.ts";
+import { frontName } from "#lib/documents/listeners.ts";
+import { readIndex } from "#lib/documents/map-reader.ts";
+import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { listPages } from "#lib/kube/list.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import type { RawPod } from "#lib/workloads/pods.ts";
+import { type AddressHolder, addressHolderOf, byWorkload } from "./address-holders.ts";
+
+/** What an uninstall has to know about the installation. */
+export interface Installation {
+  /** ClusterIPs that end with us, and the Service of each: a front, or a resolver of pod DNS. */
+  readonly addresses: ReadonlyMap<string, string>;
+  /** `restart.namespaces` of its configuration. */
+  readonly restartNamespaces: ReadonlySet<string>;
+  /** Where its agents run, if any do. */
+  readonly agentNamespace: string;
+  /** The section `publishers` of its configuration, as it is there. */
+  readonly publishers?: unknown;
+}
+
+interface RawService {
+  readonly metadata: { readonly name: string };
+  readonly spec?: { readonly clusterIP?: string; readonly clusterIPs?: readonly string[] };
+}
+
+/** Only what matters here, and leniently: the install may be of another version. */
+const configSchema = z.object({
+  agent: z.object({ namespace: z.string().default("switchback-agent") }).prefault({}),
+  podDns: z.object({ enabled: z.boolean().default(false), resolvers: z.array(z.string()).default([]) }).prefault({}),
+  publishers: z.unknown().optional(),
+  restart: z.object({ namespaces: z.array(z.string()).default([]) }).prefault({}),
+  targets: z
+    .array(
+      z.object({
+        name: z.string(),
+        clusterIPs: z.array(z.string()).default([]),
+        ports: z.array(z.object({ protocol: z.string().default("v1") })).default([{ protocol: "v1" }]),
+      }),
+    )
+    .default([]),
+});
+
+/** Reads what is installed in a namespace. Throws `input-invalid` if that is nothing. */
+export async function readInstallation(client: KubeClient, namespace: string): Promise<Installation> {
+  const config = await readConfig(client, namespace);
+  const fronts = await client.list<RawService>(corePath("services", namespace), { labelSelector: TARGET_KEY });
+  const addresses = new Map(
+    fronts.items.flatMap(({ metadata, spec }) => literalIPs(spec).map((address) => [address, metadata.name] as const)),
+  );
+  // Of a front that somebody has deleted, the index remembers the address; pods may hold it all the same.
+  const index = await readIndex(client, namespace);
+  for (const { name, clusterIPs } of "code" in index ? [] : index.targets) {
+    const target = config.targets.find((one) => one.name === name);
+    const isOurs = target?.clusterIPs.length === 0 && target.ports.some(({ protocol }) => protocol !== "none");
+    for (const address of isOurs ? clusterIPs : [])
+      if (!addresses.has(address)) addresses.set(address, frontName(name));
+  }
+  for (const [address, service] of await readResolvers(client, namespace, config.podDns))
+    addresses.set(address, service);
+  addresses.delete("");
+  const { agent, publishers, restart } = config;
+  const restartNamespaces = new Set(restart.namespaces);
+  const settings = publishers === undefined ? {} : { publishers };
+  return { addresses, restartNamespaces, agentNamespace: agent.namespace, ...settings };
+}
+
+/** The ClusterIPs of the resolvers. Of one whose Service is gone, the pods themselves say that they hold it. */
+async function readResolvers(
+  client: KubeClient,
+  namespace: string,
+  { enabled, resolvers }: z.infer<typeof configSchema>["podDns"],
+): Promise<Array<readonly [address: string, service: string]>> {
+  if (!enabled) return [];
+  const services = await client.list<RawService>(corePath("services", namespace));
+  return services.items
+    .filter(({ metadata }) => resolvers.includes(metadata.name))
+    .flatMap(({ metadata, spec }) => literalIPs(spec).map((address) => [address, metadata.name] as const));
+}
+
+async function readConfig(client: KubeClient, namespace: string): Promise<z.infer<typeof configSchema>> {
+  const missing = (what: string, cause?: unknown) =>
+    new SwitchbackError(
+      "input-invalid",
+      `there is no ${what} in the namespace ${namespace}; is Switchback installed there? (--namespace)`,
+      { cause },
+    );
+  const name = await readConfigName(client, namespace);
+  if (name === undefined) throw missing("configuration of Switchback");
+  const text = await readConfigText(client, namespace, name).catch((error: unknown) => {
+    throw statusOf(error) === 404 ? missing(`ConfigMap ${name}`, error) : error;
+  });
+  try {
+    return configSchema.parse(parse(text, { logLevel: "error" }) ?? {});
+  } catch (cause) {
+    throw new SwitchbackError("data-corrupt", `the ConfigMap ${name} holds no configuration`, { cause });
+  }
+}
+
+/** The workloads with hosts entries of Switchback, in the cluster or in one namespace. Pods are read in pages and not kept. */
+export async function readHolders(
+  client: KubeClient,
+  install: Installation,
+  namespace?: string,
+): Promise<AddressHolder[]> {
+  const ours = new Set(install.addresses.keys());
+  let found: AddressHolder[] = [];
+  await listPages<RawPod>({
+    client,
+    path: corePath("pods", namespace),
+    onPage: (pods) => {
+      for (const pod of pods) found.push(...[addressHolderOf(pod, ours)].filter((holder) => holder !== undefined));
+    },
+    restart: () => {
+      found = [];
+    },
+  });
+  return byWorkload(found);
+}

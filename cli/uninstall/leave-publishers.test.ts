@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { emptyPublisherState, renderPublisherState } from "#lib/documents/publisher-state.ts";
+import { MemoryServer } from "#test/fakes/memory-server.ts";
+import { skipWaits } from "#test/fakes/skipped-waits.ts";
+import { leavePublishers } from "./leave-publishers.ts";
+
+const NAMESPACE = "switchback-system";
+const REST = ".:53 {\n    reload\n}\n";
+const COREFILE = `# BEGIN switchback coredns: 1 names\na.test:53 {\n}\n# END switchback coredns\n${REST}`;
+const PATH = "/api/v1/namespaces/kube-system/configmaps/coredns";
+
+/** An API server with the document of a publisher, and a Corefile with its part. */
+function server(publisher: string): MemoryServer {
+  const api = new MemoryServer();
+  const state = renderPublisherState({ ...emptyPublisherState(publisher, "there"), revision: "r1", names: 1 });
+  api.add(`/api/v1/namespaces/${NAMESPACE}/configmaps`, `switchback-publisher-${publisher}`, {
+    metadata: { labels: { "switchback.dev/publisher": publisher }, resourceVersion: "1" },
+    data: { "state.json": state },
+  });
+  api.add("/api/v1/namespaces/kube-system/configmaps", "coredns", {
+    metadata: { resourceVersion: "1" },
+    data: { Corefile: COREFILE, other: "kept" },
+  });
+  return api;
+}
+
+function leave(api: MemoryServer, settings: unknown, say: (line: string) => void = () => {}): Promise<void> {
+  const options = { client: api.client, namespace: NAMESPACE, canAsk: false, timeoutMs: 240_000, now: Date.now };
+  return leavePublishers({ ...options, settings, say });
+}
+
+test("what each publisher has written goes, and it is waited for where nobody can ask", async (t) => {
+  const time = skipWaits(t);
+  const api = server("coredns");
+  const said: string[] = [];
+  await leave(api, undefined, (line) => said.push(line));
+  assert.deepEqual((api.objects.get(PATH) as unknown as { data: object }).data, { Corefile: REST, other: "kept" });
+  assert.ok(time.elapsed() >= 150_000, `${time.elapsed()} ms`);
+  assert.match(said.at(-1) ?? "", /by waiting/);
+});
+
+test("without a publisher nothing is asked of its settings, and nothing is waited for", async (t) => {
+  const time = skipWaits(t);
+  await leave(new MemoryServer(), { nonsense: true });
+  assert.equal(time.elapsed(), 0);
+});
+
+test("settings or publishers of another version end it, with nothing changed", async () => {
+  const other = server("coredns");
+  await assert.rejects(leave(other, { nonsense: true }), { code: "data-corrupt" });
+  const unknown = server("another");
+  await assert.rejects(leave(unknown, undefined), { code: "still-held" });
+  for (const api of [other, unknown]) {
+    assert.equal((api.objects.get(PATH) as unknown as { data: { Corefile: string } }).data.Corefile, COREFILE);
+  }
+});

@@ -1,0 +1,142 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { RECORD_MAPS } from "#controller/rollout/record-map.ts";
+import { installed, NAMESPACE, ours } from "#test/fakes/installed.ts";
+import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
+import { skipWaits } from "#test/fakes/skipped-waits.ts";
+import { removeLeftovers } from "./leftovers.ts";
+
+const LEASES = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases`;
+const CONTROLLER = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "controller" };
+
+/** Everything that is made at run time, and as much of others beside it. */
+function remains(): MemoryServer {
+  const api = installed();
+  const hosts = { metadata: { labels: { "switchback.dev/map": "hosts" } } };
+  for (const name of ["switchback-hosts", "switchback-hosts-0"]) api.add(ours("configmaps"), name, hosts);
+  const document = { metadata: { labels: { "switchback.dev/publisher": "coredns" } } };
+  api.add(ours("configmaps"), "switchback-publisher-coredns", document);
+  for (const name of ["switchback-targets", ...RECORD_MAPS]) api.add(ours("configmaps"), name);
+  for (const name of ["switchback-ca", "switchback-webhook-tls", "switchback-cert-manager-ca", "switchback-status"])
+    api.add(ours("secrets"), name);
+  api.add(LEASES, "switchback-controller");
+  return api;
+}
+
+const GONE = [
+  "services/switchback-nginx",
+  "configmaps/switchback-hosts",
+  "configmaps/switchback-hosts-0",
+  "configmaps/switchback-publisher-coredns",
+  "configmaps/switchback-targets",
+  ...RECORD_MAPS.map((name) => `configmaps/${name}`),
+  "secrets/switchback-ca",
+  "secrets/switchback-webhook-tls",
+  "secrets/switchback-cert-manager-ca",
+  "secrets/switchback-status",
+  "leases/switchback-controller",
+];
+
+function run(t: TestContext, api: MemoryServer, { timeoutMs = 2_000, onWait = (_elapsed: number) => {} } = {}) {
+  const time = skipWaits(t, onWait);
+  const said: string[] = [];
+  const say = (line: string) => void said.push(line);
+  return {
+    done: removeLeftovers({ client: api.client, namespace: NAMESPACE, timeoutMs, now: Date.now, say }),
+    said,
+    time,
+  };
+}
+
+test("deletes what was made at run time, each said, and nothing of anybody else", async (t) => {
+  const api = remains();
+  api.add(ours("services"), "switchback-controller", { spec: { clusterIP: "198.51.100.12" } });
+  api.add(ours("configmaps"), "somebody-elses", { metadata: { labels: { "switchback.dev/publisher": "coredns" } } });
+  api.add(ours("secrets"), "somebody-elses");
+  api.add(LEASES, "somebody-elses");
+  const labels = { "switchback.dev/target": "nginx", "switchback.dev/map": "hosts" };
+  for (const resource of ["services", "configmaps"]) {
+    api.add(`/api/v1/namespaces/other/${resource}`, "switchback-hosts", { metadata: { labels } });
+  }
+  const before = [...api.objects.keys()];
+  const { done, said, time } = run(t, api);
+  await done;
+  assert.deepEqual(
+    said,
+    GONE.map((name) => `deleted ${name}`),
+  );
+  const deleted = [...GONE.slice(0, -1).map((name) => ours(name)), `${LEASES}/switchback-controller`];
+  assert.deepEqual(new Set(before.filter((path) => !api.objects.has(path))), new Set(deleted));
+  assert.deepEqual(
+    api.writes,
+    deleted.map((path) => `DELETE ${path}`),
+  );
+  assert.deepEqual(time.waits, []);
+});
+
+test("what is not there is not said to be deleted", async (t) => {
+  const { done, said } = run(t, new MemoryServer());
+  await done;
+  assert.deepEqual(said, []);
+});
+
+for (const component of ["controller", "all"]) {
+  test(`waits until the pod of component ${component} has ended`, async (t) => {
+    const api = remains();
+    const labels = { ...CONTROLLER, "app.kubernetes.io/component": component };
+    api.add(ours("pods"), "controller-0", { metadata: { labels } });
+    const { done, time } = run(t, api, {
+      onWait: (elapsed) => {
+        assert.deepEqual(api.writes, []);
+        if (elapsed === 1_500) api.objects.delete(`${ours("pods")}/controller-0`);
+      },
+    });
+    await done;
+    assert.deepEqual(time.waits, [500, 500, 500]);
+    assert.equal(api.writes.length, GONE.length);
+  });
+}
+
+test("other pods of ours, and controllers elsewhere, are not waited for", async (t) => {
+  const api = remains();
+  api.add(ours("pods"), "proxy-0", { metadata: { labels: { ...CONTROLLER, "app.kubernetes.io/component": "proxy" } } });
+  api.add(ours("pods"), "other", { metadata: { labels: { "app.kubernetes.io/component": "controller" } } });
+  api.add("/api/v1/namespaces/other/pods", "controller-0", { metadata: { labels: CONTROLLER } });
+  const { done, time } = run(t, api);
+  await done;
+  assert.deepEqual(time.waits, []);
+});
+
+test("deletes nothing while controllers run, and names them", async (t) => {
+  const api = remains();
+  for (const name of ["controller-0", "controller-1"])
+    api.add(ours("pods"), name, { metadata: { labels: CONTROLLER } });
+  const { done, said, time } = run(t, api);
+  await assert.rejects(done, {
+    code: "still-held",
+    message: "a controller still runs, and would recreate what is deleted: controller-0, controller-1",
+  });
+  assert.deepEqual([said, api.writes, time.waits], [[], [], [500, 500, 500, 500]]);
+});
+
+for (const status of [403, 409, 500]) {
+  test(`a ${status} on a deletion is passed on, and ends it`, async (t) => {
+    const api = remains();
+    const refused = `${ours("secrets")}/switchback-ca`;
+    api.onCall = ({ path }) => (path === refused ? refusal(status, "Refused") : undefined);
+    const { done, said } = run(t, api);
+    await assert.rejects(done, { code: "kube-status", status });
+    assert.equal(said.length, GONE.indexOf("secrets/switchback-ca"));
+    assert.ok(api.objects.has(`${LEASES}/switchback-controller`));
+  });
+
+  for (const resource of ["pods", "services", "configmaps"]) {
+    test(`a ${status} on the list of ${resource} is passed on before anything is deleted`, async (t) => {
+      const api = remains();
+      api.onCall = ({ method, path }) =>
+        method === "GET" && path === ours(resource) ? refusal(status, "Refused") : undefined;
+      await assert.rejects(run(t, api).done, { code: "kube-status", status });
+      assert.deepEqual(api.writes, []);
+    });
+  }
+}

@@ -1,0 +1,379 @@
+import assert from "node:assert/strict";
+import { describe, type TestContext, test } from "node:test";
+import {
+  AGENT_LABELS,
+  AGENT_LEASES,
+  AGENT_PATH,
+  addDeployment,
+  addHolder,
+  CONFIG_NAME,
+  FRONT_IP,
+  installed,
+  NAMESPACE,
+  ours,
+  WEBHOOK_PATH,
+} from "#test/fakes/installed.ts";
+import { type MemoryServer, refusal } from "#test/fakes/memory-server.ts";
+import { skipWaits } from "#test/fakes/skipped-waits.ts";
+import { checkUninstall, releasePods, type UninstallOptions } from "./release-pods.ts";
+
+const WEBHOOK_GONE = "the webhook configuration switchback-webhook is gone: new pods are no longer injected";
+const FREE = "no pod holds an address of Switchback";
+const WEB = "/apis/apps/v1/namespaces/shop/deployments/web";
+const PODS = "/api/v1/pods";
+
+interface Run extends Partial<Omit<UninstallOptions, "client" | "now" | "say">> {
+  readonly onWait?: (elapsed: number) => void;
+}
+
+/** What is said, with the seconds that have gone by; and the waits. */
+function run(t: TestContext, api: MemoryServer, { onWait, ...options }: Run = {}) {
+  const time = skipWaits(t, onWait);
+  const said: string[] = [];
+  const saidAt: number[] = [];
+  const say = (line: string) => {
+    said.push(line);
+    saidAt.push(time.elapsed() / 1000);
+  };
+  const rest = { client: api.client, namespace: NAMESPACE, force: false, timeoutMs: 60_000, now: Date.now, say };
+  return { done: releasePods({ ...rest, ...options }), said, saidAt, time };
+}
+
+/** A restart takes the old pod of the Deployment away, at once or after some seconds. */
+function rollsOut(api: MemoryServer, name: string): void {
+  api.objects.delete(`/api/v1/namespaces/shop/pods/${name}-old`);
+}
+
+describe("leave", () => {
+  test("with nobody to free deletes the webhook configuration and nothing else", async (t) => {
+    const api = installed();
+    const { done, said, time } = run(t, api);
+    await done;
+    assert.deepEqual(said, [WEBHOOK_GONE, FREE]);
+    assert.deepEqual(api.writes, [`DELETE ${WEBHOOK_PATH}`]);
+    assert.deepEqual(time.waits, [2_000]);
+  });
+
+  test("goes in the only order that works: webhook, restarts, the wait for old pods, agents", async (t) => {
+    const api = installed();
+    for (const name of ["web", "api"]) addDeployment(api, "shop", name);
+    api.add(AGENT_PATH.slice(0, AGENT_PATH.lastIndexOf("/")), "switchback-agent");
+    api.add(AGENT_LEASES, "switchback-agent-a", { metadata: { labels: AGENT_LABELS } });
+    const { done, said, saidAt, time } = run(t, api, {
+      onWait: (elapsed) => {
+        if (elapsed === 2_000) assert.deepEqual(api.writes, [`DELETE ${WEBHOOK_PATH}`]);
+        if (elapsed === 4_000) rollsOut(api, "web");
+        if (elapsed === 6_000) {
+          assert.equal(api.writes.length, 3, "no agent has been asked to leave");
+          rollsOut(api, "api");
+        }
+        if (elapsed === 7_000) api.objects.delete(`${AGENT_LEASES}/switchback-agent-a`);
+      },
+    });
+    await done;
+    assert.deepEqual(said, [
+      WEBHOOK_GONE,
+      "shop/Deployment/api: restarted",
+      "shop/Deployment/web: restarted",
+      "the agents take their names out of the hosts files of running pods",
+      FREE,
+    ]);
+    assert.deepEqual(saidAt, [0, 2, 2, 6, 7]);
+    assert.deepEqual(api.writes, [
+      `DELETE ${WEBHOOK_PATH}`,
+      "PATCH /apis/apps/v1/namespaces/shop/deployments/api",
+      `PATCH ${WEB}`,
+      `PATCH ${AGENT_PATH}`,
+    ]);
+    assert.deepEqual(time.waits, [2_000, 2_000, 2_000, 1_000]);
+    const [patch] = api.callsOf("PATCH", WEB);
+    const at = new Date(1_700_000_000_000 + 2_000).toISOString();
+    const annotations = { "switchback.dev/restartedAt": at };
+    const metadata = { uid: "uid-web", resourceVersion: "7" };
+    assert.deepEqual(patch?.body, { metadata, spec: { template: { metadata: { annotations } } } });
+  });
+
+  test("finds what was injected until the API servers no longer call the webhook", async (t) => {
+    const api = installed();
+    const { done, said } = run(t, api, {
+      onWait: (elapsed) => {
+        if (elapsed === 2_000) addDeployment(api, "shop", "late");
+        if (elapsed === 4_000) rollsOut(api, "late");
+      },
+    });
+    await done;
+    assert.deepEqual(said, [WEBHOOK_GONE, "shop/Deployment/late: restarted", FREE]);
+  });
+
+  test("may be asked to wait for less", async (t) => {
+    const { done, time } = run(t, installed(), { settleMs: 5 });
+    await done;
+    assert.deepEqual(time.waits, [5]);
+  });
+
+  test("goes on where the webhook configuration is gone already", async (t) => {
+    const api = installed();
+    api.objects.delete(WEBHOOK_PATH);
+    const { done, said } = run(t, api);
+    await done;
+    assert.deepEqual(said, [WEBHOOK_GONE, FREE]);
+  });
+
+  test("restarts nothing outside restart.namespaces and no bare pod, asks no agent to leave, and refuses", async (t) => {
+    const api = installed();
+    addDeployment(api, "other", "web");
+    addHolder(api, "shop", "bare");
+    api.add(AGENT_PATH.slice(0, AGENT_PATH.lastIndexOf("/")), "switchback-agent");
+    const { done, said, time } = run(t, api);
+    await assert.rejects(done, {
+      code: "still-held",
+      message: "2 pods hold addresses of Switchback: nothing more is removed. Recreate them and uninstall again",
+    });
+    assert.deepEqual(said, [
+      WEBHOOK_GONE,
+      "still held:",
+      "  other/Deployment/web (web-old): other is not among restart.namespaces: restart it",
+      "  shop/Pod/bare: nothing recreates it: delete it",
+    ]);
+    assert.deepEqual(api.writes, [`DELETE ${WEBHOOK_PATH}`]);
+    assert.deepEqual(time.waits, [2_000]);
+    assert.ok(api.objects.has(ours("services/switchback-nginx")), "who still holds it is still served");
+  });
+
+  test("restarts the next one although one cannot be, and says why", async (t) => {
+    const api = installed();
+    addDeployment(api, "shop", "paused", { paused: true });
+    addDeployment(api, "shop", "web");
+    const { done, said, time } = run(t, api, { onWait: (elapsed) => elapsed > 2_000 && rollsOut(api, "web") });
+    await assert.rejects(done, { code: "still-held", message: /^1 pod holds addresses of Switchback: nothing more/ });
+    assert.deepEqual(said, [
+      WEBHOOK_GONE,
+      "shop/Deployment/paused: its rollouts are paused: resume it",
+      "shop/Deployment/web: restarted",
+      "still held:",
+      "  shop/Deployment/paused (paused-old): its rollouts are paused: resume it",
+    ]);
+    // Only what was restarted is waited for.
+    assert.deepEqual(time.waits, [2_000, 2_000]);
+  });
+
+  test("with force goes on although pods hold addresses, and says so", async (t) => {
+    const api = installed();
+    addHolder(api, "shop", "bare");
+    const { done, said } = run(t, api, { force: true });
+    await done;
+    assert.deepEqual(said, [
+      WEBHOOK_GONE,
+      "still held:",
+      "  shop/Pod/bare: nothing recreates it: delete it",
+      "1 pod holds addresses of Switchback; going on, as that was asked for",
+    ]);
+  });
+
+  test("a pod with another's addresses is no reason to refuse", async (t) => {
+    const api = installed();
+    api.add("/api/v1/namespaces/other/pods", "plain", {
+      metadata: { annotations: { "switchback.dev/owned": "192.0.2.1 x1 (0123456789ab)" } },
+      spec: { hostAliases: [{ ip: "192.0.2.1" }] },
+    });
+    const { done, said } = run(t, api);
+    await done;
+    assert.deepEqual(said, [WEBHOOK_GONE, FREE]);
+  });
+});
+
+describe("the wait for old pods", () => {
+  test("ends with the time, says every 10 s whom it waits for, and refuses", async (t) => {
+    const api = installed();
+    for (const name of ["api", "web"]) addDeployment(api, "shop", name);
+    const { done, said, saidAt, time } = run(t, api, {
+      timeoutMs: 25_000,
+      onWait: (elapsed) => elapsed === 16_000 && rollsOut(api, "api"),
+    });
+    await assert.rejects(done, { code: "still-held", message: /^1 pod holds addresses/ });
+    assert.deepEqual(said.slice(3), [
+      "waiting for the old pods of shop/Deployment/api, shop/Deployment/web",
+      "waiting for the old pods of shop/Deployment/web",
+      "still held:",
+      "  shop/Deployment/web (web-old): it was restarted, but its old pods are still there",
+    ]);
+    assert.deepEqual(saidAt, [0, 2, 2, 12, 22, 28, 28]);
+    // 13 looks of 2 s are the first that come to 25 s.
+    assert.deepEqual(time.waits, Array(14).fill(2_000));
+  });
+
+  test("is no longer than the time there is", async (t) => {
+    const api = installed();
+    addDeployment(api, "shop", "web");
+    const { done, time } = run(t, api, { timeoutMs: 500 });
+    await assert.rejects(done, { code: "still-held" });
+    assert.deepEqual(time.waits, [2_000, 500]);
+  });
+
+  test("looks only into the namespaces that something was restarted in, each once a look", async (t) => {
+    const api = installed("restart: { namespaces: [shop, blog] }");
+    for (const name of ["api", "web"]) addDeployment(api, "shop", name);
+    addDeployment(api, "blog", "cms");
+    addHolder(api, "other", "bare");
+    const { done } = run(t, api, {
+      force: true,
+      onWait: (elapsed) => {
+        if (elapsed === 4_000) api.objects.delete("/api/v1/namespaces/blog/pods/cms-old");
+        if (elapsed === 6_000) for (const name of ["api", "web"]) rollsOut(api, name);
+      },
+    });
+    await done;
+    const looks = api.calls.flatMap(({ path }) => (path.endsWith("/pods") ? [path] : []));
+    const shop = "/api/v1/namespaces/shop/pods";
+    assert.deepEqual(looks, [PODS, "/api/v1/namespaces/blog/pods", shop, shop, PODS]);
+  });
+
+  test("a new holder that was not restarted is not waited for, but is found by the last look", async (t) => {
+    const api = installed();
+    addDeployment(api, "shop", "web");
+    const { done, time } = run(t, api, {
+      onWait: (elapsed) => {
+        if (elapsed !== 4_000) return;
+        rollsOut(api, "web");
+        addHolder(api, "shop", "bare");
+      },
+    });
+    await assert.rejects(done, { code: "still-held", message: /^1 pod holds/ });
+    assert.deepEqual(time.waits, [2_000, 2_000]);
+  });
+});
+
+describe("agents that do not leave", () => {
+  function withAgents(...names: string[]): MemoryServer {
+    const api = installed();
+    api.add(AGENT_PATH.slice(0, AGENT_PATH.lastIndexOf("/")), "switchback-agent");
+    for (const name of names) api.add(AGENT_LEASES, name, { metadata: { labels: AGENT_LABELS } });
+    return api;
+  }
+
+  test("are named, and nothing more is removed", async (t) => {
+    const { done, said, time } = run(t, withAgents("switchback-agent-a", "switchback-agent-b"), { timeoutMs: 3_000 });
+    await assert.rejects(done, {
+      code: "still-held",
+      message:
+        "agents still have names in the hosts files of running pods: switchback-agent-a, switchback-agent-b. Uninstall again",
+    });
+    assert.equal(said.includes(FREE), false);
+    assert.deepEqual(time.waits, [2_000, 1_000, 1_000, 1_000]);
+  });
+
+  test("are gone past with force, and that is said", async (t) => {
+    const { done, said } = run(t, withAgents("switchback-agent-a"), { timeoutMs: 1_000, force: true });
+    await done;
+    assert.equal(said.at(-1), "agents hold addresses of Switchback; going on, as that was asked for");
+  });
+
+  test("are looked for where the configuration has them", async (t) => {
+    const api = installed("agent: { namespace: elsewhere }");
+    await run(t, api).done;
+    assert.equal(api.callsOf("GET", AGENT_PATH.replace("switchback-agent/", "elsewhere/")).length, 1);
+  });
+});
+
+describe("what the API server refuses", () => {
+  for (const status of [403, 409, 500]) {
+    test(`a ${status} on the webhook configuration ends it before anything is restarted`, async (t) => {
+      const api = installed();
+      addDeployment(api, "shop", "web");
+      api.onCall = ({ path }) => (path === WEBHOOK_PATH ? refusal(status, "Refused") : undefined);
+      const { done, said, time } = run(t, api, { force: true });
+      await assert.rejects(done, { code: "kube-status", status });
+      assert.deepEqual([said, time.waits, api.writes], [[], [], [`DELETE ${WEBHOOK_PATH}`]]);
+    });
+
+    test(`a ${status} on the pods ends it: nobody is known to be free`, async (t) => {
+      const api = installed();
+      api.onCall = ({ path }) => (path === PODS ? refusal(status, "Refused") : undefined);
+      const { done, said } = run(t, api, { force: true });
+      await assert.rejects(done, { code: "kube-status", status });
+      assert.deepEqual(said, [WEBHOOK_GONE]);
+    });
+
+    test(`a ${status} on a restart is said, and the others are restarted`, async (t) => {
+      const api = installed();
+      for (const name of ["api", "web"]) addDeployment(api, "shop", name);
+      api.onCall = ({ method, path }) =>
+        method === "PATCH" && path.endsWith("/api") ? refusal(status, "Refused") : undefined;
+      const { done, said } = run(t, api, { onWait: (elapsed) => elapsed > 2_000 && rollsOut(api, "web") });
+      await assert.rejects(done, { code: "still-held" });
+      assert.match(said[1] ?? "", new RegExp(`^shop/Deployment/api: it could not be restarted: PATCH .*${status}`));
+      assert.equal(said[2], "shop/Deployment/web: restarted");
+      assert.match(said.at(-1) ?? "", /^ {2}shop\/Deployment\/api \(api-old\): it could not be restarted: /);
+    });
+
+    test(`a ${status} on the agents is passed on, also with force`, async (t) => {
+      const api = installed();
+      api.onCall = ({ path }) => (path === AGENT_PATH ? refusal(status, "Refused") : undefined);
+      const { done, said } = run(t, api, { force: true });
+      await assert.rejects(done, { code: "kube-status", status });
+      assert.equal(said.includes(FREE), false);
+    });
+
+    test(`a ${status} on the configuration ends it before the webhook configuration is deleted`, async (t) => {
+      const api = installed();
+      api.onCall = ({ path }) => (path === ours(`configmaps/${CONFIG_NAME}`) ? refusal(status, "Refused") : undefined);
+      await assert.rejects(run(t, api).done, { code: "kube-status", status });
+      assert.deepEqual(api.writes, []);
+    });
+  }
+
+  test("a namespace without Switchback is left as it is", async (t) => {
+    const api = installed();
+    await assert.rejects(run(t, api, { namespace: "elsewhere" }).done, { code: "input-invalid" });
+    assert.deepEqual(api.writes, []);
+  });
+});
+
+describe("check", () => {
+  function look(api: MemoryServer) {
+    const said: string[] = [];
+    const say = (line: string) => void said.push(line);
+    const options = { client: api.client, namespace: NAMESPACE, force: true, timeoutMs: 1, now: Date.now, say };
+    return { done: checkUninstall(options), said };
+  }
+
+  test("says the plan, changes nothing, and fails while pods hold addresses, also with force", async () => {
+    const api = installed();
+    addDeployment(api, "shop", "web");
+    addHolder(api, "shop", "bare");
+    const { done, said } = look(api);
+    await assert.rejects(done, {
+      code: "still-held",
+      message: "2 pods hold addresses of Switchback, and would connect to the next Service that gets one",
+    });
+    assert.equal(said[0], `Addresses that end with Switchback: ${FRONT_IP} (switchback-nginx)`);
+    assert.deepEqual(said.slice(2, 6), [
+      "2. These are restarted:",
+      "     shop/Deployment/web (web-old)",
+      "   These hold addresses of Switchback, and you have to recreate them:",
+      "     shop/Pod/bare: nothing recreates it: delete it",
+    ]);
+    assert.equal(said.at(-1), `Left: the namespace ${NAMESPACE}.`);
+    assert.deepEqual(api.writes, []);
+  });
+
+  test("succeeds where no pod holds an address of ours", async () => {
+    const api = installed();
+    api.add("/api/v1/namespaces/other/pods", "plain", {
+      metadata: { annotations: { "switchback.dev/owned": "192.0.2.1 x1 (0123456789ab)" } },
+    });
+    const { done, said } = look(api);
+    await done;
+    assert.ok(said.includes("   These keep names that have addresses of an ingress controller itself:"));
+    assert.ok(said.includes("     other/Pod/plain"));
+    assert.deepEqual(api.writes, []);
+  });
+
+  test("an install without front Services has none to name", async () => {
+    const api = installed();
+    api.objects.delete(ours("services/switchback-nginx"));
+    const { done, said } = look(api);
+    await done;
+    assert.equal(said[0], "Addresses that end with Switchback: none");
+  });
+});

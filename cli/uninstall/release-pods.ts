@@ -1,0 +1,126 @@
+import { WEBHOOK_CONFIGURATION } from "#certs/ca-bundle.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { resourcePath } from "#lib/kube/paths.ts";
+import { pause } from "#lib/kube/time.ts";
+import { workloadKey } from "#lib/workloads/workload-keys.ts";
+import type { AddressHolder } from "./address-holders.ts";
+import { type Installation, readHolders, readInstallation } from "./installation.ts";
+import { leavePublishers } from "./leave-publishers.ts";
+import { planUninstall } from "./plan.ts";
+import { countPods, describePlan, refusal } from "./report.ts";
+import { restartHolder } from "./restart-holder.ts";
+import { stopAgents } from "./stop-agents.ts";
+
+export interface UninstallOptions {
+  readonly client: KubeClient;
+  /** Where Switchback is installed. */
+  readonly namespace: string;
+  /** Continue although pods hold Switchback's addresses. */
+  readonly force: boolean;
+  /** How long restarted workloads may take, milliseconds. */
+  readonly timeoutMs: number;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** A line for a person. */
+  readonly say: (line: string) => void;
+  /** How long API servers may go on calling a webhook whose configuration is gone, milliseconds; shorter only in tests. */
+  readonly settleMs?: number;
+  /** Whether this process resolves names as the cluster's pods do; default: no. */
+  readonly canAsk?: boolean;
+}
+
+/** A watch event takes far less; a pod that is created in between would be injected once more. */
+const SETTLE_MS = 2_000;
+const POLL_MS = 2_000;
+const SAY_MS = 10_000;
+
+/** Describes what `releasePods` would do, and changes nothing. Throws `still-held` while pods hold Switchback's addresses. */
+export async function checkUninstall({ client, namespace, say }: UninstallOptions): Promise<void> {
+  const install = await readInstallation(client, namespace);
+  const holders = await readHolders(client, install);
+  for (const line of describePlan(planUninstall(holders, install), install, namespace)) say(line);
+  const held = holders.filter(({ addresses }) => addresses.length > 0);
+  if (held.length === 0) return;
+  throw new SwitchbackError(
+    "still-held",
+    `${countPods(held)} of Switchback, and would connect to the next Service that gets one`,
+  );
+}
+
+/**
+ * Frees the pods of a cluster from Switchback's addresses. The webhook configuration is deleted first, since recreated pods would be
+ * injected again; then the permitted workloads are restarted. Proxy and front Services serve until the last pod is gone.
+ * Throws `still-held` and lists the holders, unless no pod holds an address any more or `force` is set.
+ */
+export async function releasePods(options: UninstallOptions): Promise<void> {
+  const { client, namespace, force, say } = options;
+  const install = await readInstallation(client, namespace);
+  await deleteWebhookConfiguration(client);
+  say(`the webhook configuration ${WEBHOOK_CONFIGURATION} is gone: new pods are no longer injected`);
+  await pause(options.settleMs ?? SETTLE_MS);
+  const plan = planUninstall(await readHolders(client, install), install);
+  const reasons = new Map<string, Reason>(plan.stuck.map(({ holder, reason }) => [workloadKey(holder), reason]));
+  const restarted: AddressHolder[] = [];
+  for (const holder of plan.restart) {
+    const reason = await restartHolder(client, holder, new Date(options.now()).toISOString());
+    if (reason === undefined) restarted.push(holder);
+    else reasons.set(workloadKey(holder), reason);
+    say(`${workloadKey(holder)}: ${reason === undefined ? "restarted" : reason.text}`);
+  }
+  await waitForOldPods(options, install, restarted);
+  const held = (await readHolders(client, install)).filter(({ addresses }) => addresses.length > 0);
+  for (const line of refusal(held, reasons)) say(line);
+  if (held.length > 0 && !force) {
+    const message = `${countPods(held)} of Switchback: nothing more is removed. Recreate them and uninstall again`;
+    throw new SwitchbackError("still-held", message);
+  }
+  await leavePublishers({ ...options, settings: install.publishers, canAsk: options.canAsk ?? false });
+  // Last, as agents that were stopped do not start again by themselves.
+  const leases = await stopAgents({ ...options, namespace: install.agentNamespace });
+  if (leases.length > 0 && !force) {
+    const message = `agents still have names in the hosts files of running pods: ${leases.join(", ")}. Uninstall again`;
+    throw new SwitchbackError("still-held", message);
+  }
+  const freed = held.length + leases.length === 0;
+  say(
+    freed
+      ? "no pod holds an address of Switchback"
+      : `${countPods(held)} of Switchback; going on, as that was asked for`,
+  );
+}
+
+async function deleteWebhookConfiguration(client: KubeClient): Promise<void> {
+  const resource = "mutatingwebhookconfigurations";
+  const group = "admissionregistration.k8s.io";
+  try {
+    await client.delete(resourcePath({ group, version: "v1", resource, name: WEBHOOK_CONFIGURATION }));
+  } catch (error) {
+    if (statusOf(error) !== 404) throw error;
+  }
+}
+
+/** Waits until the pods from before a restart are gone, or the time is over; the caller then lists the pods that are left. */
+async function waitForOldPods(
+  options: UninstallOptions,
+  install: Installation,
+  restarted: readonly AddressHolder[],
+): Promise<void> {
+  const { client, timeoutMs, now, say } = options;
+  const started = now();
+  let said = started;
+  let waiting = restarted;
+  while (waiting.length > 0 && now() - started < timeoutMs) {
+    await pause(Math.min(POLL_MS, timeoutMs));
+    const left: AddressHolder[] = [];
+    for (const namespace of new Set(waiting.map((holder) => holder.namespace))) {
+      left.push(...(await readHolders(client, install, namespace)));
+    }
+    const keys = new Map(left.map((holder) => [workloadKey(holder), holder]));
+    waiting = waiting.flatMap((holder) => keys.get(workloadKey(holder)) ?? []);
+    if (waiting.length === 0 || now() - said < SAY_MS) continue;
+    said = now();
+    say(`waiting for the old pods of ${waiting.map(workloadKey).join(", ")}`);
+  }
+}

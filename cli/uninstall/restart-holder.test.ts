@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { FRONT_IP } from "#test/fakes/installed.ts";
+import { MemoryServer, refusal } from "#test/fakes/memory-server.ts";
+import type { AddressHolder } from "./address-holders.ts";
+import { restartHolder } from "./restart-holder.ts";
+
+const AT = "2026-01-01T00:00:00.000Z";
+
+function holder(kind: string, addresses: readonly string[] = [FRONT_IP]): AddressHolder {
+  return { namespace: "shop", kind, name: "web", restartable: true, pods: ["web-1"], addresses };
+}
+
+const pathOf = (kind: string) => `/apis/apps/v1/namespaces/shop/${kind.toLowerCase()}s/web`;
+
+function withWorkload(kind: string, spec: object = {}, more: object = {}): MemoryServer {
+  const api = new MemoryServer();
+  put(api, kind, { spec, ...more });
+  return api;
+}
+
+function put(api: MemoryServer, kind: string, { spec = {}, ...more }: { spec?: object } = {}): void {
+  const metadata = { uid: "u", resourceVersion: "7", ...more };
+  api.add(`/apis/apps/v1/namespaces/shop/${kind.toLowerCase()}s`, "web", { metadata, spec });
+}
+
+const aliases = (...ips: string[]) => ({ template: { spec: { hostAliases: ips.map((ip) => ({ ip })) } } });
+
+for (const kind of ["Deployment", "StatefulSet", "DaemonSet"]) {
+  test(`a ${kind} that is as it was read gets the time on its template, and nothing else`, async () => {
+    const api = withWorkload(kind, { paused: false, updateStrategy: { type: "RollingUpdate" } });
+    assert.equal(await restartHolder(api.client, holder(kind), AT), undefined);
+    const [patch, ...more] = api.callsOf("PATCH", pathOf(kind));
+    const annotations = { "switchback.dev/restartedAt": AT };
+    const metadata = { uid: "u", resourceVersion: "7" };
+    assert.deepEqual(patch?.body, { metadata, spec: { template: { metadata: { annotations } } } });
+    assert.equal(patch?.query.get("fieldManager"), "switchback-uninstall");
+    assert.deepEqual([more.length, api.writes.length], [0, 1]);
+  });
+}
+
+for (const [code, text, kind, spec, metadata = {}] of [
+  [
+    "in-template",
+    "its own template has them: take the hostAliases out of its manifest",
+    "Deployment",
+    aliases("192.0.2.1", FRONT_IP),
+  ],
+  [
+    "in-template",
+    "its own template has them: take the dnsConfig out of its manifest",
+    "Deployment",
+    { template: { spec: { dnsConfig: { nameservers: [FRONT_IP] } } } },
+  ],
+  ["paused", "its rollouts are paused: resume it", "Deployment", { paused: true }],
+  [
+    "on-delete",
+    "its update strategy is OnDelete: delete its pods",
+    "DaemonSet",
+    { updateStrategy: { type: "OnDelete" } },
+  ],
+  [
+    "partitioned",
+    "its update strategy has a partition, and only some of its pods would restart: delete its pods",
+    "StatefulSet",
+    { updateStrategy: { rollingUpdate: { partition: 1 } } },
+  ],
+  ["being-deleted", "it is being deleted: wait until its pods are gone", "Deployment", {}, { deletionTimestamp: AT }],
+] as const) {
+  test(`${code}: it is not restarted, and that is the reason`, async () => {
+    const api = withWorkload(kind, spec, metadata);
+    assert.deepEqual(await restartHolder(api.client, holder(kind), AT), { code, text });
+    assert.deepEqual(api.writes, []);
+  });
+}
+
+test("aliases of its own that are not ours do not keep it", async () => {
+  const api = withWorkload("Deployment", aliases("192.0.2.1"));
+  assert.equal(await restartHolder(api.client, holder("Deployment"), AT), undefined);
+  assert.equal(api.writes.length, 1);
+});
+
+test("its template's address is no obstacle where its pods do not hold it", async () => {
+  const api = withWorkload("Deployment", aliases(FRONT_IP));
+  assert.equal(await restartHolder(api.client, holder("Deployment", []), AT), undefined);
+  assert.equal(api.writes.length, 1);
+});
+
+test("an object without a spec is restarted as well", async () => {
+  const api = new MemoryServer();
+  api.add("/apis/apps/v1/namespaces/shop/deployments", "web");
+  assert.equal(await restartHolder(api.client, holder("Deployment"), AT), undefined);
+  assert.equal(api.writes.length, 1);
+});
+
+test("what is gone already, or goes while it is restarted, needs no restart", async () => {
+  assert.equal(await restartHolder(new MemoryServer().client, holder("Deployment"), AT), undefined);
+  const api = withWorkload("Deployment");
+  api.onCall = ({ method }) => (method === "PATCH" ? refusal(404, "NotFound") : undefined);
+  assert.equal(await restartHolder(api.client, holder("Deployment"), AT), undefined);
+});
+
+for (const status of [403, 409, 500]) {
+  for (const method of ["GET", "PATCH"]) {
+    test(`a ${status} on its ${method} is the reason why it was not restarted`, async () => {
+      const api = withWorkload("Deployment");
+      api.onCall = (call) => (call.method === method ? refusal(status, "Refused") : undefined);
+      const reason = await restartHolder(api.client, holder("Deployment"), AT);
+      assert.equal(reason?.code, "restart-failed");
+      assert.match(reason.text, new RegExp(`^it could not be restarted: ${method} ${pathOf("Deployment")}.*${status}`));
+      assert.equal(api.writes.length, patchesOf(method, status));
+    });
+  }
+}
+
+/** After a conflict the workload is read again, ten times in all. */
+function patchesOf(method: string, status: number): number {
+  if (method === "GET") return 0;
+  return status === 409 ? 10 : 1;
+}
+
+test("after a conflict the version that is patched is the newest, and what it says by then counts", async () => {
+  const api = withWorkload("Deployment");
+  let conflicts = 2;
+  api.onCall = ({ method }) => {
+    if (method !== "PATCH" || conflicts-- === 0) return undefined;
+    put(api, "Deployment", { resourceVersion: String(10 - conflicts) } as object);
+    return refusal(409, "Conflict");
+  };
+  assert.equal(await restartHolder(api.client, holder("Deployment"), AT), undefined);
+  const versions = api
+    .callsOf("PATCH", pathOf("Deployment"))
+    .map(({ body }) => (body as { metadata: { resourceVersion: string } }).metadata.resourceVersion);
+  assert.deepEqual(versions, ["7", "9", "10"]);
+  api.onCall = ({ method }) => {
+    if (method !== "PATCH") return undefined;
+    put(api, "Deployment", { spec: { paused: true } });
+    return refusal(409, "Conflict");
+  };
+  assert.equal((await restartHolder(api.client, holder("Deployment"), AT))?.code, "paused");
+});

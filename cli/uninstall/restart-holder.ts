@@ -1,0 +1,55 @@
+import type { Reason } from "#hostmap/types.ts";
+import { describeError, statusOf } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { readAndRestart } from "#lib/workloads/restart.ts";
+import type { WorkloadKind } from "#lib/workloads/workload-kinds.ts";
+import type { RawWorkload } from "#lib/workloads/workload-state.ts";
+import type { AddressHolder } from "./address-holders.ts";
+
+const FIELD_MANAGER = "switchback-uninstall";
+
+/** What a person can do about a workload that refuses restarts, by the refusal's code. */
+const ADVICE: Readonly<Record<string, string>> = {
+  paused: "its rollouts are paused: resume it",
+  "on-delete": "its update strategy is OnDelete: delete its pods",
+  partitioned: "its update strategy has a partition, and only some of its pods would restart: delete its pods",
+  "being-deleted": "it is being deleted: wait until its pods are gone",
+};
+
+/**
+ * Restarts a Deployment, StatefulSet or DaemonSet. `at` is the time in RFC 3339. Returns undefined once it is restarted or gone, else why
+ * it could not be restarted, or why that would not help.
+ */
+export async function restartHolder(
+  client: KubeClient,
+  { namespace, kind, name, addresses }: AddressHolder,
+  at: string,
+): Promise<Reason | undefined> {
+  try {
+    const outcome = await readAndRestart(
+      client,
+      { namespace, kind: kind as WorkloadKind, name },
+      { stamp: () => at, fieldManager: FIELD_MANAGER, refuse: (_, raw) => inTemplate(raw, addresses) },
+    );
+    // The pods of a workload that is gone are deleted with it.
+    if (outcome.result === "restarted" || outcome.result === "gone") return undefined;
+    if (outcome.result !== "refused") return failed(outcome.error);
+    const { code, text } = outcome.reason;
+    return { code, text: ADVICE[code] ?? text };
+  } catch (error) {
+    return statusOf(error) === 404 ? undefined : failed(error);
+  }
+}
+
+function inTemplate({ spec }: RawWorkload, addresses: readonly string[]): Reason | undefined {
+  const { hostAliases, dnsConfig } = spec?.template?.spec ?? {};
+  if ((dnsConfig?.nameservers ?? []).some((ip) => addresses.includes(ip))) {
+    return { code: "in-template", text: "its own template has them: take the dnsConfig out of its manifest" };
+  }
+  if (!(hostAliases ?? []).some(({ ip }) => addresses.includes(ip))) return undefined;
+  return { code: "in-template", text: "its own template has them: take the hostAliases out of its manifest" };
+}
+
+function failed(error: unknown): Reason {
+  return { code: "restart-failed", text: `it could not be restarted: ${describeError(error)}` };
+}

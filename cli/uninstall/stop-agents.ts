@@ -1,0 +1,42 @@
+import { LEAVING_KEY } from "#hostmap/metadata-keys.ts";
+import { AGENT_DAEMON_SET } from "#lib/documents/agent-lease-format.ts";
+import { listAgentLeases } from "#lib/documents/agent-lease-reader.ts";
+import { statusOf } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { pause } from "#lib/kube/time.ts";
+import { workloadPath } from "#lib/workloads/workload-kinds.ts";
+
+interface StopAgentsOptions {
+  readonly client: KubeClient;
+  /** The agents' namespace. */
+  readonly namespace: string;
+  /** How long they may take, milliseconds. */
+  readonly timeoutMs: number;
+  readonly now: () => number;
+  readonly say: (line: string) => void;
+}
+
+const POLL_MS = 1_000;
+
+/**
+ * Asks the agents to remove their blocks from the hosts files of running pods: these hold Switchback's addresses too, and no pod's spec
+ * shows them. An agent that is done deletes its Lease. Returns the Leases that are left when the time is over; none without agents.
+ */
+export async function stopAgents({ client, namespace, timeoutMs, now, say }: StopAgentsOptions): Promise<string[]> {
+  const path = workloadPath(namespace, "DaemonSet", AGENT_DAEMON_SET);
+  try {
+    await client.get(path);
+  } catch (error) {
+    if (statusOf(error) === 404) return [];
+    throw error;
+  }
+  const annotations = { [LEAVING_KEY]: "true" };
+  await client.mergePatch(path, { metadata: { annotations } }, { fieldManager: "switchback-uninstall" });
+  say("the agents take their names out of the hosts files of running pods");
+  const deadline = now() + timeoutMs;
+  for (;;) {
+    const left = (await listAgentLeases(client, namespace)).map(({ name: lease }) => lease);
+    if (left.length === 0 || now() >= deadline) return left;
+    await pause(POLL_MS);
+  }
+}

@@ -1,0 +1,93 @@
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import { pause } from "#lib/kube/time.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
+import type { RawPod } from "#lib/workloads/pods.ts";
+import type { DaemonSetPoll } from "./daemon-set-poll.ts";
+import type { HostsReconciler } from "./hosts-reconciler.ts";
+import { createProjection, type NodePod } from "./node-pod.ts";
+import { watchOptedInNamespaces } from "./opted-in-namespaces.ts";
+import { spreadMs } from "./spread.ts";
+
+/** What the agent watches of the cluster. */
+export interface ClusterWatch {
+  readonly pods: Informer<NodePod>;
+  readonly namespaces: Informer<NamespaceFacts>;
+  readonly synced: boolean;
+  /** Milliseconds since one of the watches last received or tried anything. */
+  readonly inactiveMs: number;
+  stop(): Promise<void>;
+}
+
+type WatchingClient = Pick<KubeClient, "get" | "stream">;
+
+/**
+ * Agents that begin to read, each second, where many start together: the pods of a node with 500 names each are 2 MB, and so is a map
+ * of 50,000 names. Those of 5,000 nodes take 100 s at the install, those of a rolling update by 10 % take 10 s, a single one begins at
+ * once.
+ */
+const STARTS_PER_SECOND = 50;
+const MAX_START_MS = 100_000;
+
+/** Watches the pods of a node and the namespaces that opted in, once it is this agent's turn. */
+export function watchCluster(deps: {
+  readonly client: WatchingClient;
+  readonly node: string;
+  readonly follower: Pick<HostsReconciler, "putPod" | "removePod" | "noteAll">;
+  readonly maxNames: number;
+  readonly daemonSet: Pick<DaemonSetPoll, "read" | "starting">;
+  readonly random: () => number;
+  readonly log: Logger;
+}): ClusterWatch {
+  const { node, follower, maxNames, daemonSet, random, log } = deps;
+  const stopping = new AbortController();
+  const turn = daemonSet.read.then(() =>
+    pause(random() * spreadMs(daemonSet.starting, STARTS_PER_SECOND, MAX_START_MS), stopping.signal),
+  );
+  const client = readingAfter(turn, deps.client);
+  const pods = watchObjects<NodePod, RawPod>({
+    client,
+    path: corePath("pods"),
+    fieldSelector: `spec.nodeName=${node}`,
+    fromCache: true,
+    project: createProjection(maxNames),
+    onChange({ before, after }) {
+      if (before !== undefined && before.uid !== after?.uid) follower.removePod(before.uid);
+      if (after !== undefined) follower.putPod(after);
+    },
+    onSynced: () => follower.noteAll(),
+    log,
+  });
+  const namespaces = watchOptedInNamespaces({ client, log, onChange: () => follower.noteAll() });
+  return {
+    pods,
+    namespaces,
+    get synced() {
+      return pods.state.synced && namespaces.state.synced;
+    },
+    get inactiveMs() {
+      return Math.max(pods.state.inactiveMs, namespaces.state.inactiveMs);
+    },
+    async stop() {
+      const stopped = Promise.all([pods.stop(), namespaces.stop()]);
+      stopping.abort();
+      await stopped;
+    },
+  };
+}
+
+/** The client, with reads that begin when `turn` has resolved. */
+function readingAfter(turn: Promise<void>, client: WatchingClient): WatchingClient {
+  return {
+    get: async (path, query, options) => {
+      await turn;
+      return await client.get(path, query, options);
+    },
+    stream: async (path, query, options) => {
+      await turn;
+      return await client.stream(path, query, options);
+    },
+  };
+}

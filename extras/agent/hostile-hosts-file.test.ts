@@ -1,0 +1,127 @@
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { type TestContext, test } from "node:test";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { kubeletFiles, OWNER, uidOf } from "#test/fakes/kubelet-files.ts";
+import { hostsFileLimits } from "./hosts-file-limits.ts";
+import { openHostsFiles } from "./hosts-files.ts";
+import { HostsReconciler, type LiveMode } from "./hosts-reconciler.ts";
+import type { NodePod } from "./node-pod.ts";
+
+// A root container may write anything into its hosts file, in a pod that never opted in, too.
+
+const HEADER = "# Kubernetes-managed hosts file.\n";
+const TAG = "\t# switchback.dev";
+const BEGIN = "# BEGIN switchback.dev: names of this cluster, kept current while the pod runs";
+const END = "# END switchback.dev";
+const NAMES = Array.from({ length: 500 }, (_, index) => `app-${index}.team-${index % 50}.example.com`);
+const { bytes: MOST_BYTES, lines: MOST_LINES } = hostsFileLimits(500);
+
+/** Repeats a text to a number of bytes. */
+function fill(text: string, bytes: number): string {
+  return text.repeat(Math.ceil(bytes / text.length)).slice(0, bytes);
+}
+
+/** What costs the most to read, by what it aims at; each is given the bytes that it may take. */
+const ATTACKS: Readonly<Record<string, (bytes: number) => string>> = {
+  "a block, then empty lines": (bytes) => `x${TAG}\n${fill("\n", bytes)}`,
+  "blocks with empty lines between them": (bytes) => fill(`x${TAG}\n\n\n`, bytes),
+  "lines of one character": (bytes) => fill("a\n", bytes),
+  "one line of short names": (bytes) => `1 ${fill("a ", bytes)}`,
+  "one line of different names": (bytes) =>
+    `1 ${Array.from({ length: bytes / 5 }, (_, index) => index.toString(36).padStart(4, "x")).join(" ")}`,
+  "the mapped names again and again": (bytes) => `1 ${fill(NAMES.join(" "), bytes)}`,
+  "tags only": (bytes) => fill(`${TAG}\n`, bytes),
+  "first markers": (bytes) => fill(`${BEGIN}\n`, bytes),
+  "end markers": (bytes) => fill(`${END}\n`, bytes),
+  "torn end markers": (bytes) => `${BEGIN}\nx${TAG}\n${fill("# END switchbacx\n", bytes)}`,
+  "zeros before a marker": (bytes) => fill(`${"\0".repeat(1000)}${BEGIN}\n`, bytes),
+  comments: (bytes) => fill("#\n", bytes),
+};
+
+function podOf(index: number): NodePod {
+  const silent = { owner: undefined, inject: undefined, mirror: false, hosts: undefined, onChange: undefined };
+  return { namespace: "shop", name: `pod-${index}`, uid: uidOf(index), ...silent, managedAliases: [], ended: false };
+}
+
+function start(t: TestContext, judge: (pod: NodePod) => LiveMode) {
+  const kubelet = kubeletFiles(t);
+  const files = openHostsFiles(kubelet.pods, OWNER, hostsFileLimits(500));
+  const watches = { add() {}, remove() {} };
+  const reconciler = new HostsReconciler({ files, watches, judge, maxNames: 500, log: silentLogger, onRound() {} });
+  reconciler.setMap(publishedMapOf("r1", new Map(NAMES.map((name) => [name, ["198.51.100.9"]]))));
+  t.after(() => {
+    reconciler.stop();
+    files.close();
+  });
+  return {
+    reconciler,
+    kubelet,
+    hosts: (index: number) => readFileSync(kubelet.path(uidOf(index)), "latin1"),
+    /** Gives a pod this hosts file, and returns the milliseconds of the thread's CPU that it took to deal with it. */
+    async follow(index: number, text: string): Promise<number> {
+      kubelet.write(uidOf(index));
+      writeFileSync(kubelet.path(uidOf(index)), text, "latin1");
+      const before = process.threadCpuUsage();
+      reconciler.putPod(podOf(index));
+      await reconciler.settled();
+      const { user, system } = process.threadCpuUsage(before);
+      return (user + system) / 1000;
+    },
+  };
+}
+
+for (const mode of ["live", "no"] as const) {
+  test(`no hosts file takes more than 50 ms of the thread's time, in a pod whose mode is ${mode}`, async (t) => {
+    const { follow } = start(t, () => mode);
+    await follow(0, HEADER);
+    for (const [index, [what, text]] of Object.entries(ATTACKS).entries()) {
+      const ms = await follow(index + 1, (HEADER + text(MOST_BYTES)).slice(0, MOST_BYTES));
+      assert.ok(ms < 50, `${what}: ${ms.toFixed(0)} ms`);
+    }
+  });
+}
+
+test("a file over the limits, or that the block would bring over them, is refused and stays as it is", async (t) => {
+  const { follow, hosts, reconciler } = start(t, () => "live");
+  const comment = `#${" ".repeat(998)}\n`;
+  const size = async (index: number, text: string): Promise<string | undefined> => {
+    await follow(index, text);
+    if (hosts(index) !== text) return "written";
+    const found = reconciler.state.problems.find(({ pod }) => pod === `shop/pod-${index}`);
+    return found?.reason.code;
+  };
+  const ofBytes = (bytes: number) => HEADER + fill(comment, bytes - HEADER.length);
+  const ofLines = (lines: number) => HEADER + "x y\n".repeat(lines - 1);
+  assert.deepEqual(
+    [
+      await size(1, ofBytes(MOST_BYTES + 1)),
+      await size(2, ofBytes(MOST_BYTES)),
+      await size(3, ofBytes(MOST_BYTES - 64 * 1024)),
+      // The kubelet's own lines are not counted.
+      await size(4, ofLines(MOST_LINES + 10)),
+      await size(5, ofLines(MOST_LINES)),
+      await size(6, ofLines(MOST_LINES - 1024)),
+    ],
+    ["file-too-large", "file-too-large", "written", "file-too-large", "file-too-large", "written"],
+  );
+});
+
+test("empty lines that an interrupted write left behind are one line, however many", async (t) => {
+  const { follow, hosts } = start(t, () => "live");
+  await follow(1, `${HEADER}${BEGIN}\nx${TAG}\n${"\n".repeat(10 * MOST_LINES)}`);
+  assert.ok(hosts(1).endsWith(`${END}\n`) && hosts(1).length < 20_000);
+});
+
+test("names after the first 16,384 of foreign lines are not compared", async (t) => {
+  const { follow, hosts } = start(t, () => "live");
+  const [first = "", second = ""] = NAMES;
+  const others = Array.from({ length: 16_384 }, (_, index) => `x${index}`);
+  await follow(1, `${HEADER}1 ${first} ${others.slice(2).join(" ")}\n2 ${second} ${second}x\n`);
+  const written = hosts(1).slice(hosts(1).indexOf(BEGIN)).split(/\s/);
+  assert.deepEqual([written.includes(first), written.includes(second)], [false, false]);
+  await follow(2, `${HEADER}1 ${first} ${others.slice(1).join(" ")}\n2 ${second}\n`);
+  const more = hosts(2).slice(hosts(2).indexOf(BEGIN)).split(/\s/);
+  assert.deepEqual([more.includes(first), more.includes(second)], [false, true]);
+});

@@ -1,0 +1,358 @@
+import { holdsBlock } from "#hostmap/live-hosts.ts";
+import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
+import type { HostAlias, PublishedMap, Reason } from "#hostmap/types.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
+import { startPromptTimer, steadyNow } from "#lib/kube/time.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import type { DirectoryWatches } from "./directory-watches.ts";
+import type { HostsFileUpdate } from "./hosts-file.ts";
+import { hostsFileLimits } from "./hosts-file-limits.ts";
+import type { HostsFiles } from "./hosts-files.ts";
+import { createLivePlans, type LivePlans } from "./live-plans.ts";
+import type { NodePod } from "./node-pod.ts";
+import { NotedPods } from "./noted-pods.ts";
+import { createReadBackoff, type ReadBackoff } from "./read-backoff.ts";
+
+/** Whether a pod follows the map by its hosts file. `unknown`: the facts are not known yet, so nothing is done. */
+export type LiveMode = "live" | "no" | "unknown";
+
+interface HostsReconcilerDeps {
+  readonly files: HostsFiles;
+  readonly watches: Pick<DirectoryWatches, "add" | "remove">;
+  readonly judge: (pod: NodePod) => LiveMode;
+  /**
+   * The names of the node's own hosts file, which pods on the host's network got a copy of at their start. Undefined: none are to be
+   * there. Without it, there never are any.
+   */
+  readonly inherited?: () => SelectedHosts | "unknown" | undefined;
+  /** The most names that a pod gets. */
+  readonly maxNames: number;
+  readonly log: Logger;
+  /** Called after every round, with the state then. */
+  readonly onRound: (state: HostsReconcilerState) => void;
+  /** A monotonic clock in milliseconds; replaced in tests only. */
+  readonly now?: () => number;
+  /** The CPU time of this thread in milliseconds; replaced in tests only. */
+  readonly cpu?: () => number;
+}
+
+/** How far the pods of the node have come. */
+export interface HostsReconcilerState {
+  /** The map revision that every following pod has; undefined while one of them does not. */
+  readonly applied: string | undefined;
+  /** The pod revisions that every following pod with that selection has; undefined before it is known which pods follow, and what. */
+  readonly podRevisions: readonly string[] | undefined;
+  readonly live: number;
+  /** Files written since the start. */
+  readonly written: number;
+  /** Pods that should follow and cannot, with the reason. */
+  readonly problems: ReadonlyArray<{ readonly pod: string; readonly reason: Reason }>;
+  /** Duration of the last round with a new map, in milliseconds: from its arrival to the last file. */
+  readonly roundMs: number;
+}
+
+interface Tracked {
+  pod: NodePod;
+  following: LiveMode | undefined;
+  /** The map revision that it was last compared with. */
+  compared: string | undefined;
+  /** What it selects of that map. */
+  selected: string | undefined;
+  /** The pod revision that its file has, and the pod as it was then. */
+  applied: string | undefined;
+  appliedTo: NodePod | undefined;
+  stamp: string | undefined;
+  problem: Reason | undefined;
+  /** Whether the file was searched for a block that an earlier agent may have left. */
+  clean: boolean;
+  /** Milliseconds of CPU time that it took when it was last dealt with. */
+  costMs: number;
+  readonly throttle: ReadBackoff;
+  timer: NodeJS.Timeout | undefined;
+}
+
+/** Problems that may be gone when the file is checked again. */
+const AGAIN: ReadonlySet<string> = new Set(["file-empty", "file-busy", "write-failed"]);
+/** The longest time that a round runs before it yields to the event loop, in milliseconds. */
+const SLICE_MS = 8;
+/** Names of all selections that are kept for a map. Anybody may annotate a pod with another selection, and change it. */
+const MAX_SELECTED_NAMES = 64_000;
+
+/**
+ * Reconciles the hosts files of one node's pods with the map. Every event notes the pods that it concerns; a round updates the noted
+ * pods, one after the other.
+ */
+export class HostsReconciler {
+  readonly #deps: HostsReconcilerDeps;
+  readonly #now: () => number;
+  readonly #cpu: () => number;
+  readonly #pods = new Map<string, Tracked>();
+  readonly #noted = new NotedPods();
+  readonly #plans: LivePlans;
+  #select: ((annotation: string | undefined) => SelectedHosts) | undefined;
+  #revision: string | undefined;
+  /** A round starts in the same iteration of the event loop: events that arrive together share a round, and nothing waits for a timer. */
+  readonly #reconciler = new Reconciler({ reconcile: () => this.#workSlice(), startTimer: startPromptTimer });
+  #written = 0;
+  #arrived: number | undefined;
+  #roundMs = 0;
+
+  constructor(deps: HostsReconcilerDeps) {
+    this.#deps = deps;
+    this.#plans = createLivePlans(hostsFileLimits(deps.maxNames));
+    this.#now = deps.now ?? steadyNow;
+    this.#cpu = deps.cpu ?? threadCpuMs;
+  }
+
+  /** Undefined: there is none any more, since no pod follows one. */
+  setMap(map: PublishedMap | undefined): void {
+    this.#plans.clear();
+    this.#revision = map?.revision;
+    if (map === undefined) {
+      this.#select = undefined;
+      return;
+    }
+    this.#arrived = this.#now();
+    const { maxNames } = this.#deps;
+    const select = createSelector(map, maxNames);
+    const maxSelections = Math.ceil(MAX_SELECTED_NAMES / maxNames);
+    const selections = new Map<string | undefined, SelectedHosts>();
+    this.#select = (annotation) => {
+      const existing = selections.get(annotation);
+      if (existing !== undefined) return existing;
+      const selected = select(annotation);
+      if (selections.size >= maxSelections) selections.clear();
+      selections.set(annotation, selected);
+      return selected;
+    };
+    // Most pods select this, and none of them is to come later for having been the first.
+    this.#select(undefined).byAddress();
+    this.noteAll();
+  }
+
+  putPod(pod: NodePod): void {
+    const tracked = this.#pods.get(pod.uid);
+    if (tracked === undefined) this.#pods.set(pod.uid, track(pod, this.#now));
+    else tracked.pod = pod;
+    this.#note(pod.uid);
+  }
+
+  removePod(uid: string): void {
+    clearTimeout(this.#pods.get(uid)?.timer);
+    this.#deps.watches.remove(uid);
+    this.#pods.delete(uid);
+    // The remaining pods may all have the newest revision now.
+    this.#reconciler.enqueue();
+  }
+
+  /** A fact has changed that the mode of any pod may depend on. */
+  noteAll(): void {
+    for (const [uid, { costMs }] of this.#pods) this.#noted.add(uid, costMs);
+    this.#reconciler.enqueue();
+  }
+
+  /** A pod's hosts file or directory has changed, possibly by our own write. */
+  touched(uid: string): void {
+    const tracked = this.#pods.get(uid);
+    if (tracked?.following !== "live" || tracked.timer !== undefined) return;
+    this.#deps.watches.add(uid);
+    if (tracked.stamp !== undefined && this.#deps.files.stamp(uid) === tracked.stamp) return;
+    tracked.timer = setTimeout(() => {
+      tracked.timer = undefined;
+      this.#note(uid);
+    }, tracked.throttle.next());
+  }
+
+  /**
+   * Checks every file that should have our block: missed events and failures are retried. Of the other pods it is decided again whether
+   * they follow, since nothing else reports that the annotation of a workload has changed.
+   */
+  sweep(): void {
+    for (const [uid, { following, stamp, costMs }] of this.#pods) {
+      if (following !== "live" || this.#deps.files.stamp(uid) !== stamp) this.#noted.add(uid, costMs);
+    }
+    if (this.#noted.size > 0) this.#reconciler.enqueue();
+  }
+
+  /** Whether no file of the node has a block of ours. */
+  get isClean(): boolean {
+    return this.#noted.size === 0 && [...this.#pods.values()].every(({ clean }) => clean);
+  }
+
+  /** Resolves when nothing is left to do. */
+  async settled(): Promise<void> {
+    await this.#reconciler.idle();
+  }
+
+  stop(): void {
+    void this.#reconciler.stop();
+    for (const { timer } of this.#pods.values()) clearTimeout(timer);
+    this.#pods.clear();
+    this.#noted.clear();
+  }
+
+  get state(): HostsReconcilerState {
+    const live = [...this.#pods.values()].filter(({ following }) => following === "live");
+    const unknown = [...this.#pods.values()].some(
+      ({ following }) => following === "unknown" || following === undefined,
+    );
+    const isBehind = ({ compared, selected, applied }: Tracked) =>
+      compared !== this.#revision || applied === undefined || applied !== selected;
+    const behind = live.filter(isBehind);
+    const missing = new Set(behind.map(({ selected }) => selected));
+    const podRevisions = new Set(live.flatMap(({ selected = [] }) => selected)).difference(missing);
+    return {
+      applied: unknown || behind.length > 0 ? undefined : this.#revision,
+      podRevisions: unknown || (live.length > 0 && this.#select === undefined) ? undefined : [...podRevisions],
+      live: live.length,
+      written: this.#written,
+      problems: live.flatMap(({ pod, problem }) =>
+        problem === undefined ? [] : [{ pod: `${pod.namespace}/${pod.name}`, reason: problem }],
+      ),
+      roundMs: this.#roundMs,
+    };
+  }
+
+  #note(uid: string): void {
+    this.#noted.add(uid, this.#pods.get(uid)?.costMs ?? 0);
+    this.#reconciler.enqueue();
+  }
+
+  /** One slice of a round. The next slice follows after the process has handled its pending I/O. */
+  #workSlice(): ReconcileResult | undefined {
+    const until = this.#now() + SLICE_MS;
+    for (let uid = this.#noted.take(); uid !== undefined; uid = this.#noted.take()) {
+      const tracked = this.#pods.get(uid);
+      if (tracked !== undefined) this.#bringUpToDate(uid, tracked);
+      if (this.#noted.size > 0 && this.#now() >= until) return { requeueAfter: 0 };
+    }
+    if (this.#arrived !== undefined) this.#roundMs = this.#now() - this.#arrived;
+    this.#arrived = undefined;
+    this.#deps.onRound(this.state);
+    return undefined;
+  }
+
+  /** Whatever is odd about a pod, and any fault of ours, concerns that pod alone. */
+  #bringUpToDate(uid: string, tracked: Tracked): void {
+    const began = this.#cpu();
+    try {
+      this.#follow(uid, tracked);
+    } catch (error) {
+      tracked.following = "live";
+      tracked.applied = undefined;
+      const text = `an unexpected error, please report it: ${describeError(error)}`;
+      this.#take(uid, tracked, { kind: "refused", reason: { code: "pod-failed", text } });
+    }
+    tracked.costMs = this.#cpu() - began;
+  }
+
+  #follow(uid: string, tracked: Tracked): void {
+    tracked.following = tracked.pod.ended ? "no" : this.#deps.judge(tracked.pod);
+    if (tracked.following === "live") this.#update(uid, tracked);
+    if (tracked.following !== "no") return;
+    const inherited = this.#inheritedBy(tracked.pod);
+    if (inherited === undefined) this.#leave(uid, tracked);
+    else if (inherited !== "unknown") this.#keepInherited(uid, tracked, inherited);
+  }
+
+  #inheritedBy({ hostNetwork, ended }: NodePod): SelectedHosts | "unknown" | undefined {
+    return hostNetwork === true && !ended ? this.#deps.inherited?.() : undefined;
+  }
+
+  /** Nobody else would ever change the copy of the node's block; a pod that has none gets none. */
+  #keepInherited(uid: string, tracked: Tracked, inherited: SelectedHosts): void {
+    const { applied, stamp, problem } = tracked;
+    const isCurrent = applied === inherited.revision && problem === undefined && stamp !== undefined;
+    if (isCurrent && this.#deps.files.stamp(uid) === stamp) return;
+    const outcome = this.#deps.files.update(uid, (content) =>
+      holdsBlock(content) ? this.#plans.apply(content, NO_ALIASES, inherited) : content,
+    );
+    this.#take(uid, tracked, outcome);
+    tracked.clean = false;
+    tracked.applied = outcome.kind === "refused" ? undefined : inherited.revision;
+  }
+
+  #update(uid: string, tracked: Tracked): void {
+    if (this.#select === undefined) return;
+    const selected = this.#select(tracked.pod.hosts);
+    tracked.compared = this.#revision;
+    tracked.selected = selected.revision;
+    if (this.#isCurrent(uid, tracked)) return;
+    this.#deps.watches.add(uid);
+    const { refusal, managedAliases } = tracked.pod;
+    const outcome: HostsFileUpdate =
+      refusal === undefined
+        ? this.#deps.files.update(uid, (content) => this.#plans.apply(content, managedAliases, selected))
+        : { kind: "refused", reason: refusal };
+    this.#take(uid, tracked, outcome);
+    tracked.clean = false;
+    if (outcome.kind === "refused") return;
+    tracked.applied = selected.revision;
+    tracked.appliedTo = tracked.pod;
+  }
+
+  /** Whether neither the file nor anything that it depends on has changed since it was written. */
+  #isCurrent(uid: string, { pod, selected, applied, appliedTo, stamp, problem }: Tracked): boolean {
+    if (applied !== selected || appliedTo === undefined || problem !== undefined) return false;
+    if (appliedTo.managedAliases !== pod.managedAliases) return false;
+    return stamp !== undefined && this.#deps.files.stamp(uid) === stamp;
+  }
+
+  #leave(uid: string, tracked: Tracked): void {
+    if (tracked.clean) return;
+    this.#deps.watches.remove(uid);
+    this.#take(
+      uid,
+      tracked,
+      this.#deps.files.update(uid, (content) => this.#plans.remove(content, tracked.pod.managedAliases)),
+    );
+    tracked.applied = undefined;
+    // A file that is not the kubelet's cannot have a block of ours; the others are retried.
+    tracked.clean = tracked.problem === undefined || !AGAIN.has(tracked.problem.code);
+  }
+
+  #take(uid: string, tracked: Tracked, outcome: HostsFileUpdate): void {
+    tracked.stamp = "stamp" in outcome ? outcome.stamp : undefined;
+    if (outcome.kind === "written") this.#written += 1;
+    const problem = outcome.kind === "refused" ? outcome.reason : undefined;
+    const pod = `${tracked.pod.namespace}/${tracked.pod.name}`;
+    if (tracked.following === "live") {
+      if (problem !== undefined) this.#refused(uid, tracked, problem);
+      else if (tracked.problem !== undefined) this.#deps.log.info({ pod }, "hosts file: follows again");
+    }
+    tracked.problem = problem;
+  }
+
+  #refused(uid: string, tracked: Tracked, problem: Reason): void {
+    const pod = `${tracked.pod.namespace}/${tracked.pod.name}`;
+    if (tracked.problem?.code !== problem.code && problem.code !== "file-empty")
+      this.#deps.log.warn({ pod, ...problem }, "hosts file: not written");
+    // Another process is writing it at the moment, so it is checked again soon.
+    if (problem.code === "file-empty" || problem.code === "file-busy") setImmediate(() => this.touched(uid));
+  }
+}
+
+const NO_ALIASES: readonly HostAlias[] = [];
+
+function track(pod: NodePod, now: () => number): Tracked {
+  return {
+    pod,
+    following: undefined,
+    compared: undefined,
+    selected: undefined,
+    applied: undefined,
+    appliedTo: undefined,
+    stamp: undefined,
+    problem: undefined,
+    clean: false,
+    costMs: 0,
+    throttle: createReadBackoff(now),
+    timer: undefined,
+  };
+}
+
+function threadCpuMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
+}

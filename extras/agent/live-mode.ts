@@ -1,0 +1,48 @@
+import { type EffectiveOnChange, effectiveOnChange } from "#hostmap/on-change.ts";
+import { excludedNamespaces } from "#lib/config/excluded-namespaces.ts";
+import type { Config } from "#lib/config/schema.ts";
+import type { Informer } from "#lib/kube/watch.ts";
+import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
+import { isOptedIn } from "#lib/workloads/pod-opt-in.ts";
+import type { LiveMode } from "./hosts-reconciler.ts";
+import type { NodePod } from "./node-pod.ts";
+import type { OwnerAnnotation } from "./owner-annotations.ts";
+
+interface LiveModeDeps {
+  readonly config: Pick<Config, "namespace" | "pods">;
+  readonly namespaces: Pick<Informer<NamespaceFacts>, "objects"> & { readonly state: { readonly synced: boolean } };
+  /** The annotation of a pod's workload. Called only if the answer depends on it. */
+  readonly onChangeOf: (pod: NodePod) => OwnerAnnotation;
+  /** The annotation of a namespace without the label, whose pod has one of its own. Called only if the answer depends on it. */
+  readonly namespaceOnChangeOf: (namespace: string) => OwnerAnnotation;
+}
+
+/** Decides whether a pod opted in and follows the map by its hosts file. */
+export function createLiveMode({
+  config,
+  namespaces,
+  onChangeOf,
+  namespaceOnChangeOf,
+}: LiveModeDeps): (pod: NodePod) => LiveMode {
+  const excluded = excludedNamespaces(config);
+  const judge = (pod: NodePod): LiveMode => {
+    if (!namespaces.state.synced) return "unknown";
+    const namespace = namespaces.objects().get(pod.namespace);
+    if (!isOptedIn(pod, namespace, excluded)) return "no";
+    const own = { pod: pod.onChange, workload: undefined, namespace: undefined, fallback: config.pods.onChange };
+    const byPod = effectiveOnChange(own);
+    if (byPod.from === "pod") return liveOrNo(byPod);
+    const workload = onChangeOf(pod);
+    if (!workload.known) return "unknown";
+    const byWorkload = effectiveOnChange({ ...own, workload: workload.onChange });
+    if (byWorkload.from === "workload") return liveOrNo(byWorkload);
+    const ofNamespace = namespace === undefined ? namespaceOnChangeOf(pod.namespace) : { known: true, ...namespace };
+    if (!ofNamespace.known) return "unknown";
+    return liveOrNo(effectiveOnChange({ ...own, workload: workload.onChange, namespace: ofNamespace.onChange }));
+  };
+  return (pod) => (pod.byDns ? "no" : judge(pod));
+}
+
+function liveOrNo({ mode }: EffectiveOnChange): LiveMode {
+  return mode === "live" ? "live" : "no";
+}

@@ -1,0 +1,76 @@
+import type { SelectedHosts } from "#hostmap/select-hosts.ts";
+import type { PublishedMap } from "#hostmap/types.ts";
+import type { Config } from "#lib/config/schema.ts";
+import type { NodeHostsReport } from "#lib/documents/node-hosts-report.ts";
+import type { Health } from "#lib/http/listen.ts";
+import { steadyNow } from "#lib/kube/time.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import type { DaemonSetPoll } from "./daemon-set-poll.ts";
+import { hostsFileLimits } from "./hosts-file-limits.ts";
+import { NodeHosts, nodeHostsPath } from "./node-hosts.ts";
+import { openNodeHostsFile } from "./node-hosts-file.ts";
+
+/** The names of the node's own hosts file, in a running agent. Without the mount of that file it does nothing. */
+export interface RunningNodeHosts {
+  /** Whether the file is to have names: they are chosen, and neither taken back nor on the way out. */
+  readonly wanted: boolean;
+  /** Whether the file is known to have no block of ours. */
+  readonly isClean: boolean;
+  /** What the Lease says of it; undefined: nothing. */
+  readonly report: NodeHostsReport | undefined;
+  /** What pods on the host's network have of it (`HostsReconciler`). */
+  inherited(): SelectedHosts | "unknown" | undefined;
+  setMap(map: PublishedMap | undefined): void;
+  reconcile(): void;
+  /** A liveness that fails, so that the container is restarted; undefined: there is no need to. */
+  restart(): Health | undefined;
+  close(): void;
+}
+
+/** What tests replace. */
+interface Replaced {
+  readonly now?: () => number;
+  readonly open?: typeof openNodeHostsFile;
+}
+
+/** After ten minutes the kubelet starts a container again without a delay. */
+const RESTART_AFTER_MS = 10 * 60_000;
+
+/** Opens the hosts file of the node where the chart mounts it. Throws `config-invalid` if its directory is not there. */
+export function runNodeHosts(
+  config: Pick<Config, "nodeHosts" | "inject">,
+  daemonSet: Pick<DaemonSetPoll, "uninstalling" | "nodeHosts">,
+  log: Logger,
+  { now = steadyNow, open = openNodeHostsFile }: Replaced = {},
+): RunningNodeHosts {
+  const { names } = config.nodeHosts;
+  const { maxNames } = config.inject;
+  const path = nodeHostsPath(config);
+  const file = path === undefined ? undefined : open(path, process.geteuid?.(), hostsFileLimits(maxNames));
+  const hosts = file && new NodeHosts({ file, names, maxNames, log });
+  if (names.length > 0) log.info({ path, names }, "names for the node: pods on the host's network inherit them");
+  const started = now();
+  const isWanted = (): boolean => names.length > 0 && !daemonSet.uninstalling && daemonSet.nodeHosts !== false;
+  return {
+    get wanted() {
+      return isWanted();
+    },
+    get isClean() {
+      return hosts?.isClean ?? true;
+    },
+    get report() {
+      return isWanted() ? hosts?.report : undefined;
+    },
+    inherited: () => (isWanted() ? (hosts?.selected ?? "unknown") : undefined),
+    setMap: (map) => hosts?.setMap(map),
+    reconcile: () => hosts?.reconcile(isWanted()),
+    restart() {
+      if (hosts?.isReplaced !== true) return undefined;
+      // Not more often than the kubelet's back-off forgets, unless the block has to go.
+      if (isWanted() && now() - started < RESTART_AFTER_MS) return undefined;
+      const text = "node-hosts-replaced: the node has another hosts file, which is seen after a restart";
+      return { ok: false, text };
+    },
+    close: () => file?.close(),
+  };
+}

@@ -1,0 +1,154 @@
+import { applyLive, removeLive } from "#hostmap/live-hosts.ts";
+import { liveAliases, planLive } from "#hostmap/live-hosts-plan.ts";
+import { createSelector, type SelectedHosts } from "#hostmap/select-hosts.ts";
+import type { PublishedMap, Reason } from "#hostmap/types.ts";
+import type { Config } from "#lib/config/schema.ts";
+import { MAX_TAKEN, type NodeHostsReport } from "#lib/documents/node-hosts-report.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { type FileChange, onText } from "./file-bytes.ts";
+import type { HostsFileUpdate } from "./hosts-file.ts";
+import { checkLines, hostsFileLimits } from "./hosts-file-limits.ts";
+import type { NodeHostsFile } from "./node-hosts-file.ts";
+
+/** Where the agent finds the hosts file of its node; undefined: the chart mounts none. */
+export function nodeHostsPath({ nodeHosts }: Pick<Config, "nodeHosts">): string | undefined {
+  return nodeHosts.names.length > 0 || nodeHosts.remove ? nodeHosts.path : undefined;
+}
+
+interface NodeHostsDeps {
+  readonly file: NodeHostsFile;
+  /** Names and patterns that are chosen for the node. */
+  readonly names: readonly string[];
+  readonly maxNames: number;
+  readonly log: Logger;
+}
+
+/** A hosts file of a node has no lines of a pod's spec. */
+const NO_ALIASES = liveAliases([]);
+
+const REPLACED: Reason = {
+  code: "node-hosts-replaced",
+  text: "the node has another hosts file by now; the agent sees it once its container has been restarted",
+};
+
+/**
+ * Keeps a block of chosen names in the hosts file of the node, and everything else in it as it is. A name that a line of somebody else
+ * has is left out of the block.
+ */
+export class NodeHosts {
+  readonly #deps: NodeHostsDeps;
+  #selected: SelectedHosts | undefined;
+  /** Revision of the block that the file has; "" if it has none. Undefined: not known. */
+  #written: string | undefined;
+  #stamp: string | undefined;
+  #taken: readonly string[] = [];
+  #problem: Reason | undefined;
+
+  constructor(deps: NodeHostsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Undefined: the map is not followed. The file keeps what it has. */
+  setMap(map: PublishedMap | undefined): void {
+    const { names, maxNames } = this.#deps;
+    this.#selected = map === undefined ? undefined : createSelector(map, maxNames)(names.join(","));
+  }
+
+  /** What the node's file is to have; undefined: not known. */
+  get selected(): SelectedHosts | undefined {
+    return this.#selected;
+  }
+
+  /** Whether the file is known to have no block. */
+  get isClean(): boolean {
+    return this.#written === "" && this.#problem === undefined;
+  }
+
+  /** Whether the agent sees a file that is the node's no longer. */
+  get isReplaced(): boolean {
+    return this.#problem === REPLACED;
+  }
+
+  /** Brings the file up to date; `wanted`: whether it is to have a block at all. Reads nothing if nothing has changed. */
+  reconcile(wanted: boolean): void {
+    const selected = wanted ? this.#selected : undefined;
+    if (wanted && selected === undefined) return;
+    const { file } = this.#deps;
+    if (file.isReplaced()) {
+      this.#took({ kind: "refused", reason: REPLACED }, undefined);
+      return;
+    }
+    const revision = selected?.revision ?? "";
+    const isCurrent = this.#written === revision && this.#problem === undefined;
+    if (isCurrent && this.#stamp !== undefined && file.stamp() === this.#stamp) return;
+    let taken: readonly string[] = [];
+    const change = selected === undefined ? this.#removal() : this.#block(selected, (names) => (taken = names));
+    this.#took(file.update(change), revision);
+    this.#setTaken(taken);
+  }
+
+  get report(): NodeHostsReport {
+    const names = this.#selected?.names.length ?? 0;
+    return {
+      revision: this.#written === "" ? undefined : this.#written,
+      names: this.#written === undefined || this.#written === "" ? 0 : names - this.#taken.length,
+      taken: this.#taken,
+      problem: this.#problem ?? this.#overCap,
+    };
+  }
+
+  #block(selected: SelectedHosts, onTaken: (names: readonly string[]) => void): FileChange {
+    const limits = hostsFileLimits(this.#deps.maxNames);
+    return onText((text) => {
+      checkLines(text, limits);
+      const applied = applyLive(text, NO_ALIASES, selected, (aliases, names, taken) => {
+        onTaken(taken);
+        return planLive(aliases, names, taken);
+      });
+      checkLines(applied, limits);
+      return applied;
+    });
+  }
+
+  #removal(): FileChange {
+    const limits = hostsFileLimits(this.#deps.maxNames);
+    return onText((text) => {
+      checkLines(text, limits);
+      return removeLive(text, NO_ALIASES);
+    });
+  }
+
+  #took(outcome: HostsFileUpdate, revision: string | undefined): void {
+    const { log } = this.#deps;
+    const problem = problemOf(outcome, revision);
+    if (problem === undefined) this.#written = revision;
+    this.#stamp = "stamp" in outcome ? outcome.stamp : undefined;
+    if (problem?.code !== this.#problem?.code) {
+      if (problem !== undefined) log.warn({ ...problem }, "hosts file of the node: not written");
+      else log.info({}, "hosts file of the node: current again");
+    }
+    this.#problem = problem;
+  }
+
+  #setTaken(taken: readonly string[]): void {
+    if (taken.length > 0 && taken.join() !== this.#taken.join()) {
+      const names = taken.slice(0, MAX_TAKEN).join(", ");
+      const text = `${taken.length} names have a line of somebody else, which stays: ${names}`;
+      this.#deps.log.warn({ code: "node-hosts-taken", text }, "hosts file of the node: names left out");
+    }
+    this.#taken = taken;
+  }
+
+  get #overCap(): Reason | undefined {
+    const { total = 0, cap = 0 } = this.#selected ?? {};
+    if (total <= cap) return undefined;
+    return { code: "over-cap", text: `only the first ${cap} of ${total} chosen names fit; choose fewer` };
+  }
+}
+
+/** A file that does not exist has no block; one that is to have a block has to exist. */
+function problemOf(outcome: HostsFileUpdate, revision: string | undefined): Reason | undefined {
+  if (outcome.kind === "refused") return outcome.reason;
+  if (outcome.kind !== "absent" || revision === "") return undefined;
+  return { code: "node-hosts-absent", text: "the node's hosts file is not there" };
+}

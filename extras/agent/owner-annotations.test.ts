@@ -1,0 +1,253 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import type { OwnerRef } from "#lib/workloads/owners.ts";
+import { LineLog } from "#test/fakes/clock.ts";
+import type { NodePod } from "./node-pod.ts";
+import { createOwnerAnnotations } from "./owner-annotations.ts";
+
+const ON_CHANGE = "switchback.dev/on-change";
+
+function podOf(owner: OwnerRef | undefined): NodePod {
+  const silent = { inject: undefined, mirror: false, hosts: undefined, onChange: undefined };
+  return { namespace: "shop", name: "a", uid: "u", owner, ...silent, managedAliases: [], ended: false };
+}
+
+const replicaSet = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "app-1" };
+
+/** An API server of workloads by path; `fail` makes it refuse. */
+function start(objects: Record<string, object>, random = 0.5) {
+  const log = new LineLog();
+  const rig = { spreadMs: 0, now: 0, asked: [] as string[], learned: 0, status: 0 };
+  const client = {
+    async get<T>(path: string): Promise<T> {
+      rig.asked.push(path);
+      if (rig.status !== 0) throw new SwitchbackError("kube-status", "refused", { status: rig.status });
+      const found = objects[path.replace("/apis/apps/v1/namespaces/shop/", "")];
+      if (found === undefined) throw new SwitchbackError("kube-status", "not found", { status: 404 });
+      return { metadata: found } as T;
+    },
+  };
+  const onLearned = () => {
+    rig.learned += 1;
+  };
+  const owners = createOwnerAnnotations({
+    client,
+    log,
+    now: () => rig.now,
+    random: () => random,
+    spreadMs: () => rig.spreadMs,
+    onLearned,
+  });
+  return { rig, owners, objects, log };
+}
+
+async function settle(): Promise<void> {
+  for (let turns = 0; turns < 5; turns += 1) await turn();
+}
+
+test("the word is the Deployment's, by way of the ReplicaSet; it is asked for once and remembered", async () => {
+  const deployment = { apiVersion: "apps/v1", kind: "Deployment", name: "app", controller: true };
+  const { rig, owners } = start({
+    "replicasets/app-1": { annotations: { [ON_CHANGE]: "none" }, ownerReferences: [deployment] },
+    "deployments/app": { annotations: { [ON_CHANGE]: "live" } },
+  });
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: false });
+  await settle();
+  assert.equal(rig.learned, 1);
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, onChange: "live" });
+  await settle();
+  assert.equal(rig.asked.length, 2);
+});
+
+test("a changed word is noticed within minutes, and told", async () => {
+  const set = { apiVersion: "apps/v1", kind: "StatefulSet", name: "db" };
+  const { rig, owners, objects } = start({ "statefulsets/db": { annotations: { [ON_CHANGE]: "live" } } });
+  owners.onChangeOf(podOf(set));
+  await settle();
+  objects["statefulsets/db"] = {};
+  rig.now += 10 * 60_000;
+  assert.deepEqual(owners.onChangeOf(podOf(set)), { known: true, onChange: "live" });
+  await settle();
+  assert.deepEqual(owners.onChangeOf(podOf(set)), { known: true, onChange: undefined });
+  assert.equal(rig.learned, 2);
+});
+
+test("what cannot be read stays as it was known, or unknown, and is asked for again", async () => {
+  const { rig, owners } = start({ "replicasets/app-1": {} });
+  rig.status = 403;
+  owners.onChangeOf(podOf(replicaSet));
+  await settle();
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: false });
+  assert.equal(rig.asked.length, 1, "not at once");
+  rig.status = 0;
+  rig.now += 20_000;
+  owners.onChangeOf(podOf(replicaSet));
+  await settle();
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, onChange: undefined });
+  rig.status = 500;
+  rig.now += 10 * 60_000;
+  owners.onChangeOf(podOf(replicaSet));
+  await settle();
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, onChange: undefined });
+});
+
+test("no owner, an owner of another kind or group, and one that is gone have no word", async () => {
+  const { rig, owners } = start({});
+  for (const owner of [
+    undefined,
+    { apiVersion: "batch/v1", kind: "Job", name: "j" },
+    { apiVersion: "example.com/v1", kind: "ReplicaSet", name: "r" },
+    { apiVersion: "apps/v1", kind: "toString", name: "r" },
+  ])
+    assert.deepEqual(owners.onChangeOf(podOf(owner)), { known: true, onChange: undefined });
+  assert.equal(rig.asked.length, 0);
+  owners.onChangeOf(podOf(replicaSet));
+  await settle();
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, onChange: undefined });
+});
+
+test("owners that no pod has any more are forgotten", async () => {
+  const { rig, owners } = start({ "replicasets/app-1": {} });
+  owners.onChangeOf(podOf(replicaSet));
+  await settle();
+  owners.tidy();
+  owners.tidy();
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: false });
+  await settle();
+  assert.equal(rig.asked.length, 2);
+});
+
+test("an owner that cannot be read is asked for again after fifteen seconds, not before, with a line each", async () => {
+  const { rig, owners, log } = start({});
+  rig.now = 1_000;
+  rig.status = 500;
+  const pod = podOf(replicaSet);
+  owners.onChangeOf(pod);
+  await settle();
+  rig.now += 14_999;
+  owners.onChangeOf(pod);
+  await settle();
+  assert.equal(rig.asked.length, 1);
+  rig.now += 1;
+  owners.onChangeOf(pod);
+  await settle();
+  assert.equal(rig.asked.length, 2);
+  assert.deepEqual(log.messages, ["annotation: not read", "annotation: not read"]);
+  assert.deepEqual(rig.learned, 0);
+});
+
+for (const [random, dueMs] of [
+  [0, 4 * 60_000],
+  [0.5, 5 * 60_000],
+  [1, 6 * 60_000],
+]) {
+  test(`a word is fresh for ${dueMs} ms where the dice say ${random}`, async () => {
+    const { rig, owners } = start({ "replicasets/app-1": {} }, random);
+    const pod = podOf(replicaSet);
+    owners.onChangeOf(pod);
+    await settle();
+    assert.equal(rig.learned, 1);
+    rig.now += (dueMs ?? 0) - 1;
+    owners.onChangeOf(pod);
+    await settle();
+    assert.equal(rig.asked.length, 1);
+    rig.now += 1;
+    owners.onChangeOf(pod);
+    await settle();
+    assert.equal(rig.asked.length, 2);
+    assert.equal(rig.learned, 1, "the same word again is no news");
+  });
+}
+
+test("many pods of one owner make one question, also while it is not answered", async () => {
+  const { rig, owners } = start({ "replicasets/app-1": {} });
+  for (let count = 0; count < 5; count += 1) owners.onChangeOf({ ...podOf(replicaSet), uid: `u${count}` });
+  await settle();
+  assert.equal(rig.asked.length, 1);
+});
+
+test("each owner has a word of its own: by namespace, kind and name", async () => {
+  const of = (kind: string, name: string) => ({ apiVersion: "apps/v1", kind, name });
+  const { owners, rig } = start({
+    "statefulsets/db": { annotations: { [ON_CHANGE]: "live" } },
+    "daemonsets/db": { annotations: { [ON_CHANGE]: "none" } },
+    "deployments/db": { annotations: { [ON_CHANGE]: "restart" } },
+  });
+  const annotations = () =>
+    ["StatefulSet", "DaemonSet", "Deployment"].map((kind) => owners.onChangeOf(podOf(of(kind, "db"))));
+  annotations();
+  await settle();
+  assert.deepEqual(
+    annotations().map((answer) => answer.known && answer.onChange),
+    ["live", "none", "restart"],
+  );
+  owners.onChangeOf({ ...podOf(of("StatefulSet", "db")), namespace: "bank" });
+  await settle();
+  assert.match(rig.asked.at(-1) ?? "", /namespaces.bank/);
+});
+
+test("a ReplicaSet's controller alone is asked for, and none above it; what is no controller says nothing", async () => {
+  const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "above", controller: true };
+  const { owners, rig } = start({
+    "replicasets/app-1": { ownerReferences: [{ ...owner, kind: "Deployment", name: "no", controller: false }, owner] },
+    "replicasets/above": { ownerReferences: [{ ...owner, kind: "Deployment", name: "top" }] },
+    "deployments/top": { annotations: { [ON_CHANGE]: "live" } },
+    "deployments/no": { annotations: { [ON_CHANGE]: "live" } },
+  });
+  owners.onChangeOf(podOf(replicaSet));
+  await settle();
+  assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, onChange: undefined });
+  assert.deepEqual(
+    rig.asked.map((path) => path.split("/").at(-1)),
+    ["app-1"],
+  );
+});
+
+test("an owner that is asked about between two tidyings is kept", async () => {
+  const { rig, owners } = start({ "replicasets/app-1": {} });
+  owners.onChangeOf(podOf(replicaSet));
+  await settle();
+  for (let count = 0; count < 3; count += 1) {
+    owners.tidy();
+    assert.deepEqual(owners.onChangeOf(podOf(replicaSet)), { known: true, onChange: undefined });
+  }
+  assert.equal(rig.asked.length, 1);
+});
+
+test("where many agents run, an annotation is kept for longer, and a random fifth more or less", async () => {
+  const set = { apiVersion: "apps/v1", kind: "StatefulSet", name: "db" };
+  for (const [random, keptMs] of [
+    [0, 432_000],
+    [0.5, 540_000],
+    [1, 648_000],
+  ] as const) {
+    const { rig, owners } = start({ "statefulsets/db": {} }, random);
+    rig.spreadMs = 240_000;
+    owners.onChangeOf(podOf(set));
+    await settle();
+    rig.now = keptMs - 1;
+    owners.onChangeOf(podOf(set));
+    await settle();
+    assert.equal(rig.asked.length, 1);
+    rig.now = keptMs;
+    owners.onChangeOf(podOf(set));
+    await settle();
+    assert.equal(rig.asked.length, 2);
+  }
+});
+
+test("the annotation of a namespace is read by its name, and kept like that of a workload", async () => {
+  const path = "/api/v1/namespaces/shop";
+  const { rig, owners, objects } = start({ [path]: { annotations: { [ON_CHANGE]: "live" } } });
+  assert.deepEqual(owners.namespaceOnChangeOf("shop"), { known: false });
+  await settle();
+  assert.deepEqual(owners.namespaceOnChangeOf("shop"), { known: true, onChange: "live" });
+  assert.deepEqual([rig.asked, rig.learned], [[path], 1]);
+  delete objects[path];
+  rig.now += 10 * 60_000;
+  owners.namespaceOnChangeOf("shop");
+  await settle();
+  assert.deepEqual(owners.namespaceOnChangeOf("shop"), { known: true, onChange: undefined });
+});

@@ -1,0 +1,218 @@
+import { join } from "node:path";
+import type { Config } from "#lib/config/schema.ts";
+import { AgentLeaseWriter } from "#lib/documents/agent-lease-writer.ts";
+import type { MapReader } from "#lib/documents/map-reader.ts";
+import type { NodeHostsReport } from "#lib/documents/node-hosts-report.ts";
+import { describeError, SwitchbackError } from "#lib/errors/errors.ts";
+import { type Health, type HealthServer, livenessOf, startHealthServer } from "#lib/http/listen.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { steadyNow } from "#lib/kube/time.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { type ClusterWatch, watchCluster } from "./cluster-watch.ts";
+import { type DaemonSetPoll, pollDaemonSet } from "./daemon-set-poll.ts";
+import { watchDirectories } from "./directory-watches.ts";
+import { createCompactor } from "./heap-compactor.ts";
+import { hostsFileLimits } from "./hosts-file-limits.ts";
+import { type HostsFiles, openHostsFiles } from "./hosts-files.ts";
+import { HostsReconciler, type HostsReconcilerState, type LiveMode } from "./hosts-reconciler.ts";
+import { createLiveMode } from "./live-mode.ts";
+import { followOnDemand, type MapOnDemand } from "./map-on-demand.ts";
+import { agentMetrics } from "./metrics.ts";
+import { type RunningNodeHosts, runNodeHosts } from "./node-hosts-run.ts";
+import type { NodePod } from "./node-pod.ts";
+import { createOwnerAnnotations, type OwnerAnnotations } from "./owner-annotations.ts";
+import { spreadMs } from "./spread.ts";
+
+interface AgentDeps {
+  readonly client: Pick<KubeClient, "get" | "stream" | "apply" | "delete">;
+  readonly maps: MapReader;
+  readonly log: Logger;
+  /** Name of our pod. */
+  readonly identity: string;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+export interface RunningAgent {
+  readonly healthPort: number;
+  readonly state: HostsReconcilerState;
+  /** Stops. The hosts files stay as they are unless our DaemonSet is being deleted: an upgrade changes nothing for any pod. */
+  stop(): Promise<void>;
+}
+
+/** Lease writes of all agents together after a change of the map, each second: as many as their renewals cost at any time. */
+const LEASES_PER_SECOND = 200;
+/** Agents that read the annotations of their workloads again, each second; a node has two dozen of them, and a GET or two each. */
+const OWNERS_PER_SECOND = 20;
+/** With the 5 minutes that an annotation is kept anyway, less than the 10 minutes that a restart waits for an agent. */
+const MAX_OWNERS_MS = 4 * 60_000;
+
+/** Runs the agent of one node. Throws `config-invalid` if no node is configured or the kubelet's directory does not exist. */
+export async function runAgent(config: Config, deps: AgentDeps): Promise<RunningAgent> {
+  const { client, log } = deps;
+  const { maxNames } = config.inject;
+  const { node, kubeletRoot, namespace, sweepSeconds } = config.agent;
+  if (node === undefined) throw new SwitchbackError("config-invalid", "agent.node: say which node's pods to follow");
+  const podsDirectory = join(kubeletRoot, "pods");
+  const files = open(podsDirectory, maxNames);
+  const watches = watchDirectories(podsDirectory, (uid) => follower.touched(uid), log);
+  const again = () => follower.noteAll();
+  const { random } = Math;
+  const owners = createOwners(deps, () => daemonSet.agents, again);
+  const daemonSet = pollDaemonSet({ client, namespace, random, log, onChange: again });
+  const lease = createLease(config.agent, node, deps, daemonSet);
+  let left: Promise<void> = Promise.resolve();
+  const nodeHosts = runNodeHosts(config, daemonSet, log);
+  const { inherited } = nodeHosts;
+  const judge = (pod: NodePod): LiveMode => (daemonSet.uninstalling ? "no" : liveModeOf(pod));
+  const compactor = createCompactor(globalThis.gc);
+  let written = 0;
+  const onRound = (state: HostsReconcilerState): void => {
+    if (state.written !== written) compactor.recordActivity();
+    written = state.written;
+    nodeHosts.reconcile();
+    if (!cluster.synced) return;
+    const needsMap = state.live > 0 || nodeHosts.wanted;
+    map.need(needsMap);
+    if (!daemonSet.uninstalling) {
+      // What an agent before this one has reported stays until there is something to compare with.
+      if (!needsMap || map.hasMap) lease.report({ ...state, nodeHosts: nodeHosts.report });
+    } else if (follower.isClean && nodeHosts.isClean)
+      left = lease.remove().catch((error) => log.warn({ error: describeError(error) }, "lease: not deleted"));
+  };
+  const follower = new HostsReconciler({ files, watches, judge, inherited, maxNames, log, onRound });
+  const map = createMap(deps, { follower, nodeHosts }, () => compactor.recordActivity());
+  const cluster = watchCluster({ client, node, follower, maxNames, daemonSet, random, log });
+  const { onChangeOf, namespaceOnChangeOf } = owners;
+  const liveModeOf = createLiveMode({ config, namespaces: cluster.namespaces, onChangeOf, namespaceOnChangeOf });
+  const sweep = setInterval(() => {
+    follower.sweep();
+    onRound(follower.state);
+    owners.tidy();
+    compactor.collectIfIdle();
+  }, sweepSeconds * 1000);
+  const health = await startHealth(config.agent, { map, cluster, follower, nodeHosts });
+  log.info({ node, podsDirectory, healthPort: health.port }, "following the map");
+  const stop = async (): Promise<void> => {
+    clearInterval(sweep);
+    if (await daemonSet.askNow()) follower.noteAll();
+    await follower.settled();
+    // Taken back, and this agent is replaced by one that no longer sees the file.
+    nodeHosts.reconcile();
+    await left;
+    await Promise.all([map.stop(), daemonSet.stop(), cluster.stop()]);
+    lease.stop();
+    watches.close();
+    follower.stop();
+    files.close();
+    nodeHosts.close();
+    await health.close();
+  };
+  return {
+    healthPort: health.port,
+    get state() {
+      return follower.state;
+    },
+    stop,
+  };
+}
+
+function createOwners({ client, log }: AgentDeps, agents: () => number, onLearned: () => void): OwnerAnnotations {
+  const keepMs = () => spreadMs(agents(), OWNERS_PER_SECOND, MAX_OWNERS_MS);
+  return createOwnerAnnotations({ client, log, now: steadyNow, random: Math.random, spreadMs: keepMs, onLearned });
+}
+
+/** The parts of a running agent that its probes and metrics show. */
+interface Shown {
+  readonly map: MapOnDemand;
+  readonly cluster: ClusterWatch;
+  readonly follower: Pick<HostsReconciler, "state">;
+  readonly nodeHosts: RunningNodeHosts;
+}
+
+async function startHealth(
+  { address, healthPort: port }: Config["agent"],
+  { map, cluster, follower, nodeHosts }: Shown,
+): Promise<HealthServer> {
+  return await startHealthServer({
+    address,
+    port,
+    live: () => nodeHosts.restart() ?? livenessOf(Math.max(map.inactiveMs, cluster.inactiveMs)),
+    ready: () => readiness(cluster, map, follower.state, nodeHosts.report),
+    registry: agentMetrics(() => ({ ...follower.state, nodeHosts: nodeHosts.report })),
+  });
+}
+
+function createLease(
+  { namespace, renewSeconds }: Config["agent"],
+  node: string,
+  deps: AgentDeps,
+  daemonSet: DaemonSetPoll,
+): AgentLeaseWriter {
+  const renewMs = renewSeconds * 1000;
+  return new AgentLeaseWriter({
+    ...deps,
+    namespace,
+    node,
+    renewMs,
+    spreadMs: () => spreadMs(daemonSet.agents, LEASES_PER_SECOND, renewMs),
+    random: Math.random,
+    daemonSet: () => daemonSet.daemonSet,
+  });
+}
+
+/** Where a map goes. */
+interface MapUsers {
+  readonly follower: HostsReconciler;
+  readonly nodeHosts: RunningNodeHosts;
+}
+
+function createMap({ maps, log }: AgentDeps, { follower, nodeHosts }: MapUsers, onOffer: () => void): MapOnDemand {
+  return followOnDemand({
+    maps,
+    setMap(map) {
+      onOffer();
+      nodeHosts?.setMap(map);
+      follower.setMap(map);
+    },
+    onProblem(problem) {
+      onOffer();
+      log.warn({ ...problem }, "map: not replaced");
+    },
+    now: steadyNow,
+  });
+}
+
+function open(podsDirectory: string, maxNames: number): HostsFiles {
+  try {
+    // Only files of our own user are written: as root, those of root.
+    return openHostsFiles(podsDirectory, process.geteuid?.(), hostsFileLimits(maxNames));
+  } catch (error) {
+    throw new SwitchbackError(
+      "config-invalid",
+      `agent.kubeletRoot: ${podsDirectory} cannot be opened as a directory, without links on the way: ${describeError(error)}`,
+    );
+  }
+}
+
+/** Ready once the pods, the namespaces and, where a pod needs it, a map are known. */
+function readiness(
+  { pods, namespaces }: ClusterWatch,
+  { following, hasMap, problem }: MapOnDemand,
+  { live, applied, problems }: HostsReconcilerState,
+  node: NodeHostsReport | undefined,
+): Health {
+  const checks = [
+    { ok: pods.state.synced, text: "pods of the node" },
+    { ok: namespaces.state.synced, text: "namespaces" },
+    { ok: hasMap || !following, text: `map${problem === undefined ? "" : ` (${problem.code}: ${problem.text})`}` },
+  ];
+  const lines = checks.map(({ ok, text }) => `[${ok ? "+" : "-"}] ${text}`);
+  lines.push(`${live} pods follow the map, ${applied === undefined ? "not all in step" : `all at ${applied}`}`);
+  if (node !== undefined) {
+    const problem = node.problem === undefined ? "" : `, ${node.problem.code}: ${node.problem.text}`;
+    lines.push(`${node.names} names in the hosts file of the node, ${node.taken.length} left out${problem}`);
+  }
+  for (const { pod, reason } of problems) lines.push(`${pod}: ${reason.code}: ${reason.text}`);
+  return { ok: checks.every(({ ok }) => ok), text: lines.join("\n") };
+}

@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { FullStatus } from "#controller/status.ts";
+import { fullStatus } from "#test/fakes/full-status.ts";
+import { Feed } from "./feed.ts";
+import type { FeedMessage } from "./messages.ts";
+
+/** A source whose answers the test gives, one after the other. */
+function source() {
+  const waiting: PromiseWithResolvers<FullStatus>[] = [];
+  let asked = Promise.withResolvers<void>();
+  const signals: AbortSignal[] = [];
+  return {
+    place: "here",
+    signals,
+    status: (signal: AbortSignal) => {
+      const answer = Promise.withResolvers<FullStatus>();
+      waiting.push(answer);
+      signals.push(signal);
+      asked.resolve();
+      return answer.promise;
+    },
+    /** Once it is asked. */
+    async next(): Promise<PromiseWithResolvers<FullStatus>> {
+      while (waiting.length === 0) {
+        await asked.promise;
+        asked = Promise.withResolvers();
+      }
+      return waiting.shift() ?? assert.fail();
+    },
+  };
+}
+
+/** What a listener got, and the next message of a kind. */
+function listener() {
+  const got: FeedMessage[] = [];
+  let came = Promise.withResolvers<void>();
+  return {
+    got,
+    types: () => got.map(({ type }) => type).join(" "),
+    take: (messages: readonly FeedMessage[]) => {
+      got.push(...messages);
+      came.resolve();
+      came = Promise.withResolvers();
+    },
+    async until(type: FeedMessage["type"]): Promise<void> {
+      while (got.at(-1)?.type !== type) await came.promise;
+    },
+  };
+}
+
+test("one read serves all who listen; who comes later gets everything at once; nobody listens, nobody reads", async () => {
+  const cluster = source();
+  const feed = new Feed({ source: cluster, now: () => 7, everyMs: 1 });
+  const [first, second] = [listener(), listener()];
+  const stopFirst = feed.subscribe(first.take);
+  assert.equal(first.types(), "begin");
+  (await cluster.next()).resolve(fullStatus());
+  await first.until("summary");
+  const read = await cluster.next();
+  const stopSecond = feed.subscribe(second.take);
+  assert.equal(second.types(), first.types());
+  assert.deepEqual(second.got, first.got);
+  stopFirst();
+  read.resolve(fullStatus({ names: [] }));
+  await second.until("summary");
+  assert.equal(first.types(), "begin names summary");
+  await cluster.next();
+  stopSecond();
+  assert.deepEqual(
+    cluster.signals.map(({ aborted }) => aborted),
+    [true, true, true],
+  );
+});
+
+test("a read that fails is told, also to who comes later, and leaves what is known; the next one heals it", async () => {
+  const cluster = source();
+  const feed = new Feed({ source: cluster, now: () => 7, everyMs: 1 });
+  const page = listener();
+  const stop = feed.subscribe(page.take);
+  (await cluster.next()).resolve(fullStatus());
+  (await cluster.next()).reject(new Error("no route"));
+  await page.until("unknown");
+  assert.deepEqual(page.got.at(-1), { type: "unknown", at: 7, text: "no route" });
+  const late = listener();
+  const stopLate = feed.subscribe(late.take);
+  assert.equal(late.types(), "begin names summary unknown");
+  (await cluster.next()).resolve(fullStatus());
+  await page.until("summary");
+  assert.equal(page.types(), "begin names summary unknown summary");
+  stop();
+  stopLate();
+});

@@ -1,0 +1,21 @@
+import type { Page } from "#lib/http/listen.ts";
+import { adviceIn } from "./codes.ts";
+
+interface PageSources {
+  /** Built: `app.js` and `app.css`. */
+  readonly script: string;
+  readonly style: string;
+  readonly html: string;
+  /** The text of docs/codes.md. */
+  readonly codes: string;
+}
+
+/** What the server serves, by path. */
+export function pageFiles({ script, style, html, codes }: PageSources): Record<string, Page> {
+  return {
+    "": { contentType: "text/html; charset=utf-8", body: html },
+    "app.js": { contentType: "text/javascript; charset=utf-8", body: script },
+    "app.css": { contentType: "text/css; charset=utf-8", body: style },
+    "codes.json": { contentType: "application/json", body: JSON.stringify(adviceIn(codes)) },
+  };
+}

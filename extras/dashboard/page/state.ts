@@ -1,0 +1,142 @@
+import type { WorkloadStatus } from "#controller/rollout/rollout-status.ts";
+import type { NameStatus } from "#controller/status.ts";
+import type { Fact } from "#doctor/known.ts";
+import type { CodeAdvice } from "../codes.ts";
+import type { Changes, Components, FeedMessage, MeasuredState, Summary, TrafficPoint } from "../messages.ts";
+
+/** A claimed name, with the number that the feed gave it and the text that a search looks at. */
+export interface NameRow extends NameStatus {
+  readonly id: number;
+  readonly searched: string;
+}
+
+export interface WorkloadRow extends WorkloadStatus {
+  readonly id: number;
+  readonly searched: string;
+}
+
+/** What the page shows. A view is never changed: what is new is another one. */
+export interface View {
+  readonly place: string;
+  readonly canExamine: boolean;
+  /** Undefined until the first status. */
+  readonly summary: Summary | undefined;
+  /** When the status was read, milliseconds since 1970. */
+  readonly at: number | undefined;
+  /** Why a newer status is not known. */
+  readonly trouble: string | undefined;
+  /** Whether the command that serves the page answers. */
+  readonly connected: boolean;
+  readonly names: readonly NameRow[];
+  readonly workloads: readonly WorkloadRow[];
+  /** Undefined: not read yet, or there is no cluster. */
+  readonly components: Components | undefined;
+  readonly measured: Fact<MeasuredState> | undefined;
+  /** Of the last minutes, the oldest first. */
+  readonly traffic: readonly TrafficPoint[];
+  /** Causes and remedies, by code. */
+  readonly advice: Readonly<Record<string, CodeAdvice>>;
+}
+
+/** Ten minutes. */
+const MAX_POINTS = 120;
+
+const NOTHING: View = {
+  place: "",
+  canExamine: false,
+  summary: undefined,
+  at: undefined,
+  trouble: undefined,
+  connected: false,
+  names: [],
+  workloads: [],
+  components: undefined,
+  measured: undefined,
+  traffic: [],
+  advice: {},
+};
+
+/** Keeps the lists that the feed sends, and tells who asked when there is another view. */
+export class PageState {
+  #view = NOTHING;
+  readonly #names = new Map<number, NameRow>();
+  readonly #workloads = new Map<number, WorkloadRow>();
+  readonly #listeners = new Set<() => void>();
+  /** Since the last view. One that did not change stays the same list: sorting 50,000 names anew stops a page that scrolls. */
+  #namesChanged = false;
+  #workloadsChanged = false;
+
+  get view(): View {
+    return this.#view;
+  }
+
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  update(change: Partial<View>): void {
+    this.#view = { ...this.#view, ...change };
+    for (const listener of this.#listeners) listener();
+  }
+
+  take(message: FeedMessage): void {
+    switch (message.type) {
+      case "begin":
+        // What is shown stays until the new status is whole.
+        this.#names.clear();
+        this.#workloads.clear();
+        this.#namesChanged = true;
+        this.#workloadsChanged = true;
+        this.update({ place: message.place, canExamine: message.canExamine, connected: true, traffic: [] });
+        break;
+      case "names":
+        apply(this.#names, message, (id, name) => ({ ...name, id, searched: textOfName(name) }));
+        this.#namesChanged = true;
+        break;
+      case "workloads":
+        apply(this.#workloads, message, (id, workload) => ({ ...workload, id, searched: textOfWorkload(workload) }));
+        this.#workloadsChanged = true;
+        break;
+      case "summary":
+        this.update({
+          summary: message.summary,
+          at: message.at,
+          trouble: undefined,
+          ...(this.#namesChanged && { names: [...this.#names.values()] }),
+          ...(this.#workloadsChanged && { workloads: [...this.#workloads.values()] }),
+        });
+        this.#namesChanged = false;
+        this.#workloadsChanged = false;
+        break;
+      case "components":
+        this.update({ components: message.components });
+        break;
+      case "traffic":
+        this.update({
+          measured: message.measured,
+          traffic: [...this.#view.traffic, ...message.points].slice(-MAX_POINTS),
+        });
+        break;
+      case "unknown":
+        this.update({ trouble: message.text });
+    }
+  }
+}
+
+function apply<T, Row>(rows: Map<number, Row>, changes: Changes<T>, rowOf: (id: number, entry: T) => Row): void {
+  for (const [id, entry] of changes.set ?? []) rows.set(id, rowOf(id, entry));
+  for (const id of changes.gone ?? []) rows.delete(id);
+}
+
+function textOfName({ name, from, target, reason, warning }: NameStatus): string {
+  const parts = [name, `${from.kind} ${from.namespace}/${from.name}`, target, reason?.code, warning?.code];
+  return parts
+    .filter((part) => part !== undefined)
+    .join(" ")
+    .toLowerCase();
+}
+
+function textOfWorkload({ namespace, kind, name, code, mode }: WorkloadStatus): string {
+  return `${namespace}/${kind}/${name} ${namespace}/${name} ${code} ${mode}`.toLowerCase();
+}

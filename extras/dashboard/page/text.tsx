@@ -1,0 +1,52 @@
+import type { Reason } from "#hostmap/types.ts";
+import { printable } from "#lib/errors/printable.ts";
+import type { CodeAdvice } from "../codes.ts";
+
+/** A text of the cluster as it is shown: characters that change the direction of text, or are not seen, by their escapes. */
+export const plain = printable;
+
+/** A reason with what it means and what to do, as docs/codes.md has it. */
+export function ReasonText({
+  reason,
+  advice,
+}: {
+  readonly reason: Reason;
+  readonly advice: Readonly<Record<string, CodeAdvice>>;
+}) {
+  const known = Object.hasOwn(advice, reason.code) ? advice[reason.code] : undefined;
+  return (
+    <div class="reason">
+      <code>{plain(reason.code)}</code> {plain(reason.text)}
+      {known && (
+        <p>
+          <b>What to do:</b> <Ticked text={known.remedy} />
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** Text of the documentation, or of a cure: what stands between backticks is code. */
+export function Ticked({ text }: { readonly text: string }) {
+  return <>{text.split("`").map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part))}</>;
+}
+
+/** In place of what only the status says. The head of the page has the reason. */
+export function StatusNotKnown({ trouble }: { readonly trouble: string | undefined }) {
+  return <p class="none">{trouble === undefined ? "Not known yet." : "Not known: the status cannot be read."}</p>;
+}
+
+/** A state in words and in colour. */
+export function Badge({
+  kind,
+  children,
+}: {
+  readonly kind: "good" | "warn" | "bad" | "idle";
+  readonly children: string;
+}) {
+  return <span class={`badge ${kind}`}>{children}</span>;
+}
+
+export function count(value: number): string {
+  return value.toLocaleString("en");
+}

@@ -1,0 +1,104 @@
+import type { NameStatus } from "#controller/status.ts";
+import type { Fact } from "#doctor/known.ts";
+import type { Reason } from "#hostmap/types.ts";
+import type { Components, MeasuredState, Summary } from "../messages.ts";
+
+/** `broken` is where it ends, `beyond` what comes after that; `unknown`: nothing here says whether it works. */
+export type StepState = "works" | "warning" | "broken" | "beyond" | "unknown";
+
+/** A station of a request for a name, from the object that claims it to the ingress controller. */
+export interface WayStep {
+  readonly title: string;
+  readonly values: readonly string[];
+  readonly state: StepState;
+  /** Why it is broken, or what to watch. */
+  readonly reason?: Reason | undefined;
+}
+
+/** What is known beside the status. */
+export interface Observed {
+  readonly components: Components | undefined;
+  readonly measured: Fact<MeasuredState> | undefined;
+}
+
+type Target = Summary["targets"][number];
+type Judged = Pick<WayStep, "state" | "reason">;
+
+const UNKNOWN: Judged = { state: "unknown" };
+/** With the chart's profile `small` one Deployment is all components. */
+const RELAYS: readonly string[] = ["switchback-proxy", "switchback-all"];
+
+/** The way of a name as far as it is known. What comes after the first station that is broken is not reached. Pure. */
+export function wayOf(name: NameStatus, { targets }: Pick<Summary, "targets">, observed: Observed): WayStep[] {
+  const target = targets.find((each) => each.name === name.target);
+  const isRelayed = target?.relayed ?? true;
+  const steps: WayStep[] = [
+    {
+      title: name.from.kind,
+      values: [name.from.file ?? `${name.from.namespace}/${name.from.name}`],
+      ...judgeAt(name, "object"),
+    },
+    { title: "Target", values: name.target === undefined ? [] : [name.target], ...judgeAt(name, "target") },
+    { title: isRelayed ? "Front address" : "Address", values: name.addresses, ...judgeAt(name, "address") },
+    ...(isRelayed ? [{ title: "Proxy", values: portsOf(target), ...judgeProxies(observed) }] : []),
+    {
+      title: "Ingress controller",
+      values: target?.upstream ? [target.upstream] : [],
+      ...judgeUpstream(target, observed),
+    },
+  ];
+  const broken = steps.findIndex(({ state }) => state === "broken");
+  return steps.map((step, index) => (broken !== -1 && index > broken ? withoutReason(step) : step));
+}
+
+function withoutReason({ title, values }: WayStep): WayStep {
+  return { title, values, state: "beyond" };
+}
+
+/** The policy refuses what the object claims; without a target or its address it ends there. */
+function judgeAt({ reason, warning, target }: NameStatus, place: "object" | "target" | "address"): Judged {
+  const brokenAt = target !== undefined ? "address" : reason?.code === "no-target" ? "target" : "object";
+  if (reason !== undefined && brokenAt === place) return { state: "broken", reason };
+  return place === "address" && warning !== undefined ? { state: "warning", reason: warning } : { state: "works" };
+}
+
+function portsOf(target: Target | undefined): string[] {
+  return (target?.ports ?? []).map(({ port, protocol }) =>
+    protocol === "none" ? String(port) : `${port}, PROXY ${protocol}`,
+  );
+}
+
+function judgeProxies({ components }: Observed): Judged {
+  if (!components?.deployments.known) return UNKNOWN;
+  const relay = components.deployments.value.find(({ name }) => RELAYS.includes(name));
+  if (relay === undefined) {
+    return { state: "broken", reason: { code: "deployment-missing", text: "there is no Deployment that relays" } };
+  }
+  const text = `${relay.ready} of ${relay.desired} replicas are ready`;
+  if (relay.ready === 0) return { state: "broken", reason: { code: "deployment-not-ready", text } };
+  if (relay.ready < relay.desired) return { state: "warning", reason: { code: "deployment-degraded", text } };
+  return { state: "works" };
+}
+
+/** By its endpoints, and by the last dial of each replica. */
+function judgeUpstream(target: Target | undefined, { components, measured }: Observed): Judged {
+  if (target === undefined) return UNKNOWN;
+  const endpoints = components?.upstreams.known
+    ? components.upstreams.value.find(({ namespace, name }) => `${namespace}/${name}` === target.upstream)
+    : undefined;
+  if (endpoints?.ready === 0) {
+    const text = `${target.upstream} has no endpoint that is ready`;
+    return { state: "broken", reason: { code: "upstream-without-endpoints", text } };
+  }
+  const dials = measured?.known ? measured.value.upstreams.filter((each) => each.target === target.name) : [];
+  const failing = dials.filter((each) => each.failing > 0);
+  if (failing.length > 0) {
+    const ports = failing.map((each) => `port ${each.port}: ${each.failing} of ${each.failing + each.good}`);
+    const reason = {
+      code: "dial-failing",
+      text: `the last dial failed for replicas of the proxy (${ports.join("; ")})`,
+    };
+    return { state: failing.every(({ good }) => good === 0) ? "broken" : "warning", reason };
+  }
+  return dials.length > 0 || endpoints !== undefined ? { state: "works" } : UNKNOWN;
+}

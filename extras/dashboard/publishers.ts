@@ -1,0 +1,41 @@
+import { type Fact, readFact } from "#doctor/known.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { PUBLISHER_LABEL, parsePublisherState, STATE_KEY } from "#lib/documents/publisher-state.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { resourcePath } from "#lib/kube/paths.ts";
+
+/** What a publisher reports of itself. */
+export interface PublisherReport {
+  readonly name: string;
+  /** Where it writes. */
+  readonly place: string;
+  readonly names: number;
+  readonly leftOut: number;
+  /** Milliseconds since 1970: since when readers lack the newest map. */
+  readonly behindSince: number | undefined;
+  /** Why not everything is published, or why that is not known. */
+  readonly problem: Reason | undefined;
+}
+
+interface RawState {
+  readonly metadata: { readonly labels?: Readonly<Record<string, string>> };
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/** Reads what the publishers report; of one whose report cannot be read, why. */
+export async function readPublishers(
+  client: Pick<KubeClient, "list">,
+  namespace: string,
+): Promise<Fact<readonly PublisherReport[]>> {
+  return await readFact({ verb: "list", resource: "configmaps", namespace }, async () => {
+    const path = resourcePath({ version: "v1", namespace, resource: "configmaps" });
+    const { items } = await client.list<RawState>(path, { labelSelector: PUBLISHER_LABEL });
+    return items.map(({ metadata, data }) => {
+      const name = metadata.labels?.[PUBLISHER_LABEL] ?? "";
+      const state = parsePublisherState(data?.[STATE_KEY]);
+      if ("code" in state) return { name, place: "", names: 0, leftOut: 0, behindSince: undefined, problem: state };
+      const { place, names, leftOut, behindSince, problem } = state;
+      return { name, place, names, leftOut, behindSince, problem };
+    });
+  });
+}

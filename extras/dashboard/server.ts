@@ -1,0 +1,126 @@
+import { randomBytes } from "node:crypto";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { describeError } from "#lib/errors/errors.ts";
+import { http } from "#lib/http/http.ts";
+import { listen, type Page } from "#lib/http/listen.ts";
+import { Feed } from "./feed.ts";
+import { behindToken, HEADERS, isOfOtherPage, isOwnHost } from "./guard.ts";
+import type { FeedMessage } from "./messages.ts";
+import type { DashboardSource } from "./source.ts";
+
+interface DashboardOptions {
+  readonly source: DashboardSource;
+  /** The page and what belongs to it, by path; the page itself has the empty one. */
+  readonly files: Readonly<Record<string, Page>>;
+  /** On loopback; 0 selects a free one. */
+  readonly port: number;
+  /** Between two reads of the status, and two of the metrics, milliseconds. */
+  readonly everyMs?: number;
+  readonly trafficMs?: number;
+}
+
+export interface RunningDashboard {
+  /** The page's address. Whoever has it sees what its owner may read in the cluster. */
+  readonly address: string;
+  readonly server: Server;
+  stop(): Promise<void>;
+}
+
+const LOOPBACK = "127.0.0.1";
+/** A tab that has not taken so much is cut off; it asks again, and gets the whole. */
+const MAX_UNREAD_BYTES = 128 * 1024 * 1024;
+/** A comment now and then shows that the stream is alive. */
+const HEARTBEAT_MS = 15_000;
+
+type Handler = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
+
+/** Serves the dashboard on loopback, until `stop`. Throws `listen-failed`. */
+export async function startDashboard(options: DashboardOptions): Promise<RunningDashboard> {
+  const { source, files, port } = options;
+  const token = randomBytes(24).toString("base64url");
+  const feed = new Feed({ ...options, now: Date.now });
+  const routes: Readonly<Record<string, Handler>> = {
+    ...fileRoutes(files),
+    "GET events": (request, response) => sendEvents(feed, request, response),
+    "POST doctor": examineWith(source),
+  };
+  const server = http.createServer((request, response) => {
+    for (const [name, value] of Object.entries(HEADERS)) response.setHeader(name, value);
+    const handled = async () => await handlerOf(request, token, routes)(request, response);
+    handled().catch((error: unknown) => sendText(response, 502, describeError(error)));
+  });
+  await listen(server, port, LOOPBACK);
+  const address = `http://${LOOPBACK}:${(server.address() as AddressInfo).port}/${token}/`;
+  const stop = () =>
+    new Promise<void>((resolve) => {
+      server.close(() => resolve());
+      server.closeAllConnections();
+    });
+  return { address, server, stop };
+}
+
+function fileRoutes(files: Readonly<Record<string, Page>>): Record<string, Handler> {
+  const serve =
+    ({ contentType, body }: Page): Handler =>
+    (_request, response) =>
+      send(response, 200, contentType, body);
+  return Object.fromEntries(Object.entries(files).map(([path, page]) => [`GET ${path}`, serve(page)]));
+}
+
+/** A request that is refused learns nothing: not even whether its token was good. */
+function handlerOf(request: IncomingMessage, token: string, routes: Readonly<Record<string, Handler>>): Handler {
+  if (!isOwnHost(request)) return refuse(403, "this server has another name");
+  if (isOfOtherPage(request)) return refuse(403, "not for other pages");
+  const path = behindToken((request.url ?? "").split("?", 1)[0] ?? "", token);
+  const route = `${request.method} ${path}`;
+  if (path !== undefined && Object.hasOwn(routes, route)) return routes[route] ?? refuse(404, "not found");
+  return refuse(404, "not found");
+}
+
+function refuse(status: number, text: string): Handler {
+  return (_request, response) => sendText(response, status, text);
+}
+
+function sendEvents(feed: Feed, request: IncomingMessage, response: ServerResponse): void {
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  const write = (text: string) => {
+    if (response.writableLength > MAX_UNREAD_BYTES) response.destroy();
+    else response.write(text);
+  };
+  const stop = feed.subscribe((messages) => {
+    for (const message of messages) write(eventOf(message));
+  });
+  const heartbeat = setInterval(() => write(":\n\n"), HEARTBEAT_MS);
+  request.once("close", () => {
+    clearInterval(heartbeat);
+    stop();
+  });
+}
+
+/** JSON has no line feeds of its own, so nothing in a message ends it. */
+function eventOf(message: FeedMessage): string {
+  return `data: ${JSON.stringify(message)}\n\n`;
+}
+
+/** Runs the doctor once for all who ask meanwhile. */
+function examineWith({ doctor }: DashboardSource): Handler {
+  if (doctor === undefined) return refuse(404, "there is no cluster to examine");
+  let running: Promise<object> | undefined;
+  return async (_request, response) => {
+    running ??= doctor().finally(() => {
+      running = undefined;
+    });
+    send(response, 200, "application/json", JSON.stringify(await running));
+  };
+}
+
+function sendText(response: ServerResponse, status: number, text: string): void {
+  if (response.headersSent) response.destroy();
+  else send(response, status, "text/plain; charset=utf-8", `${text}\n`);
+}
+
+function send(response: ServerResponse, status: number, contentType: string, body: string): void {
+  response.writeHead(status, { "content-type": contentType, "content-length": Buffer.byteLength(body) });
+  response.end(body);
+}

@@ -1,0 +1,49 @@
+import { shortHash } from "#hostmap/hash.ts";
+import { parseHosts } from "#hostmap/hosts-text.ts";
+import { ANY_DEPTH, isWildcard } from "#hostmap/wildcards.ts";
+import type { SnapshotForm } from "#lib/documents/map-builder.ts";
+import type { HashedShard } from "#lib/documents/published-map.ts";
+import { hostsLines } from "./hosts-file.ts";
+import type { Wildcards } from "./wildcard-zone.ts";
+
+/** What the sidecar keeps of a shard: its part of the files, and not the names that it was made of, which take three times the memory. */
+interface DnsPart extends HashedShard {
+  /** Lines of the hosts file. */
+  readonly hosts: string;
+  readonly wildcards: Wildcards;
+  /** Names, without wildcards. */
+  readonly size: number;
+}
+
+/** The map as the sidecar has it. */
+export interface DnsMap {
+  readonly revision: string;
+  /** Names, without wildcards. */
+  readonly size: number;
+  readonly parts: readonly DnsPart[];
+}
+
+/** How the sidecar reads the published map. */
+export const DNS_MAP: SnapshotForm<DnsPart, DnsMap> = {
+  parse: (text) => partOf(shortHash(text), parseHosts(text)),
+  assemble: mapOfParts,
+};
+
+/** A map from entries. */
+export function dnsMapOf(revision: string, entries: ReadonlyMap<string, readonly string[]>): DnsMap {
+  return mapOfParts(revision, [partOf(revision, entries)]);
+}
+
+function partOf(shardHash: string, entries: ReadonlyMap<string, readonly string[]>): DnsPart {
+  const wildcards = new Map<string, readonly string[]>();
+  let size = 0;
+  for (const [name, addresses] of entries) {
+    if (name.startsWith(ANY_DEPTH)) wildcards.set(name.slice(ANY_DEPTH.length), addresses);
+    if (!isWildcard(name)) size += 1;
+  }
+  return { shardHash, hosts: hostsLines(entries), wildcards, size };
+}
+
+function mapOfParts(revision: string, parts: readonly DnsPart[]): DnsMap {
+  return { revision, size: parts.reduce((sum, { size }) => sum + size, 0), parts };
+}

@@ -1,0 +1,23 @@
+import { DNS_HEALTH_NAME, revisionHealthName } from "#hostmap/dns-health-name.ts";
+import { ANY_DEPTH } from "#hostmap/wildcards.ts";
+
+const HEALTHY = "127.0.0.1";
+
+/** The first line of the hosts file. `revision` is that of the rollout. */
+export function healthLine(revision: string): string {
+  return `${HEALTHY} ${DNS_HEALTH_NAME} ${revisionHealthName(revision)}\n`;
+}
+
+/**
+ * Lines of the hosts file of CoreDNS: names, and the wildcards of one label, which its `hosts` plugin knows as `*.x`; it prefers exact
+ * names. Wildcards at any depth are not in it: see `wildcard-zone.ts`.
+ */
+export function hostsLines(entries: ReadonlyMap<string, readonly string[]>): string {
+  const lines: string[] = [];
+  for (const [name, addresses] of entries) {
+    // Nobody but us decides whether a resolver is healthy.
+    if (name.startsWith(ANY_DEPTH) || name.endsWith(DNS_HEALTH_NAME)) continue;
+    for (const address of addresses) lines.push(address, " ", name, "\n");
+  }
+  return lines.join("");
+}

@@ -1,0 +1,154 @@
+import { join } from "node:path";
+import type { Reason } from "#hostmap/types.ts";
+import type { Config } from "#lib/config/schema.ts";
+import type { MapReader } from "#lib/documents/map-reader.ts";
+import { isMap } from "#lib/documents/published-map.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import { livenessOf, startHealthServer } from "#lib/http/listen.ts";
+import { createBackoff } from "#lib/kube/backoff.ts";
+import { Reconciler } from "#lib/kube/reconciler.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { COREFILE, type CorefileOptions, renderCorefile } from "./corefile.ts";
+import type { DnsMap } from "./dns-map.ts";
+import { type DnsState, dnsReadiness } from "./health.ts";
+import { MapFiles } from "./map-files.ts";
+import { createDnsMetrics } from "./metrics.ts";
+import { awaitTurn, turnQuestions } from "./turn.ts";
+import { replaceFile } from "./write-file.ts";
+
+interface DnsDeps {
+  readonly maps: MapReader<DnsMap>;
+  /** Undefined: not known. */
+  readonly clusterDomain: string | undefined;
+  readonly log: Logger;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+interface RunningDns {
+  readonly healthPort: number;
+  readonly state: Readonly<DnsState>;
+  /** Stops. The files stay: CoreDNS goes on with the last map. */
+  stop(): Promise<void>;
+}
+
+/** Waits between attempts to write the files, as when the volume is full. */
+const RETRY_MS = 1_000;
+const MAX_RETRY_MS = 30_000;
+/** Names that a warning lists. */
+const MAX_SHOWN = 5;
+/** Every cluster's API server is below it in a pod's search list. */
+const DEFAULT_CLUSTER_DOMAIN = "cluster.local";
+
+/**
+ * Runs the sidecar of a resolver: writes the Corefile once, and the files with the map whenever it changes. Throws `listen-failed`;
+ * rejects if the Corefile cannot be written.
+ */
+export async function runDns(config: Config, deps: DnsDeps): Promise<RunningDns> {
+  const { log } = deps;
+  const { directory, address, healthPort, revision, waitFor } = config.podDns;
+  const corefile = renderCorefile(corefileOptions(config.podDns, deps.clusterDomain ?? DEFAULT_CLUSTER_DOMAIN));
+  await replaceFile(join(directory, COREFILE), corefile);
+
+  const state: DnsState = { written: undefined, problem: undefined, waitsFor: waitFor };
+  const metrics = createDnsMetrics(state);
+  const files = mapFilesOf(config.podDns, deps);
+  let newest: DnsMap | undefined;
+  const setProblem = (problem: Reason): void => {
+    if (problem.text !== state.problem?.text)
+      log.warn({ ...problem, revision: state.written?.revision }, "map: not written");
+    state.problem = problem;
+  };
+  const write = async (): Promise<undefined> => {
+    const map = newest;
+    if (map === undefined) return;
+    await files.write(map);
+    metrics.wrote("ok");
+    state.written = { revision: map.revision, names: map.size };
+    if (newest === map) state.problem = undefined;
+    log.info({ revision: map.revision, names: map.size }, "map: written");
+  };
+  const writer = new Reconciler({
+    reconcile: write,
+    retry: {
+      backoff: createBackoff(RETRY_MS, MAX_RETRY_MS),
+      onError(error) {
+        metrics.wrote("failed");
+        setProblem({ code: "dns-not-written", text: `cannot write CoreDNS' files: ${describeError(error)}` });
+      },
+    },
+  });
+  const maps = deps.maps.start((offer) => {
+    if (!isMap(offer)) {
+      setProblem(offer);
+      return;
+    }
+    newest = offer;
+    writer.enqueue();
+  });
+  const stopping = new AbortController();
+  const turn = waitForTurn(config.podDns, stopping.signal).then(() => {
+    if (stopping.signal.aborted) return;
+    if (waitFor !== undefined) log.info({ service: waitFor, revision }, "rollout: the turn of this resolver");
+    state.waitsFor = undefined;
+  });
+  const stopWriting = async (): Promise<void> => {
+    stopping.abort();
+    await turn;
+    await maps.stop();
+    await writer.stop();
+  };
+  try {
+    const health = await startHealthServer({
+      live: () => livenessOf(maps.inactiveMs?.() ?? 0),
+      ready: () => dnsReadiness(state),
+      address,
+      port: healthPort,
+      registry: metrics.registry,
+    });
+    log.info({ healthPort: health.port }, "listening");
+    return {
+      healthPort: health.port,
+      state,
+      async stop() {
+        await stopWriting();
+        await health.close();
+      },
+    };
+  } catch (error) {
+    await stopWriting();
+    throw error;
+  }
+}
+
+function mapFilesOf({ directory, ttlSeconds: ttl, revision }: Config["podDns"], { now, log }: DnsDeps): MapFiles {
+  const seconds = () => Math.floor(now() / 1000);
+  return new MapFiles({ directory, ttl, revision, seconds, onTooDeep: (names) => warnOfDeep(names, log) });
+}
+
+function warnOfDeep(tooDeep: readonly string[], log: Logger): void {
+  if (tooDeep.length === 0) return;
+  const shown = tooDeep.slice(0, MAX_SHOWN).map((apex) => `*.${apex}`);
+  const text = `${tooDeep.length} wildcards lie so far below another one that its addresses are answered: ${shown.join(", ")}`;
+  log.warn({ code: "dns-wildcard-deep", text }, "map: wildcards");
+}
+
+async function waitForTurn({ waitFor, revision }: Config["podDns"], signal: AbortSignal): Promise<void> {
+  if (waitFor !== undefined) await awaitTurn({ service: waitFor, revision, ...turnQuestions(signal) });
+}
+
+function corefileOptions(settings: Config["podDns"], clusterDomain: string): CorefileOptions {
+  const { directory, address, port, upstream, reloadMs, ttlSeconds: ttl } = settings;
+  return {
+    directory,
+    address,
+    port,
+    healthPort: settings.coreDnsHealthPort,
+    readyPort: settings.coreDnsReadyPort,
+    metricsPort: settings.coreDnsMetricsPort,
+    upstream,
+    clusterDomains: [clusterDomain],
+    ttl,
+    reloadMs,
+  };
+}

@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { fc } from "#test/property.ts";
+import { chooseWildcards, wildcardRecords, wildcardZone } from "./wildcard-zone.ts";
+
+const RELAY = "198.51.100.9";
+
+/** Few labels, so that wildcards stand above each other. */
+const names = fc
+  .array(fc.constantFrom("a", "b", "c"), { minLength: 1, maxLength: 5 })
+  .map((labels) => `${labels.join(".")}.test`);
+const wildcards = fc
+  .uniqueArray(names, { maxLength: 8 })
+  .map((apexes) => new Map(apexes.map((apex, index) => [apex, [`198.51.100.${(index % 3) + 1}`]])));
+
+/** What a server of the zone answers (RFC 4592, 3.3.1): the name itself, or the wildcard at the closest name that exists. */
+function lookUp(zone: ReadonlyMap<string, string>, name: string): string | undefined {
+  const exists = (what: string) => zone.has(what) || [...zone.keys()].some((other) => other.endsWith(`.${what}`));
+  if (exists(name)) return zone.get(name);
+  let above = name;
+  while (above.includes(".")) {
+    above = above.slice(above.indexOf(".") + 1);
+    if (exists(above)) return zone.get(`*.${above}`);
+  }
+  return undefined;
+}
+
+/** What Gateway API means: the longest wildcard that has the name below it. */
+function expected(all: ReadonlyMap<string, readonly string[]>, name: string): string | undefined {
+  const above = [...all.keys()].filter((apex) => name.endsWith(`.${apex}`)).sort((a, b) => b.length - a.length);
+  return all.get(above[0] ?? "")?.[0];
+}
+
+test("by the rules of DNS, the records lead each name to the longest wildcard above it, at any depth", () => {
+  fc.assert(
+    fc.property(wildcards, fc.array(names, { minLength: 1, maxLength: 20 }), (all, asked) => {
+      const zone = new Map(
+        wildcardRecords(chooseWildcards(all).kept, 5)
+          .split("\n")
+          .filter((line) => line !== "")
+          .map((line) => [line.slice(0, line.indexOf(". ")), line.slice(line.lastIndexOf(" ") + 1)]),
+      );
+      for (const name of [...asked, ...all.keys()]) assert.equal(lookUp(zone, name), expected(all, name), name);
+    }),
+  );
+});
+
+test("records of both families, in an order that does not depend on the map's", () => {
+  const one = new Map([
+    ["b.test", ["2001:db8::9", RELAY]],
+    ["a.test", [RELAY]],
+  ]);
+  const text = `*.a.test. 5 IN A ${RELAY}\n*.b.test. 5 IN A ${RELAY}\n*.b.test. 5 IN AAAA 2001:db8::9\n`;
+  assert.equal(wildcardRecords(one, 5), text);
+  assert.equal(wildcardRecords(new Map([...one].reverse()), 5), text);
+  assert.equal(wildcardZone(text, 7, 5), `. 5 IN SOA switchback.invalid. nobody.invalid. 7 3600 3600 3600 5\n${text}`);
+});
+
+test("a wildcard that leads where the one above it does needs no records", () => {
+  const all = new Map([
+    ["c.b.a.test", [RELAY]],
+    ["a.test", [RELAY]],
+    ["other.test", [RELAY]],
+  ]);
+  const { kept, tooDeep } = chooseWildcards(all);
+  assert.deepEqual([[...kept.keys()].sort(), tooDeep], [["a.test", "other.test"], []]);
+});
+
+test("wildcards of a hundred labels take a bounded number of records; ordinary ones beside them keep theirs", () => {
+  const deep = (index: number) => `${"a.".repeat(100)}h${index}.test`;
+  const hostile = Array.from({ length: 500 }, (_, index) => [deep(index), ["198.51.100.2"]] as const);
+  const all = new Map<string, readonly string[]>([...hostile, ["test", [RELAY]], ["e.d.c.b.test", ["198.51.100.3"]]]);
+  const { kept, tooDeep } = chooseWildcards(all);
+  assert.deepEqual([[...kept.keys()].sort(), tooDeep.length], [["e.d.c.b.test", "test"], 500]);
+  // Eight labels below each other, by turns to another address: the most that each can take.
+  const chain = Array.from(
+    { length: 12 },
+    (_, at) => [`${"a.".repeat(8 * at)}x.test`, [`198.51.100.${at % 2}`]] as const,
+  );
+  const chained = chooseWildcards(new Map(chain));
+  assert.equal(chained.kept.size, 12);
+  assert.ok(wildcardRecords(chained.kept, 5).split("\n").length <= 12 * 17);
+});

@@ -1,0 +1,49 @@
+import type { Reason } from "#hostmap/types.ts";
+import type { PublishOutcome } from "./publisher.ts";
+import type { PublisherMap } from "./publisher-map.ts";
+import { type BlocksOptions, renderServerBlocks, type ServerBlocks } from "./server-blocks.ts";
+import type { ServerZones } from "./server-zones.ts";
+
+/** The API server takes objects of about 1 MiB, and the file of the kubelet's Corefile is the same text. */
+const ROOM_BYTES = 900_000;
+
+/** Renders the server blocks of a map, and again only when the map or the Corefile changes. */
+export class BlocksRenderer {
+  readonly #fixed: Pick<BlocksOptions, "publisher" | "first" | "ttl">;
+  #key = "";
+  #blocks: ServerBlocks | undefined;
+
+  constructor(fixed: Pick<BlocksOptions, "publisher" | "first" | "ttl">) {
+    this.#fixed = fixed;
+  }
+
+  /** `others`: bytes that the ConfigMap has beside our text. */
+  render(map: PublisherMap, { listen, taken }: ServerZones, others: number): ServerBlocks | Reason {
+    if (listen === undefined) {
+      return { code: "publisher-no-root", text: "no server block of the Corefile answers everything (`.`)" };
+    }
+    // In steps, so that a few bytes more or less of somebody else's change nothing.
+    const maxBytes = Math.max(0, ROOM_BYTES - Math.ceil(others / 10_000) * 10_000);
+    const key = JSON.stringify([map.revision, listen, [...taken].sort(), maxBytes]);
+    if (this.#blocks === undefined || key !== this.#key) {
+      this.#blocks = renderServerBlocks(map, { ...this.#fixed, listen, taken, maxBytes });
+      this.#key = key;
+    }
+    return this.#blocks;
+  }
+}
+
+/** Nothing is written. */
+export function refused(problem: Reason): PublishOutcome {
+  return { names: 0, leftOut: 0, problem, refused: true };
+}
+
+/** What became of a map whose blocks are written. */
+export function outcomeOf({ names, tooMany, elsewhere }: ServerBlocks): PublishOutcome {
+  const taken = `${elsewhere} names are left out: another server block answers for them`;
+  const room = `${tooMany} names are left out: there is no room in a ConfigMap for more`;
+  const leftOut = tooMany + elsewhere;
+  if (leftOut === 0) return { names, leftOut };
+  if (tooMany === 0) return { names, leftOut, problem: { code: "publisher-zone-taken", text: taken } };
+  return { names, leftOut, problem: { code: "publisher-no-room", text: elsewhere === 0 ? room : `${room}; ${taken}` } };
+}

@@ -1,0 +1,22 @@
+import type { Config } from "#lib/config/schema.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { CorednsPublisher } from "./coredns.ts";
+import { CorednsImportPublisher } from "./coredns-import.ts";
+import { ExternalDnsPublisher } from "./external-dns.ts";
+import type { Publisher } from "./publisher.ts";
+
+/** What a publisher is made from. */
+type PublisherConfig = Pick<Config, "publishers" | "namespace">;
+
+/** Makes each publisher, by its name. */
+const FACTORIES: Readonly<Record<string, (config: PublisherConfig, client: KubeClient) => Publisher>> = {
+  "coredns-import": ({ publishers }, client) => new CorednsImportPublisher(publishers.corednsImport, client),
+  coredns: ({ publishers }, client) => new CorednsPublisher(publishers.coredns, client),
+  "external-dns": ({ publishers, namespace }, client) =>
+    new ExternalDnsPublisher(publishers.externalDns, { namespace, client }),
+};
+
+/** The publisher of this name; undefined: there is none. */
+export function createPublisher(name: string, config: PublisherConfig, client: KubeClient): Publisher | undefined {
+  return Object.hasOwn(FACTORIES, name) ? FACTORIES[name]?.(config, client) : undefined;
+}

@@ -1,0 +1,97 @@
+import { isIPv6 } from "node:net";
+import type { Config } from "#lib/config/schema.ts";
+import { resourcePath } from "#lib/kube/paths.ts";
+import type { DnsRecord, PartLimits } from "./external-dns-parts.ts";
+
+type Settings = Config["publishers"]["externalDns"];
+
+/** A kind of objects that external-dns reads. */
+export interface ExternalDnsKind {
+  readonly apiVersion: string;
+  readonly kind: Settings["kind"];
+  /** Path of the objects of a namespace, or of one of them. */
+  path(namespace: string, name?: string): string;
+  readonly limits: PartLimits;
+  /** The fields of an object beside its metadata, and the annotations that external-dns reads. */
+  render(records: readonly DnsRecord[]): {
+    readonly annotations: Readonly<Record<string, string>>;
+    readonly body: object;
+  };
+  /** Changes whenever somebody changes what was rendered; it may change at other times, too. */
+  versionOf(metadata: { readonly generation?: number; readonly resourceVersion?: string }): string | undefined;
+}
+
+/** Its default from 0.23 on, and the one before. */
+const PREFIXES = ["external-dns.kubernetes.io/", "external-dns.alpha.kubernetes.io/"];
+/** What a record has beside its name and labels, once for each address. */
+const ENDPOINT_BYTES = 130;
+
+export function kindOf(settings: Settings): ExternalDnsKind {
+  return settings.kind === "Service" ? services(settings) : dnsEndpoints(settings);
+}
+
+/** DNSEndpoint, a custom resource of external-dns (`--source=crd`). */
+function dnsEndpoints({ ttlSeconds, recordLabels }: Settings): ExternalDnsKind {
+  const labels = Object.keys(recordLabels).length === 0 ? {} : { labels: recordLabels };
+  const labelBytes = JSON.stringify(labels).length;
+  return {
+    apiVersion: "externaldns.k8s.io/v1alpha1",
+    kind: "DNSEndpoint",
+    path: (namespace, name) =>
+      resourcePath({ group: "externaldns.k8s.io", version: "v1alpha1", resource: "dnsendpoints", namespace, name }),
+    limits: {
+      byAddresses: false,
+      names: 128,
+      bytes: 200_000,
+      bytesOf: ({ name, addresses }) => addresses.length * (name.length + ENDPOINT_BYTES + labelBytes),
+    },
+    render: (records) => ({
+      annotations: {},
+      body: {
+        spec: {
+          endpoints: records.flatMap(({ name, addresses }) =>
+            [addresses.filter((address) => !isIPv6(address)), addresses.filter((address) => isIPv6(address))].flatMap(
+              (targets, index) =>
+                targets.length === 0
+                  ? []
+                  : {
+                      dnsName: name,
+                      recordType: index === 0 ? "A" : "AAAA",
+                      recordTTL: ttlSeconds,
+                      targets,
+                      ...labels,
+                    },
+            ),
+          ),
+        },
+      },
+    }),
+    // external-dns writes the status, which is no new generation.
+    versionOf: ({ generation }) => generation?.toString(),
+  };
+}
+
+/** A headless Service without pods, whose annotations say what names lead where (`--source=service`). */
+function services({ ttlSeconds }: Settings): ExternalDnsKind {
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    path: (namespace, name) => resourcePath({ version: "v1", resource: "services", namespace, name }),
+    // An object has at most 256 KiB of annotations, and each name is in two.
+    limits: { byAddresses: true, names: 256, bytes: 100_000, bytesOf: ({ name }) => name.length + 1 },
+    render: (records) => {
+      const annotations: Record<string, string> = {};
+      for (const prefix of PREFIXES) {
+        annotations[`${prefix}hostname`] = records.map(({ name }) => name).join(",");
+        annotations[`${prefix}target`] = (records[0]?.addresses ?? []).join(",");
+        annotations[`${prefix}ttl`] = String(ttlSeconds);
+      }
+      // Ports are needed by nobody, and API servers before 1.20 demand one.
+      return {
+        annotations,
+        body: { spec: { type: "ClusterIP", clusterIP: "None", ports: [{ name: "none", port: 1 }] } },
+      };
+    },
+    versionOf: ({ resourceVersion }) => resourceVersion,
+  };
+}

@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { configSchema } from "#lib/config/schema.ts";
+import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
+import { ExternalDnsPublisher } from "./external-dns.ts";
+import type { PublisherMap } from "./publisher-map.ts";
+
+const ENDPOINTS = "/apis/externaldns.k8s.io/v1alpha1/namespaces/ours/dnsendpoints";
+const SERVICES = "/api/v1/namespaces/ours/services";
+
+function mapOf(...entries: Array<readonly [string, ...string[]]>): PublisherMap {
+  return { revision: entries.join(), entries: entries.map(([name, ...addresses]) => [name, addresses] as const) };
+}
+
+const A = ["a.example.com", "198.51.100.1"] as const;
+const B = ["b.example.com", "198.51.100.2", "2001:db8::2"] as const;
+
+function rig(settings: object = {}) {
+  const kube = new MemoryKube();
+  const externalDns = { removeWaitSeconds: 0, ...settings };
+  const { publishers } = configSchema.parse({ publishers: { externalDns } });
+  const start = () => new ExternalDnsPublisher(publishers.externalDns, { namespace: "ours", client: kube.client });
+  return { kube, start, publisher: start() };
+}
+
+test("names become DNSEndpoints, with A and AAAA, TTL and the labels that are configured", async () => {
+  const { kube, publisher } = rig({
+    ttlSeconds: 30,
+    labels: { team: "dns", "switchback.dev/publisher": "other" },
+    annotations: { instance: "private" },
+    recordLabels: { from: "switchback" },
+  });
+  assert.deepEqual(await publisher.publish(mapOf(A, B)), { names: 2, leftOut: 0 });
+  const [path = ""] = kube.paths(ENDPOINTS);
+  const labels = { from: "switchback" };
+  const record = { recordTTL: 30, labels };
+  assert.deepEqual(kube.at(path)?.spec, {
+    endpoints: [
+      { dnsName: A[0], recordType: "A", targets: [A[1]], ...record },
+      { dnsName: B[0], recordType: "A", targets: [B[1]], ...record },
+      { dnsName: B[0], recordType: "AAAA", targets: [B[2]], ...record },
+    ],
+  });
+  const { metadata } = kube.at(path) ?? {};
+  assert.deepEqual(metadata?.labels, {
+    team: "dns",
+    "app.kubernetes.io/name": "switchback",
+    "switchback.dev/publisher": "external-dns",
+  });
+  assert.equal(metadata?.annotations?.instance, "private");
+  assert.match(path, /\/switchback-names-0$/);
+});
+
+test("names become headless Services, one for equal addresses, with the annotations of both prefixes", async () => {
+  const { kube, publisher } = rig({ kind: "Service" });
+  const C = ["c.example.com", "198.51.100.1"] as const;
+  await publisher.publish(mapOf(A, B, C));
+  const found = kube.paths(SERVICES).map((path) => kube.at(path));
+  const hosts = found.map((object) => object?.metadata.annotations?.["external-dns.kubernetes.io/hostname"]).sort();
+  assert.deepEqual(hosts, ["a.example.com,c.example.com", "b.example.com"]);
+  for (const object of found) {
+    const { annotations = {} } = object?.metadata ?? {};
+    for (const key of ["hostname", "target", "ttl"])
+      assert.equal(
+        annotations[`external-dns.alpha.kubernetes.io/${key}`],
+        annotations[`external-dns.kubernetes.io/${key}`],
+      );
+    const { clusterIP, selector } = (object?.spec ?? {}) as { clusterIP?: string; selector?: unknown };
+    assert.deepEqual([clusterIP, selector], ["None", undefined]);
+  }
+});
+
+test("the same map again writes nothing, one name more writes one object, and what somebody removes comes back", async () => {
+  const { kube, publisher } = rig();
+  await publisher.publish(mapOf(A, B));
+  const before = kube.writes.length;
+  await publisher.publish(mapOf(A, B));
+  assert.equal(kube.writes.length, before);
+  await publisher.publish(mapOf(A, B, ["c.example.com", "198.51.100.1"]));
+  assert.deepEqual([kube.writes.length, kube.writes.at(-1)?.fieldManager], [before + 1, "switchback-external-dns"]);
+  const [path = ""] = kube.paths(ENDPOINTS);
+  kube.remove(path);
+  await publisher.publish(mapOf(A, B, ["c.example.com", "198.51.100.1"]));
+  assert.deepEqual(kube.paths(ENDPOINTS), [path]);
+});
+
+test("what somebody edits is written again", async () => {
+  const { kube, publisher } = rig({ kind: "Service" });
+  await publisher.publish(mapOf(A));
+  const [path = ""] = kube.paths(SERVICES);
+  const object = kube.at(path);
+  kube.put(path, { ...object, metadata: { ...object?.metadata, annotations: {} } });
+  await publisher.publish(mapOf(A));
+  const hosts = kube.paths(SERVICES).map((each) => kube.at(each)?.metadata.annotations);
+  assert.deepEqual([hosts.length, hosts[0]?.["external-dns.kubernetes.io/hostname"]], [1, A[0]]);
+});
+
+test("more names: new objects come before names leave the old ones; fewer: objects go last; a new process moves nothing", async () => {
+  const { kube, publisher, start } = rig();
+  const many = (count: number) =>
+    mapOf(...Array.from({ length: count }, (_, index) => [`n${index}.example.com`, "198.51.100.1"] as const));
+  await publisher.publish(many(100));
+  const before = kube.writes.length;
+  await publisher.publish(many(1_000));
+  const kinds = kube.writes.slice(before).map(({ method }) => method);
+  assert.deepEqual(kinds, [...Array<string>(7).fill("CREATE"), "APPLY"]);
+  assert.equal(kube.paths(ENDPOINTS).length, 8);
+  const again = start();
+  await again.publish(many(400));
+  assert.equal(kube.paths(ENDPOINTS).length, 8, "kept, since they exist");
+  const written = kube.writes.length;
+  await again.publish(many(10));
+  const later = kube.writes.slice(written).map(({ method }) => method);
+  assert.deepEqual(later, ["APPLY", ...Array<string>(7).fill("DELETE")]);
+});
+
+test("half of the writes are refused: the next try writes what is missing", async () => {
+  const { kube, publisher } = rig();
+  const many = mapOf(
+    ...Array.from({ length: 1_000 }, (_, index) => [`n${index}.example.com`, "198.51.100.1"] as const),
+  );
+  let writes = 0;
+  kube.onWrite = ({ path }) => {
+    writes += 1;
+    if (writes > 3) throw refusal(path, 500);
+  };
+  await assert.rejects(publisher.publish(many));
+  assert.equal(kube.paths(ENDPOINTS).length, 3);
+  kube.onWrite = () => {};
+  const before = kube.writes.length;
+  assert.deepEqual(await publisher.publish(many), { names: 1_000, leftOut: 0 });
+  assert.deepEqual([kube.paths(ENDPOINTS).length, kube.writes.length - before], [8, 5]);
+});
+
+test("a cluster without the definition: nothing is written, a code says why, and it is tried again", async () => {
+  const { kube, publisher } = rig();
+  kube.onRead = (path) => {
+    throw refusal(path, 404);
+  };
+  const outcome = await publisher.publish(mapOf(A));
+  assert.deepEqual([outcome.problem?.code, outcome.refused, kube.writes], ["external-dns-no-crd", true, []]);
+  await publisher.remove();
+  kube.onRead = () => {};
+  assert.deepEqual(await publisher.publish(mapOf(A)), { names: 1, leftOut: 0 });
+});
+
+test("an object of somebody else with a name of ours stays as it is", async () => {
+  const { kube, publisher } = rig();
+  kube.put(`${ENDPOINTS}/switchback-names-0`, { spec: { endpoints: [] } });
+  kube.onWrite = ({ method, path }) => {
+    if (method === "CREATE") throw refusal(path, 409);
+  };
+  const outcome = await publisher.publish(mapOf(A, B));
+  assert.deepEqual([outcome.names, outcome.leftOut, outcome.problem?.code], [0, 2, "external-dns-foreign"]);
+  assert.deepEqual(kube.at(`${ENDPOINTS}/switchback-names-0`)?.spec, { endpoints: [] });
+});
+
+test("removal deletes our objects and nobody else's, and again changes nothing", async () => {
+  const { kube, publisher } = rig();
+  await publisher.publish(mapOf(A));
+  kube.put(`${ENDPOINTS}/somebodys`, { metadata: { labels: { "switchback.dev/publisher": "x" } } });
+  await publisher.remove();
+  assert.deepEqual(kube.paths(ENDPOINTS), [`${ENDPOINTS}/somebodys`]);
+  const writes = kube.writes.length;
+  await publisher.remove();
+  assert.equal(kube.writes.length, writes);
+});

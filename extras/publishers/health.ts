@@ -1,0 +1,21 @@
+import type { Reason } from "#hostmap/types.ts";
+import type { PublisherState } from "#lib/documents/publisher-state.ts";
+import type { Health } from "#lib/http/listen.ts";
+
+/** What a publisher knows of itself. */
+export interface PublisherFacts {
+  readonly state: PublisherState;
+  /** Why the last step failed. */
+  readonly failure: Reason | undefined;
+  /** Why the newest map cannot be read. */
+  readonly mapProblem: Reason | undefined;
+}
+
+/** Ready unless it cannot work at all: a problem of its own is for the status, and restarting it cures nothing. */
+export function publisherReadiness({ state, failure, mapProblem }: PublisherFacts): Health {
+  const { revision, names, problem } = state;
+  const what = revision === undefined ? "nothing published" : `revision ${revision}, ${names} names`;
+  const reason = failure ?? mapProblem ?? problem;
+  const suffix = reason === undefined ? "" : ` (${reason.code}: ${reason.text})`;
+  return { ok: failure === undefined, text: `[${failure === undefined ? "+" : "-"}] map: ${what}${suffix}` };
+}

@@ -1,0 +1,252 @@
+import type { Reason } from "#hostmap/types.ts";
+import { emptyPublisherState, type PublisherState } from "#lib/documents/publisher-state.ts";
+import type { PublisherStateStore, StoredPublisherState } from "#lib/documents/publisher-state-store.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import { createBackoff } from "#lib/kube/backoff.ts";
+import { type ReconcileResult, Reconciler } from "#lib/kube/reconciler.ts";
+import type { StartTimer } from "#lib/kube/time.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import type { Publisher, PublishOutcome } from "./publisher.ts";
+import type { PublisherMap } from "./publisher-map.ts";
+import { ReaderWatch } from "./reader-watch.ts";
+
+interface LoopSettings {
+  readonly checkMs: number;
+  readonly minIntervalMs: number;
+  readonly answerMs: number;
+}
+
+interface LoopDeps {
+  readonly publisher: Publisher;
+  readonly store: Pick<PublisherStateStore, "read" | "write">;
+  readonly settings: LoopSettings;
+  readonly log: Logger;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  readonly onWrite?: (result: "ok" | "failed") => void;
+  readonly startTimer?: StartTimer;
+}
+
+const RETRY_MS = 1_000;
+const MAX_RETRY_MS = 60_000;
+/** While readers have something else than the newest map. */
+const ASK_MS = 2_000;
+/** A change that is taken back this often within this time is not made again. */
+const TAKEN_BACK_TIMES = 2;
+const TAKEN_BACK_MS = 600_000;
+/** Kept of those that were taken back. */
+const MAX_TAKEN_BACK = 10;
+/** Somebody began to remove this publisher, and did not go on. */
+const LEAVING_MS = 3_600_000;
+/** After readers did not get what was published, though they did before. */
+const PAUSE_MS = 3_600_000;
+
+/**
+ * Keeps a publisher's place as the newest map wants it, one step at a time, and its document as things are. It stops by itself where
+ * somebody else wants the place otherwise, or where readers do not get what was written.
+ */
+export class PublisherLoop {
+  readonly #deps: LoopDeps;
+  readonly #reconciler: Reconciler;
+  readonly #readers: ReaderWatch | undefined;
+  #map: PublisherMap | undefined;
+  #stored: StoredPublisherState | undefined;
+  #state: PublisherState;
+  #begun = false;
+  /** The document was deleted while this process runs: somebody removes this publisher. */
+  #removed = false;
+  #wroteAt = Number.NEGATIVE_INFINITY;
+  #failure: Reason | undefined;
+
+  constructor(deps: LoopDeps) {
+    this.#deps = deps;
+    const { publisher, settings } = deps;
+    this.#state = emptyPublisherState(publisher.name, publisher.place);
+    this.#readers = publisher.readers && new ReaderWatch(publisher.readers, settings.answerMs, deps.now());
+    this.#reconciler = new Reconciler({
+      reconcile: () => this.#step(),
+      retry: {
+        backoff: createBackoff(RETRY_MS, MAX_RETRY_MS),
+        onError: (error) => this.#failed(error),
+      },
+      ...(deps.startTimer && { startTimer: deps.startTimer }),
+    });
+  }
+
+  get state(): PublisherState {
+    return this.#state;
+  }
+
+  /** Why the last step failed; undefined: it did not. */
+  get failure(): Reason | undefined {
+    return this.#failure;
+  }
+
+  /** A newer map is to be published. */
+  offer(map: PublisherMap): void {
+    this.#map = map;
+    this.#reconciler.enqueue();
+  }
+
+  async stop(): Promise<void> {
+    await this.#reconciler.stop();
+  }
+
+  #failed(error: unknown): void {
+    const text = describeError(error);
+    this.#deps.onWrite?.("failed");
+    if (text !== this.#failure?.text)
+      this.#deps.log.warn({ code: "publisher-failed", text }, "publisher: a step failed");
+    this.#failure = { code: "publisher-failed", text };
+  }
+
+  async #step(): Promise<ReconcileResult | undefined> {
+    const { settings } = this.#deps;
+    await this.#load();
+    const wait = await this.#act();
+    this.#failure = undefined;
+    return { requeueAfter: Math.max(0, wait ?? settings.checkMs) };
+  }
+
+  /** Reads the document: others may have marked it. */
+  async #load(): Promise<void> {
+    const { publisher, store, log } = this.#deps;
+    this.#stored = await store.read();
+    if (this.#stored === undefined) {
+      this.#removed = this.#begun;
+      if (!this.#begun) this.#state = emptyPublisherState(publisher.name, publisher.place);
+      return;
+    }
+    this.#begun = true;
+    this.#removed = false;
+    const { state } = this.#stored;
+    if (!("code" in state)) this.#state = state;
+    else {
+      log.warn({ ...state }, "publisher: starts over, without its document");
+      this.#state = emptyPublisherState(publisher.name, publisher.place);
+    }
+  }
+
+  /** @returns when to look again, milliseconds; undefined: at the next check. */
+  async #act(): Promise<number | undefined> {
+    const { publisher, now } = this.#deps;
+    if (this.#removed || this.#isLeaving() || this.#state.stopped) return undefined;
+    if (await this.#hasMoved()) return undefined;
+    if ((await this.#takenBack()) === "stop") return undefined;
+    const map = this.#map;
+    if (map === undefined) return undefined;
+    const { pausedUntil } = this.#state;
+    if (pausedUntil !== undefined && now() < pausedUntil) return undefined;
+    const isNew = map.revision !== this.#state.revision;
+    const tooSoon = this.#wroteAt + this.#deps.settings.minIntervalMs - now();
+    if (isNew && tooSoon > 0) return Math.min(tooSoon, (await this.#watchReaders()) ?? tooSoon);
+    await this.#keepOriginal();
+    const outcome = await publisher.publish(map);
+    if (isNew && !outcome.refused) {
+      this.#wroteAt = now();
+      this.#deps.onWrite?.("ok");
+      this.#readers?.published(map.revision, this.#state.revision === undefined, now());
+    }
+    await this.#save(this.#after(map, outcome));
+    return await this.#watchReaders();
+  }
+
+  #after(map: PublisherMap, { names, leftOut, problem, refused }: PublishOutcome): PublisherState {
+    const { now } = this.#deps;
+    const { problem: _, pausedUntil: _paused, leaving: _leaving, ...rest } = this.#state;
+    const state = { ...rest, place: this.#deps.publisher.place };
+    const reported = problem === undefined ? {} : { problem };
+    const behindSince = state.behindSince ?? now();
+    if (refused) return { ...state, ...reported, behindSince };
+    const isNew = map.revision !== state.revision;
+    return {
+      ...state,
+      ...reported,
+      names,
+      leftOut,
+      revision: map.revision,
+      since: state.since ?? now(),
+      ...(isNew ? { publishedAt: now(), ...(this.#readers && { behindSince }) } : {}),
+    };
+  }
+
+  #isLeaving(): boolean {
+    const { leaving } = this.#state;
+    return leaving !== undefined && this.#deps.now() - leaving < LEAVING_MS;
+  }
+
+  /** Whether the settings name another place than the one that has our text: it would stay there. */
+  async #hasMoved(): Promise<boolean> {
+    const { publisher } = this.#deps;
+    const { place, since } = this.#state;
+    if (since === undefined || place === publisher.place) return false;
+    const text = `what was written to the ${place} is still there: set it again, and switch the publisher off, before it writes elsewhere`;
+    await this.#save({ ...this.#state, problem: { code: "publisher-moved", text } });
+    return true;
+  }
+
+  /** Whether somebody took back what was written; "stop" if that happened too often. */
+  async #takenBack(): Promise<"stop" | undefined> {
+    const { publisher, now, log } = this.#deps;
+    if (this.#state.revision === undefined || publisher.presence === undefined) return undefined;
+    const presence = await publisher.presence();
+    if (presence.kind === "as-written") return undefined;
+    const at = now();
+    const entry = { at, ...(presence.by !== undefined && { by: presence.by }) };
+    const takenBack = [...this.#state.takenBack, entry].slice(-MAX_TAKEN_BACK);
+    const { since: _since, revision: _revision, publishedAt: _at, answered: _answered, ...rest } = this.#state;
+    const isStopped = takenBack.filter((each) => at - each.at < TAKEN_BACK_MS).length >= TAKEN_BACK_TIMES;
+    const text = `${presence.by ?? "somebody"} took back what was written to the ${publisher.place}`;
+    log.warn({ code: "publisher-taken-back", text, stopped: isStopped }, "publisher: taken back");
+    const problem = {
+      code: "publisher-taken-back",
+      text: `${text}, twice within ten minutes: nothing more is written`,
+    };
+    await this.#save({ ...rest, names: 0, takenBack, ...(isStopped && { problem, stopped: 1 as const }) });
+    return isStopped ? "stop" : undefined;
+  }
+
+  /** Before the first write, so that there is never a write without it. */
+  async #keepOriginal(): Promise<void> {
+    const { publisher } = this.#deps;
+    if (this.#stored !== undefined) return;
+    const original = await publisher.original?.();
+    this.#stored = await this.#deps.store.write(this.#state, original, undefined);
+    this.#begun = true;
+  }
+
+  /** Whether readers get what was written. @returns when to ask again; undefined: they have the newest map, or cannot be asked. */
+  async #watchReaders(): Promise<number | undefined> {
+    const { publisher, now, log } = this.#deps;
+    const { revision, answered } = this.#state;
+    if (this.#readers === undefined || revision === undefined) return undefined;
+    const verdict = await this.#readers.check(revision, answered?.revision === revision, now);
+    if (verdict === "waiting") return ASK_MS;
+    if (verdict === "current") {
+      const { behindSince: _, ...state } = this.#state;
+      if (answered?.revision !== revision) await this.#save({ ...state, answered: { revision, at: now() } });
+      return undefined;
+    }
+    await publisher.remove();
+    const { since: _since, revision: _revision, publishedAt: _at, ...rest } = this.#state;
+    const known = answered !== undefined;
+    const what = known ? "it is tried again in an hour" : "nothing more is written";
+    const text = `the cluster's DNS did not answer with what was written to the ${publisher.place}, so it was taken out; ${what}`;
+    const problem: Reason = { code: "publisher-not-answered", text };
+    log.warn({ ...problem }, "publisher: taken out");
+    await this.#save({
+      ...rest,
+      names: 0,
+      problem,
+      ...(known ? { pausedUntil: now() + PAUSE_MS } : { stopped: 1 as const }),
+    });
+    return undefined;
+  }
+
+  /** Writes the document if it changes. */
+  async #save(state: PublisherState): Promise<void> {
+    if (JSON.stringify(state) === JSON.stringify(this.#state) && this.#stored !== undefined) return;
+    this.#stored = await this.#deps.store.write(state, this.#stored?.original, this.#stored);
+    this.#state = state;
+  }
+}

@@ -1,0 +1,20 @@
+import type { OnChange } from "#hostmap/on-change.ts";
+import type { Via } from "#hostmap/via.ts";
+
+// Defaults and limits of the schema that are needed where it is not loaded: with its library it takes a quarter of the CPU time of a
+// command.
+
+export const DEFAULT_ON_CHANGE: OnChange = "restart";
+export const DEFAULT_VIA: Via = "hosts";
+export const DEFAULT_AGENT_SILENCE_SECONDS = 600;
+export const DEFAULT_AGENT_NAMESPACE = "switchback-agent";
+/** Limit of the ports of one target, configured or discovered. A longer list is not ours: readers of the published targets refuse it. */
+export const MAX_TARGET_PORTS = 200;
+/**
+ * Limits of the discovered targets and of their ports, those that are kept unused included: with these the published document stays
+ * below what its readers take.
+ */
+export const MAX_FOUND_TARGETS = 1_000;
+export const MAX_FOUND_PORTS = 3_000;
+/** Target names that are reserved: the front Service would have the name of another Switchback Service. */
+export const RESERVED_TARGET_NAMES: readonly string[] = ["controller", "webhook", "proxy", "agent", "dns-a", "dns-b"];

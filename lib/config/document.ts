@@ -1,0 +1,99 @@
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import type { Config } from "./schema.ts";
+import type { Setting } from "./settings.ts";
+
+/** The sources of a configuration; each overrides the ones before it: file, environment, `--set`. */
+export interface ConfigInput {
+  /** Path of the YAML file; defaults apply without one. */
+  readonly file?: string | undefined;
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** `path=value`, as in `--set`. */
+  readonly set?: readonly string[] | undefined;
+  /**
+   * What becomes of settings of the file that this release does not know: a component warns and goes on, unless the file has
+   * `strict: true`, so that it starts with the file of a later release. Default: refuse.
+   */
+  readonly unknown?: "refuse" | "warn" | undefined;
+}
+
+/** A valid configuration, with warnings. */
+export interface LoadedConfig {
+  readonly config: Config;
+  readonly warnings: readonly string[];
+}
+
+/** A configuration before its validation. */
+interface GatheredDocument {
+  readonly document: Record<string, unknown>;
+  /** The variable or flag by which a setting was set, by its path. */
+  readonly sources: ReadonlyMap<string, string>;
+  readonly warnings: readonly string[];
+}
+
+/** How text becomes values. Each throws `config-invalid` for text that it cannot read. */
+interface DocumentReader {
+  readonly settings: readonly Setting[];
+  /** A map of sections. */
+  readFile(file: string): Record<string, unknown>;
+  /** `source`: the variable or flag. */
+  parseValue(text: string, source: string): unknown;
+}
+
+const ENV_PREFIX = "SWITCHBACK_";
+/** Variables that Kubernetes adds to pods for a Service named `switchback-...` (service links). They are not settings. */
+const SERVICE_LINK = /_SERVICE_(HOST|PORT)(_|$)|_PORT(_\d+_(TCP|UDP)(_|$)|$)/;
+
+/** Reads the file, and overrides its settings by environment and flags. Throws `config-invalid`. */
+export function gatherDocument(input: ConfigInput, reader: DocumentReader): GatheredDocument {
+  const warnings: string[] = [];
+  const sources = new Map<string, string>();
+  const document = input.file === undefined ? {} : reader.readFile(input.file);
+  const set = (setting: Setting, text: string, source: string) => {
+    // A string setting keeps the text as it is (`::`, `123`), and so does one of several words. Other types are parsed, so lists and
+    // maps work too.
+    const isText = setting.type === "string" || setting.type.split(" | ").includes(text);
+    const value = isText ? text : reader.parseValue(text, source);
+    if (override(document, setting, value)) sources.set(setting.path, source);
+  };
+  for (const [name, text] of Object.entries(input.env ?? {})) {
+    if (!name.startsWith(ENV_PREFIX) || text === undefined) continue;
+    const setting = reader.settings.find(({ env }) => env === name);
+    if (isServiceLink(name, text)) continue;
+    if (setting === undefined) warnings.push(`${name} is not a setting; it is ignored`);
+    else set(setting, text, name);
+  }
+  for (const assignment of input.set ?? []) {
+    const { setting, text } = parseFlag(assignment, reader.settings);
+    set(setting, text, `--set ${setting.path}`);
+  }
+  return { document, sources, warnings };
+}
+
+function isServiceLink(name: string, text: string): boolean {
+  return SERVICE_LINK.test(name) && (/^(tcp|udp):\/\//.test(text) || /_SERVICE_|_(TCP|UDP)_/.test(name));
+}
+
+function parseFlag(assignment: string, settings: readonly Setting[]): { setting: Setting; text: string } {
+  const split = assignment.indexOf("=");
+  const path = split < 0 ? assignment : assignment.slice(0, split);
+  const setting = settings.find((candidate) => candidate.path === path);
+  if (split >= 0 && setting !== undefined) return { setting, text: assignment.slice(split + 1) };
+  const known = settings.map((candidate) => candidate.path).join(", ");
+  throw new SwitchbackError("config-invalid", `--set ${assignment}: expected path=value; the paths are ${known}`);
+}
+
+/** Sets a value in the document. False if the place is in what is no section: validation reports the error in the file. */
+function override(document: Record<string, unknown>, setting: Setting, value: unknown): boolean {
+  const keys = setting.path.split(".");
+  const last = keys.pop() ?? "";
+  let section = document;
+  for (const key of keys) {
+    const next = section[key] ?? {};
+    if (typeof next !== "object" || Array.isArray(next)) return false;
+    const child: Record<string, unknown> = { ...next };
+    section[key] = child;
+    section = child;
+  }
+  section[last] = value;
+  return true;
+}

@@ -1,0 +1,326 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import { fc } from "#test/property.ts";
+import type { ConfigInput } from "./document.ts";
+import { listSettings } from "./json-schema.ts";
+import { loadConfig } from "./load.ts";
+import { configSchema } from "./schema.ts";
+
+const FOLDER = mkdtempSync(join(tmpdir(), "switchback-"));
+const FILE = join(FOLDER, "switchback.yaml");
+after(() => rmSync(FOLDER, { recursive: true }));
+
+/** The lines of the error, the file's path shortened to its name; none if the configuration is accepted. */
+function faults(input: ConfigInput, text?: string): string[] {
+  if (text !== undefined) writeFileSync(FILE, text);
+  try {
+    loadConfig({ ...input, file: text === undefined ? input.file : FILE });
+    return [];
+  } catch (error) {
+    assert.ok(error instanceof SwitchbackError && error.code === "config-invalid", String(error));
+    return error.message.replaceAll(FILE, "switchback.yaml").split("\n");
+  }
+}
+
+const PROXY_KEYS =
+  "engine, workers, v2Checksum, v2UniqueId, selector, trafficDistribution, address, healthPort, maxConnections, maxConnectionsPerSource, connectTimeoutSeconds, idleTimeoutSeconds, halfClosedTimeoutSeconds, drainSeconds, keepaliveSeconds, resolveSeconds";
+const SECTIONS =
+  "namespace, strict, clusterDomain, targets, discovery, policy, sources, map, inject, pods, restart, podDns, publishers, webhook, controller, proxy, agent, nodeHosts, certs, log";
+const UPSTREAM = "expected `service: {namespace, name}` or `host: name-or-address`, without a port";
+const GLOB =
+  "must be a name (`api.example.com`), a wildcard for all names below one (`*.example.com`, at any depth) or `*`";
+const LABEL = "must be a lower-case RFC 1123 label";
+
+const BAD: ReadonlyArray<readonly [text: string, ...expected: string[]]> = [
+  ["nonsense: 1", `nonsense: unknown setting; accepted are ${SECTIONS}`],
+  [
+    "proxy: {maxConections: 5, x: 1}",
+    `proxy.maxConections: unknown setting; accepted are ${PROXY_KEYS}`,
+    `proxy.x: unknown setting; accepted are ${PROXY_KEYS}`,
+  ],
+  ["sources: {ingress: {enable: true}}", "sources.ingress.enable: unknown setting; accepted are enabled"],
+  ["proxy: 5", "proxy: Invalid input: expected object, received number"],
+  ["policy:", "policy: Invalid input: expected object, received null"],
+  ["namespace: Switchback_System", `namespace: ${LABEL}`],
+  ["clusterDomain: Cozy.Local", "clusterDomain: must be a lower-case DNS domain, such as `cluster.local`"],
+  ["webhook: {port: '8443'}", "webhook.port: Invalid input: expected number, received string"],
+  ["webhook: {port: 70000}", "webhook.port: Too big: expected number to be <=65535"],
+  ["inject: {maxNames: 10.5}", "inject.maxNames: Invalid input: expected int, received number"],
+  ["map: {vanishSeconds: -1}", "map.vanishSeconds: Too small: expected number to be >=0"],
+  ["proxy: {idleTimeoutSeconds: 1.0e+12}", "proxy.idleTimeoutSeconds: Too big: expected number to be <=2000000"],
+  ["proxy: {keepaliveSeconds: 32768}", "proxy.keepaliveSeconds: Too big: expected number to be <=32767"],
+  ["proxy: {selector: {a: 5}}", "proxy.selector.a: Invalid input: expected string, received number"],
+  ["log: {level: loud}", 'log.level: Invalid option: expected one of "trace"|"debug"|"info"|"warn"|"error"'],
+  ["certs: {mode: files, certFile: a}", "certs: mode files requires certFile and keyFile"],
+  ["controller: {leaseSeconds: 5}", "controller: expected 1.2 x retrySeconds < renewDeadlineSeconds < leaseSeconds"],
+  ["controller: {retrySeconds: 9}", "controller: expected 1.2 x retrySeconds < renewDeadlineSeconds < leaseSeconds"],
+  [
+    "policy: {allowDomains: [local, EXAMPLE.com, 1.2.3.4, '*.*.x', 'a b', '*.com']}",
+    ...[0, 1, 2, 3, 4].map((index) => `policy.allowDomains[${index}]: ${GLOB}`),
+  ],
+  ["agent: {kubeletRoot: kubelet}", "agent.kubeletRoot: must be an absolute path without a trailing slash"],
+  ["agent: {kubeletRoot: /var/../etc}", "agent.kubeletRoot: must not contain `.` or `..`"],
+  ["policy: {denyNamespaces: [A]}", `policy.denyNamespaces[0]: ${LABEL}`],
+  ["targets: nginx", "targets: Invalid input: expected array, received string"],
+  ["targets: [{name: A}]", `targets[0].name: ${LABEL}`, `targets[0].upstream: ${UPSTREAM}`],
+  [
+    "targets: [{name: webhook, upstream: {host: h}}]",
+    "targets[0].name: must not be controller, webhook, proxy, agent, dns-a, dns-b: these Services are Switchback's own",
+  ],
+  ["targets: [{name: a, upstream: {service: {name: b}}}]", `targets[0].upstream: ${UPSTREAM}`],
+  [
+    "targets: [{name: a, upstream: {host: 'lb.example.com:80'}}]",
+    "targets[0].upstream.host: must not have a port; set ports under `ports`",
+  ],
+  ["targets: [{name: a, upstream: {host: 'a b'}}]", `targets[0].upstream: ${UPSTREAM}`],
+  [
+    "targets: [{name: a, upstream: {host: h}, ports: [{port: 0, protocol: v3, foo: 1}]}]",
+    "targets[0].ports[0].port: Too small: expected number to be >=1",
+    'targets[0].ports[0].protocol: Invalid option: expected one of "v1"|"v2"|"none"',
+    "targets[0].ports[0].foo: unknown setting; accepted are port, upstreamPort, protocol, listenPort",
+  ],
+  [
+    "targets: [{name: a, upstream: {host: h}, ports: []}]",
+    "targets[0].ports: Too small: expected array to have >=1 items",
+  ],
+  [
+    "targets: [{name: a, upstream: {host: h}, ports: [{port: 80}, {port: 80}]}]",
+    "targets[0].ports: a port is listed twice",
+  ],
+  [
+    "targets: [{name: a, classes: [x], upstream: {host: h}, ports: [{port: 80, listenPort: 9000}]}, {name: b, classes: [y], upstream: {host: h}, ports: [{port: 80, listenPort: 9000}]}]",
+    "targets[1].ports[0].listenPort: targets[0].ports[0] already has this port",
+  ],
+  [
+    "targets: [{name: a, upstream: {host: h}, clusterIPs: [fe80::1%eth0]}]",
+    "targets[0].clusterIPs[0]: must be an IPv4 or IPv6 address, without a zone",
+  ],
+  [
+    "targets: [{name: a, upstream: {host: h}, clusterIPs: [10.0.0.1, 10.0.0.2]}]",
+    "targets[0].clusterIPs: must contain at most one IPv4 and one IPv6 address",
+  ],
+  [
+    "targets: [{name: a, upstream: {host: h}, ports: [{port: 80, protocol: none}]}]",
+    "targets[0].clusterIPs: with protocol none on all ports, set the upstream to a Service, or set the addresses to map to",
+  ],
+  [
+    "targets: [{name: a, classes: [x], upstream: {host: h}}, {name: a, classes: [x], upstream: {host: h}}]",
+    "targets[1].name: two targets have this name",
+    "targets[1].classes: the class x already belongs to the target a",
+  ],
+  [
+    "targets: [{name: a, upstream: {host: h}}, {name: b, classes: [x], upstream: {host: h}}]",
+    "targets[0].classes: with several targets, each must list its ingress classes",
+  ],
+];
+for (const [text, ...expected] of BAD) {
+  test(`${text}`, () =>
+    assert.deepEqual(
+      faults({}, text),
+      expected.map((line) => `switchback.yaml: ${line}`),
+    ));
+}
+
+const NO_MAP = "switchback.yaml: expected a map of sections, such as `targets:` and `policy:`";
+const UNREADABLE: ReadonlyArray<readonly [what: string, text: string, expected: string]> = [
+  ["a list", "- a", NO_MAP],
+  ["text", "just text", NO_MAP],
+  [
+    "not YAML",
+    "a: [",
+    "switchback.yaml: is not valid YAML: Flow sequence in block collection must be sufficiently indented and end with a ] at line 1, column 5:",
+  ],
+  [
+    "two documents",
+    "log: {}\n---\nlog: {}\n",
+    "switchback.yaml: is not valid YAML: Source contains multiple documents; please use YAML.parseAllDocuments() at line 2, column 1:",
+  ],
+];
+for (const [what, text, expected] of UNREADABLE) {
+  test(`the file is ${what}`, () => assert.deepEqual(faults({}, text), [expected]));
+}
+
+test("a missing file, or one with an alias bomb, is reported and not processed", () => {
+  assert.deepEqual(faults({ file: "/nowhere/switchback.yaml" }), ["/nowhere/switchback.yaml: cannot be read"]);
+  const level = (n: number) =>
+    `l${n}: &l${n} [${Array(10)
+      .fill(`*l${n - 1}`)
+      .join(", ")}]\n`;
+  const bomb = `l0: &l0 [x]\n${[1, 2, 3, 4, 5, 6, 7, 8, 9].map(level).join("")}`;
+  assert.deepEqual(faults({}, bomb), ["switchback.yaml: cannot be read"]);
+});
+
+for (const text of ["", "# nothing\n", "{}", "null"]) {
+  test(`a file of ${JSON.stringify(text)} gives the defaults`, () => {
+    writeFileSync(FILE, text);
+    assert.deepEqual(loadConfig({ file: FILE }), { config: configSchema.parse({}), warnings: [] });
+  });
+}
+
+const LATER =
+  "log: {level: warn, colour: red}\ntargets: [{name: a, upstream: {host: h}, ports: [{port: 80, tls: x}]}]\n";
+
+test("a component ignores what it does not know of the file, with a warning for each", () => {
+  writeFileSync(FILE, `${LATER}later: {a: 1}\n`);
+  const { config, warnings } = loadConfig({ file: FILE, unknown: "warn" });
+  assert.deepEqual([config.log, config.targets[0]?.ports.length], [{ level: "warn", format: "json" }, 1]);
+  assert.deepEqual(
+    warnings,
+    ["targets[0].ports[0].tls", "log.colour", "later"].map(
+      (path) => `${FILE}: ${path} is not a setting of this release; it is ignored`,
+    ),
+  );
+});
+
+test("what is known is checked as ever, and strict: true refuses what is not", () => {
+  assert.deepEqual(faults({ unknown: "warn" }, "later: 1\nlog: {level: loud}\n"), [
+    'switchback.yaml: log.level: Invalid option: expected one of "trace"|"debug"|"info"|"warn"|"error"',
+  ]);
+  assert.deepEqual(faults({ unknown: "warn" }, `strict: true\n${LATER}`), [
+    "switchback.yaml: targets[0].ports[0].tls: unknown setting; accepted are port, upstreamPort, protocol, listenPort",
+    "switchback.yaml: log.colour: unknown setting; accepted are level, format",
+  ]);
+  assert.deepEqual(faults({ unknown: "warn", set: ["later=1"] }, "").length, 1, "a flag is this program's own");
+});
+
+test("the environment overrides the file, --set overrides both; a value is read as the setting's type", () => {
+  writeFileSync(FILE, "proxy: {maxConnections: 1, healthPort: 1}\nwebhook: {port: 1}\nnamespace: file\n");
+  const { config, warnings } = loadConfig({
+    file: FILE,
+    env: {
+      SWITCHBACK_PROXY_MAX_CONNECTIONS: "2",
+      SWITCHBACK_WEBHOOK_PORT: "2",
+      SWITCHBACK_PROXY_ADDRESS: "::",
+      SWITCHBACK_CERTS_CERT_FILE: "123",
+      SWITCHBACK_SOURCES_INGRESS_ENABLED: "false",
+      SWITCHBACK_POLICY_DENY_DOMAINS: "[a.example.com, '*.example.org']",
+      SWITCHBACK_NOT_GIVEN: undefined,
+      OTHER: "x",
+    },
+    set: ["webhook.port=3", "proxy.selector={a: b=c}", "targets=[{name: t, upstream: {host: h}}]", "log.level=debug"],
+  });
+  assert.deepEqual(warnings, []);
+  assert.equal(config.namespace, "file");
+  assert.deepEqual([config.proxy.healthPort, config.proxy.maxConnections, config.webhook.port], [1, 2, 3]);
+  assert.deepEqual([config.proxy.address, config.certs.certFile], ["::", "123"]);
+  assert.equal(config.sources.ingress.enabled, false);
+  assert.deepEqual(config.policy.denyDomains, ["a.example.com", "*.example.org"]);
+  assert.deepEqual(config.proxy.selector, { a: "b=c" });
+  assert.equal(config.targets[0]?.name, "t");
+  assert.equal(config.log.level, "debug");
+});
+
+test("overrides do not change the parsed file: two loads of one file agree", () => {
+  writeFileSync(FILE, "proxy: {healthPort: 1}\n");
+  loadConfig({ file: FILE, set: ["proxy.healthPort=2"] });
+  assert.equal(loadConfig({ file: FILE }).config.proxy.healthPort, 1);
+});
+
+test("an override of one of two sections that share a YAML alias changes only that one", () => {
+  writeFileSync(FILE, "controller: &same {port: 5}\nwebhook: *same\n");
+  const { config } = loadConfig({ file: FILE, set: ["webhook.port=6"] });
+  assert.deepEqual([config.controller.port, config.webhook.port], [5, 6]);
+});
+
+const OVERRIDES: ReadonlyArray<readonly [input: ConfigInput, expected: string]> = [
+  [
+    { env: { SWITCHBACK_WEBHOOK_PORT: "x" } },
+    "SWITCHBACK_WEBHOOK_PORT: webhook.port: Invalid input: expected number, received string",
+  ],
+  [
+    { env: { SWITCHBACK_WEBHOOK_PORT: "" } },
+    "SWITCHBACK_WEBHOOK_PORT: webhook.port: Invalid input: expected number, received null",
+  ],
+  [
+    { env: { SWITCHBACK_LOG_LEVEL: "loud" } },
+    'SWITCHBACK_LOG_LEVEL: log.level: Invalid option: expected one of "trace"|"debug"|"info"|"warn"|"error"',
+  ],
+  [
+    { env: { SWITCHBACK_POLICY_ALLOW_DOMAINS: "[local]" } },
+    `SWITCHBACK_POLICY_ALLOW_DOMAINS: policy.allowDomains[0]: ${GLOB}`,
+  ],
+  [
+    { env: { SWITCHBACK_TARGETS: "[" } },
+    "SWITCHBACK_TARGETS: YAMLParseError: Flow sequence must end with a ] at line 1, column 2:",
+  ],
+  [{ set: ["targets=[{name: A, upstream: {host: h}}]"] }, `--set targets: targets[0].name: ${LABEL}`],
+  [
+    { env: { SWITCHBACK_WEBHOOK_PORT: "1" }, set: ["webhook.port=0.5"] },
+    "--set webhook.port: webhook.port: Invalid input: expected int, received number",
+  ],
+  // An error that spans settings names the overridden ones.
+  [
+    { env: { SWITCHBACK_CONTROLLER_LEASE_SECONDS: "3" }, set: ["controller.retrySeconds=1"] },
+    "SWITCHBACK_CONTROLLER_LEASE_SECONDS, --set controller.retrySeconds: controller: expected 1.2 x retrySeconds < renewDeadlineSeconds < leaseSeconds",
+  ],
+];
+for (const [input, expected] of OVERRIDES) {
+  test(`${JSON.stringify(input)}`, () => assert.deepEqual(faults(input), [expected]));
+}
+
+test("an override in an invalid section does not hide the error in the file", () => {
+  assert.deepEqual(faults({ env: { SWITCHBACK_PROXY_HEALTH_PORT: "1" } }, "proxy: [5]"), [
+    "switchback.yaml: proxy: Invalid input: expected object, received array",
+  ]);
+});
+
+test("an override creates a section that is empty in the file", () => {
+  assert.deepEqual(faults({ set: ["policy.maxNamesPerNamespace=5"] }, "policy:\n"), []);
+});
+
+for (const assignment of ["webhook.port", "=1", "webhook=1", "webhook.prt=1", "__proto__.x=1", "targets[0].name=a"]) {
+  test(`--set ${assignment} lists the valid paths`, () => {
+    const paths = listSettings().map(({ path }) => path);
+    assert.deepEqual(faults({ set: [assignment] }), [
+      `--set ${assignment}: expected path=value; the paths are ${paths.join(", ")}`,
+    ]);
+  });
+}
+
+test("variables of Kubernetes service links cause no warning; a misspelled variable does", () => {
+  const { config, warnings } = loadConfig({
+    env: {
+      SWITCHBACK_WEBHOOK_PORT: "tcp://10.96.1.2:443",
+      SWITCHBACK_WEBHOOK_SERVICE_HOST: "10.96.1.2",
+      SWITCHBACK_WEBHOOK_SERVICE_PORT: "443",
+      SWITCHBACK_WEBHOOK_SERVICE_PORT_HTTPS: "443",
+      SWITCHBACK_WEBHOOK_PORT_443_TCP: "tcp://10.96.1.2:443",
+      SWITCHBACK_WEBHOOK_PORT_443_TCP_ADDR: "10.96.1.2",
+      SWITCHBACK_WEBHOOK_PORT_443_TCP_PORT: "443",
+      SWITCHBACK_WEBHOOK_PORT_443_TCP_PROTO: "tcp",
+      SWITCHBACK_CONTROLLER_PORT: "tcp://[fd00::1]:8080",
+      SWITCHBACK_INGRESS_NGINX_SERVICE_HOST: "10.96.1.3",
+      SWITCHBACK_INGRESS_NGINX_PORT: "tcp://10.96.1.3:80",
+      SWITCHBACK_WEBHOOK_PROT: "1",
+    },
+  });
+  assert.deepEqual(config, configSchema.parse({}));
+  assert.deepEqual(warnings, ["SWITCHBACK_WEBHOOK_PROT is not a setting; it is ignored"]);
+});
+
+test("property: an invalid file fails only with config-invalid", () => {
+  const key = fc.constantFrom(
+    "proxy",
+    "targets",
+    "policy",
+    "namespace",
+    "name",
+    "ports",
+    "upstream",
+    "__proto__",
+    "host",
+  );
+  const { value } = fc.letrec<{ value: unknown }>((tie) => ({
+    value: fc.oneof(
+      { maxDepth: 4 },
+      fc.constantFrom("a", "", null, 0, -1, true, 1.5, "v1"),
+      fc.array(tie("value"), { maxLength: 3 }),
+      fc.dictionary(key, tie("value"), { maxKeys: 4 }),
+    ),
+  }));
+  fc.assert(fc.property(value, (content) => faults({}, JSON.stringify(content)).every((line) => line.includes(": "))));
+});

@@ -1,0 +1,129 @@
+import type { KubeClient } from "#lib/kube/client.ts";
+import type { Lease } from "#lib/kube/lease-record.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import {
+  AGENT_LEASE_SELECTOR,
+  type AgentLease,
+  agentLeaseName,
+  agentLeasePath,
+  parseAgentLease,
+} from "./agent-lease-format.ts";
+
+/** A node's agent, as its Lease reports it. */
+export interface AgentState extends Pick<AgentLease, "mapRevision" | "podRevisions"> {
+  /** Its Lease was renewed within `pods.agentSilenceSeconds`. */
+  readonly alive: boolean;
+}
+
+interface Heard extends AgentLease {
+  /** When the last renewal was seen, by our own clock: the clocks of nodes are not trusted. */
+  readonly at: number;
+}
+
+/**
+ * Follows the agents' Leases. The silence of a Lease that is seen for the first time counts from its own renewTime, so that nothing
+ * waits for a dead agent all over again. After a time without a watch (the process has just become leader, or the API server was
+ * away) no agent is silent for `graceMs`: agents could not renew their Leases either.
+ */
+export class AgentLeaseReader {
+  readonly #silenceMs: number;
+  readonly #graceMs: number;
+  readonly #now: () => number;
+  readonly #heard = new Map<string, Heard>();
+  readonly #watcher: Informer<unknown>;
+  readonly #namespace: string;
+  #listeningSince: number;
+
+  constructor(deps: {
+    client: Pick<KubeClient, "get" | "stream">;
+    log: Logger;
+    namespace: string;
+    silenceMs: number;
+    graceMs: number;
+    now: () => number;
+    onChange: () => void;
+  }) {
+    this.#silenceMs = deps.silenceMs;
+    this.#graceMs = deps.graceMs;
+    this.#listeningSince = deps.now();
+    this.#now = deps.now;
+    this.#namespace = deps.namespace;
+    this.#watcher = watchObjects<AgentLease, Lease>({
+      client: deps.client,
+      path: agentLeasePath(deps.namespace),
+      labelSelector: AGENT_LEASE_SELECTOR,
+      project: parseAgentLease,
+      onChange: ({ key, after }) => {
+        const before = this.#heard.get(key);
+        const wasAlive = before !== undefined && this.#now() < this.#silentAt(before);
+        if (after === undefined) this.#heard.delete(key);
+        else this.#heard.set(key, { ...after, at: this.#heardAt(key, after.renewTime) });
+        // A mere renewal of an agent that is alive changes nothing that anybody asks for.
+        if (!wasAlive || after === undefined || !isSameReport(before, after)) deps.onChange();
+      },
+      onSynced: deps.onChange,
+      log: deps.log,
+    });
+  }
+
+  /** Undefined: that node has no agent. */
+  of(node: string): AgentState | undefined {
+    const heard = this.#heard.get(`${this.#namespace}/${agentLeaseName(node)}`);
+    if (heard === undefined) return undefined;
+    if (!this.#watcher.state.following) this.#listeningSince = this.#now();
+    const { mapRevision, podRevisions } = heard;
+    return { alive: this.#now() < this.#silentAt(heard), mapRevision, podRevisions };
+  }
+
+  /** Whether all Leases were read, or are known not to be readable. */
+  get synced(): boolean {
+    const { synced, problem } = this.#watcher.state;
+    return synced || problem?.code === "forbidden" || problem?.code === "not-found";
+  }
+
+  /** How many living agents follow the map: all but those that say that neither a pod of their node does nor the node itself. */
+  get mapReaders(): number {
+    const now = this.#now();
+    const heard = [...this.#heard.values()];
+    const follows = ({ podRevisions, nodeHosts }: AgentLease) => podRevisions?.length !== 0 || nodeHosts !== undefined;
+    return heard.filter((each) => follows(each) && now < this.#silentAt(each)).length;
+  }
+
+  get inactiveMs(): number {
+    return this.#watcher.state.inactiveMs;
+  }
+
+  /** When the next agent becomes silent if no Lease is renewed again. Milliseconds since 1970; undefined: never. */
+  nextSilence(): number | undefined {
+    const ends = [...this.#heard.values()].map((heard) => this.#silentAt(heard)).filter((end) => end > this.#now());
+    return ends.length === 0 ? undefined : Math.min(...ends);
+  }
+
+  async stop(): Promise<void> {
+    await this.#watcher.stop();
+  }
+
+  #silentAt({ at }: Heard): number {
+    return Math.max(at + this.#silenceMs, this.#listeningSince + this.#graceMs);
+  }
+
+  #heardAt(key: string, renewTime: string | undefined): number {
+    const before = this.#heard.get(key);
+    if (before === undefined) return Math.min(this.#now(), Date.parse(renewTime ?? "") || 0);
+    return before.renewTime === renewTime ? before.at : this.#now();
+  }
+}
+
+function isSameReport(one: AgentLease, other: AgentLease): boolean {
+  return one.mapRevision === other.mapRevision && one.podRevisions?.join() === other.podRevisions?.join();
+}
+
+/** Reads the agents' Leases once, each with its name. Rejects if the API server refuses. */
+export async function listAgentLeases(
+  client: Pick<KubeClient, "list">,
+  namespace: string,
+): Promise<ReadonlyArray<AgentLease & { readonly name: string }>> {
+  const { items } = await client.list<Lease>(agentLeasePath(namespace), { labelSelector: AGENT_LEASE_SELECTOR });
+  return items.map((lease) => ({ name: lease.metadata.name ?? "", ...parseAgentLease(lease) }));
+}

@@ -1,0 +1,421 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import { LineLog } from "#test/fakes/clock.ts";
+import { AgentLeaseWriter } from "./agent-lease-writer.ts";
+
+interface Written {
+  readonly metadata: { readonly annotations: Record<string, string>; readonly ownerReferences?: object[] };
+  readonly spec: { readonly renewTime: string; readonly holderIdentity: string };
+}
+
+function start(t: TestContext) {
+  t.mock.timers.enable({ apis: ["setTimeout", "Date"], now: 1_000_000 });
+  /** What answers wait for. */
+  const answered: Promise<void> = Promise.resolve();
+  const rig = {
+    written: [] as Written[],
+    deleted: 0,
+    failing: false,
+    tried: 0,
+    refusal: 0,
+    answered,
+    spreadMs: 0,
+    random: 0,
+  };
+  const log = new LineLog();
+  const client = {
+    async apply<T>(_path: string, object: object): Promise<T> {
+      rig.tried += 1;
+      if (rig.failing) throw new SwitchbackError("kube-unreachable", "away");
+      rig.written.push(object as Written);
+      await rig.answered;
+      return object as T;
+    },
+    async delete() {
+      rig.deleted += 1;
+      await rig.answered;
+      if (rig.refusal !== 0) throw new SwitchbackError("kube-status", "refused", { status: rig.refusal });
+    },
+  };
+  const keeper = new AgentLeaseWriter({
+    client,
+    namespace: "switchback-agent",
+    node: "node-1",
+    identity: "agent-1",
+    renewMs: 30_000,
+    spreadMs: () => rig.spreadMs,
+    random: () => rig.random,
+    daemonSet: () => ({ name: "switchback-agent", uid: "u" }),
+    log,
+    now: () => Date.now(),
+  });
+  t.after(() => keeper.stop());
+  /** Lets time go by in steps, and what hangs on it happen. */
+  const pass = async (ms: number): Promise<void> => {
+    for (let left = ms; left > 0; left -= 100) {
+      t.mock.timers.tick(Math.min(100, left));
+      for (let turns = 0; turns < 5; turns += 1) await Promise.resolve();
+    }
+  };
+  return { rig, keeper, pass, log };
+}
+
+const step = (applied: string | undefined, podRevisions?: string[]) => ({ applied, podRevisions, problems: [] });
+const revisions = (written: readonly Written[]) =>
+  written.map(({ metadata }) => metadata.annotations["switchback.dev/revision"]);
+
+test("a new revision is written at once, then at most one a second, the newest last", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  keeper.report(step("r1"));
+  await pass(100);
+  for (let change = 2; change <= 40; change += 1) {
+    keeper.report(step(`r${change}`));
+    await pass(100);
+  }
+  await pass(2_000);
+  assert.deepEqual([revisions(rig.written)[0], revisions(rig.written).at(-1)], ["r1", "r40"]);
+  assert.ok(rig.written.length <= 6, `${rig.written.length} writes in 6 s`);
+});
+
+test("without news it is renewed every half minute", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  keeper.report(step("r1"));
+  await pass(95_000);
+  assert.equal(rig.written.length, 4);
+  assert.equal(new Set(rig.written.map(({ spec }) => spec.renewTime)).size, 4);
+  assert.equal(rig.written[0]?.spec.holderIdentity, "agent-1");
+});
+
+test("a revision that not every pod has does not take the place of one that they had, and the pods are named", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  keeper.report(step("r1"));
+  await pass(1_500);
+  const reason = { code: "not-kubelets", text: "" };
+  const problems = ["a", "b", "c", "d"].map((name) => ({ pod: `shop/${name}`, reason }));
+  keeper.report({ applied: undefined, podRevisions: undefined, problems });
+  await pass(1_500);
+  assert.deepEqual(rig.written.at(-1)?.metadata.annotations, {
+    "switchback.dev/format": "1",
+    "switchback.dev/revision": "r1",
+    "switchback.dev/problem": "shop/a: not-kubelets, shop/b: not-kubelets, shop/c: not-kubelets, 1 more",
+  });
+});
+
+test("an API server that is away is tried again, with the newest to say", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  rig.failing = true;
+  keeper.report(step("r1"));
+  await pass(12_000);
+  keeper.report(step("r2"));
+  rig.failing = false;
+  await pass(6_000);
+  assert.deepEqual(revisions(rig.written), ["r2"]);
+});
+
+test("once it is deleted nothing writes it, until there is something to report again", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  keeper.report(step("r1"));
+  await pass(1_000);
+  await keeper.remove();
+  await pass(60_000);
+  assert.deepEqual([rig.written.length, rig.deleted], [1, 1]);
+  keeper.report(step("r1"));
+  await pass(1_000);
+  assert.equal(rig.written.length, 2);
+});
+
+for (const [what, first, deleted, answerMs] of [
+  ["it is being deleted", undefined, 1, 5_000],
+  ["its deletion waits for a renewal", "r2", 0, 5_000],
+  ["its deletion waits for a renewal that ends soon", "r2", 0, 100],
+] as const) {
+  test(`what is to be reported again while ${what} is written after that, not before`, async (t) => {
+    const { rig, keeper, pass } = start(t);
+    keeper.report(step("r1"));
+    await pass(2_000);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    rig.answered = promise;
+    if (first !== undefined) keeper.report(step(first));
+    await pass(100);
+    const before = rig.written.length;
+    const removed = keeper.remove();
+    await pass(100);
+    keeper.report(step("r3"));
+    await pass(answerMs);
+    assert.deepEqual([rig.written.length, rig.deleted], [before, deleted]);
+    resolve();
+    await removed;
+    await pass(2_000);
+    assert.equal(rig.deleted, 1);
+    assert.ok(rig.written.length > before);
+    assert.equal(revisions(rig.written).at(-1), "r3");
+  });
+}
+
+test("what was reported before it is deleted is not written after that", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  keeper.report(step("r1"));
+  await pass(2_000);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  rig.answered = promise;
+  keeper.report(step("r2"));
+  await pass(100);
+  keeper.report(step("r3"));
+  const removed = keeper.remove();
+  await pass(5_000);
+  resolve();
+  await removed;
+  await pass(60_000);
+  assert.deepEqual([revisions(rig.written), rig.deleted], [["r1", "r2"], 1]);
+});
+
+test("one that could not be renewed is deleted, and comes back, all the same", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  rig.failing = true;
+  keeper.report(step("r1"));
+  await pass(1_000);
+  await keeper.remove();
+  rig.failing = false;
+  await pass(10_000);
+  assert.deepEqual([rig.written.length, rig.deleted], [0, 1]);
+  keeper.report(step("r1"));
+  await pass(1_000);
+  assert.deepEqual(revisions(rig.written), ["r1"]);
+});
+
+test("the Lease is the agent's own, names the DaemonSet, and may be silent for two renewals", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  keeper.report(step(undefined));
+  await pass(100);
+  const { metadata, ...rest } = rig.written[0] as Written & { kind: string };
+  assert.deepEqual(
+    { metadata, ...rest },
+    {
+      apiVersion: "coordination.k8s.io/v1",
+      kind: "Lease",
+      metadata: {
+        name: "switchback-agent-node-1",
+        namespace: "switchback-agent",
+        labels: { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "agent" },
+        annotations: { "switchback.dev/format": "1" },
+        ownerReferences: [{ apiVersion: "apps/v1", kind: "DaemonSet", name: "switchback-agent", uid: "u" }],
+      },
+      spec: { holderIdentity: "agent-1", leaseDurationSeconds: 60, renewTime: "1970-01-01T00:16:40.100000Z" },
+    },
+  );
+});
+
+test("a second write waits for a full second after the first, and no longer", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  keeper.report(step("r1"));
+  await pass(100);
+  keeper.report(step("r2"));
+  await pass(900);
+  assert.deepEqual(revisions(rig.written), ["r1"]);
+  await pass(100);
+  assert.deepEqual(revisions(rig.written), ["r1", "r2"]);
+});
+
+test("the same said again is no reason for a write, before or after the renewal", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  keeper.report(step("r1"));
+  await pass(100);
+  for (let count = 0; count < 20; count += 1) {
+    keeper.report(step("r1"));
+    await pass(1_000);
+  }
+  assert.equal(rig.written.length, 1);
+  await pass(10_000);
+  assert.equal(rig.written.length, 2, "the renewal is not put off by it");
+});
+
+test("what is reported while a write is on its way is written a second after it, not at the next renewal", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  rig.answered = promise;
+  keeper.report(step("r1"));
+  await pass(100);
+  keeper.report(step("r2"));
+  keeper.report(step("r1"));
+  keeper.report(step("r3"));
+  await pass(300);
+  resolve();
+  await pass(900);
+  assert.deepEqual(revisions(rig.written), ["r1", "r3"]);
+});
+
+for (const [drawn, tries] of [
+  [0, 6],
+  [1, 3],
+] as const) {
+  test(`while the API server is away there are ${tries} tries in 15 s, however much there is to report, and two lines in all`, async (t) => {
+    const { rig, keeper, pass, log } = start(t);
+    Object.assign(rig, { failing: true, random: drawn });
+    for (let count = 0; count < 148; count += 1) {
+      keeper.report(step(`r${count}`));
+      await pass(100);
+    }
+    assert.equal(rig.tried, tries);
+    Object.assign(rig, { failing: false, random: 0 });
+    await pass(5_000);
+    assert.deepEqual(revisions(rig.written), ["r147"]);
+    const lease = "switchback-agent-node-1";
+    assert.deepEqual(log.lines, [
+      { level: "warn", fields: { lease, error: "away" }, message: "lease: not renewed" },
+      { level: "info", fields: { lease }, message: "lease: renewed again" },
+    ]);
+    await pass(25_000);
+    assert.equal(rig.written.length, 1, "then it is renewed as ever");
+  });
+}
+
+test("once it is stopped nothing is written or scheduled, whatever is reported or on its way", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  keeper.report(step("r1"));
+  await pass(1_500);
+  rig.answered = promise;
+  keeper.report(step("r2"));
+  await pass(100);
+  keeper.stop();
+  keeper.report(step("r3"));
+  resolve();
+  await pass(120_000);
+  assert.deepEqual(revisions(rig.written), ["r1", "r2"]);
+});
+
+test("a Lease that is gone already is deleted; another refusal is thrown, and does not end the keeper", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  keeper.report(step("r1"));
+  await pass(100);
+  rig.refusal = 404;
+  await keeper.remove();
+  rig.refusal = 403;
+  await assert.rejects(keeper.remove(), { status: 403 });
+  keeper.report(step("r1"));
+  await pass(1_100);
+  assert.deepEqual([revisions(rig.written), rig.deleted], [["r1", "r1"], 2]);
+});
+
+test("three problems are named, a fourth is counted", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  const reason = { code: "not-kubelets", text: "" };
+  const of = (...names: string[]) => names.map((name) => ({ pod: `shop/${name}`, reason }));
+  keeper.report({ applied: undefined, podRevisions: undefined, problems: of("a", "b", "c") });
+  await pass(100);
+  assert.deepEqual(rig.written[0]?.metadata.annotations, {
+    "switchback.dev/format": "1",
+    "switchback.dev/problem": "shop/a: not-kubelets, shop/b: not-kubelets, shop/c: not-kubelets",
+  });
+});
+
+test("a failure before the removal delays no write after it", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  rig.failing = true;
+  keeper.report(step("r1"));
+  await pass(100);
+  rig.failing = false;
+  await keeper.remove();
+  keeper.report(step("r1"));
+  await pass(1_100);
+  assert.deepEqual(revisions(rig.written), ["r1"]);
+});
+
+test("a clock that is set back holds no write for longer than a second", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  keeper.report(step("r1"));
+  await pass(2_000);
+  const time = Date.now;
+  t.mock.method(Date, "now", () => time() - 3_600_000);
+  keeper.report(step("r2"));
+  await pass(2_000);
+  keeper.report(step("r3"));
+  await pass(2_000);
+  assert.deepEqual(revisions(rig.written), ["r1", "r2", "r3"]);
+});
+
+const LIST = "switchback.dev/pod-revisions";
+const listsOf = (written: readonly Written[]) => written.map(({ metadata }) => metadata.annotations[LIST]);
+
+test("a change of the map that concerns no pod of the node is written at the renewal only", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  keeper.report(step("r1", ["p1"]));
+  await pass(2_000);
+  for (let change = 2; change <= 20; change += 1) {
+    keeper.report(step(`r${change}`, ["p1"]));
+    await pass(1_000);
+  }
+  assert.deepEqual(revisions(rig.written), ["r1"]);
+  await pass(12_000);
+  assert.deepEqual(revisions(rig.written), ["r1", "r20"]);
+  assert.deepEqual(listsOf(rig.written), ["p1", "p1"]);
+});
+
+test("a list that changes is written, with the map's revision as it is then; one that is not known stays", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  keeper.report(step("r1", ["p1"]));
+  await pass(2_000);
+  keeper.report(step("r2", ["p1", "p2"]));
+  await pass(2_000);
+  keeper.report(step(undefined, undefined));
+  await pass(2_000);
+  assert.deepEqual(listsOf(rig.written), ["p1", "p1 p2"]);
+  assert.deepEqual(revisions(rig.written), ["r1", "r2"]);
+});
+
+test("where there are too many pod revisions to list, the map's revision is written at once", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  const many = Array.from({ length: 129 }, (_, index) => `p${index}`);
+  keeper.report(step("r1", ["p1"]));
+  await pass(2_000);
+  for (const revision of ["r2", "r3"]) {
+    keeper.report(step(revision, many));
+    await pass(2_000);
+  }
+  assert.deepEqual(revisions(rig.written), ["r1", "r2", "r3"]);
+  assert.deepEqual(listsOf(rig.written), ["p1", undefined, undefined]);
+});
+
+test("the first write is at once; changes are spread over the time that all agents take, and one comes in each", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  Object.assign(rig, { spreadMs: 20_000, random: 0.5 });
+  keeper.report(step("r1", ["p1"]));
+  await pass(200);
+  assert.deepEqual(listsOf(rig.written), ["p1"]);
+  await pass(22_000);
+  keeper.report(step("r2", ["p2"]));
+  // The renewal, which random brings forward by an eighth, comes before the half of the spread is over.
+  await pass(3_000);
+  assert.deepEqual(listsOf(rig.written), ["p1"]);
+  await pass(1_200);
+  assert.deepEqual(listsOf(rig.written), ["p1", "p2"]);
+  for (let change = 3; change <= 22; change += 1) {
+    keeper.report(step(`r${change}`, [`p${change}`]));
+    await pass(1_000);
+  }
+  assert.equal(rig.written.length, 3, "one in 20 s");
+  assert.match(listsOf(rig.written)[2] ?? "", /^p2[12]$/);
+});
+
+test("a change waits for its random part of the spread", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  Object.assign(rig, { spreadMs: 10_000, random: 0.25 });
+  keeper.report(step("r1", ["p1"]));
+  await pass(12_000);
+  keeper.report(step("r2", ["p2"]));
+  await pass(2_400);
+  assert.deepEqual(listsOf(rig.written), ["p1"]);
+  await pass(200);
+  assert.deepEqual(listsOf(rig.written), ["p1", "p2"]);
+});
+
+test("renewals come up to a quarter of the interval early", async (t) => {
+  const { rig, keeper, pass } = start(t);
+  rig.random = 1;
+  keeper.report(step("r1", []));
+  await pass(22_400);
+  assert.equal(rig.written.length, 1);
+  await pass(300);
+  assert.equal(rig.written.length, 2);
+});

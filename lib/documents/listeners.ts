@@ -1,0 +1,117 @@
+import type { TargetConfig } from "#lib/config/schema.ts";
+
+/** One port of one target: what the proxy binds, and where it relays to. */
+export interface Listener {
+  readonly target: string;
+  /** Port of the front Service, the one that pods call. */
+  readonly port: number;
+  /** Port that the proxy binds; the front Service's targetPort. */
+  readonly listenPort: number;
+  /** Host name or IP literal of the ingress controller. */
+  readonly upstream: string;
+  /** Of a discovered target: the only addresses that it is relayed to; `upstream` is then never looked up. */
+  readonly upstreamIPs?: readonly string[];
+  readonly upstreamPort: number;
+  readonly protocol: "v1" | "v2" | "none";
+}
+
+/** Derived listen ports lie in [FIRST, FIRST + SPAN): above the privileged ports, below Linux' ephemeral range (32768). */
+const FIRST_PORT = 15_000;
+const PORT_SPAN = 10_000;
+
+/** Whether a target goes through the proxy; if no port wants a header, names map straight to the ingress controller. */
+export function isRelayed(target: TargetConfig): boolean {
+  return target.ports.some((port) => port.protocol !== "none");
+}
+
+/** The name of a target's front Service. */
+export function frontName(target: string): string {
+  return `switchback-${target}`;
+}
+
+/** The name under which the upstream is looked up: a Service's cluster DNS name, or the host as it was given. */
+export function upstreamHost(target: TargetConfig, clusterDomain: string | undefined): string {
+  if ("host" in target.upstream) return target.upstream.host;
+  const { name, namespace } = target.upstream.service;
+  // Without the domain the pod's own search list completes the name; with it, one look-up is enough.
+  return clusterDomain === undefined
+    ? `${name}.${namespace}.svc`
+    : `${name}.${namespace}.svc.${clusterDomain.replace(/\.$/, "")}.`;
+}
+
+/**
+ * The listeners of all relayed targets, in their order.
+ * A port that the config does not give is the one it had (`remembered`, by `portKey`), else derived from the target's name and port,
+ * not from its place in the list: a reordered, extended or shortened list moves no port that is in use. A port for which none is left is
+ * left out: the limits of the config and of discovered targets are far below that.
+ */
+export function listenersOf(
+  targets: readonly TargetConfig[],
+  clusterDomain?: string,
+  remembered: ReadonlyMap<string, number> = new Map(),
+): Listener[] {
+  const relayed = targets.filter(isRelayed);
+  const ports = assignListenPorts(relayed, remembered);
+  return relayed.flatMap((target) =>
+    target.ports.flatMap(({ port, upstreamPort = port, protocol }) => {
+      const listenPort = ports.get(portKey(target.name, port));
+      if (listenPort === undefined) return [];
+      const upstream = upstreamHost(target, clusterDomain);
+      return [{ target: target.name, port, listenPort, upstream, upstreamPort, protocol }];
+    }),
+  );
+}
+
+function assignListenPorts(
+  targets: readonly TargetConfig[],
+  remembered: ReadonlyMap<string, number>,
+): Map<string, number> {
+  const assigned = new Map<string, number>();
+  const open: string[] = [];
+  for (const target of targets) {
+    for (const { port, listenPort } of target.ports) {
+      if (listenPort === undefined) open.push(portKey(target.name, port));
+      else assigned.set(portKey(target.name, port), listenPort);
+    }
+  }
+  const taken = new Set(assigned.values());
+  for (const key of open) {
+    const port = remembered.get(key);
+    if (port === undefined || taken.has(port)) continue;
+    taken.add(port);
+    assigned.set(key, port);
+  }
+  const rest = open.filter((each) => !assigned.has(each)).sort();
+  for (const [key, port] of derivePorts(rest, taken)) assigned.set(key, port);
+  return assigned;
+}
+
+/** Derives free ports in key order, so that which of two colliding keys moves on does not depend on the config's order. */
+function derivePorts(keys: readonly string[], taken: Set<number>): Map<string, number> {
+  const derived = new Map<string, number>();
+  const isInSpan = (port: number) => port >= FIRST_PORT && port < FIRST_PORT + PORT_SPAN;
+  let left = PORT_SPAN - [...taken].filter(isInSpan).length;
+  for (const key of keys) {
+    if (left === 0) break;
+    let port = FIRST_PORT + (fnv1a(key) % PORT_SPAN);
+    while (taken.has(port)) port = FIRST_PORT + ((port - FIRST_PORT + 1) % PORT_SPAN);
+    left -= 1;
+    taken.add(port);
+    derived.set(key, port);
+  }
+  return derived;
+}
+
+/** How a target's port is remembered. */
+export function portKey(target: string, port: number): string {
+  return `${target}:${port}`;
+}
+
+/** FNV-1a, 32 bits: spreads the few keys of a config; nothing depends on it being hard to collide. */
+function fnv1a(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let index = 0; index < text.length; index += 1) {
+    hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193) >>> 0;
+  }
+  return hash;
+}

@@ -1,0 +1,60 @@
+import type { PublishedMap, Reason } from "#hostmap/types.ts";
+import {
+  COMPACT_INDEX_NAME,
+  INDEX_KEY,
+  INDEX_NAME,
+  isShardName,
+  type MapIndex,
+  parseCompactIndex,
+  parseIndex,
+} from "./map-format.ts";
+import { assembleMap, type HashedShard, mapOfParts, type ParsedShard, parseShard } from "./published-map.ts";
+
+const NO_INDEX: Reason = { code: "index-missing", text: `ConfigMap ${INDEX_NAME} with key ${INDEX_KEY} not found` };
+
+/** What a reader keeps of each shard, and what it makes of all of them. */
+export interface SnapshotForm<P extends HashedShard, M> {
+  readonly parse: (text: string) => P;
+  readonly assemble: (revision: string, parts: readonly P[]) => M;
+}
+
+/** Assembles a snapshot from ConfigMaps that arrive one by one, in any order. Each text is parsed once. */
+export class SnapshotAssembler<P extends HashedShard, M> {
+  readonly #form: SnapshotForm<P, M>;
+  #index: MapIndex | Reason | undefined;
+  #compact: MapIndex | Reason | undefined;
+  readonly #shards = new Map<string, P>();
+
+  constructor(form: SnapshotForm<P, M>) {
+    this.#form = form;
+  }
+
+  /** Takes the text of a ConfigMap; undefined: it was deleted. A ConfigMap that is neither an index nor a shard is ignored. */
+  put(name: string, text: string | undefined): void {
+    if (name === INDEX_NAME) this.#index = text === undefined ? undefined : parseIndex(text);
+    else if (name === COMPACT_INDEX_NAME) this.#compact = text === undefined ? undefined : parseCompactIndex(text);
+    else if (!isShardName(name)) return;
+    else if (text === undefined) this.#shards.delete(name);
+    else this.#shards.set(name, this.#form.parse(text));
+  }
+
+  /** The index, or why there is none. A reader that gets the index of format 0 takes it: see `SUPERSEDED_LABELS`. */
+  get index(): MapIndex | Reason {
+    return this.#index ?? this.#compact ?? NO_INDEX;
+  }
+
+  /** The map, or why the parts do not fit together. */
+  build(): M | Reason {
+    const { index } = this;
+    return "code" in index ? index : assembleMap(index, (name) => this.#shards.get(name), this.#form.assemble);
+  }
+}
+
+/** Assembles the map with its names, as most readers have it. */
+export class SnapshotBuilder extends SnapshotAssembler<ParsedShard, PublishedMap> {
+  constructor() {
+    super(PUBLISHED_MAP);
+  }
+}
+
+export const PUBLISHED_MAP: SnapshotForm<ParsedShard, PublishedMap> = { parse: parseShard, assemble: mapOfParts };

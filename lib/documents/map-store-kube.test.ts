@@ -1,0 +1,193 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { silentLogger } from "#lib/telemetry/log.ts";
+import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
+import { KubeMapStore } from "./map-store-kube.ts";
+
+const CONFIG_MAPS = "/api/v1/namespaces/sys/configmaps";
+const LABELS = { "switchback.dev/map": "hosts" };
+const SHARD = "switchback-hosts-0";
+const PATH = `${CONFIG_MAPS}/${SHARD}`;
+
+/** Lets everything settle that waits for no timer. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+}
+
+async function rig(t: TestContext, prepare: (kube: MemoryKube) => void = () => {}) {
+  const kube = new MemoryKube();
+  prepare(kube);
+  const store = new KubeMapStore({ client: kube.client, namespace: "sys", log: silentLogger });
+  const state = { changes: 0 };
+  assert.equal(store.synced, false);
+  assert.equal(store.inactiveMs, 0);
+  store.start(() => {
+    state.changes += 1;
+  });
+  t.after(() => store.stop());
+  await settle();
+  return { kube, store, state };
+}
+
+test("what is there is read, by its label, and followed", async (t) => {
+  const annotations = { "switchback.dev/hold": "held", "switchback.dev/confirm": "id" };
+  const marked = { ...LABELS, "switchback.dev/format": "0" };
+  const { kube, store, state } = await rig(t, (api) => {
+    api.put(`${CONFIG_MAPS}/switchback-hosts`, {
+      metadata: { labels: LABELS, annotations },
+      data: { "index.json": "i" },
+    });
+    api.put(`${CONFIG_MAPS}/switchback-hosts-index`, { metadata: { labels: LABELS }, data: { "index.json": "c" } });
+    api.put(`${CONFIG_MAPS}/switchback-hosts-3`, { metadata: { labels: LABELS }, data: { hosts: "h" } });
+    api.put(`${CONFIG_MAPS}/switchback-hosts-4`, { data: { hosts: "not labelled" } });
+    api.put(`${CONFIG_MAPS}/stranger`, { metadata: { labels: LABELS }, data: { hosts: "x" } });
+  });
+  assert.equal(store.synced, true);
+  assert.ok(state.changes >= 5, "each, and that all of them were read");
+  assert.deepEqual(store.index(), { text: "i", superseded: false, hold: "held", confirmed: "id" });
+  assert.equal(store.compactIndex(), "c");
+  assert.deepEqual(store.shardNames(), ["switchback-hosts-3"]);
+  assert.equal(store.shard("switchback-hosts-3"), "h");
+  state.changes = 0;
+  kube.put(`${CONFIG_MAPS}/switchback-hosts`, { metadata: { labels: marked }, data: { "index.json": "i" } });
+  kube.put(`${CONFIG_MAPS}/switchback-hosts-3`, { metadata: { labels: LABELS }, data: { hosts: "other" } });
+  await settle();
+  assert.equal(store.index()?.superseded, true);
+  assert.equal(store.shard("switchback-hosts-3"), "other");
+  kube.remove(`${CONFIG_MAPS}/switchback-hosts-3`);
+  kube.put(`${CONFIG_MAPS}/switchback-hosts`, { metadata: { labels: LABELS } });
+  await settle();
+  assert.equal(store.shard("switchback-hosts-3"), undefined);
+  assert.deepEqual(store.shardNames(), []);
+  assert.equal(store.index(), undefined, "an index without a text is none");
+  assert.equal(state.changes, 4);
+});
+
+test("what it writes counts at once, and is what the readers look for", async (t) => {
+  const { kube, store } = await rig(t);
+  store.beginTerm();
+  await store.writeShard(SHARD, "text");
+  await store.writeCompactIndex("compact");
+  await store.writeIndex("index", "hold", true);
+  assert.equal(store.shard(SHARD), "text");
+  assert.equal(store.compactIndex(), "compact");
+  assert.deepEqual(store.index(), { text: "index", superseded: true, hold: "hold", confirmed: undefined });
+  const term = kube.at(`${CONFIG_MAPS}/switchback-hosts`)?.metadata.annotations?.["switchback.dev/term"];
+  assert.match(term ?? "", /^[0-9a-f]{8}$/);
+  const object = (name: string, metadata: object, data: object) => ({
+    method: "APPLY",
+    path: `${CONFIG_MAPS}/${name}`,
+    fieldManager: "switchback-controller",
+    body: {
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      metadata: { name, namespace: "sys", resourceVersion: "1", labels: LABELS, annotations: {}, ...metadata },
+      data,
+    },
+  });
+  const mark = { "switchback.dev/term": term };
+  const labels = { ...LABELS, "switchback.dev/format": "0" };
+  assert.deepEqual(kube.writes, [
+    object(SHARD, {}, { hosts: "text" }),
+    object("switchback-hosts-index", { annotations: mark }, { "index.json": "compact" }),
+    object(
+      "switchback-hosts",
+      { labels, annotations: { ...mark, "switchback.dev/hold": "hold" } },
+      { "index.json": "index" },
+    ),
+  ]);
+  assert.deepEqual(kube.at(PATH)?.data, { hosts: "text" });
+  store.beginTerm();
+  await store.writeIndex("index", undefined, true);
+  assert.equal(store.index()?.hold, undefined);
+  const other = kube.at(`${CONFIG_MAPS}/switchback-hosts`)?.metadata.annotations;
+  assert.deepEqual(Object.keys(other ?? {}), ["switchback.dev/term"]);
+  assert.notEqual(other?.["switchback.dev/term"], term, "each term has a mark of its own");
+});
+
+test("a write carries the version that was last read or written; if it is another, the write is refused", async (t) => {
+  const { kube, store } = await rig(t);
+  await store.writeShard(SHARD, "one");
+  await store.writeShard(SHARD, "two");
+  const { uid, resourceVersion } = kube.at(PATH)?.metadata ?? {};
+  kube.onWrite = () => {
+    kube.put(PATH, { metadata: { labels: LABELS }, data: { hosts: "somebody's" } });
+  };
+  await assert.rejects(store.writeShard(SHARD, "three"), /409/);
+  const body = kube.writes.at(-1)?.body as { metadata: object } | undefined;
+  assert.deepEqual({ ...body?.metadata, uid, resourceVersion }, body?.metadata);
+  await settle();
+  await assert.rejects(store.removeShard(SHARD), /409/);
+  kube.onWrite = () => {};
+  await settle();
+  assert.equal(store.shard(SHARD), "somebody's");
+  await store.writeShard(SHARD, "three");
+  assert.equal(kube.field<{ hosts: string }>(PATH, "data").hosts, "three");
+});
+
+test("a shard that another has created meanwhile is not overwritten, one that is gone is not created again", async (t) => {
+  const { kube, store } = await rig(t);
+  kube.onWrite = () => {
+    kube.onWrite = () => {};
+    kube.put(PATH, { metadata: { labels: LABELS }, data: { hosts: "another's" } });
+  };
+  await assert.rejects(store.writeShard(SHARD, "text"), /409/);
+  await settle();
+  kube.onWrite = () => kube.remove(PATH);
+  await assert.rejects(store.writeShard(SHARD, "text"), /409/);
+  assert.equal(kube.at(PATH), undefined);
+});
+
+test("the echo of an earlier write does not hide a later one", async (t) => {
+  const { kube, store, state } = await rig(t);
+  await store.writeShard(SHARD, "one");
+  const second = store.writeShard(SHARD, "two");
+  await second;
+  const texts = new Set<string | undefined>();
+  for (const before = state.changes; state.changes < before + 2; await new Promise(setImmediate)) {
+    texts.add(store.shard(SHARD));
+  }
+  assert.deepEqual([...texts], ["two"]);
+  await store.writeShard(SHARD, "three");
+  await store.removeShard(SHARD);
+  for (let turn = 0; turn < 20; turn += 1) {
+    assert.equal(store.shard(SHARD), undefined);
+    await new Promise(setImmediate);
+  }
+  assert.deepEqual(store.shardNames(), []);
+  kube.put(PATH, { metadata: { labels: LABELS, uid: "another" }, data: { hosts: "again" } });
+  await settle();
+  assert.equal(store.shard(SHARD), "again");
+});
+
+test("a shard that is gone already is removed; one that may not be deleted stays", async (t) => {
+  const { kube, store } = await rig(t);
+  await store.writeShard(SHARD, "text");
+  kube.onWrite = ({ path }) => {
+    throw refusal(path, 403);
+  };
+  await assert.rejects(store.removeShard(SHARD), /403/);
+  await settle();
+  assert.equal(store.shard(SHARD), "text");
+  kube.onWrite = ({ path }) => {
+    throw refusal(path, 404);
+  };
+  await store.removeShard(SHARD);
+  assert.equal(store.shard(SHARD), undefined);
+  await assert.rejects(store.writeShard("switchback-hosts-1", "text"), /404/);
+  assert.equal(store.shard("switchback-hosts-1"), undefined, "what was refused is not there");
+  const { length } = kube.writes;
+  await store.removeShard("switchback-hosts-2");
+  assert.equal(kube.writes.length, length, "what is not there is not deleted");
+});
+
+test("stopped, it ends its watch; until then the watch's silence is seen", async (t) => {
+  const { kube, store } = await rig(t);
+  const { now } = performance;
+  const later = t.mock.method(performance, "now", () => now.call(performance) + 60_000);
+  assert.ok(store.inactiveMs >= 60_000);
+  later.mock.restore();
+  assert.deepEqual(kube.watched, [CONFIG_MAPS]);
+  await store.stop();
+  assert.deepEqual(kube.watched, []);
+});

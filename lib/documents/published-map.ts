@@ -1,0 +1,152 @@
+import { shortHash } from "#hostmap/hash.ts";
+import { compareNames } from "#hostmap/hostnames.ts";
+import { parseHosts } from "#hostmap/hosts-text.ts";
+import type { PublishedMap, Reason } from "#hostmap/types.ts";
+import { isWildcard } from "#hostmap/wildcards.ts";
+import { isNamedHash, type MapIndex } from "./map-format.ts";
+
+/** Whether a result is a map, and not the Reason why there is none. */
+export function isMap<M extends { readonly revision: string }>(result: M | Reason): result is M {
+  return "revision" in result;
+}
+
+/** What a reader keeps of a shard: the hash of its text at least. */
+export interface HashedShard {
+  readonly shardHash: string;
+}
+
+/** A shard as it was read, and what it maps. */
+export interface ParsedShard extends HashedShard {
+  readonly entries: ReadonlyMap<string, readonly string[]>;
+  /** The names of `entries` in order, without wildcards. */
+  readonly names: readonly string[];
+  /** When names were first published, as a sequence number; 0 where it is missing. */
+  readonly orders: ReadonlyMap<string, number>;
+  /** The same names by order, then by name. */
+  readonly byOrder: readonly string[];
+}
+
+/** Reads the text of one shard. Readers keep the result: a change of the map touches few shards. */
+export function parseShard(text: string): ParsedShard {
+  const orders = new Map<string, number>();
+  return partOf(shortHash(text), parseHosts(text, orders), orders);
+}
+
+/**
+ * Assembles the map from its index and shards. A Reason means that the
+ * shards do not fit together (a publication is under way, or something was deleted); a reader that has a good map keeps it, and one that has
+ * none waits: part of a map is never used. The cost is linear in the number of shards.
+ */
+export function assembleMap<P extends HashedShard, M>(
+  index: MapIndex,
+  shardOf: (name: string) => P | undefined,
+  assemble: (revision: string, parts: readonly P[]) => M,
+): M | Reason {
+  const parts: P[] = [];
+  for (const { name, revision } of index.shards) {
+    const shard = shardOf(name);
+    if (shard === undefined || !isNamedHash(shard.shardHash, revision)) return shardReason(name, shard);
+    parts.push(shard);
+  }
+  return assemble(index.revision, parts);
+}
+
+function shardReason(name: string, shard: HashedShard | undefined): Reason {
+  return shard === undefined
+    ? { code: "shard-missing", text: `the shard ${name} is not there` }
+    : { code: "shard-other-revision", text: `the shard ${name} has another revision than the index names` };
+}
+
+/** A map from entries (a hosts file, or shards). Its names lack the wildcards, since a hosts file cannot hold them. */
+export function publishedMapOf(mapRevision: string, entries: ReadonlyMap<string, readonly string[]>): PublishedMap {
+  return mapOfParts(mapRevision, [partOf(mapRevision, entries)]);
+}
+
+function partOf(
+  shardHash: string,
+  entries: ReadonlyMap<string, readonly string[]>,
+  orders: ReadonlyMap<string, number> = new Map(),
+): ParsedShard {
+  const names = [...entries.keys()].filter((name) => !isWildcard(name)).sort(compareNames);
+  // Here, where each part is a step of its own, and not when the map is first used. Stable: names of one order stay in name order.
+  const byOrder = orders.size === 0 ? names : names.toSorted((a, b) => (orders.get(a) ?? 0) - (orders.get(b) ?? 0));
+  return { shardHash, entries, names, orders, byOrder };
+}
+
+/** Each name is in exactly one part: the writer spreads the names over the shards. The sorted list of all names is created on first use. */
+export function mapOfParts(mapRevision: string, parts: readonly ParsedShard[]): PublishedMap {
+  const size = parts.reduce((sum, { names }) => sum + names.length, 0);
+  let merged: readonly string[] | undefined;
+  let orders: ReadonlyMap<string, number> | undefined;
+  const allNames = () => {
+    merged ??= parts.flatMap(({ names }) => names).sort(compareNames);
+    return merged;
+  };
+  return {
+    revision: mapRevision,
+    get names() {
+      return allNames();
+    },
+    size,
+    first: (count) => (count >= size ? allNames() : firstOf(parts, count).sort(compareNames)),
+    orderOf(name) {
+      orders ??= ordersOf(parts);
+      return orders.get(name) ?? 0;
+    },
+    addressesOf(name) {
+      for (const { entries } of parts) {
+        const addresses = entries.get(name);
+        if (addresses !== undefined) return addresses;
+      }
+      return undefined;
+    },
+  };
+}
+
+function ordersOf(parts: readonly ParsedShard[]): ReadonlyMap<string, number> {
+  const orders = new Map<string, number>();
+  for (const part of parts) for (const [name, order] of part.orders) orders.set(name, order);
+  return orders;
+}
+
+/** The next name of a part that is not taken yet; undefined: there is none. */
+class Head {
+  readonly #part: ParsedShard;
+  #at = 0;
+  name: string | undefined;
+  order = 0;
+
+  constructor(part: ParsedShard) {
+    this.#part = part;
+    this.#look();
+  }
+
+  advance(): void {
+    this.#at += 1;
+    this.#look();
+  }
+
+  #look(): void {
+    this.name = this.#part.byOrder[this.#at];
+    this.order = this.name === undefined ? 0 : (this.#part.orders.get(this.name) ?? 0);
+  }
+}
+
+/** The `count` names with the lowest orders, then by name, by a merge of the parts. */
+function firstOf(parts: readonly ParsedShard[], count: number): string[] {
+  const heads = parts.map((part) => new Head(part));
+  const first: string[] = [];
+  while (first.length < count) {
+    let least: Head | undefined;
+    for (const head of heads) if (comesBefore(head, least)) least = head;
+    if (least?.name === undefined) break;
+    first.push(least.name);
+    least.advance();
+  }
+  return first;
+}
+
+function comesBefore(head: Head, least: Head | undefined): boolean {
+  if (head.name === undefined || least?.name === undefined) return head.name !== undefined;
+  return head.order === least.order ? head.name < least.name : head.order < least.order;
+}

@@ -1,0 +1,119 @@
+import type { Reason } from "#hostmap/types.ts";
+import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import type { ObjectMeta } from "#lib/kube/types.ts";
+import {
+  ORIGINAL_KEY,
+  PUBLISHER_LABEL,
+  type PublisherState,
+  parsePublisherState,
+  publisherStateName,
+  renderPublisherState,
+  STATE_KEY,
+} from "./publisher-state.ts";
+
+interface RawConfigMap {
+  readonly metadata: ObjectMeta;
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/** A publisher's document as it is stored. */
+export interface StoredPublisherState {
+  readonly state: PublisherState | Reason;
+  readonly original: string | undefined;
+  readonly resourceVersion: string;
+}
+
+type Client = Pick<KubeClient, "get" | "create" | "replace" | "delete">;
+
+/** The document of one publisher. Every write names the version that it replaces, so that nothing that another process wrote is lost. */
+export class PublisherStateStore {
+  readonly #client: Client;
+  readonly #namespace: string;
+  readonly #publisher: string;
+
+  constructor(client: Client, namespace: string, publisher: string) {
+    this.#client = client;
+    this.#namespace = namespace;
+    this.#publisher = publisher;
+  }
+
+  /** Undefined: there is none. Rejects as the client does, and with `data-corrupt`. */
+  async read(signal?: AbortSignal): Promise<StoredPublisherState | undefined> {
+    try {
+      const options = signal === undefined ? {} : { signal };
+      return viewOf(this.#checked(await this.#client.get<Partial<RawConfigMap>>(this.#path, {}, options)));
+    } catch (error) {
+      if (statusOf(error) === 404) return undefined;
+      throw error;
+    }
+  }
+
+  /** Replaces `before`, or creates the document. Rejects with status 409 if somebody was faster. */
+  async write(
+    state: PublisherState,
+    original: string | undefined,
+    before: StoredPublisherState | undefined,
+  ): Promise<StoredPublisherState> {
+    const data = {
+      [STATE_KEY]: renderPublisherState(state),
+      ...(original !== undefined && { [ORIGINAL_KEY]: original }),
+    };
+    const metadata = {
+      name: publisherStateName(this.#publisher),
+      namespace: this.#namespace,
+      labels: { [PUBLISHER_LABEL]: this.#publisher },
+      ...(before !== undefined && { resourceVersion: before.resourceVersion }),
+    };
+    const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
+    const written =
+      before === undefined
+        ? await this.#client.create<RawConfigMap>(corePath("configmaps", this.#namespace), object)
+        : await this.#client.replace<RawConfigMap>(this.#path, object);
+    return viewOf(written);
+  }
+
+  /** Deletes the document, if there is one. */
+  async delete(): Promise<void> {
+    try {
+      await this.#client.delete(this.#path);
+    } catch (error) {
+      if (statusOf(error) !== 404) throw error;
+    }
+  }
+
+  /** What somebody else answers is not taken for a document. */
+  #checked({ metadata, data }: Partial<RawConfigMap>): RawConfigMap {
+    if (metadata?.name === publisherStateName(this.#publisher)) return { metadata, ...(data && { data }) };
+    throw new SwitchbackError("data-corrupt", `GET ${this.#path}: the response is not that ConfigMap`);
+  }
+
+  get #path(): string {
+    return corePath("configmaps", this.#namespace, publisherStateName(this.#publisher));
+  }
+}
+
+/** The documents of all publishers, by name. Rejects as the client does. */
+export async function readPublisherStates(
+  client: Pick<KubeClient, "list">,
+  namespace: string,
+): Promise<ReadonlyMap<string, PublisherState | Reason>> {
+  const { items } = await client.list<RawConfigMap>(corePath("configmaps", namespace), {
+    labelSelector: PUBLISHER_LABEL,
+  });
+  const states = new Map<string, PublisherState | Reason>();
+  for (const { metadata, data } of items) {
+    const publisher = metadata.labels?.[PUBLISHER_LABEL] ?? "";
+    if (metadata.name === publisherStateName(publisher)) states.set(publisher, parsePublisherState(data?.[STATE_KEY]));
+  }
+  return states;
+}
+
+function viewOf({ metadata, data }: RawConfigMap): StoredPublisherState {
+  return {
+    state: parsePublisherState(data?.[STATE_KEY]),
+    original: data?.[ORIGINAL_KEY],
+    resourceVersion: metadata.resourceVersion ?? "",
+  };
+}

@@ -1,0 +1,80 @@
+import type { Reason } from "#hostmap/types.ts";
+import { array, attempt, number, object, oneOf, optional, type Shaped, string } from "#lib/errors/shape.ts";
+
+// What a publisher reports of itself: what it has published, since when, and why not more. One ConfigMap a publisher, in the namespace of
+// Switchback; the publisher writes it, `status`, `doctor` and `uninstall` read it.
+
+/** Raised when a reader of the earlier format would go wrong. */
+const FORMAT = 1;
+
+/** Of the ConfigMaps; its value is the publisher's name. */
+export const PUBLISHER_LABEL = "switchback.dev/publisher";
+export const STATE_KEY = "state.json";
+/** What the publisher found before it wrote there for the first time. */
+export const ORIGINAL_KEY = "original";
+
+/** Far above what is ever written. Longer text is not ours and is not parsed. */
+const MAX_BYTES = 100_000;
+const MAX_TEXT = 2_000;
+/** Milliseconds since 1970, in the range of Date. */
+const time = number({ min: 0, max: 8.64e15 });
+const reasonShape = object({ code: string({ min: 1, max: 100 }), text: string({ max: MAX_TEXT }) });
+const takenBackShape = object({ at: time, by: optional(string({ max: 300 })) });
+
+const stateShape = object({
+  format: oneOf(FORMAT),
+  publisher: string({ min: 1, max: 100 }),
+  /** Where it writes, for people. */
+  place: string({ max: MAX_TEXT }),
+  /** Since when something of ours is there without a gap; absent: nothing is. */
+  since: optional(time),
+  /** The map that is written, and when; with `names` of its names, without `leftOut` others. */
+  revision: optional(string({ max: 100 })),
+  publishedAt: optional(time),
+  names: number({ min: 0 }),
+  leftOut: number({ min: 0 }),
+  /** The newest map that was seen to reach its readers, and when that was. */
+  answered: optional(object({ revision: string({ max: 100 }), at: time })),
+  /** Since when the newest map has not reached its readers. */
+  behindSince: optional(time),
+  problem: optional(reasonShape),
+  /** When what was written was found to be gone, and who did it, oldest first. */
+  takenBack: array(takenBackShape, { max: 20 }),
+  /** Somebody took it back too often: nothing is written until the publisher is switched on again. */
+  stopped: optional(oneOf(1)),
+  /** Nothing is written until then. */
+  pausedUntil: optional(time),
+  /** Since when it is being removed: nothing is written. */
+  leaving: optional(time),
+});
+
+export type PublisherState = Shaped<typeof stateShape>;
+
+/** The name of a publisher's ConfigMap. */
+export function publisherStateName(publisher: string): string {
+  return `switchback-publisher-${publisher}`;
+}
+
+export function emptyPublisherState(publisher: string, place: string): PublisherState {
+  return { format: FORMAT, publisher, place, names: 0, leftOut: 0, takenBack: [] };
+}
+
+export function renderPublisherState(state: PublisherState): string {
+  return JSON.stringify(state);
+}
+
+/** Reads a document; a Reason if it is of another format, or not ours. */
+export function parsePublisherState(text: string | undefined): PublisherState | Reason {
+  const unreadable = (why: string): Reason => ({ code: "publisher-state-unreadable", text: why });
+  if (text === undefined) return unreadable(`the ConfigMap has no key ${STATE_KEY}`);
+  if (text.length > MAX_BYTES) return unreadable("the document is too long");
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return unreadable("the document is not JSON");
+  }
+  const read = attempt(stateShape, value);
+  if (read.flaw === undefined) return read.value;
+  return unreadable(`${read.flaw.path.join(".") || "document"}: ${read.flaw.message}`);
+}

@@ -1,0 +1,56 @@
+import { CONFIRM_KEY, HOLD_KEY } from "#hostmap/metadata-keys.ts";
+import type { RemovalHold } from "#hostmap/removal-guard.ts";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import { number, object, type Shaped, string } from "#lib/errors/shape.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import { INDEX_NAME, type MapConfigMap } from "./map-format.ts";
+
+/** Anybody who may write the index may have edited the annotation. */
+const holdShape = object({
+  id: string({ min: 1 }),
+  // The range of Date (ECMA-262, 21.4.1.1).
+  until: number({ min: 0, max: 8.64e15 }),
+  names: number(),
+  of: number(),
+});
+
+/** A held removal as it is read: `until` in milliseconds since 1970. */
+export type PublishedHold = Shaped<typeof holdShape>;
+
+/** The text of the index's annotation for a held removal. */
+export function renderHold(hold: RemovalHold): string {
+  return JSON.stringify(hold);
+}
+
+/**
+ * Reads the removal that is held; undefined: none. Throws `data-corrupt` for an annotation that is not ours, and rejects as the
+ * client does: with status 404 if there is no index.
+ */
+export async function readHold(client: Pick<KubeClient, "get">, namespace: string): Promise<PublishedHold | undefined> {
+  const path = corePath("configmaps", namespace, INDEX_NAME);
+  const { metadata } = await client.get<Partial<MapConfigMap>>(path);
+  if (metadata?.name !== INDEX_NAME) {
+    throw new SwitchbackError("data-corrupt", `GET ${path}: the response is not the ConfigMap ${INDEX_NAME}`);
+  }
+  const text = metadata.annotations?.[HOLD_KEY];
+  if (text === undefined) return undefined;
+  try {
+    return holdShape(JSON.parse(text));
+  } catch {
+    throw new SwitchbackError(
+      "data-corrupt",
+      `annotation ${HOLD_KEY} is invalid: ${JSON.stringify(text.slice(0, 200))}`,
+    );
+  }
+}
+
+/** Writes to the index that the hold with this id is confirmed. */
+export async function confirmHold(
+  client: Pick<KubeClient, "mergePatch">,
+  namespace: string,
+  id: string,
+): Promise<void> {
+  const patch = { metadata: { annotations: { [CONFIRM_KEY]: id } } };
+  await client.mergePatch(corePath("configmaps", namespace, INDEX_NAME), patch, { fieldManager: "switchback-confirm" });
+}

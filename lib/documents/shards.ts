@@ -1,0 +1,207 @@
+import { shortHash, spreadHash } from "#hostmap/hash.ts";
+import { compareNames } from "#hostmap/hostnames.ts";
+import { type HostLine, renderHosts } from "#hostmap/hosts-text.ts";
+
+/** A shard as it is published: text of at most `MAX_SHARD_BYTES`, and the hash of that text. */
+export interface RenderedShard {
+  readonly index: number;
+  readonly text: string;
+  readonly shardHash: string;
+}
+
+/** Hard limit of one shard. A ConfigMap may hold 1 MiB; a quarter leaves room for metadata and for etcd's 1.5 MiB request. */
+export const MAX_SHARD_BYTES = 256 * 1024;
+/**
+ * Shards are doubled above this average: a change sends the shard that it touches and the index of all shards to every reader.
+ * At 50,000 names 512 shards give 9.4 KB a change, 256 give 11.6, 128 give 19.3 (JSON with metadata). A small install has one.
+ */
+const SPLIT_BYTES = 8 * 1024;
+/** ... and halved below this one. Far from the other bound, so that a map at the edge does not flap. */
+const JOIN_BYTES = 2 * 1024;
+/** A tenant can pick names that share a shard; two such shards stay apart while they would fill more than this together. */
+const JOINED_BYTES = MAX_SHARD_BYTES / 2;
+/** RBAC names every shard (`resourceNames`), so their number has a bound: 512 x 256 KiB hold millions of ordinary names. */
+export const MAX_SHARDS = 512;
+/** Up to this many changes since the last rendering are spliced in one by one; with more, the shard is sorted and rendered again. */
+const MAX_SPLICES = 32;
+
+/** A name with its text in the shard, ASCII throughout: `text.length` is bytes. */
+interface Entry extends HostLine {
+  readonly order: number;
+  readonly text: string;
+}
+
+/** The published names, spread over shards by hash; a change renders the shards it touches and no other. */
+export class Shards {
+  #shards: Shard[] = [new Shard()];
+  #bytes = 0;
+  #overflowing = new Map<string, HostLine>();
+  #rendered: readonly RenderedShard[] = [];
+
+  /** Sets what a name leads to, and when it was first published (a sequence number; 0: unknown); no addresses removes it. */
+  set(name: string, addresses: readonly string[], order = 0): void {
+    this.#overflowing.delete(name);
+    this.#put(name, addresses, order);
+  }
+
+  /** Names that found no room: their shard is full and there are no more shards to split into. */
+  get overflowing(): ReadonlyMap<string, HostLine> {
+    return this.#overflowing;
+  }
+
+  /** How many shards there are; their indices are 0 to count - 1. */
+  get count(): number {
+    return this.#shards.length;
+  }
+
+  /** Settles the number of shards, renders what changed, and gives all of them in order: the same array if nothing did. */
+  render(): readonly RenderedShard[] {
+    this.#readmit();
+    this.#resize();
+    for (const shard of this.#shards) this.#evict(shard);
+    const rendered = this.#shards.map((shard, index) => shard.render(index));
+    const same = rendered.length === this.#rendered.length && rendered.every((shard, i) => shard === this.#rendered[i]);
+    if (!same) this.#rendered = rendered;
+    return this.#rendered;
+  }
+
+  #put(name: string, addresses: readonly string[], order: number): void {
+    const shard = this.#shardOf(name);
+    const before = shard.bytes;
+    shard.set(name, addresses, order);
+    this.#bytes += shard.bytes - before;
+  }
+
+  #shardOf(name: string): Shard {
+    // A power of two, so that doubling splits each shard in two and moves nothing else.
+    const shard = this.#shards[spreadHash(name) % this.#shards.length];
+    if (shard === undefined) throw new RangeError("a shard index out of range");
+    return shard;
+  }
+
+  #resize(): void {
+    let count = this.#shards.length;
+    while (count < MAX_SHARDS && this.#bytes > count * SPLIT_BYTES) count *= 2;
+    this.#spread(count);
+    while (this.#mayJoin()) this.#spread(this.#shards.length / 2);
+    while (this.#shards.length < MAX_SHARDS && this.#shards.some((shard) => shard.bytes > MAX_SHARD_BYTES)) {
+      this.#spread(this.#shards.length * 2);
+    }
+  }
+
+  #mayJoin(): boolean {
+    const half = this.#shards.length / 2;
+    if (half < 1 || this.#bytes >= this.#shards.length * JOIN_BYTES) return false;
+    const others = this.#shards.slice(half);
+    return others.every((other, index) => other.bytes + (this.#shards[index]?.bytes ?? 0) <= JOINED_BYTES);
+  }
+
+  #spread(count: number): void {
+    if (count === this.#shards.length) return;
+    const before = this.#shards;
+    this.#shards = Array.from({ length: count }, () => new Shard());
+    for (const shard of before) for (const line of shard.lines()) this.#shardOf(line.name).adopt(line);
+  }
+
+  /** What found no room is tried again where something has changed, so that what is published depends on the names alone. */
+  #readmit(): void {
+    for (const line of this.#overflowing.values()) {
+      if (!this.#shardOf(line.name).isRendered) this.set(line.name, line.addresses, line.order);
+    }
+  }
+
+  /**
+   * A full shard sheds its longest lines, and of those the last ones, which are reported rather than lost in silence. A tenant who
+   * picks names to fill a shard needs long ones (their number has a quota), and so loses those before anybody else's.
+   */
+  #evict(shard: Shard): void {
+    if (shard.bytes <= MAX_SHARD_BYTES) return;
+    const longestFirst = [...shard.lines()].sort(
+      (a, b) => b.text.length - a.text.length || b.order - a.order || compareNames(b.name, a.name),
+    );
+    for (const line of longestFirst) {
+      if (shard.bytes <= MAX_SHARD_BYTES) return;
+      this.#put(line.name, [], 0);
+      this.#overflowing.set(line.name, line);
+    }
+  }
+}
+
+/** The revision of the map: a hash of all shards. It does not depend on the order in which names were added. */
+export function mapRevisionOf(shards: readonly RenderedShard[]): string {
+  return shortHash(shards.map((shard) => shard.shardHash).join(" "));
+}
+
+class Shard {
+  bytes = 0;
+  readonly #lines = new Map<string, Entry>();
+  /** The lines in name order and their text, updated by each change; undefined when rendering them again is cheaper. */
+  #kept: { readonly order: Entry[]; text: string } | undefined;
+  #changes = 0;
+  #rendered: RenderedShard | undefined;
+
+  lines(): Iterable<Entry> {
+    return this.#lines.values();
+  }
+
+  /** False when a line has changed since the last rendering. */
+  get isRendered(): boolean {
+    return this.#rendered !== undefined;
+  }
+
+  set(name: string, addresses: readonly string[], order: number): void {
+    const before = this.#lines.get(name);
+    const text = renderHosts([{ name, addresses, order }]);
+    if (text === (before?.text ?? "")) return;
+    this.#rendered = undefined;
+    this.bytes += text.length - (before?.text.length ?? 0);
+    const entry = { name, addresses, order, text };
+    if (text === "") this.#lines.delete(name);
+    else this.#lines.set(name, entry);
+    this.#changes += 1;
+    if (this.#changes > MAX_SPLICES) this.#kept = undefined;
+    else if (this.#kept !== undefined) splice(this.#kept, before, entry);
+  }
+
+  /** Takes a line of another shard, as it is. */
+  adopt(line: Entry): void {
+    this.#lines.set(line.name, line);
+    this.bytes += line.text.length;
+  }
+
+  render(index: number): RenderedShard {
+    if (this.#rendered !== undefined) return this.#rendered;
+    this.#kept ??= keep(this.#lines.values());
+    this.#changes = 0;
+    const { text } = this.#kept;
+    this.#rendered = { index, text, shardHash: shortHash(text) };
+    return this.#rendered;
+  }
+}
+
+function keep(lines: Iterable<Entry>): { order: Entry[]; text: string } {
+  const order = [...lines].sort((a, b) => compareNames(a.name, b.name));
+  return { order, text: order.map(({ text }) => text).join("") };
+}
+
+/** Puts `after` where `before` stood, or in its place if there was none; an empty text takes the line away. */
+function splice(kept: { readonly order: Entry[]; text: string }, before: Entry | undefined, after: Entry): void {
+  const { order, text } = kept;
+  const position = positionOf(after.name, order);
+  let start = 0;
+  for (let index = 0; index < position; index += 1) start += order[index]?.text.length ?? 0;
+  order.splice(position, before === undefined ? 0 : 1, ...(after.text === "" ? [] : [after]));
+  kept.text = text.slice(0, start) + after.text + text.slice(start + (before?.text.length ?? 0));
+}
+
+/** Where a name stands, or would stand, among lines in name order. */
+function positionOf(name: string, order: readonly Entry[]): number {
+  let low = 0;
+  let high = order.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (compareNames(order[middle]?.name ?? "", name) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

@@ -1,0 +1,126 @@
+import { SwitchbackError, statusOf } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath, type Query, serviceProxyPath } from "#lib/kube/paths.ts";
+import { statusError } from "#lib/kube/status.ts";
+import { pause } from "#lib/kube/time.ts";
+
+/** The controller's page of all claims, the refused ones too, with their namespaces. A request needs the key of `STATUS_SECRET`. */
+export const STATUS_PATH = "/status";
+/** What `after` of the first page of workloads is: each key is greater. */
+export const FIRST_PAGE = "/";
+/** The Secret of the key, in Switchback's own namespace: whoever may read it may read the page. */
+export const STATUS_SECRET = "switchback-status";
+/** The header of the key. Not `Authorization`: the API server removes that from what it proxies. */
+export const STATUS_KEY_HEADER = "switchback-status-key";
+
+const FIELD = "key";
+/** What fits into a header, and is too long to guess. */
+const USABLE = /^[\x21-\x7e]{32,256}$/;
+
+/** A Secret's data, as the API server encodes it. */
+export interface StatusSecret {
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/** The data of a Secret with this key. */
+export function statusSecretData(key: string): Record<string, string> {
+  return { [FIELD]: Buffer.from(key, "latin1").toString("base64") };
+}
+
+/** The key in a Secret; undefined if there is none that can be used. */
+export function statusKeyIn({ data }: StatusSecret): string | undefined {
+  const key = Buffer.from(data?.[FIELD] ?? "", "base64").toString("latin1");
+  return USABLE.test(key) ? key : undefined;
+}
+
+/** The key, read with the caller's rights; undefined if there is none (yet). Throws as `KubeClient.get` does, 403 included. */
+export async function readStatusKey(
+  client: Pick<KubeClient, "get">,
+  namespace: string,
+  signal?: AbortSignal,
+): Promise<string | undefined> {
+  try {
+    const path = corePath("secrets", namespace, STATUS_SECRET);
+    return statusKeyIn(await client.get<StatusSecret>(path, {}, signal && { signal }));
+  } catch (error) {
+    if (statusOf(error) === 404) return undefined;
+    throw error;
+  }
+}
+
+interface ReadOptions<T> {
+  /** Without it, only a controller of an earlier version shows its page. */
+  readonly key: string | undefined;
+  /** Checks the page's JSON. */
+  readonly parse: (document: unknown) => T | Promise<T>;
+  /** What of the workloads the page shall have; see `workloadQuery` of the controller. */
+  readonly query?: Query | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const SERVICE = { name: "switchback-controller", port: "http" };
+/** With 50,000 names the page is 15 MB. */
+const MAX_BYTES = 64 * 1024 * 1024;
+/** The API server sends each request to any replica; only one leads, and another may not know the key yet. */
+const TRIES = 20;
+const RETRY_MS = 100;
+
+/**
+ * Reads the leading controller's page through the API server. If no leader answers (for a moment after the last one stopped there is
+ * none), returns a follower's. Throws `status-refused` if the key is missing or another one, and what the API server answers.
+ */
+export async function readLeaderStatus<T extends { readonly leader: boolean }>(
+  client: Pick<KubeClient, "raw">,
+  namespace: string,
+  { key, parse, query, signal }: ReadOptions<T>,
+): Promise<T> {
+  let status: T | undefined;
+  let refusal: SwitchbackError | undefined;
+  for (let tries = 0; tries < TRIES; tries++) {
+    if (tries > 0) await pause(RETRY_MS, signal);
+    const page = await readPage(client, namespace, { key, query, signal });
+    if (typeof page === "string") {
+      status = await parse(jsonOf(page, namespace));
+      if (status.leader) return status;
+    } else {
+      refusal = page;
+      if (key === undefined) break;
+    }
+  }
+  if (status !== undefined) return status;
+  throw refusal ?? new SwitchbackError("data-corrupt", "no answer from the controller");
+}
+
+/** The page of any replica, or its refusal. Only the API server's own refusals are JSON. */
+async function readPage(
+  client: Pick<KubeClient, "raw">,
+  namespace: string,
+  { key, query, signal }: Pick<ReadOptions<unknown>, "key" | "query" | "signal">,
+): Promise<string | SwitchbackError> {
+  const path = pathIn(namespace);
+  const { status, text, contentType } = await client.raw(path, {
+    maxBytes: MAX_BYTES,
+    anyStatus: true,
+    ...(query && { query }),
+    ...(key !== undefined && { headers: { [STATUS_KEY_HEADER]: key } }),
+    ...(signal && { signal }),
+  });
+  if (status < 400) return text;
+  const what = `GET ${path}`;
+  if (status === 403 && contentType.startsWith("text/plain")) {
+    return new SwitchbackError("status-refused", `${what}: ${text.trim().slice(0, 500)}`);
+  }
+  throw statusError(what, status, text);
+}
+
+function jsonOf(text: string, namespace: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new SwitchbackError("data-corrupt", `GET ${pathIn(namespace)}: the response is not JSON`);
+  }
+}
+
+function pathIn(namespace: string): string {
+  return serviceProxyPath(namespace, SERVICE, STATUS_PATH);
+}

@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { OTHER, TARGET } from "#test/fakes/published-targets.ts";
+import { fc } from "#test/property.ts";
+import { listenersOfPublished, parseTargets, renderTargets } from "./targets-format.ts";
+
+test("what is rendered is read back, and equal targets give equal texts", () => {
+  const { text, targetsRevision } = renderTargets([TARGET, OTHER]);
+  assert.deepEqual(parseTargets(text), { version: 1, revision: targetsRevision, targets: [TARGET, OTHER] });
+  assert.equal(renderTargets([TARGET, OTHER]).text, text);
+  assert.notEqual(renderTargets([OTHER]).targetsRevision, targetsRevision);
+});
+
+test("listeners are what the ports say", () => {
+  assert.deepEqual(listenersOfPublished({ targets: [OTHER] }), [
+    { target: "other", upstream: TARGET.upstream, port: 80, listenPort: 15_003, upstreamPort: 80, protocol: "none" },
+  ]);
+});
+
+test("what the release before wrote is read, and what a later one may add is ignored", () => {
+  const earlier = `{"version":1,"revision":"r","targets":[{"name":"edge-lb-0123456789ab","upstream":"lb.edge.svc",
+    "ports":[{"port":443,"listenPort":15002,"upstreamPort":443,"protocol":"none"}],"clusterIPs":[]}]}`;
+  const parsed = parseTargets(earlier);
+  assert.ok(!("code" in parsed));
+  assert.deepEqual(
+    listenersOfPublished(parsed).map(({ upstream, upstreamIPs }) => [upstream, upstreamIPs]),
+    [["lb.edge.svc", undefined]],
+  );
+  const later = parseTargets(document({ more: 1 }, { ...TARGET, more: 1 }));
+  assert.ok(!("code" in later));
+  assert.deepEqual(later.targets, [TARGET]);
+});
+
+test("a discovered target is relayed to its Service's ClusterIPs; without any, nothing listens for it", () => {
+  const found = { ...OTHER, upstreamIPs: ["198.51.100.4", "2001:db8::4"] };
+  const gone = { ...TARGET, upstreamIPs: [] };
+  const { text } = renderTargets([gone, found]);
+  const parsed = parseTargets(text);
+  assert.ok(!("code" in parsed));
+  assert.deepEqual(parsed.targets, [gone, found]);
+  assert.deepEqual(
+    listenersOfPublished(parsed).map(({ target, upstreamIPs }) => [target, upstreamIPs]),
+    [["other", found.upstreamIPs]],
+  );
+});
+
+const document = (change: object, target: object = TARGET) =>
+  JSON.stringify({ version: 1, revision: "r", targets: [target], ...change });
+const BAD: ReadonlyArray<readonly [what: string, text: string, said: RegExp]> = [
+  ["no JSON", "{", /does not parse/],
+  ["no object", "null", /\(top\)/],
+  ["another version", document({ version: 2 }), /version/],
+  ["no list of targets", document({ targets: {} }), /targets/],
+  ["a name that no target can have", document({}, { ...TARGET, name: "A b" }), /targets\.0\.name/],
+  ["an upstream with a space", document({}, { ...TARGET, upstream: "a b" }), /targets\.0\.upstream/],
+  ["no port", document({}, { ...TARGET, ports: [] }), /targets\.0\.ports/],
+  ["a port that is none", document({}, { ...TARGET, ports: [{ ...TARGET.ports[0], listenPort: 0 }] }), /listenPort/],
+  ["an address that is none", document({}, { ...TARGET, clusterIPs: ["x"] }), /clusterIPs/],
+  ["an upstream address that is a name", document({}, { ...TARGET, upstreamIPs: ["lb.edge"] }), /upstreamIPs/],
+  ["too much of it", " ".repeat(1_000_001), /bytes/],
+];
+for (const [what, text, said] of BAD) {
+  test(`refused: ${what}`, () => {
+    const parsed = parseTargets(text);
+    assert.ok("code" in parsed && parsed.code === "targets-malformed");
+    assert.match(parsed.text, said);
+  });
+}
+
+const many = (count: number) =>
+  Array.from({ length: count }, (_, index) => ({ ...TARGET.ports[0], port: index + 1, listenPort: 20_000 + index }));
+const COSTS_ITSELF: ReadonlyArray<readonly [what: string, bad: unknown, said: RegExp]> = [
+  ["no object", null, /targets\.1/],
+  ["201 ports", { ...TARGET, name: "b", ports: many(201) }, /targets\.1\.ports/],
+  ["an upstream with a space", { ...TARGET, name: "b", upstream: "a b", ports: many(1) }, /targets\.1\.upstream/],
+  ["a listen port of an earlier target", { ...TARGET, name: "b" }, /targets\.1\.two listeners have one port/],
+  ["one listen port twice", { ...TARGET, name: "b", ports: [...many(1), ...many(1)] }, /two listeners have one port/],
+  ["the name of an earlier target", { ...OTHER, name: TARGET.name }, /targets\.1\.two targets have one name/],
+];
+for (const [what, bad, said] of COSTS_ITSELF) {
+  test(`a bad target costs itself, and the others are read: ${what}`, () => {
+    const parsed = parseTargets(document({ targets: [TARGET, bad, OTHER] }));
+    assert.ok(!("code" in parsed));
+    assert.deepEqual(parsed.targets, [TARGET, OTHER]);
+    assert.equal(parsed.refused?.length, 1);
+    assert.equal(parsed.refused?.[0]?.code, "targets-malformed");
+    assert.match(parsed.refused?.[0]?.text ?? "", said);
+  });
+}
+
+test("a target that went bad stays as it was, unless another one has its listen port by now", () => {
+  const bad = { ...TARGET, ports: [] };
+  const parsed = parseTargets(document({ targets: [bad, OTHER] }), { targets: [TARGET] });
+  assert.ok(!("code" in parsed));
+  assert.deepEqual(parsed.targets, [OTHER, TARGET]);
+  const taken = parseTargets(document({ targets: [bad, { ...TARGET, name: "b" }] }), { targets: [TARGET] });
+  assert.ok(!("code" in taken));
+  assert.deepEqual(
+    taken.targets.map(({ name }) => name),
+    ["b"],
+  );
+});
+
+test("of thousands of bad targets a few are described, and 2,000 targets are read", () => {
+  const targets = Array.from({ length: 2_001 }, (_, index) => ({
+    ...TARGET,
+    name: `t-${index}`,
+    ports: [{ ...TARGET.ports[0], listenPort: index + 1 }],
+  }));
+  const parsed = parseTargets(
+    JSON.stringify({ version: 1, revision: "r", targets: [...targets, ...Array(5_000).fill(null)] }),
+  );
+  assert.ok(!("code" in parsed));
+  assert.deepEqual([parsed.targets.length, parsed.refused?.length], [2_000, 6]);
+  assert.match(parsed.refused?.at(-1)?.text ?? "", /4996 more/);
+});
+
+test("property: no text makes the reader throw", () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
+      parseTargets(text);
+    }),
+    { numRuns: 500 },
+  );
+});

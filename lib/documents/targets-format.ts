@@ -1,0 +1,169 @@
+import { isIPv4, isIPv6 } from "node:net";
+import { shortHash } from "#hostmap/hash.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { MAX_TARGET_PORTS } from "#lib/config/defaults.ts";
+import {
+  array,
+  attempt,
+  number,
+  object,
+  oneOf,
+  optional,
+  type ShapeError,
+  string,
+  unknown,
+} from "#lib/errors/shape.ts";
+import type { Listener } from "./listeners.ts";
+import { TARGETS_KEY } from "./targets-name.ts";
+
+/**
+ * Raised when a reader of the earlier format would go wrong. A proxy keeps its last good targets when it reads another version. A field
+ * that a reader may ignore is added without raising it: earlier proxies ignore `upstreamIPs` and look `upstream` up, as they always did.
+ */
+const VERSION = 1;
+/** Far above what is ever written, and below the limit of a ConfigMap. Longer text is not ours and is not parsed. */
+const MAX_BYTES = 1_000_000;
+
+const port = number({ min: 1, max: 65_535, integer: true });
+/** node:net accepts an address with a zone, which no Service has. */
+const address = string({ matches: (text) => isIPv4(text) || (isIPv6(text) && !text.includes("%")) });
+const addresses = array(address, { max: 2 });
+const portShape = object({ port, listenPort: port, upstreamPort: port, protocol: oneOf("v1", "v2", "none") });
+const NAME = /^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$/;
+const UPSTREAM = /^[0-9A-Za-z_:.-]+$/;
+const targetShape = object({
+  name: string({ matches: (text) => NAME.test(text) }),
+  upstream: string({ max: 254, matches: (text) => UPSTREAM.test(text) }),
+  ports: array(portShape, { min: 1, max: MAX_TARGET_PORTS }),
+  upstreamIPs: optional(addresses),
+  clusterIPs: addresses,
+  unusedSince: optional(string({ matches: isTime })),
+});
+
+/** The document without its targets, which are read one by one: a bad one costs that one. */
+const documentShape = object({ version: oneOf(VERSION), revision: string(), targets: array(unknown) });
+/** Limit of the targets that are read. */
+const MAX_TARGETS = 2_000;
+/** Refused targets that are described; the others are counted. */
+const MAX_DESCRIBED = 5;
+
+/** One relayed target as it is published. */
+export interface PublishedTarget {
+  readonly name: string;
+  /** Host name or IP literal. With `upstreamIPs` only earlier proxies look it up, and the doctor shows it. */
+  readonly upstream: string;
+  /**
+   * Of each discovered target: the ClusterIPs that its Service has now. The proxies relay to nothing else and look up no name, because a
+   * tenant decides what it resolves to. Empty: the Service is gone or has another type; proxies do not listen, but the target keeps its listen
+   * ports and front Service. Absent: a configured target.
+   */
+  readonly upstreamIPs?: readonly string[] | undefined;
+  readonly ports: ReadonlyArray<Pick<Listener, "port" | "listenPort" | "upstreamPort" | "protocol">>;
+  /** Of its front Service, once known. */
+  readonly clusterIPs: readonly string[];
+  /** Since when no name is mapped to it, RFC 3339; absent while one is. */
+  readonly unusedSince?: string | undefined;
+}
+
+export interface PublishedTargets {
+  readonly revision: string;
+  readonly targets: readonly PublishedTarget[];
+  /** Why targets of the document were left out, or stayed as they were before. */
+  readonly refused?: readonly Reason[];
+}
+
+/** The text of `targets.json`, and its revision. Equal targets give equal texts. */
+export function renderTargets(targets: readonly PublishedTarget[]): {
+  readonly text: string;
+  readonly targetsRevision: string;
+} {
+  const targetsRevision = shortHash(JSON.stringify(targets));
+  const document = { version: VERSION, revision: targetsRevision, targets };
+  return { targetsRevision, text: `${JSON.stringify(document, null, 1)}\n` };
+}
+
+/**
+ * Reads a document that somebody may have edited by hand. A bad target costs that target, and stays as it is in `last` if it is there; a
+ * Reason says what is wrong with the document as a whole.
+ */
+export function parseTargets(text: string, last?: Pick<PublishedTargets, "targets">): PublishedTargets | Reason {
+  if (text.length > MAX_BYTES) return malformed(`has ${text.length} bytes; at most ${MAX_BYTES} are read`);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    return malformed(`does not parse: ${String(error)}`);
+  }
+  const document = attempt(documentShape, value);
+  if (document.flaw !== undefined) return malformed(describeFlaw(document.flaw));
+  const { targets, refused } = readEach(document.value.targets, last?.targets ?? []);
+  const [first] = refused;
+  if (first === undefined) return { ...document.value, targets };
+  return targets.length === 0 ? first : { ...document.value, targets, refused: describedOnly(refused) };
+}
+
+/** Reads the targets in order: of two with the same name or listen port the first one stays. */
+function readEach(items: readonly unknown[], last: readonly PublishedTarget[]) {
+  const targets: PublishedTarget[] = [];
+  const refused: Reason[] = [];
+  const names = new Set<string>();
+  const ports = new Set<number>();
+  const take = (target: PublishedTarget): string | undefined => {
+    const listenPorts = target.ports.map(({ listenPort }) => listenPort);
+    if (targets.length >= MAX_TARGETS) return `more than ${MAX_TARGETS} targets`;
+    if (names.has(target.name)) return "two targets have one name";
+    if (new Set(listenPorts).size < listenPorts.length || listenPorts.some((each) => ports.has(each)))
+      return "two listeners have one port";
+    names.add(target.name);
+    for (const each of listenPorts) ports.add(each);
+    targets.push(target);
+    return undefined;
+  };
+  const bad: unknown[] = [];
+  for (const [index, item] of items.entries()) {
+    const { value, flaw } = attempt(targetShape, item);
+    const problem = flaw === undefined ? take(value) : describeFlaw(flaw);
+    if (problem === undefined) continue;
+    bad.push(item);
+    refused.push(malformed(`targets.${index}.${problem}`));
+  }
+  const lastByName = new Map(last.map((target) => [target.name, target]));
+  for (const item of bad) {
+    const before = lastByName.get(nameOf(item));
+    if (before !== undefined) take(before);
+  }
+  return { targets, refused };
+}
+
+function describedOnly(refused: readonly Reason[]): readonly Reason[] {
+  const rest = refused.length - MAX_DESCRIBED;
+  return rest <= 0 ? refused : [...refused.slice(0, MAX_DESCRIBED), malformed(`${rest} more targets like that`)];
+}
+
+function describeFlaw({ path, message }: ShapeError): string {
+  return `${path.join(".") || "(top)"}: ${message}`;
+}
+
+/** A time of RFC 3339 in UTC. */
+function isTime(text: string): boolean {
+  if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/.test(text)) return false;
+  const time = Date.parse(text);
+  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text.slice(0, 10));
+}
+
+function nameOf(item: unknown): string {
+  return typeof item === "object" && item !== null && "name" in item && typeof item.name === "string" ? item.name : "";
+}
+
+function malformed(text: string): Reason {
+  return { code: "targets-malformed", text: `${TARGETS_KEY} ${text}` };
+}
+
+/** What a proxy listens on for published targets. */
+export function listenersOfPublished({ targets }: Pick<PublishedTargets, "targets">): Listener[] {
+  return targets
+    .filter(({ upstreamIPs }) => upstreamIPs === undefined || upstreamIPs.length > 0)
+    .flatMap(({ name, upstream, upstreamIPs, ports }) =>
+      ports.map((entry) => ({ target: name, upstream, ...(upstreamIPs && { upstreamIPs }), ...entry })),
+    );
+}

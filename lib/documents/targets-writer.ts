@@ -1,0 +1,111 @@
+import type { KubeClient } from "#lib/kube/client.ts";
+import { type Fence, type FencedObject, type Identity, identityOf } from "#lib/kube/fence.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import type { ObjectMeta } from "#lib/kube/types.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { type PublishedTarget, type PublishedTargets, parseTargets, renderTargets } from "./targets-format.ts";
+import { TARGETS_KEY, TARGETS_NAME } from "./targets-name.ts";
+
+interface RawConfigMap {
+  readonly metadata: ObjectMeta;
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/** The ConfigMap as it was last seen. */
+interface Seen extends Identity {
+  readonly text: string;
+}
+
+interface TargetsWriterDeps {
+  readonly client: KubeClient;
+  /** Our own namespace. */
+  readonly namespace: string;
+  readonly log: Logger;
+}
+
+const FIELD_MANAGER = "switchback-controller";
+
+/** Publishes the targets: to the proxies what they listen on, to the next leader what this one decided. */
+export class TargetsWriter {
+  readonly #deps: TargetsWriterDeps;
+  readonly #object: FencedObject;
+  #watcher: Informer<Seen> | undefined;
+  #seen: Seen | undefined;
+  /** The last document that parsed. */
+  #good: PublishedTargets = { revision: "", targets: [] };
+
+  constructor(deps: TargetsWriterDeps) {
+    this.#deps = deps;
+    const { namespace } = deps;
+    const path = corePath("configmaps", namespace, TARGETS_NAME);
+    this.#object = { apiVersion: "v1", kind: "ConfigMap", namespace, name: TARGETS_NAME, path };
+  }
+
+  start(onChange: () => void): void {
+    const { client, namespace, log } = this.#deps;
+    this.#watcher = watchObjects<Seen, RawConfigMap>({
+      client,
+      path: corePath("configmaps", namespace),
+      fieldSelector: `metadata.name=${TARGETS_NAME}`,
+      project: viewTargets,
+      onChange: ({ after }) => {
+        this.#take(after);
+        onChange();
+      },
+      onSynced: onChange,
+      log,
+    });
+  }
+
+  get synced(): boolean {
+    return this.#watcher?.state.synced ?? false;
+  }
+
+  get inactiveMs(): number {
+    return this.#watcher?.state.inactiveMs ?? 0;
+  }
+
+  /** What this or an earlier leader published last. A document that somebody has broken since is ignored. */
+  get published(): PublishedTargets {
+    return this.#good;
+  }
+
+  /** Makes what earlier terms know of the targets outdated; what is published is then current. Throws as `Fence.take` does. */
+  async take(fence: Fence): Promise<void> {
+    await fence.take(this.#object, this.#seen);
+  }
+
+  /** Writes the targets unless they are published already. Returns whether it wrote. Throws as `Fence.write` does. */
+  async write(targets: readonly PublishedTarget[], fence: Fence): Promise<boolean> {
+    const { client, namespace } = this.#deps;
+    const { text } = renderTargets(targets);
+    if (text === this.#seen?.text) return false;
+    const written = await fence.write(this.#object, this.#seen, async (precondition) => {
+      const metadata = { name: TARGETS_NAME, namespace, ...precondition };
+      const object = { apiVersion: "v1", kind: "ConfigMap", metadata, data: { [TARGETS_KEY]: text } };
+      return await client.apply<RawConfigMap>(this.#object.path, object, { fieldManager: FIELD_MANAGER, force: true });
+    });
+    this.#take(viewTargets(written));
+    return true;
+  }
+
+  async stop(): Promise<void> {
+    await this.#watcher?.stop();
+  }
+
+  #take(seen: Seen | undefined): void {
+    const changed = seen?.text !== this.#seen?.text;
+    this.#seen = seen;
+    if (seen === undefined || !changed) return;
+    const parsed = parseTargets(seen.text, this.#good);
+    if (!("code" in parsed)) this.#good = parsed;
+    for (const { code, text: problem } of "code" in parsed ? [parsed] : (parsed.refused ?? [])) {
+      this.#deps.log.warn({ code }, problem);
+    }
+  }
+}
+
+function viewTargets({ metadata, data }: RawConfigMap): Seen {
+  return { ...identityOf(metadata), text: data?.[TARGETS_KEY] ?? "" };
+}

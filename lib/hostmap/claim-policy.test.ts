@@ -1,0 +1,183 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { claimOf } from "#test/arbitraries.ts";
+import { createClaimPolicy, type PolicyRules } from "./claim-policy.ts";
+
+const OPEN: PolicyRules = {
+  allowDomains: [],
+  denyDomains: [],
+  namespaces: [],
+  denyNamespaces: [],
+  maxNamesPerNamespace: 1000,
+};
+
+function codeOf(hostname: string, rules: Partial<PolicyRules> = {}, clusterDomain?: string): string {
+  return (
+    createClaimPolicy({ ...OPEN, ...rules }, clusterDomain)(claimOf(hostname, "shop/web")).refused?.code ?? "allowed"
+  );
+}
+
+const BUILT_IN: ReadonlyArray<readonly [hostname: string, code: string]> = [
+  ["a.example.com", "allowed"],
+  ["printer.local", "allowed"],
+  ["*.example.com", "allowed"],
+  ["kubernetes.default", "cluster-domain"],
+  ["Kubernetes.Default.SVC", "cluster-domain"],
+  ["web.shop.svc", "cluster-domain"],
+  ["*.shop.svc", "cluster-domain"],
+  ["web.shop.svc.cluster.local", "cluster-domain"],
+  ["cluster.local", "cluster-domain"],
+  ["a.localhost", "loopback-name"],
+  ["localhost.localdomain", "loopback-name"],
+  ["metadata.google.internal", "metadata-server"],
+  ["*.google.internal", "metadata-server"],
+  ["host.docker.internal", "metadata-server"],
+  ["acme-v02.api.letsencrypt.org", "acme-server"],
+  ["r3.o.lencr.org", "acme-server"],
+  ["acme.zerossl.com", "acme-server"],
+  ["*.buypass.com", "acme-server"],
+  ["*.digicert.com", "acme-server"],
+  ["notletsencrypt.org", "allowed"],
+  ["letsencrypt.org.example.com", "allowed"],
+  ["svc.example.com", "allowed"],
+];
+for (const [hostname, code] of BUILT_IN) {
+  test(`${hostname} is ${code}, regardless of the rules`, () => {
+    assert.equal(codeOf(hostname), code);
+    assert.equal(codeOf(hostname, { allowDomains: ["*"] }), code);
+  });
+}
+
+/** Every name that is protected, by the reason; the name itself and all below it. */
+const PROTECTED: Readonly<Record<string, readonly string[]>> = {
+  "cluster-domain": ["svc", "cluster.local", "default", "kube-system", "kube-public", "kube-node-lease"],
+  "loopback-name": ["localhost", "localdomain"],
+  "metadata-server": [
+    "metadata.google.internal",
+    "google.internal",
+    "metadata.goog",
+    "ec2.internal",
+    "instance-data.ec2.internal",
+    "azure.internal",
+    "metadata.azure.com",
+    "metadata.tencentyun.com",
+    "metadata.platformequinix.com",
+    "docker.internal",
+    "minikube.internal",
+  ],
+  "acme-server": [
+    "letsencrypt.org",
+    "lencr.org",
+    "pki.goog",
+    "acme.zerossl.com",
+    "zerossl.com",
+    "api.buypass.com",
+    "api.test4.buypass.no",
+    "acme.ssl.com",
+    "acme.sectigo.com",
+    "acme.digicert.com",
+    "acme.entrust.net",
+    "acme.actalis.com",
+    "acme.harica.gr",
+    "acme-api.actalis.com",
+  ],
+};
+const TEXT: Readonly<Record<string, string>> = {
+  "cluster-domain": "belongs to the cluster's own DNS",
+  "loopback-name": "is a loopback name (RFC 6761)",
+  "metadata-server": "belongs to a cloud's metadata service or to the container host",
+  "acme-server": "belongs to a public ACME server",
+};
+for (const [code, names] of Object.entries(PROTECTED)) {
+  test(`${code}: ${names.length} names with all below them, and no name that only ends like one`, () => {
+    const policy = createClaimPolicy(OPEN, undefined);
+    for (const suffix of names) {
+      for (const name of suffix.includes(".")
+        ? [suffix, `a.${suffix}`, `*.${suffix}`]
+        : [`a.${suffix}`, `*.b.${suffix}`]) {
+        const reason = { code, text: `"${name}" ${TEXT[code]} and is never mapped` };
+        assert.deepEqual(policy(claimOf(name, "shop/web")).refused, reason);
+      }
+      const isBelow = names.some((other) => suffix.endsWith(`.${other}`));
+      assert.equal(codeOf(`a.not${suffix}`), isBelow ? code : "allowed", suffix);
+      assert.equal(codeOf(`${suffix}.example.com`), "allowed", suffix);
+      const above = suffix.slice(suffix.indexOf(".") + 1);
+      if (!above.includes(".")) continue;
+      assert.equal(codeOf(`*.${above}`), code === "cluster-domain" ? "allowed" : code, `*.${above}`);
+    }
+  });
+}
+
+test("an evaluated claim: its name in lower case, whether it is a wildcard, and the claim itself", () => {
+  const policy = createClaimPolicy(OPEN, undefined);
+  const [plain, wild] = [claimOf("A.Example.com", "shop/web"), claimOf("*.Example.com", "shop/web")];
+  assert.deepEqual(policy(plain), { claim: plain, name: "a.example.com", wildcard: false, refused: undefined });
+  assert.deepEqual(policy(wild), { claim: wild, name: "*.example.com", wildcard: true, refused: undefined });
+  const bad = policy(claimOf("a..b", "shop/web"));
+  assert.deepEqual([bad.name, bad.wildcard, bad.refused?.code], ["a..b", false, "name-not-rfc1123"]);
+});
+
+test("the reason names the setting that refuses", () => {
+  const refused = (rules: Partial<PolicyRules>) =>
+    createClaimPolicy({ ...OPEN, ...rules }, undefined)(claimOf("a.example.com", "shop/web")).refused;
+  const namespace = {
+    code: "namespace-not-allowed",
+    text: "the namespace shop may not claim names (policy.namespaces)",
+  };
+  assert.deepEqual(refused({ namespaces: ["other"] }), namespace);
+  assert.deepEqual(refused({ denyNamespaces: ["shop"] }), namespace);
+  const denied = { code: "domain-denied", text: '"a.example.com" is under policy.denyDomains' };
+  assert.deepEqual(refused({ denyDomains: ["b.example.com", "*.example.com"] }), denied);
+  const notAllowed = { code: "domain-not-allowed", text: '"a.example.com" is not under policy.allowDomains' };
+  assert.deepEqual(refused({ allowDomains: ["b.example.com"] }), notAllowed);
+  assert.equal(refused({ allowDomains: ["b.example.com", "a.example.com"], namespaces: ["other", "shop"] }), undefined);
+});
+
+test("the claims of namespaces, and the annotation where it counts, restrict as well", () => {
+  const rules = { ...OPEN, claims: [{ namespaces: ["shop"], domains: ["*.shop.example.com"] }] };
+  const code = (name: string, domainsOf?: () => string | undefined) =>
+    createClaimPolicy(rules, undefined, domainsOf)(claimOf(name, "shop/web")).refused?.code;
+  assert.deepEqual([code("a.shop.example.com"), code("a.example.com")], [undefined, "claim-not-allowed"]);
+  assert.equal(
+    code("a.example.com", () => "a.example.com"),
+    undefined,
+  );
+});
+
+test("the detected cluster domain is refused, a wildcard above it is not", () => {
+  assert.equal(codeOf("web.shop.svc.k8s.corp.example", {}, "K8s.Corp.example."), "cluster-domain");
+  assert.equal(codeOf("k8s.corp.example", {}, "k8s.corp.example"), "cluster-domain");
+  assert.equal(codeOf("shop.corp.example", {}, "k8s.corp.example"), "allowed");
+  assert.equal(codeOf("*.corp.example", {}, "k8s.corp.example"), "allowed");
+});
+
+const RULES: ReadonlyArray<readonly [rules: Partial<PolicyRules>, hostname: string, code: string]> = [
+  [{ allowDomains: ["*.example.com"] }, "a.example.com", "allowed"],
+  [{ allowDomains: ["*.example.com"] }, "example.com", "domain-not-allowed"],
+  [{ allowDomains: ["*.example.com", "example.com"] }, "example.com", "allowed"],
+  [{ denyDomains: ["*.secret.example.com"] }, "a.secret.example.com", "domain-denied"],
+  [{ denyDomains: ["*.example.com"], allowDomains: ["a.example.com"] }, "a.example.com", "domain-denied"],
+  [{ namespaces: ["shop"] }, "a.example.com", "allowed"],
+  [{ namespaces: ["other"] }, "a.example.com", "namespace-not-allowed"],
+  [{ denyNamespaces: ["shop"] }, "a.example.com", "namespace-not-allowed"],
+  [{ namespaces: ["shop"], denyNamespaces: ["shop"] }, "a.example.com", "namespace-not-allowed"],
+  [{ namespaces: ["other"], denyDomains: ["*"] }, "a.example.com", "namespace-not-allowed"],
+  // An invalid pattern must not allow anything.
+  [{ allowDomains: ["no_pattern"] }, "a.example.com", "domain-not-allowed"],
+];
+for (const [rules, hostname, code] of RULES) {
+  test(`with ${JSON.stringify(rules)} ${hostname} is ${code}`, () => assert.equal(codeOf(hostname, rules), code));
+}
+
+test("an invalid name keeps its text and is refused for it before any rule applies", () => {
+  const evaluated = createClaimPolicy({ ...OPEN, denyDomains: ["*"] }, undefined)(claimOf("a b", "shop/web"));
+  assert.equal(evaluated.name, "a b");
+  assert.equal(evaluated.refused?.code, "name-not-rfc1123");
+});
+
+test("a claim without a target is refused with the source's reason, unless its name is already refused", () => {
+  const reason = { code: "no-target", text: "no target serves the class" };
+  const policy = createClaimPolicy(OPEN, undefined);
+  assert.deepEqual(policy(claimOf("a.example.com", "shop/web", { target: reason })).refused, reason);
+  assert.equal(policy(claimOf("a.localhost", "shop/web", { target: reason })).refused?.code, "loopback-name");
+});

@@ -1,0 +1,222 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { fc } from "#test/property.ts";
+import { type Injection, type PodHosts, planBakedInjection, planInjection } from "./inject.ts";
+import { HOSTS_KEY, INJECTED_KEY, OWNED_KEY, REVISION_KEY } from "./metadata-keys.ts";
+import { packOnePerAddress } from "./pack.ts";
+import { createSelector } from "./select-hosts.ts";
+import type { HostAlias } from "./types.ts";
+
+const V4 = "198.51.100.9";
+const V6 = "2001:db8::9";
+
+function select(entries: ReadonlyArray<readonly [string, readonly string[]]>, annotation?: string, cap = 500) {
+  return createSelector(publishedMapOf("r", new Map(entries.map(([name, ips]) => [name, [...ips]]))), cap)(annotation);
+}
+
+/** The pod after the injection, as a second pass sees it. */
+function applied(pod: PodHosts, { userAliases, managed }: Injection): PodHosts {
+  return {
+    hostAliases: [...userAliases, ...managed.aliases],
+    annotations: { ...pod.annotations, ...managed.annotations },
+  };
+}
+
+const bare: PodHosts = { hostAliases: [], annotations: {} };
+
+const host = fc.constantFrom(
+  ...Array.from({ length: 60 }, (_, index) => `host-${index}.${"x".repeat(index)}.example.com`),
+);
+const ip = fc.constantFrom("198.51.100.8", V4, V6, "203.0.113.7");
+const addresses = fc.constantFrom([V4], [V4, V6], [V6], ["198.51.100.8"]);
+const mapEntries = fc.uniqueArray(fc.tuple(host, addresses), { selector: ([name]) => name });
+const userAlias: fc.Arbitrary<HostAlias> = fc.record({ ip, hostnames: fc.array(host, { maxLength: 4 }) });
+const userAliases = fc.array(userAlias, { maxLength: 6 });
+
+test("the user's aliases come first, unchanged and in order", () => {
+  fc.assert(
+    fc.property(userAliases, mapEntries, (hostAliases, entries) => {
+      const pod = { hostAliases, annotations: {} };
+      const after = applied(pod, planInjection(pod, select(entries)));
+      assert.deepEqual(after.hostAliases.slice(0, hostAliases.length), hostAliases);
+    }),
+  );
+});
+
+test("every selected name is mapped: as in the map, or as in the user's aliases if they have it", () => {
+  fc.assert(
+    fc.property(userAliases, mapEntries, (hostAliases, entries) => {
+      const { managed } = planInjection({ hostAliases, annotations: {} }, select(entries));
+      for (const [name, ips] of entries) {
+        const userHasName = hostAliases.some((alias) => alias.hostnames.includes(name));
+        const managedIps = managed.aliases.filter((alias) => alias.hostnames.includes(name)).map((alias) => alias.ip);
+        assert.deepEqual(managedIps.sort(), userHasName ? [] : [...ips].sort());
+      }
+    }),
+  );
+});
+
+test("repeated injection, also with an older map in between, equals one injection with the newest", () => {
+  fc.assert(
+    fc.property(userAliases, mapEntries, mapEntries, (hostAliases, older, newest) => {
+      const pod = { hostAliases, annotations: { [HOSTS_KEY]: "*" } };
+      const once = applied(pod, planInjection(pod, select(newest)));
+      const between = applied(pod, planInjection(pod, select(older)));
+      assert.deepEqual(applied(between, planInjection(between, select(newest))), once);
+      assert.deepEqual(applied(once, planInjection(once, select(newest))), once);
+    }),
+  );
+});
+
+/** Never with an address of the map: an alias equal to a managed one could not be distinguished from it. */
+const otherAliases = fc.array(
+  userAlias.map((alias) => ({ ...alias, ip: "203.0.113.8" })),
+  { maxLength: 6 },
+);
+
+test("another webhook that adds aliases before or after the managed ones changes neither", () => {
+  fc.assert(
+    fc.property(
+      userAliases,
+      mapEntries,
+      mapEntries,
+      otherAliases,
+      otherAliases,
+      (mine, older, newest, before, behind) => {
+        const pod = { hostAliases: mine, annotations: {} };
+        const first = applied(pod, planInjection(pod, select(older)));
+        const seen = { ...first, hostAliases: [...before, ...first.hostAliases, ...behind] };
+        const all = { hostAliases: [...before, ...mine, ...behind], annotations: {} };
+        assert.deepEqual(planInjection(seen, select(newest)), planInjection(all, select(newest)));
+      },
+    ),
+  );
+});
+
+test("baked-in aliases of an older map are replaced by the webhook's", () => {
+  fc.assert(
+    fc.property(mapEntries, mapEntries, (older, newest) => {
+      const baked = planBakedInjection(bare, select(older), true);
+      assert.ok("managed" in baked);
+      const seen = applied(bare, baked);
+      assert.deepEqual(
+        applied(seen, planInjection(seen, select(newest))),
+        applied(bare, planInjection(bare, select(newest))),
+      );
+    }),
+  );
+});
+
+const forgedOwned = fc.oneof(
+  fc.string({ unit: "binary" }),
+  fc
+    .tuple(ip, fc.nat(9), fc.stringMatching(/^[0-9a-f]{12}$/))
+    .map(([addr, count, hex]) => `${addr} x${count} (${hex})`),
+  fc.constantFrom(
+    "none",
+    "",
+    `${V4} x1`,
+    `${V4} x99999999999 (0123456789ab)`,
+    `${V4} x0 (0123456789ab)`,
+    "x1 (0123456789ab)",
+  ),
+);
+
+test("a forged annotation removes no alias, and is overwritten", () => {
+  fc.assert(
+    fc.property(userAliases, mapEntries, forgedOwned, (hostAliases, entries, owned) => {
+      const honest = { hostAliases, annotations: {} };
+      const forged = { hostAliases, annotations: { [OWNED_KEY]: owned, [REVISION_KEY]: "x", [INJECTED_KEY]: owned } };
+      assert.deepEqual(
+        applied(forged, planInjection(forged, select(entries))),
+        applied(honest, planInjection(honest, select(entries))),
+      );
+    }),
+  );
+});
+
+test("an annotation of another pod, or of edited aliases, removes no alias", () => {
+  const entries = [["a.example.com", [V4]] as const, ["b.example.com", [V4]] as const];
+  const { annotations } = planInjection(bare, select(entries)).managed;
+  const edited = [{ ip: V4, hostnames: ["a.example.com", "mine.example.com"] }];
+  assert.deepEqual(planInjection({ hostAliases: edited, annotations }, select(entries)).userAliases, edited);
+});
+
+test("the search for managed aliases among thousands of equal ones is bounded", () => {
+  const hostAliases = Array.from({ length: 20_000 }, () => ({ ip: V4, hostnames: ["a.example.com"] }));
+  const annotations = { [OWNED_KEY]: `${V4} x10000 (0123456789ab)` };
+  const before = process.cpuUsage().user;
+  assert.equal(planInjection({ hostAliases, annotations }, select([])).userAliases.length, 20_000);
+  // 10,000 windows of 10,000 aliases would take a minute.
+  assert.ok(process.cpuUsage().user - before < 5_000_000);
+});
+
+test("owned has IPs and counts, injected a readable summary", () => {
+  const entries = Array.from({ length: 30 }, (_, index) => [`host-${index + 10}.shop.example.com`, [V4, V6]] as const);
+  const { annotations } = planInjection(bare, select(entries)).managed;
+  assert.match(annotations[OWNED_KEY] ?? "", /^198\.51\.100\.9 x2, 2001:db8::9 x2 \([0-9a-f]{12}\)$/);
+  assert.equal(
+    annotations[INJECTED_KEY],
+    "198.51.100.9 host-10.shop.example.com host-11.shop.example.com host-12.shop.example.com (+27 more); " +
+      "2001:db8::9 host-10.shop.example.com host-11.shop.example.com host-12.shop.example.com (+27 more)",
+  );
+});
+
+test("with nothing to add, the annotations say so, and a later pass gives the same result", () => {
+  const plan = planInjection(bare, select([]));
+  assert.deepEqual(plan.managed.aliases, []);
+  assert.equal(plan.managed.annotations[INJECTED_KEY], "none");
+  assert.equal(plan.managed.annotations[OWNED_KEY], "none");
+  const after = applied(bare, plan);
+  assert.deepEqual(applied(after, planInjection(after, select([]))), after);
+});
+
+test("injected stays short for any names and addresses, and names the annotation over the cap", () => {
+  const entries = Array.from(
+    { length: 500 },
+    (_, index) => [`${index}.${"x".repeat(240)}.com`, [`198.51.100.${index % 250}`]] as const,
+  );
+  const { annotations } = planInjection(bare, select(entries, undefined, 400)).managed;
+  const text = annotations[INJECTED_KEY] ?? "";
+  assert.ok(text.length < 2_500, String(text.length));
+  assert.match(text, /\+244 more addresses \[only the first 400 of 500 names: choose with switchback\.dev\/hosts\]$/);
+});
+
+test("the revision is that of the selection, whether or not the user maps some of the names", () => {
+  const selected = select([
+    ["a.example.com", [V4]],
+    ["b.example.com", [V4]],
+  ]);
+  const pod = { hostAliases: [{ ip: "203.0.113.7", hostnames: ["A.example.com"] }], annotations: {} };
+  const { managed } = planInjection(pod, selected);
+  assert.deepEqual(managed.aliases, [{ ip: V4, hostnames: ["b.example.com"] }]);
+  assert.equal(managed.annotations[REVISION_KEY], selected.revision);
+});
+
+test("baked in, an address has one alias; too many names are refused unless a long line is allowed", () => {
+  const entries = Array.from({ length: 30 }, (_, index) => [`host-${index}.shop.example.com`, [V4]] as const);
+  const refused = planBakedInjection(bare, select(entries), false);
+  assert.equal("code" in refused && refused.code, "line-too-long");
+  const long = planBakedInjection(bare, select(entries), true);
+  assert.ok("managed" in long);
+  assert.deepEqual(long.managed.aliases, packOnePerAddress([...entries].sort(([a], [b]) => (a < b ? -1 : 1))));
+});
+
+test("baked in, an address that the user has an alias for is refused: apply merges hostAliases by ip", () => {
+  const pod = { hostAliases: [{ ip: V4, hostnames: ["mine.example.com"] }], annotations: {} };
+  const refused = planBakedInjection(pod, select([["a.example.com", [V4]]]), false);
+  assert.equal("code" in refused && refused.code, "address-has-alias");
+});
+
+for (const ips of [[V4], [V4, V6]]) {
+  test(`what 500 names at ${ips.length} addresses cost a pod is the names: the annotations do not repeat them`, (t) => {
+    const entries = Array.from({ length: 500 }, (_, index) => [`host-${index}.shop.example.com`, ips] as const);
+    const { aliases, annotations } = planInjection(bare, select(entries)).managed;
+    const bytes = (value: unknown) => JSON.stringify(value).length;
+    const names = ips.length * entries.reduce((sum, [name]) => sum + bytes(name) + 1, 0);
+    t.diagnostic(`${bytes(aliases)} bytes of aliases, ${names} of them names; ${bytes(annotations)} of annotations`);
+    assert.ok(bytes(aliases) < 1.1 * names, "the rest of a line is little");
+    assert.ok(bytes(annotations) < 250 + 120 * (ips.length - 1));
+  });
+}

@@ -1,0 +1,81 @@
+/** Every Switchback label and annotation. Docs, manifests and the validation of users' files follow this table. */
+export const PREFIX = "switchback.dev/";
+
+/** Pod or namespace label that opts in (`enabled`) or, on a pod, out (`disabled`). */
+export const INJECT_KEY = "switchback.dev/inject";
+/** Pod or namespace label: by what a new pod gets the names, `hosts` or `dns`. */
+export const VIA_KEY = "switchback.dev/via";
+/** Pod annotation: the names and patterns to map in the pod. */
+export const HOSTS_KEY = "switchback.dev/hosts";
+/** Namespace, workload or pod annotation: how running pods follow changes. */
+export const ON_CHANGE_KEY = "switchback.dev/on-change";
+/** Ingress, Route or Gateway annotation: its names are never mapped. */
+export const IGNORE_KEY = "switchback.dev/ignore";
+/**
+ * Written on the pod. The annotation is a readable summary of the mapped names. The label `true` lets the API server select pods that
+ * the webhook has seen; pods may lack it (created by an earlier release, or somebody removed it), so it only makes watching cheap.
+ */
+export const INJECTED_KEY = "switchback.dev/injected";
+/** Written on the pod: `SelectedHosts.revision`, so that an outdated pod is detected by metadata alone. */
+export const REVISION_KEY = "switchback.dev/revision";
+/** Written on the pod: which of its hostAliases are managed. */
+export const OWNED_KEY = "switchback.dev/owned";
+/** Written on a pod that resolves through pod DNS: the nameservers of its dnsConfig, which mark that as ours. */
+export const RESOLVERS_KEY = "switchback.dev/resolvers";
+/** Annotation of a load balancer's Service, set by its admin: the PROXY protocol version that the load balancer sends. */
+export const PROXY_PROTOCOL_KEY = "switchback.dev/proxy-protocol";
+/** Written on a workload's pod template to restart it: the time, like kubectl's restartedAt. The new pods carry it too. */
+export const RESTARTED_KEY = "switchback.dev/restartedAt";
+/** Annotation of a namespace, set by the cluster admin: the domains that its objects may claim. */
+export const DOMAINS_KEY = "switchback.dev/domains";
+/**
+ * Label of the ConfigMaps that hold the map. As an annotation of a load balancer's Service, set by its admin: when the names that lead
+ * to it are mapped.
+ */
+export const MAP_KEY = "switchback.dev/map";
+/** Label of the front Services: the target's name. */
+export const TARGET_KEY = "switchback.dev/target";
+/** Written on both indexes of the map: a random value of the leader's term, which makes a former leader's writes stale. */
+export const TERM_KEY = "switchback.dev/term";
+/** Written on the index: the current removal hold, JSON. */
+export const HOLD_KEY = "switchback.dev/hold";
+/** Written on the index by `switchback confirm`: the id of the hold to release. */
+export const CONFIRM_KEY = "switchback.dev/confirm";
+
+/** Written on an agent's Lease: the pod revisions that the running pods of its node have (lib/documents/agent-lease-format.ts). */
+export const POD_REVISIONS_KEY = "switchback.dev/pod-revisions";
+/**
+ * Written on an agent's Lease, next to the revision: the pods that cannot follow the map, `namespace/name: code, ...`.
+ * Informational.
+ */
+export const PROBLEM_KEY = "switchback.dev/problem";
+/** Label of the map's index, and written on an agent's Lease: the format version. A Lease without it is of version 1. */
+export const FORMAT_KEY = "switchback.dev/format";
+/**
+ * Written by the chart on the agents' DaemonSet, while names are chosen for the nodes: an agent that runs without it removes its block from
+ * its node's hosts file. Written on an agent's Lease: what that file has (lib/documents/node-hosts-report.ts).
+ */
+export const NODE_HOSTS_KEY = "switchback.dev/node-hosts";
+/** Written on the agent's DaemonSet by the uninstall: the agents remove their managed blocks, then delete their Leases. */
+export const LEAVING_KEY = "switchback.dev/leaving";
+
+interface UserKey {
+  readonly on: "label" | "annotation";
+  /** Accepted values; if absent, any value that parses. */
+  readonly values?: readonly string[];
+}
+
+/** The keys that users may set on their objects. */
+export const USER_KEYS: Readonly<Record<string, UserKey>> = {
+  [INJECT_KEY]: { on: "label", values: ["enabled", "disabled"] },
+  [VIA_KEY]: { on: "label", values: ["hosts", "dns"] },
+  [HOSTS_KEY]: { on: "annotation" },
+  [ON_CHANGE_KEY]: { on: "annotation", values: ["restart", "live", "none"] },
+  [IGNORE_KEY]: { on: "annotation", values: ["true", "false"] },
+  [DOMAINS_KEY]: { on: "annotation" },
+  [PROXY_PROTOCOL_KEY]: { on: "annotation", values: ["v1", "v2", "none"] },
+  [MAP_KEY]: { on: "annotation", values: ["auto", "always"] },
+};
+
+/** The keys that Switchback writes on pods. In a manifest they are earlier output of `switchback inject`, and are replaced. */
+export const WRITTEN_KEYS: readonly string[] = [INJECTED_KEY, REVISION_KEY, OWNED_KEY, RESOLVERS_KEY];

@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { mapRevisionOf, Shards } from "#lib/documents/shards.ts";
+import { anyNames, claimOf, goodNames, HOSTILE_NAMES } from "#test/arbitraries.ts";
+import { fc } from "#test/property.ts";
+import { createClaimPolicy } from "./claim-policy.ts";
+import { parseHosts } from "./hosts-text.ts";
+import { Plan } from "./plan.ts";
+import { PublishedNames } from "./published-names.ts";
+import type { Claim } from "./types.ts";
+
+// From claims to text, with the parts combined as in the controller.
+
+const rules = { allowDomains: [], denyDomains: [], namespaces: [], denyNamespaces: [], maxNamesPerNamespace: 20 };
+/** RFC 1123 names and nothing else; the comment is for wildcards. */
+const LINE = /^(?:198\.51\.100\.9 (?!\*)|#wildcard 198\.51\.100\.9 \*\.)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/;
+
+function publish(objects: ReadonlyArray<readonly [object: string, claims: readonly Claim[]]>): {
+  text: string;
+  revision: string;
+} {
+  const plan = new Plan(createClaimPolicy(rules, undefined), rules.maxNamesPerNamespace);
+  for (const [object, claims] of objects) plan.set(object, claims);
+  const published = new PublishedNames({ vanishMs: 60, guardNames: 10, holdMs: 300 });
+  for (const [name, planned] of plan.takeChanges()) if (planned !== undefined) published.want(name, ["198.51.100.9"]);
+  const shards = new Shards();
+  for (const name of published.settle(0)) shards.set(name, published.addressesOf(name) ?? []);
+  const rendered = shards.render();
+  return { text: rendered.map((shard) => shard.text).join(""), revision: mapRevisionOf(rendered) };
+}
+
+function assertClean(text: string): void {
+  for (const line of text.split("\n").slice(0, -1)) assert.match(line, LINE);
+}
+
+test("no hostile name reaches the text, but a valid name next to it does", () => {
+  const { text } = publish(
+    HOSTILE_NAMES.map((hostname, index) => [
+      `ns-${index}/web`,
+      [claimOf(hostname, `ns-${index}/web`), claimOf(`good-${index}.example.com`, `ns-${index}/web`)],
+    ]),
+  );
+  assertClean(text);
+  assert.deepEqual(
+    [...parseHosts(text).keys()].sort(),
+    HOSTILE_NAMES.map((_, index) => `good-${index}.example.com`).sort(),
+  );
+});
+
+test("property: for any input of tenants, the text has only well-formed lines, and every name that may be mapped", () => {
+  fc.assert(
+    fc.property(
+      fc.array(anyNames, { maxLength: 20 }),
+      fc.uniqueArray(goodNames, { maxLength: 20 }),
+      (hostile, good) => {
+        const { text } = publish([
+          ["evil/web", hostile.map((hostname) => claimOf(hostname, "evil/web", { created: "2020-01-01T00:00:00Z" }))],
+          ["shop/web", good.map((hostname) => claimOf(hostname, "shop/web"))],
+        ]);
+        assertClean(text);
+        const names = parseHosts(text);
+        for (const name of good) assert.ok(names.has(name), name);
+      },
+    ),
+    { numRuns: 1_000 },
+  );
+});
+
+test("property: the order of objects does not change the revision", () => {
+  const object = fc.tuple(
+    fc.constantFrom("a", "b", "c"),
+    fc.nat(20),
+    fc.array(
+      fc.constantFrom("a", "b", "c", "d", "e").map((label) => `${label}.example.com`),
+      { maxLength: 3 },
+    ),
+    fc.constantFrom("2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+  );
+  const objects = fc.uniqueArray(object, { selector: ([namespace, number]) => `${namespace}/${number}` });
+  fc.assert(
+    fc.property(
+      objects.chain((all) => fc.tuple(fc.constant(all), fc.shuffledSubarray(all, { minLength: all.length }))),
+      ([one, other]) => {
+        const [a, b] = [one, other].map((order) =>
+          publish(
+            order.map(([namespace, number, names, created]) => {
+              const key = `${namespace}/web-${number}`;
+              return [key, names.map((name) => claimOf(name, key, { created }))];
+            }),
+          ),
+        );
+        assert.deepEqual(a, b);
+      },
+    ),
+    { numRuns: 300 },
+  );
+});

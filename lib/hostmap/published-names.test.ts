@@ -1,0 +1,303 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { fc } from "#test/property.ts";
+import { PublishedNames } from "./published-names.ts";
+import type { RemovalRules } from "./removal-guard.ts";
+
+const RULES: RemovalRules = { vanishMs: 60, guardNames: 10, holdMs: 300 };
+const IP = ["198.51.100.9"];
+
+function names(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `n${index}.example.com`);
+}
+
+function publishedOf(count: number, rules = RULES): PublishedNames {
+  const published = new PublishedNames(rules);
+  for (const name of names(count)) published.want(name, IP);
+  published.settle(0);
+  return published;
+}
+
+function release(published: PublishedNames, from: number, to: number, now: number): void {
+  for (const name of names(to).slice(from)) published.release(name, now);
+}
+
+test("a vanished name is removed after vanishMs, not before, and only once", () => {
+  const published = publishedOf(3);
+  published.release("n0.example.com", 100);
+  published.release("n0.example.com", 150);
+  assert.equal(published.nextDeadline(), 160, "the first time counts");
+  assert.equal(published.settle(159).size, 0);
+  assert.deepEqual([...published.settle(160)], ["n0.example.com"]);
+  assert.equal(published.addressesOf("n0.example.com"), undefined);
+  assert.equal(published.nextDeadline(), undefined);
+});
+
+test("names keep the order in which they were first published, also under a new leader; those that go lose it", () => {
+  const published = publishedOf(2);
+  const orderOf = (of: PublishedNames) =>
+    ["old", "n0", "n1", "late", "new"].map((name) => of.orderOf(`${name}.example.com`));
+  published.want("late.example.com", IP);
+  published.settle(1);
+  published.want("n0.example.com", ["198.51.100.1"]);
+  published.settle(2);
+  assert.deepEqual(orderOf(published), [undefined, 1, 1, 2, undefined]);
+  const next = new PublishedNames(RULES);
+  const orders = new Map([1, 1, 2].map((order, at) => [`${["n0", "n1", "late"][at]}.example.com`, order] as const));
+  next.load(
+    ["old", "n0", "n1", "late"].map((name) => [`${name}.example.com`, IP] as const),
+    orders,
+  );
+  next.want("new.example.com", IP);
+  next.release("n0.example.com", 0);
+  next.settle(60);
+  assert.deepEqual(
+    orderOf(next),
+    [0, undefined, 1, 2, 3],
+    "a map of an earlier release has none: its names come first",
+  );
+  next.want("n0.example.com", IP);
+  next.settle(61);
+  assert.equal(next.orderOf("n0.example.com"), 4);
+});
+
+test("a name that comes back in time is never removed", () => {
+  const published = publishedOf(3);
+  published.release("n0.example.com", 100);
+  published.want("n0.example.com", IP);
+  assert.equal(published.settle(1_000).size, 0);
+});
+
+test("an unknown address keeps an existing line and adds none", () => {
+  const published = publishedOf(1);
+  published.release("n0.example.com", 0);
+  published.want("n0.example.com", []);
+  published.want("new.example.com", []);
+  assert.equal(published.settle(1_000).size, 0);
+  assert.deepEqual(published.addressesOf("n0.example.com"), IP);
+  assert.equal(published.size, 1);
+});
+
+test("a changed address is published at once, an equal one is not a change", () => {
+  const published = publishedOf(1);
+  published.want("n0.example.com", [...IP]);
+  assert.equal(published.settle(1).size, 0);
+  published.want("n0.example.com", ["198.51.100.7", "2001:db8::7"]);
+  assert.deepEqual([...published.settle(1)], ["n0.example.com"]);
+});
+
+test("a removal of more than half of ten names is held; of half of them, or of nine names, it is not", () => {
+  for (const [count, lost, held] of [
+    [10, 6, true],
+    [10, 5, false],
+    [9, 9, false],
+    [11, 6, true],
+  ] as const) {
+    const published = publishedOf(count);
+    release(published, 0, lost, 100);
+    published.settle(100);
+    assert.equal(published.hold !== undefined, held, `${lost} of ${count}`);
+    published.settle(160);
+    assert.equal(published.size, held ? count : count - lost);
+  }
+});
+
+test("removals that add up within one vanishMs are held; removals spread over a longer time are not", () => {
+  const fast = publishedOf(12);
+  release(fast, 0, 4, 100);
+  fast.settle(100);
+  release(fast, 4, 7, 159);
+  fast.settle(159);
+  assert.deepEqual(fast.hold, { id: "4f", since: 159, until: 459, names: 7, of: 12 });
+  const slow = publishedOf(12);
+  release(slow, 0, 4, 100);
+  slow.settle(160);
+  release(slow, 4, 7, 161);
+  slow.settle(161);
+  assert.equal(slow.hold, undefined);
+});
+
+test("while a removal is held, additions and changes are published", () => {
+  const published = publishedOf(10);
+  release(published, 0, 8, 100);
+  published.settle(100);
+  published.want("new.example.com", IP);
+  assert.deepEqual([...published.settle(101)], ["new.example.com"]);
+  assert.notEqual(published.hold, undefined);
+});
+
+test("a hold ends when it times out, and the names are removed", () => {
+  const published = publishedOf(10);
+  release(published, 0, 8, 100);
+  published.settle(100);
+  assert.equal(published.nextDeadline(), 400);
+  assert.equal(published.settle(399).size, 0);
+  assert.equal(published.settle(400).size, 8);
+  assert.equal(published.hold, undefined);
+});
+
+test("a hold ends when enough names come back, and the rest are removed like any name", () => {
+  const published = publishedOf(10);
+  release(published, 0, 6, 100);
+  published.settle(100);
+  published.want("n0.example.com", IP);
+  assert.equal(published.settle(120).size, 0);
+  assert.equal(published.hold, undefined);
+  assert.equal(published.settle(160).size, 5);
+});
+
+test("names that join a hold late wait for their own time, and the guard checks them again", () => {
+  const published = publishedOf(100);
+  release(published, 0, 60, 100);
+  published.settle(100);
+  release(published, 60, 95, 399);
+  assert.equal(published.settle(400).size, 60, "the names of the hold are removed");
+  assert.deepEqual(published.hold, { id: "b4", since: 400, until: 700, names: 35, of: 40 });
+  assert.equal(published.settle(699).size, 0);
+  assert.equal(published.settle(700).size, 35);
+});
+
+test("a hold is never shorter than vanishMs, so its names are due when it ends", () => {
+  const published = publishedOf(10, { ...RULES, holdMs: 0 });
+  release(published, 0, 8, 100);
+  published.settle(100);
+  assert.equal(published.nextDeadline(), 160);
+  assert.equal(published.settle(159).size, 0);
+  assert.equal(published.settle(160).size, 8);
+});
+
+test("only the id of the current hold confirms it", () => {
+  const published = publishedOf(10);
+  assert.equal(published.confirm("2s")?.code, "nothing-held");
+  release(published, 0, 8, 100);
+  published.settle(100);
+  const id = published.hold?.id ?? "";
+  assert.equal(published.confirm("other")?.code, "other-hold");
+  assert.equal(published.settle(101).size, 0);
+  assert.equal(published.confirm(id), undefined);
+  assert.equal(published.settle(102).size, 8);
+  for (const name of names(20)) published.want(name, IP);
+  published.settle(200);
+  release(published, 0, 20, 200);
+  published.settle(200);
+  assert.equal(published.confirm(id)?.code, "other-hold", "an old confirmation releases no later hold");
+});
+
+test("what an earlier leader published is loaded unchanged, and removed as slowly as any other name", () => {
+  const published = new PublishedNames(RULES);
+  published.load([["old.example.com", IP]]);
+  assert.equal(published.settle(0).size, 0);
+  published.release("old.example.com", 0);
+  assert.equal(published.settle(59).size, 0);
+  assert.equal(published.settle(60).size, 1);
+});
+
+/** A naive model of the rules: each name on its own, and everything checked at every step. */
+class Model {
+  readonly lines = new Map<string, string>();
+  readonly vanished = new Map<string, number>();
+  heldSince: number | undefined;
+
+  want(name: string, address: string | undefined): void {
+    this.vanished.delete(name);
+    if (address !== undefined) this.lines.set(name, address);
+  }
+
+  release(name: string, now: number): void {
+    if (this.lines.has(name) && !this.vanished.has(name)) this.vanished.set(name, now);
+  }
+
+  settle(now: number): void {
+    if (this.heldSince !== undefined && now >= this.heldSince + RULES.holdMs) {
+      this.heldSince = undefined;
+      this.leave(now - RULES.vanishMs);
+    }
+    const guarded = this.lines.size >= RULES.guardNames && this.vanished.size > this.lines.size / 2;
+    this.heldSince = guarded ? (this.heldSince ?? now) : undefined;
+    if (!guarded) this.leave(now - RULES.vanishMs);
+  }
+
+  leave(vanishedBy: number): void {
+    for (const [name, since] of [...this.vanished]) {
+      if (since > vanishedBy) continue;
+      this.vanished.delete(name);
+      this.lines.delete(name);
+    }
+  }
+}
+
+const step = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant("want" as const),
+      name: fc.nat(15),
+      address: fc.constantFrom("x", "y", undefined),
+    }),
+  },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("release" as const), name: fc.nat(15) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("release-many" as const), from: fc.nat(15) }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({ do: fc.constant("wait" as const), ms: fc.constantFrom(1, 10, 59, 60, 100, 299, 300) }),
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("confirm" as const), right: fc.boolean() }) },
+);
+
+test("property: the published names follow the naive model for any sequence of changes and any timing", () => {
+  let holds = 0;
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const published = new PublishedNames(RULES);
+      const model = new Model();
+      const lines = new Map<string, string>();
+      let now = 1_000;
+      const settle = () => {
+        const before = published.hold?.since;
+        for (const name of published.settle(now)) {
+          const [address] = published.addressesOf(name) ?? [];
+          if (address === undefined) lines.delete(name);
+          else lines.set(name, address);
+        }
+        model.settle(now);
+        assert.equal(published.hold?.since, model.heldSince);
+        if (before === undefined && published.hold !== undefined) holds += 1;
+        assert.deepEqual(
+          new Map([...lines].sort()),
+          new Map([...model.lines].sort()),
+          "the changes of settle() add up",
+        );
+        const deadline = published.nextDeadline();
+        assert.ok(deadline === undefined ? model.vanished.size === 0 : deadline > now || published.hold === undefined);
+      };
+      for (const name of names(16)) {
+        published.want(name, ["x"]);
+        model.want(name, "x");
+      }
+      settle();
+      for (const next of steps) {
+        const name = "name" in next ? `n${next.name}.example.com` : "";
+        if (next.do === "want") {
+          published.want(name, next.address === undefined ? [] : [next.address]);
+          model.want(name, next.address);
+        } else if (next.do === "release") {
+          published.release(name, now);
+          model.release(name, now);
+        } else if (next.do === "release-many") {
+          for (const other of names(16).slice(next.from)) {
+            published.release(other, now);
+            model.release(other, now);
+          }
+        } else if (next.do === "wait") now += next.ms;
+        else if (next.right && published.hold !== undefined) {
+          assert.equal(published.confirm(published.hold.id), undefined);
+          model.heldSince = undefined;
+          model.leave(now);
+        } else assert.notEqual(published.confirm("wrong"), undefined);
+        settle();
+      }
+    }),
+    { numRuns: 500 },
+  );
+  assert.ok(holds > 50, `the guard held removals ${holds} times`);
+});

@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { get, type IncomingMessage } from "node:http";
+import { connect, type Socket } from "node:net";
+import { type TestContext, test } from "node:test";
+import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
+import { type Page, startHealthServer } from "./listen.ts";
+
+const LOCAL = "127.0.0.1";
+const MIB = 1024 * 1024;
+/** More than the sockets' buffers take, and two of it are more than all unread answers may have together. */
+const LARGE = "x".repeat(9 * MIB);
+
+async function start(t: TestContext, render: () => Page = () => ({ contentType: "text/plain", body: LARGE })) {
+  const ok = () => ({ ok: true, text: "fine" });
+  const pages = { "/status": { render } };
+  const server = await startHealthServer({
+    address: LOCAL,
+    port: 0,
+    live: ok,
+    ready: ok,
+    registry: new MetricsRegistry(),
+    pages,
+  });
+  t.after(() => server.close());
+  const open = async (text = ""): Promise<Socket> => {
+    const socket = connect(server.port, LOCAL);
+    t.after(() => socket.destroy());
+    socket.on("error", () => {});
+    await once(socket, "connect");
+    socket.write(text);
+    return socket;
+  };
+  const ask = async (path: string): Promise<string> => {
+    const [response] = (await once(get({ host: LOCAL, port: server.port, path }), "response")) as [IncomingMessage];
+    let text = "";
+    for await (const chunk of response) text += chunk;
+    return text;
+  };
+  return { open, ask };
+}
+
+test("silent connections replace each other, and probes are answered meanwhile", async (t) => {
+  const { open, ask } = await start(t);
+  const silent: Socket[] = [];
+  for (let opened = 0; opened < 200; opened += 1) silent.push(await open());
+  await Promise.all(silent.slice(0, 200 - 64).map((socket) => socket.closed || once(socket, "close")));
+  assert.equal(await ask("/healthz"), "fine\n");
+});
+
+/** Asks for the page and reads no more than what arrives first. */
+async function reader(open: (text: string) => Promise<Socket>): Promise<Socket> {
+  const socket = await open("GET /status HTTP/1.1\r\nHost: x\r\n\r\n");
+  await once(socket, "readable");
+  return socket;
+}
+
+test("of clients that do not read a large page, the first are disconnected, and one that reads gets all of it", async (t) => {
+  const { open, ask } = await start(t);
+  const readers: Socket[] = [];
+  for (let opened = 0; opened < 5; opened += 1) readers.push(await reader(open));
+  assert.equal((await ask("/status")).length, LARGE.length);
+  for (const socket of readers) {
+    socket.resume();
+    await once(socket, "close");
+    assert.ok(socket.bytesRead < LARGE.length, `${socket.bytesRead} bytes`);
+  }
+});
+
+test("a page that is larger than all unread answers may be together is sent", async (t) => {
+  const { ask } = await start(t, () => ({ contentType: "text/plain", body: LARGE + LARGE }));
+  assert.equal((await ask("/status")).length, 2 * LARGE.length);
+});
+
+test("a large page has to be read within 30 s", async (t) => {
+  const { open } = await start(t);
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const socket = await reader(open);
+  t.mock.timers.tick(30_000);
+  socket.resume();
+  await once(socket, "close");
+  assert.ok(socket.bytesRead < LARGE.length, `${socket.bytesRead} bytes`);
+});
+
+/** A page that says how often it was rendered, each time for `ms` of CPU time. */
+function counted(ms: number): () => Page {
+  let rendered = 0;
+  return () => {
+    rendered += 1;
+    const { user } = process.threadCpuUsage();
+    while (process.threadCpuUsage().user < user + ms * 1_000);
+    return { contentType: "text/plain", body: String(rendered) };
+  };
+}
+
+test("requests for a page take a tenth of the thread at most: beyond that they get the last one", async (t) => {
+  let now = 0;
+  t.mock.method(performance, "now", () => now);
+  const { ask } = await start(t, counted(150));
+  for (let asked = 0; asked < 20; asked += 1) assert.equal(await ask("/status"), "1");
+  now += 60_000;
+  assert.equal(await ask("/status"), "2");
+});
+
+test("a page that is asked for now and then is always new", async (t) => {
+  let now = 0;
+  t.mock.method(performance, "now", () => now);
+  const { ask } = await start(t, counted(20));
+  for (let asked = 1; asked < 10; asked += 1) {
+    assert.equal(await ask("/status"), String(asked));
+    now += 1_000;
+  }
+});

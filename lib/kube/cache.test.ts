@@ -1,0 +1,135 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { object } from "#test/fakes/kube-api.ts";
+import { createCache } from "./cache.ts";
+import type { ApiObject } from "./types.ts";
+
+const versionOf = ({ metadata }: ApiObject) => `${metadata?.uid}@${metadata?.resourceVersion}`;
+
+function cacheOf(...objects: ApiObject[]) {
+  const bad: string[] = [];
+  const cache = createCache(versionOf, (key) => bad.push(key));
+  for (const each of objects) cache.put(each);
+  return { cache, bad };
+}
+
+describe("the cache of a watch", () => {
+  it("keeps projections by namespace and name", () => {
+    const { cache } = cacheOf(object("web", "1"), { metadata: { name: "node", resourceVersion: "2" } });
+    assert.deepEqual(
+      [...cache.values],
+      [
+        ["shop/web", "uid-web@1"],
+        ["node", "undefined@2"],
+      ],
+    );
+  });
+
+  it("reports what changed, and nothing else", () => {
+    const { cache } = cacheOf();
+    assert.deepEqual(cache.put(object("web", "1")), { key: "shop/web", after: "uid-web@1" });
+    assert.equal(cache.put(object("web", "1")), undefined);
+    assert.deepEqual(cache.put(object("web", "2")), { key: "shop/web", before: "uid-web@1", after: "uid-web@2" });
+    assert.deepEqual(cache.remove(object("web", "3")), { key: "shop/web", before: "uid-web@2" });
+    assert.equal(cache.remove(object("web", "3")), undefined);
+    assert.equal(cache.values.size, 0);
+  });
+
+  it("detects a version that went back, and a recreated object with the old version", () => {
+    const { cache } = cacheOf(object("web", "9"));
+    assert.deepEqual(cache.put(object("web", "5"))?.after, "uid-web@5");
+    const anew = object("web", "5", { uid: "other" });
+    assert.deepEqual(cache.put(anew), { key: "shop/web", before: "uid-web@5", after: "other@5" });
+    assert.notEqual(cache.put(object("web", "1", { uid: "u1" })), undefined);
+    assert.notEqual(cache.put(object("web", "11", { uid: "u" })), undefined, "a uid does not run into a version");
+  });
+
+  it("projects an object once a version", () => {
+    let projected = 0;
+    const cache = createCache(
+      () => {
+        projected += 1;
+        return "kept";
+      },
+      () => assert.fail(),
+    );
+    cache.put(object("web", "1"));
+    cache.put(object("web", "1"));
+    const relist = cache.beginRelist();
+    relist.add([object("web", "1")]);
+    assert.deepEqual([[...relist.finish()], projected], [[], 1]);
+  });
+
+  it("does not keep an object without a projection, and removes one that loses it", () => {
+    const cache = createCache(
+      ({ metadata }) => metadata?.labels?.kept,
+      () => assert.fail(),
+    );
+    assert.equal(cache.put(object("web", "1")), undefined);
+    assert.deepEqual(cache.put(object("web", "2", { labels: { kept: "yes" } })), { key: "shop/web", after: "yes" });
+    assert.deepEqual(cache.put(object("web", "3")), { key: "shop/web", before: "yes" });
+    cache.put(object("api", "4", { labels: { kept: "yes" } }));
+    const relist = cache.beginRelist();
+    relist.add([object("web", "5"), object("api", "6")]);
+    assert.deepEqual([...relist.finish()], [{ key: "shop/api", before: "yes" }]);
+    assert.equal(cache.values.size, 0);
+  });
+
+  it("a relist yields only differences, additions before deletions", () => {
+    const { cache } = cacheOf(object("same", "1"), object("gone", "1"), object("changed", "1"));
+    const relist = cache.beginRelist();
+    relist.add([object("same", "1"), object("new", "3")]);
+    relist.add([object("changed", "2", { uid: "anew" })]);
+    assert.equal(cache.values.get("shop/changed"), "uid-changed@1", "nothing changes before the list is complete");
+    assert.deepEqual(
+      [...relist.finish()],
+      [
+        { key: "shop/new", after: "uid-new@3" },
+        { key: "shop/changed", before: "uid-changed@1", after: "anew@2" },
+        { key: "shop/gone", before: "uid-gone@1" },
+      ],
+    );
+    assert.deepEqual([...cache.values.keys()].sort(), ["shop/changed", "shop/new", "shop/same"]);
+  });
+
+  it("a relist that starts over discards what it has read", () => {
+    const { cache } = cacheOf();
+    const relist = cache.beginRelist();
+    relist.add([object("ghost", "1")]);
+    relist.restart();
+    relist.add([object("web", "1")]);
+    assert.deepEqual([...relist.finish()], [{ key: "shop/web", after: "uid-web@1" }]);
+  });
+
+  it("keeps the value of an object that cannot be projected, and retries at the next list", () => {
+    const bad: string[] = [];
+    let broken = false;
+    const cache = createCache(
+      (object) => {
+        if (broken) throw new Error("odd");
+        return versionOf(object);
+      },
+      (key) => bad.push(key),
+    );
+    cache.put(object("web", "1"));
+    broken = true;
+    assert.equal(cache.put(object("web", "2")), undefined);
+    assert.equal(cache.put(object("odd", "2")), undefined);
+    const failing = cache.beginRelist();
+    failing.add([object("web", "2"), object("odd", "2")]);
+    assert.deepEqual([...failing.finish()], []);
+    assert.deepEqual([...cache.values], [["shop/web", "uid-web@1"]]);
+    assert.deepEqual(bad, ["shop/web", "shop/odd", "shop/web", "shop/odd"]);
+    broken = false;
+    const healing = cache.beginRelist();
+    healing.add([object("web", "2")]);
+    assert.deepEqual([...healing.finish()], [{ key: "shop/web", before: "uid-web@1", after: "uid-web@2" }]);
+  });
+
+  it("rejects what is not an API object", () => {
+    const { cache } = cacheOf();
+    assert.throws(() => cache.put({}), { code: "data-corrupt" });
+    assert.throws(() => cache.put({ metadata: { resourceVersion: "1" } }), { code: "data-corrupt" });
+    assert.throws(() => cache.put({ metadata: { name: "web" } }), { code: "data-corrupt" });
+  });
+});

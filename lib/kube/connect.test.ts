@@ -1,0 +1,281 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { after, afterEach, before, describe, it } from "node:test";
+import type { TLSSocket } from "node:tls";
+import { promisify } from "node:util";
+import { stringify } from "yaml";
+import { describeError, hasCode } from "#lib/errors/errors.ts";
+import { createTestCa, type TestCa } from "#test/cluster/pki.ts";
+import { type FakeApi, type FakeCall, fakeApi, json, type Responder, refuse } from "#test/fakes/kube-api.ts";
+import { type ConnectedClient, connect, connectOptionsFrom } from "./connect.ts";
+import type { InCluster } from "./incluster.ts";
+
+let folder: string;
+let ca: TestCa;
+let otherCa: TestCa;
+let api: FakeApi;
+let client: ConnectedClient | undefined;
+
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), "switchback-connect-"));
+  ca = createTestCa("one");
+  otherCa = createTestCa("other");
+});
+after(() => rm(folder, { recursive: true }));
+afterEach(async () => {
+  client?.close();
+  await api?.close();
+});
+
+const file = (name: string) => join(folder, name);
+
+async function serve(respond: Responder, by: TestCa = ca, port?: number): Promise<void> {
+  const tls = { ...by.serving(["127.0.0.1"]), ca: ca.cert };
+  api = await fakeApi(respond, { tls, ...(port === undefined ? {} : { port }) });
+}
+
+/** Accepts one bearer token only. */
+const accepting =
+  (token: () => string): Responder =>
+  (call) =>
+    call.headers.authorization === `Bearer ${token()}` ? json({})(call) : refuse(401, "Unauthorized")(call);
+
+const tokens = () => api.calls.map(({ headers }) => headers.authorization);
+
+describe("in a pod", () => {
+  let pod: InCluster;
+
+  async function inPod(now?: () => number): Promise<ConnectedClient> {
+    pod = {
+      host: "127.0.0.1",
+      port: api.url.port,
+      tokenFile: file("token"),
+      caFile: file("ca.crt"),
+      namespaceFile: file("namespace"),
+    };
+    await writeFile(pod.tokenFile!, "first\n");
+    await writeFile(pod.caFile!, ca.cert);
+    await writeFile(pod.namespaceFile!, "own");
+    client = await connect({ inCluster: pod, userAgent: "switchback/test", ...(now ? { now } : {}) });
+    return client;
+  }
+
+  it("uses the token, trusts the CA, has its namespace", async () => {
+    await serve(accepting(() => "first"));
+    const { get, namespace, server } = await inPod();
+    await get("/version");
+    assert.deepEqual([namespace, server], ["own", api.url.href]);
+    assert.equal(api.calls[0]?.headers["user-agent"], "switchback/test");
+  });
+
+  it("reloads a rejected token without an error for the caller", async () => {
+    await serve(accepting(() => "second"));
+    const { get } = await inPod();
+    await writeFile(file("token"), "second");
+    await get("/version");
+    await get("/version");
+    assert.deepEqual(tokens(), ["Bearer first", "Bearer second", "Bearer second"]);
+  });
+
+  it("returns the 401 if the token is unchanged", async () => {
+    await serve(accepting(() => "other"));
+    const { get } = await inPod();
+    await assert.rejects(get("/version"), { code: "kube-status", status: 401 });
+    assert.equal(api.calls.length, 1);
+  });
+
+  it("does not reload it on every 401", async () => {
+    let time = 0;
+    await serve(accepting(() => "second"));
+    const { get } = await inPod(() => time);
+    await assert.rejects(get("/version"), { status: 401 });
+    await writeFile(file("token"), "second");
+    time = 4_999;
+    await assert.rejects(get("/version"), { status: 401 });
+    time = 5_000;
+    await get("/version");
+  });
+
+  it("reloads the token after a minute", async () => {
+    let time = 0;
+    await serve(json({}));
+    const { get } = await inPod(() => time);
+    await get("/version");
+    await writeFile(file("token"), "second");
+    time = 59_999;
+    await get("/version");
+    time = 60_000;
+    await get("/version");
+    assert.deepEqual(tokens(), ["Bearer first", "Bearer first", "Bearer second"]);
+  });
+
+  it("keeps its token while the file is missing or empty", async () => {
+    let time = 0;
+    await serve(json({}));
+    const { get } = await inPod(() => time);
+    for (const trouble of [() => rm(file("token")), () => writeFile(file("token"), "")]) {
+      await trouble();
+      time += 60_000;
+      await get("/version");
+    }
+    assert.deepEqual(tokens(), ["Bearer first", "Bearer first"]);
+  });
+
+  it("trusts a new CA of the file on new connections", async () => {
+    let time = 0;
+    await serve(json({}));
+    const { get } = await inPod(() => time);
+    await get("/version");
+    const port = Number(api.url.port);
+    await api.close();
+    await serve(json({}), otherCa, port);
+    await assert.rejects(get("/version"), (error) => {
+      assert.match(describeError(error), /certificate/);
+      return hasCode(error, "kube-unreachable");
+    });
+    await writeFile(pod.caFile!, otherCa.cert);
+    time = 60_000;
+    await get("/version");
+  });
+
+  it("names the missing file", async () => {
+    await serve(json({}));
+    await inPod();
+    const lacking = { ...pod, caFile: file("absent") };
+    await assert.rejects(connect({ inCluster: lacking }), (error) => {
+      assert.match(describeError(error), /absent cannot be read/);
+      return hasCode(error, "config-invalid");
+    });
+  });
+
+  it("does not load the kubeconfig library", async () => {
+    await serve(json({}));
+    await inPod();
+    const script = `
+      import { registerHooks } from "node:module";
+      const loaded = [];
+      registerHooks({ load: (url, context, next) => { loaded.push(url); return next(url, context); } });
+      const { connect } = await import(${JSON.stringify(new URL("connect.ts", import.meta.url).href)});
+      const client = await connect({ inCluster: ${JSON.stringify(pod)} });
+      await client.get("/version");
+      client.close();
+      process.stdout.write(JSON.stringify(loaded));
+    `;
+    const run = promisify(execFile)(process.execPath, ["--input-type=module", "--eval", script]);
+    const loaded = JSON.parse((await run).stdout) as string[];
+    assert.ok(loaded.some((url) => url.endsWith("/kube/transport.ts")));
+    assert.deepEqual(
+      loaded.filter((url) => url.includes("/node_modules/")),
+      [],
+    );
+  });
+});
+
+describe("from a kubeconfig", () => {
+  const base64 = (text: string) => Buffer.from(text).toString("base64");
+
+  async function kubeconfig(name: string, user: object, context = "one"): Promise<string> {
+    const content = {
+      clusters: [{ name: context, cluster: { server: api.url.href, "certificate-authority-data": base64(ca.cert) } }],
+      users: [{ name: context, user }],
+      contexts: [{ name: context, context: { cluster: context, user: context, namespace: `in-${context}` } }],
+      "current-context": context,
+    };
+    await writeFile(file(name), stringify(content));
+    return file(name);
+  }
+
+  it("a token", async () => {
+    await serve(accepting(() => "secret"));
+    client = await connect({ kubeconfig: await kubeconfig("token.yaml", { token: "secret" }) });
+    await client.get("/version");
+    assert.equal(client.namespace, "in-one");
+  });
+
+  it("a client certificate", async () => {
+    let subject: unknown;
+    await serve((call: FakeCall) => {
+      subject = (call.socket as TLSSocket).getPeerCertificate().subject.CN;
+      return json({})(call);
+    });
+    const { cert, key } = ca.client("someone", []);
+    const user = { "client-certificate-data": base64(cert), "client-key-data": base64(key) };
+    client = await connect({ kubeconfig: await kubeconfig("cert.yaml", user) });
+    await client.get("/version");
+    assert.equal(subject, "someone");
+  });
+
+  it("an exec plugin, which is run again when its token is rejected", async () => {
+    await serve(accepting(() => "run-2"));
+    await writeFile(file("count"), "");
+    // Each run appends a character; the token contains their number.
+    const script = `
+      const { appendFileSync, readFileSync } = require("node:fs");
+      appendFileSync(${JSON.stringify(file("count"))}, "x");
+      const token = "run-" + readFileSync(${JSON.stringify(file("count"))}, "utf8").length;
+      console.log(JSON.stringify({ apiVersion: "client.authentication.k8s.io/v1", kind: "ExecCredential", status: { token } }));
+    `;
+    const exec = {
+      apiVersion: "client.authentication.k8s.io/v1",
+      command: process.execPath,
+      args: ["--eval", script],
+      interactiveMode: "Never",
+    };
+    client = await connect({ kubeconfig: await kubeconfig("exec.yaml", { exec }) });
+    await client.get("/version");
+    await client.get("/version");
+    assert.deepEqual(tokens(), ["Bearer run-1", "Bearer run-2", "Bearer run-2"]);
+  });
+
+  it("of several files the first that sets a value wins, and a missing one is ignored", async () => {
+    await serve(json({}));
+    const one = await kubeconfig("one.yaml", { token: "one" });
+    const two = await kubeconfig("two.yaml", { token: "two" }, "two");
+    const shadowed = await kubeconfig("shadowed.yaml", { token: "shadowed" });
+    const several = [file("absent"), one, shadowed, two].join(delimiter);
+    client = await connect({ kubeconfig: several });
+    await client.get("/version");
+    client.close();
+    client = await connect({ kubeconfig: several, context: "two" });
+    await client.get("/version");
+    assert.deepEqual(tokens(), ["Bearer one", "Bearer two"]);
+    assert.equal(client.namespace, "in-two");
+  });
+
+  it("an unknown context is refused with the known ones", async () => {
+    await serve(json({}));
+    const path = await kubeconfig("known.yaml", { token: "x" });
+    await assert.rejects(connect({ kubeconfig: path, context: "prod" }), (error) => {
+      assert.match(describeError(error), /no context "prod"; available: one$/);
+      return hasCode(error, "config-invalid");
+    });
+  });
+
+  it("a file that is missing or not YAML is refused by name", async () => {
+    await serve(json({}));
+    await writeFile(file("bad.yaml"), "{");
+    for (const name of ["absent", "bad.yaml"]) {
+      await assert.rejects(connect({ kubeconfig: file(name) }), (error) => {
+        assert.ok(describeError(error).includes(file(name)));
+        return hasCode(error, "config-invalid");
+      });
+    }
+  });
+});
+
+describe("connectOptionsFrom", () => {
+  it("a flag, then KUBECONFIG", () => {
+    assert.deepEqual(connectOptionsFrom({ KUBECONFIG: "b" }, { kubeconfig: "a", context: "c" }), {
+      kubeconfig: "a",
+      context: "c",
+    });
+    assert.deepEqual(connectOptionsFrom({ KUBECONFIG: "b", KUBERNETES_SERVICE_HOST: "x" }), { kubeconfig: "b" });
+  });
+
+  it("without any, the reason", () => {
+    assert.throws(() => connectOptionsFrom({ HOME: folder }), { code: "config-invalid" });
+  });
+});

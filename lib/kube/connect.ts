@@ -1,0 +1,94 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import { createClient, type KubeClient } from "./client.ts";
+import { explainConnection, placeOf } from "./connection-error.ts";
+import { type Credentials, cachedCredentials } from "./credentials.ts";
+import { type InCluster, inClusterNamespace, loadInCluster, TOKEN_FILE } from "./incluster.ts";
+import { loadKubeconfig } from "./kubeconfig.ts";
+import { steadyNow } from "./time.ts";
+import { createTransport } from "./transport.ts";
+
+interface ConnectOptions {
+  /** Path of a kubeconfig, or several separated as in KUBECONFIG. Takes precedence over `inCluster`. */
+  kubeconfig?: string;
+  /** Context of the kubeconfig; default: its current one. */
+  context?: string;
+  inCluster?: InCluster;
+  userAgent?: string;
+  /** Deadline of a call that names none, milliseconds. */
+  timeoutMs?: number;
+  /** A monotonic clock, milliseconds. */
+  now?: () => number;
+}
+
+/** A client with its server and namespace. */
+export interface ConnectedClient extends KubeClient {
+  /** URL of the API server. */
+  readonly server: string;
+  /** The namespace of the pod, or of the kubeconfig's context. */
+  readonly namespace: string;
+}
+
+/** Reads only files and opens no connection yet. Throws `config-invalid` if a file cannot be read. */
+export async function connect(options: ConnectOptions): Promise<ConnectedClient> {
+  const { credentials, namespace } = await credentialsFor(options);
+  const access = await credentials.current();
+  const transport = createTransport(credentials, options.userAgent ?? "switchback");
+  const client = createClient(
+    {
+      ...transport,
+      send: (exchange) =>
+        transport.send(exchange).catch((error: unknown) => {
+          throw exchange.signal.aborted ? error : explainConnection(error, access);
+        }),
+    },
+    { place: placeOf(access), ...(options.timeoutMs === undefined ? {} : { timeoutMs: options.timeoutMs }) },
+  );
+  return { ...client, server: `${access.server.origin}${access.server.pathname}`, namespace };
+}
+
+/**
+ * Determines how to connect from flags and environment. In this order: the kubeconfig of a flag, KUBECONFIG, the pod's service
+ * account, `~/.kube/config`.
+ */
+export function connectOptionsFrom(
+  env: Readonly<Record<string, string | undefined>>,
+  flags: { kubeconfig?: string; context?: string } = {},
+): ConnectOptions {
+  const context = flags.context === undefined ? {} : { context: flags.context };
+  const named = flags.kubeconfig || env.KUBECONFIG;
+  if (named) return { kubeconfig: named, ...context };
+  const host = env.KUBERNETES_SERVICE_HOST;
+  if (host && isInPod(env)) return { inCluster: { host, port: env.KUBERNETES_SERVICE_PORT ?? "443" } };
+  const home = env.HOME && join(env.HOME, ".kube", "config");
+  if (home && existsSync(home)) return { kubeconfig: home, ...context };
+  throw new SwitchbackError(
+    "config-invalid",
+    "no cluster configured: not in a pod, no --kubeconfig, no KUBECONFIG, no ~/.kube/config",
+  );
+}
+
+/** Whether the process runs in a pod with a ServiceAccount token. */
+export function isInPod(env: Readonly<Record<string, string | undefined>>): boolean {
+  return Boolean(env.KUBERNETES_SERVICE_HOST) && existsSync(TOKEN_FILE);
+}
+
+async function credentialsFor(options: ConnectOptions): Promise<{ credentials: Credentials; namespace: string }> {
+  const now = options.now ?? steadyNow;
+  const { kubeconfig, context, inCluster } = options;
+  if (kubeconfig !== undefined) {
+    let loaded = await loadKubeconfig(kubeconfig, context);
+    const credentials = cachedCredentials(async (rejected) => {
+      // Reload after a 401: the file may have changed, and reloading drops an exec plugin's cached token.
+      if (rejected) loaded = await loadKubeconfig(kubeconfig, context);
+      return loaded.access();
+    }, now);
+    return { credentials, namespace: loaded.namespace };
+  }
+  if (inCluster !== undefined) {
+    const credentials = cachedCredentials(() => loadInCluster(inCluster), now);
+    return { credentials, namespace: await inClusterNamespace(inCluster) };
+  }
+  throw new SwitchbackError("config-invalid", "a kubeconfig or a pod's service account is required");
+}

@@ -1,0 +1,152 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import { LineLog } from "#test/fakes/clock.ts";
+import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
+import { Fence, type FencedObject, type Identity, NO_VERSION } from "./fence.ts";
+
+const COLLECTION = "/api/v1/namespaces/sys/configmaps";
+const OBJECT: FencedObject = {
+  apiVersion: "v1",
+  kind: "ConfigMap",
+  namespace: "sys",
+  name: "one",
+  path: `${COLLECTION}/one`,
+};
+
+function rig() {
+  const kube = new MemoryKube();
+  const log = new LineLog();
+  const state = { confirmed: 0, refused: 0, over: false };
+  const term = () =>
+    new Fence({
+      client: kube.client,
+      log,
+      term: {
+        confirm: async () => {
+          state.confirmed += 1;
+          if (state.over) throw new SwitchbackError("term-over", "over");
+        },
+      },
+      onRefused: () => {
+        state.refused += 1;
+      },
+    });
+  const seen = (): Identity | undefined => kube.at(OBJECT.path)?.metadata;
+  const write = (fence: Fence, text: string, known: { as?: Identity | undefined } = { as: seen() }) =>
+    fence.write(OBJECT, known.as, async (precondition) => {
+      const metadata = { name: "one", ...precondition };
+      const options = { fieldManager: "test", force: true };
+      return await kube.client.apply<{ metadata: Identity }>(OBJECT.path, { metadata, data: { text } }, options);
+    });
+  const text = () => kube.field<{ text: string }>(OBJECT.path, "data").text;
+  return { kube, log, state, term, seen, write, text };
+}
+
+describe("the writes of a term", () => {
+  it("begin with a confirmed Lease and a new version of the object, and go on from their own answers", async () => {
+    const { kube, state, term, seen, write, text } = rig();
+    kube.put(OBJECT.path, { data: { text: "before" } });
+    const fence = term();
+    const first = seen();
+    await write(fence, "a");
+    assert.deepEqual([kube.touched, state.confirmed, text()], [[OBJECT.path], 1, "a"]);
+    // The watch lags: it shows what was there before the touch.
+    await write(fence, "b", { as: first });
+    await write(fence, "c");
+    assert.deepEqual([kube.touched.length, state.confirmed, text()], [1, 1, "c"]);
+  });
+
+  it("create an object only if there is none", async () => {
+    const { kube, state, term, write, text } = rig();
+    const [one, other] = [term(), term()];
+    await write(one, "a", {});
+    assert.deepEqual(
+      [kube.writes[0]?.body, kube.touched],
+      [{ metadata: { name: "one", resourceVersion: NO_VERSION }, data: { text: "a" } }, []],
+    );
+    await assert.rejects(write(other, "b", {}), { status: 409 });
+    assert.deepEqual([text(), state.refused], ["a", 1]);
+  });
+
+  it("follow what somebody else wrote, once the Lease is confirmed again", async () => {
+    const { kube, state, term, write, text } = rig();
+    const fence = term();
+    await write(fence, "a");
+    kube.put(OBJECT.path, { data: { text: "somebody" } });
+    await write(fence, "b");
+    assert.deepEqual([text(), state.confirmed, kube.touched], ["b", 2, []]);
+    kube.remove(OBJECT.path);
+    await write(fence, "c");
+    assert.deepEqual([text(), state.refused], ["c", 0], "a deleted object is no refusal");
+  });
+
+  it("are refused where the watch does not show yet what somebody else wrote", async () => {
+    const { kube, log, state, term, seen, write, text } = rig();
+    const fence = term();
+    await write(fence, "a");
+    const known = seen();
+    kube.put(OBJECT.path, { data: { text: "somebody" } });
+    await assert.rejects(write(fence, "b", { as: known }), { status: 409 });
+    assert.deepEqual([text(), state.refused], ["somebody", 1]);
+    assert.deepEqual(log.lines.at(-1)?.fields, { code: "write-refused", kind: "ConfigMap", name: "one" });
+    await write(fence, "b");
+    assert.equal(text(), "b");
+  });
+
+  it("are confirmed again after one whose outcome is unknown", async () => {
+    const { kube, state, term, write } = rig();
+    const fence = term();
+    await write(fence, "a");
+    kube.onWrite = ({ path }) => {
+      throw refusal(path, 500);
+    };
+    await assert.rejects(write(fence, "b"), { status: 500 });
+    kube.onWrite = () => {};
+    await write(fence, "b");
+    // Also after the first, which created the object.
+    assert.deepEqual([state.confirmed, state.refused, kube.touched], [3, 0, []]);
+  });
+
+  it("end with the term, before anything is sent", async () => {
+    const { kube, state, term, write, seen } = rig();
+    kube.put(OBJECT.path, { data: { text: "before" } });
+    const fence = term();
+    state.over = true;
+    await assert.rejects(write(fence, "a"), { code: "term-over" });
+    await assert.rejects(fence.remove(OBJECT, seen() ?? {}), { code: "term-over" });
+    assert.deepEqual([kube.writes, kube.touched, state.refused], [[], [], 2]);
+  });
+
+  it("delete exactly the object that was seen, and one that is gone is no error", async () => {
+    const { kube, term, seen, write } = rig();
+    const fence = term();
+    await write(fence, "a");
+    const known = seen() ?? {};
+    kube.put(OBJECT.path, { data: { text: "somebody" } });
+    await assert.rejects(fence.remove(OBJECT, known), { status: 409 });
+    await fence.remove(OBJECT, seen() ?? {});
+    assert.equal(seen(), undefined);
+    await write(fence, "b");
+    kube.onWrite = ({ path }) => kube.remove(path);
+    await fence.remove(OBJECT, seen() ?? {});
+  });
+});
+
+describe("a term that was suspended", () => {
+  it("has no write taken once the next term has touched the object, also one that was about to be sent", async () => {
+    const { kube, state, term, seen, write, text } = rig();
+    kube.put(OBJECT.path, { data: { text: "before" } });
+    const [old, next] = [term(), term()];
+    await write(old, "a");
+    const gate = Promise.withResolvers<void>();
+    kube.onWrite = () => gate.promise;
+    const suspended = write(old, "stale");
+    await new Promise(setImmediate);
+    await next.take(OBJECT, seen());
+    state.over = true;
+    gate.resolve();
+    await assert.rejects(suspended, { code: "term-over" });
+    assert.deepEqual([text(), state.refused], ["a", 1]);
+  });
+});

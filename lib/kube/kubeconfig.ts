@@ -1,0 +1,130 @@
+import { existsSync } from "node:fs";
+import type { RequestOptions } from "node:https";
+import { delimiter } from "node:path";
+import { SwitchbackError } from "#lib/errors/errors.ts";
+import type { Access } from "./credentials.ts";
+import type { KubeconfigFile } from "./kubeconfig-file.ts";
+
+/** A parsed kubeconfig with its selected context. */
+interface LoadedKubeconfig {
+  /** Namespace of the context; `default` if it has none. */
+  namespace: string;
+  /** Reads certificate files again and runs the exec plugin for a token; the library caches the token until it expires. */
+  access(): Promise<Access>;
+}
+
+/**
+ * Reads a kubeconfig. `paths` may contain several files, separated as in KUBECONFIG. Throws `config-invalid`.
+ * What parses it is imported only here, on first use: a pod does not need it.
+ */
+export async function loadKubeconfig(paths: string, context?: string): Promise<LoadedKubeconfig> {
+  const KubeconfigFile = await parser(paths);
+  const config = read(paths, () => new KubeconfigFile());
+  if (context !== undefined) config.setCurrentContext(context);
+  const cluster = config.getCurrentCluster();
+  const current = config.getContextObject(config.getCurrentContext());
+  if (!cluster || !current) {
+    const known = config.getContexts().map((each) => each.name);
+    throw new SwitchbackError(
+      "config-invalid",
+      `kubeconfig ${paths}: no context ${JSON.stringify(config.getCurrentContext() ?? "")}; available: ${known.join(", ") || "none"}`,
+    );
+  }
+  const server = URL.parse(cluster.server);
+  if (server === null || !/^https?:$/.test(server.protocol)) {
+    throw new SwitchbackError(
+      "config-invalid",
+      `kubeconfig ${paths}: server ${JSON.stringify(cluster.server)} of cluster ${JSON.stringify(cluster.name)} is not a URL such as https://10.0.0.1:6443`,
+    );
+  }
+  if (current.user && config.getUser(current.user) === null) {
+    const known = config.getUsers().map((each) => each.name);
+    throw new SwitchbackError(
+      "config-invalid",
+      `kubeconfig ${paths}: no user ${JSON.stringify(current.user)}, which context ${JSON.stringify(current.name)} names; available: ${known.join(", ") || "none"}`,
+    );
+  }
+  const from = {
+    what: `context ${JSON.stringify(current.name)} of kubeconfig ${paths}`,
+    ca: `certificate-authority${cluster.caFile ? "" : "-data"} of cluster ${JSON.stringify(cluster.name)} in kubeconfig ${paths}`,
+  };
+  return {
+    namespace: current.namespace ?? "default",
+    access: async () => ({ ...(await toAccess(config, from.what, cluster)), server, from }),
+  };
+}
+
+/** The library that it takes is on a person's machine only: the image leaves it out, since pods have a ServiceAccount. */
+async function parser(paths: string): Promise<typeof KubeconfigFile> {
+  try {
+    return (await import("./kubeconfig-file.ts")).KubeconfigFile;
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== "ERR_MODULE_NOT_FOUND") throw cause;
+    throw new SwitchbackError(
+      "config-invalid",
+      `kubeconfig ${paths} cannot be read here: the package @kubernetes/client-node is not installed, and Switchback's image leaves it out. In a pod, leave out --kubeconfig and KUBECONFIG: the pod's ServiceAccount is used. Otherwise run the command on a machine with all of its packages`,
+    );
+  }
+}
+
+/** The first file that sets a value wins, as with kubectl. Missing files are ignored if another one exists. */
+function read(paths: string, create: () => KubeconfigFile): KubeconfigFile {
+  const named = paths.split(delimiter).filter((path) => path !== "");
+  const present = named.filter((path) => existsSync(path));
+  const files = present.length === 0 ? named : present;
+  let merged: KubeconfigFile | undefined;
+  try {
+    for (const file of files) {
+      const config = create();
+      config.loadFromFile(file);
+      if (merged === undefined) merged = config;
+      else merge(merged, config);
+    }
+  } catch (cause) {
+    throw new SwitchbackError("config-invalid", `kubeconfig ${paths} cannot be read`, { cause });
+  }
+  if (merged === undefined) throw new SwitchbackError("config-invalid", "no kubeconfig is given");
+  return merged;
+}
+
+/** Adds entries that `into` does not have. */
+function merge(into: KubeconfigFile, from: KubeconfigFile): void {
+  const missing = <T extends { name: string }>(have: T[], more: T[]) =>
+    more.filter((each) => !have.some((known) => known.name === each.name));
+  into.loadFromOptions({
+    clusters: [...into.clusters, ...missing(into.clusters, from.clusters)],
+    users: [...into.users, ...missing(into.users, from.users)],
+    contexts: [...into.contexts, ...missing(into.contexts, from.contexts)],
+    currentContext: into.getCurrentContext() || from.getCurrentContext(),
+  });
+}
+
+/** What the library makes of the context's user and cluster. */
+async function toAccess(
+  config: KubeconfigFile,
+  what: string,
+  { proxyUrl }: { readonly proxyUrl?: string },
+): Promise<Omit<Access, "server">> {
+  const options: RequestOptions = {};
+  try {
+    await config.applyToHTTPSOptions(options);
+  } catch (cause) {
+    const command: unknown = config.getCurrentUser()?.exec?.command;
+    const how = command === undefined ? "cannot be read" : `cannot be had from the command ${JSON.stringify(command)}`;
+    throw new SwitchbackError("config-invalid", `the credentials of ${what} ${how}`, { cause });
+  }
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(options.headers ?? {})) headers[name.toLowerCase()] = String(value);
+  if (options.auth) headers.authorization = `Basic ${Buffer.from(options.auth).toString("base64")}`;
+  return {
+    headers,
+    tls: pickTls(options),
+    ...(proxyUrl !== undefined && typeof options.agent === "object" ? { agent: options.agent } : {}),
+  };
+}
+
+function pickTls(options: RequestOptions): Access["tls"] {
+  const { ca, cert, key, passphrase, servername, rejectUnauthorized } = options;
+  const given = { ca, cert, key, passphrase, servername, rejectUnauthorized };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as Access["tls"];
+}

@@ -1,0 +1,43 @@
+import { SwitchbackError } from "#lib/errors/errors.ts";
+
+/**
+ * A longer line cannot come from the API server: etcd takes 1.5 MiB of an object, and its JSON may have six times as many bytes (`<`
+ * is written as `\u003c`).
+ */
+const MAX_LINE_LENGTH = 16 * 1024 * 1024;
+
+/** Splits a stream of text chunks into lines. */
+interface LineSplitter {
+  push(chunk: string): void;
+  /** Length of the incomplete last line. */
+  rest(): number;
+}
+
+/** Empty lines are skipped. */
+export function createLineSplitter(onLine: (line: string) => void): LineSplitter {
+  let open: string[] = [];
+  let length = 0;
+
+  function complete(end: string): string {
+    const line = open.join("") + end;
+    open = [];
+    length = 0;
+    return line;
+  }
+
+  return {
+    push(chunk) {
+      let start = 0;
+      for (let end = chunk.indexOf("\n"); end !== -1; end = chunk.indexOf("\n", start)) {
+        const line = complete(chunk.slice(start, end));
+        start = end + 1;
+        if (line !== "") onLine(line);
+      }
+      open.push(chunk.slice(start));
+      length += chunk.length - start;
+      if (length > MAX_LINE_LENGTH)
+        throw new SwitchbackError("data-corrupt", `a line is longer than ${MAX_LINE_LENGTH}`);
+    },
+    rest: () => length,
+  };
+}

@@ -1,0 +1,127 @@
+import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
+import { test } from "node:test";
+import { isSettled } from "#test/fakes/stopped-time.ts";
+import { between, pause, StoredTimes, startPromptTimer, startTimer, steadyNow, timeSlices } from "./time.ts";
+
+const HOUR_MS = 3_600_000;
+
+test("a wait that is longer than a timer can be ends when it is over, and can be cancelled at any time", (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const started = t.mock.method(globalThis, "setTimeout");
+  let calls = 0;
+  const count = () => {
+    calls += 1;
+  };
+  const begin = () => startTimer(count, 30 * 24 * HOUR_MS + 1);
+  begin();
+  const cancel = begin();
+  for (let hour = 0; hour < 30 * 24; hour += 1) t.mock.timers.tick(HOUR_MS);
+  assert.equal(calls, 0);
+  cancel();
+  t.mock.timers.tick(1);
+  assert.equal(calls, 1);
+  for (let hour = 0; hour < 30 * 24; hour += 1) t.mock.timers.tick(HOUR_MS);
+  assert.equal(calls, 1);
+  assert.ok(started.mock.calls.every(({ arguments: [, ms] }) => ms !== undefined && ms <= HOUR_MS));
+});
+
+test("a short wait is one timer", (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const started = t.mock.method(globalThis, "setTimeout");
+  let calls = 0;
+  const count = () => {
+    calls += 1;
+  };
+  startTimer(count, HOUR_MS);
+  t.mock.timers.tick(HOUR_MS);
+  assert.deepEqual([calls, started.mock.callCount()], [1, 1]);
+});
+
+test("without a wait the callback comes in the same turn of the event loop, and not at once; else after a timer", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const calls: string[] = [];
+  startPromptTimer(() => calls.push("prompt"), 0);
+  startPromptTimer(() => calls.push("cancelled"), 0)();
+  startPromptTimer(() => calls.push("late"), 1);
+  startPromptTimer(() => calls.push("cancelled, too"), 1)();
+  assert.deepEqual(calls, []);
+  await new Promise(setImmediate);
+  assert.deepEqual(calls, ["prompt"]);
+  t.mock.timers.tick(1);
+  assert.deepEqual(calls, ["prompt", "late"]);
+});
+
+test("a pause ends when its time is over or its signal fires, and leaves neither timer nor listener", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const cleared = t.mock.method(globalThis, "clearTimeout");
+  const stop = new AbortController();
+  const listeners = () => getEventListeners(stop.signal, "abort").length;
+  const over = pause(100, stop.signal);
+  t.mock.timers.tick(99);
+  assert.equal(await isSettled(over), false);
+  assert.equal(listeners(), 1);
+  t.mock.timers.tick(1);
+  await over;
+  assert.equal(listeners(), 0);
+  const aborted = pause(HOUR_MS, stop.signal);
+  const before = cleared.mock.callCount();
+  stop.abort();
+  await aborted;
+  assert.equal(cleared.mock.callCount(), before + 1);
+  const started = t.mock.method(globalThis, "setTimeout");
+  await pause(HOUR_MS, stop.signal);
+  assert.equal(started.mock.callCount(), 0, "there is nothing to wait for");
+  const plain = pause(1);
+  t.mock.timers.tick(1);
+  await plain;
+});
+
+test("a number between two is one of them at the ends, and whole", () => {
+  assert.deepEqual(
+    [0, 0.5, 0.74, 0.76, 1].map((random) => between(10, 12, () => random)),
+    [10, 11, 11, 12, 12],
+  );
+});
+
+test("the steady clock is the wall clock, as long as nobody sets that", () => {
+  assert.ok(Math.abs(steadyNow() - Date.now()) < 60_000);
+});
+
+test("a stored time keeps its age whatever the wall clock does, and one in the future is as old as the first look at it", () => {
+  const HOUR_MS = 3_600_000;
+  const clock = { now: 5_000, wall: 1_700_000_000_000 };
+  const times = new StoredTimes(
+    () => clock.now,
+    () => clock.wall,
+  );
+  const [own, earlier, future] = [clock.wall, clock.wall - 1_000, clock.wall + HOUR_MS];
+  const all = () => [own, earlier, future].map((at) => times.of(at));
+  assert.deepEqual(all(), [5_000, 4_000, 5_000]);
+  for (const jump of [HOUR_MS, -2 * HOUR_MS]) {
+    clock.wall += jump;
+    clock.now += 10;
+    assert.deepEqual(all(), [5_000, 4_000, 5_000]);
+  }
+  // What is forgotten is seen for the first time again: an hour in the future by now.
+  times.keep([earlier]);
+  assert.deepEqual(all(), [5_020, 4_000, 5_020]);
+});
+
+test("a loop goes on within a slice, and at its end once pending events have been handled; the next slice then begins", async () => {
+  let now = 0;
+  const sliceEnd = timeSlices(() => now);
+  now = 9;
+  assert.equal(sliceEnd(), undefined);
+  now = 10;
+  let handled = false;
+  setImmediate(() => {
+    handled = true;
+  });
+  await sliceEnd();
+  assert.ok(handled);
+  now = 19;
+  assert.equal(sliceEnd(), undefined);
+  now = 20;
+  assert.notEqual(sliceEnd(), undefined);
+});

@@ -1,0 +1,280 @@
+import assert from "node:assert/strict";
+import { EventEmitter } from "node:events";
+import type { Agent } from "node:http";
+import https from "node:https";
+import { type TestContext, test } from "node:test";
+import { http } from "#lib/http/http.ts";
+import type { Access } from "./credentials.ts";
+import { createTransport, type Exchange } from "./transport.ts";
+
+type Options = { agent: Agent & { options: Record<string, unknown> } } & Record<string, unknown>;
+
+interface Request extends EventEmitter {
+  readonly protocol: string;
+  readonly options: Options;
+  reusedSocket: boolean;
+  body: Buffer | undefined;
+}
+
+const accessOf = (more: Partial<Access> = {}): Access => ({
+  server: new URL("https://10.96.0.1"),
+  headers: { authorization: "Bearer a" },
+  tls: { ca: "one" },
+  ...more,
+});
+
+const GET: Omit<Exchange, "signal"> = { method: "GET", path: "/version", channel: "call", idempotent: true };
+
+/** A transport whose requests are in the test's hands. */
+function start(t: TestContext, first = accessOf()) {
+  const rig = { access: first, renewed: first, renewals: [] as Access[] };
+  const requests: Request[] = [];
+  for (const [protocol, module] of [
+    ["http", http],
+    ["https", https],
+  ] as const) {
+    t.mock.method(module, "request", (options: Options) => {
+      const request: Request = Object.assign(new EventEmitter(), {
+        protocol,
+        options,
+        reusedSocket: false,
+        body: undefined,
+      });
+      Object.assign(request, {
+        end: (body?: Buffer) => {
+          request.body = body;
+        },
+      });
+      requests.push(request);
+      return request;
+    });
+  }
+  const credentials = {
+    current: async () => rig.access,
+    renew: async (used: Access) => {
+      rig.renewals.push(used);
+      return rig.renewed;
+    },
+  };
+  const transport = createTransport(credentials, "switchback/test");
+  t.after(() => transport.close());
+  const control = new AbortController();
+  /** Sends and waits until the request is made. */
+  const send = async (exchange: Partial<Exchange> = {}) => {
+    const count = requests.length;
+    const response = transport.send({ ...GET, signal: control.signal, ...exchange });
+    response.catch(() => {});
+    await turns();
+    return { response, request: requests[count] ?? assert.fail("no request") };
+  };
+  return { rig, requests, transport, control, send };
+}
+
+async function turns(): Promise<void> {
+  for (let count = 0; count < 5; count += 1) await new Promise(setImmediate);
+}
+
+function answer(request: Request, statusCode: number) {
+  const response = Object.assign(new EventEmitter(), { statusCode, resumed: 0 });
+  Object.assign(response, {
+    resume: () => {
+      response.resumed += 1;
+    },
+  });
+  request.emit("response", response);
+  return response;
+}
+
+const reset = (code = "ECONNRESET") => Object.assign(new Error(`read ${code}`), { code });
+
+test("a request has the server's address, the prefix of its path, and all headers; access wins, then the call", async (t) => {
+  const { send, control } = start(t, accessOf({ server: new URL("https://api.test:6443/k8s/one/") }));
+  const headers = { accept: "application/x", authorization: "none", "x-y": "z" };
+  const { request } = await send({ method: "POST", path: "/api?a=b", headers, body: "é" });
+  const { agent, ...options } = request.options;
+  assert.deepEqual([request.protocol, request.body], ["https", Buffer.from("é")]);
+  assert.deepEqual(options, {
+    host: "api.test",
+    port: "6443",
+    method: "POST",
+    path: "/k8s/one/api?a=b",
+    headers: {
+      accept: "application/x",
+      "user-agent": "switchback/test",
+      "content-length": 2,
+      "x-y": "z",
+      authorization: "Bearer a",
+    },
+    signal: control.signal,
+  });
+  assert.ok(agent instanceof https.Agent);
+});
+
+for (const [server, protocol, host, port] of [
+  ["https://10.96.0.1", "https", "10.96.0.1", 443],
+  ["http://10.96.0.1", "http", "10.96.0.1", 80],
+  ["https://[fd00::1]:6443", "https", "fd00::1", "6443"],
+] as const) {
+  test(`${server} is called at ${host} port ${port}`, async (t) => {
+    const { request } = await start(t, accessOf({ server: new URL(server), headers: {} })).send();
+    const { host: called, port: calledPort, path, headers } = request.options;
+    assert.deepEqual([request.protocol, called, calledPort, path], [protocol, host, port, "/version"]);
+    assert.deepEqual(headers, { accept: "application/json", "user-agent": "switchback/test" });
+    assert.equal(request.body, undefined);
+  });
+}
+
+for (const server of ["https://10.96.0.1", "http://10.96.0.1"]) {
+  test(`calls to ${server} share at most 16 connections, watches have their own, any number`, async (t) => {
+    const { send } = start(t, accessOf({ server: new URL(server) }));
+    const [call, again, watch] = [await send(), await send(), await send({ channel: "watch" })].map(
+      ({ request }) => request.options.agent,
+    ) as [Options["agent"], Options["agent"], Options["agent"]];
+    assert.equal(call, again);
+    assert.notEqual(call, watch);
+    for (const [agent, maxSockets] of [
+      [call, 16],
+      [watch, Number.POSITIVE_INFINITY],
+    ] as const) {
+      const { keepAlive, keepAliveMsecs, timeout } = agent.options;
+      assert.deepEqual([agent.maxSockets, keepAlive, keepAliveMsecs, timeout], [maxSockets, true, 30_000, 60_000]);
+    }
+    // Of all connections one context: it is a parsed CA each.
+    const contexts = [call, watch].map((agent) => agent.options.secureContext);
+    assert.equal(contexts[0], contexts[1]);
+    assert.equal(contexts[0] instanceof Object, server.startsWith("https"));
+  });
+}
+
+/** An idle connection of an agent. */
+function idle(agent: Agent) {
+  const socket = {
+    destroyed: 0,
+    destroy() {
+      socket.destroyed += 1;
+    },
+  };
+  Object.assign(agent.freeSockets, { "api:443": [socket] });
+  return socket;
+}
+
+test("other TLS options mean other connections; those that are idle are closed, those in use finish", async (t) => {
+  const { rig, send } = start(t);
+  const [call, watch] = [
+    (await send()).request.options.agent,
+    (await send({ channel: "watch" })).request.options.agent,
+  ];
+  const sockets = [call, watch].map(idle);
+  rig.access = accessOf({ headers: { authorization: "Bearer b" } });
+  assert.equal((await send()).request.options.agent, call);
+  rig.access = accessOf({ tls: { ca: "two" } });
+  const next = (await send()).request.options.agent;
+  assert.notEqual(next, call);
+  assert.notEqual(next.options.secureContext, call.options.secureContext);
+  assert.deepEqual(
+    sockets.map(({ destroyed }) => destroyed),
+    [1, 1],
+  );
+  assert.deepEqual([call.maxFreeSockets, watch.maxFreeSockets], [0, 0]);
+});
+
+test("an agent of the access is used for everything", async (t) => {
+  const agent = new https.Agent();
+  const { send } = start(t, accessOf({ agent }));
+  assert.equal((await send()).request.options.agent, agent);
+  assert.equal((await send({ channel: "watch" })).request.options.agent, agent);
+});
+
+test("idle connections of calls and watches can be dropped, also where there are none yet", async (t) => {
+  const { transport, send } = start(t);
+  transport.dropIdle();
+  const sockets = [
+    idle((await send()).request.options.agent),
+    idle((await send({ channel: "watch" })).request.options.agent),
+  ];
+  transport.dropIdle();
+  assert.deepEqual(
+    sockets.map(({ destroyed }) => destroyed),
+    [1, 1],
+  );
+});
+
+test("a transport that is closed has destroyed its agents", async (t) => {
+  const { transport, send } = start(t);
+  const agents = [(await send()).request.options.agent, (await send({ channel: "watch" })).request.options.agent];
+  const destroyed = agents.map((agent) => t.mock.method(agent, "destroy"));
+  transport.close();
+  assert.deepEqual(
+    destroyed.map(({ mock }) => mock.callCount()),
+    [1, 1],
+  );
+});
+
+for (const code of ["ECONNRESET", "EPIPE"]) {
+  test(`a kept connection that the server has closed (${code}) is no failure of an idempotent call`, async (t) => {
+    const { requests, send } = start(t);
+    const { request, response } = await send();
+    const socket = idle(request.options.agent);
+    request.reusedSocket = true;
+    request.emit("error", reset(code));
+    await turns();
+    assert.deepEqual([requests.length, socket.destroyed], [2, 1]);
+    const second = requests[1] ?? assert.fail();
+    second.reusedSocket = true;
+    const failure = reset(code);
+    second.emit("error", failure);
+    await assert.rejects(response, { message: "stale", cause: failure });
+  });
+}
+
+test("another error, one of a new connection, and one of a call that is not idempotent is thrown at once", async (t) => {
+  for (const [reusedSocket, error, idempotent] of [
+    [true, reset("ECONNREFUSED"), true],
+    [false, reset(), true],
+    [true, reset(), false],
+  ] as const) {
+    const { requests, send } = start(t);
+    const { request, response } = await send({ idempotent });
+    request.reusedSocket = reusedSocket;
+    request.emit("error", error);
+    await assert.rejects(response, error);
+    assert.equal(requests.length, 1);
+    t.mock.restoreAll();
+  }
+});
+
+test("a response that is not 401 is given as it is", async (t) => {
+  const { rig, send } = start(t);
+  const { request, response } = await send();
+  const given = answer(request, 403);
+  assert.equal(await response, given);
+  assert.deepEqual(rig.renewals, []);
+});
+
+test("after 401 the call is sent once more if there is new access, else the 401 is the response", async (t) => {
+  const { rig, requests, send } = start(t);
+  const none = await send();
+  const refused = answer(none.request, 401);
+  assert.equal(await none.response, refused);
+  assert.deepEqual([rig.renewals, refused.resumed], [[rig.access], 0]);
+  rig.renewed = accessOf({ headers: { authorization: "Bearer b" } });
+  const { request, response } = await send({ body: "x" });
+  const first = answer(request, 401);
+  await turns();
+  const second = requests.at(-1) ?? assert.fail();
+  assert.deepEqual([first.resumed, second.body], [1, Buffer.from("x")]);
+  assert.equal((second.options.headers as Record<string, string>).authorization, "Bearer b");
+  const again = answer(second, 401);
+  assert.equal(await response, again, "not a third time");
+});
+
+test("a call that is aborted while access is awaited sends nothing", async (t) => {
+  const { rig, requests, transport, control } = start(t);
+  const reason = new Error("enough");
+  const waiting = transport.send({ ...GET, signal: control.signal });
+  control.abort(reason);
+  await assert.rejects(waiting, reason);
+  await assert.rejects(transport.send({ ...GET, signal: control.signal }), reason);
+  await turns();
+  assert.deepEqual([requests, rig.renewals], [[], []]);
+});

@@ -1,0 +1,49 @@
+import { INJECT_KEY, ON_CHANGE_KEY } from "#hostmap/metadata-keys.ts";
+import type { ObjectChange } from "#lib/kube/cache.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import type { ApiObject } from "#lib/kube/types.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+
+/** What a Namespace says about its pods: the values of its label `switchback.dev/inject` and annotation `switchback.dev/on-change`. */
+export interface NamespaceFacts {
+  readonly inject: string | undefined;
+  readonly onChange: string | undefined;
+}
+
+/** Most namespaces have neither: they share one object. */
+const SILENT: NamespaceFacts = { inject: undefined, onChange: undefined };
+
+/** All Namespaces, by name. */
+export function watchNamespaces(deps: {
+  readonly client: Pick<KubeClient, "get" | "stream">;
+  readonly log: Logger;
+  /** Called for each change of a Namespace's facts, also during the first list; one that says nothing has none. */
+  readonly onChange: (change: ObjectChange<NamespaceFacts>) => void;
+  /** Called once, after the first complete list. */
+  readonly onSynced: () => void;
+}): Informer<NamespaceFacts> {
+  const { client, log, onChange, onSynced } = deps;
+  return watchObjects<NamespaceFacts>({
+    client,
+    path: corePath("namespaces"),
+    metadataOnly: true,
+    project: namespaceFacts,
+    onChange(change) {
+      if (!isSame(change.before, change.after)) onChange(change);
+    },
+    onSynced,
+    log,
+  });
+}
+
+export function namespaceFacts({ metadata }: ApiObject): NamespaceFacts {
+  const inject = metadata?.labels?.[INJECT_KEY];
+  const onChange = metadata?.annotations?.[ON_CHANGE_KEY];
+  return inject === undefined && onChange === undefined ? SILENT : { inject, onChange };
+}
+
+function isSame(before: NamespaceFacts = SILENT, after: NamespaceFacts = SILENT): boolean {
+  return before.inject === after.inject && before.onChange === after.onChange;
+}

@@ -1,0 +1,126 @@
+import type { Reason } from "#hostmap/types.ts";
+import type { ObjectMeta } from "#lib/kube/types.ts";
+import { cut } from "./cut.ts";
+import { type WorkloadName, workloadKey } from "./workload-keys.ts";
+import { isWorkloadKind } from "./workload-kinds.ts";
+
+/** RFC 1123 subdomain. Of an owner's name the API server checks only that it is not empty, so any user who may create pods can set any text. */
+export const WORKLOAD_NAME = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+
+/** An object's controller, as its ownerReferences name it. */
+export interface OwnerRef {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+}
+
+/** The object that has to change before a pod is recreated. */
+export interface Owner extends WorkloadName {
+  /** `namespace/Kind/name`. */
+  readonly key: string;
+  /** Why it cannot be restarted; undefined for a Deployment, StatefulSet or DaemonSet. */
+  readonly unrestartable: Reason | undefined;
+}
+
+/** The parts of a pod that identify its owner. */
+interface OwnedPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly owner: OwnerRef | undefined;
+  readonly templateHash?: string | undefined;
+}
+
+/** A ReplicaSet's owner in the group apps. */
+export type ReplicaSetOwner = { readonly kind: string; readonly name: string } | "none";
+
+/** Looks up a ReplicaSet's owner. Undefined: not known, so that the owner is inferred from names. */
+export type OwnerOfReplicaSet = (namespace: string, name: string) => ReplicaSetOwner | undefined;
+
+/** For callers that do not read ReplicaSets. */
+export const inferFromNames: OwnerOfReplicaSet = () => undefined;
+
+/**
+ * Pod -> ReplicaSet -> Deployment, or StatefulSet, or DaemonSet. A ReplicaSet's owner that `ownerOfReplicaSet` does not know is inferred
+ * from names.
+ */
+export function ownerOf(pod: OwnedPod, ownerOfReplicaSet: OwnerOfReplicaSet): Owner {
+  const { namespace, name, owner } = pod;
+  if (owner === undefined) {
+    return newOwner(namespace, "Pod", name, {
+      code: "bare-pod",
+      text: "a pod without a controller: nothing recreates it once it is deleted",
+    });
+  }
+  if (owner.kind === "Job") {
+    const text = "a Job's pod: it ends by itself, and the next one is new";
+    return newOwner(namespace, "Job", owner.name, { code: "job", text });
+  }
+  if (!isApps(owner)) return unknownOwner(namespace, owner.kind, owner.name);
+  if (owner.kind !== REPLICA_SET || !WORKLOAD_NAME.test(owner.name))
+    return appsOwner(namespace, owner.kind, owner.name);
+  const parent = ownerOfReplicaSet(namespace, owner.name) ?? inferDeployment(owner.name, pod.templateHash);
+  return parent === "none"
+    ? unknownOwner(namespace, owner.kind, owner.name)
+    : appsOwner(namespace, parent.kind, parent.name);
+}
+
+/** More than any kind, name or group and version may have. */
+const MAX_OWNER_TEXT = 512;
+
+/** The owner that manages an object, if any. Copied, so that the rest of the object can be collected, however long its texts are. */
+export function controllerOf(metadata: ObjectMeta = {}): OwnerRef | undefined {
+  const owner = metadata.ownerReferences?.find(({ controller }) => controller === true);
+  if (owner === undefined) return undefined;
+  const { apiVersion, kind, name } = owner;
+  return {
+    apiVersion: cut(apiVersion, MAX_OWNER_TEXT),
+    kind: cut(kind, MAX_OWNER_TEXT),
+    name: cut(name, MAX_OWNER_TEXT),
+  };
+}
+
+/** A ReplicaSet's owner, from the ReplicaSet's metadata. */
+export function replicaSetOwner(metadata: ObjectMeta | undefined): ReplicaSetOwner {
+  const owner = controllerOf(metadata);
+  return owner !== undefined && isApps(owner) ? { kind: owner.kind, name: owner.name } : "none";
+}
+
+const REPLICA_SET = "ReplicaSet";
+
+/** Whether a pod's owner may be a ReplicaSet, whose own owner has to be looked up. */
+export function isReplicaSet(owner: OwnerRef | undefined): owner is OwnerRef {
+  return owner !== undefined && isApps(owner) && owner.kind === REPLICA_SET && WORKLOAD_NAME.test(owner.name);
+}
+
+function isApps({ apiVersion }: OwnerRef): boolean {
+  return apiVersion.startsWith("apps/");
+}
+
+/**
+ * Infers the Deployment from names alone, which takes no right to read ReplicaSets. The Deployment controller calls a ReplicaSet
+ * `<deployment>-<pod-template-hash>` and labels its pods with the hash; other owners of ReplicaSets use labels of their own.
+ */
+function inferDeployment(replicaSet: string, templateHash: string | undefined): ReplicaSetOwner {
+  const suffix = `-${templateHash}`;
+  if (templateHash === undefined || !replicaSet.endsWith(suffix)) return "none";
+  return { kind: "Deployment", name: replicaSet.slice(0, -suffix.length) };
+}
+
+function appsOwner(namespace: string, kind: string, name: string): Owner {
+  const isKnown = isWorkloadKind(kind);
+  if (!isKnown && kind !== REPLICA_SET) return unknownOwner(namespace, kind, name);
+  if (!WORKLOAD_NAME.test(name)) {
+    const text = `no ${kind} can have the name of its owner`;
+    return newOwner(namespace, kind, name, { code: "owner-name-invalid", text });
+  }
+  return isKnown ? newOwner(namespace, kind, name, undefined) : unknownOwner(namespace, kind, name);
+}
+
+function unknownOwner(namespace: string, kind: string, name: string): Owner {
+  const text = `owned by a ${kind}, which Switchback cannot restart`;
+  return newOwner(namespace, kind, name, { code: "unknown-owner", text });
+}
+
+function newOwner(namespace: string, kind: string, name: string, unrestartable: Reason | undefined): Owner {
+  return { namespace, kind, name, key: workloadKey({ namespace, kind, name }), unrestartable };
+}

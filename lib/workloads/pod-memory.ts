@@ -1,0 +1,176 @@
+import { getHeapStatistics } from "node:v8";
+import type { Reason } from "#hostmap/types.ts";
+import { steadyNow } from "#lib/kube/time.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import type { OwnerRef } from "./owners.ts";
+import type { PodFacts } from "./pods.ts";
+
+/** What a pod costs apart from its texts: its facts, and its places in the maps of who watches and who evaluates. */
+const POD_BYTES = 400;
+/** Share of the heap that pods may take: the map, the sources and the API server's answers need the rest. */
+const HEAP_SHARE = 0.4;
+/** Share of the limit that the selections (`switchback.dev/hosts`) of one namespace may take. */
+const NAMESPACE_SHARE = 1 / 8;
+/** Texts in a table, and their length: what pods of one workload or node have in common is short, and they arrive together. */
+const MAX_INTERNED = 16_384;
+const MAX_INTERNED_LENGTH = 128;
+/** Pods that are left out are counted up to this number, and for this long: everything is listed again at least once an hour. */
+const MAX_COUNTED = 10_000;
+const COUNTED_MS = 65 * 60_000;
+
+interface Selection {
+  readonly text: string;
+  /** The namespace that brought it first, and pays for it. */
+  readonly namespace: string;
+  pods: number;
+}
+
+/**
+ * Bounds what is kept of pods, whatever their owners write into them. Equal texts are kept once. A pod that does not fit is left out, with
+ * a reason; who came first stays.
+ */
+export class PodMemory {
+  readonly #limit: number;
+  readonly #log: Logger;
+  /** By uid: what each pod is charged, and its selection. */
+  readonly #pods = new Map<string, PodFacts>();
+  readonly #selections = new Map<string, Selection>();
+  readonly #selectionBytes = new Map<string, number>();
+  readonly #texts = new Map<string, string>();
+  readonly #owners = new Map<string, OwnerRef>();
+  /** When each pod was left out, by uid, the oldest first. */
+  readonly #shed = new Map<string, number>();
+  readonly #now: () => number;
+  #bytes = 0;
+
+  /** `limit` in bytes; `now` is a monotonic clock in milliseconds. */
+  constructor(deps: { readonly log: Logger; readonly limit?: number; readonly now?: () => number }) {
+    this.#log = deps.log;
+    this.#limit = deps.limit ?? Math.floor(getHeapStatistics().heap_size_limit * HEAP_SHARE);
+    this.#now = deps.now ?? steadyNow;
+  }
+
+  /** Bytes that pods are charged; not less than what they take. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** How many pods are left out; more than 10,000 are not counted. */
+  get shedPods(): number {
+    for (const [uid, at] of this.#shed) {
+      if (at > this.#now() - COUNTED_MS) break;
+      this.#shed.delete(uid);
+    }
+    return this.#shed.size;
+  }
+
+  /** Why pods are left out; undefined: none is. */
+  get shed(): Reason | undefined {
+    const { shedPods } = this;
+    if (shedPods === 0) return undefined;
+    const count = shedPods < MAX_COUNTED ? String(shedPods) : `more than ${shedPods}`;
+    const text = `${count} pods are not observed, as what is kept of pods may take ${this.#limit} bytes: a larger heap of the controller raises that`;
+    return { code: "pods-shed", text };
+  }
+
+  /** Returns the facts to be kept in place of these and of earlier ones of the pod. Undefined: there is no room for them. */
+  keep(facts: PodFacts): PodFacts | undefined {
+    this.release(facts);
+    const { namespace, uid, hosts } = facts;
+    const bytes = bytesOf(facts);
+    const selection = hosts === undefined ? undefined : this.#selections.get(hosts);
+    const more = hosts === undefined || selection !== undefined ? 0 : textBytes(hosts);
+    const ofNamespace = (this.#selectionBytes.get(namespace) ?? 0) + more;
+    if (this.#bytes + bytes + more > this.#limit || ofNamespace > this.#limit * NAMESPACE_SHARE) {
+      this.#leaveOut(uid);
+      return undefined;
+    }
+    this.#shed.delete(uid);
+    const kept = this.#interned(facts);
+    this.#bytes += bytes + more;
+    this.#pods.set(uid, kept);
+    if (kept.hosts !== undefined) {
+      if (selection === undefined) this.#selections.set(kept.hosts, { text: kept.hosts, namespace, pods: 1 });
+      else selection.pods += 1;
+      if (more > 0) this.#selectionBytes.set(namespace, ofNamespace);
+    }
+    return kept;
+  }
+
+  /** The pod is gone. */
+  release({ uid }: PodFacts): void {
+    const kept = this.#pods.get(uid);
+    if (kept === undefined) return;
+    this.#pods.delete(uid);
+    this.#bytes -= bytesOf(kept);
+    const selection = kept.hosts === undefined ? undefined : this.#selections.get(kept.hosts);
+    if (kept.hosts === undefined || selection === undefined) return;
+    selection.pods -= 1;
+    if (selection.pods > 0) return;
+    this.#selections.delete(kept.hosts);
+    this.#bytes -= textBytes(kept.hosts);
+    const left = (this.#selectionBytes.get(selection.namespace) ?? 0) - textBytes(kept.hosts);
+    if (left > 0) this.#selectionBytes.set(selection.namespace, left);
+    else this.#selectionBytes.delete(selection.namespace);
+  }
+
+  #leaveOut(uid: string): void {
+    const isFirst = this.#shed.size === 0;
+    this.#shed.delete(uid);
+    if (this.#shed.size < MAX_COUNTED) this.#shed.set(uid, this.#now());
+    if (isFirst) this.#log.warn({ code: "pods-shed", limit: this.#limit }, this.shed?.text ?? "");
+  }
+
+  /** With texts that other pods have too, so that they are in memory once. Names and uids are of one pod. */
+  #interned(facts: PodFacts): PodFacts {
+    const { owner, hosts } = facts;
+    return {
+      ...facts,
+      namespace: this.#text(facts.namespace) ?? "",
+      node: this.#text(facts.node),
+      owner: owner && this.#owner(owner),
+      templateHash: this.#text(facts.templateHash),
+      inject: this.#text(facts.inject),
+      hosts: hosts === undefined ? undefined : (this.#selections.get(hosts)?.text ?? hosts),
+      revision: this.#text(facts.revision),
+      onChange: this.#text(facts.onChange),
+      restartedAt: this.#text(facts.restartedAt),
+    };
+  }
+
+  #text(text: string | undefined): string | undefined {
+    return text === undefined || text.length > MAX_INTERNED_LENGTH ? text : oneOf(this.#texts, text, () => text);
+  }
+
+  #owner(owner: OwnerRef): OwnerRef {
+    const { apiVersion, kind, name } = owner;
+    const key = JSON.stringify([apiVersion, kind, name]);
+    if (key.length > MAX_INTERNED_LENGTH) return owner;
+    return oneOf(this.#owners, key, () => ({
+      apiVersion: this.#text(apiVersion) ?? "",
+      kind: this.#text(kind) ?? "",
+      name,
+    }));
+  }
+}
+
+/** Of equal values the first. A table that is full is emptied: its values stay where they are used. */
+function oneOf<T>(table: Map<string, T>, key: string, create: () => T): T {
+  const known = table.get(key);
+  if (known !== undefined) return known;
+  if (table.size >= MAX_INTERNED) table.clear();
+  const value = create();
+  table.set(key, value);
+  return value;
+}
+
+/** As if no text were shared and each took two bytes a character, without the selection. */
+function bytesOf({ namespace, name, uid, node, owner, templateHash, inject, ...facts }: PodFacts): number {
+  const { revision, onChange, restartedAt } = facts;
+  const texts = [namespace, name, name, uid, node, owner?.apiVersion, owner?.kind, owner?.name, templateHash, inject];
+  return [...texts, revision, onChange, restartedAt].reduce((sum, text) => sum + textBytes(text ?? ""), POD_BYTES);
+}
+
+function textBytes(text: string): number {
+  return 2 * text.length;
+}

@@ -1,0 +1,177 @@
+import type { Reason } from "#hostmap/types.ts";
+import { describeError } from "#lib/errors/errors.ts";
+import type { ObjectChange } from "#lib/kube/cache.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { yieldToLoop } from "#lib/kube/time.ts";
+import type { Informer } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { type NamespaceFacts, watchNamespaces } from "./namespaces.ts";
+import { PodWatches } from "./pod-watches.ts";
+import type { PodFacts } from "./pods.ts";
+
+interface ObserverDeps {
+  readonly client: Pick<KubeClient, "get" | "stream">;
+  readonly log: Logger;
+  /** Whether something follows the pods all the time. If not, they are observed while `request` is called. */
+  readonly always: boolean;
+  /** Whether the pods' nodes matter: only to agents. */
+  readonly withNodes: boolean;
+  /** Namespaces that cannot opt in. */
+  readonly excludedNamespaces: ReadonlySet<string>;
+  /** Called for each change of a pod's or Namespace's facts, also during the first list; `before` and `after` differ. */
+  readonly onPod: (change: ObjectChange<PodFacts>) => void;
+  readonly onNamespace: (change: ObjectChange<NamespaceFacts>) => void;
+  /** Called when `unknown` has changed. */
+  readonly onSynced: () => void;
+}
+
+/** Observation that was requested ends this long after the last request. */
+export const IDLE_MS = 5 * 60_000;
+/** Objects that are reported as gone in one step when the observation ends. */
+const REPORTED_AT_ONCE = 500;
+
+interface Observation {
+  readonly namespaces: Informer<NamespaceFacts>;
+  readonly watches: PodWatches;
+}
+
+/** The pods that may have opted in, and all Namespaces, while something follows them or somebody asks. */
+export class PodObserver {
+  readonly #deps: ObserverDeps;
+  #current: Observation | undefined;
+  /** Settles when an observation that has ended is reported as gone. */
+  #closing: Promise<void> | undefined;
+  #idle: NodeJS.Timeout | undefined;
+  #stopped = false;
+
+  constructor(deps: ObserverDeps) {
+    this.#deps = deps;
+    if (deps.always) this.#open();
+  }
+
+  /** By `namespace/name`; updated in place. */
+  pods(): ReadonlyMap<string, PodFacts> {
+    return this.#current?.watches.objects() ?? new Map();
+  }
+
+  /** By name; updated in place. */
+  namespaces(): ReadonlyMap<string, NamespaceFacts> {
+    return this.#current?.namespaces.objects() ?? new Map();
+  }
+
+  /** Somebody asks for the state of the pods: they are observed from now on, for `IDLE_MS`. */
+  request(): void {
+    if (this.#deps.always || this.#stopped) return;
+    clearTimeout(this.#idle);
+    this.#idle = setTimeout(() => void this.#close(), IDLE_MS);
+    if (this.#closing === undefined) this.#open();
+  }
+
+  /** Why the pods are not known. Undefined: they are. */
+  get unknown(): Reason | undefined {
+    if (this.#current === undefined && this.#idle === undefined) return NOT_OBSERVED;
+    const { state } = this.#current?.namespaces ?? { state: undefined };
+    if (state?.synced === true) return this.#current?.watches.unknown;
+    const detail = state?.problem === undefined ? "" : `: ${state.problem.text}`;
+    return { code: "namespaces-not-listed", text: `the namespaces of the cluster are not known yet${detail}` };
+  }
+
+  /** What is worth knowing about how the pods are observed. */
+  get notice(): Reason | undefined {
+    return this.#current?.watches.notice;
+  }
+
+  /** How many pods are left out because there is no room for them. */
+  get shedPods(): number {
+    return this.#current?.watches.shedPods ?? 0;
+  }
+
+  /** The longest time since a watch received or tried anything, milliseconds. */
+  get inactiveMs(): number {
+    if (this.#current === undefined) return 0;
+    const { namespaces, watches } = this.#current;
+    return Math.max(namespaces.state.inactiveMs, watches.inactiveMs);
+  }
+
+  /** Stops at once, without a report. Resolves when every watch has ended. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    clearTimeout(this.#idle);
+    await Promise.all([this.#current?.namespaces.stop(), this.#current?.watches.stop(), this.#closing]);
+  }
+
+  #open(): void {
+    if (this.#current !== undefined) return;
+    const { client, log, withNodes, onPod, onNamespace, onSynced } = this.#deps;
+    const watches = new PodWatches({ client, log, withNodes, onChange: guarded(onPod, log), onSynced });
+    const namespaces = watchNamespaces({
+      client,
+      log,
+      onChange: (change) => {
+        onNamespace(change);
+        if (namespaces.state.synced) this.#follow(watches, change);
+      },
+      onSynced: () => {
+        const optedIn = [...namespaces.objects()].filter(([name, facts]) => this.#isOptedIn(name, facts));
+        watches.begin(optedIn.map(([name]) => name));
+        onSynced();
+      },
+    });
+    this.#current = { namespaces, watches };
+  }
+
+  #follow(watches: PodWatches, { key, after }: ObjectChange<NamespaceFacts>): void {
+    if (this.#isOptedIn(key, after)) watches.follow(key);
+    else watches.unfollow(key);
+  }
+
+  #isOptedIn(name: string, facts: NamespaceFacts | undefined): boolean {
+    return facts?.inject === "enabled" && !this.#deps.excludedNamespaces.has(name);
+  }
+
+  /** Ends the observation; everything that was reported is reported as gone, so that nobody keeps it. */
+  async #close(): Promise<void> {
+    const current = this.#current;
+    this.#idle = undefined;
+    if (current === undefined) return;
+    this.#current = undefined;
+    this.#closing = this.#reportGone(current);
+    this.#deps.onSynced();
+    await this.#closing;
+    this.#closing = undefined;
+    if (this.#idle !== undefined && !this.#stopped) this.#open();
+  }
+
+  async #reportGone({ namespaces, watches }: Observation): Promise<void> {
+    await Promise.all([namespaces.stop(), watches.stop()]);
+    const { onPod, onNamespace, log } = this.#deps;
+    const [podGone, namespaceGone] = [guarded(onPod, log), guarded(onNamespace, log)];
+    await inSlices(watches.objects(), (key, before) => !this.#stopped && podGone({ key, before }));
+    await inSlices(namespaces.objects(), (key, before) => !this.#stopped && namespaceGone({ key, before }));
+  }
+}
+
+/** Why pods are not known that nobody asked for. */
+export const NOT_OBSERVED: Reason = {
+  code: "not-observed",
+  text: "nothing follows the pods (restart.namespaces is empty and there are no agents): they are observed while somebody asks for the status",
+};
+
+/** A handler that fails costs its change: the others are reported. */
+function guarded<T extends { readonly key: string }>(handler: (change: T) => void, log: Logger): (change: T) => void {
+  return (change) => {
+    try {
+      handler(change);
+    } catch (error) {
+      log.error({ object: change.key }, `a change could not be handled: ${describeError(error)}`);
+    }
+  };
+}
+
+async function inSlices<T>(objects: ReadonlyMap<string, T>, report: (key: string, object: T) => void): Promise<void> {
+  let count = 0;
+  for (const [key, object] of objects) {
+    report(key, object);
+    if (++count % REPORTED_AT_ONCE === 0) await yieldToLoop();
+  }
+}

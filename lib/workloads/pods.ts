@@ -1,0 +1,135 @@
+import { isDeepStrictEqual } from "node:util";
+import { HOSTS_KEY, INJECT_KEY, ON_CHANGE_KEY, RESTARTED_KEY, REVISION_KEY } from "#hostmap/metadata-keys.ts";
+import { MIRROR_KEY } from "#hostmap/opt-in.ts";
+import type { HostAlias } from "#hostmap/types.ts";
+import type { ObjectChange } from "#lib/kube/cache.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { corePath } from "#lib/kube/paths.ts";
+import type { TableObject } from "#lib/kube/table.ts";
+import type { ApiObject } from "#lib/kube/types.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { cut } from "./cut.ts";
+import { controllerOf, type OwnerRef } from "./owners.ts";
+
+/** A pod from the API server: the parts that any process reads. */
+export interface RawPod extends ApiObject {
+  readonly spec?: {
+    readonly nodeName?: string | undefined;
+    readonly hostNetwork?: boolean;
+    readonly hostAliases?: ReadonlyArray<{ readonly ip: string; readonly hostnames?: string[] | null }> | null;
+    readonly dnsPolicy?: string;
+    readonly dnsConfig?: { readonly nameservers?: readonly string[] | null } | null;
+  };
+  readonly status?: { readonly phase?: string };
+}
+
+/** What the controller keeps of a pod: only what shows whether it opted in and is current, since it watches many pods. */
+export interface PodFacts {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  /** Undefined: not bound yet, or not known. */
+  readonly node: string | undefined;
+  readonly owner: OwnerRef | undefined;
+  readonly templateHash: string | undefined;
+  /** Value of the label that opts in or out. */
+  readonly inject: string | undefined;
+  /** The kubelet's copy of a static pod. */
+  readonly mirror: boolean;
+  readonly hosts: string | undefined;
+  readonly revision: string | undefined;
+  readonly onChange: string | undefined;
+  readonly restartedAt: string | undefined;
+  /** It is being deleted; only its replacement counts. */
+  readonly terminating: boolean;
+}
+
+const ENDED: readonly (string | undefined)[] = ["Succeeded", "Failed"];
+
+/** Field selector of pods that have not ended. A pod that has ended resolves no names. */
+export const NOT_ENDED = ENDED.map((phase) => `status.phase!=${phase}`).join();
+
+/** Whether every container of a pod has ended for good. */
+export function hasEnded({ status }: RawPod): boolean {
+  return ENDED.includes(status?.phase);
+}
+
+/** All hostAliases of a pod's spec, the user's and Switchback's. */
+export function hostAliasesOf({ spec }: RawPod): HostAlias[] {
+  return (spec?.hostAliases ?? []).map(({ ip, hostnames }) => ({ ip, hostnames: hostnames ?? [] }));
+}
+
+interface PodsDeps {
+  readonly client: Pick<KubeClient, "get" | "stream">;
+  readonly log: Logger;
+  /** Undefined: of all namespaces. */
+  readonly namespace?: string;
+  readonly labelSelector: string;
+  /** Namespaces whose pods are kept; default: all. */
+  readonly isWanted?: (namespace: string) => boolean;
+  /** Whether the facts include the pods' nodes. */
+  readonly withNodes: boolean;
+  /** What is kept of a pod; undefined: nothing. Default: its facts as they are. */
+  readonly keep?: (facts: PodFacts) => PodFacts | undefined;
+  /** Called for each change of a pod's facts, also during the first list; `before` and `after` differ. */
+  readonly onChange: (change: ObjectChange<PodFacts>) => void;
+  /** Called once, after the first complete list. */
+  readonly onSynced: () => void;
+}
+
+/**
+ * The pods of a selection that have not ended, as metadata: the phase is not metadata, so the API server selects by it. The node is not
+ * metadata either, but a column of what `kubectl get pods -o wide` prints, for a tenth of the bytes of a pod.
+ */
+export function watchPods(deps: PodsDeps): Informer<PodFacts> {
+  const { client, log, namespace, labelSelector, isWanted = () => true, withNodes, onChange, onSynced } = deps;
+  const { keep = (facts) => facts } = deps;
+  return watchObjects<PodFacts, TableObject>({
+    client,
+    path: corePath("pods", namespace),
+    labelSelector,
+    fieldSelector: NOT_ENDED,
+    ...(withNodes ? { columns: [NODE_COLUMN] } : { metadataOnly: true }),
+    project({ columns, ...pod }) {
+      if (!isWanted(pod.metadata?.namespace ?? "")) return undefined;
+      return keep(podFacts({ ...pod, spec: { nodeName: columns?.[NODE_COLUMN] } }));
+    },
+    // A pod's status changes often, and no fact depends on it.
+    onChange: (change) => {
+      if (!isDeepStrictEqual(change.before, change.after)) onChange(change);
+    },
+    onSynced,
+    log,
+  });
+}
+
+const NODE_COLUMN = "Node";
+
+/** More than is read of the annotation `switchback.dev/hosts`, so that it is reported as cut. */
+export const MAX_HOSTS_TEXT = 16 * 1024 + 1;
+/** More than any valid value of the other annotations has. */
+export const MAX_WORD = 128;
+
+/** RFC 1123 subdomain. */
+const MAX_NODE_NAME = 253;
+
+/** What is kept of a pod; annotations are cut, since a pod may have 256 KiB of them. */
+export function podFacts({ metadata = {}, spec }: RawPod): PodFacts {
+  const { labels = {}, annotations = {} } = metadata;
+  return {
+    namespace: metadata.namespace ?? "",
+    name: metadata.name ?? "",
+    uid: metadata.uid ?? "",
+    node: cut(spec?.nodeName, MAX_NODE_NAME) || undefined,
+    owner: controllerOf(metadata),
+    templateHash: labels["pod-template-hash"],
+    inject: labels[INJECT_KEY],
+    mirror: Object.hasOwn(annotations, MIRROR_KEY),
+    hosts: cut(annotations[HOSTS_KEY], MAX_HOSTS_TEXT),
+    revision: cut(annotations[REVISION_KEY], MAX_WORD),
+    onChange: cut(annotations[ON_CHANGE_KEY], MAX_WORD),
+    restartedAt: cut(annotations[RESTARTED_KEY], MAX_WORD),
+    terminating: metadata.deletionTimestamp !== undefined,
+  };
+}

@@ -1,0 +1,122 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { MemoryKube, refusal } from "#test/fakes/memory-kube.ts";
+import { type RestartableName, readAndRestart, restartWorkload } from "./restart.ts";
+import { type RawWorkload, workloadState } from "./workload-state.ts";
+
+const PATH = "/apis/apps/v1/namespaces/shop/deployments/web";
+const STAMP = "2026-01-01T00:00:00.000Z";
+const WEB: RestartableName = { namespace: "shop", kind: "Deployment", name: "web" };
+const OPTIONS = { stamp: STAMP, fieldManager: "somebody" };
+const AGAIN = { stamp: () => STAMP, fieldManager: "somebody" };
+
+function withWeb(spec: object = {}): MemoryKube {
+  const kube = new MemoryKube();
+  kube.put(PATH, { metadata: { generation: 1 }, spec });
+  return kube;
+}
+
+async function seen(kube: MemoryKube) {
+  return workloadState("Deployment", await kube.client.get<RawWorkload>(PATH));
+}
+
+test("a restart is one annotation on the template, with uid and resourceVersion as preconditions", async () => {
+  const kube = withWeb({ replicas: 2 });
+  const outcome = await restartWorkload(kube.client, WEB, await seen(kube), OPTIONS);
+  const body = {
+    metadata: { uid: PATH, resourceVersion: "2" },
+    spec: { template: { metadata: { annotations: { "switchback.dev/restartedAt": STAMP } } } },
+  };
+  assert.deepEqual(kube.writes, [{ method: "PATCH", path: PATH, fieldManager: "somebody", body }]);
+  assert.ok(outcome.result === "restarted");
+  assert.deepEqual(outcome.workload, kube.at(PATH));
+});
+
+test("a newer version, and another object of the same name, are conflicts", async () => {
+  for (const change of [{ spec: { replicas: 3 } }, { metadata: { uid: "another", resourceVersion: "1" } }]) {
+    const kube = withWeb();
+    const state = await seen(kube);
+    kube.put(PATH, change);
+    assert.equal((await restartWorkload(kube.client, WEB, state, OPTIONS)).result, "conflict");
+  }
+});
+
+for (const [code, fields] of [
+  ["paused", { spec: { paused: true } }],
+  ["on-delete", { spec: { updateStrategy: { type: "OnDelete" } } }],
+  ["partitioned", { spec: { updateStrategy: { rollingUpdate: { partition: 1 } } } }],
+  ["being-deleted", { metadata: { deletionTimestamp: STAMP } }],
+] as const) {
+  test(`${code}: nothing is sent`, async () => {
+    const kube = withWeb();
+    kube.put(PATH, fields);
+    const outcome = await restartWorkload(kube.client, WEB, await seen(kube), OPTIONS);
+    assert.equal(outcome.result === "refused" && outcome.reason.code, code);
+    assert.deepEqual(kube.writes, []);
+  });
+}
+
+for (const [status, result] of [
+  [403, "forbidden"],
+  [404, "gone"],
+  [409, "conflict"],
+  [422, "forbidden"],
+] as const) {
+  test(`an answer of ${status} is ${result}, with the error`, async () => {
+    const kube = withWeb();
+    const error = refusal(PATH, status);
+    kube.onWrite = () => {
+      throw error;
+    };
+    assert.deepEqual(await restartWorkload(kube.client, WEB, await seen(kube), OPTIONS), { result, error });
+  });
+}
+
+test("any other failure is uncertain, and thrown", async () => {
+  const kube = withWeb();
+  const state = await seen(kube);
+  for (const error of [refusal(PATH, 500), refusal(PATH, 429), new Error("no answer")]) {
+    kube.onWrite = () => {
+      throw error;
+    };
+    await assert.rejects(restartWorkload(kube.client, WEB, state, OPTIONS), error);
+  }
+  kube.onWrite = () => {};
+  const signal = AbortSignal.abort(new Error("the term is over"));
+  await assert.rejects(restartWorkload(kube.client, WEB, state, { ...OPTIONS, signal }), /the term is over/);
+});
+
+test("after a conflict it is read again, ten times in all", async () => {
+  for (const [conflicts, result] of [
+    [9, "restarted"],
+    [10, "conflict"],
+  ] as const) {
+    const kube = withWeb();
+    kube.onWrite = () => {
+      if (kube.writes.length <= conflicts) kube.put(PATH, {});
+    };
+    assert.equal((await readAndRestart(kube.client, WEB, AGAIN)).result, result);
+    assert.deepEqual([kube.reads.length, kube.writes.length], [10, 10]);
+    assert.deepEqual([...new Set(kube.writes.map(({ fieldManager }) => fieldManager))], ["somebody"]);
+  }
+});
+
+test("only a conflict is tried again", async () => {
+  const kube = withWeb();
+  kube.onWrite = () => {
+    throw refusal(PATH, 403);
+  };
+  assert.equal((await readAndRestart(kube.client, WEB, AGAIN)).result, "forbidden");
+  assert.equal(kube.writes.length, 1);
+  kube.remove(PATH);
+  await assert.rejects(readAndRestart(kube.client, WEB, AGAIN), { status: 404 });
+});
+
+test("the caller's refusal is asked for at each read, and comes before the workload's own", async () => {
+  const kube = withWeb();
+  kube.onWrite = () => void kube.put(PATH, { spec: { paused: true } });
+  const reason = { code: "mine", text: "mine" };
+  const refuse = (_: unknown, { spec }: RawWorkload) => (spec?.paused ? reason : undefined);
+  assert.deepEqual(await readAndRestart(kube.client, WEB, { ...AGAIN, refuse }), { result: "refused", reason });
+  assert.deepEqual([kube.reads.length, kube.writes.length], [2, 1]);
+});

@@ -1,0 +1,87 @@
+import { RESTARTED_KEY } from "#hostmap/metadata-keys.ts";
+import type { Reason } from "#hostmap/types.ts";
+import { statusOf } from "#lib/errors/errors.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { type WorkloadKind, workloadPath } from "./workload-kinds.ts";
+import { type RawWorkload, type WorkloadState, workloadState } from "./workload-state.ts";
+
+/** A workload that can be restarted. */
+export interface RestartableName {
+  readonly namespace: string;
+  readonly kind: WorkloadKind;
+  readonly name: string;
+}
+
+type RestartResult =
+  | { readonly result: "restarted"; readonly workload: RawWorkload }
+  /** Nothing was sent: the workload must not be restarted. */
+  | { readonly result: "refused"; readonly reason: Reason }
+  /** `conflict`: it has changed since it was read. `forbidden`: a missing right, or an admission plugin's refusal. */
+  | { readonly result: "conflict" | "gone" | "forbidden"; readonly error: unknown };
+
+interface RestartOptions {
+  /** Value of the annotation `switchback.dev/restartedAt`: RFC 3339. */
+  readonly stamp: string;
+  /** Who restarts, in the workload's managedFields. */
+  readonly fieldManager: string;
+  readonly signal?: AbortSignal;
+}
+
+interface RereadOptions extends Omit<RestartOptions, "stamp"> {
+  readonly stamp: () => string;
+  /** Why the workload as it was read is not to be restarted; asked before its own refusals. */
+  readonly refuse?: (state: WorkloadState, raw: RawWorkload) => Reason | undefined;
+}
+
+const RESULTS: Readonly<Record<number, "conflict" | "gone" | "forbidden">> = {
+  409: "conflict",
+  404: "gone",
+  403: "forbidden",
+  422: "forbidden",
+};
+
+/** Controllers update a workload's status at any time, and each update is a conflict for a restart that was based on the state before. */
+const MAX_READS = 10;
+
+/**
+ * Restarts a workload as `kubectl rollout restart` does, but only in the state in which it was seen: a newer version, or another object
+ * of the same name, is a conflict. Throws when the outcome is uncertain.
+ */
+export async function restartWorkload(
+  client: Pick<KubeClient, "mergePatch">,
+  { namespace, kind, name }: RestartableName,
+  { uid, resourceVersion, refusal }: WorkloadState,
+  { stamp, ...options }: RestartOptions,
+): Promise<RestartResult> {
+  if (refusal !== undefined) return { result: "refused", reason: refusal };
+  const template = { metadata: { annotations: { [RESTARTED_KEY]: stamp } } };
+  const body = { metadata: { uid, resourceVersion }, spec: { template } };
+  try {
+    const path = workloadPath(namespace, kind, name);
+    return { result: "restarted", workload: await client.mergePatch<RawWorkload>(path, body, options) };
+  } catch (error) {
+    const result = RESULTS[statusOf(error) ?? 0];
+    if (result === undefined) throw error;
+    return { result, error };
+  }
+}
+
+/**
+ * Reads a workload and restarts it, after a conflict again from a new read, at most ten times. Throws what a read throws, also a
+ * `kube-status` of 404 where the workload is not there, and when the outcome is uncertain.
+ */
+export async function readAndRestart(
+  client: Pick<KubeClient, "get" | "mergePatch">,
+  workload: RestartableName,
+  { stamp, refuse, ...options }: RereadOptions,
+): Promise<RestartResult> {
+  const { namespace, kind, name } = workload;
+  for (let reads = 1; ; reads++) {
+    const raw = await client.get<RawWorkload>(workloadPath(namespace, kind, name));
+    const state = workloadState(kind, raw);
+    const reason = refuse?.(state, raw);
+    if (reason !== undefined) return { result: "refused", reason };
+    const outcome = await restartWorkload(client, workload, state, { stamp: stamp(), ...options });
+    if (outcome.result !== "conflict" || reads === MAX_READS) return outcome;
+  }
+}

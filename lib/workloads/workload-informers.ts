@@ -1,0 +1,233 @@
+import { describeError } from "#lib/errors/errors.ts";
+import type { ObjectChange } from "#lib/kube/cache.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import { type Informer, watchObjects } from "#lib/kube/watch.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import { isReplicaSet, type ReplicaSetOwner, replicaSetOwner } from "./owners.ts";
+import type { PodFacts } from "./pods.ts";
+import { restartWorkload } from "./restart.ts";
+import { partsOf } from "./workload-keys.ts";
+import { isWorkloadKind, replicaSetPath, type WorkloadKind, workloadPath } from "./workload-kinds.ts";
+import { type RawWorkload, type WorkloadState, workloadState } from "./workload-state.ts";
+
+/** Marks the controller's restarts in `kubectl get -o yaml --show-managed-fields`. */
+const FIELD_MANAGER = "switchback-restart";
+
+/** `conflict`: the workload changed meanwhile, or is not known now; to be looked at again. An uncertain outcome is thrown instead. */
+export type PatchResult = "patched" | "conflict" | "gone" | "forbidden";
+
+/** What changed: one workload or ReplicaSet, or everything of its namespace. */
+export interface WorkloadChange {
+  readonly namespace: string;
+  /** `namespace/Kind/name`; undefined: what was unknown in this namespace is known now, or the reverse. */
+  readonly key: string | undefined;
+}
+
+/** A watch that is opened once somebody needs it. */
+interface Watched<P> {
+  readonly informer: Informer<P>;
+  /** Observed pods that such an object may own. */
+  pods: number;
+  /** Ends a watch that nobody needs. */
+  timer: NodeJS.Timeout | undefined;
+}
+
+/** A watch is kept this long after the last pod was gone, or its state was asked for. */
+export const KEEP_MS = 5 * 60_000;
+
+/**
+ * Informers of the workloads in the listed namespaces, and the one patch that is made to them. A kind is watched in a namespace while
+ * observed pods there are owned by one, or somebody asks for one: a watch takes 100 KB of memory.
+ */
+export class WorkloadInformers {
+  readonly #client: KubeClient;
+  readonly #log: Logger;
+  readonly #listed: ReadonlySet<string>;
+  readonly #onChange: (change: WorkloadChange) => void;
+  /** By `namespace/Kind`. */
+  readonly #kinds = new Map<string, Watched<WorkloadState>>();
+  /** By namespace. */
+  readonly #replicaSets = new Map<string, Watched<ReplicaSetOwner>>();
+  /** Answers to patches, until the watch brings the same version or a newer one. */
+  readonly #patched = new Map<string, WorkloadState>();
+  readonly #ending = new Set<Promise<void>>();
+  #stopped = false;
+
+  constructor(deps: {
+    client: KubeClient;
+    log: Logger;
+    namespaces: readonly string[];
+    onChange: (change: WorkloadChange) => void;
+  }) {
+    this.#client = deps.client;
+    this.#log = deps.log;
+    this.#listed = new Set(deps.namespaces);
+    this.#onChange = deps.onChange;
+  }
+
+  has(namespace: string): boolean {
+    return this.#listed.has(namespace);
+  }
+
+  /** An observed pod was added, has changed, or is gone. */
+  changePod({ before, after }: ObjectChange<PodFacts>): void {
+    if (after !== undefined) this.#count(after, 1);
+    if (before !== undefined) this.#count(before, -1);
+  }
+
+  /** `unknown` until the first list; `forbidden` where the API server refuses it. */
+  stateOf(key: string): WorkloadState | "unknown" | "forbidden" | "absent" {
+    const { namespace, kind, name } = partsOf(key);
+    if (!this.#listed.has(namespace) || !isWorkloadKind(kind) || this.#stopped) return "unknown";
+    const watched = this.#watchKind(namespace, kind);
+    this.#release(watched, () => this.#dropKind(namespace, kind));
+    // Without the ReplicaSets the pods' owners are uncertain.
+    const replicaSets = kind === "Deployment" ? this.#watchReplicaSets(namespace) : this.#replicaSets.get(namespace);
+    if (replicaSets !== undefined) this.#release(replicaSets, () => this.#dropReplicaSets(namespace));
+    const unread = [watched, replicaSets].filter((each) => each?.informer.state.synced === false);
+    if (unread.some((each) => each?.informer.state.problem?.code === "forbidden")) return "forbidden";
+    if (unread.length > 0) return "unknown";
+    return this.#patched.get(key) ?? watched.informer.objects().get(`${namespace}/${name}`) ?? "absent";
+  }
+
+  parentOf(namespace: string, replicaSet: string): ReplicaSetOwner | undefined {
+    return this.#replicaSets.get(namespace)?.informer.objects().get(`${namespace}/${replicaSet}`);
+  }
+
+  /** Restarts the workload in the version that was decided on: any other is a conflict. Throws when the outcome is uncertain. */
+  async patch(
+    key: string,
+    { stamp, resourceVersion, signal }: { stamp: string; resourceVersion: string; signal: AbortSignal },
+  ): Promise<PatchResult> {
+    const { namespace, kind, name } = partsOf(key);
+    const state = this.stateOf(key);
+    if (state === "absent") return "gone";
+    // What is not known now was known when the restart was decided on.
+    if (state === "unknown" || state === "forbidden") return "conflict";
+    const workload = { namespace, kind: kind as WorkloadKind, name };
+    const outcome = await restartWorkload(
+      this.#client,
+      workload,
+      { ...state, resourceVersion },
+      {
+        stamp,
+        fieldManager: FIELD_MANAGER,
+        signal,
+      },
+    );
+    if (outcome.result === "restarted") {
+      this.#patched.set(key, workloadState(workload.kind, outcome.workload));
+      return "patched";
+    }
+    // The refusal came after the decision.
+    const result = outcome.result === "refused" ? "conflict" : outcome.result;
+    const why = outcome.result === "refused" ? outcome.reason.text : describeError(outcome.error);
+    this.#log.warn({ workload: key, outcome: result }, `not restarted: ${why}`);
+    return result;
+  }
+
+  get inactiveMs(): number {
+    return Math.max(0, ...this.#all().map(({ informer }) => informer.state.inactiveMs));
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    for (const { timer } of this.#all()) clearTimeout(timer);
+    await Promise.all([...this.#all().map(({ informer }) => informer.stop()), ...this.#ending]);
+  }
+
+  #all(): Array<Watched<unknown>> {
+    return [...this.#kinds.values(), ...this.#replicaSets.values()];
+  }
+
+  #count({ namespace, owner }: PodFacts, by: 1 | -1): void {
+    if (owner === undefined || !this.#listed.has(namespace) || this.#stopped) return;
+    const { kind } = owner;
+    if (isReplicaSet(owner)) {
+      this.#countKind(namespace, "Deployment", by);
+      const replicaSets = this.#watchReplicaSets(namespace);
+      replicaSets.pods += by;
+      this.#release(replicaSets, () => this.#dropReplicaSets(namespace));
+    } else if (isWorkloadKind(kind)) this.#countKind(namespace, kind, by);
+  }
+
+  #countKind(namespace: string, kind: WorkloadKind, by: 1 | -1): void {
+    const watched = this.#watchKind(namespace, kind);
+    watched.pods += by;
+    this.#release(watched, () => this.#dropKind(namespace, kind));
+  }
+
+  /** From now on nobody needs a watch without pods. */
+  #release(watched: Watched<unknown>, drop: () => void): void {
+    clearTimeout(watched.timer);
+    watched.timer = watched.pods > 0 || this.#stopped ? undefined : setTimeout(drop, KEEP_MS);
+  }
+
+  #dropKind(namespace: string, kind: WorkloadKind): void {
+    const key = `${namespace}/${kind}`;
+    const watched = this.#kinds.get(key);
+    this.#kinds.delete(key);
+    this.#end(namespace, watched);
+    for (const workload of this.#patched.keys()) if (workload.startsWith(`${key}/`)) this.#patched.delete(workload);
+  }
+
+  #dropReplicaSets(namespace: string): void {
+    const watched = this.#replicaSets.get(namespace);
+    this.#replicaSets.delete(namespace);
+    this.#end(namespace, watched);
+  }
+
+  #end(namespace: string, watched: Watched<unknown> | undefined): void {
+    if (watched === undefined) return;
+    const ending = watched.informer.stop();
+    this.#ending.add(ending);
+    void ending.then(() => this.#ending.delete(ending));
+    this.#onChange({ namespace, key: undefined });
+  }
+
+  #watchKind(namespace: string, kind: WorkloadKind): Watched<WorkloadState> {
+    return upsert(this.#kinds, `${namespace}/${kind}`, () =>
+      watchObjects<WorkloadState, RawWorkload>({
+        ...this.#common(namespace),
+        path: workloadPath(namespace, kind),
+        project: (raw) => workloadState(kind, raw),
+        onChange: ({ key }) => {
+          const workload = keyOf(key, kind);
+          this.#patched.delete(workload);
+          this.#onChange({ namespace, key: workload });
+        },
+      }),
+    );
+  }
+
+  #watchReplicaSets(namespace: string): Watched<ReplicaSetOwner> {
+    return upsert(this.#replicaSets, namespace, () =>
+      watchObjects<ReplicaSetOwner>({
+        ...this.#common(namespace),
+        path: replicaSetPath(namespace),
+        metadataOnly: true,
+        project: ({ metadata }) => replicaSetOwner(metadata),
+        onChange: ({ key }) => this.#onChange({ namespace, key: keyOf(key, "ReplicaSet") }),
+      }),
+    );
+  }
+
+  #common(namespace: string) {
+    const onSynced = () => this.#onChange({ namespace, key: undefined });
+    return { client: this.#client, log: this.#log, onSynced };
+  }
+}
+
+/** The watch with this key, which is opened if there is none. */
+function upsert<P>(watches: Map<string, Watched<P>>, key: string, open: () => Informer<P>): Watched<P> {
+  const known = watches.get(key);
+  if (known !== undefined) return known;
+  const watched = { informer: open(), pods: 0, timer: undefined };
+  watches.set(key, watched);
+  return watched;
+}
+
+/** `shop/web` -> `shop/Deployment/web`. */
+function keyOf(objectKey: string, kind: string): string {
+  return objectKey.replace("/", `/${kind}/`);
+}

@@ -1,0 +1,25 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parse } from "yaml";
+
+/** This checkout. */
+export const ROOT = join(import.meta.dirname, "..", "..");
+
+/** A process of the chart; `all` is the one of `profile: small`. */
+export type Component = "controller" | "webhook" | "proxy" | "agent" | "dns" | "all";
+
+/** As in the chart's _helpers.tpl. */
+const MALLOC_ENV = { MALLOC_ARENA_MAX: "1", MALLOC_TRIM_THRESHOLD_: "524288" };
+
+/** The Node flags that the chart of a checkout gives a component. */
+export function chartFlags(component: Component, tree = ROOT): string[] {
+  const values = parse(readFileSync(join(tree, "manifests", "chart", "values.yaml"), "utf8"));
+  return values[component === "dns" ? "podDns" : component].nodeFlags;
+}
+
+/** The environment that it gives it for the C library; an earlier tree has that for the agent only. */
+export function chartEnv(component: Component, tree = ROOT): Partial<typeof MALLOC_ENV> {
+  const file = component === "agent" ? "agent.yaml" : "_component.tpl";
+  const template = readFileSync(join(tree, "manifests", "chart", "templates", file), "utf8");
+  return /mallocEnv|MALLOC_ARENA_MAX/.test(template) ? MALLOC_ENV : {};
+}

@@ -1,0 +1,85 @@
+import type * as Schema from "#lib/config/schema.ts";
+import { type ControlPlane, startControlPlane } from "#test/cluster/controlplane.ts";
+import { progress } from "../report.ts";
+import { treeFile } from "../tree-file.ts";
+import { Ingresses } from "./ingresses.ts";
+import { MapFollower } from "./map.ts";
+import type { Bench } from "./phases.ts";
+import { NAMESPACE } from "./process.ts";
+import { startDns } from "./routes.ts";
+
+/** The agents' namespace: the default of their config. */
+export const AGENTS = "switchback-agent";
+
+/** A checkout with its own control plane, Ingresses, and a reader of the map. */
+export interface Bed extends Bench {
+  readonly tree: string;
+  /** The settings with which its controller follows agents; an earlier release always does. */
+  readonly followsAgents: readonly string[];
+  readonly program: string;
+  readonly cluster: ControlPlane;
+  close(): Promise<void>;
+}
+
+/** Starts etcd and kube-apiserver and creates the Ingresses. */
+export async function openBed(tree: string, program: string, names: number): Promise<Bed> {
+  progress("starting etcd and kube-apiserver");
+  const cluster = await startControlPlane({
+    controllerManager: false,
+    // One family, and no limit to what the many clients may have open.
+    apiServerArgs: ["--service-cluster-ip-range=198.51.100.0/22", "--max-requests-inflight=2000"],
+  });
+  const dns = await startDns();
+  const ingresses = new Ingresses(cluster);
+  const map = new MapFollower(cluster, NAMESPACE);
+  const close = async () => {
+    map.stop();
+    dns.close();
+    await cluster.stop();
+  };
+  try {
+    for (const name of [NAMESPACE, AGENTS, "ingress-nginx"]) {
+      await create(cluster, "/api/v1/namespaces", { metadata: { name } });
+    }
+    const service = { metadata: { name: "ingress-nginx-controller" }, spec: { ports: [{ port: 443 }] } };
+    await create(cluster, "/api/v1/namespaces/ingress-nginx/services", service);
+    await create(cluster, `/apis/apps/v1/namespaces/${AGENTS}/daemonsets`, daemonSet());
+    await ingresses.seed(names);
+    await map.start();
+    const { configSchema } = (await import(
+      treeFile(tree, "lib/config/schema.ts", "config/schema.ts")
+    )) as typeof Schema;
+    const followsAgents = "enabled" in configSchema.parse({}).agent ? ["agent.enabled=true"] : [];
+    return {
+      tree,
+      followsAgents,
+      program,
+      cluster,
+      dns: dns.server,
+      ingresses,
+      map,
+      nextChange: () => ingresses.nextChange(),
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** The agents' DaemonSet: what they watch of it is real, its pods are not. */
+function daemonSet(): object {
+  const labels = { "app.kubernetes.io/name": "switchback", "app.kubernetes.io/component": "agent" };
+  return {
+    metadata: { name: "switchback-agent", labels },
+    spec: {
+      selector: { matchLabels: labels },
+      template: { metadata: { labels }, spec: { containers: [{ name: "agent", image: "switchback:0" }] } },
+    },
+  };
+}
+
+async function create(cluster: ControlPlane, path: string, body: object): Promise<void> {
+  const { status, body: answer } = await cluster.call({ method: "POST", path, body });
+  if (status !== 201) throw new Error(`POST ${path} answered ${status}: ${JSON.stringify(answer)}`);
+}

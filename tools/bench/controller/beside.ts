@@ -1,0 +1,115 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { compileProduct } from "#test/cluster/product-image.ts";
+import { ROOT } from "../chart.ts";
+import { cpuOf } from "../process.ts";
+import { untilPublished } from "../published-names.ts";
+import { percentile, progress, type Reporter } from "../report.ts";
+import { type Bed, openBed } from "./bed.ts";
+import { idleCpu, settingsOf } from "./phases.ts";
+import { serve } from "./process.ts";
+
+/** CPU as a ratio to the other checkout's. */
+const MOST_OF_BEFORE = 1.05;
+const SETTLE_MS = 8_000;
+const IDLE_MS = 4_000;
+const CHANGE_EVERY_MS = 1_000;
+const ROUNDS = 5;
+
+/** Milliseconds of CPU in one round: from the start until it is at rest, and of a change. */
+interface Sample {
+  readonly startCpu: number;
+  readonly changeCpu: number;
+}
+
+/**
+ * The controllers of two checkouts by turns, each as its image has it and on a control plane of its own, at each number of names:
+ * `changes` single changes in each round. Ratios are medians of paired rounds.
+ */
+export async function measureBeside(
+  tree: string,
+  { names, changes }: { readonly names: readonly number[]; readonly changes: number },
+  report: Reporter,
+): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), "switchback-controller-"));
+  const beds: Bed[] = [];
+  try {
+    for (const each of [tree, ROOT]) {
+      progress(`compiling ${each}`);
+      beds.push(await openBed(each, await compileProduct(await mkdtemp(join(folder, "tree-")), each), 0));
+    }
+    for (const size of names) {
+      const samples = new Map<Bed, Sample[]>(beds.map((bed) => [bed, []]));
+      for (const bed of beds) {
+        await bed.ingresses.seed(size);
+        await publishOnce(bed, size);
+      }
+      for (let round = 0; round < ROUNDS; round += 1) {
+        progress(`${size} names, round ${round + 1} of ${ROUNDS}`);
+        // By turns, and by turns first.
+        for (const bed of round % 2 === 0 ? beds : beds.toReversed()) {
+          samples.get(bed)?.push(await measureRound(bed, changes));
+        }
+      }
+      const [before = [], ours = []] = beds.map((bed) => samples.get(bed));
+      reportSize({ names: size, tree: basename(tree) }, ours, before, report);
+    }
+  } finally {
+    for (const bed of beds) await bed.close();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** So that all rounds start on a published map. */
+async function publishOnce(bed: Bed, names: number): Promise<void> {
+  const controller = await start(bed);
+  try {
+    await Promise.race([untilPublished(bed.cluster, names), controller.ended]);
+  } finally {
+    await controller.stop();
+  }
+}
+
+async function measureRound(bed: Bed, changes: number): Promise<Sample> {
+  const controller = await start(bed);
+  try {
+    await controller.ready();
+    await Promise.race([delay(SETTLE_MS), controller.ended]);
+    const startCpu = cpuOf(controller.pid);
+    const idle = await idleCpu(controller.pid, IDLE_MS);
+    const [cpu, at] = [cpuOf(controller.pid), performance.now()];
+    for (let number = 0; number < changes; number += 1) {
+      await bed.nextChange().write();
+      await Promise.race([delay(CHANGE_EVERY_MS), controller.ended]);
+    }
+    const spent = cpuOf(controller.pid) - cpu - idle * (performance.now() - at);
+    return { startCpu, changeCpu: spent / changes };
+  } finally {
+    await controller.stop();
+  }
+}
+
+function start(bed: Bed) {
+  return serve(bed.cluster, "controller", settingsOf(bed), { program: { path: bed.program, tree: bed.tree } });
+}
+
+function reportSize(
+  section: Readonly<Record<string, number | string>>,
+  ours: readonly Sample[],
+  before: readonly Sample[],
+  report: Reporter,
+): void {
+  report.section(section);
+  for (const key of ["startCpu", "changeCpu"] as const) {
+    const name = { startCpu: "start-cpu", changeCpu: "change-cpu" }[key];
+    const [mine, theirs] = [ours, before].map((samples) => samples.map((sample) => sample[key]));
+    const ratios = (mine ?? []).map((value, round) => value / (theirs?.[round] ?? Number.NaN));
+    report.figure({ name, value: percentile(mine ?? [], 0.5), unit: "ms" });
+    report.figure({ name: `${name}-before`, value: percentile(theirs ?? [], 0.5), unit: "ms" });
+    report.figure({ name: `${name}-ratio`, value: percentile(ratios, 0.5), unit: "x", goal: MOST_OF_BEFORE });
+    report.figure({ name: `${name}-ratio-p25`, value: percentile(ratios, 0.25), unit: "x" });
+    report.figure({ name: `${name}-ratio-p75`, value: percentile(ratios, 0.75), unit: "x" });
+  }
+}

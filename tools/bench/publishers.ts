@@ -1,0 +1,99 @@
+import { parseArgs } from "node:util";
+import { parseCorefile } from "#extras/publishers/corefile.ts";
+import { markedBlock } from "#extras/publishers/marked-block.ts";
+import { renderServerBlocks } from "#extras/publishers/server-blocks.ts";
+import { serverZones } from "#extras/publishers/server-zones.ts";
+import { type CoreDns, CoreDnsBed, LOCAL } from "#test/integration/coredns.ts";
+import { Asking } from "./dns/asking.ts";
+import { cpuOf, memoryOf } from "./process.ts";
+import { createReporter, percentile, progress } from "./report.ts";
+
+// What names in the cluster's own CoreDNS cost those who ask for others: against the same Corefile without them, and against a `template`
+// a name, as one might write it by hand. By turns, as the machine has other work at one time than at another.
+
+const ZONE = `$ORIGIN cluster.local.
+@ 5 IN SOA ns.cluster.local. nobody.invalid. 1 5 5 5 5
+api.default.svc 5 IN A 192.0.2.80
+`;
+const UNRELATED = "api.default.svc.cluster.local";
+const ROUNDS = 40;
+const WARM_UP = 500;
+const AT_ONCE = 4;
+const RELAY = "198.51.100.9";
+
+type Way = "none" | "ours" | "templates";
+
+/** `npm run bench -- publishers [--json] [--names 2000] [--look-ups 40000]`. */
+export async function run(argv: string[]): Promise<void> {
+  const { values } = parseArgs({
+    args: argv,
+    options: {
+      json: { type: "boolean", default: false },
+      names: { type: "string", default: "2000" },
+      "look-ups": { type: "string", default: "40000" },
+    },
+  });
+  const report = createReporter("publishers", values.json);
+  const count = Number(values["look-ups"]);
+  const names = Array.from({ length: Number(values.names) }, (_, at) => `shop-${at}.customers-${at % 50}.example.com`);
+  const bed = new CoreDnsBed();
+  try {
+    const upstream = await bed.upstream("upstream", { "cluster.local.": ZONE });
+    const base = (port: number, ready: string, more = "") =>
+      `.:${port} {\n bind ${LOCAL}\n ready ${ready}\n reload\n${more} forward . ${LOCAL}:${upstream.port}\n}\n`;
+    const servers: Record<Way, CoreDns> = {
+      none: await bed.server("none", (port, ready) => base(port, ready)),
+      ours: await bed.server("ours", (port, ready) => withOurs(base(port, ready), names)),
+      templates: await bed.server("templates", (port, ready) => base(port, ready, templates(names))),
+    };
+    progress(`${count} look-ups of an unrelated name, by turns`);
+    const spent = await measure(servers, count);
+    report.section({ names: names.length, "look-ups": count, "at once": AT_ONCE });
+    const p50 = (way: Way) => percentile(spent[way].times, 0.5) * 1_000;
+    const cpu = (way: Way) => (1_000 * spent[way].cpu) / count;
+    for (const way of Object.keys(servers) as Way[]) {
+      report.figure({ name: `unrelated-p50-${way}`, value: p50(way), unit: "us" });
+      report.figure({ name: `unrelated-cpu-${way}`, value: cpu(way), unit: "us" });
+      report.figure({ name: `memory-${way}`, value: memoryOf(servers[way].process.pid).rss, unit: "MiB" });
+    }
+    report.figure({ name: "unrelated-p50-ratio", value: p50("ours") / p50("none"), unit: "", goal: 1.1 });
+    report.figure({ name: "unrelated-cpu-ratio", value: cpu("ours") / cpu("none"), unit: "", goal: 1.1 });
+    report.figure({ name: "templates-p50-ratio", value: p50("templates") / p50("none"), unit: "" });
+    report.figure({ name: "templates-cpu-ratio", value: cpu("templates") / cpu("none"), unit: "" });
+  } finally {
+    await bed.stop();
+  }
+}
+
+function withOurs(corefile: string, names: readonly string[]): string {
+  const parsed = parseCorefile(corefile);
+  if (typeof parsed === "string") throw new Error(parsed);
+  const { listen, taken } = serverZones(parsed);
+  if (listen === undefined) throw new Error("no server block of the root");
+  const map = { revision: "bench", entries: names.map((name) => [name, [RELAY]] as const) };
+  const options = { publisher: "coredns", listen, taken, first: true, ttl: 5, maxBytes: 900_000 };
+  return markedBlock(renderServerBlocks(map, options).text, "coredns", "bench") + corefile;
+}
+
+function templates(names: readonly string[]): string {
+  const one = (name: string) => ` template IN A ${name} {\n  answer "{{ .Name }} 5 IN A ${RELAY}"\n  fallthrough\n }\n`;
+  return names.map(one).join("");
+}
+
+async function measure(servers: Readonly<Record<Way, CoreDns>>, count: number) {
+  const none = () => ({ times: [] as number[], cpu: 0 });
+  const spent: Record<Way, ReturnType<typeof none>> = { none: none(), ours: none(), templates: none() };
+  const ways = Object.keys(servers) as Way[];
+  const asking = await Promise.all(ways.map(async (way) => [way, await Asking.of(servers[way], UNRELATED)] as const));
+  for (const [, client] of asking) await client.ask(WARM_UP, AT_ONCE);
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (const [way, client] of asking) {
+      const { pid } = servers[way].process;
+      const before = cpuOf(pid);
+      spent[way].times.push(...(await client.ask(Math.ceil(count / ROUNDS), AT_ONCE)));
+      spent[way].cpu += cpuOf(pid) - before;
+    }
+  }
+  for (const [, client] of asking) client.close();
+  return spent;
+}

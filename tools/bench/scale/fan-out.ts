@@ -1,0 +1,118 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Bed } from "../controller/bed.ts";
+import { within } from "../controller/phases.ts";
+import { progress, type Reporter } from "../report.ts";
+import { setAgents, startController, untilQuiet } from "./controller-behind-front.ts";
+import { type Count, sumOf } from "./counts.ts";
+import type { Population } from "./population.ts";
+import { type Front, startAgents, startFront } from "./processes.ts";
+
+interface FanOut {
+  readonly population: Population;
+  readonly agents: number;
+  readonly names: number;
+}
+
+const CHANGES = 6;
+const CHANGE_EVERY_MS = 5_000;
+/** Changes of the DaemonSet's status that are made, as its controller makes one for each agent that it replaces. */
+const STATUS_CHANGES = 10;
+/** Between two of them; longer than agents that read it by turns would need for one turn if there were few. */
+const STATUS_EVERY_MS = 3_000;
+/** A rollout is taken to last this long: it matters for what is read again and again. */
+const ROLLOUT_SECONDS = 3_600;
+const MB = 1e6;
+
+/**
+ * What the agents receive: when they start, for a change that touches no pod of theirs, and when the status of their DaemonSet changes.
+ * Real agents are measured; the figures of all nodes are those of one agent times the number of nodes.
+ */
+export async function fanOut(bed: Bed, { population, agents, names }: FanOut, report: Reporter): Promise<void> {
+  progress(`${names} Ingresses`);
+  await bed.ingresses.seed(names);
+  const front = await startFront(bed.cluster, population, agents);
+  const stops: Array<() => Promise<void>> = [() => front.stop()];
+  const all = (name: string, ofReal: number, goal?: number) => {
+    report.figure({ name: `${name}, ${agents} real agents`, value: ofReal / MB, unit: "MB" });
+    const value = ((ofReal / agents) * population.nodes) / MB;
+    report.figure({ name: `${name}, ${population.nodes} agents`, value, unit: "MB", goal });
+  };
+  try {
+    // The figure is of the agents: the controller is to hold the names of the fan-out whatever the chart gives it.
+    const controller = await startController(bed, front, bed.followsAgents, {
+      nodeFlags: ["--max-old-space-size=2048"],
+    });
+    stops.unshift(() => controller.stop());
+    await setAgents(bed, population.nodes, 0);
+    // Longer than `within` waits: 50,000 names and a controller that starts, on two cores that the agents share.
+    await Promise.race([bed.map.size(names), controller.ended, bed.map.broken]);
+    await untilQuiet(controller, front);
+    await front.counts();
+    const running = await startAgents(bed, front, population, agents);
+    stops.unshift(() => running.stop());
+    await untilQuiet(controller, front);
+    const start = (await front.counts()).counts;
+    for (const resource of ["namespaces", "daemonsets", "pods", "configmaps"]) {
+      all(`start-${resource}`, sumOf(start, "bytes", { component: "agent", resource }));
+    }
+    progress(`${CHANGES} changes`);
+    const began = performance.now();
+    for (let number = 0; number < CHANGES; number += 1) {
+      const change = bed.nextChange();
+      const shown = bed.map.published(change.host);
+      await change.write();
+      await within(bed, Promise.race([shown, controller.ended]), change.host);
+      await delay(CHANGE_EVERY_MS);
+    }
+    report.figure({ name: "agent-rss, of those with a process", value: Math.max(0, ...running.memory()), unit: "MiB" });
+    const { counts } = await front.counts();
+    const mapBytes = sumOf(counts, "bytes", { component: "agent", resource: "configmaps" }) / CHANGES;
+    report.figure({ name: "change-map-bytes, one agent", value: mapBytes / agents / 1_000, unit: "kB" });
+    all("change-map-bytes", mapBytes, 50);
+    const afterChanges = leaseWrites(counts);
+    await delay(performance.now() - began);
+    const renewals = leaseWrites((await front.counts()).counts);
+    report.figure({ name: "leases-with-changes, real agents", value: afterChanges, unit: "" });
+    report.figure({ name: "leases-in-the-same-time-without", value: renewals, unit: "" });
+    report.figure({ name: "untouched-leases", value: (afterChanges - renewals) / CHANGES / agents, unit: "/agent" });
+    await rollout(bed, front, start, { population, agents }, report);
+  } finally {
+    for (const stop of stops) await stop();
+  }
+}
+
+/** Lease writes of the real agents. */
+function leaseWrites(counts: readonly Count[]): number {
+  return sumOf(counts, "requests", { component: "agent", verb: "patch", resource: "leases" });
+}
+
+/**
+ * What all agents read of namespaces and of their DaemonSet while each of them is replaced: a change of its status an agent, and an hour
+ * of what is read by time.
+ */
+async function rollout(
+  bed: Bed,
+  front: Front,
+  start: readonly Count[],
+  { population: { nodes }, agents }: Omit<FanOut, "names">,
+  report: Reporter,
+): Promise<void> {
+  const at = performance.now();
+  for (let change = 1; change <= STATUS_CHANGES; change += 1) {
+    await setAgents(bed, nodes, change);
+    await delay(STATUS_EVERY_MS);
+  }
+  const seconds = (performance.now() - at) / 1_000;
+  const { counts } = await front.counts();
+  const of = (verb: string) => sumOf(counts, "bytes", { component: "agent", resource: "daemonsets", verb });
+  const eachChange = of("watch") / STATUS_CHANGES / agents;
+  const eachSecond = (of("get") + of("list")) / seconds / agents;
+  report.figure({ name: "daemonset-status-change, one agent", value: eachChange / 1_000, unit: "kB" });
+  report.figure({ name: "daemonset-read, one agent", value: eachSecond, unit: "B/s" });
+  const atStart = ["namespaces", "daemonsets"].map((resource) =>
+    sumOf(start, "bytes", { component: "agent", resource }),
+  );
+  const oneAgent = atStart.reduce((sum, bytes) => sum + bytes, 0) / agents;
+  const all = nodes * (oneAgent + eachChange * nodes + eachSecond * ROLLOUT_SECONDS);
+  report.figure({ name: `rollout-namespaces-daemonset, ${nodes} agents`, value: all / 1e9, unit: "GB", goal: 1 });
+}

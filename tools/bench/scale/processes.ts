@@ -1,0 +1,239 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { Agent, get } from "node:http";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { ControlPlane } from "#test/cluster/controlplane.ts";
+import { AGENTS } from "../controller/bed.ts";
+import { type ServedProcess, serve } from "../controller/process.ts";
+import { mainThreadCpuOf, memoryOf } from "../process.ts";
+import type { AgentsOptions } from "./agents.ts";
+import type { Count } from "./counts.ts";
+import type { FrontOptions, FrontRequest, StopAtWrite } from "./front.ts";
+import { writeHostsFiles } from "./nodes.ts";
+import { nodeName, type Population } from "./population.ts";
+
+const AGENTS_A_PROCESS = 100;
+/** Agents that have a process each. */
+const ALONE = 3;
+const START_MS = 240_000;
+const POLL_MS = 50;
+
+/** A process of the benchmark that answers on its channel. It ends with this process. */
+class Worker {
+  readonly #child: ChildProcess;
+  readonly ended: Promise<never>;
+
+  constructor(file: string, optionsFile: string, flags: readonly string[] = []) {
+    this.#child = fork(join(import.meta.dirname, file), [optionsFile], {
+      execArgv: [...flags],
+      stdio: ["ignore", "ignore", "inherit", "ipc"],
+    });
+    this.ended = once(this.#child, "exit").then(([code, signal]) => {
+      throw new Error(`${file} ended (${code ?? signal})`);
+    });
+    this.ended.catch(() => {});
+  }
+
+  async answer<T>(message?: FrontRequest): Promise<T> {
+    const answered = once(this.#child, "message").then(([answer]) => answer as T);
+    if (message !== undefined) this.#child.send(message);
+    return await Promise.race([answered, this.ended]);
+  }
+
+  send(message: FrontRequest): void {
+    this.#child.send(message);
+  }
+
+  async stop(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    this.#child.kill("SIGKILL");
+    await once(this.#child, "exit");
+  }
+}
+
+interface Activity {
+  readonly pending: number;
+  readonly bytes: number;
+}
+
+/** The front, running. */
+export interface Front {
+  readonly url: string;
+  /** What is being answered now, but for watches, and how many bytes all answers had so far. */
+  activity(): Promise<Activity>;
+  /** What was asked since the last call, and how many Leases were written by copying. */
+  counts(): Promise<{ readonly counts: Count[]; readonly copied: number }>;
+  /** Changes so many pods. */
+  touch(pods: number): Promise<void>;
+  /** Stops a process when its component has sent so many writes of ConfigMaps. False: that was taken back. */
+  stopAtWrite(what: StopAtWrite): Promise<boolean>;
+  doNotStop(): void;
+  stop(): Promise<void>;
+}
+
+let serial = 0;
+
+/** Writes the options of a process into the control plane's folder. */
+function optionsFile(cluster: ControlPlane, options: object): string {
+  serial += 1;
+  const path = join(cluster.folder, `bench-${serial}.json`);
+  writeFileSync(path, JSON.stringify(options), { mode: 0o600 });
+  return path;
+}
+
+export async function startFront(cluster: ControlPlane, population: Population, realAgents: number): Promise<Front> {
+  const options: FrontOptions = {
+    upstream: cluster.url,
+    ca: cluster.ca.cert,
+    token: cluster.adminToken,
+    serving: cluster.ca.serving(["localhost", "127.0.0.1"]),
+    population,
+    agents: AGENTS,
+    realAgents,
+  };
+  const worker = new Worker("front.ts", optionsFile(cluster, options));
+  const { port } = await worker.answer<{ port: number }>();
+  return {
+    url: `https://127.0.0.1:${port}`,
+    activity: () => worker.answer({ ask: "activity" }),
+    counts: () => worker.answer({ ask: "counts" }),
+    async touch(pods) {
+      await worker.answer({ ask: "touch", pods });
+    },
+    async stopAtWrite(what) {
+      return (await worker.answer<{ stopped: boolean }>({ ask: "stop-at-write", ...what })).stopped;
+    },
+    doNotStop: () => worker.send({ ask: "do-not-stop" }),
+    stop: () => worker.stop(),
+  };
+}
+
+/** Agents: a few as the processes that they are on a node, the others in processes of a hundred. */
+interface Agents {
+  /** Resident memory of those that have a process each, MiB. */
+  readonly memory: () => number[];
+  stop(): Promise<void>;
+}
+
+/** Starts the agents of the first nodes; resolves when all are ready. */
+export async function startAgents(
+  { cluster, tree, program }: { readonly cluster: ControlPlane; readonly tree: string; readonly program: string },
+  front: Front,
+  population: Population,
+  count: number,
+): Promise<Agents> {
+  serial += 1;
+  const folder = join(cluster.folder, `nodes-${serial}`);
+  mkdirSync(folder);
+  const alone = Math.min(ALONE, count);
+  const processes: ServedProcess[] = [];
+  const workers: Worker[] = [];
+  const stop = async () => {
+    await Promise.all([...workers, ...processes].map((each) => each.stop()));
+  };
+  try {
+    const started: Promise<unknown>[] = [];
+    for (let first = alone; first < count; first += AGENTS_A_PROCESS) {
+      const own = { tree, population, first, count: Math.min(AGENTS_A_PROCESS, count - first) };
+      const options: AgentsOptions = { ...own, url: front.url, caFile: cluster.caFile, folder, maxStartMs: START_MS };
+      const worker = new Worker("agents.ts", optionsFile(cluster, options), ["--max-old-space-size=6144"]);
+      workers.push(worker);
+      started.push(worker.answer());
+    }
+    for (let node = 0; node < alone; node += 1) {
+      const kubeletRoot = join(folder, `node-${node}`);
+      writeHostsFiles(population, node, kubeletRoot);
+      const settings = [`agent.node=${nodeName(node)}`, `agent.kubeletRoot=${kubeletRoot}`];
+      const through = { url: front.url, token: `agent-${node}` };
+      const process = await serve(cluster, "agent", settings, { program: { path: program, tree }, through });
+      processes.push(process);
+      started.push(process.ready());
+    }
+    await Promise.all(started);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { memory: () => processes.map(({ pid }) => memoryOf(pid).rss), stop };
+}
+
+/** The longest answers of a health page, milliseconds. */
+export interface WorstHealth {
+  readonly answer: number;
+  /**
+   * The longest that the process computed itself while an answer was awaited: on a machine with other work, this is what keeps it from
+   * answering, and the rest of the time it waited for a core.
+   */
+  readonly computing: number;
+}
+
+/** Asks a health page every 50 ms from another process than the one that is asked. */
+export class HealthPoll {
+  readonly #asked: { readonly port: number; readonly pid: number };
+  readonly #agent = new Agent({ keepAlive: true });
+  #worst: WorstHealth = { answer: 0, computing: 0 };
+  #stopped = false;
+  readonly #done: Promise<void>;
+
+  constructor(asked: { readonly healthPort: number; readonly pid: number }) {
+    this.#asked = { port: asked.healthPort, pid: asked.pid };
+    this.#done = this.#run();
+  }
+
+  /** The longest since the last call. Before the page is served there is no answer. */
+  take(): WorstHealth {
+    const worst = this.#worst;
+    this.#worst = { answer: 0, computing: 0 };
+    return worst;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#done;
+    this.#agent.destroy();
+  }
+
+  async #run(): Promise<void> {
+    const { port, pid } = this.#asked;
+    while (!this.#stopped) {
+      const [at, cpu] = [performance.now(), mainThreadCpuOf(pid)];
+      const served = await timeOf(port, "/healthz", {}, this.#agent).then(
+        ({ ms }) => ms,
+        () => 0,
+      );
+      if (served > 0) {
+        const computing = Math.min(served, mainThreadCpuOf(pid) - cpu);
+        const { answer, computing: before } = this.#worst;
+        this.#worst = { answer: Math.max(answer, served), computing: Math.max(before, computing) };
+      }
+      await delay(Math.max(0, POLL_MS - (performance.now() - at)));
+    }
+  }
+}
+
+/** Reads a page of a component: how long it took, milliseconds, and its bytes. */
+export async function timeOf(
+  port: number,
+  path: string,
+  headers: Readonly<Record<string, string>> = {},
+  agent?: Agent,
+): Promise<{ readonly ms: number; readonly bytes: number; readonly status: number }> {
+  const at = performance.now();
+  return await new Promise((resolve, reject) => {
+    const asked = get(
+      { host: "127.0.0.1", port, path, headers, timeout: 120_000, ...(agent && { agent }) },
+      (answer) => {
+        let bytes = 0;
+        answer.on("data", (chunk: Buffer) => {
+          bytes += chunk.length;
+        });
+        answer.on("end", () => resolve({ ms: performance.now() - at, bytes, status: answer.statusCode ?? 0 }));
+        answer.on("error", reject);
+      },
+    );
+    asked.on("timeout", () => asked.destroy(new Error("no answer")));
+    asked.on("error", reject);
+  });
+}

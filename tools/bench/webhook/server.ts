@@ -1,0 +1,80 @@
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { issueAuthority, issueLeaf } from "#certs/issue.ts";
+import type { PemPair } from "#certs/pem.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import { publishedMapOf } from "#lib/documents/published-map.ts";
+import { createLogger } from "#lib/telemetry/log.ts";
+import { runWebhook } from "#webhook/run.ts";
+
+// One of the two servers of `tools/bench/webhook/main.ts`, as a process of its own; started by it with an IPC channel.
+
+/** What a server of the benchmark is told to be. */
+export type ServerOrder =
+  | { readonly kind: "webhook"; readonly names: readonly string[]; readonly ip: string }
+  | { readonly kind: "bare"; readonly patch: string };
+
+/** Its answer, once it listens. */
+export interface ServerReady {
+  readonly port: number;
+  readonly ca: string;
+}
+
+const LOCAL = "127.0.0.1";
+
+/** The webhook as `switchback webhook` runs it; only map and certificate come from here instead of an API server. */
+async function startWebhook(names: readonly string[], ip: string, pair: PemPair): Promise<number> {
+  const config = configSchema.parse({ webhook: { address: LOCAL, port: 0, healthPort: 0 } });
+  const map = publishedMapOf("bench", new Map(names.map((name) => [name, [ip]])));
+  const nothing = { stop: async () => {} };
+  const running = await runWebhook(config, {
+    maps: {
+      start(found) {
+        setImmediate(found, map);
+        return nothing;
+      },
+    },
+    certificates: {
+      start(found) {
+        setImmediate(found, pair);
+        return nothing;
+      },
+    },
+    log: createLogger({ level: "error" }, "webhook"),
+    now: Date.now,
+  });
+  return running.port;
+}
+
+/** The least that could answer: parses the review, echoes its uid with a patch that it was given. */
+function startBare(patch: string, pair: PemPair): Promise<number> {
+  const server = createServer({ cert: pair.cert, key: pair.key }, (request, response) => {
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => {
+      const review = JSON.parse(Buffer.concat(chunks).toString("utf8"));
+      const answer = JSON.stringify({
+        apiVersion: "admission.k8s.io/v1",
+        kind: "AdmissionReview",
+        response: { uid: review.request.uid, allowed: true, patchType: "JSONPatch", patch },
+      });
+      response.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(answer) });
+      response.end(answer);
+    });
+  });
+  server.keepAliveTimeout = 120_000;
+  return new Promise((resolve) => {
+    server.listen(0, LOCAL, () => resolve((server.address() as AddressInfo).port));
+  });
+}
+
+process.once("message", async (order: ServerOrder) => {
+  const authority = await issueAuthority({ now: Date.now(), days: 1 });
+  const pair = await issueLeaf(authority, ["localhost"], { now: Date.now(), days: 1 });
+  const port = await (order.kind === "webhook"
+    ? startWebhook(order.names, order.ip, pair)
+    : startBare(order.patch, pair));
+  const ready: ServerReady = { port, ca: authority.cert };
+  process.send?.(ready);
+});
+process.once("disconnect", () => process.exit(0));

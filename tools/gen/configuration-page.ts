@@ -1,0 +1,69 @@
+import * as z from "zod";
+import { listSettings } from "#lib/config/json-schema.ts";
+import { configSchema } from "#lib/config/schema.ts";
+import type { Generator } from "./generator.ts";
+import { code, type JsonSchema, table, typeOf } from "./tables.ts";
+
+const HEAD = `# Configuration
+
+Generated from lib/config/schema.ts by \`npm run gen\`: change the schema, not this page.
+
+One YAML file (\`--config FILE\`; in the chart: \`config\` in the values) has the settings of all four
+processes: controller, webhook, proxy and agent. An environment variable overrides the file, and
+\`--set path=value\` overrides both. If a setting is invalid, the process exits with code 2
+and prints the path of the setting. A setting of the file that a component does not know, such as
+one of a later release, is ignored with a warning in its log (code \`config-ignored\`), unless the
+file has \`strict: true\`; \`switchback config\` and the chart's schema refuse it. Durations are in
+seconds.
+`;
+
+const TARGETS = `
+## Targets
+
+\`targets\` is a list of ingress controllers; a list in a variable or a flag is written as YAML
+(\`[{name: ...}]\`).
+`;
+
+const CUSTOM = `
+## Custom sources
+
+\`sources.custom\` is a list of kinds whose objects have hostnames. A JSONPath (RFC 9535) starts at
+the root of the object (\`$.spec.hosts[*]\`). The chart allows the controller to list and watch each
+kind.
+`;
+
+/** docs/configuration.md: every setting with its variable, default and meaning. */
+export const configurationPage: Generator = {
+  name: "configuration-page",
+  file: "docs/configuration.md",
+  render: async () => {
+    const settings = listSettings().map(({ path, env, type, default: value, description }) => [
+      code(path),
+      code(env),
+      type,
+      value === undefined || path === "targets" ? "" : code(JSON.stringify(value)),
+      description,
+    ]);
+    const fields = [
+      ...listFields(z.toJSONSchema(configSchema.shape.targets, { io: "input" }) as JsonSchema, "targets"),
+    ];
+    const { custom } = z.toJSONSchema(configSchema.shape.sources, { io: "input" }).properties ?? {};
+    const customFields = [...listFields(custom as JsonSchema, "sources.custom")];
+    return [
+      `${HEAD}\n${table(["setting", "variable", "type", "default", "meaning"], settings)}`,
+      `${TARGETS}\n${table(["setting", "type", "default", "meaning"], fields)}`,
+      `${CUSTOM}\n${table(["setting", "type", "default", "meaning"], customFields)}`,
+    ].join("");
+  },
+};
+
+/** The rows of what a list holds, and of the lists in it. */
+function* listFields(list: JsonSchema, path: string): Iterable<string[]> {
+  for (const [key, field] of Object.entries(list.items?.properties ?? {})) {
+    const place = `${path}[].${key}`;
+    const nested = field.items?.properties !== undefined;
+    const value = field.default === undefined || nested ? "" : code(JSON.stringify(field.default));
+    yield [code(place), typeOf(field), value, field.description ?? ""];
+    if (nested) yield* listFields(field, place);
+  }
+}

@@ -1,0 +1,49 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { chartLicense } from "./chart-license.ts";
+import { chartReadme } from "./chart-readme.ts";
+import { configurationPage } from "./configuration-page.ts";
+import type { Generator } from "./generator.ts";
+import { installManifest } from "./install-manifest.ts";
+import { metricsPage } from "./metrics-page.ts";
+import { plainSchemaFile } from "./plain-schema.ts";
+import { probeProgram } from "./probe-program.ts";
+import { valuesSchemaFile } from "./values-schema.ts";
+
+// In this order: Helm checks the values against the schema when it renders the manifest.
+const GENERATORS: readonly Generator[] = [
+  plainSchemaFile,
+  valuesSchemaFile,
+  installManifest,
+  configurationPage,
+  chartReadme,
+  metricsPage,
+  chartLicense,
+  probeProgram,
+];
+
+const args = process.argv.slice(2);
+const check = args.includes("--check");
+const names = args.filter((arg) => arg !== "--check");
+const unknown = names.find((name) => !GENERATORS.some((generator) => generator.name === name));
+if (unknown !== undefined) {
+  console.error(`${unknown}: no such generator; there are ${GENERATORS.map(({ name }) => name).join(", ")}`);
+  process.exit(2);
+}
+for (const generator of GENERATORS) {
+  if (names.length > 0 && !names.includes(generator.name)) continue;
+  await bringUpToDate(generator);
+}
+
+/** Writes the file where it differs from what it is made from; with `--check` says so instead, and the exit code is 1. */
+async function bringUpToDate({ file, render }: Generator): Promise<void> {
+  const url = new URL(`../../${file}`, import.meta.url);
+  const [before, after] = await Promise.all([readFile(url, "utf8").catch(() => ""), render()]);
+  if (before === after) return;
+  if (check) {
+    console.error(`${file} is not what it is made from any more: run \`npm run gen\` and commit it`);
+    process.exitCode = 1;
+    return;
+  }
+  await writeFile(url, after);
+  console.log(`${file} written`);
+}

@@ -1,0 +1,76 @@
+import { readFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parse, stringify } from "yaml";
+import { run } from "#test/cluster/node/run.ts";
+import { chartFile, imageRepository } from "../names.ts";
+import { gzip, MANIFEST, OciLayout } from "../oci/layout.ts";
+import { type TarEntry, tarOf } from "../oci/tar.ts";
+import { type Release, ReleaseError, type ReleasePart } from "../part.ts";
+
+/** The chart as `helm package` would pack it, and as the OCI artifact that `helm push` would make of it. */
+export const chart: ReleasePart = { name: "chart", make };
+
+const HELM = "application/vnd.cncf.helm";
+
+/** What a chart's Chart.yaml says, and the artifact says again. */
+interface ChartMetadata {
+  readonly name: string;
+  readonly version: string;
+  readonly description: string;
+}
+
+async function make(release: Release): Promise<readonly string[]> {
+  const { out, version, epochSeconds } = release;
+  const archive = await gzip(tarOf(await chartFiles(release), epochSeconds));
+  await writeFile(join(out, chartFile(release)), archive);
+
+  const metadata = parse(chartYaml(release)) as ChartMetadata;
+  if (metadata.version !== version)
+    throw new ReleaseError(`manifests/chart/Chart.yaml is of version ${metadata.version}, package.json of ${version}`);
+  const layout = new OciLayout();
+  const config = layout.addJson(metadata, `${HELM}.config.v1+json`);
+  const content = layout.add(archive, `${HELM}.chart.content.v1.tar+gzip`);
+  const annotations = {
+    "org.opencontainers.image.title": metadata.name,
+    "org.opencontainers.image.version": version,
+    "org.opencontainers.image.description": metadata.description,
+    "org.opencontainers.image.created": new Date(epochSeconds * 1000).toISOString().replace(".000Z", "Z"),
+  };
+  const manifest = { schemaVersion: 2, mediaType: MANIFEST, config, layers: [content], annotations };
+  const named = { "org.opencontainers.image.ref.name": version };
+  const artifact = layout.archive({ ...layout.addJson(manifest, MANIFEST), annotations: named }, epochSeconds);
+  const file = `switchback-chart-${version}.tar`;
+  await writeFile(join(out, file), artifact);
+  return [chartFile(release), file];
+}
+
+/** What is committed of the chart, in one folder, with the LICENSE of the checkout. */
+async function chartFiles(release: Release): Promise<TarEntry[]> {
+  const folder = join(release.source, "manifests/chart");
+  const paths = (await run("git", "-C", folder, "ls-files", "-z")).split("\0").filter((path) => path !== "");
+  const files = new Map<string, Buffer>(paths.map((path) => [path, readFileSync(join(folder, path))]));
+  files.set("Chart.yaml", Buffer.from(chartYaml(release)));
+  files.set("LICENSE", readFileSync(join(release.source, "LICENSE")));
+  if (release.registry !== undefined) files.set("values.yaml", withRepository(files.get("values.yaml"), release));
+  return [...files].map(([path, content]) => ({ path: `switchback/${path}`, content, mode: 0o644 }));
+}
+
+/** With what only who makes the release knows. */
+function chartYaml({ source, home, maintainers }: Release): string {
+  const people = maintainers.map((one) => {
+    const [, name, email] = /^(.*?)(?: <(.*)>)?$/.exec(one) ?? [];
+    return { name, ...(email !== undefined && { email }) };
+  });
+  const further = { ...(home && { home, sources: [home] }), ...(people.length > 0 && { maintainers: people }) };
+  const text = readFileSync(join(source, "manifests/chart/Chart.yaml"), "utf8");
+  return Object.keys(further).length === 0 ? text : `${text.trimEnd()}\n${stringify(further)}`;
+}
+
+/** The default values with the repository that the image will be in, so that the chart installs without a setting. */
+function withRepository(values: Buffer | undefined, release: Release): Buffer {
+  const text = values?.toString() ?? "";
+  const changed = text.replace(/^(image:\n(?: +#.*\n)* +repository: )\S+$/m, `$1${imageRepository(release)}`);
+  if (changed === text) throw new Error("manifests/chart/values.yaml has no image.repository first under image");
+  return Buffer.from(changed);
+}

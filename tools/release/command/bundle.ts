@@ -1,0 +1,100 @@
+import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { build, type Plugin } from "esbuild";
+import { bundledLicenses } from "#manifests/bundle.ts";
+import { bundlePage, PAGE_FOLDER } from "#manifests/bundle-page.ts";
+import { OLDEST_NODE } from "./node-versions.ts";
+
+/** What the program reads at run time, as `cli/own-files.ts` names it. */
+const OWN_FILES = ["package.json", "examples/demo/*.yaml", "docs/codes.md", `${PAGE_FOLDER}/index.html`];
+
+/** In a bundle's folder. */
+export const LICENSES = ["LICENSE", "THIRD-PARTY-LICENSES"];
+export const MAIN = "cli/main.js";
+
+/**
+ * Bundles the command of a checkout into `folder`: `cli/main.js`, one file that needs no package; the files that it reads; and the
+ * licenses. Returns the paths of the files that it reads.
+ *
+ * Everything is in the file, @kubernetes/client-node too: as a dependency it is 62 MB with 16 packages of its own, which `npx` would fetch
+ * for each new version; what a kubeconfig needs of it is 0.6 MB. koffi, whose native code differs by machine, is the exception: the relay's linux
+ * engine and the agent's confinement need it, and those run from the image. Here the relay falls back to the portable engine.
+ */
+export async function bundleCommand(source: string, folder: string): Promise<readonly string[]> {
+  const { metafile } = await build({
+    absWorkingDir: source,
+    entryPoints: ["cli/main.ts"],
+    outfile: join(folder, MAIN),
+    bundle: true,
+    format: "esm",
+    platform: "node",
+    target: `node${OLDEST_NODE}`,
+    plugins: [leaveOutKoffi, shedApiClasses],
+    // The page is bundled beside it.
+    external: ["../manifests/bundle-page.ts"],
+    // Names stay, so that a stack trace can be read.
+    minifyWhitespace: true,
+    minifySyntax: true,
+    // Node prints the line in which an unexpected error was thrown.
+    lineLimit: 200,
+    legalComments: "none",
+    // For the CommonJS packages in the bundle.
+    banner: { js: `import{createRequire as c}from"node:module";const require=c(import.meta.url);` },
+    metafile: true,
+    logLevel: "warning",
+  });
+  const copied = OWN_FILES.flatMap((pattern) => globSync(pattern, { cwd: source }));
+  for (const path of [...copied, "LICENSE"]) copy(join(source, path), join(folder, path));
+  const page = await bundlePage();
+  const built = Object.entries(page.files).map(([name, text]) => [`${PAGE_FOLDER}/${name}`, text] as const);
+  for (const [path, text] of built) writeFileSync(join(folder, path), text);
+  writeFileSync(join(folder, "package.json"), packageJson(source));
+  writeFileSync(join(folder, "THIRD-PARTY-LICENSES"), bundledLicenses(metafile, page.metafile));
+  return [...copied, ...built.map(([path]) => path)].sort();
+}
+
+/** What a person who looks at the package, or npm, needs of it: no scripts, and no packages, as they are in the bundle. */
+function packageJson(source: string): string {
+  const { name, version, description, license, type, bin } = JSON.parse(
+    readFileSync(join(source, "package.json"), "utf8"),
+  );
+  const engines = { node: `>=${OLDEST_NODE}` };
+  return `${JSON.stringify({ name, version, description, license, type, bin, engines }, undefined, 2)}\n`;
+}
+
+function copy(from: string, to: string): void {
+  mkdirSync(dirname(to), { recursive: true });
+  cpSync(from, to);
+}
+
+const leaveOutKoffi: Plugin = {
+  name: "leave-out-koffi",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^koffi$/ }, ({ path }) => ({ path, namespace: "left-out" }));
+    const text = "the command has no system calls (koffi): Switchback's image has";
+    onLoad({ filter: /./, namespace: "left-out" }, () => ({
+      contents: `throw new Error(${JSON.stringify(text)});export default undefined`,
+    }));
+  },
+};
+
+/** The library does not say that its 900 files of API classes have no side effects, so all would stay, 4.6 MB. */
+const shedApiClasses: Plugin = {
+  name: "shed-api-classes",
+  setup({ onResolve, resolve }) {
+    onResolve({ filter: /./ }, async ({ path, pluginData, ...from }) => {
+      const mayBe = from.importer.includes("client-node") || path.startsWith("@kubernetes/client-node");
+      if (!mayBe || pluginData === "asked") return undefined;
+      const { kind, importer, resolveDir, namespace } = from;
+      const found = await resolve(path, {
+        kind,
+        importer,
+        resolveDir,
+        namespace,
+        pluginData: "asked",
+        with: from.with,
+      });
+      return /client-node[\\/]dist/.test(found.path) ? { ...found, sideEffects: false } : found;
+    });
+  },
+};
