@@ -51,7 +51,7 @@ test("a configuration that cannot be read is not an absent one", async () => {
   await assert.rejects(writer.read(), error);
 });
 
-test("writes every entry's bundle and nothing else, if the version is still the one that was read", async () => {
+test("writes every entry's bundle and nothing else, if the version has not changed since the read", async () => {
   const { patches, writer } = rig();
   const entries = ["a", "b"].map((name) => ({ name, bundle: "" }));
   await writer.write("PEM é", { version: "7", entries });
@@ -69,7 +69,7 @@ test("writes every entry's bundle and nothing else, if the version is still the 
   ]);
 });
 
-test("tells of each change, of a configuration that is not there, and of nothing after the end", async () => {
+test("reports each change and a missing configuration, and nothing after the end", async () => {
   const { kube, writer } = rig();
   const stop = new AbortController();
   let changes = 0;
@@ -90,7 +90,7 @@ test("tells of each change, of a configuration that is not there, and of nothing
   assert.deepEqual([changes, kube.watched], [3, []]);
 });
 
-test("a bundle is held when every entry has exactly it", () => {
+test("a configuration holds a bundle if every entry is exactly that bundle", () => {
   const view = (...bundles: string[]) => ({ version: "1", entries: bundles.map((bundle) => ({ name: "n", bundle })) });
   assert.deepEqual(
     [view("a", "a"), view("a", "b"), view("a "), view()].map((each) => holdsBundle(each, "a")),

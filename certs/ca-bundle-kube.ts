@@ -11,7 +11,7 @@ interface RawConfiguration {
   readonly webhooks?: readonly { readonly name: string; readonly clientConfig?: { readonly caBundle?: string } }[];
 }
 
-/** A separate field manager, so that `kubectl get --show-managed-fields` shows which component maintains the field. */
+/** Separate, so that `kubectl get --show-managed-fields` shows which component maintains the field. */
 const FIELD_MANAGER = "switchback-cabundle";
 const COLLECTION = { group: "admissionregistration.k8s.io", version: "v1", resource: "mutatingwebhookconfigurations" };
 const CONFIGURATION: FencedObject = {
@@ -24,7 +24,7 @@ const CONFIGURATION: FencedObject = {
 interface BundleWriterDeps {
   readonly client: KubeClient;
   readonly log: Logger;
-  /** Of the leader's term. */
+  /** Of the current leader term. */
   readonly fence: Fence;
 }
 
@@ -48,9 +48,9 @@ export class KubeBundleWriter implements BundleWriter {
   }
 
   /**
-   * A JSON Patch, not server-side apply: an applier owns the list entries it names, and the API server then rejects every
-   * later apply by another manager (Helm 4) that removes or renames one, as half an entry would remain. The patch owns
-   * only `caBundle`. The version makes it fail (409) if anything has changed, so the positions are those that were read.
+   * A JSON Patch, not server-side apply. An applier owns the list entries that it names. If another manager (Helm 4)
+   * then removes or renames one, half an entry would remain, and the API server rejects that apply. The patch owns
+   * only `caBundle`. The version makes it fail (409) if anything has changed, so the positions are still correct.
    * It also fails without the configuration (404) or without the entry (422).
    */
   async write(bundle: string, view: BundleView): Promise<void> {

@@ -3,7 +3,7 @@ import { readableAuthorities } from "./pem.ts";
 /** The webhook configuration whose `caBundle` fields Switchback maintains. */
 export const WEBHOOK_CONFIGURATION = "switchback-webhook";
 
-/** The webhook configuration as it was read. */
+/** The webhook configuration when it was read. */
 export interface BundleView {
   /** The resourceVersion to pass to `write`. */
   readonly version: string;
@@ -16,8 +16,8 @@ export interface BundleWriter {
   /** Undefined if there is no webhook configuration. Throws if the read fails. */
   read(): Promise<BundleView | undefined>;
   /**
-   * Writes `bundle` into every entry of `view`, and nothing else. Never creates a configuration or an entry: throws
-   * `kube-status` if either has changed or been deleted since `view` was read.
+   * Writes `bundle` into every entry of `view`, and nothing else. Never creates a configuration or an entry.
+   * Throws `kube-status` if either has changed or been deleted since `view` was read.
    */
   write(bundle: string, view: BundleView): Promise<void>;
   /** Calls `changed` whenever the configuration may have changed, until `signal` aborts. */

@@ -24,7 +24,7 @@ before(async () => {
   await runTurn(context, new AbortController().signal);
 });
 
-/** A manager on a stopped clock, whose patches of the caBundle are counted. */
+/** A manager on a stopped clock. The test counts its patches of the caBundle. */
 async function rig(
   t: TestContext,
   hostile: (bundles: MemoryBundle, write: BundleWriter["write"]) => BundleWriter["write"],
@@ -93,6 +93,6 @@ for (const [what, hostile] of [
     const before = writes.length;
     bundles.set(ENTRIES);
     await pass(200);
-    assert.equal(writes.length, before + 1, "after a success, a change is put back at once");
+    assert.equal(writes.length, before + 1, "after a success, a change is reverted at once");
   });
 }

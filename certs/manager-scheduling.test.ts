@@ -198,9 +198,7 @@ test("a bundle that another writer changes ten times in a minute is restored eve
   assert.equal(await turnsWithin(9 * SECOND), 0);
   assert.ok((await turnsWithin(SECOND)) >= 1);
   assert.equal(manager.status().bundleRestored, 11);
-  const warnings = log.lines
-    .filter(({ message }) => message === "the caBundle was put back")
-    .map(({ fields }) => fields);
+  const warnings = log.lines.filter(({ message }) => message === "caBundle restored").map(({ fields }) => fields);
   assert.deepEqual(warnings[9], { code: "bundle-restored", lastMinute: 10 });
   // A minute later the earlier restores are ignored.
   await pass(2 * RECHECK_MS);

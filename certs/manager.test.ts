@@ -194,7 +194,7 @@ test("no key is ever logged", async () => {
   for (const line of lines) assert.doesNotMatch(line, /PRIVATE|BEGIN|[A-Za-z0-9+/]{100}/);
 });
 
-test("the metrics report expiry, state, failures and restores; a replica that is not the leader reports none", async () => {
+test("the metrics report expiry, state, failures and restores, and only in the leader", async () => {
   const manager = run();
   await steady(manager);
   bundles.set(ENTRIES);

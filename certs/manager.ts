@@ -24,11 +24,11 @@ export interface CertManagerOptions {
   /** Aborted when this process no longer leads, or ends. */
   readonly signal: AbortSignal;
   readonly makeKey?: MakeKey;
-  /** Minimum time between two turns, milliseconds; shorter only in tests. */
+  /** Minimum time between two turns, in milliseconds. Only tests set it. */
   readonly gapMs?: number;
 }
 
-/** For `/status` and the metrics. Times are Unix milliseconds; undefined: not known. */
+/** For `/status` and the metrics. Times are Unix milliseconds, or undefined if unknown. */
 export interface CertStatus {
   readonly mode: CertsConfig["mode"];
   /** The state of the rotation. */
@@ -50,11 +50,11 @@ export interface CertManager {
   readonly done: Promise<void>;
 }
 
-/** A missed event delays a turn by this long at most. A recheck costs three small reads. */
+/** Limits the delay after a missed event. A recheck costs three small reads. */
 const RECHECK_MS = 60_000;
-/** The first delay after a failure; it doubles up to the recheck. */
+/** The first delay after a failure. It doubles up to `RECHECK_MS`. */
 const FIRST_RETRY_MS = 1_000;
-/** Combines the events of one change, and limits the writes while another writer changes the caBundle, too. */
+/** Combines the events of one change, and limits the writes while another writer changes the caBundle. */
 const GAP_MS = 100;
 /** After this many restores within a minute, the bundle is restored at most once per `CONTESTED_GAP_MS`. */
 const CONTESTED_RESTORES = 10;
@@ -91,13 +91,12 @@ function createReport(mode: CertsConfig["mode"], log: Logger, now: () => number)
     failed,
     contested: () => restores.length >= CONTESTED_RESTORES,
     succeeded(result: TurnResult) {
-      // Published with no earlier step of this turn: another writer changed a bundle that was confirmed.
+      // This turn began with a publish, so another writer changed a confirmed bundle.
       const restored = status.bundle === "current" && result.steps[0] === "publish";
       restores = [...restores, ...(restored ? [now()] : [])].filter((time) => now() - time < 60_000);
-      if (restored) log.warn({ code: "bundle-restored", lastMinute: restores.length }, "the caBundle was put back");
+      if (restored) log.warn({ code: "bundle-restored", lastMinute: restores.length }, "caBundle restored");
       if (status.state.code !== result.reason.code) log.info({ ...result.reason }, "certificates: state");
-      if (status.lastError !== undefined && result.bundleError === undefined)
-        log.info({}, "certificates: maintained again");
+      if (status.lastError !== undefined && result.bundleError === undefined) log.info({}, "certificates: recovered");
       status = {
         ...status,
         state: result.reason,
@@ -129,30 +128,30 @@ function contextOf(options: CertManagerOptions): TurnContext {
 
 /**
  * Maintains CA, serving certificate and caBundle while this process is the leader. All its state is in the Secrets, so
- * another process can continue at any point, also in the middle of a rotation. In the modes `cert-manager` and `files` it
- * changes nothing and only reports the mode.
+ * another process can continue at any point, also in the middle of a rotation. In the modes `cert-manager` and `files`
+ * it changes nothing and only reports the mode.
  */
 export function runCertManager(options: CertManagerOptions): CertManager {
   const report = createReport(options.config.mode, options.log, options.now);
   if (options.config.mode !== "self-signed") return { status: report.status, done: Promise.resolve() };
-  return { status: report.status, done: keep(options, report) };
+  return { status: report.status, done: maintain(options, report) };
 }
 
-async function keep(options: CertManagerOptions, report: ReturnType<typeof createReport>): Promise<void> {
+async function maintain(options: CertManagerOptions, report: ReturnType<typeof createReport>): Promise<void> {
   const { store, bundleWriter, now, signal } = options;
   const context = contextOf(options);
   const gapMs = options.gapMs ?? GAP_MS;
   const pauseMs = () => (report.contested() ? CONTESTED_GAP_MS : gapMs);
   const retries = createBackoff(FIRST_RETRY_MS, RECHECK_MS);
-  let fruitless = false;
-  /** The wait until a retry that no event may cut short: the events are those of the obstruction. */
+  let isObstructed = false;
+  /** Events must not shorten this wait: the obstruction causes them. */
   let heldMs = 0;
   const reconciler = new Reconciler({
     reconcile: async () => {
-      fruitless = false;
+      isObstructed = false;
       heldMs = 0;
       const result = await runTurn(context, signal);
-      fruitless = result.fruitless;
+      isObstructed = result.isObstructed;
       report.succeeded(result);
       if (result.bundleError !== undefined) throw result.bundleError;
       return { requeueAfter: pauseMs() + Math.max(gapMs, Math.min(RECHECK_MS, result.at - now())) };
@@ -161,7 +160,7 @@ async function keep(options: CertManagerOptions, report: ReturnType<typeof creat
       backoff: {
         next: () => {
           const retryMs = pauseMs() + retries.next();
-          heldMs = fruitless ? retryMs : 0;
+          heldMs = isObstructed ? retryMs : 0;
           return retryMs;
         },
         reset: retries.reset,

@@ -1,7 +1,7 @@
 import type { MetricsRegistry, Sample } from "#lib/telemetry/metrics.ts";
 import type { CertStatus } from "./manager.ts";
 
-/** Registers the certificate metrics. `status` is called at each scrape, and returns undefined in a replica that is not the leader. */
+/** Registers the certificate metrics. Each scrape calls `status`. It is undefined if this replica is not the leader. */
 export function registerCertMetrics(registry: MetricsRegistry, status: () => CertStatus | undefined): void {
   registry.gauge(
     "switchback_certificate_expiry_timestamp_seconds",
@@ -31,7 +31,7 @@ export function registerCertMetrics(registry: MetricsRegistry, status: () => Cer
   );
 }
 
-/** `notAfter`: milliseconds since 1970; undefined: not known. */
+/** `notAfter` is in Unix milliseconds, or undefined if unknown. */
 function expiry(certificate: string, notAfter: number | undefined): Sample[] {
   return notAfter === undefined ? [] : [[{ certificate }, notAfter / 1000]];
 }

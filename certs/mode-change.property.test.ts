@@ -11,10 +11,10 @@ import { runTurn } from "./reconcile.ts";
 import { type SecretStore, TLS_SECRET } from "./secret-store.ts";
 
 /**
- * Switchback and cert-manager maintain certificate and caBundle in turn, and change over at any moment, also while Switchback's
- * leader is still working. API servers and replicas are late, each by up to the overlap. Switchback's last write must match
- * everything that may be in use: its bundle verifies every leaf that a replica may serve, and its leaf verifies against every
- * bundle that an API server may have.
+ * Switchback and cert-manager maintain certificate and caBundle in turn. They change over at any moment, also while
+ * Switchback's leader still works. API servers and replicas are late, each by up to the overlap. Switchback's last
+ * write must match everything that may be in use. Its bundle verifies every leaf that a replica may serve. Its leaf
+ * verifies against every bundle that an API server may have.
  */
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
@@ -33,7 +33,7 @@ interface Bundle {
   readonly at: number;
   readonly isOurs: boolean;
   readonly authorities: readonly Certificate[];
-  /** The current leaf when it was written, and the bundle that it replaced: what a writer could know. */
+  /** What a writer could know: the current leaf when the bundle was written, and the bundle that it replaced. */
   readonly known: { readonly leaf: Leaf | undefined; readonly bundle: readonly Certificate[] };
 }
 
@@ -124,7 +124,7 @@ class World {
   }
 
   #offered(cert: string, isOurs: boolean): void {
-    // After an outage (every leaf that could be served had expired) there was nothing to keep valid: only the live objects matter.
+    // After an outage, every leaf that could be served has expired. Then only the live objects matter.
     if (isOurs && !this.#served().length) this.bundles.splice(0, this.bundles.length - 1);
     this.leaves.push({ at: this.now, isOurs, chain: parseCertificates(cert) });
   }
@@ -150,14 +150,14 @@ class World {
   }
 }
 
-/** The last writer has to match what is in use, as far as it can know that. */
+/** The last writer must match what is in use, as far as it can know that. */
 function isOurCare(leaf: Leaf, bundle: Bundle): boolean {
   if (leaf.at > bundle.at) return leaf.isOurs;
   if (!bundle.isOurs) return false;
   return leaf.isOurs || leaf === bundle.known.leaf || verifies(leaf, bundle.known.bundle);
 }
 
-/** What a late cainjector does in the middle of a rotation: the CAs that came with the leaf, which lack the next one. */
+/** A late cainjector in the middle of a rotation writes the CAs that came with the leaf. These lack the next one. */
 const PUT_BACK: readonly ((world: World) => Promise<void> | void)[] = [
   (world) => world.pass(201 * DAY),
   async (world) => void (await world.work(99)),
@@ -185,7 +185,7 @@ const act = fc.oneof(
   { weight: 2, arbitrary: fc.constant((world: World) => world.injectCa()) },
 );
 
-test("the mode changes at any moment, repeatedly: what is served is trusted, and in the end only Switchback's CA is", async () => {
+test("repeated mode changes at any moment: every served leaf is trusted, in the end by Switchback's CA", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(act, { maxLength: 16 }), async (acts) => {
       const world = new World();

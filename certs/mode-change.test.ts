@@ -61,7 +61,7 @@ test("if an API server has lost the next CA, the wait for it starts again", () =
   assert.equal(takeOver(waiting, held), waiting);
 });
 
-test("a bundle that is put back without the next CA: the wait for it starts again", () => {
+test("a restored bundle without the next CA: its wait starts again", () => {
   const next = { ...loadPair(other), key: other.key };
   const waiting = { ...state, next, nextSince: now - 1 };
   const put = takeOver(waiting, { now, chain: certs(ourLeaf), offered: [], live: certs(ours) });
@@ -70,7 +70,7 @@ test("a bundle that is put back without the next CA: the wait for it starts agai
   assert.equal(takeOver(waiting, emptied), waiting, "an API server without any CA accepts neither leaf");
 });
 
-test("a leaf of a previous CA that is put back: the wait for that of the signer starts again", () => {
+test("a restored leaf of a previous CA: the wait for the signer's leaf starts again", () => {
   const waiting = { ...state, previous: certs(theirs), previousSince: now - 1 };
   const put = takeOver(waiting, { now, chain: certs(theirLeaf), offered: [], live: certs(ours, theirs) });
   assert.deepEqual([put.fault?.code, put.previousSince], ["leaf-put-back", undefined]);
@@ -99,7 +99,7 @@ test("an expired CA of Switchback is not kept", () => {
   assert.deepEqual([taken.signer, taken.next, taken.previous.length], [undefined, undefined, 1]);
 });
 
-test("a chain verifies through the intermediates that come with a leaf, and for a leaf that is its own CA", async () => {
+test("a chain verifies through the intermediates of a leaf, and for a leaf that is its own CA", async () => {
   const middle = await issueAuthority({ now, days: 50 }, pooledKey);
   const leaf = await issueLeaf(middle, NAMES, { now, days: 10 }, pooledKey);
   const cross = forge.pki.certificateFromPem(middle.cert);

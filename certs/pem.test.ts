@@ -36,7 +36,7 @@ describe("a PEM text", () => {
   });
 
   for (const [what, text, message] of [
-    ["without a certificate", "text", "there is no certificate in it"],
+    ["without a certificate", "text", "the text contains no certificate"],
     ["with a broken one", BROKEN, "the certificate does not parse"],
   ] as const) {
     test(`${what} is refused`, () => {
@@ -57,7 +57,7 @@ describe("a pair", () => {
   });
 
   for (const [what, pair, message] of [
-    ["without a certificate", () => ({ cert: "", key: leaf.key }), "there is no certificate in it"],
+    ["without a certificate", () => ({ cert: "", key: leaf.key }), "the text contains no certificate"],
     ["of two", () => ({ cert: leaf.cert, key: ca.key }), "the key does not match the certificate"],
     ["without a key", () => ({ cert: leaf.cert, key: "" }), "the key or the chain does not load"],
     ["with a broken chain", () => ({ cert: `${leaf.cert}${BROKEN}`, key: leaf.key }), "the certificate does not parse"],

@@ -35,14 +35,14 @@ function parseCertificate(pem: string): Certificate {
   }
 }
 
-/** Every certificate of a PEM text, in order. Throws `cert-invalid` if one does not parse, or if the text has none. */
+/** Every certificate of a PEM text, in order. Throws `cert-invalid` if one does not parse or the text has none. */
 export function parseCertificates(text: string): Certificate[] {
   const blocks = text.match(BLOCK) ?? [];
-  if (blocks.length === 0) throw new SwitchbackError("cert-invalid", "there is no certificate in it");
+  if (blocks.length === 0) throw new SwitchbackError("cert-invalid", "the text contains no certificate");
   return blocks.map(parseCertificate);
 }
 
-/** The CA certificates of a PEM text that others may have written. Skips what does not parse; never throws. */
+/** The CA certificates of a PEM text from any writer. Skips blocks that do not parse, and never throws. */
 export function readableAuthorities(text: string): Certificate[] {
   const found: Certificate[] = [];
   for (const block of text.match(BLOCK) ?? []) {
@@ -51,7 +51,7 @@ export function readableAuthorities(text: string): Certificate[] {
       // A bundle's self-issued certificate is trusted, CA or not (Go's crypto/x509).
       if (certificate.x509.ca || certificate.x509.subject === certificate.x509.issuer) found.push(certificate);
     } catch {
-      // Skipped on purpose: the rest of the text is still used.
+      // The rest of the text is still used.
     }
   }
   return found;
@@ -63,7 +63,7 @@ export function readableAuthorities(text: string): Certificate[] {
  */
 export function loadPair(pair: PemPair): Certificate {
   const [first] = parseCertificates(pair.cert);
-  if (first === undefined) throw new SwitchbackError("cert-invalid", "there is no certificate in it");
+  if (first === undefined) throw new SwitchbackError("cert-invalid", "the text contains no certificate");
   try {
     if (!first.x509.checkPrivateKey(createPrivateKey(pair.key))) {
       throw new SwitchbackError("cert-invalid", "the key does not match the certificate");
@@ -77,14 +77,16 @@ export function loadPair(pair: PemPair): Certificate {
   return first;
 }
 
-/** Whether `authority` signed `certificate`: issuer name, key identifiers and signature. Ignores the validity period. */
+/**
+ * Whether `authority` signed `certificate`: issuer name, key identifiers and signature. Ignores the validity period.
+ */
 export function isSignedBy(certificate: Certificate, authority: Certificate): boolean {
   return certificate.x509.checkIssued(authority.x509) && certificate.x509.verify(authority.x509.publicKey);
 }
 
 /**
- * Whether a client that trusts `authority` accepts the chain (leaf first): by signature, through the intermediates that
- * come with the leaf, or because it trusts the leaf itself. Ignores the validity period.
+ * Whether a client that trusts `authority` accepts the chain (leaf first). It does if `authority` is the leaf itself,
+ * or signed it directly or through the intermediates in the chain. Ignores the validity period.
  */
 export function chainsTo(chain: readonly Certificate[], authority: Certificate): boolean {
   let [current] = chain;

@@ -1,29 +1,29 @@
 import { SwitchbackError } from "#lib/errors/errors.ts";
 
-/** Conflicts in one turn until the bundle is left to a later one. */
+/** After this many conflicts, a later turn writes the bundle. */
 const MAX_CONFLICTS = 3;
 
-/** The writes of the caBundle in one turn: a bundle that was written is not written again, and conflicts are few. */
+/** The writes of the caBundle in one turn. Limits conflicts, and prevents writing the same bundle twice. */
 export class PublishAttempts {
   #error: unknown;
-  #isFruitless = false;
+  #isObstructed = false;
   #written: string | undefined;
   #conflicts = 0;
 
-  /** Why no bundle is written any more in this turn; undefined: it may be. */
+  /** Why this turn writes no bundle any more. Undefined if it may. */
   get error(): unknown {
     return this.#error;
   }
 
-  /** Something undoes or prevents the writes: the next turn must not begin soon, whatever happens. */
-  get isFruitless(): boolean {
-    return this.#isFruitless;
+  /** Something reverts or prevents the writes. The next turn must not begin soon, even after events. */
+  get isObstructed(): boolean {
+    return this.#isObstructed;
   }
 
-  /** Whether `bundle` was written in this turn, and something took it out since. Call before a write. */
+  /** Whether this turn wrote `bundle`, and something removed it since. Call before a write. */
   isRepeated(bundle: string | undefined): boolean {
     if (bundle === undefined || bundle !== this.#written) return false;
-    this.#giveUp("was written, and is gone");
+    this.#giveUp("was written and then removed");
     return true;
   }
 
@@ -31,7 +31,7 @@ export class PublishAttempts {
     this.#written = bundle ?? this.#written;
   }
 
-  /** A write came too late. */
+  /** Another writer changed the object before this write. */
   conflicted(bundle: string | undefined, cause: unknown): void {
     if (bundle === undefined) return;
     this.#conflicts += 1;
@@ -45,6 +45,6 @@ export class PublishAttempts {
   #giveUp(what: string, cause?: unknown): void {
     const text = `the caBundle ${what}: another writer or an admission plugin changes the webhook configuration`;
     this.#error = new SwitchbackError("kube-status", text, { cause });
-    this.#isFruitless = true;
+    this.#isObstructed = true;
   }
 }

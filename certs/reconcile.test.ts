@@ -88,7 +88,7 @@ test("a first start creates a CA, a leaf and the bundle of every entry in one tu
   assert.deepEqual((await turn()).steps, []);
 });
 
-test("no webhook configuration: the certificates are issued, no configuration is created, and it is filled once it exists", async () => {
+test("certificates are issued without a webhook configuration, which is filled once it exists", async () => {
   bundles.set(undefined);
   const before = await turn();
   assert.deepEqual([before.bundle, before.reason.code], ["absent", "bundle-absent"]);
@@ -150,7 +150,7 @@ test("a deleted TLS Secret: a new leaf of the same CA at once", async () => {
   assert.ok(verifies(await leaf(), bundle));
 });
 
-test("a deleted CA Secret: its leaf stays in use and trusted until the new CA has been in the bundle for the overlap", async () => {
+test("a deleted CA Secret: its leaf stays in use until the new CA has been in the bundle for the overlap", async () => {
   await turn();
   const old = await leaf();
   store.remove(CA_SECRET);
@@ -268,20 +268,20 @@ test("the state and the steps are reported whole, and each step is logged", asyn
     leafNotAfter: now + 30 * DAY,
     steps: [],
     bundleError: undefined,
-    fruitless: false,
+    isObstructed: false,
   });
 });
 
 for (const status of [404, 409]) {
-  test(`a turn whose writes all come too late (${status}) ends after sixteen of them, and the next one is due at once`, async () => {
+  test(`a turn whose writes all conflict (${status}) ends after sixteen; the next one is due at once`, async () => {
     const [log, moved] = [new LineLog(), new SwitchbackError("kube-status", "moved", { status })];
     let writes = 0;
     const write = () => {
       writes++;
       return Promise.reject(moved);
     };
-    const { steps, at, fruitless } = await turn({ store: { ...store, write }, log });
-    assert.deepEqual([writes, steps, at, fruitless], [16, [], now, false]);
+    const { steps, at, isObstructed } = await turn({ store: { ...store, write }, log });
+    assert.deepEqual([writes, steps, at, isObstructed], [16, [], now, false]);
     const line = { level: "debug", fields: { step: "create-signer", error: "moved" } };
     assert.deepEqual(
       log.lines.map(({ level, fields }) => ({ level, fields })),
@@ -303,7 +303,7 @@ test("a process that is no longer the leader writes nothing", async () => {
 });
 
 for (const pause of ["before", "after"] as const) {
-  test(`a leader that pauses ${pause} it reads the bundle cannot revert what another leader does meanwhile`, async () => {
+  test(`a leader that pauses ${pause} it reads the bundle cannot revert another leader's writes`, async () => {
     await turn();
     now += 201 * DAY;
     const written: string[] = [];
@@ -347,7 +347,7 @@ test("two leaders that work at the same time end up with one CA", async () => {
   }
 });
 
-test("crashes at any write, deletions and late API servers and replicas: what is served is always trusted", async () => {
+test("crashes at any write, deletions, late API servers and replicas: every served leaf is trusted", async () => {
   const act = fc.oneof(
     {
       weight: 3,
@@ -369,7 +369,7 @@ test("crashes at any write, deletions and late API servers and replicas: what is
       const check = async () => {
         const bundle = await live();
         const cert = await leaf();
-        // A bundle wiped by others is out of scope, and after an outage there is nothing to keep valid.
+        // Bundles that others wipe are out of scope. After an outage there is nothing to keep valid.
         if (cert !== "" && parseCertificates(cert)[0]!.notAfter <= now) history.length = 0;
         else if (bundle !== "" && cert !== "") history.push({ at: now, leaf: cert, bundle });
         const recent = history.filter(
@@ -385,7 +385,7 @@ test("crashes at any write, deletions and late API servers and replicas: what is
         await step();
         await check();
       }
-      // Two overlaps for the current rotation, and two for a CA that became due meanwhile.
+      // Two overlaps for the current rotation, and two for a CA that became due since then.
       for (let overlaps = 0; overlaps < 5; overlaps += 1) {
         await turn();
         await check();

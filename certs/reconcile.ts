@@ -24,7 +24,7 @@ export interface TurnContext {
   readonly log: Logger;
 }
 
-/** The state when no step is due any more. Times are Unix milliseconds. */
+/** The state after the last step that was due. Times are Unix milliseconds. */
 export interface TurnResult {
   readonly reason: Reason;
   /** When the next turn is due at the latest. */
@@ -36,12 +36,12 @@ export interface TurnResult {
   readonly steps: readonly StepName[];
   /** Why the bundle is `unknown`, if it is. */
   readonly bundleError: unknown;
-  /** Something undoes or prevents the writes of the bundle: the next turn must not begin soon, whatever happens. */
-  readonly fruitless: boolean;
+  /** Something reverts or prevents the writes of the bundle. The next turn must not begin soon, even after events. */
+  readonly isObstructed: boolean;
 }
 
-/** The observed state that a step is decided and carried out on. */
-interface Seen {
+/** The observed state. A step is decided from it and carried out on it. */
+interface Observed {
   readonly view: BundleView | undefined;
   readonly tls: SecretContent | undefined;
   readonly secret: SecretContent | undefined;
@@ -66,11 +66,11 @@ function bundleState(view: BundleView | undefined, wanted: string): BundleState 
 }
 
 /**
- * Reads all three objects, in the opposite order of a rotation's writes. Each write carries the version that was read, so
- * a stale writer (a leader that was paused) can never revert a newer step: if it had missed a write to the CA Secret, it
- * would also have an older version of the objects that are written after it.
+ * Reads all three objects, in the opposite order of a rotation's writes. Each write names the version that was read, so
+ * a stale writer (a leader that was paused) can never revert a newer step. A writer that misses a write to the CA
+ * Secret also has an older version of the objects that are written after it.
  */
-async function observe(context: TurnContext, publishError: unknown): Promise<Seen> {
+async function observe(context: TurnContext, publishError: unknown): Promise<Observed> {
   let view: BundleView | undefined;
   let bundleError = publishError;
   try {
@@ -117,9 +117,9 @@ async function nextCa(step: StepName, ca: CaState, context: TurnContext): Promis
   }
 }
 
-async function carryOut(step: StepName, seen: Seen, context: TurnContext): Promise<void> {
+async function carryOut(step: StepName, observed: Observed, context: TurnContext): Promise<void> {
   const { store, bundleWriter, leafDays, names, now, makeKey } = context;
-  const { ca, view, tls, secret } = seen;
+  const { ca, view, tls, secret } = observed;
   if (step === "publish" && view !== undefined) {
     await bundleWriter.write(bundleText(trustedBy(ca)), view);
   } else if (step === "issue-leaf" && ca.signer !== undefined) {
@@ -132,62 +132,62 @@ async function carryOut(step: StepName, seen: Seen, context: TurnContext): Promi
   }
 }
 
-/** Another writer changed or deleted the object since it was read. This is not an error: the state is read again. */
-function hasMoved(error: unknown): boolean {
+/** Another writer changed or deleted the object after it was read. This is not an error: the state is read again. */
+function isConflict(error: unknown): boolean {
   return statusOf(error) === 409 || statusOf(error) === 404;
 }
 
-function resultOf(seen: Seen, reason: Reason, at: number, steps: readonly StepName[]): Omit<TurnResult, "fruitless"> {
-  return {
-    reason,
-    at,
-    bundle: seen.bundle,
-    caNotAfter: seen.ca.signer?.notAfter ?? seen.ca.next?.notAfter,
-    leafNotAfter: seen.leaf?.notAfter,
-    steps,
-    bundleError: seen.bundleError,
-  };
-}
-
 /**
- * Carries out every step that is due, and reads the whole state again before each. A bundle that cannot be written delays
- * only the steps that rely on it. Any other failure is thrown, and a later turn continues from the stored state.
+ * Carries out every step that is due, and reads the whole state again before each. If the bundle cannot be written,
+ * only the steps that rely on it wait. Any other failure is thrown, and a later turn continues from the stored state.
  */
 export async function runTurn(context: TurnContext, signal: AbortSignal): Promise<TurnResult> {
   const steps: StepName[] = [];
   const publishing = new PublishAttempts();
   for (let round = 0; ; round += 1) {
-    const seen = await observe(context, publishing.error);
+    const observed = await observe(context, publishing.error);
+    const { ca, leaf, bundle, bundleError } = observed;
     const now = context.now();
-    const plan = planRotation({ ...seen.ca, ...seen }, now, { overlapMs: context.overlapMs });
+    const plan = planRotation({ ...ca, ...observed }, now, { overlapMs: context.overlapMs });
     if (plan.step === "wait" || round >= MAX_STEPS) {
-      const at = plan.step === "wait" ? plan.at : now;
-      return { ...resultOf(seen, plan.reason, at, steps), fruitless: publishing.isFruitless };
+      return {
+        reason: plan.reason,
+        at: plan.step === "wait" ? plan.at : now,
+        bundle,
+        caNotAfter: ca.signer?.notAfter ?? ca.next?.notAfter,
+        leafNotAfter: leaf?.notAfter,
+        steps,
+        bundleError,
+        isObstructed: publishing.isObstructed,
+      };
     }
     signal.throwIfAborted();
-    if (await attempt(plan.step, seen, context, publishing)) {
+    if (await attempt(plan.step, observed, context, publishing)) {
       steps.push(plan.step);
       context.log.info({ step: plan.step, ...plan.reason }, "certificates: step done");
     }
   }
 }
 
-/** Carries out a step. @returns whether it is done; if not, the state is read again, and the failure is in `publishing` if it counts. */
+/**
+ * Carries out a step.
+ * @returns whether it succeeded; if not, `publishing` has the failure of a bundle, and the state must be read again
+ */
 async function attempt(
   step: StepName,
-  seen: Seen,
+  observed: Observed,
   context: TurnContext,
   publishing: PublishAttempts,
 ): Promise<boolean> {
-  const bundle = step === "publish" ? bundleText(trustedBy(seen.ca)) : undefined;
+  const bundle = step === "publish" ? bundleText(trustedBy(observed.ca)) : undefined;
   if (publishing.isRepeated(bundle)) return false;
   try {
-    await carryOut(step, seen, context);
+    await carryOut(step, observed, context);
     publishing.succeeded(bundle);
     return true;
   } catch (error) {
     context.log.debug({ step, error: describeError(error) }, "certificates: step failed");
-    if (hasMoved(error)) publishing.conflicted(bundle, error);
+    if (isConflict(error)) publishing.conflicted(bundle, error);
     else if (bundle === undefined) throw error;
     else publishing.failed(error);
     return false;

@@ -13,8 +13,8 @@ import {
 } from "./rotation.ts";
 
 /**
- * A world in which API servers and webhook replicas are late, each by up to the overlap: at any moment some API server
- * may still have any bundle, and some replica may still serve any leaf, of the last overlap.
+ * A world in which API servers and webhook replicas are late, each by up to the overlap. At any moment some API server
+ * may still have any bundle of the last overlap, and some replica may still serve any leaf of it.
  */
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -46,7 +46,7 @@ function make(world: World, days: number, limit = Number.POSITIVE_INFINITY): Cer
 
 const unique = (certs: readonly CertFacts[]) => [...new Map(certs.map((cert) => [cert.id, cert])).values()];
 
-/** What is read back: as `state.ts` does it. */
+/** Reads the state back as `state.ts` does. */
 function seen(world: World): { ca: NonNullable<World["ca"]>; trusted: CertFacts[]; state: RotationState } {
   const witnesses = unique([...(world.leaf?.witnesses ?? []), ...(world.bundle ?? [])]);
   const ca = world.ca ?? { ...EMPTY, previous: witnesses.filter(({ notAfter }) => world.now < notAfter) };
@@ -59,7 +59,7 @@ function seen(world: World): { ca: NonNullable<World["ca"]>; trusted: CertFacts[
   return { ca, trusted, state: { ...ca, leaf, leafFault: undefined, fault, bundle } };
 }
 
-/** One write: as `turn.ts` does it. */
+/** Writes one step as `reconcile.ts` does. */
 function carryOut(world: World, step: StepName): void {
   const { ca, trusted } = seen(world);
   const { now } = world;
@@ -79,7 +79,7 @@ function carryOut(world: World, step: StepName): void {
   if (step === "issue-leaf" && ca.signer) {
     const leaf = { ...make(world, LEAF_DAYS, ca.signer.notAfter), signedBy: ca.signer.id, coversNames: true };
     world.leaf = { ...leaf, witnesses: trusted };
-    // After an outage (every leaf that could be served had expired) there was nothing to keep valid: only the live objects matter.
+    // After an outage, every leaf that could be served has expired. Then only the live objects matter.
     const outage = !inUse(world.leaves, now, OVERLAP).some(({ leaf: old }) => now < old.notAfter);
     if (outage) world.bundles.splice(0, world.bundles.length - (world.bundle === undefined ? 0 : 1));
     world.leaves.push({ from: now, leaf });
@@ -155,7 +155,7 @@ function perform(world: World, act: Action, bundleLag: number, bothMayVanish: bo
   }
 }
 
-/** Undisturbed, every world becomes steady within two overlaps. */
+/** Without further disturbance, every world becomes steady within two overlaps. */
 function checkPeace(world: World, bundleLag: number): void {
   world.bundle ??= [];
   for (let minute = 0; minute < 45; minute += 1) {

@@ -1,8 +1,8 @@
 /**
  * Decides the next step of a rotation. Pure: facts and a time in, a step and its reason out.
  *
- * Two things propagate slowly and independently: the caBundle to every API server, and the leaf to every webhook replica.
- * Each is assumed to arrive within the overlap (`certs.overlapSeconds`). So at most one of them changes in an overlap:
+ * Two things spread slowly and independently: the caBundle to every API server, and the leaf to every webhook replica.
+ * Each should arrive within the overlap (`certs.overlapSeconds`). So at most one of them changes in an overlap:
  *
  *     create-next   next CA created                       bundle: signer
  *     publish                                             bundle: next + signer
@@ -12,20 +12,20 @@
  *     stamp-previous                             ── overlap: old and new leaf, one bundle ──
  *     drop-previous                                       bundle: signer
  *
- * Every step is one write, and the state is read again before each: a crash or a change of leader between two steps is
- * only a pause. The same steps repair what was deleted or damaged, and take over from another manager (takeover.ts):
- * Switchback's CA is then the next one, and the other manager's CA a previous one.
+ * Every step is one write, and the state is read again before each. So a crash or a change of leader between two steps
+ * only delays the next one. The same steps repair deleted or damaged objects, and take over from another manager
+ * (mode-change.ts): Switchback's CA is then the next one, and the other manager's CA a previous one.
  */
 import type { Reason } from "#hostmap/types.ts";
 
 /** How far `notBefore` is backdated, for clocks that are behind. */
 export const BACKDATE_MS = 5 * 60_000;
 /**
- * The wait for a new CA to reach the API servers when the leaf is lost, too. Running replicas may still serve the lost
- * leaf, but a starting replica has none, so the wait is short. A watch event takes far less.
+ * The wait for a new CA to reach the API servers if the leaf is lost too. Running replicas may still serve the lost
+ * leaf, but a starting replica has no leaf, so the wait is short. A watch event takes far less.
  */
 export const LOST_LEAF_WAIT_MS = 30_000;
-/** The longest time between two turns if nothing is due. */
+/** Maximum time between two turns if nothing is due. */
 const IDLE_MS = 24 * 3_600_000;
 
 /** Times are Unix milliseconds; `id` identifies the certificate. */
@@ -36,7 +36,7 @@ export interface CertFacts {
 }
 
 export interface LeafFacts extends CertFacts {
-  /** The `id` of the trusted CA that signed it, or undefined if none did. */
+  /** The `id` of the trusted CA that signed it. Undefined if none did. */
   readonly signedBy: string | undefined;
   /** Whether it is valid for every name of the webhook's Service. */
   readonly coversNames: boolean;
@@ -60,9 +60,9 @@ export interface RotationState {
   /** When the current leaf was first one of `signer`. */
   readonly previousSince: number | undefined;
   readonly leaf: LeafFacts | undefined;
-  /** Why there is no usable leaf, if there is none. */
+  /** Why the stored leaf is unusable. */
   readonly leafFault: Reason | undefined;
-  /** Set if the stored state is partly broken, or if another manager's CA is in use: the known state must be stored first. */
+  /** The stored state is partly broken, or another manager's CA is in use. The known state must be stored first. */
   readonly fault: Reason | undefined;
   readonly bundle: BundleState;
 }
@@ -101,7 +101,7 @@ function alive(cert: CertFacts | undefined, now: number): boolean {
   return cert !== undefined && now < cert.notAfter;
 }
 
-/** A timestamp in the future was written by a wrong clock: it is ignored, and the wait starts again. */
+/** Ignores a timestamp in the future, which a wrong clock wrote. The wait starts again. */
 function stamped(stamp: number | undefined, now: number): number | undefined {
   return stamp !== undefined && stamp <= now ? stamp : undefined;
 }
@@ -124,14 +124,14 @@ function act(step: StepName, code: string, text: string): RotationPlan {
 /** No CA can sign. Known old CAs stay in the bundle, as their leaves may still be served. */
 const createFirst: Rule = (state, now) => {
   if (state.signer !== undefined || state.next !== undefined) return undefined;
-  const why = state.fault ?? { code: "first-start", text: "there are no certificates yet" };
+  const why = state.fault ?? { code: "first-start", text: "no certificates exist yet" };
   if (state.bundle === "unknown") {
-    const text = `${why.text}; the webhook configuration cannot be read, so it is not known which CA is in use`;
+    const text = `${why.text}; the webhook configuration cannot be read, so the CA in use is unknown`;
     return { step: "wait", reason: { code: "bundle-unreadable", text }, at: now };
   }
   const inUse = state.previous.some((cert) => alive(cert, now));
   return inUse
-    ? act("create-next", why.code, `${why.text}: creating a new CA; the old certificate stays trusted meanwhile`)
+    ? act("create-next", why.code, `${why.text}: creating a new CA; the old certificate stays trusted for now`)
     : act("create-signer", why.code, `${why.text}: creating a new CA`);
 };
 
@@ -163,7 +163,7 @@ const promote: Rule = (state, now, settings) => {
     : undefined;
 };
 
-/** Why the signer should issue a new leaf, or undefined. Any leaf of the signer is trusted, so none of this waits. */
+/** Why the signer should issue a new leaf, or undefined. Every leaf of the signer is trusted, so no reason waits. */
 function leafDue(state: RotationState, signer: CertFacts, now: number): Reason | undefined {
   const { leaf } = state;
   if (leaf === undefined) {
@@ -259,7 +259,7 @@ function waitUntil(state: RotationState, now: number, settings: RotationSettings
   return Math.min(...times.filter((time) => time > now));
 }
 
-/** The next step for this state, or `wait` and until when. */
+/** The next step for this state, or `wait` with a time. */
 export function planRotation(state: RotationState, now: number, settings: RotationSettings): RotationPlan {
   for (const rule of RULES) {
     const plan = rule(state, now, settings);

@@ -12,7 +12,7 @@ import { CA_SECRET, TLS_SECRET } from "./secret-store.ts";
 import { KubeSecretStore } from "./secret-store-kube.ts";
 import { secretSource } from "./serving-secret.ts";
 
-// How certificates are read from, written to and watched in the API server; the API server's own rules are tested against it.
+// Certificates are read from, written to and watched in the API server. The API server's own rules: test/integration/.
 
 const SECRETS = "/api/v1/namespaces/ns/secrets";
 const TLS = `${SECRETS}?metadata.name=${TLS_SECRET}`;
@@ -21,7 +21,7 @@ const WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigura
 const CONFIGURATION = `${WEBHOOKS}?metadata.name=${WEBHOOK_CONFIGURATION}`;
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 
-/** A client that records its writes and responds to each read with the result of `read`; the touch of a term gives version 9. */
+/** Records its writes and responds to each read with the result of `read`. The touch of a term gives version 9. */
 function writing(read: () => unknown = () => assert.fail("read")) {
   const writes: unknown[][] = [];
   const note = async (...call: unknown[]) => void writes.push(call);

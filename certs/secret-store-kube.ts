@@ -31,7 +31,7 @@ interface SecretStoreDeps {
   readonly client: KubeClient;
   readonly namespace: string;
   readonly log: Logger;
-  /** Of the leader's term. */
+  /** Of the current leader term. */
   readonly fence: Fence;
 }
 
@@ -51,8 +51,8 @@ export class KubeSecretStore implements SecretStore {
   }
 
   /**
-   * Created by server-side apply, so that RBAC can bind the permission to create to the name. Changed by a merge patch, because
-   * an apply keeps a key that another manager has also written (a restored backup): a step would then never complete.
+   * Creates by server-side apply, so that RBAC can limit the permission to create to the name. Changes by merge patch:
+   * an apply keeps a key that another manager has also written (a restored backup), and a step would never complete.
    */
   async write(name: SecretName, data: Readonly<Record<string, string>>, expected: SecretContent | undefined) {
     const { client, namespace } = this.#deps;
@@ -78,7 +78,7 @@ export class KubeSecretStore implements SecretStore {
         client,
         path: this.#path(),
         fieldSelector: `metadata.name=${name}`,
-        // Only the fact of a change matters: no key is kept in memory.
+        // Keeps no key in memory: only the change itself matters.
         project: (raw) => (raw as RawSecret).metadata.resourceVersion,
         onChange: changed,
         onSynced: changed,

@@ -4,14 +4,14 @@ import { dirname } from "node:path";
 import { describeError } from "#lib/errors/errors.ts";
 import type { ServingSource } from "./serving.ts";
 
-/** A change without an event (network file systems, a recreated directory) is noticed after this time at most. */
+/** Limits the delay of a change without an event (network file systems, a recreated directory). */
 const POLL_MS = 60_000;
-/** The two files change one after the other; a read between them would return a pair that does not match. */
+/** The two files change one after the other. A read between them would return a pair that does not match. */
 const SETTLE_MS = 100;
 
 /**
- * Reads the pair from two files. It watches their directories, not the files: the kubelet mounts a Secret as links through
- * `..data` and swaps that link, after which a watch on a file would still follow the old one.
+ * Reads the pair from two files. The kubelet mounts a Secret as links through `..data` and swaps that link. A watch on
+ * a file would then still follow the old file, so this source watches the directories.
  */
 export function fileSource(files: {
   readonly certFile: string;
@@ -24,7 +24,7 @@ export function fileSource(files: {
       let stopped = false;
       let reading = Promise.resolve();
       let settling: NodeJS.Timeout | undefined;
-      const look = async () => {
+      const read = async () => {
         try {
           const [cert, key] = await Promise.all([readFile(files.certFile, "utf8"), readFile(files.keyFile, "utf8")]);
           if (!stopped) found({ cert, key });
@@ -32,19 +32,19 @@ export function fileSource(files: {
           if (!stopped) found({ code: "files-unreadable", text: describeError(error) });
         }
       };
-      const lookNow = () => {
-        reading = reading.then(look);
+      const readNext = () => {
+        reading = reading.then(read);
       };
       const changed = () => {
         clearTimeout(settling);
-        settling = setTimeout(lookNow, SETTLE_MS);
+        settling = setTimeout(readNext, SETTLE_MS);
       };
       const watchers = directories.map((directory) => followDirectory(directory, changed));
       const poll = setInterval(() => {
         for (const watcher of watchers) watcher.ensure();
-        lookNow();
+        readNext();
       }, files.pollMs ?? POLL_MS);
-      lookNow();
+      readNext();
       return {
         async stop() {
           stopped = true;
@@ -71,7 +71,7 @@ function followDirectory(directory: string, changed: () => void) {
       watcher = watch(directory, changed);
       watcher.on("error", close);
     } catch {
-      // The poll reads the files and reports what is wrong with them.
+      // The poll reads the files and reports the problem.
     }
   };
   ensure();

@@ -7,13 +7,9 @@ import { TLS_SECRET } from "./secret-store.ts";
 import { type RawSecret, secretTextOf } from "./secret-store-kube.ts";
 import type { ServingSource } from "./serving.ts";
 
-function pairOf(data: Readonly<Record<string, string>>): PemPair {
-  return { cert: data["tls.crt"] ?? "", key: data["tls.key"] ?? "" };
-}
+const MISSING = { code: "secret-missing", text: `Secret ${TLS_SECRET} is missing` };
 
-const MISSING = { code: "secret-missing", text: `there is no Secret ${TLS_SECRET}` };
-
-/** The TLS Secret in Switchback's own namespace, watched by name: the only Secret that the webhook may read. */
+/** Watches the TLS Secret in Switchback's namespace by name. The webhook may read no other Secret. */
 export function secretSource(deps: {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly namespace: string;
@@ -25,7 +21,10 @@ export function secretSource(deps: {
         client: deps.client,
         path: corePath("secrets", deps.namespace),
         fieldSelector: `metadata.name=${TLS_SECRET}`,
-        project: (raw) => pairOf(secretTextOf(raw as RawSecret)),
+        project: (raw) => {
+          const data = secretTextOf(raw as RawSecret);
+          return { cert: data["tls.crt"] ?? "", key: data["tls.key"] ?? "" };
+        },
         onChange: ({ after }) => found(after ?? MISSING),
         log: deps.log,
       });

@@ -135,7 +135,7 @@ test("a pair that is not valid yet is accepted with a warning: this clock may be
   assert.deepEqual([watch.status().fingerprint, watch.status().problem?.code], [idOf(early), "pair-not-yet-valid"]);
 });
 
-test("a listening server serves the new certificate to the next connection, and keeps old connections open", async (t) => {
+test("a server serves the new certificate to the next connection, and keeps old connections open", async (t) => {
   const server = createServer(leaves[0]!);
   t.after(() => server.close());
   server.listen(0, "127.0.0.1");
@@ -164,7 +164,7 @@ async function served(watch: ServingWatch, pair: PemPair): Promise<void> {
 
 const options = { now: () => START, log: silentLogger };
 
-/** As the kubelet writes a Secret volume: a directory for each version, `..data` links to it, and the files link through `..data`. */
+/** A Secret volume like the kubelet's: a directory for each version, a link `..data` to it, files linked through it. */
 async function mount(volume: string, version: string, pair: PemPair): Promise<void> {
   await mkdir(join(volume, version), { recursive: true });
   await writeFile(join(volume, version, "tls.crt"), pair.cert);

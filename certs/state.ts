@@ -20,12 +20,12 @@ export interface CaState {
   readonly fault: Reason | undefined;
 }
 
-/** Enough for any rotation; bounds the bundle if the CA Secret is lost repeatedly. */
+/** Enough for any rotation. Bounds the bundle if the CA Secret is lost repeatedly. */
 export const MAX_PREVIOUS = 6;
 
 type Data = Readonly<Record<string, string>>;
 
-/** An authority of the Secret: intact, absent, or broken (then with its certificate, if that can be read). */
+/** An authority of the Secret: intact, absent or broken. A broken one has its certificate, if that parses. */
 function decodeAuthority(data: Data, name: "ca" | "next") {
   const cert = data[`${name}.crt`];
   const key = data[`${name}.key`];
@@ -57,11 +57,17 @@ function decodeTime(text: string | undefined): number | undefined {
   return Number.isNaN(time) ? undefined : time;
 }
 
-/** Newest first, without duplicates, and without those in `taken`. */
-function distinct(certificates: readonly Certificate[], taken: readonly (Certificate | undefined)[]): Certificate[] {
+/** The first `MAX_PREVIOUS` certificates, without duplicates and without those in `taken`. */
+export function firstDistinct(
+  certificates: readonly Certificate[],
+  taken: readonly (Certificate | undefined)[],
+): Certificate[] {
   const seen = new Set(taken.map((cert) => cert?.id));
-  const fresh = certificates.filter(({ id }) => !seen.has(id) && seen.add(id));
-  return fresh.toSorted((a, b) => b.notBefore - a.notBefore || (a.id < b.id ? -1 : 1)).slice(0, MAX_PREVIOUS);
+  return certificates.filter(({ id }) => !seen.has(id) && seen.add(id)).slice(0, MAX_PREVIOUS);
+}
+
+function newestFirst(a: Certificate, b: Certificate): number {
+  return b.notBefore - a.notBefore || (a.id < b.id ? -1 : 1);
 }
 
 function lost(secret: SecretContent | undefined): Reason {
@@ -71,9 +77,9 @@ function lost(secret: SecretContent | undefined): Reason {
 }
 
 /**
- * Reads the CA Secret. If it is absent or broken, the recently trusted CAs must be inferred: `witnesses` are the CAs in the
- * TLS Secret and in the live caBundle. They are kept as `previous`, so that leaves that are still served verify.
- * While the Secret is intact, witnesses are ignored here; see `takeOver`.
+ * Reads the CA Secret. If it is absent or broken, the recently trusted CAs must be inferred from `witnesses`: the CAs
+ * in the TLS Secret and in the live caBundle. They become `previous`, so that leaves that are still served verify. If
+ * the Secret is intact, this function ignores witnesses; see `takeOver`.
  */
 export function decodeCa(secret: SecretContent | undefined, witnesses: readonly Certificate[]): CaState {
   const data = secret?.data ?? {};
@@ -82,14 +88,14 @@ export function decodeCa(secret: SecretContent | undefined, witnesses: readonly 
   const previous = decodePrevious(data);
   const empty = signer.authority === undefined && next.authority === undefined && witnesses.length > 0;
   const fault = signer.fault ?? next.fault ?? previous.fault ?? (empty ? lost(secret) : undefined);
-  // A next CA has signed nothing yet: if only it is broken, there is nothing to keep.
+  // A next CA has signed nothing yet. If only that one is broken, there is nothing to keep.
   const whole = signer.authority !== undefined && previous.fault === undefined;
   const kept = fault === undefined || whole ? [] : [...(signer.rest ?? []), ...(next.rest ?? []), ...witnesses];
   return {
     signer: signer.authority,
     next: next.authority,
     nextSince: decodeTime(data["next.since"]),
-    previous: distinct([...previous.certificates, ...kept], [signer.authority, next.authority]),
+    previous: firstDistinct([...previous.certificates, ...kept].sort(newestFirst), [signer.authority, next.authority]),
     previousSince: kept.length === 0 ? decodeTime(data["previous.since"]) : undefined,
     fault,
   };
@@ -108,12 +114,12 @@ export function encodeCa(state: Omit<CaState, "fault">): Record<string, string> 
   };
 }
 
-/** The CAs to trust, newest first: the text does not change when the next CA becomes the signer. */
+/** The CAs to trust, newest first. In this order, the text stays the same when the next CA becomes the signer. */
 export function trustedBy(state: Pick<CaState, "signer" | "next" | "previous">): Certificate[] {
   return [state.next, state.signer, ...state.previous].filter((cert) => cert !== undefined);
 }
 
-/** The chain of the TLS Secret, leaf first, or empty if there is none that a replica could serve. */
+/** The chain of the TLS Secret, leaf first. Empty if no replica could serve it. */
 export function servedChain(secret: SecretContent | undefined): Certificate[] {
   const cert = secret?.data["tls.crt"] ?? "";
   try {

@@ -10,9 +10,9 @@ type ErrorCode =
   | "kube-unreachable"
   /** The resource version has expired (HTTP 410): list again. */
   | "kube-expired"
-  /** The leader's term has ended, and another may lead: it must not write any more. */
+  /** The leader's term has ended. It must not write any more, because another may lead. */
   | "term-over"
-  /** The controller shows its status only to who sends its key. */
+  /** The controller shows its status only to requests with its key. */
   | "status-refused"
   /** Stored data cannot be parsed. */
   | "data-corrupt"
@@ -20,7 +20,7 @@ type ErrorCode =
   | "cert-invalid"
   /** The uninstall cannot continue: pods hold addresses that would be reassigned, or a controller still runs. */
   | "still-held"
-  /** A person was asked before a change and did not agree, or could not be asked. Nothing was changed. */
+  /** The user did not confirm a change, or could not be asked. Nothing was changed. */
   | "declined"
   /** A listener could not be bound. */
   | "listen-failed"
@@ -51,10 +51,10 @@ export function statusOf(error: unknown): number | undefined {
   return error instanceof SwitchbackError ? error.status : undefined;
 }
 
-/** Maximum number of causes that are described; a chain of causes may be cyclic. */
+/** Maximum number of causes in a description. A chain of causes may be cyclic. */
 const MAX_CAUSES = 8;
 
-/** Describes an error on one line, with its chain of causes. Contains no body and no secret: only messages are used. */
+/** Describes an error on one line, with its chain of causes. Only messages are used: no body and no secret. */
 export function describeError(error: unknown): string {
   const messages: string[] = [];
   for (let cause = error; cause !== undefined && messages.length <= MAX_CAUSES; cause = causeOf(cause)) {
@@ -67,7 +67,7 @@ function causeOf(error: unknown): unknown {
   return error instanceof Error ? error.cause : undefined;
 }
 
-/** Node's error for a host with several addresses has no message, only the messages of the attempts. */
+/** Node's error for a host with several addresses has no message. Each attempt has one. */
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.message === "" && error instanceof AggregateError) return error.errors.map(messageOf).join(", ");

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { printable, printableLines } from "./printable.ts";
 
-describe("what a terminal may act on is escaped as in JSON:", () => {
+describe("characters that a terminal may act on are escaped as in JSON:", () => {
   for (const [what, text, escaped] of [
     ["control characters", "a\u0000b\u001b[2Jc\u007f", "a\\u0000b\\u001b[2Jc\\u007f"],
     ["those of C1", "\u0085\u009b2J", "\\u0085\\u009b2J"],
@@ -29,7 +29,7 @@ describe("what a terminal may act on is escaped as in JSON:", () => {
   });
 });
 
-test("a text may have escapes of its own", () => {
+test("the caller may choose other escapes", () => {
   assert.equal(
     printableLines("a\n\u001b\u{e0001}", (char) => `<${char.codePointAt(0)}>`),
     "a\n<27><917505>",

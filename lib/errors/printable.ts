@@ -1,19 +1,20 @@
 /**
- * What a terminal may act on instead of showing it: control characters (escape sequences, C1 included), format characters (text
- * direction, zero width) and line separators.
+ * Characters that a terminal may act on instead of showing them: control characters (escape sequences, C1 included),
+ * format characters (text direction, zero width) and line separators.
  */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 /** The same, except line feed (also after a carriage return) and tab. */
 const UNPRINTABLE_IN_LINES = /(?![\n\t]|\r\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
-/** Makes a text of unknown origin safe to print within a line, by the escapes of JSON: ESC becomes `\u001b`. */
+/** Makes a text of unknown origin safe to print within a line. It uses JSON's escapes: ESC becomes `\u001b`. */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, jsonEscape);
 }
 
 /**
- * The same for a whole text, which keeps its line endings and tabs. With the escapes of JSON, a JSON document stays the same document.
- * @param escapeOf what a character is replaced with; for YAML, whose escapes above U+FFFF differ
+ * The same for a whole text, which keeps its line endings and tabs. JSON's escapes do not change a JSON document's
+ * value.
+ * @param escapeOf returns a character's replacement; for YAML, whose escapes above U+FFFF differ
  */
 export function printableLines(text: string, escapeOf: (char: string) => string = jsonEscape): string {
   return text.replace(UNPRINTABLE_IN_LINES, escapeOf);
