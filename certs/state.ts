@@ -21,7 +21,7 @@ export interface CaState {
 }
 
 /** Enough for any rotation. Bounds the bundle if the CA Secret is lost repeatedly. */
-export const MAX_PREVIOUS = 6;
+const MAX_PREVIOUS = 6;
 
 type Data = Readonly<Record<string, string>>;
 
