@@ -1,25 +1,26 @@
-import { globSync } from "node:fs";
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { binaries, INTEGRATION_BINARIES, Unavailable } from "./cluster/binaries.ts";
+import { type TestKind, testFiles } from "./files.ts";
 import { type Outcome, runFiles } from "./run-files.ts";
 
-// `npm test [-- FILTER...]`: the unit tests, then the integration tests. FILTER is a part of a path; several are "or".
+// `npm test [-- FILTER...]`: the unit tests, which need Node alone. `npm run test:integration`: the tests that need more,
+// most of them a real API server. `npm run test:all`: both. FILTER is a part of a path; several are "or".
 
-const ROOT = join(import.meta.dirname, "..");
+const COMMANDS: Readonly<Record<string, readonly TestKind[]>> = {
+  unit: ["unit"],
+  integration: ["integration"],
+  all: ["unit", "integration"],
+};
 
-/** Each integration file starts a control plane of its own, about one core while it starts and 0.5 GB. */
+const BUILD_AHEAD = join(import.meta.dirname, "cluster", "build-ahead.ts");
+
+/** Most integration files start their own control plane: about one core while it starts, and 0.5 GB. */
 const INTEGRATION_CONCURRENCY = Math.max(1, Math.min(4, availableParallelism()));
 
 const isCi = process.env.CI === "true";
-
-function testFiles(filters: string[]): { unit: string[]; integration: string[] } {
-  const wanted = globSync("**/*.test.ts", { cwd: ROOT, exclude: ["**/node_modules", "test/e2e/[0-9]*"] })
-    .filter((file) => filters.length === 0 || filters.some((filter) => file.includes(filter)))
-    .sort();
-  const isIntegration = (file: string) => file.startsWith(join("test", "integration"));
-  return { unit: wanted.filter((file) => !isIntegration(file)), integration: wanted.filter(isIntegration) };
-}
 
 /** Why the integration tests cannot run here, if so. Builds what they need, which takes minutes the first time. */
 async function missing(): Promise<string | undefined> {
@@ -36,24 +37,38 @@ function heading(text: string): void {
   process.stdout.write(`\n=== ${text}\n\n`);
 }
 
-async function main(filters: string[]): Promise<number> {
-  const { unit, integration } = testFiles(filters);
+async function main([command = "", ...filters]: string[]): Promise<number> {
+  const kinds = COMMANDS[command];
+  if (kinds === undefined) {
+    process.stderr.write("usage: node test/run.ts unit|integration|all [FILTER...]\n");
+    return 1;
+  }
+  const of = (kind: TestKind) => (kinds.includes(kind) ? testFiles(kind, filters) : []);
+  const [unit, integration] = [of("unit"), of("integration")];
   if (unit.length + integration.length === 0) {
-    process.stderr.write(`no test file has ${filters.join(" or ")} in its path\n`);
+    process.stderr.write(`no ${kinds.join(" or ")} test has ${filters.join(" or ")} in its path\n`);
     return 1;
   }
   const outcomes: Outcome[] = [];
+  const builder = unit.length > 0 && integration.length > 0 ? spawn(process.execPath, [BUILD_AHEAD]) : undefined;
   if (unit.length > 0) {
     heading(`unit tests (${unit.length} files)`);
     outcomes.push(await runFiles(unit, { concurrency: availableParallelism() }));
   }
   let reason: string | undefined;
   if (integration.length > 0) {
-    heading(`integration tests (${integration.length} files) on a real etcd and kube-apiserver`);
+    heading(`integration tests (${integration.length} files)`);
+    if (builder !== undefined) await ended(builder);
     reason = await missing();
     if (reason === undefined) outcomes.push(await runFiles(integration, { concurrency: INTEGRATION_CONCURRENCY }));
   }
   return verdict(outcomes, reason);
+}
+
+/** Shows what a builder says until it has ended. */
+async function ended(builder: ChildProcess): Promise<void> {
+  builder.stderr?.pipe(process.stderr);
+  if (builder.exitCode === null && builder.signalCode === null) await once(builder, "exit");
 }
 
 /** The exit code, and the last lines that a person reads. */

@@ -10,7 +10,7 @@ import type { Cluster, KubeObject } from "../cluster/cluster.ts";
 import { ADDRESSES, ADMIN_KUBECONFIG } from "../cluster/node/layout.ts";
 import { inNamespace } from "../cluster/node/run.ts";
 import { withCluster } from "../cluster/whole.ts";
-import { hastyAlerts, Prometheus, type ScrapeTarget } from "../prometheus/prometheus.ts";
+import { hastyAlerts, Prometheus, type ScrapeTarget } from "../integration/prometheus/prometheus.ts";
 import { optIn } from "./opted-in.ts";
 import { programCommand, programDeployment } from "./programs/run.ts";
 import { ingress, openShop, SHOP } from "./shop.ts";

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { globSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Cluster } from "../cluster/cluster.ts";
+import { testFiles } from "../files.ts";
 import { examine, isListed, missingFor } from "./other-cluster.ts";
 import { existing } from "./where.ts";
 
 const FOLDER = import.meta.dirname;
-const FILES = globSync("[0-9]*.test.ts", { cwd: FOLDER });
+const FILES = testFiles("e2e");
 const VERSIONS = "apps/v1\nv1\n";
 
 /** A cluster that serves these API versions and has these objects. */
@@ -27,7 +27,7 @@ test("every file says whether it runs on somebody's cluster", () => {
 });
 
 test("what a file needs and a cluster lacks is said, in one line", () => {
-  const missing = FILES.map((file) => missingFor(join("test", "e2e", file), new Set()));
+  const missing = FILES.map((file) => missingFor(file, new Set()));
   assert.ok(missing.filter((reason) => reason === undefined).length >= 6);
   for (const reason of missing) assert.match(reason ?? "takes nothing", /^(takes |the cluster has no )[^\n]+$/);
   assert.equal(missingFor("80-cert-mode.test.ts", new Set()), "the cluster has no cert-manager");

@@ -1,5 +1,4 @@
-import { existsSync, globSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { binaries, Unavailable } from "../cluster/binaries.ts";
 import { Cluster } from "../cluster/cluster.ts";
@@ -13,17 +12,18 @@ import { enforcesNetworkPolicies, importImages, isTemporary, isUp } from "../clu
 import { withProductImage } from "../cluster/product-image.ts";
 import { type Progress, progressLines } from "../cluster/progress.ts";
 import { wholeCluster, withMachine } from "../cluster/whole.ts";
+import { testFiles } from "../files.ts";
 import { runFiles } from "../run-files.ts";
 import { onArm64 } from "./arm64.ts";
 import { examine, leave, missingFor } from "./other-cluster.ts";
 import { where } from "./where.ts";
 
-// `npm run e2e [-- FILTER...]`: the files of this folder in order, against this machine's cluster. One that was not up is brought up
-// before and taken down after, unless --keep is given; one that such a run has left when it was killed goes as well. With --all, again
-// on one that enforces NetworkPolicies, with those of the chart, and before that the files that take long. --arm64 needs no cluster (arm64.ts). Where
-// E2E_KUBECONFIG names another cluster (and E2E_IMAGE the image), what can run there does (other-cluster.ts).
-
-const ROOT = join(import.meta.dirname, "..", "..");
+// `npm run e2e [-- FILTER...]`: the files of this folder, and of each extra's folder `e2e`, in the order of their numbers,
+// against this machine's cluster. A cluster that was not up is brought up before, and taken down after. With --keep it
+// stays. A cluster that a killed run has left is taken down as well.
+// --all: first also the files that take long; then again on a cluster that enforces NetworkPolicies, with the chart's.
+// --arm64 needs no cluster (arm64.ts).
+// E2E_KUBECONFIG names another cluster, and E2E_IMAGE the image: what can run there does (other-cluster.ts).
 
 const USAGE = "usage: npm run e2e -- [--all | --arm64] [--keep] [--break no-proxy|no-header] [FILTER...]";
 
@@ -58,7 +58,7 @@ async function main(args: string[], progress: Progress): Promise<number> {
   const { all, arm64, keep, broken, filters } = readArguments(args);
   if (arm64) return await onArm64(progress);
   process.env.E2E_BREAK = broken;
-  const files = testFiles(filters);
+  const files = endToEndFiles(filters);
   const usual = files.filter((file) => !LONG.test(file));
   if (!all && usual.length === 0) throw new NotHere(`${files.join(" ")}: only with --all`);
   const { other } = where();
@@ -174,10 +174,8 @@ async function prepare({ keep, networkPolicies }: Level, progress: Progress): Pr
   return cluster;
 }
 
-function testFiles(filters: string[]): string[] {
-  const files = globSync("test/e2e/[0-9]*.test.ts", { cwd: ROOT })
-    .filter((file) => filters.length === 0 || filters.some((filter) => file.includes(filter)))
-    .sort();
+function endToEndFiles(filters: string[]): string[] {
+  const files = testFiles("e2e", filters);
   if (files.length === 0) throw new NotHere(`no end-to-end test has ${filters.join(" or ")} in its path`);
   return files;
 }

@@ -11,10 +11,10 @@ import { emptyPublisherState } from "#lib/documents/publisher-state.ts";
 import { whyNoDebian } from "../cluster/debian.ts";
 import { freePorts } from "../cluster/ports.ts";
 import { kubeletFiles } from "../fakes/kubelet-files.ts";
-import { DASHBOARD, hastyAlerts, Prometheus, promtool, type ScrapeTarget } from "../prometheus/prometheus.ts";
 import { type Following, startFollowing } from "./following.ts";
 import { Kubelet } from "./kubelet.ts";
 import { ingress, namespaceYaml, podObject, workload } from "./objects.ts";
+import { DASHBOARD, hastyAlerts, Prometheus, promtool, type ScrapeTarget } from "./prometheus/prometheus.ts";
 import { NAMESPACE, type Replica, type System, until } from "./system.ts";
 
 // A real Prometheus with the chart's alerts, and every component on a real API server: each alert fires when its fault is planted, and

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { parse } from "yaml";
-import { ALERTS, DASHBOARD } from "../prometheus/prometheus.ts";
+import { ALERTS, DASHBOARD } from "./prometheus/prometheus.ts";
 import { COMPONENTS, NAMESPACE, named, type Rendered, render, runHelm } from "./rendered.ts";
 
 // ServiceMonitors, the PodMonitor and `helm test`, as the chart renders them.

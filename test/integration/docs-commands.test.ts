@@ -24,8 +24,8 @@ const CHART = join(ROOT, "manifests", "chart");
 /** By how a command begins: why it is not run here. */
 const ELSEWHERE: ReadonlyArray<readonly [pattern: RegExp, why: string]> = [
   [
-    /^node --test|^npm (?:ci|test|install|run (?:demo|release -- --out \.\.))|^npx /,
-    "test/newcomer, or this run itself",
+    /^node --test|^npm (?:ci|test|install|run (?:demo|test:|release -- --out \.\.))|^npx /,
+    "test/integration/newcomer.test.ts, or this run itself",
   ],
   [/^npm run (?:cluster|e2e)/, "the end-to-end tests of .ci/run are these"],
   [/^npm run bench/, "measurements take minutes; each has a test of its parts beside it"],
@@ -43,7 +43,7 @@ const ELSEWHERE: ReadonlyArray<readonly [pattern: RegExp, why: string]> = [
   [/^kubectl delete namespace switchback-system|delete job switchback-uninstall/, "test/e2e/90-uninstall.test.ts"],
   [/^kubectl (?:\S+ )*(?:logs|exec) /, "no container runs here; test/e2e/10-healed.test.ts, and 75"],
   [/^switchback doctor .*--probe/, "test/e2e/75-doctor.test.ts"],
-  [/^switchback dashboard/, "it serves until it is ended: test/browser"],
+  [/^switchback dashboard/, "it serves until it is ended: test/integration/browser"],
 ];
 
 /** What stands for something of the reader's. Options in brackets are left out: test/docs/commands.test.ts has them. */

@@ -17,7 +17,7 @@ const CALL = /\bimport\(\s*"(?<to>[.#][^"]+)"/g;
 
 /** Production code: what is neither a test nor a helper of tests. */
 export function isProduction(file: string): boolean {
-  return !/\.test\.ts$|^test\/|^tools\/(?:gen|mutants)\/|\/conformance\/|^examples\//.test(file);
+  return !/\.test\.ts$|^test\/|^tools\/(?:gen|mutants)\/|\/(?:conformance|integration|e2e)\/|^examples\//.test(file);
 }
 
 /** Every TypeScript file of the working tree that git does not ignore. */

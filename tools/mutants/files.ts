@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { kindOf } from "#test/files.ts";
 
 export const ROOT = join(import.meta.dirname, "..", "..");
 /** What runs leave for later ones. */
@@ -42,7 +43,7 @@ export function hashOfOthers(tree: ReadonlyMap<string, Kept>): string {
   return hash.digest("hex");
 }
 
-const AROUND = /^(test|bench|examples|manifests)\/|\/conformance\//;
+const AROUND = /^(test|tools\/bench|examples|manifests)\/|\/(?:conformance|integration|e2e)\//;
 
 export function isProduction(file: string): boolean {
   return file.endsWith(".ts") && !file.endsWith(".test.ts") && !AROUND.test(file);
@@ -50,5 +51,5 @@ export function isProduction(file: string): boolean {
 
 /** Those of `test/` are about the folder itself, or need a cluster. */
 export function isUnitTest(file: string): boolean {
-  return file.endsWith(".test.ts") && !file.startsWith("test/");
+  return file.endsWith(".test.ts") && !file.startsWith("test/") && kindOf(file) === "unit";
 }

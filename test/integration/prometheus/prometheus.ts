@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import { stringify } from "yaml";
-import { unpackedDebian } from "../cluster/debian.ts";
-import { freePorts } from "../cluster/ports.ts";
-import { Processes } from "../cluster/processes.ts";
+import { unpackedDebian } from "../../cluster/debian.ts";
+import { freePorts } from "../../cluster/ports.ts";
+import { Processes } from "../../cluster/processes.ts";
 
-const CHART_FILES = join(import.meta.dirname, "..", "..", "manifests", "chart", "files");
+const CHART_FILES = join(import.meta.dirname, "..", "..", "..", "manifests", "chart", "files");
 /** The chart's alerts, and its dashboard for Grafana. */
 export const ALERTS = join(CHART_FILES, "alerts.yaml");
 export const DASHBOARD = join(CHART_FILES, "grafana-dashboard.json");

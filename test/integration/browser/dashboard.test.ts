@@ -13,9 +13,9 @@ import type { Components } from "#extras/dashboard/messages.ts";
 import { seriesIn } from "#extras/dashboard/metrics-text.ts";
 import { type RunningDashboard, startDashboard } from "#extras/dashboard/server.ts";
 import { isShown, type PodMetrics } from "#extras/dashboard/traffic.ts";
-import { whyNoDebian } from "../cluster/debian.ts";
-import { userCache } from "../cluster/product-image.ts";
-import { fullStatus, NAME, REFUSED, WORKLOAD } from "../fakes/full-status.ts";
+import { whyNoDebian } from "../../cluster/debian.ts";
+import { userCache } from "../../cluster/product-image.ts";
+import { fullStatus, NAME, REFUSED, WORKLOAD } from "../../fakes/full-status.ts";
 import { startChromium } from "./chromium.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");

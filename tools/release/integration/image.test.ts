@@ -8,8 +8,8 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { gunzipSync } from "node:zlib";
 import { type UsableBase, usableBase } from "#test/cluster/release-base.ts";
+import { pins } from "../image/base.ts";
 import type { Descriptor } from "../oci/layout.ts";
-import { pins } from "./base.ts";
 
 // The image as a release has it: made twice, in surroundings that differ in what must not matter.
 

@@ -28,7 +28,9 @@ const HERE: ReadonlyMap<string, RegExp> = new Map([
 
 /** The rest of the same sections, and what runs it. */
 const ELSEWHERE: ReadonlyMap<string, string> = new Map([
-  ["npm test", ".ci/run: this is one of those tests"],
+  ["npm test", ".ci/run"],
+  ["npm run test:integration", ".ci/run: this is one of those tests"],
+  ["npm run test:all", "the two before"],
   ["npx switchback doctor --probe --image node:22", "test/e2e/75-doctor.test.ts"],
 ]);
 

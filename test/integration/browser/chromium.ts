@@ -3,7 +3,7 @@ import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Browser, chromium } from "playwright-core";
-import { unpackedDebian, withMissing } from "../cluster/debian.ts";
+import { unpackedDebian, withMissing } from "../../cluster/debian.ts";
 
 /** Debian's build without a screen; what it depends on comes with it, where this machine lacks it. */
 const PACKAGE = "chromium-headless-shell";

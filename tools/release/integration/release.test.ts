@@ -4,13 +4,13 @@ import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { describeCheckout } from "./checkout.ts";
-import { pins } from "./image/base.ts";
-import { makeRelease } from "./make.ts";
-import type { Release, ReleasePart } from "./part.ts";
-import { PARTS } from "./parts.ts";
+import { describeCheckout } from "../checkout.ts";
+import { pins } from "../image/base.ts";
+import { makeRelease } from "../make.ts";
+import type { Release, ReleasePart } from "../part.ts";
+import { PARTS } from "../parts.ts";
 
-const TOP = join(import.meta.dirname, "..", "..");
+const TOP = join(import.meta.dirname, "..", "..", "..");
 /** Seconds and no network: made twice by each run of the tests. */
 const CHEAP = ["notes", "npm"];
 
