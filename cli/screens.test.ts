@@ -115,7 +115,7 @@ some values are shortened (...) to fit 80 columns; -o wide shows them whole
   doctor: `unknown  this cluster: need-unseen
          pods bypass the load balancer of Service
          ingress-nginx/ingress-nginx-controller; that does harm only if the
-         ingress controller demands a PROXY header, which was not seen
+         ingress controller requires a PROXY header, which was not tested
          cure: run with --probe
          cure: have the provider's controller set \`ipMode: Proxy\` in the
                Service's status (Kubernetes 1.32 and newer, if the network

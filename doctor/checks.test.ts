@@ -33,7 +33,7 @@ function codes(facts: ClusterFacts, verdict?: FindingStatus): string[] {
   return [...new Set(found.map(({ code }) => code))];
 }
 
-test("of a healthy install every finding is ok", () => {
+test("every finding about a healthy installation is ok", () => {
   for (const { verdict, code, evidence } of examine(HEALTHY)) assert.equal(verdict, "ok", `${code}: ${evidence}`);
   const expected = [
     "need-met",
@@ -47,13 +47,13 @@ test("of a healthy install every finding is ok", () => {
   assert.deepEqual(codes(HEALTHY), [...expected, ...others, "opted-in", "pods-in-step"]);
 });
 
-test("of resolvers that are ready and held, all is ok", () => {
+test("every finding about ready resolvers that pods use is ok", () => {
   const findings = examine({ ...HEALTHY, ...podDns({}) });
   assert.deepEqual([...new Set(findings.map(({ verdict }) => verdict))], ["ok"]);
   assert.ok(findings.some(({ code }) => code === "resolvers-held"));
 });
 
-test("what is not ok has a cure, but for what the cluster itself does not let us see", () => {
+test("each finding that is not ok has a cure, except where the cluster hides the facts", () => {
   for (const [, change] of FAULTS) {
     for (const { verdict, cures, code } of examine({ ...HEALTHY, ...change })) {
       if (verdict === "warning" || verdict === "broken") assert.ok(cures.length > 0, code);
@@ -61,7 +61,7 @@ test("what is not ok has a cure, but for what the cluster itself does not let us
   }
 });
 
-/** One thing is changed; these verdicts and codes are all that is not ok then. */
+/** One change, and all verdicts and codes that are not ok after it. */
 const FAULTS: readonly [what: string, change: Partial<ClusterFacts>, ...expected: `${FindingStatus} ${string}`[]][] = [
   ["no address yet", nginx({ entries: [] }), "unknown need-pending", "warning address-pending"],
   [
@@ -238,7 +238,7 @@ describe("one thing is wrong, or could not be read:", () => {
 });
 
 describe("without Switchback", () => {
-  test("it tells whether there is the problem", () => {
+  test("it reports whether the cluster has the problem", () => {
     assert.deepEqual(codes(NOT_INSTALLED), ["need-unseen", "short-circuited", "not-probed", "not-installed"]);
     const proxyMode = { ...NOT_INSTALLED, ...services({ ...NGINX, entries: [{ ip: "192.0.2.80", ipMode: "Proxy" }] }) };
     assert.deepEqual(codes(proxyMode), ["need-none", "ip-mode-proxy", "not-probed", "not-needed"]);
@@ -250,14 +250,14 @@ describe("without Switchback", () => {
     ]);
   });
 
-  test("in this namespace, but in another: that alone is said", () => {
+  test("in this namespace, but in another: it reports only that", () => {
     const service = { namespace: "other", name: "w", port: 443 };
     const configuration = known([fakes.entry("namespace", { service }), fakes.entry("pod", { service })]);
     const facts = { ...NOT_INSTALLED, admission: { ...NOT_INSTALLED.admission, configuration } };
     assert.deepEqual(codes(facts), ["need-unseen", "short-circuited", "not-probed", "installed-elsewhere"]);
   });
 
-  test("nothing of it can be read: it is not taken for absent", () => {
+  test("if nothing can be read, it does not count as absent", () => {
     const facts = {
       ...NOT_INSTALLED,
       install: { ...NOT_INSTALLED.install, config: FORBIDDEN, deployments: FORBIDDEN },
@@ -288,7 +288,7 @@ test("every code that a check can give is in docs/doctor.md", () => {
   );
 });
 
-test("an excluded namespace is what the live configuration says, in another namespace than ours too", () => {
+test("the live webhook configuration decides which namespaces are excluded, also for another installation", () => {
   const facts = { ...HEALTHY, ...namespaces([NAMESPACE, "enabled"], ["shop", "enabled"]) };
   assert.deepEqual(codes(facts, "broken"), ["namespace-excluded"]);
 });

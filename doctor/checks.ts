@@ -17,7 +17,10 @@ import { checkWebhook } from "./checks/webhook.ts";
 import type { ClusterFacts } from "./facts.ts";
 import type { Finding } from "./findings.ts";
 
-/** All checks, in reporting order: does the cluster need this, has it the problem, is Switchback working, does the mapping reach pods. */
+/**
+ * All checks, in the order of the report: Does the cluster need this? Does it have the problem?
+ * Does Switchback work? Does the mapping reach pods?
+ */
 const CHECKS: readonly ((facts: ClusterFacts) => Finding[])[] = [
   checkNeed,
   checkShortCircuit,

@@ -8,7 +8,7 @@ import type { NamespaceFacts } from "#lib/workloads/namespaces.ts";
 import type { Fact } from "./known.ts";
 import type { ProbeResult } from "./probe/result.ts";
 
-// The input of the checks. A fact that could not be read carries the reason; no fact is ever assumed.
+// The input of the checks. A fact that could not be read carries the reason. No fact is assumed.
 
 export interface ObjectName {
   readonly namespace: string;
@@ -58,13 +58,13 @@ export interface HttpSolverFacts {
   readonly waits: boolean;
 }
 
-/** Who called, by the log of the ingress controller. */
+/** The callers from inside the cluster that the ingress controller's log shows. */
 export interface CallerFacts {
-  /** `namespace/Kind/name` with its calls, the most first. */
+  /** `namespace/Kind/name` with the number of its calls, most calls first. */
   readonly workloads: readonly { readonly owner: string; readonly calls: number }[];
-  /** Refused calls that have a node's address: kube-proxy may put it in place of the pod's. */
+  /** Refused calls from a node's address. kube-proxy may have replaced the pod's address with it. */
   readonly masqueraded: number;
-  /** Calls from inside for an HTTP-01 challenge, as cert-manager's self-check makes them. */
+  /** Calls from inside for an HTTP-01 challenge, such as cert-manager's self-check. */
   readonly selfChecks: number;
   /** All calls of the log. */
   readonly total: number;
@@ -82,7 +82,7 @@ export interface WebhookEntry {
   readonly name: string;
   readonly failurePolicy: string;
   readonly timeoutSeconds: number;
-  /** PEM text; "" if there is none. */
+  /** PEM text; "" if missing. */
   readonly caBundle: string;
   readonly service: (ObjectName & { readonly port: number }) | undefined;
   /** Namespaces that its namespaceSelector excludes by name. */
@@ -107,7 +107,7 @@ export interface PodInfo extends ObjectName {
   readonly node: string;
   /** Addresses of its hostAliases. */
   readonly aliasAddresses: readonly string[];
-  /** Names in hostAliases that its manifest has itself; absent: none. */
+  /** Names in the hostAliases of its own manifest; absent if there are none. */
   readonly ownNames?: readonly string[];
 }
 
@@ -133,13 +133,13 @@ export interface MapFacts {
 
 /** The part of the controller's /status that is checked. The controller may be of another version. */
 export interface StatusFacts {
-  /** Whether the replica that answered is the leader. Only the leader knows held removals and the state of workloads. */
+  /** Whether the leader answered. Only the leader knows held removals and the state of workloads. */
   readonly leader: boolean;
   readonly synced: boolean;
   readonly sources: readonly {
     readonly name: string;
     readonly synced: boolean;
-    /** Objects that it does not take as they are, each with its place. */
+    /** Objects that it refuses in whole or in part, each with its place. */
     readonly problems?: readonly (Reason & { readonly place: string })[] | undefined;
   }[];
   readonly hold?: { readonly names: number; readonly of: number; readonly until: number } | undefined;
@@ -159,18 +159,19 @@ export interface StatusFacts {
 export interface WorkloadInfo extends ObjectName, Reason {
   readonly kind: string;
   readonly stale: number;
-  /** `stuck`: it stays stale until somebody acts. */
+  /** `stuck`: it stays stale until a person acts. */
   readonly standing: string;
-  /** How its pods follow the map, and where that is set: `workload` if by its own annotation. */
+  /** How its pods follow the map. */
   readonly mode?: string | undefined;
+  /** Where the mode is set; `workload` means the workload's own annotation. */
   readonly modeFrom?: string | undefined;
 }
 
 /** The state of the Switchback installation. */
 export interface InstallFacts {
-  /** Undefined: there is no configuration. */
+  /** Undefined if there is no configuration. */
   readonly config: Fact<Config | undefined>;
-  /** The targets published to the proxies; undefined: none yet. */
+  /** The targets that the proxies read; undefined if none was published yet. */
   readonly targets: Fact<readonly PublishedTarget[] | undefined>;
   readonly deployments: Fact<readonly DeploymentFacts[]>;
   readonly map: Fact<MapFacts | undefined>;
@@ -181,14 +182,14 @@ export interface InstallFacts {
 }
 
 export interface AdmissionFacts {
-  /** Undefined: there is no such configuration. */
+  /** Undefined if the webhook configuration does not exist. */
   readonly configuration: Fact<readonly WebhookEntry[] | undefined>;
-  /** The certificate in the webhook's Secret, PEM; undefined: there is no such Secret. The private key is discarded unread. */
+  /** The certificate in the webhook's Secret, PEM; undefined if there is no Secret. The private key is not kept. */
   readonly servingCertificate: Fact<string | undefined>;
   readonly dryRun: Fact<DryRun>;
 }
 
-/** A file that the cluster's CoreDNS reads, or could. */
+/** A file that the cluster's CoreDNS reads or can read. */
 export interface DnsFileFacts {
   /** The ConfigMap, as `namespace/name`. */
   readonly place: string;
@@ -208,25 +209,25 @@ export interface ClusterFacts {
   readonly namespaces: Fact<ReadonlyMap<string, NamespaceFacts>>;
   /** `spec.providerID` of some nodes. */
   readonly providerIds: Fact<readonly string[]>;
-  /** Undefined: the cluster has no cert-manager. */
+  /** Undefined if the cluster has no cert-manager. */
   readonly httpSolvers: Fact<readonly HttpSolverFacts[] | undefined>;
   readonly install: InstallFacts;
   /** Endpoints of the targets' upstream Services. */
   readonly endpoints: Fact<readonly EndpointFacts[]>;
   readonly admission: AdmissionFacts;
-  /** Pods that opted in themselves or by their namespace, except finished ones. */
+  /** Pods that opted in by their own label or their namespace's, except finished ones. */
   readonly pods: Fact<readonly PodInfo[]>;
-  /** The agents; undefined: no pod has the mode `live`, and no names are chosen for nodes. */
+  /** The agents; undefined if no pod has the mode `live` and no names are configured for nodes. */
   readonly agents: Fact<readonly AgentInfo[]> | undefined;
-  /** What publishers report of themselves, by name. */
+  /** What each publisher reports about itself, by its name. */
   readonly publishers: Fact<ReadonlyMap<string, PublisherState | Reason>>;
   /** The files of the cluster's CoreDNS. */
   readonly clusterDns: Fact<readonly DnsFileFacts[]>;
   /** When the facts were read, milliseconds since 1970. */
   readonly now: number;
-  /** Undefined: no probe was requested. */
+  /** Undefined if no probe was requested. */
   readonly probe: Fact<ProbeResult> | undefined;
-  /** Undefined: no log was given. */
+  /** Undefined if no log was given. */
   readonly callers?: Fact<CallerFacts> | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** The result of one check. What could not be read is `unknown`, never `ok`. */
+/** The status of a finding. What could not be read is `unknown`, never `ok`. */
 export type FindingStatus = "ok" | "warning" | "broken" | "unknown";
 
 /** From best to worst. */
@@ -11,11 +11,11 @@ export interface Finding {
   /** The object it is about, as `kubectl` names it. May contain unescaped text from the cluster. */
   readonly subject: string;
   readonly verdict: FindingStatus;
-  /** Machine-readable; the meaning of a code never changes. */
+  /** For programs. The meaning of a code never changes. */
   readonly code: string;
   /** What was observed. */
   readonly evidence: string;
-  /** What to do about it, most likely first; empty if nothing needs to be done. */
+  /** What to do, the most likely cure first; empty if nothing is wrong. */
   readonly cures: readonly string[];
 }
 

@@ -112,7 +112,10 @@ async function dryRunPod(client: KubeClient, namespace: string): Promise<Fact<Dr
 /** A ResourceQuota may require requests and limits. */
 const SMALL_RESOURCES = { requests: { cpu: "1m", memory: "1Mi" }, limits: { cpu: "1m", memory: "1Mi" } };
 
-/** RBAC and admission both answer 403; only the message distinguishes them (kube-apiserver's authorizer and webhook client). */
+/**
+ * RBAC and admission both answer 403. Only the message tells them apart (kube-apiserver's
+ * authorizer and webhook client).
+ */
 function classifyRefusal(error: unknown, namespace: string): Fact<DryRun> {
   const text = describeError(error);
   if (statusOf(error) === 403 && /cannot create resource/.test(text)) {

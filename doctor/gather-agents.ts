@@ -3,7 +3,10 @@ import type { KubeClient } from "#lib/kube/client.ts";
 import type { AgentInfo } from "./facts.ts";
 import { type Fact, readFact } from "./known.ts";
 
-/** Reads the agents' Leases. `now` is in milliseconds since 1970. A Lease that was never renewed counts as renewed in 1970. */
+/**
+ * Reads the agents' Leases. `now` is in milliseconds since 1970. A Lease without a renewal counts
+ * as renewed in 1970.
+ */
 export async function gatherAgents(
   client: KubeClient,
   namespace: string,

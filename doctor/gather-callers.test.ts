@@ -33,28 +33,31 @@ function cluster(): MemoryServer {
 const refused = (client: string, request = "GET / HTTP/1.1") =>
   `broken header: "${request}" while reading PROXY protocol, client: ${client}, server: x\n`;
 
-test("pods by their workloads, the most calls first; a node's address hides its pods; the world is nobody", async () => {
-  const log = [
-    refused("203.0.113.8"),
-    refused("203.0.113.7"),
-    refused("2001:db8::7"),
-    refused("203.0.113.1"),
-    refused("192.0.2.10"),
-    refused("192.0.2.10", "GET /.well-known/acme-challenge/x HTTP/1.1"),
-    "192.0.2.10 - - a health check that was answered\n",
-    "198.51.100.3 - - somebody outside\n",
-    refused("198.51.100.4"),
-  ];
-  const workloads = [
-    { owner: "shop/DaemonSet/api", calls: 2 },
-    { owner: "shop/DaemonSet/worker", calls: 1 },
-  ];
-  const value = { workloads, masqueraded: 2, selfChecks: 1, total: 9 };
-  assert.deepEqual(await gatherCallers(cluster().client, log.join("")), known(value));
-});
+test(
+  "lists workloads, most calls first; a node's address hides its pods; " + "callers from outside do not count",
+  async () => {
+    const log = [
+      refused("203.0.113.8"),
+      refused("203.0.113.7"),
+      refused("2001:db8::7"),
+      refused("203.0.113.1"),
+      refused("192.0.2.10"),
+      refused("192.0.2.10", "GET /.well-known/acme-challenge/x HTTP/1.1"),
+      "192.0.2.10 - - a health check that was answered\n",
+      "198.51.100.3 - - somebody outside\n",
+      refused("198.51.100.4"),
+    ];
+    const workloads = [
+      { owner: "shop/DaemonSet/api", calls: 2 },
+      { owner: "shop/DaemonSet/worker", calls: 1 },
+    ];
+    const value = { workloads, masqueraded: 2, selfChecks: 1, total: 9 };
+    assert.deepEqual(await gatherCallers(cluster().client, log.join("")), known(value));
+  },
+);
 
 for (const resource of ["pods", "nodes"]) {
-  test(`without the right to list ${resource}, who called is unknown`, async () => {
+  test(`without the right to list ${resource}, the callers are unknown`, async () => {
     const server = cluster();
     server.onCall = ({ path }) => (path === `/api/v1/${resource}` ? refusal(403, "Forbidden") : undefined);
     const missing = notKnown("right-missing", `missing permission: list ${resource} in all namespaces`);

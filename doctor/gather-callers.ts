@@ -17,7 +17,10 @@ interface RawNode {
   readonly status?: { readonly addresses?: readonly { readonly type: string; readonly address: string }[] | null };
 }
 
-/** Whose pods called, by the log of the ingress controller: all pods and nodes are listed, for their addresses. */
+/**
+ * Finds the workloads that called, from the ingress controller's log. Lists all pods and nodes, for
+ * their addresses.
+ */
 export async function gatherCallers(client: KubeClient, log: string): Promise<Fact<CallerFacts>> {
   const pods = await readFact({ verb: "list", resource: "pods" }, async () => {
     const { items } = await client.list<AddressedPod>(corePath("pods"), { fieldSelector: NOT_ENDED });
@@ -31,7 +34,7 @@ export async function gatherCallers(client: KubeClient, log: string): Promise<Fa
   return { known: true, value: callersOf(log, ownersOf(pods.value), nodeAddresses(nodes.value)) };
 }
 
-/** `namespace/Kind/name` of the workload of each pod's address. */
+/** For each pod address, its workload as `namespace/Kind/name`. */
 function ownersOf(pods: readonly AddressedPod[]): Map<string, string> {
   return new Map(
     pods.flatMap((pod) => {
@@ -41,7 +44,7 @@ function ownersOf(pods: readonly AddressedPod[]): Map<string, string> {
   );
 }
 
-/** Nodes' own addresses, and their pods' ranges: a node has one there, too, by which what it masquerades comes. */
+/** The nodes' own addresses and pod ranges. A masqueraded connection comes from the node's address in its pod range. */
 function nodeAddresses(nodes: readonly RawNode[]): BlockList {
   const all = new BlockList();
   for (const cidr of nodes.flatMap(({ spec }) => spec?.podCIDRs ?? [])) {

@@ -11,7 +11,7 @@ interface RawConfigMap {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** Where the files of the cluster's DNS usually are. */
+/** The usual place of the cluster DNS's files. */
 const USUAL = { namespace: "kube-system", names: ["coredns", "coredns-custom"] };
 
 /** The documents of the publishers, by name. */
@@ -24,7 +24,7 @@ export async function gatherPublishers(
   );
 }
 
-/** The files of the cluster's CoreDNS: where they usually are, and where the publishers' settings say that they are. */
+/** The files of the cluster's CoreDNS: those at the usual place, and those that the publishers' settings name. */
 export async function gatherClusterDns(
   client: KubeClient,
   publishers: Config["publishers"] | undefined,

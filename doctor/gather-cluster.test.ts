@@ -27,42 +27,45 @@ function factValue<T>(fact: Fact<T>): T {
 }
 
 describe("Services", () => {
-  test("keeps labels, annotations, selector, literal addresses, TCP ports and the load balancer's entries", async () => {
-    server.add(SERVICES, "ingress", {
-      metadata: { labels: { app: "traefik" }, annotations: { a: "b" } },
-      spec: {
-        type: "LoadBalancer",
-        selector: { app: "pods" },
-        clusterIPs: ["198.51.100.1", "2001:db8::1"],
-        ports: [
-          { name: "web", port: 80, targetPort: "http", appProtocol: "kubernetes.io/ws", protocol: "TCP" },
-          { port: 443, targetPort: 8443 },
-          { port: 8080 },
-          { name: "quic", port: 443, protocol: "UDP" },
-        ],
-      },
-      status: { loadBalancer: { ingress: [{ ip: "192.0.2.1", ipMode: "Proxy" }, { hostname: "lb.example.com" }] } },
-    });
-    assert.deepEqual(factValue(await gatherServices(server.client)), [
-      {
-        namespace: "edge",
-        name: "ingress",
-        type: "LoadBalancer",
-        labels: { app: "traefik" },
-        annotations: { a: "b" },
-        selector: { app: "pods" },
-        clusterIPs: ["198.51.100.1", "2001:db8::1"],
-        ports: [
-          { name: "web", port: 80, targetPort: "http", appProtocol: "kubernetes.io/ws" },
-          { name: "", port: 443, targetPort: "8443", appProtocol: "" },
-          { name: "", port: 8080, targetPort: "8080", appProtocol: "" },
-        ],
-        entries: [{ ip: "192.0.2.1", ipMode: "Proxy" }, { hostname: "lb.example.com" }],
-      },
-    ]);
-  });
+  test(
+    "keeps labels, annotations, selector, literal addresses, " + "TCP ports and the load balancer's entries",
+    async () => {
+      server.add(SERVICES, "ingress", {
+        metadata: { labels: { app: "traefik" }, annotations: { a: "b" } },
+        spec: {
+          type: "LoadBalancer",
+          selector: { app: "pods" },
+          clusterIPs: ["198.51.100.1", "2001:db8::1"],
+          ports: [
+            { name: "web", port: 80, targetPort: "http", appProtocol: "kubernetes.io/ws", protocol: "TCP" },
+            { port: 443, targetPort: 8443 },
+            { port: 8080 },
+            { name: "quic", port: 443, protocol: "UDP" },
+          ],
+        },
+        status: { loadBalancer: { ingress: [{ ip: "192.0.2.1", ipMode: "Proxy" }, { hostname: "lb.example.com" }] } },
+      });
+      assert.deepEqual(factValue(await gatherServices(server.client)), [
+        {
+          namespace: "edge",
+          name: "ingress",
+          type: "LoadBalancer",
+          labels: { app: "traefik" },
+          annotations: { a: "b" },
+          selector: { app: "pods" },
+          clusterIPs: ["198.51.100.1", "2001:db8::1"],
+          ports: [
+            { name: "web", port: 80, targetPort: "http", appProtocol: "kubernetes.io/ws" },
+            { name: "", port: 443, targetPort: "8443", appProtocol: "" },
+            { name: "", port: 8080, targetPort: "8080", appProtocol: "" },
+          ],
+          entries: [{ ip: "192.0.2.1", ipMode: "Proxy" }, { hostname: "lb.example.com" }],
+        },
+      ]);
+    },
+  );
 
-  test("a Service that says nothing is of type ClusterIP, with nothing in it", async () => {
+  test("an empty Service has the type ClusterIP and no other facts", async () => {
     server.onCall = () => ({
       status: 200,
       body: {
@@ -145,7 +148,7 @@ describe("Gateways", () => {
     assert.deepEqual(factValue(await gatherGateways(server.client)), []);
   });
 
-  test("a failure is no sign that v1 is not served", async () => {
+  test("a failure does not mean that v1 is not served", async () => {
     server.onCall = () => refusal(500, "InternalError");
     const fact = await gatherGateways(server.client);
     assert.ok(!fact.known);
@@ -153,7 +156,7 @@ describe("Gateways", () => {
     assert.deepEqual(asked(), [GATEWAYS]);
   });
 
-  test("a Gateway that says nothing has no addresses, hosts or class", async () => {
+  test("an empty Gateway has no addresses, hosts or class", async () => {
     server.onCall = () => ({
       status: 200,
       body: { metadata: LISTED, items: [{ metadata: {} }, { metadata: {}, spec: { listeners: null }, status: {} }] },

@@ -10,7 +10,7 @@ import { type Fact, readFact } from "./known.ts";
 
 // Facts about the cluster: Services, Ingresses, Gateways, namespaces, nodes. Keeps only the fields that are checked.
 
-/** Number of nodes read to infer the provider: a cluster's nodes mostly have the same one. */
+/** Number of nodes that are read to infer the provider. Most clusters have one provider. */
 const NODE_SAMPLE = 5;
 
 interface RawService {
@@ -97,7 +97,7 @@ interface RawGateway {
   readonly status?: { readonly addresses?: readonly { readonly value?: string }[] | null };
 }
 
-/** Lists Gateways of `v1`, else of `v1beta1`. A cluster that serves neither has no Gateways. */
+/** Lists Gateways of `v1`, or of `v1beta1` if `v1` is not served. A cluster that serves neither has no Gateways. */
 export async function gatherGateways(client: KubeClient): Promise<Fact<readonly RouteFacts[]>> {
   return await readFact({ verb: "list", resource: "gateways.gateway.networking.k8s.io" }, async () => {
     return (await listGateways(client)).map(({ metadata, spec = {}, status }): RouteFacts => {

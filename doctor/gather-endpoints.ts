@@ -3,7 +3,7 @@ import { endpointSlicesOf, type RawEndpointSlice, readyAddresses } from "#lib/ku
 import type { EndpointFacts, ObjectName } from "./facts.ts";
 import { type Fact, known, mapFact, readFact } from "./known.ts";
 
-/** Counts ready endpoints, one entry per Service. The slices of a dual-stack Service list the same pods; both are counted. */
+/** Counts the ready endpoints of each Service. A dual-stack Service lists each pod in two slices; both count. */
 export async function gatherEndpoints(
   client: KubeClient,
   services: readonly ObjectName[],

@@ -17,7 +17,7 @@ const DEPLOYMENTS = "/apis/apps/v1/namespaces/ours/deployments";
 const STATUS = "/api/v1/namespaces/ours/services/switchback-controller:http/proxy/status";
 const READYZ = "/api/v1/namespaces/ours/services/switchback-proxy:metrics/proxy/readyz";
 
-/** What the replicas answer in turn, the last one again and again. */
+/** The replicas' answers in turn; the last one repeats. */
 type Answers = readonly { readonly status?: number; readonly text: string }[];
 
 let server: MemoryServer;
@@ -180,13 +180,13 @@ describe("the controller's status", () => {
   };
   const asked = () => raw.filter(({ path }) => path === STATUS);
 
-  test("is what the leader answers, without what is not checked", async () => {
+  test("is the leader's answer, without the fields that are not checked", async () => {
     answers[STATUS] = [{ text: JSON.stringify({ ...full, later: 1 }) }];
     assert.deepEqual((await gather()).status, { known: true, value: full });
     assert.deepEqual(asked(), [{ path: STATUS, options: { anyStatus: true, maxBytes: 64 * 1024 * 1024 } }]);
   });
 
-  test("is asked for until the leader answers, 100 ms apart", async (t) => {
+  test("is requested every 100 ms until the leader answers", async (t) => {
     const { waits } = skipWaits(t);
     const follower = { text: JSON.stringify({ ...LEADING, leader: false }) };
     answers[STATUS] = [follower, follower, { text: JSON.stringify(LEADING) }];
@@ -209,13 +209,16 @@ describe("the controller's status", () => {
     assert.deepEqual(asked(), [{ path: STATUS, options }]);
   });
 
-  test("is not known without the right to the key, unless the controller is an earlier one that asks for none", async () => {
-    server.onCall = ({ path }) => (path.startsWith(SECRETS) ? refusal(403, "Forbidden") : undefined);
-    assert.deepEqual((await gather()).status, { known: true, value: LEADING });
-    answers[STATUS] = [{ status: 403, text: "send the key" }];
-    const missing = "missing permission: get secrets switchback-status in the namespace ours";
-    assert.deepEqual((await gather()).status, unknown("right-missing", missing));
-  });
+  test(
+    "is not known without the right to the key, " + "unless the controller is an earlier one that asks for none",
+    async () => {
+      server.onCall = ({ path }) => (path.startsWith(SECRETS) ? refusal(403, "Forbidden") : undefined);
+      assert.deepEqual((await gather()).status, { known: true, value: LEADING });
+      answers[STATUS] = [{ status: 403, text: "send the key" }];
+      const missing = "missing permission: get secrets switchback-status in the namespace ours";
+      assert.deepEqual((await gather()).status, unknown("right-missing", missing));
+    },
+  );
 
   test("is not known while there is no key", async () => {
     answers[STATUS] = [{ status: 403, text: "no key yet" }];

@@ -24,7 +24,7 @@ export async function gatherInstall(client: KubeClient, namespace: string): Prom
   return { config, targets, deployments, map, status, proxyReadyz };
 }
 
-/** The configuration that the controller's pods mount; undefined: there is none. */
+/** The configuration that the controller's pods mount; undefined if there is none. */
 export async function gatherConfig(client: KubeClient, namespace: string): Promise<Fact<Config | undefined>> {
   const naming = { verb: "get", resource: "deployments.apps", namespace, name: CONTROLLER_DEPLOYMENT };
   const name = await readFact(naming, () => readConfigName(client, namespace));
@@ -87,7 +87,7 @@ async function gatherMap(client: KubeClient, namespace: string): Promise<Fact<Ma
   return index.code === "index-missing" ? known(undefined) : notKnown(index.code, index.text);
 }
 
-/** The leader's status, or a follower's if no leader answers. A controller of an earlier version shows it without the key. */
+/** The leader's status, or a follower's if no leader answers. Earlier versions of the controller need no key. */
 async function gatherStatus(client: KubeClient, namespace: string): Promise<Fact<StatusFacts>> {
   const ofKey = { verb: "get", resource: "secrets", namespace, name: STATUS_SECRET };
   const ofPage = { verb: "get", resource: "services/proxy", namespace, name: "switchback-controller:http" };
@@ -106,7 +106,7 @@ async function gatherStatus(client: KubeClient, namespace: string): Promise<Fact
   return isRefused && !key.known ? key : status;
 }
 
-/** Any replica may answer. A 503 is an answer if its body is the proxy's own. */
+/** Any replica may answer. A 503 counts as an answer if the proxy wrote its body. */
 async function gatherReadyz(client: KubeClient, namespace: string): Promise<Fact<string>> {
   const service = { name: "switchback-proxy", port: "metrics" };
   return await readFact(

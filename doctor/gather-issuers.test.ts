@@ -48,7 +48,7 @@ test("solvers for HTTP-01 of both kinds, and whether they wait instead of callin
   });
 });
 
-test("a cluster without cert-manager has none, and one whose issuers cannot be read is not taken for it", async () => {
+test("a cluster without cert-manager has no solvers; unreadable issuers are unknown", async () => {
   server.onCall = () => refusal(404, "NotFound");
   assert.deepEqual(await gatherHttpSolvers(server.client), { known: true, value: undefined });
   server.onCall = ({ path }) => (path === ISSUERS ? refusal(403, "Forbidden") : LISTED);

@@ -18,7 +18,7 @@ interface RawIssuer {
 
 type Solvers = Fact<readonly HttpSolverFacts[] | undefined>;
 
-/** The HTTP-01 solvers of all issuers of cert-manager; undefined where the cluster has no cert-manager. */
+/** The HTTP-01 solvers of all cert-manager issuers; undefined if the cluster has no cert-manager. */
 export async function gatherHttpSolvers(client: KubeClient): Promise<Solvers> {
   const [ofCluster, ofNamespaces] = await Promise.all([
     gatherSolversOf(client, "ClusterIssuer", "clusterissuers"),

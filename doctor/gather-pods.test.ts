@@ -26,28 +26,31 @@ describe("opted-in pods", () => {
   const gather = () => gatherPods(server.client, NAMESPACES);
   const optedIn = { labels: { "switchback.dev/inject": "enabled" } };
 
-  test("are those of opted-in namespaces and those that opted in themselves, each once, without ended ones", async () => {
-    server.add(SHOP, "web", { metadata: optedIn });
-    server.add(SHOP, "db");
-    server.add(OTHER, "one", { metadata: optedIn });
-    server.add(OTHER, "two");
-    const pods = await gather();
-    assert.ok(pods.known);
-    assert.deepEqual(
-      pods.value.map(({ namespace, name }) => `${namespace}/${name}`),
-      ["shop/web", "other/one", "shop/db"],
-    );
-    const selectors = server.calls.map(({ path, query }) => [
-      path,
-      query.get("labelSelector"),
-      query.get("fieldSelector"),
-    ]);
-    const notEnded = "status.phase!=Succeeded,status.phase!=Failed";
-    assert.deepEqual(selectors, [
-      ["/api/v1/pods", "switchback.dev/inject=enabled", notEnded],
-      [SHOP, null, notEnded],
-    ]);
-  });
+  test(
+    "are those of opted-in namespaces and those that opted in themselves, " + "each once, without ended ones",
+    async () => {
+      server.add(SHOP, "web", { metadata: optedIn });
+      server.add(SHOP, "db");
+      server.add(OTHER, "one", { metadata: optedIn });
+      server.add(OTHER, "two");
+      const pods = await gather();
+      assert.ok(pods.known);
+      assert.deepEqual(
+        pods.value.map(({ namespace, name }) => `${namespace}/${name}`),
+        ["shop/web", "other/one", "shop/db"],
+      );
+      const selectors = server.calls.map(({ path, query }) => [
+        path,
+        query.get("labelSelector"),
+        query.get("fieldSelector"),
+      ]);
+      const notEnded = "status.phase!=Succeeded,status.phase!=Failed";
+      assert.deepEqual(selectors, [
+        ["/api/v1/pods", "switchback.dev/inject=enabled", notEnded],
+        [SHOP, null, notEnded],
+      ]);
+    },
+  );
 
   test("keep their owner, labels, annotations, node and aliases", async () => {
     const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web-5d9c", uid: "u", controller: true };

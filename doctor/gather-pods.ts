@@ -8,7 +8,7 @@ import { hostAliasesOf, NOT_ENDED, podFacts, type RawPod } from "#lib/workloads/
 import { objectKey, type PodInfo } from "./facts.ts";
 import { type Fact, readFact } from "./known.ts";
 
-/** Lists pods of opted-in namespaces, and pods that opted in themselves; not all pods, as the cluster may have many. */
+/** Lists the pods of opted-in namespaces and the pods that opted in themselves. The cluster may have many others. */
 export async function gatherPods(
   client: KubeClient,
   namespaces: Fact<ReadonlyMap<string, NamespaceFacts>>,
@@ -25,7 +25,7 @@ export async function gatherPods(
   });
 }
 
-/** None for a pod that is being deleted: mostly it is being replaced. */
+/** Empty for a pod that is being deleted: another pod usually replaces it. */
 function podInfo(pod: RawPod): PodInfo[] {
   const facts = podFacts(pod);
   if (facts.terminating) return [];

@@ -27,7 +27,7 @@ function addShop(config = ""): void {
   addConfig(server, { "config.yaml": config });
 }
 
-test("reads every fact, each of its own kind, and no probe", async () => {
+test("reads every fact except the probe's", async () => {
   addShop();
   server.add("/api/v1/namespaces/edge/services", "web");
   server.add("/apis/networking.k8s.io/v1/namespaces/shop/ingresses", "ingress");
@@ -52,7 +52,7 @@ test("reads every fact, each of its own kind, and no probe", async () => {
   assert.deepEqual(asked("/leases"), []);
 });
 
-test("an API server that does not say its version is a failure, and nothing else is asked", async () => {
+test("an API server that does not give its version is a failure, and nothing else is read", async () => {
   server.onCall = () => refusal(503, "ServiceUnavailable");
   await assert.rejects(run(), { code: "kube-status", status: 503 });
   assert.deepEqual(asked(""), ["/version"]);

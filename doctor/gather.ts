@@ -29,9 +29,9 @@ interface GatherOptions {
   readonly now: () => number;
 }
 
-/** Reads all facts except the probe's, with the caller's own permissions. Throws if the API server cannot be reached. */
+/** Reads all facts except the probe's, with the caller's permissions. Throws if it cannot reach the API server. */
 export async function gather({ client, namespace, probeNamespace, now }: GatherOptions): Promise<ClusterFacts> {
-  // Anybody may read this. Without it, an unreachable API server would yield a dozen unknown facts.
+  // Every user may read this. Without it, an unreachable API server would yield a dozen unknown facts.
   await client.get("/version");
   const [services, ingresses, gateways, namespaces, providerIds, httpSolvers, install, admission] = await Promise.all([
     gatherServices(client),

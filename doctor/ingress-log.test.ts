@@ -2,14 +2,19 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { callsIn, readLog } from "./ingress-log.ts";
 
-/** nginx shows the bytes that it got as they are: a request over several lines. */
+/** nginx writes the received bytes unchanged: a request over several lines. */
 const broken = (request: string, client: string) =>
-  `2026/11/24 08:00:00 [error] 7#7: *11 broken header: "${request}" while reading PROXY protocol, client: ${client}, server: 0.0.0.0:8000\n`;
+  `2026/11/24 08:00:00 [error] 7#7: *11 broken header: "${request}" while reading PROXY protocol, client: ` +
+  `${client}, server: 0.0.0.0:8000\n`;
 const CHALLENGE = "GET /.well-known/acme-challenge/abc HTTP/1.1\r\nHost: app.example.com\r\n\r\n";
 
 describe("the log of", () => {
   test("nginx: broken headers over several lines, a self-check among them, and what was answered", () => {
-    const log = `${broken("GET / HTTP/1.1\r\nHost: app.example.com\r\nX-Far: 192.0.2.1\r\n\r\n", "203.0.113.7")}${broken(CHALLENGE, "203.0.113.1")}203.0.113.9 - - [24/Nov/2026:08:00:00 +0000] "GET /.well-known/acme-challenge/abc HTTP/1.1" 200 87 "-" "x" 203.0.113.20:8089 87\n`;
+    const log =
+      broken("GET / HTTP/1.1\r\nHost: app.example.com\r\nX-Far: 192.0.2.1\r\n\r\n", "203.0.113.7") +
+      broken(CHALLENGE, "203.0.113.1") +
+      `203.0.113.9 - - [24/Nov/2026:08:00:00 +0000] "GET /.well-known/acme-challenge/abc HTTP/1.1" 200 87 "-" "x" ` +
+      `203.0.113.20:8089 87\n`;
     assert.deepEqual(callsIn(log), [
       { client: "203.0.113.7", refused: true, challenge: false },
       { client: "203.0.113.1", refused: true, challenge: true },
@@ -17,24 +22,27 @@ describe("the log of", () => {
     ]);
   });
 
-  // https://docs.haproxy.org/3.0/configuration.html, 8.2.6: error log format; an access log line of Traefik as the e2e tests see it.
+  // https://docs.haproxy.org/3.0/configuration.html, 8.2.6: error log format; an access log line of
+  // Traefik as the e2e tests see it.
   test("HAProxy and Traefik: the client comes first", () => {
-    const log = `203.0.113.7:41234 [24/Nov/2026:08:00:00.000] http/1: Received something which does not look like a PROXY protocol header
-2001:db8::7 - - [24/Nov/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 5 "-" "-" 3 "shop@kubernetes" "http://203.0.113.20:8000" 1ms
-`;
+    const log =
+      "203.0.113.7:41234 [24/Nov/2026:08:00:00.000] http/1: " +
+      "Received something which does not look like a PROXY protocol header\n" +
+      '2001:db8::7 - - [24/Nov/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 5 "-" "-" 3 "shop@kubernetes" ' +
+      '"http://203.0.113.20:8000" 1ms\n';
     assert.deepEqual(callsIn(log), [
       { client: "203.0.113.7", refused: true, challenge: false },
       { client: "2001:db8::7", refused: false, challenge: false },
     ]);
   });
 
-  test("nobody: no address, no call; numbers like addresses, and a header without its end, are none", () => {
+  test("no call: a line without an address, numbers that look like addresses, a header without its end", () => {
     assert.deepEqual(callsIn('started v1.2.3.4.5 at 08:00:00\n999.1.1.1 x\nbroken header: "GET /'), []);
     assert.deepEqual(callsIn('broken header: "x" while reading PROXY protocol, client: unix:, server: y\n'), []);
   });
 });
 
-test("a hostile log takes no long time, and the end of a long one is kept", async () => {
+test("a hostile log is read quickly, and the end of a long log is kept", async () => {
   const started = performance.now();
   callsIn('broken header: "'.repeat(500_000));
   callsIn("1.1.1.".repeat(1_000_000));

@@ -2,30 +2,31 @@ import { isIP } from "node:net";
 
 /** A connection or a request in the log of an ingress controller. */
 interface LoggedCall {
-  /** The address that it saw. */
+  /** The client's address, as the ingress controller saw it. */
   readonly client: string;
-  /** It came without the PROXY header that the ingress controller demands. */
+  /** It had no PROXY header, and the ingress controller requires one. */
   readonly refused: boolean;
-  /** An HTTP-01 challenge was asked for: by an ACME server, or by cert-manager's self-check. */
+  /** It asked for an HTTP-01 challenge, as an ACME server and cert-manager's self-check do. */
   readonly challenge: boolean;
 }
 
-/** Maximum characters that are looked at, the last ones. */
+/** Maximum characters of a log that are read, from its end. */
 const MAX_LOG_CHARS = 8 * 1024 * 1024;
-/** The same, of what nginx shows of one broken header. */
+/** Maximum characters of a broken header, as nginx shows it, and of a line. */
 const MAX_HEADER_CHARS = 4096;
 const BROKEN = 'broken header: "';
 const BROKEN_END = '" while reading PROXY protocol, client: ';
 const CHALLENGE = "/.well-known/acme-challenge/";
-/** An address may have a port, or stand in quotes or brackets. */
+/** A port may follow the address, and quotes or brackets may enclose it. */
 const ADDRESS = /(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7})(?![\w.])/gi;
 const CLIENT = /client: ?([0-9a-f.:]{2,45})/i;
-/** As HAProxy and Traefik word it. */
+/** The words of HAProxy and Traefik. */
 const REFUSED = /does not look like a PROXY protocol header|proxyproto|PROXY protocol/i;
 
 /**
- * Who called, by the text log of an ingress controller: nginx shows a broken header over several lines, everything else is a line each
- * whose client is named so, or is its first address.
+ * Reads the calls from the text log of an ingress controller. nginx writes a broken header over
+ * several lines. Every other call is one line; its client follows the word `client`, or is the
+ * first address.
  */
 export function callsIn(log: string): LoggedCall[] {
   const text = log.slice(-MAX_LOG_CHARS);
@@ -40,7 +41,7 @@ export function callsIn(log: string): LoggedCall[] {
     rest += end + BROKEN_END.length;
     const [client = ""] = /^[0-9a-f.:]{0,45}/i.exec(text.slice(rest, rest + 45)) ?? [];
     if (isIP(client) !== 0) calls.push({ client, refused: true, challenge: shown.slice(0, end).includes(CHALLENGE) });
-    // What follows in the line is the server's side.
+    // The rest of the line is about the server's side.
     const newline = text.indexOf("\n", rest);
     rest = newline === -1 ? text.length : newline;
   }
@@ -60,7 +61,7 @@ function firstAddress(line: string): string | undefined {
   return line.match(ADDRESS)?.find((text) => isIP(text) !== 0);
 }
 
-/** Reads a log and keeps its end, however long it is. */
+/** Reads a log of any length and keeps its end. */
 export async function readLog(source: AsyncIterable<string>): Promise<string> {
   let text = "";
   for await (const chunk of source) {

@@ -3,10 +3,13 @@ import * as z from "zod";
 import { type Config, configSchema } from "#lib/config/schema.ts";
 import { type Fact, known, notKnown } from "./known.ts";
 
-// What an installation says of itself, checked. Loaded only where there is one: the schema and its library take a quarter of the CPU
-// time of the doctor.
+// Validates the documents of an installation. Loaded only if there is one: the schema and its
+// library take a quarter of the doctor's CPU time.
 
-/** Reads the text in a ConfigMap. Fails for a configuration of another version with settings that this one does not know. */
+/**
+ * Reads the configuration in a ConfigMap. Fails if another version wrote it with settings that this
+ * version does not know.
+ */
 export function readConfig(configMap: string, text: string): Fact<Config> {
   try {
     const read = configSchema.safeParse(parse(text) ?? {});
@@ -31,7 +34,7 @@ const workloadSchema = z.object({
   modeFrom: z.string().optional(),
   ...reasonSchema.shape,
 });
-/** Of the controller's status, what the checks use. */
+/** The part of the controller's status that the checks use. */
 export const statusSchema = z.object({
   leader: z.boolean(),
   synced: z.boolean(),

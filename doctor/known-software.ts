@@ -1,22 +1,22 @@
-/** An ingress controller, identified by the labels of its Service, and how to configure it for PROXY headers. */
+/** An ingress controller that the labels of its Service identify, and its settings for PROXY headers. */
 export interface IngressSoftware {
   readonly title: string;
   /** How to make it trust headers from the proxies' addresses. */
   readonly trust: string;
-  /** How to make it accept headers at all. */
+  /** How to make it accept headers. */
   readonly accept: string;
-  /** What it takes of the PROXY protocol; default: versions 1 and 2. */
+  /** The versions of the PROXY protocol that it accepts; default: versions 1 and 2. */
   readonly versions?: string;
-  /** How connections without a header get in as well, where that is possible: then pods need no relay. */
+  /** How to make it accept connections without a header too, if it can. Pods then need no relay. */
   readonly optional?: string;
   /** Where these settings are documented. */
   readonly source: string;
 }
 
 interface KnownSoftware extends IngressSoftware {
-  /** Values of the labels that charts and operators put on any Service of theirs, and names of that Service. */
+  /** Names of its Service, and values of the labels that charts and operators set on all their Services. */
   readonly names?: RegExp;
-  /** Labels that only it uses, or whose value is ambiguous under another key. */
+  /** Labels that only this software uses, or whose value is ambiguous under another key. */
   readonly labels?: Readonly<Record<string, RegExp>>;
 }
 
@@ -24,7 +24,7 @@ const MANAGED_BY = "app.kubernetes.io/managed-by";
 const CLASS = "gateway.networking.k8s.io/gateway-class-name";
 const ANY = /^/;
 
-/** Ingress controllers and Gateway API implementations. The first one that matches counts. */
+/** Ingress controllers and Gateway API implementations. The first match wins. */
 export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
   {
     title: "IBM Cloud's ALB",
@@ -61,7 +61,7 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
     names: /^traefik$/,
     trust: "add the proxy pods' addresses to `entryPoints.<name>.proxyProtocol.trustedIPs`",
     accept: "set `entryPoints.<name>.proxyProtocol.trustedIPs` to the addresses that send headers",
-    optional: "it takes connections with and without a header, so pods reach it as it is",
+    optional: "it accepts connections with and without a header, so pods reach it without a change",
     source: "https://doc.traefik.io/traefik/routing/entrypoints/#proxyprotocol",
   },
   {
@@ -124,7 +124,7 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
     title: "Cilium",
     names: /^cilium-ingress$/,
     labels: { "io.cilium.gateway/owning-gateway": ANY, "cilium.io/ingress": /^true$/ },
-    trust: "it accepts a header from any address, and nothing without one, once `enableProxyProtocol` is set",
+    trust: "it accepts a header from any address, and requires one, once `enableProxyProtocol` is set",
     accept: "set `gatewayAPI.enableProxyProtocol` or `ingressController.enableProxyProtocol` in Cilium's Helm values",
     source: "https://docs.cilium.io/en/stable/helm-reference/",
   },
@@ -147,7 +147,8 @@ export const KNOWN_SOFTWARE: readonly KnownSoftware[] = [
     names: /^apisix(-gateway)?$/,
     trust: "it accepts a header from any address on its ports for the PROXY protocol",
     accept:
-      "set `apisix.proxy_protocol.listen_http_port` and `listen_https_port` (9181, 9182) in its configuration, and let its Service lead there",
+      "set `apisix.proxy_protocol.listen_http_port` and `listen_https_port` (9181, 9182) " +
+      "in its configuration, and let its Service lead there",
     source: "https://github.com/apache/apisix/blob/master/conf/config.yaml.example",
   },
   {

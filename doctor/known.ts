@@ -4,7 +4,7 @@ import { describeError, statusOf } from "#lib/errors/errors.ts";
 /** A fact, or the reason why it is unknown. */
 export type Fact<T> = { readonly known: true; readonly value: T } | { readonly known: false; readonly reason: Reason };
 
-/** A permission in RBAC's terms; without a namespace, in all namespaces. */
+/** A permission in RBAC's terms. Without a namespace, it means all namespaces. */
 interface Permission {
   readonly verb: string;
   readonly resource: string;
@@ -31,9 +31,7 @@ export function permissionMissing(permission: Permission): { readonly known: fal
   return notKnown("right-missing", `missing permission: ${describePermission(permission)}`);
 }
 
-/**
- * Reads a fact. Never throws: a failed call yields an unknown fact. With `absent`, a 404 yields that value.
- */
+/** Reads a fact. Never throws: a failed call yields an unknown fact. With `absent`, a 404 yields that value. */
 export async function readFact<T>(
   permission: Permission,
   call: () => Promise<T>,

@@ -94,14 +94,14 @@ describe("without an annotation of the pod, its workload and its namespace,", ()
     assert.equal(isLive(configured(undefined))(POD), false);
   });
 
-  test("what cannot be read counts for nothing", () => {
+  test("what cannot be read does not count", () => {
     const facts = { ...configured({ onChange: "live" }), namespaces: FORBIDDEN };
     assert.equal(isLive(facts)(POD), true);
     assert.equal(isLive({ ...facts, install: { ...facts.install, status: FORBIDDEN } })(POD), true);
   });
 });
 
-describe("an agent's word counts", () => {
+describe("an agent's report counts", () => {
   const wanted = { podRevision: "p1", mapRevision: "r1" };
   const applied = (facts: ClusterFacts, silentMs: number) => {
     const agents = known([{ lease: "switchback-agent-node-1", mapRevision: "r1", podRevisions: undefined, silentMs }]);
@@ -117,7 +117,7 @@ describe("an agent's word counts", () => {
     assert.deepEqual([applied(configured(undefined), 600_000), applied(configured(undefined), 600_001)], [true, false]);
   });
 
-  test("for the pods of its own node, and its revision of the map", () => {
+  test("only for the pods of its node and for its revision of the map", () => {
     const agents = known([
       { lease: "switchback-agent-node-1", mapRevision: "r1", podRevisions: undefined, silentMs: 0 },
     ]);
@@ -126,7 +126,7 @@ describe("an agent's word counts", () => {
     assert.deepEqual([on("node-1", "r1"), on("node-2", "r1"), on("node-1", "r2")], [true, false, false]);
   });
 
-  test("for what its Lease lists, whatever map that was of", () => {
+  test("for the revisions that its Lease lists, of any map", () => {
     const agents = known([{ lease: "switchback-agent-node-1", mapRevision: "r0", podRevisions: ["p1"], silentMs: 0 }]);
     const has = (podRevision: string) => appliedByAgent({ ...HEALTHY, agents }, POD, { ...wanted, podRevision });
     assert.deepEqual([has("p1"), has("p2")], [true, false]);

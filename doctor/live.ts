@@ -6,8 +6,9 @@ import { workloadKey } from "#lib/workloads/workload-keys.ts";
 import type { ClusterFacts, PodInfo } from "./facts.ts";
 
 /**
- * Whether the node's agent keeps a pod's hosts file current. The mode in a workload's annotation comes from the leader's status: the
- * leader reads the workloads of the namespaces where it may restart.
+ * Whether the node's agent keeps a pod's hosts file current. The mode in a workload's annotation
+ * comes from the leader's status. The leader reads the workloads of the namespaces where it may
+ * restart them.
  */
 export function isLive({
   namespaces,
@@ -27,7 +28,7 @@ export function isLive({
   };
 }
 
-/** Whether the agent of a pod's node has applied what the pod selects now; undefined if unknown. */
+/** Whether the agent of the pod's node has applied the names that the pod selects now; undefined if unknown. */
 export function appliedByAgent(
   { agents, install }: ClusterFacts,
   { node }: PodInfo,

@@ -3,7 +3,7 @@ import type { IngressSoftware } from "./known-software.ts";
 import { softwareOf } from "./software.ts";
 import { type Target, targetBehind, targetsOf } from "./targets.ts";
 
-/** A Service that public names resolve to: of type LoadBalancer, or of any type if a target is configured with it. */
+/** A Service that public names resolve to. It has the type LoadBalancer, or any type if a target uses it. */
 export interface LoadBalancer {
   readonly service: ServiceFacts;
   /** Why it counts as a load balancer. */
@@ -12,7 +12,7 @@ export interface LoadBalancer {
   readonly addresses: readonly string[];
   /** Hosts served by it, lower-cased, without wildcards. */
   readonly names: readonly string[];
-  /** The target that it is the upstream of. */
+  /** The target whose upstream it is. */
   readonly target: Target | undefined;
   readonly software: IngressSoftware | undefined;
 }
@@ -48,14 +48,14 @@ export function shortCircuited({ service }: LoadBalancer): string[] {
   return service.entries.flatMap(({ ip, ipMode }) => (ip === undefined || ipMode === "Proxy" ? [] : [ip]));
 }
 
-/** Whether pods are to leave the load balancer's addresses alone: all IPs in its status have `ipMode: Proxy`. */
+/** Whether all IPs in its status have `ipMode: Proxy`, so that kube-proxy does not short-circuit them. */
 export function isProxied(loadBalancer: LoadBalancer): boolean {
   const { entries } = loadBalancer.service;
   return entries.some(({ ip }) => ip !== undefined) && shortCircuited(loadBalancer).length === 0;
 }
 
 interface Matches {
-  /** Those with an address of the Service in their status. */
+  /** The routes whose status has an address of the Service. */
   readonly routes: readonly RouteFacts[];
   readonly target: Target | undefined;
   readonly software: IngressSoftware | undefined;

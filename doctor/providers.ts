@@ -23,7 +23,9 @@ const PROVIDERS: readonly KnownProvider[] = [
     nodes: ["hcloud://"],
     annotation: "load-balancer.hetzner.cloud/",
     // Since v1.21 of its cloud controller.
-    cure: `update its cloud controller (it sets ipMode: Proxy by itself with the PROXY protocol on), or ${set("load-balancer.hetzner.cloud/hostname", HOSTNAME)}`,
+    cure:
+      "update its cloud controller (it sets ipMode: Proxy by itself with the PROXY protocol on), " +
+      `or ${set("load-balancer.hetzner.cloud/hostname", HOSTNAME)}`,
   },
   {
     title: "DigitalOcean",
@@ -53,11 +55,13 @@ const PROVIDERS: readonly KnownProvider[] = [
     title: "cloudscale",
     nodes: ["cloudscale://"],
     annotation: "k8s.cloudscale.ch/",
-    cure: `${set("k8s.cloudscale.ch/loadbalancer-ip-mode", "Proxy")}, or with \`k8s.cloudscale.ch/loadbalancer-force-hostname: ${HOSTNAME}\``,
+    cure:
+      `${set("k8s.cloudscale.ch/loadbalancer-ip-mode", "Proxy")}, ` +
+      `or with \`k8s.cloudscale.ch/loadbalancer-force-hostname: ${HOSTNAME}\``,
   },
   {
     title: "Oracle Cloud",
-    // An OCID, without a scheme.
+    // An OCID has no scheme.
     nodes: ["ocid1."],
     annotation: "oci.oraclecloud.com/",
     cure: set("oci.oraclecloud.com/ingress-ip-mode", "Proxy"),
@@ -72,18 +76,22 @@ const PROVIDERS: readonly KnownProvider[] = [
     title: "OpenStack",
     nodes: ["openstack://"],
     annotation: "loadbalancer.openstack.org/",
-    cure: `update its cloud controller (it sets ipMode: Proxy by itself with the PROXY protocol on), or ${set("loadbalancer.openstack.org/hostname", HOSTNAME)}`,
+    cure:
+      "update its cloud controller (it sets ipMode: Proxy by itself with the PROXY protocol on), " +
+      `or ${set("loadbalancer.openstack.org/hostname", HOSTNAME)}`,
   },
   {
     title: "AWS",
     nodes: ["aws://"],
     annotation: "service.beta.kubernetes.io/aws-load-balancer-",
-    // A network load balancer sends a connection back to the node that it came from, which drops it (cloud-provider-aws 1160).
-    cure: `turn the preservation of client addresses off: ${set("service.beta.kubernetes.io/aws-load-balancer-target-group-attributes", "preserve_client_ip.enabled=false")}`,
+    // A network load balancer may send a connection back to its own node, which drops it (cloud-provider-aws 1160).
+    cure:
+      "turn off the preservation of client addresses: " +
+      set("service.beta.kubernetes.io/aws-load-balancer-target-group-attributes", "preserve_client_ip.enabled=false"),
   },
 ];
 
-/** Infers the load balancer's provider from the Service's annotations, else from the nodes; undefined if neither identifies it. */
+/** Infers the load balancer's provider from the Service's annotations, or from the nodes; undefined if unknown. */
 function providerOf({ annotations }: ServiceFacts, { providerIds }: ClusterFacts): Provider | undefined {
   const keys = Object.keys(annotations);
   const byService = PROVIDERS.find(({ annotation }) => keys.some((key) => key.startsWith(annotation)));
@@ -91,7 +99,7 @@ function providerOf({ annotations }: ServiceFacts, { providerIds }: ClusterFacts
   return PROVIDERS.find(({ nodes }) => providerIds.value.some((id) => nodes.some((start) => id.startsWith(start))));
 }
 
-/** Fixes for the short circuit that do not need Switchback, the provider's own first. */
+/** Fixes for the short circuit that do not need Switchback, the provider's own fix first. */
 export function providerCures(service: ServiceFacts, facts: ClusterFacts): string[] {
   const general =
     "have the provider's controller set `ipMode: Proxy` in the Service's status " +
@@ -99,7 +107,7 @@ export function providerCures(service: ServiceFacts, facts: ClusterFacts): strin
   return [...ownCures(service, facts), general];
 }
 
-/** The provider's own fix; none if the provider is not known. */
+/** The provider's own fix; empty if the provider is unknown. */
 export function ownCures(service: ServiceFacts, facts: ClusterFacts): string[] {
   const provider = providerOf(service, facts);
   return provider === undefined ? [] : [`${provider.title}: ${provider.cure}`];

@@ -3,7 +3,7 @@ import type { ClusterFacts, DeploymentFacts } from "./facts.ts";
 
 export const PROXY_DEPLOYMENT = "switchback-proxy";
 
-/** The Deployment that relays; undefined if there is none, or if Deployments cannot be read. */
+/** The Deployment that relays; undefined if it is missing or Deployments cannot be read. */
 export function proxyDeployment({ install }: ClusterFacts): DeploymentFacts | undefined {
   const deployments = install.deployments.known ? install.deployments.value : [];
   return deployments.find(({ name }) => name === PROXY_DEPLOYMENT || name === SMALL_DEPLOYMENT);

@@ -7,7 +7,7 @@ import { acceptCure, optionalCures, softwareOf, trustCure } from "./software.ts"
 const UNKNOWN = { ...NGINX, name: "edge" };
 const labelled = (label: string, value: string) => softwareOf({ ...UNKNOWN, labels: { [label]: value } });
 
-/** The values that charts and operators set, and how the ingress controller is made to trust and accept headers. */
+/** The values that charts and operators set, and the cures to trust and to accept headers. */
 const BY_NAME: readonly [title: string, values: readonly string[], trust: RegExp, accept: RegExp][] = [
   [
     "IBM Cloud's ALB",
@@ -42,7 +42,7 @@ const BY_NAME: readonly [title: string, values: readonly string[], trust: RegExp
     /once the gateway's `proxyProtocol` is set/,
     /`gatewayTopology: \{ proxyProtocol: \{\} \}`/,
   ],
-  ["Cilium", ["cilium-ingress"], /nothing without one/, /`ingressController\.enableProxyProtocol`/],
+  ["Cilium", ["cilium-ingress"], /and requires one/, /`ingressController\.enableProxyProtocol`/],
   ["Kong", ["kong"], /`KONG_TRUSTED_IPS`/, /`KONG_PROXY_LISTEN`.*`KONG_REAL_IP_HEADER=proxy_protocol`/],
   [
     "Emissary-ingress",
@@ -108,12 +108,7 @@ const BY_LABEL: readonly [title: string, labels: Readonly<Record<string, string>
     /once a ListenerPolicy sets `proxyProtocol`/,
     /`spec\.default\.proxyProtocol: \{\}`/,
   ],
-  [
-    "Cilium",
-    { "io.cilium.gateway/owning-gateway": "edge" },
-    /nothing without one/,
-    /`gatewayAPI\.enableProxyProtocol`/,
-  ],
+  ["Cilium", { "io.cilium.gateway/owning-gateway": "edge" }, /and requires one/, /`gatewayAPI\.enableProxyProtocol`/],
 ];
 
 function checkCures(software: IngressSoftware | undefined, title: string, trust: RegExp, accept: RegExp): void {
@@ -152,7 +147,7 @@ describe("an ingress controller is known by its labels", () => {
     assert.deepEqual(KNOWN_SOFTWARE.map(({ title }) => title).sort(), [...titles].sort());
   });
 
-  test("F5's release `nginx-ingress` is not ingress-nginx, although its Service has that one's name", () => {
+  test("F5's release `nginx-ingress` is not ingress-nginx, although the Services have the same name", () => {
     const service = {
       ...UNKNOWN,
       name: "nginx-ingress-controller",
@@ -180,7 +175,7 @@ test("for an unknown ingress controller the advice is general", () => {
   assert.equal(acceptCure(undefined), "configure the ingress controller to accept PROXY headers");
 });
 
-test("only some let connections without a header in beside those with one", () => {
+test("only some accept connections both with and without a header", () => {
   const ways = KNOWN_SOFTWARE.flatMap(optionalCures);
   assert.deepEqual(
     ways.map((way) => way.split(":")[0]),

@@ -1,7 +1,7 @@
 import type { ServiceFacts } from "./facts.ts";
 import { type IngressSoftware, KNOWN_SOFTWARE } from "./known-software.ts";
 
-/** Labels that charts and operators set to the name of what a Service leads to. */
+/** Labels that charts and operators set to the name of the software behind a Service. */
 const LABELS: readonly string[] = ["app.kubernetes.io/name", "app", "k8s-app", "istio"];
 
 /** Infers the ingress controller behind a Service from its labels, selector and name; undefined if unknown. */
@@ -16,7 +16,7 @@ export function softwareOf({ name, labels, selector }: ServiceFacts): IngressSof
   );
 }
 
-/** How pods get in without a header, where the ingress controller can let them. */
+/** How to make the ingress controller accept pods without a header, if it can. */
 export function optionalCures(software: IngressSoftware | undefined): string[] {
   return software?.optional === undefined ? [] : [`${software.title}: ${software.optional} (${software.source})`];
 }

@@ -4,13 +4,14 @@ import type { PublishedTarget } from "#lib/documents/targets-format.ts";
 import { type ClusterFacts, type ObjectName, objectKey } from "./facts.ts";
 
 /**
- * `published`: the proxies relay to it. `direct`: names resolve to its Service without a proxy. `unused`: no name uses it; it stays
- * published for pods that may still hold its address. `waiting`: it needs a relay and is not published yet. `idle`: the default target
- * whose Service does not exist.
+ * `published`: the proxies relay to it. `direct`: names resolve to its Service, without a proxy.
+ * `unused`: no name uses it, but pods may still hold its address, so it stays published. `waiting`:
+ * it needs a relay and is not published yet. `idle`: it is the default target, and its Service does
+ * not exist.
  */
 type TargetState = "published" | "direct" | "unused" | "waiting" | "idle";
 
-/** An effective target, configured or discovered. */
+/** A target in effect, configured or discovered. */
 export interface Target {
   readonly name: string;
   readonly state: TargetState;
@@ -29,7 +30,10 @@ interface TargetPort {
   readonly listenPort: number | undefined;
 }
 
-/** All targets, by name: the published ones, then others in the configuration, then others in the controller's status. */
+/**
+ * All targets, by name: the published ones, then others in the configuration, then others in the
+ * controller's status.
+ */
 export function targetsOf({ install, services }: ClusterFacts): readonly Target[] {
   const config = install.config.known ? install.config.value : undefined;
   const configured = config?.targets ?? [];
@@ -83,7 +87,8 @@ function publishedTarget(
 function configuredTarget(target: TargetConfig, all: readonly TargetConfig[], existing: ReadonlySet<string>): Target {
   const { name, upstream, ports, classes, clusterIPs } = target;
   const service = "service" in upstream ? upstream.service : undefined;
-  // As in controller/targets/discovery.ts: a target without classes is the default, and only counts if its Service exists.
+  // As in controller/targets/discovery.ts: a target without classes is the default. It counts only
+  // if its Service exists.
   const idle = service !== undefined && classes.length === 0 && all.length === 1 && !existing.has(objectKey(service));
   const state = idle ? "idle" : isRelayed(target) ? "waiting" : "direct";
   return {

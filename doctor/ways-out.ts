@@ -5,8 +5,9 @@ import { ownCures, providerCures } from "./providers.ts";
 import { optionalCures } from "./software.ts";
 
 /**
- * What can be done for pods that do not get through a load balancer, the ways without Switchback first: the ingress controller takes
- * connections without a header, the provider's own setting, a mapping.
+ * The cures for pods that do not get through a load balancer. Ways without Switchback come first:
+ * the ingress controller accepts connections without a header; the provider's own setting. A
+ * mapping comes last.
  */
 export function waysOut(loadBalancer: LoadBalancer, facts: ClusterFacts): string[] {
   const { service, software } = loadBalancer;
@@ -15,15 +16,17 @@ export function waysOut(loadBalancer: LoadBalancer, facts: ClusterFacts): string
     const addTarget = "or let Switchback map its names: add it to `config.targets`";
     return [...optional, ...providerCures(service, facts), addTarget];
   }
-  // Its address is left alone already: ipMode would change nothing, and Switchback maps its names only if it is told to.
+  // kube-proxy already leaves this address alone, so ipMode would change nothing. Switchback maps
+  // its names only on request.
   return [
     ...optional,
     ...ownCures(service, facts),
-    `or let Switchback map its names: annotate the Service with \`${MAP_KEY}: always\`, and with \`switchback.dev/proxy-protocol: none\` if it expects no header`,
+    `or let Switchback map its names: annotate the Service with \`${MAP_KEY}: always\`, ` +
+      "and with `switchback.dev/proxy-protocol: none` if it expects no header",
   ];
 }
 
-/** Whether the Service or the configuration says that its names are mapped though nothing is short-circuited. */
+/** Whether the Service or the configuration asks to map its names although nothing is short-circuited. */
 export function isMappedAlways({ annotations }: ServiceFacts, { install }: ClusterFacts): boolean {
   const config = install.config.known ? install.config.value : undefined;
   return (annotations[MAP_KEY] ?? config?.discovery.map) === "always";

@@ -6,7 +6,7 @@ import { isInstalled } from "./install.ts";
 
 const { ok, broken, unknown } = findingsOf("admission");
 
-/** Whether a new opted-in pod is injected, by the dry run of a pod's creation. */
+/** Whether a new opted-in pod is injected. The doctor creates such a pod as a dry run. */
 export function checkAdmission(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   const { dryRun } = facts.admission;
@@ -59,6 +59,7 @@ function silenceCures({ admission, install, probeNamespace }: ClusterFacts): str
   if (webhook?.ready === 0) return [`no webhook pod is ready: check the Deployment ${webhook.name}`];
   return [
     "check the findings about the webhook configuration, and the webhook's log",
-    "check that nothing between the API server and the webhook's pods blocks port 8443 (firewalls of managed control planes, NetworkPolicies)",
+    "check that nothing between the API server and the webhook's pods blocks port 8443 (firewalls of managed " +
+      "control planes, NetworkPolicies)",
   ];
 }

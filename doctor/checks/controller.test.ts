@@ -7,7 +7,7 @@ import type { ClusterFacts } from "../facts.ts";
 const conflict = (text: string) => ({ name: text, reason: { code: "conflict", text } });
 const wildcard = { name: "*.example.com", reason: { code: "wildcard", text: "t" } };
 
-/** What is changed in the facts of a healthy installation, and every finding of the check then. */
+/** A change to the facts of a healthy installation, and all findings of the check after it. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
   [
     "all is well",
@@ -24,7 +24,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "nobody leads",
     status({ leader: false }),
     [
-      "broken no-leader | controller | no replica that answered is the leader: nothing is published, and no certificate is renewed | run again in a minute; then check the controller's logs and Lease",
+      "broken no-leader | controller | no replica that answered is the leader: nothing is published, " +
+        "and no certificate is renewed | run again in a minute; then check the controller's logs and Lease",
     ],
   ],
   [
@@ -37,7 +38,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       ],
     }),
     [
-      "broken source-not-synced | controller | not synced: ingress, gateway | check the controller's log for requests that the API server refuses",
+      "broken source-not-synced | controller | not synced: ingress, " +
+        "gateway | check the controller's log for requests that the API server refuses",
     ],
   ],
   [
@@ -56,21 +58,25 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       ],
     }),
     [
-      "warning source-problems | controller | 3 object(s) are not taken as they are: annotations-contradict (2: Service edge/lb: v1 and v2); yaml-invalid (1: a.yaml: t) | docs/codes.md has what to do about each code",
+      "warning source-problems | controller | 3 object(s) are refused in whole or in part: " +
+        "annotations-contradict (2: Service edge/lb: v1 and v2); yaml-invalid (1: a.yaml: t) " +
+        "| docs/codes.md has what to do about each code",
     ],
   ],
   [
     "the controller itself is not synced",
     status({ synced: false }),
     [
-      "broken source-not-synced | controller | not synced: its own objects | check the controller's log for requests that the API server refuses",
+      "broken source-not-synced | controller | not synced: its own objects | check the controller's log for " +
+        "requests that the API server refuses",
     ],
   ],
   [
     "a removal is held",
     status({ hold: { names: 6, of: 10, until: Date.UTC(2026, 0, 1) } }),
     [
-      "warning removal-held | controller | 6 of 10 names are held in the map until 2026-01-01T00:00:00.000Z | run `switchback confirm` if they should be removed",
+      "warning removal-held | controller | 6 of 10 names are held in the map until 2026-01-01T00:00:00.000Z " +
+        "| run `switchback confirm` if they should be removed",
     ],
   ],
   [
@@ -85,7 +91,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       ],
     }),
     [
-      "warning names-refused | controller | 3 claim(s) are refused: conflict (2: held by a/b); over-quota (1: more than 5) | check `reason` of each name in the controller's /status",
+      "warning names-refused | controller | 3 claim(s) are refused: conflict (2: held by a/b); " +
+        "over-quota (1: more than 5) | check `reason` of each name in the controller's /status",
     ],
   ],
   [
@@ -113,7 +120,9 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       },
     }),
     [
-      "warning workload-stuck | Deployment shop/web | 2 pod(s) lack the current names and are not restarted: restart-not-permitted: t | run `switchback restart NAMESPACE/WORKLOAD`; docs/running-pods.md describes each reason",
+      "warning workload-stuck | Deployment shop/web | 2 pod(s) lack the current names and are not restarted: " +
+        "restart-not-permitted: t | run `switchback restart NAMESPACE/WORKLOAD`; " +
+        "docs/running-pods.md describes each reason",
     ],
   ],
 ];

@@ -8,7 +8,10 @@ const { ok, warning, broken, unknown } = findingsOf("controller");
 /** Reasons that describe a name and are not a problem. */
 const HARMLESS: ReadonlySet<string> = new Set(["wildcard"]);
 
-/** Checks the controller's status: leader, unread sources and objects, held removals, refused names, stuck workloads. */
+/**
+ * Checks the controller's status: leader, unread sources and objects, held removals, refused names,
+ * stuck workloads.
+ */
 export function checkController(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   const { status } = facts.install;
@@ -35,7 +38,8 @@ export function checkController(facts: ClusterFacts): Finding[] {
     );
   }
   if (hold !== undefined) {
-    const evidence = `${hold.names} of ${hold.of} names are held in the map until ${new Date(hold.until).toISOString()}`;
+    const evidence =
+      `${hold.names} of ${hold.of} names are held in the map until ` + `${new Date(hold.until).toISOString()}`;
     findings.push(warning(subject, "removal-held", evidence, "run `switchback confirm` if they should be removed"));
   }
   findings.push(...warnings.map(({ code, text }) => warning(subject, code, text, "check the controller's /status")));
@@ -52,7 +56,7 @@ export function checkController(facts: ClusterFacts): Finding[] {
   const problems = sources.flatMap((source) => source.problems ?? []);
   if (problems.length > 0) {
     const located = problems.map(({ place, code, text }) => ({ code, text: `${place}: ${text}` }));
-    const evidence = `${problems.length} object(s) are not taken as they are: ${countByCode(located)}`;
+    const evidence = `${problems.length} object(s) are refused in whole or in part: ${countByCode(located)}`;
     findings.push(warning(subject, "source-problems", evidence, "docs/codes.md has what to do about each code"));
   }
   findings.push(...checkWorkloads(running?.workloads ?? []));
@@ -62,13 +66,13 @@ export function checkController(facts: ClusterFacts): Finding[] {
   ];
 }
 
-/** Each code, how often it is there, and the text of the first one. */
+/** Each code with its count and its first text. */
 function countByCode(reasons: readonly Reason[]): string {
   const counts = Map.groupBy(reasons, ({ code }) => code);
   return [...counts].map(([code, all]) => `${code} (${all.length}: ${all[0]?.text})`).join("; ");
 }
 
-/** Workloads that stay stale until somebody acts, by the leader's status. */
+/** Workloads that stay stale until a person acts, from the leader's status. */
 function checkWorkloads(workloads: readonly WorkloadInfo[]): Finding[] {
   const stuck = workloads.filter(({ standing, stale }) => standing === "stuck" && stale > 0);
   const cure = "run `switchback restart NAMESPACE/WORKLOAD`; docs/running-pods.md describes each reason";

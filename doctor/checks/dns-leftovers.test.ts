@@ -12,7 +12,7 @@ const COREFILE = ".:53 {\n    errors\n    reload\n}\n";
 const found = (...files: readonly DnsFileFacts[]) => leftoverFindings({ ...HEALTHY, clusterDns: known(files) });
 const corefile = (text: string) => ({ place: "kube-system/coredns", key: "Corefile", text });
 
-test("files without anything of another tool are nothing to report, those that cannot be read are unknown", () => {
+test("files without lines of other tools yield no finding; unreadable files are unknown", () => {
   assert.deepEqual(found(corefile(COREFILE)), []);
   const [finding, ...others] = leftoverFindings({ ...HEALTHY, clusterDns: FORBIDDEN });
   assert.deepEqual([finding?.verdict, finding?.code, others], ["unknown", "right-missing", []]);
@@ -26,19 +26,22 @@ for (const { tool, key = "Corefile", write } of DNS_TOOLS) {
     const [{ code, subject, evidence, cures }] = findings as [(typeof findings)[0]];
     assert.deepEqual([code, subject], ["dns-leftover", `ConfigMap ${place}, key ${key}`]);
     assert.match(evidence, new RegExp(`^[24] line\\(s\\) of ${tool}: .*rewrite name ${NAME} `));
-    assert.match(cures.join(), /^after its own uninstall, .*: `kubectl -n kube-system (get|patch) configmap .*`$/);
+    assert.match(
+      cures.join(),
+      /^uninstall that tool first .*, then run: `kubectl -n kube-system (get|patch) configmap .*`$/,
+    );
   });
 }
 
 const BEGIN = "    # === BEGIN ouroboros (do not edit by hand) ===\n";
 const END = "    # === END ouroboros ===\n";
 for (const lines of [BEGIN, END, END + BEGIN, BEGIN + END + BEGIN]) {
-  test(`a block without its end has no command, which would take the rest of the file: ${JSON.stringify(lines)}`, () => {
+  test(`a block without its end has no command: ${JSON.stringify(lines)}`, () => {
     const [finding, ...others] = found(corefile(COREFILE.replace("    reload", `${lines}    reload`)));
     assert.equal(others.length, 0);
     assert.match(finding?.evidence ?? "", /^[123] line\(s\) that name another tool: # === (?:BEGIN|END) ouroboros/);
     assert.deepEqual(finding?.cures, [
-      "after its own uninstall, which docs/migrating.md has: `kubectl -n kube-system edit configmap coredns`",
+      "uninstall that tool first (docs/migrating.md), then run: `kubectl -n kube-system edit configmap coredns`",
     ]);
   });
 }

@@ -4,19 +4,22 @@ import { type Finding, findingsOf } from "../findings.ts";
 const { unknown, warning } = findingsOf("cluster-dns");
 
 const PAGE = "docs/migrating.md";
-const UNINSTALLED = `after its own uninstall, which ${PAGE} has`;
-/** Lines that are shown. */
+const UNINSTALLED = `uninstall that tool first (${PAGE}), then run`;
+/** Maximum number of lines in a finding. */
 const MAX_SHOWN = 3;
 const MAX_LINE = 120;
 
-/** How the lines of another tool are told from all others, by its own source. */
+/** How to recognize the lines of another tool, from its source code. */
 interface Tool {
   readonly name: string;
-  /** At the end of each line. */
+  /** The end of each of its lines. */
   readonly suffix?: string;
-  /** The first and the last line, without what follows. */
+  /** How its first and its last line begin. */
   readonly block?: readonly [begin: string, end: string];
-  /** In the name of a key that is all its own, in a ConfigMap that the Corefile imports: such a file has no mark. */
+  /**
+   * The name of a key that holds only its lines, in a ConfigMap that the Corefile imports. Such a
+   * file has no marks.
+   */
   readonly key?: RegExp;
 }
 
@@ -29,10 +32,13 @@ const TOOLS: readonly Tool[] = [
     key: /ouroboros/i,
   },
 ];
-/** Of a line without such a mark: it was edited, or is a comment about the tool. */
+/** A line without such a mark: somebody edited it, or it is a comment about the tool. */
 const MENTION = /hairpin-proxy|ouroboros/i;
 
-/** What other tools have left in the files of the cluster's DNS, each with the command that removes it, and rewrites of mapped names. */
+/**
+ * Reports lines of other tools in the files of the cluster's DNS, with the command that removes
+ * them, and rewrites of mapped names.
+ */
 export function leftoverFindings({ clusterDns, install }: ClusterFacts): Finding[] {
   if (!clusterDns.known) return [unknown("the files of CoreDNS", clusterDns.reason.code, clusterDns.reason.text)];
   const map = install.map.known ? install.map.value?.map : undefined;
@@ -51,7 +57,7 @@ export function leftoverFindings({ clusterDns, install }: ClusterFacts): Finding
   });
 }
 
-/** The lines of a tool. A block without its last line is none: what would remove it would take the rest of the file with it. */
+/** The lines of a tool. A block without its last line does not count: its removal would delete the rest of the file. */
 function linesOf({ suffix, block, key }: Tool, file: DnsFileFacts, lines: readonly string[]): readonly string[] {
   if (key?.test(file.key)) return lines.filter((line) => line !== "");
   if (suffix !== undefined) return lines.filter((line) => line.endsWith(suffix));
@@ -62,7 +68,10 @@ function linesOf({ suffix, block, key }: Tool, file: DnsFileFacts, lines: readon
   return isClosed ? lines.slice(lines.findIndex(isBegin), end + 1) : [];
 }
 
-/** Changes nothing but the lines of the tool: a replacement names the version that was read. */
+/**
+ * The command deletes only the tool's lines. `kubectl replace` sends the version that was read, so
+ * no other change is lost.
+ */
 function removalOf({ suffix, block, key }: Tool, file: DnsFileFacts): string {
   const [namespace, name] = file.place.split("/");
   const kubectl = `kubectl -n ${namespace}`;
@@ -93,7 +102,9 @@ function mentionFinding(file: DnsFileFacts, lines: readonly string[]): Finding {
 }
 
 function rewriteFinding(file: DnsFileFacts, lines: readonly string[]): Finding {
-  const evidence = `${lines.length} name(s) of the map are rewritten, for every type of record, which breaks DNS-01: ${excerpt(lines)}`;
+  const evidence =
+    `${lines.length} name(s) of the map are rewritten, for every type of record, which breaks DNS-01: ` +
+    `${excerpt(lines)}`;
   return warning(subjectOf(file), "dns-rewritten", evidence, `remove these lines: ${editOf(file)} (${PAGE})`);
 }
 

@@ -29,14 +29,20 @@ const NLB = {
 const asked = (ways: Ways) => ({ ...nginx({ ports: HTTP.ports }), ...probe({ service: HTTP, ...ways }) });
 const bare = (ways: Ways) => ({ ...direct(), ...asked(ways) });
 
-/** What is changed in the facts of a healthy installation, and every finding of the check then. */
+/** A change to the facts of a healthy installation, and all findings of the check after it. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
   [
     "each port",
     {},
     [
-      "ok header-accepted | Service ingress-nginx/ingress-nginx-controller port 80 | it requires a header, and accepts v1 as its target is configured: from the probe pod's address, without a header: the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: the connection was reset",
-      "ok header-accepted | Service ingress-nginx/ingress-nginx-controller port 443 | it requires a header, and accepts v1 as its target is configured: from the probe pod's address, without a header: the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: the connection was reset",
+      "ok header-accepted | Service ingress-nginx/ingress-nginx-controller port 80 | it requires a header, " +
+        "and accepts v1 as its target is configured: from the probe pod's address, without a header: " +
+        "the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: " +
+        "the connection was reset",
+      "ok header-accepted | Service ingress-nginx/ingress-nginx-controller port 443 | it requires a header, " +
+        "and accepts v1 as its target is configured: from the probe pod's address, without a header: " +
+        "the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: " +
+        "the connection was reset",
     ],
   ],
   ["a service that was not probed", probe({ service: FRONT }), []],
@@ -44,7 +50,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "no probe",
     { probe: undefined },
     [
-      "unknown not-probed | probe | PROXY protocol support and DNS names were not probed | run with --probe: a short-lived pod tests connections and resolves names",
+      "unknown not-probed | probe | PROXY protocol support and DNS names were not probed | run with --probe: " +
+        "a short-lived pod tests connections and resolves names",
     ],
   ],
   ["a probe that failed", { probe: FORBIDDEN }, ["unknown right-missing | probe | missing permission: get that"]],
@@ -52,77 +59,122 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "it requires a header, and gets it",
     asked({}),
     [
-      "ok header-accepted | Service ingress-nginx/ingress-nginx-controller port 80 | it requires a header, and accepts v1 as its target is configured: from the probe pod's address, without a header: the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: the connection was reset",
+      "ok header-accepted | Service ingress-nginx/ingress-nginx-controller port 80 | it requires a header, " +
+        "and accepts v1 as its target is configured: from the probe pod's address, without a header: " +
+        "the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: " +
+        "the connection was reset",
     ],
   ],
   [
     "it takes both",
     asked({ none: ANSWERED }),
     [
-      "ok header-accepted | Service ingress-nginx/ingress-nginx-controller port 80 | it accepts (but does not require) a header, and accepts v1 as its target is configured: from the probe pod's address, without a header: HTTP 404; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: the connection was reset",
+      "ok header-accepted | Service ingress-nginx/ingress-nginx-controller port 80 | it accepts (but does " +
+        "not require) a header, and accepts v1 as its target is configured: from the probe pod's address, " +
+        "without a header: HTTP 404; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: " +
+        "the connection was reset",
     ],
   ],
   [
     "it waits in vain for a header, and answers with one",
     asked({ none: SILENT }),
     [
-      "ok header-accepted | Service ingress-nginx/ingress-nginx-controller port 80 | it requires a header, and accepts v1 as its target is configured: from the probe pod's address, without a header: no answer within 10 s; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: the connection was reset",
+      "ok header-accepted | Service ingress-nginx/ingress-nginx-controller port 80 | it requires a header, " +
+        "and accepts v1 as its target is configured: from the probe pod's address, without a header: " +
+        "no answer within 10 s; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: " +
+        "the connection was reset",
     ],
   ],
   [
     "from the proxies alone",
     asked({ v1: CLOSED, v2: CLOSED }),
     [
-      "ok header-accepted-from-proxies | Service ingress-nginx/ingress-nginx-controller port 80 | it accepts v1 from the proxies' addresses, but not from the probe pod's: from the probe pod's address, without a header: the connection was reset; with v1: the connection was reset; with v2: the connection was reset; at its load balancer's address: the connection was reset",
+      "ok header-accepted-from-proxies | Service ingress-nginx/ingress-nginx-controller port 80 | it accepts " +
+        "v1 from the proxies' addresses, but not from the probe pod's: from the probe pod's address, " +
+        "without a header: the connection was reset; with v1: the connection was reset; with v2: " +
+        "the connection was reset; at its load balancer's address: the connection was reset",
     ],
   ],
   [
     "from the proxies alone, and from the probe not in time",
     asked({ v1: SILENT, v2: SILENT }),
     [
-      "ok header-accepted-from-proxies | Service ingress-nginx/ingress-nginx-controller port 80 | it accepts v1 from the proxies' addresses, but not from the probe pod's: from the probe pod's address, without a header: the connection was reset; with v1: no answer within 10 s; with v2: no answer within 10 s; at its load balancer's address: the connection was reset",
+      "ok header-accepted-from-proxies | Service ingress-nginx/ingress-nginx-controller port 80 | it accepts " +
+        "v1 from the proxies' addresses, but not from the probe pod's: from the probe pod's address, " +
+        "without a header: the connection was reset; with v1: no answer within 10 s; with v2: " +
+        "no answer within 10 s; at its load balancer's address: the connection was reset",
     ],
   ],
   [
     "it does not answer in time",
     asked({ v1: SILENT, v2: SILENT, front: CLOSED }),
     [
-      "unknown stance-unclear | Service ingress-nginx/ingress-nginx-controller port 80 | from the probe pod's address, without a header: the connection was reset; with v1: no answer within 10 s; with v2: no answer within 10 s; at its load balancer's address: the connection was reset | check the ingress controller's log for the probe's connections; run again",
+      "unknown stance-unclear | Service ingress-nginx/ingress-nginx-controller port 80 | from the probe " +
+        "pod's address, without a header: the connection was reset; with v1: no answer within 10 s; with v2: " +
+        "no answer within 10 s; at its load balancer's address: the connection was reset | check the ingress " +
+        "controller's log for the probe's connections; run again",
     ],
   ],
   [
     "it does not answer its target's version in time",
     asked({ v1: SILENT, front: CLOSED }),
     [
-      "unknown stance-unclear | Service ingress-nginx/ingress-nginx-controller port 80 | from the probe pod's address, without a header: the connection was reset; with v1: no answer within 10 s; with v2: HTTP 404; at its load balancer's address: the connection was reset | check the ingress controller's log for the probe's connections; run again",
+      "unknown stance-unclear | Service ingress-nginx/ingress-nginx-controller port 80 | from the probe " +
+        "pod's address, without a header: the connection was reset; with v1: no answer within 10 s; with v2: " +
+        "HTTP 404; at its load balancer's address: the connection was reset | check the ingress controller's " +
+        "log for the probe's connections; run again",
     ],
   ],
   [
     "it does not answer the other version in time",
     asked({ v1: CLOSED, v2: SILENT, none: ANSWERED, front: CLOSED }),
     [
-      "broken header-refused | Service ingress-nginx/ingress-nginx-controller port 80 | its target has protocol v1, but it rejects a header: from the probe pod's address, without a header: HTTP 404; with v1: the connection was reset; with v2: no answer within 10 s; at its load balancer's address: the connection was reset | configure the ingress controller to accept PROXY headers | configure the ingress controller to trust PROXY headers from the proxy pods' addresses (ingress-nginx `proxy-real-ip-cidr`, Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`) | or, if its load balancer adds no header, set `protocol: none` on this port of the target; for a discovered target, annotate the Service with `switchback.dev/proxy-protocol: none`",
+      "broken header-refused | Service ingress-nginx/ingress-nginx-controller port 80 | its target has " +
+        "protocol v1, but it rejects a header: from the probe pod's address, without a header: HTTP 404; " +
+        "with v1: the connection was reset; with v2: no answer within 10 s; at its load balancer's address: " +
+        "the connection was reset | configure the ingress controller to accept PROXY headers | configure the " +
+        "ingress controller to trust PROXY headers from the proxy pods' addresses (ingress-nginx " +
+        "`proxy-real-ip-cidr`, Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`) | or, " +
+        "if its load balancer adds no header, set `protocol: none` on this port of the target; " +
+        "for a discovered target, annotate the Service with `switchback.dev/proxy-protocol: none`",
     ],
   ],
   [
     "it takes another version",
     asked({ v1: CLOSED, front: CLOSED }),
     [
-      "broken header-version-wrong | Service ingress-nginx/ingress-nginx-controller port 80 | its target has protocol v1, but it accepts only v2: from the probe pod's address, without a header: the connection was reset; with v1: the connection was reset; with v2: HTTP 404; at its load balancer's address: the connection was reset | set `protocol: v2` on this port of the target; for a discovered target, annotate the Service with `switchback.dev/proxy-protocol: v2`",
+      "broken header-version-wrong | Service ingress-nginx/ingress-nginx-controller port 80 | its target has " +
+        "protocol v1, but it accepts only v2: from the probe pod's address, without a header: " +
+        "the connection was reset; with v1: the connection was reset; with v2: HTTP 404; " +
+        "at its load balancer's address: the connection was reset | set `protocol: " +
+        "v2` on this port of the target; for a discovered target, " +
+        "annotate the Service with `switchback.dev/proxy-protocol: v2`",
     ],
   ],
   [
     "it answers nothing",
     asked({ v1: CLOSED, v2: CLOSED, front: CLOSED }),
     [
-      "broken backend-mute | Service ingress-nginx/ingress-nginx-controller port 80 | it does not answer, with or without a header: from the probe pod's address, without a header: the connection was reset; with v1: the connection was reset; with v2: the connection was reset; at its load balancer's address: the connection was reset | configure the ingress controller to trust PROXY headers from the proxy pods' addresses (ingress-nginx `proxy-real-ip-cidr`, Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`)",
+      "broken backend-mute | Service ingress-nginx/ingress-nginx-controller port 80 | it does not answer, " +
+        "with or without a header: from the probe pod's address, without a header: the connection was reset; " +
+        "with v1: the connection was reset; with v2: the connection was reset; at its load balancer's address: " +
+        "the connection was reset | configure the ingress controller to trust PROXY headers from the proxy " +
+        "pods' addresses (ingress-nginx `proxy-real-ip-cidr`, Traefik `proxyProtocol.trustedIPs`, " +
+        "IBM's ALB `--cidr`)",
     ],
   ],
   [
     "it reads a header as a request",
     asked({ none: ANSWERED, v1: MISREAD, v2: MISREAD, front: MISREAD }),
     [
-      "broken header-refused | Service ingress-nginx/ingress-nginx-controller port 80 | its target has protocol v1, but it rejects a header: from the probe pod's address, without a header: HTTP 404; with v1: HTTP 400; with v2: HTTP 400; at its load balancer's address: the connection was reset | configure the ingress controller to accept PROXY headers | configure the ingress controller to trust PROXY headers from the proxy pods' addresses (ingress-nginx `proxy-real-ip-cidr`, Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`) | or, if its load balancer adds no header, set `protocol: none` on this port of the target; for a discovered target, annotate the Service with `switchback.dev/proxy-protocol: none`",
+      "broken header-refused | Service ingress-nginx/ingress-nginx-controller port 80 | its target has " +
+        "protocol v1, but it rejects a header: from the probe pod's address, without a header: HTTP 404; " +
+        "with v1: HTTP 400; with v2: HTTP 400; at its load balancer's address: " +
+        "the connection was reset | configure the ingress controller to accept PROXY headers | configure the " +
+        "ingress controller to trust PROXY headers from the proxy pods' addresses (ingress-nginx " +
+        "`proxy-real-ip-cidr`, Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`) | or, " +
+        "if its load balancer adds no header, set `protocol: none` on this port of the target; " +
+        "for a discovered target, annotate the Service with `switchback.dev/proxy-protocol: none`",
     ],
   ],
   [
@@ -132,77 +184,124 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       ...probe({ service: HTTP, none: ANSWERED, v1: MISREAD, v2: MISREAD, front: MISREAD }),
     },
     [
-      "broken header-refused | Service ingress-nginx/ingress-nginx-controller port 80 | its target has protocol v1, but it rejects a header: from the probe pod's address, without a header: HTTP 404; with v1: HTTP 400; with v2: HTTP 400; at its load balancer's address: the connection was reset | Traefik: set `entryPoints.<name>.proxyProtocol.trustedIPs` to the addresses that send headers; it takes versions 1 and 2 (https://doc.traefik.io/traefik/routing/entrypoints/#proxyprotocol) | Traefik: add the proxy pods' addresses to `entryPoints.<name>.proxyProtocol.trustedIPs` (https://doc.traefik.io/traefik/routing/entrypoints/#proxyprotocol) | or, if its load balancer adds no header, set `protocol: none` on this port of the target; for a discovered target, annotate the Service with `switchback.dev/proxy-protocol: none`",
+      "broken header-refused | Service ingress-nginx/ingress-nginx-controller port 80 | its target has " +
+        "protocol v1, but it rejects a header: from the probe pod's address, without a header: HTTP 404; " +
+        "with v1: HTTP 400; with v2: HTTP 400; at its load balancer's address: " +
+        "the connection was reset | Traefik: set `entryPoints.<name>.proxyProtocol.trustedIPs` to the " +
+        "addresses that send headers; it takes versions 1 and 2 " +
+        "(https://doc.traefik.io/traefik/routing/entrypoints/#proxyprotocol) | Traefik: " +
+        "add the proxy pods' addresses to `entryPoints.<name>.proxyProtocol.trustedIPs` " +
+        "(https://doc.traefik.io/traefik/routing/entrypoints/#proxyprotocol) | or, " +
+        "if its load balancer adds no header, set `protocol: none` on this port of the target; " +
+        "for a discovered target, annotate the Service with `switchback.dev/proxy-protocol: none`",
     ],
   ],
   [
     "nothing listens",
     asked({ none: REFUSED, v1: REFUSED, v2: REFUSED }),
     [
-      "broken backend-unreachable | Service ingress-nginx/ingress-nginx-controller port 80 | from the probe pod's address, without a header: ECONNREFUSED; with v1: ECONNREFUSED; with v2: ECONNREFUSED; at its load balancer's address: the connection was reset | check the ingress controller's pods, and NetworkPolicies that select them",
+      "broken backend-unreachable | Service ingress-nginx/ingress-nginx-controller port 80 | from the probe " +
+        "pod's address, without a header: ECONNREFUSED; with v1: ECONNREFUSED; with v2: ECONNREFUSED; " +
+        "at its load balancer's address: the connection was reset | check the ingress controller's pods, " +
+        "and NetworkPolicies that select them",
     ],
   ],
   [
     "no header is configured, and it takes both",
     bare({ none: ANSWERED }),
     [
-      "ok header-not-needed | Service ingress-nginx/ingress-nginx-controller port 80 | it accepts connections without a header, as its target is configured: from the probe pod's address, without a header: HTTP 404; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: the connection was reset",
+      "ok header-not-needed | Service ingress-nginx/ingress-nginx-controller port 80 | it accepts " +
+        "connections without a header, as its target is configured: from the probe pod's address, " +
+        "without a header: HTTP 404; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: " +
+        "the connection was reset",
     ],
   ],
   [
     "no header is configured, and it rejects one",
     bare({ none: ANSWERED, v1: MISREAD, v2: MISREAD }),
     [
-      "ok header-not-needed | Service ingress-nginx/ingress-nginx-controller port 80 | it accepts connections without a header, as its target is configured: from the probe pod's address, without a header: HTTP 404; with v1: HTTP 400; with v2: HTTP 400; at its load balancer's address: the connection was reset",
+      "ok header-not-needed | Service ingress-nginx/ingress-nginx-controller port 80 | it accepts " +
+        "connections without a header, as its target is configured: from the probe pod's address, " +
+        "without a header: HTTP 404; with v1: HTTP 400; with v2: HTTP 400; at its load balancer's address: " +
+        "the connection was reset",
     ],
   ],
   [
     "no header is configured, and it requires one",
     bare({}),
     [
-      "broken header-demanded | Service ingress-nginx/ingress-nginx-controller port 80 | its target has protocol none, but it requires a header: from the probe pod's address, without a header: the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: the connection was reset | set `protocol: v1` on this port of the target; for a discovered target, annotate the Service with `switchback.dev/proxy-protocol: v1`",
+      "broken header-demanded | Service ingress-nginx/ingress-nginx-controller port 80 | its target has " +
+        "protocol none, but it requires a header: from the probe pod's address, without a header: " +
+        "the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: " +
+        "the connection was reset | set `protocol: v1` on this port of the target; for a discovered target, " +
+        "annotate the Service with `switchback.dev/proxy-protocol: v1`",
     ],
   ],
   [
     "no header is configured, and it requires v2",
     bare({ v1: CLOSED }),
     [
-      "broken header-demanded | Service ingress-nginx/ingress-nginx-controller port 80 | its target has protocol none, but it requires a header: from the probe pod's address, without a header: the connection was reset; with v1: the connection was reset; with v2: HTTP 404; at its load balancer's address: the connection was reset | set `protocol: v2` on this port of the target; for a discovered target, annotate the Service with `switchback.dev/proxy-protocol: v2`",
+      "broken header-demanded | Service ingress-nginx/ingress-nginx-controller port 80 | its target has " +
+        "protocol none, but it requires a header: from the probe pod's address, without a header: " +
+        "the connection was reset; with v1: the connection was reset; with v2: HTTP 404; " +
+        "at its load balancer's address: the connection was reset | set `protocol: " +
+        "v2` on this port of the target; for a discovered target, " +
+        "annotate the Service with `switchback.dev/proxy-protocol: v2`",
     ],
   ],
   [
     "no header is configured, and it does not answer in time",
     bare({ none: SILENT, v1: SILENT, v2: SILENT }),
     [
-      "unknown stance-unclear | Service ingress-nginx/ingress-nginx-controller port 80 | from the probe pod's address, without a header: no answer within 10 s; with v1: no answer within 10 s; with v2: no answer within 10 s; at its load balancer's address: the connection was reset | check the ingress controller's log for the probe's connections; run again",
+      "unknown stance-unclear | Service ingress-nginx/ingress-nginx-controller port 80 | from the probe " +
+        "pod's address, without a header: no answer within 10 s; with v1: no answer within 10 s; with v2: " +
+        "no answer within 10 s; at its load balancer's address: the connection was reset | check the ingress " +
+        "controller's log for the probe's connections; run again",
     ],
   ],
   [
     "no header is configured, and it answers nothing",
     bare({ v1: CLOSED, v2: CLOSED }),
     [
-      "broken backend-mute | Service ingress-nginx/ingress-nginx-controller port 80 | it does not answer: from the probe pod's address, without a header: the connection was reset; with v1: the connection was reset; with v2: the connection was reset; at its load balancer's address: the connection was reset | check the ingress controller's log",
+      "broken backend-mute | Service ingress-nginx/ingress-nginx-controller port 80 | it does not answer: " +
+        "from the probe pod's address, without a header: the connection was reset; with v1: " +
+        "the connection was reset; with v2: the connection was reset; at its load balancer's address: " +
+        "the connection was reset | check the ingress controller's log",
     ],
   ],
   [
     "no target, and it requires a header",
     absent({}),
     [
-      "broken pods-cut-off | Service ingress-nginx/ingress-nginx-controller port 80 | it requires a PROXY header, which pods do not send: from the probe pod's address, without a header: the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: the connection was reset | have the provider's controller set `ipMode: Proxy` in the Service's status (Kubernetes 1.32 and newer, if the network plugin supports it) | or let Switchback map its names: add it to `config.targets`",
+      "broken pods-cut-off | Service ingress-nginx/ingress-nginx-controller port 80 | it requires a PROXY " +
+        "header, which pods do not send: from the probe pod's address, without a header: " +
+        "the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: " +
+        "the connection was reset | have the provider's controller set `ipMode: " +
+        "Proxy` in the Service's status (Kubernetes 1.32 and newer, if the network plugin supports it) " +
+        "| or let Switchback map its names: add it to `config.targets`",
     ],
   ],
   [
     "no target, it requires a header, and its address has ipMode Proxy",
     { ...NOT_INSTALLED, ...probe({ service: PROXIED }), ...services(PROXIED) },
     [
-      "broken ip-mode-ignored | Service ingress-nginx/ingress-nginx-controller port 80 | its address has ipMode Proxy, and pods do not get an answer there all the same: the network plugin ignores ipMode, or the way to the load balancer is cut: from the probe pod's address, without a header: the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: the connection was reset | update the network plugin (Cilium honours ipMode from 1.18.1) | or let Switchback map its names: annotate the Service with `switchback.dev/map: always`, and with `switchback.dev/proxy-protocol: none` if it expects no header",
+      "broken ip-mode-ignored | Service ingress-nginx/ingress-nginx-controller port 80 | its address has " +
+        "ipMode Proxy, but pods get no answer there: the network plugin ignores ipMode, " +
+        "or pods cannot reach the load balancer: from the probe pod's address, without a header: " +
+        "the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: " +
+        "the connection was reset | update the network plugin (Cilium honours ipMode from 1.18.1) " +
+        "| or let Switchback map its names: annotate the Service with `switchback.dev/map: always`, " +
+        "and with `switchback.dev/proxy-protocol: none` if it expects no header",
     ],
   ],
   [
     "no target, and pods get through at an address with ipMode Proxy",
     { ...NOT_INSTALLED, ...probe({ service: PROXIED, balancer: ANSWERED }), ...services(PROXIED) },
     [
-      "ok pods-reach-it | Service ingress-nginx/ingress-nginx-controller port 80 | pods reach it by its load balancer's address; so this cluster's network leaves an address with ipMode Proxy alone: from the probe pod's address, without a header: the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: HTTP 404",
+      "ok pods-reach-it | Service ingress-nginx/ingress-nginx-controller port 80 | pods reach it by its load " +
+        "balancer's address; so this cluster's network leaves an address with ipMode Proxy alone: " +
+        "from the probe pod's address, without a header: the connection was reset; with v1: HTTP 404; with v2: " +
+        "HTTP 404; at its load balancer's address: HTTP 404",
     ],
   ],
   [
@@ -213,35 +312,55 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       ...services(NLB),
     },
     [
-      "broken no-way-to-balancer | Service ingress-nginx/ingress-nginx-controller port 80 | pods cannot reach its load balancer's address, although it accepts connections without a header: from the probe pod's address, without a header: HTTP 404; with v1: HTTP 400; with v2: HTTP 400; at its load balancer's address: no connection | AWS: turn the preservation of client addresses off: annotate the Service with `service.beta.kubernetes.io/aws-load-balancer-target-group-attributes: preserve_client_ip.enabled=false` | or let Switchback map its names: annotate the Service with `switchback.dev/map: always`, and with `switchback.dev/proxy-protocol: none` if it expects no header",
+      "broken no-way-to-balancer | Service ingress-nginx/ingress-nginx-controller port 80 | pods cannot " +
+        "reach its load balancer's address, although it accepts connections without a header: " +
+        "from the probe pod's address, without a header: HTTP 404; with v1: HTTP 400; with v2: HTTP 400; " +
+        "at its load balancer's address: no connection | AWS: turn off the preservation of client addresses: " +
+        "annotate the Service with `service.beta.kubernetes.io/aws-load-balancer-target-group-attributes: " +
+        "preserve_client_ip.enabled=false` | or let Switchback map its names: " +
+        "annotate the Service with `switchback.dev/map: always`, and with `switchback.dev/proxy-protocol: " +
+        "none` if it expects no header",
     ],
   ],
   [
     "no target, and the load balancer answers",
     absent({ balancer: ANSWERED }),
     [
-      "ok pods-reach-it | Service ingress-nginx/ingress-nginx-controller port 80 | pods reach it by its load balancer's address: from the probe pod's address, without a header: the connection was reset; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: HTTP 404",
+      "ok pods-reach-it | Service ingress-nginx/ingress-nginx-controller port 80 | pods reach it by its load " +
+        "balancer's address: from the probe pod's address, without a header: the connection was reset; " +
+        "with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: HTTP 404",
     ],
   ],
   [
     "no target, and it takes both, but not at the load balancer",
     absent({ none: ANSWERED, balancer: TIMEOUT }),
     [
-      "broken no-way-to-balancer | Service ingress-nginx/ingress-nginx-controller port 80 | pods cannot reach its load balancer's address, although it accepts connections without a header: from the probe pod's address, without a header: HTTP 404; with v1: HTTP 404; with v2: HTTP 404; at its load balancer's address: no connection | let Switchback map its names: add a target with `protocol: none`",
+      "broken no-way-to-balancer | Service ingress-nginx/ingress-nginx-controller port 80 | pods cannot " +
+        "reach its load balancer's address, although it accepts connections without a header: " +
+        "from the probe pod's address, without a header: HTTP 404; with v1: HTTP 404; with v2: HTTP 404; " +
+        "at its load balancer's address: no connection | let Switchback map its names: " +
+        "add a target with `protocol: none`",
     ],
   ],
   [
     "no target, and it rejects headers, and nothing answers at the load balancer",
     absent({ none: ANSWERED, v1: MISREAD, v2: MISREAD, balancer: TIMEOUT }),
     [
-      "broken no-way-to-balancer | Service ingress-nginx/ingress-nginx-controller port 80 | pods cannot reach its load balancer's address, although it accepts connections without a header: from the probe pod's address, without a header: HTTP 404; with v1: HTTP 400; with v2: HTTP 400; at its load balancer's address: no connection | let Switchback map its names: add a target with `protocol: none`",
+      "broken no-way-to-balancer | Service ingress-nginx/ingress-nginx-controller port 80 | pods cannot " +
+        "reach its load balancer's address, although it accepts connections without a header: " +
+        "from the probe pod's address, without a header: HTTP 404; with v1: HTTP 400; with v2: HTTP 400; " +
+        "at its load balancer's address: no connection | let Switchback map its names: " +
+        "add a target with `protocol: none`",
     ],
   ],
   [
     "no target, and it answers nothing",
     absent({ v1: CLOSED, v2: CLOSED }),
     [
-      "unknown stance-unclear | Service ingress-nginx/ingress-nginx-controller port 80 | from the probe pod's address, without a header: the connection was reset; with v1: the connection was reset; with v2: the connection was reset; at its load balancer's address: the connection was reset | check the ingress controller's log for the probe's connections; run again",
+      "unknown stance-unclear | Service ingress-nginx/ingress-nginx-controller port 80 | from the probe " +
+        "pod's address, without a header: the connection was reset; with v1: the connection was reset; " +
+        "with v2: the connection was reset; at its load balancer's address: " +
+        "the connection was reset | check the ingress controller's log for the probe's connections; run again",
     ],
   ],
   [
@@ -254,7 +373,9 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       }),
     },
     [
-      "unknown stance-unclear | Service ingress-nginx/ingress-nginx-controller port 80 | from the probe pod's address, without a header: HTTP 404; with v1: HTTP 404; with v2: HTTP 404 | check the ingress controller's log for the probe's connections; run again",
+      "unknown stance-unclear | Service ingress-nginx/ingress-nginx-controller port 80 | from the probe " +
+        "pod's address, without a header: HTTP 404; with v1: HTTP 404; with v2: " +
+        "HTTP 404 | check the ingress controller's log for the probe's connections; run again",
     ],
   ],
 ];

@@ -48,9 +48,9 @@ interface PortProbe {
 interface PortResult extends PortProbe {
   readonly subject: string;
   readonly support: ProxyProtocolSupport;
-  /** Whether the load balancer's own address answered the probe pod; undefined: not probed. */
+  /** Whether the load balancer's own address answered the probe pod; undefined if not probed. */
   readonly direct: boolean | undefined;
-  /** Whether the front Service answered; the ingress controller then sees the proxies' addresses. */
+  /** Whether the front Service answered. On this route the ingress controller sees the proxies' addresses. */
   readonly relayed: boolean | undefined;
   readonly evidence: string;
 }
@@ -67,7 +67,9 @@ function checkPort(asked: PortProbe): Finding | undefined {
     support,
     direct: direct && answered(direct),
     relayed: front && answered(front),
-    evidence: `from the probe pod's address, ${support.detail}${direct ? `; at its load balancer's address: ${direct.outcome.detail}` : ""}`,
+    evidence:
+      "from the probe pod's address, " +
+      `${support.detail}${direct ? `; at its load balancer's address: ${direct.outcome.detail}` : ""}`,
   };
   if (support.kind === "unreachable") {
     return broken(
@@ -93,7 +95,9 @@ function checkUnmapped(portResult: PortResult): Finding {
   }
   const cures = waysOut(loadBalancer, facts);
   if (support.kind === "demands" && direct === false && isProxied(loadBalancer)) {
-    const reason = `its address has ipMode Proxy, and pods do not get an answer there all the same: the network plugin ignores ipMode, or the way to the load balancer is cut: ${evidence}`;
+    const reason =
+      "its address has ipMode Proxy, but pods get no answer there: the network plugin ignores ipMode, " +
+      `or pods cannot reach the load balancer: ${evidence}`;
     const update = "update the network plugin (Cilium honours ipMode from 1.18.1)";
     return broken(subject, "ip-mode-ignored", reason, update, ...cures);
   }
@@ -101,7 +105,9 @@ function checkUnmapped(portResult: PortResult): Finding {
     return broken(subject, "pods-cut-off", `it requires a PROXY header, which pods do not send: ${evidence}`, ...cures);
   }
   if (direct === false && (support.kind === "accepts" || support.kind === "refuses")) {
-    const reason = `pods cannot reach its load balancer's address, although it accepts connections without a header: ${evidence}`;
+    const reason =
+      "pods cannot reach its load balancer's address, although it accepts connections without a header: " +
+      `${evidence}`;
     return broken(
       subject,
       "no-way-to-balancer",
@@ -181,5 +187,8 @@ function checkWithHeader(portResult: PortResult, protocol: "v1" | "v2"): Finding
 }
 
 function protocolCure(protocol: "v1" | "v2" | "none"): string {
-  return `set \`protocol: ${protocol}\` on this port of the target; for a discovered target, annotate the Service with \`${PROXY_PROTOCOL_KEY}: ${protocol}\``;
+  return (
+    `set \`protocol: ${protocol}\` on this port of the target; for a discovered target, ` +
+    `annotate the Service with \`${PROXY_PROTOCOL_KEY}: ${protocol}\``
+  );
 }

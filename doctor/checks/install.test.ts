@@ -8,7 +8,7 @@ import { known } from "../known.ts";
 const OTHER = { namespace: "other", name: "w", port: 443 };
 const ABSENT = NOT_INSTALLED.install;
 
-/** What is changed in the facts of a healthy installation, and every finding of the check then. */
+/** A change to the facts of a healthy installation, and all findings of the check after it. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
   [
     "three Deployments that are ready",
@@ -23,7 +23,9 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "a Deployment without a pod that is ready",
     deployments("switchback-controller", 0),
     [
-      "broken deployment-not-ready | Deployment switchback-system/switchback-controller | 0 of 2 pods are ready: names and certificates are not kept current | check its pods with `kubectl describe pod`, and their logs",
+      "broken deployment-not-ready | Deployment switchback-system/switchback-controller | 0 of 2 pods are " +
+        "ready: names and certificates are not kept current | check its pods with `kubectl describe pod`, " +
+        "and their logs",
       "ok deployment-ready | Deployment switchback-system/switchback-webhook | 2 of 2 pods are ready",
       "ok deployment-ready | Deployment switchback-system/switchback-proxy | 2 of 2 pods are ready",
     ],
@@ -33,7 +35,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     deployments("switchback-webhook", 0, 0),
     [
       "ok deployment-ready | Deployment switchback-system/switchback-controller | 2 of 2 pods are ready",
-      "broken deployment-not-ready | Deployment switchback-system/switchback-webhook | 0 of 0 pods are ready: new pods are not injected | scale Deployment switchback-system/switchback-webhook up",
+      "broken deployment-not-ready | Deployment switchback-system/switchback-webhook | 0 of 0 pods are " +
+        "ready: new pods are not injected | scale Deployment switchback-system/switchback-webhook up",
       "ok deployment-ready | Deployment switchback-system/switchback-proxy | 2 of 2 pods are ready",
     ],
   ],
@@ -43,16 +46,20 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     [
       "ok deployment-ready | Deployment switchback-system/switchback-controller | 2 of 2 pods are ready",
       "ok deployment-ready | Deployment switchback-system/switchback-webhook | 2 of 2 pods are ready",
-      "warning deployment-degraded | Deployment switchback-system/switchback-proxy | 1 of 2 pods are ready | check its pods with `kubectl describe pod`",
+      "warning deployment-degraded | Deployment switchback-system/switchback-proxy | 1 of 2 pods are ready | " +
+        "check its pods with `kubectl describe pod`",
     ],
   ],
   [
     "none but a Deployment of somebody else",
     install({ deployments: known([{ name: "web", desired: 1, ready: 1, image: "", pullPolicy: "" }]) }),
     [
-      "broken deployment-missing | Deployment switchback-system/switchback-controller | it does not exist: names and certificates are not kept current | reinstall the chart",
-      "broken deployment-missing | Deployment switchback-system/switchback-webhook | it does not exist: new pods are not injected | reinstall the chart",
-      "broken deployment-missing | Deployment switchback-system/switchback-proxy | it does not exist: connections to mapped names fail | reinstall the chart",
+      "broken deployment-missing | Deployment switchback-system/switchback-controller | it does not exist: " +
+        "names and certificates are not kept current | reinstall the chart",
+      "broken deployment-missing | Deployment switchback-system/switchback-webhook | it does not exist: " +
+        "new pods are not injected | reinstall the chart",
+      "broken deployment-missing | Deployment switchback-system/switchback-proxy | it does not exist: " +
+        "connections to mapped names fail | reinstall the chart",
     ],
   ],
   [
@@ -64,14 +71,17 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "nothing, and pods bypass a load balancer",
     NOT_INSTALLED,
     [
-      "warning not-installed | namespace switchback-system | Switchback is not installed, and pods bypass 1 load balancer(s) | if an ingress controller requires a PROXY header (check with --probe), install Switchback or apply one of the cures above",
+      "warning not-installed | namespace switchback-system | Switchback is not installed, " +
+        "and pods bypass 1 load balancer(s) | if an ingress controller requires a PROXY header (check with " +
+        "--probe), install Switchback or apply one of the cures above",
     ],
   ],
   [
     "nothing, and no load balancer is bypassed",
     { ...NOT_INSTALLED, ...services({ ...NGINX, entries: [{ ip: "192.0.2.80", ipMode: "Proxy" }] }) },
     [
-      "ok not-needed | namespace switchback-system | Switchback is not installed, and no load balancer is short-circuited",
+      "ok not-needed | namespace switchback-system | Switchback is not installed, " +
+        "and no load balancer is short-circuited",
     ],
   ],
   [
@@ -86,7 +96,9 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       install: { ...ABSENT, deployments: known([{ name: "web", desired: 1, ready: 1, image: "", pullPolicy: "" }]) },
     },
     [
-      "warning not-installed | namespace switchback-system | Switchback is not installed, and pods bypass 1 load balancer(s) | if an ingress controller requires a PROXY header (check with --probe), install Switchback or apply one of the cures above",
+      "warning not-installed | namespace switchback-system | Switchback is not installed, " +
+        "and pods bypass 1 load balancer(s) | if an ingress controller requires a PROXY header (check with " +
+        "--probe), install Switchback or apply one of the cures above",
     ],
   ],
   [
@@ -102,8 +114,10 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       },
     },
     [
-      "broken deployment-missing | Deployment switchback-system/switchback-controller | it does not exist: names and certificates are not kept current | reinstall the chart",
-      "broken deployment-missing | Deployment switchback-system/switchback-webhook | it does not exist: new pods are not injected | reinstall the chart",
+      "broken deployment-missing | Deployment switchback-system/switchback-controller | it does not exist: " +
+        "names and certificates are not kept current | reinstall the chart",
+      "broken deployment-missing | Deployment switchback-system/switchback-webhook | it does not exist: " +
+        "new pods are not injected | reinstall the chart",
       "ok deployment-ready | Deployment switchback-system/switchback-proxy | 1 of 1 pods are ready",
     ],
   ],
@@ -113,16 +127,21 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       deployments: known([{ name: "switchback-all", desired: 1, ready: 0, image: "", pullPolicy: "" }]),
     }),
     [
-      "broken deployment-not-ready | Deployment switchback-system/switchback-all | 0 of 1 pods are ready: connections to mapped names fail, new pods are not injected, and names are not kept current | check its pods with `kubectl describe pod`, and their logs",
+      "broken deployment-not-ready | Deployment switchback-system/switchback-all | 0 of 1 pods are ready: " +
+        "connections to mapped names fail, new pods are not injected, " +
+        "and names are not kept current | check its pods with `kubectl describe pod`, and their logs",
     ],
   ],
   [
     "a configuration only",
     { ...NOT_INSTALLED, install: { ...ABSENT, config: known(CONFIG) } },
     [
-      "broken deployment-missing | Deployment switchback-system/switchback-controller | it does not exist: names and certificates are not kept current | reinstall the chart",
-      "broken deployment-missing | Deployment switchback-system/switchback-webhook | it does not exist: new pods are not injected | reinstall the chart",
-      "broken deployment-missing | Deployment switchback-system/switchback-proxy | it does not exist: connections to mapped names fail | reinstall the chart",
+      "broken deployment-missing | Deployment switchback-system/switchback-controller | it does not exist: " +
+        "names and certificates are not kept current | reinstall the chart",
+      "broken deployment-missing | Deployment switchback-system/switchback-webhook | it does not exist: " +
+        "new pods are not injected | reinstall the chart",
+      "broken deployment-missing | Deployment switchback-system/switchback-proxy | it does not exist: " +
+        "connections to mapped names fail | reinstall the chart",
     ],
   ],
   [
@@ -135,10 +154,14 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       },
     },
     [
-      "warning installed-elsewhere | namespace switchback-system | the webhook configuration points to namespace other | run with --namespace other",
-      "broken deployment-missing | Deployment switchback-system/switchback-controller | it does not exist: names and certificates are not kept current | reinstall the chart",
-      "broken deployment-missing | Deployment switchback-system/switchback-webhook | it does not exist: new pods are not injected | reinstall the chart",
-      "broken deployment-missing | Deployment switchback-system/switchback-proxy | it does not exist: connections to mapped names fail | reinstall the chart",
+      "warning installed-elsewhere | namespace switchback-system | the webhook configuration points to " +
+        "namespace other | run with --namespace other",
+      "broken deployment-missing | Deployment switchback-system/switchback-controller | it does not exist: " +
+        "names and certificates are not kept current | reinstall the chart",
+      "broken deployment-missing | Deployment switchback-system/switchback-webhook | it does not exist: " +
+        "new pods are not injected | reinstall the chart",
+      "broken deployment-missing | Deployment switchback-system/switchback-proxy | it does not exist: " +
+        "connections to mapped names fail | reinstall the chart",
     ],
   ],
   [
@@ -148,9 +171,12 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       admission: { ...NOT_INSTALLED.admission, configuration: known([entry("pod", { service: undefined })]) },
     },
     [
-      "broken deployment-missing | Deployment switchback-system/switchback-controller | it does not exist: names and certificates are not kept current | reinstall the chart",
-      "broken deployment-missing | Deployment switchback-system/switchback-webhook | it does not exist: new pods are not injected | reinstall the chart",
-      "broken deployment-missing | Deployment switchback-system/switchback-proxy | it does not exist: connections to mapped names fail | reinstall the chart",
+      "broken deployment-missing | Deployment switchback-system/switchback-controller | it does not exist: " +
+        "names and certificates are not kept current | reinstall the chart",
+      "broken deployment-missing | Deployment switchback-system/switchback-webhook | it does not exist: " +
+        "new pods are not injected | reinstall the chart",
+      "broken deployment-missing | Deployment switchback-system/switchback-proxy | it does not exist: " +
+        "connections to mapped names fail | reinstall the chart",
     ],
   ],
   [
@@ -163,7 +189,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       },
     },
     [
-      "warning installed-elsewhere | namespace switchback-system | the webhook configuration points to namespace other | run with --namespace other",
+      "warning installed-elsewhere | namespace switchback-system | the webhook configuration points to " +
+        "namespace other | run with --namespace other",
     ],
   ],
   [
@@ -179,7 +206,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "a webhook of another namespace as well",
     entries(["namespace", { service: OTHER }], ["pod"]),
     [
-      "warning installed-elsewhere | namespace switchback-system | the webhook configuration points to namespace other | run with --namespace other",
+      "warning installed-elsewhere | namespace switchback-system | the webhook configuration points to " +
+        "namespace other | run with --namespace other",
       "ok deployment-ready | Deployment switchback-system/switchback-controller | 2 of 2 pods are ready",
       "ok deployment-ready | Deployment switchback-system/switchback-webhook | 2 of 2 pods are ready",
       "ok deployment-ready | Deployment switchback-system/switchback-proxy | 2 of 2 pods are ready",

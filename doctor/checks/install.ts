@@ -11,7 +11,7 @@ const COMPONENTS = [
   { name: "switchback-webhook", lost: "new pods are not injected" },
   { name: PROXY_DEPLOYMENT, lost: "connections to mapped names fail" },
 ] as const;
-/** In place of the three above, with the chart's profile `small`. */
+/** Replaces the three above in the chart's profile `small`. */
 const SMALL_COMPONENTS = [
   {
     name: SMALL_DEPLOYMENT,
@@ -54,7 +54,8 @@ function checkAbsence(facts: ClusterFacts): Finding {
     return ok(subject, "not-needed", "Switchback is not installed, and no load balancer is short-circuited");
   const evidence = `Switchback is not installed, and pods bypass ${bypassed.length} load balancer(s)`;
   const cure =
-    "if an ingress controller requires a PROXY header (check with --probe), install Switchback or apply one of the cures above";
+    "if an ingress controller requires a PROXY header (check with --probe), " +
+    "install Switchback or apply one of the cures above";
   return warning(subject, "not-installed", evidence, cure);
 }
 
@@ -79,7 +80,7 @@ function checkDeployments({ install, namespace }: ClusterFacts): Finding[] {
   });
 }
 
-/** Whether a Deployment is there and its pods are ready; `lost` is what does not work without it. */
+/** Whether a Deployment exists and its pods are ready. `lost` says what does not work without it. */
 export function checkDeployment(subject: string, deployment: DeploymentFacts | undefined, lost: string): Finding {
   if (deployment === undefined)
     return broken(subject, "deployment-missing", `it does not exist: ${lost}`, "reinstall the chart");

@@ -21,7 +21,7 @@ const served = (...hosts: string[]) => {
   return { ingresses: known([{ ...route, hosts }]), ...install({ map: known(undefined) }) };
 };
 
-/** What is changed in the facts of a healthy installation, and every finding of the check then. */
+/** A change to the facts of a healthy installation, and all findings of the check after it. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
   [
     "its load balancer",
@@ -36,7 +36,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "some were not looked up",
     { ...served(...NAMES), ...found(at("a.example.com", BALANCER_IP)) },
     [
-      "ok names-lead-to-it | names at Service ingress-nginx/ingress-nginx-controller | 1 name(s) resolve to it (5 more were not probed)",
+      "ok names-lead-to-it | names at Service ingress-nginx/ingress-nginx-controller | 1 name(s) " +
+        "resolve to it (5 more were not probed)",
     ],
   ],
   [
@@ -59,21 +60,30 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       ...found(at(NAME, "192.0.2.8", "192.0.2.9"), at("lb.example.com", "192.0.2.6")),
     },
     [
-      'warning name-elsewhere | names at Service ingress-nginx/ingress-nginx-controller | not resolving to lb.example.com: shop.example.com (192.0.2.8 192.0.2.9) | correct the DNS records; if they should resolve elsewhere (a CDN), exclude the Ingress with the annotation `switchback.dev/ignore: "true"`',
+      "warning name-elsewhere | names at Service ingress-nginx/ingress-nginx-controller | not resolving to " +
+        "lb.example.com: shop.example.com (192.0.2.8 192.0.2.9) | correct the DNS records; " +
+        "if they should resolve elsewhere (a CDN), exclude the Ingress with the annotation " +
+        '`switchback.dev/ignore: "true"`',
     ],
   ],
   [
     "five names without an address are listed",
     { ...served(...NAMES.slice(1)), ...found(...NAMES.slice(1).map((name) => nowhere(name, "ENOTFOUND"))) },
     [
-      "warning name-unresolved | names at Service ingress-nginx/ingress-nginx-controller | the cluster's DNS has no address: b.example.com (ENOTFOUND), c.example.com (ENOTFOUND), d.example.com (ENOTFOUND), e.example.com (ENOTFOUND), f.example.com (ENOTFOUND) | create the DNS records; pods that did not opt in depend on them",
+      "warning name-unresolved | names at Service ingress-nginx/ingress-nginx-controller | the cluster's DNS " +
+        "has no address: b.example.com (ENOTFOUND), c.example.com (ENOTFOUND), d.example.com (ENOTFOUND), " +
+        "e.example.com (ENOTFOUND), f.example.com (ENOTFOUND) | create the DNS records; " +
+        "pods that did not opt in depend on them",
     ],
   ],
   [
     "of six names without an address, five are listed",
     { ...served(...NAMES), ...found(...NAMES.map((name) => nowhere(name, "ENOTFOUND"))) },
     [
-      "warning name-unresolved | names at Service ingress-nginx/ingress-nginx-controller | the cluster's DNS has no address: a.example.com (ENOTFOUND), b.example.com (ENOTFOUND), c.example.com (ENOTFOUND), d.example.com (ENOTFOUND), e.example.com (ENOTFOUND) and 1 more | create the DNS records; pods that did not opt in depend on them",
+      "warning name-unresolved | names at Service ingress-nginx/ingress-nginx-controller | the cluster's DNS " +
+        "has no address: a.example.com (ENOTFOUND), b.example.com (ENOTFOUND), c.example.com (ENOTFOUND), " +
+        "d.example.com (ENOTFOUND), e.example.com (ENOTFOUND) and 1 more | create the DNS records; " +
+        "pods that did not opt in depend on them",
     ],
   ],
   [
@@ -87,8 +97,13 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       ),
     },
     [
-      "warning name-unresolved | names at Service ingress-nginx/ingress-nginx-controller | the cluster's DNS has no address: c.example.com (ETIMEOUT) | create the DNS records; pods that did not opt in depend on them",
-      'warning name-elsewhere | names at Service ingress-nginx/ingress-nginx-controller | not resolving to 192.0.2.80: b.example.com (192.0.2.99) | correct the DNS records; if they should resolve elsewhere (a CDN), exclude the Ingress with the annotation `switchback.dev/ignore: "true"`',
+      "warning name-unresolved | names at Service ingress-nginx/ingress-nginx-controller | the cluster's DNS " +
+        "has no address: c.example.com (ETIMEOUT) | create the DNS records; " +
+        "pods that did not opt in depend on them",
+      "warning name-elsewhere | names at Service ingress-nginx/ingress-nginx-controller | not resolving to " +
+        "192.0.2.80: b.example.com (192.0.2.99) | correct the DNS records; " +
+        "if they should resolve elsewhere (a CDN), exclude the Ingress with the annotation " +
+        '`switchback.dev/ignore: "true"`',
       "ok names-lead-to-it | names at Service ingress-nginx/ingress-nginx-controller | 1 name(s) resolve to it",
     ],
   ],

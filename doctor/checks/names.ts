@@ -11,7 +11,7 @@ const MAX_LISTED = 5;
 /** Whether public names resolve, in the cluster's DNS, to the load balancer that serves them. */
 export function checkNames(facts: ClusterFacts): Finding[] {
   const { probe } = facts;
-  // A missing or failed probe is reported by the headers check.
+  // The headers check reports a missing or failed probe.
   if (!probe?.known) return [];
   return findLoadBalancers(facts).flatMap((loadBalancer) => checkNamesOf(loadBalancer, probe.value));
 }
@@ -41,7 +41,8 @@ function checkNamesOf(loadBalancer: LoadBalancer, result: ProbeResult): Finding[
   if (elsewhere.length > 0) {
     const evidence = `not resolving to ${loadBalancer.addresses.join(", ")}: ${list(elsewhere)}`;
     const cure =
-      'correct the DNS records; if they should resolve elsewhere (a CDN), exclude the Ingress with the annotation `switchback.dev/ignore: "true"`';
+      "correct the DNS records; if they should resolve elsewhere (a CDN), " +
+      'exclude the Ingress with the annotation `switchback.dev/ignore: "true"`';
     findings.push(warning(subject, "name-elsewhere", evidence, cure));
   }
   if (good > 0) {

@@ -47,7 +47,7 @@ const CASES: readonly [what: string, facts: ClusterFacts, found: string, evidenc
   ["none that can be seen", absent({ ...services(), ingresses: FORBIDDEN }), "unknown right-missing", /missing/],
   ["no address yet", absent(one({ ...HTTP, entries: [] })), "unknown need-pending", /has no address yet/],
   ["bypassed, not probed", absent({}), "unknown need-unseen", /bypass the load balancer of Service ingress-nginx\//],
-  ["bypassed, the probe failed", absent({ probe: FORBIDDEN }), "unknown need-unseen", /was not seen/],
+  ["bypassed, the probe failed", absent({ probe: FORBIDDEN }), "unknown need-unseen", /was not tested/],
   ["bypassed, and cut off", absent(probe({})), "warning mapping-needed", /where the ingress controller itself answers/],
   [
     "bypassed without harm",
@@ -56,7 +56,7 @@ const CASES: readonly [what: string, facts: ClusterFacts, found: string, evidenc
     /pods get an answer/,
   ],
   ["ipMode Proxy", absent(one(PROXIED)), "ok need-none", /has ipMode Proxy: .*not probed/],
-  ["a host name", absent(one(NAMED)), "ok need-none", /has a host name and no IP/],
+  ["a host name", absent(one(NAMED)), "ok need-none", /has a hostname and no IP/],
   [
     "ipMode Proxy, ignored",
     absent({ ...one(PROXIED), ...probe({ service: PROXIED }) }),
@@ -87,7 +87,7 @@ describe("whether Switchback is needed is said first:", () => {
     });
   }
 
-  test("cert-manager's own way comes first while a solver checks itself; then the provider's; Switchback is the last", () => {
+  test("cert-manager's setting comes first if a solver calls names; then the provider's; Switchback comes last", () => {
     const cures = (change: Partial<ClusterFacts>) => {
       const annotated = { ...HTTP, annotations: { "load-balancer.hetzner.cloud/name": "lb" } };
       return checkNeed(absent({ ...one(annotated), ...probe({ service: annotated }), ...change }))[0]?.cures ?? [];
@@ -116,9 +116,9 @@ describe("whether Switchback is needed is said first:", () => {
     ["self-checks", { ...called({ selfChecks: 2 }), ...issuers(false) }, "broken", /log: 2 self-checks/],
     ["nobody, but it checks itself", { ...called({}), ...issuers(true, false) }, "broken", /by the log: none$/],
     ["nobody, issuers not read", { ...called({}), httpSolvers: FORBIDDEN }, "broken", /by the log: none$/],
-    ["a log without calls", { ...called({ total: 0 }), ...issuers(true) }, "broken", /no call could be read/],
+    ["a log without calls", { ...called({ total: 0 }), ...issuers(true) }, "broken", /no call that could be read/],
     ["pods", { ...called({ workloads: api }), ...issuers(true) }, "broken", /log: shop\/Deployment\/api \(3\)$/],
-    ["hidden pods", { ...called({ masqueraded: 4 }), ...issuers(true) }, "broken", /4 refused calls by way of a node/],
+    ["hidden pods", { ...called({ masqueraded: 4 }), ...issuers(true) }, "broken", /4 refused calls from a node/],
     ["no right to see", { callers: FORBIDDEN, ...issuers(true) }, "unknown right-missing", /missing permission/],
   ];
   for (const [what, change, found, evidence] of CALLERS) {
@@ -135,7 +135,7 @@ describe("whether Switchback is needed is said first:", () => {
     }
   }
 
-  test("while no log is given and cert-manager does not call, the first cure is to look who does", () => {
+  test("without a log, and if cert-manager does not call, the first cure is to look for the callers", () => {
     const cures = (change: Partial<ClusterFacts>) => checkNeed(absent({ ...probe({}), ...change }))[0]?.cures ?? [];
     assert.match(
       cures(issuers(true))[0] ?? "",
@@ -145,7 +145,7 @@ describe("whether Switchback is needed is said first:", () => {
       assert.doesNotMatch(cures(change).join(), /--ingress-log/);
   });
 
-  test("of many load balancers five are named, and equal cures stand once", () => {
+  test("names five of many load balancers, and lists equal cures once", () => {
     const many = Array.from({ length: 7 }, (_, index) => ({ ...HTTP, name: `lb-${index}` }));
     const [finding] = checkNeed(absent(services(...many)));
     assert.match(finding?.evidence ?? "", /lb-0, .*lb-4 and 2 more/);

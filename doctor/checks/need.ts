@@ -8,14 +8,15 @@ import { waysOut } from "../ways-out.ts";
 const { ok, warning, unknown } = findingsOf("need");
 
 const SUBJECT = "this cluster";
-/** The kinds of a backend's answers that show that it works: what pods do not get is then a matter of the way. */
+/** With these, the backend works. If pods get no answer, the route to it is broken. */
 const WORKING: readonly string[] = ["accepts", "demands", "refuses"];
 
-/** Whether pods get an answer at a load balancer's own address; undefined: not seen. */
+/** Whether pods get an answer at a load balancer's own address; undefined if not tested. */
 type Reached = boolean | undefined;
 
 /**
- * First of all: whether anything is broken that a mapping cures, and what else would cure it. The other checks have the details.
+ * The first finding: is anything broken that a mapping cures, and what else would cure it? The
+ * other checks have the details.
  */
 export function checkNeed(facts: ClusterFacts): Finding[] {
   if (!facts.services.known) return [unknown(SUBJECT, facts.services.reason.code, facts.services.reason.text)];
@@ -40,7 +41,7 @@ export function checkNeed(facts: ClusterFacts): Finding[] {
   ];
 }
 
-/** False if one of its ports, behind which something works, does not answer at the load balancer's address. */
+/** False if a port with a working backend does not answer at the load balancer's address. */
 function reachedBy({ service }: LoadBalancer, { probe }: ClusterFacts): Reached {
   if (!probe?.known) return undefined;
   const answers = service.ports.flatMap(({ port }) => {
@@ -53,7 +54,7 @@ function reachedBy({ service }: LoadBalancer, { probe }: ClusterFacts): Reached 
   return answers.includes(false) ? false : answers[0];
 }
 
-/** Whether pods will bypass it depends on what its provider will write. */
+/** The provider has not written an address yet, so it is unknown whether pods will bypass the load balancer. */
 function checkPending(pending: readonly LoadBalancer[]): Finding {
   const evidence = `the load balancer of ${list(pending)} has no address yet`;
   return unknown(SUBJECT, "need-pending", evidence, "run again once it has one");
@@ -64,8 +65,8 @@ function checkCutOff(cutOff: readonly LoadBalancer[], facts: ClusterFacts): Find
   if (cutOff.every((loadBalancer) => isCovered(loadBalancer, facts))) {
     return ok(SUBJECT, "need-met", `${evidence}; opted-in pods use a target instead`);
   }
-  const otherwise = unreadInstall(evidence, facts) ?? checkCallers(evidence, facts);
-  if (otherwise !== undefined) return otherwise;
+  const exception = unreadInstall(evidence, facts) ?? checkCallers(evidence, facts);
+  if (exception !== undefined) return exception;
   return warning(SUBJECT, "mapping-needed", `${evidence}${describeCallers(facts)}`, ...curesOf(cutOff, facts));
 }
 
@@ -74,13 +75,15 @@ function checkUnseen(open: readonly LoadBalancer[], facts: ClusterFacts): Findin
   if (open.every((loadBalancer) => isCovered(loadBalancer, facts))) {
     return ok(SUBJECT, "need-met", `${evidence}; opted-in pods use a target instead`);
   }
-  const otherwise = unreadInstall(evidence, facts) ?? checkCallers(evidence, facts);
-  if (otherwise !== undefined) return otherwise;
-  const harm = `that does harm only if the ingress controller demands a PROXY header, which was not seen${describeCallers(facts)}`;
+  const exception = unreadInstall(evidence, facts) ?? checkCallers(evidence, facts);
+  if (exception !== undefined) return exception;
+  const harm =
+    "that does harm only if the ingress controller requires a PROXY header, " +
+    `which was not tested${describeCallers(facts)}`;
   return unknown(SUBJECT, "need-unseen", `${evidence}; ${harm}`, "run with --probe", ...curesOf(open, facts));
 }
 
-/** Cert-manager's own way first: for many it is the only caller of public names. */
+/** cert-manager's own setting comes first: in many clusters only cert-manager calls public names. */
 function curesOf(loadBalancers: readonly LoadBalancer[], facts: ClusterFacts): string[] {
   const { httpSolvers } = facts;
   const calls = httpSolvers.known && httpSolvers.value?.some(({ waits }) => !waits) === true;
@@ -88,7 +91,9 @@ function curesOf(loadBalancers: readonly LoadBalancer[], facts: ClusterFacts): s
     "if only cert-manager calls public names: `waitInsteadOfSelfCheck: 60s` in its HTTP-01 solvers (1.21 and newer)";
   const ways = loadBalancers.flatMap((loadBalancer) => waysOut(loadBalancer, facts));
   const [{ service }] = loadBalancers as [LoadBalancer];
-  const look = `see whether anything but cert-manager calls public names: \`kubectl -n ${service.namespace} logs POD | switchback doctor --ingress-log -\``;
+  const look =
+    `see whether anything but cert-manager calls public names: \`kubectl -n ${service.namespace} logs POD | ` +
+    "switchback doctor --ingress-log -`";
   const unseen = isLeftOut(facts) && facts.callers === undefined;
   return [...new Set([...(calls ? [waits] : []), ...(unseen ? [look] : []), ...ways])];
 }
@@ -99,7 +104,7 @@ function isLeftOut({ httpSolvers }: ClusterFacts): boolean {
   return solvers.length > 0 && solvers.every(({ waits }) => waits);
 }
 
-/** Nobody needs what pods do not get if cert-manager does not ask for it, and the log has no other caller. */
+/** No mapping is needed if cert-manager does not call its names and the log shows no other caller. */
 function checkCallers(evidence: string, facts: ClusterFacts): Finding | undefined {
   const { callers, httpSolvers } = facts;
   if (callers === undefined) return undefined;
@@ -113,29 +118,29 @@ function checkCallers(evidence: string, facts: ClusterFacts): Finding | undefine
   return ok(SUBJECT, "need-nobody", `${evidence}; but ${nobody}${waits}`);
 }
 
-/** Who called, by the log, for the end of a sentence. */
+/** The callers in the log, for the end of a sentence. */
 function describeCallers({ callers }: ClusterFacts): string {
   if (!callers?.known) return "";
   const { workloads, masqueraded, selfChecks, total } = callers.value;
-  if (total === 0) return "; no call could be read in the log that was given";
+  if (total === 0) return "; the given log has no call that could be read";
   const named = workloads.slice(0, MAX_LISTED).map(({ owner, calls }) => `${owner} (${calls})`);
   const parts = [
     ...named,
     workloads.length > named.length ? `${workloads.length - named.length} more workloads` : [],
-    masqueraded > 0 ? `${masqueraded} refused calls by way of a node's address, which hides the pod's` : [],
+    masqueraded > 0 ? `${masqueraded} refused calls from a node's address, which hides the pod's` : [],
     selfChecks > 0 ? `${selfChecks} self-checks of cert-manager` : [],
   ].flat();
-  return `; callers from inside, by the log: ${parts.length === 0 ? "none" : parts.join(", ")}`;
+  return `; callers from inside the cluster, by the log: ${parts.length === 0 ? "none" : parts.join(", ")}`;
 }
 
-/** Whether names that lead to it are mapped to something that is there. */
+/** Whether a working target covers the names of this load balancer. */
 function isCovered({ target }: LoadBalancer, facts: ClusterFacts): boolean {
   if (target === undefined) return false;
   if (target.state === "direct") return true;
   return target.state === "published" && (proxyDeployment(facts)?.ready ?? 0) > 0;
 }
 
-/** Whether they are covered is not known if what is installed could not be read. */
+/** If the installation could not be read, it is unknown whether a target covers the names. */
 function unreadInstall(evidence: string, { install }: ClusterFacts): Finding | undefined {
   const unread = [install.config, install.targets, install.deployments].find((fact) => !fact.known);
   if (unread?.known !== false) return undefined;
@@ -145,8 +150,8 @@ function unreadInstall(evidence: string, { install }: ClusterFacts): Finding | u
 function goodReason(loadBalancer: LoadBalancer, reached: Reached): string {
   const name = `Service ${objectKey(loadBalancer.service)}`;
   if (reached === true) return `pods get an answer at the address of ${name}`;
-  const why = isProxied(loadBalancer) ? "has ipMode Proxy" : "has a host name and no IP";
-  return `the load balancer of ${name} ${why}: pods go out to it (not probed)`;
+  const why = isProxied(loadBalancer) ? "has ipMode Proxy" : "has a hostname and no IP";
+  return `the load balancer of ${name} ${why}: pods do not bypass it (not probed)`;
 }
 
 /** Maximum number of Services in a finding. */

@@ -5,7 +5,7 @@ import { FORBIDDEN, HEALTHY, NAMESPACE, NOT_INSTALLED } from "#test/fakes/doctor
 import type { ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
 
-/** What is changed in the facts of a healthy installation, and every finding of the check then. */
+/** A change to the facts of a healthy installation, and all findings of the check after it. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
   ["a namespace", {}, ["ok opted-in | namespaces | opted in: shop"]],
   [
@@ -28,28 +28,34 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "neither: a pod that says no",
     { ...namespaces(), ...pod({ labels: { "switchback.dev/inject": "disabled" } }) },
     [
-      "warning nobody-opted-in | namespaces | no namespace or pod has opted in: nothing is injected | kubectl label namespace NAMESPACE switchback.dev/inject=enabled, then restart its workloads",
+      "warning nobody-opted-in | namespaces | no namespace or pod has opted in: " +
+        "nothing is injected | kubectl label namespace NAMESPACE switchback.dev/inject=enabled, " +
+        "then restart its workloads",
     ],
   ],
   [
     "no namespace, and pods cannot be read",
     { ...namespaces(), pods: FORBIDDEN },
     [
-      "unknown right-missing | namespaces | no namespace has opted in; whether a pod has is not known: missing permission: get that",
+      "unknown right-missing | namespaces | no namespace has opted in; it is unknown whether a pod has: " +
+        "missing permission: get that",
     ],
   ],
   [
     "a label with another value",
     namespaces(["shop", "enabled"], ["other", "true"]),
     [
-      'warning label-unknown | namespace other | its label switchback.dev/inject has the value "true", which has no effect | set the label to enabled',
+      'warning label-unknown | namespace other | its label switchback.dev/inject has the value "true", ' +
+        "which has no effect | set the label to enabled",
     ],
   ],
   [
     "Switchback's own namespace",
     namespaces([NAMESPACE, "enabled"]),
     [
-      "broken namespace-excluded | namespace switchback-system | it opted in, but the webhook configuration excludes it: its pods are not injected | remove it from `admission.excludedNamespaces`, or remove its label",
+      "broken namespace-excluded | namespace switchback-system | it opted in, " +
+        "but the webhook configuration excludes it: its pods are not injected | remove it from " +
+        "`admission.excludedNamespaces`, or remove its label",
     ],
   ],
   [
@@ -59,8 +65,10 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       ...entries(["namespace", { excludedNamespaces: ["a"] }], ["pod", { excludedNamespaces: ["b"] }]),
     },
     [
-      "broken namespace-excluded | namespace a | it opted in, but the webhook configuration excludes it: its pods are not injected | remove it from `admission.excludedNamespaces`, or remove its label",
-      "broken namespace-excluded | namespace b | it opted in, but the webhook configuration excludes it: its pods are not injected | remove it from `admission.excludedNamespaces`, or remove its label",
+      "broken namespace-excluded | namespace a | it opted in, but the webhook configuration excludes it: " +
+        "its pods are not injected | remove it from `admission.excludedNamespaces`, or remove its label",
+      "broken namespace-excluded | namespace b | it opted in, but the webhook configuration excludes it: " +
+        "its pods are not injected | remove it from `admission.excludedNamespaces`, or remove its label",
     ],
   ],
   [
@@ -72,7 +80,9 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "the values count where the live configuration cannot be read",
     { ...namespaces(["kube-system", "enabled"]), ...admission({ configuration: FORBIDDEN }) },
     [
-      "broken namespace-excluded | namespace kube-system | it opted in, but the webhook configuration excludes it: its pods are not injected | remove it from `admission.excludedNamespaces`, or remove its label",
+      "broken namespace-excluded | namespace kube-system | it opted in, " +
+        "but the webhook configuration excludes it: its pods are not injected | remove it from " +
+        "`admission.excludedNamespaces`, or remove its label",
     ],
   ],
   [
@@ -95,7 +105,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
   ],
 ];
 
-describe("the opt-in check says who opted in:", () => {
+describe("the opt-in check reports what opted in:", () => {
   for (const [what, change, findings] of CASES) {
     test(what, () => assert.deepEqual(rowsOf("opt-in", { ...HEALTHY, ...change }), findings));
   }

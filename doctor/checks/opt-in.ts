@@ -6,7 +6,7 @@ import { isInstalled } from "./install.ts";
 
 const { ok, warning, broken, unknown } = findingsOf("opt-in");
 
-/** Whether the pods of opted-in namespaces are sent to the webhook. */
+/** Whether the API server sends the pods of opted-in namespaces to the webhook. */
 export function checkOptIn(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   if (!facts.namespaces.known)
@@ -21,7 +21,7 @@ export function checkOptIn(facts: ClusterFacts): Finding[] {
   if (enabled.length > 0) return [ok("namespaces", "opted-in", `opted in: ${enabled.join(", ")}`)];
   if (!facts.pods.known) {
     const { code, text } = facts.pods.reason;
-    return [unknown("namespaces", code, `no namespace has opted in; whether a pod has is not known: ${text}`)];
+    return [unknown("namespaces", code, `no namespace has opted in; it is unknown whether a pod has: ${text}`)];
   }
   const pods = facts.pods.value.filter(({ labels }) => labels[INJECT_KEY] === "enabled");
   if (pods.length > 0)
@@ -34,7 +34,7 @@ function checkNamespace(name: string, value: string, excluded: readonly string[]
   const subject = `namespace ${name}`;
   if (value !== "enabled") {
     const accepted = USER_KEYS[INJECT_KEY]?.values?.includes(value) === true;
-    // `disabled` on a namespace is valid and has no effect.
+    // `disabled` is valid on a namespace and has no effect.
     if (accepted) return [];
     const evidence = `its label ${INJECT_KEY} has the value ${show(value)}, which has no effect`;
     return [warning(subject, "label-unknown", evidence, `set the label to enabled`)];
@@ -51,7 +51,10 @@ function checkNamespace(name: string, value: string, excluded: readonly string[]
   ];
 }
 
-/** Namespaces that the webhook configuration excludes, else those that Switchback's configuration excludes. */
+/**
+ * The namespaces that the webhook configuration excludes; if it cannot be read, those of
+ * Switchback's configuration.
+ */
 export function namespacesExcludedBy({ admission, install, namespace }: ClusterFacts): string[] {
   const live = admission.configuration.known ? admission.configuration.value : undefined;
   const configured = install.config.known ? (install.config.value?.pods.excludedNamespaces ?? []) : [];

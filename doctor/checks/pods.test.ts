@@ -34,12 +34,13 @@ const mapped = (map: PublishedMap, change: Partial<ClusterFacts["install"]> = {}
 };
 
 const OWN_ALIASES =
-  "warning pod-own-aliases | pods | 1 pod(s) whose manifest maps names itself, such as OWN of the first: shop/web | take the hostAliases out of the manifest, of the first: ";
+  "warning pod-own-aliases | pods | the manifests of 1 pod(s) map names of the map, " +
+  "such as OWN of the first: shop/web | remove these hostAliases from the manifests, for the first: ";
 const ownAliases = (name: string, command: string) =>
   `${OWN_ALIASES.replace("OWN", name)}\`kubectl -n shop ${command}\` (docs/migrating.md)`;
 const MATCHES = "ok pods-in-step | pods | 1 opted-in pod(s) match the published map";
 
-/** What is changed in the facts of a healthy installation, and every finding of the check then. */
+/** A change to the facts of a healthy installation, and all findings of the check after it. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
   ["its manifest maps other names", pod({ ownNames: ["legacy.example.net"] }), [MATCHES]],
   [
@@ -63,7 +64,7 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     (owner): (typeof CASES)[number] => [
       `it says that its owner is ${owner}`,
       pod({ owner, ownNames: [NAME] }),
-      [MATCHES, `${OWN_ALIASES.replace("OWN", NAME).replace(/, of the first: $/, "")} (docs/migrating.md)`],
+      [MATCHES, `${OWN_ALIASES.replace("OWN", NAME).replace(/, for the first: $/, "")} (docs/migrating.md)`],
     ],
   ),
   ["one that matches", {}, ["ok pods-in-step | pods | 1 opted-in pod(s) match the published map"]],
@@ -110,28 +111,37 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "one opted in by its own label",
     { pods: known([named("default", "a", { labels: { "switchback.dev/inject": "enabled" } })]) },
     [
-      "broken pod-not-injected | pods | 1 pod(s) opted in, but were not injected: created before that, or while the webhook was unavailable: default/a | restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
+      "broken pod-not-injected | pods | 1 pod(s) opted in, but were not injected: " +
+        "they are older than the opt-in, or the webhook was unavailable: default/a | restart them: " +
+        "`switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
     ],
   ],
   [
     "five that were not injected",
     many(5),
     [
-      "broken pod-not-injected | pods | 5 pod(s) opted in, but were not injected: created before that, or while the webhook was unavailable: shop/web-0, shop/web-1, shop/web-2, shop/web-3, shop/web-4 | restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
+      "broken pod-not-injected | pods | 5 pod(s) opted in, but were not injected: " +
+        "they are older than the opt-in, or the webhook was unavailable: shop/web-0, shop/web-1, shop/web-2, " +
+        "shop/web-3, shop/web-4 | restart them: `switchback restart NAMESPACE`, " +
+        "or `kubectl rollout restart` of their owners",
     ],
   ],
   [
     "six that were not injected",
     many(6),
     [
-      "broken pod-not-injected | pods | 6 pod(s) opted in, but were not injected: created before that, or while the webhook was unavailable: shop/web-0, shop/web-1, shop/web-2, shop/web-3, shop/web-4 and 1 more | restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
+      "broken pod-not-injected | pods | 6 pod(s) opted in, but were not injected: " +
+        "they are older than the opt-in, or the webhook was unavailable: shop/web-0, shop/web-1, shop/web-2, " +
+        "shop/web-3, shop/web-4 and 1 more | restart them: `switchback restart NAMESPACE`, " +
+        "or `kubectl rollout restart` of their owners",
     ],
   ],
   [
     "one of an earlier map",
     pod({ annotations: { "switchback.dev/revision": "0" } }),
     [
-      "warning pod-stale | pods | 1 pod(s) with names or addresses of an earlier map: shop/web | restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
+      "warning pod-stale | pods | 1 pod(s) with names or addresses of an earlier map: " +
+        "shop/web | restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
     ],
   ],
   [
@@ -151,21 +161,27 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "an address that no target has",
     pod({ ...LOST, aliasAddresses: ["198.51.100.77"] }),
     [
-      "broken pod-address-lost | pods | 1 pod(s) with an address that no longer belongs to a target and may now be another Service's: shop/web | restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
+      "broken pod-address-lost | pods | 1 pod(s) with an address that no longer belongs to a target and may " +
+        "now be another Service's: shop/web | restart them: `switchback restart NAMESPACE`, " +
+        "or `kubectl rollout restart` of their owners",
     ],
   ],
   [
     "the second address that no target has",
     pod({ ...LOST, aliasAddresses: ["2001:db8::9"] }),
     [
-      "broken pod-address-lost | pods | 1 pod(s) with an address that no longer belongs to a target and may now be another Service's: shop/web | restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
+      "broken pod-address-lost | pods | 1 pod(s) with an address that no longer belongs to a target and may " +
+        "now be another Service's: shop/web | restart them: `switchback restart NAMESPACE`, " +
+        "or `kubectl rollout restart` of their owners",
     ],
   ],
   [
     "an address of its own that no target has",
     pod({ ...LOST, aliasAddresses: ["203.0.113.1"] }),
     [
-      "broken pod-not-injected | pods | 1 pod(s) opted in, but were not injected: created before that, or while the webhook was unavailable: shop/web | restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
+      "broken pod-not-injected | pods | 1 pod(s) opted in, but were not injected: " +
+        "they are older than the opt-in, or the webhook was unavailable: shop/web | restart them: " +
+        "`switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
     ],
   ],
   [
@@ -175,7 +191,9 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       ...relayed({ clusterIPs: ["198.51.100.77", "2001:db8::9"] }),
     },
     [
-      "broken pod-not-injected | pods | 1 pod(s) opted in, but were not injected: created before that, or while the webhook was unavailable: shop/web | restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
+      "broken pod-not-injected | pods | 1 pod(s) opted in, but were not injected: " +
+        "they are older than the opt-in, or the webhook was unavailable: shop/web | restart them: " +
+        "`switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
     ],
   ],
   [
@@ -187,7 +205,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "one that is not opted in any more",
     namespaces(["shop", "disabled"]),
     [
-      "warning pod-left-over | pods | 1 pod(s) with a mapping, but no longer opted in: shop/web | restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
+      "warning pod-left-over | pods | 1 pod(s) with a mapping, but no longer opted in: " +
+        "shop/web | restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
     ],
   ],
   [
@@ -202,10 +221,17 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       ]),
     },
     [
-      "broken pod-not-injected | pods | 1 pod(s) opted in, but were not injected: created before that, or while the webhook was unavailable: shop/new | restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
-      "broken pod-address-lost | pods | 1 pod(s) with an address that no longer belongs to a target and may now be another Service's: shop/lost | restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
-      "warning pod-stale | pods | 1 pod(s) with names or addresses of an earlier map: shop/old | restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
-      "warning pod-left-over | pods | 1 pod(s) with a mapping, but no longer opted in: default/left | restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
+      "broken pod-not-injected | pods | 1 pod(s) opted in, but were not injected: " +
+        "they are older than the opt-in, or the webhook was unavailable: shop/new | restart them: " +
+        "`switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
+      "broken pod-address-lost | pods | 1 pod(s) with an address that no longer belongs to a target and may " +
+        "now be another Service's: shop/lost | restart them: `switchback restart NAMESPACE`, " +
+        "or `kubectl rollout restart` of their owners",
+      "warning pod-stale | pods | 1 pod(s) with names or addresses of an earlier map: " +
+        "shop/old | restart them: `switchback restart NAMESPACE`, or `kubectl rollout restart` of their owners",
+      "warning pod-left-over | pods | 1 pod(s) with a mapping, but no longer opted in: " +
+        "default/left | restart them: `switchback restart NAMESPACE`, " +
+        "or `kubectl rollout restart` of their owners",
       "ok pods-in-step | pods | 1 opted-in pod(s) match the published map",
     ],
   ],

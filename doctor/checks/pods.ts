@@ -33,7 +33,7 @@ export function checkPods(facts: ClusterFacts): Finding[] {
     ];
   }
   if ("code" in map) return [unknown("pods", map.code, map.text, "the controller may be publishing: run again")];
-  // Targets that no name uses any more stay published for pods that hold their addresses.
+  // Unused targets stay published for pods that still hold their addresses.
   const relayed = (install.targets.known ? install.targets.value : undefined) ?? [];
   const addresses = [...published.index.targets, ...relayed].flatMap(({ clusterIPs }) => clusterIPs);
   const stateOf = podStates(facts, map, new Set(addresses));
@@ -45,32 +45,37 @@ export function checkPods(facts: ClusterFacts): Finding[] {
   return [...describe(groups, facts), ...checkOwnAliases(pods.value, map)];
 }
 
-/** Kinds whose pods come from a template. */
+/** Kinds whose manifests have a pod template. */
 const TEMPLATED = /^(?:Deployment|StatefulSet|DaemonSet)$/;
 
-/** Names that a manifest maps itself, by hand or by a former tool: the webhook leaves them, so they follow no change. */
+/** Reports names that a manifest maps by itself. The webhook does not change them, so they never follow the map. */
 function checkOwnAliases(pods: readonly PodInfo[], map: PublishedMap): Finding[] {
   const isMapped = (name: string) => map.addressesOf(name.toLowerCase()) !== undefined;
   const having = pods.filter(({ ownNames }) => ownNames?.some(isMapped));
   const [first] = having;
   if (first === undefined) return [];
   const name = first.ownNames?.find(isMapped);
-  const evidence = `${having.length} pod(s) whose manifest maps names itself, such as ${name} of the first: ${listPods(having)}`;
+  const evidence =
+    `the manifests of ${having.length} pod(s) map names of the map, such as ${name} of the first: ` +
+    `${listPods(having)}`;
   const command = removalOf(first, first.ownNames?.every(isMapped) === true);
-  const cure = `take the hostAliases out of the manifest${command && `, of the first: \`${command}\``} (docs/migrating.md)`;
+  const cure =
+    `remove these hostAliases from the manifests${command && `, for the first: \`${command}\``} ` +
+    "(docs/migrating.md)";
   return [warning("pods", "pod-own-aliases", evidence, cure)];
 }
 
 /**
- * The command that removes hostAliases from a pod's owner. Empty if the owner's kind or name is not valid: whoever creates a pod can set
- * any text there.
+ * The command that removes hostAliases from a pod's owner. Empty if the owner's kind or name is not
+ * valid: a pod's creator can write any text there.
  */
 function removalOf({ owner }: PodInfo, hasOnlyMapped: boolean): string {
   const [namespace, kind = "", name = "", ...others] = owner.split("/");
   if (!/^[A-Za-z0-9]+$/.test(kind) || !WORKLOAD_NAME.test(name) || others.length > 0) return "";
   const on = `kubectl -n ${namespace}`;
   return TEMPLATED.test(kind) && hasOnlyMapped
-    ? `${on} patch ${kind.toLowerCase()} ${name} --type json -p '[{"op":"remove","path":"/spec/template/spec/hostAliases"}]'`
+    ? `${on} patch ${kind.toLowerCase()} ${name} --type json -p ` +
+        `'[{"op":"remove","path":"/spec/template/spec/hostAliases"}]'`
     : `${on} edit ${kind.toLowerCase()} ${name}`;
 }
 
@@ -92,7 +97,10 @@ function podStates(
   };
 }
 
-/** Returns a function that compares an opted-in pod with the map. The agent updates hosts files, not annotations: its Lease counts too. */
+/**
+ * Returns a function that compares an opted-in pod with the map. The agent changes hosts files
+ * only, so its Lease counts too.
+ */
 function mappingStates(facts: ClusterFacts, map: PublishedMap): (pod: PodInfo) => PodState {
   const config = facts.install.config.known ? facts.install.config.value : undefined;
   const choose = createSelector(map, config?.inject.maxNames ?? DEFAULT_MAX_NAMES);
@@ -120,7 +128,7 @@ function describe(groups: ReadonlyMap<PodState, readonly PodInfo[]>, { agents }:
       groups.get("not-injected"),
       broken,
       "pod-not-injected",
-      "opted in, but were not injected: created before that, or while the webhook was unavailable",
+      "opted in, but were not injected: they are older than the opt-in, or the webhook was unavailable",
       restart,
     ),
     about(
@@ -135,7 +143,8 @@ function describe(groups: ReadonlyMap<PodState, readonly PodInfo[]>, { agents }:
   ].flat();
   const unknownPods = groups.get("agent-unknown");
   if (unknownPods !== undefined && agents?.known === false) {
-    const evidence = `unknown whether the agents keep ${unknownPods.length} pod(s) current: ${agents.reason.text}`;
+    const evidence =
+      `it is unknown whether the agents keep ${unknownPods.length} pod(s) ` + `current: ${agents.reason.text}`;
     findings.push(unknown("pods", agents.reason.code, evidence));
   }
   const good = groups.get("in-step")?.length ?? 0;
@@ -156,7 +165,7 @@ function about(
   return [report("pods", code, `${pods.length} pod(s) ${what}: ${listPods(pods)}`, cure)];
 }
 
-/** The first pods by name, and how many more there are. */
+/** The names of the first pods, and the number of the others. */
 export function listPods(pods: readonly PodInfo[]): string {
   const named = pods.slice(0, MAX_LISTED).map(objectKey).join(", ");
   return pods.length > MAX_LISTED ? `${named} and ${pods.length - MAX_LISTED} more` : named;

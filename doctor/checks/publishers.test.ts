@@ -31,7 +31,7 @@ function run(states: Record<string, PublisherState | Reason> | undefined, publis
 const ON = { coredns: { enabled: true } };
 const BOTH = { ...ON, corednsImport: { enabled: true } };
 
-test("nothing is said where nothing is published and no other tool was there", () => {
+test("no finding if nothing is published and no other tool left lines", () => {
   assert.deepEqual(run({}), []);
   assert.deepEqual(run(undefined), []);
 });

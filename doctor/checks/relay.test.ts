@@ -13,14 +13,16 @@ const asked = (ways: Ways) => probe({ service: HTTP, ...ways });
 const readyz = (...lines: string[]) => ({ probe: undefined, ...install({ proxyReadyz: known(lines.join("\n")) }) });
 const SINCE = "since 2026-01-01T00:00:00.000Z, h: 198.51.100.80";
 
-/** What is changed in the facts of a healthy installation, and every finding of the check then. */
+/** A change to the facts of a healthy installation, and all findings of the check after it. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
   [
     "each port",
     {},
     [
-      "ok relay-answers | front Service switchback-system/switchback-ingress-nginx port 80 | from the proxies' addresses, through the proxy: HTTP 404",
-      "ok relay-answers | front Service switchback-system/switchback-ingress-nginx port 443 | from the proxies' addresses, through the proxy: HTTP 404",
+      "ok relay-answers | front Service switchback-system/switchback-ingress-nginx port 80 | from the " +
+        "proxies' addresses, through the proxy: HTTP 404",
+      "ok relay-answers | front Service switchback-system/switchback-ingress-nginx port 443 | from the " +
+        "proxies' addresses, through the proxy: HTTP 404",
       "ok proxy-serving | proxy | the replica that answered listens, and none of its dials fail",
     ],
   ],
@@ -44,7 +46,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "a target whose upstream has another port",
     { ...asked({}), ...relayed({ ports: [{ port: 8000, listenPort: 15_000, upstreamPort: 80, protocol: "v2" }] }) },
     [
-      "ok relay-answers | front Service switchback-system/switchback-ingress-nginx port 8000 | from the proxies' addresses, through the proxy: HTTP 404",
+      "ok relay-answers | front Service switchback-system/switchback-ingress-nginx port 8000 | from the " +
+        "proxies' addresses, through the proxy: HTTP 404",
       "ok proxy-serving | proxy | the replica that answered listens, and none of its dials fail",
     ],
   ],
@@ -52,7 +55,9 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "nobody listens",
     asked({ front: REFUSED }),
     [
-      "broken relay-unreachable | front Service switchback-system/switchback-ingress-nginx port 80 | from the proxies' addresses, through the proxy: ECONNREFUSED | check the front Service's pods, ports and selector, and NetworkPolicies that select the proxy",
+      "broken relay-unreachable | front Service switchback-system/switchback-ingress-nginx port 80 | from " +
+        "the proxies' addresses, through the proxy: ECONNREFUSED | check the front Service's pods, " +
+        "ports and selector, and NetworkPolicies that select the proxy",
       "ok proxy-serving | proxy | the replica that answered listens, and none of its dials fail",
     ],
   ],
@@ -60,7 +65,9 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "no connection",
     asked({ front: TIMEOUT }),
     [
-      "broken relay-unreachable | front Service switchback-system/switchback-ingress-nginx port 80 | from the proxies' addresses, through the proxy: no connection | check the front Service's pods, ports and selector, and NetworkPolicies that select the proxy",
+      "broken relay-unreachable | front Service switchback-system/switchback-ingress-nginx port 80 | from " +
+        "the proxies' addresses, through the proxy: no connection | check the front Service's pods, " +
+        "ports and selector, and NetworkPolicies that select the proxy",
       "ok proxy-serving | proxy | the replica that answered listens, and none of its dials fail",
     ],
   ],
@@ -68,7 +75,9 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "no route",
     asked({ front: UNREACHABLE }),
     [
-      "broken relay-unreachable | front Service switchback-system/switchback-ingress-nginx port 80 | from the proxies' addresses, through the proxy: EHOSTUNREACH | check the front Service's pods, ports and selector, and NetworkPolicies that select the proxy",
+      "broken relay-unreachable | front Service switchback-system/switchback-ingress-nginx port 80 | from " +
+        "the proxies' addresses, through the proxy: EHOSTUNREACH | check the front Service's pods, " +
+        "ports and selector, and NetworkPolicies that select the proxy",
       "ok proxy-serving | proxy | the replica that answered listens, and none of its dials fail",
     ],
   ],
@@ -76,7 +85,9 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "slow, as without the proxy",
     asked({ v1: SILENT, v2: SILENT, front: SILENT }),
     [
-      "unknown relay-slow | front Service switchback-system/switchback-ingress-nginx port 80 | from the proxies' addresses, through the proxy: no answer within 10 s | run again; check the ingress controller's log",
+      "unknown relay-slow | front Service switchback-system/switchback-ingress-nginx port 80 | from the " +
+        "proxies' addresses, through the proxy: no answer within 10 s | run again; " +
+        "check the ingress controller's log",
       "ok proxy-serving | proxy | the replica that answered listens, and none of its dials fail",
     ],
   ],
@@ -84,7 +95,12 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "slow, and without the proxy it is not",
     asked({ front: SILENT }),
     [
-      "broken relay-refused | front Service switchback-system/switchback-ingress-nginx port 80 | from the proxies' addresses, through the proxy: no answer within 10 s; the same header from the probe pod's own address is answered | configure the ingress controller to trust PROXY headers from the proxy pods' addresses (ingress-nginx `proxy-real-ip-cidr`, Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`) | check the logs of the proxy (`upstream cannot be reached`) and of the ingress controller",
+      "broken relay-refused | front Service switchback-system/switchback-ingress-nginx port 80 | from the " +
+        "proxies' addresses, through the proxy: no answer within 10 s; " +
+        "the same header from the probe pod's own address is answered | configure the ingress controller to " +
+        "trust PROXY headers from the proxy pods' addresses (ingress-nginx `proxy-real-ip-cidr`, " +
+        "Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`) | check the logs of the proxy (`upstream " +
+        "cannot be reached`) and of the ingress controller",
       "ok proxy-serving | proxy | the replica that answered listens, and none of its dials fail",
     ],
   ],
@@ -92,7 +108,12 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "closed, and without the proxy it is not",
     asked({ front: CLOSED }),
     [
-      "broken relay-refused | front Service switchback-system/switchback-ingress-nginx port 80 | from the proxies' addresses, through the proxy: the connection was reset; the same header from the probe pod's own address is answered | configure the ingress controller to trust PROXY headers from the proxy pods' addresses (ingress-nginx `proxy-real-ip-cidr`, Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`) | check the logs of the proxy (`upstream cannot be reached`) and of the ingress controller",
+      "broken relay-refused | front Service switchback-system/switchback-ingress-nginx port 80 | from the " +
+        "proxies' addresses, through the proxy: the connection was reset; " +
+        "the same header from the probe pod's own address is answered | configure the ingress controller to " +
+        "trust PROXY headers from the proxy pods' addresses (ingress-nginx `proxy-real-ip-cidr`, " +
+        "Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`) | check the logs of the proxy (`upstream " +
+        "cannot be reached`) and of the ingress controller",
       "ok proxy-serving | proxy | the replica that answered listens, and none of its dials fail",
     ],
   ],
@@ -100,7 +121,11 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "closed, as without the proxy",
     asked({ v1: CLOSED, front: CLOSED }),
     [
-      "broken relay-refused | front Service switchback-system/switchback-ingress-nginx port 80 | from the proxies' addresses, through the proxy: the connection was reset | configure the ingress controller to trust PROXY headers from the proxy pods' addresses (ingress-nginx `proxy-real-ip-cidr`, Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`) | check the logs of the proxy (`upstream cannot be reached`) and of the ingress controller",
+      "broken relay-refused | front Service switchback-system/switchback-ingress-nginx port 80 | from the " +
+        "proxies' addresses, through the proxy: the connection was reset | configure the ingress controller to " +
+        "trust PROXY headers from the proxy pods' addresses (ingress-nginx `proxy-real-ip-cidr`, " +
+        "Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`) | check the logs of the proxy (`upstream " +
+        "cannot be reached`) and of the ingress controller",
       "ok proxy-serving | proxy | the replica that answered listens, and none of its dials fail",
     ],
   ],
@@ -111,7 +136,11 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       ...relayed({ ports: RELAYED.ports.map((entry) => ({ ...entry, protocol: "none" })) }),
     },
     [
-      "broken relay-refused | front Service switchback-system/switchback-ingress-nginx port 80 | from the proxies' addresses, through the proxy: the connection was reset | configure the ingress controller to trust PROXY headers from the proxy pods' addresses (ingress-nginx `proxy-real-ip-cidr`, Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`) | check the logs of the proxy (`upstream cannot be reached`) and of the ingress controller",
+      "broken relay-refused | front Service switchback-system/switchback-ingress-nginx port 80 | from the " +
+        "proxies' addresses, through the proxy: the connection was reset | configure the ingress controller to " +
+        "trust PROXY headers from the proxy pods' addresses (ingress-nginx `proxy-real-ip-cidr`, " +
+        "Traefik `proxyProtocol.trustedIPs`, IBM's ALB `--cidr`) | check the logs of the proxy (`upstream " +
+        "cannot be reached`) and of the ingress controller",
       "ok proxy-serving | proxy | the replica that answered listens, and none of its dials fail",
     ],
   ],
@@ -124,7 +153,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "a listener that is not bound, and an upstream that is well",
     readyz("[+] started", "[-] listener web:80: not bound (EACCES)", `[i] upstream web:80: ok ${SINCE}`),
     [
-      "broken proxy-not-serving | proxy | a replica reports: listener web:80: not bound (EACCES) | check the proxy's log",
+      "broken proxy-not-serving | proxy | a replica reports: listener web:80: not bound (EACCES) " +
+        "| check the proxy's log",
     ],
   ],
   [
@@ -135,8 +165,11 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       `[i] upstream api:80: unknown ${SINCE}`,
     ),
     [
-      "broken dial-failing | upstream web:80 | a proxy replica's last dial failed: timeout: connect | check the ingress controller's Service and pods, and NetworkPolicies between them and the proxy",
-      "broken dial-failing | upstream web:443 | a proxy replica's last dial failed:  | check the ingress controller's Service and pods, and NetworkPolicies between them and the proxy",
+      "broken dial-failing | upstream web:80 | a proxy replica's last dial failed: timeout: " +
+        "connect | check the ingress controller's Service and pods, " +
+        "and NetworkPolicies between them and the proxy",
+      "broken dial-failing | upstream web:443 | a proxy replica's last dial failed: " +
+        " | check the ingress controller's Service and pods, and NetworkPolicies between them and the proxy",
     ],
   ],
   [

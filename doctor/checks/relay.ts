@@ -11,8 +11,9 @@ import { isInstalled } from "./install.ts";
 const { ok, broken, unknown } = findingsOf("relay");
 
 /**
- * Whether connections through the proxy succeed. Two sources: the probe pod calls the front Services, so that the ingress controller
- * sees the proxies' addresses; and a proxy replica's /readyz reports the result of its last dials.
+ * Whether connections through the proxy succeed. The probe pod calls the front Services, so the
+ * ingress controller sees the proxies' addresses. A proxy replica's /readyz reports the results of
+ * its last dials.
  */
 export function checkRelay(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
@@ -47,7 +48,7 @@ function checkDial(
     const cure = "check the front Service's pods, ports and selector, and NetworkPolicies that select the proxy";
     return broken(subject, "relay-unreachable", evidence, cure);
   }
-  // The backend itself may be slow, unless the same header is answered without the proxy.
+  // The backend may be slow, unless it answered the same header without the proxy.
   if (outcome.kind === "silent" && !direct)
     return unknown(subject, "relay-slow", evidence, "run again; check the ingress controller's log");
   const contrast = direct ? "; the same header from the probe pod's own address is answered" : "";

@@ -9,9 +9,11 @@ const solvers = (...all: HttpSolverFacts[]): Partial<ClusterFacts> => ({ httpSol
 const CHECKING = { issuer: "ClusterIssuer letsencrypt", waits: false };
 const WAITING = { issuer: "Issuer shop/letsencrypt", waits: true };
 const CURES =
-  "set `waitInsteadOfSelfCheck: 60s` in the solver (cert-manager 1.21 and newer): enough if nothing else calls the cluster's public names | or opt cert-manager in: `kubectl label namespace cert-manager switchback.dev/inject=enabled`, and restart its Deployment";
+  "set `waitInsteadOfSelfCheck: 60s` in the solver (cert-manager 1.21 and newer): " +
+  "enough if nothing else calls the cluster's public names | or opt cert-manager in: " +
+  "`kubectl label namespace cert-manager switchback.dev/inject=enabled`, and restart its Deployment";
 
-/** What is changed in the facts of a healthy installation, and every finding of the check then. */
+/** A change to the facts of a healthy installation, and all findings of the check after it. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
   ["there is no cert-manager", { httpSolvers: known(undefined) }, []],
   [
@@ -24,35 +26,43 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "each solver leaves it out",
     { ...NOT_INSTALLED, ...solvers(WAITING, WAITING) },
     [
-      "ok self-check-left-out | cert-manager | each of 2 HTTP-01 solver(s) has waitInsteadOfSelfCheck: cert-manager does not call the names itself, so only other pods may need a mapping",
+      "ok self-check-left-out | cert-manager | each of 2 HTTP-01 solver(s) has waitInsteadOfSelfCheck: " +
+        "cert-manager does not call the names itself, so only other pods may need a mapping",
     ],
   ],
   [
     "it is made, and short-circuited",
     { ...NOT_INSTALLED, ...solvers(WAITING, CHECKING) },
     [
-      `warning self-check-at-risk | cert-manager | 1 of 2 HTTP-01 solver(s) check a name before it is validated, the first of ClusterIssuer letsencrypt; pods bypass a load balancer, and no pod of cert-manager has opted in | ${CURES}`,
+      "warning self-check-at-risk | cert-manager | 1 of 2 HTTP-01 solver(s) " +
+        "call a name before it is validated, the first of ClusterIssuer letsencrypt; " +
+        `pods bypass a load balancer, and no pod of cert-manager has opted in | ${CURES}`,
     ],
   ],
   [
     "nothing is short-circuited",
     { ...solvers(CHECKING), services: known([]) },
     [
-      "ok self-check-not-short-circuited | cert-manager | 1 of 1 HTTP-01 solver(s) check a name before it is validated, the first of ClusterIssuer letsencrypt; no load balancer is short-circuited",
+      "ok self-check-not-short-circuited | cert-manager | 1 of 1 HTTP-01 solver(s) " +
+        "call a name before it is validated, the first of ClusterIssuer letsencrypt; " +
+        "no load balancer is short-circuited",
     ],
   ],
   [
     "its pods have the mapping",
     { ...solvers(CHECKING), ...pod({ labels: { "app.kubernetes.io/name": "cert-manager" } }) },
     [
-      "ok self-check-mapped | cert-manager | 1 of 1 HTTP-01 solver(s) check a name before it is validated, the first of ClusterIssuer letsencrypt; cert-manager's pods have the mapping",
+      "ok self-check-mapped | cert-manager | 1 of 1 HTTP-01 solver(s) call a name before it is validated, " +
+        "the first of ClusterIssuer letsencrypt; cert-manager's pods have the mapping",
     ],
   ],
   [
     "its pods have opted in and are not injected",
     { ...solvers(CHECKING), ...pod({ labels: { app: "cert-manager" }, aliasAddresses: [] }) },
     [
-      `warning self-check-at-risk | cert-manager | 1 of 1 HTTP-01 solver(s) check a name before it is validated, the first of ClusterIssuer letsencrypt; pods bypass a load balancer, and a pod of cert-manager has no mapping | ${CURES}`,
+      "warning self-check-at-risk | cert-manager | 1 of 1 HTTP-01 solver(s) " +
+        "call a name before it is validated, the first of ClusterIssuer letsencrypt; " +
+        `pods bypass a load balancer, and a pod of cert-manager has no mapping | ${CURES}`,
     ],
   ],
   [

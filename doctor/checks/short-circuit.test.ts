@@ -5,20 +5,26 @@ import { FORBIDDEN, HEALTHY, NGINX, NOT_INSTALLED } from "#test/fakes/doctor-fac
 import type { ClusterFacts } from "../facts.ts";
 import { known } from "../known.ts";
 
-/** What is changed in the facts of a healthy installation, and every finding of the check then. */
+/** A change to the facts of a healthy installation, and all findings of the check after it. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
   [
     "they use the target",
     {},
     [
-      "ok short-circuit-cured | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because target ingress-nginx uses it); opted-in pods use target ingress-nginx instead",
+      "ok short-circuit-cured | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its status " +
+        "without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because target " +
+        "ingress-nginx uses it); opted-in pods use target ingress-nginx instead",
     ],
   ],
   [
     "they bypass it",
     NOT_INSTALLED,
     [
-      "warning short-circuited | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because the status of Ingress shop/shop has its address) | have the provider's controller set `ipMode: Proxy` in the Service's status (Kubernetes 1.32 and newer, if the network plugin supports it) | or let Switchback map its names: add it to `config.targets`",
+      "warning short-circuited | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its status " +
+        "without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because the status of " +
+        "Ingress shop/shop has its address) | have the provider's controller set `ipMode: " +
+        "Proxy` in the Service's status (Kubernetes 1.32 and newer, if the network plugin supports it) " +
+        "| or let Switchback map its names: add it to `config.targets`",
     ],
   ],
   [
@@ -36,63 +42,81 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       }),
     },
     [
-      "warning short-circuited | Service ingress-nginx/ingress-nginx-controller | 192.0.2.1, 2001:db8::1 in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because it serves port 80) | have the provider's controller set `ipMode: Proxy` in the Service's status (Kubernetes 1.32 and newer, if the network plugin supports it) | or let Switchback map its names: add it to `config.targets`",
+      "warning short-circuited | Service ingress-nginx/ingress-nginx-controller | 192.0.2.1, " +
+        "2001:db8::1 in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer " +
+        "(selected because it serves port 80) | have the provider's controller set `ipMode: " +
+        "Proxy` in the Service's status (Kubernetes 1.32 and newer, if the network plugin supports it) " +
+        "| or let Switchback map its names: add it to `config.targets`",
     ],
   ],
   [
     "ipMode Proxy",
     nginx({ entries: [{ ip: "192.0.2.1", ipMode: "Proxy" }, { hostname: "lb.example.com" }] }),
     [
-      "ok ip-mode-proxy | Service ingress-nginx/ingress-nginx-controller | 192.0.2.1, lb.example.com in its status with ipMode Proxy: nothing is short-circuited (selected because target ingress-nginx uses it)",
+      "ok ip-mode-proxy | Service ingress-nginx/ingress-nginx-controller | 192.0.2.1, " +
+        "lb.example.com in its status with ipMode Proxy: nothing is short-circuited (selected because target " +
+        "ingress-nginx uses it)",
     ],
   ],
   [
     "hostnames only",
     nginx({ entries: [{ hostname: "lb.example.com" }, { hostname: "lb2.example.com" }] }),
     [
-      "ok hostname-only | Service ingress-nginx/ingress-nginx-controller | its status has no IP but lb.example.com, lb2.example.com: nothing is short-circuited (selected because target ingress-nginx uses it)",
+      "ok hostname-only | Service ingress-nginx/ingress-nginx-controller | its status has lb.example.com, " +
+        "lb2.example.com and no IP: nothing is short-circuited (selected because target ingress-nginx uses it)",
     ],
   ],
   [
     "it has no address yet",
     nginx({ entries: [] }),
     [
-      "warning address-pending | Service ingress-nginx/ingress-nginx-controller | its status has no address (selected because target ingress-nginx uses it) | check the Service's Events: its provider has not assigned an address yet, or there is no provider",
+      "warning address-pending | Service ingress-nginx/ingress-nginx-controller | its status has no address " +
+        "(selected because target ingress-nginx uses it) | check the Service's Events: " +
+        "its provider has not assigned an address yet, or there is no provider",
     ],
   ],
   [
     "it is no load balancer",
     nginx({ type: "NodePort" }),
     [
-      "ok not-a-load-balancer | Service ingress-nginx/ingress-nginx-controller | it is of type NodePort: kube-proxy has no load balancer address for it (selected because target ingress-nginx uses it)",
+      "ok not-a-load-balancer | Service ingress-nginx/ingress-nginx-controller | it is of type NodePort: " +
+        "kube-proxy has no load balancer address for it (selected because target ingress-nginx uses it)",
     ],
   ],
   [
     "there is none",
     { ...NOT_INSTALLED, services: known([]) },
     [
-      "ok no-load-balancer | load balancers | no Service of type LoadBalancer belongs to an Ingress, a Gateway or a target, or serves port 80 or 443",
+      "ok no-load-balancer | load balancers | no Service of type LoadBalancer belongs to an Ingress, " +
+        "a Gateway or a target, or serves port 80 or 443",
     ],
   ],
   [
     "they use the target, whose proxies are down",
     deployments("switchback-proxy", 0),
     [
-      "broken short-circuit-uncured | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because target ingress-nginx uses it); opted-in pods use target ingress-nginx instead, but no proxy pod is ready | check the proxies: the finding of their Deployment says how",
+      "broken short-circuit-uncured | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its " +
+        "status without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because target " +
+        "ingress-nginx uses it); opted-in pods use target ingress-nginx instead, " +
+        "but no proxy pod is ready | check the proxies: the finding about their Deployment says how",
     ],
   ],
   [
     "they use the target, which needs no proxy",
     { install: { ...HEALTHY.install, ...direct().install, deployments: known([]) } },
     [
-      "ok short-circuit-cured | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because target ingress-nginx uses it); opted-in pods use target ingress-nginx instead",
+      "ok short-circuit-cured | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its status " +
+        "without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because target " +
+        "ingress-nginx uses it); opted-in pods use target ingress-nginx instead",
     ],
   ],
   [
     "they use the target, and Deployments cannot be read",
     install({ deployments: FORBIDDEN }),
     [
-      "unknown right-missing | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because target ingress-nginx uses it); opted-in pods use target ingress-nginx instead; missing permission: get that",
+      "unknown right-missing | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its status " +
+        "without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because target " +
+        "ingress-nginx uses it); opted-in pods use target ingress-nginx instead; missing permission: get that",
     ],
   ],
   [
@@ -106,7 +130,9 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     [
       "unknown right-missing | load balancers | missing permission: get that: some load balancers may be missed",
       "unknown right-missing | load balancers | missing permission: get that: some load balancers may be missed",
-      "ok short-circuit-cured | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because target ingress-nginx uses it); opted-in pods use target ingress-nginx instead",
+      "ok short-circuit-cured | Service ingress-nginx/ingress-nginx-controller | 192.0.2.80 in its status " +
+        "without ipMode Proxy: kube-proxy makes pods bypass the load balancer (selected because target " +
+        "ingress-nginx uses it); opted-in pods use target ingress-nginx instead",
     ],
   ],
   [
@@ -114,7 +140,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     { ...NOT_INSTALLED, services: known([]), gateways: FORBIDDEN },
     [
       "unknown right-missing | load balancers | missing permission: get that: some load balancers may be missed",
-      "ok no-load-balancer | load balancers | no Service of type LoadBalancer belongs to an Ingress, a Gateway or a target, or serves port 80 or 443",
+      "ok no-load-balancer | load balancers | no Service of type LoadBalancer belongs to an Ingress, " +
+        "a Gateway or a target, or serves port 80 or 443",
     ],
   ],
 ];

@@ -9,8 +9,8 @@ import { isMappedAlways, waysOut } from "../ways-out.ts";
 const { ok, warning, broken, unknown } = findingsOf("short-circuit");
 
 /**
- * Whether pods that call a load balancer's address bypass it: kube-proxy handles an IP in the Service's status itself, unless the
- * entry has `ipMode: Proxy` (KEP-1860). It ignores hostnames.
+ * Whether pods bypass a load balancer when they call its address. kube-proxy handles an IP in the
+ * Service's status itself, unless the entry has `ipMode: Proxy` (KEP-1860). It ignores hostnames.
  */
 export function checkShortCircuit(facts: ClusterFacts): Finding[] {
   if (!facts.services.known) return [unknown("load balancers", facts.services.reason.code, facts.services.reason.text)];
@@ -44,24 +44,28 @@ function checkLoadBalancer(loadBalancer: LoadBalancer, facts: ClusterFacts): Fin
     return warning(subject, "address-pending", `its status has no address ${found}`, cure);
   }
   if (addresses.length > 0) {
-    const evidence = `${addresses.join(", ")} in its status without ipMode Proxy: kube-proxy makes pods bypass the load balancer ${found}`;
+    const evidence =
+      `${addresses.join(", ")} in its status without ipMode Proxy: ` +
+      `kube-proxy makes pods bypass the load balancer ${found}`;
     if (target !== undefined)
       return checkCure(subject, `${evidence}; opted-in pods use target ${target.name} instead`, target, facts);
     return warning(subject, "short-circuited", evidence, ...waysOut(loadBalancer, facts));
   }
-  const always = isMappedAlways(service, facts) ? `; its names are mapped all the same (${MAP_KEY})` : "";
+  const always = isMappedAlways(service, facts) ? `; its names are mapped nevertheless (${MAP_KEY})` : "";
   if (service.entries.some(({ ip }) => ip !== undefined)) {
     return ok(
       subject,
       "ip-mode-proxy",
-      `${loadBalancer.addresses.join(", ")} in its status with ipMode Proxy: nothing is short-circuited ${found}${always}`,
+      `${loadBalancer.addresses.join(", ")} in its status with ipMode Proxy: ` +
+        `nothing is short-circuited ${found}${always}`,
     );
   }
-  const evidence = `its status has no IP but ${loadBalancer.addresses.join(", ")}: nothing is short-circuited ${found}${always}`;
+  const evidence =
+    `its status has ${loadBalancer.addresses.join(", ")} and no IP: ` + `nothing is short-circuited ${found}${always}`;
   return ok(subject, "hostname-only", evidence);
 }
 
-/** A target is a cure while a proxy relays to it, or if it needs none. */
+/** A target is a cure if a proxy relays to it, or if it needs no proxy. */
 function checkCure(subject: string, evidence: string, { state }: Target, facts: ClusterFacts): Finding {
   const { deployments } = facts.install;
   if (state === "direct") return ok(subject, "short-circuit-cured", evidence);
@@ -72,6 +76,6 @@ function checkCure(subject: string, evidence: string, { state }: Target, facts: 
     subject,
     "short-circuit-uncured",
     reason,
-    "check the proxies: the finding of their Deployment says how",
+    "check the proxies: the finding about their Deployment says how",
   );
 }

@@ -31,13 +31,15 @@ const mapped = (...clusterIPs: string[]) =>
     }),
   });
 
-/** What is changed in the facts of a healthy installation, and every finding of the check then. */
+/** A change to the facts of a healthy installation, and all findings of the check after it. */
 const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: string[]][] = [
   [
     "it has",
     {},
     [
-      "ok target-whole | target ingress-nginx | its upstream Service ingress-nginx/ingress-nginx-controller exists and has the ports; its front Service switchback-system/switchback-ingress-nginx routes to the proxy",
+      "ok target-whole | target ingress-nginx | its upstream Service ingress-nginx/ingress-nginx-controller " +
+        "exists and has the ports; its front Service switchback-system/switchback-ingress-nginx routes to the " +
+        "proxy",
     ],
   ],
   ["Switchback is not installed", NOT_INSTALLED, []],
@@ -45,8 +47,11 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "there is no configuration",
     install({ config: known(undefined) }),
     [
-      "broken config-missing | targets | there is no ConfigMap with the configuration in namespace switchback-system: new pods of Switchback do not start | reapply the chart",
-      "ok target-whole | target ingress-nginx | its upstream Service ingress-nginx/ingress-nginx-controller exists and has the ports; its front Service switchback-system/switchback-ingress-nginx routes to the proxy",
+      "broken config-missing | targets | namespace switchback-system has no " +
+        "configuration: new pods of Switchback do not start | reapply the chart",
+      "ok target-whole | target ingress-nginx | its upstream Service ingress-nginx/ingress-nginx-controller " +
+        "exists and has the ports; its front Service switchback-system/switchback-ingress-nginx routes to the " +
+        "proxy",
     ],
   ],
   [
@@ -74,14 +79,16 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "the default target is not in use",
     { ...install({ targets: known([]) }), ...services(FRONT) },
     [
-      "ok target-idle | target ingress-nginx | Service ingress-nginx/ingress-nginx-controller does not exist: the target is not in use",
+      "ok target-idle | target ingress-nginx | Service ingress-nginx/ingress-nginx-controller does not " +
+        "exist: the target is not in use",
     ],
   ],
   [
     "it is not published",
     install({ targets: known([]) }),
     [
-      "broken target-not-published | target ingress-nginx | it needs a relay, but is not published to the proxies | check that a controller is the leader, and its log",
+      "broken target-not-published | target ingress-nginx | it needs a relay, " +
+        "but is not published to the proxies | check that a controller is the leader, and its log",
     ],
   ],
   [
@@ -93,49 +100,61 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "its upstream is a host",
     relayed({ upstream: "192.0.2.1" }),
     [
-      "ok target-whole | target ingress-nginx | its upstream 192.0.2.1 exists and has the ports; its front Service switchback-system/switchback-ingress-nginx routes to the proxy",
+      "ok target-whole | target ingress-nginx | its upstream 192.0.2.1 exists and has the ports; " +
+        "its front Service switchback-system/switchback-ingress-nginx routes to the proxy",
     ],
   ],
   [
     "there is no upstream",
     services(FRONT),
     [
-      "broken upstream-missing | target ingress-nginx | there is no Service ingress-nginx/ingress-nginx-controller | set `upstream.service` of this target to the Service of the ingress controller",
+      "broken upstream-missing | target ingress-nginx | there is no Service " +
+        "ingress-nginx/ingress-nginx-controller | set `upstream.service` of this target to the Service of the " +
+        "ingress controller",
     ],
   ],
   [
     "the upstream lacks a port",
     nginx({ ports: NGINX.ports.slice(0, 1) }),
     [
-      "broken upstream-port-missing | target ingress-nginx | Service ingress-nginx/ingress-nginx-controller has no port 443; it has 80 | list the ports of the Service under `ports` of this target (`upstreamPort` where they differ)",
+      "broken upstream-port-missing | target ingress-nginx | Service ingress-nginx/ingress-nginx-controller " +
+        "has no port 443; it has 80 | list the ports of the Service under `ports` of this target " +
+        "(`upstreamPort` where they differ)",
     ],
   ],
   [
     "the upstream has no port",
     nginx({ ports: [] }),
     [
-      "broken upstream-port-missing | target ingress-nginx | Service ingress-nginx/ingress-nginx-controller has no port 80, 443; it has no TCP port | list the ports of the Service under `ports` of this target (`upstreamPort` where they differ)",
+      "broken upstream-port-missing | target ingress-nginx | Service ingress-nginx/ingress-nginx-controller " +
+        "has no port 80, 443; it has no TCP port | list the ports of the Service under `ports` of this target " +
+        "(`upstreamPort` where they differ)",
     ],
   ],
   [
     "the upstream has another port",
     nginx({ ports: [8080, 8443].map((port) => ({ name: "", port, targetPort: "", appProtocol: "" })) }),
     [
-      "broken upstream-port-missing | target ingress-nginx | Service ingress-nginx/ingress-nginx-controller has no port 80, 443; it has 8080, 8443 | list the ports of the Service under `ports` of this target (`upstreamPort` where they differ)",
+      "broken upstream-port-missing | target ingress-nginx | Service ingress-nginx/ingress-nginx-controller " +
+        "has no port 80, 443; it has 8080, 8443 | list the ports of the Service under `ports` of this target " +
+        "(`upstreamPort` where they differ)",
     ],
   ],
   [
     "no endpoint is ready",
     { endpoints: known([{ namespace: NGINX.namespace, name: NGINX.name, ready: 0 }]) },
     [
-      "broken upstream-without-endpoints | target ingress-nginx | no endpoint of Service ingress-nginx/ingress-nginx-controller is ready | check the ingress controller's pods",
+      "broken upstream-without-endpoints | target ingress-nginx | no endpoint of Service " +
+        "ingress-nginx/ingress-nginx-controller is ready | check the ingress controller's pods",
     ],
   ],
   [
     "no endpoint of another Service is ready",
     { endpoints: known([{ namespace: "other", name: NGINX.name, ready: 0 }]) },
     [
-      "ok target-whole | target ingress-nginx | its upstream Service ingress-nginx/ingress-nginx-controller exists and has the ports; its front Service switchback-system/switchback-ingress-nginx routes to the proxy",
+      "ok target-whole | target ingress-nginx | its upstream Service ingress-nginx/ingress-nginx-controller " +
+        "exists and has the ports; its front Service switchback-system/switchback-ingress-nginx routes to the " +
+        "proxy",
     ],
   ],
   [
@@ -150,43 +169,56 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       endpoints: known([{ namespace: NGINX.namespace, name: NGINX.name, ready: 0 }]),
     },
     [
-      "broken upstream-port-missing | target ingress-nginx | Service ingress-nginx/ingress-nginx-controller has no port 443; it has 80 | list the ports of the Service under `ports` of this target (`upstreamPort` where they differ)",
-      "broken upstream-without-endpoints | target ingress-nginx | no endpoint of Service ingress-nginx/ingress-nginx-controller is ready | check the ingress controller's pods",
+      "broken upstream-port-missing | target ingress-nginx | Service ingress-nginx/ingress-nginx-controller " +
+        "has no port 443; it has 80 | list the ports of the Service under `ports` of this target " +
+        "(`upstreamPort` where they differ)",
+      "broken upstream-without-endpoints | target ingress-nginx | no endpoint of Service " +
+        "ingress-nginx/ingress-nginx-controller is ready | check the ingress controller's pods",
     ],
   ],
   [
     "there is no front Service",
     services(NGINX),
     [
-      "broken front-missing | target ingress-nginx | there is no Service switchback-system/switchback-ingress-nginx; pods hold its address | the controller restores it: check that one is the leader, and its log",
+      "broken front-missing | target ingress-nginx | there is no Service " +
+        "switchback-system/switchback-ingress-nginx; pods hold its address | the controller restores it: " +
+        "check that one is the leader, and its log",
     ],
   ],
   [
     "the front routes its ports elsewhere",
     front({ ports: FRONT.ports.map((port) => ({ ...port, targetPort: "1" })) }),
     [
-      "broken front-port-wrong | target ingress-nginx | Service switchback-system/switchback-ingress-nginx does not route port 80 to 21401, 443 to 21982, where the proxy listens | the controller restores it: check that one is the leader, and its log",
+      "broken front-port-wrong | target ingress-nginx | Service switchback-system/switchback-ingress-nginx " +
+        "does not route port 80 to 21401, 443 to 21982, where the proxy listens | the controller restores it: " +
+        "check that one is the leader, and its log",
     ],
   ],
   [
     "the front lacks a port",
     front({ ports: FRONT.ports.slice(1) }),
     [
-      "broken front-port-wrong | target ingress-nginx | Service switchback-system/switchback-ingress-nginx does not route port 80 to 21401, where the proxy listens | the controller restores it: check that one is the leader, and its log",
+      "broken front-port-wrong | target ingress-nginx | Service switchback-system/switchback-ingress-nginx " +
+        "does not route port 80 to 21401, where the proxy listens | the controller restores it: " +
+        "check that one is the leader, and its log",
     ],
   ],
   [
     "the front lacks one label of its selector",
     { ...front({ selector: Object.fromEntries(Object.entries(FRONT.selector).slice(1)) }) },
     [
-      "broken front-selector-wrong | target ingress-nginx | Service switchback-system/switchback-ingress-nginx does not select the proxy's pods | the controller restores it: check that one is the leader, and its log",
+      "broken front-selector-wrong | target ingress-nginx | Service " +
+        "switchback-system/switchback-ingress-nginx does not select the proxy's pods | the controller restores " +
+        "it: check that one is the leader, and its log",
     ],
   ],
   [
     "the front selects by more labels",
     front({ selector: { ...FRONT.selector, more: "x" } }),
     [
-      "ok target-whole | target ingress-nginx | its upstream Service ingress-nginx/ingress-nginx-controller exists and has the ports; its front Service switchback-system/switchback-ingress-nginx routes to the proxy",
+      "ok target-whole | target ingress-nginx | its upstream Service ingress-nginx/ingress-nginx-controller " +
+        "exists and has the ports; its front Service switchback-system/switchback-ingress-nginx routes to the " +
+        "proxy",
     ],
   ],
   [
@@ -194,15 +226,21 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     { ...front({ selector: {} }), ...install({ config: FORBIDDEN }) },
     [
       "unknown right-missing | targets | missing permission: get that",
-      "ok target-whole | target ingress-nginx | its upstream Service ingress-nginx/ingress-nginx-controller exists and has the ports; its front Service switchback-system/switchback-ingress-nginx routes to the proxy",
+      "ok target-whole | target ingress-nginx | its upstream Service ingress-nginx/ingress-nginx-controller " +
+        "exists and has the ports; its front Service switchback-system/switchback-ingress-nginx routes to the " +
+        "proxy",
     ],
   ],
   [
     "the front's port and selector are wrong, and the map is not known",
     { ...front({ selector: {}, ports: FRONT.ports.slice(1) }), ...install({ map: FORBIDDEN }) },
     [
-      "broken front-port-wrong | target ingress-nginx | Service switchback-system/switchback-ingress-nginx does not route port 80 to 21401, where the proxy listens | the controller restores it: check that one is the leader, and its log",
-      "broken front-selector-wrong | target ingress-nginx | Service switchback-system/switchback-ingress-nginx does not select the proxy's pods | the controller restores it: check that one is the leader, and its log",
+      "broken front-port-wrong | target ingress-nginx | Service switchback-system/switchback-ingress-nginx " +
+        "does not route port 80 to 21401, where the proxy listens | the controller restores it: " +
+        "check that one is the leader, and its log",
+      "broken front-selector-wrong | target ingress-nginx | Service " +
+        "switchback-system/switchback-ingress-nginx does not select the proxy's pods | the controller restores " +
+        "it: check that one is the leader, and its log",
       "unknown right-missing | target ingress-nginx | missing permission: get that",
     ],
   ],
@@ -210,49 +248,58 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
     "the map has no address of it",
     mapped(),
     [
-      "warning front-not-published | target ingress-nginx | the published map has no address for this target: its names are added once the proxies listen | check the controller's log",
+      "warning front-not-published | target ingress-nginx | the published map has no address for this " +
+        "target: its names are added once the proxies listen | check the controller's log",
     ],
   ],
   [
     "the map has no target",
     install({ map: known({ index: { revision: "r", targets: [], shards: [] }, map: MAP }) }),
     [
-      "warning front-not-published | target ingress-nginx | the published map has no address for this target: its names are added once the proxies listen | check the controller's log",
+      "warning front-not-published | target ingress-nginx | the published map has no address for this " +
+        "target: its names are added once the proxies listen | check the controller's log",
     ],
   ],
   [
     "there is no map",
     install({ map: known(undefined) }),
     [
-      "warning front-not-published | target ingress-nginx | the published map has no address for this target: its names are added once the proxies listen | check the controller's log",
+      "warning front-not-published | target ingress-nginx | the published map has no address for this " +
+        "target: its names are added once the proxies listen | check the controller's log",
     ],
   ],
   [
     "the map has addresses that are not the front's",
     mapped(FRONT_IP, "198.51.100.77", "198.51.100.78"),
     [
-      "broken front-address-changed | target ingress-nginx | names map to 198.51.100.77, 198.51.100.78, but Service switchback-system/switchback-ingress-nginx has 198.51.100.9 | restart the pods that hold the old address",
+      "broken front-address-changed | target ingress-nginx | names map to 198.51.100.77, 198.51.100.78, " +
+        "but Service switchback-system/switchback-ingress-nginx has 198.51.100.9 | restart the pods that hold " +
+        "the old address",
     ],
   ],
   [
     "it is kept for older pods",
     relayed(KEPT),
     [
-      "ok target-unused | target ingress-nginx | no name uses it any more; its front Service switchback-system/switchback-ingress-nginx routes to the proxy",
+      "ok target-unused | target ingress-nginx | no name uses it any more; " +
+        "its front Service switchback-system/switchback-ingress-nginx routes to the proxy",
     ],
   ],
   [
     "it is kept for older pods, and its upstream is gone",
     { ...relayed(KEPT), ...services(FRONT) },
     [
-      "ok target-unused | target ingress-nginx | no name uses it any more; its front Service switchback-system/switchback-ingress-nginx routes to the proxy",
+      "ok target-unused | target ingress-nginx | no name uses it any more; " +
+        "its front Service switchback-system/switchback-ingress-nginx routes to the proxy",
     ],
   ],
   [
     "it is kept for older pods, and its front is gone",
     { ...relayed(KEPT), ...services(NGINX) },
     [
-      "broken front-missing | target ingress-nginx | there is no Service switchback-system/switchback-ingress-nginx; pods hold its address | the controller restores it: check that one is the leader, and its log",
+      "broken front-missing | target ingress-nginx | there is no Service " +
+        "switchback-system/switchback-ingress-nginx; pods hold its address | the controller restores it: " +
+        "check that one is the leader, and its log",
     ],
   ],
   [
@@ -262,14 +309,16 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       install: { ...HEALTHY.install, targets: known([{ ...RELAYED, ...KEPT }]), map: known(undefined) },
     },
     [
-      "ok target-unused | target ingress-nginx | no name uses it any more; its front Service switchback-system/switchback-ingress-nginx routes to the proxy",
+      "ok target-unused | target ingress-nginx | no name uses it any more; " +
+        "its front Service switchback-system/switchback-ingress-nginx routes to the proxy",
     ],
   ],
   [
     "no proxy relays to it",
     direct(),
     [
-      "ok target-whole | target ingress-nginx | its upstream Service ingress-nginx/ingress-nginx-controller exists and has the ports",
+      "ok target-whole | target ingress-nginx | its upstream Service ingress-nginx/ingress-nginx-controller " +
+        "exists and has the ports",
     ],
   ],
   [
@@ -281,7 +330,8 @@ const CASES: readonly [what: string, change: Partial<ClusterFacts>, findings: st
       }),
     }),
     [
-      "ok target-whole | target ingress-nginx | its upstream Service ingress-nginx/ingress-nginx-controller exists and has the ports",
+      "ok target-whole | target ingress-nginx | its upstream Service ingress-nginx/ingress-nginx-controller " +
+        "exists and has the ports",
     ],
   ],
   [

@@ -14,7 +14,7 @@ export function checkTargets(facts: ClusterFacts): Finding[] {
     fact.known ? [] : [unknown("targets", fact.reason.code, fact.reason.text)],
   );
   if (config.known && config.value === undefined) {
-    const evidence = `there is no ConfigMap with the configuration in namespace ${facts.namespace}: new pods of Switchback do not start`;
+    const evidence = `namespace ${facts.namespace} has no configuration: new pods of Switchback do not start`;
     unread.push(broken("targets", "config-missing", evidence, "reapply the chart"));
   }
   const targets = targetsOf(facts);
@@ -35,13 +35,13 @@ function checkTarget(target: Target, services: Services, facts: ClusterFacts): F
     return [ok(subject, "target-idle", `${upstream} does not exist: the target is not in use`)];
   }
   if (target.state === "waiting") {
-    // Unreadable published targets are reported once, for all targets.
+    // If the published targets are unreadable, one finding reports it for all targets.
     if (!facts.install.targets.known) return [];
     const evidence = "it needs a relay, but is not published to the proxies";
     return [broken(subject, "target-not-published", evidence, "check that a controller is the leader, and its log")];
   }
   const fronted = checkFront(subject, target, services, facts);
-  // An unused target is kept for older pods: its upstream may be gone.
+  // An unused target stays for older pods. Its upstream may be gone.
   const findings =
     target.state === "unused" ? fronted : [...checkUpstream(subject, target, services, facts), ...fronted];
   if (findings.length > 0) return findings;
@@ -70,7 +70,8 @@ function checkUpstream(
   if (missing.length > 0) {
     const has = service.ports.map(({ port }) => port).join(", ") || "no TCP port";
     const cure = "list the ports of the Service under `ports` of this target (`upstreamPort` where they differ)";
-    const evidence = `Service ${key} has no port ${missing.map((entry) => entry.upstreamPort).join(", ")}; it has ${has}`;
+    const evidence =
+      `Service ${key} has no port ` + `${missing.map((entry) => entry.upstreamPort).join(", ")}; it has ${has}`;
     findings.push(broken(subject, "upstream-port-missing", evidence, cure));
   }
   return [...findings, ...checkEndpoints(subject, key, facts)];
@@ -108,7 +109,7 @@ function checkFront(subject: string, target: Target, services: Services, facts: 
   return [...findings, ...checkFrontAddress(subject, target, front, facts)];
 }
 
-/** The published addresses of a target have to be those of its front Service. */
+/** The published addresses of a target must be those of its front Service. */
 function checkFrontAddress(subject: string, target: Target, front: ServiceFacts, { install }: ClusterFacts): Finding[] {
   if (target.state === "unused") return [];
   if (!install.map.known) return [unknown(subject, install.map.reason.code, install.map.reason.text)];
@@ -119,6 +120,7 @@ function checkFrontAddress(subject: string, target: Target, front: ServiceFacts,
   }
   const stray = published.filter((address) => !front.clusterIPs.includes(address));
   if (stray.length === 0) return [];
-  const evidence = `names map to ${stray.join(", ")}, but Service ${objectKey(front)} has ${front.clusterIPs.join(", ")}`;
+  const evidence =
+    `names map to ${stray.join(", ")}, but Service ${objectKey(front)} has ` + `${front.clusterIPs.join(", ")}`;
   return [broken(subject, "front-address-changed", evidence, "restart the pods that hold the old address")];
 }

@@ -16,7 +16,7 @@ const ENTRIES: readonly string[] = ["namespace.switchback.dev", "pod.switchback.
 const LONG_TIMEOUT_SECONDS = 5;
 const APPLY_CHART = "reapply the chart";
 
-/** Whether the webhook configuration is as the chart renders it: it fails open, and its CA matches the serving certificate. */
+/** Whether the webhook configuration is correct: it fails open, and its CA matches the serving certificate. */
 export function checkWebhook(facts: ClusterFacts): Finding[] {
   if (isInstalled(facts) === false) return [];
   const { configuration, servingCertificate } = facts.admission;
@@ -45,13 +45,17 @@ function okText(certificate: Fact<string | undefined>): string {
 function checkEntry(entry: WebhookEntry): Finding[] {
   const findings: Finding[] = [];
   if (entry.failurePolicy !== "Ignore") {
-    const evidence = `failurePolicy of ${entry.name} is ${entry.failurePolicy}: without the webhook, opted-in pods cannot be created`;
+    const evidence =
+      `failurePolicy of ${entry.name} is ${entry.failurePolicy}: without the webhook, ` +
+      "opted-in pods cannot be created";
     findings.push(
       broken(SUBJECT, "webhook-fails-closed", evidence, "set failurePolicy to Ignore, or reapply the chart"),
     );
   }
   if (entry.timeoutSeconds > LONG_TIMEOUT_SECONDS) {
-    const evidence = `timeoutSeconds of ${entry.name} is ${entry.timeoutSeconds}: an unresponsive webhook delays each pod by that`;
+    const evidence =
+      `timeoutSeconds of ${entry.name} is ${entry.timeoutSeconds}: ` +
+      "an unresponsive webhook delays each pod by that";
     findings.push(warning(SUBJECT, "webhook-timeout-long", evidence, "set timeoutSeconds to 2"));
   }
   return findings;
@@ -59,11 +63,12 @@ function checkEntry(entry: WebhookEntry): Finding[] {
 
 function checkCaBundle({ name, caBundle }: WebhookEntry, certificate: Fact<string | undefined>): Finding[] {
   const cure =
-    "check that a controller is the leader (it maintains caBundle), or that cert-manager's cainjector runs; else reapply the chart";
+    "check that a controller is the leader (it maintains caBundle), or that cert-manager's cainjector runs; " +
+    "else reapply the chart";
   if (caBundle === "")
     return [broken(SUBJECT, "ca-bundle-empty", `${name} has no caBundle: every call to it fails`, cure)];
   const authorities = readableAuthorities(caBundle);
-  // A self-signed certificate that is not a CA verifies too (certs.mode files).
+  // A self-signed certificate that is not a CA works too (certs.mode files).
   if (authorities.length === 0 && !holdsCertificate(caBundle)) {
     return [broken(SUBJECT, "ca-bundle-broken", `the caBundle of ${name} has no valid certificate`, cure)];
   }

@@ -24,7 +24,7 @@ after(() => {
 
 type Backend = (socket: Socket, first: Buffer) => void;
 
-/** A backend that decides by a connection's first bytes; its port. */
+/** Starts a backend that decides by a connection's first bytes. Returns its port. */
 async function serve(backend: Backend): Promise<number> {
   const server = createServer((socket) => {
     sockets.add(socket);
@@ -57,7 +57,7 @@ const demanding: Backend = (socket, first) => {
 };
 /** As Traefik with `proxyProtocol`. */
 const accepting: Backend = (socket) => socket.end(RESPONSE);
-/** As a server that knows of no header: it reads it as a request line. */
+/** A server that does not know the header and reads it as a request line. */
 const ignorant: Backend = (socket, first) => {
   const bad = behindHeader(first).version !== undefined;
   socket.end(bad ? "HTTP/1.1 400 Bad Request\r\n\r\n" : RESPONSE);
@@ -77,7 +77,7 @@ async function ask(port: number, change: Partial<ProbeDial> = {}): Promise<DialR
   return (await executePlan({ dials, names: [] })).dials;
 }
 
-/** What comes of one dial, without a header unless `change` says so. */
+/** The outcome of one dial, without a header unless `change` sets one. */
 async function outcome(port: number, change: Partial<ProbeDial> = {}): Promise<ProbeOutcome> {
   const [first] = await ask(port, { header: "none", ...change });
   assert.ok(first);
@@ -109,7 +109,7 @@ describe("over HTTP", () => {
     it(what, async () => assert.deepEqual(await stance(await serve(backend)), expected));
   }
 
-  it("nobody", async () => {
+  it("a closed port", async () => {
     const server = createServer();
     const port = await listening(server);
     server.close();
@@ -118,7 +118,7 @@ describe("over HTTP", () => {
     assert.equal((await ask(port))[0]?.outcome.kind, "refused");
   });
 
-  it("who never answers is silent, after 10 s", async (t) => {
+  it("a backend that never answers is silent, after 10 s", async (t) => {
     t.mock.timers.enable({ apis: ["setTimeout"] });
     const asked = Promise.withResolvers<void>();
     const result = outcome(await serve(() => asked.resolve()));
@@ -129,7 +129,7 @@ describe("over HTTP", () => {
     assert.deepEqual(await result, { kind: "silent", detail: "no answer within 10 s" });
   });
 
-  it("a connection that is not there after 3 s", async (t) => {
+  it("a connection that is not established after 3 s", async (t) => {
     t.mock.timers.enable({ apis: ["setTimeout"] });
     const port = await serve(accepting);
     const results = [2_999, 3_000].map((ms) => {
@@ -177,7 +177,7 @@ describe("over HTTP", () => {
     assert.deepEqual(await outcome(port), { kind: "answered", detail: "HTTP 204" });
   });
 
-  it("no connection: nobody, or no way", async () => {
+  it("no connection: nothing listens, or there is no route", async () => {
     const server = createServer();
     const port = await listening(server);
     server.close();
@@ -187,7 +187,7 @@ describe("over HTTP", () => {
     assert.equal(kind, "unreachable");
   });
 
-  it("asks for nothing, by the given name, behind a header with the connection's own addresses", async () => {
+  it("sends HEAD with the given name, after a header with the connection's addresses", async () => {
     const request =
       "HEAD / HTTP/1.1\r\nHost: backend.example.com\r\nUser-Agent: switchback-doctor\r\nConnection: close\r\n\r\n";
     const seen: unknown[] = [];
@@ -209,7 +209,7 @@ describe("over HTTP", () => {
 });
 
 describe("over TLS", () => {
-  /** TLS behind a header, where one came: what follows it goes to a server of its own. */
+  /** Reads a header, if there is one, and passes the rest of the connection to a TLS server. */
   const terminating = async (takes: (version: 1 | 2 | undefined) => boolean): Promise<Backend> => {
     const port = await listening(createTlsServer({ cert, key }, (socket) => socket.end()));
     return (socket, first) => {
@@ -223,12 +223,12 @@ describe("over TLS", () => {
     };
   };
 
-  it("who demands a header", async () => {
+  it("a backend that requires a header", async () => {
     const port = await serve(await terminating((version) => version !== undefined));
     assert.deepEqual(await stance(port, { speaks: "tls" }), ["demands", "v1", "v2"]);
   });
 
-  it("who takes any", async () => {
+  it("a backend that accepts both", async () => {
     assert.deepEqual(await stance(await serve(await terminating(() => true)), { speaks: "tls" }), [
       "accepts",
       "v1",
@@ -236,7 +236,7 @@ describe("over TLS", () => {
     ]);
   });
 
-  it("who reads a header as TLS", async () => {
+  it("a backend that reads a header as TLS", async () => {
     const port = await listening(
       createTlsServer({ cert, key }, (socket) => socket.end()).on("tlsClientError", () => {}),
     );
@@ -276,13 +276,13 @@ describe("over TLS", () => {
     });
   }
 
-  it("who does not speak TLS", async () => {
+  it("a backend that does not speak TLS", async () => {
     const { kind, detail } = await answering(Buffer.from(RESPONSE));
     assert.equal(kind, "misread");
     assert.match(detail, /^no TLS \(ERR_SSL_/);
   });
 
-  it("who closes or resets the connection", async () => {
+  it("a backend that closes or resets the connection", async () => {
     assert.equal((await answering(Buffer.alloc(0))).kind, "closed");
     const reset = await serve((socket) => socket.resetAndDestroy());
     assert.equal((await outcome(reset, { speaks: "tls" })).kind, "closed");
@@ -315,7 +315,7 @@ describe("the look-up of a name", () => {
 });
 
 describe("the program for images without Switchback", () => {
-  it("gives what the probe gives, by any Node", async () => {
+  it("gives the probe's result with any Node", async () => {
     const port = await serve(demanding);
     const dials = (["none", "v1", "v2"] as const).map((header) => {
       const name = "backend.example.com";

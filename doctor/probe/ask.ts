@@ -4,7 +4,7 @@ import { connect as connectTls } from "node:tls";
 import { encodeHeader } from "#proxy/proxy-header.ts";
 import type { DialResult, ProbeDial, ProbeLookup, ProbeOutcome, ProbePlan, ProbeResult } from "./result.ts";
 
-/** Time limits for a connection, and then for an answer, milliseconds. A backend that exceeds them may only be slow. */
+/** Time limits for a connection and for the answer after it, milliseconds. A slow backend may exceed them. */
 const CONNECT_MS = 3000;
 const ANSWER_MS = 10_000;
 const LOOKUP_MS = 2000;
@@ -67,7 +67,7 @@ function headerFor({ header }: ProbeDial, { localAddress, localPort, remoteAddre
   });
 }
 
-/** Sends HEAD, which costs a backend little. */
+/** Sends HEAD, which is cheap for a backend. */
 function speakHttp(socket: Socket, header: Buffer, name: string): Promise<ProbeOutcome> {
   const request = `HEAD / HTTP/1.1\r\nHost: ${name}\r\nUser-Agent: switchback-doctor\r\nConnection: close\r\n\r\n`;
   let head = "";
@@ -101,7 +101,10 @@ function speakTls(socket: Socket, header: Buffer, name: string): Promise<ProbeOu
   });
 }
 
-/** Alerts from a server that parsed the ClientHello (RFC 8446, 6.2). Others may result from parsing the header as a ClientHello. */
+/**
+ * Alerts of a server that parsed the ClientHello (RFC 8446, 6.2). A server that parsed the header
+ * as a ClientHello may send others.
+ */
 const CLIENT_HELLO_ALERTS =
   /UNRECOGNIZED_NAME|HANDSHAKE_FAILURE|CERTIFICATE_REQUIRED|ACCESS_DENIED|NO_APPLICATION_PROTOCOL/;
 
@@ -130,7 +133,7 @@ function settle(socket: Socket, start: (done: (outcome: ProbeOutcome) => void) =
   });
 }
 
-/** Resolves a name by DNS only, without the hosts file and search list. */
+/** Resolves a name by DNS, without the hosts file and the search list. */
 async function lookUp(name: string): Promise<ProbeLookup> {
   const resolver = new Resolver({ timeout: LOOKUP_MS, tries: 2 });
   const [four, six] = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);

@@ -59,7 +59,7 @@ describe("a dial is left out", () => {
     assert.deepEqual(routes(front({ namespace: "other" })), noFront);
   });
 
-  test("through the proxy, without a target, a relay, or a front Service of its own", () => {
+  test("through the proxy, if there is no target, relay or front Service", () => {
     assert.deepEqual(routes(NOT_INSTALLED), noFront);
     assert.deepEqual(routes(install({ targets: known([]) })), noFront);
     const { config } = HEALTHY.install;

@@ -4,13 +4,13 @@ import { findLoadBalancers, type LoadBalancer } from "../load-balancers.ts";
 import { entryFor } from "../targets.ts";
 import type { ProbeDial, ProbePlan } from "./result.ts";
 
-/** Maximum number of names looked up, per load balancer and in total: the plan is passed in the pod's arguments. */
+/** Maximum number of lookups, for each load balancer and in total. The plan is an argument of the pod. */
 const MAX_NAMES_EACH = 20;
 const MAX_NAMES = 200;
 /** A name that cannot exist (RFC 6761). */
 const INVALID_NAME = "switchback-doctor.invalid";
 
-/** Plans the probe: dials to every web port by each route, and lookups of the names of every load balancer. */
+/** Plans the probe: dials to each web port on each route, and lookups of each load balancer's names. */
 export function planProbe(facts: ClusterFacts): ProbePlan {
   const loadBalancers = findLoadBalancers(facts);
   const names = loadBalancers.flatMap((loadBalancer) => [
@@ -27,8 +27,8 @@ function dialsAt(loadBalancer: LoadBalancer, port: ServicePort, facts: ClusterFa
   const speaks = protocolOf(port);
   if (speaks === undefined) return [];
   const { service, names, addresses } = loadBalancer;
-  // A TLS handshake needs a name that is served. An HTTP request does not: the ingress controller itself rejects an unknown Host,
-  // and no backend receives the request.
+  // A TLS handshake needs a served name. An HTTP request does not: the ingress controller rejects
+  // an unknown Host itself, so no backend receives the request.
   const name = speaks === "tls" ? (names[0] ?? INVALID_NAME) : INVALID_NAME;
   const common = { service: objectKey(service), servicePort: port.port, speaks, name } as const;
   const at = (
@@ -45,7 +45,7 @@ function dialsAt(loadBalancer: LoadBalancer, port: ServicePort, facts: ClusterFa
   ];
 }
 
-/** Address, if it has one, and port of the front Service for a port; undefined if it is not relayed. */
+/** The address (if any) and port of the front Service for a port; undefined if the port is not relayed. */
 function frontOf(
   { target }: LoadBalancer,
   { port }: ServicePort,
@@ -59,7 +59,7 @@ function frontOf(
   return { address, port: entry.port };
 }
 
-/** Infers a port's protocol from its number, name or appProtocol; undefined if it is not probed. */
+/** Infers a port's protocol from its number, name or appProtocol; undefined if the port is not probed. */
 function protocolOf({ port, name, appProtocol }: ServicePort): ProbeDial["speaks"] | undefined {
   if (port === 443 || port === 8443 || /https|tls|websecure/i.test(`${name} ${appProtocol}`)) return "tls";
   return port === 80 || port === 8080 || /http|web/i.test(`${name} ${appProtocol}`) ? "http" : undefined;

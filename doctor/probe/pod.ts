@@ -6,22 +6,22 @@ import { containerSecurity, podSecurity } from "./security.ts";
 /** The API server ends the pod after this time, even if the CLI has exited. */
 export const PROBE_SECONDS = 60;
 
-/** The label identifies probe pods left behind, as after the CLI lost its connection. */
+/** The label finds probe pods that were left behind, such as after a lost connection. */
 const PROBE_LABELS = { "app.kubernetes.io/name": "switchback-doctor", [INJECT_KEY]: "disabled" };
 
 export interface ProbeImage {
   readonly image: string;
   readonly pullPolicy: string;
-  /** It may have Node alone: the pod brings the program with it, as a user that is nobody's. */
+  /** The image may have nothing but Node. The pod then brings the program and sets a user. */
   readonly plain?: boolean;
 }
 
-/** As the image of Switchback; images of Node name root, or a user without a number, which `runAsNonRoot` refuses. */
+/** The user of Switchback's image. Node images use root or a user without a number, and `runAsNonRoot` refuses both. */
 const PLAIN_USER = { runAsUser: 65532, runAsGroup: 65532 };
 
 /**
- * The probe pod: restricted Pod Security, no token, no permissions, small. It is not injected and opts out of service meshes: it has
- * to see what other pods see.
+ * The probe pod: small, restricted Pod Security, no token, no permissions. It is not injected and
+ * opts out of service meshes, so that it sees what other pods see.
  */
 export function probePod(
   name: string,

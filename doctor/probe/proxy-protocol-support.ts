@@ -3,9 +3,10 @@ import type { DialResult, ProbeResult } from "./result.ts";
 type Version = "v1" | "v2";
 
 /**
- * How a backend handles PROXY headers from the probe pod's address. `accepts`: it answers with and without a header. `demands`: only
- * with one. `refuses`: only without. `mute`: it accepts connections and closes them without an answer. `unreachable`: it accepts none.
- * `unclear`: a decisive dial was not answered in time; the backend may only be slow.
+ * How a backend handles PROXY headers from the probe pod's address. `accepts`: it answers with and
+ * without a header. `demands`: it answers only with a header. `refuses`: it answers only without a
+ * header. `mute`: it accepts connections and does not answer. `unreachable`: it accepts no
+ * connection. `unclear`: a decisive dial had no answer in time, so the backend may be slow.
  */
 export interface ProxyProtocolSupport {
   readonly kind: "accepts" | "demands" | "refuses" | "mute" | "unreachable" | "unclear";
@@ -17,7 +18,7 @@ export interface ProxyProtocolSupport {
   readonly detail: string;
 }
 
-/** A Service's port, as in the dials. */
+/** A Service's port, as the dials name it. */
 export interface ServicePortRef {
   readonly service: string;
   readonly servicePort: number;
@@ -25,7 +26,7 @@ export interface ServicePortRef {
 
 const VERSIONS: readonly Version[] = ["v1", "v2"];
 
-/** PROXY protocol support of a Service's port, from the dials to its ClusterIP; undefined if there were none. */
+/** PROXY protocol support of a Service's port, from the dials to its ClusterIP; undefined without such dials. */
 export function proxyProtocolSupportOf(result: ProbeResult, portRef: ServicePortRef): ProxyProtocolSupport | undefined {
   const dials = dialsOf(result, portRef, "service");
   const bare = dials.find(({ header }) => header === "none");
@@ -69,5 +70,5 @@ function kindOf(bare: DialResult, headed: readonly DialResult[]): ProxyProtocolS
   return [bare, ...headed].some(({ outcome }) => NOT_ANSWERED.has(outcome.kind)) ? "mute" : "unreachable";
 }
 
-/** Outcomes of a connection that was established but not answered. */
+/** Outcomes of connections that were established and got no valid answer. */
 const NOT_ANSWERED: ReadonlySet<string> = new Set(["misread", "closed", "silent"]);

@@ -4,7 +4,10 @@ import * as z from "zod";
 
 /** One connection: its route, and the PROXY header that the probe sends first. */
 const dialSchema = z.strictObject({
-  /** `service`: the Service's ClusterIP. `balancer`: the load balancer's own address, as pods call it. `front`: through the proxy. */
+  /**
+   * `service`: the Service's ClusterIP. `balancer`: the load balancer's address. `front`: the front
+   * Service, through the proxy.
+   */
   via: z.enum(["service", "balancer", "front"]),
   /** `namespace/name` of the load balancer's Service. */
   service: z.string(),
@@ -26,8 +29,8 @@ export const planSchema = z.strictObject({
 });
 
 /**
- * `answered`: a valid HTTP or TLS answer. `misread`: an answer that shows that the header was parsed as part of the request (400, a
- * protocol alert). The others: no answer, by how the connection ended.
+ * `answered`: a valid HTTP or TLS answer. `misread`: the backend parsed the header as part of the
+ * request (400, a protocol alert). The other kinds say how a connection without an answer ended.
  */
 const outcomeSchema = z.strictObject({
   kind: z.enum(["answered", "misread", "closed", "refused", "timeout", "silent", "unreachable"]),

@@ -21,7 +21,7 @@ const text =
   ({ response }) =>
     void response.end(body);
 
-/** A probe against an API server that answers like this; everything that was asked, and what came of it. */
+/** Runs a probe against this API server. Returns all requests and the result. */
 async function run(answers: Answers, signal = new AbortController().signal, plain = false) {
   const {
     create = json({}, 201),
@@ -72,7 +72,8 @@ test("the pod is restricted, has no token and no mapping, ends by itself, and is
   );
   assert.equal(
     said,
-    `probe: creating pod default/${name} (image example.com/switchback:1)\nprobe: reading the result\nprobe: pod removed`,
+    `probe: creating pod default/${name} (image example.com/switchback:1)\nprobe: reading the result\nprobe: ` +
+      "pod removed",
   );
   const [container] = pod.spec.containers;
   const plan = container.args[1];
@@ -130,7 +131,7 @@ test("waits for a pod that starts slowly, asks every 500 ms, and reports each ph
   assert.deepEqual([asked, waits.filter((ms) => ms === 500).length], [5, 4]);
 });
 
-test("gives a pod up that has not ended by its deadline, with what it waits for", async (t) => {
+test("gives up a pod that has not ended by its deadline, and reports its last state", async (t) => {
   const { elapsed } = skipWaits(t);
   const conditions = [
     { type: "Initialized", status: "False", message: "other" },
@@ -140,7 +141,7 @@ test("gives a pod up that has not ended by its deadline, with what it waits for"
   const { outcome, calls } = await run({ pod: json({ status: { conditions } }) });
   const text = "the probe pod did not end within 60 s: Pending, no node fits";
   assert.deepEqual(outcome, { known: false, reason: { code: "probe-timeout", text } });
-  // Not at the deadline, but at the first look after it.
+  // It gives up at the first look after the deadline.
   assert.equal(elapsed(), 60_500);
   assert.equal(podOf(calls).deleted.length, 1);
 });
@@ -274,7 +275,7 @@ test("reads every outcome of a dial and of a look-up", async () => {
   assert.deepEqual(outcome, { known: true, value: { dials, lookups } });
 });
 
-test("an image that may have Node alone gets the program in the pod, and a user that is nobody's", async () => {
+test("an image that may have only Node gets the program from the pod, and an unprivileged user", async () => {
   const { outcome, calls } = await run({}, new AbortController().signal, true);
   assert.deepEqual(outcome, { known: true, value: RESULT });
   const { spec } = podOf(calls).pod;
@@ -296,7 +297,7 @@ test("where OpenShift refuses the user's number, it gives its own", async () => 
   assert.deepEqual(users, [65_532, undefined]);
 });
 
-test("an image without Node is said", async () => {
+test("reports an image without Node", async () => {
   const message = 'exec: "node": executable file not found in $PATH';
   const containerStatuses = [{ state: { terminated: { reason: "StartError", message } } }];
   const { outcome } = await run({ pod: json({ status: { phase: "Failed", containerStatuses } }) });

@@ -20,13 +20,21 @@ interface ProbeOptions {
 
 const POLL_MS = 500;
 const MAX_LOG_BYTES = 4 * 1024 * 1024;
-/** Waiting reasons of a container that does not start without a change. */
-const START_FAILURES =
-  /^(ErrImagePull|ImagePullBackOff|ErrImageNeverPull|InvalidImageName|CreateContainerConfigError|CreateContainerError|RunContainerError)$/;
+/** Waiting reasons of a container that cannot start. */
+const START_FAILURES: ReadonlySet<string> = new Set([
+  "ErrImagePull",
+  "ImagePullBackOff",
+  "ErrImageNeverPull",
+  "InvalidImageName",
+  "CreateContainerConfigError",
+  "CreateContainerError",
+  "RunContainerError",
+]);
 
 /**
- * Runs a plan in a pod and always removes the pod. The name is generated here, not by the API server, so that the pod can be removed
- * even if the response to its creation was lost. A failure is an unknown fact; throws only when aborted.
+ * Runs a plan in a pod and always removes the pod. This function generates the pod's name, so it
+ * can remove the pod even if the response to its creation was lost. A failure is an unknown fact.
+ * Throws only if aborted.
  */
 export async function runProbe(options: ProbeOptions): Promise<Fact<ProbeResult>> {
   const { client, namespace, log, signal } = options;
@@ -56,7 +64,7 @@ async function runPod(name: string, options: ProbeOptions): Promise<Fact<ProbeRe
   return parseResult(text);
 }
 
-/** OpenShift gives the user's number itself, and refuses any other. */
+/** OpenShift assigns the user's number itself and refuses any other number. */
 async function create(name: string, { client, namespace, image, plan, signal }: ProbeOptions): Promise<void> {
   const post = (pod: object) => client.create(corePath("pods", namespace), pod, { signal });
   try {
@@ -97,7 +105,7 @@ async function untilEnded(
     const waiting = status.containerStatuses?.[0]?.state?.waiting;
     const unscheduled = status.conditions?.find(({ type, status: is }) => type === "PodScheduled" && is === "False");
     last = [phase, waiting?.reason, waiting?.message ?? unscheduled?.message].filter(Boolean).join(", ");
-    if (START_FAILURES.test(waiting?.reason ?? ""))
+    if (START_FAILURES.has(waiting?.reason ?? ""))
       return notKnown("probe-not-started", `the probe pod cannot start: ${last}`);
     if (performance.now() > deadline)
       return notKnown("probe-timeout", `the probe pod did not end within ${PROBE_SECONDS} s: ${last}`);
@@ -106,7 +114,7 @@ async function untilEnded(
   }
 }
 
-/** How the pod has ended; undefined while it has not. */
+/** How the pod ended; undefined while it runs. */
 function endOf({
   phase,
   reason,
@@ -115,7 +123,7 @@ function endOf({
   if (reason === "DeadlineExceeded")
     return notKnown("probe-timeout", `the probe pod did not end within ${PROBE_SECONDS} s`);
   const terminated = containerStatuses?.[0]?.state?.terminated;
-  // As without the program that the pod is to run.
+  // The image has no `node`, for example.
   if (/^(StartError|ContainerCannotRun)$/.test(terminated?.reason ?? ""))
     return notKnown("probe-not-started", `the probe pod cannot start: ${terminated?.message ?? terminated?.reason}`);
   return phase === "Succeeded" || phase === "Failed" ? known(phase) : undefined;
@@ -132,7 +140,7 @@ function parseResult(text: string): Fact<ProbeResult> {
   }
 }
 
-/** Ignores the signal: the abort that ended the probe must not prevent the removal. */
+/** Ignores the signal: an abort ends the probe, but must not prevent the removal. */
 async function remove(client: KubeClient, namespace: string, name: string, log: (line: string) => void): Promise<void> {
   try {
     await client.delete(corePath("pods", namespace, name));
@@ -140,7 +148,8 @@ async function remove(client: KubeClient, namespace: string, name: string, log: 
   } catch (error) {
     if (statusOf(error) === 404) return;
     log(
-      `probe: cannot remove pod ${namespace}/${name} (${describeError(error)}); it ends by itself within ${PROBE_SECONDS} s`,
+      `probe: cannot remove pod ${namespace}/${name} (${describeError(error)}); ` +
+        `it ends by itself within ${PROBE_SECONDS} s`,
     );
   }
 }

@@ -1,4 +1,7 @@
-/** Meets the restricted Pod Security Standard. The user is the image's, which is not root; OpenShift assigns its own. */
+/**
+ * Meets the restricted Pod Security Standard. The image sets the user, which is not root. OpenShift
+ * assigns another.
+ */
 export const podSecurity = { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } } as const;
 
 /** The same for a container, plus a read-only root filesystem. */
