@@ -1,3 +1,6 @@
+import type { DomainsOf } from "#hostmap/namespace-claims.ts";
+import type { Plan } from "#hostmap/plan.ts";
+import type { Reason } from "#hostmap/types.ts";
 import type { Config } from "#lib/config/schema.ts";
 import type { KubeClient } from "#lib/kube/client.ts";
 import type { Logger } from "#lib/telemetry/log.ts";
@@ -24,10 +27,10 @@ import {
 
 /** How targets are resolved: by class alone, or also by the cluster's Services. */
 export function targetsOf(
-  config: Config,
+  config: Pick<Config, "namespace" | "policy" | "targets" | "discovery">,
   client: KubeClient,
   log: Logger,
-): { resolver: TargetResolver; catalog: TargetCatalog } {
+): { readonly resolver: TargetResolver; readonly catalog: TargetCatalog } {
   const admitted = (resolver: TargetResolver) => (config.policy.requireAdmitted ? admittedOnly(resolver) : resolver);
   if (config.discovery.enabled) {
     const published = publishedTargetNames({ client, namespace: config.namespace, log });
@@ -40,65 +43,67 @@ export function targetsOf(
 interface ClaimsDeps {
   readonly client: KubeClient;
   readonly log: Logger;
-  readonly files: UnresolvedSource | undefined;
+  readonly resolver: TargetResolver;
 }
 
-/** The source of a directory of files. Its parser, and what validates their objects, are loaded only where there is one. */
-export async function filesOf({ sources: { directory } }: Config): Promise<UnresolvedSource | undefined> {
-  if (directory === undefined) return undefined;
-  return (await import("./sources/yaml-directory.ts")).directorySource({ directory });
+/** All claims, and what decides about them besides their objects. */
+interface Claims {
+  /** Synced when everything that decides about claims is known. */
+  readonly source: Source;
+  readonly verifier: DnsVerifier | undefined;
+  readonly domainsOf: DomainsOf | undefined;
+  readonly inCluster: (name: string) => Reason | undefined;
+  /** Tells `plan` which claims to evaluate again. */
+  follow(plan: Pick<Plan, "reevaluate" | "reevaluateServiceNames">): void;
 }
 
-function sourceOf(config: Config, { client, log, files }: ClaimsDeps, resolver: TargetResolver): Source {
-  const { ingress, gateway } = config.sources;
-  const sources: UnresolvedSource[] = [];
-  if (ingress.enabled) sources.push(ingressSource({ client, log }));
-  if (gateway.enabled) sources.push(gatewaySource({ client, config: config.sources, log }));
-  const custom = customSource({ client, config: config.sources, log });
-  if (custom !== undefined) sources.push(custom);
-  if (files !== undefined) sources.push(files);
-  return resolveSource(mergeSources(sources), resolver);
-}
-
-/** Evaluates claims again. */
-export interface Reevaluation {
-  /** Those of a namespace, after its permissions changed. */
-  readonly reevaluate: (namespace: string) => void;
-  /** Those whose name stood for a Service. */
-  readonly reevaluateServiceNames: () => void;
-}
-
-/** The source of all claims, and what they are judged by. */
-export function claimsOf(config: Config, deps: ClaimsDeps, resolver: TargetResolver, reevaluation: () => Reevaluation) {
-  const { client, log } = deps;
-  const { source, verifier } = verifying(config, sourceOf(config, deps, resolver), log);
-  const domains = config.policy.namespaceAnnotation
-    ? namespaceDomains({ client, log, onChange: (changed) => reevaluation().reevaluate(changed) })
-    : undefined;
-  const names = new InClusterNames({
-    client,
-    log,
-    mayListServices: config.discovery.enabled,
-    onFreed: () => reevaluation().reevaluateServiceNames(),
-  });
+/** The claims of all configured sources. */
+export async function claimsOf(
+  { sources, policy, discovery }: Pick<Config, "sources" | "policy" | "discovery">,
+  { client, log, resolver }: ClaimsDeps,
+): Promise<Claims> {
+  const unresolved = mergeSources(await configuredSources(sources, client, log));
+  const { source, verifier } = verifying(resolveSource(unresolved, resolver), policy, log);
+  const domains = policy.namespaceAnnotation ? namespaceDomains({ client, log }) : undefined;
+  const names = new InClusterNames({ client, log, mayListServices: discovery.enabled });
   return {
     source: startedAfter(names, domains === undefined ? source : mergeSources([source, domains])),
     verifier,
     domainsOf: domains?.domainsOf,
-    inCluster: (name: string) => names.reasonOf(name),
+    inCluster: (name) => names.reasonOf(name),
+    follow(plan) {
+      domains?.follow((namespace) => plan.reevaluate(namespace));
+      names.follow(() => plan.reevaluateServiceNames());
+    },
   };
 }
 
+async function configuredSources(
+  config: Config["sources"],
+  client: KubeClient,
+  log: Logger,
+): Promise<UnresolvedSource[]> {
+  const { ingress, gateway, directory } = config;
+  const sources: UnresolvedSource[] = [];
+  if (ingress.enabled) sources.push(ingressSource({ client, log }));
+  if (gateway.enabled) sources.push(gatewaySource({ client, config, log }));
+  const custom = customSource({ client, config, log });
+  if (custom !== undefined) sources.push(custom);
+  if (directory !== undefined) {
+    // The parser of files, and what validates their objects, are loaded only where there are files.
+    const { directorySource } = await import("./sources/yaml-directory.ts");
+    sources.push(directorySource({ directory }));
+  }
+  return sources;
+}
+
 /** Names are resolved concurrently: with `warn` nothing waits for the result. */
-function verifying(config: Config, source: Source, log: Logger): { source: Source; verifier: DnsVerifier | undefined } {
-  const { verifyDns, dnsServers } = config.policy;
+function verifying(
+  source: Source,
+  { verifyDns, dnsServers }: Config["policy"],
+  log: Logger,
+): { readonly source: Source; readonly verifier: DnsVerifier | undefined } {
   if (verifyDns === "off") return { source, verifier: undefined };
-  const verifier: DnsVerifier = new DnsVerifier({
-    lookup: clusterLookup(dnsServers),
-    now: () => performance.now(),
-    log,
-    onVerdict: (name) => verified.onVerdict(name),
-  });
-  const verified = verifiedSource(source, verifier, verifyDns === "enforce");
-  return { source: verified.source, verifier };
+  const verifier = new DnsVerifier({ lookup: clusterLookup(dnsServers), now: () => performance.now(), log });
+  return { source: verifiedSource(source, verifier, verifyDns === "enforce"), verifier };
 }

@@ -54,6 +54,7 @@ export class MapReconciler {
   #term: Term | undefined;
   /** When the first unpublished change arrived. */
   #changedAt: number | undefined;
+  #revision: string | undefined;
 
   constructor(deps: MapReconcilerDeps) {
     this.#deps = deps;
@@ -130,6 +131,23 @@ export class MapReconciler {
     return this.#term?.map?.names;
   }
 
+  /** The revision of the map that this replica published last. */
+  get revision(): string | undefined {
+    return this.#revision;
+  }
+
+  /** Evaluates the claims of a namespace again, after its permissions changed. */
+  reevaluate(namespace: string): void {
+    this.#deps.plan.reevaluate(namespace);
+    this.enqueue();
+  }
+
+  /** Evaluates the claims again whose name stood for a Service. */
+  reevaluateServiceNames(): void {
+    this.#deps.plan.reevaluateServiceNames();
+    this.enqueue();
+  }
+
   /** Enqueues a run after a change. It publishes at once if the pacer allows it. */
   enqueue(): void {
     this.#changedAt ??= this.#deps.now();
@@ -189,6 +207,7 @@ export class MapReconciler {
     const publication = await this.#writer.publish(snapshot, term);
     // A new or moved target rewrites the whole map; counting those bytes would delay the next changes for seconds.
     pacer.spend(begun, map.takeMoved() ? 0 : publication.bytes);
+    this.#revision = publication.mapRevision;
     onPublished?.(publication, since === undefined ? 0 : now() - since);
     return map;
   }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createControllerMetrics } from "./metrics.ts";
+import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
+import { addStatusGauges, publicationMetrics } from "./metrics.ts";
 import type { NameStatus, StatusDocument } from "./status.ts";
 
 function name(code?: string): NameStatus {
@@ -44,7 +45,8 @@ test("every gauge of a scrape is of that scrape's status", async () => {
     sources: [{ name: "ingresses", synced: false, problems: [{ place: "p", code: "c", text: "t" }] }],
     hold: { id: "a", since: 0, until: 1, names: 7, of: 12 },
   };
-  const { registry } = createControllerMetrics(() => status);
+  const registry = new MetricsRegistry();
+  addStatusGauges(registry, () => status);
   assert.deepEqual(only(samples(await registry.metrics())), {
     switchback_controller_leader: 1,
     'switchback_controller_names{outcome="mapped"}': 2,
@@ -70,7 +72,8 @@ function only(all: Record<string, number>): Record<string, number> {
 
 test("names by DNS verdict, where names are resolved", async () => {
   let dns: Record<string, number> | undefined = { verified: 5, "dns-absent": 1 };
-  const { registry } = createControllerMetrics(() => ({ ...BASE, dns }));
+  const registry = new MetricsRegistry();
+  addStatusGauges(registry, () => ({ ...BASE, dns }));
   const verdicts = async () =>
     Object.entries(samples(await registry.metrics())).filter(([key]) => key.startsWith("switchback_controller_dns"));
   assert.deepEqual(await verdicts(), [
@@ -85,13 +88,14 @@ test("names by DNS verdict, where names are resolved", async () => {
 });
 
 test("what the loop counts, each in its own metric", async () => {
-  const metrics = createControllerMetrics(() => BASE);
+  const registry = new MetricsRegistry();
+  const metrics = publicationMetrics(registry);
   metrics.publications.inc();
   metrics.publishedBytes.inc(5_000);
   metrics.failures.inc(2);
   metrics.refusedWrites.inc(3);
   metrics.lag.observe(0.02);
-  const all = samples(await metrics.registry.metrics());
+  const all = samples(await registry.metrics());
   const counted = Object.fromEntries(Object.entries(all).filter(([key]) => /_total|_lag_/.test(key)));
   const bounds = ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "+Inf"];
   const buckets = bounds.map((le, index) => [

@@ -1,12 +1,11 @@
-import { countBy, MetricsRegistry } from "#lib/telemetry/metrics.ts";
+import { countBy, type MetricsRegistry } from "#lib/telemetry/metrics.ts";
 import type { StatusDocument } from "./status.ts";
 
 const PREFIX = "switchback_controller_";
 const LAG_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** The controller's metrics; `status` is read once at each scrape. */
-export function createControllerMetrics(status: () => StatusDocument) {
-  const registry = new MetricsRegistry();
+/** Adds gauges of the status, which is read once at each scrape. */
+export function addStatusGauges(registry: MetricsRegistry, status: () => StatusDocument): void {
   const gauge: MetricsRegistry["gauge"] = (name, ...rest) => registry.gauge(`${PREFIX}${name}`, ...rest);
   let document: StatusDocument;
   gauge("leader", "1 on the leading replica", () => {
@@ -31,10 +30,12 @@ export function createControllerMetrics(status: () => StatusDocument) {
   gauge("dns_names", "Names by DNS verdict: verified, unknown, dns-elsewhere, dns-absent", () =>
     Object.entries(document.dns ?? {}).map(([verdict, count]) => [{ verdict }, count]),
   );
-  return { registry, ...publicationMetrics(registry) };
 }
 
-function publicationMetrics(registry: MetricsRegistry) {
+export type PublicationMetrics = ReturnType<typeof publicationMetrics>;
+
+/** Registers what the map's reconciler counts. */
+export function publicationMetrics(registry: MetricsRegistry) {
   const counter = (name: string, help: string) => registry.counter(`${PREFIX}${name}`, help);
   return {
     publications: counter("publications_total", "Publications of the map"),

@@ -48,9 +48,7 @@ function depsOf(plan: Plan, more: Partial<StatusDeps> = {}): StatusDeps {
     ]),
     catalog: classCatalog(config.targets),
     config,
-    synced: () => true,
-    publishedNames: () => undefined,
-    revision: () => undefined,
+    map: { synced: true, publishedNames: undefined, revision: undefined },
     ...more,
   };
 }
@@ -102,7 +100,7 @@ test("a follower reports names as the leader does, and that it does not lead", (
   publishedNames.load([["old.example.com", ["198.51.100.9"]]]);
   publishedNames.release("old.example.com", 1);
   publishedNames.settle(1);
-  const leader = statusDocument(depsOf(plan, { publishedNames: () => publishedNames, revision: () => "abc" }));
+  const leader = statusDocument(depsOf(plan, { map: { synced: true, publishedNames, revision: "abc" } }));
   assert.deepEqual(
     [leader.leader, leader.hold?.names, leader.leaving, leader.revision],
     [true, 1, ["old.example.com"], "abc"],
@@ -140,19 +138,22 @@ test("a discovered target is reported with its Service, and a name of a waiting 
 });
 
 test("the whole document of a follower without claims", () => {
-  assert.deepEqual(statusDocument(depsOf(planOf(), { synced: () => false, revision: () => "abc" })), {
-    leader: false,
-    identity: "controller-0",
-    synced: false,
-    revision: "abc",
-    sources: SOURCE.state(),
-    targets: statusDocument(depsOf(planOf())).targets,
-    hold: undefined,
-    warnings: [],
-    dns: undefined,
-    leaving: [],
-    names: [],
-  });
+  assert.deepEqual(
+    statusDocument(depsOf(planOf(), { map: { synced: false, publishedNames: undefined, revision: "abc" } })),
+    {
+      leader: false,
+      identity: "controller-0",
+      synced: false,
+      revision: "abc",
+      sources: SOURCE.state(),
+      targets: statusDocument(depsOf(planOf())).targets,
+      hold: undefined,
+      warnings: [],
+      dns: undefined,
+      leaving: [],
+      names: [],
+    },
+  );
 });
 
 const OK = { target: "relayed", created: "2026-01-01T00:00:00Z" };

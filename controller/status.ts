@@ -70,22 +70,26 @@ export interface StatusDeps {
   readonly verifier?: Pick<DnsVerifier, "verdictOf" | "mismatches" | "counts"> | undefined;
   readonly catalog: Pick<TargetCatalog, "configured" | "found">;
   readonly config: Pick<Config, "inject" | "podDns">;
-  readonly synced: () => boolean;
-  readonly publishedNames: () => PublishedNames | undefined;
-  readonly revision: () => string | undefined;
+  readonly map: {
+    readonly synced: boolean;
+    /** Undefined: this replica does not lead. */
+    readonly publishedNames: Pick<PublishedNames, "hold" | "leaving"> | undefined;
+    /** Of the map that this replica published last. */
+    readonly revision: string | undefined;
+  };
 }
 
 /** Builds the status, with the reason of each refusal. Iterates over all claims: for requests and scrapes, not for each run. */
 export function statusDocument(deps: StatusDeps): StatusDocument {
-  const published = deps.publishedNames();
+  const { synced, publishedNames: published, revision } = deps.map;
   const addresses = new Map(deps.addresses.targets().map(({ name, clusterIPs }) => [name, clusterIPs]));
   const claims = deps.withNames === false ? [] : [...deps.plan.report()];
   const names = claims.map((claim) => nameStatus(claim, addresses, deps));
   return {
     leader: published !== undefined,
     identity: deps.identity,
-    synced: deps.synced(),
-    revision: deps.revision(),
+    synced,
+    revision,
     sources: deps.source.state(),
     targets: targetNames(deps).map((name) => targetStatus(name, addresses.get(name) ?? [], deps)),
     hold: published?.hold,

@@ -72,9 +72,7 @@ export async function startSystem(
       addresses,
       catalog: classCatalog(config.targets),
       config,
-      synced: () => loop.synced,
-      publishedNames: () => loop.publishedNames,
-      revision: () => map()?.revision,
+      map: { synced: loop.synced, publishedNames: loop.publishedNames, revision: map()?.revision },
     });
   return {
     front: { address: LOOPBACK, port: proxy.ports[0] ?? 0 },

@@ -16,9 +16,11 @@ function rig(enforce: boolean) {
     lookup: async () => assert.fail("no test waits for DNS"),
     now: () => 0,
     log: { debug() {}, info() {}, warn() {}, error() {} },
-    onVerdict: () => {},
   });
-  verifier.start = () => {};
+  let onVerdict: (name: string) => void = () => {};
+  verifier.start = (given) => {
+    onVerdict = given;
+  };
   verifier.expect = (name, addresses) => void expected.set(name, addresses.join());
   verifier.forget = (name) => void expected.delete(name);
   verifier.verdictOf = (name, addresses = []) => {
@@ -34,7 +36,7 @@ function rig(enforce: boolean) {
     state: () => [],
     stop: async () => {},
   };
-  const { source, onVerdict } = verifiedSource(inner, verifier, enforce);
+  const source = verifiedSource(inner, verifier, enforce);
   const reported: string[] = [];
   const claims = new Map<string, readonly Claim[]>();
   source.start(
@@ -50,7 +52,7 @@ function rig(enforce: boolean) {
     set: (object: string, objectClaims: readonly Claim[]) => sink(object, objectClaims),
     verdicts,
     expected,
-    onVerdict,
+    onVerdict: (name: string) => onVerdict(name),
     reported,
     targets,
   };

@@ -1,6 +1,6 @@
 import { parseHostname } from "#hostmap/hostnames.ts";
 import type { Claim } from "#hostmap/types.ts";
-import type { ClaimSink, Source } from "../sources/types.ts";
+import type { Source } from "../sources/types.ts";
 import type { DnsVerifier } from "./verifier.ts";
 
 /** The addresses that all claims of a name expect. */
@@ -10,18 +10,13 @@ interface Following {
 
 /**
  * Passes names and their expected addresses to a verifier. With `enforce`, a claim whose name does not resolve to them (yet)
- * gets the reason instead of its target. Returns the source, and the callback for the verifier.
+ * gets the reason instead of its target.
  */
-export function verifiedSource(
-  source: Source,
-  verifier: DnsVerifier,
-  enforce: boolean,
-): { readonly source: Source; readonly onVerdict: (name: string) => void } {
+export function verifiedSource(source: Source, verifier: DnsVerifier, enforce: boolean): Source {
   const names = new Map<string, Following>();
   /** By object, with `enforce` only: only these claims are reported again. */
   const objects = new Map<string, readonly Claim[]>();
   const followed = new Map<string, readonly string[]>();
-  let sink: ClaimSink = () => {};
 
   const follow = (object: string, claims: readonly Claim[]): void => {
     const expected = expectations(claims);
@@ -60,29 +55,25 @@ export function verifiedSource(
   };
 
   return {
-    source: {
-      start(downstream, onSynced) {
-        sink = downstream;
-        verifier.start();
-        source.start((object, claims) => {
-          follow(object, claims);
-          if (!enforce) return downstream(object, claims);
-          if (claims.length === 0) objects.delete(object);
-          else objects.set(object, claims);
-          downstream(object, claims.map(withVerdict));
-        }, onSynced);
-      },
-      state: () => source.state(),
-      stop: async () => {
-        verifier.stop();
-        await source.stop();
-      },
+    start(sink, onSynced) {
+      verifier.start((name) => {
+        if (!enforce) return;
+        for (const object of names.get(name)?.objects.keys() ?? []) {
+          sink(object, (objects.get(object) ?? []).map(withVerdict));
+        }
+      });
+      source.start((object, claims) => {
+        follow(object, claims);
+        if (!enforce) return sink(object, claims);
+        if (claims.length === 0) objects.delete(object);
+        else objects.set(object, claims);
+        sink(object, claims.map(withVerdict));
+      }, onSynced);
     },
-    onVerdict(name) {
-      if (!enforce) return;
-      for (const object of names.get(name)?.objects.keys() ?? []) {
-        sink(object, (objects.get(object) ?? []).map(withVerdict));
-      }
+    state: () => source.state(),
+    stop: async () => {
+      verifier.stop();
+      await source.stop();
     },
   };
 }

@@ -25,9 +25,8 @@ function rig(t: TestContext) {
     if (found instanceof Error) throw found;
     return { addresses: found, ttl: state.ttl };
   };
-  const onVerdict = (name: string) => reported.push(name);
-  const verifier = new DnsVerifier({ lookup, now: () => state.now, log, onVerdict });
-  verifier.start();
+  const verifier = new DnsVerifier({ lookup, now: () => state.now, log });
+  verifier.start((name) => reported.push(name));
   t.after(() => verifier.stop());
   const pass = async (ms: number) => {
     for (let passed = 0; passed < ms; passed += 100) {

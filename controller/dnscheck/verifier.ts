@@ -19,8 +19,6 @@ interface VerifierDeps {
   /** A monotonic clock, milliseconds. */
   readonly now: () => number;
   readonly log: Logger;
-  /** Called when the verdict on a name may have changed. */
-  readonly onVerdict: (name: string) => void;
 }
 
 interface Entry {
@@ -51,6 +49,7 @@ export class DnsVerifier {
   readonly #deps: VerifierDeps;
   readonly #entries = new Map<string, Entry>();
   readonly #schedule = new LookupSchedule();
+  #onDecision: (name: string) => void = () => {};
   #timer: NodeJS.Timeout | undefined;
   #running = 0;
   #failures = 0;
@@ -60,7 +59,9 @@ export class DnsVerifier {
     this.#deps = deps;
   }
 
-  start(): void {
+  /** `onDecision` is called when the decision on a name may have changed. */
+  start(onDecision: (name: string) => void): void {
+    this.#onDecision = onDecision;
     this.#timer = setInterval(() => this.#tick(), TICK_MS);
   }
 
@@ -149,7 +150,7 @@ export class DnsVerifier {
 
   #updateVerdict(name: string, entry: Entry): void {
     entry.verdict = verdictOn(name, entry.expected, entry.found);
-    this.#deps.onVerdict(name);
+    this.#onDecision(name);
   }
 
   #failed(name: string, error: unknown): void {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MetricsRegistry } from "#lib/telemetry/metrics.ts";
-import { type RolloutMetricsInput, registerRolloutMetrics } from "./metrics.ts";
+import { addRolloutGauges, type RolloutMetricsInput, restartCounters } from "./metrics.ts";
 
 const PREFIX = "switchback_controller_";
 
@@ -46,7 +46,8 @@ test("pods by state, workloads by standing and reason, and how many wait, each r
       { standing: "stuck", code: "bare-pod", workloads: 2 },
     ],
   };
-  registerRolloutMetrics(registry, () => counts);
+  restartCounters(registry);
+  addRolloutGauges(registry, () => counts);
   assert.deepEqual(await scrape(registry), {
     'opted_in_pods{state="all"}': 11,
     'opted_in_pods{state="stale"}': 5,
@@ -74,7 +75,8 @@ test("pods by state, workloads by standing and reason, and how many wait, each r
 
 test("restarts, conflicts, refusals, failed rollouts and reverted restarts, each in its own counter", async () => {
   const registry = new MetricsRegistry();
-  const counters = registerRolloutMetrics(registry, () => undefined);
+  const counters = restartCounters(registry);
+  addRolloutGauges(registry, () => undefined);
   const times = (count: number, move: () => void) => Array.from({ length: count }, move);
   times(5, counters.restarted);
   times(4, counters.conflict);

@@ -14,18 +14,14 @@ export interface RolloutMetricsInput extends RolloutCounts {
   readonly agents: AgentCounts | undefined;
 }
 
-/** Registers the metrics of rollouts. `counts` is read at each scrape; undefined: they are not known, and not reported. */
-export function registerRolloutMetrics(
-  registry: MetricsRegistry,
-  counts: () => RolloutMetricsInput | undefined,
-): RestartCounters {
+/** Adds gauges of rollouts. `counts` is read at each scrape; undefined: they are not known, and not reported. */
+export function addRolloutGauges(registry: MetricsRegistry, counts: () => RolloutMetricsInput | undefined): void {
   type Series = Exclude<ReturnType<Parameters<MetricsRegistry["gauge"]>[2]>, number>;
   const gauge = (name: string, help: string, seriesOf: (known: RolloutMetricsInput) => Series) =>
     registry.gauge(`${PREFIX}${name}`, help, () => {
       const known = counts();
       return known === undefined ? [] : seriesOf(known);
     });
-  const counter = (name: string, help: string) => registry.counter(`${PREFIX}${name}`, help);
   gauge(
     "opted_in_pods",
     "Running opted-in pods: all, those without the current names, and those that the webhook did not inject",
@@ -45,6 +41,11 @@ export function registerRolloutMetrics(
   gauge("agents", "Nodes on which pods follow live, by their agent: alive, silent, absent", ({ agents }) =>
     Object.entries(agents ?? {}).map(([state, nodes]) => [{ state }, nodes]),
   );
+}
+
+/** Registers what is counted of restarts. */
+export function restartCounters(registry: MetricsRegistry): RestartCounters {
+  const counter = (name: string, help: string) => registry.counter(`${PREFIX}${name}`, help);
   const restarts = counter("restarts_total", "Workloads restarted");
   const conflicts = counter(
     "restart_conflicts_total",

@@ -33,9 +33,9 @@ import { WebhookReplicas } from "./webhook-replicas.ts";
 import type { HostsDiff } from "./workload-facts.ts";
 import { WorkloadIndex } from "./workload-index.ts";
 
-interface RolloutDeps {
+export interface RolloutDeps {
   readonly client: KubeClient;
-  readonly config: Config;
+  readonly config: Pick<Config, "namespace" | "restart" | "agent" | "pods" | "inject">;
   readonly log: Logger;
   readonly events: EventRecorder;
   readonly counters: RestartCounters;

@@ -21,13 +21,9 @@ async function cluster(t: TestContext, { namespaces = ["payments", "vault", "dev
   for (const namespace of namespaces) add(namespace);
   const addService = (namespace: string, name: string) => api.set(SERVICES, { metadata: { namespace, name } });
   addService("dev", "shop");
-  const names = new InClusterNames({
-    client: api.client,
-    log: silentLogger,
-    mayListServices,
-    onFreed: () => plan.reevaluateServiceNames(),
-  });
+  const names = new InClusterNames({ client: api.client, log: silentLogger, mayListServices });
   const plan = new Plan(createClaimPolicy(RULES, "cluster.local"), 100, (name) => names.reasonOf(name));
+  names.follow(() => plan.reevaluateServiceNames());
   t.after(() => names.stop());
   const state = { synced: 0 };
   names.start(() => {

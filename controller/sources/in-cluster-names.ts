@@ -15,8 +15,6 @@ interface InClusterNamesDeps {
   readonly log: Logger;
   /** Whether the controller may list Services: it may with discovery. Without it, only namespaces count. */
   readonly mayListServices: boolean;
-  /** Names may be free now that were refused: a namespace or Service is gone, or the Services are known. */
-  readonly onFreed: () => void;
 }
 
 /** Code of the Reason for a name that stands for a Service. */
@@ -34,16 +32,22 @@ export class InClusterNames {
   readonly #freed: Reconciler;
   #namespaces: Informer<true> | undefined;
   #services: Informer<true> | undefined;
+  #onFreed: () => void = () => {};
   #stopped = false;
 
   constructor(deps: InClusterNamesDeps) {
     this.#deps = deps;
     this.#freed = new Reconciler({
       reconcile: () => {
-        deps.onFreed();
+        this.#onFreed();
         return undefined;
       },
     });
+  }
+
+  /** `onFreed` is called when refused names may be free: a namespace or Service is gone, or the Services are known. */
+  follow(onFreed: () => void): void {
+    this.#onFreed = onFreed;
   }
 
   /** `onSynced` is called once, when all namespaces are known: before that, no name can be judged. */

@@ -15,11 +15,8 @@ function namespace(name: string, domains?: string, labels: Record<string, string
 function rig(t: TestContext) {
   const api = new MemoryApi();
   const changed: string[] = [];
-  const source = namespaceDomains({
-    client: api.client,
-    log: silentLogger,
-    onChange: (name) => changed.push(`${name} ${source.domainsOf(name)}`),
-  });
+  const source = namespaceDomains({ client: api.client, log: silentLogger });
+  source.follow((name) => changed.push(`${name} ${source.domainsOf(name)}`));
   const calls = { synced: 0 };
   const start = () =>
     source.start(

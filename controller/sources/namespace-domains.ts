@@ -14,21 +14,26 @@ interface RawNamespace {
 /** The domains that the annotations of namespaces allow them to claim. */
 interface NamespaceDomains extends SourceOf<Claim> {
   domainsOf(namespace: string): string | undefined;
+  /** `onChange` receives each namespace whose annotation has changed. */
+  follow(onChange: (namespace: string) => void): void;
 }
 
 /**
- * Follows the annotation of all namespaces. It claims nothing itself; it is a source so that nothing is evaluated before all
- * namespaces were listed. `onChange` receives a namespace whose annotation has changed.
+ * Follows the annotation of all namespaces. It claims nothing itself. It is a source, so that nothing is decided before all
+ * namespaces were listed.
  */
 export function namespaceDomains(deps: {
   readonly client: Pick<KubeClient, "get" | "stream">;
   readonly log: Logger;
-  readonly onChange: (namespace: string) => void;
 }): NamespaceDomains {
-  const { client, log, onChange } = deps;
+  const { client, log } = deps;
+  let report: (namespace: string) => void = () => {};
   let informer: Informer<string | undefined> | undefined;
   return {
     domainsOf: (namespace) => informer?.objects().get(namespace),
+    follow(onChange) {
+      report = onChange;
+    },
     start(_sink, onSynced) {
       informer = watchObjects<string | undefined, RawNamespace>({
         client,
@@ -36,7 +41,7 @@ export function namespaceDomains(deps: {
         metadataOnly: true,
         project: ({ metadata }) => metadata.annotations?.[DOMAINS_KEY],
         onChange: ({ key, before, after }) => {
-          if (before !== after) onChange(key);
+          if (before !== after) report(key);
         },
         onSynced,
         log,

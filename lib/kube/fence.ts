@@ -30,7 +30,7 @@ export function identityOf({ uid, resourceVersion }: Identity): Identity {
 
 interface FenceDeps {
   readonly client: Pick<KubeClient, "apply" | "delete">;
-  readonly term: LeaderTerm;
+  readonly term: Pick<LeaderTerm, "confirm">;
   readonly log: Logger;
   /** A write was refused, because the object has changed or the term is over. */
   readonly onRefused?: () => void;

@@ -1,0 +1,63 @@
+import { FIRST_PAGE, STATUS_PATH } from "#lib/documents/status-page.ts";
+import { type HealthServer, livenessOf, type Probes, startHealthServer } from "#lib/http/listen.ts";
+import type { MetricsRegistry } from "#lib/telemetry/metrics.ts";
+import type { LeaderTasks } from "./leader-tasks.ts";
+import type { MapReconciler } from "./map-reconciler.ts";
+import { workloadQuery } from "./rollout/rollout-status.ts";
+import type { Source } from "./sources/types.ts";
+import type { StatusDocument } from "./status.ts";
+import type { StatusKey } from "./status-key.ts";
+
+interface HealthDeps {
+  readonly address: string;
+  readonly port: number;
+  readonly registry: MetricsRegistry;
+  readonly map: Pick<MapReconciler, "synced" | "inactiveMs">;
+  readonly source: Pick<Source, "state">;
+  readonly tasks: Pick<LeaderTasks, "certificates" | "rollouts">;
+  readonly status: (options: { readonly withNames: boolean }) => StatusDocument;
+  readonly statusKey: Pick<StatusKey, "refusal">;
+  /** Makes the answers of the server from the controller's own, where it answers for other parts of the process. */
+  readonly probes: ((own: Probes) => Probes) | undefined;
+}
+
+/** Serves the probes, the metrics and the status. */
+export function serveHealth(deps: HealthDeps): Promise<HealthServer> {
+  const { address, port, registry, statusKey, probes } = deps;
+  const own = probesOf(deps);
+  return startHealthServer({
+    ...(probes?.(own) ?? own),
+    address,
+    port,
+    registry,
+    pages: {
+      [STATUS_PATH]: {
+        refusal: (headers) => statusKey.refusal(headers),
+        takesQuery: true,
+        render: (query) => ({ contentType: "application/json", body: `${JSON.stringify(fullStatus(query, deps))}\n` }),
+      },
+    },
+  });
+}
+
+function probesOf({ map, source, tasks }: HealthDeps): Probes {
+  return {
+    live: () => livenessOf(Math.max(map.inactiveMs, tasks.rollouts?.inactiveMs ?? 0)),
+    ready: () => {
+      if (map.synced) return { ok: true, text: "ok" };
+      const waiting = source.state().filter(({ synced }) => !synced);
+      return { ok: false, text: `not synced: ${waiting.map(({ name }) => name).join(", ") || "own objects"}` };
+    },
+  };
+}
+
+function fullStatus(query: URLSearchParams, { tasks, status }: HealthDeps) {
+  const workloads = workloadQuery(query);
+  tasks.rollouts?.requestObservation();
+  return {
+    // A client that reads a further page of workloads already has the names.
+    ...status({ withNames: (workloads.after ?? FIRST_PAGE) === FIRST_PAGE }),
+    certificates: tasks.certificates?.status(),
+    running: tasks.rollouts?.status(workloads),
+  };
+}

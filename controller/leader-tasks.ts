@@ -1,0 +1,82 @@
+import { KubeBundleWriter } from "#certs/ca-bundle-kube.ts";
+import { type CertManager, runCertManager } from "#certs/manager.ts";
+import { KubeSecretStore } from "#certs/secret-store-kube.ts";
+import type { Config } from "#lib/config/schema.ts";
+import type { KubeClient } from "#lib/kube/client.ts";
+import type { EventRecorder } from "#lib/kube/events.ts";
+import type { Fence } from "#lib/kube/fence.ts";
+import { steadyNow } from "#lib/kube/time.ts";
+import type { Logger } from "#lib/telemetry/log.ts";
+import type { RestartCounters } from "./rollout/event-reporter.ts";
+import { RolloutController, type RolloutDeps } from "./rollout/run.ts";
+
+interface LeaderTasksDeps {
+  readonly client: KubeClient;
+  readonly config: Pick<Config, "namespace" | "certs"> & RolloutDeps["config"];
+  readonly clusterDomain: string | undefined;
+  readonly log: Logger;
+  readonly events: EventRecorder;
+  readonly counters: RestartCounters;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+const WEBHOOK_SERVICE = "switchback-webhook";
+/**
+ * Used in the serving certificate if the domain is not known. The API server calls `<service>.<namespace>.svc` in any
+ * case.
+ */
+const DEFAULT_DOMAIN = "cluster.local";
+
+/** What only the leader does besides publishing: it maintains the certificates and restarts workloads. */
+export class LeaderTasks {
+  readonly #deps: LeaderTasksDeps;
+  #certificates: CertManager | undefined;
+  #rollouts: RolloutController | undefined;
+
+  constructor(deps: LeaderTasksDeps) {
+    this.#deps = deps;
+  }
+
+  /** Works until `signal` aborts. Resolves when everything has ended. */
+  async run(signal: AbortSignal, fence: Fence): Promise<void> {
+    const { client, config, log, events, counters, now } = this.#deps;
+    const certificates = this.#manageCertificates(signal, fence);
+    const rollouts = new RolloutController(
+      { client, config, log, events, counters, fence, now: steadyNow, wallClock: now },
+      signal,
+    );
+    this.#certificates = certificates;
+    this.#rollouts = rollouts;
+    await Promise.all([certificates.done, rollouts.done]);
+    // The next leader reports from now on. The state of this replica would soon be outdated.
+    this.#certificates = undefined;
+    this.#rollouts = undefined;
+  }
+
+  /** Undefined: this replica does not lead. */
+  get certificates(): Pick<CertManager, "status"> | undefined {
+    return this.#certificates;
+  }
+
+  /** Undefined: this replica does not lead. */
+  get rollouts(): RolloutController | undefined {
+    return this.#rollouts;
+  }
+
+  #manageCertificates(signal: AbortSignal, fence: Fence): CertManager {
+    const { client, config, clusterDomain, log, now } = this.#deps;
+    const { namespace, certs } = config;
+    return runCertManager({
+      config: certs,
+      namespace,
+      serviceName: WEBHOOK_SERVICE,
+      clusterDomain: clusterDomain ?? DEFAULT_DOMAIN,
+      store: new KubeSecretStore({ client, namespace, log, fence }),
+      bundleWriter: new KubeBundleWriter({ client, log, fence }),
+      now,
+      log,
+      signal,
+    });
+  }
+}
