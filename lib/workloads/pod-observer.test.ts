@@ -30,6 +30,8 @@ function rig(t: TestContext, options: { always?: boolean; withNodes?: boolean } 
     withNodes: false,
     ...options,
     excludedNamespaces: new Set(["own"]),
+  });
+  observer.start({
     onPod: note("pod"),
     onNamespace: note("namespace"),
     onSynced: () => void reported.push("synced"),
@@ -133,6 +135,8 @@ test("a handler that fails costs its change, also while the end is reported", as
     always: false,
     withNodes: false,
     excludedNamespaces: new Set(),
+  });
+  observer.start({
     onPod: ({ key }) => {
       handled.push(key);
       if (key === "shop/odd") throw new Error("odd");

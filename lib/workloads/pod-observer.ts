@@ -18,6 +18,10 @@ interface ObserverDeps {
   readonly withNodes: boolean;
   /** Namespaces that cannot opt in. */
   readonly excludedNamespaces: ReadonlySet<string>;
+}
+
+/** What is told of the pods and Namespaces. */
+interface ObserverEvents {
   /** Called for each change of a pod's or Namespace's facts, also during the first list; `before` and `after` differ. */
   readonly onPod: (change: ObjectChange<PodFacts>) => void;
   readonly onNamespace: (change: ObjectChange<NamespaceFacts>) => void;
@@ -38,6 +42,7 @@ interface Observation {
 /** The pods that may have opted in, and all Namespaces, while something follows them or somebody asks. */
 export class PodObserver {
   readonly #deps: ObserverDeps;
+  #events: ObserverEvents = { onPod: () => {}, onNamespace: () => {}, onSynced: () => {} };
   #current: Observation | undefined;
   /** Settles when an observation that has ended is reported as gone. */
   #closing: Promise<void> | undefined;
@@ -46,7 +51,11 @@ export class PodObserver {
 
   constructor(deps: ObserverDeps) {
     this.#deps = deps;
-    if (deps.always) this.#open();
+  }
+
+  start(events: ObserverEvents): void {
+    this.#events = events;
+    if (this.#deps.always) this.#open();
   }
 
   /** By `namespace/name`; updated in place. */
@@ -102,7 +111,8 @@ export class PodObserver {
 
   #open(): void {
     if (this.#current !== undefined) return;
-    const { client, log, withNodes, onPod, onNamespace, onSynced } = this.#deps;
+    const { client, log, withNodes } = this.#deps;
+    const { onPod, onNamespace, onSynced } = this.#events;
     const watches = new PodWatches({ client, log, withNodes, onChange: guarded(onPod, log), onSynced });
     const namespaces = watchNamespaces({
       client,
@@ -136,7 +146,7 @@ export class PodObserver {
     if (current === undefined) return;
     this.#current = undefined;
     this.#closing = this.#reportGone(current);
-    this.#deps.onSynced();
+    this.#events.onSynced();
     await this.#closing;
     this.#closing = undefined;
     if (this.#idle !== undefined && !this.#stopped) this.#open();
@@ -144,7 +154,8 @@ export class PodObserver {
 
   async #reportGone({ namespaces, watches }: Observation): Promise<void> {
     await Promise.all([namespaces.stop(), watches.stop()]);
-    const { onPod, onNamespace, log } = this.#deps;
+    const { log } = this.#deps;
+    const { onPod, onNamespace } = this.#events;
     const [podGone, namespaceGone] = [guarded(onPod, log), guarded(onNamespace, log)];
     await inSlices(watches.objects(), (key, before) => !this.#stopped && podGone({ key, before }));
     await inSlices(namespaces.objects(), (key, before) => !this.#stopped && namespaceGone({ key, before }));

@@ -30,7 +30,8 @@ function rig(t: TestContext, namespaces: readonly string[] = ["shop"]) {
   };
   kube.put(`${SHOP}/deployments/web`, { metadata: { generation: 1 }, spec: { paused: false } });
   const open = () => {
-    const workloads = new WorkloadInformers({ client: kube.client, log, namespaces, onChange });
+    const workloads = new WorkloadInformers({ client: kube.client, log, namespaces });
+    workloads.follow(onChange);
     t.after(() => workloads.stop());
     for (const namespace of namespaces)
       for (const kind of OWNERS) workloads.changePod({ key: kind, after: podOf(kind, namespace) });
@@ -71,7 +72,7 @@ test("a workload is forbidden where its kind or the ReplicaSets may not be liste
       return await kube.client.get(path, ...rest);
     };
     const client = Object.assign(Object.create(kube.client) as typeof kube.client, { get });
-    const workloads = new WorkloadInformers({ client, log: new LineLog(), namespaces: ["shop"], onChange() {} });
+    const workloads = new WorkloadInformers({ client, log: new LineLog(), namespaces: ["shop"] });
     t.after(() => workloads.stop());
     assert.equal(workloads.stateOf(KEY), "unknown", "not asked yet");
     await settled();
@@ -117,7 +118,8 @@ test("a kind is watched in a namespace from the first pod that one may own, unti
   const { kube, heard } = rig(t);
   const changes: WorkloadChange[] = [];
   const onChange = (change: WorkloadChange) => void changes.push(change);
-  const workloads = new WorkloadInformers({ client: kube.client, log: new LineLog(), namespaces: ["shop"], onChange });
+  const workloads = new WorkloadInformers({ client: kube.client, log: new LineLog(), namespaces: ["shop"] });
+  workloads.follow(onChange);
   t.after(() => workloads.stop());
   const watched = () => kube.watched.map((path) => path.slice(SHOP.length + 1)).sort();
   const change = async (before: string | undefined, after: string | undefined) => {
@@ -154,7 +156,7 @@ test("a kind is watched in a namespace from the first pod that one may own, unti
 test("a workload without pods is watched while somebody asks for it, and unknown until it is listed", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const { kube } = rig(t);
-  const options = { client: kube.client, log: new LineLog(), namespaces: ["shop"], onChange() {} };
+  const options = { client: kube.client, log: new LineLog(), namespaces: ["shop"] };
   const workloads = new WorkloadInformers(options);
   const version = kube.at(`${SHOP}/deployments/web`)?.metadata.resourceVersion;
   t.after(() => workloads.stop());
@@ -336,10 +338,7 @@ test("inactiveMs is that of the watch that has heard nothing for longest, 0 with
   let steady = performance.now();
   t.mock.method(performance, "now", () => steady);
   const { kube, open } = rig(t);
-  assert.equal(
-    new WorkloadInformers({ client: kube.client, log: new LineLog(), namespaces: [], onChange() {} }).inactiveMs,
-    0,
-  );
+  assert.equal(new WorkloadInformers({ client: kube.client, log: new LineLog(), namespaces: [] }).inactiveMs, 0);
   const workloads = open();
   await settled();
   const all = [...kube.watched];

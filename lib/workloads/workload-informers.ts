@@ -43,7 +43,6 @@ export class WorkloadInformers {
   readonly #client: KubeClient;
   readonly #log: Logger;
   readonly #listed: ReadonlySet<string>;
-  readonly #onChange: (change: WorkloadChange) => void;
   /** By `namespace/Kind`. */
   readonly #kinds = new Map<string, Watched<WorkloadState>>();
   /** By namespace. */
@@ -51,18 +50,18 @@ export class WorkloadInformers {
   /** Answers to patches, until the watch brings the same version or a newer one. */
   readonly #patched = new Map<string, WorkloadState>();
   readonly #ending = new Set<Promise<void>>();
+  #onChange: (change: WorkloadChange) => void = () => {};
   #stopped = false;
 
-  constructor(deps: {
-    client: KubeClient;
-    log: Logger;
-    namespaces: readonly string[];
-    onChange: (change: WorkloadChange) => void;
-  }) {
+  constructor(deps: { client: KubeClient; log: Logger; namespaces: readonly string[] }) {
     this.#client = deps.client;
     this.#log = deps.log;
     this.#listed = new Set(deps.namespaces);
-    this.#onChange = deps.onChange;
+  }
+
+  /** `onChange` is called for each change of a workload or ReplicaSet. */
+  follow(onChange: (change: WorkloadChange) => void): void {
+    this.#onChange = onChange;
   }
 
   has(namespace: string): boolean {
