@@ -6,7 +6,7 @@ import { pipeline } from "node:stream/promises";
 import { run } from "./node/run.ts";
 
 /** What stands at one path of an image: a file or folder of the machine, a text, or a link. */
-export type ImageFile = { from: string } | { text: string; mode?: number } | { link: string };
+type ImageFile = { from: string } | { text: string; mode?: number } | { link: string };
 
 /** A layer: absolute paths of the image to what stands there. */
 export type ImageLayer = Record<string, ImageFile>;

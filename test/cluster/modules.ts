@@ -105,7 +105,7 @@ const MODULES = {
 type Modules = typeof MODULES;
 type BinaryOf<M> = M extends { binaries: infer B } ? keyof B & string : never;
 
-export type ModuleName = keyof Modules;
+type ModuleName = keyof Modules;
 export type BinaryName = { [M in ModuleName]: BinaryOf<Modules[M]> }[ModuleName];
 
 /** Everything that `go build` and the cache need to know of one binary. */

@@ -9,7 +9,7 @@ import { type Progress, progressLines } from "./progress.ts";
 
 const TOP = join(import.meta.dirname, "..", "..");
 /** The release before this one: what it wrote is read, and what this one writes it can read. */
-export const RELEASE_BEFORE = "621b848952b311347f4f8b78f6bd3fd4daa32faf";
+const RELEASE_BEFORE = "621b848952b311347f4f8b78f6bd3fd4daa32faf";
 
 /**
  * The source tree of the release before, which runs as it is: from this checkout's history, with the dependencies of its lockfile,

@@ -21,7 +21,7 @@ export const EVENTS = "/apis/events.k8s.io/v1/namespaces/switchback-system/event
 export const NAME = "shop.example.com";
 
 /** The page behind `/status`. */
-export interface StatusPage extends StatusDocument {
+interface StatusPage extends StatusDocument {
   readonly certificates?: { readonly mode: string };
   readonly running?: object;
 }
@@ -36,7 +36,7 @@ export function putIngress(kube: MemoryKube, hosts: readonly string[], status: o
 }
 
 /** The ingress controller's Service, with a load balancer. */
-export function putUpstream(kube: MemoryKube): void {
+function putUpstream(kube: MemoryKube): void {
   kube.put("/api/v1/namespaces/ingress-nginx/services/ingress-nginx-controller", {
     metadata: { creationTimestamp: "2026-01-01T00:00:00Z" },
     spec: { type: "LoadBalancer", clusterIPs: ["198.51.100.80"], ports: [{ port: 443, protocol: "TCP" }] },

@@ -103,7 +103,7 @@ export function atOnce(): () => number {
 const START = 1_700_000_000_000;
 
 /** A source in the test's hands. */
-export class TestSource {
+class TestSource {
   sink: ClaimSink = () => {};
   sync: () => void = () => {};
 
@@ -128,7 +128,7 @@ export class TestSource {
 }
 
 /** Addresses in the test's hands. */
-export class TestAddresses {
+class TestAddresses {
   list: readonly TargetAddress[] = [{ name: "ingress-nginx", clusterIPs: [IP] }];
   synced = true;
   remembered: readonly TargetAddress[] | undefined;

@@ -33,7 +33,7 @@ export function snapshotOf(...texts: readonly string[]): Snapshot {
 }
 
 /** A map, or why there is none, as a text that can be compared. */
-export function shown(result: PublishedMap | Reason): string {
+function shown(result: PublishedMap | Reason): string {
   if ("code" in result) return result.code;
   return result.names.map((name) => `${name} ${result.addressesOf(name)}`).join();
 }

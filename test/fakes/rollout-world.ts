@@ -45,8 +45,8 @@ export interface Patch {
   readonly late: boolean;
 }
 
-export const START = 1_700_000_000_000;
-export const ROLLOUT_MS = 2_000;
+const START = 1_700_000_000_000;
+const ROLLOUT_MS = 2_000;
 const REVERT_MS = 1_500;
 const LATE_MS = 6_000;
 

@@ -10,7 +10,7 @@ export interface Edit {
 }
 
 /** What an operator sees of a node. */
-export interface Place {
+interface Place {
   node: AnyNode;
   /** Nearest first. */
   ancestors: AnyNode[];

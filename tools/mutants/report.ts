@@ -7,11 +7,11 @@ import { OPERATORS } from "./operators.ts";
 const MAX_TEXT = 60;
 const MAX_LINE = 240;
 
-export function isKilled({ verdict }: Result): boolean {
+function isKilled({ verdict }: Result): boolean {
   return verdict === "killed" || verdict === "timeout";
 }
 
-export function describe({ file, line, operator, original, text }: Mutant): string {
+function describe({ file, line, operator, original, text }: Mutant): string {
   return `${file}:${line} ${operator}: ${short(original)} -> ${short(text === "" ? "(nothing)" : text)}`;
 }
 

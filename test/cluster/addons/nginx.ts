@@ -6,7 +6,7 @@ import { deployment, namespace, service } from "./objects.ts";
 import { traefik } from "./traefik.ts";
 
 /** The routing behind nginx. */
-export const ROUTES = "ingress-nginx-routes";
+const ROUTES = "ingress-nginx-routes";
 const ROUTES_HOST = `${ROUTES}.${NGINX.namespace}.svc.${CLUSTER_DOMAIN}`;
 const PORTS = { http: 8080, https: 8443 };
 

@@ -1,4 +1,4 @@
-import { ADDRESSES, API_URL, LOGS, NODE_NAME, statePath } from "./layout.ts";
+import { ADDRESSES, API_URL, NODE_NAME, statePath } from "./layout.ts";
 
 const ETCD = "http://127.0.0.1:2379";
 const ETCD_PEER = "http://127.0.0.1:2380";
@@ -97,6 +97,3 @@ export function kubeProxyArgs(): string[] {
 export function containerdArgs(): string[] {
   return [`--config=${statePath("containerd.toml")}`];
 }
-
-/** Standard output and error of all of them. */
-export const COMPONENT_LOGS = LOGS;

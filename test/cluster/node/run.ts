@@ -4,7 +4,7 @@ import { NAMESPACES, type NamespaceName } from "./layout.ts";
 const MAX_OUTPUT = 64 * 1024 * 1024;
 
 /** A command of the machine that has failed. The message is one line: the command and the end of what it said. */
-export class CommandFailed extends Error {
+class CommandFailed extends Error {
   override readonly name = "CommandFailed";
 }
 

@@ -2,10 +2,10 @@ import type { Profile } from "../system.ts";
 import type { Stage } from "./stage.ts";
 
 /** Whose power an attack takes. */
-export type Attacker = "tenant" | "root container" | "client" | "stolen token";
+type Attacker = "tenant" | "root container" | "client" | "stolen token";
 
 /** What was tried, and whether it hurt anybody else. */
-export interface Outcome {
+interface Outcome {
   readonly tried: string;
   /** What became of it; the start of the failure's message if it did harm. */
   readonly outcome: string;

@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { connect } from "#lib/kube/connect.ts";
 import { resourcePath } from "#lib/kube/paths.ts";
 
-// A process of its own, in the node's network: `current-live-changes.ts KUBECONFIG NAMESPACE FILE COUNT PAUSE_MS`. Prints the
+// A process of its own, in the node's network: `live-changes.ts KUBECONFIG NAMESPACE FILE COUNT PAUSE_MS`. Prints the
 // milliseconds from each Ingress's creation to its name in the file, as a JSON array.
 
 const [kubeconfig = "", namespace = "", file = "", count = "0", pauseMs = "0"] = process.argv.slice(2);

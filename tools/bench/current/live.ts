@@ -21,7 +21,7 @@ export async function measureLive(changes: number, report: Reporter): Promise<vo
     const uid = await runClient(cluster);
     progress(`${changes} Ingresses, one after the other`);
     const file = statePath("kubelet", "pods", uid, "etc-hosts");
-    const script = new URL("current-live-changes.ts", import.meta.url).pathname;
+    const script = new URL("live-changes.ts", import.meta.url).pathname;
     const args = [script, ADMIN_KUBECONFIG, NAMESPACE, file, String(changes), String(PAUSE_MS)];
     const delays = JSON.parse(await runIn("node", process.execPath, ...args)) as number[];
     const last = `live-${changes - 1}.example.com`;

@@ -1,0 +1,118 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { dirname, join, normalize } from "node:path";
+import { test } from "node:test";
+
+// docs/architecture.md says which room is on which floor; a room imports only rooms on floors below its own.
+
+const ROOT = join(import.meta.dirname, "..", "..");
+const PAGE = readFileSync(join(ROOT, "docs", "architecture.md"), "utf8");
+const FLOORS = new Map(
+  [...PAGE.matchAll(/^\| (\d+) \| `([a-z/-]+)\/` \|/gm)].map(([, floor, room = ""]) => [room, Number(floor)]),
+);
+const { imports: NAMES } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
+  imports: Record<string, string>;
+};
+
+type Import = readonly [from: string, to: string];
+
+/** Production code: neither a test nor a helper of tests, nor a tool that only writes or changes code. */
+const isProduction = (file: string) =>
+  !/\.test\.ts$|^test\/|^tools\/(?:gen|mutants|checks)\/|\/(?:conformance|integration|e2e)\//.test(file);
+const FILES = execFileSync("git", ["ls-files", "-co", "--exclude-standard", "--deduplicate", "*.ts", "*.tsx"], {
+  cwd: ROOT,
+  encoding: "utf8",
+})
+  .trim()
+  .split("\n")
+  .filter(isProduction);
+
+function importsOf(file: string, source: string): Import[] {
+  const specifiers = [...source.matchAll(/(?:\bfrom |^import |\bimport\(\s*)"(?<to>[.#][^"]+)"/gm)];
+  return specifiers.map(({ groups }) => [file, resolve(dirname(file), groups?.to ?? "")]);
+}
+
+/** A path from the root, whether it is relative or has a name of package.json's `imports`. */
+function resolve(folder: string, specifier: string): string {
+  const [name = "", ...rest] = specifier.split("/");
+  const path = NAMES[`${name}/*`];
+  return normalize(path === undefined ? join(folder, specifier) : path.replace("*", rest.join("/")));
+}
+
+/** The innermost room of a file; `outer`: its top floor's. A folder that no table names is its own room, without a floor. */
+function roomOf(file: string, outer = false): string {
+  const rooms = [...FLOORS.keys()].filter((room) => file.startsWith(`${room}/`)).sort();
+  return rooms.at(outer ? 0 : -1) ?? dirname(file);
+}
+
+function faultsOf(imports: readonly Import[]): string[] {
+  return imports.filter((one) => !isAllowed(one)).map(([from, to]) => `${from} -> ${to}`);
+}
+
+function isAllowed([from, to]: Import): boolean {
+  // The benches start the clusters and fakes of the tests; the release uses their built tools. None is in the image.
+  if (to.startsWith("test/")) return from.startsWith("tools/");
+  if (roomOf(from) === roomOf(to)) return FLOORS.has(roomOf(from));
+  const isInside = roomOf(from, true) === roomOf(to, true);
+  const [mine, theirs] = [from, to].map((file) => FLOORS.get(roomOf(file, !isInside))) as [number?, number?];
+  return mine !== undefined && theirs !== undefined && mine > theirs;
+}
+
+/** Folders that import each other in a circle, and those between circles. A folder and those inside it count as one. */
+function foldersInCircles(imports: readonly Import[]): string[] {
+  const targets = new Map<string, Set<string>>();
+  for (const [from, to] of imports.map((files) => files.map((file) => `${dirname(file)}/`) as [string, string])) {
+    if (from.startsWith(to) || to.startsWith(from)) continue;
+    targets.set(from, (targets.get(from) ?? new Set()).add(to));
+  }
+  // Removes folders that import none of the others, until none is left but circles.
+  for (let size = -1; size !== targets.size; ) {
+    size = targets.size;
+    for (const [folder, others] of targets)
+      if (!others.values().some((other) => targets.has(other))) targets.delete(folder);
+  }
+  return [...targets.keys()].sort();
+}
+
+const IMPORTS = FILES.flatMap((file) => importsOf(file, readFileSync(join(ROOT, file), "utf8")));
+
+test("every folder with production code is in a table, and every folder of the tables has code", () => {
+  assert.deepEqual([...new Set(FILES.map((file) => roomOf(file)))].sort(), [...FLOORS.keys()].sort());
+});
+
+test("every import goes down", () => {
+  assert.ok(IMPORTS.length > 1000, `${IMPORTS.length} imports`);
+  assert.deepEqual(faultsOf(IMPORTS), []);
+});
+
+test("no folders import each other in a circle", () => assert.deepEqual(foldersInCircles(IMPORTS), []));
+
+for (const [from, specifier, isGood] of [
+  ["cli/a.ts", "#lib/kube/b.ts", true],
+  ["lib/kube/a.ts", "./b.ts", true],
+  ["lib/kube/a.ts", "#certs/b.ts", false],
+  ["lib/kube/a.ts", "../../certs/b.ts", false],
+  ["webhook/a.ts", "#controller/b.ts", false],
+  ["webhook/a.ts", "#controller/sources/b.ts", false],
+  ["lib/hostmap/a.ts", "#lib/errors/b.ts", false],
+  ["lib/errors/a.ts", "#hostmap/b.ts", false],
+  ["extras/agent/a.ts", "../../attic/b.ts", false],
+  ["lib/kube/a.ts", "#test/b.ts", false],
+  ["tools/bench/a.ts", "#test/b.ts", true],
+  ["controller/a.ts", "./rollout/b.ts", true],
+  ["controller/rollout/a.ts", "../b.ts", false],
+  ["controller/targets/a.ts", "../sources/gateway/b.ts", true],
+  ["controller/sources/gateway/a.ts", "../../targets/b.ts", false],
+] as const) {
+  test(`${from} may ${isGood ? "" : "not "}import ${specifier}`, () => {
+    for (const text of [`import type { B } from "${specifier}";`, `const { b } = await import("${specifier}");`])
+      assert.equal(faultsOf(importsOf(from, text)).length, isGood ? 0 : 1, text);
+  });
+}
+
+test("a circle of folders is found; a folder and those inside it are none", () => {
+  const away: Import = ["a/y/3.ts", "a/z/4.ts"];
+  assert.deepEqual(foldersInCircles([["a/x/1.ts", "a/y/2.ts"], ["a/y/3.ts", "a/x/4.ts"], away]), ["a/x/", "a/y/"]);
+  assert.deepEqual(foldersInCircles([["a/1.ts", "a/y/2.ts"], ["a/y/3.ts", "a/4.ts"], away]), []);
+});

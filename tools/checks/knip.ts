@@ -1,0 +1,35 @@
+import type { KnipConfig } from "knip";
+
+// `npm run exports`: knip finds files and exports that nothing imports. With `--production` it ignores the tests, and so finds what
+// only they import.
+
+const isProduction = process.argv.includes("--production");
+
+const config: KnipConfig = {
+  entry: [
+    "cli/{main.ts,bin.js}!",
+    // Loaded by path: a thread, the page's bundle, what npm's scripts and other processes start.
+    "proxy/linux/worker.ts!",
+    "extras/dashboard/page/main.tsx!",
+    "tools/{*/main,bench/mount,release/command/check}.ts!",
+    "tools/bench/*/main.ts!",
+    "tools/bench/{commands,publishers,resolvers,rollout,traffic}.ts!",
+    "tools/bench/{current/live-changes,proxy/server}.ts!",
+    "**/*.test.ts",
+    "test/cluster/build-ahead.ts",
+    "test/e2e/programs/*.ts",
+    "test/fakes/{confined-program,elector}.ts",
+  ],
+  project: [
+    "**/*.{ts,tsx,js}!",
+    "!**/*.test.ts!",
+    "!**/{conformance,integration,e2e}/**!",
+    "!{test,tools/mutants}/**!",
+  ],
+  // Found by `require.resolve`.
+  ignoreDependencies: ["axe-core"],
+  // An export that its own file uses may be exported for a test.
+  ignoreExportsUsedInFile: isProduction,
+  exclude: ["binaries", "duplicates"],
+};
+export default config;
